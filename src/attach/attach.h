@@ -1,0 +1,36 @@
+/* attach.h - a live target.
+ *
+ * hx_attach_open() forks the agent, a small process of its own that alone traces.
+ * The agent ends, and with it every stop, when this process ends for any reason.
+ * Open early: before large mappings and before other threads exist.
+ */
+#ifndef HX_ATTACH_ATTACH_H
+#define HX_ATTACH_ATTACH_H
+
+#include "base/progress.h"
+#include "model/snapshot.h"
+
+typedef struct hx_attach hx_attach;
+
+struct hx_capture_options {
+    uint64_t max_pause_ns; /* 0: none. A stop that would last longer is given up */
+    unsigned threads;      /* readers in the agent; 0: 2 */
+};
+
+/* Preflight and agent. Refusals say what to type. Nothing of the target is touched. */
+hx_error *hx_attach_open(pid_t pid, hx_attach **ret);
+
+/* Stops the target, takes its memory, lets it go, walks its allocators. The snapshot has
+ * process, image, heap, root regions and account; hx_scan() and hx_reach() come next.
+ * Kind HX_E_GONE when the target exited. A partial result is no error: `complete`. */
+hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *options,
+                            const struct hx_progress *progress, struct hx_snapshot **ret);
+
+/* Whether addr is a vtable of the target (struct hx_scan_options.is_vtable; context is
+ * the hx_attach). Valid for the newest capture while its image lives. */
+bool hx_attach_is_vtable(void *attach, uint64_t addr);
+
+/* Lets the target go and ends the agent; NULL is legal. */
+void hx_attach_close(hx_attach *attach);
+
+#endif

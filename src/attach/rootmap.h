@@ -1,0 +1,21 @@
+/* rootmap.h - which memory holds roots, and how it is called; and the account.
+ *
+ * After the allocator walk, everything writable that no segment explains is a root
+ * region: globals by symbol, stacks from the stack pointer minus the red zone,
+ * thread-local storage, registers, other mappings. The allocator's own structures and
+ * the stacks of threads that have exited are not.
+ */
+#ifndef HX_ATTACH_ROOTMAP_H
+#define HX_ATTACH_ROOTMAP_H
+
+#include "model/snapshot.h"
+#include "sym/module.h"
+
+/* Fills snapshot.roots. `excluded`: the allocator's own ranges outside segments. */
+hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded);
+
+/* Fills snapshot.account and rss_bytes from the mappings (rss_bytes of each, as of the stop),
+ * segments, objects and free ranges; the image says which heap pages were resident. */
+hx_error *hx_account(struct hx_snapshot *snapshot);
+
+#endif

@@ -1,0 +1,94 @@
+/* error.c - the error object and its one line. */
+#include "base/error.h"
+
+#include "base/progress.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hx_error out_of_memory = {
+    .kind = HX_E_NOMEM,
+    .what = (char *)"memory",
+    .why = (char *)"not enough of it",
+    .todo = (char *)"free some, or raise the limit (ulimit -v, cgroup)",
+};
+
+hx_error *hx_error_nomem(void)
+{
+    return &out_of_memory;
+}
+
+hx_error *hx_error_new(enum hx_error_kind kind, const char *what, const char *todo, const char *why,
+                       ...)
+{
+    hx_error *err = calloc(1, sizeof *err);
+    if (!err)
+        return &out_of_memory;
+    va_list args;
+    va_start(args, why);
+    int printed = vasprintf(&err->why, why, args);
+    va_end(args);
+    if (printed < 0)
+        err->why = NULL;
+    err->kind = kind;
+    err->what = strdup(what ? what : "");
+    err->todo = todo ? strdup(todo) : NULL;
+    if (!err->why || !err->what || (todo && !err->todo)) {
+        hx_error_free(err);
+        return &out_of_memory;
+    }
+    return err;
+}
+
+hx_error *hx_error_os(int os_errno, const char *what, const char *call)
+{
+    char buf[128];
+    hx_error *err =
+        hx_error_new(HX_E_OS, what, NULL, "%s: %s", call, strerror_r(os_errno, buf, sizeof buf));
+    if (err != &out_of_memory)
+        err->os_errno = os_errno;
+    return err;
+}
+
+hx_error *hx_error_copy(const hx_error *err)
+{
+    if (!err || err == &out_of_memory)
+        return (hx_error *)err;
+    hx_error *copy = hx_error_new(err->kind, err->what, err->todo, "%s", err->why);
+    if (copy != &out_of_memory)
+        copy->os_errno = err->os_errno;
+    return copy;
+}
+
+void hx_error_line(const hx_error *err, char *buf, size_t size)
+{
+    struct hx_text text = {0};
+    hx_text_escape(&text, err->what, strlen(err->what), false);
+    if (text.n)
+        hx_text_puts(&text, ": ");
+    hx_text_escape(&text, err->why, strlen(err->why), false);
+    if (err->todo) {
+        hx_text_puts(&text, "; ");
+        hx_text_escape(&text, err->todo, strlen(err->todo), false);
+    }
+    snprintf(buf, size, "%s", text.failed ? err->why : hx_text_str(&text));
+    hx_text_free(&text);
+}
+
+void hx_error_free(hx_error *err)
+{
+    if (!err || err == &out_of_memory)
+        return;
+    free(err->what);
+    free(err->why);
+    free(err->todo);
+    free(err);
+}
+
+hx_error *hx_error_cancelled(const char *what)
+{
+    return hx_error_new(HX_E_CANCEL, what, NULL, "interrupted");
+}

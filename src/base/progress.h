@@ -1,0 +1,41 @@
+/* progress.h - how long work tells where it is and learns that it should end.
+ *
+ * Long functions take a `const struct hx_progress *` (NULL: nobody listens), call
+ * hx_progress_at() every few milliseconds of work and return HX_E_CANCEL soon
+ * after hx_progress_cancelled() turns true.
+ */
+#ifndef HX_BASE_PROGRESS_H
+#define HX_BASE_PROGRESS_H
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hx_progress {
+    /* May be called from any thread; done and total in units of the stage, total 0
+     * when unknown. NULL: not interested. */
+    void (*report)(void *context, const char *stage, uint64_t done, uint64_t total);
+    void *context;
+    const atomic_bool *cancel; /* NULL: cannot be cancelled */
+};
+
+static inline void hx_progress_at(const struct hx_progress *progress, const char *stage,
+                                  uint64_t done, uint64_t total)
+{
+    if (progress && progress->report)
+        progress->report(progress->context, stage, done, total);
+}
+
+static inline bool hx_progress_cancelled(const struct hx_progress *progress)
+{
+    return progress && progress->cancel &&
+           atomic_load_explicit(progress->cancel, memory_order_relaxed);
+}
+
+/* The error of work that was cancelled. */
+hx_error *hx_error_cancelled(const char *what);
+
+#endif

@@ -1,0 +1,5 @@
+/* main.c - the table of subcommands. */
+int main(void)
+{
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* graph.h - objects and the edges between them, in compressed columns.
+ *
+ * Objects are numbered 0..n-1 in order of address. Edges are stored by source
+ * (forward) and, once hx_graph_reverse() ran, by target (reverse).
+ */
+#ifndef HX_MODEL_GRAPH_H
+#define HX_MODEL_GRAPH_H
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint32_t hx_obj;  /* index of an object: the one typedef for the index width */
+typedef uint64_t hx_eidx; /* index of an edge */
+#define HX_NO_OBJ ((hx_obj)-1)
+
+/* How an edge points, in order of strength (the contract's words). */
+enum hx_edge_kind { HX_EDGE_START = 0, HX_EDGE_KNOWN = 1, HX_EDGE_INTERIOR = 2 };
+const char *hx_edge_kind_name(enum hx_edge_kind kind);
+
+enum hx_state {
+    HX_STATE_NONE = 0, /* not computed yet */
+    HX_STATE_REACHABLE,
+    HX_STATE_POSSIBLE,
+    HX_STATE_DEFINITE,
+    HX_STATE_INDIRECT,
+    HX_STATES
+};
+const char *hx_state_name(enum hx_state state); /* "reachable", ... */
+
+/* --interior: what a plain interior edge counts as. */
+enum hx_interior { HX_INTERIOR_KNOWN = 0, HX_INTERIOR_ON, HX_INTERIOR_OFF };
+
+/* One edge in 64 bits: target in the high 32, word offset in the source (byte
+ * offset / 8) in the next 30, kind in the low 2. */
+typedef uint64_t hx_edge;
+#define HX_EDGE_OFFSET_MAX (((uint64_t)1 << 30) - 1) /* words: 8 GiB into an object */
+
+static inline hx_edge hx_edge_make(hx_obj target, uint64_t word, enum hx_edge_kind kind)
+{
+    return (uint64_t)target << 32 | word << 2 | (uint64_t)kind;
+}
+static inline hx_obj hx_edge_target(hx_edge edge)
+{
+    return (hx_obj)(edge >> 32);
+}
+static inline uint64_t hx_edge_offset(hx_edge edge) /* in bytes */
+{
+    return (edge >> 2 & HX_EDGE_OFFSET_MAX) * 8;
+}
+static inline enum hx_edge_kind hx_edge_kind_of(hx_edge edge)
+{
+    return (enum hx_edge_kind)(edge & 3);
+}
+
+/* Invariants:
+ *   addr[i] + size[i] <= addr[i + 1]
+ *   fwd[0] == 0, fwd[i] <= fwd[i + 1], fwd[n] == n_edges   (fwd NULL before the scan)
+ *   edge[fwd[i] .. fwd[i+1]) are the edges of object i by growing offset
+ *   rev[0] == 0, rev[n] == n_edges; rev_source[rev[i] .. rev[i+1]) are the sources of the
+ *   edges into i by growing index, one entry for each edge   (rev NULL before the reversal)
+ */
+struct hx_graph {
+    hx_obj n;
+    uint64_t *addr; /* n: first usable byte */
+    uint64_t *size; /* n: usable bytes */
+    uint8_t *state; /* n: enum hx_state, NULL before hx_reach() */
+    hx_eidx n_edges;
+    hx_eidx *fwd; /* n + 1 */
+    hx_edge *edge;
+    hx_eidx *rev; /* n + 1 */
+    hx_obj *rev_source;
+    struct hx_big addr_mem, size_mem, state_mem, fwd_mem, edge_mem, rev_mem, rev_source_mem;
+};
+
+/* The object that contains addr, HX_NO_OBJ when none does; binary search. */
+hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr);
+
+/* Builds rev and rev_source; linear. */
+hx_error *hx_graph_reverse(struct hx_graph *graph, unsigned threads,
+                           const struct hx_progress *progress);
+
+/* Tests the invariants above (linear); NULL when they hold. */
+hx_error *hx_graph_check(const struct hx_graph *graph);
+
+void hx_graph_deinit(struct hx_graph *graph);
+
+#endif

@@ -1,0 +1,47 @@
+/* process.h - what the kernel says of a target: mappings and threads. */
+#ifndef HX_MODEL_PROCESS_H
+#define HX_MODEL_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum hx_prot { HX_PROT_R = 1, HX_PROT_W = 2, HX_PROT_X = 4, HX_PROT_SHARED = 8 };
+
+/* One line of /proc/PID/maps, [start, end), with the figures of smaps. */
+struct hx_mapping {
+    uint64_t start, end;
+    uint32_t prot;   /* enum hx_prot */
+    uint64_t offset; /* bytes into the file */
+    uint64_t dev, inode;
+    char *path; /* as the kernel prints it: "/usr/lib/x.so", "[heap]", "" */
+    uint64_t rss_bytes, anonymous_bytes, swap_bytes;
+    bool device;  /* VM_IO or VM_PFNMAP: never read */
+    bool deleted; /* the file's name is gone */
+};
+
+#define HX_REGS_MAX 32
+
+/* One thread at the stop. */
+struct hx_thread {
+    pid_t tid;    /* as the tracer sees it */
+    pid_t ns_tid; /* as the target's innermost PID namespace sees it; equal when there is none */
+    char comm[20];
+    bool has_regs;              /* false: could not be stopped in time; sp, pc from /proc or 0 */
+    bool in_syscall;            /* stopped in (or on the way out of) a system call */
+    uint64_t sp, pc;            /* stack pointer, program counter */
+    uint64_t tp;                /* thread pointer (fs base on x86-64) */
+    size_t n_regs;              /* how many of regs are valid */
+    uint64_t regs[HX_REGS_MAX]; /* general purpose registers, names in hx_reg_name() */
+    size_t n_vector;            /* words in vector, 0 when not taken */
+    uint64_t vector[32];        /* xmm0..15 as 64-bit halves; only outside system calls */
+};
+
+/* The name of regs[i] of the architecture of this build ("rax", ...). */
+const char *hx_reg_name(size_t i);
+
+/* Index of the mapping that contains addr, n when none does. Mappings are sorted. */
+size_t hx_mapping_find(const struct hx_mapping *mapping, size_t n, uint64_t addr);
+
+#endif

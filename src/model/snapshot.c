@@ -1,0 +1,97 @@
+/* snapshot.c - making, annotating and freeing a snapshot. */
+#include "model/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *hx_root_kind_name(enum hx_root_kind kind)
+{
+    static const char *const names[] = {"global", "stack",   "frame", "register",
+                                        "tls",    "mapping", "named"};
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "?";
+}
+
+const char *hx_part_name(enum hx_account_part part)
+{
+    static const char *const names[HX_PARTS] = {"live",   "free",      "overhead", "files",
+                                                "stacks", "anonymous", "shared",   "other"};
+    return (size_t)part < HX_PARTS ? names[part] : "?";
+}
+
+hx_error *hx_snapshot_create(struct hx_snapshot **ret)
+{
+    struct hx_snapshot *snapshot = calloc(1, sizeof *snapshot);
+    if (!snapshot)
+        return hx_error_nomem();
+    snapshot->method = "copy";
+    snapshot->complete = true;
+    *ret = snapshot;
+    return NULL;
+}
+
+void hx_snapshot_drop_image(struct hx_snapshot *snapshot)
+{
+    hx_image_deinit(&snapshot->image);
+}
+
+void hx_snapshot_destroy(struct hx_snapshot *snapshot)
+{
+    if (!snapshot)
+        return;
+    free(snapshot->comm);
+    free(snapshot->exe);
+    free(snapshot->allocator);
+    hx_text_free(&snapshot->notes);
+    for (size_t i = 0; i < snapshot->n_mappings; i++)
+        free(snapshot->mapping[i].path);
+    free(snapshot->mapping);
+    free(snapshot->thread);
+    hx_image_deinit(&snapshot->image);
+    hx_vec_free(&snapshot->segments);
+    hx_vec_free(&snapshot->free_ranges);
+    hx_graph_deinit(&snapshot->graph);
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        free(snapshot->roots.v[i].name);
+        free(snapshot->roots.v[i].module);
+    }
+    hx_vec_free(&snapshot->roots);
+    hx_vec_free(&snapshot->root_edges);
+    for (size_t i = 0; i < snapshot->losses.n; i++)
+        free(snapshot->losses.v[i].what);
+    hx_vec_free(&snapshot->losses);
+    free(snapshot);
+}
+
+void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)
+{
+    if (partial)
+        snapshot->complete = false;
+    if (snapshot->notes.n)
+        hx_text_puts(&snapshot->notes, "; ");
+    va_list args;
+    va_start(args, format);
+    hx_text_vputf(&snapshot->notes, format, args);
+    va_end(args);
+}
+
+void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t count,
+                      uint64_t bytes, uint64_t address)
+{
+    for (size_t i = 0; i < snapshot->losses.n; i++) {
+        struct hx_loss *loss = &snapshot->losses.v[i];
+        if (loss->address == address && strcmp(loss->what, what) == 0) {
+            loss->count += count;
+            loss->bytes += bytes;
+            loss->has_bytes |= bytes != 0;
+            return;
+        }
+    }
+    char *name = strdup(what);
+    if (!name || !hx_vec_push(&snapshot->losses, (struct hx_loss){.what = name,
+                                                                  .count = count,
+                                                                  .bytes = bytes,
+                                                                  .address = address,
+                                                                  .has_bytes = bytes != 0,
+                                                                  .has_address = address != 0}))
+        free(name);
+}

@@ -1,0 +1,145 @@
+/* snapshot.h - one snapshot of a target in memory.
+ *
+ * Filled in steps, each by one layer: attach (process, image, heap segments,
+ * objects, root regions, account), traverse (edges, root edges, states), store
+ * (writes it, or fills one from a file, then without an image).
+ */
+#ifndef HX_MODEL_SNAPSHOT_H
+#define HX_MODEL_SNAPSHOT_H
+
+#include "base/text.h"
+#include "base/vec.h"
+#include "model/graph.h"
+#include "model/image.h"
+#include "model/process.h"
+
+enum hx_root_kind {
+    HX_ROOT_GLOBAL = 0,
+    HX_ROOT_STACK,
+    HX_ROOT_FRAME,
+    HX_ROOT_REGISTER,
+    HX_ROOT_TLS,
+    HX_ROOT_MAPPING,
+    HX_ROOT_NAMED,
+};
+const char *hx_root_kind_name(enum hx_root_kind kind); /* "global", ... */
+
+/* A named place outside the heap: [address, address + size) of the target, every
+ * aligned word of which is scanned. A register has address 0, size 8 and its word
+ * in `value`. Roots are sorted by (address, order of making); the address ranges
+ * of roots do not overlap each other or a heap segment.
+ * Roots without a root edge may be dropped by hx_scan(); stacks stay. */
+struct hx_root {
+    enum hx_root_kind kind;
+    char *name;   /* bare symbol, "stack of thread 12", "libc.so.6+0x1d2c80"; owned */
+    char *module; /* file name of the ELF object, "" when none; owned */
+    uint64_t address, size;
+    uint64_t value;          /* registers only */
+    pid_t tid;               /* stack, register, tls: whose; else 0 */
+    bool cluster;            /* nameless: hx_scan() splits it at gaps without pointers, see there */
+    uint64_t bias;           /* cluster: module load bias, so that a part is named module+offset */
+    uint64_t direct_objects; /* distinct objects that its edges point to */
+};
+
+struct hx_root_edge {
+    uint32_t root; /* index in roots */
+    hx_obj target;
+    uint64_t address; /* of the word; 0 for a register */
+    uint8_t kind;     /* enum hx_edge_kind */
+};
+
+/* Address ranges [start, end). */
+struct hx_range {
+    uint64_t start, end;
+};
+typedef HX_VEC(struct hx_range) hx_ranges;
+
+/* Memory that the allocator took from the system. Segments are sorted and do not
+ * overlap; each byte of one is in an object, in a free range, or overhead. */
+struct hx_segment {
+    uint64_t start, end;
+    uint32_t arena; /* number of the arena, HX_ARENA_MMAP for a block with a mapping of its own */
+};
+#define HX_ARENA_MMAP UINT32_MAX
+
+enum hx_account_part {
+    HX_PART_LIVE,
+    HX_PART_FREE,
+    HX_PART_OVERHEAD,
+    HX_PART_FILES,
+    HX_PART_STACKS,
+    HX_PART_ANONYMOUS,
+    HX_PART_SHARED,
+    HX_PART_OTHER,
+    HX_PARTS
+};
+const char *hx_part_name(enum hx_account_part part); /* "live", ... */
+
+/* Something that was lost: view `losses`. */
+struct hx_loss {
+    char *what;
+    uint64_t count, bytes;
+    uint64_t address; /* 0 with has_address false: NULL in the view */
+    bool has_bytes, has_address;
+};
+
+struct hx_snapshot {
+    /* who and when */
+    int64_t taken_at_ns; /* CLOCK_REALTIME at the stop */
+    pid_t pid;
+    char *comm, *exe;
+    uint64_t pause_us;
+    const char *method;   /* "copy", ...: a literal */
+    char *allocator;      /* "glibc 2.36", "none found"; owned */
+    bool complete;        /* false: partial, notes say what is missing */
+    struct hx_text notes; /* sentences joined by "; " */
+
+    /* the process */
+    struct hx_mapping *mapping;
+    size_t n_mappings;
+    struct hx_thread *thread;
+    size_t n_threads;
+    struct hx_image image;
+
+    /* the heap */
+    HX_VEC(struct hx_segment) segments;
+    hx_ranges free_ranges; /* sorted; free, top and cached chunks with their headers */
+    uint64_t heap_bytes, free_bytes, overhead_bytes;
+    struct hx_graph graph;
+
+    /* roots */
+    HX_VEC(struct hx_root) roots;
+    HX_VEC(struct hx_root_edge) root_edges; /* sorted by root, then address */
+
+    /* figures */
+    bool has_account;
+    uint64_t account[HX_PARTS];
+    uint64_t rss_bytes;
+    bool has_rss;
+    uint64_t state_bytes[HX_STATES], state_objects[HX_STATES];
+    enum hx_interior interior;
+    HX_VEC(struct hx_loss) losses;
+};
+
+hx_error *hx_snapshot_create(struct hx_snapshot **ret);
+void hx_snapshot_destroy(struct hx_snapshot *snapshot);
+
+/* Appends a sentence to notes (printf); "partial" also clears `complete`. */
+void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Counts a loss: adds to the row of the same `what` (and same address) or makes
+ * one. bytes 0: not measured; address 0: none. */
+void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t count,
+                      uint64_t bytes, uint64_t address);
+
+/* The image is not needed after the scan: gives its memory back. */
+void hx_snapshot_drop_image(struct hx_snapshot *snapshot);
+
+static inline void hx_cleanup_snapshot(struct hx_snapshot **snapshot)
+{
+    hx_snapshot_destroy(*snapshot);
+}
+#define HX_SNAPSHOT __attribute__((cleanup(hx_cleanup_snapshot)))
+
+#endif

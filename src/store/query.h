@@ -1,0 +1,62 @@
+/* query.h - rows out of a store: the only way by which screens, reports and exporters
+ * see data. */
+#ifndef HX_STORE_QUERY_H
+#define HX_STORE_QUERY_H
+
+#include "store/store.h"
+
+/* view, its default sort column (largest first; NULL: as stored), what it shows */
+#define HX_VIEWS(X)                                                                                \
+    X(snapshots, NULL, "one row for each snapshot")                                                \
+    X(account, "bytes", "resident memory by what it is used for")                                  \
+    X(roots, "direct_objects", "named places outside the heap that hold pointers")                 \
+    X(leaks, "bytes", "lost and possibly lost objects by kind")                                    \
+    X(losses, "count", "what could not be seen")                                                   \
+    X(objects, "bytes", "every object")                                                            \
+    X(edges, NULL, "references between objects")                                                   \
+    X(root_edges, NULL, "references from roots to objects")
+
+struct hx_view {
+    const char *name, *sort, *about;
+};
+extern const struct hx_view hx_views[];               /* ends with name NULL */
+const struct hx_view *hx_view_find(const char *name); /* NULL when unknown */
+
+enum hx_value_type { HX_VALUE_NULL, HX_VALUE_INT, HX_VALUE_REAL, HX_VALUE_TEXT };
+struct hx_value {
+    enum hx_value_type type;
+    int64_t i;
+    double real;
+    const char *text; /* valid until the next hx_rows_next(); may hold any byte but 0 */
+    size_t text_bytes;
+};
+
+typedef struct hx_rows hx_rows;
+
+struct hx_query {
+    const char *view;
+    int64_t snapshot; /* 0: all */
+    const char *sort; /* a column; NULL: the view's default */
+    bool ascending;
+    int64_t limit, offset; /* limit < 0: no limit */
+    const char *where;     /* trusted SQL over columns, made by heapx; NULL: none */
+};
+
+hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret);
+/* Any read-only statement; writing ones are refused. */
+hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret);
+
+size_t hx_rows_columns(const hx_rows *rows);
+const char *hx_rows_name(const hx_rows *rows, size_t column);
+/* Steps; *ret_more false at the end. */
+hx_error *hx_rows_next(hx_rows *rows, bool *ret_more);
+struct hx_value hx_rows_value(const hx_rows *rows, size_t column);
+void hx_rows_end(hx_rows *rows);
+
+/* Printers: one data path, three forms. Columns named address, source, target, dominator are
+ * hexadecimal in text only. */
+enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV };
+bool hx_format_parse(const char *s, enum hx_format *ret);
+hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file /* FILE */);
+
+#endif

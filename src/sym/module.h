@@ -1,0 +1,57 @@
+/* module.h - the ELF objects of a target: where they lie, what their data is called.
+ *
+ * A module is one file mapped by the target. Files are opened through the target's own
+ * view: /proc/PID/map_files, else /proc/PID/root/PATH when device and inode agree.
+ * Symbols are read lazily, with elfutils, and cached for the life of the set.
+ */
+#ifndef HX_SYM_MODULE_H
+#define HX_SYM_MODULE_H
+
+#include "base/error.h"
+#include "model/process.h"
+
+struct hx_module;
+typedef struct hx_modules hx_modules;
+
+/* A named range of a writable segment, target addresses. */
+struct hx_symbol {
+    uint64_t address, size;
+    const char *name; /* bare, owned by the set */
+};
+
+/* Groups mappings into modules. Keeps no pointer into `mapping`. pid 0: files are opened
+ * by their path alone (cores). */
+hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t n,
+                            hx_modules **ret);
+void hx_modules_destroy(hx_modules *modules);
+
+size_t hx_modules_count(const hx_modules *modules);
+const char *hx_module_name(const hx_modules *modules, size_t i); /* "libc.so.6" */
+const char *hx_module_path(const hx_modules *modules, size_t i);
+uint64_t hx_module_bias(const hx_modules *modules, size_t i); /* address - p_vaddr */
+
+/* The module whose load segments (.bss included) contain addr; SIZE_MAX when none. */
+size_t hx_modules_find(const hx_modules *modules, uint64_t addr);
+
+/* The writable load segments (.data, .bss) of a module, target addresses, page-rounded
+ * neither way: [p_vaddr, p_vaddr + p_memsz). Returns how many, at most max. */
+size_t hx_module_data(const hx_modules *modules, size_t i, uint64_t (*ranges)[2], size_t max);
+
+/* Object symbols (STT_OBJECT, size > 0, .symtab else .dynsym) inside [start, end), sorted by
+ * address, not overlapping (of aliases the global one, then the shortest name). *ret is
+ * owned by the set. */
+hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint64_t end,
+                            const struct hx_symbol **ret, size_t *ret_n);
+
+/* Reads len bytes that lie in a read-only segment from the file (no relocation is applied).
+ * False when they are not there. Safe from any thread once the module was opened. */
+bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len);
+
+/* Is addr in an executable segment of a file? */
+bool hx_modules_is_code(const hx_modules *modules, uint64_t addr);
+
+/* The address of the symbol `name` in module i (.symtab, else .dynsym); false if absent. */
+bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t *ret_addr,
+                      uint64_t *ret_size);
+
+#endif

@@ -1,0 +1,46 @@
+/* reach.h - the state of every object: reachable, possible, definite, indirect.
+ *
+ * Definitions are the contract's: reachable from a root through start and known
+ * edges; possible when every chain has a plain interior edge; the lost objects are
+ * condensed (Tarjan's strongly connected components, iterative) over edges of every
+ * kind, a component without an edge from another one gives one definite (its lowest
+ * address), all other lost objects are indirect.
+ */
+#ifndef HX_TRAVERSE_REACH_H
+#define HX_TRAVERSE_REACH_H
+
+#include "base/progress.h"
+#include "model/snapshot.h"
+
+/* Fills graph.state, snapshot.state_bytes, state_objects and interior. threads as
+ * in struct hx_scan_options. */
+hx_error *hx_reach(struct hx_snapshot *snapshot, enum hx_interior interior, unsigned threads,
+                   const struct hx_progress *progress);
+
+/* A chain from a root to an object: step[0] begins in a root, the last one ends at
+ * the object. */
+struct hx_step {
+    uint32_t root; /* first step: index in roots; else UINT32_MAX */
+    hx_obj source; /* HX_NO_OBJ in the first step */
+    hx_obj target;
+    uint64_t offset; /* bytes: in the source object, or in the root's range */
+    uint8_t kind;    /* enum hx_edge_kind */
+};
+struct hx_chain {
+    struct hx_step *step;
+    size_t n;
+};
+struct hx_chains {
+    struct hx_chain *chain;
+    size_t n;
+};
+
+/* Up to `limit` distinct chains to `object`, shortest first (breadth-first search
+ * backwards over graph.rev; chains are distinct in the root or in an object on the
+ * way). Edges that hx_reach's rule does not follow are not used. None for an object
+ * that is lost. Needs graph.rev. */
+hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object, size_t limit,
+                 const struct hx_progress *progress, struct hx_chains *ret);
+void hx_chains_deinit(struct hx_chains *chains);
+
+#endif

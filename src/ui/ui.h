@@ -1,0 +1,24 @@
+/* ui.h - the explorer. The only folder that includes curses. */
+#ifndef HX_UI_UI_H
+#define HX_UI_UI_H
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "store/store.h"
+
+struct hx_ui_options {
+    hx_store *store;
+    const char *title;  /* file name or "PID 12 (redis-server)" */
+    const char *script; /* file of keys and commands; NULL: a terminal */
+    int color;          /* -1: decide, 0: never, 1: always */
+    /* Takes another snapshot and adds it to the store; called on a thread of its own, with
+     * that thread alone using the store meanwhile. NULL: no live target, key `a` says so. */
+    hx_error *(*snap)(void *context, const struct hx_progress *progress);
+    void *context;
+    uint64_t every_ns; /* 0: only on request */
+};
+
+/* Runs until the user quits. */
+hx_error *hx_ui_run(const struct hx_ui_options *options);
+
+#endif
