@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,20 @@ hx_error *hx_error_copy(const hx_error *err)
     return copy;
 }
 
+/* Copies what fits, without cutting a character in two. */
+static void copy_line(const char *line, size_t n, char *buf, size_t size)
+{
+    if (size == 0)
+        return;
+    if (n >= size) {
+        n = size - 1;
+        while (n && ((uint8_t)line[n] & 0xc0) == 0x80)
+            n--;
+    }
+    memcpy(buf, line, n);
+    buf[n] = 0;
+}
+
 void hx_error_line(const hx_error *err, char *buf, size_t size)
 {
     struct hx_text text = {0};
@@ -74,7 +89,10 @@ void hx_error_line(const hx_error *err, char *buf, size_t size)
         hx_text_puts(&text, "; ");
         hx_text_escape(&text, err->todo, strlen(err->todo), false);
     }
-    snprintf(buf, size, "%s", text.failed ? err->why : hx_text_str(&text));
+    if (text.failed) /* no memory for this one: say at least that */
+        copy_line(out_of_memory.why, strlen(out_of_memory.why), buf, size);
+    else
+        copy_line(hx_text_str(&text), text.n, buf, size);
     hx_text_free(&text);
 }
 

@@ -103,13 +103,26 @@ static size_t utf8_decode(const char *s, size_t n, uint32_t *ret)
     return len;
 }
 
-/* Characters that change how a terminal or an editor shows what stands beside them. */
+/* Characters that change how a terminal or an editor shows what stands beside them, or that
+ * are there without being seen: controls and Unicode's default ignorables. Ranges inclusive,
+ * ascending. */
 static bool is_unsafe(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c || c == 0x180e ||
-           (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-           (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
-           (c >= 0xe0000 && c <= 0xe007f);
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x0000, 0x001f}, {0x007f, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},
+        {0x061c, 0x061c}, {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},
+        {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},   {0x3164, 0x3164},
+        {0xfdd0, 0xfdef}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
+        {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+    };
+    if (c >= 0x20 && c <= 0x7e)
+        return false;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && ranges[i].first <= c; i++)
+        if (c <= ranges[i].last)
+            return true;
+    return (c & 0xfffe) == 0xfffe; /* the last two of each plane are no characters */
 }
 
 void hx_text_escape(struct hx_text *text, const char *bytes, size_t n, bool ascii)
@@ -180,19 +193,26 @@ void hx_text_csv(struct hx_text *text, const char *s, size_t n)
     hx_text_putc(text, '"');
 }
 
+/* Three digits of a scaled value, at least 1 and below 1024: "1.50", "23.0", "812". */
+static void three_digits(double scaled, const char *unit, char buf[HX_HUMAN])
+{
+    int digits = scaled < 9.995 ? 2 : scaled < 99.95 ? 1 : 0;
+    snprintf(buf, HX_HUMAN, "%.*f%s", digits, scaled, unit);
+}
+
+/* A value that would be rounded up to a whole next unit is shown in that one. */
 static char *human(uint64_t value, unsigned base, char buf[HX_HUMAN])
 {
-    static const char units[] = "KMGTPE";
+    static const char *const units[] = {"K", "M", "G", "T", "P", "E"};
     if (value < base) {
         snprintf(buf, HX_HUMAN, "%u", (unsigned)value);
         return buf;
     }
     double scaled = (double)value;
     size_t unit = 0;
-    for (scaled /= base; scaled >= base - 0.5 && unit + 1 < sizeof units - 1; unit++)
+    for (scaled /= base; scaled >= base - 0.5 && unit + 1 < sizeof units / sizeof *units; unit++)
         scaled /= base;
-    int digits = scaled < 9.995 ? 2 : scaled < 99.95 ? 1 : 0;
-    snprintf(buf, HX_HUMAN, "%.*f%c", digits, scaled, units[unit]);
+    three_digits(scaled, units[unit], buf);
     return buf;
 }
 
@@ -208,40 +228,65 @@ char *hx_human_count(uint64_t count, char buf[HX_HUMAN])
 
 char *hx_human_ns(uint64_t ns, char buf[HX_HUMAN])
 {
+    uint64_t seconds = ns / 1000000000;
     if (ns < 1000)
         snprintf(buf, HX_HUMAN, "%uns", (unsigned)ns);
-    else if (ns < 10000000)
-        snprintf(buf, HX_HUMAN, ns < 1000000 ? "%.0fus" : "%.2fms",
-                 ns < 1000000 ? (double)ns / 1e3 : (double)ns / 1e6);
-    else if (ns < 1000000000)
-        snprintf(buf, HX_HUMAN, "%.1fms", (double)ns / 1e6);
-    else if (ns < 60000000000)
-        snprintf(buf, HX_HUMAN, "%.2fs", (double)ns / 1e9);
-    else if (ns < 3600000000000)
-        snprintf(buf, HX_HUMAN, "%um%02us", (unsigned)(ns / 60000000000),
-                 (unsigned)(ns / 1000000000 % 60));
+    else if (ns < 999500)
+        three_digits((double)ns / 1e3, "us", buf);
+    else if (ns < 999500000)
+        three_digits((double)ns / 1e6, "ms", buf);
+    else if (ns < 59950000000)
+        three_digits((double)ns / 1e9, "s", buf);
+    else if (seconds < 60)
+        snprintf(buf, HX_HUMAN, "1m00s");
+    else if (seconds < 3600)
+        snprintf(buf, HX_HUMAN, "%um%02us", (unsigned)(seconds / 60), (unsigned)(seconds % 60));
     else
-        snprintf(buf, HX_HUMAN, "%lluh%02um", (unsigned long long)(ns / 3600000000000),
-                 (unsigned)(ns / 60000000000 % 60));
+        snprintf(buf, HX_HUMAN, "%lluh%02um", (unsigned long long)(seconds / 3600),
+                 (unsigned)(seconds / 60 % 60));
     return buf;
 }
 
-/* A number without sign, exponent or blanks; *end is what follows it. */
-static bool parse_number(const char *s, double *ret, const char **end)
+/* A decimal number as it was written: whole + part / scale, part < scale. Kept as whole
+ * numbers because a double holds only 53 bits of an address-sized figure. */
+struct decimal {
+    uint64_t whole, part, scale; /* scale is a power of ten; 1: no fraction was written */
+};
+
+/* Reads digits with an optional fraction, without sign, exponent or blanks; *end is what
+ * follows. What a fraction has beyond 15 digits is cut off. */
+static bool parse_decimal(const char *s, struct decimal *ret, const char **end)
 {
+    struct decimal number = {.scale = 1};
     if (!isdigit((unsigned char)*s))
         return false;
-    double value = 0, place = 0.1;
     for (; isdigit((unsigned char)*s); s++)
-        value = value * 10 + (*s - '0');
+        if (__builtin_mul_overflow(number.whole, 10, &number.whole) ||
+            __builtin_add_overflow(number.whole, (uint64_t)(*s - '0'), &number.whole))
+            return false;
     if (*s == '.') {
         if (!isdigit((unsigned char)*++s))
             return false;
-        for (; isdigit((unsigned char)*s); s++, place /= 10)
-            value += place * (*s - '0');
+        for (; isdigit((unsigned char)*s); s++) {
+            if (number.scale < UINT64_C(1000000000000000)) {
+                number.part = number.part * 10 + (uint64_t)(*s - '0');
+                number.scale *= 10;
+            }
+        }
     }
-    *ret = value;
+    *ret = number;
     *end = s;
+    return true;
+}
+
+/* number * unit, rounded down; false when that is above most. */
+static bool decimal_times(struct decimal number, uint64_t unit, uint64_t most, uint64_t *ret)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide value = (wide)number.whole * unit + (wide)number.part * unit / number.scale;
+    if (value > most)
+        return false;
+    *ret = (uint64_t)value;
     return true;
 }
 
@@ -249,49 +294,47 @@ bool hx_parse_duration(const char *s, uint64_t *ret_ns)
 {
     static const struct {
         const char *name;
-        double ns;
-    } units[] = {{"", 1e9},   {"s", 1e9},    {"ms", 1e6},   {"us", 1e3},   {"ns", 1e0},
-                 {"m", 6e10}, {"min", 6e10}, {"h", 3.6e12}, {"d", 8.64e13}};
-    double value;
+        uint64_t ns;
+    } units[] = {
+        {"", 1000000000},
+        {"s", 1000000000},
+        {"ms", 1000000},
+        {"us", 1000},
+        {"ns", 1},
+        {"m", 60000000000},
+        {"min", 60000000000},
+        {"h", 3600000000000},
+        {"d", 86400000000000},
+    };
+    struct decimal number;
     const char *end;
-    if (!parse_number(s, &value, &end))
+    if (!parse_decimal(s, &number, &end))
         return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].name) == 0) {
-            if (value * units[i].ns >= 9.2e18)
-                return false;
-            *ret_ns = (uint64_t)(value * units[i].ns + 0.5);
-            return true;
-        }
-    }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].name) == 0)
+            return decimal_times(number, units[i].ns, INT64_MAX, ret_ns);
     return false;
 }
 
 bool hx_parse_bytes(const char *s, uint64_t *ret)
 {
-    double value;
+    static const char prefixes[] = "KMGTPE";
+    struct decimal number;
     const char *end;
-    if (!parse_number(s, &value, &end))
+    if (!parse_decimal(s, &number, &end))
         return false;
-    if (*end == 0 && !strchr(s, '.'))
-        return hx_parse_u64(s, ret);
-    const char *unit = *end ? strchr("KMGTPE", toupper((unsigned char)*end)) : NULL;
-    if (unit) {
-        for (const char *u = "KMGTPE";; u++) {
-            value *= 1024;
-            if (*u == *unit)
-                break;
-        }
+    const char *prefix = *end ? strchr(prefixes, toupper((unsigned char)*end)) : NULL;
+    if (!prefix && number.scale != 1)
+        return false; /* there is no part of a byte */
+    uint64_t unit = prefix ? UINT64_C(1024) << 10 * (prefix - prefixes) : 1;
+    if (prefix) {
         end++;
         if (*end == 'i')
             end++;
     }
     if (*end == 'B' || *end == 'b')
         end++;
-    if (*end || value >= 1.8e19)
-        return false;
-    *ret = (uint64_t)value;
-    return true;
+    return !*end && decimal_times(number, unit, UINT64_MAX, ret);
 }
 
 bool hx_parse_u64(const char *s, uint64_t *ret)

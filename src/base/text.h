@@ -30,9 +30,9 @@ void hx_text_clear(struct hx_text *text);
 void hx_text_free(struct hx_text *text);
 
 /* Appends bytes that came from a target so that a terminal can show them: C0 and
- * C1 controls, DEL, bidi marks, line and paragraph separators, zero-width
- * characters, and invalid UTF-8 become \xNN (bytes) or \u{N} (characters); a
- * backslash becomes two. With `ascii` everything above 0x7e is escaped too. */
+ * C1 controls, DEL, bidi marks, line and paragraph separators, characters without
+ * a shape (joiners, fillers, selectors), and invalid UTF-8 become \xNN (bytes) or \u{N}
+ * (characters); a backslash becomes two. With `ascii` everything above 0x7e is escaped too. */
 void hx_text_escape(struct hx_text *text, const char *bytes, size_t n, bool ascii);
 
 /* Appends s as a JSON string with its quotes; invalid UTF-8 becomes U+FFFD and
@@ -42,18 +42,19 @@ void hx_text_json(struct hx_text *text, const char *s, size_t n);
 /* Appends s as one RFC 4180 field, quoted where needed. */
 void hx_text_csv(struct hx_text *text, const char *s, size_t n);
 
-/* Bytes for people: "0", "812", "1.5K", "23M", "1.02G"; powers of 1024; at most
- * seven characters. Returns buf. */
+/* Bytes for people: "0", "812", "1.50K", "23.0M", "1000K"; powers of 1024, three
+ * digits, rounded; at most five characters. Returns buf. */
 #define HX_HUMAN 16
 char *hx_human_bytes(uint64_t bytes, char buf[HX_HUMAN]);
 char *hx_human_count(uint64_t count, char buf[HX_HUMAN]); /* powers of 1000 */
-char *hx_human_ns(uint64_t ns, char buf[HX_HUMAN]);       /* "812us", "9.7ms", "1.20s", "5m10s" */
+char *hx_human_ns(uint64_t ns, char buf[HX_HUMAN]);       /* "812us", "9.70ms", "1.20s", "5m10s" */
 
 /* "10", "10s", "250ms", "5m", "2h", "1d", "1.5s" to nanoseconds; a bare number is
- * seconds. False when it is no duration or overflows. */
+ * seconds. False when it is no duration or more than INT64_MAX nanoseconds. */
 bool hx_parse_duration(const char *s, uint64_t *ret_ns);
 
-/* "512", "64K", "1.5G", optional B or iB; powers of 1024. */
+/* "512", "64K", "1.5G", optional B or iB; powers of 1024, rounded down. False, with
+ * *ret as it was, when it is no size, a fraction without a unit, or does not fit. */
 bool hx_parse_bytes(const char *s, uint64_t *ret);
 
 /* A decimal or 0x number that uses the whole string and fits. */

@@ -43,26 +43,37 @@ hx_error *hx_big_reserve(struct hx_big *big, size_t bytes)
     return NULL;
 }
 
+/* The bytes that the kernel mapped for a reservation. */
+static size_t mapped(const struct hx_big *big)
+{
+    size_t page = page_size();
+    return (big->bytes + page - 1) / page * page;
+}
+
 void hx_big_discard(struct hx_big *big, size_t from, size_t to)
 {
     size_t page = page_size();
+    if (to > mapped(big))
+        to = mapped(big);
+    if (!big->base || from >= to)
+        return;
     from = (from + page - 1) / page * page;
     to = to / page * page;
-    if (big->base && from < to)
+    if (from < to)
         madvise((char *)big->base + from, to - from, MADV_DONTNEED);
 }
 
 void hx_big_trim(struct hx_big *big, size_t used)
 {
-    size_t page = page_size();
-    size_t keep = (used + page - 1) / page * page;
-    if (!big->base || keep >= big->bytes)
+    size_t page = page_size(), all = mapped(big);
+    if (!big->base || used >= all)
         return;
+    size_t keep = (used + page - 1) / page * page;
     if (keep == 0)
         keep = page; /* the base stays valid */
-    if (keep >= big->bytes)
+    if (keep >= all)
         return;
-    munmap((char *)big->base + keep, big->bytes - keep);
+    munmap((char *)big->base + keep, all - keep);
     big->bytes = keep;
 }
 
