@@ -1,0 +1,179 @@
+/* elf.c - program headers and symbol tables of a file that nobody vouches for. */
+#include "sym/elf.h"
+
+#include "base/cleanup.h"
+
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PAGE          4096
+#define LOAD_MAX      256                   /* PT_LOAD headers; real files have 2 to 6 */
+#define HEADERS_MAX   4096                  /* program headers looked at */
+#define SECTIONS_MAX  (1 << 20)             /* section headers looked at */
+#define TABLE_MAX     ((uint64_t)512 << 20) /* bytes of a symbol or string table */
+#define NAME_MAX_SEEN 4096                  /* longer names are cut */
+
+static void cleanup_elf(Elf **elf)
+{
+    elf_end(*elf);
+}
+#define ELF_GUARD HX_CLEANUP(cleanup_elf)
+
+static hx_error *corrupt(const char *why)
+{
+    return hx_error_new(HX_E_CORRUPT, "ELF file", NULL, "%s", why);
+}
+
+static hx_error *open_elf(int fd, Elf **ret, GElf_Ehdr *ret_header, uint64_t *ret_bytes)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return corrupt("not a regular file");
+    if (elf_version(EV_CURRENT) == EV_NONE)
+        return hx_error_new(HX_E_FAIL, "libelf", NULL, "too old");
+    ELF_GUARD Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (!elf || elf_kind(elf) != ELF_K_ELF || gelf_getclass(elf) != ELFCLASS64)
+        return corrupt("no 64-bit ELF header");
+    if (!gelf_getehdr(elf, ret_header) || ret_header->e_ident[EI_DATA] != ELFDATA2LSB ||
+        ret_header->e_machine != EM_X86_64)
+        return corrupt("of another architecture");
+    *ret_bytes = (uint64_t)st.st_size;
+    *ret = hx_steal(elf);
+    return NULL;
+}
+
+static int by_vaddr(const void *a, const void *b)
+{
+    const struct hx_elf_segment *x = a, *y = b;
+    return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+/* Keeps a PT_LOAD whose numbers hold together. */
+static bool add_load(struct hx_elf_layout *layout, const GElf_Phdr *phdr)
+{
+    uint64_t end;
+    if (!phdr->p_memsz || phdr->p_filesz > phdr->p_memsz ||
+        __builtin_add_overflow(phdr->p_vaddr, phdr->p_memsz, &end) || end > UINT64_MAX - PAGE ||
+        __builtin_add_overflow(phdr->p_offset, phdr->p_filesz, &end) || end > UINT64_MAX - PAGE ||
+        (phdr->p_vaddr - phdr->p_offset) % PAGE != 0 || layout->load.n == LOAD_MAX)
+        return true;
+    return hx_vec_push(&layout->load, (struct hx_elf_segment){.vaddr = phdr->p_vaddr,
+                                                              .memsz = phdr->p_memsz,
+                                                              .offset = phdr->p_offset,
+                                                              .filesz = phdr->p_filesz,
+                                                              .flags = phdr->p_flags});
+}
+
+hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret)
+{
+    ELF_GUARD Elf *elf = NULL;
+    GElf_Ehdr header;
+    uint64_t bytes;
+    HX_TRY(open_elf(fd, &elf, &header, &bytes));
+    if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
+        return corrupt("neither program nor shared object");
+    size_t n;
+    if (elf_getphdrnum(elf, &n) < 0)
+        return corrupt("no program headers");
+    if (n > HEADERS_MAX)
+        n = HEADERS_MAX;
+
+    struct hx_elf_layout layout = {.fixed = header.e_type == ET_EXEC};
+    for (size_t i = 0; i < n; i++) {
+        GElf_Phdr phdr;
+        if (!gelf_getphdr(elf, (int)i, &phdr))
+            break;
+        if (phdr.p_type == PT_GNU_RELRO && phdr.p_memsz <= UINT64_MAX - phdr.p_vaddr) {
+            layout.relro_start = phdr.p_vaddr;
+            layout.relro_end = phdr.p_vaddr + phdr.p_memsz;
+        }
+        if (phdr.p_type == PT_LOAD && !add_load(&layout, &phdr)) {
+            hx_elf_layout_deinit(&layout);
+            return hx_error_nomem();
+        }
+    }
+    if (!layout.load.n)
+        return corrupt("nothing to load");
+    qsort(layout.load.v, layout.load.n, sizeof *layout.load.v, by_vaddr);
+    *ret = layout;
+    return NULL;
+}
+
+void hx_elf_layout_deinit(struct hx_elf_layout *layout)
+{
+    hx_vec_free(&layout->load);
+}
+
+/* The bytes of a section that lies in the file and is not absurdly large. */
+static Elf_Data *table_data(Elf_Scn *section, const GElf_Shdr *header, uint64_t file_bytes)
+{
+    if (header->sh_size > TABLE_MAX || header->sh_offset > file_bytes ||
+        header->sh_size > file_bytes - header->sh_offset || header->sh_flags & SHF_COMPRESSED)
+        return NULL;
+    Elf_Data *data = elf_getdata(section, NULL);
+    return data && data->d_buf && data->d_size ? data : NULL;
+}
+
+static Elf_Scn *find_table(Elf *elf, uint32_t type, GElf_Shdr *ret)
+{
+    Elf_Scn *section = NULL;
+    for (size_t i = 0; i < SECTIONS_MAX && (section = elf_nextscn(elf, section)); i++)
+        if (gelf_getshdr(section, ret) && ret->sh_type == type)
+            return section;
+    return NULL;
+}
+
+/* The bare name at `offset` of a string table; 0 when there is none. */
+static size_t bare_name(const Elf_Data *strings, uint64_t offset, const char **ret)
+{
+    if (offset >= strings->d_size)
+        return 0;
+    size_t room = strings->d_size - offset;
+    const char *name = (const char *)strings->d_buf + offset;
+    size_t len = strnlen(name, room < NAME_MAX_SEEN ? room : NAME_MAX_SEEN);
+    const char *version = len ? memchr(name + 1, '@', len - 1) : NULL;
+    *ret = name;
+    return version ? (size_t)(version - name) : len;
+}
+
+hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
+                             bool (*each)(void *context, const struct hx_elf_symbol *symbol),
+                             void *context)
+{
+    ELF_GUARD Elf *elf = NULL;
+    GElf_Ehdr header;
+    uint64_t bytes;
+    HX_TRY(open_elf(fd, &elf, &header, &bytes));
+    GElf_Shdr table_header, string_header;
+    Elf_Scn *table = find_table(elf, section_type, &table_header);
+    if (!table)
+        return NULL;
+    Elf_Scn *string_section = elf_getscn(elf, table_header.sh_link);
+    if (!string_section || !gelf_getshdr(string_section, &string_header) ||
+        string_header.sh_type != SHT_STRTAB)
+        return corrupt("symbol table without names");
+    Elf_Data *symbols = table_data(table, &table_header, bytes);
+    Elf_Data *strings = table_data(string_section, &string_header, bytes);
+    if (!symbols || !strings || symbols->d_type != ELF_T_SYM)
+        return corrupt("symbol table outside the file");
+
+    size_t n = symbols->d_size / sizeof(Elf64_Sym);
+    for (size_t i = 1; i < n; i++) {
+        GElf_Sym sym;
+        struct hx_elf_symbol symbol;
+        if (!gelf_getsym(symbols, (int)i, &sym))
+            break;
+        if (sym.st_shndx == SHN_UNDEF || sym.st_shndx == SHN_ABS ||
+            !(symbol.name_len = bare_name(strings, sym.st_name, &symbol.name)))
+            continue;
+        symbol.value = sym.st_value;
+        symbol.size = sym.st_size;
+        symbol.type = GELF_ST_TYPE(sym.st_info);
+        symbol.bind = GELF_ST_BIND(sym.st_info);
+        if (!each(context, &symbol))
+            break;
+    }
+    return NULL;
+}

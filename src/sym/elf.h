@@ -1,0 +1,48 @@
+/* elf.h - what the loader and a debugger want to know of one ELF file.
+ *
+ * The file comes from a target, so nothing in it is believed: sizes are bounded by the
+ * file's own, counts by constants, and a file that makes no sense is HX_E_CORRUPT.
+ * Only 64-bit little-endian files of this machine's architecture are read. The file is
+ * read with pread, never mapped: its owner may truncate it at any moment.
+ */
+#ifndef HX_SYM_ELF_H
+#define HX_SYM_ELF_H
+
+#include "base/error.h"
+#include "base/vec.h"
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A PT_LOAD header. Invariants: filesz <= memsz, nothing wraps, vaddr and offset agree
+ * modulo the page size. */
+struct hx_elf_segment {
+    uint64_t vaddr, memsz, offset, filesz;
+    uint32_t flags; /* PF_R, PF_W, PF_X */
+};
+
+struct hx_elf_layout {
+    bool fixed;                         /* ET_EXEC: loaded where it says, bias 0 */
+    HX_VEC(struct hx_elf_segment) load; /* by vaddr */
+    uint64_t relro_start, relro_end;    /* vaddr; made read-only after relocation */
+};
+
+struct hx_elf_symbol {
+    const char *name; /* not terminated; without @VERSION */
+    size_t name_len;
+    uint64_t value, size;
+    uint8_t type, bind; /* STT_, STB_ */
+};
+
+/* Reads the program headers. fd stays the caller's. */
+hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret);
+void hx_elf_layout_deinit(struct hx_elf_layout *layout);
+
+/* Calls each() for every defined symbol of the table of that section type (SHT_SYMTAB or
+ * SHT_DYNSYM), until it returns false. A file without such a table has no symbols. */
+hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
+                             bool (*each)(void *context, const struct hx_elf_symbol *symbol),
+                             void *context);
+
+#endif

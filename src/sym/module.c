@@ -1,0 +1,426 @@
+/* module.c - from mappings to ELF objects: grouping, load bias, lookup by address. */
+#include "sym/module_private.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Descriptors kept open; the files beyond are opened again for each use. */
+#define OPEN_MAX_FILES 256
+
+static uint64_t page_floor(uint64_t addr)
+{
+    return addr & ~(uint64_t)(HX_PAGE - 1);
+}
+
+static uint64_t page_ceil(uint64_t addr)
+{
+    return page_floor(addr + HX_PAGE - 1);
+}
+
+/* --- grouping by file ------------------------------------------------------- */
+
+struct piece {
+    const struct hx_mapping *mapping;
+};
+
+static int by_file(const void *a, const void *b)
+{
+    const struct hx_mapping *x = ((const struct piece *)a)->mapping;
+    const struct hx_mapping *y = ((const struct piece *)b)->mapping;
+    if (x->dev != y->dev)
+        return x->dev < y->dev ? -1 : 1;
+    if (x->inode != y->inode)
+        return x->inode < y->inode ? -1 : 1;
+    int order = x->inode ? 0 : strcmp(x->path, y->path);
+    if (order)
+        return order;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static bool same_group(const struct hx_mapping *x, const struct hx_mapping *y)
+{
+    return x->dev == y->dev && x->inode == y->inode && (x->inode || !strcmp(x->path, y->path));
+}
+
+/* Loaders map privately; a shared mapping of an ELF file is somebody's data. */
+static bool can_be_loaded(const struct hx_mapping *mapping)
+{
+    return mapping->path && mapping->path[0] == '/' && !mapping->device &&
+           !(mapping->prot & HX_PROT_SHARED);
+}
+
+static char *clean_path(const struct hx_mapping *mapping)
+{
+    static const char suffix[] = " (deleted)";
+    size_t n = strlen(mapping->path), cut = sizeof suffix - 1;
+    if (mapping->deleted && n > cut && strcmp(mapping->path + n - cut, suffix) == 0)
+        n -= cut;
+    return strndup(mapping->path, n);
+}
+
+/* --- load bias -------------------------------------------------------------- */
+
+/* Does every page of the mapping show what a load under `bias` would put there? Sets the
+ * bits of the segments used. */
+static bool fits(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
+                 uint64_t bias, uint64_t *ret_used)
+{
+    uint64_t used = 0, at = mapping->start;
+    for (size_t i = 0; i < layout->load.n && at < mapping->end; i++) {
+        const struct hx_elf_segment *seg = &layout->load.v[i];
+        uint64_t start = page_floor(bias + seg->vaddr);
+        uint64_t end = page_ceil(bias + seg->vaddr + seg->filesz);
+        if (!seg->filesz || at < start || at >= end)
+            continue;
+        if (mapping->offset + (at - mapping->start) != page_floor(seg->offset) + (at - start))
+            continue;
+        used |= (uint64_t)1 << (i & 63);
+        at = end;
+    }
+    *ret_used = used;
+    return at >= mapping->end;
+}
+
+static uint32_t prot_of(uint32_t flags)
+{
+    return (flags & PF_R ? HX_PROT_R : 0) | (flags & PF_W ? HX_PROT_W : 0) |
+           (flags & PF_X ? HX_PROT_X : 0);
+}
+
+/* The bias that a load must have had when this mapping is its first one: that of the first
+ * segment that fits, one of the same protection before others. */
+static bool find_bias(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
+                      uint64_t *ret, uint64_t *ret_used)
+{
+    bool found = false;
+    for (size_t i = 0; i < layout->load.n; i++) {
+        const struct hx_elf_segment *seg = &layout->load.v[i];
+        bool same_prot = prot_of(seg->flags) == mapping->prot;
+        uint64_t used;
+        uint64_t bias = mapping->start - mapping->offset - (seg->vaddr - seg->offset);
+        if ((found && !same_prot) || (layout->fixed && bias != 0) ||
+            !fits(layout, mapping, bias, &used))
+            continue;
+        found = true;
+        *ret = bias;
+        *ret_used = used;
+        if (same_prot)
+            break;
+    }
+    return found;
+}
+
+/* A load maps several segments or code; a file that was only mapped to be read does not. */
+static bool looks_loaded(const struct hx_elf_layout *layout, uint64_t used, bool has_code)
+{
+    return has_code || layout->load.n == 1 || (used & (used - 1)) != 0;
+}
+
+/* Finds the loads of one file among its mappings, which are in order of address. */
+static hx_error *add_loads(struct hx_modules *modules, size_t file, const struct piece *piece,
+                           size_t n)
+{
+    const struct hx_elf_layout *layout = &modules->files.v[file].layout;
+    struct hx_module load = {.file = file};
+    uint64_t used = 0;
+    bool open = false, has_code = false;
+    for (size_t i = 0; i <= n; i++) {
+        const struct hx_mapping *mapping = i < n ? piece[i].mapping : NULL;
+        uint64_t more = 0, bias = 0;
+        if (mapping && open && fits(layout, mapping, load.bias, &more)) {
+            used |= more;
+            has_code |= (mapping->prot & HX_PROT_X) != 0;
+            continue;
+        }
+        if (mapping && (!(mapping->prot & 7) || !find_bias(layout, mapping, &bias, &more)))
+            continue;
+        if (open && looks_loaded(layout, used, has_code) && !hx_vec_push(&modules->modules, load))
+            return hx_error_nomem();
+        if (!mapping)
+            break;
+        load.bias = bias;
+        load.low = mapping->start;
+        used = more;
+        has_code = (mapping->prot & HX_PROT_X) != 0;
+        open = true;
+    }
+    return NULL;
+}
+
+/* --- placing segments -------------------------------------------------------- */
+
+/* How far from `start` the target's memory can belong to a segment of this file: over its own
+ * mappings and anonymous ones without a gap. */
+static uint64_t extent(const struct hx_mapping *mapping, size_t n, uint64_t start, uint64_t end,
+                       const struct hx_module_file *file)
+{
+    uint64_t at = start;
+    for (size_t i = hx_mapping_find(mapping, n, start); i < n && at < end; i++) {
+        const struct hx_mapping *m = &mapping[i];
+        bool own = m->inode == file->inode && m->dev == file->dev && m->path[0] == '/';
+        bool anonymous = !m->path[0] || !strcmp(m->path, "[heap]") || !strncmp(m->path, "[anon", 5);
+        if (m->start > at || !(own || anonymous))
+            break;
+        at = m->end;
+    }
+    return at < end ? at : end;
+}
+
+static hx_error *place_segments(struct hx_modules *modules, const struct hx_mapping *mapping,
+                                size_t n)
+{
+    for (size_t i = 0; i < modules->modules.n; i++) {
+        const struct hx_module *module = &modules->modules.v[i];
+        const struct hx_module_file *file = &modules->files.v[module->file];
+        for (size_t k = 0; k < file->layout.load.n; k++) {
+            const struct hx_elf_segment *seg = &file->layout.load.v[k];
+            uint64_t start = module->bias + seg->vaddr, end;
+            if (__builtin_add_overflow(start, seg->memsz, &end))
+                continue;
+            end = extent(mapping, n, start, end, file);
+            uint64_t file_end = start + seg->filesz < end ? start + seg->filesz : end;
+            if (end > start &&
+                !hx_vec_push(&modules->placed, (struct hx_placed){.start = start,
+                                                                  .file_end = file_end,
+                                                                  .end = end,
+                                                                  .offset = seg->offset,
+                                                                  .flags = seg->flags,
+                                                                  .module = (uint32_t)i}))
+                return hx_error_nomem();
+        }
+    }
+    return NULL;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct hx_placed *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->module < y->module ? -1 : x->module > y->module;
+}
+
+/* Segments that overlap come from a malformed file; what begins later wins. */
+static void sort_placed(struct hx_modules *modules)
+{
+    struct hx_placed *v = modules->placed.v;
+    size_t kept = 0;
+    if (modules->placed.n)
+        qsort(v, modules->placed.n, sizeof *v, by_start);
+    for (size_t i = 0; i < modules->placed.n; i++) {
+        if (kept && v[kept - 1].start == v[i].start)
+            continue;
+        if (kept && v[kept - 1].end > v[i].start) {
+            v[kept - 1].end = v[i].start;
+            if (v[kept - 1].file_end > v[i].start)
+                v[kept - 1].file_end = v[i].start;
+        }
+        v[kept++] = v[i];
+    }
+    modules->placed.n = kept;
+}
+
+/* --- making ------------------------------------------------------------------ */
+
+/* Opens the file of a group of mappings; files that are no ELF objects are left out. */
+static hx_error *add_group(struct hx_modules *modules, const struct piece *piece, size_t n)
+{
+    const struct hx_mapping *first = piece[0].mapping;
+    struct hx_module_file file = {.path = clean_path(first),
+                                  .dev = first->dev,
+                                  .inode = first->inode,
+                                  .map_start = first->start,
+                                  .map_end = first->end,
+                                  .deleted = first->deleted,
+                                  .fd = -1};
+    if (!file.path)
+        return hx_error_nomem();
+    file.fd = hx_module_file_open(modules->pid, &file);
+    hx_error *err = file.fd < 0 ? NULL : hx_elf_layout(file.fd, &file.layout);
+    if (file.fd < 0 || err || !hx_vec_push(&modules->files, file)) {
+        bool nomem = err ? err->kind == HX_E_NOMEM : file.fd >= 0;
+        hx_error_free(err);
+        hx_elf_layout_deinit(&file.layout);
+        free(file.path);
+        if (file.fd >= 0)
+            close(file.fd);
+        return nomem ? hx_error_nomem() : NULL;
+    }
+    if (modules->n_open < OPEN_MAX_FILES) {
+        modules->n_open++;
+    } else {
+        close(file.fd);
+        modules->files.v[modules->files.n - 1].fd = -1;
+    }
+    return add_loads(modules, modules->files.n - 1, piece, n);
+}
+
+static int by_low(const void *a, const void *b)
+{
+    const struct hx_module *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+static hx_error *fill(struct hx_modules *modules, const struct hx_mapping *mapping, size_t n)
+{
+    HX_VEC(struct piece) pieces = {0};
+    hx_error *err = NULL;
+    if (!hx_vec_reserve(&pieces, n))
+        return hx_error_nomem();
+    for (size_t i = 0; i < n; i++)
+        if (can_be_loaded(&mapping[i]))
+            pieces.v[pieces.n++] = (struct piece){&mapping[i]};
+    if (pieces.n)
+        qsort(pieces.v, pieces.n, sizeof *pieces.v, by_file);
+    for (size_t i = 0, end; i < pieces.n && !err; i = end) {
+        for (end = i + 1; end < pieces.n; end++)
+            if (!same_group(pieces.v[i].mapping, pieces.v[end].mapping))
+                break;
+        err = add_group(modules, &pieces.v[i], end - i);
+    }
+    hx_vec_free(&pieces);
+    if (err)
+        return err;
+    if (modules->modules.n)
+        qsort(modules->modules.v, modules->modules.n, sizeof *modules->modules.v, by_low);
+    HX_TRY(place_segments(modules, mapping, n));
+    sort_placed(modules);
+    return NULL;
+}
+
+hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t n, hx_modules **ret)
+{
+    struct hx_modules *modules = calloc(1, sizeof *modules);
+    if (!modules)
+        return hx_error_nomem();
+    modules->pid = pid;
+    pthread_mutex_init(&modules->lock, NULL);
+    hx_error *err = fill(modules, mapping, n);
+    if (err) {
+        hx_modules_destroy(modules);
+        return err;
+    }
+    *ret = modules;
+    return NULL;
+}
+
+void hx_modules_destroy(hx_modules *modules)
+{
+    if (!modules)
+        return;
+    for (size_t i = 0; i < modules->modules.n; i++) {
+        hx_vec_free(&modules->modules.v[i].symbols);
+        free(modules->modules.v[i].names);
+    }
+    for (size_t i = 0; i < modules->files.n; i++) {
+        struct hx_module_file *file = &modules->files.v[i];
+        hx_elf_layout_deinit(&file->layout);
+        free(file->path);
+        if (file->fd >= 0)
+            close(file->fd);
+    }
+    hx_vec_free(&modules->modules);
+    hx_vec_free(&modules->files);
+    hx_vec_free(&modules->placed);
+    pthread_mutex_destroy(&modules->lock);
+    free(modules);
+}
+
+/* --- asking ------------------------------------------------------------------ */
+
+size_t hx_modules_count(const hx_modules *modules)
+{
+    return modules->modules.n;
+}
+
+const char *hx_module_path(const hx_modules *modules, size_t i)
+{
+    return modules->files.v[modules->modules.v[i].file].path;
+}
+
+const char *hx_module_name(const hx_modules *modules, size_t i)
+{
+    const char *path = hx_module_path(modules, i);
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+uint64_t hx_module_bias(const hx_modules *modules, size_t i)
+{
+    return modules->modules.v[i].bias;
+}
+
+const struct hx_placed *hx_modules_placed(const hx_modules *modules, uint64_t addr)
+{
+    size_t low = 0, high = modules->placed.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (modules->placed.v[middle].end > addr)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < modules->placed.n && modules->placed.v[low].start <= addr ? &modules->placed.v[low]
+                                                                           : NULL;
+}
+
+size_t hx_modules_find(const hx_modules *modules, uint64_t addr)
+{
+    const struct hx_placed *placed = hx_modules_placed(modules, addr);
+    return placed ? placed->module : SIZE_MAX;
+}
+
+size_t hx_module_data(const hx_modules *modules, size_t i, uint64_t (*ranges)[2], size_t max)
+{
+    const struct hx_module *module = &modules->modules.v[i];
+    const struct hx_elf_layout *layout = &modules->files.v[module->file].layout;
+    size_t n = 0;
+    for (size_t k = 0; k < layout->load.n && n < max; k++) {
+        /* As it was placed: a header may claim more than there is. */
+        uint64_t start = module->bias + layout->load.v[k].vaddr;
+        const struct hx_placed *placed = hx_modules_placed(modules, start);
+        if (!(layout->load.v[k].flags & PF_W) || !placed || placed->start != start ||
+            placed->module != i)
+            continue;
+        ranges[n][0] = placed->start;
+        ranges[n][1] = placed->end;
+        n++;
+    }
+    return n;
+}
+
+bool hx_modules_is_code(const hx_modules *modules, uint64_t addr)
+{
+    const struct hx_placed *placed = hx_modules_placed(modules, addr);
+    return placed && placed->flags & PF_X && addr < placed->file_end;
+}
+
+/* Has the loader left these bytes as they are in the file? */
+static bool is_constant(const hx_modules *modules, const struct hx_placed *placed, uint64_t addr,
+                        size_t len)
+{
+    if (!(placed->flags & PF_W))
+        return true;
+    const struct hx_module *module = &modules->modules.v[placed->module];
+    const struct hx_elf_layout *layout = &modules->files.v[module->file].layout;
+    uint64_t vaddr = addr - module->bias;
+    return vaddr >= layout->relro_start && vaddr < layout->relro_end &&
+           len <= layout->relro_end - vaddr;
+}
+
+bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len)
+{
+    const struct hx_placed *placed = hx_modules_placed(modules, addr);
+    if (!placed || addr >= placed->file_end || len > placed->file_end - addr ||
+        !is_constant(modules, placed, addr, len))
+        return false;
+    const struct hx_module_file *file = &modules->files.v[modules->modules.v[placed->module].file];
+    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
+    int fd = file->fd >= 0 ? file->fd : opened;
+    uint64_t offset = placed->offset + (addr - placed->start);
+    if (fd < 0 || offset > INT64_MAX - len)
+        return false;
+    return pread(fd, dst, len, (off_t)offset) == (ssize_t)len;
+}

@@ -1,0 +1,57 @@
+/* module_private.h - how src/sym keeps modules; only its own files include this. */
+#ifndef HX_SYM_MODULE_PRIVATE_H
+#define HX_SYM_MODULE_PRIVATE_H
+
+#include "sym/elf.h"
+#include "sym/module.h"
+
+#include <pthread.h>
+
+#define HX_PAGE 4096
+
+/* One file. Several modules can be of one file (dlmopen). */
+struct hx_module_file {
+    char *path; /* as the target names it, without " (deleted)" */
+    uint64_t dev, inode;
+    uint64_t map_start, map_end; /* a mapping of it, for /proc/PID/map_files */
+    bool deleted;
+    int fd; /* -1: not kept open, opened again when needed */
+    struct hx_elf_layout layout;
+};
+
+struct hx_module {
+    size_t file;
+    uint64_t bias;
+    uint64_t low; /* first mapped address */
+    bool symbols_tried;
+    HX_VEC(struct hx_symbol) symbols; /* by address, not overlapping */
+    char *names;                      /* what their names point into */
+};
+
+/* A load segment where it lies in the target: [start, end), clipped to what is mapped. Up to
+ * file_end it has the file's bytes, beyond it is .bss. */
+struct hx_placed {
+    uint64_t start, file_end, end;
+    uint64_t offset; /* of start in the file */
+    uint32_t flags;
+    uint32_t module;
+};
+
+/* Invariant: placed[i].end <= placed[i + 1].start. */
+struct hx_modules {
+    pid_t pid;
+    HX_VEC(struct hx_module_file) files;
+    HX_VEC(struct hx_module) modules;
+    HX_VEC(struct hx_placed) placed;
+    size_t n_open;
+    pthread_mutex_t lock; /* guards the lazily read symbols */
+};
+
+/* Opens a file as the target sees it, read only; -1 when it cannot be had or is no regular
+ * file. Never blocks and never touches a device. */
+int hx_module_file_open(pid_t pid, const struct hx_module_file *file);
+
+/* The load segment that contains addr; NULL when none does. */
+const struct hx_placed *hx_modules_placed(const hx_modules *modules, uint64_t addr);
+
+#endif

@@ -1,0 +1,194 @@
+/* symbols.c - the names of a module's data, read once and kept. */
+#include "sym/module_private.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A symbol on its way: its name is still an offset into the names. */
+struct draft {
+    uint64_t address, end;
+    size_t name, name_len;
+    bool global;
+};
+
+struct collect {
+    const struct hx_elf_layout *layout;
+    uint64_t bias;
+    HX_VEC(struct draft) drafts;
+    HX_VEC(char) names;
+    bool nomem;
+};
+
+/* Takes named data that lies in a load segment. */
+static bool take_object(void *context, const struct hx_elf_symbol *symbol)
+{
+    struct collect *collect = context;
+    if ((symbol->type != STT_OBJECT && symbol->type != STT_COMMON) || !symbol->size)
+        return true;
+    for (size_t i = 0; i < collect->layout->load.n; i++) {
+        const struct hx_elf_segment *seg = &collect->layout->load.v[i];
+        if (symbol->value < seg->vaddr || symbol->value - seg->vaddr >= seg->memsz)
+            continue;
+        uint64_t room = seg->memsz - (symbol->value - seg->vaddr);
+        uint64_t size = symbol->size < room ? symbol->size : room;
+        uint64_t address = collect->bias + symbol->value;
+        struct draft draft = {.address = address,
+                              .end = address + size,
+                              .name = collect->names.n,
+                              .name_len = symbol->name_len,
+                              .global = symbol->bind != STB_LOCAL};
+        if (!hx_vec_reserve(&collect->names, collect->names.n + symbol->name_len + 1) ||
+            !hx_vec_push(&collect->drafts, draft)) {
+            collect->nomem = true;
+            return false;
+        }
+        memcpy(collect->names.v + collect->names.n, symbol->name, symbol->name_len);
+        collect->names.v[collect->names.n + symbol->name_len] = 0;
+        collect->names.n += symbol->name_len + 1;
+        return true;
+    }
+    return true;
+}
+
+/* By address; of those at one address the largest, then the global one, then the one with the
+ * shortest name comes first. */
+static int by_address(const void *a, const void *b, void *names)
+{
+    const struct draft *x = a, *y = b;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    if (x->end != y->end)
+        return x->end > y->end ? -1 : 1;
+    if (x->global != y->global)
+        return x->global ? -1 : 1;
+    if (x->name_len != y->name_len)
+        return x->name_len < y->name_len ? -1 : 1;
+    return strcmp((const char *)names + x->name, (const char *)names + y->name);
+}
+
+/* Drops what lies within a symbol that was kept, and cuts what only begins in one. */
+static hx_error *keep_disjoint(struct collect *collect, struct hx_module *module)
+{
+    if (!collect->drafts.n)
+        return NULL;
+    qsort_r(collect->drafts.v, collect->drafts.n, sizeof *collect->drafts.v, by_address,
+            collect->names.v);
+    uint64_t done = 0;
+    for (size_t i = 0; i < collect->drafts.n; i++) {
+        struct draft *draft = &collect->drafts.v[i];
+        uint64_t start = draft->address < done ? done : draft->address;
+        if (draft->end <= start)
+            continue;
+        if (!hx_vec_push(&module->symbols,
+                         (struct hx_symbol){.address = start,
+                                            .size = draft->end - start,
+                                            .name = collect->names.v + draft->name}))
+            return hx_error_nomem();
+        done = draft->end;
+    }
+    return NULL;
+}
+
+static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
+{
+    const struct hx_module_file *file = &modules->files.v[module->file];
+    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
+    int fd = file->fd >= 0 ? file->fd : opened;
+    if (fd < 0)
+        return hx_error_new(HX_E_ABSENT, file->path, NULL, "cannot be opened any more");
+    struct collect collect = {.layout = &file->layout, .bias = module->bias};
+    hx_error *err = hx_elf_each_symbol(fd, SHT_SYMTAB, take_object, &collect);
+    if ((!err || err->kind == HX_E_CORRUPT) && !collect.drafts.n && !collect.nomem) {
+        hx_error_free(err);
+        err = hx_elf_each_symbol(fd, SHT_DYNSYM, take_object, &collect);
+    }
+    if (!err && collect.nomem)
+        err = hx_error_nomem();
+    if (!err)
+        err = keep_disjoint(&collect, module);
+    if (!err)
+        module->names = hx_steal(collect.names.v);
+    else
+        hx_vec_free(&module->symbols);
+    hx_vec_free(&collect.drafts);
+    free(collect.names.v);
+    return err;
+}
+
+static size_t first_at(const struct hx_module *module, uint64_t addr)
+{
+    size_t low = 0, high = module->symbols.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (module->symbols.v[middle].address >= addr)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint64_t end,
+                            const struct hx_symbol **ret, size_t *ret_n)
+{
+    struct hx_module *module = &modules->modules.v[i];
+    hx_error *err = NULL;
+    pthread_mutex_lock(&modules->lock);
+    if (!module->symbols_tried) {
+        module->symbols_tried = true;
+        err = read_symbols(modules, module);
+    }
+    pthread_mutex_unlock(&modules->lock);
+    HX_TRY(err);
+    size_t first = first_at(module, start), last = first_at(module, end);
+    if (last > first &&
+        module->symbols.v[last - 1].address + module->symbols.v[last - 1].size > end)
+        last--;
+    *ret = module->symbols.v ? module->symbols.v + first : NULL;
+    *ret_n = last > first ? last - first : 0;
+    return NULL;
+}
+
+struct wanted {
+    const char *name;
+    size_t len;
+    uint64_t value, size;
+    bool found;
+};
+
+static bool match_name(void *context, const struct hx_elf_symbol *symbol)
+{
+    struct wanted *wanted = context;
+    if (symbol->type == STT_TLS || symbol->type == STT_SECTION || symbol->type == STT_FILE ||
+        symbol->name_len != wanted->len || memcmp(symbol->name, wanted->name, wanted->len) != 0)
+        return true;
+    /* A global one ends the search; a local one stands until a global one comes. */
+    if (!wanted->found || symbol->bind != STB_LOCAL) {
+        wanted->value = symbol->value;
+        wanted->size = symbol->size;
+        wanted->found = true;
+    }
+    return symbol->bind == STB_LOCAL;
+}
+
+bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t *ret_addr,
+                      uint64_t *ret_size)
+{
+    const struct hx_module *module = &modules->modules.v[i];
+    const struct hx_module_file *file = &modules->files.v[module->file];
+    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
+    int fd = file->fd >= 0 ? file->fd : opened;
+    struct wanted wanted = {.name = name, .len = strlen(name)};
+    if (fd < 0 || !wanted.len)
+        return false;
+    hx_error_free(hx_elf_each_symbol(fd, SHT_SYMTAB, match_name, &wanted));
+    if (!wanted.found)
+        hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, match_name, &wanted));
+    if (!wanted.found)
+        return false;
+    *ret_addr = module->bias + wanted.value;
+    *ret_size = wanted.size;
+    return true;
+}
