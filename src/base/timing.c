@@ -1,0 +1,28 @@
+/* timing.c - how long the stages of a snapshot take, for the benchmark. */
+#include "base/timing.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t hx_timing_begin(void)
+{
+    const char *wanted = getenv("HEAPX_TIMING");
+    return wanted && strcmp(wanted, "1") == 0 ? now_ns() : 0;
+}
+
+void hx_timing_end(uint64_t begin, const char *stage, uint64_t count)
+{
+    if (begin)
+        fprintf(stderr, "timing %s %.6f %" PRIu64 "\n", stage, (double)(now_ns() - begin) / 1e9,
+                count);
+}

@@ -1,0 +1,18 @@
+/* timing.h - how long the stages of a snapshot take, for the benchmark.
+ *
+ * With HEAPX_TIMING=1 in the environment each stage prints one line on stderr:
+ * `timing STAGE SECONDS COUNT`, COUNT being what the stage worked on (objects, bytes),
+ * 0 when it does not count. Without it nothing is measured or printed.
+ */
+#ifndef HX_BASE_TIMING_H
+#define HX_BASE_TIMING_H
+
+#include <stdint.h>
+
+/* CLOCK_MONOTONIC in nanoseconds, 0 when nobody asked for timings. */
+uint64_t hx_timing_begin(void);
+
+/* Prints the line of a stage that began at `begin`; nothing when begin is 0. */
+void hx_timing_end(uint64_t begin, const char *stage, uint64_t count);
+
+#endif

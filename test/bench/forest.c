@@ -1,0 +1,273 @@
+/* forest.c - the large synthetic target of the benchmark.
+ *
+ *   forest [--objects N] [--seed N]
+ *   forest --read BYTES        yardstick: seconds to read that much memory once, in order
+ *
+ * N (10,980,000) live and lost blocks in about 1 GB: lists, hash maps of strings, trees
+ * whose nodes begin with a vtable pointer, nodes that vectors share, buffers; one block in
+ * 48 is lost, some in cycles; one in twenty more was freed again. Structures grow side by
+ * side, so that neighbours in memory do not belong together. Prints what it built and
+ * "ready", then obeys lines on stdin: "gap" prints and resets the longest time, in
+ * microseconds, that a thread which wakes every 200 us did not run: a stop as the target
+ * itself sees it; "quit" or the end of stdin ends it.
+ */
+#include "../live/victim.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { LISTS = 4096, MAPS = 512, MAP_BUCKETS = 4096, TREES = 1024, POOL = 1 << 16 };
+
+struct list_node {
+    struct list_node *next, *prev;
+    uint64_t value[2];
+};
+struct entry {
+    struct entry *next;
+    char *key, *value;
+    uint64_t hash;
+};
+struct map {
+    uint64_t entries;
+    struct entry *bucket[MAP_BUCKETS];
+};
+struct tree_node {
+    const void *vtable;
+    struct tree_node *left, *right;
+    uint64_t key, payload[2];
+};
+struct shared {
+    const void *vtable;
+    uint64_t references;
+    void *detail;
+};
+struct vector {
+    struct vector *next;
+    uint64_t n;
+    struct shared *item[];
+};
+
+static struct list_node *list[LISTS];
+static struct map *map[MAPS];
+static struct tree_node *tree[TREES];
+static struct shared *pool[POOL];
+static struct vector *vectors;
+static struct buffer {
+    struct buffer *next;
+    uint64_t bytes;
+} * buffers;
+
+static uint64_t blocks, block_bytes, lost, lost_rings;
+static struct rng rng = {1};
+
+static void virtual_a(void)
+{
+}
+static void virtual_b(void)
+{
+}
+static const void *const vtable[2][4] = {
+    {NULL, NULL, (const void *)virtual_a, (const void *)virtual_b},
+    {NULL, NULL, (const void *)virtual_b, (const void *)virtual_a}};
+
+static void *block(size_t bytes)
+{
+    void *p = need(malloc(bytes));
+    fill(p);
+    blocks++;
+    block_bytes += malloc_usable_size(p);
+    return p;
+}
+
+static void grow_list(void)
+{
+    struct list_node **head = &list[rng_below(&rng, LISTS)], *node = block(sizeof *node);
+    *node = (struct list_node){.next = *head, .value = {rng_next(&rng) | (uint64_t)1 << 63}};
+    if (*head)
+        (*head)->prev = node;
+    *head = node;
+}
+
+static char *string(void)
+{
+    size_t n = 8 + rng_below(&rng, 40);
+    char *s = block(n);
+    snprintf(s, n, "%lx%lx", rng_next(&rng), rng_next(&rng));
+    return s;
+}
+
+static void grow_map(void)
+{
+    struct map **at = &map[rng_below(&rng, MAPS)];
+    if (!*at) {
+        *at = block(sizeof **at);
+        memset(*at, 0, sizeof **at);
+    }
+    uint64_t hash = rng_next(&rng) | (uint64_t)1 << 63;
+    struct entry **bucket = &(*at)->bucket[hash % MAP_BUCKETS], *entry = block(sizeof *entry);
+    *entry = (struct entry){*bucket, string(), string(), hash};
+    *bucket = entry;
+    (*at)->entries++;
+}
+
+static void grow_tree(void)
+{
+    struct tree_node **at = &tree[rng_below(&rng, TREES)], *node = block(sizeof *node);
+    *node = (struct tree_node){.vtable = &vtable[rng_below(&rng, 2)][2],
+                               .key = rng_next(&rng) | (uint64_t)1 << 63};
+    while (*at)
+        at = node->key < (*at)->key ? &(*at)->left : &(*at)->right;
+    *at = node;
+}
+
+static void grow_shared(void)
+{
+    struct shared **slot = &pool[rng_below(&rng, POOL)];
+    if (!*slot) {
+        *slot = block(sizeof **slot);
+        **slot = (struct shared){.vtable = &vtable[0][2], .detail = block(24)};
+    }
+    uint64_t n = 2 + rng_below(&rng, 14);
+    struct vector *vector = block(sizeof *vector + n * sizeof vector->item[0]);
+    *vector = (struct vector){vectors, n};
+    for (uint64_t i = 0; i < n; i++) {
+        vector->item[i] = pool[rng_below(&rng, POOL)];
+        if (vector->item[i])
+            vector->item[i]->references++;
+    }
+    vectors = vector;
+}
+
+static void grow_buffer(void)
+{
+    size_t n = 64 + rng_below(&rng, rng_below(&rng, 16) ? 1120 : 8000);
+    struct buffer *buffer = block(n);
+    *buffer = (struct buffer){buffers, n};
+    buffers = buffer;
+}
+
+/* A chain of up to four that nobody holds; one in three closes to a ring. */
+static void lose(void)
+{
+    uint64_t n = 1 + rng_below(&rng, 4);
+    void **first = block(40), **last = first;
+    for (uint64_t i = 1; i < n; i++)
+        last = last[1] = block(40);
+    if (rng_below(&rng, 3) == 0) {
+        last[1] = first;
+        lost_rings++;
+    }
+    lost += n;
+}
+
+static void grow(void *arg)
+{
+    uint64_t want = *(uint64_t *)arg;
+    while (blocks < want) {
+        uint64_t dice = rng_below(&rng, 10000);
+        if (dice < 4400)
+            grow_list();
+        else if (dice < 6400)
+            grow_map();
+        else if (dice < 8700)
+            grow_tree();
+        else if (dice < 9150)
+            grow_shared();
+        else if (dice < 9879)
+            grow_buffer();
+        else
+            lose();
+        if (dice % 20 == 0)
+            free(need(malloc(16 + dice)));
+    }
+}
+
+/* --- the clock thread -------------------------------------------------------------------- */
+
+static atomic_uint_fast64_t longest_ns;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void *watch(void *arg)
+{
+    (void)arg;
+    for (uint64_t last = now_ns();;) {
+        nanosleep(&(struct timespec){0, 200000}, NULL);
+        uint64_t now = now_ns();
+        if (now - last > longest_ns)
+            longest_ns = now - last;
+        last = now;
+    }
+    return NULL;
+}
+
+static void obey(void)
+{
+    char line[64];
+    ssize_t n;
+    while ((n = read(0, line, sizeof line - 1)) > 0) {
+        line[n] = 0;
+        if (strncmp(line, "gap", 3) == 0)
+            dprintf(1, "gap %lu\n", (unsigned long)(atomic_exchange(&longest_ns, 0) / 1000));
+        else if (strncmp(line, "quit", 4) == 0)
+            return;
+        else
+            say("what?\n");
+    }
+}
+
+static int yardstick(uint64_t bytes)
+{
+    uint64_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (at == MAP_FAILED)
+        return 1;
+    uint64_t best = UINT64_MAX, sum = 0;
+    for (int round = 0; round < 3; round++) {
+        uint64_t begin = now_ns();
+        for (uint64_t i = 0; i < bytes / 8; i++)
+            sum += at[i];
+        KEEP(sum);
+        uint64_t took = now_ns() - begin;
+        best = took < best ? took : best;
+    }
+    dprintf(1, "%.6f\n", (double)best / 1e9);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t want = 10980000;
+    end_with_parent();
+    for (int i = 1; i + 1 < argc; i += 2) {
+        uint64_t n = strtoull(argv[i + 1], NULL, 0);
+        if (strcmp(argv[i], "--objects") == 0)
+            want = n;
+        else if (strcmp(argv[i], "--seed") == 0)
+            rng.state = n;
+        else if (strcmp(argv[i], "--read") == 0)
+            return yardstick(n);
+        else
+            return 2;
+    }
+    on_deep_stack(grow, &want);
+    wipe_stack();
+    KEEP(list);
+    KEEP(map);
+    KEEP(tree);
+    KEEP(pool);
+    KEEP(&vectors);
+    KEEP(&buffers);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, watch, NULL))
+        return 1;
+    dprintf(1, "objects %lu bytes %lu lost %lu rings %lu\nready\n", blocks, block_bytes, lost,
+            lost_rings);
+    obey();
+    _exit(0);
+}

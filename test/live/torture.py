@@ -1,0 +1,105 @@
+#!/usr/bin/env -S python3 -B
+"""torture.py - a target must not notice, and a killed heapx must leave nothing behind.
+
+    torture.py [undisturbed|snapshots ...]     environment: HX_SNAPSHOTS (30), HX_SEED
+
+Runs test/live/torture undisturbed and then under many snapshots, with heapx killed by
+SIGKILL at a random moment in half of them. The outcome must be the same; after each
+snapshot nothing may be stopped or traced, and the store must open with every snapshot
+that was finished. scripts/soak runs the long one.
+"""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import live
+from live import check
+
+SNAPSHOTS = int(os.environ.get("HX_SNAPSHOTS", "30"))
+
+
+def outcome(target):
+    """Ends the program; its one line, and the one for people."""
+    target.process.stdin.close()
+    line = target.wait_line("outcome").strip()
+    detail = target.wait_line("detail").strip()
+    check(target.process.wait(timeout=20) == 0, "the target did not exit by itself")
+    target.process.stdin = None
+    return line, detail
+
+
+def start():
+    target = live.Target([live.victim("torture")])
+    target.wait_line("ready")
+    return target
+
+
+def finished(store):
+    """How many snapshots the store holds; it must open as it is."""
+    if not os.path.exists(store):
+        return 0
+    return live.row(store, "SELECT count(*) n FROM snapshots")["n"]
+
+
+def undisturbed(_folder):
+    with start() as target:
+        time.sleep(3)
+        line, detail = outcome(target)
+        print(f"  {line}\n  {detail}")
+        check(line == "outcome eintr=0 early=0 late=0 odd=0 lost=0 checksum=right", line)
+
+
+def kill_at_random(pid, store, dice, usual):
+    """heapx snap, killed at a random moment of its usual life. True when it was faster."""
+    snap = subprocess.Popen([live.HEAPX, "snap", str(pid), "-o", store],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                            preexec_fn=live.end_with_parent)
+    try:
+        time.sleep(dice.random() * usual)
+        snap.kill()
+        snap.wait()
+        return snap.returncode == 0
+    finally:
+        snap.stderr.close()
+
+
+def snapshots(folder):
+    """Snapshots, half of them killed, against an undisturbed run."""
+    if not os.path.exists(live.HEAPX):
+        raise live.Skip(f"{live.HEAPX} is not built")
+    seed = int(os.environ.get("HX_SEED", str(time.time_ns() % 10**6)))
+    dice, store = random.Random(seed), f"{folder}/s.db"
+    done = killed = partial = 0
+    usual = 0.3
+    print(f"  HX_SEED={seed}", flush=True)
+    with start() as target:
+        for n in range(SNAPSHOTS):
+            if n % 2 == 0:
+                begin = time.monotonic()
+                status = live.heapx("snap", target.pid, "-o", store, ok=(0, 3))[0]
+                usual = 0.7 * usual + 0.3 * (time.monotonic() - begin)
+                done += 1
+                partial += status == 3
+            else:
+                before = finished(store)
+                done = before + (1 if kill_at_random(target.pid, store, dice, usual) else 0)
+                killed += 1
+            live.check_let_go(target.pid)
+            now = finished(store)
+            # A snapshot may be finished although its writer was killed right after.
+            check(now == done or (n % 2 == 1 and now == done + 1),
+                  f"snapshot {n}: the store holds {now}, finished were {done}")
+            done = now
+        line, detail = outcome(target)
+    print(f"  {done} snapshots stored, {killed} runs killed, {partial} partial\n"
+          f"  {line}\n  {detail}")
+    check(line == "outcome eintr=0 early=0 late=0 odd=0 lost=0 checksum=right", f"{line}; {detail}")
+    check(partial <= max(1, SNAPSHOTS // 20), f"{partial} snapshots are partial")
+
+
+if __name__ == "__main__":
+    sys.exit(live.main(undisturbed, snapshots))
