@@ -53,6 +53,12 @@ hx_error *hx_rows_next(hx_rows *rows, bool *ret_more);
 struct hx_value hx_rows_value(const hx_rows *rows, size_t column);
 void hx_rows_end(hx_rows *rows);
 
+/* Rows made in memory, for results that no store holds (why, doctor): they are read and
+ * printed like all others. Names and values are copied. Rows come out in the order in
+ * which they were added; add none after the first hx_rows_next(). */
+hx_error *hx_rows_create(const char *const *names, size_t columns, hx_rows **ret);
+hx_error *hx_rows_add(hx_rows *rows, const struct hx_value *values);
+
 /* Printers: one data path, three forms. Columns named address, source, target, dominator are
  * hexadecimal in text only. */
 enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV };

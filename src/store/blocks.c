@@ -1,0 +1,391 @@
+/* blocks.c - index and cache of blocks. */
+#include "store/blocks.h"
+
+#include "base/vec.h"
+#include "store/db.h"
+#include "model/graph.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Decoded columns to keep. The addresses and sizes of 10 million objects are 80 MB. */
+enum { CACHE_BYTES = 160 << 20, SLOTS = 1 << 12 };
+
+struct entry {
+    struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
+    int64_t id;                /* of the block */
+    unsigned what;             /* derived << 8 | column */
+    unsigned users;
+    size_t bytes;
+    struct entry *next;          /* in the slot */
+    struct entry *newer, *older; /* by use */
+};
+
+struct hx_blocks {
+    sqlite3 *db;
+    unsigned refs;
+    sqlite3_stmt *column;
+    hx_codec *codec;
+    HX_VEC(struct hx_block_index *) index;
+    struct entry *slot[SLOTS];
+    struct entry *newest, *oldest;
+    size_t bytes;
+    uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS];
+};
+
+static hx_error *damaged(const char *how)
+{
+    return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
+                        "the store is damaged (%s)", how);
+}
+
+hx_error *hx_blocks_create(sqlite3 *db, hx_blocks **ret)
+{
+    hx_blocks *blocks = calloc(1, sizeof *blocks);
+    if (!blocks)
+        return hx_error_nomem();
+    hx_error *err = hx_codec_create(&blocks->codec);
+    if (err) {
+        free(blocks);
+        return err;
+    }
+    blocks->db = db;
+    blocks->refs = 1;
+    *ret = blocks;
+    return NULL;
+}
+
+void hx_blocks_ref(hx_blocks *blocks)
+{
+    blocks->refs++;
+}
+
+void hx_blocks_rest(hx_blocks *blocks)
+{
+    sqlite3_finalize(blocks->column);
+    blocks->column = NULL;
+}
+
+void hx_blocks_unref(hx_blocks *blocks)
+{
+    if (!blocks || --blocks->refs)
+        return;
+    hx_blocks_rest(blocks);
+    for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
+        newer = entry->newer;
+        free(entry);
+    }
+    for (size_t i = 0; i < blocks->index.n; i++) {
+        free(blocks->index.v[i]->block);
+        free(blocks->index.v[i]);
+    }
+    hx_vec_free(&blocks->index);
+    hx_codec_destroy(blocks->codec);
+    free(blocks);
+}
+
+/* --- the index --------------------------------------------------------------------- */
+
+static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(blocks->db, "store",
+                         "SELECT id, first_row, n, first_key, last_key, bytes FROM main.hx_block"
+                         " WHERE snapshot = ? AND family = ? ORDER BY first_row",
+                         &st));
+    sqlite3_bind_int64(st, 1, index->snapshot);
+    sqlite3_bind_int(st, 2, index->family);
+    size_t cap = 0;
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t n = sqlite3_column_int64(st, 2);
+        struct hx_block block = {
+            .id = sqlite3_column_int64(st, 0),
+            .from = (uint64_t)sqlite3_column_int64(st, 1),
+            .first_key = (uint64_t)sqlite3_column_int64(st, 3),
+            .last_key = (uint64_t)sqlite3_column_int64(st, 4),
+            .bytes = (uint64_t)sqlite3_column_int64(st, 5),
+        };
+        const struct hx_block *before = index->n ? &index->block[index->n - 1] : NULL;
+        if (n < 1 || n > HX_BLOCK_ROWS || block.from != (uint64_t)index->n * HX_BLOCK_ROWS ||
+            block.from != index->rows || block.first_key > block.last_key ||
+            (before && before->last_key > block.first_key) || index->rows >= HX_ROWS_MAX)
+            return damaged("index of blocks");
+        block.n = (uint32_t)n;
+        index->rows += block.n;
+        if (!hx_vec_reserve_raw((void **)&index->block, &cap, index->n + 1, sizeof block))
+            return hx_error_nomem();
+        index->block[index->n++] = block;
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(blocks->db, code, "store");
+}
+
+hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family family,
+                          const struct hx_block_index **ret)
+{
+    for (size_t i = blocks->index.n; i-- > 0;) {
+        struct hx_block_index *index = blocks->index.v[i];
+        if (index->snapshot == snapshot && index->family == family) {
+            *ret = index;
+            return NULL;
+        }
+    }
+    struct hx_block_index *index = calloc(1, sizeof *index);
+    if (!index)
+        return hx_error_nomem();
+    index->snapshot = snapshot;
+    index->family = family;
+    hx_error *err = read_index(blocks, index);
+    if (!err && !hx_vec_push(&blocks->index, index))
+        err = hx_error_nomem();
+    if (err) {
+        free(index->block);
+        free(index);
+        return err;
+    }
+    *ret = index;
+    return NULL;
+}
+
+/* --- the cache --------------------------------------------------------------------- */
+
+static struct entry **slot_of(hx_blocks *blocks, int64_t id, unsigned what)
+{
+    uint64_t h = ((uint64_t)id * 64 + what) * 0x9e3779b97f4a7c15u;
+    return &blocks->slot[h >> 52];
+}
+
+static void unlink_use(hx_blocks *blocks, struct entry *entry)
+{
+    *(entry->newer ? &entry->newer->older : &blocks->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &blocks->oldest) = entry->newer;
+}
+
+static void link_newest(hx_blocks *blocks, struct entry *entry)
+{
+    entry->newer = NULL;
+    entry->older = blocks->newest;
+    *(blocks->newest ? &blocks->newest->newer : &blocks->oldest) = entry;
+    blocks->newest = entry;
+}
+
+static void drop(hx_blocks *blocks, struct entry *entry)
+{
+    struct entry **link = slot_of(blocks, entry->id, entry->what);
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
+    unlink_use(blocks, entry);
+    blocks->bytes -= entry->bytes;
+    free(entry);
+}
+
+static void make_room(hx_blocks *blocks, size_t bytes)
+{
+    for (struct entry *entry = blocks->oldest, *newer; entry && blocks->bytes + bytes > CACHE_BYTES;
+         entry = newer) {
+        newer = entry->newer;
+        if (!entry->users)
+            drop(blocks, entry);
+    }
+}
+
+/* Packs blocks->value into a new entry of the narrowest element. */
+static hx_error *pack(hx_blocks *blocks, size_t n, struct entry **ret)
+{
+    const uint64_t *value = blocks->value;
+    uint64_t low = UINT64_MAX, high = 0;
+    for (size_t i = 0; i < n; i++) {
+        low = value[i] < low ? value[i] : low;
+        high = value[i] > high ? value[i] : high;
+    }
+    uint64_t range = high - low;
+    unsigned shift = range <= UINT8_MAX ? 0 : range <= UINT16_MAX ? 1 : range <= UINT32_MAX ? 2 : 3;
+    size_t bytes = sizeof(struct entry) + (n << shift);
+    make_room(blocks, bytes);
+    struct entry *entry = malloc(bytes);
+    if (!entry)
+        return hx_error_nomem();
+    void *v = entry + 1;
+    *entry = (struct entry){.decoded = {.base = low, .shift = shift, .n = (uint32_t)n, .v = v},
+                            .bytes = bytes};
+    for (size_t i = 0; i < n && shift == 0; i++)
+        ((uint8_t *)v)[i] = (uint8_t)(value[i] - low);
+    for (size_t i = 0; i < n && shift == 1; i++)
+        ((uint16_t *)v)[i] = (uint16_t)(value[i] - low);
+    for (size_t i = 0; i < n && shift == 2; i++)
+        ((uint32_t *)v)[i] = (uint32_t)(value[i] - low);
+    for (size_t i = 0; i < n && shift == 3; i++)
+        ((uint64_t *)v)[i] = value[i] - low;
+    *ret = entry;
+    return NULL;
+}
+
+/* --- decoding ---------------------------------------------------------------------- */
+
+static hx_error *decode(hx_blocks *blocks, const struct hx_block *block, int column,
+                        uint64_t *value)
+{
+    if (!blocks->column)
+        HX_TRY(hx_db_prepare(blocks->db, "store", "SELECT data FROM main.hx_column WHERE id = ?",
+                             &blocks->column));
+    sqlite3_bind_int64(blocks->column, 1, block->id * HX_COLUMN_SLOTS + column);
+    int code = sqlite3_step(blocks->column);
+    hx_error *err = NULL;
+    if (code == SQLITE_ROW)
+        err = hx_column_decode(blocks->codec, sqlite3_column_blob(blocks->column, 0),
+                               (size_t)sqlite3_column_bytes(blocks->column, 0), value, block->n);
+    else
+        err = code == SQLITE_DONE ? damaged("a column is missing")
+                                  : hx_db_error(blocks->db, code, "store");
+    sqlite3_reset(blocks->column);
+    return err;
+}
+
+/* Turns differences into running sums that begin at `at` and must end at `last`. */
+static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t last)
+{
+    bool bad = false;
+    for (size_t i = 0; i < n; i++) {
+        bad |= __builtin_add_overflow(at, value[i], &at);
+        value[i] = at;
+    }
+    return bad || at != last ? damaged("keys of a block") : NULL;
+}
+
+static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
+{
+    uint64_t *gap = blocks->value, *size = blocks->other;
+    HX_TRY(decode(blocks, block, HX_COL_GAP, gap));
+    HX_TRY(decode(blocks, block, HX_COL_SIZE, size));
+    for (size_t i = block->n; i-- > 1;)
+        if (__builtin_add_overflow(gap[i], size[i - 1], &gap[i]))
+            return damaged("addresses");
+    return sum_up(gap, block->n, block->first_key, block->last_key);
+}
+
+/* Targets stay below `objects`: rows are never trusted as indexes before. */
+static hx_error *check_targets(const uint64_t *value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (value[i] >= HX_NO_OBJ)
+            return damaged("an edge to nowhere");
+    return NULL;
+}
+
+static hx_error *derive(hx_blocks *blocks, const struct hx_block *block, enum hx_derived derived,
+                        int column)
+{
+    uint64_t *value = blocks->value, *source = blocks->other, at = 0;
+    switch (derived) {
+    case HX_PLAIN:
+        return decode(blocks, block, column, value);
+    case HX_ADDRESS:
+        return derive_addresses(blocks, block);
+    case HX_SOURCE_OBJ:
+        HX_TRY(decode(blocks, block, HX_COL_SOURCE, value));
+        HX_TRY(sum_up(value, block->n, block->first_key, block->last_key));
+        return check_targets(value, block->n);
+    case HX_TARGET_OBJ:
+        HX_TRY(decode(blocks, block, HX_COL_SOURCE, source));
+        HX_TRY(sum_up(source, block->n, block->first_key, block->last_key));
+        HX_TRY(decode(blocks, block, HX_COL_TARGET, value));
+        for (size_t i = 0; i < block->n; i++)
+            value[i] = source[i] + (uint64_t)hx_unzigzag(value[i]);
+        return check_targets(value, block->n);
+    case HX_ROOT_NUMBER:
+        HX_TRY(decode(blocks, block, HX_COL_ROOT, value));
+        return sum_up(value, block->n, block->first_key, block->last_key);
+    case HX_ROOT_TARGET_OBJ:
+    case HX_ROOT_WORD:
+        HX_TRY(decode(blocks, block, derived == HX_ROOT_WORD ? HX_COL_WORD : HX_COL_ROOT_TARGET,
+                      value));
+        for (size_t i = 0; i < block->n; i++)
+            value[i] = at += (uint64_t)hx_unzigzag(value[i]);
+        return derived == HX_ROOT_WORD ? NULL : check_targets(value, block->n);
+    }
+    return damaged("unknown column");
+}
+
+hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           enum hx_derived derived, int column, const struct hx_decoded **ret)
+{
+    const struct hx_block *where = &index->block[block];
+    unsigned what = (unsigned)derived << 8 | (unsigned)column;
+    struct entry **slot = slot_of(blocks, where->id, what), *entry = *slot;
+    while (entry && (entry->id != where->id || entry->what != what))
+        entry = entry->next;
+    if (entry) {
+        unlink_use(blocks, entry);
+    } else {
+        HX_TRY(derive(blocks, where, derived, column));
+        HX_TRY(pack(blocks, where->n, &entry));
+        entry->id = where->id;
+        entry->what = what;
+        entry->next = *slot;
+        *slot = entry;
+        blocks->bytes += entry->bytes;
+    }
+    link_newest(blocks, entry);
+    entry->users++;
+    *ret = &entry->decoded;
+    return NULL;
+}
+
+void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column)
+{
+    (void)blocks;
+    if (column)
+        ((struct entry *)column)->users--;
+}
+
+hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *objects,
+                            uint64_t object, uint64_t *ret)
+{
+    if (object >= objects->rows)
+        return damaged("an edge to nowhere");
+    const struct hx_decoded *column;
+    HX_TRY(hx_blocks_column(blocks, objects, object / HX_BLOCK_ROWS, HX_ADDRESS, 0, &column));
+    *ret = hx_decoded_at(column, object % HX_BLOCK_ROWS);
+    hx_blocks_release(blocks, column);
+    return NULL;
+}
+
+hx_error *hx_blocks_lower_bound(hx_blocks *blocks, const struct hx_block_index *index, uint64_t key,
+                                uint64_t *ret)
+{
+    size_t low = 0, high = index->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (index->block[middle].last_key >= key)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low == index->n) {
+        *ret = index->rows;
+        return NULL;
+    }
+    const struct hx_block *block = &index->block[low];
+    if (block->first_key >= key) {
+        *ret = block->from;
+        return NULL;
+    }
+    static const enum hx_derived keys[] = {[HX_FAMILY_OBJECT] = HX_ADDRESS,
+                                           [HX_FAMILY_EDGE] = HX_SOURCE_OBJ,
+                                           [HX_FAMILY_ROOT_EDGE] = HX_ROOT_NUMBER};
+    const struct hx_decoded *column;
+    HX_TRY(hx_blocks_column(blocks, index, low, keys[index->family], 0, &column));
+    size_t first = 0, end = block->n;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (hx_decoded_at(column, middle) >= key)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    hx_blocks_release(blocks, column);
+    *ret = block->from + first;
+    return NULL;
+}

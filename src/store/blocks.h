@@ -1,0 +1,100 @@
+/* blocks.h - random access to the blocks of objects and edges, for the virtual tables.
+ *
+ * One hx_blocks belongs to one connection. It keeps the index of blocks of each snapshot
+ * that was asked for, and decoded columns in as few bytes a value as they need, least
+ * recently used out first. Finished snapshots do not change, so nothing goes stale.
+ */
+#ifndef HX_STORE_BLOCKS_H
+#define HX_STORE_BLOCKS_H
+
+#include "base/error.h"
+#include "store/column.h"
+#include "store/schema.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* rowid of the virtual tables = snapshot << HX_ROW_BITS | row */
+#define HX_ROW_BITS 40
+#define HX_ROWS_MAX ((uint64_t)1 << HX_ROW_BITS)
+
+struct hx_block {
+    int64_t id;
+    uint64_t from; /* first row */
+    uint32_t n;
+    uint64_t first_key, last_key; /* see enum hx_family */
+    uint64_t bytes;               /* objects: sum of their sizes */
+};
+
+/* The blocks of one family of one snapshot. Invariants: block[i].from == i * HX_BLOCK_ROWS,
+ * all blocks but the last are full, block[i].last_key <= block[i + 1].first_key. */
+struct hx_block_index {
+    int64_t snapshot;
+    enum hx_family family;
+    struct hx_block *block;
+    size_t n;
+    uint64_t rows;
+};
+
+/* A decoded column: value i is base + v[i], v in elements of 1 << shift bytes. */
+struct hx_decoded {
+    uint64_t base;
+    unsigned shift;
+    uint32_t n;
+    const void *v;
+};
+
+static inline uint64_t hx_decoded_at(const struct hx_decoded *column, size_t i)
+{
+    switch (column->shift) {
+    case 0:
+        return column->base + ((const uint8_t *)column->v)[i];
+    case 1:
+        return column->base + ((const uint16_t *)column->v)[i];
+    case 2:
+        return column->base + ((const uint32_t *)column->v)[i];
+    default:
+        return column->base + ((const uint64_t *)column->v)[i];
+    }
+}
+
+/* Columns that are computed from the stored ones while they are decoded. */
+enum hx_derived {
+    HX_PLAIN,       /* as stored */
+    HX_ADDRESS,     /* object: address, from gaps and sizes */
+    HX_SOURCE_OBJ,  /* edge: index of the source */
+    HX_TARGET_OBJ,  /* edge: index of the target */
+    HX_ROOT_NUMBER, /* root edge: number of the root */
+    HX_ROOT_TARGET_OBJ,
+    HX_ROOT_WORD, /* root edge: address of the word, 0: none */
+};
+
+typedef struct hx_blocks hx_blocks;
+hx_error *hx_blocks_create(sqlite3 *db, hx_blocks **ret);
+void hx_blocks_ref(hx_blocks *blocks);
+void hx_blocks_unref(hx_blocks *blocks); /* NULL is legal; the last one frees */
+
+/* Statements hold the connection open: ends them until the next use. */
+void hx_blocks_rest(hx_blocks *blocks);
+
+/* *ret is owned by blocks and stays valid as long as they do. A snapshot without rows of
+ * the family has an index without blocks. */
+hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family family,
+                          const struct hx_block_index **ret);
+
+/* Decodes (or finds) a column of a block of `index`; `column` names the stored one for
+ * HX_PLAIN. *ret stays valid until hx_blocks_release(*ret). */
+hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           enum hx_derived derived, int column, const struct hx_decoded **ret);
+void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
+
+/* The address of an object by its index. */
+hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *objects,
+                            uint64_t object, uint64_t *ret);
+
+/* The first row whose key is >= key (index->rows when none is): a binary search over the
+ * index and in one block. Objects: address; edges: source's index; root edges: root. */
+hx_error *hx_blocks_lower_bound(hx_blocks *blocks, const struct hx_block_index *index, uint64_t key,
+                                uint64_t *ret);
+
+#endif

@@ -1,0 +1,90 @@
+/* db.c - SQLite calls that speak hx_error. */
+#include "store/db.h"
+
+#include <errno.h>
+#include <string.h>
+
+hx_error *hx_db_error(sqlite3 *db, int code, const char *what)
+{
+    int os_errno = db ? sqlite3_system_errno(db) : 0;
+    hx_error *err;
+    switch (code & 0xff) {
+    case SQLITE_NOMEM:
+        return hx_error_nomem();
+    case SQLITE_FULL:
+        err = hx_error_new(HX_E_OS, what, "free space there, or store elsewhere",
+                           "no space left on the device");
+        if (err != hx_error_nomem())
+            err->os_errno = ENOSPC;
+        return err;
+    case SQLITE_IOERR: {
+        char buf[128];
+        err = hx_error_new(HX_E_OS, what,
+                           os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EFBIG
+                               ? "free space there, or store elsewhere"
+                               : NULL,
+                           "cannot read or write: %s",
+                           os_errno ? strerror_r(os_errno, buf, sizeof buf) : sqlite3_errstr(code));
+        if (err != hx_error_nomem())
+            err->os_errno = os_errno;
+        return err;
+    }
+    case SQLITE_CANTOPEN: {
+        char buf[128];
+        err = hx_error_new(HX_E_OS, what, NULL, "cannot open: %s",
+                           os_errno ? strerror_r(os_errno, buf, sizeof buf) : "it is not there");
+        if (err != hx_error_nomem())
+            err->os_errno = os_errno;
+        return err;
+    }
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return hx_error_new(HX_E_BUSY, what, "wait for it to end, or use another file",
+                            "another program is using the store");
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return hx_error_new(HX_E_PERM, what, "use a file and a directory that you may write",
+                            "the store is read-only here");
+    case SQLITE_CORRUPT:
+        return hx_error_new(HX_E_CORRUPT, what, "take it from a backup or make it again",
+                            "the store is damaged or truncated");
+    case SQLITE_NOTADB:
+        return hx_error_new(HX_E_CORRUPT, what, "give a file made by heapx", "not a heapx store");
+    case SQLITE_INTERRUPT:
+        return hx_error_new(HX_E_CANCEL, what, NULL, "interrupted");
+    default:
+        return hx_error_new(HX_E_FAIL, what, NULL, "%s",
+                            db ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+    }
+}
+
+hx_error *hx_db_exec(sqlite3 *db, const char *what, const char *sql)
+{
+    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? NULL : hx_db_error(db, code, what);
+}
+
+hx_error *hx_db_prepare(sqlite3 *db, const char *what, const char *sql, sqlite3_stmt **ret)
+{
+    int code = sqlite3_prepare_v2(db, sql, -1, ret, NULL);
+    return code == SQLITE_OK ? NULL : hx_db_error(db, code, what);
+}
+
+hx_error *hx_db_run(sqlite3 *db, const char *what, sqlite3_stmt *statement)
+{
+    int code = sqlite3_step(statement);
+    hx_error *err = code == SQLITE_DONE || code == SQLITE_ROW ? NULL : hx_db_error(db, code, what);
+    sqlite3_reset(statement);
+    return err;
+}
+
+hx_error *hx_db_int(sqlite3 *db, const char *what, const char *sql, int64_t *ret)
+{
+    HX_STATEMENT sqlite3_stmt *statement = NULL;
+    HX_TRY(hx_db_prepare(db, what, sql, &statement));
+    int code = sqlite3_step(statement);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(db, code, what);
+    *ret = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    return NULL;
+}

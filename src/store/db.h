@@ -1,0 +1,28 @@
+/* db.h - SQLite calls that speak hx_error. `what` is the store's path or name. */
+#ifndef HX_STORE_DB_H
+#define HX_STORE_DB_H
+
+#include "base/error.h"
+#include "store/sqlite.h"
+
+#include <stdint.h>
+
+/* The error of the last call on db, which gave `code`. */
+hx_error *hx_db_error(sqlite3 *db, int code, const char *what);
+
+hx_error *hx_db_exec(sqlite3 *db, const char *what, const char *sql);
+hx_error *hx_db_prepare(sqlite3 *db, const char *what, const char *sql, sqlite3_stmt **ret);
+
+/* Runs a statement that gives no rows and resets it. */
+hx_error *hx_db_run(sqlite3 *db, const char *what, sqlite3_stmt *statement);
+
+/* The first column of the first row; 0 when there is none or it is NULL. */
+hx_error *hx_db_int(sqlite3 *db, const char *what, const char *sql, int64_t *ret);
+
+static inline void hx_cleanup_statement(sqlite3_stmt **statement)
+{
+    sqlite3_finalize(*statement);
+}
+#define HX_STATEMENT __attribute__((cleanup(hx_cleanup_statement)))
+
+#endif

@@ -1,0 +1,37 @@
+/* file.h - the store as a file: what it is before SQLite sees it, how it comes into
+ * being, private copies. */
+#ifndef HX_STORE_FILE_H
+#define HX_STORE_FILE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What stands at a path. */
+enum hx_file_is { HX_FILE_ABSENT, HX_FILE_STORE };
+
+/* Looks at the path without changing anything. Whatever is neither absent nor a store
+ * that this program knows is an error that says what it is. */
+hx_error *hx_file_probe(const char *path, enum hx_file_is *ret);
+
+/* Puts `bytes` bytes at a path where nothing is: complete or not at all, mode 0600.
+ * HX_E_OS with EEXIST when something has come there. */
+hx_error *hx_file_create(const char *path, const void *data, size_t bytes);
+
+/* May this process write the file and make others beside it? */
+bool hx_file_writable(const char *path);
+
+/* Is there a non-empty file PATH SUFFIX? */
+bool hx_file_beside(const char *path, const char *suffix);
+
+/* Makes an empty private file in TMPDIR, 0600; *ret is its path. */
+hx_error *hx_file_temporary(char **ret);
+
+/* Copies a store with what lies beside it (-wal, -journal) to a new private file. */
+hx_error *hx_file_copy(const char *path, char **ret);
+
+/* Removes a file and what SQLite put beside it. */
+void hx_file_remove(const char *path);
+
+#endif

@@ -1,0 +1,471 @@
+/* print.c - rows as a text table, as JSON, as CSV.
+ *
+ * The text table is laid out by its first rows and then streamed, so that any number of
+ * rows needs the same memory; later rows that are wider push their line, nothing is lost.
+ * On a terminal it fits the width: text is cut in the middle, numbers never, and what
+ * still does not fit is printed one value a line. */
+#include "store/query.h"
+
+#include "base/vec.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+bool hx_format_parse(const char *s, enum hx_format *ret)
+{
+    static const char *const names[] = {"text", "json", "csv"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(s, names[i]) == 0) {
+            *ret = (enum hx_format)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static hx_error *flush(struct hx_text *text, FILE *file)
+{
+    if (text->failed)
+        return hx_error_nomem();
+    errno = 0;
+    if (text->n && fwrite(text->s, 1, text->n, file) != text->n)
+        return hx_error_os(errno ? errno : EIO, "output", "write");
+    hx_text_clear(text);
+    return NULL;
+}
+
+/* The shortest form that reads back as the same number; has a point or an exponent. */
+static void put_real(struct hx_text *text, double real)
+{
+    char buf[40];
+    snprintf(buf, sizeof buf, "%.15g", real);
+    if (strtod(buf, NULL) != real)
+        snprintf(buf, sizeof buf, "%.17g", real);
+    hx_text_puts(text, buf);
+    if (!strpbrk(buf, ".en"))
+        hx_text_puts(text, ".0");
+}
+
+/* --- JSON and CSV ------------------------------------------------------------------ */
+
+static void put_json(struct hx_text *text, struct hx_value value)
+{
+    switch (value.type) {
+    case HX_VALUE_NULL:
+        hx_text_puts(text, "null");
+        break;
+    case HX_VALUE_INT:
+        hx_text_putf(text, "%lld", (long long)value.i);
+        break;
+    case HX_VALUE_REAL:
+        if (isfinite(value.real))
+            put_real(text, value.real);
+        else
+            hx_text_puts(text, "null");
+        break;
+    case HX_VALUE_TEXT:
+        hx_text_json(text, value.text, value.text_bytes);
+        break;
+    }
+}
+
+static void put_csv(struct hx_text *text, struct hx_value value, struct hx_text *scratch)
+{
+    switch (value.type) {
+    case HX_VALUE_NULL:
+        break;
+    case HX_VALUE_INT:
+        hx_text_putf(text, "%lld", (long long)value.i);
+        break;
+    case HX_VALUE_REAL:
+        put_real(text, value.real);
+        break;
+    case HX_VALUE_TEXT:
+        hx_text_clear(scratch);
+        hx_text_escape(scratch, value.text, value.text_bytes, false);
+        hx_text_csv(text, hx_text_str(scratch), scratch->n);
+        text->failed |= scratch->failed;
+        break;
+    }
+}
+
+static hx_error *print_json(hx_rows *rows, FILE *file, struct hx_text *text)
+{
+    size_t columns = hx_rows_columns(rows);
+    bool more, first = true;
+    hx_text_putc(text, '[');
+    for (;; first = false) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            break;
+        hx_text_puts(text, first ? "\n{" : ",\n{");
+        for (size_t c = 0; c < columns; c++) {
+            const char *name = hx_rows_name(rows, c);
+            if (c)
+                hx_text_putc(text, ',');
+            hx_text_json(text, name, strlen(name));
+            hx_text_putc(text, ':');
+            put_json(text, hx_rows_value(rows, c));
+        }
+        hx_text_putc(text, '}');
+        if (text->n > 1 << 16)
+            HX_TRY(flush(text, file));
+    }
+    hx_text_puts(text, first ? "]\n" : "\n]\n");
+    return flush(text, file);
+}
+
+static hx_error *print_csv(hx_rows *rows, FILE *file, struct hx_text *text, struct hx_text *scratch)
+{
+    size_t columns = hx_rows_columns(rows);
+    for (size_t c = 0; c < columns; c++) {
+        const char *name = hx_rows_name(rows, c);
+        if (c)
+            hx_text_putc(text, ',');
+        put_csv(text,
+                (struct hx_value){.type = HX_VALUE_TEXT, .text = name, .text_bytes = strlen(name)},
+                scratch);
+    }
+    hx_text_putc(text, '\n');
+    for (;;) {
+        bool more;
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return flush(text, file);
+        for (size_t c = 0; c < columns; c++) {
+            if (c)
+                hx_text_putc(text, ',');
+            put_csv(text, hx_rows_value(rows, c), scratch);
+        }
+        hx_text_putc(text, '\n');
+        if (text->n > 1 << 16)
+            HX_TRY(flush(text, file));
+    }
+}
+
+/* --- text -------------------------------------------------------------------------- */
+
+enum { LAYOUT_ROWS = 1000, TEXT_LEAST = 8, GAP = 2 };
+
+struct cell {
+    size_t at, bytes, width; /* in table.text */
+    bool text;               /* may be cut, stands to the left */
+};
+
+struct table {
+    hx_rows *rows;
+    size_t columns;
+    size_t screen; /* columns of the terminal, 0: none */
+    bool ascii;
+    struct hx_text text; /* the cells' bytes */
+    HX_VEC(struct cell) cells;
+    size_t *width; /* of each column */
+    bool *cut;     /* the column holds text */
+};
+
+/* Columns of the terminal that a character takes. */
+static size_t char_width(uint32_t c)
+{
+    int width = wcwidth((wchar_t)c);
+    return width < 0 ? 1 : (size_t)width;
+}
+
+/* One character of UTF-8 that is known to be valid. */
+static uint32_t next_char(const char **s)
+{
+    const uint8_t *p = (const uint8_t *)*s;
+    size_t len = *p < 0x80 ? 1 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
+    uint32_t c = len == 1 ? *p : *p & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++)
+        c = c << 6 | (p[i] & 0x3f);
+    *s += len;
+    return c;
+}
+
+static size_t text_width(const char *s, size_t bytes)
+{
+    size_t width = 0;
+    for (const char *end = s + bytes; s < end;)
+        width += char_width(next_char(&s));
+    return width;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static bool is_address(const char *name)
+{
+    static const char *const names[] = {"address", "source", "target", "dominator"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A quantity, where groups of three digits help; not an identity. */
+static bool is_quantity(const char *name)
+{
+    return ends_with(name, "bytes") || ends_with(name, "objects") || strcmp(name, "count") == 0 ||
+           strcmp(name, "size") == 0;
+}
+
+static void put_int(struct hx_text *text, int64_t value, bool grouped)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)value);
+    for (int i = 0; i < n; i++) {
+        if (grouped && i && digits[i - 1] != '-' && (n - i) % 3 == 0)
+            hx_text_putc(text, ',');
+        hx_text_putc(text, digits[i]);
+    }
+}
+
+static void put_cell(struct table *table, size_t column, struct hx_value value, struct cell *cell)
+{
+    const char *name = hx_rows_name(table->rows, column);
+    struct hx_text *text = &table->text;
+    *cell = (struct cell){.at = text->n, .text = value.type == HX_VALUE_TEXT};
+    switch (value.type) {
+    case HX_VALUE_NULL:
+        hx_text_putc(text, '-');
+        break;
+    case HX_VALUE_INT:
+        if (is_address(name))
+            hx_text_putf(text, "0x%llx", (unsigned long long)value.i);
+        else
+            put_int(text, value.i, table->screen && is_quantity(name));
+        break;
+    case HX_VALUE_REAL:
+        put_real(text, value.real);
+        break;
+    case HX_VALUE_TEXT:
+        hx_text_escape(text, value.text, value.text_bytes, table->ascii);
+        break;
+    }
+    cell->bytes = text->n - cell->at;
+    cell->width = text->failed ? 0 : text_width(text->s + cell->at, cell->bytes);
+}
+
+static void put_spaces(struct hx_text *out, size_t n)
+{
+    while (n--)
+        hx_text_putc(out, ' ');
+}
+
+/* Bytes of the longest beginning of s that is at most `width` wide. */
+static size_t head_bytes(const char *s, size_t bytes, size_t width)
+{
+    const char *at = s, *end = s + bytes;
+    while (at < end) {
+        const char *after = at;
+        size_t wide = char_width(next_char(&after));
+        if (wide > width)
+            break;
+        width -= wide;
+        at = after;
+    }
+    return (size_t)(at - s);
+}
+
+/* Puts s at most `width` wide: beginning, a mark, end. Returns the width that it took. */
+static size_t put_cut(struct table *table, struct hx_text *out, const char *s, size_t bytes,
+                      size_t width)
+{
+    const char *mark = table->ascii ? "~" : "…";
+    size_t head = head_bytes(s, bytes, width / 2);
+    size_t used = text_width(s, head) + 1;
+    hx_text_putn(out, s, head);
+    hx_text_puts(out, mark);
+    const char *tail = s + head, *end = s + bytes;
+    size_t left = text_width(tail, bytes - head);
+    while (left > width - used) {
+        left -= char_width(next_char(&tail));
+    }
+    hx_text_putn(out, tail, (size_t)(end - tail));
+    return used + left;
+}
+
+static void put_line(struct table *table, struct hx_text *out, const struct cell *row)
+{
+    for (size_t c = 0; c < table->columns; c++) {
+        const struct cell *cell = &row[c];
+        size_t column = table->width[c], width = cell->width;
+        const char *s = hx_text_str(&table->text) + cell->at;
+        bool left = table->cut[c];
+        if (!left && width < column)
+            put_spaces(out, column - width);
+        if (cell->text && table->screen && width > column)
+            width = put_cut(table, out, s, cell->bytes, column);
+        else
+            hx_text_putn(out, s, cell->bytes);
+        if (c + 1 == table->columns)
+            break;
+        if (left && width < column)
+            put_spaces(out, column - width);
+        put_spaces(out, GAP);
+    }
+    hx_text_putc(out, '\n');
+}
+
+/* One value a line, for rows that do not fit. */
+static void put_record(struct table *table, struct hx_text *out, const struct cell *header,
+                       const struct cell *row)
+{
+    size_t name_width = 0;
+    for (size_t c = 0; c < table->columns; c++)
+        name_width = header[c].width > name_width ? header[c].width : name_width;
+    for (size_t c = 0; c < table->columns; c++) {
+        const char *s = hx_text_str(&table->text);
+        hx_text_putn(out, s + header[c].at, header[c].bytes);
+        put_spaces(out, name_width - header[c].width + GAP);
+        hx_text_putn(out, s + row[c].at, row[c].bytes);
+        hx_text_putc(out, '\n');
+    }
+}
+
+/* Adds a row of cells; false when out of memory. */
+static bool take_row(struct table *table)
+{
+    size_t first = table->cells.n;
+    if (!hx_vec_reserve(&table->cells, first + table->columns))
+        return false;
+    for (size_t c = 0; c < table->columns; c++)
+        put_cell(table, c, hx_rows_value(table->rows, c), &table->cells.v[first + c]);
+    table->cells.n += table->columns;
+    return !table->text.failed;
+}
+
+static bool take_header(struct table *table)
+{
+    if (!hx_vec_reserve(&table->cells, table->columns))
+        return false;
+    for (size_t c = 0; c < table->columns; c++) {
+        const char *name = hx_rows_name(table->rows, c);
+        struct hx_value value = {.type = HX_VALUE_TEXT, .text = name, .text_bytes = strlen(name)};
+        put_cell(table, c, value, &table->cells.v[c]);
+    }
+    table->cells.n = table->columns;
+    return !table->text.failed;
+}
+
+/* Chooses widths by the rows taken; false when they do not fit the screen. */
+static bool lay_out(struct table *table)
+{
+    for (size_t i = 0; i < table->cells.n; i++) {
+        const struct cell *cell = &table->cells.v[i];
+        size_t c = i % table->columns;
+        if (cell->width > table->width[c])
+            table->width[c] = cell->width;
+        if (i >= table->columns && cell->text)
+            table->cut[c] = true;
+    }
+    size_t total = table->columns ? (table->columns - 1) * GAP : 0;
+    for (size_t c = 0; c < table->columns; c++)
+        total += table->width[c];
+    while (table->screen && total > table->screen) {
+        size_t widest = table->columns, least = 0;
+        for (size_t c = 0; c < table->columns; c++) {
+            size_t name = table->cells.v[c].width;
+            size_t floor = name > TEXT_LEAST ? name : TEXT_LEAST;
+            if (table->cut[c] && table->width[c] > floor &&
+                (widest == table->columns || table->width[c] > table->width[widest])) {
+                widest = c;
+                least = floor;
+            }
+        }
+        if (widest == table->columns)
+            return false;
+        size_t over = total - table->screen, room = table->width[widest] - least;
+        size_t step = (over + 3) / 4 < room ? (over + 3) / 4 : room; /* share the loss */
+        table->width[widest] -= step;
+        total -= step;
+    }
+    return true;
+}
+
+static hx_error *print_table(struct table *table, FILE *file, struct hx_text *out)
+{
+    table->width = calloc(table->columns + 1, sizeof *table->width);
+    table->cut = calloc(table->columns + 1, sizeof *table->cut);
+    if (!table->width || !table->cut || !take_header(table))
+        return hx_error_nomem();
+    bool more = true;
+    for (size_t n = 0; n < LAYOUT_ROWS; n++) {
+        HX_TRY(hx_rows_next(table->rows, &more));
+        if (!more)
+            break;
+        if (!take_row(table))
+            return hx_error_nomem();
+    }
+    bool fits = lay_out(table);
+    const size_t columns = table->columns,
+                 header_bytes = table->columns ? table->cells.v[columns - 1].at +
+                                                     table->cells.v[columns - 1].bytes
+                                               : 0;
+    if (fits)
+        put_line(table, out, table->cells.v);
+    for (bool first = true;;) {
+        for (size_t i = columns; i < table->cells.n; i += columns) {
+            if (fits) {
+                put_line(table, out, &table->cells.v[i]);
+            } else {
+                if (!first)
+                    hx_text_putc(out, '\n');
+                put_record(table, out, table->cells.v, &table->cells.v[i]);
+            }
+            first = false;
+            if (out->n > 1 << 16)
+                HX_TRY(flush(out, file));
+        }
+        if (!more)
+            return flush(out, file);
+        table->cells.n = columns;
+        table->text.n = header_bytes;
+        HX_TRY(hx_rows_next(table->rows, &more));
+        if (more && !take_row(table))
+            return hx_error_nomem();
+    }
+}
+
+static hx_error *print_text(hx_rows *rows, FILE *file, struct hx_text *out)
+{
+    struct table table = {.rows = rows, .columns = hx_rows_columns(rows)};
+    struct winsize size;
+    int fd = fileno(file);
+    if (fd >= 0 && isatty(fd)) {
+        bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+        table.screen = known ? size.ws_col : 80;
+        table.ascii = strcasecmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    }
+    hx_error *err = print_table(&table, file, out);
+    hx_text_free(&table.text);
+    hx_vec_free(&table.cells);
+    free(table.width);
+    free(table.cut);
+    return err;
+}
+
+hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file)
+{
+    struct hx_text text = {0}, scratch = {0};
+    hx_error *err = format == HX_FORMAT_JSON  ? print_json(rows, file, &text)
+                    : format == HX_FORMAT_CSV ? print_csv(rows, file, &text, &scratch)
+                                              : print_text(rows, file, &text);
+    hx_text_free(&text);
+    hx_text_free(&scratch);
+    if (!err && fflush(file))
+        err = hx_error_os(errno, "output", "write");
+    return err;
+}

@@ -1,0 +1,298 @@
+/* query.c - rows out of a store: named views, and SQL that may only read. */
+#include "store/query.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "store/db.h"
+#include "store/store_private.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define VIEW(name, sort, about) {#name, sort, about},
+const struct hx_view hx_views[] = {HX_VIEWS(VIEW){NULL, NULL, NULL}};
+#undef VIEW
+
+/* What makes a row of a view unique: breaks ties, so that the same question gives the same
+ * answer. */
+static const struct {
+    const char *view, *columns;
+} keys[] = {
+    {"snapshots", "snapshot"},      {"account", "snapshot, part"},
+    {"roots", "snapshot, root_id"}, {"leaks", "snapshot, kind"},
+    {"losses", "snapshot, what"},   {"objects", "snapshot, address"},
+    {"edges", "snapshot, source"},  {"root_edges", "snapshot, root_id"},
+};
+
+/* Views that the schema will have once their data can be measured. */
+static const char *const later[] = {
+    "censuses",    "retainers",  "retainer_members", "bins",
+    "types",       "sites",      "modules",          "pages",
+    "ccs",         "costs",      "dominators",       "biography",
+    "mprof_leaks", "mprof_bins", "mprof_direct",     "mprof_graph",
+};
+
+struct hx_rows {
+    hx_store *store;
+    sqlite3_stmt *statement;
+};
+
+const struct hx_view *hx_view_find(const char *name)
+{
+    for (const struct hx_view *view = hx_views; view->name; view++)
+        if (strcmp(view->name, name) == 0)
+            return view;
+    return NULL;
+}
+
+static hx_error *no_such_view(const char *name)
+{
+    struct hx_text todo = {0};
+    hx_text_puts(&todo, "the views are: ");
+    for (const struct hx_view *view = hx_views; view->name; view++)
+        hx_text_putf(&todo, "%s%s", view == hx_views ? "" : ", ", view->name);
+    const char *why = "there is no such view";
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(later[i], name) == 0)
+            why = "this version of heapx does not have that view yet";
+    hx_error *err = hx_error_new(HX_E_USAGE, name, hx_text_str(&todo), "%s", why);
+    hx_text_free(&todo);
+    return err;
+}
+
+/* --- named views ------------------------------------------------------------------- */
+
+static void put_name(struct hx_text *sql, const char *name)
+{
+    hx_text_putc(sql, '"');
+    hx_text_puts(sql, name);
+    hx_text_putc(sql, '"');
+}
+
+/* Is it a column of the view? The error names those there are. */
+static hx_error *check_column(hx_store *store, const char *view, const char *column)
+{
+    struct hx_text text = {0};
+    hx_text_puts(&text, "SELECT * FROM ");
+    put_name(&text, view);
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    hx_error *err = text.failed ? hx_error_nomem()
+                                : hx_db_prepare(store->db, store->path, hx_text_str(&text), &st);
+    hx_text_clear(&text);
+    hx_text_putf(&text, "columns of %s: ", view);
+    bool found = false;
+    for (int i = 0; !err && i < sqlite3_column_count(st); i++) {
+        const char *name = sqlite3_column_name(st, i);
+        found |= name && strcmp(name, column) == 0;
+        hx_text_putf(&text, "%s%s", i ? ", " : "", name ? name : "");
+    }
+    if (!err && !found)
+        err = hx_error_new(HX_E_USAGE, column, hx_text_str(&text), "not a column to sort by");
+    hx_text_free(&text);
+    return err;
+}
+
+static const char *key_of(const char *view)
+{
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i].view, view) == 0)
+            return keys[i].columns;
+    return NULL;
+}
+
+static void put_order(struct hx_text *sql, const struct hx_query *query, const struct hx_view *view)
+{
+    const char *sort = query->sort ? query->sort : view->sort, *key = key_of(view->name);
+    if (!sort && !key)
+        return;
+    hx_text_puts(sql, " ORDER BY ");
+    if (sort) {
+        put_name(sql, sort);
+        hx_text_puts(sql, query->ascending ? " ASC NULLS LAST" : " DESC");
+    }
+    if (key)
+        hx_text_putf(sql, "%s%s", sort ? ", " : "", key);
+}
+
+hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret)
+{
+    const struct hx_view *view = hx_view_find(query->view);
+    if (!view)
+        return no_such_view(query->view);
+    if (query->sort)
+        HX_TRY(check_column(store, view->name, query->sort));
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "SELECT * FROM ");
+    put_name(&sql, view->name);
+    if (query->snapshot)
+        hx_text_puts(&sql, " WHERE snapshot = ?1");
+    if (query->where)
+        hx_text_putf(&sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
+    put_order(&sql, query, view);
+    if (query->limit >= 0 || query->offset > 0)
+        hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");
+    sqlite3_stmt *st = NULL;
+    hx_error *err = sql.failed ? hx_error_nomem()
+                               : hx_db_prepare(store->db, store->path, hx_text_str(&sql), &st);
+    hx_text_free(&sql);
+    if (err)
+        return err;
+    if (query->snapshot)
+        sqlite3_bind_int64(st, 1, query->snapshot);
+    if (query->limit >= 0 || query->offset > 0) {
+        sqlite3_bind_int64(st, 2, query->limit >= 0 ? query->limit : -1);
+        sqlite3_bind_int64(st, 3, query->offset > 0 ? query->offset : 0);
+    }
+    hx_rows *rows = calloc(1, sizeof *rows);
+    if (!rows) {
+        sqlite3_finalize(st);
+        return hx_error_nomem();
+    }
+    *rows = (hx_rows){.store = store, .statement = st};
+    *ret = rows;
+    return NULL;
+}
+
+/* --- SQL --------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *name, const char *const *list)
+{
+    for (; name && *list; list++)
+        if (strcasecmp(name, *list) == 0)
+            return true;
+    return false;
+}
+
+/* What a statement of the user's may do: read. */
+static int may_read(void *context, int action, const char *first, const char *second,
+                    const char *database, const char *trigger)
+{
+    (void)context, (void)database, (void)trigger;
+    static const char *const tell[] = {
+        "table_info",      "table_xinfo", "table_list",       "index_list",
+        "index_info",      "index_xinfo", "foreign_key_list", "database_list",
+        "function_list",   "module_list", "pragma_list",      "collation_list",
+        "compile_options", "page_count",  "freelist_count",   NULL};
+    static const char *const tell_unless_set[] = {
+        "user_version",   "application_id", "encoding", "page_size",
+        "schema_version", "journal_mode",   NULL};
+    static const char *const effects[] = {"load_extension", "fts3_tokenizer", NULL};
+    switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE:
+        return SQLITE_OK;
+    case SQLITE_FUNCTION:
+        return is_one_of(second, effects) ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_PRAGMA:
+        return is_one_of(first, tell) || (!second && is_one_of(first, tell_unless_set))
+                   ? SQLITE_OK
+                   : SQLITE_DENY;
+    default:
+        return SQLITE_DENY;
+    }
+}
+
+static hx_error *sql_error(hx_store *store, int code, const char *sql)
+{
+    if ((code & 0xff) == SQLITE_AUTH)
+        return hx_error_new(HX_E_USAGE, "SQL", "use SELECT, WITH, VALUES or EXPLAIN",
+                            "only reading is possible");
+    if ((code & 0xff) != SQLITE_ERROR)
+        return hx_db_error(store->db, code, store->path);
+    int offset = sqlite3_error_offset(store->db);
+    const char *message = sqlite3_errmsg(store->db);
+    if (offset < 0 || (size_t)offset > strlen(sql))
+        return hx_error_new(HX_E_USAGE, "SQL", NULL, "%s", message);
+    return hx_error_new(HX_E_USAGE, "SQL", NULL, "%s, at column %d", message, offset + 1);
+}
+
+/* Is there another statement behind the first one? Comments and blanks are none. */
+static bool another(hx_store *store, const char *tail)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    return tail && *tail && (sqlite3_prepare_v2(store->db, tail, -1, &st, NULL) != SQLITE_OK || st);
+}
+
+hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    const char *tail = NULL;
+    hx_error *err = NULL;
+    sqlite3_set_authorizer(store->db, may_read, NULL);
+    int code = sqlite3_prepare_v2(store->db, sql, -1, &st, &tail);
+    if (code != SQLITE_OK)
+        err = sql_error(store, code, sql);
+    else if (!st)
+        err = hx_error_new(HX_E_USAGE, "SQL", "give one SELECT statement", "there is no statement");
+    else if (!sqlite3_stmt_readonly(st))
+        err = sql_error(store, SQLITE_AUTH, sql);
+    else if (another(store, tail))
+        err = hx_error_new(HX_E_USAGE, "SQL", "give them one by one", "more than one statement");
+    sqlite3_set_authorizer(store->db, NULL, NULL);
+    if (err)
+        return err;
+    hx_rows *rows = calloc(1, sizeof *rows);
+    if (!rows)
+        return hx_error_nomem();
+    *rows = (hx_rows){.store = store, .statement = hx_steal(st)};
+    *ret = rows;
+    return NULL;
+}
+
+/* --- rows -------------------------------------------------------------------------- */
+
+size_t hx_rows_columns(const hx_rows *rows)
+{
+    return (size_t)sqlite3_column_count(rows->statement);
+}
+
+const char *hx_rows_name(const hx_rows *rows, size_t column)
+{
+    const char *name = sqlite3_column_name(rows->statement, (int)column);
+    return name ? name : "";
+}
+
+hx_error *hx_rows_next(hx_rows *rows, bool *ret_more)
+{
+    int code = sqlite3_step(rows->statement);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(rows->store->db, code, rows->store->path);
+    *ret_more = code == SQLITE_ROW;
+    return NULL;
+}
+
+struct hx_value hx_rows_value(const hx_rows *rows, size_t column)
+{
+    struct hx_value value = {.type = HX_VALUE_NULL};
+    int i = (int)column;
+    switch (sqlite3_column_type(rows->statement, i)) {
+    case SQLITE_INTEGER:
+        value.type = HX_VALUE_INT;
+        value.i = sqlite3_column_int64(rows->statement, i);
+        break;
+    case SQLITE_FLOAT:
+        value.type = HX_VALUE_REAL;
+        value.real = sqlite3_column_double(rows->statement, i);
+        break;
+    case SQLITE_TEXT:
+    case SQLITE_BLOB:
+        value.type = HX_VALUE_TEXT;
+        value.text = sqlite3_column_blob(rows->statement, i);
+        value.text_bytes = (size_t)sqlite3_column_bytes(rows->statement, i);
+        if (!value.text)
+            value.text = "";
+        break;
+    default:
+        break;
+    }
+    return value;
+}
+
+void hx_rows_end(hx_rows *rows)
+{
+    if (!rows)
+        return;
+    sqlite3_finalize(rows->statement);
+    free(rows);
+}

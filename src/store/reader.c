@@ -1,0 +1,413 @@
+/* reader.c - a snapshot from the store back into the model.
+ *
+ * Everything that a file can lie about is tested: block sizes and order, addresses that do
+ * not rise, edges to objects that are not there, counts that do not agree. */
+#include "store/store.h"
+
+#include "base/cleanup.h"
+#include "store/column.h"
+#include "store/db.h"
+#include "store/schema.h"
+#include "store/store_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+    sqlite3 *db;
+    const char *what;
+    int64_t id;
+    struct hx_snapshot *snapshot;
+    const struct hx_progress *progress;
+    hx_codec *codec;
+    uint64_t *value; /* HX_BLOCK_ROWS */
+    sqlite3_stmt *column;
+    uint64_t rows_done, rows_total;
+};
+
+static hx_error *damaged(const struct reader *r, const char *how)
+{
+    return hx_error_new(HX_E_CORRUPT, r->what, "take it from a backup or make it again",
+                        "the store is damaged (snapshot %lld: %s)", (long long)r->id, how);
+}
+
+/* --- blocks ------------------------------------------------------------------------ */
+
+struct block {
+    int64_t id;
+    uint64_t from, n, first, last;
+};
+
+static hx_error *decode(struct reader *r, const struct block *block, int column)
+{
+    sqlite3_bind_int64(r->column, 1, block->id * HX_COLUMN_SLOTS + column);
+    int code = sqlite3_step(r->column);
+    hx_error *err = NULL;
+    if (code == SQLITE_ROW)
+        err = hx_column_decode(r->codec, sqlite3_column_blob(r->column, 0),
+                               (size_t)sqlite3_column_bytes(r->column, 0), r->value, block->n);
+    else
+        err = code == SQLITE_DONE ? damaged(r, "a column is missing")
+                                  : hx_db_error(r->db, code, r->what);
+    sqlite3_reset(r->column);
+    return err;
+}
+
+/* How many rows the blocks of a family hold; their order and sizes are right. */
+static hx_error *count_rows(struct reader *r, enum hx_family family, uint64_t *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what,
+                         "SELECT first_row, n FROM hx_block WHERE snapshot = ? AND family = ?"
+                         " ORDER BY first_row",
+                         &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    sqlite3_bind_int(st, 2, family);
+    uint64_t rows = 0;
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t n = sqlite3_column_int64(st, 1);
+        if ((uint64_t)sqlite3_column_int64(st, 0) != rows || rows % HX_BLOCK_ROWS || n < 1 ||
+            n > HX_BLOCK_ROWS)
+            return damaged(r, "a block is missing");
+        rows += (uint64_t)n;
+    }
+    if (code != SQLITE_DONE)
+        return hx_db_error(r->db, code, r->what);
+    *ret = rows;
+    return NULL;
+}
+
+typedef hx_error *block_fn(struct reader *r, const struct block *block);
+
+static hx_error *each_block(struct reader *r, enum hx_family family, uint64_t rows, block_fn *load)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what,
+                         "SELECT id, first_row, n, first_key, last_key FROM hx_block"
+                         " WHERE snapshot = ? AND family = ? ORDER BY first_row",
+                         &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    sqlite3_bind_int(st, 2, family);
+    uint64_t next = 0;
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct block block = {
+            .id = sqlite3_column_int64(st, 0),
+            .from = (uint64_t)sqlite3_column_int64(st, 1),
+            .n = (uint64_t)sqlite3_column_int64(st, 2),
+            .first = (uint64_t)sqlite3_column_int64(st, 3),
+            .last = (uint64_t)sqlite3_column_int64(st, 4),
+        };
+        /* as counted before: the arrays were made for that */
+        if (block.from != next || block.n < 1 || block.n > HX_BLOCK_ROWS ||
+            block.n > rows - block.from)
+            return damaged(r, "a block is missing");
+        next += block.n;
+        HX_TRY(load(r, &block));
+        r->rows_done += block.n;
+        hx_progress_at(r->progress, "loading", r->rows_done, r->rows_total);
+        if (hx_progress_cancelled(r->progress))
+            return hx_error_cancelled(r->what);
+    }
+    if (code != SQLITE_DONE)
+        return hx_db_error(r->db, code, r->what);
+    return next == rows ? NULL : damaged(r, "a block is missing");
+}
+
+/* --- objects and edges ------------------------------------------------------------- */
+
+static hx_error *load_objects(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    uint64_t *addr = g->addr + block->from, *size = g->size + block->from;
+    HX_TRY(decode(r, block, HX_COL_SIZE));
+    memcpy(size, r->value, block->n * sizeof *size);
+    HX_TRY(decode(r, block, HX_COL_GAP));
+    /* the end of the object before; the first block may begin anywhere */
+    uint64_t floor = block->from ? addr[-1] + size[-1] : 0;
+    bool bad = block->first < floor || r->value[0] != 0;
+    uint64_t at = block->first;
+    for (size_t i = 0; i < block->n; i++) {
+        bad |= __builtin_add_overflow(at, r->value[i], &at);
+        addr[i] = at;
+        bad |= __builtin_add_overflow(at, size[i], &at);
+    }
+    if (bad || addr[block->n - 1] != block->last)
+        return damaged(r, "addresses");
+    HX_TRY(decode(r, block, HX_COL_STATE));
+    for (size_t i = 0; i < block->n; i++) {
+        if (r->value[i] >= HX_STATES)
+            return damaged(r, "a state");
+        g->state[block->from + i] = (uint8_t)r->value[i];
+        r->snapshot->state_bytes[r->value[i]] += size[i];
+        r->snapshot->state_objects[r->value[i]]++;
+        r->snapshot->heap_bytes += size[i];
+    }
+    HX_TRY(decode(r, block, HX_COL_OUT));
+    hx_eidx *fwd = g->fwd + block->from;
+    for (size_t i = 0; i < block->n; i++)
+        bad |= __builtin_add_overflow(fwd[i], r->value[i], &fwd[i + 1]);
+    if (bad || fwd[block->n] > g->n_edges)
+        return damaged(r, "more edges than stored");
+    return NULL;
+}
+
+static hx_error *load_edges(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    hx_edge *edge = g->edge + block->from;
+    bool bad = false;
+    HX_TRY(decode(r, block, HX_COL_OFFSET));
+    for (size_t i = 0; i < block->n; i++) {
+        bad |= r->value[i] > HX_EDGE_OFFSET_MAX;
+        edge[i] = (r->value[i] & HX_EDGE_OFFSET_MAX) << 2;
+    }
+    HX_TRY(decode(r, block, HX_COL_KIND));
+    for (size_t i = 0; i < block->n; i++) {
+        bad |= r->value[i] > HX_EDGE_INTERIOR;
+        edge[i] |= r->value[i] & 3;
+    }
+    HX_TRY(decode(r, block, HX_COL_TARGET));
+    if (bad || block->first >= g->n)
+        return damaged(r, "an edge");
+    /* the sources follow from the counts, which end at n_edges */
+    hx_obj source = (hx_obj)block->first;
+    for (size_t i = 0; i < block->n; i++) {
+        uint64_t e = block->from + i;
+        while (source < g->n && e >= g->fwd[source + 1])
+            source++;
+        uint64_t target = (uint64_t)source + (uint64_t)hx_unzigzag(r->value[i]);
+        if (source >= g->n || e < g->fwd[source] || target >= g->n)
+            return damaged(r, "an edge to nowhere");
+        edge[i] |= target << 32;
+    }
+    return source == block->last ? NULL : damaged(r, "sources of edges");
+}
+
+static hx_error *load_root_edges(struct reader *r, const struct block *block)
+{
+    struct hx_root_edge *edge = r->snapshot->root_edges.v + block->from;
+    uint64_t at = block->first, roots = r->snapshot->roots.n;
+    HX_TRY(decode(r, block, HX_COL_ROOT));
+    for (size_t i = 0; i < block->n; i++) {
+        if (__builtin_add_overflow(at, r->value[i], &at) || at >= roots)
+            return damaged(r, "an edge from no root");
+        edge[i].root = (uint32_t)at;
+    }
+    HX_TRY(decode(r, block, HX_COL_ROOT_TARGET));
+    at = 0;
+    for (size_t i = 0; i < block->n; i++) {
+        at += (uint64_t)hx_unzigzag(r->value[i]);
+        if (at >= r->snapshot->graph.n)
+            return damaged(r, "an edge to nowhere");
+        edge[i].target = (hx_obj)at;
+    }
+    HX_TRY(decode(r, block, HX_COL_WORD));
+    at = 0;
+    for (size_t i = 0; i < block->n; i++) {
+        at += (uint64_t)hx_unzigzag(r->value[i]);
+        edge[i].address = at;
+    }
+    HX_TRY(decode(r, block, HX_COL_KIND));
+    for (size_t i = 0; i < block->n; i++) {
+        if (r->value[i] > HX_EDGE_INTERIOR)
+            return damaged(r, "an edge");
+        edge[i].kind = (uint8_t)r->value[i];
+    }
+    return NULL;
+}
+
+static hx_error *load_graph(struct reader *r)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    uint64_t objects, edges, root_edges;
+    HX_TRY(count_rows(r, HX_FAMILY_OBJECT, &objects));
+    HX_TRY(count_rows(r, HX_FAMILY_EDGE, &edges));
+    HX_TRY(count_rows(r, HX_FAMILY_ROOT_EDGE, &root_edges));
+    if (objects >= HX_NO_OBJ)
+        return damaged(r, "too many objects");
+    r->rows_total = objects + edges + root_edges;
+    g->n = (hx_obj)objects;
+    g->n_edges = edges;
+    HX_TRY(hx_big_reserve(&g->addr_mem, objects * sizeof *g->addr));
+    HX_TRY(hx_big_reserve(&g->size_mem, objects * sizeof *g->size));
+    HX_TRY(hx_big_reserve(&g->state_mem, objects * sizeof *g->state));
+    HX_TRY(hx_big_reserve(&g->fwd_mem, (objects + 1) * sizeof *g->fwd));
+    HX_TRY(hx_big_reserve(&g->edge_mem, edges * sizeof *g->edge));
+    g->addr = g->addr_mem.base;
+    g->size = g->size_mem.base;
+    g->state = g->state_mem.base;
+    g->fwd = g->fwd_mem.base;
+    g->edge = g->edge_mem.base;
+    HX_TRY(each_block(r, HX_FAMILY_OBJECT, objects, load_objects));
+    if (g->fwd[objects] != edges)
+        return damaged(r, "fewer edges than counted");
+    HX_TRY(each_block(r, HX_FAMILY_EDGE, edges, load_edges));
+    if (!hx_vec_reserve(&r->snapshot->root_edges, root_edges))
+        return hx_error_nomem();
+    HX_TRY(each_block(r, HX_FAMILY_ROOT_EDGE, root_edges, load_root_edges));
+    r->snapshot->root_edges.n = root_edges;
+    return NULL;
+}
+
+/* --- the small tables -------------------------------------------------------------- */
+
+/* Copies a text column; NULL stays NULL unless `must`, then it becomes "". */
+static hx_error *copy_text(sqlite3_stmt *st, int column, bool must, char **ret)
+{
+    const char *text = (const char *)sqlite3_column_text(st, column);
+    if (!text && !must)
+        return NULL;
+    *ret = strdup(text ? text : "");
+    return *ret ? NULL : hx_error_nomem();
+}
+
+static const char *method_literal(const char *text)
+{
+    static const char *const methods[] = {"copy", "precopy", "fork", "core", "import"};
+    for (size_t i = 0; text && i < sizeof methods / sizeof *methods; i++) {
+        if (strcmp(text, methods[i]) == 0)
+            return methods[i];
+    }
+    return "copy";
+}
+
+static hx_error *load_summary(struct reader *r)
+{
+    struct hx_snapshot *s = r->snapshot;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what,
+                         "SELECT taken_at_ns, pid, comm, exe, pause_us, method, allocator,"
+                         " free_bytes, overhead_bytes, rss_bytes, interior, complete, notes"
+                         " FROM hx_snapshot WHERE snapshot = ?",
+                         &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    int code = sqlite3_step(st);
+    if (code == SQLITE_DONE)
+        return hx_error_new(HX_E_ABSENT, r->what, "heapx report FILE snapshots lists them",
+                            "no snapshot %lld in it", (long long)r->id);
+    if (code != SQLITE_ROW)
+        return hx_db_error(r->db, code, r->what);
+    s->taken_at_ns = sqlite3_column_int64(st, 0);
+    s->pid = (pid_t)sqlite3_column_int64(st, 1);
+    HX_TRY(copy_text(st, 2, false, &s->comm));
+    HX_TRY(copy_text(st, 3, false, &s->exe));
+    s->pause_us = (uint64_t)sqlite3_column_int64(st, 4);
+    s->method = method_literal((const char *)sqlite3_column_text(st, 5));
+    HX_TRY(copy_text(st, 6, false, &s->allocator));
+    s->free_bytes = (uint64_t)sqlite3_column_int64(st, 7);
+    s->overhead_bytes = (uint64_t)sqlite3_column_int64(st, 8);
+    s->has_rss = sqlite3_column_type(st, 9) != SQLITE_NULL;
+    s->rss_bytes = (uint64_t)sqlite3_column_int64(st, 9);
+    int64_t interior = sqlite3_column_int64(st, 10);
+    if (interior < HX_INTERIOR_KNOWN || interior > HX_INTERIOR_OFF)
+        return damaged(r, "interior rule");
+    s->interior = (enum hx_interior)interior;
+    s->complete = sqlite3_column_int64(st, 11) != 0;
+    const char *notes = (const char *)sqlite3_column_text(st, 12);
+    if (notes)
+        hx_text_puts(&s->notes, notes);
+    return NULL;
+}
+
+static hx_error *load_roots(struct reader *r)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what,
+                         "SELECT root_id, kind, name, module, address, size, direct_objects,"
+                         " value, tid FROM hx_root WHERE snapshot = ? ORDER BY root_id",
+                         &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t kind = sqlite3_column_int64(st, 1);
+        if (sqlite3_column_int64(st, 0) != (int64_t)r->snapshot->roots.n || kind < 0 ||
+            kind > HX_ROOT_NAMED)
+            return damaged(r, "a root");
+        struct hx_root root = {
+            .kind = (enum hx_root_kind)kind,
+            .address = (uint64_t)sqlite3_column_int64(st, 4),
+            .size = (uint64_t)sqlite3_column_int64(st, 5),
+            .direct_objects = (uint64_t)sqlite3_column_int64(st, 6),
+            .value = (uint64_t)sqlite3_column_int64(st, 7),
+            .tid = (pid_t)sqlite3_column_int64(st, 8),
+        };
+        if (!hx_vec_push(&r->snapshot->roots, root))
+            return hx_error_nomem();
+        struct hx_root *kept = &r->snapshot->roots.v[r->snapshot->roots.n - 1];
+        HX_TRY(copy_text(st, 2, true, &kept->name));
+        HX_TRY(copy_text(st, 3, true, &kept->module));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
+}
+
+static hx_error *load_account(struct reader *r)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what,
+                         "SELECT position, bytes FROM hx_account WHERE snapshot = ?", &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t part = sqlite3_column_int64(st, 0);
+        if (part < 0 || part >= HX_PARTS)
+            return damaged(r, "account");
+        r->snapshot->has_account = true;
+        r->snapshot->account[part] = (uint64_t)sqlite3_column_int64(st, 1);
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
+}
+
+static hx_error *load_losses(struct reader *r)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(
+        r->db, r->what, "SELECT what, count, bytes, address FROM hx_loss WHERE snapshot = ?", &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct hx_loss loss = {
+            .count = (uint64_t)sqlite3_column_int64(st, 1),
+            .bytes = (uint64_t)sqlite3_column_int64(st, 2),
+            .address = (uint64_t)sqlite3_column_int64(st, 3),
+            .has_bytes = sqlite3_column_type(st, 2) != SQLITE_NULL,
+            .has_address = sqlite3_column_type(st, 3) != SQLITE_NULL,
+        };
+        if (!hx_vec_push(&r->snapshot->losses, loss))
+            return hx_error_nomem();
+        HX_TRY(copy_text(st, 0, true, &r->snapshot->losses.v[r->snapshot->losses.n - 1].what));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
+}
+
+static hx_error *load_all(struct reader *r)
+{
+    r->value = malloc(HX_BLOCK_ROWS * sizeof *r->value);
+    if (!r->value)
+        return hx_error_nomem();
+    HX_TRY(hx_codec_create(&r->codec));
+    HX_TRY(hx_db_prepare(r->db, r->what, "SELECT data FROM hx_column WHERE id = ?", &r->column));
+    HX_TRY(load_summary(r));
+    HX_TRY(load_roots(r));
+    HX_TRY(load_account(r));
+    HX_TRY(load_losses(r));
+    return load_graph(r);
+}
+
+hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
+                        struct hx_snapshot **ret)
+{
+    struct reader r = {.db = store->db, .what = store->path, .id = snapshot, .progress = progress};
+    HX_TRY(hx_snapshot_create(&r.snapshot));
+    hx_error *err = load_all(&r);
+    sqlite3_finalize(r.column);
+    hx_codec_destroy(r.codec);
+    free(r.value);
+    if (err) {
+        hx_snapshot_destroy(r.snapshot);
+        return err;
+    }
+    *ret = r.snapshot;
+    return NULL;
+}

@@ -1,0 +1,63 @@
+/* schema.h - tables and views of the store, and the statements around them.
+ *
+ * Tables whose names begin with hx_ are heapx's own; the views over them are public and
+ * change only with HX_STORE_SCHEMA. Rows of one snapshot become visible with its row in
+ * hx_snapshot, which is written last.
+ *
+ * Objects, edges and root edges lie in blocks of HX_BLOCK_ROWS rows: hx_block has one row
+ * for each block, hx_column one blob for each column of a block (column.h), so that a
+ * query reads only the columns that it uses, and later schemas add columns to old
+ * snapshots without rewriting them.
+ */
+#ifndef HX_STORE_SCHEMA_H
+#define HX_STORE_SCHEMA_H
+
+#include "base/error.h"
+#include "store/sqlite.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* hx_block.family */
+enum hx_family {
+    HX_FAMILY_OBJECT = 1,    /* keys: address of the first and last object */
+    HX_FAMILY_EDGE = 2,      /* keys: index of the first and last source object */
+    HX_FAMILY_ROOT_EDGE = 3, /* keys: number (root_id) of the first and last root */
+};
+
+/* hx_column.id = hx_block.id * HX_COLUMN_SLOTS + column. Numbers are never reused. */
+#define HX_COLUMN_SLOTS 64
+enum hx_column_id {
+    HX_COL_GAP = 0,   /* object: bytes from the end of the one before; 0 for a block's first */
+    HX_COL_SIZE = 1,  /* object: usable bytes */
+    HX_COL_STATE = 2, /* object: enum hx_state */
+    HX_COL_IN = 3,    /* object: edges into it */
+    HX_COL_OUT = 4,   /* object: edges out of it */
+
+    HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first */
+    HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */
+    HX_COL_OFFSET = 2, /* edge: word offset in the source */
+    HX_COL_KIND = 3,   /* edge, root edge: enum hx_edge_kind */
+
+    HX_COL_ROOT = 0, /* root edge: root's number less that of the edge before */
+    HX_COL_ROOT_TARGET =
+        1,           /* root edge: zigzag of target's index less that before, first: itself */
+    HX_COL_WORD = 2, /* root edge: zigzag of word's address less that before; 0: none */
+};
+
+/* Makes tables and views in an empty database and marks it as a store. */
+hx_error *hx_schema_create(sqlite3 *db, const char *what);
+
+/* Brings a store of an older schema (1 <= version < HX_STORE_SCHEMA) up to date, in one
+ * transaction. */
+hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version);
+
+/* Is this, by application_id and user_version, a store that this program knows?
+ * *ret_version is its schema, at most HX_STORE_SCHEMA. */
+hx_error *hx_schema_check(sqlite3 *db, const char *what, int *ret_version);
+
+/* The refusals, worded once. */
+hx_error *hx_schema_foreign(const char *what, const char *why);
+hx_error *hx_schema_newer(const char *what, long version);
+
+#endif

@@ -1,0 +1,341 @@
+/* store.c - opening, recovering and closing a store. */
+#include "store/store.h"
+
+#include "base/cleanup.h"
+#include "store/db.h"
+#include "store/file.h"
+#include "store/schema.h"
+#include "store/store_private.h"
+#include "store/vtab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How long a call waits for another process's transaction: a writer holds the store while
+ * it commits, readers while they recover a log. */
+enum { BUSY_MS = 10000 };
+
+static void destroy(hx_store *store)
+{
+    sqlite3_close_v2(store->db);
+    if (store->scratch)
+        hx_file_remove(store->scratch);
+    free(store->scratch);
+    free(store->file);
+    free(store->path);
+    free(store);
+}
+
+static hx_error *create(const char *path, hx_store **ret)
+{
+    hx_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return hx_error_nomem();
+    store->path = strdup(path);
+    /* "./" keeps SQLite from taking a name like ":memory:" for something special */
+    if (asprintf(&store->file, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
+        store->file = NULL;
+    if (!store->path || !store->file) {
+        destroy(store);
+        return hx_error_nomem();
+    }
+    *ret = store;
+    return NULL;
+}
+
+/* Opens store->db and makes ready what every connection has. */
+static hx_error *connect_to(hx_store *store, const char *name, int flags)
+{
+    int code = sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_FULLMUTEX, NULL);
+    if (code != SQLITE_OK) {
+        hx_error *err = hx_db_error(store->db, code, store->path);
+        sqlite3_close_v2(store->db);
+        store->db = NULL;
+        return err;
+    }
+    sqlite3_extended_result_codes(store->db, 1);
+    sqlite3_busy_timeout(store->db, BUSY_MS);
+    /* hostile files must not reach functions with effects through views or triggers */
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    HX_TRY(hx_db_exec(store->db, store->path,
+                      "PRAGMA trusted_schema = 0; PRAGMA temp_store = MEMORY;"
+                      "PRAGMA cell_size_check = 1; PRAGMA cache_size = -16384"));
+    return hx_object_tables(store->db);
+}
+
+static void disconnect(hx_store *store)
+{
+    sqlite3_close_v2(store->db);
+    store->db = NULL;
+}
+
+/* The bytes of an empty store, made in memory so that the file appears complete. */
+static hx_error *empty_store(const char *what, unsigned char **ret, size_t *ret_bytes)
+{
+    sqlite3 *db = NULL;
+    int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE, NULL);
+    hx_error *err = code == SQLITE_OK ? NULL : hx_db_error(db, code, what);
+    if (!err)
+        err = hx_schema_create(db, what);
+    sqlite3_int64 bytes = 0;
+    unsigned char *data = err ? NULL : sqlite3_serialize(db, "main", &bytes, 0);
+    sqlite3_close_v2(db);
+    if (!err && !data)
+        err = hx_error_nomem();
+    if (err)
+        return err;
+    *ret = data;
+    *ret_bytes = (size_t)bytes;
+    return NULL;
+}
+
+static hx_error *make_file(const char *what, const char *path)
+{
+    unsigned char *data;
+    size_t bytes;
+    HX_TRY(empty_store(what, &data, &bytes));
+    hx_error *err = hx_file_create(path, data, bytes);
+    sqlite3_free(data);
+    return err;
+}
+
+/* An older store becomes one of this schema on a copy, which takes its place complete. */
+static hx_error *migrate_file(hx_store *store, int version)
+{
+    (void)version;
+    return hx_schema_migrate(store->db, store->path, version);
+}
+
+static hx_error *start_writing(hx_store *store)
+{
+    int version;
+    HX_TRY(connect_to(store, store->file, SQLITE_OPEN_READWRITE));
+    HX_TRY(hx_schema_check(store->db, store->path, &version));
+    HX_TRY(migrate_file(store, version));
+    if (sqlite3_db_readonly(store->db, "main") == 1)
+        return hx_error_new(HX_E_PERM, store->path, "choose a file that you may write",
+                            "no permission to write it");
+    return hx_db_exec(store->db, store->path,
+                      "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                      "PRAGMA journal_size_limit = 16777216");
+}
+
+hx_error *hx_store_append(const char *path, hx_store **ret)
+{
+    enum hx_file_is is;
+    HX_TRY(hx_file_probe(path, &is));
+    hx_store *store;
+    HX_TRY(create(path, &store));
+    store->writer = true;
+    hx_error *err = NULL;
+    if (is == HX_FILE_ABSENT) {
+        err = make_file(store->path, store->file);
+        store->created = !err;
+        if (err && err->os_errno == EEXIST) { /* another heapx was faster */
+            hx_error_free(err);
+            err = hx_file_probe(path, &is);
+        }
+    } else if (!hx_file_writable(store->file)) {
+        err = hx_error_new(HX_E_PERM, path, "choose a file in a directory that you may write",
+                           "no permission to write there");
+    }
+    if (!err)
+        err = start_writing(store);
+    if (err) {
+        hx_error_free(hx_store_close(store));
+        return err;
+    }
+    *ret = store;
+    return NULL;
+}
+
+/* Can the file be read as it is? Reads its schema, so that a log is looked at, too. */
+static hx_error *try_reading(hx_store *store, const char *name, int flags, int *ret_version)
+{
+    hx_error *err = connect_to(store, name, flags);
+    if (!err)
+        err = hx_schema_check(store->db, store->path, ret_version);
+    if (err)
+        disconnect(store);
+    return err;
+}
+
+/* A name for SQLite's URI form that says nobody will change the file. */
+static hx_error *immutable_name(const char *file, char **ret)
+{
+    struct hx_text text = {0};
+    hx_text_puts(&text, "file:");
+    for (const char *p = file; *p; p++) {
+        if (strchr("?#%", *p))
+            hx_text_putf(&text, "%%%02x", (unsigned char)*p);
+        else
+            hx_text_putc(&text, *p);
+    }
+    hx_text_puts(&text, "?immutable=1");
+    if (text.failed) {
+        hx_text_free(&text);
+        return hx_error_nomem();
+    }
+    *ret = text.s;
+    return NULL;
+}
+
+static hx_error *open_copy(hx_store *store, int *ret_version)
+{
+    HX_TRY(hx_file_copy(store->file, &store->scratch));
+    return try_reading(store, store->scratch, SQLITE_OPEN_READWRITE, ret_version);
+}
+
+/* Where nothing may be written: as it is when SQLite can, which a live writer's log
+ * allows; a lone file as immutable; with a log left behind on a private copy. */
+static hx_error *open_unwritable(hx_store *store, int *ret_version)
+{
+    hx_error *err = try_reading(store, store->file, SQLITE_OPEN_READONLY, ret_version);
+    if (!err || err->kind == HX_E_NOMEM)
+        return err;
+    bool log = hx_file_beside(store->file, "-wal") || hx_file_beside(store->file, "-journal");
+    if (err->kind == HX_E_CORRUPT && !log)
+        return err;
+    hx_error_free(err);
+    if (log)
+        return open_copy(store, ret_version);
+    HX_FREE char *name = NULL;
+    HX_TRY(immutable_name(store->file, &name));
+    return try_reading(store, name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret_version);
+}
+
+static hx_error *start_reading(hx_store *store)
+{
+    int version;
+    if (hx_file_writable(store->file))
+        HX_TRY(try_reading(store, store->file, SQLITE_OPEN_READWRITE, &version));
+    else
+        HX_TRY(open_unwritable(store, &version));
+    if (version == HX_STORE_SCHEMA)
+        return NULL;
+    if (!store->scratch) {
+        disconnect(store);
+        HX_TRY(open_copy(store, &version));
+    }
+    return hx_schema_migrate(store->db, store->path, version);
+}
+
+hx_error *hx_store_open(const char *path, hx_store **ret)
+{
+    enum hx_file_is is;
+    HX_TRY(hx_file_probe(path, &is));
+    if (is == HX_FILE_ABSENT)
+        return hx_error_new(HX_E_ABSENT, path, "give a file made by heapx", "no such file");
+    hx_store *store;
+    HX_TRY(create(path, &store));
+    hx_error *err = start_reading(store);
+    if (err) {
+        destroy(store);
+        return err;
+    }
+    *ret = store;
+    return NULL;
+}
+
+hx_error *hx_store_temporary(hx_store **ret)
+{
+    hx_store *store;
+    HX_TRY(create("temporary store", &store));
+    store->writer = store->temporary = true;
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+    hx_error *err = hx_file_temporary(&store->scratch);
+    if (!err)
+        err = empty_store(store->path, &data, &bytes);
+    if (!err) {
+        unlink(store->scratch);
+        err = hx_file_create(store->scratch, data, bytes);
+    }
+    sqlite3_free(data);
+    if (!err)
+        err = connect_to(store, store->scratch, SQLITE_OPEN_READWRITE);
+    /* Nobody else reads it and no crash leaves it behind: it loses its name at once, and
+     * what a rollback needs stays in memory. */
+    if (!err)
+        err = hx_db_exec(store->db, store->path,
+                         "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
+                         "PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM hx_snapshot");
+    if (!err)
+        unlink(store->scratch);
+    if (err) {
+        destroy(store);
+        return err;
+    }
+    *ret = store;
+    return NULL;
+}
+
+/* Leaves one plain file. With another reader or writer there the last one does it. */
+static hx_error *finish(hx_store *store)
+{
+    int64_t snapshots = 0;
+    if (store->created) {
+        hx_error *err =
+            hx_db_int(store->db, store->path, "SELECT count(*) FROM hx_snapshot", &snapshots);
+        if (err)
+            hx_error_free(err);
+        else if (snapshots == 0) {
+            store->scratch = strdup(store->file); /* nothing was stored: no file stays */
+            return store->scratch ? NULL : hx_error_nomem();
+        }
+    }
+    int code = sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+    if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED)
+        return NULL;
+    return hx_db_error(store->db, code, store->path);
+}
+
+hx_error *hx_store_close(hx_store *store)
+{
+    if (!store)
+        return NULL;
+    hx_error *err = NULL;
+    if (store->db && !store->temporary && !store->scratch) {
+        bool log = hx_file_beside(store->file, "-wal");
+        if (store->writer)
+            err = finish(store);
+        else if (log && sqlite3_db_readonly(store->db, "main") == 0)
+            hx_error_free(finish(store)); /* a crashed writer's log; no harm if it must stay */
+    }
+    destroy(store);
+    return err;
+}
+
+hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret)
+{
+    int64_t count, id = 0;
+    HX_TRY(hx_db_int(store->db, store->path, "SELECT count(*) FROM hx_snapshot", &count));
+    uint64_t number;
+    bool first = strcmp(which, "first") == 0, last = strcmp(which, "last") == 0;
+    if (!first && !last && !hx_parse_u64(which, &number))
+        return hx_error_new(HX_E_USAGE, which, "give a number, first or last",
+                            "not a snapshot number");
+    if (!count)
+        return hx_error_new(HX_E_ABSENT, store->path, "add one: heapx snap PID -o FILE",
+                            "there is no snapshot in it");
+    if (first || last) {
+        HX_TRY(hx_db_int(store->db, store->path,
+                         first ? "SELECT min(snapshot) FROM hx_snapshot"
+                               : "SELECT max(snapshot) FROM hx_snapshot",
+                         &id));
+    } else if (number <= INT64_MAX) {
+        char sql[96];
+        snprintf(sql, sizeof sql, "SELECT snapshot FROM hx_snapshot WHERE snapshot = %lld",
+                 (long long)number);
+        HX_TRY(hx_db_int(store->db, store->path, sql, &id));
+    }
+    if (id < 1)
+        return hx_error_new(HX_E_ABSENT, store->path, "heapx report FILE snapshots lists them",
+                            "no snapshot %s in it (%lld there)", which, (long long)count);
+    *ret = id;
+    return NULL;
+}

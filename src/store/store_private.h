@@ -1,0 +1,18 @@
+/* store_private.h - what the files of this folder share of an open store. */
+#ifndef HX_STORE_STORE_PRIVATE_H
+#define HX_STORE_STORE_PRIVATE_H
+
+#include "store/sqlite.h"
+#include "store/store.h"
+
+struct hx_store {
+    sqlite3 *db;
+    char *path;    /* as the user gave it: for messages */
+    char *file;    /* what SQLite opened: absolute, or with "./" in front */
+    char *scratch; /* private copy or temporary store to remove at close; NULL: none */
+    bool writer;   /* opened for appending */
+    bool created;  /* the file was made by this open */
+    bool temporary;
+};
+
+#endif

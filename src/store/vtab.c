@@ -1,0 +1,651 @@
+/* vtab.c - the object tables.
+ *
+ * Each table is ordered by (snapshot, key): objects by address, edges by source and
+ * offset, root edges by root. Constraints on the snapshot, the key and the rowid choose
+ * an interval of rows; one on the target is tested on the decoded column before SQLite
+ * sees a row. SQLite tests every constraint again, so an interval may be too wide but
+ * never too narrow. A column is decoded when a row's value is asked for, block by block.
+ */
+#include "store/vtab.h"
+
+#include "base/vec.h"
+#include "model/graph.h"
+#include "store/blocks.h"
+#include "store/db.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the three tables -------------------------------------------------------------- */
+
+enum { MAX_COLUMNS = 16 };
+
+/* How a column is served. */
+enum serve {
+    SERVE_SNAPSHOT,
+    SERVE_NULL,
+    SERVE_INT,    /* the decoded value */
+    SERVE_WORDS,  /* the decoded value times 8 */
+    SERVE_UNZERO, /* the decoded value, NULL for 0 */
+    SERVE_STATE,
+    SERVE_KIND,
+    SERVE_OBJECT, /* the address of the object of that index */
+};
+
+struct table_column {
+    enum serve serve;
+    enum hx_derived derived;
+    int column;
+};
+
+struct table {
+    const char *name, *declaration;
+    enum hx_family family;
+    int key;    /* the column by which rows are ordered */
+    int target; /* the column that a scan can filter by, -1: none */
+    double rows, rows_of_key;
+    struct table_column column[MAX_COLUMNS];
+};
+
+static const struct table objects_table = {
+    .name = "objects",
+    .declaration =
+        "CREATE TABLE x(snapshot INTEGER, address INTEGER, bytes INTEGER, requested INTEGER,"
+        " type TEXT, state TEXT, set_id INTEGER, bin TEXT, ccs_id INTEGER, dominator INTEGER,"
+        " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
+        " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER)",
+    .family = HX_FAMILY_OBJECT,
+    .key = 1,
+    .target = -1,
+    .rows = 1e7,
+    .rows_of_key = 1,
+    .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
+               {SERVE_INT, HX_ADDRESS, 0},
+               {SERVE_INT, HX_PLAIN, HX_COL_SIZE},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_STATE, HX_PLAIN, HX_COL_STATE},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_INT, HX_PLAIN, HX_COL_IN},
+               {SERVE_INT, HX_PLAIN, HX_COL_OUT}},
+};
+
+static const struct table edges_table = {
+    .name = "edges",
+    .declaration = "CREATE TABLE x(snapshot INTEGER, source INTEGER, target INTEGER,"
+                   " offset INTEGER, kind TEXT)",
+    .family = HX_FAMILY_EDGE,
+    .key = 1,
+    .target = 2,
+    .rows = 1.6e7,
+    .rows_of_key = 4,
+    .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
+               {SERVE_OBJECT, HX_SOURCE_OBJ, 0},
+               {SERVE_OBJECT, HX_TARGET_OBJ, 0},
+               {SERVE_WORDS, HX_PLAIN, HX_COL_OFFSET},
+               {SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
+};
+
+static const struct table root_edges_table = {
+    .name = "root_edges",
+    .declaration = "CREATE TABLE x(snapshot INTEGER, root_id INTEGER, address INTEGER,"
+                   " target INTEGER, kind TEXT)",
+    .family = HX_FAMILY_ROOT_EDGE,
+    .key = 1,
+    .target = 3,
+    .rows = 1e5,
+    .rows_of_key = 100,
+    .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
+               {SERVE_INT, HX_ROOT_NUMBER, 0},
+               {SERVE_UNZERO, HX_ROOT_WORD, 0},
+               {SERVE_OBJECT, HX_ROOT_TARGET_OBJ, 0},
+               {SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
+};
+
+/* --- connecting -------------------------------------------------------------------- */
+
+/* What the module was made with, and one connection's instance. */
+struct module {
+    hx_blocks *blocks;
+    const struct table *table;
+};
+struct instance {
+    sqlite3_vtab base;
+    sqlite3 *db;
+    hx_blocks *blocks;
+    const struct table *table;
+};
+
+/* Which constraints xFilter gets, in this order of arguments. */
+enum plan {
+    PLAN_SNAPSHOT = 1, /* = */
+    PLAN_ROWID = 2,    /* = */
+    PLAN_KEY = 4,      /* = */
+    PLAN_LOW = 8,      /* key > or >= */
+    PLAN_HIGH = 16,    /* key < or <= */
+    PLAN_TARGET = 32,  /* = */
+    PLAN_BITS = 6,
+};
+
+static int set_error(sqlite3_vtab *vtab, hx_error *err)
+{
+    char line[512];
+    int code = err->kind == HX_E_NOMEM    ? SQLITE_NOMEM
+               : err->kind == HX_E_CANCEL ? SQLITE_INTERRUPT
+               : err->kind == HX_E_BUSY   ? SQLITE_BUSY
+                                          : SQLITE_ERROR;
+    hx_error_line(err, line, sizeof line);
+    sqlite3_free(vtab->zErrMsg);
+    vtab->zErrMsg = sqlite3_mprintf("%s", line);
+    hx_error_free(err);
+    return code;
+}
+
+static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                         sqlite3_vtab **ret, char **error)
+{
+    (void)argc, (void)argv, (void)error;
+    const struct module *module = aux;
+    int code = sqlite3_declare_vtab(db, module->table->declaration);
+    if (code != SQLITE_OK)
+        return code;
+    sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+    struct instance *instance = calloc(1, sizeof *instance);
+    if (!instance)
+        return SQLITE_NOMEM;
+    instance->db = db;
+    instance->blocks = module->blocks;
+    instance->table = module->table;
+    hx_blocks_ref(instance->blocks);
+    *ret = &instance->base;
+    return SQLITE_OK;
+}
+
+static int table_disconnect(sqlite3_vtab *vtab)
+{
+    struct instance *instance = (struct instance *)vtab;
+    hx_blocks_rest(instance->blocks); /* an open statement would keep the connection open */
+    hx_blocks_unref(instance->blocks);
+    free(instance);
+    return SQLITE_OK;
+}
+
+/* --- planning ---------------------------------------------------------------------- */
+
+static enum plan plan_of(const struct table *table, int column, unsigned char op)
+{
+    bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ;
+    if (column == 0)
+        return equal ? PLAN_SNAPSHOT : 0;
+    if (column < 0)
+        return equal ? PLAN_ROWID : 0;
+    if (column == table->target)
+        return equal ? PLAN_TARGET : 0;
+    if (column != table->key)
+        return 0;
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+        return PLAN_KEY;
+    case SQLITE_INDEX_CONSTRAINT_GT:
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        return PLAN_LOW;
+    case SQLITE_INDEX_CONSTRAINT_LT:
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        return PLAN_HIGH;
+    default:
+        return 0;
+    }
+}
+
+/* Rows come ordered by (snapshot, key); with one snapshot also by key alone. */
+static bool order_is_ours(const struct table *table, const sqlite3_index_info *info, unsigned plan)
+{
+    const int ours[2] = {0, table->key};
+    int at = 0;
+    for (int i = 0; i < info->nOrderBy; i++) {
+        int column = info->aOrderBy[i].iColumn;
+        if (info->aOrderBy[i].desc)
+            return false;
+        if (at == 0 && column != 0 && (plan & PLAN_SNAPSHOT))
+            at = 1;
+        if (at == 2 || column != ours[at])
+            return false;
+        at++;
+    }
+    return true;
+}
+
+static void estimate(const struct table *table, unsigned plan, sqlite3_index_info *info)
+{
+    /* scanning costs less than handing a row over, decoding a block more than either */
+    double snapshots = plan & PLAN_SNAPSHOT ? 1 : 8, rows = table->rows, cost = rows;
+    if (plan & PLAN_ROWID) {
+        snapshots = rows = cost = 1;
+        info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    } else if (plan & PLAN_KEY) {
+        rows = table->rows_of_key;
+        cost = 8 + rows;
+        if (plan & PLAN_SNAPSHOT && table->rows_of_key <= 1)
+            info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+    } else {
+        if (plan & PLAN_LOW)
+            rows /= 8;
+        if (plan & PLAN_HIGH)
+            rows /= 8;
+        cost = 8 + rows;
+    }
+    if (plan & PLAN_TARGET) {
+        cost = 8 + cost / 16;
+        rows = rows > 64 ? 4 : 1;
+    }
+    info->estimatedCost = cost * snapshots;
+    info->estimatedRows = (sqlite3_int64)(rows * snapshots);
+}
+
+static int table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+{
+    const struct table *table = ((struct instance *)vtab)->table;
+    unsigned plan = 0;
+    int chosen[PLAN_BITS];
+    for (int i = 0; i < info->nConstraint; i++) {
+        if (!info->aConstraint[i].usable)
+            continue;
+        enum plan part = plan_of(table, info->aConstraint[i].iColumn, info->aConstraint[i].op);
+        if (!part || plan & part)
+            continue;
+        plan |= part;
+        chosen[__builtin_ctz(part)] = i;
+    }
+    int arguments = 0;
+    for (int bit = 0; bit < PLAN_BITS; bit++)
+        if (plan & 1u << bit)
+            info->aConstraintUsage[chosen[bit]].argvIndex = ++arguments;
+    info->idxNum = (int)plan;
+    info->orderByConsumed = info->nOrderBy && order_is_ours(table, info, plan);
+    estimate(table, plan, info);
+    return SQLITE_OK;
+}
+
+/* --- scanning ---------------------------------------------------------------------- */
+
+struct cursor {
+    sqlite3_vtab_cursor base;
+    HX_VEC(int64_t) snapshots; /* to visit, ascending */
+    size_t at;                 /* the one that rows come from now */
+
+    /* what xFilter was given, the same for every snapshot */
+    uint64_t key_low, key_high; /* inclusive */
+    uint64_t row_low, row_high; /* inclusive, from a rowid */
+    bool by_target;
+    uint64_t target_address;
+
+    const struct hx_block_index *index, *objects;
+    uint64_t row, end;                             /* rows of this snapshot yet to come */
+    uint64_t target;                               /* by_target: its index */
+    size_t block;                                  /* whose columns are held */
+    const struct hx_decoded *decoded[MAX_COLUMNS]; /* NULL: not asked for yet */
+};
+
+static struct instance *instance_of(const struct cursor *cursor)
+{
+    return (struct instance *)cursor->base.pVtab;
+}
+
+static void release(struct cursor *cursor)
+{
+    for (size_t i = 0; i < MAX_COLUMNS; i++) {
+        hx_blocks_release(instance_of(cursor)->blocks, cursor->decoded[i]);
+        cursor->decoded[i] = NULL;
+    }
+}
+
+static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
+{
+    (void)vtab;
+    struct cursor *cursor = calloc(1, sizeof *cursor);
+    if (!cursor)
+        return SQLITE_NOMEM;
+    *ret = &cursor->base;
+    return SQLITE_OK;
+}
+
+static int cursor_close(sqlite3_vtab_cursor *base)
+{
+    struct cursor *cursor = (struct cursor *)base;
+    release(cursor);
+    hx_vec_free(&cursor->snapshots);
+    free(cursor);
+    return SQLITE_OK;
+}
+
+/* The decoded column of the current row's block. */
+static hx_error *decoded_column(struct cursor *cursor, int column, const struct hx_decoded **ret)
+{
+    size_t block = cursor->row / HX_BLOCK_ROWS;
+    if (block != cursor->block) {
+        release(cursor);
+        cursor->block = block;
+    }
+    if (!cursor->decoded[column]) {
+        const struct instance *instance = instance_of(cursor);
+        const struct table_column *how = &instance->table->column[column];
+        HX_TRY(hx_blocks_column(instance->blocks, cursor->index, block, how->derived, how->column,
+                                &cursor->decoded[column]));
+    }
+    *ret = cursor->decoded[column];
+    return NULL;
+}
+
+/* Moves on to the next row, at or after this one, that points to the target. */
+static hx_error *seek_target(struct cursor *cursor)
+{
+    int column = instance_of(cursor)->table->target;
+    while (cursor->row < cursor->end) {
+        const struct hx_decoded *targets;
+        HX_TRY(decoded_column(cursor, column, &targets));
+        uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
+        stop = stop < cursor->end ? stop : cursor->end;
+        for (; cursor->row < stop; cursor->row++)
+            if (hx_decoded_at(targets, cursor->row % HX_BLOCK_ROWS) == cursor->target)
+                return NULL;
+    }
+    return NULL;
+}
+
+/* The first row whose key is >= key, a key as users see it. */
+static hx_error *lower_bound(struct cursor *cursor, uint64_t key, uint64_t *ret)
+{
+    hx_blocks *blocks = instance_of(cursor)->blocks;
+    if (cursor->index->family == HX_FAMILY_EDGE) /* a source's address: find its index */
+        HX_TRY(hx_blocks_lower_bound(blocks, cursor->objects, key, &key));
+    return hx_blocks_lower_bound(blocks, cursor->index, key, ret);
+}
+
+/* Finds the interval of rows in the snapshot cursor->at; it may be empty. */
+static hx_error *begin_snapshot(struct cursor *cursor)
+{
+    const struct instance *instance = instance_of(cursor);
+    int64_t snapshot = cursor->snapshots.v[cursor->at];
+    release(cursor);
+    HX_TRY(hx_blocks_index(instance->blocks, snapshot, instance->table->family, &cursor->index));
+    HX_TRY(hx_blocks_index(instance->blocks, snapshot, HX_FAMILY_OBJECT, &cursor->objects));
+    cursor->row = 0;
+    cursor->end = cursor->index->rows;
+    cursor->block = 0;
+    if (cursor->key_low > 0)
+        HX_TRY(lower_bound(cursor, cursor->key_low, &cursor->row));
+    if (cursor->key_high < UINT64_MAX)
+        HX_TRY(lower_bound(cursor, cursor->key_high + 1, &cursor->end));
+    if (cursor->row < cursor->row_low)
+        cursor->row = cursor->row_low;
+    if (cursor->row_high < cursor->end)
+        cursor->end = cursor->row_high + 1;
+    if (!cursor->by_target)
+        return NULL;
+    uint64_t address = 0;
+    HX_TRY(hx_blocks_lower_bound(instance->blocks, cursor->objects, cursor->target_address,
+                                 &cursor->target));
+    if (cursor->target < cursor->objects->rows)
+        HX_TRY(hx_blocks_address(instance->blocks, cursor->objects, cursor->target, &address));
+    if (cursor->target == cursor->objects->rows || address != cursor->target_address)
+        cursor->end = cursor->row;
+    return seek_target(cursor);
+}
+
+/* Goes on to the next snapshot with a row as long as there is none here. */
+static hx_error *settle(struct cursor *cursor)
+{
+    while (cursor->row >= cursor->end && cursor->at + 1 < cursor->snapshots.n) {
+        cursor->at++;
+        HX_TRY(begin_snapshot(cursor));
+    }
+    return NULL;
+}
+
+/* --- xFilter's arguments ----------------------------------------------------------- */
+
+/* Reads a bound. Integral numbers are exact, others give the integer below; false when the
+ * value is no number: then SQLite's own test decides. */
+static bool bound_of(sqlite3_value *value, int64_t *ret, bool *ret_exact)
+{
+    int type = sqlite3_value_numeric_type(value);
+    *ret_exact = true;
+    if (type == SQLITE_INTEGER) {
+        *ret = sqlite3_value_int64(value);
+        return true;
+    }
+    if (type != SQLITE_FLOAT)
+        return false;
+    double real = sqlite3_value_double(value), whole = floor(real);
+    if (!(whole > -9.2e18 && whole < 9.2e18))
+        return false;
+    *ret = (int64_t)whole;
+    *ret_exact = whole == real;
+    return true;
+}
+
+struct limits {
+    bool none; /* no row can match */
+    bool one_snapshot;
+    int64_t snapshot;
+};
+
+static void limit_key(struct cursor *cursor, struct limits *limits, unsigned part, int64_t bound,
+                      bool exact)
+{
+    /* > and >= (and < and <=) share a bit: SQLite drops the row that is one too many */
+    uint64_t key = bound < 0 ? 0 : (uint64_t)bound;
+    if (part != PLAN_LOW) {
+        limits->none |= bound < 0 || (part == PLAN_KEY && !exact);
+        cursor->key_high = key < cursor->key_high ? key : cursor->key_high;
+    }
+    if (part != PLAN_HIGH)
+        cursor->key_low = key > cursor->key_low ? key : cursor->key_low;
+}
+
+static void read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value **argv,
+                           struct limits *limits)
+{
+    for (int bit = 0; bit < PLAN_BITS; bit++) {
+        unsigned part = plan & 1u << bit;
+        if (!part)
+            continue;
+        sqlite3_value *value = *argv++;
+        int64_t bound;
+        bool exact;
+        if (sqlite3_value_type(value) == SQLITE_NULL) {
+            limits->none = true; /* a comparison with NULL is never true */
+        } else if (!bound_of(value, &bound, &exact)) {
+            continue;
+        } else if (part == PLAN_SNAPSHOT) {
+            limits->none |= !exact;
+            limits->one_snapshot = true;
+            limits->snapshot = bound;
+        } else if (part == PLAN_ROWID) {
+            limits->none |= !exact || bound < 0 ||
+                            (limits->one_snapshot && limits->snapshot != bound >> HX_ROW_BITS);
+            limits->one_snapshot = true;
+            limits->snapshot = bound >> HX_ROW_BITS;
+            cursor->row_low = cursor->row_high = (uint64_t)bound & (HX_ROWS_MAX - 1);
+        } else if (part == PLAN_TARGET) {
+            limits->none |= !exact || bound < 0;
+            cursor->by_target = true;
+            cursor->target_address = (uint64_t)bound;
+        } else {
+            limit_key(cursor, limits, part, bound, exact);
+        }
+    }
+}
+
+/* Lists the finished snapshots, or the one asked for when it is there. */
+static hx_error *list_snapshots(struct cursor *cursor, const struct limits *limits)
+{
+    sqlite3 *db = instance_of(cursor)->db;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(db, "store",
+                         limits->one_snapshot
+                             ? "SELECT snapshot FROM main.hx_snapshot WHERE snapshot = ?"
+                             : "SELECT snapshot FROM main.hx_snapshot ORDER BY snapshot",
+                         &st));
+    if (limits->one_snapshot)
+        sqlite3_bind_int64(st, 1, limits->snapshot);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW)
+        if (!hx_vec_push(&cursor->snapshots, sqlite3_column_int64(st, 0)))
+            return hx_error_nomem();
+    return code == SQLITE_DONE ? NULL : hx_db_error(db, code, "store");
+}
+
+static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
+{
+    release(cursor);
+    cursor->snapshots.n = cursor->at = 0;
+    cursor->row = cursor->end = 0;
+    cursor->key_low = cursor->row_low = 0;
+    cursor->key_high = cursor->row_high = UINT64_MAX;
+    cursor->by_target = false;
+    struct limits limits = {0};
+    read_arguments(cursor, plan, argv, &limits);
+    if (limits.none)
+        return NULL;
+    HX_TRY(list_snapshots(cursor, &limits));
+    if (!cursor->snapshots.n)
+        return NULL;
+    HX_TRY(begin_snapshot(cursor));
+    return settle(cursor);
+}
+
+static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
+                         sqlite3_value **argv)
+{
+    (void)text, (void)argc;
+    hx_error *err = start((struct cursor *)base, (unsigned)plan, argv);
+    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+}
+
+/* --- rows -------------------------------------------------------------------------- */
+
+static int cursor_next(sqlite3_vtab_cursor *base)
+{
+    struct cursor *cursor = (struct cursor *)base;
+    cursor->row++;
+    hx_error *err = cursor->by_target ? seek_target(cursor) : NULL;
+    if (!err && cursor->row >= cursor->end)
+        err = settle(cursor);
+    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+}
+
+static int cursor_eof(sqlite3_vtab_cursor *base)
+{
+    const struct cursor *cursor = (const struct cursor *)base;
+    return cursor->row >= cursor->end;
+}
+
+static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+{
+    const struct cursor *cursor = (const struct cursor *)base;
+    *ret = cursor->snapshots.v[cursor->at] << HX_ROW_BITS | (int64_t)cursor->row;
+    return SQLITE_OK;
+}
+
+static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int column)
+{
+    const struct instance *instance = instance_of(cursor);
+    enum serve how = instance->table->column[column].serve;
+    if (how == SERVE_SNAPSHOT) {
+        sqlite3_result_int64(context, cursor->snapshots.v[cursor->at]);
+        return NULL;
+    }
+    if (how == SERVE_NULL)
+        return NULL;
+    const struct hx_decoded *decoded;
+    HX_TRY(decoded_column(cursor, column, &decoded));
+    uint64_t value = hx_decoded_at(decoded, cursor->row % HX_BLOCK_ROWS);
+    switch (how) {
+    case SERVE_UNZERO:
+        if (!value)
+            return NULL;
+        break;
+    case SERVE_WORDS:
+        value *= 8;
+        break;
+    case SERVE_STATE:
+        if (value == HX_STATE_NONE)
+            return NULL;
+        sqlite3_result_text(context, hx_state_name((enum hx_state)value), -1, SQLITE_STATIC);
+        return NULL;
+    case SERVE_KIND:
+        sqlite3_result_text(context, hx_edge_kind_name((enum hx_edge_kind)value), -1,
+                            SQLITE_STATIC);
+        return NULL;
+    case SERVE_OBJECT:
+        HX_TRY(hx_blocks_address(instance->blocks, cursor->objects, value, &value));
+        break;
+    default:
+        break;
+    }
+    sqlite3_result_int64(context, (int64_t)value);
+    return NULL;
+}
+
+static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+{
+    if (column < 0 || column >= MAX_COLUMNS)
+        return SQLITE_OK;
+    hx_error *err = serve((struct cursor *)base, context, column);
+    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+}
+
+/* --- the modules ------------------------------------------------------------------- */
+
+static const sqlite3_module methods = {
+    .iVersion = 0,
+    .xConnect = table_connect, /* no xCreate: the tables exist, the schema holds none */
+    .xBestIndex = table_best_index,
+    .xDisconnect = table_disconnect,
+    .xDestroy = table_disconnect,
+    .xOpen = cursor_open,
+    .xClose = cursor_close,
+    .xFilter = cursor_filter,
+    .xNext = cursor_next,
+    .xEof = cursor_eof,
+    .xColumn = cursor_column,
+    .xRowid = cursor_rowid,
+};
+
+static void free_module(void *aux)
+{
+    struct module *module = aux;
+    hx_blocks_unref(module->blocks);
+    free(module);
+}
+
+hx_error *hx_object_tables(sqlite3 *db)
+{
+    static const struct table *const tables[] = {&objects_table, &edges_table, &root_edges_table};
+    hx_blocks *blocks;
+    HX_TRY(hx_blocks_create(db, &blocks));
+    hx_error *err = NULL;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !err; i++) {
+        struct module *module = malloc(sizeof *module);
+        if (!module) {
+            err = hx_error_nomem();
+            break;
+        }
+        *module = (struct module){.blocks = blocks, .table = tables[i]};
+        hx_blocks_ref(blocks);
+        int code = sqlite3_create_module_v2(db, tables[i]->name, &methods, module, free_module);
+        if (code != SQLITE_OK) /* the module was freed */
+            err = hx_db_error(db, code, tables[i]->name);
+    }
+    hx_blocks_unref(blocks);
+    return err;
+}

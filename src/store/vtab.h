@@ -1,0 +1,12 @@
+/* vtab.h - the object tables: `objects`, `edges` and `root_edges` as eponymous virtual
+ * tables over the compressed columns of the connection's main database. */
+#ifndef HX_STORE_VTAB_H
+#define HX_STORE_VTAB_H
+
+#include "base/error.h"
+#include "store/sqlite.h"
+
+/* Makes the three tables known to a connection. */
+hx_error *hx_object_tables(sqlite3 *db);
+
+#endif
