@@ -4,10 +4,11 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "store/db.h"
+#include "store/memory.h"
 #include "store/store_private.h"
 
-#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #define VIEW(name, sort, about) {#name, sort, about},
 const struct hx_view hx_views[] = {HX_VIEWS(VIEW){NULL, NULL, NULL}};
@@ -30,11 +31,6 @@ static const char *const later[] = {
     "types",       "sites",      "modules",          "pages",
     "ccs",         "costs",      "dominators",       "biography",
     "mprof_leaks", "mprof_bins", "mprof_direct",     "mprof_graph",
-};
-
-struct hx_rows {
-    hx_store *store;
-    sqlite3_stmt *statement;
 };
 
 const struct hx_view *hx_view_find(const char *name)
@@ -143,14 +139,7 @@ hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows *
         sqlite3_bind_int64(st, 2, query->limit >= 0 ? query->limit : -1);
         sqlite3_bind_int64(st, 3, query->offset > 0 ? query->offset : 0);
     }
-    hx_rows *rows = calloc(1, sizeof *rows);
-    if (!rows) {
-        sqlite3_finalize(st);
-        return hx_error_nomem();
-    }
-    *rows = (hx_rows){.store = store, .statement = st};
-    *ret = rows;
-    return NULL;
+    return hx_rows_over(store, st, ret);
 }
 
 /* --- SQL --------------------------------------------------------------------------- */
@@ -232,67 +221,5 @@ hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret)
     sqlite3_set_authorizer(store->db, NULL, NULL);
     if (err)
         return err;
-    hx_rows *rows = calloc(1, sizeof *rows);
-    if (!rows)
-        return hx_error_nomem();
-    *rows = (hx_rows){.store = store, .statement = hx_steal(st)};
-    *ret = rows;
-    return NULL;
-}
-
-/* --- rows -------------------------------------------------------------------------- */
-
-size_t hx_rows_columns(const hx_rows *rows)
-{
-    return (size_t)sqlite3_column_count(rows->statement);
-}
-
-const char *hx_rows_name(const hx_rows *rows, size_t column)
-{
-    const char *name = sqlite3_column_name(rows->statement, (int)column);
-    return name ? name : "";
-}
-
-hx_error *hx_rows_next(hx_rows *rows, bool *ret_more)
-{
-    int code = sqlite3_step(rows->statement);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        return hx_db_error(rows->store->db, code, rows->store->path);
-    *ret_more = code == SQLITE_ROW;
-    return NULL;
-}
-
-struct hx_value hx_rows_value(const hx_rows *rows, size_t column)
-{
-    struct hx_value value = {.type = HX_VALUE_NULL};
-    int i = (int)column;
-    switch (sqlite3_column_type(rows->statement, i)) {
-    case SQLITE_INTEGER:
-        value.type = HX_VALUE_INT;
-        value.i = sqlite3_column_int64(rows->statement, i);
-        break;
-    case SQLITE_FLOAT:
-        value.type = HX_VALUE_REAL;
-        value.real = sqlite3_column_double(rows->statement, i);
-        break;
-    case SQLITE_TEXT:
-    case SQLITE_BLOB:
-        value.type = HX_VALUE_TEXT;
-        value.text = sqlite3_column_blob(rows->statement, i);
-        value.text_bytes = (size_t)sqlite3_column_bytes(rows->statement, i);
-        if (!value.text)
-            value.text = "";
-        break;
-    default:
-        break;
-    }
-    return value;
-}
-
-void hx_rows_end(hx_rows *rows)
-{
-    if (!rows)
-        return;
-    sqlite3_finalize(rows->statement);
-    free(rows);
+    return hx_rows_over(store, hx_steal(st), ret);
 }

@@ -310,6 +310,11 @@ hx_error *hx_store_close(hx_store *store)
     return err;
 }
 
+void hx_store_interrupt(hx_store *store)
+{
+    sqlite3_interrupt(store->db);
+}
+
 hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret)
 {
     int64_t count, id = 0;

@@ -34,6 +34,10 @@ hx_error *hx_store_close(hx_store *store);
 hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
                        const struct hx_progress *progress, int64_t *ret);
 
+/* Ends the queries that run on the store now: they return HX_E_CANCEL. From any thread or
+ * a signal handler. */
+void hx_store_interrupt(hx_store *store);
+
 /* The number of a snapshot by "first", "last" or digits; HX_E_ABSENT when there is none. */
 hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret);
 

@@ -2,6 +2,7 @@
 #ifndef HX_STORE_STORE_PRIVATE_H
 #define HX_STORE_STORE_PRIVATE_H
 
+#include "store/query.h"
 #include "store/sqlite.h"
 #include "store/store.h"
 
@@ -14,5 +15,8 @@ struct hx_store {
     bool created;  /* the file was made by this open */
     bool temporary;
 };
+
+/* Rows of a statement, which they own from now on, also when this fails. */
+hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret);
 
 #endif

@@ -1,0 +1,152 @@
+/* rows.c - rows, from a statement or made in memory. */
+#include "base/vec.h"
+#include "store/db.h"
+#include "store/query.h"
+#include "store/store_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct hx_rows {
+    /* from a statement */
+    hx_store *store;
+    sqlite3_stmt *statement; /* NULL: in memory */
+
+    /* in memory */
+    size_t columns;
+    char **name;
+    HX_VEC(struct hx_value) values; /* row by row; texts are owned */
+    size_t next;                    /* index in values of the row that comes next */
+};
+
+hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret)
+{
+    hx_rows *rows = calloc(1, sizeof *rows);
+    if (!rows) {
+        sqlite3_finalize(statement);
+        return hx_error_nomem();
+    }
+    rows->store = store;
+    rows->statement = statement;
+    *ret = rows;
+    return NULL;
+}
+
+hx_error *hx_rows_create(const char *const *names, size_t columns, hx_rows **ret)
+{
+    hx_rows *rows = calloc(1, sizeof *rows);
+    if (!rows)
+        return hx_error_nomem();
+    rows->name = calloc(columns + 1, sizeof *rows->name);
+    for (; rows->name && rows->columns < columns; rows->columns++) {
+        rows->name[rows->columns] = strdup(names[rows->columns]);
+        if (!rows->name[rows->columns])
+            break;
+    }
+    if (!rows->name || rows->columns < columns) {
+        hx_rows_end(rows);
+        return hx_error_nomem();
+    }
+    *ret = rows;
+    return NULL;
+}
+
+hx_error *hx_rows_add(hx_rows *rows, const struct hx_value *values)
+{
+    if (!hx_vec_reserve(&rows->values, rows->values.n + rows->columns))
+        return hx_error_nomem();
+    size_t first = rows->values.n;
+    for (size_t c = 0; c < rows->columns; c++) {
+        struct hx_value value = values[c];
+        if (value.type == HX_VALUE_TEXT) {
+            char *copy = malloc(value.text_bytes + 1);
+            if (!copy) {
+                while (rows->values.n > first) {
+                    struct hx_value *last = &rows->values.v[--rows->values.n];
+                    if (last->type == HX_VALUE_TEXT)
+                        free((char *)last->text);
+                }
+                return hx_error_nomem();
+            }
+            if (value.text_bytes)
+                memcpy(copy, value.text, value.text_bytes);
+            copy[value.text_bytes] = 0;
+            value.text = copy;
+        }
+        rows->values.v[rows->values.n++] = value;
+    }
+    return NULL;
+}
+
+size_t hx_rows_columns(const hx_rows *rows)
+{
+    return rows->statement ? (size_t)sqlite3_column_count(rows->statement) : rows->columns;
+}
+
+const char *hx_rows_name(const hx_rows *rows, size_t column)
+{
+    if (!rows->statement)
+        return rows->name[column];
+    const char *name = sqlite3_column_name(rows->statement, (int)column);
+    return name ? name : "";
+}
+
+hx_error *hx_rows_next(hx_rows *rows, bool *ret_more)
+{
+    if (!rows->statement) {
+        *ret_more = rows->next < rows->values.n;
+        rows->next += *ret_more ? rows->columns : 0;
+        return NULL;
+    }
+    int code = sqlite3_step(rows->statement);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(rows->store->db, code, rows->store->path);
+    *ret_more = code == SQLITE_ROW;
+    return NULL;
+}
+
+struct hx_value hx_rows_value(const hx_rows *rows, size_t column)
+{
+    struct hx_value value = {.type = HX_VALUE_NULL};
+    int i = (int)column;
+    if (!rows->statement)
+        return rows->next < rows->columns || column >= rows->columns
+                   ? value
+                   : rows->values.v[rows->next - rows->columns + column];
+    switch (sqlite3_column_type(rows->statement, i)) {
+    case SQLITE_INTEGER:
+        value.type = HX_VALUE_INT;
+        value.i = sqlite3_column_int64(rows->statement, i);
+        break;
+    case SQLITE_FLOAT:
+        value.type = HX_VALUE_REAL;
+        value.real = sqlite3_column_double(rows->statement, i);
+        break;
+    case SQLITE_TEXT:
+    case SQLITE_BLOB:
+        value.type = HX_VALUE_TEXT;
+        value.text = (const char *)sqlite3_column_text(rows->statement, i); /* ends with 0 */
+        value.text_bytes = (size_t)sqlite3_column_bytes(rows->statement, i);
+        if (!value.text)
+            value = (struct hx_value){.type = HX_VALUE_TEXT, .text = ""};
+        break;
+    default:
+        break;
+    }
+    return value;
+}
+
+void hx_rows_end(hx_rows *rows)
+{
+    if (!rows)
+        return;
+    sqlite3_finalize(rows->statement);
+    for (size_t i = 0; i < rows->values.n; i++)
+        if (rows->values.v[i].type == HX_VALUE_TEXT)
+            free((char *)rows->values.v[i].text);
+    hx_vec_free(&rows->values);
+    for (size_t c = 0; c < rows->columns; c++)
+        free(rows->name[c]);
+    free(rows->name);
+    free(rows);
+}
