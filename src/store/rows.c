@@ -11,6 +11,7 @@ struct hx_rows {
     /* from a statement */
     hx_store *store;
     sqlite3_stmt *statement; /* NULL: in memory */
+    bool ended;              /* a statement would begin again */
 
     /* in memory */
     size_t columns;
@@ -98,7 +99,12 @@ hx_error *hx_rows_next(hx_rows *rows, bool *ret_more)
         rows->next += *ret_more ? rows->columns : 0;
         return NULL;
     }
+    if (rows->ended) {
+        *ret_more = false;
+        return NULL;
+    }
     int code = sqlite3_step(rows->statement);
+    rows->ended = code != SQLITE_ROW;
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         return hx_db_error(rows->store->db, code, rows->store->path);
     *ret_more = code == SQLITE_ROW;

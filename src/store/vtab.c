@@ -13,7 +13,6 @@
 #include "store/blocks.h"
 #include "store/db.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -424,11 +423,13 @@ static bool bound_of(sqlite3_value *value, int64_t *ret, bool *ret_exact)
     }
     if (type != SQLITE_FLOAT)
         return false;
-    double real = sqlite3_value_double(value), whole = floor(real);
-    if (!(whole > -9.2e18 && whole < 9.2e18))
+    double real = sqlite3_value_double(value);
+    if (!(real > -9.2e18 && real < 9.2e18))
         return false;
-    *ret = (int64_t)whole;
-    *ret_exact = whole == real;
+    *ret = (int64_t)real;
+    *ret_exact = (double)*ret == real;
+    if ((double)*ret > real)
+        --*ret;
     return true;
 }
 
