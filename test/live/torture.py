@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """torture.py - a target must not notice, and a killed heapx must leave nothing behind.
 
-    torture.py [undisturbed|snapshots ...]     environment: HX_SNAPSHOTS (30), HX_SEED
+    torture.py [undisturbed|snapshots|all_killed ...]     environment: HX_SNAPSHOTS (30), HX_SEED
 
 Runs test/live/torture undisturbed and then under many snapshots, with heapx killed by
 SIGKILL at a random moment in half of them. The outcome must be the same; after each
@@ -10,7 +10,6 @@ that was finished. scripts/soak runs the long one.
 """
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -101,5 +100,43 @@ def snapshots(folder):
     check(partial <= max(1, SNAPSHOTS // 20), f"{partial} snapshots are partial")
 
 
+def family(pid):
+    """pid and its descendants, last born first."""
+    found = [pid]
+    for at in found:
+        try:
+            for tid in os.listdir(f"/proc/{at}/task"):
+                with open(f"/proc/{at}/task/{tid}/children") as children:
+                    found += map(int, children.read().split())
+        except OSError:
+            pass
+    return found[::-1]
+
+
+def all_killed(folder):
+    """heapx, its agent and what that started are killed at once: the kernel lets go. A call
+    that was interrupted in that very moment may show, nothing else may."""
+    if not os.path.exists(live.HEAPX):
+        raise live.Skip(f"{live.HEAPX} is not built")
+    dice, store = random.Random(int(os.environ.get("HX_SEED", "1"))), f"{folder}/s.db"
+    with start() as target:
+        for _ in range(max(6, SNAPSHOTS // 5)):
+            snap = subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", store],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                    preexec_fn=live.end_with_parent)
+            time.sleep(dice.random() * 0.25)
+            for pid in family(snap.pid):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            snap.wait()
+            live.check_let_go(target.pid)
+            finished(store)
+        line, detail = outcome(target)
+    print(f"  {line}\n  {detail}")
+    check(line.endswith("early=0 late=0 odd=0 lost=0 checksum=right"), f"{line}; {detail}")
+
+
 if __name__ == "__main__":
-    sys.exit(live.main(undisturbed, snapshots))
+    sys.exit(live.main(undisturbed, snapshots, all_killed))
