@@ -1,5 +1,124 @@
-/* main.c - the table of subcommands. */
-int main(void)
+/* main.c - the table of subcommands, and how a call ends. */
+#include "config.h"
+
+#include "cli/commands.h"
+#include "cli/console.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct hx_command hx_commands[] = {
+#define X(name, positional, least, most, options, about)                                           \
+    {#name, positional, least, most, options, about, hx_cmd_##name},
+    HX_COMMANDS(X)
+#undef X
+#define X(name) {#name, "", 0, 0, 0, "", NULL},
+        HX_LATER_COMMANDS(X)
+#undef X
+            {NULL, NULL, 0, 0, 0, NULL, NULL},
+};
+
+const struct hx_command *hx_command_find(const char *name)
 {
-    return 0;
+    for (const struct hx_command *command = hx_commands; command->name; command++)
+        if (strcmp(command->name, name) == 0)
+            return command;
+    return NULL;
+}
+
+static const char *next_command(void *context)
+{
+    const struct hx_command **cursor = context;
+    return (*cursor)->name ? (*cursor)++->name : NULL;
+}
+
+hx_error *hx_command_unknown(const char *name)
+{
+    const struct hx_command *cursor = hx_commands;
+    const char *near = hx_nearest(name, next_command, &cursor);
+    char todo[64] = "see: heapx help";
+    if (near)
+        snprintf(todo, sizeof todo, "did you mean %s?", near);
+    else if (hx_is_pid(name))
+        snprintf(todo, sizeof todo, "did you mean attach %.30s?", name);
+    return hx_error_new(HX_E_USAGE, name[0] ? name : "''", todo, "unknown command");
+}
+
+static hx_error *run_command(const struct hx_command *command, int argc, char **argv, int *status)
+{
+    if (!command->run)
+        return hx_error_new(HX_E_USAGE, command->name, "see: heapx help", "not in this version");
+    struct hx_args args;
+    HX_TRY(hx_args_parse(command, argc, argv, &args));
+    if (hx_args_given(&args, HX_OPT_VERSION)) {
+        puts("heapx " VERSION);
+        return NULL;
+    }
+    if (hx_args_given(&args, HX_OPT_HELP)) {
+        char *word = (char *)command->name;
+        args = (struct hx_args){.command = command, .word = &word, .n_words = 1};
+        return hx_cmd_help(&args, status);
+    }
+    hx_interrupts_catch();
+    return command->run(&args, status);
+}
+
+/* Options before the command are those that stand for a whole call. */
+static hx_error *dispatch(int argc, char **argv, int *status)
+{
+    if (argc < 2)
+        return hx_error_new(HX_E_USAGE, "command", "see: heapx help", "none was given");
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+        puts("heapx " VERSION);
+        return NULL;
+    }
+    const struct hx_command *command = hx_command_find(name);
+    if (!command && name[0] == '-')
+        return hx_error_new(HX_E_USAGE, name, "the command comes first; see: heapx help",
+                            "unknown option");
+    if (!command)
+        return hx_command_unknown(name);
+    return run_command(command, argc - 1, argv + 1, status);
+}
+
+static int status_of(enum hx_error_kind kind)
+{
+    return kind == HX_E_USAGE    ? HX_EXIT_USAGE
+           : kind == HX_E_CANCEL ? HX_EXIT_INTERRUPTED
+                                 : HX_EXIT_FAILED;
+}
+
+/* A result that did not reach its reader is a failure. */
+static hx_error *flush_results(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return NULL;
+    return hx_error_os(errno ? errno : EIO, "standard output", "write");
+}
+
+int main(int argc, char **argv)
+{
+    setlocale(LC_ALL, "");
+    int status = HX_EXIT_DONE;
+    hx_error *err = dispatch(argc, argv, &status);
+    hx_error *unwritten = flush_results();
+    if (err)
+        hx_error_free(unwritten);
+    else
+        err = unwritten;
+    if (!err)
+        return status;
+    char line[1024];
+    hx_error_line(err, line, sizeof line);
+    fprintf(stderr, "heapx: %s\n", line);
+    status = status_of(err->kind);
+    hx_error_free(err);
+    return status;
 }

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "store/db.h"
-#include "store/memory.h"
 #include "store/store_private.h"
 
 #include <string.h>

@@ -1,0 +1,615 @@
+/* preflight.c - the list of checks that decide whether a process can be taken.
+ *
+ * Adding a check: one function and one line in machine_checks or process_checks, in the
+ * order in which a refusal should be told.
+ */
+#include "attach/preflight.h"
+
+#include "attach/proc.h"
+#include "base/cleanup.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+enum { CAP_SYS_PTRACE_BIT = 19, PF_KTHREAD = 0x00200000 };
+
+/* What the checks of one call share. */
+struct preflight {
+    pid_t pid;
+    char *self;   /* /proc/self/status */
+    char *status; /* /proc/PID/status; NULL: not readable */
+    int status_errno;
+    bool gone; /* nothing more can be said of the process */
+};
+
+static void __attribute__((format(printf, 4, 5)))
+say(struct hx_check *check, enum hx_check_result result, const char *todo, const char *format, ...)
+{
+    check->result = result;
+    snprintf(check->todo, sizeof check->todo, "%s", todo);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(check->detail, sizeof check->detail, format, args);
+    va_end(args);
+}
+
+/* --- /proc -------------------------------------------------------------------- */
+
+static char *slurp(const char *path)
+{
+    char *text;
+    hx_error *err = hx_proc_read(path, &text, NULL);
+    hx_error_free(err);
+    return err ? NULL : text;
+}
+
+static char *slurp_of(pid_t pid, const char *file)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    return slurp(path);
+}
+
+static int64_t field_number(const char *status, const char *name, int base, int64_t missing)
+{
+    const char *value = status ? hx_proc_field(status, name) : NULL;
+    return value ? (int64_t)strtoull(value, NULL, base) : missing;
+}
+
+/* The first word of a status field, up to a line end. */
+static void field_text(const char *status, const char *name, char *buf, size_t size)
+{
+    const char *value = status ? hx_proc_field(status, name) : NULL;
+    snprintf(buf, size, "%.*s", value ? (int)strcspn(value, "\n") : 0, value ? value : "");
+}
+
+static void comm_of(pid_t pid, char *buf, size_t size)
+{
+    HX_FREE char *comm = slurp_of(pid, "comm");
+    snprintf(buf, size, "%.*s", comm ? (int)strcspn(comm, "\n") : 7, comm ? comm : "unknown");
+}
+
+static bool has_ptrace_capability(const struct preflight *p)
+{
+    return (uint64_t)field_number(p->self, "CapEff", 16, 0) >> CAP_SYS_PTRACE_BIT & 1;
+}
+
+/* kernel.yama.ptrace_scope; -1 when the kernel has no such rule. */
+static int yama_scope(void)
+{
+    HX_FREE char *text = slurp("/proc/sys/kernel/yama/ptrace_scope");
+    return text ? atoi(text) : -1;
+}
+
+/* --- The machine -------------------------------------------------------------- */
+
+static void check_kernel(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    struct utsname name;
+    unsigned major = 0, minor = 0;
+    if (uname(&name) != 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+        say(check, HX_CHECK_UNKNOWN, "", "uname does not tell");
+    else if (major < 4 || (major == 4 && minor < 4))
+        say(check, HX_CHECK_NO, "use Linux 4.4 or newer", "Linux %.80s is too old", name.release);
+    else
+        say(check, HX_CHECK_OK, "", "Linux %.80s", name.release);
+}
+
+static void check_machine(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    struct utsname name;
+    if (uname(&name) != 0)
+        say(check, HX_CHECK_UNKNOWN, "", "uname does not tell");
+    else if (strcmp(name.machine, "x86_64") != 0)
+        say(check, HX_CHECK_NO, "use an x86-64 machine", "%.60s is not known, only x86_64",
+            name.machine);
+    else
+        say(check, HX_CHECK_OK, "", "x86_64");
+}
+
+/* The one honest test: trace a child of our own. */
+static void check_ptrace(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    if (child < 0) {
+        say(check, HX_CHECK_UNKNOWN, "raise ulimit -u", "cannot fork a child to try: %s",
+            strerror(errno));
+        return;
+    }
+    int err = ptrace(PTRACE_SEIZE, child, 0, 0) == 0 ? 0 : errno;
+    kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (err == 0)
+        say(check, HX_CHECK_OK, "", "a child of ours could be traced");
+    else
+        say(check, HX_CHECK_NO,
+            "leave the sandbox; in a container: docker run --cap-add SYS_PTRACE",
+            "PTRACE_SEIZE: %s", strerror(err));
+}
+
+static void check_ptrace_scope(struct preflight *p, struct hx_check *check)
+{
+    int scope = yama_scope();
+    bool capable = has_ptrace_capability(p);
+    if (scope < 0)
+        say(check, HX_CHECK_OK, "", "the kernel has no kernel.yama.ptrace_scope");
+    else if (scope == 3)
+        say(check, HX_CHECK_NO, "set it to less at boot, it cannot be lowered while running",
+            "kernel.yama.ptrace_scope is 3: nobody may trace");
+    else if (scope == 0 || capable)
+        say(check, HX_CHECK_OK, "", "kernel.yama.ptrace_scope is %d%s", scope,
+            scope ? ", which binds only without CAP_SYS_PTRACE" : "");
+    else
+        say(check, HX_CHECK_UNKNOWN, "sudo heapx ..., or: sudo sysctl kernel.yama.ptrace_scope=0",
+            "kernel.yama.ptrace_scope is %d: %s", scope,
+            scope == 1 ? "only descendants may be traced" : "only with CAP_SYS_PTRACE");
+}
+
+static void check_capability(struct preflight *p, struct hx_check *check)
+{
+    if (has_ptrace_capability(p))
+        say(check, HX_CHECK_OK, "", "CAP_SYS_PTRACE: processes of every user");
+    else
+        say(check, HX_CHECK_NO, "sudo heapx ...", "no CAP_SYS_PTRACE: own processes only");
+}
+
+static void check_readv(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    int from = 42, to = 0;
+    struct iovec local = {&to, sizeof to}, remote = {&from, sizeof from};
+    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof to && to == from)
+        say(check, HX_CHECK_OK, "", "works");
+    else
+        say(check, HX_CHECK_NO,
+            "leave the sandbox; in a container: docker run --cap-add SYS_PTRACE", "process_vm_readv: %s",
+            strerror(errno));
+}
+
+static void check_memfd(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    HX_FD int fd = memfd_create("heapx", MFD_CLOEXEC);
+    if (fd >= 0)
+        say(check, HX_CHECK_OK, "", "works");
+    else
+        say(check, HX_CHECK_NO, "leave the sandbox", "memfd_create: %s", strerror(errno));
+}
+
+static void check_pagemap(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    volatile char touched = 1; /* this page is resident */
+    uint64_t entry = 0, page = (uint64_t)(uintptr_t)&touched / (uint64_t)sysconf(_SC_PAGESIZE);
+    HX_FD int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        say(check, HX_CHECK_NO, "", "%s: more than what is resident is read", strerror(errno));
+    else if (pread(fd, &entry, sizeof entry, (off_t)(page * sizeof entry)) != sizeof entry ||
+             !(entry >> 63))
+        say(check, HX_CHECK_NO, "", "does not tell what is resident: more is read");
+    else
+        say(check, HX_CHECK_OK, "", "tells what is resident");
+}
+
+/* linux/fs.h of the build machine may be older than the kernel that runs. */
+struct scan_request {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+#define SCAN_IOCTL _IOWR('f', 16, struct scan_request)
+
+static void check_pagemap_scan(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    HX_FD int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = (uint64_t)(uintptr_t)&fd & ~(page - 1), ranges[3];
+    struct scan_request request = {.size = sizeof request,
+                                   .start = start,
+                                   .end = start + page,
+                                   .vec = (uint64_t)(uintptr_t)ranges,
+                                   .vec_len = 1,
+                                   .category_mask = 1 << 3, /* present */
+                                   .return_mask = 1 << 3};
+    if (fd >= 0 && ioctl(fd, SCAN_IOCTL, &request) >= 0)
+        say(check, HX_CHECK_OK, "", "works");
+    else
+        say(check, HX_CHECK_NO, "", "%s: Linux 6.7 has it; pagemap is read instead",
+            strerror(errno));
+}
+
+static void check_userfaultfd(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    enum { USER_MODE_ONLY = 1 };
+    HX_FD int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+    if (fd >= 0)
+        say(check, HX_CHECK_OK, "", "works here");
+    else
+        say(check, HX_CHECK_NO, "", "%s: --pause precopy is not possible", strerror(errno));
+}
+
+static void check_map_files(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    char path[64] = "";
+    HX_DIR DIR *dir = opendir("/proc/self/map_files");
+    for (struct dirent *entry; dir && !path[0] && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.')
+            snprintf(path, sizeof path, "/proc/self/map_files/%.40s", entry->d_name);
+    HX_FD int fd = path[0] ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0)
+        say(check, HX_CHECK_OK, "", "opens mapped files, deleted ones too");
+    else
+        say(check, HX_CHECK_NO, "sudo heapx ...",
+            "%s: deleted or hidden files give no names; others go by /proc/PID/root",
+            strerror(errno));
+}
+
+static void check_own_seccomp(struct preflight *p, struct hx_check *check)
+{
+    int64_t mode = field_number(p->self, "Seccomp", 10, -1);
+    if (mode < 0)
+        say(check, HX_CHECK_UNKNOWN, "", "the kernel does not tell");
+    else if (mode == 0)
+        say(check, HX_CHECK_OK, "", "no filter binds heapx");
+    else
+        say(check, HX_CHECK_UNKNOWN, "",
+            "a filter binds heapx (a container?); what it forbids "
+            "fails above");
+}
+
+static void check_limits(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    struct rlimit space = {0};
+    HX_FREE char *text = slurp("/proc/meminfo");
+    int64_t free_kb = field_number(text, "MemAvailable", 10, -1);
+    char memory[HX_HUMAN], limit[HX_HUMAN];
+    hx_human_bytes(free_kb < 0 ? 0 : (uint64_t)free_kb * 1024, memory);
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        say(check, HX_CHECK_NO, "ulimit -v unlimited", "address space is limited to %s",
+            hx_human_bytes(space.rlim_cur, limit));
+    else
+        say(check, HX_CHECK_OK, "", "%s of memory available, no limit on address space",
+            free_kb < 0 ? "?" : memory);
+}
+
+/* --- The process -------------------------------------------------------------- */
+
+static void check_exists(struct preflight *p, struct hx_check *check)
+{
+    if (p->status) {
+        char name[64];
+        field_text(p->status, "Name", name, sizeof name);
+        say(check, HX_CHECK_OK, "", "PID %d is %s", p->pid, name);
+        return;
+    }
+    p->gone = true;
+    if (kill(p->pid, 0) != 0 && errno == ESRCH)
+        say(check, HX_CHECK_NO, "see: ps -e", "no such process");
+    else if (p->status_errno == EACCES || p->status_errno == EPERM || p->status_errno == ENOENT ||
+             p->status_errno == ESRCH)
+        say(check, HX_CHECK_NO, "sudo heapx ...", "/proc does not show this process (hidepid)");
+    else
+        say(check, HX_CHECK_NO, "", "/proc/%d/status: %s", p->pid, strerror(p->status_errno));
+}
+
+static void check_process(struct preflight *p, struct hx_check *check)
+{
+    int64_t leader = field_number(p->status, "Tgid", 10, p->pid);
+    if (leader == p->pid) {
+        say(check, HX_CHECK_OK, "", "%" PRId64 " threads",
+            field_number(p->status, "Threads", 10, 0));
+        return;
+    }
+    char name[64], todo[64];
+    comm_of((pid_t)leader, name, sizeof name);
+    snprintf(todo, sizeof todo, "give %" PRId64, leader);
+    p->gone = true;
+    say(check, HX_CHECK_NO, todo, "is a thread of process %" PRId64 " (%s), not a process", leader,
+        name);
+}
+
+static void check_self(struct preflight *p, struct hx_check *check)
+{
+    if (p->pid == getpid())
+        say(check, HX_CHECK_NO, "give the PID of another process", "is heapx itself");
+    else
+        say(check, HX_CHECK_OK, "", "is not heapx itself");
+}
+
+static void check_state(struct preflight *p, struct hx_check *check)
+{
+    char state[64];
+    field_text(p->status, "State", state, sizeof state);
+    if (state[0] == 'Z' || state[0] == 'X') {
+        p->gone = true;
+        say(check, HX_CHECK_NO, "", "has exited (%s) and has no memory any more",
+            state[0] == 'Z' ? "a zombie that its parent has not collected" : "dead");
+    } else {
+        say(check, HX_CHECK_OK, "", "%s", state[0] ? state : "?");
+    }
+}
+
+static void check_kernel_thread(struct preflight *p, struct hx_check *check)
+{
+    HX_FREE char *stat = slurp_of(p->pid, "stat");
+    const char *end = stat ? strrchr(stat, ')') : NULL; /* names may hold ')' */
+    unsigned flags = 0;
+    if (!end || sscanf(end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1) {
+        say(check, HX_CHECK_UNKNOWN, "", "/proc/%d/stat does not tell", p->pid);
+    } else if (flags & PF_KTHREAD) {
+        p->gone = true;
+        say(check, HX_CHECK_NO, "", "is a kernel thread and has no memory of its own");
+    } else {
+        say(check, HX_CHECK_OK, "", "is a user process");
+    }
+}
+
+static void check_traced(struct preflight *p, struct hx_check *check)
+{
+    int64_t tracer = field_number(p->status, "TracerPid", 10, 0);
+    if (tracer == 0) {
+        say(check, HX_CHECK_OK, "", "nobody traces it");
+        return;
+    }
+    char name[64], todo[96];
+    comm_of((pid_t)tracer, name, sizeof name);
+    snprintf(todo, sizeof todo, "end or detach that one first");
+    say(check, HX_CHECK_NO, todo, "is traced already, by PID %" PRId64 " (%s)", tracer, name);
+}
+
+/* Why the kernel refuses, in the order in which it decides. */
+static void explain_refusal(struct preflight *p, struct hx_check *check, int err)
+{
+    const char *uids = hx_proc_field(p->status, "Uid");
+    unsigned uid[3] = {0};
+    if (uids)
+        sscanf(uids, "%u %u %u", &uid[0], &uid[1], &uid[2]);
+    struct stat folder = {0};
+    char path[64], todo[96];
+    snprintf(path, sizeof path, "/proc/%d", p->pid);
+    snprintf(todo, sizeof todo, "sudo heapx ... %d", p->pid);
+    bool capable = has_ptrace_capability(p), known = stat(path, &folder) == 0;
+    int scope = yama_scope();
+    if (capable) {
+        say(check, HX_CHECK_NO, "run heapx outside the container or sandbox",
+            "%s, in spite of CAP_SYS_PTRACE (a security module, or another user namespace)",
+            strerror(err));
+    } else if (uid[0] != getuid() || uid[1] != getuid() || uid[2] != getuid()) {
+        struct passwd *user = getpwuid(uid[1]);
+        say(check, HX_CHECK_NO, todo, "belongs to another user (%.32s, uid %u)",
+            user ? user->pw_name : "no name", uid[1]);
+    } else if (known && folder.st_uid != uid[1]) {
+        say(check, HX_CHECK_NO, todo,
+            "is protected: not dumpable (set-uid, file capabilities, or prctl)");
+    } else if (scope > 0) {
+        snprintf(todo, sizeof todo, "sudo heapx ... %d, or: sudo sysctl kernel.yama.ptrace_scope=0",
+                 p->pid);
+        say(check, HX_CHECK_NO, todo, "kernel.yama.ptrace_scope is %d: %s", scope,
+            scope == 1 ? "only descendants may be traced" : "only with CAP_SYS_PTRACE");
+    } else {
+        say(check, HX_CHECK_NO, todo, "the kernel refuses: %s", strerror(err));
+    }
+}
+
+/* Opening /proc/PID/mem asks the kernel exactly what attaching asks it, yama and other
+ * security modules included, and does nothing to the process. */
+static void check_permission(struct preflight *p, struct hx_check *check)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", p->pid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        say(check, HX_CHECK_OK, "", "the kernel lets us trace it");
+    else if (errno == ENOENT || errno == ESRCH)
+        say(check, HX_CHECK_NO, "", "has just exited");
+    else
+        explain_refusal(p, check, errno);
+}
+
+static void check_architecture(struct preflight *p, struct hx_check *check)
+{
+    char path[64];
+    unsigned char ident[EI_NIDENT + 4]; /* e_ident, e_type, e_machine: alike in both classes */
+    snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || pread(fd, ident, sizeof ident, 0) != (ssize_t)sizeof ident) {
+        say(check, HX_CHECK_UNKNOWN, "", "%s cannot be read", path);
+        return;
+    }
+    unsigned machine = ident[EI_NIDENT + 2] | (unsigned)ident[EI_NIDENT + 3] << 8;
+    if (memcmp(ident, ELFMAG, SELFMAG) != 0)
+        say(check, HX_CHECK_UNKNOWN, "", "its program is no ELF file");
+    else if (ident[EI_CLASS] == ELFCLASS32)
+        say(check, HX_CHECK_NO, "only 64-bit x86-64 processes can be taken", "is a 32-bit process");
+    else if (machine != EM_X86_64)
+        say(check, HX_CHECK_NO, "only 64-bit x86-64 processes can be taken",
+            "is of another architecture (ELF machine %u)", machine);
+    else
+        say(check, HX_CHECK_OK, "", "x86-64, 64 bit");
+}
+
+static void check_namespaces(struct preflight *p, struct hx_check *check)
+{
+    static const char *const names[] = {"pid", "mnt", "user"};
+    struct hx_text other = {0};
+    bool unknown = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64];
+        struct stat ours, theirs;
+        snprintf(path, sizeof path, "/proc/self/ns/%s", names[i]);
+        bool ok = stat(path, &ours) == 0;
+        snprintf(path, sizeof path, "/proc/%d/ns/%s", p->pid, names[i]);
+        ok = ok && stat(path, &theirs) == 0;
+        if (!ok)
+            unknown = true;
+        else if (ours.st_ino != theirs.st_ino)
+            hx_text_putf(&other, "%s%s", other.n ? ", " : "", names[i]);
+    }
+    if (other.n)
+        say(check, HX_CHECK_OK, "",
+            "has others than heapx (%s): its files are seen as it sees them", hx_text_str(&other));
+    else if (unknown)
+        say(check, HX_CHECK_UNKNOWN, "", "/proc/%d/ns cannot be read", p->pid);
+    else
+        say(check, HX_CHECK_OK, "", "the same as heapx");
+    hx_text_free(&other);
+}
+
+static void check_its_seccomp(struct preflight *p, struct hx_check *check)
+{
+    int64_t mode = field_number(p->status, "Seccomp", 10, -1);
+    if (mode < 0)
+        say(check, HX_CHECK_UNKNOWN, "", "the kernel does not tell");
+    else
+        say(check, HX_CHECK_OK, "", "%s",
+            mode == 0 ? "no filter" : "a filter is active: --pause copy calls nothing in it");
+}
+
+static void check_allocator(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    say(check, HX_CHECK_UNKNOWN, "", "known once a snapshot is taken: see snapshots.allocator");
+}
+
+/* --- The lists ---------------------------------------------------------------- */
+
+struct entry {
+    const char *name;
+    bool required;
+    enum hx_error_kind kind;
+    void (*run)(struct preflight *p, struct hx_check *check);
+};
+
+static const struct entry machine_checks[] = {
+    {"kernel", true, HX_E_FAIL, check_kernel},
+    {"machine", true, HX_E_FAIL, check_machine},
+    {"ptrace", true, HX_E_PERM, check_ptrace},
+    {"ptrace_scope", true, HX_E_PERM, check_ptrace_scope},
+    {"capability", false, HX_E_PERM, check_capability},
+    {"process_vm_readv", true, HX_E_PERM, check_readv},
+    {"memfd", true, HX_E_PERM, check_memfd},
+    {"pagemap", false, HX_E_FAIL, check_pagemap},
+    {"pagemap_scan", false, HX_E_FAIL, check_pagemap_scan},
+    {"userfaultfd", false, HX_E_FAIL, check_userfaultfd},
+    {"map_files", false, HX_E_FAIL, check_map_files},
+    {"seccomp", false, HX_E_FAIL, check_own_seccomp},
+    {"limits", false, HX_E_FAIL, check_limits},
+};
+
+static const struct entry process_checks[] = {
+    {"exists", true, HX_E_ABSENT, check_exists},
+    {"process", true, HX_E_ABSENT, check_process},
+    {"itself", true, HX_E_FAIL, check_self},
+    {"state", true, HX_E_GONE, check_state},
+    {"kernel_thread", true, HX_E_FAIL, check_kernel_thread},
+    {"traced", true, HX_E_PERM, check_traced},
+    {"permission", true, HX_E_PERM, check_permission},
+    {"architecture", true, HX_E_FAIL, check_architecture},
+    {"namespaces", false, HX_E_FAIL, check_namespaces},
+    {"its_seccomp", false, HX_E_FAIL, check_its_seccomp},
+    {"allocator", false, HX_E_FAIL, check_allocator},
+};
+
+_Static_assert(sizeof machine_checks / sizeof *machine_checks +
+                       sizeof process_checks / sizeof *process_checks <=
+                   HX_CHECKS_MAX,
+               "HX_CHECKS_MAX is too small");
+
+static size_t run_list(struct preflight *p, const struct entry *list, size_t n,
+                       struct hx_check *checks)
+{
+    size_t done = 0;
+    for (; done < n && !p->gone; done++) {
+        checks[done] = (struct hx_check){
+            .name = list[done].name, .required = list[done].required, .kind = list[done].kind};
+        list[done].run(p, &checks[done]);
+    }
+    return done;
+}
+
+static void preflight_open(struct preflight *p, pid_t pid)
+{
+    *p = (struct preflight){.pid = pid, .self = slurp("/proc/self/status")};
+    if (pid <= 0)
+        return;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    hx_error *err = hx_proc_read(path, &p->status, NULL);
+    p->status_errno = err ? err->os_errno : 0;
+    hx_error_free(err);
+}
+
+static void preflight_close(struct preflight *p)
+{
+    free(p->self);
+    free(p->status);
+}
+
+size_t hx_preflight(pid_t pid, struct hx_check checks[HX_CHECKS_MAX])
+{
+    struct preflight p;
+    preflight_open(&p, pid);
+    size_t n = run_list(&p, machine_checks, sizeof machine_checks / sizeof *machine_checks, checks);
+    if (pid > 0)
+        n += run_list(&p, process_checks, sizeof process_checks / sizeof *process_checks,
+                      checks + n);
+    preflight_close(&p);
+    return n;
+}
+
+static hx_error *first_refusal(const struct hx_check *checks, size_t n, const char *what)
+{
+    for (size_t i = 0; i < n; i++)
+        if (checks[i].required && checks[i].result == HX_CHECK_NO)
+            return hx_error_new(checks[i].kind, what, checks[i].todo[0] ? checks[i].todo : NULL,
+                                "%s", checks[i].detail);
+    return NULL;
+}
+
+/* The process first: "no such process" is worth more than what the machine lacks. */
+hx_error *hx_preflight_error(pid_t pid)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", pid);
+    if (pid <= 0)
+        return hx_error_new(HX_E_ABSENT, what, "see: ps -e", "no such process");
+    struct hx_check checks[HX_CHECKS_MAX];
+    struct preflight p;
+    preflight_open(&p, pid);
+    size_t n = run_list(&p, process_checks, sizeof process_checks / sizeof *process_checks, checks);
+    hx_error *err = first_refusal(checks, n, what);
+    if (!err) {
+        p.gone = false;
+        n = run_list(&p, machine_checks, sizeof machine_checks / sizeof *machine_checks, checks);
+        err = first_refusal(checks, n, "this machine");
+    }
+    preflight_close(&p);
+    return err;
+}

@@ -1,0 +1,64 @@
+/* commands.h - the subcommands: one list.
+ *
+ * Adding one: a line in HX_COMMANDS, a file src/cli/NAME.c with hx_cmd_NAME(), its line in
+ * Makefile.am, a test, a paragraph in the man page.
+ */
+#ifndef HX_CLI_COMMANDS_H
+#define HX_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+enum hx_exit {
+    HX_EXIT_DONE = 0,
+    HX_EXIT_FAILED = 1,
+    HX_EXIT_USAGE = 2,
+    HX_EXIT_PARTIAL = 3,
+    HX_EXIT_HOLDS = 4,
+    HX_EXIT_INTERRUPTED = 130,
+};
+
+/* name, positional arguments, least and most of them, options, what it does */
+#define HX_COMMANDS(X)                                                                             \
+    X(attach, "PID", 1, 1, HX_OPTS_CAPTURE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),         \
+      "explore a process")                                                                         \
+    X(open, "FILE", 1, 1, HX_BIT(SCRIPT), "explore a store")                                       \
+    X(snap, "PID", 1, 1, HX_OPTS_CAPTURE | HX_OPTS_SERIES | HX_BIT(OUT),                           \
+      "take snapshots of a process into a store")                                                  \
+    X(report, "TARGET VIEW", 2, 2,                                                                 \
+      HX_OPTS_CAPTURE | HX_BIT(SNAPSHOT) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),          \
+      "print a view of a store or of a process")                                                   \
+    X(why, "TARGET ADDR", 2, 2,                                                                    \
+      HX_OPTS_CAPTURE | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),                         \
+      "print what keeps an object alive: chains from roots, shortest first")                       \
+    X(sql, "FILE 'SELECT ...'", 2, 2, HX_BIT(FORMAT), "ask a store in SQL, read only")             \
+    X(doctor, "[PID]", 0, 1, HX_BIT(FORMAT),                                                       \
+      "what works here, and what to type where it does not")                                       \
+    X(demo, "", 0, 0, HX_OPTS_CAPTURE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),              \
+      "explore a small leaking sample program")                                                    \
+    X(help, "[COMMAND]", 0, 1, 0, "what the commands and their options are")
+
+/* Subcommands of later versions. */
+#define HX_LATER_COMMANDS(X) X(run) X(record) X(diff) X(export) X(import) X(check)
+
+/* Does the work and sets *status to one of enum hx_exit; on an error it need not. */
+typedef hx_error *hx_command_fn(const struct hx_args *args, int *status);
+
+#define X(name, positional, least, most, options, about) hx_command_fn hx_cmd_##name;
+HX_COMMANDS(X)
+#undef X
+
+struct hx_command {
+    const char *name, *positional;
+    unsigned least, most;
+    uint32_t options; /* HX_BIT of those it takes */
+    const char *about;
+    hx_command_fn *run; /* NULL: a later version brings it */
+};
+extern const struct hx_command hx_commands[]; /* ends with name NULL */
+
+const struct hx_command *hx_command_find(const char *name); /* NULL when unknown */
+
+/* The error of an unknown command, with a hint where one is near. */
+hx_error *hx_command_unknown(const char *name);
+
+#endif

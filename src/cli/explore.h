@@ -1,0 +1,16 @@
+/* explore.h - the explorer on a terminal, the summary elsewhere: what attach, open and demo
+ * share. */
+#ifndef HX_CLI_EXPLORE_H
+#define HX_CLI_EXPLORE_H
+
+#include "cli/take.h"
+
+/* Takes a first snapshot of the taker's target (into -o FILE, else a temporary store) and shows
+ * it. */
+hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker, int *status);
+
+/* Shows a store; `taker` gives further snapshots, NULL: there is no live target. */
+hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
+                           const char *title);
+
+#endif

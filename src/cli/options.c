@@ -1,0 +1,413 @@
+/* options.c - parsing the options that all subcommands share. */
+#include "cli/options.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "cli/commands.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <limits.h>
+#include <string.h>
+
+enum { CODE_FIRST = 256, CODE_LATER = 1024, THREADS_MAX = 256, NEAR_MAX = 32 };
+
+struct option_row {
+    const char *name;
+    char letter;
+    const char *argument, *about;
+};
+
+static const struct option_row rows[] = {
+#define X(id, name, letter, argument, about) {name, letter, argument, about},
+    HX_OPTIONS(X)
+#undef X
+};
+
+static const struct {
+    const char *name;
+    int argument;
+} later[] = {
+#define X(name, argument) {name, argument},
+    HX_LATER_OPTIONS(X)
+#undef X
+};
+
+enum { N_LATER = sizeof later / sizeof *later };
+
+static hx_error *usage(const char *what, const char *todo, const char *why)
+{
+    return hx_error_new(HX_E_USAGE, what, todo, "%s", why);
+}
+
+/* --- Hints -------------------------------------------------------------------- */
+
+/* Edit distance, with two neighbours exchanged counting as one; words longer than NEAR_MAX
+ * are far from everything. */
+static unsigned distance(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    if (n > NEAR_MAX || m > NEAR_MAX)
+        return UINT_MAX;
+    unsigned d[NEAR_MAX + 1][NEAR_MAX + 1];
+    for (size_t i = 0; i <= n; i++) {
+        for (size_t j = 0; j <= m; j++) {
+            if (i == 0 || j == 0) {
+                d[i][j] = (unsigned)(i + j);
+                continue;
+            }
+            unsigned best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best)
+                best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    }
+    return d[n][m];
+}
+
+const char *hx_nearest(const char *word, const char *(*next)(void *context), void *context)
+{
+    const char *best = NULL, *candidate;
+    unsigned best_distance = UINT_MAX;
+    while ((candidate = next(context))) {
+        unsigned far = distance(word, candidate);
+        /* the beginning of a name is a near miss, however short */
+        if (strlen(word) >= 2 && strncmp(word, candidate, strlen(word)) == 0)
+            far = 1;
+        if (far < best_distance) {
+            best_distance = far;
+            best = candidate;
+        }
+    }
+    return best && best_distance <= 2 && best_distance < strlen(best) ? best : NULL;
+}
+
+struct name_cursor {
+    uint32_t options;
+    size_t next;
+};
+
+static const char *next_option(void *context)
+{
+    struct name_cursor *cursor = context;
+    for (; cursor->next < HX_OPTS; cursor->next++)
+        if (cursor->options >> cursor->next & 1)
+            return rows[cursor->next++].name;
+    return NULL;
+}
+
+static hx_error *unknown_option(const struct hx_command *command, const char *shown)
+{
+    if (shown[0] == '-' && isdigit((unsigned char)shown[1]))
+        return usage(shown, "give a PID as ps -e shows it", "is neither an option nor a PID");
+    char name[NEAR_MAX + 1], hint[128];
+    const char *bare = shown + strspn(shown, "-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(bare, "="), bare);
+    struct name_cursor cursor = {command->options | HX_OPTS_ALWAYS, 0};
+    const char *near = shown[1] == '-' ? hx_nearest(name, next_option, &cursor) : NULL;
+    if (near)
+        snprintf(hint, sizeof hint, "did you mean --%s?", near);
+    else
+        snprintf(hint, sizeof hint, "see: heapx help %s", command->name);
+    return usage(shown, hint, "unknown option");
+}
+
+/* --- Values ------------------------------------------------------------------- */
+
+bool hx_is_pid(const char *word)
+{
+    return word[0] && word[strspn(word, "0123456789")] == 0;
+}
+
+hx_error *hx_parse_pid(const char *word, pid_t *ret)
+{
+    if (!word[0])
+        return usage("PID", "give a PID as ps -e shows it", "is empty");
+    if (!hx_is_pid(word))
+        return usage(word, "give a PID as ps -e shows it", "is no PID: a PID is a number");
+    uint64_t value = 0;
+    for (const char *s = word; *s && value <= INT_MAX; s++)
+        value = value * 10 + (uint64_t)(*s - '0');
+    if (value == 0 || value > INT_MAX) {
+        HX_FREE char *what = NULL;
+        if (asprintf(&what, "PID %s", word) < 0)
+            return hx_error_nomem();
+        return hx_error_new(HX_E_ABSENT, what, "see: ps -e", "no such process");
+    }
+    *ret = (pid_t)value;
+    return NULL;
+}
+
+static hx_error *bad_value(const char *name, const char *value, const char *wanted)
+{
+    HX_FREE char *what = NULL;
+    if (asprintf(&what, "--%s", name) < 0)
+        return hx_error_nomem();
+    return hx_error_new(HX_E_USAGE, what, NULL, "'%s' is not %s", value, wanted);
+}
+
+static hx_error *parse_count(const char *name, const char *value, uint64_t least, uint64_t most,
+                             uint64_t *ret)
+{
+    char wanted[96];
+    snprintf(wanted, sizeof wanted, "a whole number from %llu%s", (unsigned long long)least,
+             most < INT64_MAX ? "" : " on");
+    if (most < INT64_MAX)
+        snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), " to %llu",
+                 (unsigned long long)most);
+    if (!hx_is_pid(value) || !hx_parse_u64(value, ret) || *ret < least || *ret > most)
+        return bad_value(name, value, wanted);
+    return NULL;
+}
+
+static hx_error *parse_duration(const char *name, const char *value, uint64_t *ret)
+{
+    if (!hx_parse_duration(value, ret) || *ret == 0)
+        return bad_value(name, value, "a duration above zero, such as 500ms, 10s, 5m, 1h");
+    return NULL;
+}
+
+/* The index of value among words, which end with NULL. */
+static bool one_of(const char *value, const char *const *words, int *ret)
+{
+    for (*ret = 0; words[*ret]; ++*ret)
+        if (strcmp(value, words[*ret]) == 0)
+            return true;
+    return false;
+}
+
+static hx_error *parse_pause(const char *value, struct hx_args *args)
+{
+    static const char *const words[] = {"auto", "copy", "precopy", "fork", NULL};
+    int which;
+    if (!one_of(value, words, &which))
+        return bad_value("pause", value, "one of auto, precopy, fork, copy");
+    args->pause = which >= 2 ? words[which] : NULL;
+    return NULL;
+}
+
+static hx_error *parse_interior(const char *value, struct hx_args *args)
+{
+    static const char *const words[] = {"known", "on", "off", NULL};
+    static const enum hx_interior kinds[] = {HX_INTERIOR_KNOWN, HX_INTERIOR_ON, HX_INTERIOR_OFF};
+    int which;
+    if (!one_of(value, words, &which))
+        return bad_value("interior", value, "one of on, off, known");
+    args->interior = kinds[which];
+    return NULL;
+}
+
+static hx_error *parse_content(const char *value)
+{
+    static const char *const words[] = {"none", "strings", "full", NULL};
+    int which;
+    if (!one_of(value, words, &which))
+        return bad_value("content", value, "one of none, strings, full");
+    if (which != 0)
+        return hx_error_new(HX_E_USAGE, "--content", "leave it out", "%s is not in this version",
+                            value);
+    return NULL;
+}
+
+static hx_error *parse_color(const char *value, struct hx_args *args)
+{
+    static const char *const words[] = {"auto", "always", "never", NULL};
+    static const int colors[] = {-1, 1, 0};
+    int which = 1;
+    if (value && !one_of(value, words, &which))
+        return bad_value("color", value, "one of auto, always, never");
+    args->color = colors[which];
+    return NULL;
+}
+
+static hx_error *parse_snapshot(const char *value, struct hx_args *args)
+{
+    uint64_t number;
+    if (strcmp(value, "first") != 0 && strcmp(value, "last") != 0 && strcmp(value, "all") != 0 &&
+        (!hx_is_pid(value) || !hx_parse_u64(value, &number) || number > INT64_MAX))
+        return bad_value("snapshot", value, "a number, first, last or all");
+    args->snapshot = value;
+    return NULL;
+}
+
+static hx_error *parse_threads(const char *value, struct hx_args *args)
+{
+    uint64_t n;
+    HX_TRY(parse_count("threads", value, 1, THREADS_MAX, &n));
+    args->threads = args->capture.threads = (unsigned)n;
+    return NULL;
+}
+
+static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_args *args)
+{
+    const char *name = rows[id].name;
+    if (value && !value[0])
+        return bad_value(name, value, "a value: it is empty");
+    switch (id) {
+    case HX_OPT_OUT:
+        args->out = value;
+        return NULL;
+    case HX_OPT_SCRIPT:
+        args->script = value;
+        return NULL;
+    case HX_OPT_SORT:
+        args->sort = value;
+        return NULL;
+    case HX_OPT_EVERY:
+        return parse_duration(name, value, &args->every_ns);
+    case HX_OPT_DURATION:
+        return parse_duration(name, value, &args->duration_ns);
+    case HX_OPT_MAX_PAUSE:
+        return parse_duration(name, value, &args->capture.max_pause_ns);
+    case HX_OPT_COUNT:
+        return parse_count(name, value, 1, INT64_MAX, &args->count);
+    case HX_OPT_LIMIT:
+        return parse_count(name, value, 0, INT64_MAX, &args->limit);
+    case HX_OPT_SNAPSHOT:
+        return parse_snapshot(value, args);
+    case HX_OPT_FORMAT:
+        return hx_format_parse(value, &args->format)
+                   ? NULL
+                   : bad_value(name, value, "one of text, json, csv");
+    case HX_OPT_PAUSE:
+        return parse_pause(value, args);
+    case HX_OPT_INTERIOR:
+        return parse_interior(value, args);
+    case HX_OPT_CONTENT:
+        return parse_content(value);
+    case HX_OPT_THREADS:
+        return parse_threads(value, args);
+    case HX_OPT_COLOR:
+        return parse_color(value, args);
+    case HX_OPT_HELP:
+    case HX_OPT_VERSION:
+    case HX_OPTS:
+        break;
+    }
+    return NULL;
+}
+
+/* --- The parser --------------------------------------------------------------- */
+
+static void make_table(struct option table[HX_OPTS + N_LATER + 1], char letters[2 * HX_OPTS + 3])
+{
+    memset(table, 0, sizeof(struct option) * (HX_OPTS + N_LATER + 1));
+    char *letter = letters;
+    *letter++ = ':'; /* a missing argument is told apart */
+    for (int i = 0; i < HX_OPTS; i++) {
+        int argument = !rows[i].argument            ? no_argument
+                       : rows[i].argument[0] == '[' ? optional_argument
+                                                    : required_argument;
+        table[i] = (struct option){rows[i].name, argument, NULL, CODE_FIRST + i};
+        if (rows[i].letter) {
+            *letter++ = rows[i].letter;
+            if (rows[i].argument)
+                *letter++ = ':';
+        }
+    }
+    *letter = 0;
+    for (int i = 0; i < N_LATER; i++)
+        table[HX_OPTS + i] =
+            (struct option){later[i].name, later[i].argument ? required_argument : no_argument,
+                            NULL, CODE_LATER + i};
+}
+
+static int id_of(int code)
+{
+    for (int i = 0; i < HX_OPTS; i++)
+        if (code == CODE_FIRST + i || (rows[i].letter && code == rows[i].letter))
+            return i;
+    return -1;
+}
+
+/* What getopt_long stumbled over, as the user wrote it. */
+static hx_error *stumbled(const struct hx_command *command, int code, char **argv)
+{
+    char letter[3] = {'-', (char)optopt, 0};
+    int id = optopt ? id_of(optopt) : -1;
+    const char *shown = optopt && optopt < CODE_FIRST ? letter : argv[optind - 1];
+    if (code == ':' && id >= 0) {
+        char todo[96];
+        snprintf(todo, sizeof todo, "it takes %s", rows[id].argument);
+        return usage(shown, todo, "a value is missing");
+    }
+    if (code == ':' || optopt >= CODE_LATER)
+        return usage(shown, "leave it out", "not in this version");
+    if (id >= 0)
+        return usage(shown, "leave the value out", "takes no value");
+    return unknown_option(command, shown);
+}
+
+static hx_error *take_option(const struct hx_command *command, int code, char **argv,
+                             struct hx_args *args)
+{
+    if (code == '?' || code == ':')
+        return stumbled(command, code, argv);
+    if (code >= CODE_LATER) {
+        char shown[64];
+        snprintf(shown, sizeof shown, "--%s", later[code - CODE_LATER].name);
+        return usage(shown, "leave it out", "not in this version");
+    }
+    int id = id_of(code);
+    if (!((command->options | HX_OPTS_ALWAYS) >> id & 1)) {
+        char shown[64], todo[96];
+        snprintf(shown, sizeof shown, "--%s", rows[id].name);
+        snprintf(todo, sizeof todo, "see: heapx help %s", command->name);
+        return hx_error_new(HX_E_USAGE, shown, todo, "is no option of %s", command->name);
+    }
+    args->given |= (uint32_t)1 << id;
+    return parse_one((enum hx_option_id)id, optarg, args);
+}
+
+static hx_error *check_words(const struct hx_args *args)
+{
+    const struct hx_command *command = args->command;
+    char todo[160];
+    snprintf(todo, sizeof todo, "usage: heapx %s %s", command->name, command->positional);
+    if (args->n_words < command->least)
+        return hx_error_new(HX_E_USAGE, command->name, todo, "an argument is missing");
+    if (args->n_words > command->most)
+        return hx_error_new(HX_E_USAGE, command->name, todo, "'%s' is one argument too many",
+                            args->word[command->most]);
+    for (size_t i = 0; i < args->n_words; i++)
+        if (!args->word[i][0])
+            return hx_error_new(HX_E_USAGE, command->name, todo, "argument %zu is empty", i + 1);
+    return NULL;
+}
+
+hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
+                        struct hx_args *ret)
+{
+    struct option table[HX_OPTS + N_LATER + 1];
+    char letters[2 * HX_OPTS + 3];
+    make_table(table, letters);
+    *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
+    opterr = 0;
+    optind = 0; /* glibc: begin anew, and permute */
+    int code;
+    while ((code = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+        HX_TRY(take_option(command, code, argv, ret));
+        if (hx_args_given(ret, HX_OPT_HELP) || hx_args_given(ret, HX_OPT_VERSION))
+            return NULL;
+    }
+    ret->word = argv + optind;
+    ret->n_words = (size_t)(argc - optind);
+    return check_words(ret);
+}
+
+void hx_option_help(enum hx_option_id id, struct hx_text *text)
+{
+    struct hx_text left = {0};
+    if (rows[id].letter)
+        hx_text_putf(&left, "-%c, ", rows[id].letter);
+    hx_text_putf(&left, "--%s", rows[id].name);
+    if (rows[id].argument)
+        hx_text_putf(&left, rows[id].argument[0] == '[' ? "%s" : " %s", rows[id].argument);
+    hx_text_putf(text, "  %-30s %s\n", hx_text_str(&left), rows[id].about);
+    hx_text_free(&left);
+}

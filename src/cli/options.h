@@ -1,0 +1,108 @@
+/* options.h - the options of all subcommands: one list, one parser.
+ *
+ * HX_OPTIONS is the list; the enum, the parser's table, `heapx help` and the hint after an
+ * unknown option come from it. Adding one: a line here, a case in options.c, its bit in the
+ * commands that take it (commands.h), a paragraph in the man page.
+ */
+#ifndef HX_CLI_OPTIONS_H
+#define HX_CLI_OPTIONS_H
+
+#include "attach/attach.h"
+#include "base/error.h"
+#include "model/graph.h"
+#include "store/query.h"
+
+/* id, name, short letter or 0, argument (NULL: none), what it does */
+#define HX_OPTIONS(X)                                                                              \
+    X(OUT, "out", 'o', "FILE", "the store to append to; it is made when absent")                   \
+    X(EVERY, "every", 0, "DUR", "a snapshot every DUR: 500ms, 10s, 5m, 1h")                        \
+    X(COUNT, "count", 0, "N", "end after N snapshots (without --every: one a second)")             \
+    X(DURATION, "duration", 0, "DUR", "end after DUR (without --every: one a second)")             \
+    X(SNAPSHOT, "snapshot", 0, "N|first|last|all", "which snapshot; last by default")              \
+    X(SORT, "sort", 0, "COL[:asc|:desc]",                                                          \
+      "by a column; figures largest first, names and addresses upwards")                           \
+    X(LIMIT, "limit", 0, "N", "at most N rows (why: chains, 1 by default)")                        \
+    X(FORMAT, "format", 0, "text|json|csv", "how results are printed; text by default")            \
+    X(PAUSE, "pause", 0, "auto|precopy|fork|copy",                                                 \
+      "how memory is taken; this version copies, and notes say so")                                \
+    X(MAX_PAUSE, "max-pause", 0, "DUR", "rather give up than stop the target for longer")          \
+    X(INTERIOR, "interior", 0, "on|off|known",                                                     \
+      "what a pointer into the middle of an object counts for; known by default")                  \
+    X(CONTENT, "content", 0, "none", "what is stored of the objects' bytes; none by default")      \
+    X(THREADS, "threads", 0, "N", "threads that read and scan; as many as processors by default")  \
+    X(SCRIPT, "script", 0, "FILE", "run the explorer's keys and commands from FILE")               \
+    X(COLOR, "color", 0, "[=auto|always|never]", "colours; NO_COLOR and TERM=dumb turn them off")  \
+    X(HELP, "help", 'h', NULL, "this text")                                                        \
+    X(VERSION, "version", 'V', NULL, "the version")
+
+/* What later versions bring: name, argument (1) or none (0). */
+#define HX_LATER_OPTIONS(X)                                                                        \
+    X("record", 0)                                                                                 \
+    X("root", 1)                                                                                   \
+    X("scheme", 1)                                                                                 \
+    X("retainer", 1)                                                                               \
+    X("max-set", 1)                                                                                \
+    X("where", 1)                                                                                  \
+    X("when", 1)                                                                                   \
+    X("exe", 1)                                                                                    \
+    X("sysroot", 1)                                                                                \
+    X("at-exit", 0)                                                                                \
+    X("sample", 1)                                                                                 \
+    X("still", 1)                                                                                  \
+    X("by", 1)
+
+enum hx_option_id {
+#define X(id, name, letter, argument, about) HX_OPT_##id,
+    HX_OPTIONS(X)
+#undef X
+        HX_OPTS
+};
+
+#define HX_BIT(id)     ((uint32_t)1 << HX_OPT_##id)
+#define HX_OPTS_ALWAYS (HX_BIT(HELP) | HX_BIT(VERSION) | HX_BIT(COLOR))
+#define HX_OPTS_CAPTURE                                                                            \
+    (HX_BIT(PAUSE) | HX_BIT(MAX_PAUSE) | HX_BIT(INTERIOR) | HX_BIT(CONTENT) | HX_BIT(THREADS))
+#define HX_OPTS_SERIES (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
+
+struct hx_command;
+
+/* A parsed call. Strings point into argv. */
+struct hx_args {
+    const struct hx_command *command;
+    char **word; /* the positional arguments */
+    size_t n_words;
+    uint32_t given; /* HX_BIT of every option that was there */
+    const char *out, *script, *snapshot, *sort;
+    uint64_t every_ns, duration_ns, count, limit;
+    enum hx_format format;
+    const char *pause; /* a method that is asked for and not in this version; else NULL */
+    struct hx_capture_options capture;
+    enum hx_interior interior;
+    unsigned threads; /* 0: decide */
+    int color;        /* -1: decide, 0: never, 1: always */
+};
+
+static inline bool hx_args_given(const struct hx_args *args, enum hx_option_id id)
+{
+    return args->given >> id & 1;
+}
+
+/* Parses argv[1...] of a subcommand; options may stand anywhere before `--`. Reorders argv.
+ * Errors are of kind HX_E_USAGE. */
+hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
+                        struct hx_args *ret);
+
+/* The line of an option in the help text. */
+void hx_option_help(enum hx_option_id id, struct hx_text *text);
+
+/* A PID in digits. Anything else is HX_E_USAGE; digits beyond any PID are HX_E_ABSENT. */
+hx_error *hx_parse_pid(const char *word, pid_t *ret);
+
+/* Is this TARGET a process (all digits)? */
+bool hx_is_pid(const char *word);
+
+/* The candidate nearest to word, when near enough for a hint; next(context) gives the
+ * candidates one by one and NULL at the end. */
+const char *hx_nearest(const char *word, const char *(*next)(void *context), void *context);
+
+#endif

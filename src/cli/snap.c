@@ -1,0 +1,132 @@
+/* snap.c - `heapx snap PID -o FILE`: one snapshot, or a series of them. */
+#include "base/cleanup.h"
+#include "cli/commands.h"
+#include "cli/summary.h"
+#include "cli/take.h"
+
+#include <stdio.h>
+#include <sys/syscall.h>
+
+/* Times are CLOCK_MONOTONIC. Ticks lie at start + i * every, so a series does not drift; those
+ * that pass while a snapshot is taken are left out. */
+struct series {
+    struct hx_taker *taker;
+    struct hx_output *output;
+    struct hx_console *console;
+    uint64_t start_ns, every_ns, end_ns; /* end 0: none */
+    uint64_t wanted;                     /* 0: no limit */
+    uint64_t stored, missed;
+    int pidfd; /* -1: the kernel has none */
+};
+
+static void plan(const struct hx_args *args, struct series *series)
+{
+    series->every_ns = args->every_ns;
+    series->wanted = args->count;
+    if (!args->every_ns && (args->count > 1 || args->duration_ns))
+        series->every_ns = 1000000000;
+    if (!series->every_ns)
+        series->wanted = 1;
+    series->start_ns = hx_monotonic_ns();
+    if (args->duration_ns)
+        series->end_ns = series->start_ns + args->duration_ns;
+}
+
+static hx_error *take_one(struct series *series)
+{
+    struct hx_taker *taker = series->taker;
+    const struct hx_progress *progress = &series->console->progress;
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    int64_t number;
+    HX_TRY(hx_take(taker, progress, &snapshot));
+    HX_TRY(hx_store_add(series->output->store, snapshot, progress, &number));
+    series->output->keeps = true;
+    series->stored++;
+    hx_console_clear(series->console);
+    if (!snapshot->complete)
+        hx_tell_partial(series->console, taker->pid, &snapshot->notes);
+    HX_TRY(hx_summary_line(series->output->store, number, stdout));
+    fflush(stdout);
+    return NULL;
+}
+
+/* What one failure means for the rest of the series: NULL, go on. */
+static hx_error *judge(struct series *series, hx_error *err)
+{
+    if (!err || err->kind != HX_E_BUSY || !series->every_ns)
+        return err;
+    char line[512];
+    hx_error_line(err, line, sizeof line);
+    hx_error_free(err);
+    hx_say(series->console, "snapshot left out", "%s", line);
+    series->missed++;
+    return NULL;
+}
+
+/* The target is gone. A count that was asked for is not reached; an open end just ends. */
+static hx_error *ended(struct series *series)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    if (series->stored == 0)
+        return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot was taken");
+    if (series->wanted)
+        return hx_error_new(HX_E_GONE, what, NULL,
+                            "has exited after %llu of %llu snapshots, which are kept",
+                            (unsigned long long)series->stored, (unsigned long long)series->wanted);
+    hx_say(series->console, what, "has exited after %llu snapshots",
+           (unsigned long long)series->stored);
+    return NULL;
+}
+
+static hx_error *run(struct series *series)
+{
+    for (uint64_t tick = 0;;) {
+        bool gone = false;
+        hx_error *err = judge(series, take_one(series));
+        if (err && err->kind == HX_E_GONE) {
+            hx_error_free(err);
+            return ended(series);
+        }
+        if (err)
+            return err;
+        if (series->wanted && series->stored + series->missed >= series->wanted)
+            return NULL;
+        uint64_t past = hx_monotonic_ns() - series->start_ns;
+        tick = past / series->every_ns + 1;
+        uint64_t next = series->start_ns + tick * series->every_ns;
+        bool last = series->end_ns && next > series->end_ns;
+        HX_TRY(hx_wait_until(last ? series->end_ns : next, series->pidfd, &gone));
+        if (gone)
+            return ended(series);
+        if (last)
+            return NULL;
+    }
+}
+
+hx_error *hx_cmd_snap(const struct hx_args *args, int *status)
+{
+    if (!args->out)
+        return hx_error_new(HX_E_USAGE, "snap", "add: -o FILE",
+                            "no store is named that the snapshots go to");
+    HX_TAKER struct hx_taker taker = {0};
+    HX_TRY(hx_taker_open(args, args->word[0], &taker));
+    struct hx_output output = {0};
+    HX_TRY(hx_output_open(args->out, &output));
+    HX_CONSOLE struct hx_console console;
+    hx_console_init(&console);
+
+    HX_FD int pidfd = (int)syscall(SYS_pidfd_open, taker.pid, 0);
+    struct series series = {
+        .taker = &taker, .output = &output, .console = &console, .pidfd = pidfd};
+    plan(args, &series);
+    hx_error *err = run(&series);
+    hx_error *close_err = hx_output_close(&output);
+    if (err)
+        hx_error_free(close_err);
+    else
+        err = close_err;
+    if (taker.partial || series.missed)
+        *status = HX_EXIT_PARTIAL;
+    return err;
+}

@@ -1,0 +1,13 @@
+/* sql.c - `heapx sql FILE 'SELECT ...'`. */
+#include "cli/commands.h"
+#include "cli/take.h"
+
+hx_error *hx_cmd_sql(const struct hx_args *args, int *status)
+{
+    (void)status;
+    HX_STORE hx_store *store = NULL;
+    HX_TRY(hx_store_open(args->word[0], &store));
+    hx_rows *rows = NULL;
+    HX_TRY(hx_query_sql(store, args->word[1], &rows));
+    return hx_print_rows(store, rows, args->format);
+}

@@ -1,0 +1,154 @@
+/* summary.c - the views snapshots, account, leaks, roots and losses, for people. */
+#include "cli/summary.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "store/query.h"
+
+#include <string.h>
+
+enum { ROWS_SHOWN = 10 };
+
+static void end_rows(hx_rows **rows)
+{
+    hx_rows_end(*rows);
+}
+#define HX_ROWS __attribute__((cleanup(end_rows)))
+
+/* The one row of `snapshots`; stays valid as long as *ret. */
+static hx_error *snapshot_row(hx_store *store, int64_t snapshot, hx_rows **ret)
+{
+    struct hx_query query = {.view = "snapshots", .snapshot = snapshot, .limit = 1};
+    HX_ROWS hx_rows *rows = NULL;
+    bool more;
+    HX_TRY(hx_query_view(store, &query, &rows));
+    HX_TRY(hx_rows_next(rows, &more));
+    if (!more)
+        return hx_error_new(HX_E_ABSENT, "snapshot", "see: heapx report FILE snapshots",
+                            "there is no number %lld", (long long)snapshot);
+    *ret = hx_steal(rows);
+    return NULL;
+}
+
+static struct hx_value value_of(const hx_rows *rows, const char *column)
+{
+    for (size_t i = 0; i < hx_rows_columns(rows); i++)
+        if (strcmp(hx_rows_name(rows, i), column) == 0)
+            return hx_rows_value(rows, i);
+    return (struct hx_value){.type = HX_VALUE_NULL};
+}
+
+static void put_text(struct hx_text *text, const hx_rows *rows, const char *column)
+{
+    struct hx_value value = value_of(rows, column);
+    if (value.type == HX_VALUE_TEXT && value.text_bytes)
+        hx_text_escape(text, value.text, value.text_bytes, false);
+    else
+        hx_text_putc(text, '-');
+}
+
+static void put_figure(struct hx_text *text, const hx_rows *rows, const char *column,
+                       char *(*human)(uint64_t, char[HX_HUMAN]), uint64_t unit)
+{
+    struct hx_value value = value_of(rows, column);
+    char buf[HX_HUMAN];
+    hx_text_puts(text, value.type == HX_VALUE_INT ? human((uint64_t)value.i * unit, buf) : "-");
+}
+
+static void put_part(struct hx_text *text, const hx_rows *rows, const char *name, const char *bytes,
+                     const char *objects)
+{
+    hx_text_putf(text, "%-10s ", name);
+    put_figure(text, rows, bytes, hx_human_bytes, 1);
+    if (objects) {
+        struct hx_value value = value_of(rows, objects);
+        if (value.type == HX_VALUE_INT)
+            hx_text_putf(text, " in %lld objects", (long long)value.i);
+    }
+    hx_text_putc(text, '\n');
+}
+
+static hx_error *flush(struct hx_text *text, FILE *file)
+{
+    bool failed = text->failed;
+    if (!failed)
+        fputs(hx_text_str(text), file);
+    hx_text_free(text);
+    return failed ? hx_error_nomem() : NULL;
+}
+
+static hx_error *print_head(hx_store *store, int64_t snapshot, FILE *file)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(snapshot_row(store, snapshot, &rows));
+    struct hx_text text = {0};
+    struct hx_value pid = value_of(rows, "pid");
+    hx_text_putf(&text, "%-10s ", "process");
+    if (pid.type == HX_VALUE_INT)
+        hx_text_putf(&text, "%lld ", (long long)pid.i);
+    put_text(&text, rows, "comm");
+    hx_text_puts(&text, "  ");
+    put_text(&text, rows, "exe");
+    hx_text_putf(&text, "\n%-10s %lld at ", "snapshot", (long long)snapshot);
+    put_text(&text, rows, "taken_at");
+    hx_text_puts(&text, ", stopped for ");
+    put_figure(&text, rows, "pause_us", hx_human_ns, 1000);
+    hx_text_puts(&text, " (");
+    put_text(&text, rows, "method");
+    hx_text_putf(&text, ")\n%-10s ", "allocator");
+    put_text(&text, rows, "allocator");
+    hx_text_putc(&text, '\n');
+    put_part(&text, rows, "heap", "heap_bytes", "heap_objects");
+    put_part(&text, rows, "reachable", "reachable_bytes", "reachable_objects");
+    put_part(&text, rows, "leaked", "leaked_bytes", "leaked_objects");
+    put_part(&text, rows, "free", "free_bytes", NULL);
+    put_part(&text, rows, "resident", "rss_bytes", NULL);
+    struct hx_value notes = value_of(rows, "notes");
+    if (notes.type == HX_VALUE_TEXT && notes.text_bytes) {
+        hx_text_putf(&text, "%-10s ", "notes");
+        put_text(&text, rows, "notes");
+        hx_text_putc(&text, '\n');
+    }
+    return flush(&text, file);
+}
+
+static hx_error *print_view(hx_store *store, int64_t snapshot, const char *view, const char *title,
+                            FILE *file)
+{
+    struct hx_query query = {.view = view, .snapshot = snapshot, .limit = ROWS_SHOWN};
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_query_view(store, &query, &rows));
+    fprintf(file, "\n%s\n", title);
+    return hx_rows_print(rows, HX_FORMAT_TEXT, file);
+}
+
+hx_error *hx_summary_print(hx_store *store, int64_t snapshot, FILE *file)
+{
+    HX_TRY(print_head(store, snapshot, file));
+    HX_TRY(print_view(store, snapshot, "account", "Where the resident memory is", file));
+    HX_TRY(print_view(store, snapshot, "leaks", "What nothing, or perhaps nothing, holds", file));
+    HX_TRY(print_view(store, snapshot, "roots", "Who holds the most objects directly", file));
+    return print_view(store, snapshot, "losses", "What could not be seen", file);
+}
+
+hx_error *hx_summary_line(hx_store *store, int64_t snapshot, FILE *file)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(snapshot_row(store, snapshot, &rows));
+    struct hx_text text = {0};
+    hx_text_putf(&text, "snapshot %lld: heap ", (long long)snapshot);
+    put_figure(&text, rows, "heap_bytes", hx_human_bytes, 1);
+    hx_text_puts(&text, " in ");
+    put_figure(&text, rows, "heap_objects", hx_human_count, 1);
+    hx_text_puts(&text, " objects, leaked ");
+    put_figure(&text, rows, "leaked_bytes", hx_human_bytes, 1);
+    hx_text_puts(&text, " in ");
+    put_figure(&text, rows, "leaked_objects", hx_human_count, 1);
+    hx_text_puts(&text, ", stopped for ");
+    put_figure(&text, rows, "pause_us", hx_human_ns, 1000);
+    struct hx_value complete = value_of(rows, "complete");
+    if (complete.type == HX_VALUE_INT && !complete.i)
+        hx_text_puts(&text, ", not complete");
+    hx_text_putc(&text, '\n');
+    return flush(&text, file);
+}

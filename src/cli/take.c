@@ -1,0 +1,130 @@
+/* take.c - taking snapshots for the commands that need one. */
+#include "cli/take.h"
+
+#include "attach/preflight.h"
+#include "base/cleanup.h"
+#include "base/timing.h"
+#include "traverse/reach.h"
+#include "traverse/scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret)
+{
+    struct hx_taker taker = {.args = args};
+    HX_TRY(hx_parse_pid(pid, &taker.pid));
+    HX_TRY(hx_preflight_error(taker.pid));
+    HX_TRY(hx_attach_open(taker.pid, &taker.attach));
+    *ret = taker;
+    return NULL;
+}
+
+void hx_taker_close(struct hx_taker *taker)
+{
+    hx_attach_close(taker->attach);
+    taker->attach = NULL;
+}
+
+hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
+                  struct hx_snapshot **ret)
+{
+    const struct hx_args *args = taker->args;
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_attach_capture(taker->attach, &args->capture, progress, &snapshot));
+    hx_timing_end(begun, "capture", snapshot->graph.n);
+    if (args->pause)
+        hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",
+                         args->pause, snapshot->method ? snapshot->method : "copy");
+    struct hx_scan_options scan = {
+        .threads = args->threads, .is_vtable = hx_attach_is_vtable, .context = taker->attach};
+    begun = hx_timing_begin();
+    HX_TRY(hx_scan(snapshot, &scan, progress));
+    hx_timing_end(begun, "scan", snapshot->graph.n);
+    hx_snapshot_drop_image(snapshot);
+    begun = hx_timing_begin();
+    HX_TRY(hx_reach(snapshot, args->interior, args->threads, progress));
+    hx_timing_end(begun, "mark", snapshot->graph.n);
+    taker->partial |= !snapshot->complete;
+    *ret = hx_steal(snapshot);
+    return NULL;
+}
+
+hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
+                       int64_t *ret)
+{
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    HX_TRY(hx_take(taker, progress, &snapshot));
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_store_add(store, snapshot, progress, ret));
+    hx_timing_end(begun, "store", snapshot->graph.n);
+    return NULL;
+}
+
+void hx_tell_partial(struct hx_console *console, pid_t pid, const struct hx_text *notes)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", pid);
+    hx_say(console, what, "the snapshot is not complete: %s", hx_text_str(notes));
+}
+
+/* --- Stores ------------------------------------------------------------------- */
+
+hx_error *hx_output_open(const char *path, struct hx_output *ret)
+{
+    struct stat before;
+    struct hx_output output = {.path = path, .made = lstat(path, &before) != 0 && errno == ENOENT};
+    HX_TRY(hx_store_append(path, &output.store));
+    *ret = output;
+    return NULL;
+}
+
+hx_error *hx_output_close(struct hx_output *output)
+{
+    if (!output->store)
+        return NULL;
+    hx_error *err = hx_store_close(output->store);
+    output->store = NULL;
+    if (output->made && !output->keeps)
+        unlink(output->path); /* nothing half-written stays behind */
+    return err;
+}
+
+static hx_error *take_for_reading(const struct hx_args *args, struct hx_console *console,
+                                  const char *target, hx_store **ret, bool *ret_partial)
+{
+    HX_TAKER struct hx_taker taker = {0};
+    HX_TRY(hx_taker_open(args, target, &taker));
+    HX_STORE hx_store *store = NULL;
+    HX_TRY(hx_store_temporary(&store));
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    HX_TRY(hx_take(&taker, &console->progress, &snapshot));
+    int64_t number;
+    HX_TRY(hx_store_add(store, snapshot, &console->progress, &number));
+    if (!snapshot->complete)
+        hx_tell_partial(console, taker.pid, &snapshot->notes);
+    *ret_partial = !snapshot->complete;
+    *ret = hx_steal(store);
+    return NULL;
+}
+
+hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console, const char *target,
+                         hx_store **ret, bool *ret_partial)
+{
+    *ret_partial = false;
+    if (hx_is_pid(target))
+        return take_for_reading(args, console, target, ret, ret_partial);
+    return hx_store_open(target, ret);
+}
+
+hx_error *hx_print_rows(hx_store *store, hx_rows *rows, enum hx_format format)
+{
+    hx_interrupts_end_queries(store);
+    hx_error *err = hx_rows_print(rows, format, stdout);
+    hx_interrupts_end_queries(NULL);
+    hx_rows_end(rows);
+    return err;
+}

@@ -1,0 +1,58 @@
+/* take.h - from a process to a snapshot in memory or in a store; from TARGET to a store. */
+#ifndef HX_CLI_TAKE_H
+#define HX_CLI_TAKE_H
+
+#include "attach/attach.h"
+#include "cli/console.h"
+#include "cli/options.h"
+#include "store/store.h"
+
+/* A target and how it is taken. Use: {.args, .console} and hx_taker_open(), before anything
+ * large is mapped and before threads. */
+struct hx_taker {
+    const struct hx_args *args;
+    pid_t pid;
+    hx_attach *attach;
+    bool partial; /* a snapshot so far was not complete */
+};
+
+hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
+void hx_taker_close(struct hx_taker *taker);
+#define HX_TAKER __attribute__((cleanup(hx_taker_close)))
+
+/* Capture, scan and states, with the options of the call; the image is gone. */
+hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
+                  struct hx_snapshot **ret);
+
+/* The same, and into the store. *ret: its number. */
+hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
+                       int64_t *ret);
+
+/* Says on stderr what is missing, when something is. Text of notes. */
+void hx_tell_partial(struct hx_console *console, pid_t pid, const struct hx_text *notes);
+
+/* The store behind -o, for appending. */
+struct hx_output {
+    const char *path;
+    hx_store *store;
+    bool made;  /* by this call: taken away again when it stays empty */
+    bool keeps; /* a snapshot was stored */
+};
+hx_error *hx_output_open(const char *path, struct hx_output *ret);
+hx_error *hx_output_close(struct hx_output *output);
+
+/* TARGET for reading: a file, or a process, of which a snapshot is taken into a temporary
+ * store. *ret_partial: that snapshot is not complete. */
+hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console, const char *target,
+                         hx_store **ret, bool *ret_partial);
+
+/* Prints rows of a store as results, and ends them; an interrupt ends the query. */
+hx_error *hx_print_rows(hx_store *store, hx_rows *rows, enum hx_format format);
+
+static inline void hx_cleanup_store(hx_store **store)
+{
+    hx_error_free(hx_store_close(*store));
+}
+#define HX_STORE __attribute__((cleanup(hx_cleanup_store)))
+
+#endif

@@ -1,0 +1,196 @@
+/* why.c - `heapx why TARGET ADDR`: what keeps an object alive. */
+#include "base/cleanup.h"
+#include "cli/commands.h"
+#include "cli/take.h"
+#include "traverse/reach.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHAINS_SHOWN = 1 };
+
+static hx_error *parse_address(const char *word, uint64_t *ret)
+{
+    if (!hx_parse_u64(word, ret))
+        return hx_error_new(HX_E_USAGE, word, "give it as 0x7f.. or in decimal",
+                            "is not an address");
+    return NULL;
+}
+
+/* The root whose range holds addr; NULL when none does. */
+static const struct hx_root *root_at(const struct hx_snapshot *snapshot, uint64_t addr)
+{
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        const struct hx_root *root = &snapshot->roots.v[i];
+        if (root->kind != HX_ROOT_REGISTER && addr >= root->address &&
+            addr - root->address < root->size)
+            return root;
+    }
+    return NULL;
+}
+
+/* What lies at an address that is in no object. */
+static hx_error *not_an_object(const struct hx_snapshot *snapshot, const char *word, uint64_t addr)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    const char *todo = "see: heapx report TARGET objects";
+    const struct hx_root *root = root_at(snapshot, addr);
+    if (root)
+        return hx_error_new(HX_E_ABSENT, word, todo, "lies in the root '%s', not in an object",
+                            root->name);
+    if (graph->n == 0)
+        return hx_error_new(HX_E_ABSENT, word, NULL, "there are no objects in this snapshot");
+    hx_obj low = 0, high = graph->n; /* the first object above addr */
+    while (low < high) {
+        hx_obj middle = low + (high - low) / 2;
+        if (graph->addr[middle] > addr)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    struct hx_text near = {0};
+    if (low > 0)
+        hx_text_putf(&near, "0x%" PRIx64 " (%" PRIu64 " bytes) below", graph->addr[low - 1],
+                     graph->size[low - 1]);
+    if (low < graph->n)
+        hx_text_putf(&near, "%s0x%" PRIx64 " (%" PRIu64 " bytes) above", low > 0 ? ", " : "",
+                     graph->addr[low], graph->size[low]);
+    hx_error *err = hx_error_new(HX_E_ABSENT, word, todo, "no object contains it; the nearest: %s",
+                                 hx_text_str(&near));
+    hx_text_free(&near);
+    return err;
+}
+
+static struct hx_value int_value(uint64_t value)
+{
+    return (struct hx_value){.type = HX_VALUE_INT, .i = (int64_t)value};
+}
+
+static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, size_t chain,
+                          size_t number, const struct hx_step *step)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    const char *kind = hx_edge_kind_name((enum hx_edge_kind)step->kind);
+    struct hx_value null = {.type = HX_VALUE_NULL};
+    struct hx_value values[] = {
+        int_value(chain),
+        int_value(number),
+        step->source == HX_NO_OBJ ? int_value(step->root) : null,
+        step->source == HX_NO_OBJ ? null : int_value(graph->addr[step->source]),
+        int_value(graph->addr[step->target]),
+        int_value(step->offset),
+        {.type = HX_VALUE_TEXT, .text = kind, .text_bytes = strlen(kind)},
+        int_value(graph->size[step->target]),
+        null, /* types are not known yet */
+    };
+    return hx_rows_add(rows, values);
+}
+
+static hx_error *make_rows(const struct hx_snapshot *snapshot, const struct hx_chains *chains,
+                           hx_rows **ret)
+{
+    static const char *const names[] = {"chain",  "step", "root_id", "source", "target",
+                                        "offset", "kind", "bytes",   "type"};
+    HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, ret));
+    for (size_t i = 0; i < chains->n; i++)
+        for (size_t j = 0; j < chains->chain[i].n; j++) {
+            hx_error *err = add_step(*ret, snapshot, i + 1, j + 1, &chains->chain[i].step[j]);
+            if (err) {
+                hx_rows_end(hx_steal(*ret));
+                return err;
+            }
+        }
+    return NULL;
+}
+
+/* Names the roots of the chains, which the rows give by number only. */
+static void tell_roots(struct hx_console *console, const struct hx_snapshot *snapshot,
+                       const struct hx_chains *chains)
+{
+    for (size_t i = 0; i < chains->n; i++) {
+        const struct hx_root *root = &snapshot->roots.v[chains->chain[i].step[0].root];
+        char what[48];
+        snprintf(what, sizeof what, "chain %zu", i + 1);
+        hx_say(console, what, "begins in %s %s%s%s%s", hx_root_kind_name(root->kind), root->name,
+               root->module[0] ? " (" : "", root->module, root->module[0] ? ")" : "");
+    }
+}
+
+static void tell_object(struct hx_console *console, const struct hx_snapshot *snapshot,
+                        const char *word, uint64_t addr, hx_obj object)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    enum hx_state state = (enum hx_state)graph->state[object];
+    if (addr != graph->addr[object])
+        hx_say(console, word,
+               "lies inside the object 0x%" PRIx64 " (%" PRIu64 " bytes), offset %" PRIu64,
+               graph->addr[object], graph->size[object], addr - graph->addr[object]);
+    if (state == HX_STATE_DEFINITE)
+        hx_say(console, word, "nothing keeps it alive: it is leaked (definite)");
+    else if (state == HX_STATE_INDIRECT)
+        hx_say(console, word, "only leaked objects point to it (indirect)");
+}
+
+static hx_error *answer(const struct hx_args *args, struct hx_console *console,
+                        struct hx_snapshot *snapshot, uint64_t addr)
+{
+    const char *word = args->word[1];
+    hx_obj object = hx_graph_find(&snapshot->graph, addr);
+    if (object == HX_NO_OBJ)
+        return not_an_object(snapshot, word, addr);
+    HX_TRY(hx_graph_reverse(&snapshot->graph, args->threads, &console->progress));
+    size_t limit = hx_args_given(args, HX_OPT_LIMIT) ? (size_t)args->limit : CHAINS_SHOWN;
+    struct hx_chains chains = {0};
+    HX_TRY(hx_why(snapshot, object, limit, &console->progress, &chains));
+    hx_console_clear(console);
+    tell_object(console, snapshot, word, addr, object);
+    hx_rows *rows = NULL;
+    hx_error *err = make_rows(snapshot, &chains, &rows);
+    if (!err)
+        err = hx_rows_print(rows, args->format, stdout);
+    hx_rows_end(rows);
+    if (!err && args->format == HX_FORMAT_TEXT)
+        tell_roots(console, snapshot, &chains);
+    hx_chains_deinit(&chains);
+    return err;
+}
+
+static hx_error *load(const struct hx_args *args, struct hx_console *console,
+                      struct hx_snapshot **ret)
+{
+    HX_STORE hx_store *store = NULL;
+    int64_t number;
+    HX_TRY(hx_store_open(args->word[0], &store));
+    HX_TRY(hx_store_resolve(store, args->snapshot, &number));
+    return hx_store_load(store, number, &console->progress, ret);
+}
+
+static hx_error *take(const struct hx_args *args, struct hx_console *console,
+                      struct hx_snapshot **ret)
+{
+    HX_TAKER struct hx_taker taker = {0};
+    HX_TRY(hx_taker_open(args, args->word[0], &taker));
+    HX_TRY(hx_take(&taker, &console->progress, ret));
+    if (taker.partial)
+        hx_tell_partial(console, taker.pid, &(*ret)->notes);
+    return NULL;
+}
+
+hx_error *hx_cmd_why(const struct hx_args *args, int *status)
+{
+    uint64_t addr;
+    HX_TRY(parse_address(args->word[1], &addr));
+    if (strcmp(args->snapshot, "all") == 0)
+        return hx_error_new(HX_E_USAGE, "--snapshot", "give a number, first or last",
+                            "why looks at one snapshot");
+    HX_CONSOLE struct hx_console console;
+    hx_console_init(&console);
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    bool live = hx_is_pid(args->word[0]);
+    HX_TRY(live ? take(args, &console, &snapshot) : load(args, &console, &snapshot));
+    HX_TRY(answer(args, &console, snapshot, addr));
+    if (live && !snapshot->complete)
+        *status = HX_EXIT_PARTIAL;
+    return NULL;
+}
