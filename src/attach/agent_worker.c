@@ -1,0 +1,238 @@
+/* agent_worker.c - one capture: stop, copy, let go, answer. */
+#include "attach/agent_protocol.h"
+#include "attach/copy.h"
+#include "attach/proc.h"
+#include "attach/tracer.h"
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A thread caught in malloc is let run for this long, this often, before its lock counts as
+ * held. Most critical sections of an allocator take well under a microsecond. */
+static const uint64_t nudge_ns = 40000;
+enum { NUDGES_IN_CODE = 8, NUDGES_LOCKED = 40 };
+
+struct capture {
+    pid_t pid;
+    const struct hx_agent_request *request;
+    struct hx_agent_shared *shared;
+    struct hx_tracer tracer;
+    struct hx_copy copy;
+    struct hx_mapping *before, *now;
+    size_t n_before, n_now;
+    char *smaps;
+    size_t smaps_len;
+    hx_error *smaps_error;
+    struct hx_agent_answer answer;
+};
+
+static hx_error *read_proc(pid_t pid, const char *name, char **ret, size_t *ret_len)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    return hx_proc_read(path, ret, ret_len);
+}
+
+static void *read_smaps(void *argument)
+{
+    struct capture *capture = argument;
+    capture->smaps_error = read_proc(capture->pid, "smaps", &capture->smaps, &capture->smaps_len);
+    return NULL;
+}
+
+static bool is_locked(const struct capture *capture)
+{
+    const struct hx_agent_request *request = capture->request;
+    for (uint32_t i = 0; i < request->n_locks;) {
+        uint32_t word[64];
+        struct iovec local = {.iov_base = word};
+        struct iovec remote[64];
+        uint32_t n = request->n_locks - i < 64 ? request->n_locks - i : 64;
+        for (uint32_t k = 0; k < n; k++)
+            remote[k] = (struct iovec){.iov_base = (void *)request->lock[i + k].addr,
+                                       .iov_len = sizeof word[0]};
+        local.iov_len = n * sizeof word[0];
+        ssize_t got = process_vm_readv(capture->pid, &local, 1, remote, n, 0);
+        for (ssize_t k = 0; k < got / (ssize_t)sizeof word[0]; k++)
+            if (word[k] & request->lock[i + (uint32_t)k].mask)
+                return true;
+        i += n;
+    }
+    return false;
+}
+
+/* Leads threads out of the allocator while all others stand still. */
+static hx_error *settle(struct capture *capture)
+{
+    const struct hx_agent_request *request = capture->request;
+    size_t n = 0;
+    if (request->code[0] < request->code[1])
+        for (int i = 0; i < NUDGES_LOCKED; i++) {
+            bool locked = is_locked(capture);
+            if (!locked && i >= NUDGES_IN_CODE)
+                break;
+            HX_TRY(hx_tracer_nudge(&capture->tracer, request->code, nudge_ns, &n));
+            if (n == 0)
+                break;
+            HX_TRY(hx_tracer_pressed(&capture->tracer));
+        }
+    capture->answer.locked = is_locked(capture);
+    if (!capture->answer.locked || request->accept_locked)
+        return NULL;
+    return hx_error_new(HX_E_BUSY, "allocator", "try again", "an arena is locked");
+}
+
+static hx_error *copy_all(struct capture *capture)
+{
+    pthread_t reader;
+    bool beside = pthread_create(&reader, NULL, read_smaps, capture) == 0;
+    HX_FREE char *maps = NULL;
+    size_t len = 0;
+    hx_error *err = read_proc(capture->pid, "maps", &maps, &len);
+    if (!err)
+        err = hx_proc_mappings(maps, len, &capture->now, &capture->n_now);
+    if (!err)
+        err = hx_copy_plan(&capture->copy, capture->now, capture->n_now, capture->before,
+                           capture->n_before);
+    if (!err) {
+        atomic_store(&capture->shared->bytes_total, capture->copy.used);
+        err = hx_copy_read(&capture->copy, &capture->tracer);
+    }
+    if (beside)
+        pthread_join(reader, NULL);
+    else
+        read_smaps(capture);
+    if (!err)
+        err = capture->smaps_error;
+    else
+        hx_error_free(capture->smaps_error);
+    capture->smaps_error = NULL;
+    return err;
+}
+
+static hx_error *while_stopped(struct capture *capture)
+{
+    struct timespec now;
+    HX_TRY(hx_tracer_stop(&capture->tracer));
+    HX_TRY(settle(capture));
+    clock_gettime(CLOCK_REALTIME, &now);
+    capture->answer.taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return copy_all(capture);
+}
+
+static hx_error *take(struct capture *capture)
+{
+    HX_FREE char *smaps = NULL;
+    size_t len = 0;
+    HX_TRY(read_proc(capture->pid, "smaps", &smaps, &len));
+    HX_TRY(hx_proc_mappings(smaps, len, &capture->before, &capture->n_before));
+    HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before, &capture->tracer));
+    HX_TRY(hx_tracer_pressed(&capture->tracer));
+    /* on a busy machine the target should not wait for others while it stands still */
+    setpriority(PRIO_PROCESS, 0, -20);
+    hx_error *err = hx_tracer_seize(&capture->tracer);
+    if (!err) {
+        atomic_store(&capture->shared->stopped_at_ns, hx_now_ns());
+        err = while_stopped(capture);
+    }
+    hx_tracer_release(&capture->tracer);
+    if (capture->tracer.stopped_at_ns)
+        capture->answer.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
+    atomic_store(&capture->shared->stopped_at_ns, 0);
+    return err;
+}
+
+static bool write_all(int fd, const void *bytes, size_t len)
+{
+    const char *at = bytes;
+    while (len) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* Threads, pieces, losses and smaps, one behind the other. */
+static hx_error *write_tables(struct capture *capture, int fd)
+{
+    struct hx_agent_answer *answer = &capture->answer;
+    bool ok = true;
+    for (size_t i = 0; i < capture->tracer.tracee.n && ok; i++) {
+        struct hx_tracee *tracee = &capture->tracer.tracee.v[i];
+        if (!tracee->thread.has_regs && tracee->state != HX_TRACEE_STUCK)
+            continue;
+        answer->n_threads++;
+        answer->n_stuck += tracee->state == HX_TRACEE_STUCK;
+        ok = write_all(fd, &tracee->thread, sizeof tracee->thread);
+    }
+    answer->n_pieces = capture->copy.pieces.n;
+    answer->n_lost = capture->copy.lost.n;
+    answer->smaps_len = capture->smaps_len;
+    answer->memory_bytes = capture->copy.used;
+    ok = ok &&
+         write_all(fd, capture->copy.pieces.v,
+                   capture->copy.pieces.n * sizeof *capture->copy.pieces.v) &&
+         write_all(fd, capture->copy.lost.v, capture->copy.lost.n * sizeof *capture->copy.lost.v) &&
+         write_all(fd, capture->smaps, capture->smaps_len);
+    if (!ok || ftruncate(capture->copy.memory_fd, (off_t)capture->copy.used) != 0)
+        return hx_error_os(errno, "copy of the target's memory", "write");
+    return NULL;
+}
+
+static void fill_error(struct hx_agent_answer *answer, const hx_error *err)
+{
+    answer->kind = (int32_t)err->kind;
+    answer->os_errno = err->os_errno;
+    answer->has_todo = err->todo != NULL;
+    snprintf(answer->text[0], sizeof answer->text[0], "%s", err->what);
+    snprintf(answer->text[1], sizeof answer->text[1], "%s", err->why);
+    snprintf(answer->text[2], sizeof answer->text[2], "%s", err->todo ? err->todo : "");
+}
+
+void hx_agent_worker(pid_t pid, int socket, int memory_fd, const struct hx_agent_request *request,
+                     struct hx_agent_shared *shared)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigdelset(&set, SIGCHLD);
+
+    struct capture capture = {.pid = pid, .request = request, .shared = shared};
+    capture.tracer.pid = pid;
+    capture.tracer.deadline_ns = request->max_pause_ns;
+    capture.tracer.cancel_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    capture.copy.pid = pid;
+    capture.copy.threads = request->threads ? request->threads : 2;
+    capture.copy.memory_fd = memory_fd;
+    capture.copy.progress = &shared->bytes_read;
+    capture.answer.kind = -1;
+
+    int tables = memfd_create("heapx tables", MFD_CLOEXEC);
+    hx_error *err = tables < 0 ? hx_error_os(errno, "agent", "memfd_create") : take(&capture);
+    if (!err)
+        err = write_tables(&capture, tables);
+    if (err)
+        fill_error(&capture.answer, err);
+    /* the copy goes back even after a failure: the next try finds it touched */
+    int fds[2] = {tables, capture.copy.memory_fd};
+    hx_agent_send(socket, &capture.answer, sizeof capture.answer, fds, tables < 0 ? 0 : 2);
+    _exit(0);
+}

@@ -1,0 +1,344 @@
+/* attach.c - from a live target to a snapshot: capture, walk, try again, name the roots. */
+#include "attach/attach.h"
+
+#include "attach/agent.h"
+#include "attach/preflight.h"
+#include "attach/proc.h"
+#include "attach/rootmap.h"
+#include "attach/vtable.h"
+#include "base/cleanup.h"
+#include "base/timing.h"
+#include "sym/module.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often a target that was caught in the middle of malloc is stopped again. */
+enum { TRIES = 6 };
+
+struct hx_attach {
+    pid_t pid;
+    struct hx_agent *agent;
+    /* of the newest capture */
+    hx_modules *modules;
+    const struct hx_image *image; /* owned by that snapshot */
+};
+
+hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
+{
+    HX_TRY(hx_preflight_error(pid));
+    struct hx_attach *attach = calloc(1, sizeof *attach);
+    if (!attach)
+        return hx_error_nomem();
+    attach->pid = pid;
+    hx_error *err = hx_agent_start(pid, &attach->agent);
+    if (err) {
+        free(attach);
+        return err;
+    }
+    *ret = attach;
+    return NULL;
+}
+
+void hx_attach_close(hx_attach *attach)
+{
+    if (!attach)
+        return;
+    hx_agent_stop(attach->agent);
+    hx_modules_destroy(attach->modules);
+    free(attach);
+}
+
+bool hx_attach_is_vtable(void *context, uint64_t addr)
+{
+    const struct hx_attach *attach = context;
+    return hx_is_vtable(attach->image, attach->modules, addr);
+}
+
+/* --- reading through the agent and from the image ------------------------------------- */
+
+static bool peek_agent(void *context, uint64_t addr, void *dst, size_t len)
+{
+    struct hx_agent *agent = context;
+    for (size_t done = 0; done < len;) {
+        size_t part = len - done < HX_AGENT_READ_MAX ? len - done : HX_AGENT_READ_MAX;
+        if (!hx_agent_read(agent, addr + done, (char *)dst + done, part))
+            return false;
+        done += part;
+    }
+    return true;
+}
+
+static bool peek_image(void *context, uint64_t addr, void *dst, size_t len)
+{
+    return hx_image_read(context, addr, dst, len);
+}
+
+/* --- before the stop ------------------------------------------------------------------ */
+
+/* The code of the allocator, as far as exported names tell: its entry points lie in one
+ * object file together with the functions that they share. */
+static void find_code(hx_modules *modules, uint64_t code[2])
+{
+    static const char *const names[] = {"malloc",         "free",           "calloc",
+                                        "realloc",        "memalign",       "malloc_trim",
+                                        "__libc_malloc",  "__libc_free",    "__libc_calloc",
+                                        "__libc_realloc", "__libc_memalign"};
+    for (size_t i = 0; i < hx_modules_count(modules); i++) {
+        uint64_t addr, size, low = UINT64_MAX, high = 0;
+        if (!hx_module_symbol(modules, i, "__libc_malloc", &addr, &size) &&
+            !hx_module_symbol(modules, i, "malloc_trim", &addr, &size))
+            continue;
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            if (!hx_module_symbol(modules, i, names[k], &addr, &size))
+                continue;
+            low = addr < low ? addr : low;
+            high = addr + size > high ? addr + size : high;
+        }
+        if (low >= high || high - low > 1 << 20)
+            continue;
+        code[0] = low;
+        code[1] = high;
+        return;
+    }
+}
+
+/* Where the locks are and which code takes them, as of now: read from the running target. */
+static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request)
+{
+    HX_FREE char *smaps = NULL;
+    size_t len = 0, n = 0;
+    struct hx_mapping *mapping = NULL;
+    HX_TRY(hx_agent_smaps(attach->agent, &smaps, &len));
+    HX_TRY(hx_proc_mappings(smaps, len, &mapping, &n));
+    struct hx_peek peek = {.read = peek_agent, .context = attach->agent};
+    hx_lock_words locks = {0};
+    hx_modules *modules = NULL;
+    hx_error *err = hx_modules_create(attach->pid, mapping, n, &modules);
+    if (!err)
+        find_code(modules, request->code);
+    for (size_t i = 0; !err && hx_allocators[i]; i++) {
+        void *state = NULL;
+        err = hx_allocators[i]->find(mapping, n, attach->pid, &peek, &state);
+        if (!err && state)
+            err = hx_allocators[i]->locks(state, &peek, &locks);
+        if (state)
+            hx_allocators[i]->end(state);
+    }
+    for (size_t i = 0; !err && i < locks.n && i < HX_AGENT_LOCKS_MAX; i++)
+        request->lock[request->n_locks++] = locks.v[i];
+    hx_vec_free(&locks);
+    hx_modules_destroy(modules);
+    hx_mappings_free(mapping, n);
+    return err;
+}
+
+/* --- from the agent's answer to a snapshot --------------------------------------------- */
+
+/* Pieces become spans; pages that were lost are cut out. */
+static hx_error *make_image(const struct hx_agent_result *result, struct hx_image *image)
+{
+    if (result->memory_bytes) {
+        void *memory = mmap(NULL, result->memory_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+                            result->memory_fd, 0);
+        if (memory == MAP_FAILED)
+            return hx_error_os(errno, "copy of the target's memory", "mmap");
+        image->mapping = memory;
+        image->mapping_bytes = result->memory_bytes;
+    }
+    HX_VEC(struct hx_span) spans = {0};
+    size_t lost = 0;
+    for (size_t i = 0; i < result->n_pieces; i++) {
+        const struct hx_piece *piece = &result->piece[i];
+        const uint8_t *bytes = (const uint8_t *)image->mapping + piece->offset;
+        uint64_t at = piece->start;
+        while (lost < result->n_lost && result->lost[lost].end <= at)
+            lost++;
+        for (size_t k = lost; at < piece->end; k++) {
+            bool hole = k < result->n_lost && result->lost[k].start < piece->end;
+            uint64_t end = hole ? result->lost[k].start : piece->end;
+            if (end > at &&
+                !hx_vec_push(&spans, (struct hx_span){at, end, bytes + (at - piece->start)})) {
+                hx_vec_free(&spans);
+                return hx_error_nomem();
+            }
+            at = hole ? result->lost[k].end : end;
+        }
+    }
+    image->span = spans.v;
+    image->n = spans.n;
+    return NULL;
+}
+
+static char *read_link(pid_t pid, const char *name)
+{
+    char path[64], target[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    return n > 0 ? strndup(target, (size_t)n) : NULL;
+}
+
+static hx_error *fill_process(struct hx_snapshot *snapshot, pid_t pid,
+                              struct hx_agent_result *result)
+{
+    char path[64];
+    size_t len = 0;
+    snapshot->pid = pid;
+    snapshot->taken_at_ns = result->taken_at_ns;
+    snapshot->exe = read_link(pid, "exe");
+    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    hx_error *unread = hx_proc_read(path, &snapshot->comm, &len);
+    hx_error_free(unread);
+    if (snapshot->comm)
+        snapshot->comm[strcspn(snapshot->comm, "\n")] = 0;
+    snapshot->thread = hx_steal(result->thread);
+    snapshot->n_threads = result->n_threads;
+    HX_TRY(hx_proc_mappings(result->smaps, result->smaps_len, &snapshot->mapping,
+                            &snapshot->n_mappings));
+    for (size_t i = 0; i < result->n_lost; i++)
+        hx_snapshot_lose(snapshot, "pages unreadable",
+                         (result->lost[i].end - result->lost[i].start) / 4096,
+                         result->lost[i].end - result->lost[i].start, result->lost[i].start);
+    if (result->n_lost)
+        hx_snapshot_note(snapshot, true, "%zu ranges of memory could not be read", result->n_lost);
+    for (size_t i = 0; i < snapshot->n_threads; i++)
+        if (!snapshot->thread[i].has_regs)
+            hx_snapshot_note(snapshot, true,
+                             "thread %d waits in the kernel and could not be stopped: its "
+                             "registers were not seen",
+                             snapshot->thread[i].tid);
+    return make_image(result, &snapshot->image);
+}
+
+/* Walks every allocator that is there. */
+static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges *excluded,
+                      const struct hx_progress *progress, enum hx_walk_verdict *ret)
+{
+    struct hx_peek peek = {.read = peek_image, .context = &snapshot->image};
+    bool found = false;
+    *ret = HX_WALK_OK;
+    for (size_t i = 0; hx_allocators[i] && !found; i++) {
+        void *state = NULL;
+        HX_TRY(hx_allocators[i]->find(snapshot->mapping, snapshot->n_mappings, attach->pid, &peek,
+                                      &state));
+        if (!state)
+            continue;
+        found = true;
+        hx_error *err = hx_allocators[i]->walk(state, snapshot, excluded, progress, ret);
+        hx_allocators[i]->end(state);
+        HX_TRY(err);
+    }
+    if (!found) {
+        snapshot->allocator = strdup("none found");
+        hx_snapshot_note(snapshot, true,
+                         "no allocator that heapx knows was found: the heap has no objects");
+    }
+    return NULL;
+}
+
+static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
+                      struct hx_agent_result *result, const struct hx_progress *progress,
+                      enum hx_walk_verdict *ret)
+{
+    HX_TRY(fill_process(snapshot, attach->pid, result));
+    hx_modules_destroy(attach->modules);
+    attach->modules = NULL;
+    HX_TRY(
+        hx_modules_create(attach->pid, snapshot->mapping, snapshot->n_mappings, &attach->modules));
+    attach->image = &snapshot->image;
+    hx_ranges excluded = {0};
+    uint64_t begun = hx_timing_begin();
+    hx_error *err = walk(attach, snapshot, &excluded, progress, ret);
+    hx_timing_end(begun, "walk", snapshot->graph.n);
+    begun = hx_timing_begin();
+    if (!err)
+        err = hx_rootmap(snapshot, attach->modules, &excluded);
+    hx_vec_free(&excluded);
+    if (!err)
+        err = hx_account(snapshot);
+    hx_timing_end(begun, "roots", 0);
+    return err;
+}
+
+static void rest(unsigned attempt)
+{
+    /* 1, 2, 4, ... ms: let the update end, and do not beat in step with the target */
+    struct timespec pause = {.tv_nsec = 1000000L << attempt};
+    nanosleep(&pause, NULL);
+}
+
+/* One stop and one walk; *longest_us grows to the length of the stop. */
+static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, int *memory_fd,
+                           const struct hx_progress *progress, uint64_t *longest_us,
+                           struct hx_snapshot **ret, enum hx_walk_verdict *ret_verdict)
+{
+    struct hx_agent_result result = {.memory_fd = -1};
+    hx_error *refused = hx_agent_capture(attach->agent, request, memory_fd, progress, &result);
+    if ((result.pause_ns + 500) / 1000 > *longest_us)
+        *longest_us = (result.pause_ns + 500) / 1000;
+    HX_TRY(refused);
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    bool locked = result.locked;
+    hx_error *err = hx_snapshot_create(&snapshot);
+    if (!err)
+        err = fill(attach, snapshot, &result, progress, ret_verdict);
+    *memory_fd = result.memory_fd;
+    result.memory_fd = -1;
+    hx_agent_result_deinit(&result);
+    HX_TRY(err);
+    if (locked)
+        hx_snapshot_note(snapshot, true,
+                         "an arena was locked at the stop: blocks on their way through malloc or "
+                         "free may be missing");
+    *ret = hx_steal(snapshot);
+    return NULL;
+}
+
+hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *options,
+                            const struct hx_progress *progress, struct hx_snapshot **ret)
+{
+    HX_FREE struct hx_agent_request *request = calloc(1, sizeof *request);
+    if (!request)
+        return hx_error_nomem();
+    request->max_pause_ns = options->max_pause_ns;
+    request->threads = options->threads ? options->threads : 2;
+    HX_FD int memory_fd = -1;
+    uint64_t longest_us = 0;
+    for (unsigned attempt = 0;; attempt++) {
+        if (hx_progress_cancelled(progress))
+            return hx_error_cancelled("capture");
+        bool last = attempt + 1 == TRIES;
+        request->n_locks = 0;
+        request->accept_locked = last;
+        HX_TRY(look_ahead(attach, request));
+        HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+        enum hx_walk_verdict verdict = HX_WALK_OK;
+        hx_error *err =
+            take_once(attach, request, &memory_fd, progress, &longest_us, &snapshot, &verdict);
+        if (err && err->kind == HX_E_BUSY && strcmp(err->what, "allocator") == 0 && !last) {
+            hx_error_free(err);
+            rest(attempt);
+            continue;
+        }
+        HX_TRY(err);
+        if (verdict == HX_WALK_TORN && !last) {
+            rest(attempt);
+            continue;
+        }
+        if (verdict == HX_WALK_TORN)
+            hx_snapshot_note(snapshot, true,
+                             "malloc was in the middle of an update at each of %d stops: some "
+                             "blocks may be missing or stale",
+                             TRIES);
+        snapshot->pause_us = longest_us;
+        *ret = hx_steal(snapshot);
+        attach->image = &(*ret)->image;
+        return NULL;
+    }
+}

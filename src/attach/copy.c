@@ -1,0 +1,359 @@
+/* copy.c - copying what can hold heap, roots and stacks, as fast as the memory allows. */
+#include "attach/copy.h"
+
+#include "attach/pagemap.h"
+#include "attach/proc.h"
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static const uint64_t mib = 1 << 20;
+enum { PAGE = 4096, VECTORS = 256, THREADS_MAX = 16 };
+
+/* --- which mappings ------------------------------------------------------------------ */
+
+/* Kernel pages and devices: reading them is useless or has effects. */
+static bool is_special(const struct hx_mapping *mapping)
+{
+    const char *path = mapping->path;
+    if (mapping->device || strncmp(path, "[v", 2) == 0) /* [vdso], [vvar], [vsyscall] */
+        return true;
+    return strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0 &&
+           strcmp(path, "/dev/zero") != 0;
+}
+
+/* own_only: file pages that the process never wrote hold no pointer of it. */
+static bool is_wanted(const struct hx_mapping *mapping, bool *ret_own_only)
+{
+    bool shared = mapping->prot & HX_PROT_SHARED;
+    *ret_own_only = !shared && mapping->inode != 0;
+    if (!(mapping->prot & HX_PROT_R) || is_special(mapping))
+        return false;
+    if (mapping->prot & HX_PROT_W)
+        return true;
+    *ret_own_only = true; /* written once, read-only now: RELRO, sealed data */
+    return !shared;
+}
+
+static uint64_t estimate(const struct hx_mapping *mapping, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool own_only;
+        if (is_wanted(&mapping[i], &own_only))
+            sum += (own_only ? mapping[i].anonymous_bytes : mapping[i].rss_bytes) +
+                   mapping[i].swap_bytes;
+    }
+    return sum;
+}
+
+/* --- memory touched before the stop -------------------------------------------------- */
+
+static uint64_t available_memory(void)
+{
+    HX_FREE char *text = NULL;
+    hx_error *err = hx_proc_read("/proc/meminfo", &text, NULL);
+    hx_error_free(err);
+    const char *field = text ? hx_proc_field(text, "MemAvailable") : NULL;
+    return field ? strtoull(field, NULL, 10) * 1024 : UINT64_MAX;
+}
+
+struct touch {
+    uint8_t *memory;
+    uint64_t bytes;
+    atomic_uint_fast64_t next;
+    atomic_int failed; /* errno */
+    const struct hx_tracer *tracer;
+};
+
+static void *touch_slices(void *argument)
+{
+    struct touch *touch = argument;
+    const uint64_t slice = 16 * mib;
+    while (!atomic_load(&touch->failed)) {
+        uint64_t at = atomic_fetch_add(&touch->next, slice);
+        if (at >= touch->bytes)
+            break;
+        uint64_t len = touch->bytes - at < slice ? touch->bytes - at : slice;
+        if (madvise(touch->memory + at, len, MADV_POPULATE_WRITE) == 0)
+            continue;
+        if (errno != EINVAL) {
+            atomic_store(&touch->failed, errno);
+            break;
+        }
+        for (uint64_t i = 0; i < len; i += PAGE) /* Linux before 5.14 */
+            *(volatile uint8_t *)(touch->memory + at + i) = 0;
+    }
+    return NULL;
+}
+
+/* Runs the function on this thread and on `more` others. */
+static void on_threads(unsigned threads, void *(*function)(void *), void *argument)
+{
+    pthread_t other[THREADS_MAX];
+    unsigned n = 0;
+    while (n + 1 < threads && n < THREADS_MAX &&
+           pthread_create(&other[n], NULL, function, argument) == 0)
+        n++;
+    function(argument);
+    while (n)
+        pthread_join(other[--n], NULL);
+}
+
+static hx_error *map_memory(struct hx_copy *copy, uint64_t room)
+{
+    if (ftruncate(copy->memory_fd, (off_t)room) != 0)
+        return hx_error_os(errno, "copy of the target's memory", "ftruncate");
+    void *memory = copy->memory ? mremap(copy->memory, copy->room, room, MREMAP_MAYMOVE)
+                                : mmap(NULL, room, PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_NORESERVE, copy->memory_fd, 0);
+    if (memory == MAP_FAILED)
+        return hx_error_os(errno, "copy of the target's memory", "mmap");
+    copy->memory = memory;
+    copy->room = room;
+    madvise(memory, room, MADV_HUGEPAGE);
+    return NULL;
+}
+
+static hx_error *too_little(uint64_t need, uint64_t have)
+{
+    char need_text[HX_HUMAN], have_text[HX_HUMAN];
+    return hx_error_new(HX_E_NOMEM, "copy of the target's memory",
+                        "free some memory, or take the snapshot where there is more",
+                        "needs %s of memory, %s are available", hx_human_bytes(need, need_text),
+                        hx_human_bytes(have, have_text));
+}
+
+hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
+                          const struct hx_tracer *tracer)
+{
+    /* a little more than there is now, because it may grow until the stop */
+    uint64_t need = estimate(mapping, n);
+    need = (need + need / 32 + 8 * mib) / mib * mib;
+    struct stat st = {0};
+    if (copy->memory_fd < 0)
+        copy->memory_fd = memfd_create("heapx copy", MFD_CLOEXEC);
+    if (copy->memory_fd < 0 || fstat(copy->memory_fd, &st) != 0)
+        return hx_error_os(errno, "copy of the target's memory", "memfd_create");
+    uint64_t have = available_memory(), held = (uint64_t)st.st_blocks * 512;
+    if (need > held && need - held > have)
+        return too_little(need, have);
+    HX_TRY(map_memory(copy, need * 2));
+    struct touch touch = {.memory = copy->memory, .bytes = need, .tracer = tracer};
+    on_threads(copy->threads, touch_slices, &touch);
+    if (atomic_load(&touch.failed))
+        return too_little(need, have);
+    return NULL;
+}
+
+/* --- which pages --------------------------------------------------------------------- */
+
+struct plan {
+    struct hx_copy *copy;
+    bool failed;
+};
+
+static bool add_run(void *context, uint64_t start, uint64_t end)
+{
+    struct plan *plan = context;
+    struct hx_copy *copy = plan->copy;
+    struct hx_piece *last = copy->pieces.n ? &copy->pieces.v[copy->pieces.n - 1] : NULL;
+    if (last && last->end == start)
+        last->end = end;
+    else if (!hx_vec_push(&copy->pieces, (struct hx_piece){start, end, copy->used}))
+        plan->failed = true;
+    copy->used += end - start;
+    return !plan->failed;
+}
+
+/* The mapping as it was before the stop, NULL when it is new or has changed. */
+static const struct hx_mapping *same_before(const struct hx_mapping *mapping,
+                                            const struct hx_mapping *before, size_t n_before)
+{
+    size_t i = hx_mapping_find(before, n_before, mapping->start);
+    return i < n_before && before[i].start == mapping->start && before[i].end == mapping->end &&
+                   before[i].inode == mapping->inode
+               ? &before[i]
+               : NULL;
+}
+
+hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
+                       const struct hx_mapping *before, size_t n_before)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", copy->pid);
+    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    struct plan plan = {.copy = copy};
+    copy->pieces.n = 0;
+    copy->used = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool own_only;
+        if (!is_wanted(&mapping[i], &own_only))
+            continue;
+        const struct hx_mapping *old = same_before(&mapping[i], before, n_before);
+        if (old && (old->device || (!(mapping[i].prot & HX_PROT_W) && !old->anonymous_bytes)))
+            continue;
+        if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_run, &plan))
+            continue;
+        if (plan.failed)
+            return hx_error_nomem();
+        if (!hx_vec_push(&copy->lost, (struct hx_range){mapping[i].start, mapping[i].end}))
+            return hx_error_nomem();
+    }
+    return copy->used > copy->room ? map_memory(copy, copy->used) : NULL;
+}
+
+/* --- reading ------------------------------------------------------------------------- */
+
+struct reading {
+    struct hx_copy *copy;
+    const struct hx_tracer *tracer;
+    HX_VEC(struct hx_piece) slice; /* pieces, cut to at most 1 MiB */
+    size_t step;                   /* slices taken at once */
+    atomic_size_t next;
+    atomic_int failed; /* errno: the target is gone or refuses */
+    atomic_bool pressed;
+    pthread_mutex_t lock; /* guards copy->lost */
+};
+
+static void lose(struct reading *reading, uint64_t start, uint64_t end)
+{
+    pthread_mutex_lock(&reading->lock);
+    if (!hx_vec_push(&reading->copy->lost, (struct hx_range){start, end}))
+        atomic_store(&reading->failed, ENOMEM);
+    pthread_mutex_unlock(&reading->lock);
+}
+
+/* Reads slices [first, last), which lie one behind the other in the copy. */
+static void read_slices(struct reading *reading, size_t first, size_t last)
+{
+    const struct hx_piece *slice = reading->slice.v;
+    uint64_t skip = 0; /* bytes of the first slice that are done */
+    while (first < last) {
+        struct iovec remote[VECTORS];
+        size_t n = 0;
+        uint64_t want = 0;
+        for (size_t i = first; i < last && n < VECTORS; i++, n++) {
+            uint64_t from = i == first ? skip : 0;
+            remote[n].iov_base = (void *)(slice[i].start + from);
+            remote[n].iov_len = slice[i].end - slice[i].start - from;
+            want += remote[n].iov_len;
+        }
+        struct iovec local = {.iov_base = reading->copy->memory + slice[first].offset + skip,
+                              .iov_len = want};
+        ssize_t got = process_vm_readv(reading->copy->pid, &local, 1, remote, n, 0);
+        if (got < 0 && errno != EFAULT && errno != EIO) {
+            atomic_store(&reading->failed, errno);
+            return;
+        }
+        uint64_t done = got < 0 ? 0 : (uint64_t)got;
+        atomic_fetch_add_explicit(reading->copy->progress, done, memory_order_relaxed);
+        for (uint64_t left = done; first < last; first++, skip = 0) {
+            uint64_t rest = slice[first].end - slice[first].start - skip;
+            if (left < rest) {
+                skip += left;
+                break;
+            }
+            left -= rest;
+        }
+        if (done == want)
+            continue;
+        /* the page at which it ended cannot be read */
+        uint64_t at = (slice[first].start + skip) / PAGE * PAGE;
+        lose(reading, at, at + PAGE);
+        skip = at + PAGE - slice[first].start;
+        if (at + PAGE >= slice[first].end) {
+            first++;
+            skip = 0;
+        }
+    }
+}
+
+static void *read_some(void *argument)
+{
+    struct reading *reading = argument;
+    while (!atomic_load(&reading->failed) && !atomic_load(&reading->pressed)) {
+        size_t first = atomic_fetch_add(&reading->next, reading->step);
+        if (first >= reading->slice.n)
+            break;
+        size_t left = reading->slice.n - first;
+        read_slices(reading, first, first + (left < reading->step ? left : reading->step));
+        hx_error *pressed = hx_tracer_pressed(reading->tracer);
+        if (pressed)
+            atomic_store(&reading->pressed, true);
+        hx_error_free(pressed);
+    }
+    return NULL;
+}
+
+static bool cut_slices(struct reading *reading)
+{
+    for (size_t i = 0; i < reading->copy->pieces.n; i++) {
+        struct hx_piece rest = reading->copy->pieces.v[i];
+        while (rest.start < rest.end) {
+            uint64_t end = rest.end - rest.start > mib ? rest.start + mib : rest.end;
+            if (!hx_vec_push(&reading->slice, (struct hx_piece){rest.start, end, rest.offset}))
+                return false;
+            rest.offset += end - rest.start;
+            rest.start = end;
+        }
+    }
+    size_t step = reading->slice.n / (reading->copy->threads * 64u);
+    reading->step = step < 1 ? 1 : step > VECTORS ? VECTORS : step;
+    return true;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    uint64_t left = ((const struct hx_range *)a)->start;
+    uint64_t right = ((const struct hx_range *)b)->start;
+    return left < right ? -1 : left > right;
+}
+
+hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
+{
+    struct reading reading = {.copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER};
+    bool cut = cut_slices(&reading);
+    if (cut)
+        on_threads(copy->threads, read_some, &reading);
+    hx_vec_free(&reading.slice);
+    if (!cut)
+        return hx_error_nomem();
+    HX_TRY(hx_tracer_pressed(tracer));
+    int err = atomic_load(&reading.failed);
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", copy->pid);
+    if (err == ESRCH)
+        return hx_error_new(HX_E_GONE, what, NULL, "the process has exited");
+    if (err)
+        return hx_error_os(err, what, "process_vm_readv");
+    if (copy->lost.n)
+        qsort(copy->lost.v, copy->lost.n, sizeof *copy->lost.v, by_start);
+    return NULL;
+}
+
+void hx_copy_deinit(struct hx_copy *copy)
+{
+    if (copy->memory)
+        munmap(copy->memory, copy->room);
+    if (copy->memory_fd >= 0)
+        close(copy->memory_fd);
+    hx_vec_free(&copy->pieces);
+    hx_vec_free(&copy->lost);
+    copy->memory = NULL;
+    copy->memory_fd = -1;
+}

@@ -1,0 +1,173 @@
+/* proc.c - reading /proc/PID. */
+#include "attach/proc.h"
+
+#include "base/cleanup.h"
+#include "base/vec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum { FILE_MAX_BYTES = 1 << 30 };
+
+hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len)
+{
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return hx_error_os(errno, path, "open");
+    HX_FREE char *text = NULL;
+    size_t n = 0, cap = 0;
+    for (;;) {
+        if (n >= FILE_MAX_BYTES)
+            return hx_error_new(HX_E_FAIL, path, NULL, "longer than 1 GiB");
+        if (!hx_vec_reserve_raw((void **)&text, &cap, n + (n < 65536 ? 65536 : n / 2) + 1, 1))
+            return hx_error_nomem();
+        ssize_t got = read(fd, text + n, cap - n - 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return hx_error_os(errno, path, "read");
+        if (got == 0)
+            break;
+        n += (size_t)got;
+    }
+    text[n] = 0;
+    *ret = hx_steal(text);
+    if (ret_len)
+        *ret_len = n;
+    return NULL;
+}
+
+const char *hx_proc_field(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) == 0 && line[len] == ':')
+            return line + len + 1 + strspn(line + len + 1, " \t");
+    }
+    return NULL;
+}
+
+char hx_proc_state(pid_t pid, pid_t tid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    if (n <= 0)
+        return 0;
+    line[n] = 0;
+    const char *end = strrchr(line, ')'); /* the name may hold anything, ')' too */
+    return end && end[1] == ' ' ? end[2] : 0;
+}
+
+/* One line of maps: "start-end rwxp offset major:minor inode   path". */
+static bool parse_range(const char *line, size_t len, struct hx_mapping *out)
+{
+    char head[128];
+    size_t n = len < sizeof head - 1 ? len : sizeof head - 1;
+    memcpy(head, line, n);
+    head[n] = 0;
+    char prot[5];
+    unsigned major_, minor_;
+    int path_at = -1;
+    if (sscanf(head, "%" SCNx64 "-%" SCNx64 " %4[rwxsp-] %" SCNx64 " %x:%x %" SCNu64 "%n",
+               &out->start, &out->end, prot, &out->offset, &major_, &minor_, &out->inode,
+               &path_at) != 7 ||
+        path_at < 0 || strlen(prot) != 4 || out->start >= out->end)
+        return false;
+    out->prot = (prot[0] == 'r' ? HX_PROT_R : 0u) | (prot[1] == 'w' ? HX_PROT_W : 0u) |
+                (prot[2] == 'x' ? HX_PROT_X : 0u) | (prot[3] == 's' ? HX_PROT_SHARED : 0u);
+    out->dev = makedev(major_, minor_);
+    const char *path = line + path_at, *end = line + len;
+    while (path < end && *path == ' ')
+        path++;
+    static const char deleted[] = " (deleted)";
+    size_t path_len = (size_t)(end - path), tail = sizeof deleted - 1;
+    if (path_len > tail && memcmp(end - tail, deleted, tail) == 0) {
+        out->deleted = true;
+        path_len -= tail;
+    }
+    out->path = strndup(path, path_len);
+    return true;
+}
+
+/* A line "Rss:    12 kB" or "VmFlags: rd wr" of smaps. */
+static void parse_figure(const char *line, const char *end, struct hx_mapping *out)
+{
+    static const struct {
+        const char *name;
+        size_t field;
+    } figures[] = {{"Rss:", offsetof(struct hx_mapping, rss_bytes)},
+                   {"Anonymous:", offsetof(struct hx_mapping, anonymous_bytes)},
+                   {"Swap:", offsetof(struct hx_mapping, swap_bytes)}};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        size_t len = strlen(figures[i].name);
+        if ((size_t)(end - line) > len && memcmp(line, figures[i].name, len) == 0) {
+            uint64_t kb = strtoull(line + len, NULL, 10);
+            *(uint64_t *)((char *)out + figures[i].field) = kb * 1024;
+            return;
+        }
+    }
+    static const char flags[] = "VmFlags:";
+    size_t len = sizeof flags - 1;
+    if ((size_t)(end - line) <= len || memcmp(line, flags, len) != 0)
+        return;
+    for (const char *flag = line + len; flag + 3 <= end; flag += 3)
+        if (memcmp(flag, " io", 3) == 0 || memcmp(flag, " pf", 3) == 0)
+            out->device = true;
+}
+
+static bool is_range_line(const char *line, const char *end)
+{
+    /* figures begin with a capital letter; addresses are lower-case hexadecimal */
+    return line < end && ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f'));
+}
+
+hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret, size_t *ret_n)
+{
+    HX_VEC(struct hx_mapping) list = {0};
+    hx_error *err = NULL;
+    const char *stop = text + len;
+    for (const char *line = text; line < stop && !err;) {
+        const char *end = memchr(line, '\n', (size_t)(stop - line));
+        if (!end)
+            end = stop;
+        if (is_range_line(line, end)) {
+            struct hx_mapping next = {0};
+            if (!parse_range(line, (size_t)(end - line), &next) ||
+                (list.n && list.v[list.n - 1].end > next.start)) {
+                free(next.path);
+                err = hx_error_new(HX_E_CORRUPT, "/proc/PID/maps", NULL,
+                                   "a line that is no mapping: %.*s",
+                                   (int)(end - line < 100 ? end - line : 100), line);
+            } else if (!next.path || !hx_vec_push(&list, next)) {
+                free(next.path);
+                err = hx_error_nomem();
+            }
+        } else if (list.n) {
+            parse_figure(line, end, &list.v[list.n - 1]);
+        }
+        line = end + 1;
+    }
+    if (err) {
+        hx_mappings_free(list.v, list.n);
+        return err;
+    }
+    *ret = list.v;
+    *ret_n = list.n;
+    return NULL;
+}
+
+void hx_mappings_free(struct hx_mapping *mapping, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(mapping[i].path);
+    free(mapping);
+}

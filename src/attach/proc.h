@@ -1,0 +1,27 @@
+/* proc.h - reading /proc/PID: text files whole, and the lines of maps and smaps. */
+#ifndef HX_ATTACH_PROC_H
+#define HX_ATTACH_PROC_H
+
+#include "base/error.h"
+#include "model/process.h"
+
+#include <sys/types.h>
+
+/* Reads a file of /proc to its end, NUL-terminated. Bounded by 1 GiB. The caller frees. */
+hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len);
+
+/* "Name:\tVALUE" of a status text: the value as text, NULL when there is no such line. The
+ * result points into text. */
+const char *hx_proc_field(const char *text, const char *name);
+
+/* The state letter of a thread from /proc/PID/task/TID/stat ('R', 'S', 'D', 'Z', 't', ...), 0
+ * when the thread is gone. */
+char hx_proc_state(pid_t pid, pid_t tid);
+
+/* Parses the text of maps or smaps (smaps fills rss_bytes, anonymous_bytes, swap_bytes and
+ * device; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. The
+ * caller owns the array and each path: hx_mappings_free(). */
+hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret, size_t *ret_n);
+void hx_mappings_free(struct hx_mapping *mapping, size_t n);
+
+#endif

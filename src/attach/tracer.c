@@ -1,0 +1,355 @@
+/* tracer.c - PTRACE_SEIZE, INTERRUPT and DETACH of every thread. */
+#include "attach/tracer.h"
+
+#include "attach/arch.h"
+#include "attach/proc.h"
+#include "base/cleanup.h"
+#include "base/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* How long a thread may take to stop: one that sleeps in the kernel without a way to be
+ * woken (state D, a parent in vfork) is left there; one that is only waiting for a
+ * processor gets longer. */
+static const uint64_t stuck_after_ns = 50000000, stop_limit_ns = 5000000000;
+
+uint64_t hx_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
+{
+    struct pollfd poll_fd = {.fd = tracer->cancel_fd, .events = POLLIN};
+    if (tracer->cancel_fd >= 0 && poll(&poll_fd, 1, 0) > 0)
+        return hx_error_cancelled("capture");
+    if (tracer->deadline_ns && tracer->stopped_at_ns && hx_now_ns() > tracer->deadline_ns)
+        return hx_error_new(HX_E_BUSY, "capture", "allow a longer --max-pause",
+                            "the target would have stood still for longer than --max-pause");
+    return NULL;
+}
+
+static hx_error *gone(const struct hx_tracer *tracer)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    return hx_error_new(HX_E_GONE, what, NULL, "the process has exited");
+}
+
+static struct hx_tracee *find(const struct hx_tracer *tracer, size_t n_sorted, pid_t tid)
+{
+    size_t low = 0, high = n_sorted;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (tracer->tracee.v[middle].thread.tid < tid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n_sorted && tracer->tracee.v[low].thread.tid == tid ? &tracer->tracee.v[low]
+                                                                     : NULL;
+}
+
+static int by_tid(const void *a, const void *b)
+{
+    pid_t left = ((const struct hx_tracee *)a)->thread.tid;
+    pid_t right = ((const struct hx_tracee *)b)->thread.tid;
+    return left < right ? -1 : left > right;
+}
+
+static hx_error *refused(const struct hx_tracer *tracer, pid_t tid, int err)
+{
+    char what[48], path[64];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", tracer->pid, tid);
+    HX_FREE char *status = NULL;
+    hx_error *unread = hx_proc_read(path, &status, NULL);
+    hx_error_free(unread);
+    const char *by = status ? hx_proc_field(status, "TracerPid") : NULL;
+    if (by && atoi(by) > 0) {
+        char todo[64];
+        snprintf(todo, sizeof todo, "end process %d or detach it first", atoi(by));
+        return hx_error_new(HX_E_PERM, what, todo, "already traced by process %d", atoi(by));
+    }
+    return hx_error_new(HX_E_PERM, what,
+                        "run `heapx doctor` with the PID to see which rule forbids it",
+                        "tracing thread %d: %s", tid, strerror(err));
+}
+
+/* Seizes the threads that are new in /proc/PID/task; *ret_fresh says whether there were any. */
+static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", tracer->pid);
+    HX_DIR DIR *dir = opendir(path);
+    if (!dir)
+        return errno == ENOENT ? gone(tracer) : hx_error_os(errno, path, "opendir");
+    size_t n_sorted = tracer->tracee.n;
+    *ret_fresh = false;
+    struct dirent *entry;
+    while ((errno = 0, entry = readdir(dir))) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid <= 0 || find(tracer, n_sorted, tid))
+            continue;
+        struct hx_tracee fresh = {.state = HX_TRACEE_SEIZED, .thread = {.tid = tid, .ns_tid = tid}};
+        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
+            int err = errno;
+            char state = hx_proc_state(tracer->pid, tid);
+            if (err != ESRCH && state != 0 && state != 'Z' && state != 'X')
+                return refused(tracer, tid, err);
+            fresh.state = HX_TRACEE_GONE; /* exits, or a leader that has already */
+        } else {
+            *ret_fresh = true;
+        }
+        if (!hx_vec_push(&tracer->tracee, fresh)) {
+            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+            return hx_error_nomem();
+        }
+    }
+    if (tracer->tracee.n > n_sorted)
+        qsort(tracer->tracee.v, tracer->tracee.n, sizeof *tracer->tracee.v, by_tid);
+    return NULL;
+}
+
+/* Name and number inside the target's namespace; best effort, before the stop. */
+static void name_thread(pid_t pid, struct hx_thread *thread)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, thread->tid);
+    HX_FREE char *status = NULL;
+    hx_error *unread = hx_proc_read(path, &status, NULL);
+    hx_error_free(unread);
+    const char *name = status ? hx_proc_field(status, "Name") : NULL;
+    if (name)
+        snprintf(thread->comm, sizeof thread->comm, "%.*s", (int)strcspn(name, "\n"), name);
+    const char *numbers = status ? hx_proc_field(status, "NSpid") : NULL;
+    if (!numbers)
+        return;
+    const char *end = numbers + strcspn(numbers, "\n");
+    while (end > numbers && end[-1] >= '0' && end[-1] <= '9')
+        end--;
+    thread->ns_tid = atoi(end);
+}
+
+hx_error *hx_tracer_seize(struct hx_tracer *tracer)
+{
+    bool fresh;
+    HX_TRY(seize_new(tracer, &fresh));
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        name_thread(tracer->pid, &tracer->tracee.v[i].thread);
+    return NULL;
+}
+
+/* Takes one change of state of a seized thread; true when there was one. */
+static bool collect(struct hx_tracee *tracee)
+{
+    int status;
+    pid_t got = waitpid(tracee->thread.tid, &status, __WALL | WNOHANG);
+    if (got == 0)
+        return false;
+    if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+        tracee->state = HX_TRACEE_GONE;
+        return true;
+    }
+    if (!WIFSTOPPED(status))
+        return false;
+    /* First of all, so that even our sudden end leaves no trace in the thread's call. */
+    hx_arch_restart_call(tracee->thread.tid);
+    tracee->deliver = status >> 16 ? 0 : WSTOPSIG(status);
+    tracee->group_stop = status >> 16 && WSTOPSIG(status) != SIGTRAP;
+    tracee->state =
+        hx_arch_registers(tracee->thread.tid, &tracee->thread) ? HX_TRACEE_STOPPED : HX_TRACEE_GONE;
+    return true;
+}
+
+/* sp and pc of a thread that sleeps in the kernel, from /proc. */
+static void look_at_stuck(pid_t pid, struct hx_thread *thread)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, thread->tid);
+    HX_FREE char *text = NULL;
+    hx_error *unread = hx_proc_read(path, &text, NULL);
+    hx_error_free(unread);
+    /* "NR ARG*6 SP PC", or "-1 SP PC" outside a call, or "running" */
+    HX_VEC(uint64_t) words = {0};
+    for (char *at = text, *end; at && *at; at = end) {
+        uint64_t word = strtoull(at, &end, 0);
+        if (end == at || words.n > 16 || !hx_vec_push(&words, word))
+            break;
+    }
+    if (words.n >= 3) {
+        thread->sp = words.v[words.n - 2];
+        thread->pc = words.v[words.n - 1];
+        thread->in_syscall = true;
+    }
+    hx_vec_free(&words);
+}
+
+static void wait_for_sigchld(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = 200000});
+}
+
+/* Waits until no thread is in state SEIZED. */
+static hx_error *wait_all(struct hx_tracer *tracer)
+{
+    for (uint64_t begun = hx_now_ns();;) {
+        size_t running = 0;
+        bool moved = false;
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            if (tracee->state != HX_TRACEE_SEIZED)
+                continue;
+            if (collect(tracee))
+                moved = true;
+            else
+                running++;
+        }
+        if (!running)
+            return NULL;
+        if (moved)
+            continue;
+        HX_TRY(hx_tracer_pressed(tracer));
+        wait_for_sigchld();
+        uint64_t waited = hx_now_ns() - begun;
+        if (waited < stuck_after_ns)
+            continue;
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            if (tracee->state != HX_TRACEE_SEIZED)
+                continue;
+            char state = hx_proc_state(tracer->pid, tracee->thread.tid);
+            if (state == 'D') {
+                look_at_stuck(tracer->pid, &tracee->thread);
+                tracee->state = HX_TRACEE_STUCK;
+            } else if (state == 0 || state == 'Z' || state == 'X') {
+                tracee->state = HX_TRACEE_GONE;
+            } else if (waited > stop_limit_ns) {
+                char what[32];
+                snprintf(what, sizeof what, "PID %d", tracer->pid);
+                return hx_error_new(HX_E_BUSY, what, "try again when the machine is less busy",
+                                    "thread %d (state %c) did not stop within %d s",
+                                    tracee->thread.tid, state, (int)(stop_limit_ns / 1000000000));
+            }
+        }
+    }
+}
+
+static void interrupt(struct hx_tracer *tracer)
+{
+    if (!tracer->stopped_at_ns) {
+        uint64_t now = hx_now_ns();
+        if (tracer->deadline_ns) /* until now a duration */
+            tracer->deadline_ns += now;
+        tracer->stopped_at_ns = now;
+    }
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->state == HX_TRACEE_SEIZED &&
+            ptrace(PTRACE_INTERRUPT, tracee->thread.tid, NULL, NULL) != 0)
+            tracee->state = HX_TRACEE_GONE;
+    }
+}
+
+hx_error *hx_tracer_stop(struct hx_tracer *tracer)
+{
+    bool fresh;
+    do {
+        interrupt(tracer);
+        HX_TRY(wait_all(tracer));
+        HX_TRY(seize_new(tracer, &fresh));
+    } while (fresh);
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (tracer->tracee.v[i].state != HX_TRACEE_GONE)
+            return NULL;
+    return gone(tracer);
+}
+
+/* Is the thread in the code, or was it called from there a few frames ago? */
+static bool is_inside(pid_t pid, const struct hx_thread *thread, const uint64_t code[2])
+{
+    if (thread->pc >= code[0] && thread->pc < code[1])
+        return true;
+    uint64_t words[64];
+    struct iovec local = {.iov_base = words, .iov_len = sizeof words};
+    struct iovec remote = {.iov_base = (void *)thread->sp, .iov_len = sizeof words};
+    ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    for (ssize_t i = 0; i < got / 8; i++)
+        if (words[i] >= code[0] && words[i] < code[1])
+            return true;
+    return false;
+}
+
+hx_error *hx_tracer_nudge(struct hx_tracer *tracer, const uint64_t code[2], uint64_t ns,
+                          size_t *ret_n)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop ||
+            !is_inside(tracer->pid, &tracee->thread, code))
+            continue;
+        if (ptrace(PTRACE_CONT, tracee->thread.tid, NULL, (void *)(long)tracee->deliver) != 0)
+            continue;
+        tracee->deliver = 0;
+        tracee->state = HX_TRACEE_SEIZED;
+        n++;
+    }
+    *ret_n = n;
+    if (!n)
+        return NULL;
+    for (uint64_t end = hx_now_ns() + ns; hx_now_ns() < end;) {
+        struct timespec rest = {.tv_nsec = (long)(ns / 4)};
+        nanosleep(&rest, NULL);
+    }
+    return hx_tracer_stop(tracer);
+}
+
+/* Threads that were interrupted and did not stand still yet are about to: taken in for a
+ * moment, so that their calls are put right too. */
+static void collect_late(struct hx_tracer *tracer)
+{
+    for (uint64_t end = hx_now_ns() + 20000000;;) {
+        bool late = false;
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            late |= tracee->state == HX_TRACEE_SEIZED && !collect(tracee);
+        }
+        if (!late || hx_now_ns() > end)
+            return;
+        wait_for_sigchld();
+    }
+}
+
+void hx_tracer_release(struct hx_tracer *tracer)
+{
+    if (tracer->stopped_at_ns)
+        collect_late(tracer);
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->state == HX_TRACEE_STOPPED)
+            ptrace(PTRACE_DETACH, tracee->thread.tid, NULL, (void *)(long)tracee->deliver);
+        if (tracee->state != HX_TRACEE_STUCK) /* those are let go by our end */
+            tracee->state = HX_TRACEE_GONE;
+    }
+}
+
+void hx_tracer_deinit(struct hx_tracer *tracer)
+{
+    hx_vec_free(&tracer->tracee);
+}
