@@ -121,6 +121,14 @@ static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
     return code == SQLITE_DONE ? NULL : hx_db_error(blocks->db, code, "store");
 }
 
+bool hx_blocks_knows(const hx_blocks *blocks, int64_t snapshot)
+{
+    for (size_t i = blocks->index.n; i-- > 0;)
+        if (blocks->index.v[i]->snapshot == snapshot)
+            return true;
+    return false;
+}
+
 hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family family,
                           const struct hx_block_index **ret)
 {

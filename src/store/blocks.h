@@ -11,6 +11,7 @@
 #include "store/column.h"
 #include "store/schema.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -77,7 +78,11 @@ void hx_blocks_unref(hx_blocks *blocks); /* NULL is legal; the last one frees */
 /* Statements hold the connection open: ends them until the next use. */
 void hx_blocks_rest(hx_blocks *blocks);
 
-/* *ret is owned by blocks and stays valid as long as they do. A snapshot without rows of
+/* Was an index of that snapshot asked for before? */
+bool hx_blocks_knows(const hx_blocks *blocks, int64_t snapshot);
+
+/* The index of a snapshot that is finished, as its row in hx_snapshot says.
+ * *ret is owned by blocks and stays valid as long as they do. A snapshot without rows of
  * the family has an index without blocks. */
 hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family family,
                           const struct hx_block_index **ret);

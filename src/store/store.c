@@ -62,7 +62,9 @@ static hx_error *connect_to(hx_store *store, const char *name, int flags)
     HX_TRY(hx_db_exec(store->db, store->path,
                       "PRAGMA trusted_schema = 0; PRAGMA temp_store = MEMORY;"
                       "PRAGMA cell_size_check = 1; PRAGMA cache_size = -16384"));
-    return hx_object_tables(store->db);
+    HX_TRY(hx_object_tables(store->db));
+    /* connects them now: a user's statement is not allowed to declare tables */
+    return hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
 }
 
 static void disconnect(hx_store *store)

@@ -489,9 +489,11 @@ static void read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value *
 /* Lists the finished snapshots, or the one asked for when it is there. */
 static hx_error *list_snapshots(struct cursor *cursor, const struct limits *limits)
 {
-    sqlite3 *db = instance_of(cursor)->db;
+    const struct instance *instance = instance_of(cursor);
+    if (limits->one_snapshot && hx_blocks_knows(instance->blocks, limits->snapshot))
+        return hx_vec_push(&cursor->snapshots, limits->snapshot) ? NULL : hx_error_nomem();
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(db, "store",
+    HX_TRY(hx_db_prepare(instance->db, "store",
                          limits->one_snapshot
                              ? "SELECT snapshot FROM main.hx_snapshot WHERE snapshot = ?"
                              : "SELECT snapshot FROM main.hx_snapshot ORDER BY snapshot",
@@ -502,7 +504,7 @@ static hx_error *list_snapshots(struct cursor *cursor, const struct limits *limi
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
         if (!hx_vec_push(&cursor->snapshots, sqlite3_column_int64(st, 0)))
             return hx_error_nomem();
-    return code == SQLITE_DONE ? NULL : hx_db_error(db, code, "store");
+    return code == SQLITE_DONE ? NULL : hx_db_error(instance->db, code, "store");
 }
 
 static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
