@@ -74,17 +74,36 @@ void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *fo
     va_end(args);
 }
 
-void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t count,
-                      uint64_t bytes, uint64_t address)
+static struct hx_loss *find_loss(struct hx_snapshot *snapshot, const char *what, uint64_t address)
 {
     for (size_t i = 0; i < snapshot->losses.n; i++) {
         struct hx_loss *loss = &snapshot->losses.v[i];
-        if (loss->address == address && strcmp(loss->what, what) == 0) {
-            loss->count += count;
-            loss->bytes += bytes;
-            loss->has_bytes |= bytes != 0;
-            return;
-        }
+        if (loss->address == address && strcmp(loss->what, what) == 0)
+            return loss;
+    }
+    return NULL;
+}
+
+/* A heap that is broken everywhere must not make the list, nor the time to search it, grow
+ * without bound: beyond HX_LOSSES_MAX rows only one more row of each kind is made, without
+ * an address, and beyond twice that one for all kinds. */
+void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t count,
+                      uint64_t bytes, uint64_t address)
+{
+    struct hx_loss *loss = find_loss(snapshot, what, address);
+    if (!loss && snapshot->losses.n >= HX_LOSSES_MAX) {
+        address = 0;
+        loss = find_loss(snapshot, what, 0);
+    }
+    if (!loss && snapshot->losses.n >= 2 * HX_LOSSES_MAX) {
+        what = "more losses than are listed";
+        loss = find_loss(snapshot, what, 0);
+    }
+    if (loss) {
+        loss->count += count;
+        loss->bytes += bytes;
+        loss->has_bytes |= bytes != 0;
+        return;
     }
     char *name = strdup(what);
     if (!name || !hx_vec_push(&snapshot->losses, (struct hx_loss){.what = name,
@@ -92,6 +111,8 @@ void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t c
                                                                   .bytes = bytes,
                                                                   .address = address,
                                                                   .has_bytes = bytes != 0,
-                                                                  .has_address = address != 0}))
+                                                                  .has_address = address != 0})) {
         free(name);
+        snapshot->complete = false; /* no memory to count it: at least that is said */
+    }
 }

@@ -129,7 +129,9 @@ void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *fo
     __attribute__((format(printf, 3, 4)));
 
 /* Counts a loss: adds to the row of the same `what` (and same address) or makes
- * one. bytes 0: not measured; address 0: none. */
+ * one. bytes 0: not measured; address 0: none. Beyond HX_LOSSES_MAX rows the
+ * address is dropped, so that their number has a bound. */
+#define HX_LOSSES_MAX 1000
 void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t count,
                       uint64_t bytes, uint64_t address);
 
