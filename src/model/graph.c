@@ -1,6 +1,12 @@
 /* graph.c - columns of objects and edges. */
 #include "model/graph.h"
 
+#include "base/parallel.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
 const char *hx_edge_kind_name(enum hx_edge_kind kind)
 {
     static const char *const names[] = {"start", "known", "interior"};
@@ -27,6 +33,202 @@ hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr)
     if (low == 0 || addr - graph->addr[low - 1] >= graph->size[low - 1])
         return HX_NO_OBJ;
     return (hx_obj)(low - 1);
+}
+
+/* --- the reversal ------------------------------------------------------------ */
+
+/* Counting sort by target. Each worker owns a range of targets and reads all edges,
+ * which is cheap next to the scattered writes, so nothing is shared and the sources
+ * of a target come in order. rev has two entries more than objects: rev[t + 2] counts
+ * the edges into t, then rev[t + 1] is where the next source of t goes and so ends as
+ * the first place of t + 1. */
+struct reversal {
+    const struct hx_graph *graph;
+    const struct hx_progress *progress;
+    hx_eidx *rev;
+    hx_obj *source;
+    unsigned workers;
+    atomic_bool stop;
+};
+
+#define AHEAD     32      /* edges: how far ahead the scattered writes are prefetched */
+#define REPORT    0x3ffff /* every so many edges + 1 */
+#define FEW_EDGES 100000  /* below this a second thread costs more than it brings */
+
+static void owned_targets(const struct reversal *reversal, unsigned i, hx_obj *from, hx_obj *to)
+{
+    uint64_t n = reversal->graph->n;
+    *from = (hx_obj)(n * i / reversal->workers);
+    *to = (hx_obj)(n * (i + 1) / reversal->workers);
+}
+
+/* True now and then when the work should end. */
+static bool should_stop(struct reversal *reversal, unsigned i, hx_eidx e, hx_eidx of)
+{
+    if (e & REPORT)
+        return false;
+    if (i == 0)
+        hx_progress_at(reversal->progress, "reverse", e + of, 2 * reversal->graph->n_edges);
+    if (hx_progress_cancelled(reversal->progress))
+        atomic_store(&reversal->stop, true);
+    return atomic_load(&reversal->stop);
+}
+
+static void count_targets(void *context, unsigned i)
+{
+    struct reversal *reversal = context;
+    const struct hx_graph *graph = reversal->graph;
+    hx_obj from, to;
+    owned_targets(reversal, i, &from, &to);
+    hx_eidx *count = reversal->rev + 2;
+    hx_obj range = to - from;
+    for (hx_eidx e = 0; e < graph->n_edges; e++) {
+        if (should_stop(reversal, i, e, 0))
+            return;
+        hx_obj soon = hx_edge_target(graph->edge[e + AHEAD < graph->n_edges ? e + AHEAD : e]);
+        if (soon - from < range)
+            __builtin_prefetch(&count[soon], 1);
+        hx_obj target = hx_edge_target(graph->edge[e]);
+        if (target - from < range)
+            count[target]++;
+    }
+}
+
+static void place_sources(void *context, unsigned i)
+{
+    struct reversal *reversal = context;
+    const struct hx_graph *graph = reversal->graph;
+    hx_obj from, to;
+    owned_targets(reversal, i, &from, &to);
+    hx_eidx *next = reversal->rev + 1;
+    hx_obj range = to - from, source = 0;
+    const hx_eidx n = graph->n_edges;
+    for (hx_eidx e = 0; e < n; e++) {
+        if (should_stop(reversal, i, e, n))
+            return;
+        hx_obj later = hx_edge_target(graph->edge[e + 2 * AHEAD < n ? e + 2 * AHEAD : e]);
+        if (later - from < range)
+            __builtin_prefetch(&next[later], 1);
+        hx_obj soon = hx_edge_target(graph->edge[e + AHEAD < n ? e + AHEAD : e]);
+        if (soon - from < range)
+            __builtin_prefetch(&reversal->source[next[soon]], 1);
+        while (graph->fwd[source + 1] <= e)
+            source++;
+        hx_obj target = hx_edge_target(graph->edge[e]);
+        if (target - from < range)
+            reversal->source[next[target]++] = source;
+    }
+}
+
+hx_error *hx_graph_reverse(struct hx_graph *graph, unsigned threads,
+                           const struct hx_progress *progress)
+{
+    struct hx_big rev = {0}, source = {0};
+    HX_TRY(hx_big_reserve(&rev, ((size_t)graph->n + 2) * sizeof(hx_eidx)));
+    hx_error *err = hx_big_reserve(&source, graph->n_edges * sizeof(hx_obj));
+    struct reversal reversal = {.graph = graph,
+                                .progress = progress,
+                                .rev = rev.base,
+                                .source = source.base,
+                                .workers = graph->n_edges < FEW_EDGES ? 1 : hx_threads(threads)};
+    if (!err) {
+        hx_parallel(reversal.workers, count_targets, &reversal);
+        for (size_t i = 2; i < (size_t)graph->n + 2; i++)
+            reversal.rev[i] += reversal.rev[i - 1];
+        if (!atomic_load(&reversal.stop))
+            hx_parallel(reversal.workers, place_sources, &reversal);
+        if (atomic_load(&reversal.stop))
+            err = hx_error_cancelled("reverse edges");
+    }
+    if (err) {
+        hx_big_free(&rev);
+        hx_big_free(&source);
+        return err;
+    }
+    hx_big_free(&graph->rev_mem);
+    hx_big_free(&graph->rev_source_mem);
+    graph->rev_mem = rev;
+    graph->rev_source_mem = source;
+    graph->rev = rev.base;
+    graph->rev_source = source.base;
+    return NULL;
+}
+
+/* --- the invariants ---------------------------------------------------------- */
+
+static hx_error *broken(const char *invariant, uint64_t at)
+{
+    return hx_error_new(HX_E_CORRUPT, "object graph", NULL, "%s does not hold at %" PRIu64,
+                        invariant, at);
+}
+
+static hx_error *check_forward(const struct hx_graph *graph)
+{
+    if (graph->fwd[0] != 0 || graph->fwd[graph->n] != graph->n_edges)
+        return broken("fwd[0] == 0 and fwd[n] == n_edges", graph->n);
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (graph->fwd[i] > graph->fwd[i + 1])
+            return broken("fwd[i] <= fwd[i + 1]", i);
+    for (hx_obj i = 0; i < graph->n; i++) {
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+            hx_edge edge = graph->edge[e];
+            if (hx_edge_target(edge) >= graph->n || hx_edge_kind_of(edge) > HX_EDGE_INTERIOR)
+                return broken("an edge has a target and a kind", e);
+            if (hx_edge_offset(edge) >= graph->size[i] || graph->size[i] - hx_edge_offset(edge) < 8)
+                return broken("the word of an edge lies in its source", e);
+            if (e > graph->fwd[i] && hx_edge_offset(edge) <= hx_edge_offset(graph->edge[e - 1]))
+                return broken("edges of an object are in order of offset", e);
+        }
+    }
+    return NULL;
+}
+
+/* Is there an edge from source to target? */
+static bool has_edge(const struct hx_graph *graph, hx_obj source, hx_obj target)
+{
+    for (hx_eidx e = graph->fwd[source]; e < graph->fwd[source + 1]; e++)
+        if (hx_edge_target(graph->edge[e]) == target)
+            return true;
+    return false;
+}
+
+#define SHORT_LIST 64 /* sources with more edges are not searched, so that this stays linear */
+
+static hx_error *check_reverse(const struct hx_graph *graph)
+{
+    if (graph->rev[0] != 0 || graph->rev[graph->n] != graph->n_edges)
+        return broken("rev[0] == 0 and rev[n] == n_edges", graph->n);
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (graph->rev[i] > graph->rev[i + 1])
+            return broken("rev[i] <= rev[i + 1]", i);
+    for (hx_obj i = 0; i < graph->n; i++) {
+        for (hx_eidx r = graph->rev[i]; r < graph->rev[i + 1]; r++) {
+            hx_obj source = graph->rev_source[r];
+            if (source >= graph->n || (r > graph->rev[i] && source < graph->rev_source[r - 1]))
+                return broken("sources of an object are in order", r);
+            if (graph->fwd && graph->fwd[source + 1] - graph->fwd[source] <= SHORT_LIST &&
+                !has_edge(graph, source, i))
+                return broken("every source has its edge", r);
+        }
+    }
+    return NULL;
+}
+
+hx_error *hx_graph_check(const struct hx_graph *graph)
+{
+    for (hx_obj i = 0; i < graph->n; i++) {
+        if (graph->size[i] > UINT64_MAX - graph->addr[i])
+            return broken("addr[i] + size[i] fits", i);
+        if (i + 1 < graph->n && graph->addr[i] + graph->size[i] > graph->addr[i + 1])
+            return broken("addr[i] + size[i] <= addr[i + 1]", i);
+        if (graph->state && graph->state[i] >= HX_STATES)
+            return broken("state[i] is a state", i);
+    }
+    if (graph->fwd)
+        HX_TRY(check_forward(graph));
+    if (graph->rev)
+        HX_TRY(check_reverse(graph));
+    return NULL;
 }
 
 void hx_graph_deinit(struct hx_graph *graph)
