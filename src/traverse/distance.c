@@ -1,0 +1,124 @@
+/* distance.c - breadth-first search against the edges. */
+#include "traverse/distance.h"
+
+#include <stdlib.h>
+
+#define REFUSED    (UINT32_C(1) << 31)
+#define MAX_LEVEL  (REFUSED - 2)
+#define CHECK_MASK 0xffff
+#define ALL_KINDS  7u
+
+struct search {
+    struct hx_distance *distance;
+    const struct hx_graph *graph;
+    uint64_t *rooted; /* bit for each object: a root points to it */
+    hx_obj *queue;    /* visited objects, level by level */
+    size_t n_queue;
+    struct hx_big queue_mem;
+};
+
+/* Does the source have a followed edge to the level whose distances + 1 are `level`? A
+ * reverse edge does not tell its kind, so the source's edges have to be read. */
+static bool leads_to_level(const struct search *search, hx_obj source, uint32_t level)
+{
+    const struct hx_graph *graph = search->graph;
+    for (hx_eidx e = graph->fwd[source]; e < graph->fwd[source + 1]; e++)
+        if (hx_distance_follows(search->distance, hx_edge_kind_of(graph->edge[e])) &&
+            search->distance->plus_1[hx_edge_target(graph->edge[e])] == level)
+            return true;
+    return false;
+}
+
+/* Visits the sources of one object of the level. */
+static void visit_sources(struct search *search, hx_obj object, uint32_t level)
+{
+    const struct hx_graph *graph = search->graph;
+    uint32_t *plus_1 = search->distance->plus_1;
+    bool all = search->distance->follows == ALL_KINDS;
+    for (hx_eidx r = graph->rev[object]; r < graph->rev[object + 1]; r++) {
+        hx_obj source = graph->rev_source[r];
+        uint32_t known = plus_1[source];
+        if (known == 0 || known >> 31) {
+            /* A source is read once for each level at most, however many edges it has. */
+            if (!all && known == (level | REFUSED))
+                continue;
+            if (all || leads_to_level(search, source, level)) {
+                plus_1[source] = level + 1;
+                search->queue[search->n_queue++] = source;
+            } else {
+                plus_1[source] = level | REFUSED;
+            }
+        }
+    }
+}
+
+static hx_error *spread(struct search *search, hx_obj target, size_t enough)
+{
+    const struct hx_distance *distance = search->distance;
+    uint64_t met = 0;
+    distance->plus_1[target] = 1;
+    search->queue[search->n_queue++] = target;
+    size_t from = 0;
+    for (uint32_t level = 1; from < search->n_queue && level < MAX_LEVEL; level++) {
+        size_t to = search->n_queue;
+        for (size_t i = from; i < to; i++)
+            met += search->rooted[search->queue[i] >> 6] >> (search->queue[i] & 63) & 1;
+        if (met >= enough)
+            return NULL;
+        for (size_t i = from; i < to; i++) {
+            if (i + 8 < to)
+                __builtin_prefetch(&search->graph->rev[search->queue[i + 8]]);
+            visit_sources(search, search->queue[i], level);
+            if ((i & CHECK_MASK) == 0) {
+                hx_progress_at(distance->progress, "why", search->n_queue, search->graph->n);
+                if (hx_progress_cancelled(distance->progress))
+                    return hx_error_cancelled("chain search");
+            }
+        }
+        from = to;
+    }
+    return NULL;
+}
+
+static hx_error *prepare(struct search *search)
+{
+    struct hx_distance *distance = search->distance;
+    const struct hx_snapshot *snapshot = distance->snapshot;
+    size_t bytes = (size_t)search->graph->n * sizeof(uint32_t);
+    search->rooted = calloc((size_t)search->graph->n / 64 + 1, sizeof *search->rooted);
+    if (!search->rooted)
+        return hx_error_nomem();
+    HX_TRY(hx_big_reserve(&distance->plus_1_mem, bytes));
+    HX_TRY(hx_big_reserve(&search->queue_mem, bytes));
+    distance->plus_1 = distance->plus_1_mem.base;
+    search->queue = search->queue_mem.base;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (hx_distance_root_edge(distance, edge))
+            search->rooted[edge->target >> 6] |= (uint64_t)1 << (edge->target & 63);
+    }
+    return NULL;
+}
+
+hx_error *hx_distance_init(struct hx_distance *distance, const struct hx_snapshot *snapshot,
+                           unsigned follows, hx_obj target, size_t enough,
+                           const struct hx_progress *progress)
+{
+    *distance =
+        (struct hx_distance){.snapshot = snapshot, .progress = progress, .follows = follows};
+    struct search search = {.distance = distance, .graph = &snapshot->graph};
+    hx_error *err = prepare(&search);
+    if (!err)
+        err = spread(&search, target, enough);
+    free(search.rooted);
+    hx_big_free(&search.queue_mem);
+    if (err)
+        hx_distance_deinit(distance);
+    return err;
+}
+
+void hx_distance_deinit(struct hx_distance *distance)
+{
+    hx_big_free(&distance->plus_1_mem);
+    distance->plus_1 = NULL;
+}

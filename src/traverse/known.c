@@ -1,0 +1,89 @@
+/* known.c - the rules for known interior pointers. */
+#include "traverse/known.h"
+
+#include <string.h>
+
+#define WORD      8
+#define SLACK     16   /* the request is above usable - SLACK */
+#define PAGE_ZERO 4096 /* no vtable lies below */
+
+void hx_known_init(struct hx_known *known, const struct hx_image *image,
+                   const struct hx_scan_options *options)
+{
+    memset(known, 0, sizeof *known);
+    known->image = image;
+    known->options = options;
+}
+
+/* The target's word at addr. */
+static bool peek(struct hx_known *known, uint64_t addr, uint64_t *ret)
+{
+    const struct hx_image *image = known->image;
+    if (known->span >= image->n || addr < image->span[known->span].start ||
+        addr >= image->span[known->span].end) {
+        known->span = hx_image_find(image, addr);
+        if (known->span == image->n)
+            return false;
+    }
+    const struct hx_span *span = &image->span[known->span];
+    if (addr < span->start || span->end - addr < WORD)
+        return hx_image_u64(image, addr, ret); /* across two spans, or not at all */
+    memcpy(ret, span->bytes + (addr - span->start), sizeof *ret);
+    return true;
+}
+
+/* length, capacity, reference count, then capacity + 1 bytes of text. */
+static bool is_string(struct hx_known *known, uint64_t addr, uint64_t size)
+{
+    const uint64_t header = 3 * WORD + 1;
+    uint64_t length, capacity;
+    if (!peek(known, addr + WORD, &capacity) || !peek(known, addr, &length))
+        return false;
+    return size >= header && capacity <= size - header && size - header - capacity < SLACK &&
+           length <= capacity;
+}
+
+/* A count in the first word that divides what follows. A length prefix, whose one
+ * element is all that follows, is the case count = request - 8. */
+static bool is_counted(struct hx_known *known, uint64_t addr, uint64_t size)
+{
+    uint64_t count;
+    if (!peek(known, addr, &count) || count == 0)
+        return false;
+    /* What follows the first word is at least one byte (else the pointer would point
+     * behind the request) and lies in [low, high]. */
+    uint64_t high = size - WORD;
+    uint64_t low = high >= SLACK ? high - SLACK + 1 : 1;
+    return count <= high && high - high % count >= low;
+}
+
+static bool is_vtable(struct hx_known *known, uint64_t word)
+{
+    if (word % WORD || word < PAGE_ZERO)
+        return false;
+    size_t slot = (size_t)(word * 0x9e3779b97f4a7c15u >> 32) & (HX_KNOWN_SLOTS - 1);
+    if (known->answer[slot] && known->word[slot] == word)
+        return known->answer[slot] == 2;
+    bool yes = known->options->is_vtable(known->options->context, word);
+    known->word[slot] = word;
+    known->answer[slot] = yes ? 2 : 1;
+    return yes;
+}
+
+static bool is_base_class(struct hx_known *known, uint64_t addr, uint64_t size, uint64_t offset)
+{
+    uint64_t inner, first;
+    return size - offset >= WORD && peek(known, addr + offset, &inner) && is_vtable(known, inner) &&
+           peek(known, addr, &first) && is_vtable(known, first);
+}
+
+bool hx_known_shape(struct hx_known *known, uint64_t addr, uint64_t size, uint64_t offset)
+{
+    if (offset % WORD)
+        return false;
+    if (offset == 3 * WORD && is_string(known, addr, size))
+        return true;
+    if (offset == WORD && is_counted(known, addr, size))
+        return true;
+    return known->options->is_vtable && is_base_class(known, addr, size, offset);
+}
