@@ -421,7 +421,8 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
     HX_TRY(await(agent, progress, &answer, fds));
     HX_FD int tables = fds[0];
     HX_FD int copy = fds[1];
-    *ret = (struct hx_agent_result){.pause_ns = answer.pause_ns, .memory_fd = -1};
+    *ret = (struct hx_agent_result){
+        .pause_ns = answer.pause_ns, .locked = answer.locked, .memory_fd = -1};
     if (answer.kind >= 0) {
         *memory_fd = copy;
         copy = -1;

@@ -42,7 +42,7 @@ struct hx_piece {
 struct hx_agent_result {
     uint64_t pause_ns;
     int64_t taken_at_ns;
-    bool locked;         /* an arena lock was held to the end */
+    bool locked;         /* an arena lock was held to the end, or why it was given up */
     uint64_t lost_bytes; /* could not be read: see lost */
     uint32_t n_stuck;
     struct hx_thread *thread;
@@ -57,9 +57,9 @@ struct hx_agent_result {
     uint64_t memory_bytes;
 };
 
-/* One capture. ret->pause_ns is filled in even when the capture failed. *memory_fd: -1, or the
- * memory of an earlier try to use again; taken over either way (-1 afterwards). HX_E_BUSY: an arena
- * was locked, or the pause too long. */
+/* One capture. ret->pause_ns and locked are filled in even when the capture failed. *memory_fd: -1,
+ * or the memory of an earlier try to use again; taken over either way (-1 afterwards). HX_E_BUSY:
+ * an arena was locked, or the pause too long. */
 hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request *request,
                            int *memory_fd, const struct hx_progress *progress,
                            struct hx_agent_result *ret);

@@ -273,7 +273,8 @@ static void rest(unsigned attempt)
     nanosleep(&pause, NULL);
 }
 
-/* One stop and one walk; *longest_us grows to the length of the stop. */
+/* One stop and one walk; *longest_us grows to the length of the stop. When a lock was held the
+ * verdict is TORN and, unless the request accepts that, there is no snapshot. */
 static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, int *memory_fd,
                            const struct hx_progress *progress, uint64_t *longest_us,
                            struct hx_snapshot **ret, enum hx_walk_verdict *ret_verdict)
@@ -282,6 +283,11 @@ static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, 
     hx_error *refused = hx_agent_capture(attach->agent, request, memory_fd, progress, &result);
     if ((result.pause_ns + 500) / 1000 > *longest_us)
         *longest_us = (result.pause_ns + 500) / 1000;
+    if (refused && refused->kind == HX_E_BUSY && result.locked) {
+        hx_error_free(refused);
+        *ret_verdict = HX_WALK_TORN;
+        return NULL;
+    }
     HX_TRY(refused);
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     bool locked = result.locked;
@@ -319,14 +325,7 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
         HX_TRY(look_ahead(attach, request));
         HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
         enum hx_walk_verdict verdict = HX_WALK_OK;
-        hx_error *err =
-            take_once(attach, request, &memory_fd, progress, &longest_us, &snapshot, &verdict);
-        if (err && err->kind == HX_E_BUSY && strcmp(err->what, "allocator") == 0 && !last) {
-            hx_error_free(err);
-            rest(attempt);
-            continue;
-        }
-        HX_TRY(err);
+        HX_TRY(take_once(attach, request, &memory_fd, progress, &longest_us, &snapshot, &verdict));
         if (verdict == HX_WALK_TORN && !last) {
             rest(attempt);
             continue;

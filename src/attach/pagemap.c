@@ -22,6 +22,10 @@ struct page_region {
 
 enum { REGIONS = 512, ENTRIES = 8192 };
 
+/* Without PAGEMAP_SCAN a mapping costs 8 bytes a page, present or not: reservations of
+ * terabytes are out of reach. */
+static const uint64_t entries_limit = (uint64_t)1 << 38;
+
 /* 1: done, 0: `each` had enough, -1: no such call. */
 static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
                 bool (*each)(void *, uint64_t, uint64_t), void *context)
@@ -66,6 +70,8 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
     int done = scan(fd, start, end, own_only, each, context);
     if (done >= 0)
         return done == 1;
+    if (end - start > entries_limit)
+        return false;
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t entry[ENTRIES], run = 0;
     bool open = false;

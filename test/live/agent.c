@@ -1,0 +1,306 @@
+/* agent.c - the agent against a process that counts everything that happens to it.
+ *
+ * The child keeps a known pattern in memory, sleeps in the calls that answer EINTR to any
+ * wake-up, takes queued signals, and counts; the parent captures it in every state.
+ * Exit 77 where processes may not be traced.
+ */
+#include "attach/agent.h"
+#include "attach/proc.h"
+#include "attach/tracer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PATTERN_BYTES = 24 << 20 };
+
+/* Shared between child and parent. */
+struct shared {
+    atomic_ulong interrupted, laps, signals;
+    uint64_t *pattern; /* address in the child */
+    atomic_bool ready;
+};
+
+static struct shared *shared; /* tests may: one process, one thread */
+
+static uint64_t pattern_at(uint64_t i)
+{
+    return (i + 1) * 0x9e3779b97f4a7c15u;
+}
+
+static void *in_epoll(void *unused)
+{
+    (void)unused;
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    for (;;) {
+        struct epoll_event event;
+        if (epoll_wait(fd, &event, 1, 40) < 0)
+            atomic_fetch_add(&shared->interrupted, 1);
+    }
+    return NULL;
+}
+
+static void *in_sigtimedwait(void *unused)
+{
+    (void)unused;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN);
+    for (;;) {
+        int got = sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = 40000000});
+        if (got == SIGRTMIN)
+            atomic_fetch_add(&shared->signals, 1);
+        else if (errno != EAGAIN)
+            atomic_fetch_add(&shared->interrupted, 1);
+    }
+    return NULL;
+}
+
+static void *at_work(void *unused)
+{
+    (void)unused;
+    for (volatile uint64_t sum = 0;; atomic_fetch_add(&shared->laps, 1))
+        for (int i = 0; i < 100000; i++)
+            sum = sum * 31 + (uint64_t)i;
+    return NULL;
+}
+
+static _Noreturn void child(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    uint64_t *pattern =
+        mmap(NULL, PATTERN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (uint64_t i = 0; i < PATTERN_BYTES / 8; i++)
+        pattern[i] = pattern_at(i);
+    shared->pattern = pattern;
+    pthread_t thread;
+    pthread_create(&thread, NULL, in_epoll, NULL);
+    pthread_create(&thread, NULL, in_sigtimedwait, NULL);
+    pthread_create(&thread, NULL, at_work, NULL);
+    usleep(20000);
+    atomic_store(&shared->ready, true);
+    for (;;)
+        pause();
+}
+
+static pid_t start_child(void)
+{
+    memset(shared, 0, sizeof *shared);
+    pid_t pid = fork();
+    if (pid == 0)
+        child();
+    while (!atomic_load(&shared->ready))
+        usleep(1000);
+    return pid;
+}
+
+static void fail(const char *what, const char *detail)
+{
+    printf("FAIL: %s %s\n", what, detail);
+    exit(1);
+}
+
+static void expect(bool ok, const char *what)
+{
+    if (!ok)
+        fail(what, "");
+}
+
+static hx_error *capture(struct hx_agent *agent, struct hx_agent_result *result,
+                         uint64_t max_pause_ns, const struct hx_progress *progress)
+{
+    struct hx_agent_request *request = calloc(1, sizeof *request);
+    request->threads = 2;
+    request->max_pause_ns = max_pause_ns;
+    int memory_fd = -1;
+    hx_error *err = hx_agent_capture(agent, request, &memory_fd, progress, result);
+    if (memory_fd >= 0)
+        close(memory_fd);
+    free(request);
+    return err;
+}
+
+static void expect_pattern(const struct hx_agent_result *result)
+{
+    uint64_t start = (uintptr_t)shared->pattern, seen = 0;
+    uint8_t *memory = mmap(NULL, result->memory_bytes, PROT_READ, MAP_SHARED, result->memory_fd, 0);
+    expect(memory != MAP_FAILED, "the copy can be mapped");
+    for (size_t i = 0; i < result->n_pieces; i++) {
+        const struct hx_piece *piece = &result->piece[i];
+        for (uint64_t at = piece->start; at < piece->end; at += 8) {
+            if (at < start || at >= start + PATTERN_BYTES)
+                continue;
+            seen++;
+            if (*(uint64_t *)(memory + piece->offset + (at - piece->start)) !=
+                pattern_at((at - start) / 8))
+                fail("the copy equals the target's memory", "");
+        }
+    }
+    munmap(memory, result->memory_bytes);
+    expect(seen == PATTERN_BYTES / 8, "all of the pattern was copied");
+}
+
+static char thread_state(pid_t pid)
+{
+    return hx_proc_state(pid, pid);
+}
+
+static void expect_free(pid_t pid)
+{
+    char path[64], *text;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    hx_error *err = hx_proc_read(path, &text, NULL);
+    expect(!err, "the target's status can be read");
+    expect(atoi(hx_proc_field(text, "TracerPid")) == 0, "nobody traces the target afterwards");
+    free(text);
+    unsigned long laps = atomic_load(&shared->laps);
+    for (int i = 0; i < 2000 && atomic_load(&shared->laps) == laps; i++)
+        usleep(1000);
+    expect(atomic_load(&shared->laps) > laps, "the target works on");
+    expect(atomic_load(&shared->interrupted) == 0, "no call came back with EINTR");
+}
+
+static void quiet_captures(void)
+{
+    struct hx_agent *agent;
+    pid_t pid = start_child();
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    for (int i = 0; i < 20; i++) {
+        struct hx_agent_result result;
+        hx_error *err = capture(agent, &result, 0, NULL);
+        if (err && err->kind == HX_E_PERM) {
+            printf("SKIP: %s\n", err->why);
+            exit(77);
+        }
+        if (err)
+            fail("a capture works", err->why);
+        expect(result.n_threads == 4 && result.n_stuck == 0, "all four threads stood still");
+        expect_pattern(&result);
+        hx_agent_result_deinit(&result);
+        kill(pid, SIGRTMIN);
+    }
+    usleep(100000);
+    expect_free(pid);
+    expect(atomic_load(&shared->signals) == 20, "every queued signal arrived once");
+
+    kill(pid, SIGSTOP);
+    while (thread_state(pid) != 'T')
+        usleep(1000);
+    struct hx_agent_result result;
+    expect(!capture(agent, &result, 0, NULL), "a stopped process can be captured");
+    hx_agent_result_deinit(&result);
+    usleep(20000);
+    expect(thread_state(pid) == 'T', "and stays stopped");
+    kill(pid, SIGCONT);
+    usleep(20000);
+    atomic_store(&shared->interrupted, 0); /* SIGSTOP itself makes epoll_wait answer EINTR */
+    expect_free(pid);
+
+    hx_error *err = capture(agent, &result, 1, NULL);
+    expect(err && err->kind == HX_E_BUSY, "a pause that is too long is given up");
+    hx_error_free(err);
+    expect_free(pid);
+
+    atomic_bool cancel = true;
+    err = capture(agent, &result, 0, &(struct hx_progress){.cancel = &cancel});
+    expect(!err || err->kind == HX_E_CANCEL, "a capture can be cancelled");
+    if (!err)
+        hx_agent_result_deinit(&result);
+    hx_error_free(err);
+    expect_free(pid);
+
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    err = capture(agent, &result, 0, NULL);
+    expect(err != NULL, "a process that is gone cannot be captured");
+    hx_error_free(err);
+    hx_agent_stop(agent);
+}
+
+/* A heapx that is killed in the middle of a capture; sometimes its agent or worker is, too. */
+static void killed_captures(unsigned seed)
+{
+    pid_t pid = start_child();
+    srand(seed);
+    for (int i = 0; i < 40; i++) {
+        pid_t victim = fork();
+        if (victim == 0) {
+            struct hx_agent *agent;
+            struct hx_agent_result result;
+            if (hx_agent_start(pid, &agent))
+                _exit(1);
+            for (;;)
+                if (!capture(agent, &result, 0, NULL))
+                    hx_agent_result_deinit(&result);
+        }
+        usleep((useconds_t)(rand() % 30000));
+        kill(victim, SIGKILL);
+        waitpid(victim, NULL, 0);
+    }
+    usleep(300000); /* agents let go and end */
+    expect_free(pid);
+    char state = thread_state(pid);
+    expect(state == 'S' || state == 'R', "the target is not stopped");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* Pages behind the end of a file cannot be read; everything else still is. */
+static void unreadable_pages(void)
+{
+    int ready[2];
+    expect(pipe(ready) == 0, "pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int fd = memfd_create("short", MFD_CLOEXEC);
+        expect(fd >= 0 && ftruncate(fd, 1 << 20) == 0, "memfd");
+        char *bytes = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        memset(bytes, 1, 1 << 20);
+        expect(ftruncate(fd, 4096) == 0 && write(ready[1], "x", 1) == 1, "truncated");
+        for (;;)
+            pause();
+    }
+    char byte;
+    expect(read(ready[0], &byte, 1) == 1, "child is ready");
+    struct hx_agent *agent;
+    struct hx_agent_result result;
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    hx_error *err = capture(agent, &result, 0, NULL);
+    expect(!err, "pages that cannot be read are no failure");
+    hx_agent_result_deinit(&result);
+    hx_agent_stop(agent);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+int main(void)
+{
+    const char *given = getenv("HX_SEED");
+    unsigned seed = given ? (unsigned)atoi(given) : (unsigned)getpid();
+    printf("HX_SEED=%u\n", seed);
+    setlinebuf(stdout);
+    alarm(100);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    quiet_captures();
+    killed_captures(seed);
+    unreadable_pages();
+    puts("PASS");
+    return 0;
+}
