@@ -246,8 +246,11 @@ static hx_error *parse_threads(const char *value, struct hx_args *args)
 static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_args *args)
 {
     const char *name = rows[id].name;
-    if (value && !value[0])
-        return bad_value(name, value, "a value: it is empty");
+    if (value && !value[0]) {
+        char shown[64];
+        snprintf(shown, sizeof shown, "--%s", name);
+        return usage(shown, NULL, "its value is empty");
+    }
     switch (id) {
     case HX_OPT_OUT:
         args->out = value;

@@ -112,13 +112,24 @@ static hx_error *print_head(hx_store *store, int64_t snapshot, FILE *file)
     return flush(&text, file);
 }
 
+static hx_error *has_rows(hx_store *store, const struct hx_query *query, bool *ret)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_query_view(store, query, &rows));
+    return hx_rows_next(rows, ret);
+}
+
 static hx_error *print_view(hx_store *store, int64_t snapshot, const char *view, const char *title,
                             FILE *file)
 {
     struct hx_query query = {.view = view, .snapshot = snapshot, .limit = ROWS_SHOWN};
+    bool some;
+    HX_TRY(has_rows(store, &query, &some));
+    fprintf(file, "\n%s%s\n", title, some ? "" : ": nothing");
+    if (!some)
+        return NULL;
     HX_ROWS hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));
-    fprintf(file, "\n%s\n", title);
     return hx_rows_print(rows, HX_FORMAT_TEXT, file);
 }
 
