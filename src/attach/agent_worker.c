@@ -4,6 +4,7 @@
 #include "attach/proc.h"
 #include "attach/tracer.h"
 #include "base/cleanup.h"
+#include "base/parallel.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -137,7 +138,7 @@ static hx_error *take(struct capture *capture)
     size_t len = 0;
     HX_TRY(read_proc(capture->pid, "smaps", &smaps, &len));
     HX_TRY(hx_proc_mappings(smaps, len, &capture->before, &capture->n_before));
-    HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before, &capture->tracer));
+    HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before));
     HX_TRY(hx_tracer_pressed(&capture->tracer));
     /* on a busy machine the target should not wait for others while it stands still */
     setpriority(PRIO_PROCESS, 0, -20);
@@ -220,7 +221,7 @@ void hx_agent_worker(pid_t pid, int socket, int memory_fd, const struct hx_agent
     capture.tracer.deadline_ns = request->max_pause_ns;
     capture.tracer.cancel_fd = signalfd(-1, &set, SFD_CLOEXEC);
     capture.copy.pid = pid;
-    capture.copy.threads = request->threads ? request->threads : 2;
+    capture.copy.threads = hx_threads(request->threads ? request->threads : 2);
     capture.copy.memory_fd = memory_fd;
     capture.copy.progress = &shared->bytes_read;
     capture.answer.kind = -1;

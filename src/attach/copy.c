@@ -4,6 +4,7 @@
 #include "attach/pagemap.h"
 #include "attach/proc.h"
 #include "base/cleanup.h"
+#include "base/parallel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #endif
 
 static const uint64_t mib = 1 << 20;
-enum { PAGE = 4096, VECTORS = 256, THREADS_MAX = 16 };
+enum { PAGE = 4096, VECTORS = 256 };
 
 /* --- which mappings ------------------------------------------------------------------ */
 
@@ -77,12 +78,12 @@ struct touch {
     uint64_t bytes;
     atomic_uint_fast64_t next;
     atomic_int failed; /* errno */
-    const struct hx_tracer *tracer;
 };
 
-static void *touch_slices(void *argument)
+static void touch_slices(void *context, unsigned worker)
 {
-    struct touch *touch = argument;
+    (void)worker;
+    struct touch *touch = context;
     const uint64_t slice = 16 * mib;
     while (!atomic_load(&touch->failed)) {
         uint64_t at = atomic_fetch_add(&touch->next, slice);
@@ -98,20 +99,6 @@ static void *touch_slices(void *argument)
         for (uint64_t i = 0; i < len; i += PAGE) /* Linux before 5.14 */
             *(volatile uint8_t *)(touch->memory + at + i) = 0;
     }
-    return NULL;
-}
-
-/* Runs the function on this thread and on `more` others. */
-static void on_threads(unsigned threads, void *(*function)(void *), void *argument)
-{
-    pthread_t other[THREADS_MAX];
-    unsigned n = 0;
-    while (n + 1 < threads && n < THREADS_MAX &&
-           pthread_create(&other[n], NULL, function, argument) == 0)
-        n++;
-    function(argument);
-    while (n)
-        pthread_join(other[--n], NULL);
 }
 
 static hx_error *map_memory(struct hx_copy *copy, uint64_t room)
@@ -138,8 +125,7 @@ static hx_error *too_little(uint64_t need, uint64_t have)
                         hx_human_bytes(have, have_text));
 }
 
-hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
-                          const struct hx_tracer *tracer)
+hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n)
 {
     /* a little more than there is now, because it may grow until the stop */
     uint64_t need = estimate(mapping, n);
@@ -153,8 +139,8 @@ hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping
     if (need > held && need - held > have)
         return too_little(need, have);
     HX_TRY(map_memory(copy, need * 2));
-    struct touch touch = {.memory = copy->memory, .bytes = need, .tracer = tracer};
-    on_threads(copy->threads, touch_slices, &touch);
+    struct touch touch = {.memory = copy->memory, .bytes = need};
+    hx_parallel(copy->threads, touch_slices, &touch);
     if (atomic_load(&touch.failed))
         return too_little(need, have);
     return NULL;
@@ -283,9 +269,10 @@ static void read_slices(struct reading *reading, size_t first, size_t last)
     }
 }
 
-static void *read_some(void *argument)
+static void read_some(void *context, unsigned worker)
 {
-    struct reading *reading = argument;
+    (void)worker;
+    struct reading *reading = context;
     while (!atomic_load(&reading->failed) && !atomic_load(&reading->pressed)) {
         size_t first = atomic_fetch_add(&reading->next, reading->step);
         if (first >= reading->slice.n)
@@ -297,7 +284,6 @@ static void *read_some(void *argument)
             atomic_store(&reading->pressed, true);
         hx_error_free(pressed);
     }
-    return NULL;
 }
 
 static bool cut_slices(struct reading *reading)
@@ -329,7 +315,7 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
     struct reading reading = {.copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER};
     bool cut = cut_slices(&reading);
     if (cut)
-        on_threads(copy->threads, read_some, &reading);
+        hx_parallel(copy->threads, read_some, &reading);
     hx_vec_free(&reading.slice);
     if (!cut)
         return hx_error_nomem();
