@@ -301,9 +301,10 @@ hx_error *hx_tracer_nudge(struct hx_tracer *tracer, const uint64_t code[2], uint
     size_t n = 0;
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
-        if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop ||
+        if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
             !is_inside(tracer->pid, &tracee->thread, code))
             continue;
+        tracee->nudged_pc = tracee->thread.pc;
         if (ptrace(PTRACE_CONT, tracee->thread.tid, NULL, (void *)(long)tracee->deliver) != 0)
             continue;
         tracee->deliver = 0;
@@ -317,7 +318,12 @@ hx_error *hx_tracer_nudge(struct hx_tracer *tracer, const uint64_t code[2], uint
         struct timespec rest = {.tv_nsec = (long)(ns / 4)};
         nanosleep(&rest, NULL);
     }
-    return hx_tracer_stop(tracer);
+    HX_TRY(hx_tracer_stop(tracer));
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        tracee->idle = tracee->thread.in_syscall && tracee->thread.pc == tracee->nudged_pc;
+    }
+    return NULL;
 }
 
 /* Threads that were interrupted and did not stand still yet are about to: taken in for a

@@ -22,6 +22,8 @@ struct hx_tracee {
     enum hx_tracee_state state;
     int deliver;     /* a signal that was on its way to the thread when it stopped; 0: none */
     bool group_stop; /* stood still by a signal (SIGSTOP ...) before we came */
+    bool idle;       /* sleeps in the call in which the last nudge found it: leave it alone */
+    uint64_t nudged_pc;
     struct hx_thread thread;
 };
 
