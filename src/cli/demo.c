@@ -47,6 +47,8 @@ static hx_error *find_sample(char path[PATH_MAX])
 
 static void become_sample(const char *path, int out, pid_t parent)
 {
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     signal(SIGINT, SIG_IGN); /* it ends with us, not before us */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int in = open("/dev/null", O_RDWR);

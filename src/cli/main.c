@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +64,10 @@ static hx_error *run_command(const struct hx_command *command, int argc, char **
         return hx_cmd_help(&args, status);
     }
     hx_interrupts_catch();
+    /* A reader that goes away, or a file that may not grow, is an error like others: private
+     * files are removed then, too. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     return command->run(&args, status);
 }
 
@@ -115,6 +120,12 @@ int main(int argc, char **argv)
         err = unwritten;
     if (!err)
         return status;
+    if (err->kind == HX_E_OS && err->os_errno == EPIPE) {
+        /* End as everybody expects of the left side of a pipe: silently. */
+        hx_error_free(err);
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     char line[1024];
     hx_error_line(err, line, sizeof line);
     fprintf(stderr, "heapx: %s\n", line);
