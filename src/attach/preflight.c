@@ -186,8 +186,8 @@ static void check_readv(struct preflight *p, struct hx_check *check)
         say(check, HX_CHECK_OK, "", "works");
     else
         say(check, HX_CHECK_NO,
-            "leave the sandbox; in a container: docker run --cap-add SYS_PTRACE", "process_vm_readv: %s",
-            strerror(errno));
+            "leave the sandbox; in a container: docker run --cap-add SYS_PTRACE",
+            "process_vm_readv: %s", strerror(errno));
 }
 
 static void check_memfd(struct preflight *p, struct hx_check *check)
@@ -391,11 +391,11 @@ static void explain_refusal(struct preflight *p, struct hx_check *check, int err
     unsigned uid[3] = {0};
     if (uids)
         sscanf(uids, "%u %u %u", &uid[0], &uid[1], &uid[2]);
-    struct stat folder = {0};
+    struct stat file = {0}; /* of a process that is not dumpable, the files belong to root */
     char path[64], todo[96];
-    snprintf(path, sizeof path, "/proc/%d", p->pid);
+    snprintf(path, sizeof path, "/proc/%d/status", p->pid);
     snprintf(todo, sizeof todo, "sudo heapx ... %d", p->pid);
-    bool capable = has_ptrace_capability(p), known = stat(path, &folder) == 0;
+    bool capable = has_ptrace_capability(p), known = stat(path, &file) == 0;
     int scope = yama_scope();
     if (capable) {
         say(check, HX_CHECK_NO, "run heapx outside the container or sandbox",
@@ -405,7 +405,7 @@ static void explain_refusal(struct preflight *p, struct hx_check *check, int err
         struct passwd *user = getpwuid(uid[1]);
         say(check, HX_CHECK_NO, todo, "belongs to another user (%.32s, uid %u)",
             user ? user->pw_name : "no name", uid[1]);
-    } else if (known && folder.st_uid != uid[1]) {
+    } else if (known && file.st_uid != uid[1]) {
         say(check, HX_CHECK_NO, todo,
             "is protected: not dumpable (set-uid, file capabilities, or prctl)");
     } else if (scope > 0) {

@@ -194,6 +194,11 @@ def another_user(folder):
             raise live.Skip(f"another user cannot run {live.HEAPX}") from why
         refused(1, "snap", str(target.pid), "-o", "x", says="another user (root", cwd=folder,
                 **options)
+    closed = ["python3", "-c", "import ctypes, sys; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); "
+              "print('ready', flush=True); sys.stdin.read()"]
+    with live.Target(closed, **options) as target:
+        target.wait_line("ready")
+        refused(1, "snap", str(target.pid), "-o", "x", says="not dumpable", cwd=folder, **options)
     check(os.listdir(folder) == [], f"files were left: {os.listdir(folder)}")
 
 
