@@ -1,0 +1,99 @@
+/* app.h - the state of one run of the explorer, for its own files. */
+#ifndef HX_UI_APP_H
+#define HX_UI_APP_H
+
+#include "ui/job.h"
+#include "ui/pane.h"
+#include "ui/term.h"
+#include "ui/ui.h"
+
+/* A line that is being typed. */
+struct hx_prompt {
+    bool active;
+    const char *label; /* "/", ":", "write to " */
+    struct hx_text text;
+    /* Enter: what to do with it. */
+    hx_error *(*done)(struct hx_ui *ui, const char *text);
+};
+
+struct hx_ui {
+    const struct hx_ui_options *options;
+    struct hx_term term;
+    hx_jobs *jobs;
+    hx_store *reader; /* a connection of our own; NULL: the lanes share the caller's */
+
+    struct hx_table snapshots; /* the view, all of it */
+    int64_t snapshot;          /* the current one, 0: none */
+    bool follow;               /* a newer one becomes the current one */
+    bool snapping;             /* a snapshot is under way or queued */
+    uint64_t next_snap_ns;     /* CLOCK_MONOTONIC; 0: never */
+
+    struct hx_pane *base[HX_SCREENS]; /* owned; made at first use */
+    /* open[0] is a base pane, the others are owned; open[at] is shown, what follows was left
+     * by going back. */
+    HX_VEC(struct hx_pane *) open;
+    size_t at;
+    uint64_t serial;
+
+    struct hx_text message;
+    bool message_bad;
+    HX_VEC(char *) log;
+    struct hx_prompt prompt;
+    char *pattern; /* of the last search */
+    bool search_back;
+    int last_click_row;
+    uint64_t last_click_ns;
+
+    bool quit, killed;
+
+    /* The graph of one snapshot, for chains; touched on the WORK lane only. */
+    struct hx_snapshot *graph;
+    int64_t graph_of;
+};
+
+static inline struct hx_pane *hx_ui_pane(const struct hx_ui *ui)
+{
+    return ui->open.n ? ui->open.v[ui->at] : NULL;
+}
+
+/* The pane with that serial, NULL when it was closed. */
+struct hx_pane *hx_ui_find_pane(struct hx_ui *ui, uint64_t serial);
+
+/* Shows a screen of the first level; forgets the way that led to the old one. */
+hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen);
+
+/* Opens a pane on top of the shown one; owns it. */
+hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane);
+hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address);
+hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, const char *text,
+                          int64_t id);
+
+/* Says something on the status line; errors are kept in the messages too. */
+void hx_ui_say(struct hx_ui *ui, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void hx_ui_complain(struct hx_ui *ui, hx_error *error); /* takes the error; NULL is legal */
+
+void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
+                  hx_error *(*done)(struct hx_ui *, const char *));
+
+/* snapshots.c */
+hx_error *hx_ui_load_snapshots(struct hx_ui *ui); /* starts a job */
+void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot);
+size_t hx_ui_snapshot_row(const struct hx_ui *ui); /* of the current one in ui->snapshots */
+hx_error *hx_ui_snap(struct hx_ui *ui);
+void hx_ui_tick(struct hx_ui *ui); /* --every */
+uint64_t hx_ui_now(void);          /* CLOCK_MONOTONIC, ns */
+
+/* display.c */
+void hx_ui_draw(struct hx_ui *ui);
+hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path);
+
+/* loop.c */
+hx_error *hx_ui_loop(struct hx_ui *ui);
+void hx_ui_key(struct hx_ui *ui, int key);
+/* Takes ended jobs and waits for those under way, at most `ms` (-1: until all have ended). */
+void hx_ui_settle(struct hx_ui *ui, int ms);
+
+/* script.c */
+hx_error *hx_ui_script(struct hx_ui *ui, const char *path);
+
+#endif

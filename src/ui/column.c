@@ -1,0 +1,163 @@
+/* column.c - how values are shown. */
+#include "ui/column.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hx_text_count(struct hx_text *text, int64_t count)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, count);
+    for (int i = 0; i < n; i++) {
+        if (i > (digits[0] == '-') && (n - i) % 3 == 0)
+            hx_text_putc(text, ',');
+        hx_text_putc(text, digits[i]);
+    }
+}
+
+static double number(const struct hx_cell *cell)
+{
+    return cell->type == HX_VALUE_INT ? (double)cell->i : cell->real;
+}
+
+static void put_time(const struct hx_cell *cell, bool ascii, struct hx_text *ret)
+{
+    /* 2026-11-21T09:31:12.5Z: the year says little on a timeline. */
+    if (cell->n >= 19 && cell->text[10] == 'T') {
+        hx_text_escape(ret, cell->text + 5, 5, ascii);
+        hx_text_putc(ret, ' ');
+        hx_text_escape(ret, cell->text + 11, 8, ascii);
+    } else {
+        hx_text_escape(ret, cell->text, cell->n, ascii);
+    }
+}
+
+static void put_number(const struct hx_column *column, const struct hx_cell *cell,
+                       const struct hx_table *facts, struct hx_text *ret)
+{
+    char buf[HX_HUMAN];
+    uint64_t positive = cell->i > 0 ? (uint64_t)cell->i : 0;
+    double whole;
+    switch (column->as) {
+    case HX_AS_BYTES:
+        hx_text_puts(ret, cell->i < 0 ? "-" : "");
+        hx_text_puts(ret, hx_human_bytes(cell->i < 0 ? 0 - (uint64_t)cell->i : positive, buf));
+        break;
+    case HX_AS_HEX:
+        hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
+        break;
+    case HX_AS_OFFSET:
+        hx_text_putf(ret, "+%" PRId64, cell->i);
+        break;
+    case HX_AS_US:
+        hx_text_puts(ret, hx_human_ns(positive * 1000, buf));
+        break;
+    case HX_AS_SHARE:
+        whole = number(hx_table_at(facts, 0, column->whole));
+        if (whole > 0)
+            hx_text_putf(ret, "%.1f%%", 100 * number(cell) / whole);
+        else
+            hx_text_putc(ret, '-');
+        break;
+    default:
+        if (cell->type == HX_VALUE_REAL)
+            hx_text_putf(ret, "%g", cell->real);
+        else
+            hx_text_count(ret, cell->i);
+    }
+}
+
+void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
+                    const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
+    const struct hx_cell *cell = hx_table_at(rows, row, column->name);
+    if (column->as == HX_AS_BAR)
+        return;
+    if (cell->type == HX_VALUE_NULL)
+        hx_text_putc(ret, '-');
+    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_TIME)
+        put_time(cell, ascii, ret);
+    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SAFE)
+        hx_text_putn(ret, cell->text, cell->n);
+    else if (cell->type == HX_VALUE_TEXT)
+        hx_text_escape(ret, cell->text, cell->n, ascii);
+    else
+        put_number(column, cell, facts, ret);
+}
+
+void hx_column_row(const struct hx_column *columns, const struct hx_table *rows, size_t row,
+                   const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
+    for (const struct hx_column *column = columns; column->name; column++) {
+        if (column->as == HX_AS_BAR)
+            continue;
+        if (ret->n)
+            hx_text_putc(ret, ' ');
+        hx_column_text(column, rows, row, facts, ascii, ret);
+    }
+}
+
+bool hx_column_right(const struct hx_column *column)
+{
+    return column->as != HX_AS_TEXT && column->as != HX_AS_SAFE && column->as != HX_AS_TIME &&
+           column->as != HX_AS_BAR;
+}
+
+/* A column that takes the rest should have at least this much of it. */
+#define REST_MIN 12
+
+static int least(const struct hx_column *column)
+{
+    return column->width > 0 ? column->width : column->width < 0 ? -column->width : REST_MIN;
+}
+
+static int least_width(const struct hx_column *columns, const int *shown)
+{
+    int sum = 0;
+    for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++)
+        if (shown[i])
+            sum += least(&columns[i]) + 1;
+    return sum - 1;
+}
+
+/* Leaves out columns, the least important first, until the others fit. */
+static void choose(const struct hx_column *columns, int n, int width, int *shown)
+{
+    while (least_width(columns, shown) > width) {
+        int worst = -1;
+        for (int i = 0; i < n; i++)
+            if (shown[i] && columns[i].drop && (worst < 0 || columns[i].drop > columns[worst].drop))
+                worst = i;
+        if (worst < 0)
+            return;
+        shown[worst] = 0;
+    }
+}
+
+void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COLUMNS_MAX])
+{
+    int n = 0, rest = 0, left = width + 1;
+    for (; n < HX_COLUMNS_MAX && columns[n].name; n++)
+        ret[n] = 1;
+    for (int i = n; i < HX_COLUMNS_MAX; i++)
+        ret[i] = 0;
+    choose(columns, n, width, ret);
+    for (int i = 0; i < n; i++) {
+        if (!ret[i])
+            continue;
+        rest += columns[i].width <= 0;
+        left -= columns[i].width > 0 ? columns[i].width + 1 : 1;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!ret[i])
+            continue;
+        if (columns[i].width > 0) {
+            ret[i] = columns[i].width;
+            continue;
+        }
+        ret[i] = left / rest > 0 ? left / rest : 1;
+        left -= ret[i];
+        rest--;
+    }
+}

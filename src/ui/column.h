@@ -1,0 +1,51 @@
+/* column.h - the columns of lists: from a value to the text that people read. */
+#ifndef HX_UI_COLUMN_H
+#define HX_UI_COLUMN_H
+
+#include "base/text.h"
+#include "ui/table.h"
+
+enum hx_as {
+    HX_AS_TEXT,   /* as it is, escaped */
+    HX_AS_SAFE,   /* text of the explorer's own, escaped already */
+    HX_AS_BYTES,  /* 1.50M */
+    HX_AS_COUNT,  /* 1,234,567 */
+    HX_AS_HEX,    /* 0x7f00 */
+    HX_AS_OFFSET, /* +24 */
+    HX_AS_US,     /* microseconds: 9.70ms */
+    HX_AS_TIME,   /* ISO 8601: date and time of day */
+    HX_AS_SHARE,  /* percent of `whole` */
+    HX_AS_BAR,    /* a bar of value/whole, of which `marked` is drawn differently */
+};
+
+/* A list of them ends with name NULL. */
+struct hx_column {
+    const char *name;  /* the view's column */
+    const char *title; /* the heading; NULL: name */
+    enum hx_as as;
+    int width;          /* cells; 0 and less: takes what is left, at least -width */
+    int drop;           /* narrow screens leave out the highest first; 0: never */
+    const char *whole;  /* share, bar: the fact that is 100 % */
+    const char *marked; /* bar: the column of the marked part */
+};
+
+/* Appends the text of a row's cell, safe for a terminal; "-" for NULL, nothing for a bar.
+ * `facts` has one row. Callable from any thread. */
+void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
+                    const struct hx_table *facts, bool ascii, struct hx_text *ret);
+
+/* Appends what search looks at: all cells with blanks between. */
+void hx_column_row(const struct hx_column *columns, const struct hx_table *rows, size_t row,
+                   const struct hx_table *facts, bool ascii, struct hx_text *ret);
+
+/* Is it aligned to the right? */
+bool hx_column_right(const struct hx_column *column);
+
+/* Fills width[i] (0: left out) for a line of `width` cells, one blank between columns. */
+#define HX_COLUMNS_MAX 16
+void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COLUMNS_MAX]);
+
+/* 1,234,567 */
+void hx_text_count(struct hx_text *text, int64_t count);
+
+#endif

@@ -1,0 +1,331 @@
+/* display.c - draws a pane: header, screens, title, columns, rows, last line. */
+#include "ui/app.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LINES_MIN   5
+#define COLUMNS_MIN 20
+
+struct layout {
+    int lines, columns;
+    int title; /* lines that the title has */
+    int heading, first, height;
+};
+
+/* Appends ` | part` when it fits into what is left of the line. */
+static void add_part(struct hx_text *line, const char *part, int columns, const char *between)
+{
+    if (!*part)
+        return;
+    int needed = hx_text_width(hx_text_str(line)) + hx_text_width(part) + (int)strlen(between);
+    if (line->n && needed > columns)
+        return;
+    if (line->n)
+        hx_text_puts(line, between);
+    hx_text_puts(line, part);
+}
+
+static void draw_header(const struct hx_ui *ui, const struct layout *layout)
+{
+    size_t row = hx_ui_snapshot_row(ui), n = ui->snapshots.n_rows;
+    const struct hx_table *snapshots = &ui->snapshots;
+    bool ascii = !ui->term.utf8;
+    struct hx_text line = {0}, part = {0};
+    hx_text_puts(&line, " ");
+    const char *title = ui->options->title ? ui->options->title : "heapx";
+    hx_text_escape(&line, title, strlen(title), ascii);
+    int columns = layout->columns - 1;
+    if (row < n) {
+        char pause[HX_HUMAN];
+        hx_text_putf(&part, "snapshot %lld of %zu", (long long)ui->snapshot, n);
+        add_part(&line, part.s, columns, "  ");
+        hx_text_clear(&part);
+        if (!hx_table_int(snapshots, row, "complete", 1))
+            hx_text_puts(&part, "PARTIAL");
+        add_part(&line, hx_text_str(&part), columns, "  ");
+        hx_text_clear(&part);
+        const char *comm = hx_table_text(snapshots, row, "comm");
+        hx_text_escape(&part, comm, strlen(comm), ascii);
+        hx_text_putf(&part, "[%lld]", (long long)hx_table_int(snapshots, row, "pid", 0));
+        add_part(&line, hx_text_str(&part), columns, "  ");
+        hx_text_clear(&part);
+        int64_t us = hx_table_int(snapshots, row, "pause_us", -1);
+        if (us >= 0)
+            hx_text_putf(&part, "pause %s", hx_human_ns((uint64_t)us * 1000, pause));
+        add_part(&line, hx_text_str(&part), columns, "  ");
+        hx_text_clear(&part);
+        struct hx_column time = {.name = "taken_at", .as = HX_AS_TIME};
+        hx_column_text(&time, snapshots, row, NULL, ascii, &part);
+        hx_text_puts(&part, " UTC");
+        add_part(&line, hx_text_str(&part), columns, "  ");
+    } else {
+        add_part(&line, "no snapshot yet", columns, "  ");
+    }
+    hx_put(&ui->term, 0, 0, layout->columns, hx_text_str(&line), false, HX_STYLE_HEAD);
+    hx_text_free(&line);
+    hx_text_free(&part);
+}
+
+/* The screens with a digit; the one that is shown (or that led here) stands out. */
+static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
+{
+    int x = 1, count = 0, full = 0;
+    for (size_t i = 0; i < HX_SCREENS; i++) {
+        if (hx_screens[i]->digit >= 0) {
+            full += (int)strlen(hx_screens[i]->name) + 4;
+            count++;
+        }
+    }
+    bool narrow = full > layout->columns - 1;
+    for (size_t i = 0; i < HX_SCREENS; i++) {
+        const struct hx_screen *screen = hx_screens[i];
+        if (screen->digit < 0)
+            continue;
+        bool current = ui->open.v[0]->screen == screen;
+        char label[64];
+        if (narrow && !current)
+            snprintf(label, sizeof label, " %d ", screen->digit);
+        else
+            snprintf(label, sizeof label, current ? "[%d %s]" : " %d %s ", screen->digit,
+                     screen->name);
+        int width = (int)strlen(label);
+        if (x + width > layout->columns)
+            break;
+        hx_put(&ui->term, 1, x, width, label, false, current ? HX_STYLE_TITLE : HX_STYLE_NORMAL);
+        x += width + (narrow ? 0 : 1);
+    }
+    struct hx_text way = {0};
+    for (size_t i = 1; i <= ui->at; i++) {
+        if (ui->at - i < 4)
+            hx_text_putf(&way, "%s%s", ui->term.utf8 ? " \u203a " : " > ",
+                         ui->open.v[i]->screen->name);
+        else if (i == 1)
+            hx_text_puts(&way, ui->term.utf8 ? " \u203a ..." : " > ...");
+    }
+    if (way.n)
+        hx_put(&ui->term, 1, x, layout->columns - x, way.s, false, HX_STYLE_TITLE);
+    hx_text_free(&way);
+}
+
+static void draw_title(const struct hx_ui *ui, const struct hx_pane *pane,
+                       const struct layout *layout)
+{
+    struct hx_text head = {0};
+    if (pane->screen->head)
+        pane->screen->head(ui, pane, &head);
+    const char *s = hx_text_str(&head);
+    for (int i = 0; i < layout->title; i++) {
+        size_t n = strcspn(s, "\n");
+        HX_FREE char *line = strndup(s, n);
+        if (line)
+            hx_put(&ui->term, 2 + i, 1, layout->columns - 1, line, false,
+                   i ? HX_STYLE_NORMAL : HX_STYLE_TITLE);
+        s += n + (s[n] == '\n');
+    }
+    hx_text_free(&head);
+}
+
+static int title_lines(const struct hx_ui *ui, const struct hx_pane *pane)
+{
+    struct hx_text head = {0};
+    int n = 0;
+    if (pane->screen->head)
+        pane->screen->head(ui, pane, &head);
+    for (size_t i = 0; i < head.n; i++)
+        n += head.s[i] == '\n';
+    n += head.n && head.s[head.n - 1] != '\n';
+    hx_text_free(&head);
+    return n;
+}
+
+static void draw_heading(const struct hx_ui *ui, const struct hx_pane *pane,
+                         const struct layout *layout, const int *width)
+{
+    const struct hx_column *columns = pane->screen->columns;
+    int x = 2;
+    hx_put(&ui->term, layout->heading, 0, layout->columns, "", false, HX_STYLE_COLUMN);
+    for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
+        if (!width[i])
+            continue;
+        struct hx_text text = {0};
+        const char *title = columns[i].title ? columns[i].title : columns[i].name;
+        bool sorted = pane->sort && strcmp(pane->sort, columns[i].name) == 0 &&
+                      columns[i].as != HX_AS_BAR && columns[i].as != HX_AS_SHARE;
+        const char *mark = !sorted           ? ""
+                           : ui->term.utf8   ? (pane->ascending ? "\u25b4" : "\u25be")
+                           : pane->ascending ? "^"
+                                             : "v";
+        hx_text_putf(&text, "%s%s", title, mark);
+        hx_put(&ui->term, layout->heading, x, width[i], hx_text_str(&text),
+               hx_column_right(&columns[i]), HX_STYLE_COLUMN);
+        hx_text_free(&text);
+        x += width[i] + 1;
+    }
+}
+
+static double number(const struct hx_table *rows, size_t row, const char *name)
+{
+    return name ? (double)hx_table_int(rows, row, name, 0) : 0;
+}
+
+static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t row, int y,
+                     const int *width, bool cursor)
+{
+    const struct hx_column *columns = pane->screen->columns;
+    enum hx_style style = cursor ? HX_STYLE_CURSOR : HX_STYLE_NORMAL;
+    bool now =
+        pane->screen->over_time && hx_table_int(&pane->rows, row, "snapshot", 0) == ui->snapshot;
+    hx_put(&ui->term, y, 0, hx_term_columns(), "", false, style);
+    hx_put(&ui->term, y, 0, 2, cursor ? ">" : now ? "*" : " ", false, style);
+    int x = 2;
+    for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
+        if (!width[i])
+            continue;
+        if (columns[i].as == HX_AS_BAR) {
+            hx_put_bar(&ui->term, y, x, width[i], number(&pane->rows, row, columns[i].name),
+                       number(&pane->rows, row, columns[i].marked),
+                       number(&pane->facts, 0, columns[i].whole), cursor);
+        } else {
+            struct hx_text text = {0};
+            hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
+            hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
+                   style);
+            hx_text_free(&text);
+        }
+        x += width[i] + 1;
+    }
+}
+
+static const char *instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane)
+{
+    if (pane->screen->source && !ui->snapshot)
+        return ui->snapping ? "The first snapshot is being taken."
+                            : "No snapshot yet. Press a to take one.";
+    if (pane->problem)
+        return pane->problem;
+    if (pane->loading || !pane->loaded)
+        return "Loading.";
+    return pane->screen->empty ? pane->screen->empty : "Nothing here.";
+}
+
+static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
+                      const struct layout *layout)
+{
+    int width[HX_COLUMNS_MAX];
+    hx_column_layout(pane->screen->columns, layout->columns - 2, width);
+    if (layout->heading >= 0)
+        draw_heading(ui, pane, layout, width);
+    if (!pane->total || pane->problem) {
+        hx_put(&ui->term, layout->first, 2, layout->columns - 2, instead_of_rows(ui, pane), false,
+               pane->problem ? HX_STYLE_BAD : HX_STYLE_NORMAL);
+        return;
+    }
+    for (int i = 0; i < layout->height; i++) {
+        int64_t row = pane->top + i, at = row - pane->offset;
+        int y = layout->first + i;
+        if (row >= pane->total)
+            break;
+        if (at >= 0 && (size_t)at < pane->rows.n_rows)
+            draw_row(ui, pane, (size_t)at, y, width, row == pane->cursor);
+        else
+            hx_put(&ui->term, y, 0, layout->columns, row == pane->cursor ? "> ..." : "  ...", false,
+                   row == pane->cursor ? HX_STYLE_CURSOR : HX_STYLE_DIM);
+    }
+}
+
+/* Returns the column of the text cursor, -1 when nothing is being typed. */
+static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
+                          const struct layout *layout)
+{
+    int y = layout->lines - 1, right = 0;
+    struct hx_text text = {0};
+    enum hx_style style = HX_STYLE_NORMAL;
+    if (ui->prompt.active) {
+        hx_text_puts(&text, ui->prompt.label);
+        hx_text_escape(&text, hx_text_str(&ui->prompt.text), ui->prompt.text.n, !ui->term.utf8);
+        /* A long line shows its end. */
+        const char *s = hx_text_str(&text);
+        while (hx_text_width(s) >= layout->columns)
+            do
+                s++;
+            while (((unsigned char)*s & 0xc0) == 0x80);
+        int x = hx_text_width(s);
+        hx_put(&ui->term, y, 0, layout->columns, s, false, style);
+        hx_text_free(&text);
+        return x;
+    }
+    if (pane->total) {
+        hx_text_count(&text, pane->cursor + 1);
+        hx_text_putc(&text, '/');
+        hx_text_count(&text, pane->total);
+        right = (int)text.n + 1;
+        if (right < layout->columns / 2)
+            hx_put(&ui->term, y, layout->columns - right, right, text.s, true, HX_STYLE_NORMAL);
+        else
+            right = 0;
+        hx_text_clear(&text);
+    }
+    hx_text_putc(&text, ' ');
+    if (ui->message.n) {
+        hx_text_puts(&text, ui->message.s);
+        style = ui->message_bad ? HX_STYLE_BAD : HX_STYLE_NORMAL;
+    } else if (!hx_jobs_status(ui->jobs, &text)) {
+        const char *hints[] = {"? help",   "Enter open",   "w why",  "/ search",
+                               "< > sort", "[ ] snapshot", "a snap", "q quit"};
+        text.n = 0;
+        for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+            if (i != 6 || ui->options->snap)
+                add_part(&text, hints[i], layout->columns - right - 2, "  ");
+        style = HX_STYLE_DIM;
+    }
+    hx_put(&ui->term, y, 0, layout->columns - right, hx_text_str(&text), false, style);
+    hx_text_free(&text);
+    return -1;
+}
+
+void hx_ui_draw(struct hx_ui *ui)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    struct layout layout = {.lines = hx_term_lines(), .columns = hx_term_columns()};
+    hx_term_clear();
+    if (layout.lines < LINES_MIN || layout.columns < COLUMNS_MIN) {
+        hx_put(&ui->term, 0, 0, layout.columns, "too small: 20x5 needed", false, HX_STYLE_NORMAL);
+        hx_term_show(-1, -1);
+        return;
+    }
+    int room = layout.lines >= 16 ? 6 : layout.lines >= 8 ? 2 : layout.lines >= 7 ? 1 : 0;
+    layout.title = title_lines(ui, pane);
+    if (layout.title > room)
+        layout.title = room;
+    layout.heading = 2 + layout.title;
+    layout.first = layout.heading + 1;
+    layout.height = layout.lines - 1 - layout.first;
+    pane->height = layout.height;
+    pane->first_line = layout.first;
+    hx_pane_update(ui, pane);
+    draw_header(ui, &layout);
+    draw_screens(ui, &layout);
+    draw_title(ui, pane, &layout);
+    draw_rows(ui, pane, &layout);
+    int x = draw_last_line(ui, pane, &layout);
+    hx_term_show(x < 0 ? -1 : layout.lines - 1, x);
+}
+
+hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path)
+{
+    hx_ui_draw(ui);
+    struct hx_text text = {0};
+    hx_term_text(&text);
+    hx_error *error = text.failed ? hx_error_nomem() : NULL;
+    FILE *file = error ? NULL : fopen(path, "we");
+    if (!error && !file)
+        error = hx_error_os(errno, path, "open");
+    if (file) {
+        bool bad = fwrite(hx_text_str(&text), 1, text.n, file) != text.n;
+        if (fclose(file) || bad)
+            error = hx_error_os(errno, path, "write");
+    }
+    hx_text_free(&text);
+    return error;
+}

@@ -1,0 +1,318 @@
+/* job.c - lanes of background work. */
+#include "ui/job.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+struct lane {
+    hx_jobs *jobs;
+    pthread_t thread;
+    bool has_thread;
+    hx_store *store;
+    pthread_mutex_t *store_lock;
+    struct hx_job *queue, **queue_end;
+    struct hx_job *running;
+    bool in_store; /* the running job has the store for itself */
+    /* progress of the running job */
+    char stage[64];
+    uint64_t done, total, started_ns, told_ns;
+};
+
+struct hx_jobs {
+    pthread_mutex_t lock; /* over everything below but the stores */
+    pthread_cond_t work;
+    pthread_mutex_t store_lock[2];
+    struct lane lane[HX_LANES];
+    struct hx_job *ended, **ended_end;
+    bool quit;
+    int fd;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void wake(const hx_jobs *jobs)
+{
+    uint64_t one = 1;
+    ssize_t n = write(jobs->fd, &one, sizeof one);
+    (void)n; /* full means that a wake-up is waiting already */
+}
+
+static void report(void *context, const char *stage, uint64_t done, uint64_t total)
+{
+    struct lane *lane = context;
+    uint64_t now = now_ns();
+    pthread_mutex_lock(&lane->jobs->lock);
+    snprintf(lane->stage, sizeof lane->stage, "%s", stage ? stage : "");
+    lane->done = done;
+    lane->total = total;
+    bool tell = now - lane->told_ns > 100000000;
+    if (tell)
+        lane->told_ns = now;
+    pthread_mutex_unlock(&lane->jobs->lock);
+    if (tell)
+        wake(lane->jobs);
+}
+
+/* Takes the next job; NULL when the lane shall end. Called and returns with the lock held. */
+static struct hx_job *next_job(struct lane *lane)
+{
+    hx_jobs *jobs = lane->jobs;
+    while (!lane->queue && !jobs->quit)
+        pthread_cond_wait(&jobs->work, &jobs->lock);
+    if (jobs->quit)
+        return NULL;
+    struct hx_job *job = lane->queue;
+    lane->queue = job->next;
+    if (!lane->queue)
+        lane->queue_end = &lane->queue;
+    job->next = NULL;
+    lane->running = job;
+    lane->stage[0] = 0;
+    lane->done = lane->total = 0;
+    lane->started_ns = now_ns();
+    return job;
+}
+
+static void *lane_main(void *context)
+{
+    struct lane *lane = context;
+    hx_jobs *jobs = lane->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    for (struct hx_job *job; (job = next_job(lane));) {
+        pthread_mutex_unlock(&jobs->lock);
+        struct hx_progress progress = {.report = report, .context = lane, .cancel = &job->cancel};
+        pthread_mutex_lock(lane->store_lock);
+        pthread_mutex_lock(&jobs->lock);
+        lane->in_store = true;
+        pthread_mutex_unlock(&jobs->lock);
+        hx_error *error = atomic_load(&job->cancel) ? hx_error_cancelled(job->what)
+                                                    : job->run(job, lane->store, &progress);
+        pthread_mutex_lock(&jobs->lock);
+        lane->in_store = false;
+        pthread_mutex_unlock(&jobs->lock);
+        pthread_mutex_unlock(lane->store_lock);
+        pthread_mutex_lock(&jobs->lock);
+        job->error = error;
+        lane->running = NULL;
+        *jobs->ended_end = job;
+        jobs->ended_end = &job->next;
+        wake(jobs);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return NULL;
+}
+
+static hx_error *start_lane(struct lane *lane)
+{
+    /* Signals are for the screen's thread, which knows the terminal. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int err = pthread_create(&lane->thread, NULL, lane_main, lane);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (err)
+        return hx_error_os(err, "explorer", "pthread_create");
+    lane->has_thread = true;
+    return NULL;
+}
+
+hx_error *hx_jobs_create(hx_store *read, hx_store *work, hx_jobs **ret)
+{
+    hx_jobs *jobs = calloc(1, sizeof *jobs);
+    if (!jobs)
+        return hx_error_nomem();
+    pthread_mutex_init(&jobs->lock, NULL);
+    pthread_mutex_init(&jobs->store_lock[0], NULL);
+    pthread_mutex_init(&jobs->store_lock[1], NULL);
+    pthread_cond_init(&jobs->work, NULL);
+    jobs->ended_end = &jobs->ended;
+    jobs->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    hx_error *error = jobs->fd < 0 ? hx_error_os(errno, "explorer", "eventfd") : NULL;
+    for (int i = 0; i < HX_LANES && !error; i++) {
+        struct lane *lane = &jobs->lane[i];
+        lane->jobs = jobs;
+        lane->queue_end = &lane->queue;
+        lane->store = i == HX_LANE_READ ? read : work;
+        lane->store_lock = &jobs->store_lock[i == HX_LANE_READ && read != work];
+        error = start_lane(lane);
+    }
+    if (error) {
+        hx_jobs_destroy(jobs);
+        return error;
+    }
+    *ret = jobs;
+    return NULL;
+}
+
+/* With the lock held. A query is interrupted in the middle of a sort; a snapshot looks at its
+ * flag and rolls back by itself. */
+static void cancel_running(struct lane *lane)
+{
+    atomic_store(&lane->running->cancel, true);
+    if (lane->running->lane == HX_LANE_READ && lane->in_store)
+        hx_store_interrupt(lane->store);
+}
+
+static void destroy_all(struct hx_job *job)
+{
+    while (job) {
+        struct hx_job *next = job->next;
+        hx_error_free(job->error);
+        job->destroy(job);
+        job = next;
+    }
+}
+
+void hx_jobs_destroy(hx_jobs *jobs)
+{
+    if (!jobs)
+        return;
+    pthread_mutex_lock(&jobs->lock);
+    jobs->quit = true;
+    for (int i = 0; i < HX_LANES; i++)
+        if (jobs->lane[i].running)
+            cancel_running(&jobs->lane[i]);
+    pthread_cond_broadcast(&jobs->work);
+    pthread_mutex_unlock(&jobs->lock);
+    for (int i = 0; i < HX_LANES; i++)
+        if (jobs->lane[i].has_thread)
+            pthread_join(jobs->lane[i].thread, NULL);
+    for (int i = 0; i < HX_LANES; i++)
+        destroy_all(jobs->lane[i].queue);
+    destroy_all(jobs->ended);
+    if (jobs->fd >= 0)
+        close(jobs->fd);
+    pthread_cond_destroy(&jobs->work);
+    pthread_mutex_destroy(&jobs->store_lock[0]);
+    pthread_mutex_destroy(&jobs->store_lock[1]);
+    pthread_mutex_destroy(&jobs->lock);
+    free(jobs);
+}
+
+int hx_jobs_fd(const hx_jobs *jobs)
+{
+    return jobs->fd;
+}
+
+void hx_jobs_start(hx_jobs *jobs, struct hx_job *job)
+{
+    pthread_mutex_lock(&jobs->lock);
+    struct lane *lane = &jobs->lane[job->lane];
+    *lane->queue_end = job;
+    lane->queue_end = &job->next;
+    pthread_cond_broadcast(&jobs->work);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+struct hx_job *hx_jobs_ended(hx_jobs *jobs)
+{
+    uint64_t count;
+    ssize_t n = read(jobs->fd, &count, sizeof count);
+    (void)n; /* nothing to read: look all the same */
+    pthread_mutex_lock(&jobs->lock);
+    struct hx_job *job = jobs->ended;
+    if (job) {
+        jobs->ended = job->next;
+        if (!jobs->ended)
+            jobs->ended_end = &jobs->ended;
+        job->next = NULL;
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return job;
+}
+
+bool hx_jobs_busy(hx_jobs *jobs, enum hx_lane lane)
+{
+    pthread_mutex_lock(&jobs->lock);
+    bool busy = jobs->lane[lane].queue || jobs->lane[lane].running;
+    for (const struct hx_job *job = jobs->ended; job && !busy; job = job->next)
+        busy = job->lane == lane;
+    pthread_mutex_unlock(&jobs->lock);
+    return busy;
+}
+
+void hx_jobs_supersede(hx_jobs *jobs,
+                       hx_error *(*run)(struct hx_job *, hx_store *, const struct hx_progress *))
+{
+    pthread_mutex_lock(&jobs->lock);
+    for (int i = 0; i < HX_LANES; i++) {
+        struct lane *lane = &jobs->lane[i];
+        if (lane->running && lane->running->run == run)
+            cancel_running(lane);
+        for (struct hx_job *job = lane->queue; job; job = job->next)
+            if (job->run == run)
+                atomic_store(&job->cancel, true);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+bool hx_jobs_cancel(hx_jobs *jobs)
+{
+    bool any = false;
+    pthread_mutex_lock(&jobs->lock);
+    for (int i = 0; i < HX_LANES; i++) {
+        struct lane *lane = &jobs->lane[i];
+        if (lane->running && !lane->running->quiet) {
+            cancel_running(lane);
+            any = true;
+        }
+        for (struct hx_job *job = lane->queue; job; job = job->next) {
+            if (!job->quiet) {
+                atomic_store(&job->cancel, true);
+                any = true;
+            }
+        }
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return any;
+}
+
+/* A quiet job is announced all the same once it has run for this long. */
+#define QUIET_NS 300000000u
+
+static const struct hx_job *announced(const struct lane *lane, uint64_t now)
+{
+    const struct hx_job *job = lane->running;
+    if (!job || (job->quiet && now - lane->started_ns < QUIET_NS))
+        return NULL;
+    return job;
+}
+
+bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret)
+{
+    bool any = false;
+    uint64_t now = now_ns();
+    pthread_mutex_lock(&jobs->lock);
+    for (int i = HX_LANES - 1; i >= 0 && !any; i--) {
+        const struct lane *lane = &jobs->lane[i];
+        const struct hx_job *job = announced(lane, now);
+        if (!job)
+            continue;
+        any = true;
+        uint64_t ns = now - lane->started_ns;
+        hx_text_puts(ret, job->what);
+        if (lane->stage[0] && strcmp(lane->stage, job->what) != 0)
+            hx_text_putf(ret, ": %s", lane->stage);
+        if (lane->total && lane->done <= lane->total)
+            hx_text_putf(ret, " %u%%",
+                         (unsigned)(100.0 * (double)lane->done / (double)lane->total));
+        hx_text_putf(ret, ", %.1f s", (double)ns / 1e9);
+        if (atomic_load(&job->cancel))
+            hx_text_puts(ret, ", cancelling");
+        else if (!job->quiet)
+            hx_text_puts(ret, " (Esc cancels)");
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return any;
+}

@@ -1,0 +1,65 @@
+/* job.h - work that must not hold up the screen.
+ *
+ * Two lanes, each a thread with a queue: READ fetches rows for lists, WORK takes snapshots
+ * and loads graphs. A job runs on its lane's thread and is then handed back to the screen's
+ * thread, which calls done() and destroy(). Each lane has a store; where both have the same
+ * one, a lock keeps them apart, and lists are drawn from what is in memory meanwhile.
+ */
+#ifndef HX_UI_JOB_H
+#define HX_UI_JOB_H
+
+#include "base/progress.h"
+#include "base/text.h"
+#include "store/store.h"
+
+struct hx_ui;
+typedef struct hx_jobs hx_jobs;
+
+enum hx_lane { HX_LANE_READ, HX_LANE_WORK, HX_LANES };
+
+/* The head of every kind of job. */
+struct hx_job {
+    const char *what; /* for the status line: "snapshot", "search" */
+    bool quiet;       /* short: not announced, and Esc does not cancel it */
+    enum hx_lane lane;
+    /* On the lane's thread. */
+    hx_error *(*run)(struct hx_job *job, hx_store *store, const struct hx_progress *progress);
+    /* On the screen's thread; owns the error. */
+    void (*done)(struct hx_job *job, struct hx_ui *ui, hx_error *error);
+    void (*destroy)(struct hx_job *job);
+
+    /* job.c's own */
+    struct hx_job *next;
+    hx_error *error;
+    atomic_bool cancel;
+};
+
+/* `read` may be the same as `work`. */
+hx_error *hx_jobs_create(hx_store *read, hx_store *work, hx_jobs **ret);
+
+/* Cancels everything, waits for the threads, destroys what is left. NULL is legal. */
+void hx_jobs_destroy(hx_jobs *jobs);
+
+/* Becomes readable when something ended or progressed. */
+int hx_jobs_fd(const hx_jobs *jobs);
+
+/* Puts a job at the end of its lane's queue; owns it. */
+void hx_jobs_start(hx_jobs *jobs, struct hx_job *job);
+
+/* A job that ended, for done() and destroy(); NULL when there is none. */
+struct hx_job *hx_jobs_ended(hx_jobs *jobs);
+
+/* Is anything queued, running or ended but not yet taken? */
+bool hx_jobs_busy(hx_jobs *jobs, enum hx_lane lane);
+
+/* Cancels the jobs of this kind: their answers are not wanted any more. */
+void hx_jobs_supersede(hx_jobs *jobs,
+                       hx_error *(*run)(struct hx_job *, hx_store *, const struct hx_progress *));
+
+/* Cancels all jobs that are not quiet; false when there were none. */
+bool hx_jobs_cancel(hx_jobs *jobs);
+
+/* A line on the oldest job that is not quiet; false when there is none. */
+bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret);
+
+#endif

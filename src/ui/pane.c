@@ -1,0 +1,375 @@
+/* pane.c - windows over lists: loading, moving, keeping the cursor on its row. */
+#include "ui/app.h"
+
+#include <string.h>
+
+/* Rows that are fetched at least, so that a few keys do not need the store. */
+#define WINDOW_MIN 128
+/* How far to look for the row under the cursor after a change of order. */
+#define KEEP_SCAN 100000
+
+hx_error *hx_pane_create(struct hx_ui *ui, const struct hx_screen *screen, struct hx_pane **ret)
+{
+    struct hx_pane *pane = calloc(1, sizeof *pane);
+    if (!pane)
+        return hx_error_nomem();
+    pane->screen = screen;
+    pane->serial = ++ui->serial;
+    pane->sort = screen->sort;
+    pane->from = ui->snapshot;
+    *ret = pane;
+    return NULL;
+}
+
+void hx_pane_destroy(struct hx_pane *pane)
+{
+    if (!pane)
+        return;
+    hx_table_deinit(&pane->rows);
+    hx_table_deinit(&pane->facts);
+    free(pane->text);
+    free(pane->keep);
+    free(pane->problem);
+    free(pane);
+}
+
+void hx_pane_key(const struct hx_screen *screen, const struct hx_table *rows, size_t row,
+                 struct hx_text *ret)
+{
+    for (const char *const *name = screen->key; name && *name; name++) {
+        const struct hx_cell *cell = hx_table_at(rows, row, *name);
+        if (cell->type == HX_VALUE_TEXT)
+            hx_text_putn(ret, cell->text, cell->n);
+        else if (cell->type == HX_VALUE_INT)
+            hx_text_putf(ret, "%lld", (long long)cell->i);
+        hx_text_putc(ret, '\x1f');
+    }
+}
+
+bool hx_pane_row(const struct hx_pane *pane, size_t *ret)
+{
+    if (pane->cursor < pane->offset || pane->cursor >= pane->total ||
+        (uint64_t)(pane->cursor - pane->offset) >= pane->rows.n_rows)
+        return false;
+    *ret = (size_t)(pane->cursor - pane->offset);
+    return true;
+}
+
+bool hx_pane_object(const struct hx_pane *pane, size_t row, uint64_t *ret)
+{
+    if (!pane->screen->object)
+        return false;
+    const struct hx_cell *cell = hx_table_at(&pane->rows, row, pane->screen->object);
+    if (cell->type != HX_VALUE_INT)
+        return false;
+    *ret = (uint64_t)cell->i;
+    return true;
+}
+
+void hx_pane_go(struct hx_pane *pane, int64_t row)
+{
+    if (row >= pane->total)
+        row = pane->total - 1;
+    pane->cursor = row < 0 ? 0 : row;
+}
+
+void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
+{
+    hx_table_deinit(&pane->rows);
+    pane->rows = *rows;
+    *rows = (struct hx_table){0};
+    pane->offset = 0;
+    pane->total = (int64_t)pane->rows.n_rows;
+    pane->loaded = true;
+    pane->stale = false;
+    hx_pane_go(pane, pane->cursor);
+}
+
+/* --- loading --- */
+
+void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load *ret)
+{
+    *ret = (struct hx_load){.snapshot = snapshot,
+                            .all = pane->screen->over_time,
+                            .sort = pane->sort,
+                            .ascending = pane->ascending};
+    pane->screen->source(pane, snapshot, &ret->source);
+}
+
+hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offset, int64_t limit,
+                       hx_rows **ret)
+{
+    const struct hx_source *source = &load->source;
+    if (source->where.failed || source->sql.failed || source->facts.failed)
+        return hx_error_nomem();
+    if (source->view) {
+        struct hx_query query = {.view = source->view,
+                                 .snapshot = load->all ? 0 : load->snapshot,
+                                 .sort = load->sort,
+                                 .ascending = load->ascending,
+                                 .limit = limit,
+                                 .offset = offset,
+                                 .where = source->where.n ? source->where.s : NULL};
+        return hx_query_view(store, &query, ret);
+    }
+    struct hx_text sql = {0};
+    if (load->sort)
+        hx_text_putf(&sql, "SELECT * FROM (%s) ORDER BY \"%s\" %s", hx_text_str(&source->sql),
+                     load->sort, load->ascending ? "ASC" : "DESC");
+    else
+        hx_text_puts(&sql, hx_text_str(&source->sql));
+    hx_text_putf(&sql, " LIMIT %lld OFFSET %lld", (long long)limit, (long long)offset);
+    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, ret);
+    hx_text_free(&sql);
+    return error;
+}
+
+void hx_load_end(struct hx_load *load)
+{
+    hx_text_free(&load->source.where);
+    hx_text_free(&load->source.sql);
+    hx_text_free(&load->source.facts);
+}
+
+struct fetch {
+    struct hx_job job;
+    uint64_t pane, want;
+    const struct hx_screen *screen;
+    struct hx_load load;
+    bool with_facts;
+    int64_t offset, limit;
+    char *keep;
+    /* answers */
+    int64_t keep_row; /* -1: not found */
+    struct hx_table rows, facts;
+};
+
+static hx_error *read_window(struct fetch *fetch, hx_store *store)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    hx_table_deinit(&fetch->rows);
+    HX_TRY(hx_load_open(&fetch->load, store, fetch->offset, fetch->limit, &rows));
+    return hx_table_read(&fetch->rows, rows, fetch->limit);
+}
+
+static bool find_key(struct fetch *fetch, const struct hx_table *rows, int64_t offset)
+{
+    bool found = false;
+    for (size_t i = 0; i < rows->n_rows && !found; i++) {
+        struct hx_text key = {0};
+        hx_pane_key(fetch->screen, rows, i, &key);
+        found = strcmp(hx_text_str(&key), fetch->keep) == 0;
+        hx_text_free(&key);
+        if (found)
+            fetch->keep_row = offset + (int64_t)i;
+    }
+    return found;
+}
+
+/* The row under the cursor is not where it was: looks through the list's beginning and, where
+ * it is found, loads the window around it. */
+static hx_error *find_kept(struct fetch *fetch, hx_store *store, const struct hx_progress *progress)
+{
+    if (find_key(fetch, &fetch->rows, fetch->offset))
+        return NULL;
+    if (fetch->offset == 0 && (int64_t)fetch->rows.n_rows < fetch->limit)
+        return NULL;
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_load_open(&fetch->load, store, 0, KEEP_SCAN, &rows));
+    for (int64_t at = 0; at < KEEP_SCAN && !hx_progress_cancelled(progress);) {
+        struct hx_table block = {0};
+        HX_TRY(hx_table_read(&block, rows, 256));
+        size_t n = block.n_rows;
+        bool found = find_key(fetch, &block, at);
+        hx_table_deinit(&block);
+        at += (int64_t)n;
+        if (found) {
+            hx_rows_end(hx_steal(rows));
+            fetch->offset =
+                fetch->keep_row > fetch->limit / 2 ? fetch->keep_row - fetch->limit / 2 : 0;
+            return read_window(fetch, store);
+        }
+        if (n < 256)
+            break;
+    }
+    return NULL;
+}
+
+static hx_error *fetch_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+{
+    struct fetch *fetch = (struct fetch *)job;
+    if (fetch->with_facts && fetch->load.source.facts.n) {
+        HX_ROWS hx_rows *rows = NULL;
+        HX_TRY(hx_query_sql(store, fetch->load.source.facts.s, &rows));
+        HX_TRY(hx_table_read(&fetch->facts, rows, 1));
+    }
+    HX_TRY(read_window(fetch, store));
+    return fetch->keep ? find_kept(fetch, store, progress) : NULL;
+}
+
+static void take_rows(struct fetch *fetch, struct hx_pane *pane)
+{
+    hx_table_deinit(&pane->rows);
+    pane->rows = fetch->rows;
+    fetch->rows = (struct hx_table){0};
+    pane->offset = fetch->offset;
+    if (fetch->with_facts) {
+        hx_table_deinit(&pane->facts);
+        pane->facts = fetch->facts;
+        fetch->facts = (struct hx_table){0};
+        pane->total = hx_table_int(&pane->facts, 0, "rows", 0);
+        pane->snapshot = fetch->load.snapshot;
+    }
+    /* What came is worth more than what was counted. */
+    int64_t end = pane->offset + (int64_t)pane->rows.n_rows;
+    if ((int64_t)pane->rows.n_rows < fetch->limit && (pane->rows.n_rows || !pane->offset))
+        pane->total = end;
+    else if (pane->total < end)
+        pane->total = end;
+    else if (!pane->rows.n_rows && pane->total > pane->offset)
+        pane->total = pane->offset;
+    if (fetch->keep && fetch->keep_row >= 0) {
+        /* The row stays at its height on the screen. */
+        pane->top += fetch->keep_row - pane->cursor;
+        pane->cursor = fetch->keep_row;
+    }
+    hx_pane_go(pane, pane->cursor);
+}
+
+static void fetch_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    struct fetch *fetch = (struct fetch *)job;
+    struct hx_pane *pane = hx_ui_find_pane(ui, fetch->pane);
+    if (!pane || pane->want != fetch->want) {
+        hx_error_free(error);
+        return;
+    }
+    pane->loading = false;
+    free(pane->problem);
+    pane->problem = NULL;
+    if (error && error->kind == HX_E_CANCEL) { /* another list was wanted meanwhile */
+        pane->stale = true;
+        hx_error_free(error);
+        return;
+    }
+    if (error) {
+        char line[512];
+        hx_error_line(error, line, sizeof line);
+        pane->problem = strdup(line);
+        hx_ui_complain(ui, error);
+        pane->stale = false; /* not again and again; the next snapshot or order tries anew */
+        pane->loaded = true;
+        pane->snapshot = fetch->load.snapshot;
+        return;
+    }
+    take_rows(fetch, pane);
+    pane->loaded = true;
+    pane->stale = false;
+}
+
+static void fetch_destroy(struct hx_job *job)
+{
+    struct fetch *fetch = (struct fetch *)job;
+    hx_load_end(&fetch->load);
+    hx_table_deinit(&fetch->rows);
+    hx_table_deinit(&fetch->facts);
+    free(fetch->keep);
+    free(fetch);
+}
+
+/* The key (hx_pane_key) of a snapshot in a list of snapshots. */
+static char *current_key(int64_t snapshot)
+{
+    char *key = NULL;
+    return asprintf(&key, "%lld\x1f", (long long)snapshot) < 0 ? NULL : key;
+}
+
+static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot, bool whole)
+{
+    struct fetch *fetch = calloc(1, sizeof *fetch);
+    if (!fetch) {
+        hx_ui_complain(ui, hx_error_nomem());
+        return;
+    }
+    int64_t height = pane->height > 0 ? pane->height : 24;
+    fetch->job = (struct hx_job){.what = "loading rows",
+                                 .quiet = true,
+                                 .lane = HX_LANE_READ,
+                                 .run = fetch_run,
+                                 .done = fetch_done,
+                                 .destroy = fetch_destroy};
+    fetch->pane = pane->serial;
+    fetch->want = ++pane->want;
+    fetch->screen = pane->screen;
+    fetch->with_facts = whole;
+    fetch->limit = 4 * height > WINDOW_MIN ? 4 * height : WINDOW_MIN;
+    fetch->offset = pane->top > fetch->limit / 2 ? pane->top - fetch->limit / 2 : 0;
+    fetch->keep_row = -1;
+    if (whole && pane->keep)
+        fetch->keep = strdup(pane->keep);
+    else if (whole && pane->screen->over_time && !pane->loaded)
+        fetch->keep = current_key(snapshot); /* begins at the current one */
+    hx_load_begin(pane, snapshot, &fetch->load);
+    pane->loading = true;
+    hx_jobs_supersede(ui->jobs, fetch_run);
+    hx_jobs_start(ui->jobs, &fetch->job);
+}
+
+/* Remembers which row the cursor is on. */
+static void keep_cursor(struct hx_pane *pane)
+{
+    size_t row;
+    if (!pane->screen->key || !hx_pane_row(pane, &row))
+        return;
+    struct hx_text key = {0};
+    hx_pane_key(pane->screen, &pane->rows, row, &key);
+    free(pane->keep);
+    pane->keep = key.failed ? NULL : hx_steal(key.s);
+    hx_text_free(&key);
+}
+
+void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane)
+{
+    if (pane->screen->source) {
+        if (!pane->stale)
+            keep_cursor(pane);
+        pane->stale = true;
+        start_fetch(ui, pane, ui->snapshot, true);
+    } else {
+        pane->snapshot = ui->snapshot;
+        hx_ui_complain(ui, pane->screen->fill(ui, pane));
+    }
+}
+
+/* Keeps the cursor between the first and the last visible row. */
+static void scroll(struct hx_pane *pane)
+{
+    int64_t height = pane->height > 0 ? pane->height : 1;
+    if (pane->top > pane->cursor)
+        pane->top = pane->cursor;
+    if (pane->top < pane->cursor - height + 1)
+        pane->top = pane->cursor - height + 1;
+    if (pane->top > pane->total - height)
+        pane->top = pane->total - height;
+    if (pane->top < 0)
+        pane->top = 0;
+}
+
+void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
+{
+    scroll(pane);
+    if (pane->screen->source && !ui->snapshot)
+        return; /* nothing was taken yet */
+    bool other = pane->snapshot != ui->snapshot && !pane->screen->pinned;
+    if ((!pane->loaded || pane->stale) && !pane->loading) {
+        hx_pane_reload(ui, pane);
+    } else if (other && !pane->loading) {
+        hx_pane_reload(ui, pane);
+    } else if (pane->screen->source && !pane->loading && !pane->problem) {
+        int64_t last = pane->top + (pane->height > 0 ? pane->height : 1);
+        if (last > pane->total)
+            last = pane->total;
+        if (pane->top < pane->offset || last > pane->offset + (int64_t)pane->rows.n_rows)
+            start_fetch(ui, pane, pane->snapshot, false);
+    }
+}

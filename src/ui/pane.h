@@ -1,0 +1,88 @@
+/* pane.h - one open screen: what it shows, where its cursor is, the rows in memory.
+ *
+ * Rows of a store come in windows (limit and offset) from the READ lane; drawing uses what
+ * is there. After a change of snapshot or order the cursor goes back to its row by key.
+ */
+#ifndef HX_UI_PANE_H
+#define HX_UI_PANE_H
+
+#include "ui/screen.h"
+
+#include "base/vec.h"
+
+/* Invariants: rows holds the list's rows offset .. offset + rows.n_rows - 1;
+ * 0 <= cursor < total unless total is 0; top <= cursor. */
+struct hx_pane {
+    const struct hx_screen *screen;
+    uint64_t serial; /* tells it apart from all others of this run */
+
+    /* what it is about, as far as the screen needs it */
+    uint64_t address;
+    int64_t id;
+    char *text;   /* owned */
+    int64_t from; /* the snapshot in which it was opened */
+
+    int64_t snapshot; /* that it shows; 0: none yet */
+    const char *sort; /* a column; NULL: as stored */
+    bool ascending;
+
+    int64_t cursor, top, total;
+    int64_t offset;
+    struct hx_table rows, facts;
+    bool loaded;   /* rows were loaded at least once */
+    bool loading;  /* a job is under way */
+    bool stale;    /* rows are of another snapshot or order */
+    uint64_t want; /* number of the newest load; older ones are ignored */
+    char *keep;    /* key of the row to find again, owned */
+    char *problem; /* why loading failed, owned */
+    /* of the last drawing */
+    int height;     /* rows that were visible */
+    int first_line; /* of the screen, where they began */
+};
+
+hx_error *hx_pane_create(struct hx_ui *ui, const struct hx_screen *screen, struct hx_pane **ret);
+void hx_pane_destroy(struct hx_pane *pane);
+
+/* Sees to it that the visible rows of the current snapshot are in memory or on their way. */
+void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane);
+
+/* Loads again from the store: new order or new snapshot. The cursor keeps its row. */
+void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane);
+
+/* Moves the cursor to a row, limited to the list. */
+void hx_pane_go(struct hx_pane *pane, int64_t row);
+
+/* Index in pane->rows of the row under the cursor; false when it is not in memory. */
+bool hx_pane_row(const struct hx_pane *pane, size_t *ret);
+
+/* The address of the object that the row stands for. */
+bool hx_pane_object(const struct hx_pane *pane, size_t row, uint64_t *ret);
+
+/* A rows-in-memory pane: takes over the rows. */
+void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows);
+
+/* Searches visible text from the row after (before) the cursor on, around the end. */
+hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pattern,
+                         bool backwards);
+
+/* Writes all rows to a file; its ending says the form. */
+hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite);
+
+/* Opens the rows of a pane, in its order, on a lane's thread. */
+struct hx_load {
+    struct hx_source source;
+    int64_t snapshot;
+    bool all; /* of all snapshots */
+    const char *sort;
+    bool ascending;
+};
+void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load *ret);
+hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offset, int64_t limit,
+                       hx_rows **ret);
+void hx_load_end(struct hx_load *load);
+
+/* The text that tells a row apart from others. */
+void hx_pane_key(const struct hx_screen *screen, const struct hx_table *rows, size_t row,
+                 struct hx_text *ret);
+
+#endif

@@ -1,0 +1,333 @@
+/* pane_work.c - searching a list and writing it to a file, in the background. */
+#include "ui/app.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <regex.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <wctype.h>
+
+/* --- search --- */
+
+struct search {
+    struct hx_job job;
+    uint64_t pane;
+    const struct hx_screen *screen;
+    struct hx_load load;
+    struct hx_table facts;
+    regex_t regex;
+    bool has_regex, backwards, ascii;
+    int64_t from; /* the cursor */
+    int64_t total;
+    int64_t found; /* -1: nowhere */
+    bool wrapped;
+};
+
+static bool matches(struct search *search, const struct hx_table *rows, size_t row)
+{
+    struct hx_text text = {0};
+    hx_column_row(search->screen->columns, rows, row, &search->facts, search->ascii, &text);
+    bool hit = regexec(&search->regex, hx_text_str(&text), 0, NULL, 0) == 0;
+    hx_text_free(&text);
+    return hit;
+}
+
+/* Looks at the rows [begin, end): forwards the first hit ends it, backwards the last counts. */
+static hx_error *search_range(struct search *search, hx_store *store, int64_t begin, int64_t end,
+                              const struct hx_progress *progress)
+{
+    if (begin >= end)
+        return NULL;
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_load_open(&search->load, store, begin, end - begin, &rows));
+    for (int64_t at = begin; at < end;) {
+        if (hx_progress_cancelled(progress))
+            return hx_error_cancelled("search");
+        hx_progress_at(progress, "search", (uint64_t)(at - begin), (uint64_t)(end - begin));
+        struct hx_table block = {0};
+        HX_TRY(hx_table_read(&block, rows, 256));
+        for (size_t i = 0; i < block.n_rows; i++) {
+            if (matches(search, &block, i)) {
+                search->found = at + (int64_t)i;
+                if (!search->backwards)
+                    break;
+            }
+        }
+        size_t n = block.n_rows;
+        hx_table_deinit(&block);
+        at += (int64_t)n;
+        if (n < 256 || (search->found >= 0 && !search->backwards))
+            break;
+    }
+    return NULL;
+}
+
+static hx_error *search_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+{
+    struct search *search = (struct search *)job;
+    int64_t after = search->from + 1, end = INT64_MAX / 2;
+    if (search->backwards)
+        HX_TRY(search_range(search, store, 0, search->from, progress));
+    else
+        HX_TRY(search_range(search, store, after, end, progress));
+    if (search->found >= 0)
+        return NULL;
+    search->wrapped = true;
+    if (search->backwards)
+        return search_range(search, store, search->from, end, progress);
+    return search_range(search, store, 0, after, progress);
+}
+
+static void search_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    struct search *search = (struct search *)job;
+    struct hx_pane *pane = hx_ui_find_pane(ui, search->pane);
+    if (error || !pane) {
+        hx_ui_complain(ui, error);
+    } else if (search->found < 0) {
+        hx_ui_say(ui, "not found: %s", ui->pattern ? ui->pattern : "");
+    } else {
+        hx_pane_go(pane, search->found);
+        if (search->wrapped)
+            hx_ui_say(ui, "search went on at the %s", search->backwards ? "end" : "beginning");
+    }
+}
+
+static void search_destroy(struct hx_job *job)
+{
+    struct search *search = (struct search *)job;
+    if (search->has_regex)
+        regfree(&search->regex);
+    hx_load_end(&search->load);
+    hx_table_deinit(&search->facts);
+    free(search);
+}
+
+/* Rows in memory need no job. */
+static void search_memory(struct hx_ui *ui, struct search *search, struct hx_pane *pane)
+{
+    int64_t n = (int64_t)pane->rows.n_rows, step = search->backwards ? n - 1 : 1;
+    int64_t at = pane->cursor;
+    for (int64_t i = 0; i < n; i++) {
+        at = (at + step) % n;
+        if (matches(search, &pane->rows, (size_t)at)) {
+            if (search->backwards ? at >= pane->cursor : at <= pane->cursor)
+                search->wrapped = true;
+            search->found = at;
+            break;
+        }
+    }
+    search_done(&search->job, ui, NULL);
+    search_destroy(&search->job);
+}
+
+/* The totals that shares are of, for text that looks as on the screen. */
+static hx_error *copy_facts(const struct hx_table *facts, struct hx_table *ret)
+{
+    if (!facts->n_columns)
+        return NULL;
+    HX_TRY(hx_table_begin(ret, (const char *const *)facts->names));
+    for (size_t row = 0; row < facts->n_rows; row++) {
+        struct hx_cell *cell;
+        HX_TRY(hx_table_add(ret, &cell));
+        for (size_t i = 0; i < facts->n_columns; i++) {
+            const struct hx_cell *from = facts->cell + row * facts->n_columns + i;
+            if (from->type == HX_VALUE_TEXT) {
+                HX_TRY(hx_cell_set_text(cell + i, from->text, from->n));
+            } else {
+                cell[i] = *from;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Small letters find both; a capital means what it says. */
+static int case_flag(const char *pattern)
+{
+    for (const char *s = pattern; *s; s++)
+        if (*s >= 'A' && *s <= 'Z' && !(s > pattern && s[-1] == '\\'))
+            return 0;
+    return REG_ICASE;
+}
+
+hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pattern,
+                         bool backwards)
+{
+    if (!pane->loaded || !pane->screen->columns)
+        return NULL;
+    struct search *search = calloc(1, sizeof *search);
+    if (!search)
+        return hx_error_nomem();
+    search->job = (struct hx_job){.what = "search",
+                                  .lane = HX_LANE_READ,
+                                  .run = search_run,
+                                  .done = search_done,
+                                  .destroy = search_destroy};
+    search->pane = pane->serial;
+    search->screen = pane->screen;
+    search->backwards = backwards;
+    search->ascii = !ui->term.utf8;
+    search->from = pane->cursor;
+    search->found = -1;
+    int code = regcomp(&search->regex, pattern, REG_EXTENDED | REG_NOSUB | case_flag(pattern));
+    hx_error *error = NULL;
+    if (code) {
+        char why[128];
+        regerror(code, &search->regex, why, sizeof why);
+        error = hx_error_new(HX_E_USAGE, pattern, "write a POSIX extended regular expression", "%s",
+                             why);
+    }
+    search->has_regex = !code;
+    if (!error)
+        error = copy_facts(&pane->facts, &search->facts);
+    if (error) {
+        search_destroy(&search->job);
+        return error;
+    }
+    if (pane->screen->source) {
+        hx_load_begin(pane, pane->snapshot, &search->load);
+        hx_jobs_start(ui->jobs, &search->job);
+    } else {
+        search_memory(ui, search, pane);
+    }
+    return NULL;
+}
+
+/* --- write --- */
+
+struct writing {
+    struct hx_job job;
+    struct hx_load load;
+    bool memory;
+    struct hx_text text; /* of rows in memory */
+    enum hx_format format;
+    char *path;
+    FILE *file;
+};
+
+static hx_error *writing_run(struct hx_job *job, hx_store *store,
+                             const struct hx_progress *progress)
+{
+    struct writing *writing = (struct writing *)job;
+    (void)progress;
+    if (writing->memory) {
+        fwrite(hx_text_str(&writing->text), 1, writing->text.n, writing->file);
+    } else {
+        HX_ROWS hx_rows *rows = NULL;
+        HX_TRY(hx_load_open(&writing->load, store, 0, -1, &rows));
+        HX_TRY(hx_rows_print(rows, writing->format, writing->file));
+    }
+    bool bad = ferror(writing->file);
+    if (fclose(hx_steal(writing->file)) || bad)
+        return hx_error_os(errno, writing->path, "write");
+    return NULL;
+}
+
+static void writing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    struct writing *writing = (struct writing *)job;
+    if (error) {
+        unlink(writing->path); /* nothing half-written */
+        hx_ui_complain(ui, error);
+    } else {
+        hx_ui_say(ui, "written to %s", writing->path);
+    }
+}
+
+static void writing_destroy(struct hx_job *job)
+{
+    struct writing *writing = (struct writing *)job;
+    if (writing->file)
+        fclose(writing->file);
+    hx_load_end(&writing->load);
+    hx_text_free(&writing->text);
+    free(writing->path);
+    free(writing);
+}
+
+static enum hx_format format_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    if (dot && strcmp(dot, ".json") == 0)
+        return HX_FORMAT_JSON;
+    return dot && strcmp(dot, ".csv") == 0 ? HX_FORMAT_CSV : HX_FORMAT_TEXT;
+}
+
+static void print_value(const struct hx_cell *cell, enum hx_format format, struct hx_text *ret)
+{
+    if (cell->type == HX_VALUE_INT)
+        hx_text_putf(ret, "%lld", (long long)cell->i);
+    else if (cell->type == HX_VALUE_REAL)
+        hx_text_putf(ret, "%.17g", cell->real);
+    else if (cell->type == HX_VALUE_NULL)
+        hx_text_puts(ret, format == HX_FORMAT_JSON ? "null" : "");
+    else if (format == HX_FORMAT_JSON)
+        hx_text_json(ret, cell->text, cell->n);
+    else
+        hx_text_csv(ret, cell->text, cell->n);
+}
+
+/* Rows that the explorer made itself. In text they look as on the screen. */
+static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enum hx_format format,
+                         struct hx_text *ret)
+{
+    const struct hx_table *rows = &pane->rows;
+    bool json = format == HX_FORMAT_JSON;
+    if (json)
+        hx_text_puts(ret, "[");
+    for (size_t i = 0; format == HX_FORMAT_CSV && i < rows->n_columns; i++)
+        hx_text_putf(ret, "%s%s", rows->names[i], i + 1 < rows->n_columns ? "," : "\n");
+    for (size_t row = 0; row < rows->n_rows; row++) {
+        if (format == HX_FORMAT_TEXT) {
+            struct hx_text line = {0};
+            hx_column_row(pane->screen->columns, rows, row, &pane->facts, !ui->term.utf8, &line);
+            hx_text_putf(ret, "%s\n", hx_text_str(&line));
+            hx_text_free(&line);
+            continue;
+        }
+        hx_text_puts(ret, !json ? "" : row ? ",\n{" : "\n{");
+        for (size_t i = 0; i < rows->n_columns; i++) {
+            if (json)
+                hx_text_putf(ret, "\"%s\":", rows->names[i]);
+            print_value(rows->cell + row * rows->n_columns + i, format, ret);
+            hx_text_puts(ret, i + 1 < rows->n_columns ? "," : json ? "}" : "\n");
+        }
+    }
+    if (json)
+        hx_text_puts(ret, "\n]\n");
+}
+
+hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (overwrite ? O_TRUNC : O_EXCL), 0666);
+    if (fd < 0 && errno == EEXIST)
+        return hx_error_new(HX_E_FAIL, path, "`:write! FILE` overwrites it", "exists already");
+    if (fd < 0)
+        return hx_error_os(errno, path, "open");
+    struct writing *writing = calloc(1, sizeof *writing);
+    FILE *file = fdopen(fd, "w");
+    if (!writing || !file || !(writing->path = strdup(path))) {
+        free(writing);
+        if (file)
+            fclose(file);
+        else
+            close(fd);
+        return hx_error_nomem();
+    }
+    writing->job = (struct hx_job){.what = "writing",
+                                   .lane = HX_LANE_READ,
+                                   .run = writing_run,
+                                   .done = writing_done,
+                                   .destroy = writing_destroy};
+    writing->file = file;
+    writing->format = format_of(path);
+    writing->memory = !pane->screen->source;
+    if (writing->memory)
+        print_memory(ui, pane, writing->format, &writing->text);
+    else
+        hx_load_begin(pane, pane->snapshot, &writing->load);
+    hx_jobs_start(ui->jobs, &writing->job);
+    return NULL;
+}

@@ -1,0 +1,549 @@
+/* request.c - what keys and commands do. */
+#include "ui/request.h"
+
+#include "ui/app.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define HX_UI_REQUEST_DECLARE(id, name, keys, args, group, help)                                   \
+    static hx_error *hx_do_##id(struct hx_ui *ui, const char *arg);
+HX_UI_REQUESTS(HX_UI_REQUEST_DECLARE)
+#undef HX_UI_REQUEST_DECLARE
+
+const struct hx_request hx_requests[] = {
+#define HX_UI_REQUEST_ENTRY(id, name, keys, args, group, help)                                     \
+    {name, keys, args, group, help, hx_do_##id},
+    HX_UI_REQUESTS(HX_UI_REQUEST_ENTRY)
+#undef HX_UI_REQUEST_ENTRY
+        {0},
+};
+
+const struct hx_request *hx_request_find(const char *name, size_t n)
+{
+    for (const struct hx_request *request = hx_requests; request->name; request++)
+        if (strlen(request->name) == n && strncmp(request->name, name, n) == 0)
+            return request;
+    return NULL;
+}
+
+hx_error *hx_command_run(struct hx_ui *ui, const char *line)
+{
+    while (isspace((unsigned char)*line))
+        line++;
+    size_t n = strcspn(line, " \t");
+    if (!n)
+        return NULL;
+    HX_FREE char *arg = strdup(line + n + strspn(line + n, " \t"));
+    HX_FREE char *name = strndup(line, n);
+    if (!arg || !name)
+        return hx_error_nomem();
+    for (size_t end = strlen(arg); end && isspace((unsigned char)arg[end - 1]); end--)
+        arg[end - 1] = 0;
+    const struct hx_request *request = hx_request_find(name, n);
+    if (!request)
+        return hx_error_new(HX_E_USAGE, name, "`:help` lists them", "no such command");
+    if (*arg && !*request->args)
+        return hx_error_new(HX_E_USAGE, name, NULL, "takes no argument");
+    if (!*arg && *request->args && *request->args != '[')
+        return hx_error_new(HX_E_USAGE, name, NULL, "needs an argument: %s", request->args);
+    return request->run(ui, arg);
+}
+
+/* --- moving --- */
+
+static hx_error *move_by(struct hx_ui *ui, int64_t rows)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    hx_pane_go(pane, pane->cursor + rows);
+    return NULL;
+}
+
+static int64_t page(const struct hx_ui *ui)
+{
+    int height = hx_ui_pane(ui)->height;
+    return height > 1 ? height - 1 : 1;
+}
+
+static hx_error *hx_do_up(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return move_by(ui, -1);
+}
+
+static hx_error *hx_do_down(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return move_by(ui, 1);
+}
+
+static hx_error *hx_do_page_up(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    hx_ui_pane(ui)->top -= page(ui);
+    return move_by(ui, -page(ui));
+}
+
+static hx_error *hx_do_page_down(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    hx_ui_pane(ui)->top += page(ui);
+    return move_by(ui, page(ui));
+}
+
+static hx_error *hx_do_half_up(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return move_by(ui, -(page(ui) + 1) / 2);
+}
+
+static hx_error *hx_do_half_down(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return move_by(ui, (page(ui) + 1) / 2);
+}
+
+static hx_error *hx_do_first(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    hx_pane_go(hx_ui_pane(ui), 0);
+    return NULL;
+}
+
+static hx_error *hx_do_last(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    hx_pane_go(hx_ui_pane(ui), INT64_MAX);
+    return NULL;
+}
+
+/* --- looking --- */
+
+static hx_error *no_row(const struct hx_pane *pane)
+{
+    if (pane->total)
+        return hx_error_new(HX_E_BUSY, pane->screen->name, NULL, "this row is still being loaded");
+    return hx_error_new(HX_E_ABSENT, pane->screen->name, NULL, "there is no row here");
+}
+
+static hx_error *no_object(void)
+{
+    return hx_error_new(HX_E_ABSENT, "this row", "look for one on screen 8",
+                        "stands for no object");
+}
+
+static hx_error *hx_do_open(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    struct hx_pane *pane = hx_ui_pane(ui);
+    size_t row;
+    uint64_t address;
+    if (!hx_pane_row(pane, &row))
+        return no_row(pane);
+    if (pane->screen->open)
+        return pane->screen->open(ui, pane, row);
+    if (hx_pane_object(pane, row, &address))
+        return hx_ui_open_object(ui, address);
+    return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
+}
+
+static hx_error *hx_do_back(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    if (ui->at)
+        ui->at--;
+    else
+        hx_ui_say(ui, "this is the top; q quits");
+    return NULL;
+}
+
+static hx_error *hx_do_escape(struct hx_ui *ui, const char *arg)
+{
+    if (hx_jobs_cancel(ui->jobs)) {
+        hx_ui_say(ui, "cancelling");
+        return NULL;
+    }
+    return hx_do_back(ui, arg);
+}
+
+static hx_error *hx_do_forward(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    if (ui->at + 1 < ui->open.n)
+        ui->at++;
+    else
+        hx_ui_say(ui, "nothing was left by going back");
+    return NULL;
+}
+
+/* The object that a request is about: its argument, else the row, else the whole pane. */
+static hx_error *subject(struct hx_ui *ui, const char *arg, uint64_t *ret)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    size_t row;
+    if (*arg) {
+        if (hx_parse_u64(arg, ret))
+            return NULL;
+        return hx_error_new(HX_E_USAGE, arg, "write it like 0x55d0c0de", "is no address");
+    }
+    if (pane->screen == &hx_screen_object) {
+        *ret = pane->address;
+        return NULL;
+    }
+    if (!hx_pane_row(pane, &row))
+        return no_row(pane);
+    return hx_pane_object(pane, row, ret) ? NULL : no_object();
+}
+
+static hx_error *hx_do_why(struct hx_ui *ui, const char *arg)
+{
+    uint64_t address;
+    HX_TRY(subject(ui, arg, &address));
+    struct hx_pane *pane;
+    HX_TRY(hx_pane_create(ui, &hx_screen_why, &pane));
+    pane->address = address;
+    return hx_ui_push(ui, pane);
+}
+
+static hx_error *hx_do_objects(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    struct hx_pane *pane = hx_ui_pane(ui);
+    size_t row;
+    if (!hx_pane_row(pane, &row))
+        return no_row(pane);
+    if (!pane->screen->objects)
+        return hx_error_new(HX_E_ABSENT, "this row", "Enter opens it", "has no list of objects");
+    return pane->screen->objects(ui, pane, row);
+}
+
+static hx_error *hx_do_referrers(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    struct hx_pane *pane = hx_ui_pane(ui);
+    size_t row;
+    uint64_t address;
+    if (!hx_pane_row(pane, &row))
+        return no_row(pane);
+    if (!hx_pane_object(pane, row, &address))
+        return no_object();
+    return hx_ui_open_object(ui, address);
+}
+
+static hx_error *hx_do_goto(struct hx_ui *ui, const char *arg)
+{
+    uint64_t address;
+    HX_TRY(subject(ui, arg, &address));
+    return hx_ui_open_object(ui, address);
+}
+
+static hx_error *hx_do_details(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    size_t row;
+    if (!hx_pane_row(hx_ui_pane(ui), &row))
+        return no_row(hx_ui_pane(ui));
+    return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
+}
+
+/* --- screens and snapshots --- */
+
+static hx_error *step_screen(struct hx_ui *ui, int step)
+{
+    int at = 0;
+    while (at < HX_SCREENS && hx_screens[at] != ui->open.v[0]->screen)
+        at++;
+    do
+        at = (at + step + HX_SCREENS) % HX_SCREENS;
+    while (hx_screens[at]->digit < 0);
+    return hx_ui_show(ui, hx_screens[at]);
+}
+
+static hx_error *hx_do_next_screen(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return step_screen(ui, 1);
+}
+
+static hx_error *hx_do_previous_screen(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return step_screen(ui, -1);
+}
+
+static hx_error *hx_do_screen(struct hx_ui *ui, const char *arg)
+{
+    const struct hx_screen *screen = hx_screen_find(arg);
+    if (!screen || screen->by_argument)
+        return hx_error_new(HX_E_USAGE, arg, "`:help` lists them", "no such screen");
+    return hx_ui_show(ui, screen);
+}
+
+static hx_error *step_snapshot(struct hx_ui *ui, int step)
+{
+    size_t row = hx_ui_snapshot_row(ui);
+    if (row >= ui->snapshots.n_rows)
+        return hx_error_new(HX_E_ABSENT, "snapshots", NULL, "there is none yet");
+    if ((step < 0 && row == 0) || (step > 0 && row + 1 == ui->snapshots.n_rows)) {
+        hx_ui_say(ui, "this is the %s snapshot", step < 0 ? "first" : "last");
+        return NULL;
+    }
+    row = step < 0 ? row - 1 : row + 1;
+    hx_ui_set_snapshot(ui, hx_table_int(&ui->snapshots, row, "snapshot", 0));
+    return NULL;
+}
+
+static hx_error *hx_do_previous_snapshot(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return step_snapshot(ui, -1);
+}
+
+static hx_error *hx_do_next_snapshot(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return step_snapshot(ui, 1);
+}
+
+static hx_error *hx_do_snapshot(struct hx_ui *ui, const char *arg)
+{
+    uint64_t number = 0;
+    size_t n = ui->snapshots.n_rows, row = n;
+    if (strcmp(arg, "first") == 0)
+        row = 0;
+    else if (strcmp(arg, "last") == 0)
+        row = n - 1;
+    else if (hx_parse_u64(arg, &number))
+        for (row = 0; row < n; row++)
+            if ((uint64_t)hx_table_int(&ui->snapshots, row, "snapshot", 0) == number)
+                break;
+    if (row >= n)
+        return hx_error_new(HX_E_ABSENT, arg, "screen 1 shows them", "no such snapshot");
+    hx_ui_set_snapshot(ui, hx_table_int(&ui->snapshots, row, "snapshot", 0));
+    return NULL;
+}
+
+static hx_error *hx_do_snap(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return hx_ui_snap(ui);
+}
+
+/* --- finding and ordering --- */
+
+static hx_error *search_again(struct hx_ui *ui, bool backwards)
+{
+    if (!ui->pattern)
+        return hx_error_new(HX_E_USAGE, "search", "/ asks for it", "nothing was searched yet");
+    return hx_pane_search(ui, hx_ui_pane(ui), ui->pattern, backwards);
+}
+
+static hx_error *search_for(struct hx_ui *ui, const char *text)
+{
+    if (*text) {
+        char *copy = strdup(text);
+        if (!copy)
+            return hx_error_nomem();
+        free(ui->pattern);
+        ui->pattern = copy;
+    }
+    return search_again(ui, false);
+}
+
+static hx_error *hx_do_search(struct hx_ui *ui, const char *arg)
+{
+    if (*arg)
+        return search_for(ui, arg);
+    hx_ui_prompt(ui, "/", "", search_for);
+    return NULL;
+}
+
+static hx_error *hx_do_search_next(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return search_again(ui, false);
+}
+
+static hx_error *hx_do_search_previous(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return search_again(ui, true);
+}
+
+static hx_error *unsortable(const struct hx_pane *pane)
+{
+    return hx_error_new(HX_E_FAIL, pane->screen->name, NULL, "this list has an order of its own");
+}
+
+static hx_error *step_sort(struct hx_ui *ui, int step)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    if (!pane->screen->source)
+        return unsortable(pane);
+    const struct hx_column *columns = pane->screen->columns;
+    int n = 0, at = -1;
+    for (; columns[n].name; n++)
+        if (pane->sort && at < 0 && strcmp(columns[n].name, pane->sort) == 0)
+            at = n;
+    if (at < 0)
+        at = step > 0 ? -1 : n;
+    do /* a value and its bar are one column here */
+        at = (at + step + n) % n;
+    while ((pane->sort && strcmp(columns[at].name, pane->sort) == 0 && n > 1) ||
+           columns[at].as == HX_AS_BAR || columns[at].as == HX_AS_SHARE);
+    pane->sort = columns[at].name;
+    pane->ascending = columns[at].as == HX_AS_TEXT || columns[at].as == HX_AS_HEX;
+    hx_pane_reload(ui, pane);
+    return NULL;
+}
+
+static hx_error *hx_do_sort_left(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return step_sort(ui, -1);
+}
+
+static hx_error *hx_do_sort_right(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return step_sort(ui, 1);
+}
+
+static hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    struct hx_pane *pane = hx_ui_pane(ui);
+    if (!pane->screen->source)
+        return unsortable(pane);
+    if (!pane->sort)
+        return hx_error_new(HX_E_USAGE, "order", "choose a column with < or >",
+                            "the list is as it was stored");
+    pane->ascending = !pane->ascending;
+    hx_pane_reload(ui, pane);
+    return NULL;
+}
+
+static hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    if (!pane->screen->source)
+        return unsortable(pane);
+    for (const struct hx_column *column = pane->screen->columns; column->name; column++) {
+        if (strcmp(column->name, arg) && strcmp(column->title ? column->title : "", arg))
+            continue;
+        pane->sort = column->name;
+        pane->ascending = column->as == HX_AS_TEXT || column->as == HX_AS_HEX;
+        hx_pane_reload(ui, pane);
+        return NULL;
+    }
+    return hx_error_new(HX_E_USAGE, arg, "< and > step through them", "no such column here");
+}
+
+/* --- files --- */
+
+static hx_error *write_to(struct hx_ui *ui, const char *path)
+{
+    return *path ? hx_pane_write(ui, hx_ui_pane(ui), path, false) : NULL;
+}
+
+static hx_error *hx_do_write(struct hx_ui *ui, const char *arg)
+{
+    if (*arg)
+        return write_to(ui, arg);
+    hx_ui_prompt(ui, "write to (.json .csv .txt): ", "", write_to);
+    return NULL;
+}
+
+static hx_error *hx_do_overwrite(struct hx_ui *ui, const char *arg)
+{
+    return hx_pane_write(ui, hx_ui_pane(ui), arg, true);
+}
+
+static hx_error *hx_do_save_display(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_save_display(ui, arg);
+}
+
+/* --- other --- */
+
+static hx_error *hx_do_command(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    hx_ui_prompt(ui, ":", "", hx_command_run);
+    return NULL;
+}
+
+static hx_error *show_text(struct hx_ui *ui, const struct hx_screen *screen)
+{
+    if (hx_ui_pane(ui)->screen == screen)
+        return NULL;
+    return hx_ui_open_text(ui, screen, NULL, 0);
+}
+
+static hx_error *hx_do_help(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return show_text(ui, &hx_screen_help);
+}
+
+static hx_error *hx_do_messages(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return show_text(ui, &hx_screen_messages);
+}
+
+static hx_error *hx_do_set(struct hx_ui *ui, const char *arg)
+{
+    bool on = strcmp(arg, "mouse on") == 0;
+    if (!on && strcmp(arg, "mouse off") != 0)
+        return hx_error_new(HX_E_USAGE, arg, "`:set mouse on` or `:set mouse off`",
+                            "no such setting");
+    hx_term_set_mouse(&ui->term, on);
+    hx_ui_say(ui, "mouse %s", on ? "on" : "off");
+    return NULL;
+}
+
+static hx_error *hx_do_resize(struct hx_ui *ui, const char *arg)
+{
+    unsigned height, width;
+    if (!ui->term.script)
+        return hx_error_new(HX_E_USAGE, "resize", NULL, "a terminal has the size that it has");
+    if (sscanf(arg, "%u %u", &height, &width) != 2 || !height || !width || height > 1000 ||
+        width > 1000)
+        return hx_error_new(HX_E_USAGE, arg, "for example `:resize 12 40`", "is no size");
+    hx_term_set_size((int)height, (int)width);
+    return NULL;
+}
+
+static hx_error *hx_do_redraw(struct hx_ui *ui, const char *arg)
+{
+    (void)ui;
+    (void)arg;
+    hx_term_redraw();
+    return NULL;
+}
+
+static hx_error *hx_do_suspend(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    hx_term_suspend(&ui->term, ui->snapping);
+    if (ui->term.script)
+        hx_ui_say(ui, "a script cannot stop");
+    return NULL;
+}
+
+static hx_error *hx_do_close(struct hx_ui *ui, const char *arg)
+{
+    if (!ui->at) {
+        ui->quit = true;
+        return NULL;
+    }
+    return hx_do_back(ui, arg);
+}
+
+static hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    ui->quit = true;
+    return NULL;
+}

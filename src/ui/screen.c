@@ -1,0 +1,37 @@
+/* screen.c - the table of screens. */
+#include "ui/screen.h"
+
+#include <string.h>
+
+const struct hx_screen *const hx_screens[HX_SCREENS] = {
+#define HX_UI_SCREEN_ENTRY(name) &hx_screen_##name,
+    HX_UI_SCREENS(HX_UI_SCREEN_ENTRY)
+#undef HX_UI_SCREEN_ENTRY
+};
+
+/* The digits are a promise to fingers and scripts, so those to come are taken already. */
+static const char *const planned[10] = {
+    [2] = "retainer sets", [3] = "root bins",  [4] = "cost centres",
+    [5] = "types",         [7] = "dominators",
+};
+
+const struct hx_screen *hx_screen_find(const char *name)
+{
+    for (size_t i = 0; i < HX_SCREENS; i++)
+        if (strcmp(hx_screens[i]->name, name) == 0)
+            return hx_screens[i];
+    return NULL;
+}
+
+const struct hx_screen *hx_screen_by_digit(int digit)
+{
+    for (size_t i = 0; i < HX_SCREENS; i++)
+        if (hx_screens[i]->digit == digit)
+            return hx_screens[i];
+    return NULL;
+}
+
+const char *hx_screen_later(int digit)
+{
+    return digit < 0 || digit > 9 || hx_screen_by_digit(digit) ? NULL : planned[digit];
+}

@@ -1,0 +1,83 @@
+/* screen.h - what a screen is, and the list of all of them.
+ *
+ * A screen is a const table in one file, screen_NAME.c. To add one: that file, a line in
+ * HX_UI_SCREENS, one in Makefile.am, a script with golden displays in test/ui/, a paragraph
+ * in the man page. Screens only say what to list and how it looks; moving, sorting, searching,
+ * loading and drawing are the same for all of them.
+ */
+#ifndef HX_UI_SCREEN_H
+#define HX_UI_SCREEN_H
+
+#include "ui/column.h"
+#include "ui/table.h"
+
+/* In the order of Tab; those with a digit stand in the bar at the top. */
+#define HX_UI_SCREENS(X)                                                                           \
+    X(account)                                                                                     \
+    X(timeline)                                                                                    \
+    X(leaks)                                                                                       \
+    X(objects)                                                                                     \
+    X(roots)                                                                                       \
+    X(losses)                                                                                      \
+    X(object)                                                                                      \
+    X(root)                                                                                        \
+    X(why)                                                                                         \
+    X(details)                                                                                     \
+    X(help)                                                                                        \
+    X(messages)
+
+struct hx_ui;
+struct hx_pane;
+
+/* What a pane lists: a view (with a condition) or a statement, and a statement that gives one
+ * row of facts: `rows` (how many rows there are) and whatever the title needs. */
+struct hx_source {
+    const char *view;
+    struct hx_text where, sql, facts;
+};
+
+struct hx_screen {
+    const char *name;
+    const char *about; /* for help */
+    int digit;         /* -1: none */
+    bool by_argument;  /* needs to be told what to show: not reached by name */
+    bool pinned;       /* stays with its snapshot when a newer one comes */
+    bool over_time;    /* marks the row of the current snapshot */
+    const struct hx_column *columns;
+    const char *const *key; /* columns that tell rows apart, ends with NULL */
+    const char *sort;       /* column of the first order; NULL: as stored */
+    const char *object;     /* column with the address of the object that a row stands for */
+
+    /* Says what to list; NULL for a screen that makes its rows in fill(). */
+    void (*source)(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);
+    /* Makes all rows of pane->rows at once, or starts a job that will. */
+    hx_error *(*fill)(struct hx_ui *ui, struct hx_pane *pane);
+    /* What stands above the list: lines, the most important first. */
+    void (*head)(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret);
+    /* Said instead of an empty list. */
+    const char *empty;
+    /* Enter on a row; NULL: goes to the row's object when it has one. */
+    hx_error *(*open)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
+    /* `o`: the objects of a row. */
+    hx_error *(*objects)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
+};
+
+#define HX_UI_DECLARE_SCREEN(name) extern const struct hx_screen hx_screen_##name;
+HX_UI_SCREENS(HX_UI_DECLARE_SCREEN)
+#undef HX_UI_DECLARE_SCREEN
+
+enum {
+#define HX_UI_SCREEN_NUMBER(name) HX_SCREEN_##name,
+    HX_UI_SCREENS(HX_UI_SCREEN_NUMBER)
+#undef HX_UI_SCREEN_NUMBER
+        HX_SCREENS
+};
+
+extern const struct hx_screen *const hx_screens[HX_SCREENS];
+
+const struct hx_screen *hx_screen_find(const char *name); /* NULL when unknown */
+const struct hx_screen *hx_screen_by_digit(int digit);
+/* The name of a digit's screen that this version does not have; NULL when it has it. */
+const char *hx_screen_later(int digit);
+
+#endif

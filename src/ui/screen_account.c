@@ -1,0 +1,80 @@
+/* screen_account.c - resident memory by what it is used for. */
+#include "ui/app.h"
+
+#include <inttypes.h>
+
+static const struct hx_column columns[] = {
+    {"part", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"bytes", "share", HX_AS_SHARE, 7, 1, "rss_bytes", NULL},
+    {"bytes", "", HX_AS_BAR, 0, 0, "rss_bytes", NULL},
+    {"about", "", HX_AS_TEXT, 34, 3, NULL, NULL},
+    {0},
+};
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    (void)pane;
+    hx_text_putf(&ret->sql,
+                 "SELECT snapshot, part, bytes, CASE part"
+                 " WHEN 'live' THEN 'objects that the program holds'"
+                 " WHEN 'free' THEN 'free and cached blocks of the heap'"
+                 " WHEN 'overhead' THEN 'the allocator''s own'"
+                 " WHEN 'files' THEN 'mapped files: programs, libraries'"
+                 " WHEN 'stacks' THEN 'stacks of threads'"
+                 " WHEN 'anonymous' THEN 'mapped, no allocator''s'"
+                 " WHEN 'shared' THEN 'shared with other processes'"
+                 " WHEN 'other' THEN 'all the rest' END AS about"
+                 " FROM account WHERE snapshot = %" PRId64,
+                 snapshot);
+    hx_text_putf(&ret->facts,
+                 "SELECT (SELECT count(*) FROM account WHERE snapshot = %" PRId64 ") AS rows,"
+                 " rss_bytes, (SELECT sum(bytes) FROM account WHERE snapshot = %" PRId64
+                 ") AS total"
+                 " FROM snapshots WHERE snapshot = %" PRId64,
+                 snapshot, snapshot, snapshot);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    (void)ui;
+    char size[HX_HUMAN];
+    int64_t rss = hx_table_int(&pane->facts, 0, "rss_bytes", -1);
+    hx_text_puts(ret, "Resident memory by use");
+    if (rss >= 0) {
+        hx_text_putf(ret, ": %s (", hx_human_bytes((uint64_t)rss, size));
+        hx_text_count(ret, rss);
+        hx_text_puts(ret, " bytes) = the sum of the parts");
+    }
+}
+
+static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    const char *part = hx_table_text(&pane->rows, row, "part");
+    if (part[0] == 'l') /* live: they have a screen of their own */
+        return hx_ui_open_text(ui, &hx_screen_objects, NULL, 0);
+    return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
+}
+
+static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    if (hx_table_text(&pane->rows, row, "part")[0] != 'l')
+        return hx_error_new(HX_E_ABSENT, "this part", NULL, "holds no objects");
+    return open_row(ui, pane, row);
+}
+
+static const char *const key[] = {"part", NULL};
+
+const struct hx_screen hx_screen_account = {
+    .name = "account",
+    .about = "resident memory by what it is used for; sums to RSS",
+    .digit = 0,
+    .columns = columns,
+    .key = key,
+    .sort = "bytes",
+    .source = source,
+    .head = head,
+    .empty = "This snapshot has no account of the resident memory.",
+    .open = open_row,
+    .objects = objects,
+};

@@ -1,0 +1,68 @@
+/* screen_leaks.c - lost and possibly lost objects by kind. */
+#include "ui/app.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct hx_column columns[] = {
+    {"kind", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"bytes", "of heap", HX_AS_SHARE, 7, 2, "heap_bytes", NULL},
+    {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
+    {"bytes", "", HX_AS_BAR, 0, 0, "heap_bytes", NULL},
+    {"about", "", HX_AS_TEXT, 26, 3, NULL, NULL},
+    {0},
+};
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    (void)pane;
+    hx_text_putf(&ret->sql,
+                 "SELECT *, CASE kind WHEN 'definite' THEN 'nothing points to it'"
+                 " WHEN 'indirect' THEN 'held by lost objects only'"
+                 " WHEN 'possible' THEN 'by interior pointers only' END AS about"
+                 " FROM leaks WHERE snapshot = %" PRId64,
+                 snapshot);
+    hx_text_putf(&ret->facts,
+                 "SELECT (SELECT count(*) FROM leaks WHERE snapshot = %" PRId64 ") AS rows,"
+                 " heap_bytes, leaked_bytes, leaked_objects FROM snapshots"
+                 " WHERE snapshot = %" PRId64,
+                 snapshot, snapshot);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    (void)ui;
+    char size[HX_HUMAN];
+    int64_t bytes = hx_table_int(&pane->facts, 0, "leaked_bytes", -1);
+    int64_t heap = hx_table_int(&pane->facts, 0, "heap_bytes", 0);
+    hx_text_puts(ret, "Leaks by kind");
+    if (bytes >= 0) {
+        hx_text_putf(ret, ": %s in ", hx_human_bytes((uint64_t)bytes, size));
+        hx_text_count(ret, hx_table_int(&pane->facts, 0, "leaked_objects", 0));
+        hx_text_puts(ret, " objects lost");
+        if (heap > 0)
+            hx_text_putf(ret, ", %.1f%% of the heap", 100.0 * (double)bytes / (double)heap);
+    }
+}
+
+static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    return hx_ui_open_text(ui, &hx_screen_objects, hx_table_text(&pane->rows, row, "kind"), 0);
+}
+
+static const char *const key[] = {"kind", "type", "site", NULL};
+
+const struct hx_screen hx_screen_leaks = {
+    .name = "leaks",
+    .about = "lost and possibly lost objects by kind; Enter lists them",
+    .digit = 6,
+    .columns = columns,
+    .key = key,
+    .sort = "bytes",
+    .source = source,
+    .head = head,
+    .empty = "Nothing is lost: every object is reachable from a root.",
+    .open = open_row,
+    .objects = open_row,
+};

@@ -1,0 +1,91 @@
+/* screen_object.c - one object: itself, what refers to it, what it refers to. */
+#include "ui/app.h"
+
+#include <inttypes.h>
+
+static const struct hx_column columns[] = {
+    {"direction", "", HX_AS_TEXT, 4, 0, NULL, NULL},
+    {"object", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
+    {"offset", NULL, HX_AS_OFFSET, 9, 1, NULL, NULL},
+    {"kind", "points", HX_AS_TEXT, 8, 2, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},
+    {"state", NULL, HX_AS_TEXT, 9, 4, NULL, NULL},
+    {"root", "root", HX_AS_TEXT, 0, 0, NULL, NULL},
+    {0},
+};
+
+/* The pane's address may lie inside the object. */
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    int64_t address = (int64_t)pane->address;
+    struct hx_text self = {0};
+    hx_text_putf(&self, "%" PRId64, address);
+    /* Outer joins keep the order of the tables: the edges first, then one object for each. */
+    hx_text_putf(&ret->sql,
+                 "SELECT 'from' AS direction, NULL AS object, e.address - r.address AS offset,"
+                 " e.kind AS kind, r.size AS bytes, r.kind AS state, r.name AS root,"
+                 " e.root_id AS root_id, r.module AS module FROM root_edges e"
+                 " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
+                 " WHERE e.snapshot = %" PRId64 " AND e.target = %s",
+                 snapshot, self.s);
+    hx_text_putf(&ret->sql,
+                 " UNION ALL SELECT 'from', e.source, e.offset, e.kind, o.bytes, o.state, '',"
+                 " NULL, NULL FROM edges e LEFT JOIN objects o ON o.snapshot = e.snapshot"
+                 " AND o.address = e.source WHERE e.snapshot = %" PRId64 " AND e.target = %s",
+                 snapshot, self.s);
+    hx_text_putf(&ret->sql,
+                 " UNION ALL SELECT 'to', e.target, e.offset, e.kind, o.bytes, o.state, '',"
+                 " NULL, NULL FROM edges e LEFT JOIN objects o ON o.snapshot = e.snapshot"
+                 " AND o.address = e.target WHERE e.snapshot = %" PRId64 " AND e.source = %s",
+                 snapshot, self.s);
+    hx_text_putf(&ret->facts,
+                 "SELECT coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
+                 " q.roots, o.* FROM (SELECT count(*) AS roots FROM root_edges"
+                 " WHERE snapshot = %" PRId64 " AND target = %s) q"
+                 " LEFT JOIN objects o ON o.snapshot = %" PRId64 " AND o.address = %s",
+                 snapshot, self.s, snapshot, self.s);
+    hx_text_free(&self);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    (void)ui;
+    const struct hx_table *facts = &pane->facts;
+    hx_text_putf(ret, "Object 0x%" PRIx64, pane->address);
+    if (!pane->loaded || hx_table_at(facts, 0, "address")->type != HX_VALUE_INT)
+        return;
+    hx_text_puts(ret, ": ");
+    hx_text_count(ret, hx_table_int(facts, 0, "bytes", 0));
+    hx_text_putf(ret, " bytes, %s\nreferences: ", hx_table_text(facts, 0, "state"));
+    hx_text_count(ret, hx_table_int(facts, 0, "roots", 0));
+    hx_text_puts(ret, " from roots, ");
+    hx_text_count(ret, hx_table_int(facts, 0, "edges_in", 0));
+    hx_text_puts(ret, " from objects, ");
+    hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
+    hx_text_puts(ret, " to objects");
+}
+
+static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    uint64_t address;
+    if (hx_pane_object(pane, row, &address))
+        return hx_ui_open_object(ui, address);
+    return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(&pane->rows, row, "root"),
+                           hx_table_int(&pane->rows, row, "root_id", -1));
+}
+
+static const char *const key[] = {"direction", "object", "root", "offset", NULL};
+
+const struct hx_screen hx_screen_object = {
+    .name = "object",
+    .about = "an object, what refers to it and what it refers to",
+    .digit = -1,
+    .by_argument = true,
+    .columns = columns,
+    .key = key,
+    .object = "object",
+    .source = source,
+    .head = head,
+    .empty = "No reference to or from here: no such object in this snapshot, or a lone one.",
+    .open = open_row,
+};

@@ -1,0 +1,90 @@
+/* screen_root.c - one root: the objects that its words point to. */
+#include "ui/app.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct hx_column columns[] = {
+    {"offset", NULL, HX_AS_OFFSET, 10, 2, NULL, NULL},
+    {"target", "object", HX_AS_HEX, 14, 0, NULL, NULL},
+    {"kind", "points", HX_AS_TEXT, 8, 1, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"state", NULL, HX_AS_TEXT, 9, 3, NULL, NULL},
+    {"edges_out", "refs out", HX_AS_COUNT, 9, 4, NULL, NULL},
+    {0},
+};
+
+/* Roots have no number that lasts: in another snapshot it is found by its name. */
+static void root_id(const struct hx_pane *pane, int64_t snapshot, struct hx_text *ret)
+{
+    if (pane->from == snapshot) {
+        hx_text_putf(ret, "%" PRId64, pane->id);
+        return;
+    }
+    hx_text_putf(ret,
+                 "(SELECT b.root_id FROM roots a JOIN roots b ON b.kind = a.kind"
+                 " AND b.name = a.name AND b.module IS a.module"
+                 " WHERE a.snapshot = %" PRId64 " AND a.root_id = %" PRId64
+                 " AND b.snapshot = %" PRId64 " LIMIT 1)",
+                 pane->from, pane->id, snapshot);
+}
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    struct hx_text id = {0};
+    root_id(pane, snapshot, &id);
+    hx_text_putf(&ret->sql,
+                 "SELECT e.address - r.address AS offset, e.address, e.target, e.kind, o.bytes,"
+                 " o.state, o.edges_out FROM root_edges e"
+                 " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
+                 " LEFT JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
+                 " WHERE e.snapshot = %" PRId64 " AND e.root_id = %s",
+                 snapshot, hx_text_str(&id));
+    hx_text_putf(&ret->facts,
+                 "SELECT (SELECT count(*) FROM root_edges WHERE snapshot = %" PRId64
+                 " AND root_id = %s) AS rows, r.* FROM roots r WHERE r.snapshot = %" PRId64
+                 " AND r.root_id = %s",
+                 snapshot, hx_text_str(&id), snapshot, hx_text_str(&id));
+    hx_text_free(&id);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    bool ascii = !ui->term.utf8;
+    const struct hx_table *facts = &pane->facts;
+    hx_text_puts(ret, "Root ");
+    if (pane->text)
+        hx_text_escape(ret, pane->text, strlen(pane->text), ascii);
+    if (!facts->n_rows)
+        return;
+    const char *module = hx_table_text(facts, 0, "module");
+    if (*module) {
+        hx_text_puts(ret, " of ");
+        hx_text_escape(ret, module, strlen(module), ascii);
+    }
+    hx_text_putf(ret, "\n%s", hx_table_text(facts, 0, "kind"));
+    int64_t address = hx_table_int(facts, 0, "address", 0);
+    if (address)
+        hx_text_putf(ret, " at 0x%" PRIx64, (uint64_t)address);
+    hx_text_puts(ret, ", ");
+    hx_text_count(ret, hx_table_int(facts, 0, "size", 0));
+    int64_t objects = hx_table_int(facts, 0, "direct_objects", 0);
+    hx_text_puts(ret, " bytes; points to ");
+    hx_text_count(ret, objects);
+    hx_text_puts(ret, objects == 1 ? " object" : " objects");
+}
+
+static const char *const key[] = {"offset", "target", NULL};
+
+const struct hx_screen hx_screen_root = {
+    .name = "root",
+    .about = "the objects that a root points to",
+    .digit = -1,
+    .by_argument = true,
+    .columns = columns,
+    .key = key,
+    .object = "target",
+    .source = source,
+    .head = head,
+    .empty = "This root points to no object in this snapshot.",
+};

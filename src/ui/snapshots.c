@@ -1,0 +1,153 @@
+/* snapshots.c - which snapshots there are, which one is looked at, and taking another. */
+#include "ui/app.h"
+
+#include <string.h>
+#include <time.h>
+
+uint64_t hx_ui_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct listing {
+    struct hx_job job;
+    struct hx_table rows;
+};
+
+static hx_error *listing_run(struct hx_job *job, hx_store *store,
+                             const struct hx_progress *progress)
+{
+    struct listing *listing = (struct listing *)job;
+    (void)progress;
+    struct hx_query query = {
+        .view = "snapshots", .sort = "snapshot", .ascending = true, .limit = -1};
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_query_view(store, &query, &rows));
+    return hx_table_read(&listing->rows, rows, -1);
+}
+
+static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    struct listing *listing = (struct listing *)job;
+    if (error) {
+        hx_ui_complain(ui, error);
+        return;
+    }
+    bool grown = listing->rows.n_rows > ui->snapshots.n_rows;
+    hx_table_deinit(&ui->snapshots);
+    ui->snapshots = listing->rows;
+    listing->rows = (struct hx_table){0};
+    if (grown && (ui->follow || !ui->snapshot))
+        hx_ui_set_snapshot(ui,
+                           hx_table_int(&ui->snapshots, ui->snapshots.n_rows - 1, "snapshot", 0));
+    /* Lists over all snapshots have a row more. */
+    for (size_t i = 0; i < HX_SCREENS; i++)
+        if (ui->base[i] && ui->base[i]->screen->over_time && ui->base[i]->loaded)
+            hx_pane_reload(ui, ui->base[i]);
+    if (!ui->snapshots.n_rows && ui->options->snap && !ui->snapping)
+        hx_ui_complain(ui, hx_ui_snap(ui));
+}
+
+static void listing_destroy(struct hx_job *job)
+{
+    struct listing *listing = (struct listing *)job;
+    hx_table_deinit(&listing->rows);
+    free(listing);
+}
+
+hx_error *hx_ui_load_snapshots(struct hx_ui *ui)
+{
+    struct listing *listing = calloc(1, sizeof *listing);
+    if (!listing)
+        return hx_error_nomem();
+    listing->job = (struct hx_job){.what = "listing snapshots",
+                                   .quiet = true,
+                                   .lane = HX_LANE_READ,
+                                   .run = listing_run,
+                                   .done = listing_done,
+                                   .destroy = listing_destroy};
+    hx_jobs_start(ui->jobs, &listing->job);
+    return NULL;
+}
+
+size_t hx_ui_snapshot_row(const struct hx_ui *ui)
+{
+    size_t i = 0;
+    while (i < ui->snapshots.n_rows &&
+           hx_table_int(&ui->snapshots, i, "snapshot", 0) != ui->snapshot)
+        i++;
+    return i;
+}
+
+void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot)
+{
+    ui->snapshot = snapshot;
+    ui->follow = hx_ui_snapshot_row(ui) + 1 == ui->snapshots.n_rows;
+}
+
+struct snapping {
+    struct hx_job job;
+    const struct hx_ui_options *options;
+};
+
+static hx_error *snapping_run(struct hx_job *job, hx_store *store,
+                              const struct hx_progress *progress)
+{
+    struct snapping *snapping = (struct snapping *)job;
+    (void)store; /* the callback knows it */
+    return snapping->options->snap(snapping->options->context, progress);
+}
+
+static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    (void)job;
+    ui->snapping = false;
+    if (error) {
+        if (error->kind == HX_E_GONE && ui->next_snap_ns)
+            ui->next_snap_ns = 0; /* nobody is left to look at */
+        hx_ui_complain(ui, error);
+        return;
+    }
+    hx_ui_say(ui, "snapshot taken");
+    hx_ui_complain(ui, hx_ui_load_snapshots(ui));
+}
+
+static void snapping_destroy(struct hx_job *job)
+{
+    free(job);
+}
+
+hx_error *hx_ui_snap(struct hx_ui *ui)
+{
+    if (!ui->options->snap)
+        return hx_error_new(HX_E_FAIL, "snapshot", "`heapx attach PID` looks at a live one",
+                            "there is no live process behind this store");
+    if (ui->snapping)
+        return hx_error_new(HX_E_BUSY, "snapshot", NULL, "one is under way already");
+    struct snapping *snapping = calloc(1, sizeof *snapping);
+    if (!snapping)
+        return hx_error_nomem();
+    snapping->job = (struct hx_job){.what = "snapshot under way",
+                                    .lane = HX_LANE_WORK,
+                                    .run = snapping_run,
+                                    .done = snapping_done,
+                                    .destroy = snapping_destroy};
+    snapping->options = ui->options;
+    ui->snapping = true;
+    hx_jobs_start(ui->jobs, &snapping->job);
+    return NULL;
+}
+
+void hx_ui_tick(struct hx_ui *ui)
+{
+    uint64_t now = hx_ui_now();
+    if (!ui->next_snap_ns || now < ui->next_snap_ns)
+        return;
+    /* A beat that comes while one is under way is left out, not made up for. */
+    while (ui->next_snap_ns <= now)
+        ui->next_snap_ns += ui->options->every_ns;
+    if (!ui->snapping)
+        hx_ui_complain(ui, hx_ui_snap(ui));
+}

@@ -1,0 +1,79 @@
+/* term.h - the terminal: into curses and out of it again, whatever happens.
+ *
+ * Besides the ordinary way out, a signal that kills leaves the terminal as it was found.
+ * Without a terminal (scripts) curses draws to /dev/null at a fixed size.
+ */
+#ifndef HX_UI_TERM_H
+#define HX_UI_TERM_H
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdint.h>
+
+enum hx_style {
+    HX_STYLE_NORMAL,
+    HX_STYLE_HEAD,   /* first line */
+    HX_STYLE_TITLE,  /* what the list is */
+    HX_STYLE_COLUMN, /* headings of columns */
+    HX_STYLE_CURSOR, /* the row under the cursor */
+    HX_STYLE_DIM,    /* hints, what is less important */
+    HX_STYLE_BAR,    /* bars */
+    HX_STYLE_BAD,    /* lost memory, errors */
+    HX_STYLES
+};
+
+struct hx_term {
+    void *screen; /* SCREEN; NULL before the start */
+    void *in, *out;
+    bool script, utf8, color, mouse;
+};
+
+/* script: curses on /dev/null, LINES x COLUMNS of the environment (24 x 80).
+ * color as in struct hx_ui_options. */
+hx_error *hx_term_start(struct hx_term *term, bool script, int color);
+void hx_term_end(struct hx_term *term);
+
+/* Stops this process as Ctrl-Z does, and comes back after fg. */
+void hx_term_suspend(struct hx_term *term, bool alone);
+
+/* Takes the new size of the terminal. */
+void hx_term_resize(struct hx_term *term);
+void hx_term_set_size(int height, int width);
+void hx_term_set_mouse(struct hx_term *term, bool on);
+
+/* Signals that arrived since the last call, as bits; wait on hx_term_signal_fd(). */
+enum hx_term_signal { HX_TERM_RESIZED = 1, HX_TERM_KILLED = 2, HX_TERM_STOP = 4, HX_TERM_CONT = 8 };
+unsigned hx_term_signals(void);
+int hx_term_signal_fd(void);
+
+/* The next key without waiting: false when there is none. Function keys are negative. */
+bool hx_term_key(int *ret);
+/* After a mouse key: row on the screen, and what happened. */
+enum hx_mouse { HX_MOUSE_NONE, HX_MOUSE_CLICK, HX_MOUSE_DOUBLE, HX_MOUSE_UP, HX_MOUSE_DOWN };
+enum hx_mouse hx_term_mouse(int *ret_row, int *ret_column);
+
+int hx_term_lines(void);
+int hx_term_columns(void);
+
+/* Cells that a string takes; characters that cannot be printed count as one. */
+int hx_text_width(const char *s);
+
+/* Writes s at (y, x) into exactly `width` cells: cut with a mark or filled with blanks;
+ * `right` aligns it to the right. Nothing that could steer the terminal gets through. */
+void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, bool right,
+            enum hx_style style);
+
+/* A bar of `width` cells that is filled to part/whole, its first `marked`/whole differently. */
+void hx_put_bar(const struct hx_term *term, int y, int x, int width, double part, double marked,
+                double whole, bool cursor);
+
+void hx_term_clear(void);
+void hx_term_show(int cursor_y, int cursor_x); /* cursor hidden when negative */
+void hx_term_redraw(void);
+void hx_term_beep(void);
+
+/* The screen as text, blanks at line ends removed. */
+void hx_term_text(struct hx_text *ret);
+
+#endif

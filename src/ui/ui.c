@@ -1,0 +1,171 @@
+/* ui.c - the explorer from start to end: panes, messages, the run itself. */
+#include "ui/ui.h"
+
+#include "ui/app.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LOG_MAX  200
+#define OPEN_MAX 1000
+
+struct hx_pane *hx_ui_find_pane(struct hx_ui *ui, uint64_t serial)
+{
+    for (size_t i = 0; i < HX_SCREENS; i++)
+        if (ui->base[i] && ui->base[i]->serial == serial)
+            return ui->base[i];
+    for (size_t i = 1; i < ui->open.n; i++)
+        if (ui->open.v[i]->serial == serial)
+            return ui->open.v[i];
+    return NULL;
+}
+
+/* Forgets the panes from index `from` on. */
+static void forget(struct hx_ui *ui, size_t from)
+{
+    while (ui->open.n > from)
+        hx_pane_destroy(ui->open.v[--ui->open.n]);
+}
+
+hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen)
+{
+    size_t number = 0;
+    while (number < HX_SCREENS && hx_screens[number] != screen)
+        number++;
+    if (!ui->base[number])
+        HX_TRY(hx_pane_create(ui, screen, &ui->base[number]));
+    if (!hx_vec_reserve(&ui->open, 1))
+        return hx_error_nomem();
+    forget(ui, 1);
+    ui->open.v[0] = ui->base[number];
+    ui->open.n = 1;
+    ui->at = 0;
+    return NULL;
+}
+
+hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane)
+{
+    forget(ui, ui->at + 1);
+    if (ui->open.n >= OPEN_MAX) { /* the way back loses its oldest steps */
+        hx_pane_destroy(ui->open.v[1]);
+        memmove(ui->open.v + 1, ui->open.v + 2, (ui->open.n - 2) * sizeof *ui->open.v);
+        ui->open.n--;
+    }
+    if (!hx_vec_reserve(&ui->open, ui->open.n + 1)) {
+        hx_pane_destroy(pane);
+        return hx_error_nomem();
+    }
+    ui->open.v[ui->open.n++] = pane;
+    ui->at = ui->open.n - 1;
+    return NULL;
+}
+
+hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address)
+{
+    struct hx_pane *pane;
+    HX_TRY(hx_pane_create(ui, &hx_screen_object, &pane));
+    pane->address = address;
+    return hx_ui_push(ui, pane);
+}
+
+hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, const char *text,
+                          int64_t id)
+{
+    struct hx_pane *pane;
+    HX_TRY(hx_pane_create(ui, screen, &pane));
+    pane->id = id;
+    if (text && !(pane->text = strdup(text))) {
+        hx_pane_destroy(pane);
+        return hx_error_nomem();
+    }
+    return hx_ui_push(ui, pane);
+}
+
+static void remember(struct hx_ui *ui)
+{
+    if (ui->log.n == LOG_MAX) {
+        free(ui->log.v[0]);
+        memmove(ui->log.v, ui->log.v + 1, (ui->log.n - 1) * sizeof *ui->log.v);
+        ui->log.n--;
+    }
+    if (!hx_vec_reserve(&ui->log, ui->log.n + 1))
+        return;
+    char *copy = strdup(hx_text_str(&ui->message));
+    if (copy)
+        ui->log.v[ui->log.n++] = copy;
+}
+
+void hx_ui_say(struct hx_ui *ui, const char *format, ...)
+{
+    HX_FREE char *line = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&line, format, args);
+    va_end(args);
+    hx_text_clear(&ui->message);
+    if (n < 0)
+        line = NULL;
+    else
+        hx_text_escape(&ui->message, line, (size_t)n, !ui->term.utf8);
+    ui->message_bad = false;
+    remember(ui);
+}
+
+void hx_ui_complain(struct hx_ui *ui, hx_error *error)
+{
+    if (!error)
+        return;
+    char line[1024];
+    hx_error_line(error, line, sizeof line);
+    hx_text_clear(&ui->message);
+    hx_text_puts(&ui->message, line);
+    ui->message_bad = error->kind != HX_E_CANCEL;
+    remember(ui);
+    hx_error_free(error);
+}
+
+static void end(struct hx_ui *ui)
+{
+    hx_jobs_destroy(ui->jobs);
+    hx_term_end(&ui->term);
+    hx_snapshot_destroy(ui->graph);
+    forget(ui, 1);
+    free(ui->open.v);
+    for (size_t i = 0; i < HX_SCREENS; i++)
+        hx_pane_destroy(ui->base[i]);
+    for (size_t i = 0; i < ui->log.n; i++)
+        free(ui->log.v[i]);
+    free(ui->log.v);
+    hx_table_deinit(&ui->snapshots);
+    hx_text_free(&ui->message);
+    hx_text_free(&ui->prompt.text);
+    free(ui->pattern);
+}
+
+static hx_error *begin(struct hx_ui *ui, const char *script)
+{
+    const struct hx_ui_options *options = ui->options;
+    HX_TRY(hx_term_start(&ui->term, script != NULL, options->color));
+    HX_TRY(hx_jobs_create(options->store, options->store, &ui->jobs));
+    if (options->snap && options->every_ns && !script)
+        ui->next_snap_ns = hx_ui_now() + options->every_ns;
+    HX_TRY(hx_ui_show(ui, &hx_screen_timeline));
+    return hx_ui_load_snapshots(ui);
+}
+
+hx_error *hx_ui_run(const struct hx_ui_options *options)
+{
+    const char *script = options->script ? options->script : getenv("HEAPX_SCRIPT");
+    struct hx_ui ui = {.options = options, .follow = true};
+    if (script && !*script)
+        script = NULL;
+    hx_error *error = begin(&ui, script);
+    if (!error && script)
+        error = hx_ui_script(&ui, script);
+    else if (!error)
+        error = hx_ui_loop(&ui);
+    if (!error && ui.killed)
+        error = hx_error_cancelled("explorer");
+    end(&ui);
+    return error;
+}

@@ -1,0 +1,18 @@
+/* drawing.h - a synthetic heap for tests of the explorer.
+ *
+ * A list that hangs on a global and grows with each snapshot, a table with buffers, objects
+ * that only interior pointers reach, lost ones of all kinds, a lost ring, and roots with names
+ * that try to harm a terminal. Times and sizes are fixed.
+ */
+#ifndef HX_TEST_UI_DRAWING_H
+#define HX_TEST_UI_DRAWING_H
+
+#include "model/snapshot.h"
+
+/* Snapshot `number` (from 1) of a heap of about 2 n objects. */
+struct hx_snapshot *draw_snapshot(unsigned number, unsigned n);
+
+/* Ends the program when there is an error. */
+void die(hx_error *error);
+
+#endif

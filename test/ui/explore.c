@@ -1,0 +1,73 @@
+/* explore.c - the explorer on a store, without the rest of the program.
+ *
+ *   explore STORE [SCRIPT [EVERY_MS [SLOW_MS]]]
+ *
+ * Key `a` adds a drawn snapshot, which takes SLOW_MS; the fifth try fails. "-" for no script.
+ */
+#include "drawing.h"
+
+#include "base/progress.h"
+#include "store/query.h"
+#include "ui/ui.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct live {
+    hx_store *store;
+    unsigned number, tries, slow_ms;
+};
+
+static hx_error *snap(void *context, const struct hx_progress *progress)
+{
+    struct live *live = context;
+    if (++live->tries == 5)
+        return hx_error_new(HX_E_GONE, "PID 4242", "what is stored stays", "has exited");
+    for (unsigned ms = 0; ms < live->slow_ms; ms += 10) {
+        hx_progress_at(progress, "copy", ms, live->slow_ms);
+        if (hx_progress_cancelled(progress))
+            return hx_error_cancelled("snapshot");
+        usleep(10000);
+    }
+    int64_t stored;
+    HX_SNAPSHOT struct hx_snapshot *snapshot = draw_snapshot(++live->number, 60);
+    return hx_store_add(live->store, snapshot, progress, &stored);
+}
+
+static unsigned argument(int argc, char **argv, int i)
+{
+    uint64_t value;
+    return i < argc && hx_parse_u64(argv[i], &value) ? (unsigned)value : 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    struct live live = {.number = 4, .slow_ms = argument(argc, argv, 4)};
+    die(hx_store_append(argv[1], &live.store));
+    struct hx_ui_options options = {
+        .store = live.store,
+        .title = argv[1],
+        .script = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL,
+        .color = -1,
+        .snap = snap,
+        .context = &live,
+        .every_ns = (uint64_t)argument(argc, argv, 3) * 1000000,
+    };
+    int64_t last;
+    hx_error *error = hx_store_resolve(live.store, "last", &last);
+    live.number = error ? 0 : (unsigned)last;
+    hx_error_free(error);
+    error = hx_ui_run(&options);
+    hx_error *closing = hx_store_close(live.store);
+    int status = error && error->kind == HX_E_CANCEL ? 130 : 0;
+    if (status)
+        hx_error_free(error);
+    else
+        die(error);
+    die(closing);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* make_store.c - writes a store for tests of the explorer, the same in every run.
+ *
+ *   make_store FILE [SNAPSHOTS [NODES]]
+ */
+#include "drawing.h"
+
+#include "store/store.h"
+
+static unsigned argument(int argc, char **argv, int i, unsigned other)
+{
+    uint64_t value;
+    return i < argc && hx_parse_u64(argv[i], &value) ? (unsigned)value : other;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    unsigned snapshots = argument(argc, argv, 2, 4), n = argument(argc, argv, 3, 60);
+    hx_store *store;
+    die(hx_store_append(argv[1], &store));
+    for (unsigned number = 1; number <= snapshots; number++) {
+        int64_t stored;
+        struct hx_snapshot *snapshot = draw_snapshot(number, n);
+        die(hx_store_add(store, snapshot, NULL, &stored));
+        hx_snapshot_destroy(snapshot);
+    }
+    die(hx_store_close(store));
+    return 0;
+}
