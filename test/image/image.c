@@ -472,3 +472,76 @@ uint32_t hx_drawing_root(const struct hx_drawing *drawing, const char *name)
             return (uint32_t)i;
     return UINT32_MAX;
 }
+
+/* --- graphs given by their edges --------------------------------------------- */
+
+static hx_error *add_edges(struct hx_graph *graph, const struct hx_drawn_edge *edge, size_t n)
+{
+    HX_TRY(hx_big_reserve(&graph->fwd_mem, ((size_t)graph->n + 1) * sizeof(hx_eidx)));
+    HX_TRY(hx_big_reserve(&graph->edge_mem, n * sizeof(hx_edge)));
+    graph->fwd = graph->fwd_mem.base;
+    graph->edge = graph->edge_mem.base;
+    graph->n_edges = n;
+    size_t at = 0;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        graph->fwd[i] = at;
+        for (size_t first = at; at < n && edge[at].source == i; at++)
+            graph->edge[at] = hx_edge_make(edge[at].target, at - first, edge[at].kind);
+    }
+    graph->fwd[graph->n] = at;
+    return NULL;
+}
+
+static hx_error *add_root_edges(struct hx_snapshot *snapshot, uint32_t n_roots,
+                                const struct hx_drawn_edge *edge, size_t n)
+{
+    size_t at = 0;
+    uint64_t address = HX_DRAW_ROOT_BASE;
+    for (uint32_t i = 0; i < n_roots; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "r%u", i);
+        struct hx_root root = {
+            .address = address, .size = 8, .name = strdup(name), .module = strdup("")};
+        for (; at < n && edge[at].source == i; at++, address += 8)
+            if (!hx_vec_push(&snapshot->root_edges, (struct hx_root_edge){.root = i,
+                                                                          .target = edge[at].target,
+                                                                          .address = address,
+                                                                          .kind = edge[at].kind}))
+                return hx_error_nomem();
+        if (address > root.address)
+            root.size = address - root.address;
+        address = root.address + root.size;
+        if (!hx_vec_push(&snapshot->roots, root))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+hx_error *hx_image_graph(hx_obj n, const struct hx_drawn_edge *edge, size_t n_edges,
+                         uint32_t n_roots, const struct hx_drawn_edge *root_edge,
+                         size_t n_root_edges, struct hx_snapshot **ret)
+{
+    uint64_t *place = calloc(2 * (size_t)n + 1, sizeof *place);
+    if (!place)
+        return hx_error_nomem();
+    uint64_t next = HX_DRAW_HEAP_BASE;
+    size_t at = 0;
+    for (hx_obj i = 0; i < n; i++) {
+        size_t first = at;
+        while (at < n_edges && edge[at].source == i)
+            at++;
+        place[i] = next;
+        place[n + i] = ((at - first) * 8 + 15) / 16 * 16 + 8;
+        next += place[n + i] + 8;
+    }
+    struct hx_snapshot *snapshot HX_SNAPSHOT = NULL;
+    hx_error *err = hx_image_plain(place, place + n, n, &snapshot);
+    free(place);
+    if (!err)
+        err = add_edges(&snapshot->graph, edge, n_edges);
+    if (!err)
+        err = add_root_edges(snapshot, n_roots, root_edge, n_root_edges);
+    if (!err)
+        *ret = hx_steal(snapshot);
+    return err;
+}

@@ -54,4 +54,17 @@ uint32_t hx_drawing_root(const struct hx_drawing *drawing, const char *name);
 hx_error *hx_image_plain(const uint64_t *addr, const uint64_t *size, hx_obj n,
                          struct hx_snapshot **ret);
 
+/* An edge of a graph that is given by its edges. */
+struct hx_drawn_edge {
+    uint32_t source; /* object; in root edges: root */
+    hx_obj target;
+    uint8_t kind;
+};
+
+/* A snapshot of n objects with these edges, sorted by source, whose offsets grow from 0 in
+ * steps of 8; and of n_roots globals "r0", "r1", ... in the same way. No image. */
+hx_error *hx_image_graph(hx_obj n, const struct hx_drawn_edge *edge, size_t n_edges,
+                         uint32_t n_roots, const struct hx_drawn_edge *root_edge,
+                         size_t n_root_edges, struct hx_snapshot **ret);
+
 #endif

@@ -1,0 +1,171 @@
+/* test_graph.c - the reversal, the invariants and finding objects. */
+#include "random_graph.h"
+
+#include "base/parallel.h"
+
+/* Every edge once more, by target. */
+static void assert_reversed(const struct hx_graph *graph)
+{
+    hx_eidx *next = calloc((size_t)graph->n + 1, sizeof *next);
+    memcpy(next, graph->rev, (size_t)graph->n * sizeof *next);
+    for (hx_obj i = 0; i < graph->n; i++)
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
+            assert_int_equal(graph->rev_source[next[hx_edge_target(graph->edge[e])]++], i);
+    for (hx_obj i = 0; i < graph->n; i++)
+        assert_int_equal(next[i], graph->rev[i + 1]);
+    assert_int_equal(graph->rev[graph->n], graph->n_edges);
+    free(next);
+}
+
+static void test_reverse(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("reverse");
+    for (size_t round = unit_rounds(1000); round; round--) {
+        struct random_graph graph;
+        random_graph_make(&random, RANDOM_GRAPH_MAX, &graph);
+        struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+        assert_null(hx_graph_reverse(&snapshot->graph, 1, NULL));
+        assert_null(hx_graph_check(&snapshot->graph));
+        assert_reversed(&snapshot->graph);
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
+static struct hx_snapshot *large(struct unit_random *random, hx_obj n)
+{
+    struct hx_drawn_edge *edge = calloc((size_t)n * 4, sizeof *edge);
+    size_t n_edges = 0;
+    for (hx_obj i = 0; i < n; i++)
+        for (uint64_t k = unit_below(random, 5); k; k--)
+            edge[n_edges++] =
+                (struct hx_drawn_edge){i, (hx_obj)unit_below(random, n), HX_EDGE_START};
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(n, edge, n_edges, 0, NULL, 0, &snapshot));
+    free(edge);
+    return snapshot;
+}
+
+static void test_reverse_threads(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("reverse, threads");
+    struct hx_snapshot *snapshot = large(&random, 100000);
+    for (unsigned threads = 1; threads <= 3; threads++) {
+        assert_null(hx_graph_reverse(&snapshot->graph, threads, NULL));
+        assert_null(hx_graph_check(&snapshot->graph));
+        assert_reversed(&snapshot->graph);
+    }
+    atomic_bool cancel = true;
+    hx_error *err = hx_graph_reverse(&snapshot->graph, 2, &(struct hx_progress){.cancel = &cancel});
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_CANCEL);
+    hx_error_free(err);
+    assert_reversed(&snapshot->graph); /* the old one stays */
+    hx_snapshot_destroy(snapshot);
+}
+
+static void expect_broken(struct hx_graph *graph)
+{
+    hx_error *err = hx_graph_check(graph);
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_CORRUPT);
+    hx_error_free(err);
+}
+
+#define WITH(lvalue, value)                                                                        \
+    do {                                                                                           \
+        __auto_type before_ = (lvalue);                                                            \
+        (lvalue) = (value);                                                                        \
+        expect_broken(graph);                                                                      \
+        (lvalue) = before_;                                                                        \
+        assert_null(hx_graph_check(graph));                                                        \
+    } while (0)
+
+static void test_check(void **state)
+{
+    (void)state;
+    const struct hx_drawn_edge edge[] = {{0, 1, 0}, {0, 2, 2}, {1, 0, 1}, {2, 0, 0}};
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(3, edge, 4, 0, NULL, 0, &snapshot));
+    struct hx_graph *graph = &snapshot->graph;
+    assert_null(hx_graph_reverse(graph, 1, NULL));
+    assert_null(hx_graph_check(graph));
+    WITH(graph->addr[1], graph->addr[0]);
+    WITH(graph->size[0], graph->size[0] + 100);
+    WITH(graph->size[2], UINT64_MAX);
+    WITH(graph->fwd[0], 1);
+    WITH(graph->fwd[1], 4);
+    WITH(graph->fwd[3], 3);
+    WITH(graph->edge[0], hx_edge_make(3, 0, 0));
+    WITH(graph->edge[0], hx_edge_make(1, 0, 3));
+    WITH(graph->edge[0], hx_edge_make(1, 2, 0));
+    WITH(graph->edge[1], hx_edge_make(2, 1000, 2));
+    WITH(graph->rev[0], 1);
+    WITH(graph->rev[3], 3);
+    WITH(graph->rev_source[0], 0);
+    WITH(graph->rev_source[0], 3);
+    WITH(graph->rev_source[2], 1);
+    hx_snapshot_destroy(snapshot);
+}
+
+static void test_find(void **state)
+{
+    (void)state;
+    const uint64_t addr[] = {4096, 4128, 4200}, size[] = {24, 72, 8};
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_plain(addr, size, 3, &snapshot));
+    const struct hx_graph *graph = &snapshot->graph;
+    assert_int_equal(hx_graph_find(graph, 4095), HX_NO_OBJ);
+    assert_int_equal(hx_graph_find(graph, 4096), 0);
+    assert_int_equal(hx_graph_find(graph, 4119), 0);
+    assert_int_equal(hx_graph_find(graph, 4120), HX_NO_OBJ);
+    assert_int_equal(hx_graph_find(graph, 4199), 1);
+    assert_int_equal(hx_graph_find(graph, 4200), 2);
+    assert_int_equal(hx_graph_find(graph, 4208), HX_NO_OBJ);
+    assert_int_equal(hx_graph_find(graph, UINT64_MAX), HX_NO_OBJ);
+    hx_snapshot_destroy(snapshot);
+}
+
+static void test_empty(void **state)
+{
+    (void)state;
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(0, NULL, 0, 0, NULL, 0, &snapshot));
+    assert_null(hx_graph_reverse(&snapshot->graph, 0, NULL));
+    assert_null(hx_graph_check(&snapshot->graph));
+    assert_int_equal(hx_graph_find(&snapshot->graph, 0), HX_NO_OBJ);
+    hx_snapshot_destroy(snapshot);
+}
+
+/* --- threads ---------------------------------------------------------------------- */
+
+static void note(void *context, unsigned i)
+{
+    atomic_uint *called = context;
+    atomic_fetch_add(&called[i], 1);
+}
+
+static void test_parallel(void **state)
+{
+    (void)state;
+    atomic_uint called[HX_THREADS_MAX] = {0};
+    hx_parallel(5, note, called);
+    for (unsigned i = 0; i < HX_THREADS_MAX; i++)
+        assert_int_equal(called[i], i < 5);
+    hx_parallel(0, note, called);
+    assert_int_equal(called[0], 1);
+    assert_true(hx_threads(0) >= 1 && hx_threads(0) <= 16);
+    assert_int_equal(hx_threads(3), 3);
+    assert_int_equal(hx_threads(100000), HX_THREADS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reverse), cmocka_unit_test(test_reverse_threads),
+        cmocka_unit_test(test_check),   cmocka_unit_test(test_find),
+        cmocka_unit_test(test_empty),   cmocka_unit_test(test_parallel),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

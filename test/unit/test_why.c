@@ -1,0 +1,354 @@
+/* test_why.c - chains, against all simple paths of small graphs. */
+#include "random_graph.h"
+
+#include "traverse/reach.h"
+#include "traverse/scan.h"
+
+/* --- all chains, by trying everything ------------------------------------------ */
+
+#define PATH_MAX_OBJECTS 8
+
+struct path {
+    uint32_t root;
+    hx_obj object[PATH_MAX_OBJECTS];
+    size_t n;
+    bool strong; /* can be walked without a plain interior edge */
+};
+
+typedef HX_VEC(struct path) paths;
+
+static bool has_edge(const struct hx_drawn_edge *edge, size_t n, uint32_t source, hx_obj target,
+                     unsigned follows, bool *strong)
+{
+    bool found = false;
+    *strong = false;
+    for (size_t i = 0; i < n; i++) {
+        if (edge[i].source != source || edge[i].target != target || !(follows >> edge[i].kind & 1))
+            continue;
+        found = true;
+        *strong |= edge[i].kind != HX_EDGE_INTERIOR;
+    }
+    return found;
+}
+
+/* Extends the path in every way; the graph is tiny. */
+static void try_all(const struct random_graph *graph, unsigned follows, hx_obj target,
+                    struct path *path, paths *found)
+{
+    hx_obj last = path->object[path->n - 1];
+    if (last == target) {
+        assert_true(hx_vec_push(found, *path));
+        return;
+    }
+    for (hx_obj next = 0; next < graph->n; next++) {
+        bool strong, seen = false;
+        for (size_t i = 0; i < path->n; i++)
+            seen |= path->object[i] == next;
+        if (seen || !has_edge(graph->edge, graph->n_edges, last, next, follows, &strong))
+            continue;
+        struct path longer = *path;
+        longer.object[longer.n++] = next;
+        longer.strong &= strong;
+        try_all(graph, follows, target, &longer, found);
+    }
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const struct path *x = a, *y = b;
+    return x->n < y->n ? -1 : x->n > y->n;
+}
+
+static paths all_paths(const struct random_graph *graph, unsigned follows, hx_obj target)
+{
+    paths found = {0};
+    for (uint32_t root = 0; root < graph->n_roots; root++) {
+        for (hx_obj first = 0; first < graph->n; first++) {
+            bool strong;
+            if (!has_edge(graph->root_edge, graph->n_root_edges, root, first, follows, &strong))
+                continue;
+            struct path path = {.root = root, .object = {first}, .n = 1, .strong = strong};
+            try_all(graph, follows, target, &path, &found);
+        }
+    }
+    if (found.n)
+        qsort(found.v, found.n, sizeof *found.v, by_length);
+    return found;
+}
+
+/* --- what every chain must be ---------------------------------------------------- */
+
+static void assert_is_chain(const struct hx_snapshot *snapshot, const struct hx_chain *chain,
+                            hx_obj object)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    assert_true(chain->n > 0);
+    assert_int_equal(chain->step[chain->n - 1].target, object);
+    for (size_t i = 0; i < chain->n; i++) {
+        const struct hx_step *step = &chain->step[i];
+        bool real = false;
+        if (i == 0) {
+            assert_int_equal(step->source, HX_NO_OBJ);
+            for (size_t e = 0; e < snapshot->root_edges.n; e++) {
+                const struct hx_root_edge *edge = &snapshot->root_edges.v[e];
+                real |= edge->root == step->root && edge->target == step->target &&
+                        edge->kind == step->kind &&
+                        edge->address == snapshot->roots.v[edge->root].address + step->offset;
+            }
+        } else {
+            assert_int_equal(step->root, UINT32_MAX);
+            assert_int_equal(step->source, chain->step[i - 1].target);
+            for (hx_eidx e = graph->fwd[step->source]; e < graph->fwd[step->source + 1]; e++)
+                real |= graph->edge[e] == hx_edge_make(step->target, step->offset / 8, step->kind);
+        }
+        assert_true(real);
+        for (size_t k = 0; k < i && chain->n < 1000; k++)
+            assert_int_not_equal(chain->step[k].target, step->target);
+    }
+}
+
+static bool is_strong(const struct hx_chain *chain)
+{
+    for (size_t i = 0; i < chain->n; i++)
+        if (chain->step[i].kind == HX_EDGE_INTERIOR)
+            return false;
+    return true;
+}
+
+static bool same_way(const struct hx_chain *a, const struct hx_chain *b)
+{
+    if (a->n != b->n || a->step[0].root != b->step[0].root)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->step[i].target != b->step[i].target)
+            return false;
+    return true;
+}
+
+static void compare(const struct random_graph *graph, struct hx_snapshot *snapshot, hx_obj object,
+                    size_t limit)
+{
+    unsigned follows = snapshot->interior == HX_INTERIOR_OFF ? 3 : 7;
+    paths expected = all_paths(graph, follows, object);
+    struct hx_chains chains;
+    assert_null(hx_why(snapshot, object, limit, NULL, &chains));
+    assert_int_equal(chains.n, expected.n < limit ? expected.n : limit);
+    bool strong_there = false, strong_found = false;
+    for (size_t i = 0; i < expected.n; i++)
+        strong_there |= expected.v[i].strong;
+    for (size_t i = 0; i < chains.n; i++) {
+        assert_is_chain(snapshot, &chains.chain[i], object);
+        strong_found |= is_strong(&chains.chain[i]);
+        for (size_t k = 0; k < i; k++)
+            assert_false(same_way(&chains.chain[i], &chains.chain[k]));
+        if (i)
+            assert_true(chains.chain[i - 1].n <= chains.chain[i].n);
+    }
+    for (size_t i = 0; i < chains.n; i++) {
+        /* The last one may stand for the shortest without plain interior edges. */
+        bool stand_in = i + 1 == chains.n && chains.n == limit && limit > 1 &&
+                        snapshot->interior == HX_INTERIOR_KNOWN && is_strong(&chains.chain[i]);
+        if (!stand_in)
+            assert_int_equal(chains.chain[i].n, expected.v[i].n);
+    }
+    if (limit > 1 && snapshot->interior == HX_INTERIOR_KNOWN)
+        assert_int_equal(strong_there, strong_found);
+    uint8_t state = snapshot->graph.state[object];
+    assert_int_equal(expected.n > 0, state == HX_STATE_REACHABLE || state == HX_STATE_POSSIBLE);
+    hx_chains_deinit(&chains);
+    hx_vec_free(&expected);
+}
+
+static void test_all_of_small(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("why, small");
+    static const size_t limits[] = {1, 2, 3, 5, 20, 1000000};
+    for (size_t round = unit_rounds(4000); round; round--) {
+        struct random_graph graph;
+        random_graph_make(&random, PATH_MAX_OBJECTS, &graph);
+        struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+        assert_null(hx_graph_reverse(&snapshot->graph, 1, NULL));
+        assert_null(hx_reach(snapshot, (enum hx_interior)(round % 3), 1, NULL));
+        for (hx_obj object = 0; object < graph.n; object++)
+            compare(&graph, snapshot, object,
+                    limits[unit_below(&random, sizeof limits / sizeof *limits)]);
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
+/* Distances of larger graphs, by relaxing until nothing changes. */
+static void test_shortest(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("why, shortest");
+    for (size_t round = unit_rounds(3000); round; round--) {
+        struct random_graph graph;
+        random_graph_make(&random, RANDOM_GRAPH_MAX, &graph);
+        enum hx_interior interior = (enum hx_interior)(round % 3);
+        unsigned follows = interior == HX_INTERIOR_OFF ? 3 : 7;
+        size_t length[RANDOM_GRAPH_MAX];
+        memset(length, 0xff, sizeof length);
+        for (size_t e = 0; e < graph.n_root_edges; e++)
+            if (follows >> graph.root_edge[e].kind & 1)
+                length[graph.root_edge[e].target] = 1;
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t e = 0; e < graph.n_edges; e++) {
+                const struct hx_drawn_edge *edge = &graph.edge[e];
+                if (follows >> edge->kind & 1 && length[edge->source] != SIZE_MAX &&
+                    length[edge->source] + 1 < length[edge->target]) {
+                    length[edge->target] = length[edge->source] + 1;
+                    changed = true;
+                }
+            }
+        }
+        struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+        assert_null(hx_graph_reverse(&snapshot->graph, 2, NULL));
+        assert_null(hx_reach(snapshot, interior, 1, NULL));
+        for (hx_obj object = 0; object < graph.n; object++) {
+            struct hx_chains chains;
+            assert_null(hx_why(snapshot, object, 8, NULL, &chains));
+            assert_int_equal(chains.n > 0, length[object] != SIZE_MAX);
+            for (size_t i = 0; i < chains.n; i++)
+                assert_is_chain(snapshot, &chains.chain[i], object);
+            if (chains.n)
+                assert_int_equal(chains.chain[0].n, length[object]);
+            hx_chains_deinit(&chains);
+        }
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
+/* --- drawn cases ----------------------------------------------------------------- */
+
+/* "g a b | h b": the objects of each chain behind its root. */
+static void check_chains(const char *text, const char *object, size_t limit, const char *expected)
+{
+    struct hx_drawing drawing;
+    assert_null(hx_image_draw(text, &drawing));
+    assert_null(hx_scan(drawing.snapshot, NULL, NULL));
+    assert_null(hx_graph_reverse(&drawing.snapshot->graph, 1, NULL));
+    assert_null(hx_reach(drawing.snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    struct hx_chains chains;
+    assert_null(
+        hx_why(drawing.snapshot, hx_drawing_object(&drawing, object), limit, NULL, &chains));
+    struct hx_text found = {0};
+    for (size_t i = 0; i < chains.n; i++) {
+        const struct hx_chain *chain = &chains.chain[i];
+        assert_is_chain(drawing.snapshot, chain, hx_drawing_object(&drawing, object));
+        hx_text_putf(&found, "%s%s", i ? " | " : "",
+                     drawing.snapshot->roots.v[chain->step[0].root].name);
+        for (size_t k = 0; k < chain->n; k++)
+            hx_text_putf(&found, " %s", drawing.drawn[chain->step[k].target].name);
+    }
+    assert_string_equal(hx_text_str(&found), expected);
+    hx_text_free(&found);
+    hx_chains_deinit(&chains);
+    hx_drawing_deinit(&drawing);
+}
+
+static void test_drawn(void **state)
+{
+    (void)state;
+    check_chains("obj a 24: b; obj b 24; root g: a; root h: 0 b", "b", 9, "h b | g a b");
+    check_chains("obj a 24: b; obj b 24; root g: a; root h: 0 b", "b", 1, "h b");
+    check_chains("obj a 24: b c; obj b 24: d; obj c 24: d; obj d 24; root g: a", "d", 9,
+                 "g a b d | g a c d");
+    check_chains("obj a 24: b; obj b 24: a c; obj c 24; root g: a", "c", 9, "g a b c");
+    check_chains("obj a 24: a; obj b 24", "a", 9, "");
+    check_chains("obj a 24; root g named: a", "a", 9, "");
+    /* Of two equally short ones that without a plain interior edge comes first; one is there
+     * even when all others are shorter. */
+    check_chains("obj a 24; root g: a+3; root h: a", "a", 9, "h a | g a");
+    check_chains("obj a 24; obj b 24: a; root g: a+3; root h: a+4; root i: b", "a", 2,
+                 "g a | i b a");
+    /* Registers, whose word has no address. */
+    check_chains("obj a 24; root rax register: a", "a", 9, "rax a");
+}
+
+/* --- sizes ------------------------------------------------------------------------ */
+
+static void free_edges(struct hx_drawn_edge **edge)
+{
+    free(*edge);
+}
+
+/* A doubly linked list: everywhere a way back. */
+static void test_long_list(void **state)
+{
+    (void)state;
+    hx_obj n = (hx_obj)unit_rounds(1000000);
+    struct hx_drawn_edge *edge __attribute__((cleanup(free_edges))) =
+        calloc((size_t)n * 2, sizeof *edge);
+    size_t n_edges = 0;
+    for (hx_obj i = 0; i < n; i++) {
+        if (i)
+            edge[n_edges++] = (struct hx_drawn_edge){i, i - 1, HX_EDGE_START};
+        if (i + 1 < n)
+            edge[n_edges++] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};
+    }
+    struct hx_drawn_edge root = {0, 0, HX_EDGE_START};
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(n, edge, n_edges, 1, &root, 1, &snapshot));
+    assert_null(hx_graph_reverse(&snapshot->graph, 2, NULL));
+    assert_null(hx_graph_check(&snapshot->graph));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    struct hx_chains chains;
+    assert_null(hx_why(snapshot, n - 1, 5, NULL, &chains));
+    assert_int_equal(chains.n, 1);
+    assert_int_equal(chains.chain[0].n, n);
+    assert_is_chain(snapshot, &chains.chain[0], n - 1);
+    hx_chains_deinit(&chains);
+
+    atomic_bool cancel = true;
+    hx_error *err = hx_why(snapshot, n - 1, 5, &(struct hx_progress){.cancel = &cancel}, &chains);
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_CANCEL);
+    hx_error_free(err);
+    err = hx_why(snapshot, n, 5, NULL, &chains);
+    assert_int_equal(err->kind, HX_E_ABSENT);
+    hx_error_free(err);
+    hx_snapshot_destroy(snapshot);
+}
+
+/* Forty diamonds in a row have 2^40 chains of one length; some must come soon. */
+static void test_many_ways(void **state)
+{
+    (void)state;
+    enum { DIAMONDS = 40 };
+    struct hx_drawn_edge edge[DIAMONDS * 4 + 1], root = {0, 0, HX_EDGE_START};
+    size_t n_edges = 0;
+    for (hx_obj i = 0; i < DIAMONDS; i++) {
+        edge[n_edges++] = (struct hx_drawn_edge){3 * i, 3 * i + 1, HX_EDGE_START};
+        edge[n_edges++] = (struct hx_drawn_edge){3 * i, 3 * i + 2, HX_EDGE_KNOWN};
+        edge[n_edges++] = (struct hx_drawn_edge){3 * i + 1, 3 * i + 3, HX_EDGE_START};
+        edge[n_edges++] = (struct hx_drawn_edge){3 * i + 2, 3 * i + 3, HX_EDGE_INTERIOR};
+    }
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(3 * DIAMONDS + 1, edge, n_edges, 1, &root, 1, &snapshot));
+    assert_null(hx_graph_reverse(&snapshot->graph, 1, NULL));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    struct hx_chains chains;
+    assert_null(hx_why(snapshot, 3 * DIAMONDS, 1000, NULL, &chains));
+    assert_int_equal(chains.n, 1000);
+    for (size_t i = 0; i < chains.n; i++) {
+        assert_is_chain(snapshot, &chains.chain[i], 3 * DIAMONDS);
+        assert_int_equal(chains.chain[i].n, 2 * DIAMONDS + 1);
+        for (size_t k = 0; k < i; k++)
+            assert_false(same_way(&chains.chain[i], &chains.chain[k]));
+    }
+    assert_true(is_strong(&chains.chain[0]));
+    hx_chains_deinit(&chains);
+    hx_snapshot_destroy(snapshot);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_of_small), cmocka_unit_test(test_shortest),
+        cmocka_unit_test(test_drawn),        cmocka_unit_test(test_long_list),
+        cmocka_unit_test(test_many_ways),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
