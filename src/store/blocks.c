@@ -108,9 +108,10 @@ static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
             .bytes = (uint64_t)sqlite3_column_int64(st, 5),
         };
         const struct hx_block *before = index->n ? &index->block[index->n - 1] : NULL;
-        if (n < 1 || n > HX_BLOCK_ROWS || block.from != (uint64_t)index->n * HX_BLOCK_ROWS ||
-            block.from != index->rows || block.first_key > block.last_key ||
-            (before && before->last_key > block.first_key) || index->rows >= HX_ROWS_MAX)
+        if (!hx_block_id_is_sane(block.id) || n < 1 || n > HX_BLOCK_ROWS ||
+            block.from != (uint64_t)index->n * HX_BLOCK_ROWS || block.from != index->rows ||
+            block.first_key > block.last_key || (before && before->last_key > block.first_key) ||
+            index->rows >= HX_ROWS_MAX)
             return damaged("index of blocks");
         block.n = (uint32_t)n;
         index->rows += block.n;

@@ -22,9 +22,10 @@ static uint32_t big_endian32(const uint8_t *p)
 
 bool hx_file_beside(const char *path, const char *suffix)
 {
-    HX_FREE char *name = NULL;
+    /* SQLite keeps it beside the file that a link leads to */
+    HX_FREE char *real = realpath(path, NULL), *name = NULL;
     struct stat st;
-    if (asprintf(&name, "%s%s", path, suffix) < 0) {
+    if (!real || asprintf(&name, "%s%s", real, suffix) < 0) {
         name = NULL;
         return false;
     }
@@ -89,6 +90,18 @@ hx_error *hx_file_probe(const char *path, enum hx_file_is *ret)
     return NULL;
 }
 
+/* A failed write, with what to do when there is no room. */
+static hx_error *write_error(int os_errno, const char *path)
+{
+    bool full = os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EFBIG;
+    hx_error *err =
+        hx_error_new(HX_E_OS, path, full ? "free space there, or store elsewhere" : NULL,
+                     "write: %s", strerror(os_errno));
+    if (err != hx_error_nomem())
+        err->os_errno = os_errno;
+    return err;
+}
+
 static hx_error *write_all(int fd, const char *path, const uint8_t *data, size_t bytes)
 {
     while (bytes) {
@@ -96,7 +109,7 @@ static hx_error *write_all(int fd, const char *path, const uint8_t *data, size_t
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return hx_error_os(errno, path, "write");
+            return write_error(errno, path);
         data += n;
         bytes -= (size_t)n;
     }
@@ -155,7 +168,7 @@ bool hx_file_writable(const char *path)
     return directory && access(real, R_OK | W_OK) == 0 && access(directory, W_OK | X_OK) == 0;
 }
 
-hx_error *hx_file_temporary(char **ret)
+hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret)
 {
     const char *directory = getenv("TMPDIR");
     if (!directory || !*directory)
@@ -170,6 +183,11 @@ hx_error *hx_file_temporary(char **ret)
         int err = errno;
         return hx_error_new(HX_E_OS, directory, "set TMPDIR to a directory that you may write",
                             "cannot make a temporary file: %s", strerror(err));
+    }
+    hx_error *err = write_all(fd, path, data, bytes);
+    if (err) {
+        unlink(path);
+        return err;
     }
     *ret = hx_steal(path);
     return NULL;
@@ -220,7 +238,7 @@ hx_error *hx_file_copy(const char *path, char **ret)
     if (!real)
         return hx_error_os(errno, path, "cannot follow the path");
     HX_FREE char *copy = NULL;
-    HX_TRY(hx_file_temporary(&copy));
+    HX_TRY(hx_file_temporary(NULL, 0, &copy));
     hx_error *err = copy_file(real, copy, true);
     if (!err)
         err = copy_beside(real, copy, "-wal");

@@ -25,8 +25,8 @@ bool hx_file_writable(const char *path);
 /* Is there a non-empty file PATH SUFFIX? */
 bool hx_file_beside(const char *path, const char *suffix);
 
-/* Makes an empty private file in TMPDIR, 0600; *ret is its path. */
-hx_error *hx_file_temporary(char **ret);
+/* Makes a private file with these bytes in TMPDIR, 0600; *ret is its path. */
+hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret);
 
 /* Copies a store with what lies beside it (-wal, -journal) to a new private file. */
 hx_error *hx_file_copy(const char *path, char **ret);

@@ -18,10 +18,14 @@ const struct hx_view hx_views[] = {HX_VIEWS(VIEW){NULL, NULL, NULL}};
 static const struct {
     const char *view, *columns;
 } keys[] = {
-    {"snapshots", "snapshot"},      {"account", "snapshot, part"},
-    {"roots", "snapshot, root_id"}, {"leaks", "snapshot, kind"},
-    {"losses", "snapshot, what"},   {"objects", "snapshot, address"},
-    {"edges", "snapshot, source"},  {"root_edges", "snapshot, root_id"},
+    {"snapshots", "snapshot"},
+    {"account", "snapshot, part"},
+    {"roots", "snapshot, root_id"},
+    {"leaks", "snapshot, kind"},
+    {"losses", "snapshot, what, address"},
+    {"objects", "snapshot, address"},
+    {"edges", "snapshot, source"},
+    {"root_edges", "snapshot, root_id"},
 };
 
 /* Views that the schema will have once their data can be measured. */
@@ -92,21 +96,30 @@ static const char *key_of(const char *view)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].view, view) == 0)
             return keys[i].columns;
-    return NULL;
+    return "1";
+}
+
+/* Is `word` one of the words in "a, b, c"? */
+static bool is_listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; (p = strstr(p, word)); p += n)
+        if ((p == list || p[-1] == ' ') && (p[n] == ',' || p[n] == 0))
+            return true;
+    return false;
 }
 
 static void put_order(struct hx_text *sql, const struct hx_query *query, const struct hx_view *view)
 {
     const char *sort = query->sort ? query->sort : view->sort, *key = key_of(view->name);
-    if (!sort && !key)
-        return;
     hx_text_puts(sql, " ORDER BY ");
     if (sort) {
         put_name(sql, sort);
-        hx_text_puts(sql, query->ascending ? " ASC NULLS LAST" : " DESC");
+        /* what is not known comes last; the columns of a key are always known */
+        hx_text_puts(sql, !query->ascending ? " DESC" : is_listed(key, sort) ? "" : " NULLS LAST");
+        hx_text_puts(sql, ", ");
     }
-    if (key)
-        hx_text_putf(sql, "%s%s", sort ? ", " : "", key);
+    hx_text_puts(sql, key);
 }
 
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret)

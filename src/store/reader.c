@@ -100,8 +100,8 @@ static hx_error *each_block(struct reader *r, enum hx_family family, uint64_t ro
             .last = (uint64_t)sqlite3_column_int64(st, 4),
         };
         /* as counted before: the arrays were made for that */
-        if (block.from != next || block.n < 1 || block.n > HX_BLOCK_ROWS ||
-            block.n > rows - block.from)
+        if (!hx_block_id_is_sane(block.id) || block.from != next || block.n < 1 ||
+            block.n > HX_BLOCK_ROWS || block.n > rows - block.from)
             return damaged(r, "a block is missing");
         next += block.n;
         HX_TRY(load(r, &block));
@@ -187,6 +187,9 @@ static hx_error *load_edges(struct reader *r, const struct block *block)
 
 static hx_error *load_root_edges(struct reader *r, const struct block *block)
 {
+    /* room as blocks come: what they claim may be more than they hold */
+    if (!hx_vec_reserve(&r->snapshot->root_edges, block->from + block->n))
+        return hx_error_nomem();
     struct hx_root_edge *edge = r->snapshot->root_edges.v + block->from;
     uint64_t at = block->first, roots = r->snapshot->roots.n;
     HX_TRY(decode(r, block, HX_COL_ROOT));
@@ -244,8 +247,6 @@ static hx_error *load_graph(struct reader *r)
     if (g->fwd[objects] != edges)
         return damaged(r, "fewer edges than counted");
     HX_TRY(each_block(r, HX_FAMILY_EDGE, edges, load_edges));
-    if (!hx_vec_reserve(&r->snapshot->root_edges, root_edges))
-        return hx_error_nomem();
     HX_TRY(each_block(r, HX_FAMILY_ROOT_EDGE, root_edges, load_root_edges));
     r->snapshot->root_edges.n = root_edges;
     return NULL;

@@ -27,6 +27,10 @@ enum hx_family {
 
 /* hx_column.id = hx_block.id * HX_COLUMN_SLOTS + column. Numbers are never reused. */
 #define HX_COLUMN_SLOTS 64
+static inline bool hx_block_id_is_sane(int64_t id)
+{
+    return id > 0 && id < INT64_MAX / HX_COLUMN_SLOTS;
+}
 enum hx_column_id {
     HX_COL_GAP = 0,   /* object: bytes from the end of the one before; 0 for a block's first */
     HX_COL_SIZE = 1,  /* object: usable bytes */

@@ -248,13 +248,9 @@ hx_error *hx_store_temporary(hx_store **ret)
     store->writer = store->temporary = true;
     unsigned char *data = NULL;
     size_t bytes = 0;
-    hx_error *err = hx_file_temporary(&store->scratch);
+    hx_error *err = empty_store(store->path, &data, &bytes);
     if (!err)
-        err = empty_store(store->path, &data, &bytes);
-    if (!err) {
-        unlink(store->scratch);
-        err = hx_file_create(store->scratch, data, bytes);
-    }
+        err = hx_file_temporary(data, bytes, &store->scratch);
     sqlite3_free(data);
     if (!err)
         err = connect_to(store, store->scratch, SQLITE_OPEN_READWRITE);
@@ -274,20 +270,23 @@ hx_error *hx_store_temporary(hx_store **ret)
     return NULL;
 }
 
+/* A file that this open made and that holds no snapshot goes away again. */
+static bool is_useless(hx_store *store)
+{
+    int64_t snapshots = 0;
+    if (!store->created || store->added)
+        return false;
+    if (!store->db)
+        return true;
+    /* another process may have appended; when nothing can be read it could not either */
+    hx_error_free(
+        hx_db_int(store->db, store->path, "SELECT count(*) FROM hx_snapshot", &snapshots));
+    return snapshots == 0;
+}
+
 /* Leaves one plain file. With another reader or writer there the last one does it. */
 static hx_error *finish(hx_store *store)
 {
-    int64_t snapshots = 0;
-    if (store->created) {
-        hx_error *err =
-            hx_db_int(store->db, store->path, "SELECT count(*) FROM hx_snapshot", &snapshots);
-        if (err)
-            hx_error_free(err);
-        else if (snapshots == 0) {
-            store->scratch = strdup(store->file); /* nothing was stored: no file stays */
-            return store->scratch ? NULL : hx_error_nomem();
-        }
-    }
     int code = sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
@@ -296,17 +295,32 @@ static hx_error *finish(hx_store *store)
     return hx_db_error(store->db, code, store->path);
 }
 
+static bool has_log(hx_store *store)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(store->db, "PRAGMA journal_mode", -1, &st, NULL) != SQLITE_OK ||
+        sqlite3_step(st) != SQLITE_ROW)
+        return false;
+    const char *mode = (const char *)sqlite3_column_text(st, 0);
+    return mode && strcmp(mode, "wal") == 0;
+}
+
 hx_error *hx_store_close(hx_store *store)
 {
     if (!store)
         return NULL;
     hx_error *err = NULL;
-    if (store->db && !store->temporary && !store->scratch) {
-        bool log = hx_file_beside(store->file, "-wal");
-        if (store->writer)
-            err = finish(store);
-        else if (log && sqlite3_db_readonly(store->db, "main") == 0)
-            hx_error_free(finish(store)); /* a crashed writer's log; no harm if it must stay */
+    if (is_useless(store)) {
+        store->scratch = strdup(store->file);
+    } else if (store->db && store->writer && !store->temporary) {
+        sqlite3_busy_timeout(store->db, 1000);
+        err = finish(store);
+    } else if (store->db && !store->scratch && !sqlite3_db_readonly(store->db, "main") &&
+               has_log(store)) {
+        /* a writer was killed, or ended while this reader was there; when the log has to
+         * stay it does no harm */
+        sqlite3_busy_timeout(store->db, 0);
+        hx_error_free(finish(store));
     }
     destroy(store);
     return err;

@@ -13,6 +13,7 @@ struct hx_store {
     char *scratch; /* private copy or temporary store to remove at close; NULL: none */
     bool writer;   /* opened for appending */
     bool created;  /* the file was made by this open */
+    bool added;    /* a snapshot was stored */
     bool temporary;
 };
 

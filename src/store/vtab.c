@@ -213,8 +213,13 @@ static bool order_is_ours(const struct table *table, const sqlite3_index_info *i
         int column = info->aOrderBy[i].iColumn;
         if (info->aOrderBy[i].desc)
             return false;
-        if (at == 0 && column != 0 && (plan & PLAN_SNAPSHOT))
-            at = 1;
+        if (plan & PLAN_SNAPSHOT) { /* the same in all rows */
+            at = at ? at : 1;
+            if (column == 0)
+                continue;
+        }
+        if (at == 2 && (column == table->key || table->rows_of_key <= 1))
+            continue; /* said before, or only one row is left to order */
         if (at == 2 || column != ours[at])
             return false;
         at++;

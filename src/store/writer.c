@@ -476,6 +476,7 @@ hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
             hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
         return err;
     }
+    store->added = true;
     *ret = w.id;
     return NULL;
 }
