@@ -20,7 +20,7 @@ static hx_error *snap_again(void *context, const struct hx_progress *progress)
 {
     struct live *live = context;
     int64_t number;
-    return hx_take_into(live->taker, live->store, progress, &number);
+    return hx_take_into(live->taker, live->store, progress, NULL, &number);
 }
 
 static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
@@ -69,13 +69,8 @@ static hx_error *take_first(struct hx_taker *taker, hx_store *store)
 {
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
-    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     int64_t number;
-    HX_TRY(hx_take(taker, &console.progress, &snapshot));
-    HX_TRY(hx_store_add(store, snapshot, &console.progress, &number));
-    if (!snapshot->complete)
-        hx_tell_partial(&console, taker->pid, &snapshot->notes);
-    return NULL;
+    return hx_take_into(taker, store, &console.progress, &console, &number);
 }
 
 static char *title_of(pid_t pid)

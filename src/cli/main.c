@@ -111,6 +111,7 @@ static hx_error *flush_results(void)
 int main(int argc, char **argv)
 {
     setlocale(LC_ALL, "");
+    setlocale(LC_NUMERIC, "C"); /* numbers are read and printed alike everywhere */
     int status = HX_EXIT_DONE;
     hx_error *err = dispatch(argc, argv, &status);
     hx_error *unwritten = flush_results();

@@ -34,17 +34,11 @@ static void plan(const struct hx_args *args, struct series *series)
 
 static hx_error *take_one(struct series *series)
 {
-    struct hx_taker *taker = series->taker;
-    const struct hx_progress *progress = &series->console->progress;
-    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     int64_t number;
-    HX_TRY(hx_take(taker, progress, &snapshot));
-    HX_TRY(hx_store_add(series->output->store, snapshot, progress, &number));
+    HX_TRY(hx_take_into(series->taker, series->output->store, &series->console->progress,
+                        series->console, &number));
     series->output->keeps = true;
     series->stored++;
-    hx_console_clear(series->console);
-    if (!snapshot->complete)
-        hx_tell_partial(series->console, taker->pid, &snapshot->notes);
     HX_TRY(hx_summary_line(series->output->store, number, stdout));
     fflush(stdout);
     return NULL;
@@ -69,7 +63,7 @@ static hx_error *ended(struct series *series)
     char what[32];
     snprintf(what, sizeof what, "PID %d", series->taker->pid);
     if (series->stored == 0)
-        return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot was taken");
+        return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot could be taken");
     if (series->wanted)
         return hx_error_new(HX_E_GONE, what, NULL,
                             "has exited after %llu of %llu snapshots, which are kept",

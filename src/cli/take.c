@@ -2,6 +2,7 @@
 #include "cli/take.h"
 
 #include "attach/preflight.h"
+#include "attach/proc.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "traverse/reach.h"
@@ -28,13 +29,26 @@ void hx_taker_close(struct hx_taker *taker)
     taker->attach = NULL;
 }
 
+/* Whatever failed while the process went away failed because of that. */
+static hx_error *gone_or(pid_t pid, hx_error *err)
+{
+    char state = hx_proc_state(pid, pid), what[32];
+    if (err->kind == HX_E_CANCEL || (state && state != 'Z' && state != 'X'))
+        return err;
+    hx_error_free(err);
+    snprintf(what, sizeof what, "PID %d", pid);
+    return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot could be taken");
+}
+
 hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
                   struct hx_snapshot **ret)
 {
     const struct hx_args *args = taker->args;
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_attach_capture(taker->attach, &args->capture, progress, &snapshot));
+    hx_error *err = hx_attach_capture(taker->attach, &args->capture, progress, &snapshot);
+    if (err)
+        return gone_or(taker->pid, err);
     hx_timing_end(begun, "capture", snapshot->graph.n);
     if (args->pause)
         hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",
@@ -53,22 +67,26 @@ hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
     return NULL;
 }
 
+static void tell_partial(struct hx_console *console, const struct hx_snapshot *snapshot)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", snapshot->pid);
+    hx_say(console, what, "the snapshot is not complete: %s", hx_text_str(&snapshot->notes));
+}
+
 hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
-                       int64_t *ret)
+                       struct hx_console *console, int64_t *ret)
 {
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     HX_TRY(hx_take(taker, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_store_add(store, snapshot, progress, ret));
     hx_timing_end(begun, "store", snapshot->graph.n);
+    if (console)
+        hx_console_clear(console);
+    if (console && !snapshot->complete)
+        tell_partial(console, snapshot);
     return NULL;
-}
-
-void hx_tell_partial(struct hx_console *console, pid_t pid, const struct hx_text *notes)
-{
-    char what[32];
-    snprintf(what, sizeof what, "PID %d", pid);
-    hx_say(console, what, "the snapshot is not complete: %s", hx_text_str(notes));
 }
 
 /* --- Stores ------------------------------------------------------------------- */
@@ -100,13 +118,9 @@ static hx_error *take_for_reading(const struct hx_args *args, struct hx_console 
     HX_TRY(hx_taker_open(args, target, &taker));
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_temporary(&store));
-    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
-    HX_TRY(hx_take(&taker, &console->progress, &snapshot));
     int64_t number;
-    HX_TRY(hx_store_add(store, snapshot, &console->progress, &number));
-    if (!snapshot->complete)
-        hx_tell_partial(console, taker.pid, &snapshot->notes);
-    *ret_partial = !snapshot->complete;
+    HX_TRY(hx_take_into(&taker, store, &console->progress, console, &number));
+    *ret_partial = taker.partial;
     *ret = hx_steal(store);
     return NULL;
 }

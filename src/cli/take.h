@@ -24,12 +24,10 @@ void hx_taker_close(struct hx_taker *taker);
 hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
                   struct hx_snapshot **ret);
 
-/* The same, and into the store. *ret: its number. */
+/* The same, and into the store. *ret: its number. With a console (NULL: none) stderr is told what
+ * is missing, when something is. */
 hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
-                       int64_t *ret);
-
-/* Says on stderr what is missing, when something is. Text of notes. */
-void hx_tell_partial(struct hx_console *console, pid_t pid, const struct hx_text *notes);
+                       struct hx_console *console, int64_t *ret);
 
 /* The store behind -o, for appending. */
 struct hx_output {

@@ -173,7 +173,8 @@ static hx_error *take(const struct hx_args *args, struct hx_console *console,
     HX_TRY(hx_taker_open(args, args->word[0], &taker));
     HX_TRY(hx_take(&taker, &console->progress, ret));
     if (taker.partial)
-        hx_tell_partial(console, taker.pid, &(*ret)->notes);
+        hx_say(console, args->word[0], "the snapshot is not complete: %s",
+               hx_text_str(&(*ret)->notes));
     return NULL;
 }
 
