@@ -1,0 +1,178 @@
+/* glibc.c - the allocator of the GNU C library, 64 bit: its table of functions. */
+#include "attach/alloc/glibc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "glibc 2.36", or as much as is known. */
+static void name_version(const struct hx_glibc_walk *walk, char *ret, size_t size)
+{
+    const struct hx_glibc_layout *layout = walk->layout;
+    int minor = walk->glibc->main[0].minor;
+    if (minor)
+        snprintf(ret, size, "glibc 2.%d", minor);
+    else if (!walk->layout_certain)
+        snprintf(ret, size, "glibc");
+    else if (layout->first == layout->last)
+        snprintf(ret, size, "glibc 2.%d", layout->first);
+    else
+        snprintf(ret, size, "glibc 2.%d to 2.%d", layout->first, layout->last);
+}
+
+static bool is_proven(const struct hx_glibc_walk *walk)
+{
+    int minor = walk->glibc->main[0].minor;
+    if (minor)
+        return hx_glibc_proven(minor) && hx_glibc_layout_of(minor) == walk->layout;
+    for (int i = walk->layout->first; i <= walk->layout->last; i++)
+        if (hx_glibc_proven(i))
+            return walk->layout_certain;
+    return false;
+}
+
+/* On what evidence. */
+static void note_evidence(struct hx_glibc_walk *walk, const char *name,
+                          enum hx_walk_verdict verdict)
+{
+    const struct hx_glibc_main *main = &walk->glibc->main[0];
+    static const char *const verdicts[] = {"bins agree", "bins in the middle of an update",
+                                           "heap damaged"};
+    char others[32] = "";
+    if (walk->glibc->n_mains > 1)
+        snprintf(others, sizeof others, " and %zu more", walk->glibc->n_mains - 1);
+    hx_snapshot_note(walk->snapshot, false,
+                     "%s: %s, main_arena by shape at %s+0x%lx%s, %zu arenas, %lu chunks walked, %s",
+                     name, main->minor ? "version string" : "no version string, layout by shape",
+                     main->module[0] ? main->module : "nameless memory",
+                     (unsigned long)main->offset, others, walk->arenas.n,
+                     (unsigned long)walk->n_chunks, verdicts[verdict]);
+    if (!is_proven(walk))
+        hx_snapshot_note(walk->snapshot, false,
+                         "this version of glibc is not one of those that heapx was proven on "
+                         "(2.31, 2.36, 2.41)");
+    if (walk->n_foreign)
+        hx_snapshot_note(walk->snapshot, false,
+                         "%lu ranges of the heap belong to others than malloc",
+                         (unsigned long)walk->n_foreign);
+}
+
+static void note_trouble(struct hx_glibc_walk *walk, enum hx_walk_verdict verdict)
+{
+    struct hx_snapshot *snapshot = walk->snapshot;
+    if (walk->n_damaged)
+        hx_snapshot_note(snapshot, true,
+                         "%lu heap blocks have a damaged header: %lu bytes are not explained",
+                         (unsigned long)walk->n_damaged, (unsigned long)walk->damaged_bytes);
+    else if (verdict == HX_WALK_BAD)
+        hx_snapshot_note(snapshot, true, "links or sizes of free heap blocks are damaged");
+    if (verdict == HX_WALK_TORN)
+        hx_snapshot_note(snapshot, true,
+                         "a thread was in the middle of malloc or free: "
+                         "a few blocks can be wrong");
+    if (walk->cache_faults)
+        hx_snapshot_note(snapshot, true,
+                         "%lu lists of cached blocks lead nowhere: free blocks can count as live",
+                         (unsigned long)walk->cache_faults);
+    if (!walk->param[0].addr)
+        hx_snapshot_note(
+            snapshot, true,
+            "mp_ was not found: blocks with a mapping of their own are not counted up");
+}
+
+/* Do the blocks with mappings of their own add up to what mp_ says? One that is missing is
+ * a thread between two steps. */
+static bool check_mmapped(struct hx_glibc_walk *walk)
+{
+    uint64_t n = 0, bytes = 0;
+    for (size_t i = 0; i < walk->glibc->n_mains; i++) {
+        if (!walk->param[i].addr)
+            return true;
+        n += (uint64_t)walk->param[i].n_mmaps;
+        bytes += walk->param[i].mmapped_mem;
+    }
+    if (n == walk->n_mmapped && bytes == walk->mmapped_bytes)
+        return true;
+    hx_snapshot_note(walk->snapshot, true,
+                     "%lu blocks of %lu bytes have a mapping of their own, mp_ counts %lu of %lu",
+                     (unsigned long)walk->n_mmapped, (unsigned long)walk->mmapped_bytes,
+                     (unsigned long)n, (unsigned long)bytes);
+    return false;
+}
+
+static bool is_used(const struct hx_glibc_walk *walk)
+{
+    for (size_t i = 0; i < walk->arenas.n; i++)
+        if (walk->arenas.v[i].top)
+            return true;
+    return walk->n_mmapped != 0;
+}
+
+static void check_tcaches(struct hx_glibc_walk *walk)
+{
+    if (walk->layout->tcache->n && walk->param[0].tcache_count && !walk->n_tcaches &&
+        walk->snapshot->n_threads)
+        hx_snapshot_note(walk->snapshot, true,
+                         "no thread's tcache was found: blocks in them count as live");
+}
+
+static enum hx_walk_verdict judge(struct hx_glibc_walk *walk)
+{
+    if (walk->n_damaged)
+        return walk->torn_hints ? HX_WALK_TORN : HX_WALK_BAD;
+    enum hx_walk_verdict verdict = hx_glibc_check_bins(walk);
+    if (walk->tag_faults)
+        verdict = walk->tag_faults > 2 ? HX_WALK_BAD : HX_WALK_TORN;
+    return verdict;
+}
+
+static hx_error *do_walk(struct hx_glibc_walk *walk, hx_ranges *excluded, enum hx_walk_verdict *ret)
+{
+    char name[64];
+    HX_TRY(hx_glibc_arenas(walk));
+    HX_TRY(hx_glibc_choose(walk));
+    HX_TRY(hx_glibc_areas(walk));
+    HX_TRY(hx_glibc_run(walk, excluded));
+    *ret = judge(walk);
+    name_version(walk, name, sizeof name);
+    char *allocator = NULL;
+    if (is_used(walk)) {
+        if (!check_mmapped(walk) && *ret == HX_WALK_OK && walk->snapshot->n_threads > 1)
+            *ret = HX_WALK_TORN;
+        check_tcaches(walk);
+        note_evidence(walk, name, *ret);
+        note_trouble(walk, *ret);
+        allocator = strdup(name);
+    } else if (asprintf(&allocator, "%s, unused", name) < 0) {
+        allocator = NULL;
+    }
+    if (!allocator)
+        return hx_error_nomem();
+    free(walk->snapshot->allocator);
+    walk->snapshot->allocator = allocator;
+    return NULL;
+}
+
+static hx_error *glibc_walk(void *state, struct hx_snapshot *snapshot, hx_ranges *excluded,
+                            const struct hx_progress *progress, enum hx_walk_verdict *ret)
+{
+    struct hx_glibc_walk walk = {
+        .glibc = state, .snapshot = snapshot, .image = &snapshot->image, .progress = progress};
+    hx_error *err = do_walk(&walk, excluded, ret);
+    hx_vec_free(&walk.arenas);
+    hx_vec_free(&walk.areas);
+    hx_vec_free(&walk.marks);
+    free(walk.window.steps);
+    return err;
+}
+
+static void glibc_end(void *state)
+{
+    free(state);
+}
+
+const struct hx_allocator hx_allocator_glibc = {.name = "glibc",
+                                                .find = hx_glibc_find,
+                                                .locks = hx_glibc_locks,
+                                                .walk = glibc_walk,
+                                                .end = glibc_end};

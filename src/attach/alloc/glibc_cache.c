@@ -1,0 +1,364 @@
+/* glibc_cache.c - chunks that their tags call in use although they are free: those in a
+ * thread's tcache and in fastbins.
+ *
+ * A thread keeps the address of its tcache in thread-local storage of libc, at the same
+ * distance from the thread pointer in all threads. That distance is the one under which
+ * most threads have a word that leads to a valid tcache.
+ */
+#include "attach/alloc/glibc.h"
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TLS_WINDOW = 64 << 10,    /* below the thread pointer: modules' thread-local storage */
+    TLS_WINDOW_FAR = 2 << 20, /* when a program has a lot of it */
+    CHAIN_MAX = 65537,        /* tcache counts have 16 bits; one more for a torn update */
+};
+
+/* --- chains ------------------------------------------------------------------------ */
+
+/* Size of the chunk whose block is at mem; 0 when that is none. */
+static uint64_t chunk_size_of(const struct hx_glibc_walk *walk, uint64_t mem)
+{
+    uint64_t head;
+    if (mem & 15 || mem < 16 || !hx_image_u64(walk->image, mem - 8, &head))
+        return 0;
+    if (head & (HX_CHUNK_MMAPPED | 8))
+        return 0;
+    return head & ~(uint64_t)HX_CHUNK_FLAGS;
+}
+
+static bool next_link(const struct hx_glibc_walk *walk, uint64_t at, uint64_t *ret)
+{
+    if (!hx_image_u64(walk->image, at, ret))
+        return false;
+    if (walk->layout->safe_linking)
+        *ret ^= at >> 12;
+    return true;
+}
+
+static uint64_t request_to_chunk(uint64_t bytes)
+{
+    return (bytes + 8 + 15) & ~UINT64_C(15);
+}
+
+/* Sizes that bin i of a tcache holds; bins from 64 on hold powers of two. */
+static bool fits_bin(uint64_t size, unsigned i)
+{
+    if (i < HX_TCACHE_SMALL_BINS)
+        return size == 32 + 16 * (uint64_t)i;
+    return size > 32 + 16 * (HX_TCACHE_SMALL_BINS - 1);
+}
+
+struct tcache {
+    uint64_t chunk;
+    unsigned counts[HX_TCACHE_BINS_MAX];
+    uint64_t entries[HX_TCACHE_BINS_MAX];
+    unsigned empty_bins, used_bins;
+    unsigned slots_max; /* slots: what an empty bin says */
+};
+
+static bool read_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tcache *ret)
+{
+    const struct hx_glibc_tcache_shape *shape = walk->layout->tcache;
+    uint8_t bytes[HX_TCACHE_BINS_MAX * 10];
+    uint64_t size = chunk_size_of(walk, mem);
+    /* Also when the remainder was too small to be split off. */
+    if (size < request_to_chunk(shape->size) || size > request_to_chunk(shape->size) + 16 ||
+        !hx_image_read(walk->image, mem, bytes, shape->size))
+        return false;
+    *ret = (struct tcache){.chunk = mem - 16};
+    for (unsigned i = 0; i < shape->n; i++) {
+        if (shape->count_size == 1) {
+            ret->counts[i] = bytes[i];
+        } else {
+            uint16_t count;
+            memcpy(&count, bytes + 2 * i, 2);
+            ret->counts[i] = count;
+        }
+        memcpy(&ret->entries[i], bytes + shape->n * shape->count_size + 8 * i, 8);
+        if (ret->entries[i])
+            ret->used_bins++;
+        else
+            ret->empty_bins++;
+    }
+    return true;
+}
+
+/* Free slots to counts: the bins start from one value, which an empty one still has. */
+static bool slots_to_counts(struct tcache *tcache, unsigned n)
+{
+    unsigned max = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (tcache->counts[i] > max)
+            max = tcache->counts[i];
+    for (unsigned i = 0; i < n; i++)
+        tcache->counts[i] = max - tcache->counts[i];
+    return true;
+}
+
+/* Does it look like a tcache? Counts may be off by one: a thread can stand between the two
+ * stores of an update. *ret_off counts such bins. */
+static bool is_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tcache *ret,
+                      unsigned *ret_off)
+{
+    const struct hx_glibc_tcache_shape *shape = walk->layout->tcache;
+    *ret_off = 0;
+    if (!read_tcache(walk, mem, ret))
+        return false;
+    if (shape->slots)
+        slots_to_counts(ret, shape->n);
+    for (unsigned i = 0; i < shape->n; i++) {
+        if (ret->entries[i] && !fits_bin(chunk_size_of(walk, ret->entries[i]), i))
+            return false;
+        if (!ret->entries[i] != !ret->counts[i]) {
+            (*ret_off)++;
+            if (ret->counts[i] > 1)
+                return false;
+        }
+    }
+    return *ret_off <= 1;
+}
+
+static hx_error *mark(struct hx_glibc_walk *walk, uint64_t chunk)
+{
+    return hx_vec_push(&walk->marks, chunk) ? NULL : hx_error_nomem();
+}
+
+/* Follows a chain from the first link's value `at`. bias: links name the block (16) or the
+ * chunk (0). `expect`: bin of a tcache, or 64 + a size for a fastbin. Loops are seen by
+ * Brent's method, so the work is linear in the chain. */
+struct chain {
+    uint64_t head;   /* value of the first link */
+    uint64_t offset; /* of the link in the chunk that a link names: 0 or 16 */
+    uint64_t size;   /* of every chunk; 0: use bin */
+    unsigned bin;
+    uint64_t max; /* how long it may be */
+};
+
+static hx_error *follow(struct hx_glibc_walk *walk, const struct chain *chain, uint64_t *ret_n,
+                        bool *ret_clean)
+{
+    uint64_t at = chain->head, anchor = 0, power = 1, since = 0;
+    *ret_n = 0;
+    *ret_clean = false;
+    while (at && *ret_n < chain->max) {
+        uint64_t mem = at + chain->offset, next;
+        uint64_t size = chunk_size_of(walk, mem);
+        if (chain->size ? size != chain->size : !fits_bin(size, chain->bin))
+            return NULL;
+        if (at == anchor)
+            return NULL;
+        if (++since == power) {
+            anchor = at;
+            power *= 2;
+            since = 0;
+        }
+        HX_TRY(mark(walk, mem - 16));
+        ++*ret_n;
+        if (!next_link(walk, mem, &next))
+            return NULL;
+        at = next;
+    }
+    *ret_clean = at == 0;
+    return NULL;
+}
+
+/* --- tcaches ----------------------------------------------------------------------- */
+
+static hx_error *take_tcache(struct hx_glibc_walk *walk, const struct tcache *tcache,
+                             uint64_t *ret_good, uint64_t *ret_bad)
+{
+    HX_TRY(mark(walk, tcache->chunk | 1));
+    walk->n_tcaches++;
+    for (unsigned i = 0; i < walk->layout->tcache->n; i++) {
+        struct chain chain = {.head = tcache->entries[i], .bin = i, .max = CHAIN_MAX};
+        uint64_t n;
+        bool clean;
+        HX_TRY(follow(walk, &chain, &n, &clean));
+        *ret_good += n;
+        uint64_t count = tcache->counts[i];
+        if (!clean || n > count + 1 || count > n + 1)
+            ++*ret_bad;
+    }
+    return NULL;
+}
+
+/* A distance from the thread pointer, and what was found there in the threads. */
+struct distance {
+    uint64_t bytes;
+    uint64_t valid, filled;
+};
+typedef HX_VEC(struct distance) distances;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct distance *x = a, *y = b;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* Collects the distances in (near, far] at which the thread has a valid tcache. */
+static hx_error *look_below(struct hx_glibc_walk *walk, const struct hx_thread *thread,
+                            uint64_t near, uint64_t far, distances *ret)
+{
+    struct tcache tcache;
+    unsigned off;
+    if (!thread->tp || thread->tp & 7 || thread->tp <= far)
+        return NULL;
+    uint64_t low = thread->tp - far, high = thread->tp - near;
+    for (size_t i = hx_image_find(walk->image, low);
+         i < walk->image->n && walk->image->span[i].start < high; i++) {
+        const struct hx_span *span = &walk->image->span[i];
+        uint64_t from = span->start > low ? span->start : low;
+        uint64_t to = span->end < high ? span->end : high;
+        for (uint64_t at = from; at + 8 <= to; at += 8) {
+            uint64_t word;
+            memcpy(&word, span->bytes + (at - span->start), 8);
+            if (word < 4096 || word & 15 || word >> 47 || !is_tcache(walk, word, &tcache, &off))
+                continue;
+            if (!hx_vec_push(ret, (struct distance){thread->tp - at, 1, tcache.used_bins != 0}))
+                return hx_error_nomem();
+        }
+    }
+    return NULL;
+}
+
+/* The distance that the most threads agree on, preferring tcaches that hold something, then
+ * the nearest; 0: none. */
+static uint64_t best_distance(distances *list)
+{
+    struct distance best = {0};
+    qsort(list->v, list->n, sizeof *list->v, by_bytes);
+    for (size_t i = 0; i < list->n;) {
+        struct distance sum = {.bytes = list->v[i].bytes};
+        for (; i < list->n && list->v[i].bytes == sum.bytes; i++) {
+            sum.valid++;
+            sum.filled += list->v[i].filled;
+        }
+        if (sum.filled * 4 + sum.valid > best.filled * 4 + best.valid)
+            best = sum;
+    }
+    return best.bytes;
+}
+
+static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
+{
+    const struct hx_snapshot *snapshot = walk->snapshot;
+    distances list = {0};
+    hx_error *err = NULL;
+    for (size_t i = 0; i < snapshot->n_threads && !err; i++)
+        err = look_below(walk, &snapshot->thread[i], 0, TLS_WINDOW, &list);
+    if (!list.n)
+        for (size_t i = 0; i < snapshot->n_threads && !err; i++)
+            err = look_below(walk, &snapshot->thread[i], TLS_WINDOW, TLS_WINDOW_FAR, &list);
+    uint64_t distance = list.n ? best_distance(&list) : 0;
+    hx_vec_free(&list);
+    for (size_t i = 0; i < snapshot->n_threads && !err && distance; i++) {
+        struct tcache tcache;
+        unsigned off;
+        uint64_t mem;
+        if (!snapshot->thread[i].tp ||
+            !hx_image_u64(walk->image, snapshot->thread[i].tp - distance, &mem) || !mem)
+            continue;
+        /* Several in this position would be this thread's all the same: half a tcache is
+         * better than none, and its links are tested one by one. */
+        if (is_tcache(walk, mem, &tcache, &off))
+            err = take_tcache(walk, &tcache, ret_good, ret_bad);
+        else if (chunk_size_of(walk, mem) && read_tcache(walk, mem, &tcache)) {
+            if (walk->layout->tcache->slots)
+                slots_to_counts(&tcache, walk->layout->tcache->n);
+            err = take_tcache(walk, &tcache, ret_good, ret_bad);
+        }
+    }
+    return err;
+}
+
+bool hx_glibc_is_tcache(struct hx_glibc_walk *walk, uint64_t chunk)
+{
+    struct tcache tcache;
+    unsigned off;
+    return walk->layout->tcache->n && is_tcache(walk, chunk + 16, &tcache, &off) &&
+           tcache.used_bins && !off;
+}
+
+/* --- fastbins ---------------------------------------------------------------------- */
+
+static hx_error *fastbins(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
+{
+    for (size_t k = 0; k < walk->arenas.n; k++) {
+        const struct hx_glibc_arena *arena = &walk->arenas.v[k];
+        const struct hx_glibc_state_shape *shape = walk->glibc->main[arena->main].shape;
+        for (unsigned i = 0; i < shape->n_fastbins; i++) {
+            uint64_t head, n;
+            bool clean;
+            if (!hx_image_u64(walk->image, arena->addr + shape->fastbins + 8u * i, &head) || !head)
+                continue;
+            struct chain chain = {.head = head,
+                                  .offset = 16,
+                                  .size = 32 + 16 * (uint64_t)i,
+                                  .max = UINT64_C(1) << 36};
+            HX_TRY(follow(walk, &chain, &n, &clean));
+            *ret_good += n;
+            *ret_bad += !clean;
+        }
+    }
+    return NULL;
+}
+
+/* --- sorting ----------------------------------------------------------------------- */
+
+/* Least significant digit first, 11 bits at a time: there can be millions. */
+static hx_error *sort_marks(struct hx_glibc_walk *walk)
+{
+    size_t n = walk->marks.n;
+    if (n < 2)
+        return NULL;
+    HX_FREE uint64_t *spare = malloc(n * sizeof *spare);
+    HX_FREE size_t *at = malloc(2048 * sizeof *at);
+    if (!spare || !at)
+        return hx_error_nomem();
+    uint64_t *from = walk->marks.v, *to = spare;
+    for (unsigned shift = 0; shift < 66; shift += 11) {
+        memset(at, 0, 2048 * sizeof *at);
+        for (size_t i = 0; i < n; i++)
+            at[from[i] >> shift & 2047]++;
+        size_t sum = 0;
+        for (size_t i = 0; i < 2048; i++) {
+            size_t count = at[i];
+            at[i] = sum;
+            sum += count;
+        }
+        for (size_t i = 0; i < n; i++)
+            to[at[from[i] >> shift & 2047]++] = from[i];
+        uint64_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    /* Six rounds: the result is where it began. A chunk in two caches counts once, and a
+     * tcache that is also in one is a tcache. */
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept && walk->marks.v[kept - 1] >> 4 == walk->marks.v[i] >> 4)
+            walk->marks.v[kept - 1] |= walk->marks.v[i] & 1;
+        else
+            walk->marks.v[kept++] = walk->marks.v[i];
+    }
+    walk->marks.n = kept;
+    return NULL;
+}
+
+hx_error *hx_glibc_caches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
+{
+    *ret_good = *ret_bad = 0;
+    walk->marks.n = 0;
+    walk->n_tcaches = 0;
+    if (walk->layout->tcache->n)
+        HX_TRY(tcaches(walk, ret_good, ret_bad));
+    HX_TRY(fastbins(walk, ret_good, ret_bad));
+    HX_TRY(sort_marks(walk));
+    walk->n_cached = walk->marks.n;
+    walk->cache_faults = *ret_bad;
+    return NULL;
+}

@@ -1,0 +1,303 @@
+/* glibc_find.c - main_arena in a target, by its shape, without symbols.
+ *
+ * main_arena lies in the initialised data of libc.so.6 or of a static program. Its bins are
+ * pairs of links; an empty one points to itself minus 16, and the last one is always empty.
+ * So every such pair is a candidate, and the ring of arenas through `next` proves it.
+ */
+#include "attach/alloc/glibc.h"
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCK = 32768,      /* bytes of one read */
+    OVERLAP = 4096,     /* more than a malloc_state, and than the version string */
+    VERSION_LINE = 256, /* "GNU C Library (...) stable release version 2.36." */
+};
+static const uint64_t data_max = UINT64_C(512) << 20; /* per search: bytes looked at */
+
+static uint64_t word_at(const uint8_t *bytes, uint64_t offset)
+{
+    uint64_t word;
+    memcpy(&word, bytes + offset, sizeof word);
+    return word;
+}
+
+static uint32_t word32_at(const uint8_t *bytes, uint64_t offset)
+{
+    uint32_t word;
+    memcpy(&word, bytes + offset, sizeof word);
+    return word;
+}
+
+/* Zero but for mutex, flags, next and attached_threads: nobody called malloc yet. */
+static bool is_unused(const struct hx_glibc_state_shape *shape, uint64_t addr, const uint8_t *bytes)
+{
+    if (word_at(bytes, shape->next) != addr)
+        return false;
+    for (uint64_t i = 8; i + 8 <= shape->size; i += 8)
+        if (i != shape->next && i != shape->attached && word_at(bytes, i))
+            return false;
+    return word32_at(bytes, 0) <= 2 && word32_at(bytes, 4) <= 7 &&
+           (!shape->attached || word_at(bytes, shape->attached) <= 1);
+}
+
+enum hx_glibc_likeness hx_glibc_state_like(const struct hx_glibc_state_shape *shape, uint64_t addr,
+                                           const uint8_t *bytes)
+{
+    if (is_unused(shape, addr, bytes))
+        return HX_GLIBC_UNUSED;
+    uint64_t top = word_at(bytes, shape->top), next = word_at(bytes, shape->next);
+    if (word32_at(bytes, 0) > 2 || word32_at(bytes, 4) > 7 || !top || top & 7 || !next || next & 7)
+        return HX_GLIBC_NOT;
+    for (unsigned i = 0; i < HX_GLIBC_BINS; i++) {
+        uint64_t bin = hx_glibc_bin(shape, addr, i);
+        uint64_t fd = word_at(bytes, shape->bins + 16u * i);
+        uint64_t bk = word_at(bytes, shape->bins + 16u * i + 8);
+        bool empty = fd == bin && bk == bin;
+        if (!empty && (!fd || !bk || fd & 7 || bk & 7 || i == HX_GLIBC_BINS - 1))
+            return HX_GLIBC_NOT;
+    }
+    /* Shapes that share offsets differ in what follows `next`: the number of threads is
+     * small, the memory of an arena is in pages. */
+    uint64_t system_mem = word_at(bytes, shape->system_mem);
+    uint64_t max_mem = word_at(bytes, shape->system_mem + 8u);
+    if (system_mem & 4095 || max_mem & 4095 || max_mem < system_mem)
+        return HX_GLIBC_NOT;
+    if (shape->attached && word_at(bytes, shape->attached) > 1 << 22)
+        return HX_GLIBC_NOT;
+    return HX_GLIBC_USED;
+}
+
+/* --- search ------------------------------------------------------------------------ */
+
+struct search {
+    const struct hx_mapping *mapping;
+    size_t n;
+    const struct hx_peek *peek;
+    struct hx_glibc *glibc;
+    uint8_t *buffer; /* BLOCK + OVERLAP */
+    uint64_t looked;
+};
+
+static bool same_file(const struct hx_mapping *a, const struct hx_mapping *b)
+{
+    return a->dev == b->dev && a->inode == b->inode && strcmp(a->path, b->path) == 0;
+}
+
+/* Follows `next` until it comes back. */
+static bool ring_closes(const struct search *search, uint64_t addr,
+                        const struct hx_glibc_state_shape *shape)
+{
+    uint64_t at = addr;
+    for (int i = 0; i < HX_GLIBC_ARENAS_MAX; i++) {
+        if (!search->peek->read(search->peek->context, at + shape->next, &at, sizeof at))
+            return false;
+        if (at == addr)
+            return true;
+        if (!at || at & 7)
+            return false;
+    }
+    return false;
+}
+
+static void consider(struct search *search, uint64_t addr, const struct hx_glibc_state_shape *shape)
+{
+    struct hx_glibc *glibc = search->glibc;
+    uint8_t bytes[2304];
+    for (size_t i = 0; i < glibc->n_mains; i++)
+        if (addr < glibc->main[i].addr + glibc->main[i].shape->size &&
+            glibc->main[i].addr < addr + shape->size)
+            return;
+    if (addr & 7 || glibc->n_mains == HX_GLIBC_MAINS || shape->size > sizeof bytes ||
+        !search->peek->read(search->peek->context, addr, bytes, shape->size) ||
+        hx_glibc_state_like(shape, addr, bytes) == HX_GLIBC_NOT ||
+        !ring_closes(search, addr, shape))
+        return;
+    glibc->main[glibc->n_mains++] = (struct hx_glibc_main){.addr = addr, .shape = shape};
+}
+
+/* A word that could belong to a main_arena: an empty last bin, or the `next` of an unused
+ * one. */
+static void examine(struct search *search, uint64_t at, uint64_t word, uint64_t following)
+{
+    if (at - word > 4096)
+        return;
+    for (size_t i = 0; i < hx_glibc_n_state_shapes; i++) {
+        const struct hx_glibc_state_shape *shape = hx_glibc_state_shapes[i];
+        uint64_t last = shape->bins + 16u * (HX_GLIBC_BINS - 1);
+        if (at - word == 16 && following == word && at > last)
+            consider(search, at - last, shape);
+        if (at - word == shape->next)
+            consider(search, word, shape);
+    }
+}
+
+/* Looks through [start, end) of the target. */
+static void look_through(struct search *search, uint64_t start, uint64_t end)
+{
+    for (uint64_t at = start; at < end && search->looked < data_max; at += BLOCK) {
+        uint64_t len = end - at < BLOCK ? end - at : BLOCK;
+        search->looked += len;
+        if (!search->peek->read(search->peek->context, at, search->buffer, len))
+            continue;
+        /* A pair across two blocks has its first word at the end: read the other alone. */
+        for (uint64_t i = 0; i + 8 <= len; i += 8) {
+            uint64_t word = word_at(search->buffer, i), following = 0;
+            if (at + i - word > 4096)
+                continue;
+            if (i + 16 <= len)
+                following = word_at(search->buffer, i + 8);
+            else
+                search->peek->read(search->peek->context, at + i + 8, &following, 8);
+            examine(search, at + i, word, following);
+        }
+    }
+}
+
+static bool is_code_of(const struct search *search, const struct hx_mapping *data)
+{
+    for (size_t i = 0; i < search->n; i++)
+        if (search->mapping[i].prot & HX_PROT_X && same_file(&search->mapping[i], data))
+            return true;
+    return false;
+}
+
+static bool is_private_data(const struct hx_mapping *mapping)
+{
+    return (mapping->prot & (HX_PROT_R | HX_PROT_W | HX_PROT_SHARED)) == (HX_PROT_R | HX_PROT_W) &&
+           !mapping->device;
+}
+
+/* --- what surrounds a find ------------------------------------------------------------ */
+
+/* The data mappings around main_arena without a gap, as far as they are of the same file or
+ * anonymous (.bss): mp_ is there. */
+static void name_place(const struct search *search, struct hx_glibc_main *found, size_t home)
+{
+    const struct hx_mapping *mapping = search->mapping;
+    size_t first = home, last = home;
+    while (first > 0 && mapping[first - 1].end == mapping[first].start &&
+           is_private_data(&mapping[first - 1]) && same_file(&mapping[first - 1], &mapping[home]))
+        first--;
+    while (last + 1 < search->n && mapping[last].end == mapping[last + 1].start &&
+           is_private_data(&mapping[last + 1]) && same_file(&mapping[last + 1], &mapping[home]))
+        last++;
+    found->data_start = mapping[first].start;
+    found->data_end = mapping[last].end;
+    const char *slash = strrchr(mapping[home].path, '/');
+    const char *name = slash ? slash + 1 : mapping[home].path;
+    size_t len = strlen(name);
+    if (len >= sizeof found->module)
+        len = sizeof found->module - 1;
+    memcpy(found->module, name, len);
+    found->module[len] = '\0';
+    found->offset = found->addr - mapping[home].start;
+    for (size_t i = home; i-- > 0;)
+        if (mapping[home].inode && same_file(&mapping[i], &mapping[home]))
+            found->offset = found->addr - mapping[i].start;
+}
+
+/* "... GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36." -> 36 */
+static int parse_version(const char *text, size_t len)
+{
+    static const char banner[] = "GNU C Library", word[] = "version 2.";
+    const char *at = memmem(text, len, banner, sizeof banner - 1);
+    if (!at)
+        return 0;
+    size_t rest = len - (size_t)(at - text);
+    rest = rest < VERSION_LINE ? rest : VERSION_LINE;
+    at = memmem(at, rest, word, sizeof word - 1);
+    if (!at)
+        return 0;
+    int minor = 0;
+    for (at += sizeof word - 1; at < text + len && *at >= '0' && *at <= '9' && minor < 1000; at++)
+        minor = minor * 10 + (*at - '0');
+    return minor;
+}
+
+/* The version string in the read-only parts of the file that holds main_arena. */
+static int find_version(struct search *search, const struct hx_mapping *home)
+{
+    uint64_t looked = 0;
+    for (size_t i = 0; i < search->n; i++) {
+        const struct hx_mapping *m = &search->mapping[i];
+        if (!m->inode || !same_file(m, home) || m->prot & HX_PROT_W || !(m->prot & HX_PROT_R))
+            continue;
+        for (uint64_t at = m->start; at < m->end && looked < data_max / 8;) {
+            uint64_t len = m->end - at < BLOCK ? m->end - at : BLOCK;
+            looked += len;
+            if (search->peek->read(search->peek->context, at, search->buffer, len)) {
+                int minor = parse_version((const char *)search->buffer, len);
+                if (minor)
+                    return minor;
+            }
+            at += len == BLOCK ? BLOCK - VERSION_LINE : len;
+        }
+    }
+    return 0;
+}
+
+static void search_mappings(struct search *search, bool modules)
+{
+    for (size_t i = 0; i < search->n; i++) {
+        const struct hx_mapping *m = &search->mapping[i];
+        bool module = m->inode && is_private_data(m) && is_code_of(search, m);
+        if (!is_private_data(m) || module != modules || strcmp(m->path, "[stack]") == 0)
+            continue;
+        size_t before = search->glibc->n_mains;
+        look_through(search, m->start, m->end);
+        for (size_t k = before; k < search->glibc->n_mains; k++) {
+            name_place(search, &search->glibc->main[k], i);
+            if (m->inode)
+                search->glibc->main[k].minor = find_version(search, m);
+        }
+    }
+}
+
+/* Data of ELF files first; a program that unpacked itself has its data in nameless memory,
+ * where arenas of threads look the same: take one only when its ring does not lead to a
+ * main_arena that is known. */
+hx_error *hx_glibc_find(const struct hx_mapping *mapping, size_t n_mappings, pid_t pid,
+                        const struct hx_peek *peek, void **ret_state)
+{
+    (void)pid;
+    *ret_state = NULL;
+    struct hx_glibc *glibc = calloc(1, sizeof *glibc);
+    HX_FREE uint8_t *buffer = malloc(BLOCK + OVERLAP);
+    if (!glibc || !buffer) {
+        free(glibc);
+        return hx_error_nomem();
+    }
+    struct search search = {
+        .mapping = mapping, .n = n_mappings, .peek = peek, .glibc = glibc, .buffer = buffer};
+    search_mappings(&search, true);
+    if (!glibc->n_mains) {
+        search.looked = data_max - data_max / 8;
+        search_mappings(&search, false);
+        if (glibc->n_mains > 1)
+            glibc->n_mains = 1;
+    }
+    if (glibc->n_mains)
+        *ret_state = glibc;
+    else
+        free(glibc);
+    return NULL;
+}
+
+hx_error *hx_glibc_locks(void *state, const struct hx_peek *peek, hx_lock_words *ret)
+{
+    const struct hx_glibc *glibc = state;
+    for (size_t i = 0; i < glibc->n_mains; i++) {
+        uint64_t at = glibc->main[i].addr;
+        for (int k = 0; k < HX_GLIBC_ARENAS_MAX; k++) {
+            if (!hx_vec_push(ret, (struct hx_lock_word){.addr = at, .mask = UINT32_MAX}))
+                return hx_error_nomem();
+            if (!peek->read(peek->context, at + glibc->main[i].shape->next, &at, sizeof at) ||
+                at == glibc->main[i].addr || !at || at & 7)
+                break;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,347 @@
+/* glibc_walk.c - all chunks of all areas, in order of address.
+ *
+ * A run of chunks goes from its first one to top or to fenceposts. Each step reads one
+ * header; whether a chunk is in use stands in the header after it.
+ */
+#include "attach/alloc/glibc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LOSS_ROWS = 64,          /* damaged places with a row of their own in losses */
+    PROGRESS_STEP = 1 << 20, /* chunks between two calls of progress */
+};
+
+struct emit {
+    struct hx_glibc_walk *walk;
+    struct hx_snapshot *snapshot;
+    struct hx_chunk_cursor cursor;
+    uint64_t *addr, *size; /* the graph's columns */
+    uint64_t n, max;
+    const uint64_t *mark, *mark_end;
+    const struct hx_glibc_area *area;
+    struct hx_glibc_arena *arena;
+    struct hx_chunk_rule rule;
+    uint64_t done, total; /* bytes, for progress */
+    uint64_t overfull;    /* objects beyond the index width */
+};
+
+/* --- output -------------------------------------------------------------------------- */
+
+static inline void put_object(struct emit *emit, uint64_t addr, uint64_t size)
+{
+    if (emit->n == emit->max) {
+        emit->overfull++;
+        return;
+    }
+    emit->addr[emit->n] = addr;
+    emit->size[emit->n] = size;
+    emit->n++;
+    emit->snapshot->heap_bytes += size;
+}
+
+static hx_error *put_free(struct emit *emit, uint64_t start, uint64_t end)
+{
+    struct hx_snapshot *snapshot = emit->snapshot;
+    if (start >= end)
+        return NULL;
+    snapshot->free_bytes += end - start;
+    if (snapshot->free_ranges.n &&
+        snapshot->free_ranges.v[snapshot->free_ranges.n - 1].end == start) {
+        snapshot->free_ranges.v[snapshot->free_ranges.n - 1].end = end;
+        return NULL;
+    }
+    struct hx_range range = {start, end};
+    return hx_vec_push(&snapshot->free_ranges, range) ? NULL : hx_error_nomem();
+}
+
+static hx_error *put_segment(struct emit *emit, uint64_t start, uint64_t end)
+{
+    struct hx_segment segment = {.start = start, .end = end, .arena = emit->area->arena};
+    if (start >= end)
+        return NULL;
+    return hx_vec_push(&emit->snapshot->segments, segment) ? NULL : hx_error_nomem();
+}
+
+/* What lies between a damaged header and the next believable one is of nobody: no segment
+ * covers it, so that it counts as a place that can hold pointers. */
+static void lose(struct emit *emit, uint64_t start, uint64_t end)
+{
+    struct hx_glibc_walk *walk = emit->walk;
+    walk->n_damaged++;
+    walk->damaged_bytes += end - start;
+    hx_snapshot_lose(emit->snapshot, "heap blocks with a damaged header", 1, end - start,
+                     walk->n_damaged <= LOSS_ROWS ? start : 0);
+}
+
+/* --- chunks ------------------------------------------------------------------------------ */
+
+/* A chunk that its tags call free: its footer must name its size, its links add up. */
+static hx_error *take_free(struct emit *emit, uint64_t p, uint64_t size, uint64_t footer)
+{
+    struct hx_glibc_sums *sums = &emit->arena->sums;
+    uint64_t links[2];
+    emit->walk->tag_faults += footer != size;
+    if (hx_chunk_header(&emit->cursor, p + 16, links)) {
+        sums->next += hx_glibc_mix(links[0]);
+        sums->prev += hx_glibc_mix(links[1]);
+    }
+    sums->self += hx_glibc_mix(p);
+    sums->n++;
+    return put_free(emit, p + 8, p + size + 8);
+}
+
+static hx_error *take_marked(struct emit *emit, uint64_t p, uint64_t size)
+{
+    while (emit->mark < emit->mark_end && (*emit->mark & ~UINT64_C(1)) < p)
+        emit->mark++;
+    if (emit->mark == emit->mark_end || (*emit->mark & ~UINT64_C(1)) != p) {
+        put_object(emit, p + 16, size - 8);
+        return NULL;
+    }
+    bool overhead = *emit->mark++ & 1;
+    return overhead ? NULL : put_free(emit, p + 8, p + size + 8);
+}
+
+static hx_error *tell_progress(struct emit *emit, uint64_t p)
+{
+    hx_progress_at(emit->walk->progress, "walk", emit->done + (p - emit->area->start), emit->total);
+    return hx_progress_cancelled(emit->walk->progress) ? hx_error_cancelled("heap") : NULL;
+}
+
+/* Walks from p to the end of the run: *ret_end is the first byte after it. *ret_next is where
+ * to go on after damage (the damage begins at *ret_end), 0 at a proper end. */
+static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint64_t *ret_next)
+{
+    struct hx_chunk_rule rule = emit->rule;
+    uint64_t words[2], size, until_progress = PROGRESS_STEP;
+    uint64_t next_mark = 0;
+    *ret_end = p;
+    *ret_next = p + 16;
+    if (!hx_chunk_header(&emit->cursor, p, words))
+        return NULL;
+    enum hx_chunk_end end = hx_chunk_judge(&emit->cursor, &rule, p, words[1], &size);
+    while (end == HX_CHUNK_GOES_ON) {
+        uint64_t n = p + size, after;
+        end = HX_CHUNK_INSANE;
+        if (hx_chunk_header(&emit->cursor, n, words))
+            end = hx_chunk_judge(&emit->cursor, &rule, n, words[1], &after);
+        if (end == HX_CHUNK_INSANE) {
+            *ret_end = p;
+            *ret_next = n;
+            return NULL;
+        }
+        if (!(words[1] & HX_CHUNK_PREV_INUSE)) {
+            HX_TRY(take_free(emit, p, size, words[0]));
+        } else if (p >= next_mark) {
+            HX_TRY(take_marked(emit, p, size));
+            next_mark = emit->mark < emit->mark_end ? *emit->mark & ~UINT64_C(1) : UINT64_MAX;
+        } else {
+            put_object(emit, p + 16, size - 8);
+        }
+        emit->walk->n_chunks++;
+        if (--until_progress == 0) {
+            until_progress = PROGRESS_STEP;
+            HX_TRY(tell_progress(emit, p));
+        }
+        p = n;
+        size = after;
+    }
+    *ret_end = p;
+    if (end == HX_CHUNK_INSANE)
+        return NULL;
+    if (end == HX_CHUNK_TOP)
+        HX_TRY(put_free(emit, p + 8, p + size));
+    *ret_end = p + size;
+    *ret_next = 0;
+    return NULL;
+}
+
+/* --- damage ------------------------------------------------------------------------------------
+ */
+
+/* A thread that stands in malloc has its arena's newest chunk half made: then the place is
+ * one that the arena itself names. */
+static void hint_if_torn(struct emit *emit, uint64_t p, uint64_t n)
+{
+    const struct hx_glibc_arena *arena = emit->arena;
+    const struct hx_glibc_state_shape *shape = emit->walk->glibc->main[arena->main].shape;
+    uint64_t unsorted[2] = {0};
+    for (int i = 0; i < 2; i++)
+        hx_image_u64(emit->walk->image, arena->addr + shape->bins + 8u * (unsigned)i, &unsorted[i]);
+    if (arena->top && (n == arena->top || p == arena->top))
+        emit->walk->torn_hints++;
+    else if (n && (n == arena->last_remainder || n == unsorted[0] || n == unsorted[1]))
+        emit->walk->torn_hints++;
+    /* The block before top still has the size with which it was the top itself. */
+    uint64_t words[2];
+    if (p < arena->top && hx_chunk_header(&emit->cursor, p, words)) {
+        uint64_t size = words[1] & ~(uint64_t)HX_CHUNK_FLAGS;
+        if (size <= emit->rule.limit - p && (p + size) % HX_GLIBC_PAGE == 0 &&
+            p + size > arena->top)
+            emit->walk->torn_hints++;
+    }
+}
+
+/* The run broke: the header at `next` makes no sense, or that at p, which led there. Finds
+ * where to go on: a believable chain inside of p's block says that p's size is wrong, else p
+ * is a block and the damage begins at next. *ret_resume is UINT64_MAX when nothing follows. */
+static hx_error *pass_damage(struct emit *emit, uint64_t p, uint64_t next, uint64_t *ret_end,
+                             uint64_t *ret_resume)
+{
+    uint64_t words[2], size = 0;
+    hint_if_torn(emit, p, next);
+    HX_TRY(hx_chunk_resume(emit->walk, &emit->rule, p + 16, ret_resume));
+    if (hx_chunk_header(&emit->cursor, p, words))
+        size = words[1] & ~(uint64_t)HX_CHUNK_FLAGS;
+    *ret_end = p;
+    if (p + size == next && *ret_resume > next && size >= HX_CHUNK_MIN) {
+        HX_TRY(take_marked(emit, p, size));
+        emit->walk->n_chunks++;
+        *ret_end = next;
+    }
+    return NULL;
+}
+
+/* --- areas --------------------------------------------------------------------------------------
+ */
+
+static uint64_t top_in(const struct hx_glibc_walk *walk, const struct hx_glibc_area *area)
+{
+    for (size_t i = 0; i < walk->arenas.n; i++) {
+        const struct hx_glibc_arena *arena = &walk->arenas.v[i];
+        bool same = area->kind == HX_AREA_HEAP ? i == area->arena : arena->is_main;
+        if (same && arena->top >= area->start && arena->top < area->end)
+            return arena->top;
+    }
+    return 0;
+}
+
+/* Goes on behind what ended a run in the brk area: memory that somebody else took with sbrk,
+ * then perhaps another run. UINT64_MAX: nothing follows. */
+static hx_error *next_run(struct emit *emit, uint64_t from, uint64_t *ret)
+{
+    *ret = UINT64_MAX;
+    if (emit->area->kind != HX_AREA_BRK || from + HX_CHUNK_MIN > emit->rule.limit)
+        return NULL;
+    HX_TRY(hx_chunk_resume(emit->walk, &emit->rule, from, ret));
+    if (*ret != UINT64_MAX && *ret > from)
+        emit->walk->n_foreign++;
+    return NULL;
+}
+
+static hx_error *walk_area(struct emit *emit)
+{
+    const struct hx_glibc_area *area = emit->area;
+    uint64_t p = area->first, start = area->kind == HX_AREA_BRK ? p : area->start;
+    emit->rule = (struct hx_chunk_rule){
+        .limit = area->end, .top = top_in(emit->walk, area), .main = area->kind != HX_AREA_HEAP};
+    emit->walk->window.start = emit->walk->window.end = 0;
+    if (!p) {
+        HX_TRY(next_run(emit, area->start, &p));
+        start = p;
+    }
+    while (p != UINT64_MAX && p < area->end) {
+        uint64_t end, next;
+        HX_TRY(walk_run(emit, p, &end, &next));
+        if (next) {
+            uint64_t resume;
+            HX_TRY(pass_damage(emit, end, next, &end, &resume));
+            HX_TRY(put_segment(emit, start, end));
+            /* Behind the last run of a brk area the rest is of others. */
+            lose(emit, end, resume == UINT64_MAX ? area->end : resume);
+            start = p = resume;
+            continue;
+        }
+        HX_TRY(put_segment(emit, start, end));
+        if (emit->rule.top && end > emit->rule.top)
+            return NULL;
+        HX_TRY(next_run(emit, end, &p));
+        start = p;
+    }
+    return NULL;
+}
+
+static hx_error *walk_mmapped(struct emit *emit)
+{
+    const struct hx_glibc_area *area = emit->area;
+    uint64_t end = area->end - (emit->walk->layout->mmapped_header ? 8 : 0);
+    put_object(emit, area->first + 16, end - area->first - 16);
+    emit->walk->n_chunks++;
+    return put_segment(emit, area->start, area->end);
+}
+
+/* --- all
+ * ------------------------------------------------------------------------------------------ */
+
+static hx_error *reserve(struct emit *emit)
+{
+    struct hx_graph *graph = &emit->snapshot->graph;
+    uint64_t max = 0;
+    for (size_t i = 0; i < emit->walk->areas.n; i++) {
+        uint64_t bytes = emit->walk->areas.v[i].end - emit->walk->areas.v[i].start;
+        max += emit->walk->areas.v[i].kind == HX_AREA_MMAPPED ? 1 : bytes / HX_CHUNK_MIN;
+        emit->total += bytes;
+    }
+    if (max >= HX_NO_OBJ)
+        max = HX_NO_OBJ - 1;
+    emit->max = max;
+    HX_TRY(hx_big_reserve(&graph->addr_mem, max * sizeof *graph->addr));
+    HX_TRY(hx_big_reserve(&graph->size_mem, max * sizeof *graph->size));
+    emit->addr = graph->addr = graph->addr_mem.base;
+    emit->size = graph->size = graph->size_mem.base;
+    return NULL;
+}
+
+static hx_error *exclude(const struct hx_glibc_walk *walk, hx_ranges *excluded)
+{
+    const struct hx_glibc *glibc = walk->glibc;
+    for (size_t i = 0; i < glibc->n_mains; i++) {
+        const struct hx_glibc_param *param = &walk->param[i];
+        struct hx_range state = {glibc->main[i].addr,
+                                 glibc->main[i].addr + glibc->main[i].shape->size};
+        struct hx_range mp = {param->addr, param->addr + walk->layout->param->size};
+        if (!hx_vec_push(excluded, state) || (param->addr && !hx_vec_push(excluded, mp)))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+static void finish(struct emit *emit)
+{
+    struct hx_snapshot *snapshot = emit->snapshot;
+    struct hx_graph *graph = &snapshot->graph;
+    graph->n = (hx_obj)emit->n;
+    hx_big_trim(&graph->addr_mem, emit->n * sizeof *graph->addr);
+    hx_big_trim(&graph->size_mem, emit->n * sizeof *graph->size);
+    graph->addr = graph->addr_mem.base;
+    graph->size = graph->size_mem.base;
+    uint64_t segments = 0;
+    for (size_t i = 0; i < snapshot->segments.n; i++)
+        segments += snapshot->segments.v[i].end - snapshot->segments.v[i].start;
+    uint64_t held = snapshot->heap_bytes + snapshot->free_bytes;
+    snapshot->overhead_bytes = segments > held ? segments - held : 0;
+    if (emit->overfull)
+        hx_snapshot_lose(snapshot, "objects beyond what one snapshot can number", emit->overfull, 0,
+                         0);
+}
+
+hx_error *hx_glibc_run(struct hx_glibc_walk *walk, hx_ranges *excluded)
+{
+    struct emit emit = {.walk = walk,
+                        .snapshot = walk->snapshot,
+                        .cursor = hx_chunk_cursor(walk->image),
+                        .mark = walk->marks.v,
+                        .mark_end = walk->marks.v + walk->marks.n};
+    HX_TRY(reserve(&emit));
+    hx_error *err = NULL;
+    for (size_t i = 0; i < walk->areas.n && !err; i++) {
+        emit.area = &walk->areas.v[i];
+        emit.arena = emit.area->kind == HX_AREA_MMAPPED ? NULL : &walk->arenas.v[emit.area->arena];
+        err = emit.arena ? walk_area(&emit) : walk_mmapped(&emit);
+        emit.done += emit.area->end - emit.area->start;
+    }
+    finish(&emit);
+    return err ? err : exclude(walk, excluded);
+}
