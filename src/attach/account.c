@@ -173,7 +173,7 @@ static void account_mapping(struct cursors *at, const struct hx_mapping *mapping
 hx_error *hx_account(struct hx_snapshot *snapshot)
 {
     struct hx_stacks stacks = {0};
-    HX_TRY(hx_stacks_find(snapshot, &stacks));
+    HX_TRY(hx_stacks_find(snapshot, NULL, &stacks));
     struct cursors at = {.snapshot = snapshot, .stacks = &stacks};
     memset(snapshot->account, 0, sizeof snapshot->account);
     snapshot->rss_bytes = 0;

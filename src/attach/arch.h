@@ -8,6 +8,9 @@
 
 #include "model/process.h"
 
+/* How much below the stack pointer a leaf function may use (the ABI's red zone). */
+#define HX_RED_ZONE 128
+
 /* Fills registers, sp, pc, tp, in_syscall and, outside system calls, the vector registers.
  * False with errno when the thread is gone. */
 bool hx_arch_registers(pid_t tid, struct hx_thread *ret);
@@ -18,5 +21,13 @@ bool hx_arch_registers(pid_t tid, struct hx_thread *ret);
  * sees EINTR when, and only when, a handler of its own ran. Safe at any stop; does nothing
  * for other calls. */
 void hx_arch_restart_call(pid_t tid);
+
+/* Is it one of those calls, with a relative time limit among its arguments? */
+bool hx_arch_is_timed_call(uint64_t call);
+
+/* For a thread whose call will begin again: takes `ns` off its time limit, down to 0. A limit in
+ * memory is not changed; a shorter one is written where no memory of the thread is in use, below
+ * its red zone. */
+void hx_arch_shorten_call(pid_t tid, uint64_t ns);
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
+#include <time.h>
 
 bool hx_arch_registers(pid_t tid, struct hx_thread *ret)
 {
@@ -87,4 +88,71 @@ void hx_arch_restart_call(pid_t tid)
         return;
     ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax),
            (void *)(long)-RESTART_NO_HANDLER);
+}
+
+/* Which register holds the relative time limit, and in which form. */
+static const struct timed_call {
+    uint64_t call;
+    size_t limit; /* offset in user_regs_struct */
+    bool in_ms;   /* an int of milliseconds, -1: none; else the address of a timespec */
+} timed_calls[] = {
+    {SYS_epoll_wait, offsetof(struct user_regs_struct, r10), true},
+    {SYS_epoll_pwait, offsetof(struct user_regs_struct, r10), true},
+    {SYS_epoll_pwait2, offsetof(struct user_regs_struct, r10), false},
+    {SYS_rt_sigtimedwait, offsetof(struct user_regs_struct, rdx), false},
+    {SYS_semtimedop, offsetof(struct user_regs_struct, r10), false},
+    {SYS_io_getevents, offsetof(struct user_regs_struct, r8), false},
+    {SYS_io_pgetevents, offsetof(struct user_regs_struct, r8), false},
+};
+
+static const struct timed_call *timed_call(uint64_t call)
+{
+    for (size_t i = 0; i < sizeof timed_calls / sizeof *timed_calls; i++)
+        if (timed_calls[i].call == call)
+            return &timed_calls[i];
+    return NULL;
+}
+
+bool hx_arch_is_timed_call(uint64_t call)
+{
+    return timed_call(call) != NULL;
+}
+
+/* A timespec of at most 292 years, or none. */
+static bool peek_timespec(pid_t tid, uint64_t addr, uint64_t *ret_ns)
+{
+    errno = 0;
+    long seconds = ptrace(PTRACE_PEEKDATA, tid, (void *)addr, NULL);
+    long ns = errno ? 0 : ptrace(PTRACE_PEEKDATA, tid, (void *)(addr + 8), NULL);
+    if (errno || seconds < 0 || seconds > INT64_MAX / 1000000000 - 1 || ns < 0 || ns >= 1000000000)
+        return false;
+    *ret_ns = (uint64_t)seconds * 1000000000u + (uint64_t)ns;
+    return true;
+}
+
+void hx_arch_shorten_call(pid_t tid, uint64_t ns)
+{
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0 || (int64_t)regs.rax != -RESTART_NO_HANDLER)
+        return;
+    const struct timed_call *timed = timed_call(regs.orig_rax);
+    if (!timed)
+        return;
+    uint64_t *limit = (uint64_t *)((char *)&regs + timed->limit), left;
+    if (timed->in_ms) {
+        int ms = (int)*limit;
+        uint64_t gone = ns / 1000000; /* rounded down: never early */
+        if (ms <= 0)
+            return;
+        *limit = (uint64_t)ms > gone ? (uint64_t)ms - gone : 0;
+    } else {
+        if (!*limit || !peek_timespec(tid, *limit, &left))
+            return;
+        left = left > ns ? left - ns : 0;
+        *limit = (regs.rsp - HX_RED_ZONE - 2 * sizeof(struct timespec)) & ~(uint64_t)15;
+        if (ptrace(PTRACE_POKEDATA, tid, (void *)*limit, (void *)(left / 1000000000)) != 0 ||
+            ptrace(PTRACE_POKEDATA, tid, (void *)(*limit + 8), (void *)(left % 1000000000)) != 0)
+            return;
+    }
+    ptrace(PTRACE_SETREGS, tid, NULL, &regs);
 }

@@ -7,10 +7,12 @@
 #define HEADER_BYTES 0x100               /* tcbhead_t fills at least this much */
 #define DTV_ENTRIES  4096                /* looked at */
 
+/* The library's own stacks are whole pages; one that the program brought has no guard. */
 static bool is_block(uint64_t tp, uint64_t block, uint64_t bytes, uint64_t guard)
 {
-    return block && block % PAGE == 0 && block < tp && bytes <= BLOCK_MAX && tp - block < bytes &&
-           bytes - (tp - block) <= ABOVE_MAX && guard < bytes && guard % PAGE == 0;
+    return block && block % (guard ? PAGE : 16) == 0 && block < tp && bytes <= BLOCK_MAX &&
+           tp - block < bytes && bytes - (tp - block) <= ABOVE_MAX && guard < bytes &&
+           guard % PAGE == 0;
 }
 
 bool hx_pthread_read(const struct hx_image *image, uint64_t address, struct hx_pthread_record *ret)

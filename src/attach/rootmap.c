@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE          4096
-#define DATA_MAX      64   /* writable segments looked at in one module */
-#define POINTER_LEAST 4096 /* no object lies below: a register's word less than this is a number   \
-                            */
+#define PAGE     4096
+#define DATA_MAX 64 /* writable segments looked at in one module */
+#define POINTER_LEAST                                                                              \
+    4096 /* no object lies below: a register's word less than this is a number                     \
+          */
 
 /* A writable load segment, grown to whole pages: what the loader left around it counts as the
  * module's too. */
@@ -343,7 +344,7 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
 {
     HX_CLEANUP(cleanup_builder)
     struct builder builder = {.snapshot = snapshot, .modules = modules};
-    HX_TRY(hx_stacks_find(snapshot, &builder.stacks));
+    HX_TRY(hx_stacks_find(snapshot, modules, &builder.stacks));
     HX_TRY(collect_taken(&builder, excluded));
     HX_TRY(collect_data(&builder));
     for (size_t i = 0; i < snapshot->n_threads; i++)

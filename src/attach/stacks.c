@@ -3,6 +3,7 @@
 
 #include "attach/pthread_record.h"
 #include "attach/ranges.h"
+#include "attach/sigframe.h"
 #include "base/cleanup.h"
 
 #include <stdlib.h>
@@ -10,11 +11,13 @@
 
 #define TLS_MAX      ((uint64_t)1 << 20)  /* static TLS of a thread whose stack has no record */
 #define GUARDED_MAX  ((uint64_t)64 << 20) /* a guarded mapping up to this size is one stack */
+#define DATA_MAX     64                   /* writable segments looked at in one module */
 #define RECORD_ALIGN 16                   /* of struct pthread, in all versions */
 
 struct finder {
     const struct hx_snapshot *snapshot;
     const struct hx_image *image;
+    hx_modules *modules; /* NULL: not wanted */
     struct hx_stacks *stacks;
     const struct hx_thread **by_tid; /* threads by ns_tid */
     uint64_t *pointers;              /* all stack pointers, sorted */
@@ -22,6 +25,7 @@ struct finder {
     bool *placed;                    /* by index of thread: its stack was found */
     size_t n;
     size_t tid_offset; /* in struct pthread; 0: unknown */
+    uint64_t main_sp;  /* of the first thread, on the stack that a signal may have interrupted */
     bool nomem;
 };
 
@@ -62,6 +66,11 @@ static bool is_anonymous(const struct hx_mapping *mapping)
 {
     return (mapping->prot & (HX_PROT_W | HX_PROT_SHARED)) == HX_PROT_W && !mapping->device &&
            (!mapping->path || !mapping->path[0] || strncmp(mapping->path, "[anon", 5) == 0);
+}
+
+static bool is_main_stack(const struct hx_mapping *mapping)
+{
+    return mapping && mapping->path && strcmp(mapping->path, "[stack]") == 0;
 }
 
 /* Index of the first segment that ends above addr. */
@@ -128,6 +137,26 @@ static bool is_guarded(const struct finder *finder, const struct hx_mapping *map
            !(below->prot & (HX_PROT_R | HX_PROT_W | HX_PROT_X));
 }
 
+/* The end of the variable that contains addr, an address in a module; 0 when it has no name. */
+static uint64_t variable_end(const struct finder *finder, size_t module, uint64_t addr)
+{
+    uint64_t ranges[DATA_MAX][2];
+    size_t n = hx_module_data(finder->modules, module, ranges, DATA_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct hx_symbol *symbol;
+        size_t n_symbols;
+        if (addr < ranges[i][0] || addr >= ranges[i][1])
+            continue;
+        hx_error *err = hx_module_symbols(finder->modules, module, ranges[i][0], ranges[i][1],
+                                          &symbol, &n_symbols);
+        for (size_t k = 0; !err && k < n_symbols && symbol[k].address <= addr; k++)
+            if (addr - symbol[k].address < symbol[k].size)
+                return symbol[k].address + symbol[k].size;
+        hx_error_free(err);
+    }
+    return 0;
+}
+
 /* The stack of a thread of which only the stack pointer is known: up to the end of the mapping,
  * or to where its thread-local storage begins. */
 static void place_by_pointer(struct finder *finder, const struct hx_thread *thread,
@@ -147,35 +176,19 @@ static void place_by_pointer(struct finder *finder, const struct hx_thread *thre
         if (snapshot->segments.v[next].start < end)
             end = snapshot->segments.v[next].start;
     }
-    bool main_stack = mapping->path && strcmp(mapping->path, "[stack]") == 0;
+    size_t module = finder->modules ? hx_modules_find(finder->modules, thread->sp) : SIZE_MAX;
+    if (module != SIZE_MAX) {
+        uint64_t variable = variable_end(finder, module, thread->sp);
+        if (!variable)
+            return; /* nameless data: a root anyway */
+        end = variable < end ? variable : end;
+    }
     uint64_t start = live_start(thread->sp, mapping->start);
     add_part(finder, start, end, HX_ROOT_STACK, thread->tid);
-    if (main_stack || is_guarded(finder, mapping)) {
+    if (is_main_stack(mapping) || is_guarded(finder, mapping)) {
         add_dead(finder, mapping->start, start);
         add_extent(finder, mapping->start, end);
     }
-}
-
-static void place_thread(struct finder *finder, size_t i)
-{
-    const struct hx_thread *thread = &finder->snapshot->thread[i];
-    struct hx_pthread_record record;
-    uint64_t tls_start = 0;
-    if (finder->placed[i])
-        return;
-    if (thread->tp && hx_pthread_read(finder->image, thread->tp, &record)) {
-        if (record.has_block) {
-            place_block(finder, thread, &record);
-            if (thread->sp >= record.block && thread->sp - record.block < record.bytes)
-                return;
-        } else {
-            tls_start = place_tls(finder, thread, &record);
-        }
-    } else if (thread->tp > thread->sp) {
-        tls_start = thread->tp;
-    }
-    if (thread->sp)
-        place_by_pointer(finder, thread, tls_start);
 }
 
 /* --- threads that are no more ---------------------------------------------------------- */
@@ -301,7 +314,85 @@ static void search_exited(struct finder *finder)
     }
 }
 
-/* --- all of them -------------------------------------------------------------------------- */
+/* --- all threads ---------------------------------------------------------------------------- */
+
+/* A thread made by a bare clone() can share the thread pointer of the one that made it. */
+static bool is_borrowed(const struct finder *finder, const struct hx_thread *thread,
+                        const struct hx_pthread_record *record)
+{
+    size_t tid_word = finder->tid_offset / 8;
+    if (!tid_word || tid_word >= record->n)
+        return false;
+    const struct hx_thread *owner = thread_by_ns_tid(finder, (pid_t)record->word[tid_word]);
+    return owner && owner != thread && owner->tp == thread->tp;
+}
+
+static bool is_inside(const struct hx_pthread_record *record, uint64_t sp)
+{
+    return record->has_block && sp >= record->block && sp - record->block < record->bytes;
+}
+
+/* Goes back from a signal handler's own stack to the one that was interrupted: takes the first
+ * as a part and sets the stack pointer to where it was in the second. */
+static void leave_handler(struct finder *finder, struct hx_thread *thread)
+{
+    const struct hx_mapping *mapping = mapping_of(finder, thread->sp);
+    struct hx_sigframe frame;
+    if (!mapping || !hx_sigframe_find(finder->image, thread->sp, mapping->end, &frame))
+        return;
+    uint64_t start = live_start(thread->sp, frame.start);
+    add_part(finder, start, frame.end, HX_ROOT_STACK, thread->tid);
+    add_dead(finder, frame.start, start);
+    add_extent(finder, frame.start, frame.end);
+    thread->sp = frame.sp;
+}
+
+static void place_thread(struct finder *finder, size_t i)
+{
+    struct hx_thread thread = finder->snapshot->thread[i];
+    struct hx_pthread_record record;
+    uint64_t tls_start = 0;
+    if (finder->placed[i])
+        return;
+    bool known = thread.tp && hx_pthread_read(finder->image, thread.tp, &record) &&
+                 !is_borrowed(finder, &finder->snapshot->thread[i], &record);
+    leave_handler(finder, &thread);
+    if (known && record.has_block) {
+        place_block(finder, &thread, &record);
+    } else if (known) {
+        tls_start = place_tls(finder, &thread, &record);
+    } else if (thread.tp > thread.sp) {
+        tls_start = thread.tp;
+    }
+    if (thread.sp && !(known && is_inside(&record, thread.sp)))
+        place_by_pointer(finder, &thread, tls_start);
+    if (thread.tid == finder->snapshot->pid)
+        finder->main_sp = thread.sp;
+}
+
+/* The stack that the kernel made belongs to the first thread. When that one runs elsewhere all
+ * of it counts; when it has exited, and others go on, nothing does. */
+static void place_main(struct finder *finder)
+{
+    const struct hx_snapshot *snapshot = finder->snapshot;
+    const struct hx_mapping *stack = NULL;
+    const struct hx_thread *first = NULL;
+    for (size_t i = 0; i < snapshot->n_mappings && !stack; i++)
+        if (is_main_stack(&snapshot->mapping[i]))
+            stack = &snapshot->mapping[i];
+    for (size_t i = 0; i < snapshot->n_threads && !first; i++)
+        if (snapshot->thread[i].tid == snapshot->pid)
+            first = &snapshot->thread[i];
+    if (!stack || !snapshot->pid || !snapshot->n_threads)
+        return;
+    add_extent(finder, stack->start, stack->end);
+    if (!first)
+        add_dead(finder, stack->start, stack->end);
+    else if (finder->main_sp < stack->start || finder->main_sp >= stack->end)
+        add_part(finder, stack->start, stack->end, HX_ROOT_STACK, first->tid);
+}
+
+/* --- putting it together ------------------------------------------------------------------- */
 
 static bool prepare(struct finder *finder)
 {
@@ -337,7 +428,8 @@ static int by_start(const void *a, const void *b)
     return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-/* Where two parts overlap, the one that begins later keeps the common bytes. */
+/* Where two parts overlap, the one that begins later keeps the common bytes, unless it is but
+ * a piece of the other (a handler's stack that lies within the thread's own). */
 static void disentangle(struct hx_stacks *stacks)
 {
     struct hx_stack_part *v = stacks->parts.v;
@@ -345,6 +437,9 @@ static void disentangle(struct hx_stacks *stacks)
     if (stacks->parts.n)
         qsort(v, stacks->parts.n, sizeof *v, by_start);
     for (size_t i = 0; i < stacks->parts.n; i++) {
+        if (kept && v[kept - 1].end >= v[i].end && v[kept - 1].tid == v[i].tid &&
+            v[kept - 1].kind == v[i].kind)
+            continue;
         if (kept && v[kept - 1].end > v[i].start)
             v[kept - 1].end = v[i].start;
         if (kept && v[kept - 1].end <= v[kept - 1].start)
@@ -366,15 +461,19 @@ static void spare_running(struct finder *finder)
     }
 }
 
-hx_error *hx_stacks_find(const struct hx_snapshot *snapshot, struct hx_stacks *ret)
+hx_error *hx_stacks_find(const struct hx_snapshot *snapshot, hx_modules *modules,
+                         struct hx_stacks *ret)
 {
     struct hx_stacks stacks = {0};
-    struct finder finder = {.snapshot = snapshot, .image = &snapshot->image, .stacks = &stacks};
+    struct finder finder = {
+        .snapshot = snapshot, .image = &snapshot->image, .modules = modules, .stacks = &stacks};
     finder.nomem = !prepare(&finder);
     if (!finder.nomem && finder.tid_offset)
         search_exited(&finder);
     for (size_t i = 0; i < finder.n && !finder.nomem; i++)
         place_thread(&finder, i);
+    if (!finder.nomem)
+        place_main(&finder);
     if (!finder.nomem) {
         disentangle(&stacks);
         spare_running(&finder);

@@ -8,7 +8,9 @@
 #ifndef HX_ATTACH_STACKS_H
 #define HX_ATTACH_STACKS_H
 
+#include "attach/arch.h"
 #include "model/snapshot.h"
+#include "sym/module.h"
 
 /* A part of a thread's memory that holds pointers. */
 struct hx_stack_part {
@@ -23,10 +25,9 @@ struct hx_stacks {
     hx_ranges extents; /* in order: all of every stack, for the account */
 };
 
-/* How much below the stack pointer a leaf function may use (the ABI's red zone). */
-#define HX_RED_ZONE 128
-
-hx_error *hx_stacks_find(const struct hx_snapshot *snapshot, struct hx_stacks *ret);
+/* `modules` may be NULL; with it, a stack in a global variable ends with that variable. */
+hx_error *hx_stacks_find(const struct hx_snapshot *snapshot, hx_modules *modules,
+                         struct hx_stacks *ret);
 void hx_stacks_deinit(struct hx_stacks *stacks);
 
 #endif

@@ -147,28 +147,36 @@ hx_error *hx_tracer_seize(struct hx_tracer *tracer)
 {
     bool fresh;
     HX_TRY(seize_new(tracer, &fresh));
-    for (size_t i = 0; i < tracer->tracee.n; i++)
-        name_thread(tracer->pid, &tracer->tracee.v[i].thread);
+    struct hx_patience_clocks clocks = {0};
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        name_thread(tracer->pid, &tracee->thread);
+        hx_patience_learn(tracer->pid, tracee->thread.tid, &clocks, &tracee->patience);
+    }
+    hx_patience_settle(&clocks);
     return NULL;
 }
 
-/* Takes one change of state of a seized thread; true when there was one. */
+/* Takes one change of state of a seized thread; true when there was one. A stop is looked at
+ * without taking it (WNOWAIT): the signal that it stands for then stays with the thread, and
+ * is delivered even when this process dies before it could pass it on. */
 static bool collect(struct hx_tracee *tracee)
 {
-    int status;
-    pid_t got = waitpid(tracee->thread.tid, &status, __WALL | WNOHANG);
-    if (got == 0)
+    siginfo_t info = {.si_pid = 0};
+    int got = waitid(P_PID, (id_t)tracee->thread.tid, &info,
+                     WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
+    if (got == 0 && info.si_pid == 0)
         return false;
-    if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+    if (got != 0 || (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)) {
+        waitpid(tracee->thread.tid, NULL, __WALL | WNOHANG);
         tracee->state = HX_TRACEE_GONE;
         return true;
     }
-    if (!WIFSTOPPED(status))
-        return false;
     /* First of all, so that even our sudden end leaves no trace in the thread's call. */
     hx_arch_restart_call(tracee->thread.tid);
-    tracee->deliver = status >> 16 ? 0 : WSTOPSIG(status);
-    tracee->group_stop = status >> 16 && WSTOPSIG(status) != SIGTRAP;
+    int event = info.si_status >> 8, signal = info.si_status & 0xff;
+    tracee->deliver = event ? 0 : signal;
+    tracee->group_stop = event && signal != SIGTRAP;
     tracee->state =
         hx_arch_registers(tracee->thread.tid, &tracee->thread) ? HX_TRACEE_STOPPED : HX_TRACEE_GONE;
     return true;
@@ -348,6 +356,8 @@ void hx_tracer_release(struct hx_tracer *tracer)
         collect_late(tracer);
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
+            hx_patience_apply(tracer->pid, tracee->thread.tid, &tracee->patience);
         if (tracee->state == HX_TRACEE_STOPPED)
             ptrace(PTRACE_DETACH, tracee->thread.tid, NULL, (void *)(long)tracee->deliver);
         if (tracee->state != HX_TRACEE_STUCK) /* those are let go by our end */

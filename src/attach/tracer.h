@@ -7,6 +7,7 @@
 #ifndef HX_ATTACH_TRACER_H
 #define HX_ATTACH_TRACER_H
 
+#include "attach/patience.h"
 #include "base/error.h"
 #include "base/vec.h"
 #include "model/process.h"
@@ -24,6 +25,7 @@ struct hx_tracee {
     bool group_stop; /* stood still by a signal (SIGSTOP ...) before we came */
     bool idle;       /* sleeps in the call in which the last nudge found it: leave it alone */
     uint64_t nudged_pc;
+    struct hx_patience patience;
     struct hx_thread thread;
 };
 

@@ -19,16 +19,19 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATTERN_BYTES = 24 << 20 };
+enum { PATTERN_BYTES = 24 << 20, LIMIT_MS = 150 };
 
 /* Shared between child and parent. */
 struct shared {
     atomic_ulong interrupted, laps, signals;
-    uint64_t *pattern; /* address in the child */
+    atomic_ulong early, in_time, latest_ms; /* of the time limits of the waiting calls */
+    uint64_t *pattern;                      /* address in the child */
     atomic_bool ready;
+    int semaphores; /* one set with one semaphore, at 0 */
 };
 
 static struct shared *shared; /* tests may: one process, one thread */
@@ -38,14 +41,26 @@ static uint64_t pattern_at(uint64_t i)
     return (i + 1) * 0x9e3779b97f4a7c15u;
 }
 
+/* A call with a time limit of LIMIT_MS that began at begun_ns has run out. */
+static void count_limit(uint64_t begun_ns)
+{
+    uint64_t ms = (hx_now_ns() - begun_ns) / 1000000;
+    atomic_fetch_add(ms < LIMIT_MS ? &shared->early : &shared->in_time, 1);
+    if (ms > atomic_load(&shared->latest_ms))
+        atomic_store(&shared->latest_ms, ms);
+}
+
 static void *in_epoll(void *unused)
 {
     (void)unused;
     int fd = epoll_create1(EPOLL_CLOEXEC);
     for (;;) {
         struct epoll_event event;
-        if (epoll_wait(fd, &event, 1, 40) < 0)
+        uint64_t begun = hx_now_ns();
+        if (epoll_wait(fd, &event, 1, LIMIT_MS) < 0)
             atomic_fetch_add(&shared->interrupted, 1);
+        else
+            count_limit(begun);
     }
     return NULL;
 }
@@ -57,11 +72,30 @@ static void *in_sigtimedwait(void *unused)
     sigemptyset(&set);
     sigaddset(&set, SIGRTMIN);
     for (;;) {
-        int got = sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = 40000000});
+        uint64_t begun = hx_now_ns();
+        int got = sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = LIMIT_MS * 1000000});
         if (got == SIGRTMIN)
             atomic_fetch_add(&shared->signals, 1);
         else if (errno != EAGAIN)
             atomic_fetch_add(&shared->interrupted, 1);
+        else
+            count_limit(begun);
+    }
+    return NULL;
+}
+
+static void *in_semtimedop(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        uint64_t begun = hx_now_ns();
+        struct sembuf take = {.sem_op = -1};
+        if (semtimedop(shared->semaphores, &take, 1,
+                       &(struct timespec){.tv_nsec = LIMIT_MS * 1000000}) == 0 ||
+            errno != EAGAIN)
+            atomic_fetch_add(&shared->interrupted, 1);
+        else
+            count_limit(begun);
     }
     return NULL;
 }
@@ -90,6 +124,7 @@ static _Noreturn void child(void)
     pthread_t thread;
     pthread_create(&thread, NULL, in_epoll, NULL);
     pthread_create(&thread, NULL, in_sigtimedwait, NULL);
+    pthread_create(&thread, NULL, in_semtimedop, NULL);
     pthread_create(&thread, NULL, at_work, NULL);
     usleep(20000);
     atomic_store(&shared->ready, true);
@@ -100,12 +135,20 @@ static _Noreturn void child(void)
 static pid_t start_child(void)
 {
     memset(shared, 0, sizeof *shared);
+    shared->semaphores = semget(IPC_PRIVATE, 1, 0600);
     pid_t pid = fork();
     if (pid == 0)
         child();
     while (!atomic_load(&shared->ready))
         usleep(1000);
     return pid;
+}
+
+static void end_child(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    semctl(shared->semaphores, 0, IPC_RMID);
 }
 
 static void fail(const char *what, const char *detail)
@@ -188,7 +231,7 @@ static void quiet_captures(void)
         }
         if (err)
             fail("a capture works", err->why);
-        expect(result.n_threads == 4 && result.n_stuck == 0, "all four threads stood still");
+        expect(result.n_threads == 5 && result.n_stuck == 0, "all five threads stood still");
         expect_pattern(&result);
         hx_agent_result_deinit(&result);
         kill(pid, SIGRTMIN);
@@ -223,12 +266,36 @@ static void quiet_captures(void)
     hx_error_free(err);
     expect_free(pid);
 
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    end_child(pid);
     err = capture(agent, &result, 0, NULL);
     expect(err != NULL, "a process that is gone cannot be captured");
     hx_error_free(err);
     hx_agent_stop(agent);
+}
+
+/* Captures that follow each other faster than the time limits of the target's calls run out
+ * must not put these off. */
+static void limits_run_out(void)
+{
+    struct hx_agent *agent;
+    pid_t pid = start_child();
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    unsigned n = 0;
+    for (uint64_t end = hx_now_ns() + 2000000000; hx_now_ns() < end; n++) {
+        struct hx_agent_result result;
+        expect(!capture(agent, &result, 0, NULL), "a capture works");
+        hx_agent_result_deinit(&result);
+    }
+    hx_agent_stop(agent);
+    printf("%u captures: %lu time limits ran out, the latest after %lu of %d ms\n", n,
+           atomic_load(&shared->in_time), atomic_load(&shared->latest_ms), LIMIT_MS);
+    expect(atomic_load(&shared->early) == 0, "no time limit ends early");
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/sched", pid);
+    if (access(path, R_OK) == 0) /* a kernel without it cannot tell since when a thread sleeps */
+        expect(atomic_load(&shared->in_time) >= 9, "time limits run out");
+    expect_free(pid);
+    end_child(pid);
 }
 
 /* A heapx that is killed in the middle of a capture; sometimes its agent or worker is, too. */
@@ -255,8 +322,7 @@ static void killed_captures(unsigned seed)
     expect_free(pid);
     char state = thread_state(pid);
     expect(state == 'S' || state == 'R', "the target is not stopped");
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    end_child(pid);
 }
 
 /* Pages behind the end of a file cannot be read; everything else still is. */
@@ -299,6 +365,7 @@ int main(void)
     if (shared == MAP_FAILED)
         return 1;
     quiet_captures();
+    limits_run_out();
     killed_captures(seed);
     unreadable_pages();
     puts("PASS");
