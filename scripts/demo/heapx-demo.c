@@ -54,7 +54,8 @@ struct peer {
 static struct session *session_registry[BUCKETS];
 static struct page *page_cache;
 static size_t cached_pages;
-static char *log_ring_position; /* the ring's beginning is kept nowhere */
+/* The ring's beginning is kept nowhere; volatile, for nobody reads it and it must stay. */
+static char *volatile log_ring_position;
 
 /* The pointers of leaked blocks pass through here, so that nothing is optimised away. */
 static void *volatile passing;

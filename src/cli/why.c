@@ -112,8 +112,8 @@ static void tell_roots(struct hx_console *console, const struct hx_snapshot *sna
         const struct hx_root *root = &snapshot->roots.v[chains->chain[i].step[0].root];
         char what[48];
         snprintf(what, sizeof what, "chain %zu", i + 1);
-        hx_say(console, what, "begins in %s %s%s%s%s", hx_root_kind_name(root->kind), root->name,
-               root->module[0] ? " (" : "", root->module, root->module[0] ? ")" : "");
+        hx_say(console, what, "begins in %s (%s%s%s)", root->name, hx_root_kind_name(root->kind),
+               root->module[0] ? " of " : "", root->module);
     }
 }
 
