@@ -75,9 +75,24 @@ static bool peek_agent(void *context, uint64_t addr, void *dst, size_t len)
     return true;
 }
 
+/* What the image leaves out because nobody may write there (text, constants) is the same in
+ * the running target. */
+struct frozen {
+    const struct hx_snapshot *snapshot;
+    struct hx_agent *agent;
+};
+
 static bool peek_image(void *context, uint64_t addr, void *dst, size_t len)
 {
-    return hx_image_read(context, addr, dst, len);
+    const struct frozen *frozen = context;
+    const struct hx_snapshot *snapshot = frozen->snapshot;
+    if (hx_image_read(&snapshot->image, addr, dst, len))
+        return true;
+    size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, addr);
+    if (i == snapshot->n_mappings || snapshot->mapping[i].prot & HX_PROT_W ||
+        len > snapshot->mapping[i].end - addr)
+        return false;
+    return peek_agent(frozen->agent, addr, dst, len);
 }
 
 /* --- before the stop ------------------------------------------------------------------ */
@@ -220,7 +235,8 @@ static hx_error *fill_process(struct hx_snapshot *snapshot, pid_t pid,
 static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges *excluded,
                       const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
-    struct hx_peek peek = {.read = peek_image, .context = &snapshot->image};
+    struct frozen frozen = {.snapshot = snapshot, .agent = attach->agent};
+    struct hx_peek peek = {.read = peek_image, .context = &frozen};
     bool found = false;
     *ret = HX_WALK_OK;
     for (size_t i = 0; hx_allocators[i] && !found; i++) {
