@@ -83,6 +83,10 @@ hx_error *hx_ui_snap(struct hx_ui *ui);
 void hx_ui_tick(struct hx_ui *ui); /* --every */
 uint64_t hx_ui_now(void);          /* CLOCK_MONOTONIC, ns */
 
+/* resolve.c: opens the object that contains an address, or says that there is none */
+hx_error *hx_ui_resolve(struct hx_ui *ui, uint64_t address,
+                        hx_error *(*open)(struct hx_ui *ui, uint64_t object));
+
 /* display.c */
 void hx_ui_draw(struct hx_ui *ui);
 hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path);

@@ -57,7 +57,7 @@ static void draw_header(const struct hx_ui *ui, const struct layout *layout)
         hx_text_clear(&part);
         struct hx_column time = {.name = "taken_at", .as = HX_AS_TIME};
         hx_column_text(&time, snapshots, row, NULL, ascii, &part);
-        hx_text_puts(&part, " UTC");
+        hx_text_putc(&part, 'Z');
         add_part(&line, hx_text_str(&part), columns, "  ");
     } else {
         add_part(&line, "no snapshot yet", columns, "  ");
@@ -290,7 +290,7 @@ void hx_ui_draw(struct hx_ui *ui)
     struct layout layout = {.lines = hx_term_lines(), .columns = hx_term_columns()};
     hx_term_clear();
     if (layout.lines < LINES_MIN || layout.columns < COLUMNS_MIN) {
-        hx_put(&ui->term, 0, 0, layout.columns, "too small: 20x5 needed", false, HX_STYLE_NORMAL);
+        hx_put(&ui->term, 0, 0, layout.columns, "too small: 20x5", false, HX_STYLE_NORMAL);
         hx_term_show(-1, -1);
         return;
     }

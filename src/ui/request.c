@@ -176,16 +176,18 @@ static hx_error *hx_do_forward(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-/* The object that a request is about: its argument, else the row, else the whole pane. */
-static hx_error *subject(struct hx_ui *ui, const char *arg, uint64_t *ret)
+static hx_error *parse_address(const char *arg, uint64_t *ret)
+{
+    if (hx_parse_u64(arg, ret))
+        return NULL;
+    return hx_error_new(HX_E_USAGE, arg, "write it like 0x55d0c0de", "is no address");
+}
+
+/* The object that a request is about: the row's, or that of an object's own screen. */
+static hx_error *subject(struct hx_ui *ui, uint64_t *ret)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     size_t row;
-    if (*arg) {
-        if (hx_parse_u64(arg, ret))
-            return NULL;
-        return hx_error_new(HX_E_USAGE, arg, "write it like 0x55d0c0de", "is no address");
-    }
     if (pane->screen == &hx_screen_object) {
         *ret = pane->address;
         return NULL;
@@ -195,14 +197,23 @@ static hx_error *subject(struct hx_ui *ui, const char *arg, uint64_t *ret)
     return hx_pane_object(pane, row, ret) ? NULL : no_object();
 }
 
+static hx_error *open_why(struct hx_ui *ui, uint64_t object)
+{
+    struct hx_pane *pane;
+    HX_TRY(hx_pane_create(ui, &hx_screen_why, &pane));
+    pane->address = object;
+    return hx_ui_push(ui, pane);
+}
+
 static hx_error *hx_do_why(struct hx_ui *ui, const char *arg)
 {
     uint64_t address;
-    HX_TRY(subject(ui, arg, &address));
-    struct hx_pane *pane;
-    HX_TRY(hx_pane_create(ui, &hx_screen_why, &pane));
-    pane->address = address;
-    return hx_ui_push(ui, pane);
+    if (*arg) {
+        HX_TRY(parse_address(arg, &address));
+        return hx_ui_resolve(ui, address, open_why);
+    }
+    HX_TRY(subject(ui, &address));
+    return open_why(ui, address);
 }
 
 static hx_error *hx_do_objects(struct hx_ui *ui, const char *arg)
@@ -233,8 +244,8 @@ static hx_error *hx_do_referrers(struct hx_ui *ui, const char *arg)
 static hx_error *hx_do_goto(struct hx_ui *ui, const char *arg)
 {
     uint64_t address;
-    HX_TRY(subject(ui, arg, &address));
-    return hx_ui_open_object(ui, address);
+    HX_TRY(parse_address(arg, &address));
+    return hx_ui_resolve(ui, address, hx_ui_open_object);
 }
 
 static hx_error *hx_do_details(struct hx_ui *ui, const char *arg)
@@ -279,6 +290,16 @@ static hx_error *hx_do_screen(struct hx_ui *ui, const char *arg)
     return hx_ui_show(ui, screen);
 }
 
+/* On the list of snapshots the cursor goes along. */
+static void choose_snapshot(struct hx_ui *ui, size_t row)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    hx_ui_set_snapshot(ui, hx_table_int(&ui->snapshots, row, "snapshot", 0));
+    for (size_t i = 0; pane->screen->over_time && i < pane->rows.n_rows; i++)
+        if (hx_table_int(&pane->rows, i, "snapshot", 0) == ui->snapshot)
+            hx_pane_go(pane, pane->offset + (int64_t)i);
+}
+
 static hx_error *step_snapshot(struct hx_ui *ui, int step)
 {
     size_t row = hx_ui_snapshot_row(ui);
@@ -289,7 +310,7 @@ static hx_error *step_snapshot(struct hx_ui *ui, int step)
         return NULL;
     }
     row = step < 0 ? row - 1 : row + 1;
-    hx_ui_set_snapshot(ui, hx_table_int(&ui->snapshots, row, "snapshot", 0));
+    choose_snapshot(ui, row);
     return NULL;
 }
 
@@ -319,7 +340,7 @@ static hx_error *hx_do_snapshot(struct hx_ui *ui, const char *arg)
                 break;
     if (row >= n)
         return hx_error_new(HX_E_ABSENT, arg, "screen 1 shows them", "no such snapshot");
-    hx_ui_set_snapshot(ui, hx_table_int(&ui->snapshots, row, "snapshot", 0));
+    choose_snapshot(ui, row);
     return NULL;
 }
 
@@ -375,6 +396,21 @@ static hx_error *unsortable(const struct hx_pane *pane)
     return hx_error_new(HX_E_FAIL, pane->screen->name, NULL, "this list has an order of its own");
 }
 
+/* A value's bar and share have its order; a column without a heading has none. */
+static bool sortable(const struct hx_column *column)
+{
+    return column->as != HX_AS_BAR && column->as != HX_AS_SHARE &&
+           !(column->title && !*column->title);
+}
+
+static void order_by(struct hx_ui *ui, struct hx_pane *pane, const struct hx_column *column)
+{
+    pane->sort = column->name;
+    pane->ascending =
+        column->as == HX_AS_TEXT || column->as == HX_AS_HEX || column->as == HX_AS_OFFSET;
+    hx_pane_reload(ui, pane);
+}
+
 static hx_error *step_sort(struct hx_ui *ui, int step)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
@@ -383,17 +419,17 @@ static hx_error *step_sort(struct hx_ui *ui, int step)
     const struct hx_column *columns = pane->screen->columns;
     int n = 0, at = -1;
     for (; columns[n].name; n++)
-        if (pane->sort && at < 0 && strcmp(columns[n].name, pane->sort) == 0)
+        if (pane->sort && at < 0 && sortable(&columns[n]) &&
+            strcmp(columns[n].name, pane->sort) == 0)
             at = n;
     if (at < 0)
         at = step > 0 ? -1 : n;
-    do /* a value and its bar are one column here */
+    for (int i = 0; i < n; i++) {
         at = (at + step + n) % n;
-    while ((pane->sort && strcmp(columns[at].name, pane->sort) == 0 && n > 1) ||
-           columns[at].as == HX_AS_BAR || columns[at].as == HX_AS_SHARE);
-    pane->sort = columns[at].name;
-    pane->ascending = columns[at].as == HX_AS_TEXT || columns[at].as == HX_AS_HEX;
-    hx_pane_reload(ui, pane);
+        if (sortable(&columns[at]))
+            break;
+    }
+    order_by(ui, pane, &columns[at]);
     return NULL;
 }
 
@@ -429,12 +465,11 @@ static hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
     if (!pane->screen->source)
         return unsortable(pane);
     for (const struct hx_column *column = pane->screen->columns; column->name; column++) {
-        if (strcmp(column->name, arg) && strcmp(column->title ? column->title : "", arg))
-            continue;
-        pane->sort = column->name;
-        pane->ascending = column->as == HX_AS_TEXT || column->as == HX_AS_HEX;
-        hx_pane_reload(ui, pane);
-        return NULL;
+        if (sortable(column) && (strcmp(column->name, arg) == 0 ||
+                                 (column->title && strcmp(column->title, arg) == 0))) {
+            order_by(ui, pane, column);
+            return NULL;
+        }
     }
     return hx_error_new(HX_E_USAGE, arg, "< and > step through them", "no such column here");
 }

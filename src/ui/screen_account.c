@@ -67,7 +67,7 @@ static const char *const key[] = {"part", NULL};
 
 const struct hx_screen hx_screen_account = {
     .name = "account",
-    .about = "resident memory by what it is used for; sums to RSS",
+    .about = "resident memory by use; sums to RSS",
     .digit = 0,
     .columns = columns,
     .key = key,

@@ -19,6 +19,14 @@ static bool is_address(const char *name)
     return false;
 }
 
+/* A name that happens to be written in digits. */
+static bool is_number(const char *name)
+{
+    size_t n = strlen(name);
+    return strcmp(name, "pid") == 0 || strcmp(name, "snapshot") == 0 ||
+           (n > 3 && strcmp(name + n - 3, "_id") == 0);
+}
+
 static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
                        struct hx_text *ret)
 {
@@ -32,6 +40,8 @@ static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
         hx_text_putf(ret, "%g", cell->real);
     else if (is_address(name))
         hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
+    else if (is_number(name))
+        hx_text_putf(ret, "%" PRId64, cell->i);
     else
         hx_text_count(ret, cell->i);
     if (cell->type == HX_VALUE_INT && cell->i >= 1024 && n > 5 &&

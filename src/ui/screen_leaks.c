@@ -55,7 +55,7 @@ static const char *const key[] = {"kind", "type", "site", NULL};
 
 const struct hx_screen hx_screen_leaks = {
     .name = "leaks",
-    .about = "lost and possibly lost objects by kind; Enter lists them",
+    .about = "lost objects by kind",
     .digit = 6,
     .columns = columns,
     .key = key,

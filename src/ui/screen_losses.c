@@ -30,7 +30,7 @@ static const char *const key[] = {"what", "address", NULL};
 
 const struct hx_screen hx_screen_losses = {
     .name = "losses",
-    .about = "what could not be seen in this snapshot",
+    .about = "what could not be seen",
     .digit = -1,
     .columns = columns,
     .key = key,

@@ -14,7 +14,6 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-/* The pane's address may lie inside the object. */
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     int64_t address = (int64_t)pane->address;
@@ -52,8 +51,12 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     (void)ui;
     const struct hx_table *facts = &pane->facts;
     hx_text_putf(ret, "Object 0x%" PRIx64, pane->address);
-    if (!pane->loaded || hx_table_at(facts, 0, "address")->type != HX_VALUE_INT)
+    if (!pane->loaded || pane->problem)
         return;
+    if (hx_table_at(facts, 0, "address")->type != HX_VALUE_INT) {
+        hx_text_puts(ret, ": there is none at this address in this snapshot");
+        return;
+    }
     hx_text_puts(ret, ": ");
     hx_text_count(ret, hx_table_int(facts, 0, "bytes", 0));
     hx_text_putf(ret, " bytes, %s\nreferences: ", hx_table_text(facts, 0, "state"));
@@ -86,6 +89,6 @@ const struct hx_screen hx_screen_object = {
     .object = "object",
     .source = source,
     .head = head,
-    .empty = "No reference to or from here: no such object in this snapshot, or a lone one.",
+    .empty = "Nothing refers to it, and it refers to nothing.",
     .open = open_row,
 };

@@ -59,7 +59,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     if (pane->facts.n_rows) {
         hx_text_puts(ret, ": ");
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "rows", 0));
-        hx_text_putf(ret, " with %s",
+        hx_text_putf(ret, ", %s in all",
                      hx_human_bytes((uint64_t)hx_table_int(&pane->facts, 0, "bytes", 0), size));
     }
 }
@@ -68,7 +68,7 @@ static const char *const key[] = {"address", NULL};
 
 const struct hx_screen hx_screen_objects = {
     .name = "objects",
-    .about = "every object; Enter shows what it refers to and what refers to it",
+    .about = "every object",
     .digit = 8,
     .columns = columns,
     .key = key,

@@ -41,7 +41,7 @@ static const char *const key[] = {"kind", "name", "module", "address", NULL};
 
 const struct hx_screen hx_screen_roots = {
     .name = "roots",
-    .about = "globals, stacks, registers and other places that hold pointers",
+    .about = "places outside that hold pointers",
     .digit = 9,
     .columns = columns,
     .key = key,

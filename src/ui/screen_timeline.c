@@ -47,7 +47,7 @@ static const char *const key[] = {"snapshot", NULL};
 
 const struct hx_screen hx_screen_timeline = {
     .name = "timeline",
-    .about = "a row and a bar for each snapshot; Enter makes it the current one",
+    .about = "snapshots over time; Enter picks one",
     .digit = 1,
     .over_time = true,
     .columns = columns,

@@ -189,5 +189,5 @@ const struct hx_screen hx_screen_why = {
     .object = "target",
     .fill = fill,
     .head = head,
-    .empty = "No chain of references from a root leads here; Esc and Enter show who refers to it.",
+    .empty = "No chain of references from a root leads here.",
 };

@@ -86,8 +86,10 @@ static hx_error *run_line(struct hx_ui *ui, const char *path, size_t number, con
 {
     if (*line != ':' || line[1] == 0 || line[1] == ' ')
         return keys(ui, path, number, line);
-    hx_text_clear(&ui->message);
-    ui->message_bad = false;
+    if (strncmp(line, ":save-display ", 14) != 0) { /* shows what was said before it */
+        hx_text_clear(&ui->message);
+        ui->message_bad = false;
+    }
     hx_error *error = hx_command_run(ui, line + 1);
     if (error) {
         char why[1024];
