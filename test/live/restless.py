@@ -6,6 +6,7 @@ Runs test/live/restless in each of its ways and takes snapshots of it. heapx mus
 """
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -132,14 +133,14 @@ def stopped_meanwhile(folder):
 
 def interrupted(folder):
     """Ctrl-C and SIGTERM in the middle: exit 130, the target free, the store whole."""
-    import subprocess
     store = f"{folder}/s.db"
     with live.Target([live.victim("restless"), "idle"]) as target:
         target.wait_line("ready")
         for sig in (signal.SIGINT, signal.SIGTERM):
             many = subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", store,
                                      "--every", "50ms", "--count", "1000"],
-                                    stderr=subprocess.PIPE, preexec_fn=live.end_with_parent)
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                    preexec_fn=live.end_with_parent)
             time.sleep(0.7)
             many.send_signal(sig)
             _, err = many.communicate(timeout=BOUND)

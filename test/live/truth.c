@@ -298,6 +298,16 @@ static void plant_possible(struct planter *planter, uint64_t members)
         last = last[1] = lost_block(planter, TRUTH_POSSIBLE);
 }
 
+/* A block without more slack than the rules for known shapes forgive: malloc gives up to 31
+ * bytes too much when what would remain of a free chunk is too small for another. */
+static uint64_t *snug_block(size_t size, enum truth_class class)
+{
+    void *p;
+    while (malloc_usable_size(p = block_new(size, class)) - size >= 16)
+        block_free(p);
+    return p;
+}
+
 /* A block that is held by an interior pointer that programs hold on purpose; returns it. */
 static void *known_shape(struct planter *planter, uint64_t shape, enum truth_class class)
 {
@@ -305,21 +315,21 @@ static void *known_shape(struct planter *planter, uint64_t shape, enum truth_cla
     uint64_t *block;
     switch (shape % 4) {
     case 0: /* body of a shared string: length, capacity, references, text */
-        block = block_new(24 + n + 40 + 1, class);
+        block = snug_block(24 + n + 40 + 1, class);
         block[0] = n;
         block[1] = n + 40;
         block[2] = 0;
         return block + 3;
     case 1: /* array cookie: how many elements of 24 bytes */
-        block = block_new(8 + n * 24, class);
+        block = snug_block(8 + n * 24, class);
         block[0] = n;
         return block + 1;
     case 2: /* length prefix */
-        block = block_new(8 + 64 + n * 8, class);
+        block = snug_block(8 + 64 + n * 8, class);
         block[0] = 64 + n * 8;
         return block + 1;
     default: /* second base class */
-        block = block_new(128, class);
+        block = snug_block(128, class);
         block[0] = (uint64_t)(uintptr_t)(vtable_first + 2);
         block[6] = (uint64_t)(uintptr_t)(vtable_second + 2);
         return block + 6;
