@@ -2,41 +2,48 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
+
+/* errno of the system call that failed. SQLite keeps it for the connection, or, when other
+ * calls came between, for the file: the database or its log. */
+static int errno_of(sqlite3 *db)
+{
+    int err = db ? sqlite3_system_errno(db) : 0;
+    sqlite3_file *log = NULL;
+    if (!err && db)
+        sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &err);
+    if (!err && db)
+        sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log && log->pMethods)
+        log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &err);
+    return err;
+}
+
+/* A failed system call: why, or what SQLite calls it when errno is not known. */
+static hx_error *os_error(int os_errno, int code, const char *what, const char *call)
+{
+    char buf[128];
+    bool full = os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EFBIG;
+    hx_error *err =
+        hx_error_new(HX_E_OS, what, full ? "free space there, or store elsewhere" : NULL, "%s: %s",
+                     call, os_errno ? strerror_r(os_errno, buf, sizeof buf) : sqlite3_errstr(code));
+    if (err != hx_error_nomem())
+        err->os_errno = os_errno;
+    return err;
+}
 
 hx_error *hx_db_error(sqlite3 *db, int code, const char *what)
 {
-    int os_errno = db ? sqlite3_system_errno(db) : 0;
-    hx_error *err;
     switch (code & 0xff) {
     case SQLITE_NOMEM:
         return hx_error_nomem();
     case SQLITE_FULL:
-        err = hx_error_new(HX_E_OS, what, "free space there, or store elsewhere",
-                           "no space left on the device");
-        if (err != hx_error_nomem())
-            err->os_errno = ENOSPC;
-        return err;
-    case SQLITE_IOERR: {
-        char buf[128];
-        err = hx_error_new(HX_E_OS, what,
-                           os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EFBIG
-                               ? "free space there, or store elsewhere"
-                               : NULL,
-                           "cannot read or write: %s",
-                           os_errno ? strerror_r(os_errno, buf, sizeof buf) : sqlite3_errstr(code));
-        if (err != hx_error_nomem())
-            err->os_errno = os_errno;
-        return err;
-    }
-    case SQLITE_CANTOPEN: {
-        char buf[128];
-        err = hx_error_new(HX_E_OS, what, NULL, "cannot open: %s",
-                           os_errno ? strerror_r(os_errno, buf, sizeof buf) : "it is not there");
-        if (err != hx_error_nomem())
-            err->os_errno = os_errno;
-        return err;
-    }
+        return os_error(ENOSPC, code, what, "cannot write");
+    case SQLITE_IOERR:
+        return os_error(errno_of(db), code, what, "cannot read or write");
+    case SQLITE_CANTOPEN:
+        return os_error(errno_of(db), code, what, "cannot open");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return hx_error_new(HX_E_BUSY, what, "wait for it to end, or use another file",

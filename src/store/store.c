@@ -12,9 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long a call waits for another process's transaction: a writer holds the store while
- * it commits, readers while they recover a log. */
-enum { BUSY_MS = 10000 };
+#define HX_STR_(x) #x
+#define HX_STR(x)  HX_STR_(x)
 
 static void destroy(hx_store *store)
 {
@@ -55,7 +54,7 @@ static hx_error *connect_to(hx_store *store, const char *name, int flags)
         return err;
     }
     sqlite3_extended_result_codes(store->db, 1);
-    sqlite3_busy_timeout(store->db, BUSY_MS);
+    sqlite3_busy_timeout(store->db, HX_STORE_BUSY_MS);
     /* hostile files must not reach functions with effects through views or triggers */
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -292,11 +291,24 @@ static hx_error *finish(hx_store *store)
         code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
     if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED)
         return NULL;
-    return hx_db_error(store->db, code, store->path);
+    hx_error *err = hx_db_error(store->db, code, store->path);
+    if (err == hx_error_nomem())
+        return err;
+    hx_error *told =
+        hx_error_new(err->kind, store->path, "nothing is lost: free space, then open it once",
+                     "its log %s-wal cannot be moved into it: %s", store->path, err->why);
+    if (told != hx_error_nomem())
+        told->os_errno = err->os_errno;
+    hx_error_free(err);
+    return told;
 }
 
-static bool has_log(hx_store *store)
+/* Is more than one plain file there: a log, or the journal of a writer that was killed
+ * before it held anything? */
+static bool is_untidy(hx_store *store)
 {
+    if (hx_file_beside(store->file, "-journal"))
+        return true;
     HX_STATEMENT sqlite3_stmt *st = NULL;
     if (sqlite3_prepare_v2(store->db, "PRAGMA journal_mode", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW)
@@ -316,11 +328,15 @@ hx_error *hx_store_close(hx_store *store)
         sqlite3_busy_timeout(store->db, 1000);
         err = finish(store);
     } else if (store->db && !store->scratch && !sqlite3_db_readonly(store->db, "main") &&
-               has_log(store)) {
+               is_untidy(store)) {
         /* a writer was killed, or ended while this reader was there; when the log has to
          * stay it does no harm */
         sqlite3_busy_timeout(store->db, 0);
         hx_error_free(finish(store));
+        /* a write is what removes an old journal */
+        if (hx_file_beside(store->file, "-journal"))
+            hx_error_free(hx_db_exec(store->db, store->path,
+                                     "PRAGMA user_version = " HX_STR(HX_STORE_SCHEMA)));
     }
     destroy(store);
     return err;

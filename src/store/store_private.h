@@ -6,6 +6,10 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
+/* How long a call waits for another process's transaction: a writer holds the store while
+ * it commits, readers while they recover a log. */
+enum { HX_STORE_BUSY_MS = 10000 };
+
 struct hx_store {
     sqlite3 *db;
     char *path;    /* as the user gave it: for messages */

@@ -452,6 +452,16 @@ static void writer_deinit(struct writer *w)
     hx_big_free(&w->in_mem);
 }
 
+/* Moves the log into the file and gives its room back, unless a reader needs it now. Done
+ * after each snapshot, a failed one included: on a full disk the log of the failed one must
+ * not take the room that the finished ones need. */
+static void empty_log(hx_store *store)
+{
+    sqlite3_busy_timeout(store->db, 0);
+    sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(store->db, HX_STORE_BUSY_MS);
+}
+
 hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
                        const struct hx_progress *progress, int64_t *ret)
 {
@@ -470,12 +480,12 @@ hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
     writer_deinit(&w);
     if (!err)
         err = hx_db_exec(store->db, store->path, "COMMIT");
-    if (err) {
-        /* a full disk may have rolled it back already */
-        if (!sqlite3_get_autocommit(store->db))
-            hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    /* a full disk may have rolled it back already */
+    if (err && !sqlite3_get_autocommit(store->db))
+        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    empty_log(store);
+    if (err)
         return err;
-    }
     store->added = true;
     *ret = w.id;
     return NULL;

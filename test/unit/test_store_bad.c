@@ -1,0 +1,680 @@
+/* test_store_bad.c - stores that are damaged, foreign, newer, not writable, on a full disk,
+ * and writers that are killed. Never a crash, never a changed file, one clear line. */
+#include "store_model.h"
+
+#include "store/column.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static void sqlite_do(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    char *message = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s: %s", sql, message);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static char *read_file(const char *path, size_t *ret_size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *ret_size = (size_t)ftell(file);
+    rewind(file);
+    char *bytes = malloc(*ret_size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *ret_size, file), *ret_size);
+    fclose(file);
+    return bytes;
+}
+
+static void write_file(const char *path, const char *bytes, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+static void make_store(struct unit_random *random, const char *path, hx_obj n, int snapshots)
+{
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_append(path, &store));
+    for (int i = 0; i < snapshots; i++) {
+        struct hx_snapshot *s = model_snapshot(random, n);
+        assert_done(hx_store_add(store, s, NULL, &id));
+        hx_snapshot_destroy(s);
+    }
+    assert_done(hx_store_close(store));
+}
+
+/* Reads everything there is; errors are fine. Returns whether there was one. */
+static bool read_all(const char *path)
+{
+    static const char *const queries[] = {
+        "SELECT * FROM objects",
+        "SELECT * FROM edges",
+        "SELECT * FROM root_edges",
+        "SELECT * FROM snapshots",
+        "SELECT * FROM roots",
+        "SELECT * FROM losses",
+        "SELECT * FROM objects WHERE address BETWEEN 100000 AND 9e13 AND snapshot = 1",
+        "SELECT * FROM edges WHERE target = (SELECT max(address) FROM objects)",
+    };
+    hx_store *store;
+    hx_error *err = hx_store_open(path, &store);
+    hx_error_free(err);
+    if (err)
+        return true;
+    bool failed = false;
+    for (int64_t id = 1; id < 3; id++) {
+        struct hx_snapshot *s = NULL;
+        err = hx_store_load(store, id, NULL, &s);
+        failed |= err != NULL;
+        hx_error_free(err);
+        hx_snapshot_destroy(err ? NULL : s);
+    }
+    for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+        hx_rows *rows;
+        bool more = true;
+        err = hx_query_sql(store, queries[i], &rows);
+        if (!err) {
+            while (!err && more)
+                err = hx_rows_next(rows, &more);
+            hx_rows_end(rows);
+        }
+        failed |= err != NULL;
+        hx_error_free(err);
+    }
+    hx_error_free(hx_store_close(store));
+    return failed;
+}
+
+/* --- damage ------------------------------------------------------------------------ */
+
+static void truncated(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("truncated");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_store(&random, path, 3000, 2);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t round = 0; round < unit_rounds(100); round++) {
+        size_t cut = round < 20 ? round * 10 : unit_below(&random, size);
+        hx_store *store;
+        write_file(path, bytes, cut);
+        const char *word = cut == 0 ? "empty" : cut < 16 ? "not an SQLite file" : "truncated";
+        assert_refused(hx_store_open(path, &store), HX_E_CORRUPT, word);
+        assert_refused(hx_store_append(path, &store), HX_E_CORRUPT, word);
+        size_t after;
+        char *kept = read_file(path, &after);
+        assert_int_equal(after, cut);
+        assert_memory_equal(kept, bytes, cut);
+        free(kept);
+    }
+    free(bytes);
+    free(path);
+    model_remove(directory);
+}
+
+static void flipped_anywhere(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("flipped_anywhere");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_store(&random, path, 2000, 2);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t round = 0; round < unit_rounds(150); round++) {
+        size_t flips = 1 + unit_below(&random, 20);
+        char *bad = malloc(size);
+        assert_non_null(bad);
+        memcpy(bad, bytes, size);
+        for (size_t i = 0; i < flips; i++)
+            bad[unit_below(&random, round & 1 ? size : 8192)] ^=
+                (char)(1 << unit_below(&random, 8));
+        write_file(path, bad, size);
+        free(bad);
+        read_all(path);
+        unlink(path);
+    }
+    free(bytes);
+    free(path);
+    model_remove(directory);
+}
+
+/* Bits in blobs: the checksum finds each. */
+static void flipped_blobs(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("flipped_blobs");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_store(&random, path, 2000, 1);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t round = 0; round < unit_rounds(60); round++) {
+        sqlite3 *db;
+        sqlite3_stmt *st;
+        sqlite3_blob *blob;
+        write_file(path, bytes, size);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        sqlite3_prepare_v2(db, "SELECT id FROM hx_column ORDER BY random() LIMIT 1", -1, &st, NULL);
+        assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+        int64_t id = sqlite3_column_int64(st, 0);
+        sqlite3_finalize(st);
+        assert_int_equal(sqlite3_blob_open(db, "main", "hx_column", "data", id, 1, &blob),
+                         SQLITE_OK);
+        int at = (int)unit_below(&random, (uint64_t)sqlite3_blob_bytes(blob));
+        uint8_t byte;
+        sqlite3_blob_read(blob, &byte, 1, at);
+        byte ^= (uint8_t)(1 << unit_below(&random, 8));
+        sqlite3_blob_write(blob, &byte, 1, at);
+        sqlite3_blob_close(blob);
+        sqlite3_close(db);
+        assert_true(read_all(path));
+    }
+    free(bytes);
+    free(path);
+    model_remove(directory);
+}
+
+/* Tables that lie, with SQL: nothing crashes, and what matters is an error. */
+static void lies(void **state)
+{
+    (void)state;
+    static const char *const errors[] = {
+        "UPDATE hx_block SET n = n - 1 WHERE family = 1 AND first_row > 0",
+        "UPDATE hx_block SET n = 9223372036854775807 WHERE family = 2",
+        "UPDATE hx_block SET n = 0 WHERE family = 3",
+        "UPDATE hx_block SET n = -5 WHERE family = 1",
+        "UPDATE hx_block SET first_row = first_row + 1 WHERE family = 2",
+        "UPDATE hx_block SET first_row = first_row * 1048576",
+        "UPDATE hx_block SET first_key = first_key + 8 WHERE family = 1",
+        "UPDATE hx_block SET first_key = -1 WHERE family = 1",
+        "UPDATE hx_block SET last_key = last_key + 1 WHERE family = 2",
+        "UPDATE hx_block SET last_key = -1, first_key = -2 WHERE family = 2",
+        "UPDATE hx_block SET first_key = 4000000000, last_key = 4000000001 WHERE family = 2",
+        "UPDATE hx_block SET first_key = 4000000000, last_key = 4000000001 WHERE family = 3",
+        "UPDATE hx_block SET id = 4611686018427387904 WHERE family = 1 AND first_row = 0",
+        "UPDATE hx_block SET id = -7 WHERE family = 2 AND first_row = 0",
+        "DELETE FROM hx_block WHERE family = 1",
+        "DELETE FROM hx_block WHERE family = 1 AND first_row = 0",
+        "DELETE FROM hx_block WHERE family = 2",
+        "DELETE FROM hx_column WHERE id % 64 = 1",
+        "DELETE FROM hx_root",
+        "UPDATE hx_column SET data = NULL WHERE id % 64 = 2",
+        "UPDATE hx_column SET data = 'text' WHERE id % 64 = 1",
+        "UPDATE hx_column SET data = zeroblob(100) WHERE id % 64 = 0",
+        "UPDATE hx_column SET data = zeroblob(100000000) WHERE id = (SELECT min(id) FROM "
+        "hx_column)",
+        "UPDATE hx_column SET data = (SELECT data FROM hx_column c WHERE c.id = hx_column.id + 1)"
+        " WHERE id % 64 = 0",
+        "UPDATE hx_snapshot SET interior = 77",
+        "UPDATE hx_root SET kind = 99",
+        "DROP TABLE hx_column",
+        "DROP VIEW leaks",
+    };
+    static const char *const harmless[] = {
+        "UPDATE hx_snapshot SET comm = NULL, exe = x'00ff', method = NULL, notes = x'fffe'",
+        "UPDATE hx_snapshot SET pid = 'text', pause_us = 1.5, complete = 'no'",
+        "UPDATE hx_root SET name = NULL, module = 17, address = 'x'",
+        "UPDATE hx_loss SET count = 'a', bytes = x'01'",
+        "UPDATE hx_block SET bytes = -1",
+    };
+    struct unit_random random = unit_random_begin("lies");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_store(&random, path, 70000, 1);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        write_file(path, bytes, size);
+        sqlite_do(path, errors[i]);
+        if (!read_all(path))
+            fail_msg("no error after %s", errors[i]);
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        write_file(path, bytes, size);
+        sqlite_do(path, harmless[i]);
+        read_all(path);
+    }
+    free(bytes);
+    free(path);
+    model_remove(directory);
+}
+
+/* Columns that were made to mislead have a right checksum: the decoder alone must hold. */
+static void columns(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("columns");
+    HX_CODEC hx_codec *codec = NULL;
+    assert_done(hx_codec_create(&codec));
+    uint64_t *in = malloc(HX_BLOCK_ROWS * 8), *out = malloc(HX_BLOCK_ROWS * 8);
+    uint8_t *blob = malloc(hx_column_bound(HX_BLOCK_ROWS));
+    assert_true(in && out && blob);
+    for (size_t round = 0; round < unit_rounds(200); round++) {
+        size_t n = unit_below(&random, 4) ? unit_below(&random, 300) : HX_BLOCK_ROWS, bytes;
+        unsigned shift = (unsigned)unit_below(&random, 64);
+        for (size_t i = 0; i < n; i++)
+            in[i] = unit_random(&random) >> (unit_below(&random, 50) ? shift : shift / 2);
+        assert_done(hx_column_encode(codec, in, n, blob, &bytes));
+        assert_in_range(bytes, 1, hx_column_bound(n));
+        assert_done(hx_column_decode(codec, blob, bytes, out, n));
+        assert_memory_equal(in, out, n * 8);
+        assert_refused(hx_column_decode(codec, blob, bytes, out, n + 1), HX_E_CORRUPT, "damaged");
+        assert_refused(hx_column_decode(codec, blob, unit_below(&random, bytes), out, n),
+                       HX_E_CORRUPT, "damaged");
+    }
+    free(in);
+    free(out);
+    free(blob);
+}
+
+/* --- what is no store -------------------------------------------------------------- */
+
+static void refused_both(const char *path, enum hx_error_kind kind, const char *word)
+{
+    hx_store *store;
+    assert_refused(hx_store_open(path, &store), kind, word);
+    assert_refused(hx_store_append(path, &store), kind, word);
+}
+
+static void foreign(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("foreign");
+    char *directory = model_directory(), *path = model_path(directory, "x"), *link;
+    hx_store *store;
+    size_t size, after;
+
+    assert_refused(hx_store_open(path, &store), HX_E_ABSENT, "no such file");
+    refused_both("", HX_E_USAGE, "empty");
+    refused_both(directory, HX_E_CORRUPT, "a directory");
+    refused_both("/dev/null", HX_E_CORRUPT, "not a regular file");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    refused_both(path, HX_E_CORRUPT, "not a regular file");
+    unlink(path);
+    assert_int_equal(symlink("/nonexistent/y", path), 0);
+    refused_both(path, HX_E_FAIL, "symbolic link");
+    unlink(path);
+    write_file(path, "", 0);
+    refused_both(path, HX_E_CORRUPT, "empty");
+    write_file(path, "precious text of some other program, longer than a header\n", 58);
+    refused_both(path, HX_E_CORRUPT, "not an SQLite file");
+    char *kept = read_file(path, &size);
+    assert_int_equal(size, 58);
+    free(kept);
+    unlink(path);
+
+    sqlite_do(path, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+    char *bytes = read_file(path, &size);
+    refused_both(path, HX_E_CORRUPT, "another program");
+    kept = read_file(path, &after);
+    assert_int_equal(size, after);
+    assert_memory_equal(kept, bytes, size);
+    free(kept);
+    free(bytes);
+    unlink(path);
+
+    make_store(&random, path, 100, 1);
+    link = model_path(directory, "link");
+    assert_int_equal(symlink("x", link), 0);
+    assert_done(hx_store_append(link, &store)); /* a link to a store is that store */
+    assert_done(hx_store_close(store));
+    sqlite_do(path, "PRAGMA user_version = 9");
+    refused_both(path, HX_E_CORRUPT, "made by a newer heapx (schema 9");
+    sqlite_do(path, "PRAGMA user_version = 0");
+    refused_both(path, HX_E_CORRUPT, "damaged");
+    char *missing = model_path(directory, "no/such/place");
+    assert_refused(hx_store_append(missing, &store), HX_E_OS, "No such file");
+    free(missing);
+    free(link);
+    free(path);
+    model_remove(directory);
+}
+
+/* An opened store into which nothing was put leaves no file. */
+static void nothing_stored(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("nothing_stored");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_append(path, &store));
+    assert_done(hx_store_close(store));
+    assert_int_equal(rmdir(directory), 0);
+    assert_int_equal(mkdir(directory, 0700), 0);
+    make_store(&random, path, 100, 1);
+    assert_done(hx_store_append(path, &store));
+    assert_done(hx_store_close(store));
+    assert_done(hx_store_open(path, &store));
+    struct hx_snapshot *s = model_snapshot(&random, 5);
+    assert_refused(hx_store_add(store, s, NULL, &id), HX_E_FAIL, "reading only");
+    hx_snapshot_destroy(s);
+    assert_done(hx_store_close(store));
+    free(path);
+    model_remove(directory);
+}
+
+/* --- places that cannot be written ------------------------------------------------- */
+
+/* Copies a store with the log that a killed writer left: 2 snapshots, the last in the log. */
+static void leave_log(struct unit_random *random, const char *directory, const char *path)
+{
+    char *made = model_path(directory, "made"), *log = NULL, *to = NULL;
+    hx_store *store, *reader;
+    hx_rows *rows;
+    bool more;
+    int64_t id;
+    make_store(random, made, 500, 1);
+    assert_done(hx_store_append(made, &store));
+    assert_done(hx_store_open(made, &reader));
+    assert_done(hx_query_sql(reader, "SELECT * FROM objects", &rows));
+    assert_done(hx_rows_next(rows, &more)); /* whoever reads keeps the log from being emptied */
+    struct hx_snapshot *s = model_snapshot(random, 50);
+    assert_done(hx_store_add(store, s, NULL, &id));
+    hx_snapshot_destroy(s);
+    assert_true(asprintf(&log, "%s-wal", made) > 0 && asprintf(&to, "%s-wal", path) > 0);
+    size_t size;
+    char *bytes = read_file(made, &size);
+    write_file(path, bytes, size);
+    free(bytes);
+    bytes = read_file(log, &size);
+    assert_true(size > 0);
+    write_file(to, bytes, size);
+    free(bytes);
+    hx_rows_end(rows);
+    assert_done(hx_store_close(store));
+    assert_done(hx_store_close(reader));
+    unlink(made);
+    free(made);
+    free(log);
+    free(to);
+}
+
+static size_t count_files(const char *directory)
+{
+    size_t n = 0;
+    DIR *dir = opendir(directory);
+    assert_non_null(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* Opens as a user without rights; the exit status says how many snapshots there are. */
+static int snapshots_as_nobody(const char *path, const char *temporary)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        hx_store *store;
+        setenv("TMPDIR", temporary, 1);
+        if (geteuid() == 0 && (setgid(65534) || setuid(65534)))
+            _exit(99);
+        hx_error *err = hx_store_open(path, &store);
+        if (err) {
+            char line[512];
+            hx_error_line(err, line, sizeof line);
+            fprintf(stderr, "%s\n", line);
+            _exit(err->kind == HX_E_PERM ? 97 : 98);
+        }
+        int64_t n = ask_int(store, "SELECT count(*) FROM snapshots");
+        struct hx_snapshot *s;
+        if (hx_store_load(store, n, NULL, &s) || hx_store_close(store))
+            _exit(96);
+        hx_snapshot_destroy(s);
+        _exit((int)n);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void read_only_directory(void **state)
+{
+    (void)state;
+    if (getenv("HX_VALGRIND"))
+        skip(); /* user 65534 cannot run it */
+    struct unit_random random = unit_random_begin("read_only_directory");
+    char *directory = model_directory(), *temporary = model_directory();
+    char *path = model_path(directory, "a.hpx"), *log = model_path(directory, "a.hpx-wal");
+    assert_int_equal(chmod(temporary, 0777), 0);
+    make_store(&random, path, 500, 3);
+    chmod(path, 0444);
+    chmod(directory, 0555);
+    assert_int_equal(snapshots_as_nobody(path, temporary), 3);
+    chmod(directory, 0755);
+    sqlite_do(path, "PRAGMA journal_mode = WAL"); /* one file, but in the mode that wants a log */
+    chmod(directory, 0555);
+    assert_int_equal(snapshots_as_nobody(path, temporary), 3);
+    chmod(directory, 0755);
+    unlink(path);
+    leave_log(&random, directory, path);
+    chmod(path, 0444);
+    chmod(log, 0444);
+    chmod(directory, 0555);
+    size_t files = count_files(directory);
+    assert_int_equal(snapshots_as_nobody(path, temporary), 2);
+    assert_int_equal(count_files(directory), files);
+    assert_int_equal(count_files(temporary), 2); /* the private copy is gone */
+    chmod(path, 0);
+    assert_int_equal(snapshots_as_nobody(path, temporary), 97);
+    chmod(directory, 0755);
+    free(path);
+    free(log);
+    model_remove(directory);
+    model_remove(temporary);
+}
+
+static void left_log_is_recovered(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("left_log_is_recovered");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    hx_store *store;
+    leave_log(&random, directory, path);
+    assert_done(hx_store_open(path, &store));
+    assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 2);
+    assert_int_equal(ask_int(store, "SELECT count(*) FROM objects"), 550);
+    assert_done(hx_store_close(store));
+    assert_int_equal(count_files(directory), 3);
+    free(path);
+    model_remove(directory);
+}
+
+/* --- no room ----------------------------------------------------------------------- */
+
+/* In the child: files may not grow beyond `limit`. The first snapshot fits, the second not. */
+static void outgrow(const char *path, rlim_t limit, uint64_t seed)
+{
+    struct unit_random random = {seed};
+    struct rlimit rlimit = {limit, limit};
+    hx_store *store;
+    int64_t id;
+    signal(SIGXFSZ, SIG_IGN);
+    if (limit)
+        setrlimit(RLIMIT_FSIZE, &rlimit);
+    struct hx_snapshot *small = model_snapshot(&random, 300),
+                       *large = model_snapshot(&random, 400000);
+    assert_done(hx_store_append(path, &store));
+    assert_done(hx_store_add(store, small, NULL, &id));
+    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, "free space there");
+    assert_done(hx_store_add(store, small, NULL, &id)); /* the store is still good */
+    assert_int_equal(id, 2);
+    assert_int_equal(ask_int(store, "SELECT count(*) FROM objects"), 600);
+    assert_done(hx_store_close(store));
+    assert_done(hx_store_open(path, &store));
+    assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 2);
+    assert_done(hx_store_close(store));
+    assert_int_equal(unlink(path), 0);
+    assert_done(hx_store_append(path, &store));
+    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, "free space there");
+    assert_done(hx_store_close(store));
+    assert_false(model_exists(path, ""));
+    hx_snapshot_destroy(small);
+    hx_snapshot_destroy(large);
+}
+
+static void in_child(void (*work)(const char *path, rlim_t limit, uint64_t seed), const char *path,
+                     rlim_t limit, uint64_t seed)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        work(path, limit, seed);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void file_size_limit(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("file_size_limit");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    in_child(outgrow, path, 600000, unit_random(&random));
+    free(path);
+    model_remove(directory);
+}
+
+static void full_disk(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("full_disk");
+    char *directory = model_directory();
+    if (mount("tmpfs", directory, "tmpfs", 0, "size=1m")) {
+        model_remove(directory);
+        skip(); /* only root can have a disk of its own */
+    }
+    char *path = model_path(directory, "a.hpx"), *filler = model_path(directory, "filler");
+    outgrow(path, 0, unit_random(&random));
+    char *bytes = calloc(1, 1 << 20);
+    FILE *file = fopen(filler, "wb");
+    assert_true(bytes && file);
+    fwrite(bytes, 1, 1 << 20, file);
+    fclose(file);
+    hx_store *store;
+    hx_error *err = hx_store_append(path, &store); /* no room at all */
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_OS);
+    hx_error_free(err);
+    assert_false(model_exists(path, ""));
+    free(bytes);
+    free(path);
+    free(filler);
+    assert_int_equal(umount(directory), 0);
+    model_remove(directory);
+}
+
+/* --- killed writers ---------------------------------------------------------------- */
+
+/* Writes snapshots for ever; says the number of each that is finished. */
+static void write_until_killed(const char *path, int out, uint64_t seed)
+{
+    struct unit_random random = {seed};
+    hx_store *store;
+    assert_done(hx_store_append(path, &store));
+    struct hx_snapshot *s = model_snapshot(&random, 3000);
+    for (int i = 0;; i++) {
+        int64_t id;
+        if (hx_store_add(store, s, NULL, &id))
+            _exit(2);
+        if (write(out, &id, sizeof id) != sizeof id)
+            _exit(3);
+        if (i % 8 == 7 && (hx_store_close(store) || hx_store_append(path, &store)))
+            _exit(4);
+    }
+}
+
+static void killed_writer(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("killed_writer");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    int64_t known = 0;
+    for (size_t round = 0; round < unit_rounds(60); round++) {
+        int channel[2];
+        assert_int_equal(pipe(channel), 0);
+        uint64_t seed = unit_random(&random);
+        fflush(NULL);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            close(channel[0]);
+            write_until_killed(path, channel[1], seed);
+            _exit(5);
+        }
+        close(channel[1]);
+        usleep((useconds_t)unit_below(&random, 40000));
+        kill(child, SIGKILL);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFSIGNALED(status))
+            fail_msg("the writer ended itself: %d", WEXITSTATUS(status));
+        for (int64_t id; read(channel[0], &id, sizeof id) == sizeof id;)
+            known = id;
+        close(channel[0]);
+
+        hx_store *store;
+        if (!known && !model_exists(path, ""))
+            continue; /* killed before there was a file */
+        assert_done(hx_store_open(path, &store));
+        int64_t found = ask_int(store, "SELECT count(*) FROM snapshots");
+        assert_in_range(found, known, known + 1);
+        assert_int_equal(ask_int(store, "SELECT count(*) FROM objects"), 3000 * found);
+        assert_int_equal(ask_int(store, "SELECT count(*) FROM hx_block WHERE snapshot NOT IN"
+                                        " (SELECT snapshot FROM hx_snapshot)"),
+                         0);
+        if (found) {
+            struct hx_snapshot *s;
+            assert_done(hx_store_load(store, found, NULL, &s));
+            hx_snapshot_destroy(s);
+        }
+        assert_done(hx_store_close(store));
+        assert_int_equal(count_files(directory), 3); /* ., .. and the store */
+        known = found;
+        if (known > 60) {
+            unlink(path);
+            known = 0;
+        }
+    }
+    free(path);
+    model_remove(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(flipped_anywhere),
+        cmocka_unit_test(flipped_blobs),
+        cmocka_unit_test(lies),
+        cmocka_unit_test(columns),
+        cmocka_unit_test(foreign),
+        cmocka_unit_test(nothing_stored),
+        cmocka_unit_test(read_only_directory),
+        cmocka_unit_test(left_log_is_recovered),
+        cmocka_unit_test(file_size_limit),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(killed_writer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
