@@ -60,10 +60,11 @@ enum hx_glibc_likeness hx_glibc_state_like(const struct hx_glibc_state_shape *sh
             return HX_GLIBC_NOT;
     }
     /* Shapes that share offsets differ in what follows `next`: the number of threads is
-     * small, the memory of an arena is in pages. */
+     * small, the memory of an arena grows and shrinks in pages. Its first piece may be
+     * none: a static program takes its thread-local storage from brk before malloc does. */
     uint64_t system_mem = word_at(bytes, shape->system_mem);
     uint64_t max_mem = word_at(bytes, shape->system_mem + 8u);
-    if (system_mem & 4095 || max_mem & 4095 || max_mem < system_mem)
+    if ((max_mem - system_mem) & 4095 || max_mem < system_mem)
         return HX_GLIBC_NOT;
     if (shape->attached && word_at(bytes, shape->attached) > 1 << 22)
         return HX_GLIBC_NOT;
