@@ -11,29 +11,22 @@
 #include <string.h>
 
 #ifdef HX_HAVE_UI
-struct live {
-    struct hx_taker *taker;
-    hx_store *store;
-};
-
-static hx_error *snap_again(void *context, const struct hx_progress *progress)
+static hx_error *take_again(void *taker, const struct hx_progress *progress,
+                            struct hx_snapshot **ret)
 {
-    struct live *live = context;
-    int64_t number;
-    return hx_take_into(live->taker, live->store, progress, NULL, &number);
+    return hx_take(taker, progress, ret);
 }
 
 static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
                               const char *title)
 {
-    struct live live = {taker, store};
     struct hx_ui_options options = {
         .store = store,
         .title = title,
         .script = args->script,
         .color = hx_color(args),
-        .snap = taker ? snap_again : NULL,
-        .context = &live,
+        .take = taker ? take_again : NULL,
+        .context = taker,
         .every_ns = args->every_ns,
     };
     hx_interrupts_release(); /* the explorer has keys for that */

@@ -275,7 +275,7 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
                                "< > sort", "[ ] snapshot", "a snap", "q quit"};
         text.n = 0;
         for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-            if (i != 6 || ui->options->snap)
+            if (i != 6 || ui->options->take)
                 add_part(&text, hints[i], layout->columns - right - 2, "  ");
         style = HX_STYLE_DIM;
     }

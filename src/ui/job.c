@@ -26,7 +26,7 @@ struct lane {
 
 struct hx_jobs {
     pthread_mutex_t lock; /* over everything below but the stores */
-    pthread_cond_t work;
+    pthread_cond_t queued;
     pthread_mutex_t store_lock[2];
     struct lane lane[HX_LANES];
     struct hx_job *ended, **ended_end;
@@ -69,7 +69,7 @@ static struct hx_job *next_job(struct lane *lane)
 {
     hx_jobs *jobs = lane->jobs;
     while (!lane->queue && !jobs->quit)
-        pthread_cond_wait(&jobs->work, &jobs->lock);
+        pthread_cond_wait(&jobs->queued, &jobs->lock);
     if (jobs->quit)
         return NULL;
     struct hx_job *job = lane->queue;
@@ -84,6 +84,27 @@ static struct hx_job *next_job(struct lane *lane)
     return job;
 }
 
+static void set_in_store(struct lane *lane, bool in_store)
+{
+    pthread_mutex_lock(&lane->jobs->lock);
+    lane->in_store = in_store;
+    pthread_mutex_unlock(&lane->jobs->lock);
+}
+
+static hx_error *work(struct lane *lane, struct hx_job *job)
+{
+    struct hx_progress progress = {.report = report, .context = lane, .cancel = &job->cancel};
+    if (job->prepare)
+        HX_TRY(job->prepare(job, &progress));
+    pthread_mutex_lock(lane->store_lock);
+    set_in_store(lane, true);
+    hx_error *error = atomic_load(&job->cancel) ? hx_error_cancelled(job->what)
+                                                : job->run(job, lane->store, &progress);
+    set_in_store(lane, false);
+    pthread_mutex_unlock(lane->store_lock);
+    return error;
+}
+
 static void *lane_main(void *context)
 {
     struct lane *lane = context;
@@ -91,17 +112,7 @@ static void *lane_main(void *context)
     pthread_mutex_lock(&jobs->lock);
     for (struct hx_job *job; (job = next_job(lane));) {
         pthread_mutex_unlock(&jobs->lock);
-        struct hx_progress progress = {.report = report, .context = lane, .cancel = &job->cancel};
-        pthread_mutex_lock(lane->store_lock);
-        pthread_mutex_lock(&jobs->lock);
-        lane->in_store = true;
-        pthread_mutex_unlock(&jobs->lock);
-        hx_error *error = atomic_load(&job->cancel) ? hx_error_cancelled(job->what)
-                                                    : job->run(job, lane->store, &progress);
-        pthread_mutex_lock(&jobs->lock);
-        lane->in_store = false;
-        pthread_mutex_unlock(&jobs->lock);
-        pthread_mutex_unlock(lane->store_lock);
+        hx_error *error = work(lane, job);
         pthread_mutex_lock(&jobs->lock);
         job->error = error;
         lane->running = NULL;
@@ -135,7 +146,7 @@ hx_error *hx_jobs_create(hx_store *read, hx_store *work, hx_jobs **ret)
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_mutex_init(&jobs->store_lock[0], NULL);
     pthread_mutex_init(&jobs->store_lock[1], NULL);
-    pthread_cond_init(&jobs->work, NULL);
+    pthread_cond_init(&jobs->queued, NULL);
     jobs->ended_end = &jobs->ended;
     jobs->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     hx_error *error = jobs->fd < 0 ? hx_error_os(errno, "explorer", "eventfd") : NULL;
@@ -183,7 +194,7 @@ void hx_jobs_destroy(hx_jobs *jobs)
     for (int i = 0; i < HX_LANES; i++)
         if (jobs->lane[i].running)
             cancel_running(&jobs->lane[i]);
-    pthread_cond_broadcast(&jobs->work);
+    pthread_cond_broadcast(&jobs->queued);
     pthread_mutex_unlock(&jobs->lock);
     for (int i = 0; i < HX_LANES; i++)
         if (jobs->lane[i].has_thread)
@@ -193,7 +204,7 @@ void hx_jobs_destroy(hx_jobs *jobs)
     destroy_all(jobs->ended);
     if (jobs->fd >= 0)
         close(jobs->fd);
-    pthread_cond_destroy(&jobs->work);
+    pthread_cond_destroy(&jobs->queued);
     pthread_mutex_destroy(&jobs->store_lock[0]);
     pthread_mutex_destroy(&jobs->store_lock[1]);
     pthread_mutex_destroy(&jobs->lock);
@@ -211,7 +222,7 @@ void hx_jobs_start(hx_jobs *jobs, struct hx_job *job)
     struct lane *lane = &jobs->lane[job->lane];
     *lane->queue_end = job;
     lane->queue_end = &job->next;
-    pthread_cond_broadcast(&jobs->work);
+    pthread_cond_broadcast(&jobs->queued);
     pthread_mutex_unlock(&jobs->lock);
 }
 

@@ -22,7 +22,8 @@ struct hx_job {
     const char *what; /* for the status line: "snapshot", "search" */
     bool quiet;       /* short: not announced, and Esc does not cancel it */
     enum hx_lane lane;
-    /* On the lane's thread. */
+    /* On the lane's thread, the second with the store for itself. prepare may be NULL. */
+    hx_error *(*prepare)(struct hx_job *job, const struct hx_progress *progress);
     hx_error *(*run)(struct hx_job *job, hx_store *store, const struct hx_progress *progress);
     /* On the screen's thread; owns the error. */
     void (*done)(struct hx_job *job, struct hx_ui *ui, hx_error *error);

@@ -46,7 +46,7 @@ static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     for (size_t i = 0; i < HX_SCREENS; i++)
         if (ui->base[i] && ui->base[i]->screen->over_time && ui->base[i]->loaded)
             hx_pane_reload(ui, ui->base[i]);
-    if (!ui->snapshots.n_rows && ui->options->snap && !ui->snapping)
+    if (!ui->snapshots.n_rows && ui->options->take && !ui->snapping)
         hx_ui_complain(ui, hx_ui_snap(ui));
 }
 
@@ -90,14 +90,22 @@ void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot)
 struct snapping {
     struct hx_job job;
     const struct hx_ui_options *options;
+    struct hx_snapshot *taken;
 };
+
+/* Lists go on meanwhile: only the writing needs the store. */
+static hx_error *snapping_prepare(struct hx_job *job, const struct hx_progress *progress)
+{
+    struct snapping *snapping = (struct snapping *)job;
+    return snapping->options->take(snapping->options->context, progress, &snapping->taken);
+}
 
 static hx_error *snapping_run(struct hx_job *job, hx_store *store,
                               const struct hx_progress *progress)
 {
     struct snapping *snapping = (struct snapping *)job;
-    (void)store; /* the callback knows it */
-    return snapping->options->snap(snapping->options->context, progress);
+    int64_t number;
+    return hx_store_add(store, snapping->taken, progress, &number);
 }
 
 static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
@@ -116,12 +124,14 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 
 static void snapping_destroy(struct hx_job *job)
 {
-    free(job);
+    struct snapping *snapping = (struct snapping *)job;
+    hx_snapshot_destroy(snapping->taken);
+    free(snapping);
 }
 
 hx_error *hx_ui_snap(struct hx_ui *ui)
 {
-    if (!ui->options->snap)
+    if (!ui->options->take)
         return hx_error_new(HX_E_FAIL, "snapshot", "`heapx attach PID` looks at a live one",
                             "there is no live process behind this store");
     if (ui->snapping)
@@ -131,6 +141,7 @@ hx_error *hx_ui_snap(struct hx_ui *ui)
         return hx_error_nomem();
     snapping->job = (struct hx_job){.what = "snapshot under way",
                                     .lane = HX_LANE_WORK,
+                                    .prepare = snapping_prepare,
                                     .run = snapping_run,
                                     .done = snapping_done,
                                     .destroy = snapping_destroy};

@@ -11,9 +11,9 @@ struct hx_ui_options {
     const char *title;  /* file name or "PID 12 (redis-server)" */
     const char *script; /* file of keys and commands; NULL: a terminal */
     int color;          /* -1: decide, 0: never, 1: always */
-    /* Takes another snapshot and adds it to the store; called on a thread of its own, with
-     * that thread alone using the store meanwhile. NULL: no live target, key `a` says so. */
-    hx_error *(*snap)(void *context, const struct hx_progress *progress);
+    /* Takes another snapshot, which the explorer then adds to the store; called on a thread
+     * of its own and must not use the store. NULL: no live target, key `a` says so. */
+    hx_error *(*take)(void *context, const struct hx_progress *progress, struct hx_snapshot **ret);
     void *context;
     uint64_t every_ns; /* 0: only on request */
 };

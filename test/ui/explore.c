@@ -7,7 +7,6 @@
 #include "drawing.h"
 
 #include "base/progress.h"
-#include "store/query.h"
 #include "ui/ui.h"
 
 #include <stdio.h>
@@ -20,7 +19,7 @@ struct live {
     unsigned number, tries, slow_ms;
 };
 
-static hx_error *snap(void *context, const struct hx_progress *progress)
+static hx_error *take(void *context, const struct hx_progress *progress, struct hx_snapshot **ret)
 {
     struct live *live = context;
     if (++live->tries == 5)
@@ -31,9 +30,8 @@ static hx_error *snap(void *context, const struct hx_progress *progress)
             return hx_error_cancelled("snapshot");
         usleep(10000);
     }
-    int64_t stored;
-    HX_SNAPSHOT struct hx_snapshot *snapshot = draw_snapshot(++live->number, 60);
-    return hx_store_add(live->store, snapshot, progress, &stored);
+    *ret = draw_snapshot(++live->number, 60);
+    return NULL;
 }
 
 static unsigned argument(int argc, char **argv, int i)
@@ -53,7 +51,7 @@ int main(int argc, char **argv)
         .title = argv[1],
         .script = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL,
         .color = -1,
-        .snap = snap,
+        .take = take,
         .context = &live,
         .every_ns = (uint64_t)argument(argc, argv, 3) * 1000000,
     };
