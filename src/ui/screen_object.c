@@ -5,12 +5,11 @@
 
 static const struct hx_column columns[] = {
     {"direction", "", HX_AS_TEXT, 4, 0, NULL, NULL},
-    {"object", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
-    {"offset", NULL, HX_AS_OFFSET, 9, 1, NULL, NULL},
+    {"other", "object or root", HX_AS_TEXT, -18, 0, NULL, NULL},
+    {"offset", NULL, HX_AS_OFFSET, 10, 1, NULL, NULL},
     {"kind", "points", HX_AS_TEXT, 8, 2, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},
     {"state", NULL, HX_AS_TEXT, 9, 4, NULL, NULL},
-    {"root", "root", HX_AS_TEXT, 0, 0, NULL, NULL},
     {0},
 };
 
@@ -21,21 +20,23 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_putf(&self, "%" PRId64, address);
     /* Outer joins keep the order of the tables: the edges first, then one object for each. */
     hx_text_putf(&ret->sql,
-                 "SELECT 'from' AS direction, NULL AS object, e.address - r.address AS offset,"
-                 " e.kind AS kind, r.size AS bytes, r.kind AS state, r.name AS root,"
+                 "SELECT 'from' AS direction, r.name AS other, e.address - r.address AS offset,"
+                 " e.kind AS kind, r.size AS bytes, r.kind AS state, NULL AS object,"
                  " e.root_id AS root_id, r.module AS module FROM root_edges e"
                  " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
                  " WHERE e.snapshot = %" PRId64 " AND e.target = %s",
                  snapshot, self.s);
     hx_text_putf(&ret->sql,
-                 " UNION ALL SELECT 'from', e.source, e.offset, e.kind, o.bytes, o.state, '',"
-                 " NULL, NULL FROM edges e LEFT JOIN objects o ON o.snapshot = e.snapshot"
-                 " AND o.address = e.source WHERE e.snapshot = %" PRId64 " AND e.target = %s",
+                 " UNION ALL SELECT 'from', printf('0x%%x', e.source), e.offset, e.kind, o.bytes,"
+                 " o.state, e.source, NULL, NULL FROM edges e LEFT JOIN objects o"
+                 " ON o.snapshot = e.snapshot AND o.address = e.source"
+                 " WHERE e.snapshot = %" PRId64 " AND e.target = %s",
                  snapshot, self.s);
     hx_text_putf(&ret->sql,
-                 " UNION ALL SELECT 'to', e.target, e.offset, e.kind, o.bytes, o.state, '',"
-                 " NULL, NULL FROM edges e LEFT JOIN objects o ON o.snapshot = e.snapshot"
-                 " AND o.address = e.target WHERE e.snapshot = %" PRId64 " AND e.source = %s",
+                 " UNION ALL SELECT 'to', printf('0x%%x', e.target), e.offset, e.kind, o.bytes,"
+                 " o.state, e.target, NULL, NULL FROM edges e LEFT JOIN objects o"
+                 " ON o.snapshot = e.snapshot AND o.address = e.target"
+                 " WHERE e.snapshot = %" PRId64 " AND e.source = %s",
                  snapshot, self.s);
     hx_text_putf(&ret->facts,
                  "SELECT coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
@@ -73,11 +74,11 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     uint64_t address;
     if (hx_pane_object(pane, row, &address))
         return hx_ui_open_object(ui, address);
-    return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(&pane->rows, row, "root"),
+    return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(&pane->rows, row, "other"),
                            hx_table_int(&pane->rows, row, "root_id", -1));
 }
 
-static const char *const key[] = {"direction", "object", "root", "offset", NULL};
+static const char *const key[] = {"direction", "other", "offset", NULL};
 
 const struct hx_screen hx_screen_object = {
     .name = "object",
