@@ -258,6 +258,30 @@ static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges
     return NULL;
 }
 
+/* Another malloc than the C library's, whose blocks nobody walks: it may be a mere wrapper, but
+ * where the C library's heap is empty it is the allocator. */
+static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < hx_modules_count(attach->modules); i++) {
+        const char *name = hx_module_name(attach->modules, i);
+        uint64_t addr, size;
+        if (strncmp(name, "ld-", 3) == 0 ||
+            !hx_module_symbol(attach->modules, i, "malloc", &addr, &size) ||
+            hx_module_symbol(attach->modules, i, "__libc_malloc", &addr, &size))
+            continue;
+        if (snapshot->graph.n == 0)
+            hx_snapshot_note(snapshot, true,
+                             "malloc is that of %s, which this version does not know: its blocks "
+                             "are no objects",
+                             name);
+        else
+            hx_snapshot_note(snapshot, false,
+                             "%s has a malloc, too: blocks that it keeps to itself are no objects",
+                             name);
+        return;
+    }
+}
+
 static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
                       struct hx_agent_result *result, const struct hx_progress *progress,
                       enum hx_walk_verdict *ret)
@@ -272,6 +296,8 @@ static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
     uint64_t begun = hx_timing_begin();
     hx_error *err = walk(attach, snapshot, &excluded, progress, ret);
     hx_timing_end(begun, "walk", snapshot->graph.n);
+    if (!err)
+        note_other_malloc(attach, snapshot);
     begun = hx_timing_begin();
     if (!err)
         err = hx_rootmap(snapshot, attach->modules, &excluded);
