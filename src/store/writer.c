@@ -392,7 +392,7 @@ static hx_error *write_summary(struct writer *w)
     bind_text(st, 9, s->allocator);
     sqlite3_bind_int64(st, 10, (int64_t)w->heap_bytes);
     sqlite3_bind_int64(st, 11, (int64_t)w->graph->n);
-    if (w->graph->state) {
+    if (w->graph->state || !w->graph->n) { /* no object: all of them are reachable */
         static const enum hx_state good[2] = {HX_STATE_REACHABLE, HX_STATE_POSSIBLE};
         static const enum hx_state lost[2] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT};
         const uint64_t *bytes = w->state_bytes, *objects = w->state_objects;
