@@ -5,7 +5,6 @@
 #include <string.h>
 
 enum {
-    PIECE_MIN = 1 << 20, /* what the main arena maps when brk fails */
     PIECE_STEPS = 64,    /* so many sane headers make a piece worth to look for its end */
     PIECE_FAILURES = 64, /* after so many that had none, only shorter ones are tried */
 };
@@ -177,7 +176,7 @@ static bool mmapped_at(struct hx_chunk_cursor *cursor, const struct hx_glibc_lay
         return false;
     /* The header at base stays when the block was aligned: look where its own would be. */
     struct hx_chunk_cursor ahead = *cursor;
-    for (uint64_t alignment = 32; alignment && alignment <= room; alignment *= 2) {
+    for (uint64_t alignment = 32; alignment <= UINT64_C(1) << 46; alignment *= 2) {
         uint64_t chunk = ((base + 16 + alignment - 1) & -alignment) - 16;
         if (chunk - base > 0 && chunk - base < HX_CHUNK_MIN && !layout->mmapped_header)
             chunk += alignment;
@@ -224,8 +223,7 @@ static hx_error *piece_at(struct hx_glibc_walk *walk, uint64_t base, uint64_t li
         if (hx_chunk_header(&cursor, p, words))
             end = hx_chunk_judge(&cursor, &rule, p, words[1], &size);
         if (end == HX_CHUNK_TOP || end == HX_CHUNK_FENCE) {
-            uint64_t total = p + size - base;
-            if (total >= PIECE_MIN && (p + size) % HX_GLIBC_PAGE == 0)
+            if ((p + size) % HX_GLIBC_PAGE == 0)
                 *ret_end = p + size;
             else
                 walk->piece_failures += steps > PIECE_STEPS;

@@ -60,13 +60,12 @@ enum hx_glibc_likeness hx_glibc_state_like(const struct hx_glibc_state_shape *sh
             return HX_GLIBC_NOT;
     }
     /* Shapes that share offsets differ in what follows `next`: the number of threads is
-     * small, the memory of an arena grows and shrinks in pages. Its first piece may be
-     * none: a static program takes its thread-local storage from brk before malloc does. */
+     * small, the memory of an arena begins with a hundred kilobytes. */
     uint64_t system_mem = word_at(bytes, shape->system_mem);
     uint64_t max_mem = word_at(bytes, shape->system_mem + 8u);
-    if ((max_mem - system_mem) & 4095 || max_mem < system_mem)
+    if ((system_mem && system_mem < HX_GLIBC_PAGE) || max_mem < system_mem || max_mem >> 47)
         return HX_GLIBC_NOT;
-    if (shape->attached && word_at(bytes, shape->attached) > 1 << 22)
+    if (shape->attached && word_at(bytes, shape->attached) > UINT16_MAX)
         return HX_GLIBC_NOT;
     return HX_GLIBC_USED;
 }
