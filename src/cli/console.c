@@ -121,6 +121,19 @@ static bool is_wide_enough(void)
            size.ws_col > BAR_CELLS + 44;
 }
 
+/* Whole seconds, rounded up: finer ones would only flicker. */
+static void put_left(struct hx_text *text, double seconds)
+{
+    char number[HX_HUMAN];
+    if (seconds > 360000)
+        return; /* a guess at most */
+    uint64_t whole = (uint64_t)seconds + 1;
+    if (whole < 60)
+        hx_text_putf(text, "  %us left", (unsigned)whole);
+    else
+        hx_text_putf(text, "  %s left", hx_human_ns(whole * 1000000000, number));
+}
+
 static void draw(struct hx_console *console, uint64_t now, uint64_t done, uint64_t total)
 {
     struct hx_text text = {0};
@@ -136,10 +149,10 @@ static void draw(struct hx_console *console, uint64_t now, uint64_t done, uint64
     } else {
         hx_text_puts(&text, hx_human_count(done, number));
     }
-    hx_text_putf(&text, "  %s/s", hx_human_count((uint64_t)rate, number));
-    if (total > done && rate > 0)
-        hx_text_putf(&text, "  %s left",
-                     hx_human_ns((uint64_t)((double)(total - done) / rate) * 1000000000, number));
+    if (rate >= 1)
+        hx_text_putf(&text, "  %s/s", hx_human_count((uint64_t)rate, number));
+    if (total > done && rate >= 1)
+        put_left(&text, (double)(total - done) / rate);
     hx_text_puts(&text, "\033[K");
     if (!text.failed)
         fputs(hx_text_str(&text), stderr);
