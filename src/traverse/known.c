@@ -15,19 +15,27 @@ void hx_known_init(struct hx_known *known, const struct hx_image *image,
     known->options = options;
 }
 
-/* The target's word at addr. */
-static bool peek(struct hx_known *known, uint64_t addr, uint64_t *ret)
+/* The span that holds addr, NULL when none does. */
+static inline const struct hx_span *span_of(struct hx_known *known, uint64_t addr)
 {
     const struct hx_image *image = known->image;
     if (known->span >= image->n || addr < image->span[known->span].start ||
         addr >= image->span[known->span].end) {
         known->span = hx_image_find(image, addr);
-        if (known->span == image->n)
-            return false;
+        if (known->span == image->n || addr < image->span[known->span].start)
+            return NULL;
     }
-    const struct hx_span *span = &image->span[known->span];
-    if (addr < span->start || span->end - addr < WORD)
-        return hx_image_u64(image, addr, ret); /* across two spans, or not at all */
+    return &image->span[known->span];
+}
+
+/* The target's word at addr. */
+static inline bool peek(struct hx_known *known, uint64_t addr, uint64_t *ret)
+{
+    const struct hx_span *span = span_of(known, addr);
+    if (!span)
+        return false;
+    if (span->end - addr < WORD)
+        return hx_image_u64(known->image, addr, ret); /* across two spans, or not at all */
     memcpy(ret, span->bytes + (addr - span->start), sizeof *ret);
     return true;
 }
@@ -86,4 +94,17 @@ bool hx_known_shape(struct hx_known *known, uint64_t addr, uint64_t size, uint64
     if (offset == WORD && is_counted(known, addr, size))
         return true;
     return known->options->is_vtable && is_base_class(known, addr, size, offset);
+}
+
+void hx_known_prefetch(struct hx_known *known, uint64_t addr, uint64_t offset)
+{
+    if (offset % WORD || (offset > 3 * WORD && !known->options->is_vtable))
+        return;
+    const struct hx_span *span = span_of(known, addr);
+    if (!span)
+        return;
+    const uint8_t *first = span->bytes + (addr - span->start);
+    __builtin_prefetch(first);
+    if (offset > 3 * WORD && offset < span->end - addr)
+        __builtin_prefetch(first + offset);
 }

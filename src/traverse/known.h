@@ -32,4 +32,7 @@ void hx_known_init(struct hx_known *known, const struct hx_image *image,
  * 0 < offset < size. A word that the image does not hold satisfies nothing. */
 bool hx_known_shape(struct hx_known *known, uint64_t addr, uint64_t size, uint64_t offset);
 
+/* Asks for the memory that hx_known_shape() will read. */
+void hx_known_prefetch(struct hx_known *known, uint64_t addr, uint64_t offset);
+
 #endif

@@ -1,7 +1,7 @@
 /* lookup.c - looking up a batch of words step by step. */
 #include "traverse/lookup.h"
 
-/* kind of a word whose object is known but not yet whether the object contains it */
+/* kind of a word whose object is known, but not whether it contains the word or how */
 #define UNPROVEN 3
 
 /* Step 1: the directory. Leaves in entry[] the address of a unit, or an odd rank. */
@@ -55,26 +55,39 @@ rank_words(struct hx_lookup *lookup, const uint64_t *entry, size_t n, size_t *un
     return kept;
 }
 
-/* Step 3: whether the object reaches that far, and what kind of pointer it is. */
+/* Step 3: whether the object reaches that far. */
 static size_t prove_words(struct hx_lookup *lookup, size_t n)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         hx_obj target = lookup->target[i];
         uint8_t kind = lookup->kind[i];
+        uint64_t value = lookup->value[i];
         if (kind == UNPROVEN) {
-            uint64_t addr = lookup->graph->addr[target], size = lookup->graph->size[target];
-            uint64_t offset = lookup->value[i] - addr;
-            if (offset >= size)
+            uint64_t addr = lookup->graph->addr[target];
+            if (value - addr >= lookup->graph->size[target])
                 continue;
-            kind = hx_known_shape(&lookup->known, addr, size, offset) ? HX_EDGE_KNOWN
-                                                                      : HX_EDGE_INTERIOR;
+            hx_known_prefetch(&lookup->known, addr, value - addr);
         }
+        lookup->value[kept] = value;
         lookup->tag[kept] = lookup->tag[i];
         lookup->target[kept] = target;
         lookup->kind[kept++] = kind;
     }
     return kept;
+}
+
+/* Step 4: what kind of interior pointer it is. */
+static void judge_words(struct hx_lookup *lookup, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (lookup->kind[i] != UNPROVEN)
+            continue;
+        uint64_t addr = lookup->graph->addr[lookup->target[i]];
+        uint64_t size = lookup->graph->size[lookup->target[i]];
+        bool known = hx_known_shape(&lookup->known, addr, size, lookup->value[i] - addr);
+        lookup->kind[i] = known ? HX_EDGE_KNOWN : HX_EDGE_INTERIOR;
+    }
 }
 
 static inline __attribute__((always_inline)) size_t run(struct hx_lookup *lookup)
@@ -84,7 +97,11 @@ static inline __attribute__((always_inline)) size_t run(struct hx_lookup *lookup
     size_t n = find_units(lookup, entry);
     n = rank_words(lookup, entry, n, &unproven);
     lookup->n = 0;
-    return unproven ? prove_words(lookup, n) : n;
+    if (unproven) {
+        n = prove_words(lookup, n);
+        judge_words(lookup, n);
+    }
+    return n;
 }
 
 #ifdef __x86_64__

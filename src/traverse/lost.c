@@ -30,12 +30,27 @@ struct search {
     hx_obj *open; /* finished objects whose component is not */
     size_t n_path, n_open;
     hx_obj index, component; /* the next ones to give */
+    uint64_t *led_to;        /* bit for each component, counted from 0: another one points to it */
     struct hx_big number_mem, path_mem, open_mem;
 };
 
 static inline bool is_lost(const struct hx_graph *graph, hx_obj object)
 {
     return graph->state[object] == HX_STATE_NONE;
+}
+
+static inline bool test_and_set(uint64_t *bits, size_t i)
+{
+    uint64_t bit = (uint64_t)1 << (i & 63);
+    bool was = bits[i >> 6] & bit;
+    bits[i >> 6] |= bit;
+    return was;
+}
+
+/* The closed component of an object, counted from 0. */
+static inline size_t component_of(const struct search *search, hx_obj object)
+{
+    return search->graph->n - search->number[object];
 }
 
 static void enter(struct search *search, hx_obj object)
@@ -69,7 +84,9 @@ static void leave(struct search *search)
     }
     if (search->n_path) {
         struct frame *parent = &search->path[search->n_path - 1];
-        if (number[frame.object] < number[parent->object]) {
+        if (frame.root)
+            test_and_set(search->led_to, component_of(search, frame.object));
+        else if (number[frame.object] < number[parent->object]) {
             number[parent->object] = number[frame.object];
             parent->root = 0;
         }
@@ -91,7 +108,9 @@ static bool advance(struct search *search)
             enter(search, target);
             return true;
         }
-        if (number[target] < number[top->object]) {
+        if (number[target] > search->component) {
+            test_and_set(search->led_to, component_of(search, target));
+        } else if (number[target] < number[top->object]) {
             number[top->object] = number[target];
             top->root = 0;
         }
@@ -121,50 +140,22 @@ static hx_error *find_components(struct search *search)
     return NULL;
 }
 
-static inline bool test_and_set(uint64_t *bits, size_t i)
-{
-    uint64_t bit = (uint64_t)1 << (i & 63);
-    bool was = bits[i >> 6] & bit;
-    bits[i >> 6] |= bit;
-    return was;
-}
-
-/* Components count from 0 here. `led_to` gets a bit for each that another one points to. */
-static hx_error *find_led_to(const struct search *search, uint64_t *led_to)
-{
-    const struct hx_graph *graph = search->graph;
-    for (hx_obj i = 0; i < graph->n; i++) {
-        if ((i & CHECK_MASK) == 0 && hx_progress_cancelled(search->progress))
-            return hx_error_cancelled("leak search");
-        if (!is_lost(graph, i))
-            continue;
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-            hx_obj target = hx_edge_target(graph->edge[e]);
-            if (is_lost(graph, target) && search->number[target] != search->number[i])
-                test_and_set(led_to, graph->n - search->number[target]);
-        }
-    }
-    return NULL;
-}
-
 static hx_error *give_states(struct search *search)
 {
     struct hx_graph *graph = search->graph;
-    size_t words = (size_t)(graph->n - search->component) / 64 + 1;
-    uint64_t *led_to = calloc(words, sizeof *led_to);
-    uint64_t *given = calloc(words, sizeof *given);
-    hx_error *err = led_to && given ? find_led_to(search, led_to) : hx_error_nomem();
-    for (hx_obj i = 0; !err && i < graph->n; i++) {
+    uint64_t *given = calloc((size_t)(graph->n - search->component) / 64 + 1, sizeof *given);
+    if (!given)
+        return hx_error_nomem();
+    for (hx_obj i = 0; i < graph->n; i++) {
         if (!is_lost(graph, i))
             continue;
-        size_t component = graph->n - search->number[i];
+        size_t component = component_of(search, i);
         bool first = !test_and_set(given, component); /* the lowest address comes first */
-        bool led = led_to[component >> 6] >> (component & 63) & 1;
+        bool led = search->led_to[component >> 6] >> (component & 63) & 1;
         graph->state[i] = first && !led ? HX_STATE_DEFINITE : HX_STATE_INDIRECT;
     }
-    free(led_to);
     free(given);
-    return err;
+    return NULL;
 }
 
 static hx_error *classify(struct search *search)
@@ -172,6 +163,9 @@ static hx_error *classify(struct search *search)
     HX_TRY(hx_big_reserve(&search->number_mem, (size_t)search->graph->n * sizeof(hx_obj)));
     HX_TRY(hx_big_reserve(&search->path_mem, search->n_lost * sizeof(struct frame)));
     HX_TRY(hx_big_reserve(&search->open_mem, search->n_lost * sizeof(hx_obj)));
+    search->led_to = calloc((size_t)search->n_lost / 64 + 1, sizeof *search->led_to);
+    if (!search->led_to)
+        return hx_error_nomem();
     search->number = search->number_mem.base;
     search->path = search->path_mem.base;
     search->open = search->open_mem.base;
@@ -189,6 +183,7 @@ hx_error *hx_lost_classify(struct hx_graph *graph, const struct hx_progress *pro
     if (!search.n_lost)
         return NULL;
     hx_error *err = classify(&search);
+    free(search.led_to);
     hx_big_free(&search.number_mem);
     hx_big_free(&search.path_mem);
     hx_big_free(&search.open_mem);
