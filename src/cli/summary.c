@@ -112,34 +112,41 @@ static hx_error *print_head(hx_store *store, int64_t snapshot, FILE *file)
     return flush(&text, file);
 }
 
-static hx_error *has_rows(hx_store *store, const struct hx_query *query, bool *ret)
+/* Rows of a snapshot, without the columns that are the same in all of them. */
+static hx_error *query(hx_store *store, int64_t snapshot, const char *columns, const char *view,
+                       const char *order, hx_rows **ret)
 {
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_query_view(store, query, &rows));
-    return hx_rows_next(rows, ret);
+    char sql[256];
+    snprintf(sql, sizeof sql, "SELECT %s FROM %s WHERE snapshot = %lld ORDER BY %s DESC LIMIT %d",
+             columns, view, (long long)snapshot, order, ROWS_SHOWN);
+    return hx_query_sql(store, sql, ret);
 }
 
-static hx_error *print_view(hx_store *store, int64_t snapshot, const char *view, const char *title,
-                            FILE *file)
+static hx_error *print_view(hx_store *store, int64_t snapshot, const char *columns,
+                            const char *view, const char *order, const char *title, FILE *file)
 {
-    struct hx_query query = {.view = view, .snapshot = snapshot, .limit = ROWS_SHOWN};
+    HX_ROWS hx_rows *probe = NULL, *rows = NULL;
     bool some;
-    HX_TRY(has_rows(store, &query, &some));
+    HX_TRY(query(store, snapshot, columns, view, order, &probe));
+    HX_TRY(hx_rows_next(probe, &some));
     fprintf(file, "\n%s%s\n", title, some ? "" : ": nothing");
     if (!some)
         return NULL;
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_query_view(store, &query, &rows));
+    HX_TRY(query(store, snapshot, columns, view, order, &rows));
     return hx_rows_print(rows, HX_FORMAT_TEXT, file);
 }
 
 hx_error *hx_summary_print(hx_store *store, int64_t snapshot, FILE *file)
 {
     HX_TRY(print_head(store, snapshot, file));
-    HX_TRY(print_view(store, snapshot, "account", "Where the resident memory is", file));
-    HX_TRY(print_view(store, snapshot, "leaks", "What nothing, or perhaps nothing, holds", file));
-    HX_TRY(print_view(store, snapshot, "roots", "Who holds the most objects directly", file));
-    return print_view(store, snapshot, "losses", "What could not be seen", file);
+    HX_TRY(print_view(store, snapshot, "part, bytes", "account", "bytes",
+                      "Where the resident memory is", file));
+    HX_TRY(print_view(store, snapshot, "kind, bytes, objects", "leaks", "bytes",
+                      "What nothing, or perhaps nothing, holds", file));
+    HX_TRY(print_view(store, snapshot, "name, kind, module, direct_objects", "roots",
+                      "direct_objects", "Who holds the most objects directly", file));
+    return print_view(store, snapshot, "what, count, bytes, address", "losses", "count",
+                      "What could not be seen", file);
 }
 
 hx_error *hx_summary_line(hx_store *store, int64_t snapshot, FILE *file)
