@@ -5,7 +5,7 @@
 
 #define REFUSED    (UINT32_C(1) << 31)
 #define MAX_LEVEL  (REFUSED - 2)
-#define CHECK_MASK 0xffff
+#define CHECK_MASK 0xfff
 #define ALL_KINDS  7u
 
 struct search {

@@ -20,7 +20,6 @@
 #define MAX_TOTAL_STEPS ((size_t)1 << 22)   /* of all chains; the first may be longer */
 #define SPARE_CHILDREN  64 /* prefixes kept beyond the limit, as some lead nowhere */
 #define NO_PARENT       SIZE_MAX
-#define CHECK_MASK      0xfff
 
 /* A prefix of chains: root, ..., parent's object, object. */
 struct prefix {
@@ -304,8 +303,8 @@ static hx_error *finish_chain(struct finder *finder, size_t at)
 static hx_error *find_chains(struct finder *finder)
 {
     HX_TRY(find_starts(finder));
-    for (uint64_t round = 0; finder->heap.n && finder->chains.n < finder->limit; round++) {
-        if ((round & CHECK_MASK) == 0 && hx_progress_cancelled(finder->progress))
+    while (finder->heap.n && finder->chains.n < finder->limit) {
+        if (hx_progress_cancelled(finder->progress))
             return hx_error_cancelled("chain search");
         if (finder->chains.n && (finder->work > MAX_WORK || finder->steps > MAX_TOTAL_STEPS))
             break;
