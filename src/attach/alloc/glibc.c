@@ -97,6 +97,10 @@ static bool check_mmapped(struct hx_glibc_walk *walk)
                      "%lu blocks of %lu bytes have a mapping of their own, mp_ counts %lu of %lu",
                      (unsigned long)walk->n_mmapped, (unsigned long)walk->mmapped_bytes,
                      (unsigned long)n, (unsigned long)bytes);
+    if (walk->n_mmapped < n)
+        hx_snapshot_lose(walk->snapshot, "heap blocks with a mapping of their own not found",
+                         n - walk->n_mmapped,
+                         bytes > walk->mmapped_bytes ? bytes - walk->mmapped_bytes : 0, 0);
     return false;
 }
 

@@ -163,11 +163,14 @@ static bool aligned_chunk(struct hx_chunk_cursor *cursor, const struct hx_glibc_
     return *ret_total <= room && *ret_total % HX_GLIBC_PAGE == 0;
 }
 
-/* A block with a mapping of its own that begins at base, a page: its chunk and total size. */
+/* A block with a mapping of its own that begins at base, a page: its chunk and total size.
+ * One that was aligned to more than a page and then moved by realloc (mremap) lies at any page:
+ * looked for only when `moved`, as that reads a word of each page. */
 static bool mmapped_at(struct hx_chunk_cursor *cursor, const struct hx_glibc_layout *layout,
-                       uint64_t base, uint64_t room, uint64_t *ret_chunk, uint64_t *ret_total)
+                       bool moved, uint64_t base, uint64_t room, uint64_t *ret_chunk,
+                       uint64_t *ret_total)
 {
-    uint64_t words[2], total;
+    uint64_t words[2];
     if (!hx_chunk_header(cursor, base, words) || (words[1] & 15) != HX_CHUNK_MMAPPED)
         return false;
     uint64_t tail = layout->mmapped_header ? 16 : 0;
@@ -175,17 +178,22 @@ static bool mmapped_at(struct hx_chunk_cursor *cursor, const struct hx_glibc_lay
     if (words[0] > (layout->mmapped_header ? 1 : 0) || own < HX_GLIBC_PAGE || own % HX_GLIBC_PAGE)
         return false;
     /* The header at base stays when the block was aligned: look where its own would be. */
-    struct hx_chunk_cursor ahead = *cursor;
+    struct hx_chunk_cursor ahead = hx_chunk_cursor(cursor->image);
     for (uint64_t alignment = 32; alignment <= UINT64_C(1) << 46; alignment *= 2) {
         uint64_t chunk = ((base + 16 + alignment - 1) & -alignment) - 16;
         if (chunk - base > 0 && chunk - base < HX_CHUNK_MIN && !layout->mmapped_header)
             chunk += alignment;
-        if (chunk != base && aligned_chunk(&ahead, layout, base, chunk - base, room, &total)) {
+        if (chunk != base && aligned_chunk(&ahead, layout, base, chunk - base, room, ret_total)) {
             *ret_chunk = chunk;
-            *ret_total = total;
             return true;
         }
     }
+    uint64_t end = own < room ? own : room;
+    for (uint64_t lead = HX_GLIBC_PAGE - 16; moved && lead < end; lead += HX_GLIBC_PAGE)
+        if (aligned_chunk(&ahead, layout, base, lead, room, ret_total)) {
+            *ret_chunk = base + lead;
+            return true;
+        }
     *ret_chunk = base;
     *ret_total = own;
     return own <= room;
@@ -262,7 +270,7 @@ struct scan {
     uint64_t start, end; /* of mappings that adjoin */
     size_t next_area;    /* of those known before the scan */
     size_t n_known;
-    bool pieces;
+    bool pieces, moved;
 };
 
 /* Looks at each page of [start, end) that is there and that no area explains yet. */
@@ -292,7 +300,7 @@ static hx_error *scan_pages(struct hx_glibc_walk *walk, struct scan *scan)
             if (known->start - at < room)
                 room = known->start - at;
         }
-        if (mmapped_at(&cursor, walk->layout, at, room, &chunk, &total)) {
+        if (mmapped_at(&cursor, walk->layout, scan->moved, at, room, &chunk, &total)) {
             HX_TRY(push_area(walk, (struct hx_glibc_area){.kind = HX_AREA_MMAPPED,
                                                           .start = at,
                                                           .end = at + total,
@@ -319,11 +327,11 @@ static hx_error *scan_pages(struct hx_glibc_walk *walk, struct scan *scan)
     return NULL;
 }
 
-static hx_error *scan_nameless(struct hx_glibc_walk *walk)
+static hx_error *scan_nameless(struct hx_glibc_walk *walk, bool moved)
 {
     const struct hx_mapping *mapping = walk->snapshot->mapping;
     size_t n = walk->snapshot->n_mappings;
-    struct scan scan = {.n_known = walk->areas.n, .pieces = wants_pieces(walk)};
+    struct scan scan = {.n_known = walk->areas.n, .pieces = wants_pieces(walk), .moved = moved};
     for (size_t i = 0; i < n; i++) {
         if (!is_nameless(&mapping[i]))
             continue;
@@ -390,15 +398,45 @@ static void count_mmapped(struct hx_glibc_walk *walk)
         }
 }
 
-static void verify_mmapped(struct hx_glibc_walk *walk)
+/* What mp_ counts; false where it is not known. */
+static bool counted_mmapped(const struct hx_glibc_walk *walk, uint64_t *ret_n, uint64_t *ret_bytes)
 {
-    uint64_t n = 0, bytes = 0;
+    *ret_n = *ret_bytes = 0;
     for (size_t i = 0; i < walk->glibc->n_mains; i++) {
         if (!walk->param[i].addr)
-            return;
-        n += (uint64_t)walk->param[i].n_mmaps;
-        bytes += walk->param[i].mmapped_mem;
+            return false;
+        *ret_n += (uint64_t)walk->param[i].n_mmaps;
+        *ret_bytes += walk->param[i].mmapped_mem;
     }
+    return true;
+}
+
+/* Are there fewer than mp_ counts, or others? Then some may have moved. */
+static bool misses_mmapped(struct hx_glibc_walk *walk)
+{
+    uint64_t n, bytes;
+    if (!counted_mmapped(walk, &n, &bytes))
+        return false;
+    count_mmapped(walk);
+    return walk->n_mmapped < n || (walk->n_mmapped == n && walk->mmapped_bytes != bytes);
+}
+
+/* Forgets what scan_nameless() found. */
+static void forget_nameless(struct hx_glibc_walk *walk)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < walk->areas.n; i++)
+        if (walk->areas.v[i].kind != HX_AREA_MMAPPED && walk->areas.v[i].kind != HX_AREA_RUN)
+            walk->areas.v[kept++] = walk->areas.v[i];
+    walk->areas.n = kept;
+    walk->piece_failures = 0;
+}
+
+static void verify_mmapped(struct hx_glibc_walk *walk)
+{
+    uint64_t n, bytes;
+    if (!counted_mmapped(walk, &n, &bytes))
+        return;
     count_mmapped(walk);
     if (walk->n_mmapped > n && walk->mmapped_bytes > bytes) {
         drop_surplus(walk, walk->n_mmapped - n, walk->mmapped_bytes - bytes);
@@ -419,8 +457,13 @@ hx_error *hx_glibc_areas(struct hx_glibc_walk *walk)
     size_t lost = sort_areas(walk);
     if (lost)
         hx_snapshot_note(walk->snapshot, true, "%zu heaps overlap others", lost);
-    HX_TRY(scan_nameless(walk));
+    HX_TRY(scan_nameless(walk, false));
     sort_areas(walk);
+    if (misses_mmapped(walk)) {
+        forget_nameless(walk);
+        HX_TRY(scan_nameless(walk, true));
+        sort_areas(walk);
+    }
     verify_mmapped(walk);
     return NULL;
 }
