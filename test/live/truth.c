@@ -1,14 +1,15 @@
 /* truth.c - a program that knows what every one of its blocks is.
  *
  *   truth --out FILE [--seed N] [--threads N] [--arenas N] [--steps N] [--leaks N]
- *         [--no-nested] [--smash]
+ *         [--no-nested] [--smash HOW]
  *
  * Worker threads churn through every entry point of malloc; what stays alive hangs on
  * globals, stacks, thread-local storage, registers and mappings, through tables, lists
  * and trees. Planter threads leak blocks in every way that the leak kinds tell apart.
  * Then the log goes to FILE (struct truth_record), "ready" to stdout, and the program
  * rests until stdin ends. --no-nested plants no lost cycle below another lost block:
- * there Valgrind counts by its own rule. Under Valgrind it asks for a leak check first.
+ * there Valgrind counts by its own rule. --smash overwrites malloc's data (see smash()). Under
+ * Valgrind it asks for a leak check first.
  */
 #include "victim.h"
 
@@ -27,7 +28,8 @@ enum { MAX_THREADS = 128, BUCKETS = 64, VAULT = 4096 };
 static struct {
     uint64_t seed, threads, arenas, steps, leaks;
     const char *out;
-    bool nested, smash;
+    const char *smash;
+    bool nested;
 } option = {.seed = 1, .threads = 8, .steps = 6000, .leaks = 2400, .nested = true};
 
 /* --- what is alive ------------------------------------------------------------------ */
@@ -300,11 +302,13 @@ static void plant_possible(struct planter *planter, uint64_t members)
 
 /* A block without more slack than the rules for known shapes forgive: malloc gives up to 31
  * bytes too much when what would remain of a free chunk is too small for another. */
-static uint64_t *snug_block(size_t size, enum truth_class class)
+static uint64_t *snug_block(struct planter *planter, size_t size, enum truth_class class)
 {
     void *p;
-    while (malloc_usable_size(p = block_new(size, class)) - size >= 16)
-        block_free(p);
+    while (malloc_usable_size(p = block_new(size, class)) - size >= 16) {
+        truth_mark(p, TRUTH_LIVE);
+        keep(planter, p);
+    }
     return p;
 }
 
@@ -315,21 +319,21 @@ static void *known_shape(struct planter *planter, uint64_t shape, enum truth_cla
     uint64_t *block;
     switch (shape % 4) {
     case 0: /* body of a shared string: length, capacity, references, text */
-        block = snug_block(24 + n + 40 + 1, class);
+        block = snug_block(planter, 24 + n + 40 + 1, class);
         block[0] = n;
         block[1] = n + 40;
         block[2] = 0;
         return block + 3;
     case 1: /* array cookie: how many elements of 24 bytes */
-        block = snug_block(8 + n * 24, class);
+        block = snug_block(planter, 8 + n * 24, class);
         block[0] = n;
         return block + 1;
     case 2: /* length prefix */
-        block = snug_block(8 + 64 + n * 8, class);
+        block = snug_block(planter, 8 + 64 + n * 8, class);
         block[0] = 64 + n * 8;
         return block + 1;
     default: /* second base class */
-        block = snug_block(128, class);
+        block = snug_block(planter, 128, class);
         block[0] = (uint64_t)(uintptr_t)(vtable_first + 2);
         block[6] = (uint64_t)(uintptr_t)(vtable_second + 2);
         return block + 6;
@@ -419,7 +423,7 @@ static void options(int argc, char **argv)
     static const struct option table[] = {
         {"out", 1, NULL, 'o'},       {"seed", 1, NULL, 's'},  {"threads", 1, NULL, 't'},
         {"arenas", 1, NULL, 'a'},    {"steps", 1, NULL, 'n'}, {"leaks", 1, NULL, 'l'},
-        {"no-nested", 0, NULL, 'v'}, {"smash", 0, NULL, 'x'}, {NULL, 0, NULL, 0}};
+        {"no-nested", 0, NULL, 'v'}, {"smash", 1, NULL, 'x'}, {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;) {
         uint64_t number = optarg ? strtoull(optarg, NULL, 0) : 0;
         switch (c) {
@@ -445,7 +449,7 @@ static void options(int argc, char **argv)
             option.nested = false;
             break;
         case 'x':
-            option.smash = true;
+            option.smash = optarg;
             break;
         default:
             exit(2);
@@ -485,15 +489,48 @@ static void run_planters(struct planter *planter, pthread_t *thread)
         pthread_join(thread[i], NULL);
 }
 
-/* Overwrites the size of a block between two others, as an overflow would. */
+/* Damages one block between two others, or what malloc keeps of it, as a program with a bug
+ * would. The block at which that happens is marked. */
 static void smash(void)
 {
     static void *held[64];
     for (int i = 0; i < 64; i++)
         held[i] = block_new(200, TRUTH_LIVE);
     KEEP(held);
-    truth_mark(held[40], TRUTH_SMASHED);
-    memset((char *)held[40] - 8, 'A', 8);
+    uint64_t *block = held[40], *size = block - 1;
+    const char *how = option.smash;
+    if (strcmp(how, "mmapped") == 0) {
+        static void *own;
+        own = block = block_new(64 << 20, TRUTH_LIVE);
+        KEEP(&own);
+        __asm__("" : "+r"(block)); /* no longer known to come from malloc */
+        size = block - 1;
+        *size = 0x4141414141414141;
+    } else if (strcmp(how, "text") == 0) {
+        *size = 0x4141414141414141;
+    } else if (strcmp(how, "zero") == 0) {
+        *size = 0;
+    } else if (strcmp(how, "longer") == 0) { /* ends inside another block */
+        *size += 32;
+    } else if (strcmp(how, "shorter") == 0) {
+        *size -= 32;
+    } else if (strcmp(how, "huge") == 0) {
+        *size = 0x7fffffff1;
+    } else if (strcmp(how, "flags") == 0) {
+        *size |= 7;
+    } else if (strcmp(how, "overflow") == 0) { /* over the end of the one before */
+        memset(block - 2, 'A', 64);
+    } else if (strcmp(how, "links") == 0) { /* used after it was freed */
+        for (int i = 0; i < 64; i += 2)     /* more than are cached */
+            block_free(held[i]);
+        block_free(block_new(3000, TRUTH_FREED)); /* into the bins */
+        memset(held[20], 'A', 64);
+        block = held[20];
+    } else {
+        exit(2);
+    }
+    if (strcmp(how, "links") != 0)
+        truth_note(block, 0, TRUTH_SMASHED);
 }
 
 static void set_up(void *arg)
