@@ -127,11 +127,12 @@ static void share(struct hx_mark_worker *worker)
         memcpy(parcel->object, worker->stack + worker->bottom, sizeof parcel->object);
         worker->bottom += SHARE;
         pthread_mutex_lock(&team->lock);
+        bool more = team->parcels != NULL;
         parcel->next = team->parcels;
-        team->parcels = parcel;
+        team->parcels = parcel; /* from here on whoever takes it may free it */
         pthread_cond_signal(&team->changed);
         pthread_mutex_unlock(&team->lock);
-        if (parcel->next) /* one waits for each: enough for now */
+        if (more) /* enough for now */
             return;
     }
 }
