@@ -411,14 +411,14 @@ static bool counted_mmapped(const struct hx_glibc_walk *walk, uint64_t *ret_n, u
     return true;
 }
 
-/* Are there fewer than mp_ counts, or others? Then some may have moved. */
+/* Are there others than mp_ counts? Then some may have moved. */
 static bool misses_mmapped(struct hx_glibc_walk *walk)
 {
     uint64_t n, bytes;
     if (!counted_mmapped(walk, &n, &bytes))
         return false;
     count_mmapped(walk);
-    return walk->n_mmapped < n || (walk->n_mmapped == n && walk->mmapped_bytes != bytes);
+    return walk->n_mmapped != n || walk->mmapped_bytes != bytes;
 }
 
 /* Forgets what scan_nameless() found. */
