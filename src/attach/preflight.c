@@ -82,7 +82,8 @@ static void field_text(const char *status, const char *name, char *buf, size_t s
 static void comm_of(pid_t pid, char *buf, size_t size)
 {
     HX_FREE char *comm = slurp_of(pid, "comm");
-    snprintf(buf, size, "%.*s", comm ? (int)strcspn(comm, "\n") : 7, comm ? comm : "unknown");
+    size_t n = comm ? strlen(comm) : 0; /* ends with a line end, and may hold others */
+    snprintf(buf, size, "%.*s", n ? (int)n - 1 : 7, n ? comm : "unknown");
 }
 
 static bool has_ptrace_capability(const struct preflight *p)

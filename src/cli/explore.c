@@ -71,8 +71,8 @@ static char *title_of(pid_t pid)
     char path[32], comm[32] = "", *title = NULL;
     snprintf(path, sizeof path, "/proc/%d/comm", pid);
     HX_FILE FILE *file = fopen(path, "re");
-    if (file && fgets(comm, sizeof comm, file))
-        comm[strcspn(comm, "\n")] = 0;
+    size_t n = file ? fread(comm, 1, sizeof comm - 1, file) : 0;
+    comm[n && comm[n - 1] == '\n' ? n - 1 : n] = 0; /* names may hold other line ends */
     if (asprintf(&title, "PID %d (%s)", pid, comm) < 0)
         return NULL;
     return title;
