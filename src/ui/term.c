@@ -20,18 +20,6 @@
 #include <wchar.h>
 #include <wctype.h>
 
-/* What a signal handler needs. Handlers have no argument, so this is the one place of the
- * explorer with mutable state at file level; it is written before handlers are installed. */
-static struct {
-    volatile sig_atomic_t active;
-    atomic_uint pending;
-    int wake_fd;
-    int tty_fd;
-    struct termios cooked;
-    char restore[256]; /* bytes that bring the normal screen back */
-    size_t restore_n;
-} signals = {.wake_fd = -1};
-
 static const struct {
     int number;
     bool fatal;
@@ -52,6 +40,20 @@ static const struct {
 };
 #define N_HANDLED (sizeof handled / sizeof *handled)
 
+/* What a signal handler needs. Handlers have no argument, so this is the one place of the
+ * explorer with mutable state at file level; it is written before handlers are installed. */
+static struct {
+    volatile sig_atomic_t active;
+    atomic_uint pending;
+    int wake_fd;
+    int tty_fd;
+    struct termios cooked;
+    char restore[256]; /* bytes that bring the normal screen back */
+    size_t restore_n;
+    bool installed;
+    struct sigaction before[N_HANDLED];
+} signals = {.wake_fd = -1};
+
 static void on_signal(int number)
 {
     int saved = errno;
@@ -66,41 +68,48 @@ static void on_signal(int number)
     errno = saved;
 }
 
-/* Async-signal-safe: write and tcsetattr only. The handler was one-shot, so raising again
- * ends the process as the signal would have. */
-static void on_crash(int number)
+/* Async-signal-safe: write, tcsetattr, sigaction and raise only. Afterwards the signal does
+ * what it would have done without the explorer: ends the process, or has a sanitizer report. */
+static void on_crash(int number, siginfo_t *info, void *context)
 {
+    (void)context;
     if (signals.active) {
         signals.active = 0;
         ssize_t n = write(signals.tty_fd, signals.restore, signals.restore_n);
         (void)n;
         tcsetattr(signals.tty_fd, TCSANOW, &signals.cooked);
     }
-    raise(number);
+    for (size_t i = 0; i < N_HANDLED; i++)
+        if (handled[i].number == number)
+            sigaction(number, &signals.before[i], NULL);
+    if (info->si_code <= 0)
+        raise(number); /* somebody sent it; a fault comes again by itself */
 }
 
 static void install_handlers(void)
 {
     for (size_t i = 0; i < N_HANDLED; i++) {
-        struct sigaction old, action = {.sa_handler = handled[i].fatal ? on_crash : on_signal};
-        action.sa_flags = handled[i].fatal ? (int)SA_RESETHAND | SA_NODEFER : SA_RESTART;
+        struct sigaction action = {.sa_flags = SA_RESTART};
+        if (handled[i].fatal) {
+            action.sa_sigaction = on_crash;
+            action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+        } else {
+            action.sa_handler = on_signal;
+        }
         sigemptyset(&action.sa_mask);
-        /* Somebody else's handler (a sanitizer's report) is worth more than ours; a signal
-         * that is ignored stays so (nohup). */
-        if (sigaction(handled[i].number, NULL, &old) == 0 &&
-            (old.sa_handler == SIG_DFL || (!handled[i].fatal && old.sa_handler != SIG_IGN)))
+        sigaction(handled[i].number, NULL, &signals.before[i]);
+        /* What is ignored stays so (nohup). */
+        if (signals.before[i].sa_handler != SIG_IGN)
             sigaction(handled[i].number, &action, NULL);
     }
+    signals.installed = true;
 }
 
 static void remove_handlers(void)
 {
-    for (size_t i = 0; i < N_HANDLED; i++) {
-        struct sigaction old;
-        if (sigaction(handled[i].number, NULL, &old) == 0 &&
-            (old.sa_handler == on_signal || old.sa_handler == on_crash))
-            signal(handled[i].number, SIG_DFL);
-    }
+    for (size_t i = 0; signals.installed && i < N_HANDLED; i++)
+        sigaction(handled[i].number, &signals.before[i], NULL);
+    signals.installed = false;
 }
 
 static void add_restore(const char *capability)
@@ -154,8 +163,11 @@ static hx_error *open_terminal(struct hx_term *term)
     tcgetattr(STDIN_FILENO, &signals.cooked);
     signals.tty_fd = STDIN_FILENO;
     int ret = 0;
-    if (!type || setupterm(type, STDOUT_FILENO, &ret) != OK || !tigetstr("cup") ||
-        tigetstr("cup") == (char *)-1)
+    bool known = type && setupterm(type, STDOUT_FILENO, &ret) == OK;
+    bool able = known && tigetstr("cup") && tigetstr("cup") != (char *)-1;
+    if (known)
+        del_curterm(cur_term);
+    if (!able)
         return hx_error_new(HX_E_FAIL, "explorer",
                             "set TERM (for example TERM=vt100), or use `heapx report`",
                             "the terminal type %s cannot move the cursor", type ? type : "(none)");

@@ -1,0 +1,45 @@
+#!/bin/sh
+# monkey.sh - random keys: no crash, no leak, no frozen screen.
+#
+#   test/ui/monkey.sh [KEYS]        HX_SEED chooses the keys
+#
+# Presses keys of all kinds at changing sizes, on one store with snapshots being added and on
+# an empty one. What does not quit is allowed; a sanitizer's report or a hang fails.
+set -u
+bin=$(cd "${HX_UI_BIN:-test/ui}" && pwd)
+keys=${1:-1500}
+seed=${HX_SEED:-$(date +%s)}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+unset HEAPX_SCRIPT
+echo "seed $seed"
+
+awk -v seed="$seed" -v keys="$keys" 'BEGIN {
+    srand(seed)
+    n = split("j k Up Down PgUp PgDn Home End g G Ctrl-D Ctrl-U Enter Right l Esc Left h " \
+              "Backspace L w o R i Tab Shift-Tab [ ] / n N < > I P : ? F1 a Ctrl-L Ctrl-Z " \
+              "0 1 2 3 6 8 9 Space x Z Delete F3 \"0x55\" \"start\" \"[a\" \"sort\" \"日\" Enter Enter Esc",
+              key, " ")
+    for (i = 0; i < keys; i++) {
+        if (rand() < 0.02)
+            printf ":resize %d %d\n", 1 + rand() * 60, 1 + rand() * 200
+        else if (rand() < 0.02)
+            printf ":snapshot %s\n", rand() < 0.5 ? "first" : "last"
+        else
+            print key[1 + int(rand() * n)]
+    }
+}' >"$work/keys"
+
+cd "$work" || exit 1
+"$bin/make_store" full.db || exit 1
+"$bin/make_store" empty.db 0 || exit 1
+for store in full.db empty.db; do
+    # A quitting key may come; what follows it is of no interest.
+    grep -v '^:snapshot' keys >"keys.$store"
+    [ $store = empty.db ] || cp keys "keys.$store"
+    if ! LC_ALL=C.UTF-8 timeout 300 "$bin/explore" $store "keys.$store" </dev/null >out 2>&1 || [ -s out ]; then
+        echo "FAIL: HX_SEED=$seed on $store"
+        cat out
+        exit 1
+    fi
+done
