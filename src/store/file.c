@@ -168,22 +168,19 @@ bool hx_file_writable(const char *path)
     return directory && access(real, R_OK | W_OK) == 0 && access(directory, W_OK | X_OK) == 0;
 }
 
-hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret)
+/* Makes a file DIRECTORY/heapx-XXXXXX, 0600, with these bytes. */
+static hx_error *make_unique(const char *directory, const char *todo, const void *data,
+                             size_t bytes, char **ret)
 {
-    const char *directory = getenv("TMPDIR");
-    if (!directory || !*directory)
-        directory = "/tmp";
     HX_FREE char *path = NULL;
     if (asprintf(&path, "%s/heapx-XXXXXX", directory) < 0) {
         path = NULL;
         return hx_error_nomem();
     }
     HX_FD int fd = mkostemp(path, O_CLOEXEC); /* 0600 */
-    if (fd < 0) {
-        int err = errno;
-        return hx_error_new(HX_E_OS, directory, "set TMPDIR to a directory that you may write",
-                            "cannot make a temporary file: %s", strerror(err));
-    }
+    if (fd < 0)
+        return hx_error_new(HX_E_OS, directory, todo, "cannot make a file there: %s",
+                            strerror(errno));
     hx_error *err = write_all(fd, path, data, bytes);
     if (err) {
         unlink(path);
@@ -191,6 +188,13 @@ hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret)
     }
     *ret = hx_steal(path);
     return NULL;
+}
+
+hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret)
+{
+    const char *directory = getenv("TMPDIR");
+    return make_unique(directory && *directory ? directory : "/tmp",
+                       "set TMPDIR to a directory that you may write", data, bytes, ret);
 }
 
 static hx_error *copy_file(const char *from, const char *to, bool must)
@@ -249,6 +253,25 @@ hx_error *hx_file_copy(const char *path, char **ret)
         return err;
     }
     *ret = hx_steal(copy);
+    return NULL;
+}
+
+hx_error *hx_file_copy_beside(const char *path, char **ret, char **ret_real)
+{
+    HX_FREE char *real = realpath(path, NULL);
+    if (!real)
+        return hx_error_os(errno, path, "cannot follow the path");
+    HX_FREE char *directory = directory_of(real), *copy = NULL;
+    if (!directory)
+        return hx_error_nomem();
+    HX_TRY(make_unique(directory, "use a directory that you may write", NULL, 0, &copy));
+    hx_error *err = copy_file(real, copy, true);
+    if (err) {
+        unlink(copy);
+        return err;
+    }
+    *ret = hx_steal(copy);
+    *ret_real = hx_steal(real);
     return NULL;
 }
 

@@ -28,8 +28,13 @@ bool hx_file_beside(const char *path, const char *suffix);
 /* Makes a private file with these bytes in TMPDIR, 0600; *ret is its path. */
 hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret);
 
-/* Copies a store with what lies beside it (-wal, -journal) to a new private file. */
+/* Copies a store with what lies beside it (-wal, -journal) to a new private file in
+ * TMPDIR. */
 hx_error *hx_file_copy(const char *path, char **ret);
+
+/* The same for one plain file, to a new file in its own directory that can take its place
+ * by rename(). *ret_real is the file itself when the path is a link. */
+hx_error *hx_file_copy_beside(const char *path, char **ret, char **ret_real);
 
 /* Removes a file and what SQLite put beside it. */
 void hx_file_remove(const char *path);

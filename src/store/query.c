@@ -164,34 +164,51 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
+/* Pragmas that only tell something. Those of the second list do so when nothing is set. */
+static bool may_ask(const char *pragma, bool sets)
+{
+    static const char *const tell[] = {
+        "table_info",    "table_xinfo",    "table_list",       "index_list",
+        "index_info",    "index_xinfo",    "foreign_key_list", "database_list",
+        "function_list", "module_list",    "pragma_list",      "collation_list",
+        "page_count",    "freelist_count", "compile_options",  NULL};
+    static const char *const tell_unless_set[] = {
+        "user_version",   "application_id", "encoding", "page_size",
+        "schema_version", "journal_mode",   NULL};
+    return is_one_of(pragma, tell) || (!sets && is_one_of(pragma, tell_unless_set));
+}
+
 /* What a statement of the user's may do: read. */
 static int may_read(void *context, int action, const char *first, const char *second,
                     const char *database, const char *trigger)
 {
     (void)context, (void)database, (void)trigger;
-    static const char *const tell[] = {
-        "table_info",      "table_xinfo", "table_list",       "index_list",
-        "index_info",      "index_xinfo", "foreign_key_list", "database_list",
-        "function_list",   "module_list", "pragma_list",      "collation_list",
-        "compile_options", "page_count",  "freelist_count",   NULL};
-    static const char *const tell_unless_set[] = {
-        "user_version",   "application_id", "encoding", "page_size",
-        "schema_version", "journal_mode",   NULL};
     static const char *const effects[] = {"load_extension", "fts3_tokenizer", NULL};
+    static const char pragma[] = "pragma_";
+    bool allowed = false;
     switch (action) {
     case SQLITE_SELECT:
-    case SQLITE_READ:
     case SQLITE_RECURSIVE:
-        return SQLITE_OK;
+        allowed = true;
+        break;
+    case SQLITE_UPDATE: /* how a table function declares itself when it is first used; an UPDATE
+                         * of the user's is no read-only statement and refused for that */
+        allowed = first && strcmp(first, "sqlite_master") == 0;
+        break;
+    case SQLITE_READ: /* pragmas are tables, too */
+        allowed = !first || strncasecmp(first, pragma, sizeof pragma - 1) != 0 ||
+                  may_ask(first + sizeof pragma - 1, true);
+        break;
     case SQLITE_FUNCTION:
-        return is_one_of(second, effects) ? SQLITE_DENY : SQLITE_OK;
+        allowed = !is_one_of(second, effects);
+        break;
     case SQLITE_PRAGMA:
-        return is_one_of(first, tell) || (!second && is_one_of(first, tell_unless_set))
-                   ? SQLITE_OK
-                   : SQLITE_DENY;
+        allowed = may_ask(first, second != NULL);
+        break;
     default:
-        return SQLITE_DENY;
+        break;
     }
+    return allowed ? SQLITE_OK : SQLITE_DENY;
 }
 
 static hx_error *sql_error(hx_store *store, int code, const char *sql)

@@ -102,11 +102,62 @@ static hx_error *make_file(const char *what, const char *path)
     return err;
 }
 
-/* An older store becomes one of this schema on a copy, which takes its place complete. */
-static hx_error *migrate_file(hx_store *store, int version)
+/* Leaves one plain file. With another reader or writer there the last one does it. */
+static hx_error *finish(hx_store *store)
 {
-    (void)version;
-    return hx_schema_migrate(store->db, store->path, version);
+    int code = sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+    if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED)
+        return NULL;
+    hx_error *err = hx_db_error(store->db, code, store->path);
+    if (err == hx_error_nomem())
+        return err;
+    hx_error *told =
+        hx_error_new(err->kind, store->path, "nothing is lost: free space, then open it once",
+                     "its log %s-wal cannot be moved into it: %s", store->path, err->why);
+    if (told != hx_error_nomem())
+        told->os_errno = err->os_errno;
+    hx_error_free(err);
+    return told;
+}
+
+/* Is more than one plain file there: a log, or the journal of a writer that was killed
+ * before it held anything? */
+static bool is_untidy(hx_store *store)
+{
+    if (hx_file_beside(store->file, "-journal"))
+        return true;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(store->db, "PRAGMA journal_mode", -1, &st, NULL) != SQLITE_OK ||
+        sqlite3_step(st) != SQLITE_ROW)
+        return false;
+    const char *mode = (const char *)sqlite3_column_text(st, 0);
+    return mode && strcmp(mode, "wal") == 0;
+}
+
+/* Brings a copy up to date and puts it in the place of the store, complete. */
+static hx_error *replace_by_migrated(hx_store *store, int version)
+{
+    HX_FREE char *copy = NULL, *real = NULL;
+    HX_TRY(finish(store)); /* what the copy is made of must be one file */
+    if (is_untidy(store))
+        return hx_error_new(HX_E_BUSY, store->path, "wait for it to end",
+                            "another program is using the store");
+    disconnect(store);
+    HX_TRY(hx_file_copy_beside(store->file, &copy, &real));
+    hx_error *err = connect_to(store, copy, SQLITE_OPEN_READWRITE);
+    if (!err)
+        err = hx_schema_migrate(store->db, store->path, version);
+    if (store->db)
+        disconnect(store);
+    if (!err && rename(copy, real))
+        err = hx_error_os(errno, store->path, "cannot replace it");
+    if (err) {
+        hx_file_remove(copy);
+        return err;
+    }
+    return connect_to(store, store->file, SQLITE_OPEN_READWRITE);
 }
 
 static hx_error *start_writing(hx_store *store)
@@ -114,7 +165,8 @@ static hx_error *start_writing(hx_store *store)
     int version;
     HX_TRY(connect_to(store, store->file, SQLITE_OPEN_READWRITE));
     HX_TRY(hx_schema_check(store->db, store->path, &version));
-    HX_TRY(migrate_file(store, version));
+    if (version < HX_STORE_SCHEMA)
+        HX_TRY(replace_by_migrated(store, version));
     if (sqlite3_db_readonly(store->db, "main") == 1)
         return hx_error_new(HX_E_PERM, store->path, "choose a file that you may write",
                             "no permission to write it");
@@ -281,40 +333,6 @@ static bool is_useless(hx_store *store)
     hx_error_free(
         hx_db_int(store->db, store->path, "SELECT count(*) FROM hx_snapshot", &snapshots));
     return snapshots == 0;
-}
-
-/* Leaves one plain file. With another reader or writer there the last one does it. */
-static hx_error *finish(hx_store *store)
-{
-    int code = sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
-    if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED)
-        return NULL;
-    hx_error *err = hx_db_error(store->db, code, store->path);
-    if (err == hx_error_nomem())
-        return err;
-    hx_error *told =
-        hx_error_new(err->kind, store->path, "nothing is lost: free space, then open it once",
-                     "its log %s-wal cannot be moved into it: %s", store->path, err->why);
-    if (told != hx_error_nomem())
-        told->os_errno = err->os_errno;
-    hx_error_free(err);
-    return told;
-}
-
-/* Is more than one plain file there: a log, or the journal of a writer that was killed
- * before it held anything? */
-static bool is_untidy(hx_store *store)
-{
-    if (hx_file_beside(store->file, "-journal"))
-        return true;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    if (sqlite3_prepare_v2(store->db, "PRAGMA journal_mode", -1, &st, NULL) != SQLITE_OK ||
-        sqlite3_step(st) != SQLITE_ROW)
-        return false;
-    const char *mode = (const char *)sqlite3_column_text(st, 0);
-    return mode && strcmp(mode, "wal") == 0;
 }
 
 hx_error *hx_store_close(hx_store *store)

@@ -14,6 +14,8 @@
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
 #define HX_STORE_SCHEMA         1
 
+/* An open store. One thread at a time uses it; only hx_store_interrupt() may come from
+ * another one. */
 typedef struct hx_store hx_store;
 
 /* Opens for appending; makes the file (mode 0600) when absent. An existing file that is no

@@ -267,6 +267,9 @@ static void sql_reads_only(void **state)
     static const char *const refused[] = {
         "DELETE FROM hx_snapshot",
         "CREATE TABLE t(a)",
+        "CREATE TABLE t AS SELECT 1",
+        "UPDATE sqlite_master SET sql = ''",
+        "INSERT INTO hx_loss VALUES(1, 2, 3, 4, 5)",
         "CREATE TEMP TABLE t(a)",
         "ATTACH '/tmp/other' AS o",
         "PRAGMA user_version = 7",
@@ -275,6 +278,8 @@ static void sql_reads_only(void **state)
         "VACUUM INTO '/tmp/copy'",
         "BEGIN",
         "SELECT load_extension('x')",
+        "SELECT * FROM pragma_optimize",
+        "SELECT count(*) FROM pragma_journal_mode",
         "WITH a AS (SELECT 1) INSERT INTO hx_loss SELECT 1,2,3,4,5",
         "DROP VIEW leaks",
         "SELECT 1; SELECT 2",
@@ -290,6 +295,8 @@ static void sql_reads_only(void **state)
         "EXPLAIN QUERY PLAN SELECT * FROM objects WHERE address = 5",
         "PRAGMA table_info(snapshots)",
         "PRAGMA user_version",
+        "SELECT name FROM pragma_table_info('objects')",
+        "SELECT value FROM json_each('[1, 2]')",
         "SELECT count(*) FROM objects o, edges e, root_edges r",
     };
     hx_store *store;

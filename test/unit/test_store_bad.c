@@ -236,7 +236,7 @@ static void lies(void **state)
     make_store(&random, path, 70000, 1);
     size_t size;
     char *bytes = read_file(path, &size);
-    size_t step = unit_rounds(10) == 10 ? 1 : 4; /* quick: some of them, others each time */
+    size_t step = unit_rounds(10) == 10 ? 1 : 9; /* quick: some of them, others each time */
     for (size_t i = unit_below(&random, step); i < sizeof errors / sizeof *errors; i += step) {
         write_file(path, bytes, size);
         sqlite_do(path, errors[i]);
@@ -511,7 +511,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
     if (limit)
         setrlimit(RLIMIT_FSIZE, &rlimit);
     struct hx_snapshot *small = model_snapshot(&random, 300),
-                       *large = model_snapshot(&random, 200000);
+                       *large = model_snapshot(&random, (hx_obj)unit_rounds(200000));
     assert_done(hx_store_append(path, &store));
     assert_done(hx_store_add(store, small, NULL, &id));
     assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, "free space there");
@@ -551,7 +551,7 @@ static void file_size_limit(void **state)
     (void)state;
     struct unit_random random = unit_random_begin("file_size_limit");
     char *directory = model_directory(), *path = model_path(directory, "a.hpx");
-    in_child(outgrow, path, 400000, unit_random(&random));
+    in_child(outgrow, path, unit_rounds(10) == 10 ? 400000 : 80000, unit_random(&random));
     free(path);
     model_remove(directory);
 }
@@ -561,7 +561,7 @@ static void full_disk(void **state)
     (void)state;
     struct unit_random random = unit_random_begin("full_disk");
     char *directory = model_directory();
-    if (mount("tmpfs", directory, "tmpfs", 0, "size=512k")) {
+    if (mount("tmpfs", directory, "tmpfs", 0, unit_rounds(10) == 10 ? "size=512k" : "size=160k")) {
         model_remove(directory);
         skip(); /* only root can have a disk of its own */
     }
