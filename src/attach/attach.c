@@ -24,6 +24,7 @@ enum { TRIES = 6 };
 
 struct hx_attach {
     pid_t pid;
+    pid_t via; /* the thread that stands for it: pid, unless its first thread has exited */
     struct hx_agent *agent;
     /* of the newest capture */
     hx_modules *modules;
@@ -37,7 +38,10 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
     if (!attach)
         return hx_error_nomem();
     attach->pid = pid;
-    hx_error *err = hx_agent_start(pid, &attach->agent);
+    attach->via = hx_proc_living(pid);
+    if (!attach->via)
+        attach->via = pid;
+    hx_error *err = hx_agent_start(attach->via, &attach->agent);
     if (err) {
         free(attach);
         return err;
@@ -118,7 +122,8 @@ static void find_code(hx_modules *modules, uint64_t code[2])
         }
         if (low >= high || high - low > 1 << 20)
             continue;
-        code[0] = low;
+        /* the functions that they share come first in that file */
+        code[0] = low - (low < 0x5000 ? low : 0x5000);
         code[1] = high;
         return;
     }
@@ -135,12 +140,12 @@ static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request)
     struct hx_peek peek = {.read = peek_agent, .context = attach->agent};
     hx_lock_words locks = {0};
     hx_modules *modules = NULL;
-    hx_error *err = hx_modules_create(attach->pid, mapping, n, &modules);
+    hx_error *err = hx_modules_create(attach->via, mapping, n, &modules);
     if (!err)
         find_code(modules, request->code);
     for (size_t i = 0; !err && hx_allocators[i]; i++) {
         void *state = NULL;
-        err = hx_allocators[i]->find(mapping, n, attach->pid, &peek, &state);
+        err = hx_allocators[i]->find(mapping, n, attach->via, &peek, &state);
         if (!err && state)
             err = hx_allocators[i]->locks(state, &peek, &locks);
         if (state)
@@ -199,19 +204,19 @@ static char *read_link(pid_t pid, const char *name)
     return n > 0 ? strndup(target, (size_t)n) : NULL;
 }
 
-static hx_error *fill_process(struct hx_snapshot *snapshot, pid_t pid,
+static hx_error *fill_process(struct hx_snapshot *snapshot, const hx_attach *attach,
                               struct hx_agent_result *result)
 {
     char path[64];
     size_t len = 0;
-    snapshot->pid = pid;
+    snapshot->pid = attach->pid;
     snapshot->taken_at_ns = result->taken_at_ns;
-    snapshot->exe = read_link(pid, "exe");
-    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    snapshot->exe = read_link(attach->via, "exe");
+    snprintf(path, sizeof path, "/proc/%d/comm", attach->pid);
     hx_error *unread = hx_proc_read(path, &snapshot->comm, &len);
     hx_error_free(unread);
-    if (snapshot->comm)
-        snapshot->comm[strcspn(snapshot->comm, "\n")] = 0;
+    if (snapshot->comm && len && snapshot->comm[len - 1] == '\n')
+        snapshot->comm[len - 1] = 0; /* the last one only: names may hold others */
     snapshot->thread = hx_steal(result->thread);
     snapshot->n_threads = result->n_threads;
     HX_TRY(hx_proc_mappings(result->smaps, result->smaps_len, &snapshot->mapping,
@@ -241,7 +246,7 @@ static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges
     *ret = HX_WALK_OK;
     for (size_t i = 0; hx_allocators[i] && !found; i++) {
         void *state = NULL;
-        HX_TRY(hx_allocators[i]->find(snapshot->mapping, snapshot->n_mappings, attach->pid, &peek,
+        HX_TRY(hx_allocators[i]->find(snapshot->mapping, snapshot->n_mappings, attach->via, &peek,
                                       &state));
         if (!state)
             continue;
@@ -286,11 +291,11 @@ static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
                       struct hx_agent_result *result, const struct hx_progress *progress,
                       enum hx_walk_verdict *ret)
 {
-    HX_TRY(fill_process(snapshot, attach->pid, result));
+    HX_TRY(fill_process(snapshot, attach, result));
     hx_modules_destroy(attach->modules);
     attach->modules = NULL;
     HX_TRY(
-        hx_modules_create(attach->pid, snapshot->mapping, snapshot->n_mappings, &attach->modules));
+        hx_modules_create(attach->via, snapshot->mapping, snapshot->n_mappings, &attach->modules));
     attach->image = &snapshot->image;
     hx_ranges excluded = {0};
     uint64_t begun = hx_timing_begin();

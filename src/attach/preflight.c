@@ -32,6 +32,7 @@ enum { CAP_SYS_PTRACE_BIT = 19, PF_KTHREAD = 0x00200000 };
 /* What the checks of one call share. */
 struct preflight {
     pid_t pid;
+    pid_t via;    /* whose files in /proc show the process; see hx_proc_living() */
     char *self;   /* /proc/self/status */
     char *status; /* /proc/PID/status; NULL: not readable */
     int status_errno;
@@ -348,7 +349,9 @@ static void check_state(struct preflight *p, struct hx_check *check)
 {
     char state[64];
     field_text(p->status, "State", state, sizeof state);
-    if (state[0] == 'Z' || state[0] == 'X') {
+    if (p->via && p->via != p->pid) {
+        say(check, HX_CHECK_OK, "", "its first thread has exited, others go on");
+    } else if (state[0] == 'Z' || state[0] == 'X') {
         p->gone = true;
         say(check, HX_CHECK_NO, "", "has exited (%s) and has no memory any more",
             state[0] == 'Z' ? "a zombie that its parent has not collected" : "dead");
@@ -424,7 +427,7 @@ static void explain_refusal(struct preflight *p, struct hx_check *check, int err
 static void check_permission(struct preflight *p, struct hx_check *check)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/mem", p->pid);
+    snprintf(path, sizeof path, "/proc/%d/mem", p->via ? p->via : p->pid);
     HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0)
         say(check, HX_CHECK_OK, "", "the kernel lets us trace it");
@@ -438,7 +441,7 @@ static void check_architecture(struct preflight *p, struct hx_check *check)
 {
     char path[64];
     unsigned char ident[EI_NIDENT + 4]; /* e_ident, e_type, e_machine: alike in both classes */
-    snprintf(path, sizeof path, "/proc/%d/exe", p->pid);
+    snprintf(path, sizeof path, "/proc/%d/exe", p->via ? p->via : p->pid);
     HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || pread(fd, ident, sizeof ident, 0) != (ssize_t)sizeof ident) {
         say(check, HX_CHECK_UNKNOWN, "", "%s cannot be read", path);
@@ -466,7 +469,7 @@ static void check_namespaces(struct preflight *p, struct hx_check *check)
         struct stat ours, theirs;
         snprintf(path, sizeof path, "/proc/self/ns/%s", names[i]);
         bool ok = stat(path, &ours) == 0;
-        snprintf(path, sizeof path, "/proc/%d/ns/%s", p->pid, names[i]);
+        snprintf(path, sizeof path, "/proc/%d/ns/%s", p->via ? p->via : p->pid, names[i]);
         ok = ok && stat(path, &theirs) == 0;
         if (!ok)
             unknown = true;
@@ -561,6 +564,7 @@ static void preflight_open(struct preflight *p, pid_t pid)
     if (pid <= 0)
         return;
     char path[64];
+    p->via = hx_proc_living(pid);
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     hx_error *err = hx_proc_read(path, &p->status, NULL);
     p->status_errno = err ? err->os_errno : 0;

@@ -67,6 +67,26 @@ char hx_proc_state(pid_t pid, pid_t tid)
     return end && end[1] == ' ' ? end[2] : 0;
 }
 
+static bool lives(char state)
+{
+    return state != 0 && state != 'Z' && state != 'X';
+}
+
+pid_t hx_proc_living(pid_t pid)
+{
+    char path[64];
+    if (lives(hx_proc_state(pid, pid)))
+        return pid;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    HX_DIR DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid > 0 && lives(hx_proc_state(pid, tid)))
+            return tid;
+    }
+    return 0;
+}
+
 /* One line of maps: "start-end rwxp offset major:minor inode   path". */
 static bool parse_range(const char *line, size_t len, struct hx_mapping *out)
 {

@@ -18,6 +18,10 @@ const char *hx_proc_field(const char *text, const char *name);
  * when the thread is gone. */
 char hx_proc_state(pid_t pid, pid_t tid);
 
+/* The thread by which /proc shows the memory of a process: pid itself, or another thread when
+ * the first one has exited (a zombie shows none); 0 when all have. */
+pid_t hx_proc_living(pid_t pid);
+
 /* Parses the text of maps or smaps (smaps fills rss_bytes, anonymous_bytes, swap_bytes and
  * device; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. The
  * caller owns the array and each path: hx_mappings_free(). */

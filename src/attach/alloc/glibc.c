@@ -112,10 +112,19 @@ static bool is_used(const struct hx_glibc_walk *walk)
     return walk->n_mmapped != 0;
 }
 
+/* The first thread has called malloc, and so has a tcache; others need not have. */
+static bool has_first_thread(const struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->n_threads; i++)
+        if (!snapshot->pid || snapshot->thread[i].tid == snapshot->pid)
+            return true;
+    return false;
+}
+
 static void check_tcaches(struct hx_glibc_walk *walk)
 {
     if (walk->layout->tcache->n && walk->param[0].tcache_count && !walk->n_tcaches &&
-        walk->snapshot->n_threads)
+        has_first_thread(walk->snapshot))
         hx_snapshot_note(walk->snapshot, true,
                          "no thread's tcache was found: blocks in them count as live");
 }
