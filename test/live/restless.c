@@ -7,6 +7,10 @@
  *   restless exit MS    exits after so many milliseconds
  *   restless vfork      a thread waits in vfork for a child that sleeps
  *   restless seccomp    may call only what it needs; anything else kills it
+ *   restless leaderless the first thread has exited, others go on
+ *   restless crowd      1,500 threads that sleep
+ *   restless shreds     30,000 mappings
+ *   restless sparse     4 TiB of address space, hardly any of it touched
  *   restless idle       does nothing
  *
  * Says "ready" and works until it is killed or its parent ends.
@@ -107,6 +111,51 @@ static void forbid(void)
         abort();
 }
 
+static void *sleeper(void *arg)
+{
+    for (;;)
+        usleep((useconds_t)(uintptr_t)arg + 20000);
+    return NULL;
+}
+
+static void run_crowd(void)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 64 << 10);
+    for (int i = 0; i < 1500; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, &attr, sleeper, (void *)50000000))
+            abort();
+    }
+}
+
+/* Neighbours of different rights do not merge. */
+static void run_shreds(void)
+{
+    enum { N = 30000 };
+    char *at =
+        mmap(NULL, (size_t)N * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        abort();
+    for (size_t i = 0; i < N; i += 2) {
+        at[i * 4096] = 1;
+        if (mprotect(at + i * 4096, 4096, PROT_READ))
+            abort();
+    }
+}
+
+static void run_sparse(void)
+{
+    size_t size = (size_t)1 << 42;
+    char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    if (at == MAP_FAILED)
+        abort();
+    for (size_t i = 0; i < 4000; i++)
+        at[i * (size / 4096)] = 1;
+}
+
 static void *volatile held[100];
 
 int main(int argc, char **argv)
@@ -115,6 +164,12 @@ int main(int argc, char **argv)
     end_with_parent();
     for (int i = 0; i < 100; i++)
         held[i] = need(malloc(100));
+    if (strcmp(mode, "crowd") == 0)
+        run_crowd();
+    else if (strcmp(mode, "shreds") == 0)
+        run_shreds();
+    else if (strcmp(mode, "sparse") == 0)
+        run_sparse();
     if (argc < 4) /* not again after an exec */
         say("ready\n");
     if (strcmp(mode, "threads") == 0)
@@ -127,7 +182,10 @@ int main(int argc, char **argv)
         run_forks();
     else if (strcmp(mode, "seccomp") == 0)
         forbid();
-    else if (strcmp(mode, "exec") == 0) {
+    else if (strcmp(mode, "leaderless") == 0) {
+        run_threads(sleeper, 2);
+        pthread_exit(NULL);
+    } else if (strcmp(mode, "exec") == 0) {
         usleep(4000);
         execl("/proc/self/exe", argv[0], mode, "0", "again", (char *)NULL);
         abort();

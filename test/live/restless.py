@@ -83,6 +83,30 @@ def vfork(folder):
     several(folder, "vfork", 2, 0)
 
 
+def leaderless(folder):
+    """The first thread is a zombie; the others, and the memory, are there."""
+    time_to_exit = 0.1
+    store = f"{folder}/s.db"
+    with live.Target([live.victim("restless"), "leaderless"]) as target:
+        target.wait_line("ready")
+        time.sleep(time_to_exit)
+        snap(target.pid, store, ok=(0,))
+        check(live.row(store, "SELECT heap_objects n FROM snapshots")["n"] >= 100,
+              "the heap was not seen")
+
+
+def crowd(folder):
+    several(folder, "crowd", 2, 2)
+
+
+def shreds(folder):
+    several(folder, "shreds", 2, 2)
+
+
+def sparse(folder):
+    several(folder, "sparse", 2, 2)
+
+
 def exits(folder):
     """A target that ends during the snapshot, at one moment after the other."""
     store = f"{folder}/s.db"
@@ -154,5 +178,5 @@ if __name__ == "__main__":
     if not os.path.exists(live.HEAPX):
         print(f"skipped: {live.HEAPX} is not built")
         sys.exit(77)
-    sys.exit(live.main(threads, busy, forks, execs, seccomp, vfork, exits, stopped,
+    sys.exit(live.main(threads, busy, forks, execs, seccomp, vfork, leaderless, crowd, shreds, sparse, exits, stopped,
                        stopped_meanwhile, interrupted))
