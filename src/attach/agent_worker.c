@@ -19,10 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A thread caught in malloc is let run for this long, this often, before its lock counts as
- * held. Most critical sections of an allocator take well under a microsecond. */
-static const uint64_t nudge_ns = 40000;
-enum { NUDGES_IN_CODE = 8, NUDGES_LOCKED = 40 };
+/* The most that leading threads out of malloc may add to a stop. Most critical sections of an
+ * allocator take well under a microsecond. */
+static const uint64_t lead_out_ns = 50000000;
 
 struct capture {
     pid_t pid;
@@ -52,9 +51,11 @@ static void *read_smaps(void *argument)
     return NULL;
 }
 
-static bool is_locked(const struct capture *capture)
+static size_t locks_held(void *context)
 {
+    const struct capture *capture = context;
     const struct hx_agent_request *request = capture->request;
+    size_t held = 0;
     for (uint32_t i = 0; i < request->n_locks;) {
         uint32_t word[64];
         struct iovec local = {.iov_base = word};
@@ -66,29 +67,24 @@ static bool is_locked(const struct capture *capture)
         local.iov_len = n * sizeof word[0];
         ssize_t got = process_vm_readv(capture->pid, &local, 1, remote, n, 0);
         for (ssize_t k = 0; k < got / (ssize_t)sizeof word[0]; k++)
-            if (word[k] & request->lock[i + (uint32_t)k].mask)
-                return true;
+            held += (word[k] & request->lock[i + (uint32_t)k].mask) != 0;
         i += n;
     }
-    return false;
+    return held;
 }
 
 /* Leads threads out of the allocator while all others stand still. */
 static hx_error *settle(struct capture *capture)
 {
     const struct hx_agent_request *request = capture->request;
-    size_t n = 0;
-    if (request->code[0] < request->code[1])
-        for (int i = 0; i < NUDGES_LOCKED; i++) {
-            bool locked = is_locked(capture);
-            if (!locked && i >= NUDGES_IN_CODE)
-                break;
-            HX_TRY(hx_tracer_nudge(&capture->tracer, request->code, nudge_ns, &n));
-            if (n == 0)
-                break;
-            HX_TRY(hx_tracer_pressed(&capture->tracer));
-        }
-    capture->answer.locked = is_locked(capture);
+    struct hx_way_out way = {{request->code[0], request->code[1]}, locks_held, capture};
+    /* again, because a thread that was led out can have woken one that waited */
+    for (int i = 0; i < 3 && way.code[0] < way.code[1]; i++) {
+        HX_TRY(hx_tracer_lead_out(&capture->tracer, &way, lead_out_ns));
+        if (!locks_held(capture))
+            break;
+    }
+    capture->answer.locked = locks_held(capture) != 0;
     if (!capture->answer.locked || request->accept_locked)
         return NULL;
     return hx_error_new(HX_E_BUSY, "allocator", "try again", "an arena is locked");

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,14 +30,18 @@ static bool read_some(pid_t pid, pid_t tid, const char *name, char *text, size_t
     return n > 0;
 }
 
-/* When the scheduler last looked at the thread, on the clock of its processor. */
-static bool last_run(pid_t pid, pid_t tid, uint64_t *ret_ns)
+/* A thread's own figures. While it sleeps, seen_ns is when it fell asleep, on the clock of its
+ * processor. */
+struct figures {
+    uint64_t seen_ns, ran_ns, slices;
+    int cpu;
+};
+
+/* "NAME   :   MS.NNNNNN" of /proc/PID/task/TID/sched. */
+static bool figure_of(const char *text, const char *name, uint64_t *ret_ns)
 {
-    char text[1024];
     uint64_t ms, ns;
-    if (!read_some(pid, tid, "sched", text, sizeof text))
-        return false;
-    const char *line = strstr(text, "se.exec_start");
+    const char *line = strstr(text, name);
     const char *colon = line ? strchr(line, ':') : NULL;
     if (!colon || sscanf(colon + 1, "%" SCNu64 ".%6" SCNu64, &ms, &ns) != 2)
         return false;
@@ -62,63 +67,94 @@ static int processor_of(pid_t pid, pid_t tid)
     return at ? atoi(at) : -1;
 }
 
-/* The scheduler counts time for each processor and leaves out what interrupts and the
- * hypervisor took, so its clock falls behind; by how much is seen by going there. */
-static bool learn_clock(struct hx_patience_clocks *clocks, int cpu)
+/* False when they cannot be read or the thread ran meanwhile. */
+static bool read_figures(pid_t pid, pid_t tid, struct figures *ret)
 {
-    if (cpu < 0 || cpu >= HX_PATIENCE_CPUS)
-        return false;
-    if (clocks->known[cpu])
-        return true;
+    char text[1024];
+    uint64_t again;
+    return slices_of(pid, tid, &ret->slices) && (ret->cpu = processor_of(pid, tid)) >= 0 &&
+           ret->cpu < HX_PATIENCE_CPUS && read_some(pid, tid, "sched", text, sizeof text) &&
+           figure_of(text, "se.exec_start", &ret->seen_ns) &&
+           figure_of(text, "se.sum_exec_runtime", &ret->ran_ns) && slices_of(pid, tid, &again) &&
+           again == ret->slices;
+}
+
+/* The scheduler counts time for each processor and leaves out what interrupts and the
+ * hypervisor took, so its clock falls behind; by how much is seen by going there and being
+ * woken, which is when it notes the time. */
+static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
+{
+    const struct timespec nap = {.tv_nsec = 20000};
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    uint64_t ran;
     if (sched_setaffinity(0, sizeof set, &set) != 0)
-        return false;
-    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL); /* being woken sets exec_start */
-    if (!last_run(0, 0, &ran))
-        return false;
-    clocks->behind_ns[cpu] = (int64_t)(hx_now_ns() - ran);
-    clocks->known[cpu] = true;
-    return true;
+        return;
+    for (int i = 0; i < 3; i++) {
+        char text[1024];
+        uint64_t woken, before = hx_now_ns() + (uint64_t)nap.tv_nsec;
+        nanosleep(&nap, NULL);
+        uint64_t after = hx_now_ns();
+        if (!read_some(0, 0, "sched", text, sizeof text) ||
+            !figure_of(text, "se.exec_start", &woken))
+            return;
+        if (hx_now_ns() - after > 1000000) /* a tick can have moved the figure on */
+            continue;
+        int64_t least = (int64_t)(before - woken), most = (int64_t)(after - woken);
+        if (clocks->most_ns[cpu] == INT64_MAX ||
+            most - least < clocks->most_ns[cpu] - clocks->least_ns[cpu]) {
+            clocks->least_ns[cpu] = least;
+            clocks->most_ns[cpu] = most;
+        }
+    }
+}
+
+static void learn_clocks(struct hx_patience_clocks *clocks)
+{
+    clocks->known = true;
+    for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++)
+        clocks->least_ns[cpu] = clocks->most_ns[cpu] = INT64_MAX;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return;
+    prctl(PR_SET_TIMERSLACK, 1);
+    for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++)
+        if (CPU_ISSET(cpu, &allowed))
+            learn_clock(clocks, cpu);
+    sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience_clocks *clocks,
                        struct hx_patience *ret)
 {
     char text[160];
-    uint64_t ran, again;
+    struct figures figures;
     *ret = (struct hx_patience){0};
     if (!read_some(pid, tid, "syscall", text, sizeof text) || text[0] < '0' || text[0] > '9' ||
         !hx_arch_is_timed_call(strtoul(text, NULL, 10)))
         return;
-    int cpu = processor_of(pid, tid);
-    if (!learn_clock(clocks, cpu) || !slices_of(pid, tid, &ret->slices) ||
-        !last_run(pid, tid, &ran) || processor_of(pid, tid) != cpu ||
-        !slices_of(pid, tid, &again) || again != ret->slices)
+    if (!clocks->known)
+        learn_clocks(clocks);
+    if (!read_figures(pid, tid, &figures) || clocks->most_ns[figures.cpu] == INT64_MAX)
         return;
-    ret->since_ns = (uint64_t)((int64_t)ran + clocks->behind_ns[cpu]);
+    ret->since_ns = (uint64_t)((int64_t)figures.seen_ns + clocks->most_ns[figures.cpu]);
+    ret->ran_ns = figures.ran_ns;
+    ret->slices = figures.slices;
     ret->known = true;
 }
 
-void hx_patience_settle(const struct hx_patience_clocks *clocks)
+void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience_clocks *clocks,
+                       const struct hx_patience *patience, uint64_t interrupted_ns)
 {
-    bool moved = false;
-    for (int i = 0; i < HX_PATIENCE_CPUS; i++)
-        moved |= clocks->known[i];
-    cpu_set_t all;
-    memset(&all, 0xff, sizeof all);
-    if (moved)
-        sched_setaffinity(0, sizeof all, &all);
-}
-
-void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience *patience)
-{
-    uint64_t slices, now = hx_now_ns();
-    /* once more than before: it was woken, to stop; any other wake-up began a new wait */
-    if (!patience->known || !slices_of(pid, tid, &slices) || slices != patience->slices + 1)
+    struct figures figures;
+    uint64_t now = hx_now_ns();
+    if (!patience->known || !read_figures(pid, tid, &figures) ||
+        clocks->least_ns[figures.cpu] == INT64_MAX || now <= patience->since_ns)
         return;
-    if (now > patience->since_ns)
+    /* It must have run just once since, and not before it was told to stop: then it is the stop
+     * that woke it, and the call is still the one in which it fell asleep. */
+    uint64_t ran = figures.ran_ns - patience->ran_ns;
+    int64_t began = (int64_t)(figures.seen_ns - ran) + clocks->least_ns[figures.cpu];
+    if (figures.slices == patience->slices + 1 && began >= (int64_t)interrupted_ns)
         hx_arch_shorten_call(tid, now - patience->since_ns);
 }

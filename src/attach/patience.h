@@ -16,23 +16,25 @@
 struct hx_patience {
     bool known;
     uint64_t since_ns; /* CLOCK_MONOTONIC: the thread fell asleep then, or earlier */
-    uint64_t slices;   /* how often it had been given a processor */
+    uint64_t ran_ns;   /* what it had used of a processor */
+    uint64_t slices;   /* how often it had been given one */
 };
 
-/* What the clocks of the processors show; zero-initialise. */
+/* What the scheduler's clocks of the processors show; zero-initialise. */
 enum { HX_PATIENCE_CPUS = 256 };
 struct hx_patience_clocks {
-    bool known[HX_PATIENCE_CPUS];
-    int64_t behind_ns[HX_PATIENCE_CPUS]; /* CLOCK_MONOTONIC - the scheduler's clock */
+    bool known;
+    /* CLOCK_MONOTONIC - the scheduler's clock: at least, at most; INT64_MAX: not known */
+    int64_t least_ns[HX_PATIENCE_CPUS], most_ns[HX_PATIENCE_CPUS];
 };
 
-/* For a running thread. Moves the calling thread from processor to processor; call
- * hx_patience_settle() after the last one. */
+/* For a running thread. */
 void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience_clocks *clocks,
                        struct hx_patience *ret);
-void hx_patience_settle(const struct hx_patience_clocks *clocks);
 
-/* For the same thread in its stop, just before it is let go. */
-void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience *patience);
+/* For the same thread in its stop, just before it is let go. interrupted_ns: CLOCK_MONOTONIC
+ * just before it was told to stop. */
+void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience_clocks *clocks,
+                       const struct hx_patience *patience, uint64_t interrupted_ns);
 
 #endif

@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,13 +149,11 @@ hx_error *hx_tracer_seize(struct hx_tracer *tracer)
 {
     bool fresh;
     HX_TRY(seize_new(tracer, &fresh));
-    struct hx_patience_clocks clocks = {0};
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
         name_thread(tracer->pid, &tracee->thread);
-        hx_patience_learn(tracer->pid, tracee->thread.tid, &clocks, &tracee->patience);
+        hx_patience_learn(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience);
     }
-    hx_patience_settle(&clocks);
     return NULL;
 }
 
@@ -268,6 +268,8 @@ static void interrupt(struct hx_tracer *tracer)
     }
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (!tracee->interrupted_ns)
+            tracee->interrupted_ns = hx_now_ns();
         if (tracee->state == HX_TRACEE_SEIZED &&
             ptrace(PTRACE_INTERRUPT, tracee->thread.tid, NULL, NULL) != 0)
             tracee->state = HX_TRACEE_GONE;
@@ -303,35 +305,69 @@ static bool is_inside(pid_t pid, const struct hx_thread *thread, const uint64_t 
     return false;
 }
 
-hx_error *hx_tracer_nudge(struct hx_tracer *tracer, const uint64_t code[2], uint64_t ns,
-                          size_t *ret_n)
+/* How often a thread was given a processor, from its open schedstat; 0 when unknown. */
+static uint64_t slices_of(int schedstat)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < tracer->tracee.n; i++) {
-        struct hx_tracee *tracee = &tracer->tracee.v[i];
-        if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
-            !is_inside(tracer->pid, &tracee->thread, code))
-            continue;
-        tracee->nudged_pc = tracee->thread.pc;
-        if (ptrace(PTRACE_CONT, tracee->thread.tid, NULL, (void *)(long)tracee->deliver) != 0)
-            continue;
-        tracee->deliver = 0;
-        tracee->state = HX_TRACEE_SEIZED;
-        n++;
-    }
-    *ret_n = n;
-    if (!n)
+    char text[96];
+    uint64_t slices = 0;
+    ssize_t n = pread(schedstat, text, sizeof text - 1, 0);
+    text[n < 0 ? 0 : n] = 0;
+    return sscanf(text, "%*s %*s %" SCNu64, &slices) == 1 ? slices : 0;
+}
+
+/* Lets one thread run for about `ns`, counted from when it gets a processor: on a busy machine
+ * that takes longer than the running. Spins, because sleeping takes longer still. */
+static hx_error *run_briefly(struct hx_tracer *tracer, struct hx_tracee *tracee, int schedstat,
+                             uint64_t ns)
+{
+    uint64_t pc = tracee->thread.pc, before = slices_of(schedstat), limit = hx_now_ns() + 5000000;
+    if (ptrace(PTRACE_CONT, tracee->thread.tid, NULL, (void *)(long)tracee->deliver) != 0) {
+        tracee->state = HX_TRACEE_GONE;
         return NULL;
-    for (uint64_t end = hx_now_ns() + ns; hx_now_ns() < end;) {
-        struct timespec rest = {.tv_nsec = (long)(ns / 4)};
-        nanosleep(&rest, NULL);
     }
-    HX_TRY(hx_tracer_stop(tracer));
-    for (size_t i = 0; i < tracer->tracee.n; i++) {
-        struct hx_tracee *tracee = &tracer->tracee.v[i];
-        tracee->idle = tracee->thread.in_syscall && tracee->thread.pc == tracee->nudged_pc;
+    tracee->deliver = 0;
+    tracee->state = HX_TRACEE_SEIZED;
+    while (slices_of(schedstat) == before && hx_now_ns() < limit)
+        sched_yield();
+    for (uint64_t end = hx_now_ns() + ns; hx_now_ns() < end;)
+        sched_yield();
+    interrupt(tracer);
+    HX_TRY(wait_all(tracer));
+    tracee->idle = tracee->thread.in_syscall && tracee->thread.pc == pc;
+    return hx_tracer_pressed(tracer);
+}
+
+static hx_error *lead_one_out(struct hx_tracer *tracer, struct hx_tracee *tracee,
+                              const struct hx_way_out *way, uint64_t end)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", tracer->pid, tracee->thread.tid);
+    HX_FD int schedstat = open(path, O_RDONLY | O_CLOEXEC);
+    size_t held = way->held(way->context);
+    /* odd lengths of time, so as not to meet the same place of a loop again and again */
+    for (uint64_t ns = 1100; hx_now_ns() < end; ns = ns < 20000 ? ns + ns / 3 : 1300) {
+        if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
+            !is_inside(tracer->pid, &tracee->thread, way->code))
+            break;
+        HX_TRY(run_briefly(tracer, tracee, schedstat, ns));
+        if (held && way->held(way->context) < held)
+            break;
     }
     return NULL;
+}
+
+hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *way,
+                             uint64_t limit_ns)
+{
+    uint64_t end = hx_now_ns() + limit_ns;
+    size_t n = tracer->tracee.n;
+    for (size_t i = 0; i < n && hx_now_ns() < end; i++) {
+        /* with several threads the locks say all; one thread alone takes none */
+        if (n > 1 && !way->held(way->context))
+            break;
+        HX_TRY(lead_one_out(tracer, &tracer->tracee.v[i], way, end));
+    }
+    return hx_tracer_stop(tracer); /* threads that were born meanwhile, too */
 }
 
 /* Threads that were interrupted and did not stand still yet are about to: taken in for a
@@ -357,7 +393,8 @@ void hx_tracer_release(struct hx_tracer *tracer)
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
         if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
-            hx_patience_apply(tracer->pid, tracee->thread.tid, &tracee->patience);
+            hx_patience_apply(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience,
+                              tracee->interrupted_ns);
         if (tracee->state == HX_TRACEE_STOPPED)
             ptrace(PTRACE_DETACH, tracee->thread.tid, NULL, (void *)(long)tracee->deliver);
         if (tracee->state != HX_TRACEE_STUCK) /* those are let go by our end */

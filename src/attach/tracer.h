@@ -23,8 +23,8 @@ struct hx_tracee {
     enum hx_tracee_state state;
     int deliver;     /* a signal that was on its way to the thread when it stopped; 0: none */
     bool group_stop; /* stood still by a signal (SIGSTOP ...) before we came */
-    bool idle;       /* sleeps in the call in which the last nudge found it: leave it alone */
-    uint64_t nudged_pc;
+    bool idle;       /* did not leave the call that it sleeps in: leading it on is no use */
+    uint64_t interrupted_ns; /* CLOCK_MONOTONIC, just before it was first told to stop */
     struct hx_patience patience;
     struct hx_thread thread;
 };
@@ -35,7 +35,8 @@ struct hx_tracer {
     HX_VEC(struct hx_tracee) tracee;
     uint64_t stopped_at_ns; /* CLOCK_MONOTONIC of the first interrupt, 0 while none stands */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
-    int cancel_fd;          /* readable: give up (a signalfd) */
+    struct hx_patience_clocks clocks;
+    int cancel_fd; /* readable: give up (a signalfd) */
 };
 
 uint64_t hx_now_ns(void); /* CLOCK_MONOTONIC */
@@ -48,11 +49,19 @@ hx_error *hx_tracer_seize(struct hx_tracer *tracer);
  * error some may stand still: release. */
 hx_error *hx_tracer_stop(struct hx_tracer *tracer);
 
-/* Lets the stopped threads whose program counter or newest stack words lie in [code[0],
- * code[1]) run for about `ns`, then stops them again; *ret_n is how many there were. The others
- * stand still. This is how a thread is led out of malloc. */
-hx_error *hx_tracer_nudge(struct hx_tracer *tracer, const uint64_t code[2], uint64_t ns,
-                          size_t *ret_n);
+/* What threads are led out of: code whose critical sections are guarded by locks. */
+struct hx_way_out {
+    uint64_t code[2];              /* [start, end) */
+    size_t (*held)(void *context); /* how many of its locks are held now */
+    void *context;
+};
+
+/* Leads stopped threads whose program counter or newest stack words lie in the code out of their
+ * critical sections: lets one after the other run for some microseconds, again and again,
+ * until it gave up a lock or, in a process of one thread, left the code, while all others
+ * stand still. This is how threads come out of malloc. Gives up after limit_ns. */
+hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *way,
+                             uint64_t limit_ns);
 
 /* Lets everything go. Never fails; may be called twice. */
 void hx_tracer_release(struct hx_tracer *tracer);
