@@ -20,12 +20,12 @@ struct hx_ui {
     const struct hx_ui_options *options;
     struct hx_term term;
     hx_jobs *jobs;
-    hx_store *reader; /* a connection of our own; NULL: the lanes share the caller's */
 
     struct hx_table snapshots; /* the view, all of it */
     int64_t snapshot;          /* the current one, 0: none */
     bool follow;               /* a newer one becomes the current one */
     bool snapping;             /* a snapshot is under way or queued */
+    int64_t announce;          /* the new one to speak of once it is listed, 0: none */
     uint64_t next_snap_ns;     /* CLOCK_MONOTONIC; 0: never */
 
     struct hx_pane *base[HX_SCREENS]; /* owned; made at first use */
@@ -79,7 +79,8 @@ void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
 hx_error *hx_ui_load_snapshots(struct hx_ui *ui); /* starts a job */
 void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot);
 size_t hx_ui_snapshot_row(const struct hx_ui *ui); /* of the current one in ui->snapshots */
-hx_error *hx_ui_snap(struct hx_ui *ui);
+/* `asked`: by somebody who wants to hear of its end, not by the clock. */
+hx_error *hx_ui_snap(struct hx_ui *ui, bool asked);
 void hx_ui_tick(struct hx_ui *ui); /* --every */
 uint64_t hx_ui_now(void);          /* CLOCK_MONOTONIC, ns */
 

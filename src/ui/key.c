@@ -1,8 +1,13 @@
 /* key.c - names of keys. */
 #include "ui/request.h"
 
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <ctype.h>
 #include <curses.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct {
     const char *name;
@@ -31,22 +36,55 @@ static int canonical(int key)
     }
 }
 
+/* Names that other programs use for the same keys. */
+static const struct {
+    const char *other, *name;
+} aliases[] = {
+    {"Return", "Enter"},  {"CR", "Enter"},    {"Escape", "Esc"},      {"PageUp", "PgUp"},
+    {"PageDown", "PgDn"}, {"PgDown", "PgDn"}, {"S-Tab", "Shift-Tab"}, {"BTab", "Shift-Tab"},
+    {"BS", "Backspace"},  {"Del", "Delete"},
+};
+
+static bool same(const char *a, const char *b, size_t n)
+{
+    return strlen(a) == n && strncasecmp(a, b, n) == 0;
+}
+
+/* "Ctrl-D", "C-d", "^D" */
+static int control_key(const char *name, size_t n)
+{
+    static const char *const prefixes[] = {"Ctrl-", "C-", "^"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t len = strlen(prefixes[i]);
+        if (n == len + 1 && strncasecmp(prefixes[i], name, len) == 0 &&
+            isalpha((unsigned char)name[len]))
+            return toupper((unsigned char)name[len]) - 'A' + 1;
+    }
+    return 0;
+}
+
 int hx_key_parse(const char *name, size_t n)
 {
     if (n == 1)
         return (unsigned char)name[0];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i].name) == n && strncmp(names[i].name, name, n) == 0)
-            return names[i].code;
-    if (n == 6 && strncmp(name, "Ctrl-", 5) == 0 && name[5] >= 'A' && name[5] <= 'Z')
-        return name[5] - 'A' + 1;
-    if ((n == 2 || n == 3) && name[0] == 'F' && name[1] >= '1' && name[1] <= '9') {
-        int number = name[1] - '0';
-        if (n == 3)
-            number = number * 10 + (name[2] - '0');
-        return number >= 1 && number <= 12 ? -KEY_F(number) : 0;
+    if (n > 2 && name[0] == '<' && name[n - 1] == '>')
+        return hx_key_parse(name + 1, n - 2);
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        if (same(aliases[i].other, name, n)) {
+            name = aliases[i].name;
+            n = strlen(name);
+        }
     }
-    return 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (same(names[i].name, name, n))
+            return names[i].code;
+    if ((n == 2 || n == 3) && toupper((unsigned char)name[0]) == 'F') {
+        HX_FREE char *digits = strndup(name + 1, n - 1);
+        uint64_t number;
+        if (digits && hx_parse_u64(digits, &number) && number >= 1 && number <= 12)
+            return -KEY_F((int)number);
+    }
+    return control_key(name, n);
 }
 
 const struct hx_request *hx_request_of_key(int key)

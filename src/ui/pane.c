@@ -319,13 +319,25 @@ static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot
 static void keep_cursor(struct hx_pane *pane)
 {
     size_t row;
+    struct hx_text key = {0};
+    free(pane->keep);
+    pane->keep = NULL;
     if (!pane->screen->key || !hx_pane_row(pane, &row))
         return;
-    struct hx_text key = {0};
     hx_pane_key(pane->screen, &pane->rows, row, &key);
-    free(pane->keep);
     pane->keep = key.failed ? NULL : hx_steal(key.s);
     hx_text_free(&key);
+}
+
+void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, bool ascending)
+{
+    pane->sort = sort;
+    pane->ascending = ascending;
+    if (!pane->cursor) { /* who looks at the top wants to see the new top */
+        free(hx_steal(pane->keep));
+        pane->stale = true;
+    }
+    hx_pane_reload(ui, pane);
 }
 
 void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane)

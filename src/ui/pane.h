@@ -49,6 +49,9 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane);
 /* Loads again from the store: new order or new snapshot. The cursor keeps its row. */
 void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane);
 
+/* Another order: a column, and its direction. */
+void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, bool ascending);
+
 /* Moves the cursor to a row, limited to the list. */
 void hx_pane_go(struct hx_pane *pane, int64_t row);
 

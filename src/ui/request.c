@@ -21,10 +21,17 @@ const struct hx_request hx_requests[] = {
 
 const struct hx_request *hx_request_find(const char *name, size_t n)
 {
-    for (const struct hx_request *request = hx_requests; request->name; request++)
-        if (strlen(request->name) == n && strncmp(request->name, name, n) == 0)
+    const struct hx_request *found = NULL;
+    int count = 0;
+    for (const struct hx_request *request = hx_requests; request->name; request++) {
+        if (strncmp(request->name, name, n) != 0)
+            continue;
+        if (strlen(request->name) == n)
             return request;
-    return NULL;
+        found = request;
+        count++;
+    }
+    return count == 1 ? found : NULL;
 }
 
 hx_error *hx_command_run(struct hx_ui *ui, const char *line)
@@ -347,7 +354,7 @@ static hx_error *hx_do_snapshot(struct hx_ui *ui, const char *arg)
 static hx_error *hx_do_snap(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return hx_ui_snap(ui);
+    return hx_ui_snap(ui, true);
 }
 
 /* --- finding and ordering --- */
@@ -405,10 +412,9 @@ static bool sortable(const struct hx_column *column)
 
 static void order_by(struct hx_ui *ui, struct hx_pane *pane, const struct hx_column *column)
 {
-    pane->sort = column->name;
-    pane->ascending =
+    bool ascending =
         column->as == HX_AS_TEXT || column->as == HX_AS_HEX || column->as == HX_AS_OFFSET;
-    hx_pane_reload(ui, pane);
+    hx_pane_order(ui, pane, column->name, ascending);
 }
 
 static hx_error *step_sort(struct hx_ui *ui, int step)
@@ -454,8 +460,7 @@ static hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
     if (!pane->sort)
         return hx_error_new(HX_E_USAGE, "order", "choose a column with < or >",
                             "the list is as it was stored");
-    pane->ascending = !pane->ascending;
-    hx_pane_reload(ui, pane);
+    hx_pane_order(ui, pane, pane->sort, !pane->ascending);
     return NULL;
 }
 

@@ -28,7 +28,7 @@ struct hx_ui;
     X(why, "why", "w", "[ADDRESS]", "Look", "why is it alive: chains from roots")                  \
     X(objects, "objects", "o", "", "Look", "the objects of this row")                              \
     X(referrers, "referrers", "R", "", "Look", "the object: referrers and referents")              \
-    X(goto, "goto", "", "ADDRESS", "Look", "the object that has that address")                     \
+    X(goto, "goto", "", "ADDRESS", "Look", "the object that contains an address")                  \
     X(details, "details", "i", "", "Look", "all values of this row")                               \
     X(next_screen, "next-screen", "Tab", "", "Screens", "next screen")                             \
     X(previous_screen, "previous-screen", "Shift-Tab", "", "Screens", "previous screen")           \
@@ -64,7 +64,8 @@ struct hx_request {
 /* Ends with name NULL. */
 extern const struct hx_request hx_requests[];
 
-const struct hx_request *hx_request_find(const char *name, size_t n); /* NULL when unknown */
+/* By its name or the only one that begins so; NULL when there is none. */
+const struct hx_request *hx_request_find(const char *name, size_t n);
 const struct hx_request *hx_request_of_key(int key);
 
 /* Runs "NAME ARGUMENT". */

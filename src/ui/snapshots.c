@@ -28,6 +28,22 @@ static hx_error *listing_run(struct hx_job *job, hx_store *store,
     return hx_table_read(&listing->rows, rows, -1);
 }
 
+/* Says what the snapshot that somebody asked for was like. */
+static void announce(struct hx_ui *ui)
+{
+    char heap[HX_HUMAN], pause[HX_HUMAN];
+    const struct hx_table *all = &ui->snapshots;
+    for (size_t i = 0; ui->announce && i < all->n_rows; i++) {
+        if (hx_table_int(all, i, "snapshot", 0) != ui->announce)
+            continue;
+        int64_t us = hx_table_int(all, i, "pause_us", 0);
+        int64_t bytes = hx_table_int(all, i, "heap_bytes", 0);
+        hx_ui_say(ui, "snapshot %lld taken: heap %s, pause %s", (long long)ui->announce,
+                  hx_human_bytes((uint64_t)bytes, heap), hx_human_ns((uint64_t)us * 1000, pause));
+    }
+    ui->announce = 0;
+}
+
 static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct listing *listing = (struct listing *)job;
@@ -42,12 +58,13 @@ static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     if (grown && (ui->follow || !ui->snapshot))
         hx_ui_set_snapshot(ui,
                            hx_table_int(&ui->snapshots, ui->snapshots.n_rows - 1, "snapshot", 0));
+    announce(ui);
     /* Lists over all snapshots have a row more. */
     for (size_t i = 0; i < HX_SCREENS; i++)
         if (ui->base[i] && ui->base[i]->screen->over_time && ui->base[i]->loaded)
             hx_pane_reload(ui, ui->base[i]);
     if (!ui->snapshots.n_rows && ui->options->take && !ui->snapping)
-        hx_ui_complain(ui, hx_ui_snap(ui));
+        hx_ui_complain(ui, hx_ui_snap(ui, false));
 }
 
 static void listing_destroy(struct hx_job *job)
@@ -91,6 +108,8 @@ struct snapping {
     struct hx_job job;
     const struct hx_ui_options *options;
     struct hx_snapshot *taken;
+    int64_t number;
+    bool asked;
 };
 
 /* Lists go on meanwhile: only the writing needs the store. */
@@ -104,13 +123,12 @@ static hx_error *snapping_run(struct hx_job *job, hx_store *store,
                               const struct hx_progress *progress)
 {
     struct snapping *snapping = (struct snapping *)job;
-    int64_t number;
-    return hx_store_add(store, snapping->taken, progress, &number);
+    return hx_store_add(store, snapping->taken, progress, &snapping->number);
 }
 
 static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
-    (void)job;
+    const struct snapping *snapping = (const struct snapping *)job;
     ui->snapping = false;
     if (error) {
         if (error->kind == HX_E_GONE && ui->next_snap_ns)
@@ -118,7 +136,8 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         hx_ui_complain(ui, error);
         return;
     }
-    hx_ui_say(ui, "snapshot taken");
+    if (snapping->asked)
+        ui->announce = snapping->number;
     hx_ui_complain(ui, hx_ui_load_snapshots(ui));
 }
 
@@ -129,7 +148,7 @@ static void snapping_destroy(struct hx_job *job)
     free(snapping);
 }
 
-hx_error *hx_ui_snap(struct hx_ui *ui)
+hx_error *hx_ui_snap(struct hx_ui *ui, bool asked)
 {
     if (!ui->options->take)
         return hx_error_new(HX_E_FAIL, "snapshot", "`heapx attach PID` looks at a live one",
@@ -146,6 +165,7 @@ hx_error *hx_ui_snap(struct hx_ui *ui)
                                     .done = snapping_done,
                                     .destroy = snapping_destroy};
     snapping->options = ui->options;
+    snapping->asked = asked;
     ui->snapping = true;
     hx_jobs_start(ui->jobs, &snapping->job);
     return NULL;
@@ -160,5 +180,5 @@ void hx_ui_tick(struct hx_ui *ui)
     while (ui->next_snap_ns <= now)
         ui->next_snap_ns += ui->options->every_ns;
     if (!ui->snapping)
-        hx_ui_complain(ui, hx_ui_snap(ui));
+        hx_ui_complain(ui, hx_ui_snap(ui, false));
 }

@@ -491,11 +491,6 @@ void hx_term_redraw(void)
     clearok(curscr, TRUE);
 }
 
-void hx_term_beep(void)
-{
-    beep();
-}
-
 void hx_term_text(struct hx_text *ret)
 {
     for (int y = 0; y < LINES; y++) {

@@ -71,7 +71,6 @@ void hx_put_bar(const struct hx_term *term, int y, int x, int width, double part
 void hx_term_clear(void);
 void hx_term_show(int cursor_y, int cursor_x); /* cursor hidden when negative */
 void hx_term_redraw(void);
-void hx_term_beep(void);
 
 /* The screen as text, blanks at line ends removed. */
 void hx_term_text(struct hx_text *ret);

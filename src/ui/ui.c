@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define LOG_MAX  200
-#define OPEN_MAX 1000
+#define OPEN_MAX 100
 
 struct hx_pane *hx_ui_find_pane(struct hx_ui *ui, uint64_t serial)
 {
