@@ -2,7 +2,6 @@
 #include "cli/take.h"
 
 #include "attach/preflight.h"
-#include "attach/proc.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "traverse/reach.h"
@@ -32,8 +31,11 @@ void hx_taker_close(struct hx_taker *taker)
 /* Whatever failed while the process went away failed because of that. */
 static hx_error *gone_or(pid_t pid, hx_error *err)
 {
-    char state = hx_proc_state(pid, pid), what[32];
-    if (err->kind == HX_E_CANCEL || (state && state != 'Z' && state != 'X'))
+    char what[32];
+    hx_error *refusal = err->kind == HX_E_CANCEL ? NULL : hx_preflight_error(pid);
+    bool gone = refusal && (refusal->kind == HX_E_GONE || refusal->kind == HX_E_ABSENT);
+    hx_error_free(refusal);
+    if (!gone)
         return err;
     hx_error_free(err);
     snprintf(what, sizeof what, "PID %d", pid);
