@@ -175,6 +175,7 @@ static hx_error *glibc_walk(void *state, struct hx_snapshot *snapshot, hx_ranges
     hx_vec_free(&walk.arenas);
     hx_vec_free(&walk.areas);
     hx_vec_free(&walk.marks);
+    hx_vec_free(&walk.orphans);
     free(walk.window.steps);
     return err;
 }

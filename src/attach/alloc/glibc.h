@@ -33,7 +33,7 @@ enum {
     HX_TCACHE_BINS_MAX = 76,
 };
 
-/* --- layouts ------------------------------------------------------------------ */
+/* --- layouts --------------------------------------------------------------- */
 
 /* Byte offsets in struct malloc_state. */
 struct hx_glibc_state_shape {
@@ -91,7 +91,7 @@ const struct hx_glibc_layout *hx_glibc_layout_of(int minor);
 /* Whether this version was run through the tests of this project. */
 bool hx_glibc_proven(int minor);
 
-/* --- what is known of a target -------------------------------------------------- */
+/* --- what is known of a target --------------------------------------------- */
 
 /* One main_arena. A target has one for each copy of libc. */
 struct hx_glibc_main {
@@ -120,7 +120,7 @@ enum hx_glibc_likeness { HX_GLIBC_NOT, HX_GLIBC_UNUSED, HX_GLIBC_USED };
 enum hx_glibc_likeness hx_glibc_state_like(const struct hx_glibc_state_shape *shape, uint64_t addr,
                                            const uint8_t *bytes);
 
-/* --- one walk ------------------------------------------------------------------- */
+/* --- one walk -------------------------------------------------------------- */
 
 /* What the links of free chunks add up to. Each free chunk by tags and each bin head adds
  * itself to `self` and what its links name to `next` and `prev`: all three agree exactly
@@ -190,8 +190,9 @@ struct hx_glibc_walk {
     /* Chunks that tags call in use although they are not: sorted; bit 0 set: a tcache
      * itself (overhead), else cached (free). */
     HX_VEC(uint64_t) marks;
-    size_t n_tcaches, n_cached;
-    uint64_t cache_faults; /* links of caches that lead nowhere */
+    size_t n_tcaches;
+    HX_VEC(uint64_t) orphans; /* chunks in use that are tcaches of no thread that is left */
+    uint64_t cache_faults;    /* links of caches that lead nowhere */
     struct hx_chunk_window window;
     uint64_t pages;          /* of the image: no more heaps than that */
     uint64_t piece_failures; /* pieces of the main arena that led nowhere */
@@ -216,9 +217,15 @@ struct hx_glibc_param hx_glibc_param_find(const struct hx_glibc_walk *walk, size
  * links that fit and that do not. */
 hx_error *hx_glibc_caches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad);
 
-/* Is the chunk at `chunk` a tcache that is not empty and fits in every respect? Pushes its
- * chains to marks when `take`. */
-bool hx_glibc_is_tcache(struct hx_glibc_walk *walk, uint64_t chunk);
+/* The size of the chunk that holds a tcache; 0: there are none. */
+uint64_t hx_glibc_tcache_chunk(const struct hx_glibc_walk *walk);
+
+/* Is the chunk, in use by its tags, a tcache that is not empty and fits in every respect? */
+bool hx_glibc_is_tcache(const struct hx_glibc_walk *walk, uint64_t chunk);
+
+/* Replaces marks by those of the orphans: the tcaches of threads that a fork left behind, or
+ * whose thread pointer is not known. */
+hx_error *hx_glibc_adopt(struct hx_glibc_walk *walk);
 
 /* Fills areas. */
 hx_error *hx_glibc_areas(struct hx_glibc_walk *walk);
@@ -237,7 +244,7 @@ static inline uint64_t hx_glibc_mix(uint64_t x)
     return x ^ x >> 29;
 }
 
-/* --- headers (glibc_chain.c) ------------------------------------------------------- */
+/* --- headers (glibc_chain.c) ----------------------------------------------- */
 
 static inline struct hx_chunk_cursor hx_chunk_cursor(const struct hx_image *image)
 {

@@ -35,7 +35,7 @@ static size_t sort_areas(struct hx_glibc_walk *walk)
     return n - kept;
 }
 
-/* --- heaps of the other arenas --------------------------------------------------------- */
+/* --- heaps of the other arenas --------------------------------------------- */
 
 struct heap_info {
     uint64_t arena, prev, size, mprotect_size;
@@ -93,7 +93,7 @@ static hx_error *heaps_of(struct hx_glibc_walk *walk, uint32_t index)
     return NULL;
 }
 
-/* --- brk ---------------------------------------------------------------------------------- */
+/* --- brk ------------------------------------------------------------------- */
 
 static bool is_heap_line(const struct hx_mapping *mapping)
 {
@@ -146,7 +146,7 @@ static hx_error *brk_areas(struct hx_glibc_walk *walk)
     return NULL;
 }
 
-/* --- nameless memory ------------------------------------------------------------------------ */
+/* --- nameless memory ------------------------------------------------------- */
 
 /* Chunk at base + lead of a block that was aligned (memalign); total in *ret_total. */
 static bool aligned_chunk(struct hx_chunk_cursor *cursor, const struct hx_glibc_layout *layout,
@@ -345,7 +345,7 @@ static hx_error *scan_nameless(struct hx_glibc_walk *walk, bool moved)
     return NULL;
 }
 
-/* --- are the mmapped ones those that mp_ counts? --------------------------------------------- */
+/* --- are the mmapped ones those that mp_ counts? --------------------------- */
 
 static bool meets_mapping(const struct hx_glibc_walk *walk, uint64_t addr, bool start)
 {

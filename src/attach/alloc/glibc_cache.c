@@ -17,7 +17,7 @@ enum {
     CHAIN_MAX = 65537,        /* tcache counts have 16 bits; one more for a torn update */
 };
 
-/* --- chains ------------------------------------------------------------------------ */
+/* --- chains ---------------------------------------------------------------- */
 
 /* Size of the chunk whose block is at mem; 0 when that is none. */
 static uint64_t chunk_size_of(const struct hx_glibc_walk *walk, uint64_t mem)
@@ -57,7 +57,6 @@ struct tcache {
     unsigned counts[HX_TCACHE_BINS_MAX];
     uint64_t entries[HX_TCACHE_BINS_MAX];
     unsigned empty_bins, used_bins;
-    unsigned slots_max; /* slots: what an empty bin says */
 };
 
 static bool read_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tcache *ret)
@@ -87,16 +86,17 @@ static bool read_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct t
     return true;
 }
 
-/* Free slots to counts: the bins start from one value, which an empty one still has. */
-static bool slots_to_counts(struct tcache *tcache, unsigned n)
+/* Free slots to counts, by mp_'s limit, else by the value that empty bins still have. */
+static void slots_to_counts(const struct hx_glibc_walk *walk, struct tcache *tcache)
 {
-    unsigned max = 0;
+    unsigned n = walk->layout->tcache->n, max = 0;
+    if (walk->param[0].addr && walk->param[0].tcache_count <= UINT16_MAX)
+        max = (unsigned)walk->param[0].tcache_count;
     for (unsigned i = 0; i < n; i++)
         if (tcache->counts[i] > max)
             max = tcache->counts[i];
     for (unsigned i = 0; i < n; i++)
         tcache->counts[i] = max - tcache->counts[i];
-    return true;
 }
 
 /* Does it look like a tcache? Counts may be off by one: a thread can stand between the two
@@ -109,7 +109,7 @@ static bool is_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tca
     if (!read_tcache(walk, mem, ret))
         return false;
     if (shape->slots)
-        slots_to_counts(ret, shape->n);
+        slots_to_counts(walk, ret);
     for (unsigned i = 0; i < shape->n; i++) {
         if (ret->entries[i] && !fits_bin(chunk_size_of(walk, ret->entries[i]), i))
             return false;
@@ -127,17 +127,17 @@ static hx_error *mark(struct hx_glibc_walk *walk, uint64_t chunk)
     return hx_vec_push(&walk->marks, chunk) ? NULL : hx_error_nomem();
 }
 
-/* Follows a chain from the first link's value `at`. bias: links name the block (16) or the
- * chunk (0). `expect`: bin of a tcache, or 64 + a size for a fastbin. Loops are seen by
- * Brent's method, so the work is linear in the chain. */
+/* A list of cached chunks. */
 struct chain {
     uint64_t head;   /* value of the first link */
-    uint64_t offset; /* of the link in the chunk that a link names: 0 or 16 */
+    uint64_t offset; /* from what a link names (the block, or the chunk) to the block */
     uint64_t size;   /* of every chunk; 0: use bin */
     unsigned bin;
     uint64_t max; /* how long it may be */
 };
 
+/* Marks the chunks of a list. Loops are seen by Brent's method, so that the work is linear in
+ * the list. *ret_clean: it ends as it should. */
 static hx_error *follow(struct hx_glibc_walk *walk, const struct chain *chain, uint64_t *ret_n,
                         bool *ret_clean)
 {
@@ -166,7 +166,7 @@ static hx_error *follow(struct hx_glibc_walk *walk, const struct chain *chain, u
     return NULL;
 }
 
-/* --- tcaches ----------------------------------------------------------------------- */
+/* --- tcaches --------------------------------------------------------------- */
 
 static hx_error *take_tcache(struct hx_glibc_walk *walk, const struct tcache *tcache,
                              uint64_t *ret_good, uint64_t *ret_bad)
@@ -262,28 +262,32 @@ static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_
         if (!snapshot->thread[i].tp ||
             !hx_image_u64(walk->image, snapshot->thread[i].tp - distance, &mem) || !mem)
             continue;
-        /* Several in this position would be this thread's all the same: half a tcache is
-         * better than none, and its links are tested one by one. */
+        /* One that does not fit in every respect is this thread's all the same: its links
+         * are tested one by one. */
         if (is_tcache(walk, mem, &tcache, &off))
             err = take_tcache(walk, &tcache, ret_good, ret_bad);
         else if (chunk_size_of(walk, mem) && read_tcache(walk, mem, &tcache)) {
             if (walk->layout->tcache->slots)
-                slots_to_counts(&tcache, walk->layout->tcache->n);
+                slots_to_counts(walk, &tcache);
             err = take_tcache(walk, &tcache, ret_good, ret_bad);
         }
     }
     return err;
 }
 
-bool hx_glibc_is_tcache(struct hx_glibc_walk *walk, uint64_t chunk)
+uint64_t hx_glibc_tcache_chunk(const struct hx_glibc_walk *walk)
+{
+    return walk->layout->tcache->n ? request_to_chunk(walk->layout->tcache->size) : 0;
+}
+
+bool hx_glibc_is_tcache(const struct hx_glibc_walk *walk, uint64_t chunk)
 {
     struct tcache tcache;
     unsigned off;
-    return walk->layout->tcache->n && is_tcache(walk, chunk + 16, &tcache, &off) &&
-           tcache.used_bins && !off;
+    return is_tcache(walk, chunk + 16, &tcache, &off) && tcache.used_bins && !off;
 }
 
-/* --- fastbins ---------------------------------------------------------------------- */
+/* --- fastbins -------------------------------------------------------------- */
 
 static hx_error *fastbins(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
 {
@@ -307,7 +311,7 @@ static hx_error *fastbins(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
     return NULL;
 }
 
-/* --- sorting ----------------------------------------------------------------------- */
+/* --- sorting --------------------------------------------------------------- */
 
 /* Least significant digit first, 11 bits at a time: there can be millions. */
 static hx_error *sort_marks(struct hx_glibc_walk *walk)
@@ -358,7 +362,19 @@ hx_error *hx_glibc_caches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
         HX_TRY(tcaches(walk, ret_good, ret_bad));
     HX_TRY(fastbins(walk, ret_good, ret_bad));
     HX_TRY(sort_marks(walk));
-    walk->n_cached = walk->marks.n;
     walk->cache_faults = *ret_bad;
     return NULL;
+}
+
+hx_error *hx_glibc_adopt(struct hx_glibc_walk *walk)
+{
+    uint64_t good = 0, bad = 0;
+    walk->marks.n = 0;
+    for (size_t i = 0; i < walk->orphans.n; i++) {
+        struct tcache tcache;
+        unsigned off;
+        if (is_tcache(walk, walk->orphans.v[i] + 16, &tcache, &off))
+            HX_TRY(take_tcache(walk, &tcache, &good, &bad));
+    }
+    return sort_marks(walk);
 }

@@ -70,7 +70,7 @@ enum hx_glibc_likeness hx_glibc_state_like(const struct hx_glibc_state_shape *sh
     return HX_GLIBC_USED;
 }
 
-/* --- search ------------------------------------------------------------------------ */
+/* --- search ---------------------------------------------------------------- */
 
 struct search {
     const struct hx_mapping *mapping;
@@ -170,7 +170,7 @@ static bool is_private_data(const struct hx_mapping *mapping)
            !mapping->device;
 }
 
-/* --- what surrounds a find ------------------------------------------------------------ */
+/* --- what surrounds a find ------------------------------------------------- */
 
 /* The data mappings around main_arena without a gap, as far as they are of the same file or
  * anonymous (.bss): mp_ is there. */

@@ -17,7 +17,7 @@ static int32_t int_at(const uint8_t *bytes, uint64_t offset)
     return word;
 }
 
-/* --- arenas ------------------------------------------------------------------------ */
+/* --- arenas ---------------------------------------------------------------- */
 
 static bool read_arena(const struct hx_glibc_walk *walk, uint32_t main, uint64_t addr,
                        struct hx_glibc_arena *ret, uint64_t *ret_next)
@@ -71,7 +71,7 @@ hx_error *hx_glibc_arenas(struct hx_glibc_walk *walk)
     return NULL;
 }
 
-/* --- mp_ ------------------------------------------------------------------------------ */
+/* --- mp_ ------------------------------------------------------------------- */
 
 /* What must hold, whatever tunables and mallopt did. */
 static bool is_param(const struct hx_glibc_walk *walk, const struct hx_glibc_layout *layout,
@@ -168,7 +168,7 @@ struct hx_glibc_param hx_glibc_param_find(const struct hx_glibc_walk *walk, size
     return best;
 }
 
-/* --- choice -------------------------------------------------------------------------- */
+/* --- choice ---------------------------------------------------------------- */
 
 /* Does struct heap_info of the other arenas have the size of this layout? Positive: yes. */
 static int score_heap_info(const struct hx_glibc_walk *walk, const struct hx_glibc_layout *layout)

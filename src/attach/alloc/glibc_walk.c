@@ -20,6 +20,7 @@ struct emit {
     uint64_t *addr, *size; /* the graph's columns */
     uint64_t n, max;
     const uint64_t *mark, *mark_end;
+    uint64_t tcache_chunk; /* a size */
     const struct hx_glibc_area *area;
     struct hx_glibc_arena *arena;
     struct hx_chunk_rule rule;
@@ -27,7 +28,7 @@ struct emit {
     uint64_t overfull;    /* objects beyond the index width */
 };
 
-/* --- output -------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------- */
 
 static inline void put_object(struct emit *emit, uint64_t addr, uint64_t size)
 {
@@ -75,7 +76,7 @@ static void lose(struct emit *emit, uint64_t start, uint64_t end)
                      walk->n_damaged <= LOSS_ROWS ? start : 0);
 }
 
-/* --- chunks ------------------------------------------------------------------------------ */
+/* --- chunks ---------------------------------------------------------------- */
 
 /* A chunk that its tags call free: its footer must name its size, its links add up. */
 static hx_error *take_free(struct emit *emit, uint64_t p, uint64_t size, uint64_t footer)
@@ -92,11 +93,23 @@ static hx_error *take_free(struct emit *emit, uint64_t p, uint64_t size, uint64_
     return put_free(emit, p + 8, p + size + 8);
 }
 
+/* A chunk of the size of a tcache that no thread named. */
+static hx_error *take_suspect(struct emit *emit, uint64_t p, uint64_t size)
+{
+    put_object(emit, p + 16, size - 8);
+    if (hx_glibc_is_tcache(emit->walk, p) && !hx_vec_push(&emit->walk->orphans, p))
+        return hx_error_nomem();
+    return NULL;
+}
+
+/* A chunk in use by its tags that may be marked. */
 static hx_error *take_marked(struct emit *emit, uint64_t p, uint64_t size)
 {
     while (emit->mark < emit->mark_end && (*emit->mark & ~UINT64_C(1)) < p)
         emit->mark++;
     if (emit->mark == emit->mark_end || (*emit->mark & ~UINT64_C(1)) != p) {
+        if (size == emit->tcache_chunk)
+            return take_suspect(emit, p, size);
         put_object(emit, p + 16, size - 8);
         return NULL;
     }
@@ -134,7 +147,7 @@ static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint
         }
         if (!(words[1] & HX_CHUNK_PREV_INUSE)) {
             HX_TRY(take_free(emit, p, size, words[0]));
-        } else if (p >= next_mark) {
+        } else if (p >= next_mark || size == emit->tcache_chunk) {
             HX_TRY(take_marked(emit, p, size));
             next_mark = emit->mark < emit->mark_end ? *emit->mark & ~UINT64_C(1) : UINT64_MAX;
         } else {
@@ -158,8 +171,7 @@ static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint
     return NULL;
 }
 
-/* --- damage ------------------------------------------------------------------------------------
- */
+/* --- damage ---------------------------------------------------------------- */
 
 /* A thread that stands in malloc has its arena's newest chunk half made: then the place is
  * one that the arena itself names. */
@@ -204,8 +216,7 @@ static hx_error *pass_damage(struct emit *emit, uint64_t p, uint64_t next, uint6
     return NULL;
 }
 
-/* --- areas --------------------------------------------------------------------------------------
- */
+/* --- areas ----------------------------------------------------------------- */
 
 static uint64_t top_in(const struct hx_glibc_walk *walk, const struct hx_glibc_area *area)
 {
@@ -248,10 +259,13 @@ static hx_error *walk_area(struct emit *emit)
         if (next) {
             uint64_t resume;
             HX_TRY(pass_damage(emit, end, next, &end, &resume));
-            HX_TRY(put_segment(emit, start, end));
-            /* Behind the last run of a brk area the rest is of others. */
+            /* The first word of a damaged chunk is still the block's before it, and the
+             * word at the place to go on belongs to the damage. */
+            if (end > start)
+                HX_TRY(put_segment(emit, start, end + 8));
             lose(emit, end, resume == UINT64_MAX ? area->end : resume);
-            start = p = resume;
+            start = resume + 8;
+            p = resume;
             continue;
         }
         HX_TRY(put_segment(emit, start, end));
@@ -272,8 +286,64 @@ static hx_error *walk_mmapped(struct emit *emit)
     return put_segment(emit, area->start, area->end);
 }
 
-/* --- all
- * ------------------------------------------------------------------------------------------ */
+/* --- tcaches without a thread --------------------------------------------------- */
+
+/* Takes the objects at marks out of the graph; what is cached becomes a free range. */
+static hx_error *take_out(struct emit *emit, hx_ranges *ret)
+{
+    uint64_t kept = 0;
+    const uint64_t *mark = emit->walk->marks.v, *end = mark + emit->walk->marks.n;
+    for (uint64_t i = 0; i < emit->n; i++) {
+        uint64_t chunk = emit->addr[i] - 16;
+        while (mark < end && (*mark & ~UINT64_C(1)) < chunk)
+            mark++;
+        if (mark == end || (*mark & ~UINT64_C(1)) != chunk) {
+            emit->addr[kept] = emit->addr[i];
+            emit->size[kept++] = emit->size[i];
+            continue;
+        }
+        emit->snapshot->heap_bytes -= emit->size[i];
+        struct hx_range range = {chunk + 8, emit->addr[i] + emit->size[i]};
+        if (!(*mark & 1) && !hx_vec_push(ret, range))
+            return hx_error_nomem();
+    }
+    emit->n = kept;
+    return NULL;
+}
+
+/* Merges sorted ranges into the free ranges; none overlap. */
+static hx_error *merge_free(struct emit *emit, const hx_ranges *more)
+{
+    struct hx_snapshot *snapshot = emit->snapshot;
+    struct hx_range *old = snapshot->free_ranges.v;
+    size_t n = snapshot->free_ranges.n;
+    snapshot->free_ranges.v = NULL;
+    snapshot->free_ranges.n = snapshot->free_ranges.cap = 0;
+    snapshot->free_bytes = 0;
+    hx_error *err = NULL;
+    for (size_t i = 0, k = 0; (i < n || k < more->n) && !err;) {
+        bool first = k == more->n || (i < n && old[i].start < more->v[k].start);
+        const struct hx_range *range = first ? &old[i++] : &more->v[k++];
+        err = put_free(emit, range->start, range->end);
+    }
+    free(old);
+    return err;
+}
+
+static hx_error *adopt_orphans(struct emit *emit)
+{
+    hx_ranges more = {0};
+    if (!emit->walk->orphans.n)
+        return NULL;
+    HX_TRY(hx_glibc_adopt(emit->walk));
+    hx_error *err = take_out(emit, &more);
+    if (!err)
+        err = merge_free(emit, &more);
+    hx_vec_free(&more);
+    return err;
+}
+
+/* --- all ------------------------------------------------------------------- */
 
 static hx_error *reserve(struct emit *emit)
 {
@@ -333,7 +403,8 @@ hx_error *hx_glibc_run(struct hx_glibc_walk *walk, hx_ranges *excluded)
                         .snapshot = walk->snapshot,
                         .cursor = hx_chunk_cursor(walk->image),
                         .mark = walk->marks.v,
-                        .mark_end = walk->marks.v + walk->marks.n};
+                        .mark_end = walk->marks.v + walk->marks.n,
+                        .tcache_chunk = hx_glibc_tcache_chunk(walk)};
     HX_TRY(reserve(&emit));
     hx_error *err = NULL;
     for (size_t i = 0; i < walk->areas.n && !err; i++) {
@@ -342,6 +413,8 @@ hx_error *hx_glibc_run(struct hx_glibc_walk *walk, hx_ranges *excluded)
         err = emit.arena ? walk_area(&emit) : walk_mmapped(&emit);
         emit.done += emit.area->end - emit.area->start;
     }
+    if (!err)
+        err = adopt_orphans(&emit);
     finish(&emit);
     return err ? err : exclude(walk, excluded);
 }
