@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -104,6 +105,7 @@ static inline pid_t live_start(void (*body)(void *shared, int ready), void *shar
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when an assertion ends the test early */
         close(ready[0]);
         body(shared, ready[1]);
         for (;;)

@@ -250,6 +250,28 @@ static void test_stacks_without_record(void **state)
     end(&drawing);
 }
 
+/* The kernel's stack is the first thread's: all of it while that one runs elsewhere, nothing
+ * of it when only others go on. */
+static void test_first_thread(void **state)
+{
+    (void)state;
+    const uint64_t a = 0x7f0000000000, b = 0x7f0000200000;
+    for (pid_t first = 1; first <= 2; first++) {
+        struct drawing drawing;
+        begin(&drawing);
+        draw(&drawing, a, 4 * PAGE, RW, "");
+        draw(&drawing, b, 4 * PAGE, RW, "[stack]");
+        drawing.snapshot->pid = first;
+        assert_true(hx_vec_push(&drawing.threads, thread_at(1, a + PAGE, 0)));
+        finish(&drawing);
+        if (first == 1)
+            assert_root(drawing.snapshot, b, HX_ROOT_STACK, "stack of thread 1", b, b + 4 * PAGE);
+        else
+            assert_null(root_at(drawing.snapshot, b));
+        end(&drawing);
+    }
+}
+
 /* Segments and excluded ranges are holes; a stack on the heap is no root of its own; only what
  * can hold pointers is taken. */
 static void test_holes_and_kinds(void **state)
@@ -473,6 +495,156 @@ static void test_process(void **state)
     munmap(facts, PAGE);
 }
 
+/* --- stacks in strange places ------------------------------------------------------------- */
+
+/* Each of these children tells where a live local and a dead one are. */
+struct places {
+    pid_t tid;
+    uint64_t live[4], dead[4];
+    size_t n_live, n_dead;
+    int ready;
+};
+static struct places *places;
+
+static void note_live(const volatile void *addr)
+{
+    places->live[places->n_live++] = (uintptr_t)addr;
+}
+
+/* Leaves something behind below the stack pointer of the caller's caller. */
+static __attribute__((noinline)) void leave_behind(void)
+{
+    volatile char deep[64 * 1024];
+    memset((char *)deep, 1, sizeof deep);
+    places->dead[places->n_dead++] = (uintptr_t)&deep[1024];
+}
+
+static void say_ready(void)
+{
+    places->tid = (pid_t)syscall(SYS_gettid);
+    if (write(places->ready, "x", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void on_signal(int number)
+{
+    volatile char local = (char)number;
+    note_live(&local);
+    say_ready();
+}
+
+static void raise_on(void *stack, size_t size)
+{
+    volatile char local = 1;
+    note_live(&local);
+    stack_t alternate = {.ss_sp = stack, .ss_size = size};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+    sigaltstack(&alternate, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    leave_behind();
+    raise(SIGUSR1);
+    note_live(&local);
+}
+
+static char handler_stack[64 * 1024] __attribute__((aligned(16)));
+
+static void handler_on_variable(void *shared, int ready)
+{
+    places = shared;
+    places->ready = ready;
+    raise_on(handler_stack, sizeof handler_stack);
+}
+
+static __attribute__((noinline)) void handler_within_stack(void *shared, int ready)
+{
+    char within[64 * 1024];
+    places = shared;
+    places->ready = ready;
+    raise_on(within, sizeof within);
+    note_live(within);
+}
+
+static void *raise_in_thread(void *context)
+{
+    raise_on(context, 64 * 1024);
+    return NULL;
+}
+
+static void handler_in_thread(void *shared, int ready)
+{
+    pthread_t thread;
+    places = shared;
+    places->ready = ready;
+    void *stack = mmap(NULL, 64 * 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_create(&thread, NULL, raise_in_thread, stack);
+    pthread_join(thread, NULL);
+}
+
+static char own_stack[128 * 1024] __attribute__((aligned(16)));
+
+static void *leave_and_wait(void *context)
+{
+    volatile char local = 1;
+    note_live(&local);
+    leave_behind();
+    say_ready();
+    return context;
+}
+
+static void stack_of_its_own(void *shared, int ready)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    places = shared;
+    places->ready = ready;
+    pthread_attr_init(&attr);
+    pthread_attr_setstack(&attr, own_stack, sizeof own_stack);
+    pthread_create(&thread, &attr, leave_and_wait, NULL);
+    pthread_join(thread, NULL);
+}
+
+static void check_places(const char *what, void (*body)(void *shared, int ready))
+{
+    struct places *shared =
+        mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid = live_start(body, shared);
+    struct live live = live_capture(pid);
+    hx_modules *modules;
+    assert_null(
+        hx_modules_create(pid, live.snapshot->mapping, live.snapshot->n_mappings, &modules));
+    assert_null(hx_rootmap(live.snapshot, modules, NULL));
+    check_invariants(live.snapshot);
+    char name[64];
+    snprintf(name, sizeof name, "stack of thread %d", shared->tid);
+    for (size_t i = 0; i < shared->n_live; i++) {
+        const struct hx_root *root = root_at(live.snapshot, shared->live[i]);
+        if (!root || strcmp(root->name, name) != 0)
+            fail_msg("%s: live place %zu: %s", what, i, root ? root->name : "no root");
+    }
+    for (size_t i = 0; i < shared->n_dead; i++)
+        if (root_at(live.snapshot, shared->dead[i]))
+            fail_msg("%s: dead place %zu: %s", what, i,
+                     root_at(live.snapshot, shared->dead[i])->name);
+    assert_true(shared->n_live > 0 && shared->n_dead > 0);
+    hx_modules_destroy(modules);
+    live_free(&live);
+    live_end(pid);
+    munmap(shared, PAGE);
+}
+
+static void test_strange_stacks(void **state)
+{
+    (void)state;
+    if (getenv("HX_VALGRIND"))
+        skip();
+    check_places("handler_on_variable", handler_on_variable);
+    check_places("handler_within_stack", handler_within_stack);
+    check_places("handler_in_thread", handler_in_thread);
+    check_places("stack_of_its_own", stack_of_its_own);
+}
+
 /* Ten thousand mappings and two thousand threads take no time worth mentioning. */
 static void test_many(void **state)
 {
@@ -509,8 +681,10 @@ int main(void)
         cmocka_unit_test(test_weak_evidence),
         cmocka_unit_test(test_stacks_without_record),
         cmocka_unit_test(test_holes_and_kinds),
+        cmocka_unit_test(test_first_thread),
         cmocka_unit_test(test_registers),
         cmocka_unit_test(test_process),
+        cmocka_unit_test(test_strange_stacks),
         cmocka_unit_test(test_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
