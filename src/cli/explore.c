@@ -45,7 +45,7 @@ hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, struct h
                            const char *title)
 {
 #ifdef HX_HAVE_UI
-    if (args->script || hx_has_terminal())
+    if (args->script || getenv("HEAPX_SCRIPT") || hx_has_terminal())
         return run_explorer(args, store, taker, title);
 #else
     (void)taker;

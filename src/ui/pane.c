@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* Rows that are fetched at least, so that a few keys do not need the store. */
-#define WINDOW_MIN 128
+/* Rows that are fetched at least: finding the first of a sorted list costs far more than
+ * reading some more of them. */
+#define WINDOW_MIN 1024
 /* How far to look for the row under the cursor after a change of order. */
 #define KEEP_SCAN 100000
 
@@ -367,6 +368,18 @@ static void scroll(struct hx_pane *pane)
         pane->top = 0;
 }
 
+/* Does the screen before or after the visible one reach beyond the rows in memory? */
+static bool near_edge(const struct hx_pane *pane)
+{
+    int64_t height = pane->height > 0 ? pane->height : 1;
+    int64_t first = pane->top - height, last = pane->top + 2 * height;
+    if (first < 0)
+        first = 0;
+    if (last > pane->total)
+        last = pane->total;
+    return first < pane->offset || last > pane->offset + (int64_t)pane->rows.n_rows;
+}
+
 void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
 {
     scroll(pane);
@@ -377,11 +390,7 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
         hx_pane_reload(ui, pane);
     } else if (other && !pane->loading) {
         hx_pane_reload(ui, pane);
-    } else if (pane->screen->source && !pane->loading && !pane->problem) {
-        int64_t last = pane->top + (pane->height > 0 ? pane->height : 1);
-        if (last > pane->total)
-            last = pane->total;
-        if (pane->top < pane->offset || last > pane->offset + (int64_t)pane->rows.n_rows)
-            start_fetch(ui, pane, pane->snapshot, false);
+    } else if (pane->screen->source && !pane->loading && !pane->problem && near_edge(pane)) {
+        start_fetch(ui, pane, pane->snapshot, false);
     }
 }

@@ -1,0 +1,173 @@
+/* test_ui.c - the explorer's tables and columns, without a terminal. */
+#include "unit.h"
+
+#include "ui/column.h"
+#include "ui/request.h"
+#include "ui/screen.h"
+
+/* Each key means one thing, and every name can be typed and shown. */
+static void test_requests(void **state)
+{
+    int seen[256], n = 0;
+    (void)state;
+    for (const struct hx_request *request = hx_requests; request->name; request++) {
+        assert_ptr_equal(hx_request_find(request->name, strlen(request->name)), request);
+        assert_true(*request->help && *request->group && strlen(request->help) <= 37);
+        assert_true(strlen(request->keys) <= 17);
+        for (const char *s = request->keys; *s;) {
+            size_t len = strcspn(s, " ");
+            int key = hx_key_parse(s, len);
+            assert_int_not_equal(key, 0);
+            assert_false(key >= '0' && key <= '9'); /* screens have those */
+            for (int i = 0; i < n; i++)
+                assert_int_not_equal(seen[i], key);
+            assert_ptr_equal(hx_request_of_key(key), request);
+            seen[n++] = key;
+            s += len + (s[len] == ' ');
+        }
+    }
+    assert_true(n > 40);
+    assert_null(hx_request_find("s", 1)); /* many begin so */
+    assert_null(hx_request_find("nosuch", 6));
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {
+        {"Ctrl-D", "C-d"},  {"Ctrl-D", "^D"},      {"Enter", "<Return>"}, {"Esc", "escape"},
+        {"PgUp", "PageUp"}, {"Shift-Tab", "BTab"}, {"F1", "f1"},          {"F10", "<f10>"},
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        assert_int_equal(hx_key_parse(same[i][0], strlen(same[i][0])),
+                         hx_key_parse(same[i][1], strlen(same[i][1])));
+    static const char *const none[] = {"", "F0", "F13", "Fx", "Ctrl-", "Ctrl-1", "Entr", "<>"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_int_equal(hx_key_parse(none[i], strlen(none[i])), 0);
+    assert_int_equal(hx_key_parse("<", 1), '<');
+}
+
+static void test_screens(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < HX_SCREENS; i++) {
+        const struct hx_screen *screen = hx_screens[i];
+        assert_ptr_equal(hx_screen_find(screen->name), screen);
+        assert_true(screen->source || screen->fill);
+        assert_non_null(screen->columns);
+        assert_non_null(screen->about);
+        if (screen->digit >= 0) {
+            assert_ptr_equal(hx_screen_by_digit(screen->digit), screen);
+            assert_null(hx_screen_later(screen->digit));
+        }
+    }
+    assert_null(hx_screen_find(""));
+    for (int digit = 0; digit <= 9; digit++)
+        assert_true(hx_screen_by_digit(digit) || hx_screen_later(digit));
+}
+
+/* At 40 columns and more, the columns of every screen fit and use no more than there is. */
+static void test_layout(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < HX_SCREENS; i++) {
+        for (int width = 1; width <= 250; width++) {
+            int shown[HX_COLUMNS_MAX], sum = -1, n = 0;
+            hx_column_layout(hx_screens[i]->columns, width, shown);
+            for (int k = 0; k < HX_COLUMNS_MAX; k++) {
+                assert_true(shown[k] >= 0);
+                sum += shown[k] ? shown[k] + 1 : 0;
+                n += shown[k] > 0;
+            }
+            assert_true(n > 0);
+            if (width >= 38)
+                assert_true(sum <= width);
+        }
+    }
+}
+
+static hx_error *one_cell(struct hx_table *table)
+{
+    static const char *const names[] = {"value", NULL};
+    struct hx_cell *cell;
+    HX_TRY(hx_table_begin(table, names));
+    return hx_table_add(table, &cell);
+}
+
+static void expect_text(const struct hx_column *column, int64_t value, const char *expected)
+{
+    struct hx_table table = {0}, facts = {0};
+    struct hx_text text = {0};
+    assert_null(one_cell(&table));
+    assert_null(one_cell(&facts));
+    hx_cell_set_int(table.cell, value);
+    hx_cell_set_int(facts.cell, 200);
+    hx_column_text(column, &table, 0, &facts, false, &text);
+    assert_string_equal(hx_text_str(&text), expected);
+    hx_text_free(&text);
+    hx_table_deinit(&table);
+    hx_table_deinit(&facts);
+}
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hx_as as;
+        int64_t value;
+        const char *expected;
+    } cases[] = {
+        {HX_AS_COUNT, 0, "0"},         {HX_AS_COUNT, 999, "999"},
+        {HX_AS_COUNT, 1000, "1,000"},  {HX_AS_COUNT, -1234567, "-1,234,567"},
+        {HX_AS_COUNT, -123, "-123"},   {HX_AS_COUNT, INT64_MIN, "-9,223,372,036,854,775,808"},
+        {HX_AS_BYTES, 1536, "1.50K"},  {HX_AS_BYTES, -1536, "-1.50K"},
+        {HX_AS_HEX, 0x7f00, "0x7f00"}, {HX_AS_HEX, -1, "0xffffffffffffffff"},
+        {HX_AS_OFFSET, 24, "+24"},     {HX_AS_US, 9700, "9.70ms"},
+        {HX_AS_SHARE, 50, "25.0%"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hx_column column = {.name = "value", .as = cases[i].as, .whole = "value"};
+        expect_text(&column, cases[i].value, cases[i].expected);
+    }
+    struct hx_column absent = {.name = "nosuch", .as = HX_AS_BYTES};
+    expect_text(&absent, 5, "-");
+}
+
+/* Whatever bytes a name has, what is shown steers no terminal. */
+static void test_hostile_text(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("hostile text");
+    static const enum hx_as kinds[] = {HX_AS_TEXT, HX_AS_TIME, HX_AS_BYTES, HX_AS_SHARE};
+    for (int round = 0; round < 4000; round++) {
+        char bytes[64];
+        size_t n = unit_random(&random) % sizeof bytes;
+        for (size_t i = 0; i < n; i++)
+            bytes[i] = (char)(1 + unit_random(&random) % 255);
+        if (n > 10 && round % 3 == 0)
+            bytes[10] = 'T';
+        struct hx_table table = {0};
+        struct hx_text text = {0};
+        assert_null(one_cell(&table));
+        assert_null(hx_cell_set_text(table.cell, bytes, n));
+        struct hx_column column = {.name = "value", .as = kinds[round % 4]};
+        hx_column_text(&column, &table, 0, &table, round & 1, &text);
+        for (size_t i = 0; i < text.n; i++) {
+            unsigned char c = (unsigned char)text.s[i];
+            assert_true(c >= 0x20 && c != 0x7f && (c < 0x80 || !(round & 1)));
+            assert_false(c == 0xc2 && (unsigned char)text.s[i + 1] < 0xa0); /* C1 */
+        }
+        hx_text_free(&text);
+        hx_table_deinit(&table);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_screens),  cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_hostile_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
