@@ -20,7 +20,7 @@ static uint32_t big_endian32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-bool hx_file_beside(const char *path, const char *suffix)
+bool hx_file_beside(const char *path, const char *suffix, off_t least)
 {
     /* SQLite keeps it beside the file that a link leads to */
     HX_FREE char *real = realpath(path, NULL), *name = NULL;
@@ -29,7 +29,7 @@ bool hx_file_beside(const char *path, const char *suffix)
         name = NULL;
         return false;
     }
-    return stat(name, &st) == 0 && st.st_size > 0;
+    return stat(name, &st) == 0 && st.st_size >= least;
 }
 
 static hx_error *check_header(const char *path, const uint8_t *head, size_t n, uint64_t size)
@@ -50,7 +50,7 @@ static hx_error *check_header(const char *path, const uint8_t *head, size_t n, u
         page = 65536;
     uint64_t whole = page * big_endian32(head + DB_PAGES);
     /* with a log beside it the last pages may still be only there */
-    if (size < whole && !hx_file_beside(path, "-wal") && !hx_file_beside(path, "-journal"))
+    if (size < whole && !hx_file_beside(path, "-wal", 1) && !hx_file_beside(path, "-journal", 1))
         return hx_error_new(HX_E_CORRUPT, path, "take it from a backup or make it again",
                             "the store is truncated (%llu of %llu bytes)", (unsigned long long)size,
                             (unsigned long long)whole);

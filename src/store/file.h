@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* What stands at a path. */
 enum hx_file_is { HX_FILE_ABSENT, HX_FILE_STORE };
@@ -22,8 +23,8 @@ hx_error *hx_file_create(const char *path, const void *data, size_t bytes);
 /* May this process write the file and make others beside it? */
 bool hx_file_writable(const char *path);
 
-/* Is there a non-empty file PATH SUFFIX? */
-bool hx_file_beside(const char *path, const char *suffix);
+/* Is there a file PATH SUFFIX beside it, of that many bytes at least? */
+bool hx_file_beside(const char *path, const char *suffix, off_t least);
 
 /* Makes a private file with these bytes in TMPDIR, 0600; *ret is its path. */
 hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret);

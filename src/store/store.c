@@ -126,7 +126,7 @@ static hx_error *finish(hx_store *store)
  * before it held anything? */
 static bool is_untidy(hx_store *store)
 {
-    if (hx_file_beside(store->file, "-journal"))
+    if (hx_file_beside(store->file, "-journal", 0))
         return true;
     HX_STATEMENT sqlite3_stmt *st = NULL;
     if (sqlite3_prepare_v2(store->db, "PRAGMA journal_mode", -1, &st, NULL) != SQLITE_OK ||
@@ -248,7 +248,7 @@ static hx_error *open_unwritable(hx_store *store, int *ret_version)
     hx_error *err = try_reading(store, store->file, SQLITE_OPEN_READONLY, ret_version);
     if (!err || err->kind == HX_E_NOMEM)
         return err;
-    bool log = hx_file_beside(store->file, "-wal") || hx_file_beside(store->file, "-journal");
+    bool log = hx_file_beside(store->file, "-wal", 1) || hx_file_beside(store->file, "-journal", 1);
     if (err->kind == HX_E_CORRUPT && !log)
         return err;
     hx_error_free(err);
@@ -352,7 +352,7 @@ hx_error *hx_store_close(hx_store *store)
         sqlite3_busy_timeout(store->db, 0);
         hx_error_free(finish(store));
         /* a write is what removes an old journal */
-        if (hx_file_beside(store->file, "-journal"))
+        if (hx_file_beside(store->file, "-journal", 0))
             hx_error_free(hx_db_exec(store->db, store->path,
                                      "PRAGMA user_version = " HX_STR(HX_STORE_SCHEMA)));
     }
