@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define WORD        8
-#define CLUSTER_GAP 128 /* so many bytes without a pointer end a group */
+#define CLUSTER_GAP 128   /* so many bytes without a pointer end a group */
+#define MAX_GROUPS  65536 /* of one cluster; above this the gap is doubled */
 
 /* --- order ------------------------------------------------------------------- */
 
@@ -219,14 +220,34 @@ static bool keep_group(struct finisher *finisher, const struct hx_root *cluster,
     return fine;
 }
 
+/* The end of the group of edges that begins at `from`. */
+static size_t group_end(const struct hx_root_edge *edge, size_t from, size_t to, uint64_t gap)
+{
+    size_t end = from + 1;
+    while (end < to && edge[end].address - (edge[end - 1].address + WORD) < gap)
+        end++;
+    return end;
+}
+
+/* The smallest gap, doubled from CLUSTER_GAP, at which the cluster has few groups. */
+static uint64_t choose_gap(const struct hx_root_edge *edge, size_t from, size_t to)
+{
+    for (uint64_t gap = CLUSTER_GAP;; gap *= 2) {
+        size_t groups = 0;
+        for (size_t at = from; at < to && groups <= MAX_GROUPS; groups++)
+            at = group_end(edge, at, to, gap);
+        if (groups <= MAX_GROUPS)
+            return gap;
+    }
+}
+
 static bool split_cluster(struct finisher *finisher, const struct hx_root *cluster, size_t from,
                           size_t to)
 {
     const struct hx_root_edge *edge = finisher->snapshot->root_edges.v;
+    uint64_t gap = choose_gap(edge, from, to);
     while (from < to) {
-        size_t end = from + 1;
-        while (end < to && edge[end].address - (edge[end - 1].address + WORD) < CLUSTER_GAP)
-            end++;
+        size_t end = group_end(edge, from, to, gap);
         if (!keep_group(finisher, cluster, from, end))
             return false;
         from = end;

@@ -23,7 +23,8 @@ struct hx_scan_options {
 
 /* Fills graph.fwd, graph.edge, root_edges and roots[].direct_objects from the image.
  * Nameless (cluster) roots are split into one root for each group of edge words
- * with less than 128 bytes between them, each named module+0xOFFSET; afterwards
+ * with less than 128 bytes between them (256, 512, ... where that makes more than 65,536
+ * groups of one root), each named module+0xOFFSET; afterwards
  * roots without edges, other than stacks, are dropped. options NULL: defaults. */
 hx_error *hx_scan(struct hx_snapshot *snapshot, const struct hx_scan_options *options,
                   const struct hx_progress *progress);

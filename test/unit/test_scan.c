@@ -345,6 +345,23 @@ static void test_clusters(void **state)
                  "g/8=1, lib.so+0x1000/8=1, lib.so+0x2ff8/8=1, h/8=1");
 }
 
+/* More groups than one root is split into: wider gaps join them. */
+static void test_many_groups(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    hx_text_puts(&text, "obj a 24; cluster lib.so @0x600000001000:");
+    for (unsigned i = 0; i < 65537; i++)
+        hx_text_putf(&text, " %u->a", 136 * i);
+    struct hx_drawing drawing = draw(hx_text_str(&text));
+    assert_null(hx_scan(drawing.snapshot, NULL, NULL));
+    assert_int_equal(drawing.snapshot->roots.n, 1);
+    assert_int_equal(drawing.snapshot->roots.v[0].size, 136 * 65536 + 8);
+    assert_int_equal(drawing.snapshot->root_edges.n, 65537);
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
 /* Large enough for several pieces, with an object across pieces and roots in between. */
 static void test_pieces(void **state)
 {
@@ -447,8 +464,8 @@ int main(void)
         cmocka_unit_test(test_alignment),    cmocka_unit_test(test_far_apart),
         cmocka_unit_test(test_blockmap),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_roots),        cmocka_unit_test(test_clusters),
-        cmocka_unit_test(test_pieces),       cmocka_unit_test(test_again),
-        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_many_groups),  cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_again),        cmocka_unit_test(test_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -343,12 +343,42 @@ static void test_many_ways(void **state)
     hx_snapshot_destroy(snapshot);
 }
 
+/* A table whose every entry leads to the target and back to the table. */
+static void test_hub(void **state)
+{
+    (void)state;
+    hx_obj n = (hx_obj)unit_rounds(200000), target = n + 1;
+    struct hx_drawn_edge *edge __attribute__((cleanup(free_edges))) =
+        calloc((size_t)n * 3, sizeof *edge);
+    struct hx_drawn_edge root = {0, 0, HX_EDGE_START};
+    size_t n_edges = 0;
+    for (hx_obj i = 1; i <= n; i++)
+        edge[n_edges++] = (struct hx_drawn_edge){0, i, HX_EDGE_START};
+    for (hx_obj i = 1; i <= n; i++) {
+        edge[n_edges++] = (struct hx_drawn_edge){i, target, HX_EDGE_START};
+        edge[n_edges++] = (struct hx_drawn_edge){i, 0, HX_EDGE_START};
+    }
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(n + 2, edge, n_edges, 1, &root, 1, &snapshot));
+    assert_null(hx_graph_reverse(&snapshot->graph, 2, NULL));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    struct hx_chains chains;
+    assert_null(hx_why(snapshot, target, 5, NULL, &chains));
+    assert_int_equal(chains.n, 5);
+    for (size_t i = 0; i < chains.n; i++) {
+        assert_is_chain(snapshot, &chains.chain[i], target);
+        assert_int_equal(chains.chain[i].n, 3);
+    }
+    hx_chains_deinit(&chains);
+    hx_snapshot_destroy(snapshot);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_of_small), cmocka_unit_test(test_shortest),
         cmocka_unit_test(test_drawn),        cmocka_unit_test(test_long_list),
-        cmocka_unit_test(test_many_ways),
+        cmocka_unit_test(test_many_ways),    cmocka_unit_test(test_hub),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
