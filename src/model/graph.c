@@ -4,7 +4,6 @@
 #include "base/parallel.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 const char *hx_edge_kind_name(enum hx_edge_kind kind)
@@ -37,86 +36,80 @@ hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr)
 
 /* --- the reversal ------------------------------------------------------------ */
 
-/* Counting sort by target. Each worker owns a range of targets and reads all edges,
- * which is cheap next to the scattered writes, so nothing is shared and the sources
- * of a target come in order. rev has two entries more than objects: rev[t + 2] counts
- * the edges into t, then rev[t + 1] is where the next source of t goes and so ends as
- * the first place of t + 1. */
+/* Counting sort by target. rev has two entries more than objects: rev[t + 2] counts the
+ * edges into t, then rev[t + 1] is where the next source of t goes and so ends as the first
+ * place of t + 1. The scattered writes are hidden behind prefetches, which leaves little for
+ * a second thread that would have to read all edges too; it clears fresh memory instead. */
 struct reversal {
     const struct hx_graph *graph;
     const struct hx_progress *progress;
     hx_eidx *rev;
     hx_obj *source;
-    unsigned workers;
-    atomic_bool stop;
+    bool cancelled;
 };
 
-#define AHEAD     32      /* edges: how far ahead the scattered writes are prefetched */
-#define REPORT    0x3ffff /* every so many edges + 1 */
-#define FEW_EDGES 100000  /* below this a second thread costs more than it brings */
+#define AHEAD     32     /* edges: how far ahead the scattered writes are prefetched */
+#define BLOCK     65536  /* edges between two looks at whether to stop */
+#define FEW_EDGES 100000 /* below this a second thread costs more than it brings */
+#define PAGE      (size_t)4096
 
-static void owned_targets(const struct reversal *reversal, unsigned i, hx_obj *from, hx_obj *to)
+/* Before the block of edges at e; `of` edges were done in earlier passes. */
+static bool should_stop(struct reversal *reversal, hx_eidx e, hx_eidx of)
 {
-    uint64_t n = reversal->graph->n;
-    *from = (hx_obj)(n * i / reversal->workers);
-    *to = (hx_obj)(n * (i + 1) / reversal->workers);
+    hx_progress_at(reversal->progress, "reverse", e + of, 2 * reversal->graph->n_edges);
+    reversal->cancelled |= hx_progress_cancelled(reversal->progress);
+    return reversal->cancelled;
 }
 
-/* True now and then when the work should end. */
-static bool should_stop(struct reversal *reversal, unsigned i, hx_eidx e, hx_eidx of)
+static void count_targets(struct reversal *reversal)
 {
-    if (e & REPORT)
-        return false;
-    if (i == 0)
-        hx_progress_at(reversal->progress, "reverse", e + of, 2 * reversal->graph->n_edges);
-    if (hx_progress_cancelled(reversal->progress))
-        atomic_store(&reversal->stop, true);
-    return atomic_load(&reversal->stop);
-}
-
-static void count_targets(void *context, unsigned i)
-{
-    struct reversal *reversal = context;
-    const struct hx_graph *graph = reversal->graph;
-    hx_obj from, to;
-    owned_targets(reversal, i, &from, &to);
+    const hx_edge *edge = reversal->graph->edge;
+    const hx_eidx n = reversal->graph->n_edges;
     hx_eidx *count = reversal->rev + 2;
-    hx_obj range = to - from;
-    for (hx_eidx e = 0; e < graph->n_edges; e++) {
-        if (should_stop(reversal, i, e, 0))
-            return;
-        hx_obj soon = hx_edge_target(graph->edge[e + AHEAD < graph->n_edges ? e + AHEAD : e]);
-        if (soon - from < range)
-            __builtin_prefetch(&count[soon], 1);
-        hx_obj target = hx_edge_target(graph->edge[e]);
-        if (target - from < range)
-            count[target]++;
+    for (hx_eidx start = 0; start < n && !should_stop(reversal, start, 0); start += BLOCK) {
+        hx_eidx end = n - start < BLOCK ? n : start + BLOCK;
+        for (hx_eidx e = start; e < end; e++) {
+            __builtin_prefetch(&count[hx_edge_target(edge[e + AHEAD < n ? e + AHEAD : e])], 1);
+            count[hx_edge_target(edge[e])]++;
+        }
     }
 }
 
-static void place_sources(void *context, unsigned i)
+/* The first write to a page costs as much as many edges. */
+static void touch_sources(const struct reversal *reversal)
 {
-    struct reversal *reversal = context;
+    volatile uint8_t *bytes = (volatile uint8_t *)reversal->source;
+    size_t n = reversal->graph->n_edges * sizeof *reversal->source;
+    for (size_t i = 0; i < n; i += PAGE)
+        bytes[i] = 0;
+}
+
+static void count_and_touch(void *context, unsigned i)
+{
+    if (i == 0)
+        count_targets(context);
+    else
+        touch_sources(context);
+}
+
+static void place_sources(struct reversal *reversal)
+{
     const struct hx_graph *graph = reversal->graph;
-    hx_obj from, to;
-    owned_targets(reversal, i, &from, &to);
-    hx_eidx *next = reversal->rev + 1;
-    hx_obj range = to - from, source = 0;
+    const hx_edge *edge = graph->edge;
     const hx_eidx n = graph->n_edges;
-    for (hx_eidx e = 0; e < n; e++) {
-        if (should_stop(reversal, i, e, n))
-            return;
-        hx_obj later = hx_edge_target(graph->edge[e + 2 * AHEAD < n ? e + 2 * AHEAD : e]);
-        if (later - from < range)
-            __builtin_prefetch(&next[later], 1);
-        hx_obj soon = hx_edge_target(graph->edge[e + AHEAD < n ? e + AHEAD : e]);
-        if (soon - from < range)
-            __builtin_prefetch(&reversal->source[next[soon]], 1);
-        while (graph->fwd[source + 1] <= e)
-            source++;
-        hx_obj target = hx_edge_target(graph->edge[e]);
-        if (target - from < range)
-            reversal->source[next[target]++] = source;
+    hx_eidx *next = reversal->rev + 1;
+    hx_obj source = 0;
+    for (hx_eidx start = 0; start < n && !should_stop(reversal, start, n); start += BLOCK) {
+        hx_eidx end = n - start < BLOCK ? n : start + BLOCK;
+        for (hx_eidx e = start; e < end; e++) {
+            hx_eidx soon = e + AHEAD < n ? e + AHEAD : e,
+                    later = soon + AHEAD < n ? soon + AHEAD : e;
+            __builtin_prefetch(&next[hx_edge_target(edge[later])], 1);
+            __builtin_prefetch(&reversal->source[next[hx_edge_target(edge[soon])]], 1);
+            while (graph->fwd[source + 1] <= e)
+                source++;
+            reversal->source[next[hx_edge_target(edge[e])]++] = source;
+        }
     }
 }
 
@@ -126,18 +119,16 @@ hx_error *hx_graph_reverse(struct hx_graph *graph, unsigned threads,
     struct hx_big rev = {0}, source = {0};
     HX_TRY(hx_big_reserve(&rev, ((size_t)graph->n + 2) * sizeof(hx_eidx)));
     hx_error *err = hx_big_reserve(&source, graph->n_edges * sizeof(hx_obj));
-    struct reversal reversal = {.graph = graph,
-                                .progress = progress,
-                                .rev = rev.base,
-                                .source = source.base,
-                                .workers = graph->n_edges < FEW_EDGES ? 1 : hx_threads(threads)};
+    struct reversal reversal = {
+        .graph = graph, .progress = progress, .rev = rev.base, .source = source.base};
     if (!err) {
-        hx_parallel(reversal.workers, count_targets, &reversal);
+        bool two = graph->n_edges >= FEW_EDGES && hx_threads(threads) > 1;
+        hx_parallel(two ? 2 : 1, count_and_touch, &reversal);
         for (size_t i = 2; i < (size_t)graph->n + 2; i++)
             reversal.rev[i] += reversal.rev[i - 1];
-        if (!atomic_load(&reversal.stop))
-            hx_parallel(reversal.workers, place_sources, &reversal);
-        if (atomic_load(&reversal.stop))
+        if (!reversal.cancelled)
+            place_sources(&reversal);
+        if (reversal.cancelled)
             err = hx_error_cancelled("reverse edges");
     }
     if (err) {
