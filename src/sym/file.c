@@ -44,6 +44,28 @@ static bool same_file(const struct stat *st, const struct hx_module_file *file)
     return st->st_dev == file->dev || major(st->st_dev) == 0 || major(file->dev) == 0;
 }
 
+static bool has_memory(pid_t pid)
+{
+    char path[64], target[8];
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    return readlink(path, target, sizeof target) > 0;
+}
+
+pid_t hx_module_process(pid_t pid)
+{
+    if (pid <= 0 || has_memory(pid))
+        return pid;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    HX_DIR DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        pid_t tid = (pid_t)atoi(entry->d_name);
+        if (tid > 0 && has_memory(tid))
+            return tid;
+    }
+    return pid;
+}
+
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file)
 {
     struct stat st;

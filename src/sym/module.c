@@ -295,7 +295,7 @@ hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t 
     struct hx_modules *modules = calloc(1, sizeof *modules);
     if (!modules)
         return hx_error_nomem();
-    modules->pid = pid;
+    modules->pid = hx_module_process(pid);
     pthread_mutex_init(&modules->lock, NULL);
     hx_error *err = fill(modules, mapping, n);
     if (err) {

@@ -47,6 +47,10 @@ struct hx_modules {
     pthread_mutex_t lock; /* guards the lazily read symbols */
 };
 
+/* The process, or, when its first thread has exited and with it what /proc/PID showed, one of
+ * its other threads. */
+pid_t hx_module_process(pid_t pid);
+
 /* Opens a file as the target sees it, read only; -1 when it cannot be had or is no regular
  * file. Never blocks and never touches a device. */
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file);
