@@ -515,7 +515,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
         hx_snapshot_destroy(small);
         small = model_snapshot(&random, 300);
     }
-    struct hx_snapshot *large = model_snapshot(&random, (hx_obj)unit_rounds(200000));
+    struct hx_snapshot *large = model_snapshot(&random, unit_rounds(10) == 10 ? 200000 : 60000);
     assert_done(hx_store_append(path, &store));
     assert_done(hx_store_add(store, small, NULL, &id));
     assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, "free space there");
@@ -555,7 +555,7 @@ static void file_size_limit(void **state)
     (void)state;
     struct unit_random random = unit_random_begin("file_size_limit");
     char *directory = model_directory(), *path = model_path(directory, "a.hpx");
-    in_child(outgrow, path, unit_rounds(10) == 10 ? 400000 : 80000, unit_random(&random));
+    in_child(outgrow, path, unit_rounds(10) == 10 ? 400000 : 150000, unit_random(&random));
     free(path);
     model_remove(directory);
 }
@@ -565,7 +565,7 @@ static void full_disk(void **state)
     (void)state;
     struct unit_random random = unit_random_begin("full_disk");
     char *directory = model_directory();
-    if (mount("tmpfs", directory, "tmpfs", 0, unit_rounds(10) == 10 ? "size=512k" : "size=160k")) {
+    if (mount("tmpfs", directory, "tmpfs", 0, unit_rounds(10) == 10 ? "size=512k" : "size=256k")) {
         model_remove(directory);
         skip(); /* only root can have a disk of its own */
     }
