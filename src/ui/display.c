@@ -67,6 +67,25 @@ static void draw_header(const struct hx_ui *ui, const struct layout *layout)
     hx_text_free(&part);
 }
 
+/* How one came here: the names of the open panes, the first ones left out where they do not
+ * fit. */
+static void draw_way(const struct hx_ui *ui, int x, int width)
+{
+    const char *arrow = ui->term.utf8 ? " \u203a " : " > ";
+    struct hx_text way = {0};
+    for (size_t first = 1; first <= ui->at; first++) {
+        hx_text_clear(&way);
+        if (first > 1)
+            hx_text_putf(&way, "%s...", arrow);
+        for (size_t i = first; i <= ui->at; i++)
+            hx_text_putf(&way, "%s%s", arrow, ui->open.v[i]->screen->name);
+        if (hx_text_width(hx_text_str(&way)) <= width)
+            break;
+    }
+    hx_put(&ui->term, 1, x, width, hx_text_str(&way), false, HX_STYLE_TITLE);
+    hx_text_free(&way);
+}
+
 /* The screens with a digit; the one that is shown (or that led here) stands out. */
 static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
 {
@@ -95,17 +114,7 @@ static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
         hx_put(&ui->term, 1, x, width, label, false, current ? HX_STYLE_TITLE : HX_STYLE_NORMAL);
         x += width + (narrow ? 0 : 1);
     }
-    struct hx_text way = {0};
-    for (size_t i = 1; i <= ui->at; i++) {
-        if (ui->at - i < 4)
-            hx_text_putf(&way, "%s%s", ui->term.utf8 ? " \u203a " : " > ",
-                         ui->open.v[i]->screen->name);
-        else if (i == 1)
-            hx_text_puts(&way, ui->term.utf8 ? " \u203a ..." : " > ...");
-    }
-    if (way.n)
-        hx_put(&ui->term, 1, x, layout->columns - x, way.s, false, HX_STYLE_TITLE);
-    hx_text_free(&way);
+    draw_way(ui, x, layout->columns - x);
 }
 
 static void draw_title(const struct hx_ui *ui, const struct hx_pane *pane,

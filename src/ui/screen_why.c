@@ -189,5 +189,5 @@ const struct hx_screen hx_screen_why = {
     .object = "target",
     .fill = fill,
     .head = head,
-    .empty = "No chain of references from a root leads here.",
+    .empty = "No chain from a root leads here; R on its row shows what refers to it.",
 };
