@@ -159,11 +159,31 @@ static void scan_object(struct worker *worker, hx_obj object, uint64_t from, uin
     }
 }
 
-static void scan_objects(struct worker *worker, struct piece *piece)
+/* The usual case, without any loop over spans: scans objects from `object` on as long as
+ * they are small and lie in one span and before `stop`. Returns the first that is not. */
+static hx_obj scan_small(struct worker *worker, hx_obj object, hx_obj end, uint64_t stop,
+                         const struct hx_span *span)
 {
     const struct hx_graph *graph = &worker->scanner->snapshot->graph;
+    stop = stop < span->end ? stop : span->end;
+    for (; object < end; object++) {
+        uint64_t from = graph->addr[object], size = graph->size[object];
+        if (from < span->start || from + size > stop || size / WORD > HX_LOOKUP_RUN)
+            break;
+        hx_lookup_words(&worker->lookup, span->bytes + (from - span->start), size / WORD,
+                        (uint64_t)object << 32, 1);
+        if (worker->lookup.n >= HX_LOOKUP_BATCH)
+            flush_objects(worker);
+    }
+    return object;
+}
+
+static void scan_objects(struct worker *worker, struct piece *piece)
+{
+    const struct hx_image *image = &worker->scanner->snapshot->image;
+    const struct hx_graph *graph = &worker->scanner->snapshot->graph;
     uint64_t start = piece->start, stop = piece[1].start;
-    size_t span = hx_image_find(&worker->scanner->snapshot->image, start);
+    size_t span = hx_image_find(image, start);
     hx_obj end = piece[1].first;
     piece->worker = (unsigned)(worker - worker->scanner->worker);
     piece->at = worker->n_edges;
@@ -172,9 +192,12 @@ static void scan_objects(struct worker *worker, struct piece *piece)
     hx_obj object = piece->first;
     if (object > 0 && graph->addr[object - 1] + graph->size[object - 1] > start)
         object--;
-    for (; object < end; object++) {
+    while (object < end) {
         uint64_t from = graph->addr[object], to = from + graph->size[object];
         scan_object(worker, object, from > start ? from : start, to < stop ? to : stop, &span);
+        object++;
+        if (span < image->n)
+            object = scan_small(worker, object, end, stop, &image->span[span]);
     }
     flush_objects(worker);
     while (worker->next < end)
