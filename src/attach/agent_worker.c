@@ -135,6 +135,7 @@ static hx_error *take(struct capture *capture)
     HX_TRY(read_proc(capture->pid, "smaps", &smaps, &len));
     HX_TRY(hx_proc_mappings(smaps, len, &capture->before, &capture->n_before));
     HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before));
+    hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));
     /* on a busy machine the target should not wait for others while it stands still */
     setpriority(PRIO_PROCESS, 0, -20);
@@ -215,6 +216,7 @@ void hx_agent_worker(pid_t pid, int socket, int memory_fd, const struct hx_agent
     struct capture capture = {.pid = pid, .request = request, .shared = shared};
     capture.tracer.pid = pid;
     capture.tracer.deadline_ns = request->max_pause_ns;
+    capture.tracer.parent_fd = socket;
     capture.tracer.cancel_fd = signalfd(-1, &set, SFD_CLOEXEC);
     capture.copy.pid = pid;
     capture.copy.threads = hx_threads(request->threads ? request->threads : 2);

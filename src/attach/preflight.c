@@ -607,6 +607,7 @@ hx_error *hx_preflight_error(pid_t pid)
         return hx_error_new(HX_E_ABSENT, what, "see: ps -e", "no such process");
     struct hx_check checks[HX_CHECKS_MAX];
     struct preflight p;
+    hx_proc_await_heapx(pid);
     preflight_open(&p, pid);
     size_t n = run_list(&p, process_checks, sizeof process_checks / sizeof *process_checks, checks);
     hx_error *err = first_refusal(checks, n, what);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FILE_MAX_BYTES = 1 << 30 };
@@ -85,6 +86,27 @@ pid_t hx_proc_living(pid_t pid)
             return tid;
     }
     return 0;
+}
+
+static bool heapx_traces(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    HX_FREE char *status = NULL, *comm = NULL;
+    hx_error *err = hx_proc_read(path, &status, NULL);
+    const char *tracer = err ? NULL : hx_proc_field(status, "TracerPid");
+    if (tracer && atoi(tracer) > 0) {
+        snprintf(path, sizeof path, "/proc/%d/comm", atoi(tracer));
+        err = hx_proc_read(path, &comm, NULL);
+    }
+    hx_error_free(err);
+    return comm && strncmp(comm, "heapx-", 6) == 0;
+}
+
+void hx_proc_await_heapx(pid_t pid)
+{
+    for (int i = 0; i < 400 && heapx_traces(pid); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
 /* One line of maps: "start-end rwxp offset major:minor inode   path". */

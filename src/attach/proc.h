@@ -22,6 +22,9 @@ char hx_proc_state(pid_t pid, pid_t tid);
  * the first one has exited (a zombie shows none); 0 when all have. */
 pid_t hx_proc_living(pid_t pid);
 
+/* While another heapx traces the process, waits: it does so for a moment only. At most 2 s. */
+void hx_proc_await_heapx(pid_t pid);
+
 /* Parses the text of maps or smaps (smaps fills rss_bytes, anonymous_bytes, swap_bytes and
  * device; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. The
  * caller owns the array and each path: hx_mappings_free(). */

@@ -25,6 +25,11 @@
  * processor gets longer. */
 static const uint64_t stuck_after_ns = 50000000, stop_limit_ns = 5000000000;
 
+/* How long is waited at the end for threads that were interrupted and do not stand still yet,
+ * while the others run: on a busy machine they wait for a processor. Less than what the agent
+ * grants after its parent's death. */
+static const uint64_t late_ns = 700000000, late_in_kernel_ns = 20000000;
+
 uint64_t hx_now_ns(void)
 {
     struct timespec now;
@@ -34,8 +39,11 @@ uint64_t hx_now_ns(void)
 
 hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
 {
-    struct pollfd poll_fd = {.fd = tracer->cancel_fd, .events = POLLIN};
-    if (tracer->cancel_fd >= 0 && poll(&poll_fd, 1, 0) > 0)
+    struct pollfd poll_fd[2] = {
+        {.fd = tracer->cancel_fd, .events = POLLIN},
+        {.fd = tracer->parent_fd > 0 ? tracer->parent_fd : -1}, /* POLLHUP comes unasked */
+    };
+    if (poll(poll_fd, 2, 0) > 0)
         return hx_error_cancelled("capture");
     if (tracer->deadline_ns && tracer->stopped_at_ns && hx_now_ns() > tracer->deadline_ns)
         return hx_error_new(HX_E_BUSY, "capture", "allow a longer --max-pause",
@@ -90,7 +98,43 @@ static hx_error *refused(const struct hx_tracer *tracer, pid_t tid, int err)
                         "tracing thread %d: %s", tid, strerror(err));
 }
 
-/* Seizes the threads that are new in /proc/PID/task; *ret_fresh says whether there were any. */
+/* Will signals that the process ignores be sent by way of this thread: SIGCHLD for a child of
+ * its own, others for the first thread? */
+static bool is_addressee(const struct hx_tracer *tracer, pid_t tid)
+{
+    char path[64], first;
+    if (tid == tracer->pid)
+        return true;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", tracer->pid, tid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, &first, 1) == 1;
+}
+
+static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, bool *ret_fresh)
+{
+    struct hx_tracee fresh = {
+        .state = HX_TRACEE_SEIZED, .addressee = addressee, .thread = {.tid = tid, .ns_tid = tid}};
+    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
+        int err = errno;
+        char state = hx_proc_state(tracer->pid, tid);
+        if (err != ESRCH && state != 0 && state != 'Z' && state != 'X')
+            return refused(tracer, tid, err);
+        fresh.state = HX_TRACEE_GONE; /* exits, or a leader that has already */
+    } else {
+        *ret_fresh = true;
+    }
+    if (!hx_vec_push(&tracer->tracee, fresh)) {
+        ptrace(PTRACE_DETACH, tid, NULL, NULL);
+        return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* Seizes the threads that are new in /proc/PID/task; *ret_fresh says whether there were any.
+ *
+ * A signal that is ignored is queued all the same while its addressee is traced, and wakes any
+ * thread of the process; one that is not traced yet (or no more) then returns from its call
+ * with EINTR. So addressees are seized last, and let go first. */
 static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
 {
     char path[64];
@@ -98,30 +142,22 @@ static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
     HX_DIR DIR *dir = opendir(path);
     if (!dir)
         return errno == ENOENT ? gone(tracer) : hx_error_os(errno, path, "opendir");
-    size_t n_sorted = tracer->tracee.n;
     *ret_fresh = false;
-    struct dirent *entry;
-    while ((errno = 0, entry = readdir(dir))) {
-        pid_t tid = atoi(entry->d_name);
-        if (tid <= 0 || find(tracer, n_sorted, tid))
-            continue;
-        struct hx_tracee fresh = {.state = HX_TRACEE_SEIZED, .thread = {.tid = tid, .ns_tid = tid}};
-        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
-            int err = errno;
-            char state = hx_proc_state(tracer->pid, tid);
-            if (err != ESRCH && state != 0 && state != 'Z' && state != 'X')
-                return refused(tracer, tid, err);
-            fresh.state = HX_TRACEE_GONE; /* exits, or a leader that has already */
-        } else {
-            *ret_fresh = true;
+    for (int round = 0; round < 2; round++) {
+        size_t n_sorted = tracer->tracee.n;
+        struct dirent *entry;
+        rewinddir(dir);
+        while ((entry = readdir(dir))) {
+            pid_t tid = atoi(entry->d_name);
+            if (tid <= 0 || find(tracer, n_sorted, tid))
+                continue;
+            bool addressee = is_addressee(tracer, tid);
+            if (round == 1 || !addressee)
+                HX_TRY(seize_one(tracer, tid, addressee, ret_fresh));
         }
-        if (!hx_vec_push(&tracer->tracee, fresh)) {
-            ptrace(PTRACE_DETACH, tid, NULL, NULL);
-            return hx_error_nomem();
-        }
+        if (tracer->tracee.n > n_sorted)
+            qsort(tracer->tracee.v, tracer->tracee.n, sizeof *tracer->tracee.v, by_tid);
     }
-    if (tracer->tracee.n > n_sorted)
-        qsort(tracer->tracee.v, tracer->tracee.n, sizeof *tracer->tracee.v, by_tid);
     return NULL;
 }
 
@@ -370,36 +406,46 @@ hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *
     return hx_tracer_stop(tracer); /* threads that were born meanwhile, too */
 }
 
-/* Threads that were interrupted and did not stand still yet are about to: taken in for a
- * moment, so that their calls are put right too. */
-static void collect_late(struct hx_tracer *tracer)
+static void detach(struct hx_tracee *tracee)
 {
-    for (uint64_t end = hx_now_ns() + 20000000;;) {
-        bool late = false;
-        for (size_t i = 0; i < tracer->tracee.n; i++) {
-            struct hx_tracee *tracee = &tracer->tracee.v[i];
-            late |= tracee->state == HX_TRACEE_SEIZED && !collect(tracee);
-        }
-        if (!late || hx_now_ns() > end)
-            return;
-        wait_for_sigchld();
+    ptrace(PTRACE_DETACH, tracee->thread.tid, NULL, (void *)(long)tracee->deliver);
+    tracee->state = HX_TRACEE_GONE;
+}
+
+/* Lets those go that stand still, addressees of ignored signals first; true when others were
+ * interrupted and will stand still soon: they are waited for, so that their calls are put
+ * right too. Not those that sleep in the kernel, whom the interruption does not reach. */
+static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
+{
+    bool late = false;
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        bool awaited = tracee->state == HX_TRACEE_SEIZED && tracee->interrupted_ns;
+        if (awaited && !collect(tracee))
+            late |= patient || hx_proc_state(tracer->pid, tracee->thread.tid) != 'D';
+        if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
+            hx_patience_apply(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience,
+                              tracee->interrupted_ns);
     }
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (tracer->tracee.v[i].state == HX_TRACEE_STOPPED && tracer->tracee.v[i].addressee)
+            detach(&tracer->tracee.v[i]);
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (tracer->tracee.v[i].state == HX_TRACEE_STOPPED)
+            detach(&tracer->tracee.v[i]);
+    return late;
 }
 
 void hx_tracer_release(struct hx_tracer *tracer)
 {
-    if (tracer->stopped_at_ns)
-        collect_late(tracer);
-    for (size_t i = 0; i < tracer->tracee.n; i++) {
-        struct hx_tracee *tracee = &tracer->tracee.v[i];
-        if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
-            hx_patience_apply(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience,
-                              tracee->interrupted_ns);
-        if (tracee->state == HX_TRACEE_STOPPED)
-            ptrace(PTRACE_DETACH, tracee->thread.tid, NULL, (void *)(long)tracee->deliver);
-        if (tracee->state != HX_TRACEE_STUCK) /* those are let go by our end */
-            tracee->state = HX_TRACEE_GONE;
+    uint64_t begun = hx_now_ns(), waited = 0;
+    while (let_stopped_go(tracer, waited < late_in_kernel_ns) && waited < late_ns) {
+        wait_for_sigchld();
+        waited = hx_now_ns() - begun;
     }
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (tracer->tracee.v[i].state != HX_TRACEE_STUCK) /* those are let go by our end */
+            tracer->tracee.v[i].state = HX_TRACEE_GONE;
 }
 
 void hx_tracer_deinit(struct hx_tracer *tracer)

@@ -25,6 +25,7 @@ struct hx_tracee {
     bool group_stop; /* stood still by a signal (SIGSTOP ...) before we came */
     bool idle;       /* did not leave the call that it sleeps in: leading it on is no use */
     uint64_t interrupted_ns; /* CLOCK_MONOTONIC, just before it was first told to stop */
+    bool addressee;          /* ignored signals may come by way of it */
     struct hx_patience patience;
     struct hx_thread thread;
 };
@@ -37,6 +38,7 @@ struct hx_tracer {
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
     struct hx_patience_clocks clocks;
     int cancel_fd; /* readable: give up (a signalfd) */
+    int parent_fd; /* hung up: heapx is gone, give up (a socket); 0: none */
 };
 
 uint64_t hx_now_ns(void); /* CLOCK_MONOTONIC */
