@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "attach/proc.h"
+#include "attach/vtable.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "sym/module.h"
@@ -149,6 +150,37 @@ static void test_reads_constants(void **state)
     hx_modules_destroy(modules);
 }
 
+/* Tables as a compiler makes them: functions with null words between; one function and then
+ * data; functions too far apart. */
+static void (*const unit_sparse[24])(void *) = {[3] = free, [20] = do_nothing};
+static void (*const unit_too_sparse[24])(void *) = {[3] = free, [21] = do_nothing};
+static const void *const unit_one_function[4] = {NULL, (const void *)do_nothing, unit_constant,
+                                                 (const void *)do_nothing};
+
+static void test_vtables(void **state)
+{
+    (void)state;
+    hx_modules *modules = own_modules();
+    uint64_t ranges[8][2], at = (uint64_t)(uintptr_t)unit_relro;
+    size_t module = hx_modules_find(modules, at);
+    assert_true(hx_module_data(modules, module, ranges, 8) > 0);
+    /* Relocated data is in the image: here it is this process's own memory. */
+    struct hx_span span = {ranges[0][0] & -(uint64_t)8, ranges[0][1] & -(uint64_t)8, NULL};
+    span.bytes = (const uint8_t *)(uintptr_t)span.start;
+    const struct hx_image image = {.span = &span, .n = 1}, nothing = {0};
+    assert_true(hx_is_vtable(&image, modules, at));
+    assert_false(hx_is_vtable(&nothing, modules, at)); /* the file knows no addresses */
+    assert_false(hx_is_vtable(&image, modules, at + 4));
+    assert_true(hx_is_vtable(&image, modules, (uintptr_t)unit_sparse));
+    assert_false(hx_is_vtable(&image, modules, (uintptr_t)unit_too_sparse));
+    assert_true(hx_is_vtable(&image, modules, (uintptr_t)&unit_too_sparse[3]));
+    assert_false(hx_is_vtable(&image, modules, (uintptr_t)unit_one_function));
+    assert_false(hx_is_vtable(&image, modules, (uintptr_t)unit_constant & -(uintptr_t)8));
+    assert_false(hx_is_vtable(&image, modules, 0));
+    assert_false(hx_is_vtable(&image, modules, UINT64_MAX - 7));
+    hx_modules_destroy(modules);
+}
+
 /* --- loads drawn by hand -------------------------------------------------------- */
 
 struct file_bytes {
@@ -243,15 +275,17 @@ static void test_several_loads(void **state)
 
 /* --- files that lie -------------------------------------------------------------------- */
 
-/* Uses everything that a file can answer, and checks what must hold whatever it says. */
-static void use_all(const struct hx_mapping *mapping, size_t n)
+/* Uses everything that a file can answer, and checks what must hold whatever it says. False
+ * when it was no module at all. */
+static bool use_all(const struct hx_mapping *mapping, size_t n)
 {
     hx_modules *modules;
     hx_error *err = hx_modules_create(0, mapping, n, &modules);
     if (err) {
         hx_error_free(err);
-        return;
+        return false;
     }
+    bool any = hx_modules_count(modules) > 0;
     for (size_t i = 0; i < hx_modules_count(modules); i++) {
         uint64_t ranges[16][2], addr, size;
         size_t n_ranges = hx_module_data(modules, i, ranges, 16);
@@ -279,6 +313,7 @@ static void use_all(const struct hx_mapping *mapping, size_t n)
         hx_module_read(modules, mapping[i].end - 8, &word, sizeof word);
     }
     hx_modules_destroy(modules);
+    return any;
 }
 
 /* Where damage does most: the header, program headers, section headers, symbols and names. */
@@ -325,11 +360,13 @@ static void run_mutations(struct unit_random *random, const char *program, size_
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     struct hx_mapping mapping[32];
     size_t n = draw_load(&original, path, 0x7f0000000000, mapping, 32);
+    size_t accepted = 0, quarter = rounds / 4;
     for (; rounds; rounds--) {
         mutate(random, &original, &copy);
         write_whole(fd, &copy, unit_below(random, 8) ? copy.n : unit_below(random, copy.n + 1));
-        use_all(mapping, n);
+        accepted += use_all(mapping, n);
     }
+    assert_true(accepted > quarter); /* else nothing was tried but the first check */
     free(copy.v);
     free(original.v);
 }
@@ -374,8 +411,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_agrees_with_loader), cmocka_unit_test(test_own_symbols),
-        cmocka_unit_test(test_reads_constants),    cmocka_unit_test(test_several_loads),
-        cmocka_unit_test(test_mutations),          cmocka_unit_test(test_no_elf_at_all),
+        cmocka_unit_test(test_reads_constants),    cmocka_unit_test(test_vtables),
+        cmocka_unit_test(test_several_loads),      cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_no_elf_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
