@@ -92,11 +92,11 @@ static hx_error *empty_store(const char *what, unsigned char **ret, size_t *ret_
     return NULL;
 }
 
-static hx_error *make_file(const char *what, const char *path)
+static hx_error *make_file(const char *path)
 {
     unsigned char *data;
     size_t bytes;
-    HX_TRY(empty_store(what, &data, &bytes));
+    HX_TRY(empty_store(path, &data, &bytes));
     hx_error *err = hx_file_create(path, data, bytes);
     sqlite3_free(data);
     return err;
@@ -145,7 +145,7 @@ static hx_error *replace_by_migrated(hx_store *store, int version)
         return hx_error_new(HX_E_BUSY, store->path, "wait for it to end",
                             "another program is using the store");
     disconnect(store);
-    HX_TRY(hx_file_copy_beside(store->file, &copy, &real));
+    HX_TRY(hx_file_copy_beside(store->path, &copy, &real));
     hx_error *err = connect_to(store, copy, SQLITE_OPEN_READWRITE);
     if (!err)
         err = hx_schema_migrate(store->db, store->path, version);
@@ -184,7 +184,7 @@ hx_error *hx_store_append(const char *path, hx_store **ret)
     store->writer = true;
     hx_error *err = NULL;
     if (is == HX_FILE_ABSENT) {
-        err = make_file(store->path, store->file);
+        err = make_file(store->path);
         store->created = !err;
         if (err && err->os_errno == EEXIST) { /* another heapx was faster */
             hx_error_free(err);
@@ -237,7 +237,7 @@ static hx_error *immutable_name(const char *file, char **ret)
 
 static hx_error *open_copy(hx_store *store, int *ret_version)
 {
-    HX_TRY(hx_file_copy(store->file, &store->scratch));
+    HX_TRY(hx_file_copy(store->path, &store->scratch));
     return try_reading(store, store->scratch, SQLITE_OPEN_READWRITE, ret_version);
 }
 
