@@ -282,6 +282,10 @@ enum hx_chunk_end {
 enum hx_chunk_end hx_chunk_judge(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule,
                                  uint64_t p, uint64_t head, uint64_t *ret_size);
 
+/* How many sane chunks follow each other from p on before `to`; at most max. */
+unsigned hx_chunk_count(const struct hx_image *image, const struct hx_chunk_rule *rule, uint64_t p,
+                        uint64_t to, unsigned max);
+
 /* The first address >= from, aligned to 16, at which a believable chain of chunks begins;
  * UINT64_MAX when there is none. The work over all calls of one walk is linear in the memory
  * when `from` never shrinks. */

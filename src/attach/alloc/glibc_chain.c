@@ -114,6 +114,16 @@ static uint8_t chase(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule 
     return n;
 }
 
+unsigned hx_chunk_count(const struct hx_image *image, const struct hx_chunk_rule *rule, uint64_t p,
+                        uint64_t to, unsigned max)
+{
+    struct hx_chunk_cursor cursor = hx_chunk_cursor(image);
+    unsigned n = 0;
+    while (n < max && p < to && (p = step(&cursor, rule, p)) != 0)
+        n++;
+    return n;
+}
+
 /* Judges every possible header of [start, end), from the last to the first, so that each
  * chain is followed once. */
 static hx_error *fill_window(struct hx_glibc_walk *walk, const struct hx_chunk_rule *rule,

@@ -10,6 +10,7 @@
 
 enum {
     LOSS_ROWS = 64,          /* damaged places with a row of their own in losses */
+    INSIDE = 3,              /* chunks inside of a block that say that its size is wrong */
     PROGRESS_STEP = 1 << 20, /* chunks between two calls of progress */
 };
 
@@ -197,22 +198,28 @@ static void hint_if_torn(struct emit *emit, uint64_t p, uint64_t n)
 }
 
 /* The run broke: the header at `next` makes no sense, or that at p, which led there. Finds
- * where to go on: a believable chain inside of p's block says that p's size is wrong, else p
- * is a block and the damage begins at next. *ret_resume is UINT64_MAX when nothing follows. */
+ * where to go on. Several chunks in a row inside of p's block say that p's size is wrong; one
+ * or two can be what an earlier use of that memory left. Then p is a block, as it seems, and
+ * the damage begins at next. *ret_resume is UINT64_MAX when nothing follows. */
 static hx_error *pass_damage(struct emit *emit, uint64_t p, uint64_t next, uint64_t *ret_end,
                              uint64_t *ret_resume)
 {
     uint64_t words[2], size = 0;
     hint_if_torn(emit, p, next);
-    HX_TRY(hx_chunk_resume(emit->walk, &emit->rule, p + 16, ret_resume));
     if (hx_chunk_header(&emit->cursor, p, words))
         size = words[1] & ~(uint64_t)HX_CHUNK_FLAGS;
+    HX_TRY(hx_chunk_resume(emit->walk, &emit->rule, p + 16, ret_resume));
     *ret_end = p;
-    if (p + size == next && *ret_resume > next && size >= HX_CHUNK_MIN) {
-        HX_TRY(take_marked(emit, p, size));
-        emit->walk->n_chunks++;
-        *ret_end = next;
-    }
+    if (p + size != next || size < HX_CHUNK_MIN)
+        return NULL;
+    if (*ret_resume <= next &&
+        hx_chunk_count(emit->walk->image, &emit->rule, *ret_resume, next, INSIDE) >= INSIDE)
+        return NULL;
+    if (*ret_resume <= next)
+        HX_TRY(hx_chunk_resume(emit->walk, &emit->rule, next + 16, ret_resume));
+    HX_TRY(take_marked(emit, p, size));
+    emit->walk->n_chunks++;
+    *ret_end = next;
     return NULL;
 }
 
