@@ -312,6 +312,60 @@ static void test_holes_and_kinds(void **state)
     end(&drawing);
 }
 
+/* Draws memory full of addresses that lead somewhere: records, lists, stacks, or nonsense. */
+static void draw_nonsense(struct unit_random *random, struct drawing *drawing, uint64_t base)
+{
+    uint64_t at = base;
+    for (size_t i = 0; i < 8; i++) {
+        static const char *const paths[] = {"", "", "[heap]", "[stack]", "[anon:x]", "/dev/shm/x"};
+        uint64_t bytes = PAGE * (1 + unit_below(random, 8));
+        uint64_t *memory =
+            draw(drawing, at, bytes, unit_below(random, 4) ? RW : 0, paths[unit_below(random, 6)]);
+        for (size_t k = 0; k < bytes / 8; k += 1 + unit_below(random, 64))
+            memory[k] = base + unit_below(random, 64 * PAGE);
+        for (uint64_t left = unit_below(random, 3); left && bytes >= 2 * PAGE; left--) {
+            uint64_t block = at + PAGE * unit_below(random, bytes / PAGE - 1);
+            uint64_t room = (at + bytes - block) / PAGE;
+            uint64_t tp = draw_record(memory, at, block, PAGE * (1 + unit_below(random, room)), 0,
+                                      (int32_t)unit_below(random, 6) - 1);
+            if (unit_below(random, 2))
+                assert_true(hx_vec_push(&drawing->threads,
+                                        thread_at((pid_t)unit_below(random, 6),
+                                                  base + unit_below(random, 64 * PAGE), tp)));
+        }
+        if (unit_below(random, 4) == 0)
+            assert_true(hx_vec_push(&drawing->snapshot->segments,
+                                    (struct hx_segment){.start = at + 64, .end = at + bytes - 8}));
+        at += bytes + PAGE * unit_below(random, 2);
+    }
+}
+
+/* Whatever memory says: roots do not overlap, and what a stack pointer points to is never
+ * dropped. */
+static void test_nonsense(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("nonsense");
+    for (size_t round = unit_rounds(500); round; round--) {
+        struct drawing drawing;
+        begin(&drawing);
+        draw_nonsense(&random, &drawing, 0x7f0000000000);
+        drawing.snapshot->pid = (pid_t)unit_below(&random, 6);
+        finish(&drawing);
+        const struct hx_snapshot *snapshot = drawing.snapshot;
+        for (size_t i = 0; i < snapshot->n_threads; i++) {
+            uint64_t sp = snapshot->thread[i].sp & ~7ull;
+            size_t m = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, sp);
+            bool memory = m < snapshot->n_mappings && snapshot->mapping[m].prot & HX_PROT_W;
+            for (size_t k = 0; k < snapshot->segments.n; k++)
+                memory &= sp < snapshot->segments.v[k].start || sp >= snapshot->segments.v[k].end;
+            if (memory)
+                assert_non_null(root_at(snapshot, sp));
+        }
+        end(&drawing);
+    }
+}
+
 static void test_registers(void **state)
 {
     (void)state;
@@ -683,6 +737,7 @@ int main(void)
         cmocka_unit_test(test_holes_and_kinds),
         cmocka_unit_test(test_first_thread),
         cmocka_unit_test(test_registers),
+        cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_process),
         cmocka_unit_test(test_strange_stacks),
         cmocka_unit_test(test_many),
