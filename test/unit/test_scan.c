@@ -187,6 +187,49 @@ static void test_known_classes(void **state)
     hx_drawing_deinit(&drawing);
 }
 
+/* The leak checker's rules for one request, read off word by word. */
+static bool known_for(uint64_t request, uint64_t offset, const uint64_t *word)
+{
+    if (offset >= request) /* points behind the block */
+        return false;
+    if (offset == 24 && 24 + word[1] + 1 == request && word[0] <= word[1])
+        return true;
+    if (offset == 8 && word[0] > 0 && request - 8 == word[0])
+        return true;
+    if (offset == 8 && word[0] > 0 && (request - 8) % word[0] == 0)
+        return true;
+    return offset % 8 == 0 && offset + 8 <= request && drawn_vtable(NULL, word[offset / 8]) &&
+           drawn_vtable(NULL, word[0]);
+}
+
+static void test_known_random(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("known shapes");
+    workers = 1;
+    for (size_t round = unit_rounds(4000); round; round--) {
+        static const uint64_t offsets[] = {8, 24, 16, 32, 1, 12};
+        uint64_t usable = 24 + 16 * unit_below(&random, 6), word[16] = {0};
+        uint64_t offset = offsets[unit_below(&random, 6)];
+        if (offset >= usable)
+            continue;
+        bool classes = unit_below(&random, 3) == 0;
+        struct hx_text text = {0};
+        for (uint64_t i = 0; i < usable / 8; i++) {
+            word[i] = classes ? 0x400000 + 0x100 * unit_below(&random, 3)
+                              : unit_below(&random, usable + 3);
+            hx_text_putf(&text, " %llu", (unsigned long long)word[i]);
+        }
+        bool known = false;
+        for (uint64_t request = usable - 15; request <= usable; request++)
+            known |= known_for(request, offset, word);
+        if ((kind_of(usable, offset, hx_text_str(&text)) == HX_EDGE_KNOWN) != known)
+            fail_msg("usable %d, offset %d,%s: must %sbe known", (int)usable, (int)offset,
+                     hx_text_str(&text), known ? "" : "not ");
+        hx_text_free(&text);
+    }
+}
+
 static void test_known_holes(void **state)
 {
     (void)state;
@@ -460,12 +503,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),        cmocka_unit_test(test_known_strings),
         cmocka_unit_test(test_known_counts), cmocka_unit_test(test_known_classes),
-        cmocka_unit_test(test_known_holes),  cmocka_unit_test(test_holes),
-        cmocka_unit_test(test_alignment),    cmocka_unit_test(test_far_apart),
-        cmocka_unit_test(test_blockmap),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_roots),        cmocka_unit_test(test_clusters),
-        cmocka_unit_test(test_many_groups),  cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_again),        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_known_random), cmocka_unit_test(test_known_holes),
+        cmocka_unit_test(test_holes),        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_far_apart),    cmocka_unit_test(test_blockmap),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_roots),
+        cmocka_unit_test(test_clusters),     cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_pieces),       cmocka_unit_test(test_again),
+        cmocka_unit_test(test_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
