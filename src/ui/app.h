@@ -39,8 +39,8 @@ struct hx_ui {
     bool message_bad;
     HX_VEC(char *) log;
     struct hx_prompt prompt;
-    char *pattern; /* of the last search */
-    bool search_back;
+    char *pattern;     /* of the last search */
+    uint64_t searches; /* so many were begun; only the newest moves the cursor */
     int last_click_row;
     uint64_t last_click_ns;
 

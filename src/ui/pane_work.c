@@ -12,7 +12,7 @@
 
 struct search {
     struct hx_job job;
-    uint64_t pane;
+    uint64_t pane, number;
     const struct hx_screen *screen;
     struct hx_load load;
     struct hx_table facts;
@@ -83,7 +83,9 @@ static void search_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct search *search = (struct search *)job;
     struct hx_pane *pane = hx_ui_find_pane(ui, search->pane);
-    if (error || !pane) {
+    if (search->number != ui->searches) {
+        hx_error_free(error); /* another one was begun meanwhile */
+    } else if (error || !pane) {
         hx_ui_complain(ui, error);
     } else if (search->found < 0) {
         hx_ui_say(ui, "not found: %s", ui->pattern ? ui->pattern : "");
@@ -166,6 +168,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
                                   .done = search_done,
                                   .destroy = search_destroy};
     search->pane = pane->serial;
+    search->number = ++ui->searches;
     search->screen = pane->screen;
     search->backwards = backwards;
     search->ascii = !ui->term.utf8;
@@ -188,6 +191,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     }
     if (pane->screen->source) {
         hx_load_begin(pane, pane->snapshot, &search->load);
+        hx_jobs_supersede(ui->jobs, search_run);
         hx_jobs_start(ui->jobs, &search->job);
     } else {
         search_memory(ui, search, pane);

@@ -557,9 +557,10 @@ static hx_error *hx_do_resize(struct hx_ui *ui, const char *arg)
 
 static hx_error *hx_do_redraw(struct hx_ui *ui, const char *arg)
 {
-    (void)ui;
     (void)arg;
     hx_term_redraw();
+    if (hx_ui_pane(ui)->problem) /* perhaps it works now */
+        hx_pane_reload(ui, hx_ui_pane(ui));
     return NULL;
 }
 

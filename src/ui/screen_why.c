@@ -20,9 +20,10 @@ static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},
     {0},
 };
-static const char *const names[] = {"chain",  "step", "root",  "source", "target",
-                                    "offset", "kind", "bytes", "from",   NULL};
-enum { CHAIN, STEP, ROOT, SOURCE, TARGET, OFFSET, KIND, BYTES, FROM };
+/* As `heapx why` names them, and what stands on the left of a line. */
+static const char *const names[] = {"chain", "step",  "root_id", "source", "target", "offset",
+                                    "kind",  "bytes", "type",    "from",   NULL};
+enum { CHAIN, STEP, ROOT_ID, SOURCE, TARGET, OFFSET, KIND, BYTES, TYPE, FROM };
 
 struct asking {
     struct hx_job job;
@@ -76,9 +77,8 @@ static hx_error *add_step(struct asking *asking, size_t chain, size_t number,
     HX_TRY(hx_table_add(&asking->rows, &cell));
     hx_cell_set_int(&cell[CHAIN], (int64_t)chain + 1);
     hx_cell_set_int(&cell[STEP], (int64_t)number + 1);
-    if (step->source == HX_NO_OBJ && step->root < snapshot->roots.n) {
-        const char *name = snapshot->roots.v[step->root].name;
-        HX_TRY(hx_cell_set_text(&cell[ROOT], name ? name : "", name ? strlen(name) : 0));
+    if (step->source == HX_NO_OBJ) {
+        hx_cell_set_int(&cell[ROOT_ID], (int64_t)step->root);
     } else if (step->source < graph->n) {
         hx_cell_set_int(&cell[SOURCE], (int64_t)graph->addr[step->source]);
     }

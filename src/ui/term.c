@@ -312,7 +312,10 @@ int hx_term_signal_fd(void)
 bool hx_term_key(int *ret)
 {
     wint_t c;
-    int kind = get_wch(&c);
+    int kind;
+    do /* curses tells of a new size that it was told */
+        kind = get_wch(&c);
+    while (kind == KEY_CODE_YES && c == KEY_RESIZE);
     if (kind == ERR)
         return false;
     *ret = kind == KEY_CODE_YES ? -(int)c : (int)c;
