@@ -59,7 +59,7 @@ static hx_error *connect_to(hx_store *store, const char *name, int flags)
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     HX_TRY(hx_db_exec(store->db, store->path,
-                      "PRAGMA trusted_schema = 0; PRAGMA temp_store = MEMORY;"
+                      "PRAGMA trusted_schema = 0;"
                       "PRAGMA cell_size_check = 1; PRAGMA cache_size = -16384"));
     HX_TRY(hx_object_tables(store->db));
     /* connects them now: a user's statement is not allowed to declare tables */

@@ -12,6 +12,7 @@
 #include "model/graph.h"
 #include "store/blocks.h"
 #include "store/db.h"
+#include "store/top.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +132,12 @@ enum plan {
     PLAN_LOW = 8,      /* key > or >= */
     PLAN_HIGH = 16,    /* key < or <= */
     PLAN_TARGET = 32,  /* = */
-    PLAN_BITS = 6,
+    PLAN_LIMIT = 64,   /* the first rows by the column that the plan names, see plan_top() */
+    PLAN_OFFSET = 128,
+    PLAN_BITS = 8,
+    PLAN_COLUMN_SHIFT = 8, /* PLAN_LIMIT: the column to order by */
+    PLAN_COLUMN_MASK = 0xff,
+    PLAN_LARGEST = 1 << 16, /* PLAN_LIMIT: descending */
 };
 
 static int set_error(sqlite3_vtab *vtab, hx_error *err)
@@ -181,6 +187,8 @@ static int table_disconnect(sqlite3_vtab *vtab)
 
 static enum plan plan_of(const struct table *table, int column, unsigned char op)
 {
+    if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET)
+        return 0; /* those have no column */
     bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ;
     if (column == 0)
         return equal ? PLAN_SNAPSHOT : 0;
@@ -254,11 +262,51 @@ static void estimate(const struct table *table, unsigned plan, sqlite3_index_inf
     info->estimatedRows = (sqlite3_int64)(rows * snapshots);
 }
 
+/* "The largest objects of a snapshot": ORDER BY a stored column with a LIMIT and no other
+ * constraint. SQLite would sort all objects; one pass finds those few. */
+static bool plan_top(const struct table *table, sqlite3_index_info *info)
+{
+    int first = info->nOrderBy ? info->aOrderBy[0].iColumn : -1;
+    if (table->family != HX_FAMILY_OBJECT || first < 0 || table->column[first].serve != SERVE_INT ||
+        table->column[first].derived != HX_PLAIN)
+        return false;
+    for (int i = 1; i < info->nOrderBy; i++) /* ties come in the order of addresses */
+        if (info->aOrderBy[i].desc ||
+            (info->aOrderBy[i].iColumn != 0 && info->aOrderBy[i].iColumn != table->key))
+            return false;
+    int snapshot = -1, limit = -1, offset = -1;
+    for (int i = 0; i < info->nConstraint; i++) {
+        unsigned char op = info->aConstraint[i].op;
+        int *which = op == SQLITE_INDEX_CONSTRAINT_LIMIT    ? &limit
+                     : op == SQLITE_INDEX_CONSTRAINT_OFFSET ? &offset
+                     : info->aConstraint[i].iColumn == 0 && op == SQLITE_INDEX_CONSTRAINT_EQ
+                         ? &snapshot
+                         : NULL;
+        if (!which || *which >= 0 || !info->aConstraint[i].usable)
+            return false;
+        *which = i;
+    }
+    if (snapshot < 0 || limit < 0)
+        return false;
+    info->aConstraintUsage[snapshot].argvIndex = 1;
+    info->aConstraintUsage[limit].argvIndex = 2;
+    if (offset >= 0)
+        info->aConstraintUsage[offset].argvIndex = 3;
+    info->idxNum = PLAN_SNAPSHOT | PLAN_LIMIT | (offset >= 0 ? PLAN_OFFSET : 0) |
+                   first << PLAN_COLUMN_SHIFT | (info->aOrderBy[0].desc ? PLAN_LARGEST : 0);
+    info->orderByConsumed = 1;
+    info->estimatedCost = table->rows / 16;
+    info->estimatedRows = 1000;
+    return true;
+}
+
 static int table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     const struct table *table = ((struct instance *)vtab)->table;
     unsigned plan = 0;
     int chosen[PLAN_BITS];
+    if (plan_top(table, info))
+        return SQLITE_OK;
     for (int i = 0; i < info->nConstraint; i++) {
         if (!info->aConstraint[i].usable)
             continue;
@@ -290,6 +338,9 @@ struct cursor {
     uint64_t row_low, row_high; /* inclusive, from a rowid */
     bool by_target;
     uint64_t target_address;
+
+    uint64_t *top; /* PLAN_LIMIT: the rows to give, in this order */
+    size_t top_n, top_at;
 
     const struct hx_block_index *index, *objects;
     uint64_t row, end;                             /* rows of this snapshot yet to come */
@@ -326,6 +377,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
     struct cursor *cursor = (struct cursor *)base;
     release(cursor);
     hx_vec_free(&cursor->snapshots);
+    free(cursor->top);
     free(cursor);
     return SQLITE_OK;
 }
@@ -439,7 +491,8 @@ static bool bound_of(sqlite3_value *value, int64_t *ret, bool *ret_exact)
 }
 
 struct limits {
-    bool none; /* no row can match */
+    uint64_t rows; /* PLAN_LIMIT: so many are asked for, with those to be left out */
+    bool none;     /* no row can match */
     bool one_snapshot;
     int64_t snapshot;
 };
@@ -481,6 +534,11 @@ static void read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value *
             limits->one_snapshot = true;
             limits->snapshot = bound >> HX_ROW_BITS;
             cursor->row_low = cursor->row_high = (uint64_t)bound & (HX_ROWS_MAX - 1);
+        } else if (part == PLAN_LIMIT || part == PLAN_OFFSET) {
+            /* a negative limit is none */
+            uint64_t rows = bound >= 0 ? (uint64_t)bound : part == PLAN_LIMIT ? UINT64_MAX : 0;
+            if (__builtin_add_overflow(limits->rows, rows, &limits->rows))
+                limits->rows = UINT64_MAX;
         } else if (part == PLAN_TARGET) {
             limits->none |= !exact || bound < 0;
             cursor->by_target = true;
@@ -512,11 +570,30 @@ static hx_error *list_snapshots(struct cursor *cursor, const struct limits *limi
     return code == SQLITE_DONE ? NULL : hx_db_error(instance->db, code, "store");
 }
 
+/* Goes to a row of the top; behind the last one to the end. */
+static void go_top(struct cursor *cursor, size_t at)
+{
+    cursor->top_at = at;
+    cursor->row = at < cursor->top_n ? cursor->top[at] : cursor->end;
+}
+
+static hx_error *begin_top(struct cursor *cursor, unsigned plan, uint64_t rows)
+{
+    const struct instance *instance = instance_of(cursor);
+    int column = instance->table->column[plan >> PLAN_COLUMN_SHIFT & PLAN_COLUMN_MASK].column;
+    HX_TRY(hx_top_rows(instance->blocks, cursor->index, column, plan & PLAN_LARGEST, rows,
+                       &cursor->top, &cursor->top_n));
+    go_top(cursor, 0);
+    return NULL;
+}
+
 static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
 {
     release(cursor);
     cursor->snapshots.n = cursor->at = 0;
     cursor->row = cursor->end = 0;
+    free(cursor->top);
+    cursor->top = NULL;
     cursor->key_low = cursor->row_low = 0;
     cursor->key_high = cursor->row_high = UINT64_MAX;
     cursor->by_target = false;
@@ -528,7 +605,7 @@ static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **arg
     if (!cursor->snapshots.n)
         return NULL;
     HX_TRY(begin_snapshot(cursor));
-    return settle(cursor);
+    return plan & PLAN_LIMIT ? begin_top(cursor, plan, limits.rows) : settle(cursor);
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
@@ -544,6 +621,10 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, 
 static int cursor_next(sqlite3_vtab_cursor *base)
 {
     struct cursor *cursor = (struct cursor *)base;
+    if (cursor->top) {
+        go_top(cursor, cursor->top_at + 1);
+        return SQLITE_OK;
+    }
     cursor->row++;
     hx_error *err = cursor->by_target ? seek_target(cursor) : NULL;
     if (!err && cursor->row >= cursor->end)

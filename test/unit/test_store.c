@@ -501,6 +501,43 @@ static void rowids_and_order(void **state)
     assert_done(hx_store_close(store));
 }
 
+/* The first rows by a column are those that sorting all of them gives. */
+static void first_rows(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("first_rows");
+    static const char *const columns[] = {"bytes", "edges_in", "edges_out"};
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_temporary(&store));
+    for (int i = 0; i < 2; i++) {
+        struct hx_snapshot *s = model_snapshot(&random, i ? 66000 : 50);
+        assert_done(hx_store_add(store, s, NULL, &id));
+        hx_snapshot_destroy(s);
+    }
+    for (size_t round = 0; round < unit_rounds(60); round++) {
+        const char *by = columns[unit_below(&random, 3)];
+        int limit = (int)unit_below(&random, 4) ? (int)unit_below(&random, 300)
+                                                : (int)unit_below(&random, 80000) - 1;
+        int offset = (int)(unit_below(&random, 2) * unit_below(&random, 100));
+        int snapshot = 1 + (int)unit_below(&random, 3);
+        const char *direction = unit_below(&random, 3) ? "DESC" : "ASC";
+        struct hx_text sql = {0};
+        for (int slow = 0; slow < 2; slow++)
+            hx_text_putf(&sql,
+                         "%s (SELECT count(*) || ' ' || coalesce(sum(address %% 1000003 * n), 0)"
+                         " FROM (SELECT address, row_number() OVER () AS n FROM (SELECT address"
+                         " FROM objects WHERE %ssnapshot = %d ORDER BY %s%s %s, address LIMIT %d"
+                         " OFFSET %d)))",
+                         slow ? " =" : "SELECT", slow ? "+" : "", snapshot, slow ? "+" : "", by,
+                         direction, limit, offset);
+        if (ask_int(store, hx_text_str(&sql)) != 1)
+            fail_msg("%s", hx_text_str(&sql));
+        hx_text_free(&sql);
+    }
+    assert_done(hx_store_close(store));
+}
+
 static void largest_first(void **state)
 {
     (void)state;
@@ -637,13 +674,13 @@ static void reader_and_writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),        cmocka_unit_test(temporary),
-        cmocka_unit_test(append_again),      cmocka_unit_test(cancelled),
-        cmocka_unit_test(views_sum_up),      cmocka_unit_test(view_columns),
-        cmocka_unit_test(view_words),        cmocka_unit_test(sql_reads_only),
-        cmocka_unit_test(constraints),       cmocka_unit_test(rowids_and_order),
-        cmocka_unit_test(largest_first),     cmocka_unit_test(other_programs),
-        cmocka_unit_test(reader_and_writer),
+        cmocka_unit_test(round_trip),     cmocka_unit_test(temporary),
+        cmocka_unit_test(append_again),   cmocka_unit_test(cancelled),
+        cmocka_unit_test(views_sum_up),   cmocka_unit_test(view_columns),
+        cmocka_unit_test(view_words),     cmocka_unit_test(sql_reads_only),
+        cmocka_unit_test(constraints),    cmocka_unit_test(rowids_and_order),
+        cmocka_unit_test(first_rows),     cmocka_unit_test(largest_first),
+        cmocka_unit_test(other_programs), cmocka_unit_test(reader_and_writer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
