@@ -268,36 +268,38 @@ void hx_jobs_supersede(hx_jobs *jobs,
     pthread_mutex_unlock(&jobs->lock);
 }
 
+/* A quiet job is announced all the same once it has run for this long. */
+#define QUIET_NS 300000000u
+
+static struct hx_job *announced(const struct lane *lane, uint64_t now)
+{
+    struct hx_job *job = lane->running;
+    if (!job || (job->quiet && now - lane->started_ns < QUIET_NS))
+        return NULL;
+    return job;
+}
+
 bool hx_jobs_cancel(hx_jobs *jobs)
 {
     bool any = false;
+    uint64_t now = now_ns();
     pthread_mutex_lock(&jobs->lock);
     for (int i = 0; i < HX_LANES; i++) {
         struct lane *lane = &jobs->lane[i];
-        if (lane->running && !lane->running->quiet) {
+        struct hx_job *running = announced(lane, now);
+        if (running) {
+            running->by_user = any = true;
             cancel_running(lane);
-            any = true;
         }
         for (struct hx_job *job = lane->queue; job; job = job->next) {
             if (!job->quiet) {
                 atomic_store(&job->cancel, true);
-                any = true;
+                job->by_user = any = true;
             }
         }
     }
     pthread_mutex_unlock(&jobs->lock);
     return any;
-}
-
-/* A quiet job is announced all the same once it has run for this long. */
-#define QUIET_NS 300000000u
-
-static const struct hx_job *announced(const struct lane *lane, uint64_t now)
-{
-    const struct hx_job *job = lane->running;
-    if (!job || (job->quiet && now - lane->started_ns < QUIET_NS))
-        return NULL;
-    return job;
 }
 
 bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret)
@@ -321,7 +323,7 @@ bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret)
         hx_text_putf(ret, ", %.1f s", (double)ns / 1e9);
         if (atomic_load(&job->cancel))
             hx_text_puts(ret, ", cancelling");
-        else if (!job->quiet)
+        else
             hx_text_puts(ret, " (Esc cancels)");
     }
     pthread_mutex_unlock(&jobs->lock);

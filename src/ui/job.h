@@ -20,7 +20,7 @@ enum hx_lane { HX_LANE_READ, HX_LANE_WORK, HX_LANES };
 /* The head of every kind of job. */
 struct hx_job {
     const char *what; /* for the status line: "snapshot", "search" */
-    bool quiet;       /* short: not announced, and Esc does not cancel it */
+    bool quiet;       /* as a rule short: announced and cancelled only once it takes long */
     enum hx_lane lane;
     /* On the lane's thread, the second with the store for itself. prepare may be NULL. */
     hx_error *(*prepare)(struct hx_job *job, const struct hx_progress *progress);
@@ -33,6 +33,7 @@ struct hx_job {
     struct hx_job *next;
     hx_error *error;
     atomic_bool cancel;
+    bool by_user; /* hx_jobs_cancel() did it */
 };
 
 /* `read` may be the same as `work`. */
@@ -57,10 +58,10 @@ bool hx_jobs_busy(hx_jobs *jobs, enum hx_lane lane);
 void hx_jobs_supersede(hx_jobs *jobs,
                        hx_error *(*run)(struct hx_job *, hx_store *, const struct hx_progress *));
 
-/* Cancels all jobs that are not quiet; false when there were none. */
+/* Cancels all jobs that somebody may be waiting for; false when there were none. */
 bool hx_jobs_cancel(hx_jobs *jobs);
 
-/* A line on the oldest job that is not quiet; false when there is none. */
+/* A line on the job under way; false when there is none to speak of. */
 bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret);
 
 #endif

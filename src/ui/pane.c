@@ -237,6 +237,13 @@ static void take_rows(struct fetch *fetch, struct hx_pane *pane)
     hx_pane_go(pane, pane->cursor);
 }
 
+/* What lies elsewhere takes too long: back to the rows in memory, well inside of them. */
+static void stay(struct hx_pane *pane)
+{
+    hx_pane_go(pane, pane->offset + (int64_t)pane->rows.n_rows / 2);
+    pane->top = pane->cursor - pane->height / 2;
+}
+
 static void fetch_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct fetch *fetch = (struct fetch *)job;
@@ -248,15 +255,21 @@ static void fetch_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     pane->loading = false;
     free(pane->problem);
     pane->problem = NULL;
-    if (error && error->kind == HX_E_CANCEL) { /* another list was wanted meanwhile */
-        pane->stale = true;
+    if (error && error->kind == HX_E_CANCEL && !(job->by_user && fetch->with_facts)) {
+        if (job->by_user) {
+            stay(pane);
+            hx_ui_say(ui, "cancelled; still where the rows were loaded");
+        } else {
+            pane->stale = true; /* another list was wanted meanwhile */
+        }
         hx_error_free(error);
         return;
     }
     if (error) {
         char line[512];
         hx_error_line(error, line, sizeof line);
-        pane->problem = strdup(line);
+        pane->problem =
+            strdup(error->kind == HX_E_CANCEL ? "Cancelled. Ctrl-L loads the list." : line);
         hx_ui_complain(ui, error);
         pane->stale = false; /* not again and again; the next snapshot or order tries anew */
         pane->loaded = true;

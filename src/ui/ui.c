@@ -126,8 +126,8 @@ void hx_ui_complain(struct hx_ui *ui, hx_error *error)
 
 static void end(struct hx_ui *ui)
 {
+    hx_term_end(&ui->term); /* at once; what is under way may take a moment to end */
     hx_jobs_destroy(ui->jobs);
-    hx_term_end(&ui->term);
     hx_snapshot_destroy(ui->graph);
     forget(ui, 1);
     free(ui->open.v);
