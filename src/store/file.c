@@ -200,8 +200,12 @@ hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret)
 static hx_error *copy_file(const char *from, const char *to, bool must)
 {
     HX_FD int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0 && !must && errno == ENOENT) {
+        unlink(to); /* of an attempt before */
+        return NULL;
+    }
     if (in < 0)
-        return must || errno != ENOENT ? hx_error_os(errno, from, "open") : NULL;
+        return hx_error_os(errno, from, "open");
     HX_FD int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (out < 0)
         return hx_error_os(errno, to, "open");
@@ -235,6 +239,37 @@ static hx_error *copy_beside(const char *from, const char *to, const char *suffi
     return copy_file(in, out, false);
 }
 
+/* When a store and its log were last written, and their sizes. */
+struct stamp {
+    struct timespec file_time, log_time;
+    off_t file_size, log_size;
+};
+
+static struct stamp stamp_of(const char *path)
+{
+    struct stamp stamp = {0}; /* compared as bytes */
+    struct stat st;
+    HX_FREE char *log = NULL;
+    if (stat(path, &st) == 0) {
+        stamp.file_time = st.st_mtim;
+        stamp.file_size = st.st_size;
+    }
+    if (asprintf(&log, "%s-wal", path) < 0)
+        log = NULL;
+    if (log && stat(log, &st) == 0) {
+        stamp.log_time = st.st_mtim;
+        stamp.log_size = st.st_size;
+    }
+    return stamp;
+}
+
+static hx_error *copy_all(const char *from, const char *to)
+{
+    HX_TRY(copy_file(from, to, true));
+    HX_TRY(copy_beside(from, to, "-wal"));
+    return copy_beside(from, to, "-journal");
+}
+
 hx_error *hx_file_copy(const char *path, char **ret)
 {
     /* SQLite looks for the log beside the file that a link leads to */
@@ -243,14 +278,19 @@ hx_error *hx_file_copy(const char *path, char **ret)
         return hx_error_os(errno, path, "cannot follow the path");
     HX_FREE char *copy = NULL;
     HX_TRY(hx_file_temporary(NULL, 0, &copy));
-    hx_error *err = copy_file(real, copy, true);
-    if (!err)
-        err = copy_beside(real, copy, "-wal");
-    if (!err)
-        err = copy_beside(real, copy, "-journal");
-    if (err) {
+    for (int attempt = 0;; attempt++) {
+        struct stamp before = stamp_of(real);
+        hx_error *err = copy_all(real, copy);
+        struct stamp after = stamp_of(real);
+        bool changed = memcmp(&before, &after, sizeof before) != 0;
+        if (!err && !changed)
+            break;
+        if (!err && attempt < 8) /* somebody wrote meanwhile: the parts may not fit together */
+            continue;
         hx_file_remove(copy);
-        return err;
+        return err ? err
+                   : hx_error_new(HX_E_BUSY, path, "wait for it to end",
+                                  "another program is writing to the store");
     }
     *ret = hx_steal(copy);
     return NULL;
