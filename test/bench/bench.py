@@ -8,14 +8,18 @@ target saw itself (the longest gap of a thread that wakes every 200 us). Yardsti
 same run: a plain sequential read of as much memory as the target has, and gdb's gcore.
 """
 import argparse
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import shutil
+import struct
 import subprocess
 import sys
+import tempfile
+import termios
 import threading
 import time
 
@@ -89,7 +93,8 @@ def snap(forest, store, threads, measure_memory):
     begin = time.monotonic()
     process = subprocess.Popen(
         [live.HEAPX, "snap", str(forest.pid), "-o", store, "--threads", str(threads)],
-        env=dict(os.environ, HEAPX_TIMING="1"), stderr=subprocess.PIPE, text=True,
+        env=dict(os.environ, HEAPX_TIMING="1"), stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True,
         preexec_fn=live.end_with_parent)
     peak = Peak(process.pid) if measure_memory else None
     _, err = process.communicate()
@@ -119,6 +124,7 @@ def first_screen(store):
     if pid == 0:
         live.end_with_parent()
         os.environ.update(TERM="xterm-256color", LINES="24", COLUMNS="80")
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         os.execv(live.HEAPX, ["heapx", "open", store])
     last, seen = begin, b""
     while select.select([master], [], [], 1.0)[0]:
@@ -147,7 +153,7 @@ def gcore(forest):
     if not shutil.which("gcore"):
         return None
     where = "/dev/shm" if shutil.disk_usage("/dev/shm").free > 2 * forest.rss else "."
-    with __import__("tempfile").TemporaryDirectory(dir=where) as folder:
+    with tempfile.TemporaryDirectory(dir=where) as folder:
         forest.gap()
         begin = time.monotonic()
         done = subprocess.run(["gcore", "-o", f"{folder}/core", str(forest.pid)],
