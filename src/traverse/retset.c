@@ -1,0 +1,236 @@
+/* retset.c - interning sets of retainers. */
+#include "traverse/retset.h"
+
+#include "base/vec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Unions that were made before are found here first; a power of two. */
+enum { MEMO_SLOTS = 1 << 15 };
+
+struct record {
+    size_t start; /* of the elements */
+    uint32_t n;
+    hx_set next; /* in the chain of its bucket; HX_SET_NONE ends it */
+    uint64_t key;
+};
+
+struct memo {
+    hx_set a, b, both; /* a < b */
+};
+
+/* Invariants: record[0] and record[1] stand for NONE and MANY; the elements of a record lie at
+ * element[start .. start + n), rising; buckets is a power of two, and every record but the first
+ * two is in the chain bucket[key & (buckets - 1)]. */
+struct hx_sets {
+    unsigned max_elements;
+    bool failed;
+    HX_VEC(struct record) record;
+    HX_VEC(hx_retainer) element;
+    HX_VEC(hx_retainer) work; /* the set that is being looked for */
+    hx_set *bucket;
+    size_t buckets;
+    struct memo *memo;
+};
+
+/* Spreads a retainer's number, so that sums of them differ where the sets do. The constants are
+ * those of SplitMix64 (G. Steele et al., "Fast splittable pseudorandom number generators"). */
+static uint64_t key_of(hx_retainer retainer)
+{
+    uint64_t x = (retainer + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
+{
+    hx_sets *sets = calloc(1, sizeof *sets);
+    if (!sets)
+        return hx_error_nomem();
+    sets->max_elements = max_elements;
+    sets->buckets = 1024;
+    sets->bucket = calloc(sets->buckets, sizeof *sets->bucket);
+    sets->memo = calloc(MEMO_SLOTS, sizeof *sets->memo);
+    if (!sets->bucket || !sets->memo || !hx_vec_push(&sets->record, (struct record){0}) ||
+        !hx_vec_push(&sets->record, (struct record){0})) {
+        hx_sets_destroy(sets);
+        return hx_error_nomem();
+    }
+    *ret = sets;
+    return NULL;
+}
+
+void hx_sets_destroy(hx_sets *sets)
+{
+    if (!sets)
+        return;
+    hx_vec_free(&sets->record);
+    hx_vec_free(&sets->element);
+    hx_vec_free(&sets->work);
+    free(sets->bucket);
+    free(sets->memo);
+    free(sets);
+}
+
+hx_set hx_sets_count(const hx_sets *sets)
+{
+    return (hx_set)sets->record.n;
+}
+
+bool hx_sets_failed(const hx_sets *sets)
+{
+    return sets->failed;
+}
+
+size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret)
+{
+    const struct record *record = &sets->record.v[set];
+    *ret = record->n ? sets->element.v + record->start : NULL;
+    return record->n;
+}
+
+bool hx_sets_member(const hx_sets *sets, hx_set set, hx_retainer retainer)
+{
+    const hx_retainer *element;
+    size_t low = 0, high = hx_sets_elements(sets, set, &element);
+    if (set == HX_SET_MANY)
+        return true;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (element[middle] == retainer)
+            return true;
+        if (element[middle] < retainer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* Twice the buckets; without the memory for it, chains only grow longer. */
+static void grow(hx_sets *sets)
+{
+    size_t buckets = sets->buckets * 2;
+    hx_set *bucket = calloc(buckets, sizeof *bucket);
+    if (!bucket)
+        return;
+    for (size_t i = 2; i < sets->record.n; i++) {
+        struct record *record = &sets->record.v[i];
+        record->next = bucket[record->key & (buckets - 1)];
+        bucket[record->key & (buckets - 1)] = (hx_set)i;
+    }
+    free(sets->bucket);
+    sets->bucket = bucket;
+    sets->buckets = buckets;
+}
+
+/* The set whose elements are in `work`. */
+static hx_set intern(hx_sets *sets, uint64_t key)
+{
+    const size_t n = sets->work.n;
+    if (sets->max_elements && n > sets->max_elements)
+        return HX_SET_MANY;
+    hx_set *head = &sets->bucket[key & (sets->buckets - 1)];
+    for (hx_set i = *head; i != HX_SET_NONE; i = sets->record.v[i].next) {
+        const struct record *record = &sets->record.v[i];
+        if (record->key == key && record->n == n &&
+            memcmp(sets->element.v + record->start, sets->work.v, n * sizeof *sets->work.v) == 0)
+            return i;
+    }
+    struct record record = {.start = sets->element.n, .n = (uint32_t)n, .next = *head, .key = key};
+    hx_set fresh = (hx_set)sets->record.n;
+    if (fresh == UINT32_MAX || !hx_vec_reserve(&sets->element, sets->element.n + n) ||
+        !hx_vec_push(&sets->record, record)) {
+        sets->failed = true;
+        return HX_SET_NONE;
+    }
+    memcpy(sets->element.v + sets->element.n, sets->work.v, n * sizeof *sets->work.v);
+    sets->element.n += n;
+    *head = fresh;
+    if (sets->record.n > sets->buckets)
+        grow(sets);
+    return fresh;
+}
+
+static bool begin(hx_sets *sets, size_t most)
+{
+    sets->work.n = 0;
+    if (!hx_vec_reserve(&sets->work, most))
+        sets->failed = true;
+    return !sets->failed;
+}
+
+hx_set hx_sets_singleton(hx_sets *sets, hx_retainer retainer)
+{
+    return hx_sets_add(sets, HX_SET_NONE, retainer);
+}
+
+hx_set hx_sets_add(hx_sets *sets, hx_set set, hx_retainer retainer)
+{
+    if (hx_sets_member(sets, set, retainer))
+        return set;
+    const hx_retainer *element;
+    size_t n = hx_sets_elements(sets, set, &element), i = 0;
+    if (!begin(sets, n + 1))
+        return HX_SET_NONE;
+    hx_retainer *work = sets->work.v;
+    for (; i < n && element[i] < retainer; i++)
+        work[i] = element[i];
+    work[i] = retainer;
+    for (; i < n; i++)
+        work[i + 1] = element[i];
+    sets->work.n = n + 1;
+    return intern(sets, sets->record.v[set].key + key_of(retainer));
+}
+
+/* Merges two rising lists into `work`; gives up past the limit. */
+static uint64_t merge(hx_sets *sets, hx_set a, hx_set b)
+{
+    const hx_retainer *x, *y;
+    size_t n_x = hx_sets_elements(sets, a, &x), n_y = hx_sets_elements(sets, b, &y), i = 0, k = 0;
+    size_t limit = sets->max_elements ? sets->max_elements : SIZE_MAX;
+    uint64_t key = sets->record.v[a].key;
+    hx_retainer *work = sets->work.v;
+    size_t n = 0;
+    while ((i < n_x || k < n_y) && n <= limit) {
+        if (k == n_y || (i < n_x && x[i] < y[k])) {
+            work[n++] = x[i++];
+        } else if (i < n_x && x[i] == y[k]) {
+            work[n++] = x[i++];
+            k++;
+        } else {
+            key += key_of(y[k]);
+            work[n++] = y[k++];
+        }
+    }
+    sets->work.n = n;
+    return key;
+}
+
+hx_set hx_sets_union(hx_sets *sets, hx_set a, hx_set b)
+{
+    if (a == b || b == HX_SET_NONE)
+        return a;
+    if (a == HX_SET_NONE)
+        return b;
+    if (a == HX_SET_MANY || b == HX_SET_MANY)
+        return HX_SET_MANY;
+    if (a > b) {
+        hx_set swap = a;
+        a = b;
+        b = swap;
+    }
+    uint64_t pair = (uint64_t)a << 32 | b;
+    struct memo *memo = &sets->memo[pair * UINT64_C(0x9e3779b97f4a7c15) >> 49];
+    if (memo->a == a && memo->b == b)
+        return memo->both;
+    if (!begin(sets, (size_t)sets->record.v[a].n + sets->record.v[b].n + 1))
+        return HX_SET_NONE;
+    uint64_t key = merge(sets, a, b);
+    hx_set both = intern(sets, key);
+    if (!sets->failed)
+        *memo = (struct memo){a, b, both};
+    return both;
+}

@@ -1,0 +1,318 @@
+/* test_retain.c - retainer sets against the document's own algorithm and its equations. */
+#include "random_graph.h"
+
+#include "traverse/components.h"
+#include "traverse/reach.h"
+#include "traverse/retain.h"
+
+enum { RETAINERS = 12 };
+
+/* --- sets ------------------------------------------------------------------------- */
+
+static hx_set set_of_bits(hx_sets *sets, uint64_t bits, struct unit_random *random)
+{
+    hx_set set = HX_SET_NONE;
+    while (bits) { /* in any order: the set must be the same */
+        unsigned skip = (unsigned)unit_below(random, (uint64_t)__builtin_popcountll(bits));
+        uint64_t rest = bits;
+        for (unsigned i = 0; i < skip; i++)
+            rest &= rest - 1;
+        unsigned bit = (unsigned)__builtin_ctzll(rest);
+        set = hx_sets_add(sets, set, bit);
+        bits &= ~((uint64_t)1 << bit);
+    }
+    return set;
+}
+
+static void test_sets(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("sets");
+    for (unsigned max = 0; max <= 8; max += 4) {
+        hx_sets *sets;
+        assert_null(hx_sets_create(max, &sets));
+        for (size_t round = unit_rounds(20000); round; round--) {
+            uint64_t a = unit_random(&random) & unit_random(&random) & 0xffff;
+            uint64_t b = unit_random(&random) & unit_random(&random) & 0xffff;
+            hx_set x = set_of_bits(sets, a, &random), y = set_of_bits(sets, b, &random);
+            hx_set both = hx_sets_union(sets, x, y);
+            assert_int_equal(both, hx_sets_union(sets, y, x));
+            assert_int_equal(both, set_of_bits(sets, a | b, &random));
+            const hx_retainer *element;
+            size_t n = hx_sets_elements(sets, both, &element);
+            unsigned bits = (unsigned)__builtin_popcountll(a | b);
+            assert_true(both == HX_SET_MANY ? max && bits > max : n == bits);
+            for (size_t i = 0; i < n; i++) {
+                assert_true((a | b) >> element[i] & 1);
+                assert_true(i == 0 || element[i - 1] < element[i]);
+            }
+            for (hx_retainer i = 0; i < 16; i++)
+                assert_int_equal(hx_sets_member(sets, both, i),
+                                 both == HX_SET_MANY || ((a | b) >> i & 1));
+        }
+        assert_false(hx_sets_failed(sets));
+        hx_sets_destroy(sets);
+    }
+}
+
+/* --- graphs ------------------------------------------------------------------------ */
+
+struct rule {
+    hx_retainer of_root[8], of_object[RANDOM_GRAPH_MAX];
+};
+
+/* Several retainers share an identity; one graph in three has none among its objects. */
+static void make_rule(struct unit_random *random, const struct random_graph *graph,
+                      struct rule *rule)
+{
+    bool none = unit_below(random, 3) == 0;
+    for (uint32_t i = 0; i < graph->n_roots; i++)
+        rule->of_root[i] =
+            unit_below(random, 8) ? (hx_retainer)unit_below(random, RETAINERS) : HX_NO_RETAINER;
+    for (hx_obj i = 0; i < graph->n; i++)
+        rule->of_object[i] = !none && unit_below(random, 4) == 0
+                                 ? (hx_retainer)unit_below(random, RETAINERS)
+                                 : HX_NO_RETAINER;
+}
+
+static bool is_followed(enum hx_interior interior, unsigned kind)
+{
+    return kind != HX_EDGE_INTERIOR || interior != HX_INTERIOR_OFF;
+}
+
+/* retain(c, r) as the document has it: depth first, a retainer added at each visit. */
+static void document_retain(const struct random_graph *graph, enum hx_interior interior,
+                            const struct rule *rule, hx_obj object, hx_retainer retainer,
+                            uint64_t *set)
+{
+    struct visit {
+        hx_obj object;
+        hx_retainer retainer;
+    } stack[RANDOM_GRAPH_MAX * 8 * RETAINERS + 1];
+    size_t n = 0;
+    stack[n++] = (struct visit){object, retainer};
+    while (n) {
+        struct visit visit = stack[--n];
+        if (set[visit.object] >> visit.retainer & 1)
+            continue;
+        set[visit.object] |= (uint64_t)1 << visit.retainer;
+        hx_retainer own = rule->of_object[visit.object];
+        for (size_t e = 0; e < graph->n_edges; e++)
+            if (graph->edge[e].source == visit.object && is_followed(interior, graph->edge[e].kind))
+                stack[n++] = (struct visit){graph->edge[e].target,
+                                            own == HX_NO_RETAINER ? visit.retainer : own};
+    }
+}
+
+/* The equations, applied until nothing changes. */
+static void fixed_point(const struct random_graph *graph, enum hx_interior interior,
+                        const struct rule *rule, const uint8_t *states, uint64_t *set)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t e = 0; e < graph->n_root_edges + graph->n_edges; e++) {
+            bool root = e < graph->n_root_edges;
+            const struct hx_drawn_edge *edge =
+                root ? &graph->root_edge[e] : &graph->edge[e - graph->n_root_edges];
+            hx_retainer own = root ? rule->of_root[edge->source] : rule->of_object[edge->source];
+            if (!is_followed(interior, edge->kind) ||
+                (!root && states[edge->source] != HX_STATE_REACHABLE &&
+                 states[edge->source] != HX_STATE_POSSIBLE))
+                continue;
+            uint64_t from = own != HX_NO_RETAINER ? (uint64_t)1 << own
+                            : root                ? 0
+                                                  : set[edge->source];
+            changed |= (set[edge->target] | from) != set[edge->target];
+            set[edge->target] |= from;
+        }
+    }
+}
+
+static void expect_set(const hx_sets *sets, hx_set got, uint64_t want, unsigned max)
+{
+    if (max && (unsigned)__builtin_popcountll(want) > max) {
+        assert_int_equal(got, HX_SET_MANY);
+        return;
+    }
+    const hx_retainer *element;
+    size_t n = hx_sets_elements(sets, got, &element);
+    uint64_t bits = 0;
+    for (size_t i = 0; i < n; i++)
+        bits |= (uint64_t)1 << element[i];
+    assert_int_not_equal(got, HX_SET_MANY);
+    assert_int_equal(bits, want);
+}
+
+static void one_graph(struct unit_random *random)
+{
+    struct random_graph graph;
+    struct rule rule;
+    random_graph_make(random, RANDOM_GRAPH_MAX, &graph);
+    make_rule(random, &graph, &rule);
+    struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+    enum hx_interior interior = (enum hx_interior)unit_below(random, 3);
+    assert_null(hx_reach(snapshot, interior, 1, NULL));
+    unsigned max = (unsigned)unit_below(random, 3) * 2;
+    hx_sets *sets;
+    struct hx_retention retention;
+    struct hx_retain_rule given = {.of_root = rule.of_root, .of_object = rule.of_object};
+    assert_null(hx_sets_create(max, &sets));
+    assert_null(hx_retain(snapshot, &given, sets, NULL, &retention));
+
+    uint64_t document[RANDOM_GRAPH_MAX] = {0}, equations[RANDOM_GRAPH_MAX] = {0};
+    bool all = true;
+    for (uint32_t i = 0; i < graph.n_roots; i++)
+        all &= rule.of_root[i] != HX_NO_RETAINER;
+    for (size_t e = 0; e < graph.n_root_edges; e++)
+        if (rule.of_root[graph.root_edge[e].source] != HX_NO_RETAINER &&
+            is_followed(interior, graph.root_edge[e].kind))
+            document_retain(&graph, interior, &rule, graph.root_edge[e].target,
+                            rule.of_root[graph.root_edge[e].source], document);
+    fixed_point(&graph, interior, &rule, snapshot->graph.state, equations);
+    for (hx_obj i = 0; i < graph.n; i++) {
+        expect_set(sets, retention.set[i], equations[i], max);
+        /* What only roots without an identity reach, the algorithm never comes to. */
+        if (all)
+            assert_int_equal(document[i], equations[i]);
+        else
+            assert_int_equal(document[i] & ~equations[i], 0);
+    }
+    hx_retention_deinit(&retention);
+    hx_sets_destroy(sets);
+    hx_snapshot_destroy(snapshot);
+}
+
+static void test_random_graphs(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("retainer sets");
+    for (size_t round = unit_rounds(4000); round; round--)
+        one_graph(&random);
+}
+
+/* --- components ----------------------------------------------------------------------- */
+
+static void test_components(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("components");
+    for (size_t round = unit_rounds(3000); round; round--) {
+        struct random_graph graph;
+        random_graph_make(&random, RANDOM_GRAPH_MAX, &graph);
+        struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+        assert_null(hx_reach(snapshot, HX_INTERIOR_ON, 1, NULL));
+        uint64_t cut[1] = {unit_random(&random) & unit_random(&random)};
+        const struct hx_scope scope = {
+            .states = 1u << HX_STATE_REACHABLE, .follows = 3, .cut = cut};
+        struct hx_components components;
+        assert_null(hx_components_find(&snapshot->graph, &scope, NULL, &components));
+        uint64_t path[RANDOM_GRAPH_MAX] = {0}, in = 0;
+        for (hx_obj i = 0; i < graph.n; i++)
+            if (snapshot->graph.state[i] == HX_STATE_REACHABLE) {
+                path[i] = (uint64_t)1 << i;
+                in |= path[i];
+            }
+        for (size_t e = 0; e < graph.n_edges; e++) {
+            hx_obj from = graph.edge[e].source, to = graph.edge[e].target;
+            if (graph.edge[e].kind < 2 && (in >> from & 1) && (in >> to & 1) &&
+                !(cut[0] >> from & 1))
+                path[from] |= (uint64_t)1 << to;
+        }
+        uint64_t step[RANDOM_GRAPH_MAX];
+        memcpy(step, path, sizeof step);
+        for (hx_obj via = 0; via < graph.n; via++)
+            for (hx_obj from = 0; from < graph.n; from++)
+                if (path[from] >> via & 1)
+                    path[from] |= path[via];
+        assert_int_equal(components.n_objects, __builtin_popcountll(in));
+        for (hx_obj a = 0; a < graph.n && components.n; a++) {
+            assert_int_equal(components.number[a] == HX_NO_OBJ, !(in >> a & 1));
+            for (hx_obj b = 0; b < graph.n; b++) {
+                if (!(in >> a & 1) || !(in >> b & 1))
+                    continue;
+                bool same = (path[a] >> b & 1) && (path[b] >> a & 1);
+                assert_int_equal(components.number[a] == components.number[b], same);
+                if (step[a] >> b & 1)
+                    assert_true(components.number[a] <= components.number[b]);
+                if (!same && (step[a] >> b & 1))
+                    assert_true(hx_components_is_led(&components, components.number[b]));
+            }
+        }
+        for (hx_obj k = 1; k < components.n_objects; k++)
+            assert_true(components.number[components.order[k - 1]] <=
+                        components.number[components.order[k]]);
+        hx_components_deinit(&components);
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
+/* --- shapes that hurt --------------------------------------------------------------------- */
+
+/* A list of many objects with a retainer now and then: no recursion, linear time. */
+static void test_long_list(void **state)
+{
+    (void)state;
+    hx_obj n = (hx_obj)unit_rounds(1000000);
+    struct hx_drawn_edge *edge = calloc(n, sizeof *edge);
+    hx_retainer *of_object = malloc(n * sizeof *of_object), of_root[1] = {0};
+    for (hx_obj i = 0; i < n; i++) {
+        if (i + 1 < n)
+            edge[i] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};
+        of_object[i] = i % 1000 == 999 ? 1 + i / 1000 : HX_NO_RETAINER;
+    }
+    struct hx_drawn_edge root = {0, 0, HX_EDGE_START};
+    struct hx_snapshot *snapshot;
+    struct hx_retention retention;
+    hx_sets *sets;
+    assert_null(hx_image_graph(n, edge, n - 1, 1, &root, 1, &snapshot));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    assert_null(hx_sets_create(8, &sets));
+    struct hx_retain_rule rule = {.of_root = of_root, .of_object = of_object};
+    assert_null(hx_retain(snapshot, &rule, sets, NULL, &retention));
+    assert_int_equal(retention.objects, n);
+    assert_int_equal(retention.visits, n);
+    for (hx_obj i = 0; i < n; i++)
+        assert_true(hx_sets_member(sets, retention.set[i], i / 1000));
+    assert_int_equal(hx_sets_count(sets), 2 + (n + 999) / 1000);
+    hx_retention_deinit(&retention);
+    hx_sets_destroy(sets);
+    hx_snapshot_destroy(snapshot);
+    free(edge);
+    free(of_object);
+}
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    hx_obj n = 200000;
+    struct hx_drawn_edge *edge = calloc(n, sizeof *edge), root = {0, 0, HX_EDGE_START};
+    for (hx_obj i = 0; i + 1 < n; i++)
+        edge[i] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};
+    struct hx_snapshot *snapshot;
+    struct hx_retention retention;
+    hx_sets *sets;
+    hx_retainer of_root[1] = {0};
+    assert_null(hx_image_graph(n, edge, n - 1, 1, &root, 1, &snapshot));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    assert_null(hx_sets_create(8, &sets));
+    atomic_bool cancel = true;
+    struct hx_retain_rule rule = {.of_root = of_root};
+    hx_error *err =
+        hx_retain(snapshot, &rule, sets, &(struct hx_progress){.cancel = &cancel}, &retention);
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_CANCEL);
+    hx_error_free(err);
+    hx_sets_destroy(sets);
+    hx_snapshot_destroy(snapshot);
+    free(edge);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sets),       cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_components), cmocka_unit_test(test_long_list),
+        cmocka_unit_test(test_cancel),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
