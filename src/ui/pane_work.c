@@ -17,20 +17,39 @@ struct search {
     struct hx_load load;
     struct hx_table facts;
     regex_t regex;
-    bool has_regex, backwards, ascii;
+    char *literal; /* the pattern, when it has nothing but letters; else NULL */
+    bool has_regex, any_case, backwards, ascii;
     int64_t from; /* the cursor */
-    int64_t total;
+    int64_t seen, total;
+    struct hx_table row; /* the one that is looked at */
+    struct hx_text text;
     int64_t found; /* -1: nowhere */
     bool wrapped;
 };
 
 static bool matches(struct search *search, const struct hx_table *rows, size_t row)
 {
-    struct hx_text text = {0};
-    hx_column_row(search->screen->columns, rows, row, &search->facts, search->ascii, &text);
-    bool hit = regexec(&search->regex, hx_text_str(&text), 0, NULL, 0) == 0;
-    hx_text_free(&text);
-    return hit;
+    struct hx_text *text = &search->text;
+    hx_text_clear(text);
+    hx_column_row(search->screen->columns, rows, row, &search->facts, search->ascii, text);
+    const char *s = hx_text_str(text);
+    if (!search->literal)
+        return regexec(&search->regex, s, 0, NULL, 0) == 0;
+    return (search->any_case ? strcasestr(s, search->literal) : strstr(s, search->literal)) != NULL;
+}
+
+/* Which columns of the rows are shown, so that the others need not be decoded. */
+static hx_error *wanted_columns(const struct search *search, const hx_rows *rows, bool **ret)
+{
+    size_t n = hx_rows_columns(rows);
+    bool *wanted = calloc(n + 1, sizeof *wanted);
+    if (!wanted)
+        return hx_error_nomem();
+    for (size_t i = 0; i < n; i++)
+        for (const struct hx_column *column = search->screen->columns; column->name; column++)
+            wanted[i] |= strcmp(column->name, hx_rows_name(rows, i)) == 0;
+    *ret = wanted;
+    return NULL;
 }
 
 /* Looks at the rows [begin, end): forwards the first hit ends it, backwards the last counts. */
@@ -40,25 +59,26 @@ static hx_error *search_range(struct search *search, hx_store *store, int64_t be
     if (begin >= end)
         return NULL;
     HX_ROWS hx_rows *rows = NULL;
+    HX_FREE bool *wanted = NULL;
     HX_TRY(hx_load_open(&search->load, store, begin, end - begin, &rows));
-    for (int64_t at = begin; at < end;) {
-        if (hx_progress_cancelled(progress))
-            return hx_error_cancelled("search");
-        hx_progress_at(progress, "search", (uint64_t)(at - begin), (uint64_t)(end - begin));
-        struct hx_table block = {0};
-        HX_TRY(hx_table_read(&block, rows, 256));
-        for (size_t i = 0; i < block.n_rows; i++) {
-            if (matches(search, &block, i)) {
-                search->found = at + (int64_t)i;
-                if (!search->backwards)
-                    break;
-            }
+    HX_TRY(wanted_columns(search, rows, &wanted));
+    hx_table_deinit(&search->row);
+    for (int64_t at = begin; at < end; at++) {
+        bool more = false;
+        if (at % 4096 == 0) {
+            if (hx_progress_cancelled(progress))
+                return hx_error_cancelled("search");
+            hx_progress_at(progress, "search", (uint64_t)search->seen, (uint64_t)search->total);
         }
-        size_t n = block.n_rows;
-        hx_table_deinit(&block);
-        at += (int64_t)n;
-        if (n < 256 || (search->found >= 0 && !search->backwards))
+        HX_TRY(hx_table_next(&search->row, rows, wanted, &more));
+        if (!more)
             break;
+        search->seen++;
+        if (matches(search, &search->row, 0)) {
+            search->found = at;
+            if (!search->backwards)
+                break;
+        }
     }
     return NULL;
 }
@@ -101,6 +121,9 @@ static void search_destroy(struct hx_job *job)
     struct search *search = (struct search *)job;
     if (search->has_regex)
         regfree(&search->regex);
+    free(search->literal);
+    hx_table_deinit(&search->row);
+    hx_text_free(&search->text);
     hx_load_end(&search->load);
     hx_table_deinit(&search->facts);
     free(search);
@@ -146,12 +169,33 @@ static hx_error *copy_facts(const struct hx_table *facts, struct hx_table *ret)
 }
 
 /* Small letters find both; a capital means what it says. */
-static int case_flag(const char *pattern)
+static bool in_any_case(const char *pattern)
 {
     for (const char *s = pattern; *s; s++)
         if (*s >= 'A' && *s <= 'Z' && !(s > pattern && s[-1] == '\\'))
-            return 0;
-    return REG_ICASE;
+            return false;
+    return true;
+}
+
+static hx_error *compile(struct search *search, const char *pattern)
+{
+    search->any_case = in_any_case(pattern);
+    int flags = REG_EXTENDED | REG_NOSUB | (search->any_case ? REG_ICASE : 0);
+    int code = regcomp(&search->regex, pattern, flags);
+    search->has_regex = !code;
+    if (code) {
+        char why[128];
+        regerror(code, &search->regex, why, sizeof why);
+        return hx_error_new(HX_E_USAGE, pattern, "write a POSIX extended regular expression", "%s",
+                            why);
+    }
+    /* Most searches are for plain words, which need no expression. */
+    bool plain = true;
+    for (const char *s = pattern; *s; s++)
+        plain &= (unsigned char)*s < 0x80 && !strchr(".[]{}()\\*+?|^$", *s);
+    if (plain && !(search->literal = strdup(pattern)))
+        return hx_error_nomem();
+    return NULL;
 }
 
 hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pattern,
@@ -174,15 +218,8 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     search->ascii = !ui->term.utf8;
     search->from = pane->cursor;
     search->found = -1;
-    int code = regcomp(&search->regex, pattern, REG_EXTENDED | REG_NOSUB | case_flag(pattern));
-    hx_error *error = NULL;
-    if (code) {
-        char why[128];
-        regerror(code, &search->regex, why, sizeof why);
-        error = hx_error_new(HX_E_USAGE, pattern, "write a POSIX extended regular expression", "%s",
-                             why);
-    }
-    search->has_regex = !code;
+    search->total = pane->total;
+    hx_error *error = compile(search, pattern);
     if (!error)
         error = copy_facts(&pane->facts, &search->facts);
     if (error) {

@@ -70,16 +70,21 @@ hx_error *hx_cell_set_value(struct hx_cell *cell, const struct hx_value *value)
     return NULL;
 }
 
-hx_error *hx_table_read(struct hx_table *table, hx_rows *rows, int64_t limit)
+static hx_error *begin_for(struct hx_table *table, const hx_rows *rows)
 {
-    *table = (struct hx_table){0};
     size_t n = hx_rows_columns(rows);
     HX_FREE const char **names = calloc(n + 1, sizeof *names);
     if (!names)
         return hx_error_nomem();
     for (size_t i = 0; i < n; i++)
         names[i] = hx_rows_name(rows, i);
-    HX_TRY(hx_table_begin(table, names));
+    return hx_table_begin(table, names);
+}
+
+hx_error *hx_table_read(struct hx_table *table, hx_rows *rows, int64_t limit)
+{
+    *table = (struct hx_table){0};
+    HX_TRY(begin_for(table, rows));
     hx_error *error = NULL;
     while (!error && (limit < 0 || (int64_t)table->n_rows < limit)) {
         bool more = false;
@@ -88,7 +93,7 @@ hx_error *hx_table_read(struct hx_table *table, hx_rows *rows, int64_t limit)
         if (error || !more)
             break;
         error = hx_table_add(table, &cell);
-        for (size_t i = 0; i < n && !error; i++) {
+        for (size_t i = 0; i < table->n_columns && !error; i++) {
             struct hx_value value = hx_rows_value(rows, i);
             error = hx_cell_set_value(cell + i, &value);
         }
@@ -96,6 +101,25 @@ hx_error *hx_table_read(struct hx_table *table, hx_rows *rows, int64_t limit)
     if (error)
         hx_table_deinit(table);
     return error;
+}
+
+hx_error *hx_table_next(struct hx_table *table, hx_rows *rows, const bool *wanted, bool *ret_more)
+{
+    struct hx_cell *cell = table->cell;
+    HX_TRY(hx_rows_next(rows, ret_more));
+    if (!*ret_more)
+        return NULL;
+    if (!table->n_rows) {
+        HX_TRY(begin_for(table, rows));
+        HX_TRY(hx_table_add(table, &cell));
+    }
+    for (size_t i = 0; i < table->n_columns; i++) {
+        if (!wanted[i])
+            continue;
+        struct hx_value value = hx_rows_value(rows, i);
+        HX_TRY(hx_cell_set_value(cell + i, &value));
+    }
+    return NULL;
 }
 
 const struct hx_cell *hx_table_at(const struct hx_table *table, size_t row, const char *name)

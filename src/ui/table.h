@@ -40,6 +40,10 @@ hx_error *hx_cell_set_value(struct hx_cell *cell, const struct hx_value *value);
 /* Takes up to limit rows (all that are left when limit < 0). */
 hx_error *hx_table_read(struct hx_table *table, hx_rows *rows, int64_t limit);
 
+/* Takes one row in place of the one before; only columns i with wanted[i]. A table that is
+ * empty is begun first. *ret_more: there was one. */
+hx_error *hx_table_next(struct hx_table *table, hx_rows *rows, const bool *wanted, bool *ret_more);
+
 /* Row `row` of column `name`; a NULL cell when there is no such row or column. */
 const struct hx_cell *hx_table_at(const struct hx_table *table, size_t row, const char *name);
 
