@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -131,10 +132,12 @@ static void check_machine(struct preflight *p, struct hx_check *check)
 static void check_ptrace(struct preflight *p, struct hx_check *check)
 {
     (void)p;
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (child == 0) {
-        for (;;)
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when we are killed right now */
+        while (getppid() == parent)
             pause();
+        _exit(0);
     }
     if (child < 0) {
         say(check, HX_CHECK_UNKNOWN, "raise ulimit -u", "cannot fork a child to try: %s",

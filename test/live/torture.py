@@ -66,6 +66,25 @@ def kill_at_random(pid, store, dice, usual):
         snap.stderr.close()
 
 
+def check_nobody_left(folder):
+    """Whatever heapx had started has ended with it."""
+    def left():
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if folder.encode() in file.read():
+                        found.append(int(pid))
+            except OSError:
+                pass
+        return found
+
+    end = time.monotonic() + 5
+    while left():
+        check(time.monotonic() < end, f"processes of heapx are left: {left()}")
+        time.sleep(0.05)
+
+
 def snapshots(folder):
     """Snapshots, half of them killed, against an undisturbed run."""
     if not os.path.exists(live.HEAPX):
@@ -94,6 +113,7 @@ def snapshots(folder):
                   f"snapshot {n}: the store holds {now}, finished were {done}")
             done = now
         line, detail = outcome(target)
+    check_nobody_left(folder)
     print(f"  {done} snapshots stored, {killed} runs killed, {partial} partial\n"
           f"  {line}\n  {detail}")
     check(line == "outcome eintr=0 early=0 late=0 odd=0 lost=0 checksum=right", f"{line}; {detail}")
@@ -137,6 +157,7 @@ def all_killed(folder):
             live.check_let_go(target.pid)
             finished(store)
         line, detail = outcome(target)
+    check_nobody_left(folder)
     print(f"  {line}\n  {detail}")
     check(line.endswith("early=0 late=0 odd=0 lost=0 checksum=right"), f"{line}; {detail}")
 
