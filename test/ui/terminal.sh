@@ -34,7 +34,10 @@ start() { # ARGUMENT...
 }
 
 # The process of the explorer, a child of the pane's shell.
-pid() { pgrep -n -P "$(tm display-message -t t -p '#{pane_pid}')"; }
+pid() {
+    shell=$(tm display-message -t t -p '#{pane_pid}')
+    awk '{ print $NF }' "/proc/$shell/task/$shell/children"
+}
 
 terminal_is_sane() { # WHAT
     keys "stty -a | tr ' ;' '\\n\\n' | grep -cxE 'icanon|echo|isig|icrnl|opost'" Enter
