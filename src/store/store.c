@@ -105,9 +105,13 @@ static hx_error *make_file(const char *path)
 /* Leaves one plain file. With another reader or writer there the last one does it. */
 static hx_error *finish(hx_store *store)
 {
-    int code = sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+    int code = SQLITE_INTERRUPT;
+    /* an interrupt was meant for the work before; it must not keep the file from its end */
+    for (int attempt = 0; attempt < 4 && code == SQLITE_INTERRUPT; attempt++) {
+        code = sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+        if (code == SQLITE_OK)
+            code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+    }
     if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED)
         return NULL;
     hx_error *err = hx_db_error(store->db, code, store->path);
