@@ -18,7 +18,8 @@
 
 #define PIECE_BYTES ((uint64_t)2 << 20)
 #define WORD        8
-#define GIVE_BACK   ((size_t)8 << 20) /* moved edges are given back in such steps */
+#define MOVE_BYTES  ((uint64_t)8 << 20) /* edges moved at once */
+#define GIVE_BACK   ((size_t)2 << 20)   /* moved edges are given back in such steps: a huge page */
 
 /* Addresses [start, next piece's start). */
 struct piece {
@@ -52,6 +53,7 @@ struct scanner {
     unsigned threads;
     struct worker *worker;
     atomic_size_t next_piece;
+    size_t last_piece; /* end of the pieces that are being moved */
     atomic_bool stop;
     atomic_bool nomem;
 };
@@ -252,29 +254,44 @@ static hx_error *prepare_workers(struct scanner *scanner, const struct hx_scan_o
 
 /* --- putting the edges in order ---------------------------------------------- */
 
-/* Moves one worker's edges to their places; its pieces come in growing order. */
-static void gather(void *context, unsigned i)
+static void move_piece(struct scanner *scanner, const struct piece *piece)
 {
-    struct scanner *scanner = context;
-    struct worker *worker = &scanner->worker[i];
     struct hx_graph *graph = &scanner->snapshot->graph;
-    size_t given_back = 0;
-    for (size_t k = 0; k < scanner->n_pieces; k++) {
-        const struct piece *piece = &scanner->piece[k];
-        if (piece->worker != i)
-            continue;
-        uint64_t delta = piece->final - piece->at; /* may wrap: only added */
-        for (hx_obj object = piece->first; delta && object < piece[1].first; object++)
-            graph->fwd[object] += delta;
-        if (worker->edge == graph->edge)
-            continue;
-        if (piece->n)
-            memcpy(graph->edge + piece->final, worker->edge + piece->at,
-                   piece->n * sizeof(hx_edge));
-        size_t used = (piece->at + piece->n) * sizeof(hx_edge);
-        if (used - given_back >= GIVE_BACK) {
-            hx_big_discard(&worker->edges, given_back, used);
-            given_back = used & ~(size_t)0xffff; /* page boundaries whatever their size */
+    const struct worker *worker = &scanner->worker[piece->worker];
+    uint64_t delta = piece->final - piece->at; /* may wrap: only added */
+    for (hx_obj object = piece->first; delta && object < piece[1].first; object++)
+        graph->fwd[object] += delta;
+    if (piece->n && worker->edge != graph->edge)
+        memcpy(graph->edge + piece->final, worker->edge + piece->at, piece->n * sizeof(hx_edge));
+}
+
+static void move_pieces(void *context, unsigned i)
+{
+    (void)i;
+    struct scanner *scanner = context;
+    size_t k;
+    while ((k = atomic_fetch_add(&scanner->next_piece, 1)) < scanner->last_piece)
+        move_piece(scanner, &scanner->piece[k]);
+}
+
+/* Moves all edges to their places, some pieces at a time, so that little is there twice. */
+static void move_edges(struct scanner *scanner)
+{
+    size_t moved[HX_THREADS_MAX] = {0}; /* bytes of each worker, given back already */
+    for (size_t from = 0, to; from < scanner->n_pieces; from = to) {
+        uint64_t bytes = 0;
+        for (to = from; to < scanner->n_pieces && bytes < MOVE_BYTES; to++)
+            bytes += scanner->piece[to].n * sizeof(hx_edge);
+        atomic_store(&scanner->next_piece, from);
+        scanner->last_piece = to;
+        hx_parallel(scanner->threads, move_pieces, scanner);
+        for (size_t k = from; k < to; k++) {
+            const struct piece *piece = &scanner->piece[k];
+            struct hx_big *edges = &scanner->worker[piece->worker].edges;
+            size_t end = (piece->at + piece->n) * sizeof(hx_edge) / GIVE_BACK * GIVE_BACK;
+            if (end > moved[piece->worker])
+                hx_big_discard(edges, moved[piece->worker], end);
+            moved[piece->worker] = end;
         }
     }
 }
@@ -297,7 +314,7 @@ static hx_error *order_edges(struct scanner *scanner)
     graph->edge = graph->edge_mem.base;
     graph->n_edges = total;
     graph->fwd[graph->n] = total;
-    hx_parallel(scanner->threads, gather, scanner);
+    move_edges(scanner);
     return NULL;
 }
 
