@@ -218,11 +218,40 @@ static const char *instead_of_rows(const struct hx_ui *ui, const struct hx_pane 
     return pane->screen->empty ? pane->screen->empty : "Nothing here.";
 }
 
+/* Cells that a text takes at most once it is escaped. */
+static int text_bound(const struct hx_cell *cell)
+{
+    size_t n = cell->type == HX_VALUE_TEXT ? cell->n : 1;
+    for (size_t i = 0; cell->type == HX_VALUE_TEXT && i < cell->n; i++) {
+        unsigned char c = (unsigned char)cell->text[i];
+        n += c < 0x20 || c >= 0x7f || c == '\\' ? 3 : 0;
+    }
+    return n < 1000 ? (int)n : 1000;
+}
+
+/* On wide screens a column of text takes what the rows in memory need, so that the others
+ * stay near; steps of eight keep it from changing all the time. */
+static void tighten(const struct hx_pane *pane, int *width)
+{
+    const struct hx_column *columns = pane->screen->columns;
+    for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
+        int longest = 32;
+        if (width[i] <= longest || columns[i].width > 0 || columns[i].as != HX_AS_TEXT)
+            continue;
+        for (size_t row = 0; row < pane->rows.n_rows && longest < width[i]; row++) {
+            int bound = text_bound(hx_table_at(&pane->rows, row, columns[i].name));
+            longest = bound > longest ? (bound + 7) / 8 * 8 : longest;
+        }
+        width[i] = longest < width[i] ? longest : width[i];
+    }
+}
+
 static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
                       const struct layout *layout)
 {
     int width[HX_COLUMNS_MAX];
     hx_column_layout(pane->screen->columns, layout->columns - 2, width);
+    tighten(pane, width);
     if (layout->heading >= 0)
         draw_heading(ui, pane, layout, width);
     if (!pane->total || pane->problem) {
