@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -250,12 +251,18 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    static const int ignored[] = {SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
+    static const int ignored[] = {SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE,
+                                  SIGTSTP, SIGTTIN, SIGTTOU, SIGXFSZ};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     static const int plain[] = {SIGTERM, SIGCHLD, SIGUSR1, SIGUSR2, SIGALRM};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         signal(plain[i], SIG_DFL);
+    struct rlimit files; /* counts for the copy, too, though it is no file on a disk */
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_FSIZE, &files);
+    }
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3 && null >= 0; fd++)
         dup2(null, fd);
