@@ -8,7 +8,8 @@ set -u
 build=${HX_BUILDDIR:-.}
 check=$build/test/live/alloc_check
 victim=$build/test/live/alloc_victim_old
-releases='bullseye:2.31 trixie:2.41'
+releases='bullseye trixie forky'
+known='2.31 2.36 2.41 2.43' # what src/attach/alloc/glibc_layout.c calls proven
 [ -x "$check" ] && [ -x "$victim" ] || {
     echo "not built: $check, $victim"
     exit 77
@@ -66,15 +67,21 @@ try() {
 
 passed=0
 failed=0
-for pair in $releases; do
-    release=${pair%%:*}
+for release in $releases; do
     if ! fetch "$release"; then
         echo "libc6 of $release cannot be had:"
         tail -n 2 "$tmp/$release/log"
         continue
     fi
     libs=$(dirname "$(find "$tmp/$release/root" -name libc.so.6 | head -n 1)")
-    version=${pair#*:}
+    version=$(cd "$tmp/$release" && echo libc6_*_amd64.deb | sed 's/^libc6_\([0-9]*\.[0-9]*\).*/\1/')
+    case " $known " in
+    *" $version "*) ;;
+    *)
+        echo "libc6 of $release is $version, which is not known yet"
+        continue
+        ;;
+    esac
     expect=
     try "$libs" "$version" ops=10000 max=300000 seed=1
     try "$libs" "$version" threads=8 ops=2000 max=100000 exit seed=2

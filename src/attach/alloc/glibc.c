@@ -50,7 +50,7 @@ static void note_evidence(struct hx_glibc_walk *walk, const char *name,
     if (!is_proven(walk))
         hx_snapshot_note(walk->snapshot, false,
                          "this version of glibc is not one of those that heapx was proven on "
-                         "(2.31, 2.36, 2.41)");
+                         "(2.31, 2.36, 2.41, 2.43)");
     if (walk->n_foreign)
         hx_snapshot_note(walk->snapshot, false,
                          "%lu ranges of the heap belong to others than malloc",
@@ -91,7 +91,8 @@ static bool check_mmapped(struct hx_glibc_walk *walk)
         n += (uint64_t)walk->param[i].n_mmaps;
         bytes += walk->param[i].mmapped_mem;
     }
-    if (n == walk->n_mmapped && bytes == walk->mmapped_bytes)
+    /* Where the header is not counted, mremap lets the bytes of mp_ drift. */
+    if (n == walk->n_mmapped && (bytes == walk->mmapped_bytes || walk->layout->mmapped_header))
         return true;
     hx_snapshot_note(walk->snapshot, true,
                      "%lu blocks of %lu bytes have a mapping of their own, mp_ counts %lu of %lu",

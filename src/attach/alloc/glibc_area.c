@@ -100,10 +100,11 @@ static bool is_heap_line(const struct hx_mapping *mapping)
     return strcmp(mapping->path, "[heap]") == 0;
 }
 
-/* Private memory without a file, in which glibc could have mapped something. */
+/* Private memory without a file, in which glibc could have mapped something; whatever its
+ * protection, as a program may protect a part of a block. */
 static bool is_nameless(const struct hx_mapping *mapping)
 {
-    if (mapping->prot & HX_PROT_SHARED || mapping->device || !(mapping->prot & HX_PROT_R))
+    if (mapping->prot & HX_PROT_SHARED || mapping->device)
         return false;
     if (strncmp(mapping->path, "/anon_hugepage", 14) == 0)
         return true;
@@ -203,9 +204,9 @@ static bool mmapped_at(struct hx_chunk_cursor *cursor, const struct hx_glibc_lay
 static uint64_t top_inside(const struct hx_glibc_walk *walk, uint64_t start, uint64_t end,
                            uint32_t *ret_arena)
 {
-    for (uint32_t i = 0; i < walk->arenas.n; i++) {
+    for (uint32_t i = 0; i < walk->glibc->n_mains; i++) {
         const struct hx_glibc_arena *arena = &walk->arenas.v[i];
-        if (arena->is_main && arena->top >= start && arena->top < end) {
+        if (arena->top >= start && arena->top < end) {
             *ret_arena = i;
             return arena->top;
         }
@@ -222,10 +223,10 @@ static hx_error *piece_at(struct hx_glibc_walk *walk, uint64_t base, uint64_t li
     uint64_t words[2], size, p = base, steps = 0;
     struct hx_chunk_rule rule = {.limit = limit, .main = true};
     uint32_t arena;
-    rule.top = top_inside(walk, base, limit, &arena);
     *ret_end = 0;
     if (!hx_chunk_header(&cursor, p, words) || words[0] || (words[1] & 15) != HX_CHUNK_PREV_INUSE)
         return NULL;
+    rule.top = top_inside(walk, base, limit, &arena);
     for (;; steps++) {
         enum hx_chunk_end end = HX_CHUNK_INSANE;
         if (hx_chunk_header(&cursor, p, words))

@@ -96,5 +96,5 @@ const struct hx_glibc_layout *hx_glibc_layout_of(int minor)
 
 bool hx_glibc_proven(int minor)
 {
-    return minor == 31 || minor == 36 || minor == 41;
+    return minor == 31 || minor == 36 || minor == 41 || minor == 43;
 }

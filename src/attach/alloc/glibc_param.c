@@ -85,8 +85,11 @@ static bool is_param(const struct hx_glibc_walk *walk, const struct hx_glibc_lay
         return false;
     uint64_t mem = word_at(bytes, shape->mmapped_mem),
              most = word_at(bytes, shape->mmapped_mem + 8u);
-    if (mem > most || mem & 4095 || most & 4095 || !n != !mem || !max != !most ||
-        mem / HX_GLIBC_PAGE < (uint64_t)n)
+    /* In 2.43 each mremap adds 16 bytes too many, which stay. */
+    bool drifts = layout->mmapped_header;
+    uint64_t odd = drifts ? 15 : HX_GLIBC_PAGE - 1;
+    if (mem > most || mem & odd || most & odd || (n && !mem) || (!n && mem && !drifts) ||
+        !max != !most || mem / HX_GLIBC_PAGE < (uint64_t)n)
         return false;
     if (word_at(bytes, 24) > 1 << 22 || word_at(bytes, 32) > 1 << 22) /* arena_test, arena_max */
         return false;

@@ -21,7 +21,7 @@ struct emit {
     uint64_t *addr, *size; /* the graph's columns */
     uint64_t n, max;
     const uint64_t *mark, *mark_end;
-    uint64_t tcache_chunk; /* a size */
+    uint64_t tcache_chunk; /* size of one that holds a tcache, or 16 less; 0: none */
     const struct hx_glibc_area *area;
     struct hx_glibc_arena *arena;
     struct hx_chunk_rule rule;
@@ -109,7 +109,7 @@ static hx_error *take_marked(struct emit *emit, uint64_t p, uint64_t size)
     while (emit->mark < emit->mark_end && (*emit->mark & ~UINT64_C(1)) < p)
         emit->mark++;
     if (emit->mark == emit->mark_end || (*emit->mark & ~UINT64_C(1)) != p) {
-        if (size == emit->tcache_chunk)
+        if (size - emit->tcache_chunk <= HX_CHUNK_ALIGN)
             return take_suspect(emit, p, size);
         put_object(emit, p + 16, size - 8);
         return NULL;
@@ -148,7 +148,7 @@ static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint
         }
         if (!(words[1] & HX_CHUNK_PREV_INUSE)) {
             HX_TRY(take_free(emit, p, size, words[0]));
-        } else if (p >= next_mark || size == emit->tcache_chunk) {
+        } else if (p >= next_mark || size - emit->tcache_chunk <= HX_CHUNK_ALIGN) {
             HX_TRY(take_marked(emit, p, size));
             next_mark = emit->mark < emit->mark_end ? *emit->mark & ~UINT64_C(1) : UINT64_MAX;
         } else {
@@ -229,11 +229,12 @@ static hx_error *pass_damage(struct emit *emit, uint64_t p, uint64_t next, uint6
 
 static uint64_t top_in(const struct hx_glibc_walk *walk, const struct hx_glibc_area *area)
 {
-    for (size_t i = 0; i < walk->arenas.n; i++) {
-        const struct hx_glibc_arena *arena = &walk->arenas.v[i];
-        bool same = area->kind == HX_AREA_HEAP ? i == area->arena : arena->is_main;
-        if (same && arena->top >= area->start && arena->top < area->end)
-            return arena->top;
+    bool heap = area->kind == HX_AREA_HEAP;
+    for (size_t i = heap ? area->arena : 0; i < (heap ? area->arena + 1 : walk->glibc->n_mains);
+         i++) {
+        uint64_t top = walk->arenas.v[i].top;
+        if (top >= area->start && top < area->end)
+            return top;
     }
     return 0;
 }
