@@ -52,7 +52,9 @@ static void **in_mapping;        /* private anonymous */
 static void **in_shared;         /* shared anonymous */
 static __thread void *in_tls[5]; /* initial zeros: .tbss */
 static pthread_key_t key;
-static pthread_barrier_t planted;
+/* Nobody frees before all threads are there: what the C library allocates for a thread would
+ * take the place of a block that is logged as free. */
+static pthread_barrier_t started, planted;
 static void *vault[MAX_THREADS]; /* live holders of what the planters keep */
 
 struct worker {
@@ -175,6 +177,7 @@ static void work(void *arg)
 static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
+    pthread_barrier_wait(&started);
     on_deep_stack(work, worker);
     wipe_stack();
     void *volatile on_stack[4] = {NULL};
@@ -410,6 +413,7 @@ static void plant(void *arg)
 static void *planter_main(void *arg)
 {
     struct planter *planter = arg;
+    pthread_barrier_wait(&started);
     on_deep_stack(plant, planter);
     wipe_stack();
     planter->vault = NULL;
@@ -472,9 +476,14 @@ static void start_workers(pthread_t *thread, struct worker *worker)
     pthread_attr_destroy(&attr);
 }
 
+static uint64_t planters(void)
+{
+    return (option.threads + 3) / 4;
+}
+
 static void run_planters(struct planter *planter, pthread_t *thread)
 {
-    uint64_t n = (option.threads + 3) / 4;
+    uint64_t n = planters();
     for (uint64_t i = 0; i < n; i++) {
         void **first = block_new(VAULT * sizeof *first, TRUTH_LIVE);
         memset(first, 0, VAULT * sizeof *first);
@@ -485,6 +494,7 @@ static void run_planters(struct planter *planter, pthread_t *thread)
         if (pthread_create(&thread[i], NULL, planter_main, &planter[i]))
             abort();
     }
+    pthread_barrier_wait(&started);
     for (uint64_t i = 0; i < n; i++)
         pthread_join(thread[i], NULL);
 }
@@ -566,6 +576,7 @@ int main(int argc, char **argv)
     in_mapping = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     in_shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_key_create(&key, NULL);
+    pthread_barrier_init(&started, NULL, (unsigned)(option.threads + planters()) + 1);
     pthread_barrier_init(&planted, NULL, (unsigned)option.threads + 1);
     static void *volatile until_parked;
     until_parked = block_new(40, TRUTH_LIVE);
