@@ -79,6 +79,7 @@ struct search {
     struct hx_glibc *glibc;
     uint8_t *buffer; /* BLOCK + OVERLAP */
     uint64_t looked;
+    int ring_steps; /* over all candidates: they may be many, and made to be slow */
 };
 
 static bool same_file(const struct hx_mapping *a, const struct hx_mapping *b)
@@ -87,11 +88,11 @@ static bool same_file(const struct hx_mapping *a, const struct hx_mapping *b)
 }
 
 /* Follows `next` until it comes back. */
-static bool ring_closes(const struct search *search, uint64_t addr,
+static bool ring_closes(struct search *search, uint64_t addr,
                         const struct hx_glibc_state_shape *shape)
 {
     uint64_t at = addr;
-    for (int i = 0; i < HX_GLIBC_ARENAS_MAX; i++) {
+    while (search->ring_steps++ < 4 * HX_GLIBC_ARENAS_MAX) {
         if (!search->peek->read(search->peek->context, at + shape->next, &at, sizeof at))
             return false;
         if (at == addr)
