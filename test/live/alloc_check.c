@@ -175,8 +175,11 @@ static bool is_zero(const uint8_t *page)
     return true;
 }
 
+/* What the spans of an image lie in; the snapshot does not own it. */
+typedef HX_VEC(uint8_t *) buffers;
+
 /* All writable memory; pages of zeros are left out, as if they had not been there. */
-static void read_memory(pid_t pid, struct hx_snapshot *snapshot)
+static void read_memory(pid_t pid, struct hx_snapshot *snapshot, buffers *copies)
 {
     HX_VEC(struct hx_span) spans = {0};
     for (size_t i = 0; i < snapshot->n_mappings; i++) {
@@ -184,7 +187,7 @@ static void read_memory(pid_t pid, struct hx_snapshot *snapshot)
         if (!(m->prot & HX_PROT_R) || !(m->prot & HX_PROT_W))
             continue;
         uint8_t *bytes = calloc(1, m->end - m->start);
-        if (!bytes)
+        if (!bytes || !hx_vec_push(copies, bytes))
             die("memory");
         /* Guard pages of stacks can lie in a mapping that is writable. */
         if (!read_target(&pid, m->start, bytes, m->end - m->start))
@@ -342,7 +345,8 @@ static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
         read_target(&pid, locks.v[i].addr, &word, sizeof word);
         locked |= word & locks.v[i].mask;
     }
-    read_memory(pid, snapshot);
+    buffers copies = {0};
+    read_memory(pid, snapshot, &copies);
     clock_gettime(CLOCK_MONOTONIC, &from);
     die_error("walk", allocator->walk(state, snapshot, &excluded, NULL, &verdict));
     clock_gettime(CLOCK_MONOTONIC, &to);
@@ -369,7 +373,10 @@ static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
         verdict = HX_WALK_TORN; /* what a caller would make of it */
     }
     allocator->end(state);
-    hx_snapshot_destroy(snapshot); /* the copy itself stays: the process ends */
+    for (size_t i = 0; i < copies.n; i++)
+        free(copies.v[i]);
+    hx_vec_free(&copies);
+    hx_snapshot_destroy(snapshot);
     hx_vec_free(&locks);
     hx_vec_free(&excluded);
     return verdict;
