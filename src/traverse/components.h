@@ -27,8 +27,8 @@ static inline bool hx_scope_cuts(const struct hx_scope *scope, hx_obj object)
     return scope->cut && scope->cut[object >> 6] >> (object & 63) & 1;
 }
 
-/* All NULL when no object is in scope. Invariants: an edge in scope leads from number a to number b with a <= b; order holds the
- * objects in scope by growing number. */
+/* All NULL when no object is in scope. Invariants: an edge in scope leads from number a to number b
+ * with a <= b; order holds the objects in scope by growing number. */
 struct hx_components {
     hx_obj n;         /* components are 0 .. n-1 */
     hx_obj n_objects; /* in scope */
