@@ -19,6 +19,7 @@ struct page_region {
 #define SCAN_PRESENT (1u << 3)
 #define SCAN_SWAPPED (1u << 4)
 #define SCAN_ZERO    (1u << 5)
+#define SCAN_GUARD   (1u << 8) /* since Linux 6.15 */
 
 enum { REGIONS = 512, ENTRIES = 8192 };
 
@@ -31,6 +32,9 @@ static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
                 bool (*each)(void *, uint64_t, uint64_t), void *context)
 {
     struct page_region region[REGIONS];
+    /* Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as swapped, and
+     * cannot be read. */
+    uint64_t unwanted = SCAN_ZERO | SCAN_GUARD | (own_only ? SCAN_FILE : 0);
     for (const uint64_t first = start; start < end;) {
         struct scan_arg arg = {
             .size = sizeof arg,
@@ -38,14 +42,18 @@ static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
             .end = end,
             .vec = (uintptr_t)region,
             .vec_len = REGIONS,
-            .category_inverted = SCAN_ZERO | (own_only ? SCAN_FILE : 0),
-            .category_mask = SCAN_ZERO | (own_only ? SCAN_FILE : 0),
+            .category_inverted = unwanted,
+            .category_mask = unwanted,
             .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
             .return_mask = SCAN_PRESENT,
         };
         int n = ioctl(fd, SCAN_CALL, &arg);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EINVAL && unwanted & SCAN_GUARD) {
+            unwanted &= ~(uint64_t)SCAN_GUARD;
+            continue;
+        }
         if (n < 0)
             return start == first ? -1 : 0;
         for (int i = 0; i < n; i++)
@@ -81,7 +89,8 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
         if (got < 8)
             return false;
         for (ssize_t i = 0; i < got / 8; i++, at += page) {
-            bool there = entry[i] >> 62 != 0 && !(own_only && entry[i] >> 61 & 1);
+            bool guard = entry[i] >> 58 & 1;
+            bool there = entry[i] >> 62 != 0 && !guard && !(own_only && entry[i] >> 61 & 1);
             if (there && !open)
                 run = at;
             if (!there && open && !each(context, run, at))
