@@ -64,7 +64,7 @@ static void note_trouble(struct hx_glibc_walk *walk, enum hx_walk_verdict verdic
         hx_snapshot_note(snapshot, true,
                          "%lu heap blocks have a damaged header: %lu bytes are not explained",
                          (unsigned long)walk->n_damaged, (unsigned long)walk->damaged_bytes);
-    else if (verdict == HX_WALK_BAD)
+    else if (verdict == HX_WALK_BAD && walk->links_damaged)
         hx_snapshot_note(snapshot, true, "links or sizes of free heap blocks are damaged");
     if (verdict == HX_WALK_TORN)
         hx_snapshot_note(snapshot, true,
@@ -80,29 +80,31 @@ static void note_trouble(struct hx_glibc_walk *walk, enum hx_walk_verdict verdic
             "mp_ was not found: blocks with a mapping of their own are not counted up");
 }
 
-/* Do the blocks with mappings of their own add up to what mp_ says? One that is missing is
- * a thread between two steps. */
-static bool check_mmapped(struct hx_glibc_walk *walk)
+/* Do the blocks with mappings of their own add up to what mp_ says? glibc maps before it
+ * counts up and counts down before it unmaps, so an update under way shows as one too many
+ * (dropped already) or, in mremap, as other bytes; blocks that are missing are damaged. */
+static enum hx_walk_verdict check_mmapped(struct hx_glibc_walk *walk)
 {
     uint64_t n = 0, bytes = 0;
     for (size_t i = 0; i < walk->glibc->n_mains; i++) {
         if (!walk->param[i].addr)
-            return true;
+            return HX_WALK_OK;
         n += (uint64_t)walk->param[i].n_mmaps;
         bytes += walk->param[i].mmapped_mem;
     }
     /* Where the header is not counted, mremap lets the bytes of mp_ drift. */
     if (n == walk->n_mmapped && (bytes == walk->mmapped_bytes || walk->layout->mmapped_header))
-        return true;
+        return HX_WALK_OK;
     hx_snapshot_note(walk->snapshot, true,
                      "%lu blocks of %lu bytes have a mapping of their own, mp_ counts %lu of %lu",
                      (unsigned long)walk->n_mmapped, (unsigned long)walk->mmapped_bytes,
                      (unsigned long)n, (unsigned long)bytes);
-    if (walk->n_mmapped < n)
-        hx_snapshot_lose(walk->snapshot, "heap blocks with a mapping of their own not found",
-                         n - walk->n_mmapped,
-                         bytes > walk->mmapped_bytes ? bytes - walk->mmapped_bytes : 0, 0);
-    return false;
+    if (walk->n_mmapped >= n)
+        return HX_WALK_TORN;
+    hx_snapshot_lose(walk->snapshot, "heap blocks with a mapping of their own not found",
+                     n - walk->n_mmapped,
+                     bytes > walk->mmapped_bytes ? bytes - walk->mmapped_bytes : 0, 0);
+    return HX_WALK_BAD;
 }
 
 static bool is_used(const struct hx_glibc_walk *walk)
@@ -137,6 +139,7 @@ static enum hx_walk_verdict judge(struct hx_glibc_walk *walk)
     enum hx_walk_verdict verdict = hx_glibc_check_bins(walk);
     if (walk->tag_faults)
         verdict = walk->tag_faults > 2 ? HX_WALK_BAD : HX_WALK_TORN;
+    walk->links_damaged = verdict == HX_WALK_BAD;
     return verdict;
 }
 
@@ -151,8 +154,9 @@ static hx_error *do_walk(struct hx_glibc_walk *walk, hx_ranges *excluded, enum h
     name_version(walk, name, sizeof name);
     char *allocator = NULL;
     if (is_used(walk)) {
-        if (!check_mmapped(walk) && *ret == HX_WALK_OK && walk->snapshot->n_threads > 1)
-            *ret = HX_WALK_TORN;
+        enum hx_walk_verdict mmapped = check_mmapped(walk);
+        if (*ret == HX_WALK_OK)
+            *ret = mmapped;
         check_tcaches(walk);
         note_evidence(walk, name, *ret);
         note_trouble(walk, *ret);

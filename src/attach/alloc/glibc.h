@@ -199,6 +199,7 @@ struct hx_glibc_walk {
 
     /* what the walk found */
     uint64_t n_chunks, n_damaged, damaged_bytes, tag_faults, torn_hints;
+    bool links_damaged; /* of free chunks */
     uint64_t n_mmapped, mmapped_bytes;
     uint64_t n_foreign; /* gaps of others in the brk area */
 };
