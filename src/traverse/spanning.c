@@ -84,7 +84,8 @@ static bool descend(struct search *search, hx_obj object, hx_node parent)
         end = graph->fwd[(size_t)target + 1];
         prefetch_targets(search, e, end);
         if ((node & CHECK_MASK) == 0) {
-            hx_progress_at(search->progress, "number objects", node, graph->n);
+            hx_progress_at(search->progress, "number objects", node,
+                           graph->n + search->snapshot->roots.n);
             if (hx_progress_cancelled(search->progress))
                 return false;
         }

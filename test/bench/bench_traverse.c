@@ -6,10 +6,12 @@
  * lists, hash maps of strings, trees with vtables, shared nodes, buffers; neighbours in a
  * structure lie at random places) and prints the best of ROUNDS for one and two threads.
  * Yardsticks of the same run: a sequential read of the image, a range check of every
- * word, and a marker without prefetch. With HX_BENCH_CPU set, seconds of processor time
- * instead of the clock's, for a machine that has other work to do.
+ * word, and a marker without prefetch. Then dominators beside that marker. With HX_BENCH_CPU set,
+ * seconds of processor time instead of the clock's, for a machine that has other work to do.
  */
 #include "base/parallel.h"
+#include "traverse/dominators.h"
+#include "traverse/groups.h"
 #include "traverse/lookup.h"
 #include "traverse/reach.h"
 #include "traverse/scan.h"
@@ -501,6 +503,98 @@ static double time_why(const struct forest *forest, hx_obj object)
     return took;
 }
 
+struct tree_choices {
+    const struct hx_snapshot *snapshot;
+    struct hx_dominators found[2]; /* by enum hx_dominators_over */
+};
+
+static void find_tree(void *context, unsigned i)
+{
+    struct tree_choices *choices = context;
+    must(hx_dominators_find(choices->snapshot, (enum hx_dominators_over)i, NULL,
+                            &choices->found[i]));
+}
+
+/* `n` choices of edges at once; the first result stays when `keep` is given. */
+static double time_dominators(const struct forest *forest, unsigned n, struct hx_dominators *keep)
+{
+    struct tree_choices choices = {.snapshot = forest->snapshot};
+    double start = now();
+    hx_parallel(n, find_tree, &choices);
+    double took = now() - start;
+    sink += choices.found[0].scope_objects;
+    if (keep) {
+        *keep = choices.found[0];
+        choices.found[0] = (struct hx_dominators){0};
+    }
+    for (unsigned i = 0; i < n; i++)
+        hx_dominators_deinit(&choices.found[i]);
+    return took;
+}
+
+static double time_groups(const struct forest *forest, unsigned threads, uint32_t n_groups,
+                          const uint32_t *group, const struct hx_dominators *dominators)
+{
+    struct hx_groups groups;
+    double start = now();
+    must(hx_groups_measure(forest->snapshot, dominators, group, n_groups, 0, threads, NULL,
+                           &groups));
+    double took = now() - start;
+    sink += groups.bytes[0];
+    hx_groups_deinit(&groups);
+    return took;
+}
+
+static void memory_row(const struct hx_graph *graph, double peak)
+{
+    double budget = 60.0 * graph->n + 12.0 * (double)graph->n_edges;
+    printf("%-44s %8.1f bytes an object, %.2f of 60 and 12 an edge\n",
+           "    most memory, with the graph", peak / graph->n, peak / budget);
+}
+
+/* Without image and reverse edges, which dominators do not need. */
+static void measure_dominators(struct forest *forest, int rounds)
+{
+    struct hx_graph *graph = &forest->snapshot->graph;
+    double plain = 0, best = 0;
+    uint64_t marked = 0;
+    struct hx_dominators dominators = {0};
+    hx_snapshot_drop_image(forest->snapshot);
+    hx_big_free(&graph->rev_mem);
+    hx_big_free(&graph->rev_source_mem);
+    graph->rev = NULL;
+    graph->rev_source = NULL;
+    printf("--- dominators\n");
+    for (int r = 0; r < rounds; r++)
+        BEST(plain, r, time_plain_mark(forest, &marked));
+    row("plain depth-first mark", plain, (double)marked, "M objects/s");
+    for (unsigned n = 1; n <= 2; n++) {
+        peak_since();
+        for (int r = 0; r < rounds; r++)
+            BEST(best, r, time_dominators(forest, n, NULL));
+        row(n == 1 ? "dominators, all edges that are followed" : "    and sure ones, a thread each",
+            best, (double)marked, "M objects/s");
+        memory_row(graph, peak_since());
+        printf("%-44s %8.2f times the plain mark\n", "", best / plain);
+    }
+    time_dominators(forest, 1, &dominators);
+    uint32_t *group = malloc(graph->n * sizeof *group);
+    if (!group)
+        die("out of memory");
+    for (hx_obj i = 0; i < graph->n; i++)
+        group[i] = (uint32_t)(graph->size[i] / 16 % 128);
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        peak_since();
+        best = time_groups(forest, threads, 128, group, &dominators);
+        row(threads == 1 ? "retained sizes of 128 groups" : "    with two threads", best, 128,
+            "M groups/s");
+        memory_row(graph, peak_since());
+        printf("%-44s %8.2f times the plain mark\n", "", best / plain);
+    }
+    free(group);
+    hx_dominators_deinit(&dominators);
+}
+
 static void measure(struct forest *forest, int rounds)
 {
     struct hx_snapshot *snapshot = forest->snapshot;
@@ -567,6 +661,7 @@ int main(int argc, char **argv)
     printf("%u objects, %.1f bytes each, %.2f edges each; image %.0f MB\n", graph->n,
            (double)forest.heap_bytes / graph->n, (double)graph->n_edges / graph->n,
            (double)forest.snapshot->image.mapping_bytes * 1e-6);
+    measure_dominators(&forest, rounds);
     hx_snapshot_destroy(forest.snapshot);
     return sink == 42; /* never */
 }
