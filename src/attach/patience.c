@@ -30,6 +30,11 @@ static bool read_some(pid_t pid, pid_t tid, const char *name, char *text, size_t
     return n > 0;
 }
 
+/* How often the clock of a processor is looked at, and how long the best of these takes from
+ * being given the processor to reading the time, at most. */
+enum { CLOCK_TRIES = 6 };
+static const int64_t wake_ns = 5000;
+
 /* A thread's own figures. While it sleeps, seen_ns is when it fell asleep, on the clock of its
  * processor. */
 struct figures {
@@ -90,7 +95,8 @@ static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
     CPU_SET(cpu, &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0)
         return;
-    for (int i = 0; i < 3; i++) {
+    int64_t least = INT64_MIN, most = INT64_MAX;
+    for (int i = 0; i < CLOCK_TRIES; i++) {
         char text[1024];
         uint64_t woken, before = hx_now_ns() + (uint64_t)nap.tv_nsec;
         nanosleep(&nap, NULL);
@@ -100,13 +106,17 @@ static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
             return;
         if (hx_now_ns() - after > 1000000) /* a tick can have moved the figure on */
             continue;
-        int64_t least = (int64_t)(before - woken), most = (int64_t)(after - woken);
-        if (clocks->most_ns[cpu] == INT64_MAX ||
-            most - least < clocks->most_ns[cpu] - clocks->least_ns[cpu]) {
-            clocks->least_ns[cpu] = least;
-            clocks->most_ns[cpu] = most;
-        }
+        if ((int64_t)(before - woken) > least)
+            least = (int64_t)(before - woken);
+        if ((int64_t)(after - woken) < most)
+            most = (int64_t)(after - woken);
     }
+    if (most == INT64_MAX)
+        return;
+    /* Most of what lies between the two is the way to being woken; the way back to here is
+     * short in the best of the tries. */
+    clocks->most_ns[cpu] = most;
+    clocks->least_ns[cpu] = most - least > wake_ns ? most - wake_ns : least;
 }
 
 static void learn_clocks(struct hx_patience_clocks *clocks)
