@@ -5,8 +5,9 @@
 
 #include <stdlib.h>
 
-#define CHECK_MASK 0xffff /* every so many nodes + 1 */
-#define AHEAD      32     /* nodes or edges: how far ahead scattered reads are prefetched */
+#define CHECK_MASK 0xffff  /* every so many nodes + 1 */
+#define GIVE_MASK  0xfffff /* every so many nodes + 1, when memory is given back */
+#define AHEAD      32      /* nodes or edges: how far ahead scattered reads are prefetched */
 
 struct run {
     const struct hx_snapshot *snapshot;
@@ -52,11 +53,23 @@ static inline hx_node evaluate(struct hx_node_pair *link, hx_node v, hx_node bou
     return least;
 }
 
-/* Makes `low` the semidominators. */
+/* What belongs to nodes from w on was used: gives it back while links come to be. `given` is
+ * where the part begins that was given back before. */
+static void give_back(struct hx_spanning *tree, hx_node w, hx_node *given)
+{
+    hx_big_discard(&tree->late_mem, tree->first[w] * sizeof *tree->late,
+                   tree->first[*given] * sizeof *tree->late);
+    hx_big_discard(&tree->first_mem, ((size_t)w + 1) * sizeof *tree->first,
+                   (size_t)*given * sizeof *tree->first);
+    *given = w;
+}
+
+/* Makes `low` the semidominators. Uses `first` and `late` up. */
 static bool find_semidominators(struct run *run)
 {
     struct hx_spanning *tree = &run->tree;
     struct hx_node_pair *link = tree->pair;
+    hx_node given = tree->n;
     for (hx_node w = tree->n - 1; w > 0; w--) {
         hx_node semi = tree->low[w];
         for (hx_eidx i = tree->first[(size_t)w + 1]; i-- > tree->first[w];) {
@@ -69,6 +82,8 @@ static bool find_semidominators(struct run *run)
         link[w] = (struct hx_node_pair){tree->parent[w], semi};
         if (!go_on(run, "semidominators", w, tree->n - w))
             return false;
+        if ((w & GIVE_MASK) == 0)
+            give_back(tree, w, &given);
     }
     return true;
 }
@@ -101,8 +116,7 @@ static bool find_dominators(struct run *run)
 
 static hx_error *make_columns(const struct run *run, struct hx_dominators *ret)
 {
-    const struct hx_graph *graph = &run->snapshot->graph;
-    const size_t n = graph->n, n_roots = run->snapshot->roots.n;
+    const size_t n = run->snapshot->graph.n, n_roots = run->snapshot->roots.n;
     HX_TRY(hx_big_reserve(&ret->parent_mem, n * sizeof(hx_obj)));
     HX_TRY(hx_big_reserve(&ret->bytes_mem, n * sizeof(uint64_t)));
     HX_TRY(hx_big_reserve(&ret->objects_mem, n * sizeof(hx_obj)));
@@ -110,19 +124,13 @@ static hx_error *make_columns(const struct run *run, struct hx_dominators *ret)
     ret->root_objects = calloc(n_roots + 1, sizeof *ret->root_objects);
     if (!ret->root_bytes || !ret->root_objects)
         return hx_error_nomem();
-    ret->n = graph->n;
+    ret->n = run->snapshot->graph.n;
     ret->n_roots = n_roots;
     ret->parent = ret->parent_mem.base;
     ret->bytes = ret->bytes_mem.base;
     ret->objects = ret->objects_mem.base;
-    for (size_t i = 0; i < n; i++) {
-        bool has = run->tree.number[i] != 0;
+    for (size_t i = 0; i < n; i++)
         ret->parent[i] = HX_NO_OBJ;
-        ret->bytes[i] = has ? graph->size[i] : 0;
-        ret->objects[i] = has;
-        ret->scope_bytes += ret->bytes[i];
-        ret->scope_objects += has;
-    }
     return NULL;
 }
 
@@ -133,6 +141,7 @@ static void prefetch_figures(const struct run *run, const struct hx_dominators *
         return;
     __builtin_prefetch(&tree->vertex[tree->parent[w - 2 * AHEAD]]);
     hx_node object = tree->vertex[w - AHEAD], above = tree->parent[w - AHEAD];
+    __builtin_prefetch(&run->snapshot->graph.size[object]);
     __builtin_prefetch(&ret->parent[object], 1);
     __builtin_prefetch(&ret->bytes[object], 1);
     __builtin_prefetch(&ret->objects[object], 1);
@@ -142,18 +151,25 @@ static void prefetch_figures(const struct run *run, const struct hx_dominators *
     __builtin_prefetch(&ret->objects[tree->vertex[above]], 1);
 }
 
-/* From the leaves up; a dominator has a lower number than what it dominates. */
+/* From the leaves up: a dominator has a lower number than what it dominates. */
 static bool sum_up(const struct run *run, struct hx_dominators *ret)
 {
     const struct hx_spanning *tree = &run->tree;
-    for (hx_node w = tree->n - 1; tree->n > 1 && w > 0; w--) {
+    const struct hx_graph *graph = &run->snapshot->graph;
+    for (hx_node w = tree->n - 1; w > 0; w--) {
         prefetch_figures(run, ret, w);
         hx_node above = tree->parent[w];
         if (!go_on(run, "retained sizes", w, tree->n - w))
             return false;
-        if (above == 0) /* a root, or an object that several roots keep alive */
+        if (hx_spanning_is_root(tree, w))
             continue;
         hx_obj object = (hx_obj)tree->vertex[w];
+        ret->bytes[object] += graph->size[object];
+        ret->objects[object]++;
+        ret->scope_bytes += graph->size[object];
+        ret->scope_objects++;
+        if (above == 0) /* several roots keep it alive */
+            continue;
         if (hx_spanning_is_root(tree, above)) {
             ret->root_bytes[tree->vertex[above]] += ret->bytes[object];
             ret->root_objects[tree->vertex[above]] += ret->objects[object];
@@ -179,7 +195,6 @@ static hx_error *find(struct run *run, struct hx_dominators *ret)
     hx_big_free(&tree->pair_mem);
     hx_big_free(&tree->low_mem);
     HX_TRY(make_columns(run, ret));
-    hx_big_free(&tree->number_mem);
     if (!sum_up(run, ret))
         return hx_error_cancelled("search for dominators");
     for (size_t i = 0; i < ret->n_roots; i++)

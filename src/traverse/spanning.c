@@ -214,7 +214,11 @@ static hx_error *find(struct search *search)
     tree->pair = search->stack = tree->pair_mem.base;
     if (!number_all(search))
         return hx_error_cancelled("search for dominators");
-    return sort_late(search);
+    hx_big_discard(&tree->pair_mem, 0, tree->pair_mem.bytes);
+    hx_error *err = sort_late(search);
+    hx_big_free(&tree->number_mem);
+    tree->number = NULL;
+    return err;
 }
 
 hx_error *hx_spanning_find(const struct hx_snapshot *snapshot, unsigned follows,

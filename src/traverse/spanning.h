@@ -24,7 +24,7 @@ struct hx_node_pair {
  * n is 1 when no root has an edge. */
 struct hx_spanning {
     hx_node n;
-    hx_node *number;           /* for each object; 0: not reached */
+    hx_node *number;           /* for each object; 0: not reached; NULL once all is found */
     hx_node *vertex;           /* for each node: object, or index of a root */
     uint64_t *is_root;         /* bit for each node: vertex is the index of a root */
     hx_node *parent;           /* in the tree */
@@ -41,8 +41,9 @@ static inline bool hx_spanning_is_root(const struct hx_spanning *tree, hx_node n
     return tree->is_root[node >> 6] >> (node & 63) & 1;
 }
 
-/* follows: bit for each enum hx_edge_kind. Roots of kind HX_ROOT_NAMED are left out. Linear;
- * takes 4 bytes an object, 28 a node and 4 a late edge. */
+/* follows: bit for each enum hx_edge_kind. Roots of kind HX_ROOT_NAMED are left out. Linear.
+ * At most 4 bytes an object, 20 a node and 4 a late edge are touched, of which 4 an object are
+ * given back; `pair` is not touched yet. */
 hx_error *hx_spanning_find(const struct hx_snapshot *snapshot, unsigned follows,
                            const struct hx_progress *progress, struct hx_spanning *ret);
 void hx_spanning_deinit(struct hx_spanning *tree);
