@@ -218,6 +218,12 @@ hx_error *hx_dominators_find(const struct hx_snapshot *snapshot, enum hx_dominat
     return err;
 }
 
+void hx_dominators_drop_parent(struct hx_dominators *dominators)
+{
+    hx_big_free(&dominators->parent_mem);
+    dominators->parent = NULL;
+}
+
 void hx_dominators_deinit(struct hx_dominators *dominators)
 {
     hx_big_free(&dominators->parent_mem);

@@ -52,6 +52,8 @@ static inline bool hx_dominators_has(const struct hx_dominators *dominators, hx_
  * at once. Cancelled work is HX_E_CANCEL. */
 hx_error *hx_dominators_find(const struct hx_snapshot *snapshot, enum hx_dominators_over over,
                              const struct hx_progress *progress, struct hx_dominators *ret);
+/* Gives `parent` back, for whoever wants retained figures only. */
+void hx_dominators_drop_parent(struct hx_dominators *dominators);
 void hx_dominators_deinit(struct hx_dominators *dominators);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "traverse/dominators.h"
 #include "traverse/groups.h"
+#include "traverse/reach.h"
 
 #include <stdatomic.h>
 
@@ -82,6 +83,21 @@ static void compare_objects(const struct random_graph *graph, const struct hx_sn
     }
 }
 
+/* The scope is what has a state, and neither states nor reverse edges were needed for it. */
+static void compare_states(struct hx_snapshot *snapshot, enum hx_dominators_over over,
+                           const struct hx_dominators *found)
+{
+    if (over == HX_OVER_SURE && snapshot->interior == HX_INTERIOR_ON)
+        return;
+    assert_null(hx_reach(snapshot, snapshot->interior, 1, NULL));
+    for (hx_obj i = 0; i < snapshot->graph.n; i++) {
+        uint8_t state = snapshot->graph.state[i];
+        assert_int_equal(hx_dominators_has(found, i),
+                         state == HX_STATE_REACHABLE ||
+                             (state == HX_STATE_POSSIBLE && over == HX_OVER_FOLLOWED));
+    }
+}
+
 static void compare_groups(struct unit_random *random, const struct random_graph *graph,
                            const struct hx_snapshot *snapshot, const struct hx_dominators *found)
 {
@@ -143,6 +159,7 @@ static void test_random(void **state)
             bool weak = over == HX_OVER_FOLLOWED && snapshot->interior != HX_INTERIOR_OFF;
             assert_int_equal(found.follows, weak ? STRONG_BIT | WEAK_BIT : STRONG_BIT);
             compare_objects(&graph, snapshot, &found);
+            compare_states(snapshot, (enum hx_dominators_over)over, &found);
             compare_groups(&random, &graph, snapshot, &found);
             hx_dominators_deinit(&found);
         }
