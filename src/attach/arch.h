@@ -19,8 +19,8 @@ bool hx_arch_registers(pid_t tid, struct hx_thread *ret);
  * a stop that no signal caused. Turns that answer into the kernel's own "begin again unless a
  * handler runs", which the kernel carries out when the thread leaves the stop: the target
  * sees EINTR when, and only when, a handler of its own ran. Safe at any stop; does nothing
- * for other calls. */
-void hx_arch_restart_call(pid_t tid);
+ * for other calls. True when it did. */
+bool hx_arch_restart_call(pid_t tid);
 
 /* Is it one of those calls, with a relative time limit among its arguments? */
 bool hx_arch_is_timed_call(uint64_t call);

@@ -77,17 +77,17 @@ static bool answers_eintr(uint64_t call)
  * handler runs, then EINTR" (include/linux/errno.h). */
 enum { RESTART_NO_HANDLER = 514 };
 
-void hx_arch_restart_call(pid_t tid)
+bool hx_arch_restart_call(pid_t tid)
 {
     errno = 0;
     long call = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user_regs_struct, orig_rax), NULL);
     if (errno || call < 0 || !answers_eintr((uint64_t)call))
-        return;
+        return false;
     long answer = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user_regs_struct, rax), NULL);
     if (errno || answer != -EINTR)
-        return;
-    ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax),
-           (void *)(long)-RESTART_NO_HANDLER);
+        return false;
+    return ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax),
+                  (void *)(long)-RESTART_NO_HANDLER) == 0;
 }
 
 /* Which register holds the relative time limit, and in which form. */

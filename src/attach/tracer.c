@@ -209,7 +209,7 @@ static bool collect(struct hx_tracee *tracee)
         return true;
     }
     /* First of all, so that even our sudden end leaves no trace in the thread's call. */
-    hx_arch_restart_call(tracee->thread.tid);
+    tracee->restarted = hx_arch_restart_call(tracee->thread.tid);
     int event = info.si_status >> 8, signal = info.si_status & 0xff;
     tracee->deliver = event ? 0 : signal;
     tracee->group_stop = event && signal != SIGTRAP;
@@ -412,7 +412,8 @@ static void detach(struct hx_tracee *tracee)
     tracee->state = HX_TRACEE_GONE;
 }
 
-/* Lets those go that stand still, addressees of ignored signals first; true when others were
+/* Lets those go that stand still, addressees of ignored signals first and those whom
+ * such a signal would end the call last; true when others were
  * interrupted and will stand still soon: they are waited for, so that their calls are put
  * right too. Not those that sleep in the kernel, whom the interruption does not reach. */
 static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
@@ -427,12 +428,13 @@ static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
             hx_patience_apply(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience,
                               tracee->interrupted_ns);
     }
-    for (size_t i = 0; i < tracer->tracee.n; i++)
-        if (tracer->tracee.v[i].state == HX_TRACEE_STOPPED && tracer->tracee.v[i].addressee)
-            detach(&tracer->tracee.v[i]);
-    for (size_t i = 0; i < tracer->tracee.n; i++)
-        if (tracer->tracee.v[i].state == HX_TRACEE_STOPPED)
-            detach(&tracer->tracee.v[i]);
+    for (int round = 0; round < 3; round++)
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            if (tracee->state == HX_TRACEE_STOPPED &&
+                (round == 2 || (round == 0 ? tracee->addressee : !tracee->restarted)))
+                detach(tracee);
+        }
     return late;
 }
 

@@ -26,6 +26,7 @@ struct hx_tracee {
     bool idle;       /* did not leave the call that it sleeps in: leading it on is no use */
     uint64_t interrupted_ns; /* CLOCK_MONOTONIC, just before it was first told to stop */
     bool addressee;          /* ignored signals may come by way of it */
+    bool restarted;          /* is to go on with a call that answers EINTR to any signal */
     struct hx_patience patience;
     struct hx_thread thread;
 };
