@@ -330,7 +330,7 @@ static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, 
     hx_error *refused = hx_agent_capture(attach->agent, request, memory_fd, progress, &result);
     if ((result.pause_ns + 500) / 1000 > *longest_us)
         *longest_us = (result.pause_ns + 500) / 1000;
-    if (refused && refused->kind == HX_E_BUSY && result.locked) {
+    if (refused && refused->kind == HX_E_BUSY && result.locked && !request->accept_locked) {
         hx_error_free(refused);
         *ret_verdict = HX_WALK_TORN;
         return NULL;
