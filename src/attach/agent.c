@@ -80,28 +80,37 @@ ssize_t hx_agent_recv(int socket, void *packet, size_t len, int fds[2])
 /* --- the supervisor ------------------------------------------------------------------ */
 
 struct supervisor {
-    pid_t pid; /* the target */
+    pid_t pid;        /* the target */
+    uint64_t started; /* hx_proc_started() of it */
+    uint32_t serial;  /* of the call that is being answered */
     int socket;
     struct hx_agent_shared *shared;
     struct hx_agent_request request;
 };
 
+hx_error *hx_agent_target_gone(pid_t pid)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", pid);
+    return hx_error_new(HX_E_GONE, what, NULL, "the process has exited");
+}
+
 static void answer_read(struct supervisor *self, const struct hx_agent_call *call)
 {
-    char bytes[HX_AGENT_READ_MAX];
-    size_t len = call->len < sizeof bytes ? call->len : sizeof bytes;
-    struct iovec local = {.iov_base = bytes, .iov_len = len};
+    struct hx_agent_bytes answer;
+    size_t len = call->len < sizeof answer.bytes ? call->len : sizeof answer.bytes;
+    struct iovec local = {.iov_base = answer.bytes, .iov_len = len};
     struct iovec remote = {.iov_base = (void *)call->addr, .iov_len = len};
-    ssize_t got = process_vm_readv(self->pid, &local, 1, &remote, 1, 0);
-    /* one byte more than asked marks success, so that a short read cannot look like one */
-    char packet[HX_AGENT_READ_MAX + 1] = {got == (ssize_t)len};
-    memcpy(packet + 1, bytes, got > 0 ? (size_t)got : 0);
-    hx_agent_send(self->socket, packet, got == (ssize_t)len ? len + 1 : 1, NULL, 0);
+    answer.serial = self->serial;
+    answer.ok = process_vm_readv(self->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+    size_t head = offsetof(struct hx_agent_bytes, bytes);
+    hx_agent_send(self->socket, &answer, answer.ok ? head + len : head, NULL, 0);
 }
 
 static void answer_error(struct supervisor *self, hx_error *err)
 {
-    struct hx_agent_answer answer = {.kind = (int32_t)err->kind, .os_errno = err->os_errno};
+    struct hx_agent_answer answer = {
+        .serial = self->serial, .kind = (int32_t)err->kind, .os_errno = err->os_errno};
     snprintf(answer.text[0], sizeof answer.text[0], "%s", err->what);
     snprintf(answer.text[1], sizeof answer.text[1], "%s", err->why);
     answer.has_todo = err->todo != NULL;
@@ -118,17 +127,19 @@ static void answer_smaps(struct supervisor *self)
     size_t len = 0;
     hx_error *err = hx_proc_read(path, &text, &len);
     HX_FD int fd = memfd_create("heapx smaps", MFD_CLOEXEC);
+    if (!err && hx_proc_started(self->pid) != self->started)
+        err = hx_agent_target_gone(self->pid);
     for (size_t at = 0; !err && at < len;) {
         ssize_t n = write(fd, text + at, len - at);
         if (n < 0 && errno != EINTR)
-            err = hx_error_os(errno, "agent", "memfd_create");
+            err = hx_error_os(errno, "agent", fd < 0 ? "memfd_create" : "write");
         at += n > 0 ? (size_t)n : 0;
     }
     if (err) {
         answer_error(self, err);
         return;
     }
-    struct hx_agent_answer answer = {.kind = -1, .smaps_len = len};
+    struct hx_agent_answer answer = {.serial = self->serial, .kind = -1, .smaps_len = len};
     hx_agent_send(self->socket, &answer, sizeof answer, &fd, 1);
 }
 
@@ -163,7 +174,7 @@ static bool next_op(int socket, enum hx_agent_op *ret)
 /* Waits for the worker to end; false when the parent is gone. */
 static bool watch_worker(struct supervisor *self, pid_t worker)
 {
-    uint64_t beat = 0, since = hx_now_ns();
+    uint64_t last = 0, since = hx_now_ns();
     for (;;) {
         int status;
         if (waitpid(worker, &status, WNOHANG) == worker) {
@@ -186,10 +197,11 @@ static bool watch_worker(struct supervisor *self, pid_t worker)
             usleep(500); /* the answer is out, the next call is in: the worker is ending */
         }
         uint64_t now = hx_now_ns(), bytes = atomic_load(&self->shared->bytes_read);
-        if (bytes != beat || !atomic_load(&self->shared->stopped_at_ns)) {
-            beat = bytes;
+        if (bytes != last || !atomic_load(&self->shared->stopped_at_ns)) {
+            last = bytes;
             since = now;
         } else if (now - since > hang_ns) {
+            atomic_store(&self->shared->given_up, true);
             end_worker(worker);
             answer_error(self, hx_error_new(HX_E_FAIL, "agent", "try again",
                                             "the copy made no progress for %d s and was given up",
@@ -208,6 +220,7 @@ static bool run_capture(struct supervisor *self, int memory_fd, int request_fd)
     }
     atomic_store(&self->shared->bytes_read, 0);
     atomic_store(&self->shared->stopped_at_ns, 0);
+    atomic_store(&self->shared->given_up, false);
     pid_t self_pid = getpid();
     pid_t worker = fork();
     if (worker < 0) {
@@ -219,7 +232,13 @@ static bool run_capture(struct supervisor *self, int memory_fd, int request_fd)
         prctl(PR_SET_NAME, "heapx-capture");
         if (getppid() != self_pid)
             _exit(1);
-        hx_agent_worker(self->pid, self->socket, memory, &self->request, self->shared);
+        hx_agent_worker(&(struct hx_agent_job){.pid = self->pid,
+                                               .started = self->started,
+                                               .serial = self->serial,
+                                               .socket = self->socket,
+                                               .memory_fd = memory,
+                                               .request = &self->request,
+                                               .shared = self->shared});
     }
     return watch_worker(self, worker);
 }
@@ -232,8 +251,9 @@ static _Noreturn void supervise(struct supervisor *self)
         ssize_t got = hx_agent_recv(self->socket, &call, sizeof call, fds);
         if (got == 0 || (got < 0 && errno != EAGAIN))
             _exit(0);
-        if (got != sizeof call)
+        if (got != sizeof call || call.op == HX_AGENT_CANCEL) /* that came too late */
             continue;
+        self->serial = call.serial;
         if (call.op == HX_AGENT_READ)
             answer_read(self, &call);
         else if (call.op == HX_AGENT_SMAPS)
@@ -241,6 +261,31 @@ static _Noreturn void supervise(struct supervisor *self)
         else if (call.op == HX_AGENT_CAPTURE && !run_capture(self, fds[1], fds[0]))
             _exit(0);
     }
+}
+
+/* The socket becomes descriptor 3, standard input and output /dev/null; all others are closed, the
+ * parent's end of the socket above all: its end is how the agent learns of the parent's. */
+static void keep_only(int socket)
+{
+    if (socket != 3 && dup2(socket, 3) < 0)
+        _exit(1);
+    fcntl(3, F_SETFD, FD_CLOEXEC);
+    if (close_range(4, ~0u, 0) != 0)
+        for (long fd = 4, end = sysconf(_SC_OPEN_MAX); fd < end && fd < 1 << 20; fd++)
+            close((int)fd);
+    int null = open("/dev/null", O_RDWR); /* one of 0, 1, 2 where heapx was started without */
+    for (int fd = 0; fd < 3 && null >= 0; fd++)
+        dup2(null, fd);
+    if (null > 3)
+        close(null);
+}
+
+/* When memory runs out, the kernel shall end the one that only looks on. */
+static void yield_memory(void)
+{
+    HX_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0 && write(fd, "1000", 4) != 4)
+        return; /* then it decides as it would have */
 }
 
 /* In the child: out of reach of the terminal's signals and of everything that was inherited. */
@@ -263,17 +308,13 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_FSIZE, &files);
     }
-    int null = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < 3 && null >= 0; fd++)
-        dup2(null, fd);
-    if (socket != 3)
-        dup2(socket, 3);
-    close_range(4, ~0u, 0);
+    keep_only(socket);
+    yield_memory();
     struct supervisor *self = calloc(1, sizeof *self);
     if (!self)
         _exit(1);
-    *self = (struct supervisor){.pid = pid, .socket = 3, .shared = shared};
-    fcntl(3, F_SETFD, FD_CLOEXEC);
+    *self = (struct supervisor){
+        .pid = pid, .started = hx_proc_started(pid), .socket = 3, .shared = shared};
     supervise(self);
 }
 
@@ -282,6 +323,7 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
 struct hx_agent {
     pid_t agent;
     int socket;
+    uint32_t serial; /* of the newest call */
     struct hx_agent_shared *shared;
 };
 
@@ -293,10 +335,15 @@ hx_error *hx_agent_start(pid_t pid, struct hx_agent **ret)
     int pair[2] = {-1, -1};
     agent->shared = mmap(NULL, sizeof *agent->shared, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (agent->shared == MAP_FAILED ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    if (agent->shared == MAP_FAILED) {
         free(agent);
-        return hx_error_os(errno, "agent", "socketpair");
+        return hx_error_nomem();
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        hx_error *err = hx_error_os(errno, "agent", "socketpair");
+        munmap(agent->shared, sizeof *agent->shared);
+        free(agent);
+        return err;
     }
     agent->agent = fork();
     if (agent->agent == 0)
@@ -338,17 +385,47 @@ static hx_error *answer_to_error(const struct hx_agent_answer *answer)
     return err;
 }
 
+static bool send_call(struct hx_agent *agent, struct hx_agent_call *call, const int *fds,
+                      size_t n_fds)
+{
+    call->serial = ++agent->serial;
+    return hx_agent_send(agent->socket, call, sizeof *call, fds, n_fds);
+}
+
+/* A capture can be answered twice: by a worker and, when that was killed right afterwards, by the
+ * supervisor. Drops an answer that belongs to an earlier call. */
+static bool is_stale(const struct hx_agent *agent, const void *packet, ssize_t got, int fds[2])
+{
+    uint32_t serial;
+    if (got < (ssize_t)sizeof serial)
+        return false;
+    memcpy(&serial, packet, sizeof serial);
+    for (int i = 0; i < 2 && serial != agent->serial; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return serial != agent->serial;
+}
+
+static ssize_t await_answer(struct hx_agent *agent, void *packet, size_t size, int fds[2])
+{
+    ssize_t got;
+    do
+        got = hx_agent_recv(agent->socket, packet, size, fds);
+    while (is_stale(agent, packet, got, fds));
+    return got;
+}
+
 bool hx_agent_read(struct hx_agent *agent, uint64_t addr, void *dst, size_t len)
 {
     struct hx_agent_call call = {.op = HX_AGENT_READ, .addr = addr, .len = len};
-    char packet[HX_AGENT_READ_MAX + 1];
+    struct hx_agent_bytes answer;
     int fds[2];
-    if (len > HX_AGENT_READ_MAX || !hx_agent_send(agent->socket, &call, sizeof call, NULL, 0))
+    if (len > sizeof answer.bytes || !send_call(agent, &call, NULL, 0))
         return false;
-    ssize_t got = hx_agent_recv(agent->socket, packet, sizeof packet, fds);
-    if (got != (ssize_t)len + 1 || !packet[0])
+    ssize_t got = await_answer(agent, &answer, sizeof answer, fds);
+    if (got != (ssize_t)(offsetof(struct hx_agent_bytes, bytes) + len) || !answer.ok)
         return false;
-    memcpy(dst, packet + 1, len);
+    memcpy(dst, answer.bytes, len);
     return true;
 }
 
@@ -379,8 +456,8 @@ hx_error *hx_agent_smaps(struct hx_agent *agent, char **ret, size_t *ret_len)
     struct hx_agent_call call = {.op = HX_AGENT_SMAPS};
     struct hx_agent_answer answer;
     int fds[2];
-    if (!hx_agent_send(agent->socket, &call, sizeof call, NULL, 0) ||
-        hx_agent_recv(agent->socket, &answer, sizeof answer, fds) != sizeof answer)
+    if (!send_call(agent, &call, NULL, 0) ||
+        await_answer(agent, &answer, sizeof answer, fds) != sizeof answer)
         return lost_agent();
     HX_FD int fd = fds[0];
     if (answer.kind >= 0)
@@ -397,9 +474,10 @@ static hx_error *await(struct hx_agent *agent, const struct hx_progress *progres
         struct pollfd poll_fd = {.fd = agent->socket, .events = POLLIN};
         int ready = poll(&poll_fd, 1, 50);
         if (ready > 0) {
-            if (hx_agent_recv(agent->socket, answer, sizeof *answer, fds) != sizeof *answer)
-                return lost_agent();
-            return NULL;
+            ssize_t got = hx_agent_recv(agent->socket, answer, sizeof *answer, fds);
+            if (is_stale(agent, answer, got, fds))
+                continue;
+            return got == sizeof *answer ? NULL : lost_agent();
         }
         hx_progress_at(progress, "copy", atomic_load(&agent->shared->bytes_read),
                        atomic_load(&agent->shared->bytes_total));
@@ -423,7 +501,7 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
     int fds[2] = {fd, memory};
     struct hx_agent_answer answer;
     atomic_store(&agent->shared->bytes_total, 0);
-    if (!hx_agent_send(agent->socket, &call, sizeof call, fds, 2))
+    if (!send_call(agent, &call, fds, 2))
         return lost_agent();
     HX_TRY(await(agent, progress, &answer, fds));
     HX_FD int tables = fds[0];

@@ -8,37 +8,58 @@
 
 enum hx_agent_op { HX_AGENT_READ = 1, HX_AGENT_SMAPS, HX_AGENT_CAPTURE, HX_AGENT_CANCEL };
 
+/* No packet has padding: what is sent is all set. */
 struct hx_agent_call {
-    uint32_t op;   /* enum hx_agent_op */
-    uint64_t addr; /* READ */
-    uint64_t len;  /* READ */
+    uint32_t op;     /* enum hx_agent_op */
+    uint32_t serial; /* comes back in the answer */
+    uint64_t addr;   /* READ */
+    uint64_t len;    /* READ */
 };
 
-/* An answer. A failure carries the parts of its error one after the other. */
+/* The answer to READ; short of `bytes` when they cannot be read. */
+struct hx_agent_bytes {
+    uint32_t serial, ok;
+    char bytes[HX_AGENT_READ_MAX];
+};
+
+/* Any other answer. A failure carries the parts of its error one after the other. */
 struct hx_agent_answer {
+    uint32_t serial;
     int32_t kind; /* enum hx_error_kind, -1: it worked */
     int32_t os_errno;
+    uint32_t n_stuck;
     uint64_t pause_ns;
     int64_t taken_at_ns;
     uint64_t memory_bytes;
     uint64_t n_threads, n_pieces, n_lost, smaps_len;
-    uint32_t n_stuck;
-    uint8_t locked, has_todo;
+    uint8_t locked, has_todo, unused[6];
     char text[3][256]; /* what, why, todo */
 };
+_Static_assert(sizeof(struct hx_agent_answer) == 80 + 3 * 256, "no padding");
 
 /* One page that heapx, supervisor and worker share. */
 struct hx_agent_shared {
     _Atomic uint64_t bytes_read;
     _Atomic uint64_t bytes_total;
-    _Atomic uint64_t beat;          /* moves on while the worker makes progress */
     _Atomic uint64_t stopped_at_ns; /* 0: the target runs */
+    atomic_bool given_up;           /* the supervisor answers in place of the worker */
 };
 
-/* The body of the capture worker: does one capture for the call that is in `request`, answers
- * on the socket. memory_fd may be -1. Never returns. */
-void hx_agent_worker(pid_t pid, int socket, int memory_fd, const struct hx_agent_request *request,
-                     struct hx_agent_shared *shared) __attribute__((noreturn));
+/* One capture, as the worker is told of it. */
+struct hx_agent_job {
+    pid_t pid;
+    uint64_t started; /* hx_proc_started() when the agent began: that process and no other */
+    uint32_t serial;  /* of the call */
+    int socket;
+    int memory_fd; /* of an earlier try, or -1 */
+    const struct hx_agent_request *request;
+    struct hx_agent_shared *shared;
+};
+
+/* The body of the capture worker: does the job, answers on the socket. Never returns. */
+void hx_agent_worker(const struct hx_agent_job *job) __attribute__((noreturn));
+
+hx_error *hx_agent_target_gone(pid_t pid);
 
 /* Packets with up to two descriptors. recv: 0 at the end of the peer, -1 with errno. fds are -1
  * where none came. */

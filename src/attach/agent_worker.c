@@ -23,11 +23,22 @@
  * allocator take well under a microsecond. */
 static const uint64_t lead_out_ns = 50000000;
 
+/* How often is looked, while the copy is made, whether the target must be let go; how long is
+ * waited afterwards for a copying thread to notice. */
+static const uint64_t watch_ns = 500000, late_copy_ns = 1000000000;
+
+/* Three threads share it, each its own part until it is joined: the first prepares and answers;
+ * the tracing one stops, settles, waits for the copy, lets go; the copying one reads. */
 struct capture {
     pid_t pid;
+    uint64_t started;
     const struct hx_agent_request *request;
     struct hx_agent_shared *shared;
     struct hx_tracer tracer;
+    hx_error *trace_error;
+    pthread_t copier;
+    bool copying; /* copier was started and not joined yet */
+    hx_error *copy_error;
     struct hx_copy copy;
     struct hx_mapping *before, *now;
     size_t n_before, n_now;
@@ -118,6 +129,37 @@ static hx_error *copy_all(struct capture *capture)
     return err;
 }
 
+static void *copy_beside(void *argument)
+{
+    struct capture *capture = argument;
+    capture->copy_error = copy_all(capture);
+    return NULL;
+}
+
+/* Waits for the copying thread; false when it takes longer. */
+static bool join_copier(struct capture *capture, uint64_t ns)
+{
+    uint64_t end = hx_now_ns() + ns;
+    struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
+                             .tv_nsec = (long)(end % 1000000000)};
+    if (pthread_clockjoin_np(capture->copier, NULL, CLOCK_MONOTONIC, &until) != 0)
+        return false;
+    capture->copying = false;
+    return true;
+}
+
+/* Copies in another thread, so that this one can let the target go the moment it must, however
+ * long a read from it takes (a swapped page, a smaps of many mappings). */
+static hx_error *copy_and_watch(struct capture *capture)
+{
+    if (pthread_create(&capture->copier, NULL, copy_beside, capture) != 0)
+        return copy_all(capture);
+    capture->copying = true;
+    while (!join_copier(capture, watch_ns))
+        HX_TRY(hx_tracer_pressed(&capture->tracer));
+    return hx_steal(capture->copy_error);
+}
+
 static hx_error *while_stopped(struct capture *capture)
 {
     struct timespec now;
@@ -125,7 +167,29 @@ static hx_error *while_stopped(struct capture *capture)
     HX_TRY(settle(capture));
     clock_gettime(CLOCK_REALTIME, &now);
     capture->answer.taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    return copy_all(capture);
+    return copy_and_watch(capture);
+}
+
+/* The body of the tracing thread. When it ends, the kernel lets go of what is still traced (a
+ * thread that could not be stopped in time): at once, because the memory of the copy stays. */
+static void *trace(void *argument)
+{
+    struct capture *capture = argument;
+    /* on a busy machine the target should not wait for others while it stands still */
+    setpriority(PRIO_PROCESS, 0, -20);
+    hx_error *err = hx_tracer_seize(&capture->tracer);
+    if (!err && hx_proc_started(capture->pid) != capture->started)
+        err = hx_agent_target_gone(capture->pid); /* another one has its number now */
+    if (!err) {
+        atomic_store(&capture->shared->stopped_at_ns, hx_now_ns());
+        err = while_stopped(capture);
+    }
+    hx_tracer_release(&capture->tracer);
+    if (capture->tracer.stopped_at_ns)
+        capture->answer.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
+    atomic_store(&capture->shared->stopped_at_ns, 0);
+    capture->trace_error = err;
+    return NULL;
 }
 
 static hx_error *take(struct capture *capture)
@@ -137,18 +201,14 @@ static hx_error *take(struct capture *capture)
     HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before));
     hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));
-    /* on a busy machine the target should not wait for others while it stands still */
-    setpriority(PRIO_PROCESS, 0, -20);
-    hx_error *err = hx_tracer_seize(&capture->tracer);
-    if (!err) {
-        atomic_store(&capture->shared->stopped_at_ns, hx_now_ns());
-        err = while_stopped(capture);
-    }
-    hx_tracer_release(&capture->tracer);
-    if (capture->tracer.stopped_at_ns)
-        capture->answer.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
-    atomic_store(&capture->shared->stopped_at_ns, 0);
-    return err;
+    pthread_t tracing;
+    if (pthread_create(&tracing, NULL, trace, capture) == 0)
+        pthread_join(tracing, NULL);
+    else
+        trace(capture);
+    if (capture->copying)
+        join_copier(capture, late_copy_ns);
+    return hx_steal(capture->trace_error);
 }
 
 static bool write_all(int fd, const void *bytes, size_t len)
@@ -203,8 +263,7 @@ static void fill_error(struct hx_agent_answer *answer, const hx_error *err)
     snprintf(answer->text[2], sizeof answer->text[2], "%s", err->todo ? err->todo : "");
 }
 
-void hx_agent_worker(pid_t pid, int socket, int memory_fd, const struct hx_agent_request *request,
-                     struct hx_agent_shared *shared)
+void hx_agent_worker(const struct hx_agent_job *job)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -213,15 +272,17 @@ void hx_agent_worker(pid_t pid, int socket, int memory_fd, const struct hx_agent
     sigprocmask(SIG_BLOCK, &set, NULL);
     sigdelset(&set, SIGCHLD);
 
-    struct capture capture = {.pid = pid, .request = request, .shared = shared};
-    capture.tracer.pid = pid;
-    capture.tracer.deadline_ns = request->max_pause_ns;
-    capture.tracer.parent_fd = socket;
+    struct capture capture = {
+        .pid = job->pid, .started = job->started, .request = job->request, .shared = job->shared};
+    capture.tracer.pid = job->pid;
+    capture.tracer.deadline_ns = job->request->max_pause_ns;
+    capture.tracer.parent_fd = job->socket;
     capture.tracer.cancel_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    capture.copy.pid = pid;
-    capture.copy.threads = hx_threads(request->threads ? request->threads : 2);
-    capture.copy.memory_fd = memory_fd;
-    capture.copy.progress = &shared->bytes_read;
+    capture.copy.pid = job->pid;
+    capture.copy.threads = hx_threads(job->request->threads ? job->request->threads : 2);
+    capture.copy.memory_fd = job->memory_fd;
+    capture.copy.progress = &job->shared->bytes_read;
+    capture.answer.serial = job->serial;
     capture.answer.kind = -1;
 
     int tables = memfd_create("heapx tables", MFD_CLOEXEC);
@@ -231,7 +292,8 @@ void hx_agent_worker(pid_t pid, int socket, int memory_fd, const struct hx_agent
     if (err)
         fill_error(&capture.answer, err);
     /* the copy goes back even after a failure: the next try finds it touched */
-    int fds[2] = {tables, capture.copy.memory_fd};
-    hx_agent_send(socket, &capture.answer, sizeof capture.answer, fds, tables < 0 ? 0 : 2);
+    int fds[2] = {tables, capture.copying ? -1 : capture.copy.memory_fd};
+    if (!atomic_load(&job->shared->given_up))
+        hx_agent_send(job->socket, &capture.answer, sizeof capture.answer, fds, tables < 0 ? 0 : 2);
     _exit(0);
 }

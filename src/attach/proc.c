@@ -68,6 +68,21 @@ char hx_proc_state(pid_t pid, pid_t tid)
     return end && end[1] == ' ' ? end[2] : 0;
 }
 
+uint64_t hx_proc_started(pid_t pid)
+{
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    if (n <= 0)
+        return 0;
+    line[n] = 0;
+    const char *at = strrchr(line, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
 static bool lives(char state)
 {
     return state != 0 && state != 'Z' && state != 'X';

@@ -18,6 +18,10 @@ const char *hx_proc_field(const char *text, const char *name);
  * when the thread is gone. */
 char hx_proc_state(pid_t pid, pid_t tid);
 
+/* When the process or thread began, in clock ticks since the machine did: tells it from a later
+ * one of the same number. 0 when it is gone. */
+uint64_t hx_proc_started(pid_t pid);
+
 /* The thread by which /proc shows the memory of a process: pid itself, or another thread when
  * the first one has exited (a zombie shows none); 0 when all have. */
 pid_t hx_proc_living(pid_t pid);
