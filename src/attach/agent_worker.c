@@ -198,7 +198,7 @@ static hx_error *take(struct capture *capture)
     size_t len = 0;
     HX_TRY(read_proc(capture->pid, "smaps", &smaps, &len));
     HX_TRY(hx_proc_mappings(smaps, len, &capture->before, &capture->n_before));
-    HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before));
+    HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before, &capture->tracer));
     hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));
     pthread_t tracing;

@@ -2,6 +2,7 @@
 #include "attach/copy.h"
 
 #include "attach/pagemap.h"
+#include "attach/ranges.h"
 #include "attach/proc.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
@@ -74,10 +75,11 @@ static uint64_t available_memory(void)
 }
 
 struct touch {
+    const struct hx_tracer *tracer;
     uint8_t *memory;
     uint64_t bytes;
     atomic_uint_fast64_t next;
-    atomic_int failed; /* errno */
+    atomic_int failed; /* errno; ECANCELED: cancelled */
 };
 
 static void touch_slices(void *context, unsigned worker)
@@ -90,6 +92,12 @@ static void touch_slices(void *context, unsigned worker)
         if (at >= touch->bytes)
             break;
         uint64_t len = touch->bytes - at < slice ? touch->bytes - at : slice;
+        hx_error *pressed = hx_tracer_pressed(touch->tracer);
+        hx_error_free(pressed);
+        if (pressed) {
+            atomic_store(&touch->failed, ECANCELED);
+            break;
+        }
         if (madvise(touch->memory + at, len, MADV_POPULATE_WRITE) == 0)
             continue;
         if (errno != EINVAL) {
@@ -125,7 +133,8 @@ static hx_error *too_little(uint64_t need, uint64_t have)
                         hx_human_bytes(have, have_text));
 }
 
-hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n)
+hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
+                          const struct hx_tracer *tracer)
 {
     /* a little more than there is now, because it may grow until the stop */
     uint64_t need = estimate(mapping, n);
@@ -139,8 +148,9 @@ hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping
     if (need > held && need - held > have)
         return too_little(need, have);
     HX_TRY(map_memory(copy, need * 2));
-    struct touch touch = {.memory = copy->memory, .bytes = need};
+    struct touch touch = {.tracer = tracer, .memory = copy->memory, .bytes = need};
     hx_parallel(copy->threads, touch_slices, &touch);
+    HX_TRY(hx_tracer_pressed(tracer));
     if (atomic_load(&touch.failed))
         return too_little(need, have);
     return NULL;
@@ -303,13 +313,6 @@ static bool cut_slices(struct reading *reading)
     return true;
 }
 
-static int by_start(const void *a, const void *b)
-{
-    uint64_t left = ((const struct hx_range *)a)->start;
-    uint64_t right = ((const struct hx_range *)b)->start;
-    return left < right ? -1 : left > right;
-}
-
 hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
 {
     struct reading reading = {.copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -327,8 +330,7 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
         return hx_error_new(HX_E_GONE, what, NULL, "the process has exited");
     if (err)
         return hx_error_os(err, what, "process_vm_readv");
-    if (copy->lost.n)
-        qsort(copy->lost.v, copy->lost.n, sizeof *copy->lost.v, by_start);
+    hx_ranges_join(&copy->lost);
     return NULL;
 }
 

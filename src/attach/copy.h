@@ -23,7 +23,8 @@ struct hx_copy {
 
 /* Before the stop: estimates from `mapping` (smaps) how much there is, makes or takes over
  * memory_fd and touches it. HX_E_NOMEM with figures when it cannot fit. */
-hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n);
+hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
+                          const struct hx_tracer *tracer);
 
 /* While the target stands still: which pages, by the mappings as they are now. */
 hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,

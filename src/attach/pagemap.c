@@ -31,7 +31,7 @@ static const uint64_t entries_limit = (uint64_t)1 << 38;
 static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
                 bool (*each)(void *, uint64_t, uint64_t), void *context)
 {
-    struct page_region region[REGIONS];
+    struct page_region region[REGIONS] = {0};
     /* Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as swapped, and
      * cannot be read. */
     uint64_t unwanted = SCAN_ZERO | SCAN_GUARD | (own_only ? SCAN_FILE : 0);

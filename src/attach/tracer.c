@@ -114,23 +114,21 @@ static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, 
 {
     struct hx_tracee fresh = {
         .state = HX_TRACEE_SEIZED, .addressee = addressee, .thread = {.tid = tid, .ns_tid = tid}};
-    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
-        int err = errno;
-        char state = hx_proc_state(tracer->pid, tid);
-        if (err != ESRCH && state != 0 && state != 'Z' && state != 'X')
-            return refused(tracer, tid, err);
-        fresh.state = HX_TRACEE_GONE; /* exits, or a leader that has already */
-    } else {
-        *ret_fresh = true;
-    }
-    if (!hx_vec_push(&tracer->tracee, fresh)) {
-        ptrace(PTRACE_DETACH, tid, NULL, NULL);
+    if (!hx_vec_reserve(&tracer->tracee, tracer->tracee.n + 1))
         return hx_error_nomem();
-    }
+    int err = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 ? 0 : errno;
+    char state = hx_proc_state(tracer->pid, tid);
+    if (err && err != ESRCH && state != 0 && state != 'Z' && state != 'X')
+        return refused(tracer, tid, err);
+    if (err || state == 0) /* exits, has exited, or is another process's by now */
+        fresh.state = HX_TRACEE_GONE;
+    *ret_fresh = true;
+    hx_vec_push(&tracer->tracee, fresh);
     return NULL;
 }
 
-/* Seizes the threads that are new in /proc/PID/task; *ret_fresh says whether there were any.
+/* Seizes the threads that are new in /proc/PID/task; *ret_fresh says whether there were any: also
+ * one that exits already can have started another.
  *
  * A signal that is ignored is queued all the same while its addressee is traced, and wakes any
  * thread of the process; one that is not traced yet (or no more) then returns from its call
@@ -312,14 +310,26 @@ static void interrupt(struct hx_tracer *tracer)
     }
 }
 
+static hx_error *too_lively(const struct hx_tracer *tracer, uint64_t begun)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    return hx_error_new(HX_E_BUSY, what, "try again when the process is less busy",
+                        "threads were born without an end for %d s",
+                        (int)((hx_now_ns() - begun) / 1000000000));
+}
+
 hx_error *hx_tracer_stop(struct hx_tracer *tracer)
 {
-    bool fresh;
-    do {
+    bool fresh = true;
+    for (uint64_t begun = hx_now_ns(); fresh;) {
         interrupt(tracer);
         HX_TRY(wait_all(tracer));
         HX_TRY(seize_new(tracer, &fresh));
-    } while (fresh);
+        HX_TRY(hx_tracer_pressed(tracer));
+        if (fresh && hx_now_ns() - begun > stop_limit_ns)
+            return too_lively(tracer, begun);
+    }
     for (size_t i = 0; i < tracer->tracee.n; i++)
         if (tracer->tracee.v[i].state != HX_TRACEE_GONE)
             return NULL;
