@@ -569,7 +569,7 @@ static void file_size_limit(void **state)
 static void fill_disk(const char *directory, rlim_t limit, uint64_t seed)
 {
     const char *size = unit_rounds(10) == 10 ? "size=512k" : "size=256k";
-    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+    if (unshare(CLONE_NEWNS) || mount("none", "/", "none", MS_REC | MS_PRIVATE, "") ||
         mount("tmpfs", directory, "tmpfs", 0, size))
         _exit(77); /* only root can */
     char *path = model_path(directory, "a.hpx"), *filler = model_path(directory, "filler");
