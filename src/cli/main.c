@@ -1,6 +1,7 @@
 /* main.c - the table of subcommands, and how a call ends. */
 #include "config.h"
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 

@@ -101,8 +101,4 @@ hx_error *hx_parse_pid(const char *word, pid_t *ret);
 /* Is this TARGET a process (all digits)? */
 bool hx_is_pid(const char *word);
 
-/* The candidate nearest to word, when near enough for a hint; next(context) gives the
- * candidates one by one and NULL at the end. */
-const char *hx_nearest(const char *word, const char *(*next)(void *context), void *context);
-
 #endif

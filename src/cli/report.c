@@ -1,5 +1,6 @@
 /* report.c - `heapx report TARGET VIEW`. */
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/take.h"
 
