@@ -363,7 +363,10 @@ void hx_agent_stop(struct hx_agent *agent)
 {
     if (!agent)
         return;
-    close(agent->socket); /* the agent sees the end, lets go and exits */
+    /* the agent sees the end, even when a child of ours holds the socket too; it lets go and exits
+     */
+    shutdown(agent->socket, SHUT_RDWR);
+    close(agent->socket);
     if (agent->agent > 0)
         while (waitpid(agent->agent, NULL, 0) < 0 && errno == EINTR)
             ;

@@ -187,19 +187,33 @@ static bool is_range_line(const char *line, const char *end)
     return line < end && ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f'));
 }
 
+/* Cuts off what lies below `least`; false when nothing is left. */
+static bool clip(struct hx_mapping *mapping, uint64_t least)
+{
+    if (mapping->start < least) {
+        mapping->offset += mapping->inode ? least - mapping->start : 0;
+        mapping->start = least;
+    }
+    return mapping->start < mapping->end;
+}
+
 hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret, size_t *ret_n)
 {
     HX_VEC(struct hx_mapping) list = {0};
     hx_error *err = NULL;
     const char *stop = text + len;
+    bool skipped = false; /* the newest line was left out, and so are its figures */
     for (const char *line = text; line < stop && !err;) {
         const char *end = memchr(line, '\n', (size_t)(stop - line));
         if (!end)
             end = stop;
         if (is_range_line(line, end)) {
             struct hx_mapping next = {0};
-            if (!parse_range(line, (size_t)(end - line), &next) ||
-                (list.n && list.v[list.n - 1].end > next.start)) {
+            bool parsed = parse_range(line, (size_t)(end - line), &next);
+            skipped = parsed && !clip(&next, list.n ? list.v[list.n - 1].end : 0);
+            if (skipped) {
+                free(next.path);
+            } else if (!parsed) {
                 free(next.path);
                 err = hx_error_new(HX_E_CORRUPT, "/proc/PID/maps", NULL,
                                    "a line that is no mapping: %.*s",
@@ -208,7 +222,7 @@ hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret
                 free(next.path);
                 err = hx_error_nomem();
             }
-        } else if (list.n) {
+        } else if (list.n && !skipped) {
             parse_figure(line, end, &list.v[list.n - 1]);
         }
         line = end + 1;

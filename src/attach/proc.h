@@ -30,7 +30,8 @@ pid_t hx_proc_living(pid_t pid);
 void hx_proc_await_heapx(pid_t pid);
 
 /* Parses the text of maps or smaps (smaps fills rss_bytes, anonymous_bytes, swap_bytes and
- * device; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. The
+ * device; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. Those of a running
+ * process can overlap, because it maps and unmaps meanwhile: the earlier one counts. The
  * caller owns the array and each path: hx_mappings_free(). */
 hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret, size_t *ret_n);
 void hx_mappings_free(struct hx_mapping *mapping, size_t n);

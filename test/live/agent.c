@@ -354,6 +354,172 @@ static void unreadable_pages(void)
     waitpid(pid, NULL, 0);
 }
 
+/* Starts a child that prepares itself, and waits until it has. */
+static pid_t start_other(void (*prepare)(void))
+{
+    atomic_store(&shared->ready, false);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prepare();
+        atomic_store(&shared->ready, true);
+        for (;;)
+            pause();
+    }
+    expect(pid > 0, "fork");
+    while (!atomic_load(&shared->ready))
+        usleep(1000);
+    return pid;
+}
+
+static void end_other(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+enum { MANY_MAPPINGS = 50000 };
+
+static void make_mappings(void)
+{
+    char *bytes = mmap(NULL, (size_t)MANY_MAPPINGS * 4096, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; bytes != MAP_FAILED && i < MANY_MAPPINGS; i += 2) {
+        bytes[i * 4096] = 1;
+        mprotect(bytes + i * 4096, 4096, PROT_READ);
+    }
+}
+
+/* The kernel needs long to describe many mappings; the target goes at the deadline all the
+ * same. */
+static void deadline_holds(void)
+{
+    struct hx_agent *agent;
+    struct hx_agent_result result;
+    pid_t pid = start_other(make_mappings);
+    char path[64], *text;
+    snprintf(path, sizeof path, "/proc/%d/smaps", pid);
+    uint64_t begun = hx_now_ns();
+    expect(!hx_proc_read(path, &text, NULL), "smaps can be read");
+    uint64_t reading = hx_now_ns() - begun;
+    free(text);
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    hx_error *err = capture(agent, &result, 2000000, NULL);
+    printf("smaps takes %lu ms, the target stood still for %lu of 2 ms\n",
+           (unsigned long)(reading / 1000000), (unsigned long)(result.pause_ns / 1000000));
+    expect(err && err->kind == HX_E_BUSY, "what takes longer is given up");
+    expect(reading < 80000000 || result.pause_ns < reading / 2, "the deadline holds");
+    hx_error_free(err);
+    hx_agent_stop(agent);
+    end_other(pid);
+}
+
+/* Each of these threads adds one to the first word of the pattern, then sets the last to the
+ * same, and starts the next before it ends. */
+static void *in_relay(void *unused)
+{
+    pthread_attr_t attr;
+    pthread_t next;
+    shared->pattern[PATTERN_BYTES / 8 - 1] = ++shared->pattern[0];
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    while (pthread_create(&next, &attr, in_relay, NULL) != 0)
+        usleep(100);
+    pthread_attr_destroy(&attr);
+    return unused;
+}
+
+static void begin_relay(void)
+{
+    shared->pattern =
+        mmap(NULL, PATTERN_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(shared->pattern, 0, PATTERN_BYTES);
+    in_relay(NULL);
+}
+
+/* The word of the copy at an address of the target. */
+static uint64_t word_of(const struct hx_agent_result *result, uint64_t *address)
+{
+    uint64_t word = UINT64_MAX, at = (uintptr_t)address;
+    for (size_t i = 0; i < result->n_pieces; i++) {
+        const struct hx_piece *piece = &result->piece[i];
+        if (at >= piece->start && at < piece->end)
+            expect(pread(result->memory_fd, &word, sizeof word,
+                         (off_t)(piece->offset + (at - piece->start))) == sizeof word,
+                   "the copy can be read");
+    }
+    return word;
+}
+
+static void short_lived_threads(void)
+{
+    struct hx_agent *agent;
+    pid_t pid = start_other(begin_relay);
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    for (int i = 0; i < 20; i++) {
+        struct hx_agent_result result;
+        hx_error *err = capture(agent, &result, 0, NULL);
+        if (err)
+            fail("threads that come and go can be captured", err->why);
+        uint64_t first = word_of(&result, shared->pattern);
+        uint64_t last = word_of(&result, shared->pattern + PATTERN_BYTES / 8 - 1);
+        expect(first - last <= 1, "no thread runs while the others stand still");
+        hx_agent_result_deinit(&result);
+    }
+    hx_agent_stop(agent);
+    end_other(pid);
+}
+
+static void do_nothing(void)
+{
+}
+
+/* Gives the number of a process that has ended to another one, where that can be done. */
+static void number_used_again(void)
+{
+    struct hx_agent *agent;
+    pid_t again = 0, pid = start_other(do_nothing);
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    char *unused;
+    size_t len;
+    expect(!hx_agent_smaps(agent, &unused, &len), "and knows the process");
+    free(unused);
+    end_other(pid);
+    usleep(20000); /* processes of one clock tick look alike */
+    for (int i = 0; i < 50 && again != pid; i++) {
+        int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
+        if (fd >= 0 && dprintf(fd, "%d", pid - 1) > 0)
+            again = start_other(do_nothing);
+        if (fd >= 0)
+            close(fd);
+        if (again > 0 && again != pid)
+            end_other(again);
+    }
+    printf("the number %s used again\n", again == pid ? "is" : "cannot be");
+    struct hx_agent_result result;
+    hx_error *err = capture(agent, &result, 0, NULL);
+    expect(err != NULL && err->kind != HX_E_PERM, "another process is not taken for the first");
+    expect(again != pid || err->kind == HX_E_GONE, "it is said to be gone");
+    hx_error_free(err);
+    hx_agent_stop(agent);
+    if (again == pid)
+        end_other(pid);
+}
+
+/* What the kernel says of a process that maps and unmaps meanwhile. */
+static void lines_that_overlap(void)
+{
+    static const char text[] = "1000-5000 rw-p 00000000 00:00 0 \nRss: 4 kB\n"
+                               "3000-5000 rw-p 00000000 00:00 0 \nRss: 8 kB\n"
+                               "4000-9000 rw-p 00000000 00:00 0 \nRss: 12 kB\n";
+    struct hx_mapping *mapping;
+    size_t n;
+    expect(!hx_proc_mappings(text, sizeof text - 1, &mapping, &n), "lines that overlap are read");
+    expect(n == 2 && mapping[0].rss_bytes == 4096, "what is in another one is left out");
+    expect(mapping[1].start == 0x5000 && mapping[1].rss_bytes == 12288, "the rest is cut");
+    hx_mappings_free(mapping, n);
+}
+
 int main(void)
 {
     const char *given = getenv("HX_SEED");
@@ -364,10 +530,14 @@ int main(void)
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;
+    lines_that_overlap();
     quiet_captures();
     limits_run_out();
     killed_captures(seed);
     unreadable_pages();
+    deadline_holds();
+    short_lived_threads();
+    number_used_again();
     puts("PASS");
     return 0;
 }
