@@ -3,11 +3,9 @@
  * test to test and needs neither a stack nor a look at and, or, not. */
 #include "traverse/filter.h"
 
-#include "base/nearest.h"
 #include "traverse/filter_private.h"
 
 #include <string.h>
-#include <strings.h>
 
 /* SQLite's parser has a stack of 100 entries. A condition that would fill more of it than this
  * is refused here, where the error can say so. */
@@ -26,13 +24,12 @@ struct pending {
 
 struct parser {
     struct hx_lexer lexer;
-    const struct hx_filter_schema *schema;
     struct hx_token token; /* the one to look at */
     hx_filter *filter;
     HX_VEC(struct pending) stack;
     size_t parentheses, comparisons, nots, regexps;
-    size_t texts;    /* bytes of filter->texts in use */
-    bool right_side; /* of a comparison */
+    size_t texts; /* bytes of filter->texts in use */
+    struct hx_resolver resolver;
 };
 
 #define error_at(parser, token, todo, ...)                                                         \
@@ -128,134 +125,6 @@ static hx_error *push(struct parser *parser, unsigned what)
     return hx_vec_push(&parser->stack, pending) ? NULL : hx_error_nomem();
 }
 
-/* --- columns ----------------------------------------------------------------------- */
-
-static bool same_name(const char *a, const char *b)
-{
-    return a == b || (a && b && strcasecmp(a, b) == 0);
-}
-
-/* Is it a column of this view? view NULL: of the row. */
-static bool is_of(const struct hx_filter_schema *schema, const struct hx_filter_column *column,
-                  const char *view)
-{
-    if (same_name(column->view, view))
-        return true;
-    return schema->row && ((!column->view && same_name(view, schema->row)) ||
-                           (!view && same_name(column->view, schema->row)));
-}
-
-/* The names that can stand where an unknown one does, one after another. */
-struct candidates {
-    const struct hx_filter_schema *schema;
-    const char *view; /* columns of this one; */
-    bool views;       /* or the views */
-    size_t next;
-};
-
-static bool is_first_of_view(const struct hx_filter_schema *schema, size_t at)
-{
-    for (size_t i = 0; i < at; i++)
-        if (same_name(schema->columns[i].view, schema->columns[at].view))
-            return false;
-    return schema->columns[at].view != NULL;
-}
-
-static const char *next_candidate(void *context)
-{
-    struct candidates *candidates = context;
-    const struct hx_filter_schema *schema = candidates->schema;
-    while (candidates->next < schema->n) {
-        size_t i = candidates->next++;
-        if (candidates->views && is_first_of_view(schema, i))
-            return schema->columns[i].view;
-        if (!candidates->views && is_of(schema, &schema->columns[i], candidates->view))
-            return schema->columns[i].name;
-    }
-    return NULL;
-}
-
-/* Says which names there are, and which one may be meant. */
-static hx_error *unknown_name(struct parser *parser, const struct hx_token *token, const char *name,
-                              const char *view, bool is_view)
-{
-    struct candidates all = {.schema = parser->schema, .view = view, .views = is_view}, again = all;
-    struct hx_text todo = {0}, of = {0};
-    const char *near = hx_nearest(name, next_candidate, &all), *known;
-    if (near)
-        hx_text_putf(&todo, "did you mean %s? ", near);
-    if (view && !is_view)
-        hx_text_putf(&of, " of %s", view);
-    hx_text_putf(&todo, "the %s%s are: ", is_view ? "views" : "columns", hx_text_str(&of));
-    for (size_t i = 0; (known = next_candidate(&again)); i++)
-        hx_text_putf(&todo, "%s%s", i ? ", " : "", known);
-    if (parser->right_side && !view)
-        hx_text_puts(&todo, " (a text stands in quotes)");
-    hx_error *err = error_at(parser, token, hx_text_str(&todo), "unknown %s \"%s\"%s",
-                             is_view ? "view" : "column", name, hx_text_str(&of));
-    hx_text_free(&todo);
-    hx_text_free(&of);
-    return err;
-}
-
-static const struct hx_filter_column *find_column(const struct hx_filter_schema *schema,
-                                                  const char *view, const char *name)
-{
-    for (size_t i = 0; i < schema->n; i++)
-        if (same_name(schema->columns[i].name, name) && is_of(schema, &schema->columns[i], view))
-            return &schema->columns[i];
-    return NULL;
-}
-
-static bool has_view(const struct hx_filter_schema *schema, const char *view)
-{
-    for (size_t i = 0; i < schema->n; i++)
-        if (is_of(schema, &schema->columns[i], view))
-            return true;
-    return false;
-}
-
-/* The column's place among those that the condition reads; a new one is copied. */
-static hx_error *use_column(hx_filter *filter, const struct hx_filter_column *column, uint32_t *ret)
-{
-    for (size_t i = 0; i < filter->columns.n; i++) {
-        const struct hx_filter_column *known = &filter->columns.v[i];
-        if (known->id == column->id && strcmp(known->name, column->name) == 0 &&
-            same_name(known->view, column->view)) {
-            *ret = (uint32_t)i;
-            return NULL;
-        }
-    }
-    struct hx_filter_column copy = *column;
-    copy.name = strdup(column->name);
-    copy.view = column->view ? strdup(column->view) : NULL;
-    if (!copy.name || (column->view && !copy.view) || !hx_vec_push(&filter->columns, copy)) {
-        free((char *)copy.name);
-        free((char *)copy.view);
-        return hx_error_nomem();
-    }
-    *ret = (uint32_t)filter->columns.n - 1;
-    return NULL;
-}
-
-static hx_error *resolve(struct parser *parser, const struct hx_token *token, uint32_t *ret)
-{
-    HX_FREE char *copy = strndup(words(parser, token), token->n);
-    if (!copy)
-        return hx_error_nomem();
-    char *name = copy, *view = NULL, *dot = strchr(copy, '.');
-    if (dot) {
-        *dot = 0;
-        view = copy;
-        name = dot + 1;
-        if (!has_view(parser->schema, view))
-            return unknown_name(parser, token, view, NULL, true);
-    }
-    const struct hx_filter_column *column = find_column(parser->schema, view, name);
-    return column ? use_column(parser->filter, column, ret)
-                  : unknown_name(parser, token, name, view, false);
-}
-
 /* --- operands ---------------------------------------------------------------------- */
 
 /* Keeps bytes for a constant. There is room: see hx_filter_parse(). `quote`, when not 0, is
@@ -281,7 +150,7 @@ static hx_error *read_operand(struct parser *parser, struct hx_token *ret_token,
     const char *text = words(parser, &token);
     struct hx_operand operand = {.column = HX_NO_COLUMN};
     if (token.kind == HX_TOKEN_NAME)
-        HX_TRY(resolve(parser, &token, &operand.column));
+        HX_TRY(hx_filter_resolve(&parser->resolver, &token, &operand.column));
     else if (token.kind == HX_TOKEN_NUMBER)
         operand.value = token.value;
     else if (token.kind == HX_TOKEN_TEXT)
@@ -397,9 +266,9 @@ static hx_error *parse_order(struct parser *parser, enum hx_filter_op op,
 {
     struct hx_node node = {.op = op, .left = left};
     struct hx_token right_token, *tokens[2] = {(struct hx_token *)left_token, &right_token};
-    parser->right_side = true;
+    parser->resolver.right_side = true;
     HX_TRY(read_operand(parser, &right_token, &node.right));
-    parser->right_side = false;
+    parser->resolver.right_side = false;
     if (left.column == HX_NO_COLUMN && node.right.column != HX_NO_COLUMN) {
         node.left = node.right;
         node.right = left;
@@ -540,8 +409,7 @@ hx_error *hx_filter_parse(const char *text, const struct hx_filter_schema *schem
                           struct hx_filter_place *ret_place, hx_filter **ret)
 {
     struct hx_filter_place unused;
-    struct parser parser = {.lexer = {.text = text, .place = ret_place ? ret_place : &unused},
-                            .schema = schema};
+    struct parser parser = {.lexer = {.text = text, .place = ret_place ? ret_place : &unused}};
     size_t n = strnlen(text, HX_FILTER_MAX_BYTES + 1);
     if (n > HX_FILTER_MAX_BYTES)
         return hx_lexer_error(&parser.lexer, HX_FILTER_MAX_BYTES, 0, "write a shorter one",
@@ -555,6 +423,8 @@ hx_error *hx_filter_parse(const char *text, const struct hx_filter_schema *schem
     if (!filter->source || !filter->texts)
         return hx_error_nomem();
     parser.filter = filter;
+    parser.resolver =
+        (struct hx_resolver){.filter = filter, .lexer = &parser.lexer, .schema = schema};
     hx_error *err = parse(&parser);
     hx_vec_free(&parser.stack);
     if (err)

@@ -53,7 +53,7 @@ struct hx_lexer {
 
 hx_error *hx_lexer_next(struct hx_lexer *lexer, struct hx_token *ret);
 
-/* Reads text[0..n) as one number; *ret_bad is the offset of what is wrong. */
+/* Reads text[0..n) as one number; *ret_bad is where a wrong unit begins. */
 enum hx_number { HX_NUMBER_OK, HX_NUMBER_NOMEM, HX_NUMBER_NONE, HX_NUMBER_UNIT, HX_NUMBER_HUGE };
 enum hx_number hx_filter_number(const char *text, size_t n, struct hx_filter_value *ret,
                                 size_t *ret_bad);
@@ -96,5 +96,16 @@ struct hx_filter {
     HX_VEC(struct hx_filter_column) columns;
     HX_VEC(struct hx_node) nodes; /* at least one; the last one is the whole */
 };
+
+/* Finds the column that a word names, and gives it a place in filter->columns. */
+struct hx_resolver {
+    hx_filter *filter;
+    const struct hx_lexer *lexer;
+    const struct hx_filter_schema *schema;
+    bool right_side; /* of a comparison: the name may be meant as a text */
+};
+
+hx_error *hx_filter_resolve(const struct hx_resolver *resolver, const struct hx_token *token,
+                            uint32_t *ret);
 
 #endif

@@ -8,7 +8,6 @@
 #include "traverse/filter.h"
 #include "traverse/regexp.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <regex.h>
 #include <sqlite3.h>
@@ -340,6 +339,34 @@ static void sql_shape(void **state)
     check_sql("i < 1e19", "\"i\" < (19073486328125 * CAST(524288 AS REAL))");
 }
 
+/* The plan that SQLite makes for it has this word. */
+static void check_plan(sqlite3 *db, const char *condition, const char *word)
+{
+    HX_FILTER hx_filter *filter = parsed(condition);
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "EXPLAIN QUERY PLAN SELECT * FROM v WHERE ");
+    hx_filter_sql(filter, &sql);
+    sqlite3_stmt *st;
+    assert_int_equal(sqlite3_prepare_v2(db, hx_text_str(&sql), -1, &st, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    if (!strstr((const char *)sqlite3_column_text(st, 3), word))
+        fail_msg("%s: %s", condition, sqlite3_column_text(st, 3));
+    sqlite3_finalize(st);
+    hx_text_free(&sql);
+}
+
+static void plain_comparisons_use_indexes(void **state)
+{
+    (void)state;
+    sqlite3 *db = open_table();
+    check_plan(db, "i > 5", "USING INDEX v_i (i>?)");
+    check_plan(db, "4.5 > i and not r = 1", "USING INDEX v_i (i<?)");
+    check_plan(db, "r > 1 and (x ~ 'a' or j = 2) and (t = 'a' and r < 2)", "v_t (t=?)");
+    check_plan(db, "not not t = 5", "v_t (t=?)");
+    check_plan(db, "not i > 5", "SCAN v");
+    sqlite3_close(db);
+}
+
 static void views(void **state)
 {
     (void)state;
@@ -564,38 +591,65 @@ static void large_input(void **state)
 
 /* Nested to every depth: accepted first and refused from some depth on, and what is accepted
  * suits SQLite. */
+static void nest(sqlite3 *db, const char *front, const char *back, size_t least)
+{
+    static const char *const leaves[] = {"t ~ 'a'", "x !~ 'a'", "i < 4.9e-324", "not x = -1.5",
+                                         "j is not null"};
+    size_t step = unit_rounds(10) < 10 ? 15 : 1; /* SQLite takes long where and joins many or */
+    bool before = true;
+    for (size_t depth = 1; depth < 220; depth += step) {
+        const char *leaf = leaves[depth / step % (sizeof leaves / sizeof *leaves)];
+        HX_FREE char *open = repeated("", front, depth, leaf);
+        HX_FREE char *all = repeated(open, back, depth, "");
+        hx_error *err = attempt(db, all);
+        if (err && depth <= least)
+            fail_msg("depth %zu of %s: %s", depth, front, err->why);
+        if (!err && !before && depth > least + 10)
+            fail_msg("depth %zu of %s: accepted again", depth, front);
+        before = !err;
+        hx_error_free(err);
+    }
+    assert_false(before);
+}
+
 static void nesting(void **state)
 {
     (void)state;
-    static const struct {
-        const char *front, *back;
-        size_t least; /* depth that has to work */
-    } shapes[] = {
-        {"(", ")", 150},
-        {"not (i = 1 or ", ")", 10},
-        {"i = 1 or (i = 2 and (", "))", 10},
-        {"i = 1 and (i = 2 or not (", "))", 8},
-        {"(i = 1 or i = 2) and (", ")", 150},
-        {"i = 1 or (", ")", 150},
-    };
     sqlite3 *db = open_table();
-    for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
-        bool before = true;
-        for (size_t depth = 1; depth < 220; depth++) {
-            char *open = repeated("", shapes[shape].front, depth, "t ~ 'a'");
-            char *all = repeated(open, shapes[shape].back, depth, "");
-            hx_error *err = attempt(db, all);
-            if (err && depth <= shapes[shape].least)
-                fail_msg("shape %zu, depth %zu: %s", shape, depth, err->why);
-            assert_true(before || err);
-            before = !err;
-            hx_error_free(err);
-            free(open);
-            free(all);
-        }
-        assert_false(before);
-    }
+    nest(db, "(", ")", 150);
+    nest(db, "not (i = 1 or ", ")", 15);
+    nest(db, "i = 1 or (i = 2 and (", "))", 12);
+    nest(db, "i = 1 and (i = 2 or not (", "))", 8);
+    nest(db, "i = 1 and not (i = 2 or not (t ~ 'x' and (", ")))", 4);
+    nest(db, "(i = 1 or i = 2) and (", ")", 150);
+    nest(db, "i = 1 or (", ")", 150);
+    nest(db, "((", " or r < 4.9e-324) and not x is null)", 40);
     sqlite3_close(db);
+}
+
+/* Expressions of any shape are refused or match in no time. */
+static void random_regexps(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "ab(((()))){}{2}{3,}[[]]|*+?.^$\\,:=-0\xff";
+    struct unit_random random = unit_random_begin("regexps");
+    for (size_t n = unit_rounds(4000); n; n--) {
+        char pattern[64];
+        size_t length = unit_below(&random, sizeof pattern);
+        for (size_t i = 0; i < length; i++)
+            pattern[i] = alphabet[unit_below(&random, sizeof alphabet - 1)];
+        pattern[length] = 0;
+        hx_regexp *regexp;
+        hx_error *err = hx_regexp_create(pattern, &regexp);
+        if (err) {
+            assert_int_equal(err->kind, HX_E_USAGE);
+            hx_error_free(err);
+            continue;
+        }
+        hx_regexp_matches(regexp, text("aaaaaaaaaaaaaaaaaaaaaaaabaababbbab\xff[](){}"));
+        hx_regexp_matches(regexp, integer(-20));
+        hx_regexp_destroy(regexp);
+    }
 }
 
 /* --- random conditions ------------------------------------------------------------- */
@@ -993,13 +1047,22 @@ static void soup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operators),    cmocka_unit_test(numbers),
-        cmocka_unit_test(texts),        cmocka_unit_test(numbers_beside_texts),
-        cmocka_unit_test(nulls),        cmocka_unit_test(precedence),
-        cmocka_unit_test(sql_shape),    cmocka_unit_test(views),
-        cmocka_unit_test(errors),       cmocka_unit_test(regexp_limits),
-        cmocka_unit_test(large_input),  cmocka_unit_test(nesting),
-        cmocka_unit_test(three_judges), cmocka_unit_test(soup),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(numbers_beside_texts),
+        cmocka_unit_test(nulls),
+        cmocka_unit_test(precedence),
+        cmocka_unit_test(sql_shape),
+        cmocka_unit_test(views),
+        cmocka_unit_test(plain_comparisons_use_indexes),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(regexp_limits),
+        cmocka_unit_test(large_input),
+        cmocka_unit_test(nesting),
+        cmocka_unit_test(random_regexps),
+        cmocka_unit_test(three_judges),
+        cmocka_unit_test(soup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
