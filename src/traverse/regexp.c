@@ -16,10 +16,21 @@ struct hx_regexp {
 
 /* --- how large it would become ----------------------------------------------------- */
 
+/* The library follows empty ways through an expression one by one, and round a loop over
+ * something empty it forgets where it has been. A fork is where such ways part and meet again:
+ * (|), (a*)*, (^|b?). Each one doubles the work. */
+struct element {
+    size_t size, forks;
+    bool empty; /* may match nothing */
+};
+
 struct measure {
     const char *s;
-    struct {
-        size_t sum, last; /* elements so far; those of the last element */
+    struct group {
+        size_t size, forks;    /* of all elements but the last one */
+        size_t empty_branches; /* ended ones that may match nothing */
+        bool empty;            /* so far this branch may match nothing, but for the last one */
+        struct element last;
     } group[HX_REGEXP_MAX_DEPTH + 1];
     size_t depth;
 };
@@ -29,18 +40,49 @@ static size_t capped(size_t size)
     return size > HX_REGEXP_MAX_SIZE ? HX_REGEXP_MAX_SIZE + 1 : size;
 }
 
-static void add_element(struct measure *m, size_t size)
+static struct group *top(struct measure *m)
 {
-    m->group[m->depth].last = size;
-    m->group[m->depth].sum = capped(m->group[m->depth].sum + size);
+    return &m->group[m->depth];
 }
 
-/* Both factors are capped, so the product fits. */
-static void repeat(struct measure *m, size_t times)
+static void begin_group(struct group *group)
 {
-    size_t last = m->group[m->depth].last;
-    m->group[m->depth].sum -= last > m->group[m->depth].sum ? m->group[m->depth].sum : last;
-    add_element(m, capped(capped(times) * last + 1));
+    *group = (struct group){.empty = true, .last = {.empty = true}};
+}
+
+static void add_element(struct group *group, struct element element)
+{
+    group->size = capped(group->size + group->last.size);
+    group->forks = capped(group->forks + group->last.forks);
+    group->empty &= group->last.empty;
+    group->last = element;
+}
+
+/* At | and at the end of a group. */
+static void end_branch(struct group *group)
+{
+    add_element(group, (struct element){.size = 1, .empty = true});
+    group->empty_branches += group->empty;
+    group->empty = true;
+}
+
+static struct element end_group(struct group *group)
+{
+    end_branch(group);
+    size_t parted = group->empty_branches ? group->empty_branches - 1 : 0;
+    return (struct element){.size = capped(group->size + group->last.size),
+                            .forks = capped(group->forks + parted),
+                            .empty = group->empty_branches > 0};
+}
+
+/* The last element is written out so often, the last time perhaps as a choice or a loop. Both
+ * factors are capped, so the products fit. */
+static void repeat(struct group *group, size_t times, bool none, bool choice)
+{
+    struct element *last = &group->last;
+    last->size = capped(capped(times) * last->size + 1);
+    last->forks = capped(capped(times) * last->forks + (choice && last->empty));
+    last->empty |= none;
 }
 
 /* Skips a bracket expression; s stands behind the '['. */
@@ -61,11 +103,11 @@ static const char *skip_bracket(const char *s)
     return *s ? s + 1 : s;
 }
 
-/* {N}, {N,} or {N,M} behind a '{': how often that writes the element out; 0 when it is none. */
-static size_t read_times(const char **s)
+/* {N}, {N,} or {N,M} behind a '{'; false when it is none. */
+static bool read_times(struct measure *m)
 {
     size_t n[2] = {0, 0}, bounds = 0;
-    const char *p = *s;
+    const char *p = m->s;
     for (; bounds < 2; bounds++) {
         for (; isdigit((unsigned char)*p); p++)
             n[bounds] = capped(n[bounds] * 10 + (size_t)(*p - '0'));
@@ -74,9 +116,13 @@ static size_t read_times(const char **s)
         p++;
     }
     if (*p != '}')
-        return 0;
-    *s = p + 1;
-    return (n[1] > n[0] ? n[1] : n[0]) + 1;
+        return false;
+    m->s = p + 1;
+    size_t times = (n[1] > n[0] ? n[1] : n[0]) + 1;
+    repeat(top(m), times, n[0] == 0, false);
+    if (bounds) /* each of the optional ones, or the loop at the end, is a choice */
+        top(m)->last.forks = capped(top(m)->last.forks + (top(m)->last.empty ? times : 0));
+    return true;
 }
 
 static hx_error *refuse(const char *pattern, const char *todo, const char *why)
@@ -84,44 +130,62 @@ static hx_error *refuse(const char *pattern, const char *todo, const char *why)
     return hx_error_new(HX_E_USAGE, pattern, todo, "%s", why);
 }
 
+/* Reads one escape, bracket expression, character or anchor behind its first byte c. */
+static void read_element(struct measure *m, char c)
+{
+    struct element element = {.size = 1, .empty = c == '^' || c == '$'};
+    if (c == '[') {
+        m->s = skip_bracket(m->s);
+    } else if (c == '\\' && *m->s) {
+        element.empty = strchr("bB<>`'", *m->s) != NULL;
+        m->s++;
+    }
+    add_element(top(m), element);
+}
+
+static void read_next(struct measure *m)
+{
+    char c = *m->s++;
+    if (c == '(') {
+        begin_group(&m->group[++m->depth]);
+    } else if (c == ')' && m->depth) {
+        m->depth--;
+        add_element(top(m), end_group(&m->group[m->depth + 1]));
+    } else if (c == '|') {
+        end_branch(top(m));
+    } else if (c == '*' || c == '?') {
+        repeat(top(m), 1, true, true);
+    } else if (c == '+') {
+        repeat(top(m), 2, false, true);
+    } else if (c != '{' || !read_times(m)) {
+        read_element(m, c);
+    }
+}
+
 static hx_error *measure(const char *pattern)
 {
     struct measure m = {.s = pattern};
+    begin_group(&m.group[0]);
     while (*m.s) {
-        char c = *m.s++;
-        size_t times;
-        if (c == '\\') {
-            if (*m.s >= '1' && *m.s <= '9')
-                return refuse(pattern, "write out what it refers to",
-                              "extended regular expressions have no back references");
-            m.s += *m.s != 0;
-            add_element(&m, 1);
-        } else if (c == '[') {
-            m.s = skip_bracket(m.s);
-            add_element(&m, 1);
-        } else if (c == '(') {
-            if (m.depth == HX_REGEXP_MAX_DEPTH)
-                return refuse(pattern, "write a flatter one", "too many groups in groups");
-            m.depth++;
-            m.group[m.depth].sum = m.group[m.depth].last = 0;
-        } else if (c == ')' && m.depth) {
-            m.depth--;
-            add_element(&m, m.group[m.depth + 1].sum + 1);
-        } else if (c == '+') {
-            repeat(&m, 2);
-        } else if (c == '{' && (times = read_times(&m.s))) {
-            repeat(&m, times);
-        } else {
-            add_element(&m, 1);
-        }
+        if (*m.s == '(' && m.depth == HX_REGEXP_MAX_DEPTH)
+            return refuse(pattern, "write a flatter one", "too many groups in groups");
+        if (*m.s == '\\' && m.s[1] >= '1' && m.s[1] <= '9')
+            return refuse(pattern, "write out what it refers to",
+                          "extended regular expressions have no back references");
+        read_next(&m);
     }
-    size_t sum = 0;
-    for (size_t i = 0; i <= m.depth; i++)
-        sum = capped(sum + m.group[i].sum);
-    return sum > HX_REGEXP_MAX_SIZE
-               ? refuse(pattern, "write a shorter one, with smaller counts in { }",
-                        "the regular expression becomes too large")
-               : NULL;
+    while (m.depth) { /* the library will refuse an open group by itself */
+        m.depth--;
+        add_element(top(&m), end_group(&m.group[m.depth + 1]));
+    }
+    struct element all = end_group(&m.group[0]);
+    if (all.size > HX_REGEXP_MAX_SIZE)
+        return refuse(pattern, "write a shorter one, with smaller counts in { }",
+                      "the regular expression becomes too large");
+    if (all.forks > HX_REGEXP_MAX_FORKS || all.size << all.forks > HX_REGEXP_MAX_WORK)
+        return refuse(pattern, "write it without repeating what may be empty",
+                      "the regular expression has too many ways to match nothing");
+    return NULL;
 }
 
 /* --- compiling and matching -------------------------------------------------------- */

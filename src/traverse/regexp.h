@@ -10,8 +10,10 @@
 #include "traverse/filter.h"
 
 #define HX_REGEXP_MAX_BYTES 2000
-#define HX_REGEXP_MAX_SIZE  2000 /* elements, once repetitions are written out */
-#define HX_REGEXP_MAX_DEPTH 50   /* groups in groups */
+#define HX_REGEXP_MAX_SIZE  2000  /* elements, once repetitions are written out */
+#define HX_REGEXP_MAX_DEPTH 50    /* groups in groups */
+#define HX_REGEXP_MAX_FORKS 10    /* ways through nothing that part: see regexp.c */
+#define HX_REGEXP_MAX_WORK  16384 /* size, doubled for each fork */
 
 typedef struct hx_regexp hx_regexp;
 

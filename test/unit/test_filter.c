@@ -496,10 +496,15 @@ static void regexp_limits(void **state)
                                         "a{1,}{1,}{1,}{1,99999}",
                                         "((((((((((a+)+)+)+)+)+)+)+)+)+)+",
                                         "(a|b{500,}){3}(x{255}){255}",
+                                        "((|)*((,|^|)){32}+x),",
+                                        "((a*)*){20}",
+                                        "(a*|b*){30}*",
                                         NULL};
-    static const char *const good[] = {"a{100}",     "[]a\\1]+",    "[^]x{9999}]",
-                                       "a{0}b",      "(x{2}){3,4}", "[[:alpha:]{9999}]",
-                                       "\\{9999\\}", "^$|()",       NULL};
+    static const char *const good[] = {
+        "a{100}",     "[]a\\1]+",      "[^]x{9999}]",
+        "a{0}b",      "(x{2}){3,4}",   "[[:alpha:]{9999}]",
+        "\\{9999\\}", "^$|()",         "^(std::)?(vector|map|)(<.*>)?$",
+        "(a*)*b",     "a{0,3}(b{2})*", NULL};
     hx_regexp *regexp;
     for (size_t i = 0; large[i]; i++) {
         hx_error *err = hx_regexp_create(large[i], &regexp);
