@@ -5,8 +5,9 @@
 #include <string.h>
 
 enum {
-    PIECE_STEPS = 64,    /* so many sane headers make a piece worth to look for its end */
-    PIECE_FAILURES = 64, /* after so many that had none, only shorter ones are tried */
+    PIECE_STEPS = 64,       /* so many sane headers make a piece worth to look for its end */
+    PIECE_FAILURES = 64,    /* after so many that had none, only shorter ones are tried */
+    MOVED_EFFORT = 1 << 23, /* pages, in one walk */
 };
 
 static hx_error *push_area(struct hx_glibc_walk *walk, struct hx_glibc_area area)
@@ -160,15 +161,18 @@ static bool aligned_chunk(struct hx_chunk_cursor *cursor, const struct hx_glibc_
     uint64_t size = words[1] & ~(uint64_t)HX_CHUNK_FLAGS;
     if (offset != lead || (words[1] & HX_CHUNK_FLAGS) != HX_CHUNK_MMAPPED || size > room - lead)
         return false;
-    *ret_total = lead + size + (layout->mmapped_header ? 16 : 0);
-    return *ret_total <= room && *ret_total % HX_GLIBC_PAGE == 0;
+    uint64_t total = lead + size + (layout->mmapped_header ? 16 : 0);
+    if (total > room || total % HX_GLIBC_PAGE)
+        return false;
+    *ret_total = total;
+    return true;
 }
 
 /* A block with a mapping of its own that begins at base, a page: its chunk and total size.
  * One that was aligned to more than a page and then moved by realloc (mremap) lies at any page:
- * looked for only when `moved`, as that reads a word of each page. */
+ * looked for only while there is `effort`, as that reads a word of each page. */
 static bool mmapped_at(struct hx_chunk_cursor *cursor, const struct hx_glibc_layout *layout,
-                       bool moved, uint64_t base, uint64_t room, uint64_t *ret_chunk,
+                       uint64_t *effort, uint64_t base, uint64_t room, uint64_t *ret_chunk,
                        uint64_t *ret_total)
 {
     uint64_t words[2];
@@ -190,14 +194,18 @@ static bool mmapped_at(struct hx_chunk_cursor *cursor, const struct hx_glibc_lay
         }
     }
     uint64_t end = own < room ? own : room;
-    for (uint64_t lead = HX_GLIBC_PAGE - 16; moved && lead < end; lead += HX_GLIBC_PAGE)
+    for (uint64_t lead = HX_GLIBC_PAGE - 16; lead < end && *effort; lead += HX_GLIBC_PAGE) {
+        --*effort;
         if (aligned_chunk(&ahead, layout, base, lead, room, ret_total)) {
             *ret_chunk = base + lead;
             return true;
         }
+    }
+    if (own > room)
+        return false;
     *ret_chunk = base;
     *ret_total = own;
-    return own <= room;
+    return true;
 }
 
 /* The top of a main arena inside [start, end), 0: none. */
@@ -271,7 +279,8 @@ struct scan {
     uint64_t start, end; /* of mappings that adjoin */
     size_t next_area;    /* of those known before the scan */
     size_t n_known;
-    bool pieces, moved;
+    bool pieces;
+    uint64_t effort; /* pages that the search for moved blocks may still look at */
 };
 
 /* Looks at each page of [start, end) that is there and that no area explains yet. */
@@ -301,7 +310,7 @@ static hx_error *scan_pages(struct hx_glibc_walk *walk, struct scan *scan)
             if (known->start - at < room)
                 room = known->start - at;
         }
-        if (mmapped_at(&cursor, walk->layout, scan->moved, at, room, &chunk, &total)) {
+        if (mmapped_at(&cursor, walk->layout, &scan->effort, at, room, &chunk, &total)) {
             HX_TRY(push_area(walk, (struct hx_glibc_area){.kind = HX_AREA_MMAPPED,
                                                           .start = at,
                                                           .end = at + total,
@@ -332,7 +341,8 @@ static hx_error *scan_nameless(struct hx_glibc_walk *walk, bool moved)
 {
     const struct hx_mapping *mapping = walk->snapshot->mapping;
     size_t n = walk->snapshot->n_mappings;
-    struct scan scan = {.n_known = walk->areas.n, .pieces = wants_pieces(walk), .moved = moved};
+    struct scan scan = {
+        .n_known = walk->areas.n, .pieces = wants_pieces(walk), .effort = moved ? MOVED_EFFORT : 0};
     for (size_t i = 0; i < n; i++) {
         if (!is_nameless(&mapping[i]))
             continue;
