@@ -221,8 +221,15 @@ static bool run_capture(struct supervisor *self, int memory_fd, int request_fd)
     atomic_store(&self->shared->bytes_read, 0);
     atomic_store(&self->shared->stopped_at_ns, 0);
     atomic_store(&self->shared->given_up, false);
+    /* The worker looks for SIGTERM itself; one that comes before it does must wait, not kill. */
+    sigset_t term, before;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, &before);
     pid_t self_pid = getpid();
     pid_t worker = fork();
+    if (worker != 0)
+        sigprocmask(SIG_SETMASK, &before, NULL);
     if (worker < 0) {
         answer_error(self, hx_error_os(errno, "agent", "fork"));
         return true;
