@@ -228,12 +228,21 @@ static hx_error *fill_process(struct hx_snapshot *snapshot, const hx_attach *att
     if (result->n_lost)
         hx_snapshot_note(snapshot, true, "%zu ranges of memory could not be read", result->n_lost);
     for (size_t i = 0; i < snapshot->n_threads; i++)
-        if (!snapshot->thread[i].has_regs)
+        if (!snapshot->thread[i].has_regs) {
             hx_snapshot_note(snapshot, true,
                              "thread %d waits in the kernel and could not be stopped: its "
                              "registers were not seen",
                              snapshot->thread[i].tid);
+            hx_snapshot_lose(snapshot, "threads whose registers were not seen", 1, 0, 0);
+        }
     return make_image(result, &snapshot->image);
+}
+
+/* Nobody knows what the heap holds: that is no heap of 0 bytes. */
+static void lose_heap(struct hx_snapshot *snapshot)
+{
+    snapshot->no_heap = snapshot->segments.n == 0;
+    hx_snapshot_lose(snapshot, "heap of an unknown allocator", 1, 0, 0);
 }
 
 /* Walks every allocator that is there. */
@@ -259,6 +268,7 @@ static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges
         snapshot->allocator = strdup("none found");
         hx_snapshot_note(snapshot, true,
                          "no allocator that heapx knows was found: the heap has no objects");
+        lose_heap(snapshot);
     }
     return NULL;
 }
@@ -274,12 +284,13 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
             !hx_module_symbol(attach->modules, i, "malloc", &addr, &size) ||
             hx_module_symbol(attach->modules, i, "__libc_malloc", &addr, &size))
             continue;
-        if (snapshot->graph.n == 0)
+        if (snapshot->graph.n == 0) {
             hx_snapshot_note(snapshot, true,
                              "malloc is that of %s, which this version does not know: its blocks "
                              "are no objects",
                              name);
-        else
+            lose_heap(snapshot);
+        } else
             hx_snapshot_note(snapshot, false,
                              "%s has a malloc, too: blocks that it keeps to itself are no objects",
                              name);
@@ -345,10 +356,12 @@ static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, 
     result.memory_fd = -1;
     hx_agent_result_deinit(&result);
     HX_TRY(err);
-    if (locked)
+    if (locked) {
         hx_snapshot_note(snapshot, true,
                          "an arena was locked at the stop: blocks on their way through malloc or "
                          "free may be missing");
+        hx_snapshot_lose(snapshot, "arenas locked at the stop", 1, 0, 0);
+    }
     *ret = hx_steal(snapshot);
     return NULL;
 }
@@ -377,11 +390,13 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
             rest(attempt);
             continue;
         }
-        if (verdict == HX_WALK_TORN)
+        if (verdict == HX_WALK_TORN) /* what and how much: the walk has said */
             hx_snapshot_note(snapshot, true,
-                             "malloc was in the middle of an update at each of %d stops: some "
-                             "blocks may be missing or stale",
+                             "none of %d stops found them in agreement: some blocks may be missing "
+                             "or stale",
                              TRIES);
+        if (!snapshot->complete && !snapshot->losses.n)
+            hx_snapshot_lose(snapshot, "parts of the heap that the notes tell of", 1, 0, 0);
         snapshot->pause_us = longest_us;
         *ret = hx_steal(snapshot);
         attach->image = &(*ret)->image;

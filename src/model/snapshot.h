@@ -102,6 +102,7 @@ struct hx_snapshot {
     struct hx_image image;
 
     /* the heap */
+    bool no_heap; /* no allocator was walked: its figures and parts of the account are unknown */
     HX_VEC(struct hx_segment) segments;
     hx_ranges free_ranges; /* sorted; free, top and cached chunks with their headers */
     uint64_t heap_bytes, free_bytes, overhead_bytes;

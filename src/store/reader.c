@@ -280,7 +280,8 @@ static hx_error *load_summary(struct reader *r)
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(r->db, r->what,
                          "SELECT taken_at_ns, pid, comm, exe, pause_us, method, allocator,"
-                         " free_bytes, overhead_bytes, rss_bytes, interior, complete, notes"
+                         " free_bytes, overhead_bytes, rss_bytes, interior, complete, notes,"
+                         " heap_bytes"
                          " FROM hx_snapshot WHERE snapshot = ?",
                          &st));
     sqlite3_bind_int64(st, 1, r->id);
@@ -299,6 +300,7 @@ static hx_error *load_summary(struct reader *r)
     HX_TRY(copy_text(st, 6, false, &s->allocator));
     s->free_bytes = (uint64_t)sqlite3_column_int64(st, 7);
     s->overhead_bytes = (uint64_t)sqlite3_column_int64(st, 8);
+    s->no_heap = sqlite3_column_type(st, 13) == SQLITE_NULL;
     s->has_rss = sqlite3_column_type(st, 9) != SQLITE_NULL;
     s->rss_bytes = (uint64_t)sqlite3_column_int64(st, 9);
     int64_t interior = sqlite3_column_int64(st, 10);

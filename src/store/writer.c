@@ -307,7 +307,9 @@ static hx_error *write_account(struct writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_account VALUES(?,?,?,?)", &st));
-    for (int part = 0; w->snapshot->has_account && part < HX_PARTS; part++) {
+    /* what was not measured has no row: the others sum to the resident memory all the same */
+    int first = w->snapshot->no_heap ? HX_PART_OVERHEAD + 1 : 0;
+    for (int part = first; w->snapshot->has_account && part < HX_PARTS; part++) {
         sqlite3_bind_int64(st, 1, w->id);
         sqlite3_bind_int(st, 2, part);
         bind_text(st, 3, hx_part_name((enum hx_account_part)part));
@@ -371,6 +373,26 @@ static void format_time(int64_t ns, char *buf, size_t size)
     snprintf(buf + n, size - n, ".%03dZ", (int)(rest / 1000000));
 }
 
+/* Figures of a heap that nobody walked stay unbound: NULL. */
+static void bind_heap(const struct writer *w, sqlite3_stmt *st)
+{
+    static const enum hx_state good[2] = {HX_STATE_REACHABLE, HX_STATE_POSSIBLE};
+    static const enum hx_state lost[2] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT};
+    const uint64_t *bytes = w->state_bytes, *objects = w->state_objects;
+    if (w->snapshot->no_heap)
+        return;
+    sqlite3_bind_int64(st, 10, (int64_t)w->heap_bytes);
+    sqlite3_bind_int64(st, 11, (int64_t)w->graph->n);
+    if (w->graph->state || !w->graph->n) { /* no object: all of them are reachable */
+        sqlite3_bind_int64(st, 12, (int64_t)(bytes[good[0]] + bytes[good[1]]));
+        sqlite3_bind_int64(st, 13, (int64_t)(objects[good[0]] + objects[good[1]]));
+        sqlite3_bind_int64(st, 14, (int64_t)(bytes[lost[0]] + bytes[lost[1]]));
+        sqlite3_bind_int64(st, 15, (int64_t)(objects[lost[0]] + objects[lost[1]]));
+    }
+    sqlite3_bind_int64(st, 16, (int64_t)w->snapshot->free_bytes);
+    sqlite3_bind_int64(st, 17, (int64_t)w->snapshot->overhead_bytes);
+}
+
 static hx_error *write_summary(struct writer *w)
 {
     const struct hx_snapshot *s = w->snapshot;
@@ -390,19 +412,7 @@ static hx_error *write_summary(struct writer *w)
     sqlite3_bind_int64(st, 7, (int64_t)s->pause_us);
     bind_text(st, 8, s->method);
     bind_text(st, 9, s->allocator);
-    sqlite3_bind_int64(st, 10, (int64_t)w->heap_bytes);
-    sqlite3_bind_int64(st, 11, (int64_t)w->graph->n);
-    if (w->graph->state || !w->graph->n) { /* no object: all of them are reachable */
-        static const enum hx_state good[2] = {HX_STATE_REACHABLE, HX_STATE_POSSIBLE};
-        static const enum hx_state lost[2] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT};
-        const uint64_t *bytes = w->state_bytes, *objects = w->state_objects;
-        sqlite3_bind_int64(st, 12, (int64_t)(bytes[good[0]] + bytes[good[1]]));
-        sqlite3_bind_int64(st, 13, (int64_t)(objects[good[0]] + objects[good[1]]));
-        sqlite3_bind_int64(st, 14, (int64_t)(bytes[lost[0]] + bytes[lost[1]]));
-        sqlite3_bind_int64(st, 15, (int64_t)(objects[lost[0]] + objects[lost[1]]));
-    }
-    sqlite3_bind_int64(st, 16, (int64_t)s->free_bytes);
-    sqlite3_bind_int64(st, 17, (int64_t)s->overhead_bytes);
+    bind_heap(w, st);
     if (s->has_rss)
         sqlite3_bind_int64(st, 18, (int64_t)s->rss_bytes);
     sqlite3_bind_int(st, 19, s->interior);

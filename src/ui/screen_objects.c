@@ -56,7 +56,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
                                                       : state);
     else
         hx_text_puts(ret, "Objects of the heap");
-    if (pane->facts.n_rows) {
+    if (hx_table_int(&pane->facts, 0, "rows", -1) >= 0) { /* they were counted */
         hx_text_puts(ret, ": ");
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "rows", 0));
         hx_text_putf(ret, ", %s in all",

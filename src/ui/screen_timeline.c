@@ -26,9 +26,10 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     size_t n = ui->snapshots.n_rows;
     (void)pane;
     hx_text_puts(ret, "Heap over time");
-    if (n > 1) {
-        int64_t now = hx_table_int(&ui->snapshots, n - 1, "heap_bytes", 0);
-        int64_t then = hx_table_int(&ui->snapshots, 0, "heap_bytes", 0), change = now - then;
+    int64_t now = n > 1 ? hx_table_int(&ui->snapshots, n - 1, "heap_bytes", -1) : -1;
+    int64_t then = n > 1 ? hx_table_int(&ui->snapshots, 0, "heap_bytes", -1) : -1;
+    if (now >= 0 && then >= 0) { /* both were measured */
+        int64_t change = now - then;
         char size[HX_HUMAN];
         hx_text_putf(ret, ": %s%s since the first snapshot", change < 0 ? "-" : "+",
                      hx_human_bytes(change < 0 ? 0 - (uint64_t)change : (uint64_t)change, size));

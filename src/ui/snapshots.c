@@ -37,9 +37,10 @@ static void announce(struct hx_ui *ui)
         if (hx_table_int(all, i, "snapshot", 0) != ui->announce)
             continue;
         int64_t us = hx_table_int(all, i, "pause_us", 0);
-        int64_t bytes = hx_table_int(all, i, "heap_bytes", 0);
+        int64_t bytes = hx_table_int(all, i, "heap_bytes", -1);
         hx_ui_say(ui, "snapshot %lld taken: heap %s, pause %s", (long long)ui->announce,
-                  hx_human_bytes((uint64_t)bytes, heap), hx_human_ns((uint64_t)us * 1000, pause));
+                  bytes < 0 ? "-" : hx_human_bytes((uint64_t)bytes, heap),
+                  hx_human_ns((uint64_t)us * 1000, pause));
     }
     ui->announce = 0;
 }

@@ -5,6 +5,7 @@ Exit statuses, formats, series that end in every way, and that nothing half-writ
 """
 import csv
 import ctypes
+import glob
 import io
 import json
 import os
@@ -213,6 +214,26 @@ def stdout_that_fails(folder):
         check(run.returncode == 1 and run.stderr.count("\n") == 1, f"{run}")
 
 
+def unknown_allocator(folder):
+    """What nobody walked is NULL, has no part in the account, and is among the losses."""
+    library = next(iter(glob.glob("/usr/lib*/*/libjemalloc.so.2")), None)
+    if not library:
+        print("  libjemalloc is not installed: left out")
+        return
+    store = os.path.join(folder, "store")
+    with live.Target(PYTHON, env=dict(os.environ, LD_PRELOAD=library)) as target:
+        target.wait_line("ready")
+        heapx("snap", target.pid, "-o", store, ok=(3,))
+    row = live.row(store, "select * from snapshots")
+    for name in ("heap_bytes", "heap_objects", "reachable_bytes", "reachable_objects",
+                 "leaked_bytes", "leaked_objects", "free_bytes", "overhead_bytes"):
+        check(row[name] is None, f"{name} was not measured: {row}")
+    parts = {r["part"]: r["bytes"] for r in live.rows(store, "select * from account")}
+    check(not {"live", "free", "overhead"} & set(parts), f"{parts}")
+    check(sum(parts.values()) == row["rss_bytes"], f"{parts}, rss {row['rss_bytes']}")
+    check(live.row(store, "select * from losses")["what"] == "heap of an unknown allocator", "losses")
+
+
 if __name__ == "__main__":
     live.main(snap_and_read, report_on_a_process, chains, demo, series, the_target_ends,
-              refused_stays_clean, stdout_that_fails)
+              refused_stays_clean, stdout_that_fails, unknown_allocator)

@@ -145,7 +145,10 @@ static inline struct hx_snapshot *model_snapshot(struct unit_random *random, hx_
     if (unit_below(random, 2))
         hx_snapshot_note(s, unit_below(random, 2), "something %u", (unsigned)n);
     s->has_rss = s->has_account = unit_below(random, 4) != 0;
-    for (int part = 0; s->has_account && part < HX_PARTS; part++) {
+    s->no_heap = n == 0 && unit_below(random, 2); /* nobody walked it */
+    if (s->no_heap)
+        s->free_bytes = s->overhead_bytes = 0;
+    for (int part = s->no_heap ? HX_PART_FILES : 0; s->has_account && part < HX_PARTS; part++) {
         s->account[part] = unit_below(random, 1 << 30);
         s->rss_bytes += s->account[part];
     }
@@ -199,6 +202,7 @@ static inline void assert_same_snapshot(const struct hx_snapshot *a, const struc
     assert_string_equal(hx_text_str(&a->notes), hx_text_str(&b->notes));
     assert_true(a->pause_us == b->pause_us && a->complete == b->complete);
     assert_true(a->free_bytes == b->free_bytes && a->overhead_bytes == b->overhead_bytes);
+    assert_true(a->no_heap == b->no_heap);
     assert_true(a->has_rss == b->has_rss && a->rss_bytes == b->rss_bytes);
     assert_true(a->interior == b->interior && a->has_account == b->has_account);
     assert_memory_equal(a->account, b->account, sizeof a->account);

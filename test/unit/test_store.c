@@ -217,7 +217,7 @@ static void views_sum_up(void **state)
     hx_store *store;
     assert_done(hx_store_temporary(&store));
     for (size_t round = 0; round < unit_rounds(10); round++) {
-        struct hx_snapshot *s = model_snapshot(&random, (hx_obj)unit_below(&random, 5000));
+        struct hx_snapshot *s = model_snapshot(&random, (hx_obj)(1 + unit_below(&random, 5000)));
         struct sums sums = sums_of(&s->graph);
         uint64_t lost = sums.bytes[HX_STATE_DEFINITE] + sums.bytes[HX_STATE_INDIRECT];
         uint64_t held = sums.bytes[HX_STATE_REACHABLE] + sums.bytes[HX_STATE_POSSIBLE];
@@ -255,6 +255,44 @@ static void views_sum_up(void **state)
                      ask_int(store, "SELECT coalesce(sum(edges_in), 0) FROM objects"));
     assert_int_equal(ask_int(store, "SELECT count(*) FROM edges"),
                      ask_int(store, "SELECT coalesce(sum(edges_out), 0) FROM objects"));
+    assert_done(hx_store_close(store));
+}
+
+/* A heap that nobody walked has no figures; one that was walked and is empty has zeros. */
+static void unmeasured_heap(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("unmeasured_heap");
+    hx_store *store;
+    assert_done(hx_store_temporary(&store));
+    for (int unknown = 0; unknown < 2; unknown++) {
+        struct hx_snapshot *s = model_snapshot(&random, 0);
+        int64_t id;
+        s->no_heap = unknown;
+        s->free_bytes = s->overhead_bytes = 0;
+        s->has_account = s->has_rss = true;
+        s->rss_bytes = 0;
+        for (int part = 0; part < HX_PARTS; part++)
+            s->rss_bytes += s->account[part] = part < HX_PART_FILES ? 0 : 4096;
+        assert_done(hx_store_add(store, s, NULL, &id));
+        assert_int_equal(
+            ask_of(store,
+                   "SELECT (heap_bytes IS NULL) + (heap_objects IS NULL) +"
+                   " (reachable_bytes IS NULL) + (reachable_objects IS NULL) +"
+                   " (leaked_bytes IS NULL) + (leaked_objects IS NULL) + (free_bytes IS NULL) +"
+                   " (overhead_bytes IS NULL) FROM snapshots WHERE snapshot = %lld",
+                   id),
+            unknown ? 8 : 0);
+        assert_int_equal(ask_of(store, "SELECT count(*) FROM account WHERE snapshot = %lld", id),
+                         unknown ? HX_PARTS - 3 : HX_PARTS);
+        assert_int_equal(
+            ask_of(store,
+                   "SELECT sum(bytes) = (SELECT rss_bytes FROM snapshots WHERE snapshot ="
+                   " account.snapshot) FROM account WHERE snapshot = %lld",
+                   id),
+            1);
+        hx_snapshot_destroy(s);
+    }
     assert_done(hx_store_close(store));
 }
 
@@ -729,14 +767,14 @@ static void reader_and_writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),        cmocka_unit_test(temporary),
-        cmocka_unit_test(append_again),      cmocka_unit_test(cancelled),
-        cmocka_unit_test(interrupted),       cmocka_unit_test(views_sum_up),
-        cmocka_unit_test(view_columns),      cmocka_unit_test(view_words),
-        cmocka_unit_test(sql_reads_only),    cmocka_unit_test(constraints),
-        cmocka_unit_test(rowids_and_order),  cmocka_unit_test(first_rows),
-        cmocka_unit_test(largest_first),     cmocka_unit_test(other_programs),
-        cmocka_unit_test(reader_and_writer),
+        cmocka_unit_test(round_trip),      cmocka_unit_test(temporary),
+        cmocka_unit_test(append_again),    cmocka_unit_test(cancelled),
+        cmocka_unit_test(interrupted),     cmocka_unit_test(views_sum_up),
+        cmocka_unit_test(unmeasured_heap), cmocka_unit_test(view_columns),
+        cmocka_unit_test(view_words),      cmocka_unit_test(sql_reads_only),
+        cmocka_unit_test(constraints),     cmocka_unit_test(rowids_and_order),
+        cmocka_unit_test(first_rows),      cmocka_unit_test(largest_first),
+        cmocka_unit_test(other_programs),  cmocka_unit_test(reader_and_writer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

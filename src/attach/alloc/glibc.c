@@ -36,7 +36,7 @@ static void note_evidence(struct hx_glibc_walk *walk, const char *name,
                           enum hx_walk_verdict verdict)
 {
     const struct hx_glibc_main *main = &walk->glibc->main[0];
-    static const char *const verdicts[] = {"bins agree", "bins in the middle of an update",
+    static const char *const verdicts[] = {"bins agree", "bins and blocks disagree",
                                            "heap damaged"};
     char others[32] = "";
     if (walk->glibc->n_mains > 1)
@@ -66,18 +66,28 @@ static void note_trouble(struct hx_glibc_walk *walk, enum hx_walk_verdict verdic
                          (unsigned long)walk->n_damaged, (unsigned long)walk->damaged_bytes);
     else if (verdict == HX_WALK_BAD && walk->links_damaged)
         hx_snapshot_note(snapshot, true, "links or sizes of free heap blocks are damaged");
-    if (verdict == HX_WALK_TORN)
+    if (walk->tag_faults)
+        hx_snapshot_lose(snapshot, "free heap blocks with two sizes", walk->tag_faults, 0, 0);
+    if (verdict == HX_WALK_TORN) {
         hx_snapshot_note(snapshot, true,
-                         "a thread was in the middle of malloc or free: "
-                         "a few blocks can be wrong");
-    if (walk->cache_faults)
+                         "malloc's lists and counts disagree with the blocks (damaged, or an "
+                         "update was under way): a few blocks can be wrong");
+        hx_snapshot_lose(snapshot, "malloc's lists or counts that disagree with the blocks", 1, 0,
+                         0);
+    }
+    if (walk->cache_faults) {
         hx_snapshot_note(snapshot, true,
                          "%lu lists of cached blocks lead nowhere: free blocks can count as live",
                          (unsigned long)walk->cache_faults);
-    if (!walk->param[0].addr)
+        hx_snapshot_lose(snapshot, "lists of cached heap blocks with damaged links",
+                         walk->cache_faults, 0, 0);
+    }
+    if (!walk->param[0].addr) {
         hx_snapshot_note(
             snapshot, true,
             "mp_ was not found: blocks with a mapping of their own are not counted up");
+        hx_snapshot_lose(snapshot, "counts of malloc (mp_) not found", 1, 0, 0);
+    }
 }
 
 /* Do the blocks with mappings of their own add up to what mp_ says? glibc maps before it
@@ -127,9 +137,11 @@ static bool has_first_thread(const struct hx_snapshot *snapshot)
 static void check_tcaches(struct hx_glibc_walk *walk)
 {
     if (walk->layout->tcache->n && walk->param[0].tcache_count && !walk->n_tcaches &&
-        has_first_thread(walk->snapshot))
+        has_first_thread(walk->snapshot)) {
         hx_snapshot_note(walk->snapshot, true,
                          "no thread's tcache was found: blocks in them count as live");
+        hx_snapshot_lose(walk->snapshot, "tcaches not found", 1, 0, 0);
+    }
 }
 
 static enum hx_walk_verdict judge(struct hx_glibc_walk *walk)

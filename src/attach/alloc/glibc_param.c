@@ -49,6 +49,7 @@ hx_error *hx_glibc_arenas(struct hx_glibc_walk *walk)
         if (!read_arena(walk, i, glibc->main[i].addr, &arena, &first[i])) {
             hx_snapshot_note(walk->snapshot, true, "main_arena at 0x%lx could not be read",
                              (unsigned long)glibc->main[i].addr);
+            hx_snapshot_lose(walk->snapshot, "arenas unreadable", 1, 0, glibc->main[i].addr);
             arena = (struct hx_glibc_arena){.addr = glibc->main[i].addr, .main = i};
         }
         arena.is_main = true;
@@ -61,6 +62,7 @@ hx_error *hx_glibc_arenas(struct hx_glibc_walk *walk)
             if (at & 7 || !read_arena(walk, i, at, &arena, &next)) {
                 hx_snapshot_note(walk->snapshot, true, "the ring of arenas breaks at 0x%lx",
                                  (unsigned long)at);
+                hx_snapshot_lose(walk->snapshot, "rings of arenas that break", 1, 0, at);
                 break;
             }
             if (!hx_vec_push(&walk->arenas, arena))
