@@ -310,10 +310,11 @@ static void check_exists(struct preflight *p, struct hx_check *check)
 {
     if (p->status) {
         char name[64];
-        field_text(p->status, "Name", name, sizeof name);
+        hx_proc_name(p->status, name, sizeof name);
         say(check, HX_CHECK_OK, "", "PID %d is %s", p->pid, name);
         return;
     }
+    const char *todo = hx_error_os_todo(p->status_errno);
     p->gone = true;
     if (kill(p->pid, 0) != 0 && errno == ESRCH)
         say(check, HX_CHECK_NO, "see: ps -e", "no such process");
@@ -321,7 +322,8 @@ static void check_exists(struct preflight *p, struct hx_check *check)
              p->status_errno == ESRCH)
         say(check, HX_CHECK_NO, "sudo heapx ...", "/proc does not show this process (hidepid)");
     else
-        say(check, HX_CHECK_NO, "", "/proc/%d/status: %s", p->pid, strerror(p->status_errno));
+        say(check, HX_CHECK_NO, todo ? todo : "", "/proc/%d/status: %s", p->pid,
+            strerror(p->status_errno));
 }
 
 static void check_process(struct preflight *p, struct hx_check *check)
@@ -356,7 +358,8 @@ static void check_state(struct preflight *p, struct hx_check *check)
         say(check, HX_CHECK_OK, "", "its first thread has exited, others go on");
     } else if (state[0] == 'Z' || state[0] == 'X') {
         p->gone = true;
-        say(check, HX_CHECK_NO, "", "has exited (%s) and has no memory any more",
+        say(check, HX_CHECK_NO, "take the next snapshot while it runs",
+            "has exited (%s) and has no memory any more",
             state[0] == 'Z' ? "a zombie that its parent has not collected" : "dead");
     } else {
         say(check, HX_CHECK_OK, "", "%s", state[0] ? state : "?");
@@ -372,7 +375,8 @@ static void check_kernel_thread(struct preflight *p, struct hx_check *check)
         say(check, HX_CHECK_UNKNOWN, "", "/proc/%d/stat does not tell", p->pid);
     } else if (flags & PF_KTHREAD) {
         p->gone = true;
-        say(check, HX_CHECK_NO, "", "is a kernel thread and has no memory of its own");
+        say(check, HX_CHECK_NO, "give the PID of a program",
+            "is a kernel thread and has no memory of its own");
     } else {
         say(check, HX_CHECK_OK, "", "is a user process");
     }

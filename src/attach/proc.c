@@ -55,6 +55,18 @@ const char *hx_proc_field(const char *text, const char *name)
     return NULL;
 }
 
+void hx_proc_name(const char *status, char *buf, size_t size)
+{
+    const char *from = status ? hx_proc_field(status, "Name") : NULL;
+    size_t n = 0;
+    for (; from && *from && *from != '\n' && n + 1 < size; from++) {
+        bool escaped = *from == '\\' && (from[1] == 'n' || from[1] == '\\');
+        from += escaped;
+        buf[n++] = escaped && *from == 'n' ? '\n' : *from;
+    }
+    buf[n] = 0;
+}
+
 char hx_proc_state(pid_t pid, pid_t tid)
 {
     char path[64], line[512];
@@ -91,8 +103,10 @@ static bool lives(char state)
 pid_t hx_proc_living(pid_t pid)
 {
     char path[64];
-    if (lives(hx_proc_state(pid, pid)))
-        return pid;
+    errno = 0;
+    char state = hx_proc_state(pid, pid);
+    if (lives(state) || (!state && (errno == EMFILE || errno == ENFILE)))
+        return pid; /* with no file to spare nothing is known: what comes next tells why */
     snprintf(path, sizeof path, "/proc/%d/task", pid);
     HX_DIR DIR *dir = opendir(path);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
@@ -124,6 +138,19 @@ void hx_proc_await_heapx(pid_t pid)
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
+/* The kernel prints a line end in a file's name as \012, and nothing else differently. */
+static void undo_escapes(char *path)
+{
+    static const char line_end[] = "\\012";
+    char *to = path;
+    for (const char *from = path; *from;) {
+        bool escaped = strncmp(from, line_end, sizeof line_end - 1) == 0;
+        *to++ = escaped ? '\n' : *from;
+        from += escaped ? sizeof line_end - 1 : 1;
+    }
+    *to = 0;
+}
+
 /* One line of maps: "start-end rwxp offset major:minor inode   path". */
 static bool parse_range(const char *line, size_t len, struct hx_mapping *out)
 {
@@ -151,7 +178,12 @@ static bool parse_range(const char *line, size_t len, struct hx_mapping *out)
         out->deleted = true;
         path_len -= tail;
     }
-    out->path = strndup(path, path_len);
+    out->path = malloc(path_len + 1); /* checked by the caller */
+    if (out->path) {
+        memcpy(out->path, path, path_len);
+        out->path[path_len] = 0;
+        undo_escapes(out->path);
+    }
     return true;
 }
 

@@ -14,6 +14,10 @@ hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len);
  * result points into text. */
 const char *hx_proc_field(const char *text, const char *name);
 
+/* The name of a thread from its status text, without the kernel's escapes (\n and \\). Cut at
+ * size - 1 bytes; "" when there is none. */
+void hx_proc_name(const char *status, char *buf, size_t size);
+
 /* The state letter of a thread from /proc/PID/task/TID/stat ('R', 'S', 'D', 'Z', 't', ...), 0
  * when the thread is gone. */
 char hx_proc_state(pid_t pid, pid_t tid);

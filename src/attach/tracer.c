@@ -167,9 +167,8 @@ static void name_thread(pid_t pid, struct hx_thread *thread)
     HX_FREE char *status = NULL;
     hx_error *unread = hx_proc_read(path, &status, NULL);
     hx_error_free(unread);
-    const char *name = status ? hx_proc_field(status, "Name") : NULL;
-    if (name)
-        snprintf(thread->comm, sizeof thread->comm, "%.*s", (int)strcspn(name, "\n"), name);
+    if (status)
+        hx_proc_name(status, thread->comm, sizeof thread->comm);
     const char *numbers = status ? hx_proc_field(status, "NSpid") : NULL;
     if (!numbers)
         return;

@@ -4,6 +4,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,11 +45,32 @@ hx_error *hx_error_new(enum hx_error_kind kind, const char *what, const char *to
     return err;
 }
 
+const char *hx_error_os_todo(int os_errno)
+{
+    switch (os_errno) {
+    case EMFILE:
+        return "raise ulimit -n";
+    case ENFILE:
+        return "raise fs.file-max, or end programs that hold many files open";
+    case ENOSPC:
+    case EDQUOT:
+        return "free space there, or store elsewhere";
+    case EFBIG:
+        return "raise ulimit -f, or store on a file system that takes larger files";
+    case ENOMEM:
+        return out_of_memory.todo;
+    case EROFS:
+        return "choose a directory that you may write";
+    default:
+        return NULL;
+    }
+}
+
 hx_error *hx_error_os(int os_errno, const char *what, const char *call)
 {
     char buf[128];
-    hx_error *err =
-        hx_error_new(HX_E_OS, what, NULL, "%s: %s", call, strerror_r(os_errno, buf, sizeof buf));
+    hx_error *err = hx_error_new(HX_E_OS, what, hx_error_os_todo(os_errno), "%s: %s", call,
+                                 strerror_r(os_errno, buf, sizeof buf));
     if (err != &out_of_memory)
         err->os_errno = os_errno;
     return err;

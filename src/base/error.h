@@ -38,7 +38,10 @@ struct hx_error {
 hx_error *hx_error_new(enum hx_error_kind kind, const char *what, const char *todo, const char *why,
                        ...) __attribute__((format(printf, 4, 5)));
 
-/* The same for a failed system call: why = "CALL: strerror(err)". */
+/* What to do about a well-known errno; NULL for the others. */
+const char *hx_error_os_todo(int err);
+
+/* The same for a failed system call: why = "CALL: strerror(err)", todo by hx_error_os_todo. */
 hx_error *hx_error_os(int err, const char *what, const char *call);
 
 /* The static out-of-memory error. */
