@@ -4,6 +4,7 @@
 #include "cli/summary.h"
 #include "cli/take.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 
@@ -16,7 +17,8 @@ struct series {
     uint64_t start_ns, every_ns, end_ns; /* end 0: none */
     uint64_t wanted;                     /* 0: no limit */
     uint64_t stored, missed;
-    int pidfd; /* -1: the kernel has none */
+    int unprinted; /* errno of the first line that could not be printed, 0: none */
+    int pidfd;     /* -1: the kernel has none */
 };
 
 static void plan(const struct hx_args *args, struct series *series)
@@ -40,7 +42,8 @@ static hx_error *take_one(struct series *series)
     series->output->keeps = true;
     series->stored++;
     HX_TRY(hx_summary_line(series->output->store, number, stdout));
-    fflush(stdout);
+    if (fflush(stdout) && !series->unprinted)
+        series->unprinted = errno; /* told at the end: the snapshots matter more than their lines */
     return NULL;
 }
 
@@ -121,6 +124,8 @@ hx_error *hx_cmd_snap(const struct hx_args *args, int *status)
         hx_error_free(close_err);
     else
         err = close_err;
+    if (!err && series.unprinted)
+        err = hx_error_os(series.unprinted, "standard output", "write");
     if (taker.partial || series.missed)
         *status = HX_EXIT_PARTIAL;
     return err;

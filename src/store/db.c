@@ -24,10 +24,9 @@ static int errno_of(sqlite3 *db)
 static hx_error *os_error(int os_errno, int code, const char *what, const char *call)
 {
     char buf[128];
-    bool full = os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EFBIG;
     hx_error *err =
-        hx_error_new(HX_E_OS, what, full ? "free space there, or store elsewhere" : NULL, "%s: %s",
-                     call, os_errno ? strerror_r(os_errno, buf, sizeof buf) : sqlite3_errstr(code));
+        hx_error_new(HX_E_OS, what, hx_error_os_todo(os_errno), "%s: %s", call,
+                     os_errno ? strerror_r(os_errno, buf, sizeof buf) : sqlite3_errstr(code));
     if (err != hx_error_nomem())
         err->os_errno = os_errno;
     return err;

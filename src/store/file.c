@@ -90,18 +90,6 @@ hx_error *hx_file_probe(const char *path, enum hx_file_is *ret)
     return NULL;
 }
 
-/* A failed write, with what to do when there is no room. */
-static hx_error *write_error(int os_errno, const char *path)
-{
-    bool full = os_errno == ENOSPC || os_errno == EDQUOT || os_errno == EFBIG;
-    hx_error *err =
-        hx_error_new(HX_E_OS, path, full ? "free space there, or store elsewhere" : NULL,
-                     "write: %s", strerror(os_errno));
-    if (err != hx_error_nomem())
-        err->os_errno = os_errno;
-    return err;
-}
-
 static hx_error *write_all(int fd, const char *path, const uint8_t *data, size_t bytes)
 {
     while (bytes) {
@@ -109,7 +97,7 @@ static hx_error *write_all(int fd, const char *path, const uint8_t *data, size_t
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return write_error(errno, path);
+            return hx_error_os(errno, path, "write");
         data += n;
         bytes -= (size_t)n;
     }

@@ -32,13 +32,18 @@ bool hx_format_parse(const char *s, enum hx_format *ret)
     return false;
 }
 
+static hx_error *write_error(int os_errno, FILE *file)
+{
+    return hx_error_os(os_errno, file == stdout ? "standard output" : "output", "write");
+}
+
 static hx_error *flush(struct hx_text *text, FILE *file)
 {
     if (text->failed)
         return hx_error_nomem();
     errno = 0;
     if (text->n && fwrite(text->s, 1, text->n, file) != text->n)
-        return hx_error_os(errno ? errno : EIO, "output", "write");
+        return write_error(errno ? errno : EIO, file);
     hx_text_clear(text);
     return NULL;
 }
@@ -466,6 +471,6 @@ hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file)
     hx_text_free(&text);
     hx_text_free(&scratch);
     if (!err && fflush(file))
-        err = hx_error_os(errno, "output", "write");
+        err = write_error(errno, file);
     return err;
 }

@@ -262,6 +262,16 @@ def full_disk(folder):
     with open("/dev/full", "w") as full:
         run = subprocess.run([live.HEAPX, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
     check(run.returncode == 1 and "No space left" in run.stderr, f"{run.returncode} {run.stderr}")
+    victim = subprocess.Popen(["sleep", "60"])
+    try:
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([live.HEAPX, "snap", str(victim.pid), "-o", "kept"], cwd=folder,
+                                 stdout=full, stderr=subprocess.PIPE, text=True)
+    finally:
+        victim.kill()
+        victim.wait()
+    check(run.returncode == 1 and "standard output: write: No space left" in run.stderr, run.stderr)
+    check(os.listdir(folder) == ["kept"], f"the snapshot was lost: {os.listdir(folder)}")
 
 
 if __name__ == "__main__":

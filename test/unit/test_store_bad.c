@@ -511,6 +511,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
     signal(SIGXFSZ, SIG_IGN);
     if (limit)
         setrlimit(RLIMIT_FSIZE, &rlimit);
+    const char *todo = limit ? "raise ulimit -f" : "free space there";
     struct hx_snapshot *small = model_snapshot(&random, 300);
     while (small->graph.n_edges > 2000) { /* one with an object that points to everything */
         hx_snapshot_destroy(small);
@@ -519,7 +520,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
     struct hx_snapshot *large = model_snapshot(&random, unit_rounds(10) == 10 ? 200000 : 60000);
     assert_done(hx_store_append(path, &store));
     assert_done(hx_store_add(store, small, NULL, &id));
-    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, "free space there");
+    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, todo);
     assert_done(hx_store_add(store, small, NULL, &id)); /* the store is still good */
     assert_int_equal(id, 2);
     assert_int_equal(ask_int(store, "SELECT count(*) FROM objects"), 600);
@@ -529,7 +530,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
     assert_done(hx_store_close(store));
     assert_int_equal(unlink(path), 0);
     assert_done(hx_store_append(path, &store));
-    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, "free space there");
+    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, todo);
     assert_done(hx_store_close(store));
     assert_false(model_exists(path, ""));
     hx_snapshot_destroy(small);
