@@ -62,7 +62,7 @@ const struct hx_screen hx_screen_leaks = {
     .sort = "bytes",
     .source = source,
     .head = head,
-    .empty = "Nothing is lost: every object is reachable from a root.",
+    .empty = "Nothing is lost among the objects that were found; i tells what was not.",
     .open = open_row,
     .objects = open_row,
 };
