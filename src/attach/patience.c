@@ -2,7 +2,7 @@
 #include "attach/patience.h"
 
 #include "attach/arch.h"
-#include "attach/tracer.h"
+#include "base/timing.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

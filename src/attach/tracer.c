@@ -30,13 +30,6 @@ static const uint64_t stuck_after_ns = 50000000, stop_limit_ns = 5000000000;
  * grants after its parent's death. */
 static const uint64_t late_ns = 700000000, late_in_kernel_ns = 20000000;
 
-uint64_t hx_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
 {
     struct pollfd poll_fd[2] = {

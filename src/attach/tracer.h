@@ -9,6 +9,7 @@
 
 #include "attach/patience.h"
 #include "base/error.h"
+#include "base/timing.h"
 #include "base/vec.h"
 #include "model/process.h"
 
@@ -41,8 +42,6 @@ struct hx_tracer {
     int cancel_fd; /* readable: give up (a signalfd) */
     int parent_fd; /* hung up: heapx is gone, give up (a socket); 0: none */
 };
-
-uint64_t hx_now_ns(void); /* CLOCK_MONOTONIC */
 
 /* Seizes every thread (which stops none) and learns their names. Must be called on the thread
  * that stops and releases. SIGCHLD must be blocked. */

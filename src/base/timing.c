@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t now_ns(void)
+uint64_t hx_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -17,12 +17,12 @@ static uint64_t now_ns(void)
 uint64_t hx_timing_begin(void)
 {
     const char *wanted = getenv("HEAPX_TIMING");
-    return wanted && strcmp(wanted, "1") == 0 ? now_ns() : 0;
+    return wanted && strcmp(wanted, "1") == 0 ? hx_now_ns() : 0;
 }
 
 void hx_timing_end(uint64_t begin, const char *stage, uint64_t count)
 {
     if (begin)
-        fprintf(stderr, "timing %s %.6f %" PRIu64 "\n", stage, (double)(now_ns() - begin) / 1e9,
+        fprintf(stderr, "timing %s %.6f %" PRIu64 "\n", stage, (double)(hx_now_ns() - begin) / 1e9,
                 count);
 }

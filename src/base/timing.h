@@ -1,4 +1,4 @@
-/* timing.h - how long the stages of a snapshot take, for the benchmark.
+/* timing.h - the clock, and how long the stages of a snapshot take, for the benchmark.
  *
  * With HEAPX_TIMING=1 in the environment each stage prints one line on stderr:
  * `timing STAGE SECONDS COUNT`, COUNT being what the stage worked on (objects, bytes),
@@ -9,7 +9,10 @@
 
 #include <stdint.h>
 
-/* CLOCK_MONOTONIC in nanoseconds, 0 when nobody asked for timings. */
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t hx_now_ns(void);
+
+/* The same, 0 when nobody asked for timings. */
 uint64_t hx_timing_begin(void);
 
 /* Prints the line of a stage that began at `begin`; nothing when begin is 0. */

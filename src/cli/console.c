@@ -71,13 +71,6 @@ const atomic_bool *hx_interrupted(void)
     return &interrupted;
 }
 
-uint64_t hx_monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 hx_error *hx_wait_until(uint64_t deadline_ns, int pidfd, bool *ret_gone)
 {
     sigset_t block, before;
@@ -88,7 +81,7 @@ hx_error *hx_wait_until(uint64_t deadline_ns, int pidfd, bool *ret_gone)
     pthread_sigmask(SIG_BLOCK, &block, &before);
     int ready = 0;
     while (!atomic_load(&interrupted) && ready <= 0) {
-        uint64_t now = hx_monotonic_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+        uint64_t now = hx_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
         struct pollfd watch = {.fd = pidfd, .events = POLLIN};
         struct timespec timeout = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
         ready = ppoll(&watch, 1, &timeout, &before);
@@ -164,7 +157,7 @@ static void on_progress(void *context, const char *stage, uint64_t done, uint64_
     struct hx_console *console = context;
     if (pthread_mutex_trylock(&console->lock) != 0)
         return; /* another thread is just drawing */
-    uint64_t now = hx_monotonic_ns();
+    uint64_t now = hx_now_ns();
     if (strncmp(stage, console->stage, sizeof console->stage - 1) != 0) {
         snprintf(console->stage, sizeof console->stage, "%s", stage);
         console->stage_started_ns = now;

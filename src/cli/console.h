@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/timing.h"
 #include "cli/options.h"
 #include "store/store.h"
 
@@ -26,8 +27,6 @@ const atomic_bool *hx_interrupted(void);
 /* Waits until CLOCK_MONOTONIC reaches deadline_ns, the process behind pidfd has ended (-1: not
  * watched) or the user interrupts; *ret_gone: the process has ended. */
 hx_error *hx_wait_until(uint64_t deadline_ns, int pidfd, bool *ret_gone);
-
-uint64_t hx_monotonic_ns(void);
 
 /* A progress bar on stderr, when that is a terminal that can take one back. */
 struct hx_console {

@@ -29,7 +29,7 @@ static void plan(const struct hx_args *args, struct series *series)
         series->every_ns = 1000000000;
     if (!series->every_ns)
         series->wanted = 1;
-    series->start_ns = hx_monotonic_ns();
+    series->start_ns = hx_now_ns();
     if (args->duration_ns)
         series->end_ns = series->start_ns + args->duration_ns;
 }
@@ -90,7 +90,7 @@ static hx_error *run(struct series *series)
             return err;
         if (series->wanted && series->stored + series->missed >= series->wanted)
             return NULL;
-        uint64_t past = hx_monotonic_ns() - series->start_ns;
+        uint64_t past = hx_now_ns() - series->start_ns;
         tick = past / series->every_ns + 1;
         uint64_t next = series->start_ns + tick * series->every_ns;
         bool last = series->end_ns && next > series->end_ns;

@@ -2,6 +2,7 @@
 #ifndef HX_UI_APP_H
 #define HX_UI_APP_H
 
+#include "base/timing.h"
 #include "ui/job.h"
 #include "ui/pane.h"
 #include "ui/term.h"
@@ -82,7 +83,6 @@ size_t hx_ui_snapshot_row(const struct hx_ui *ui); /* of the current one in ui->
 /* `asked`: by somebody who wants to hear of its end, not by the clock. */
 hx_error *hx_ui_snap(struct hx_ui *ui, bool asked);
 void hx_ui_tick(struct hx_ui *ui); /* --every */
-uint64_t hx_ui_now(void);          /* CLOCK_MONOTONIC, ns */
 
 /* resolve.c: opens the object that contains an address, or says that there is none */
 hx_error *hx_ui_resolve(struct hx_ui *ui, uint64_t address,

@@ -2,13 +2,13 @@
 #include "ui/job.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 struct lane {
     hx_jobs *jobs;
@@ -34,13 +34,6 @@ struct hx_jobs {
     int fd;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void wake(const hx_jobs *jobs)
 {
     uint64_t one = 1;
@@ -51,7 +44,7 @@ static void wake(const hx_jobs *jobs)
 static void report(void *context, const char *stage, uint64_t done, uint64_t total)
 {
     struct lane *lane = context;
-    uint64_t now = now_ns();
+    uint64_t now = hx_now_ns();
     pthread_mutex_lock(&lane->jobs->lock);
     snprintf(lane->stage, sizeof lane->stage, "%s", stage ? stage : "");
     lane->done = done;
@@ -80,7 +73,7 @@ static struct hx_job *next_job(struct lane *lane)
     lane->running = job;
     lane->stage[0] = 0;
     lane->done = lane->total = 0;
-    lane->started_ns = now_ns();
+    lane->started_ns = hx_now_ns();
     return job;
 }
 
@@ -282,7 +275,7 @@ static struct hx_job *announced(const struct lane *lane, uint64_t now)
 bool hx_jobs_cancel(hx_jobs *jobs)
 {
     bool any = false;
-    uint64_t now = now_ns();
+    uint64_t now = hx_now_ns();
     pthread_mutex_lock(&jobs->lock);
     for (int i = 0; i < HX_LANES; i++) {
         struct lane *lane = &jobs->lane[i];
@@ -305,7 +298,7 @@ bool hx_jobs_cancel(hx_jobs *jobs)
 bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret)
 {
     bool any = false;
-    uint64_t now = now_ns();
+    uint64_t now = hx_now_ns();
     pthread_mutex_lock(&jobs->lock);
     for (int i = HX_LANES - 1; i >= 0 && !any; i--) {
         const struct lane *lane = &jobs->lane[i];

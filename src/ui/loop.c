@@ -77,7 +77,7 @@ static void mouse(struct hx_ui *ui)
         row >= pane->first_line + pane->height || target >= pane->total)
         return;
     hx_pane_go(pane, target);
-    uint64_t now = hx_ui_now();
+    uint64_t now = hx_now_ns();
     if (what == HX_MOUSE_DOUBLE ||
         (ui->last_click_row == row && now - ui->last_click_ns < 400000000))
         hx_ui_complain(ui, hx_command_run(ui, "open"));
@@ -125,13 +125,13 @@ static void take_ended(struct hx_ui *ui)
 
 void hx_ui_settle(struct hx_ui *ui, int ms)
 {
-    uint64_t end = hx_ui_now() + (uint64_t)(ms < 0 ? 0 : ms) * 1000000;
+    uint64_t end = hx_now_ns() + (uint64_t)(ms < 0 ? 0 : ms) * 1000000;
     for (;;) {
         take_ended(ui);
         hx_pane_update(ui, hx_ui_pane(ui));
         bool busy = hx_jobs_busy(ui->jobs, HX_LANE_READ) ||
                     (ms < 0 && hx_jobs_busy(ui->jobs, HX_LANE_WORK));
-        uint64_t now = hx_ui_now();
+        uint64_t now = hx_now_ns();
         if (!busy || (ms >= 0 && now >= end))
             return;
         struct pollfd fd = {.fd = hx_jobs_fd(ui->jobs), .events = POLLIN};
@@ -144,7 +144,7 @@ static int wait_ms(struct hx_ui *ui)
     bool busy = hx_jobs_busy(ui->jobs, HX_LANE_READ) || hx_jobs_busy(ui->jobs, HX_LANE_WORK);
     int ms = busy ? BUSY_MS : -1;
     if (ui->next_snap_ns) {
-        uint64_t now = hx_ui_now();
+        uint64_t now = hx_now_ns();
         uint64_t left = ui->next_snap_ns > now ? (ui->next_snap_ns - now) / 1000000 + 1 : 0;
         if (ms < 0 || left < (uint64_t)ms)
             ms = left > 60000 ? 60000 : (int)left;

@@ -2,14 +2,6 @@
 #include "ui/app.h"
 
 #include <string.h>
-#include <time.h>
-
-uint64_t hx_ui_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct listing {
     struct hx_job job;
@@ -174,7 +166,7 @@ hx_error *hx_ui_snap(struct hx_ui *ui, bool asked)
 
 void hx_ui_tick(struct hx_ui *ui)
 {
-    uint64_t now = hx_ui_now();
+    uint64_t now = hx_now_ns();
     if (!ui->next_snap_ns || now < ui->next_snap_ns)
         return;
     /* A beat that comes while one is under way is left out, not made up for. */

@@ -148,7 +148,7 @@ static hx_error *begin(struct hx_ui *ui, const char *script)
     HX_TRY(hx_term_start(&ui->term, script != NULL, options->color));
     HX_TRY(hx_jobs_create(options->store, options->store, &ui->jobs));
     if (options->take && options->every_ns && !script)
-        ui->next_snap_ns = hx_ui_now() + options->every_ns;
+        ui->next_snap_ns = hx_now_ns() + options->every_ns;
     HX_TRY(hx_ui_show(ui, &hx_screen_timeline));
     return hx_ui_load_snapshots(ui);
 }
