@@ -22,6 +22,9 @@
 /* How often a target that was caught in the middle of malloc is stopped again. */
 enum { TRIES = 6 };
 
+/* Damage is looked at that often before it is believed: an update under way can look like it. */
+enum { DAMAGED_TRIES = 3 };
+
 struct hx_attach {
     pid_t pid;
     pid_t via; /* the thread that stands for it: pid, unless its first thread has exited */
@@ -376,7 +379,7 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
     request->threads = options->threads ? options->threads : 2;
     HX_FD int memory_fd = -1;
     uint64_t longest_us = 0;
-    for (unsigned attempt = 0;; attempt++) {
+    for (unsigned attempt = 0, damaged = 0;; attempt++) {
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("capture");
         bool last = attempt + 1 == TRIES;
@@ -386,7 +389,9 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
         HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
         enum hx_walk_verdict verdict = HX_WALK_OK;
         HX_TRY(take_once(attach, request, &memory_fd, progress, &longest_us, &snapshot, &verdict));
-        if (verdict == HX_WALK_TORN && !last) {
+        bool doubtful =
+            verdict == HX_WALK_TORN || (verdict == HX_WALK_BAD && ++damaged < DAMAGED_TRIES);
+        if (doubtful && !last) {
             rest(attempt);
             continue;
         }
