@@ -107,14 +107,20 @@ static void answer_read(struct supervisor *self, const struct hx_agent_call *cal
     hx_agent_send(self->socket, &answer, answer.ok ? head + len : head, NULL, 0);
 }
 
+void hx_agent_fill_error(struct hx_agent_answer *answer, const hx_error *err)
+{
+    answer->kind = (int32_t)err->kind;
+    answer->os_errno = err->os_errno;
+    answer->has_todo = err->todo != NULL;
+    snprintf(answer->text[0], sizeof answer->text[0], "%s", err->what);
+    snprintf(answer->text[1], sizeof answer->text[1], "%s", err->why);
+    snprintf(answer->text[2], sizeof answer->text[2], "%s", err->todo ? err->todo : "");
+}
+
 static void answer_error(struct supervisor *self, hx_error *err)
 {
-    struct hx_agent_answer answer = {
-        .serial = self->serial, .kind = (int32_t)err->kind, .os_errno = err->os_errno};
-    snprintf(answer.text[0], sizeof answer.text[0], "%s", err->what);
-    snprintf(answer.text[1], sizeof answer.text[1], "%s", err->why);
-    answer.has_todo = err->todo != NULL;
-    snprintf(answer.text[2], sizeof answer.text[2], "%s", err->todo ? err->todo : "");
+    struct hx_agent_answer answer = {.serial = self->serial};
+    hx_agent_fill_error(&answer, err);
     hx_error_free(err);
     hx_agent_send(self->socket, &answer, sizeof answer, NULL, 0);
 }

@@ -61,6 +61,9 @@ void hx_agent_worker(const struct hx_agent_job *job) __attribute__((noreturn));
 
 hx_error *hx_agent_target_gone(pid_t pid);
 
+/* Makes the answer a failure: the error's parts, cut where they are too long. */
+void hx_agent_fill_error(struct hx_agent_answer *answer, const hx_error *err);
+
 /* Packets with up to two descriptors. recv: 0 at the end of the peer, -1 with errno. fds are -1
  * where none came. */
 bool hx_agent_send(int socket, const void *packet, size_t len, const int *fds, size_t n_fds);

@@ -253,16 +253,6 @@ static hx_error *write_tables(struct capture *capture, int fd)
     return NULL;
 }
 
-static void fill_error(struct hx_agent_answer *answer, const hx_error *err)
-{
-    answer->kind = (int32_t)err->kind;
-    answer->os_errno = err->os_errno;
-    answer->has_todo = err->todo != NULL;
-    snprintf(answer->text[0], sizeof answer->text[0], "%s", err->what);
-    snprintf(answer->text[1], sizeof answer->text[1], "%s", err->why);
-    snprintf(answer->text[2], sizeof answer->text[2], "%s", err->todo ? err->todo : "");
-}
-
 void hx_agent_worker(const struct hx_agent_job *job)
 {
     sigset_t set;
@@ -290,7 +280,7 @@ void hx_agent_worker(const struct hx_agent_job *job)
     if (!err)
         err = write_tables(&capture, tables);
     if (err)
-        fill_error(&capture.answer, err);
+        hx_agent_fill_error(&capture.answer, err);
     /* the copy goes back even after a failure: the next try finds it touched */
     int fds[2] = {tables, capture.copying ? -1 : capture.copy.memory_fd};
     if (!atomic_load(&job->shared->given_up))
