@@ -30,6 +30,29 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
  * the hx_attach). Valid for the newest capture while its image lives. */
 bool hx_attach_is_vtable(void *attach, uint64_t addr);
 
+/* Fills snapshot->types and graph.type of the newest capture: an object of a polymorphic C++
+ * class has a vtable pointer, and the vtable leads to the class's name, also in stripped
+ * programs. Needs the image. threads as in struct hx_scan_options. */
+hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsigned threads,
+                          const struct hx_progress *progress);
+
+/* The roots that the target itself names (heapx/roots.h) in the newest capture: what the program
+ * has in its arrays, dangling pointers included. Needs the image. Names are the caller's. */
+struct hx_program_root {
+    char *name; /* at most HX_NAME_MAX bytes */
+    uint64_t address;
+};
+struct hx_program_roots {
+    struct hx_program_root *v;
+    size_t n;
+};
+hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,
+                                  struct hx_program_roots *ret);
+void hx_program_roots_deinit(struct hx_program_roots *roots);
+
+/* Is there a variable of that name, of any size, in a module of the target (NULL: in any)? */
+bool hx_attach_has_symbol(hx_attach *attach, const char *module, const char *symbol);
+
 /* Lets the target go and ends the agent; NULL is legal. */
 void hx_attach_close(hx_attach *attach);
 

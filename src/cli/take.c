@@ -82,7 +82,7 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     HX_TRY(hx_take(taker, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_store_add(store, snapshot, progress, ret));
+    HX_TRY(hx_store_add(store, snapshot, NULL, progress, ret));
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
         hx_console_clear(console);

@@ -14,9 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef uint32_t hx_obj;  /* index of an object: the one typedef for the index width */
+/* Index of an object: the one typedef for the index width. */
+#if defined(HX_OBJ_BITS) && HX_OBJ_BITS == 16 /* tests, to meet the boundary */
+typedef uint16_t hx_obj;
+#else
+typedef uint32_t hx_obj;
+#endif
 typedef uint64_t hx_eidx; /* index of an edge */
-#define HX_NO_OBJ ((hx_obj)-1)
+#define HX_NO_OBJ  ((hx_obj)-1)
+#define HX_NO_TYPE UINT32_MAX
+#define HX_NO_SITE UINT32_MAX
 
 /* How an edge points, in order of strength (the contract's words). */
 enum hx_edge_kind { HX_EDGE_START = 0, HX_EDGE_KNOWN = 1, HX_EDGE_INTERIOR = 2 };
@@ -69,12 +76,15 @@ struct hx_graph {
     uint64_t *addr; /* n: first usable byte */
     uint64_t *size; /* n: usable bytes */
     uint8_t *state; /* n: enum hx_state, NULL before hx_reach() */
+    uint32_t *type; /* n: index in snapshot.types, HX_NO_TYPE; NULL: nobody looked for types */
+    uint32_t *site; /* n: index in snapshot.sites, HX_NO_SITE; NULL: nothing was recorded */
     hx_eidx n_edges;
     hx_eidx *fwd; /* n + 1 */
     hx_edge *edge;
     hx_eidx *rev; /* n + 1 */
     hx_obj *rev_source;
-    struct hx_big addr_mem, size_mem, state_mem, fwd_mem, edge_mem, rev_mem, rev_source_mem;
+    struct hx_big addr_mem, size_mem, state_mem, type_mem, site_mem, fwd_mem, edge_mem, rev_mem,
+        rev_source_mem;
 };
 
 /* The object that contains addr, HX_NO_OBJ when none does; binary search. */

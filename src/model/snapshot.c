@@ -18,6 +18,11 @@ const char *hx_part_name(enum hx_account_part part)
     return (size_t)part < HX_PARTS ? names[part] : "?";
 }
 
+const char *hx_confidence_name(enum hx_confidence confidence)
+{
+    return confidence == HX_CONFIDENCE_CERTAIN ? "certain" : "likely";
+}
+
 hx_error *hx_snapshot_create(struct hx_snapshot **ret)
 {
     struct hx_snapshot *snapshot = calloc(1, sizeof *snapshot);
@@ -50,12 +55,24 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
     hx_vec_free(&snapshot->segments);
     hx_vec_free(&snapshot->free_ranges);
     hx_graph_deinit(&snapshot->graph);
+    for (size_t i = 0; i < snapshot->types.n; i++)
+        free(snapshot->types.v[i].name);
+    hx_vec_free(&snapshot->types);
+    for (size_t i = 0; i < snapshot->sites.n; i++)
+        free(snapshot->sites.v[i].label);
+    hx_vec_free(&snapshot->sites);
+    hx_vec_free(&snapshot->resident);
     for (size_t i = 0; i < snapshot->roots.n; i++) {
         free(snapshot->roots.v[i].name);
         free(snapshot->roots.v[i].module);
     }
     hx_vec_free(&snapshot->roots);
     hx_vec_free(&snapshot->root_edges);
+    for (size_t i = 0; i < snapshot->named.n; i++) {
+        free(snapshot->named.v[i].name);
+        free(snapshot->named.v[i].expr);
+    }
+    hx_vec_free(&snapshot->named);
     for (size_t i = 0; i < snapshot->losses.n; i++)
         free(snapshot->losses.v[i].what);
     hx_vec_free(&snapshot->losses);

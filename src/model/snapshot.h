@@ -27,7 +27,7 @@ const char *hx_root_kind_name(enum hx_root_kind kind); /* "global", ... */
 /* A named place outside the heap: [address, address + size) of the target, every
  * aligned word of which is scanned. A register has address 0, size 8 and its word
  * in `value`. Roots are sorted by (address, order of making); the address ranges
- * of roots do not overlap each other or a heap segment.
+ * of roots do not overlap each other or a heap segment; named ones may overlap anything.
  * Roots without a root edge may be dropped by hx_scan(); stacks stay. */
 struct hx_root {
     enum hx_root_kind kind;
@@ -46,6 +46,32 @@ struct hx_root_edge {
     hx_obj target;
     uint64_t address; /* of the word; 0 for a register */
     uint8_t kind;     /* enum hx_edge_kind */
+};
+
+/* A root that the user or the program has named. Named roots decide bins only. */
+struct hx_named {
+    char *name; /* owned; no two are the same */
+    char *expr; /* what was asked for ("module:libc.so.6"); NULL: the program's own array; owned */
+    uint32_t root; /* index in roots: whose edges count. Either a root that is there anyway or one
+                      of kind HX_ROOT_NAMED; those stand behind all others */
+};
+
+/* How far a type is to be believed. */
+enum hx_confidence {
+    HX_CONFIDENCE_CERTAIN, /* each such object begins with a vtable pointer of this class */
+    HX_CONFIDENCE_LIKELY,  /* for some of them something weaker says so */
+};
+const char *hx_confidence_name(enum hx_confidence confidence); /* "certain", "likely" */
+
+/* Invariant: no two types of a snapshot have the same name. */
+struct hx_type {
+    char *name; /* as a programmer writes it, not escaped; owned */
+    enum hx_confidence confidence;
+};
+
+/* Where an object was allocated. */
+struct hx_site {
+    char *label; /* owned */
 };
 
 /* Address ranges [start, end). */
@@ -107,10 +133,15 @@ struct hx_snapshot {
     hx_ranges free_ranges; /* sorted; free, top and cached chunks with their headers */
     uint64_t heap_bytes, free_bytes, overhead_bytes;
     struct hx_graph graph;
+    HX_VEC(struct hx_type) types;
+    HX_VEC(struct hx_site) sites;
+    hx_ranges resident; /* whole pages of the segments that were in memory; sorted, apart */
+    bool has_resident;
 
     /* roots */
     HX_VEC(struct hx_root) roots;
     HX_VEC(struct hx_root_edge) root_edges; /* sorted by root, then address */
+    HX_VEC(struct hx_named) named;          /* in the order given */
 
     /* figures */
     bool has_account;

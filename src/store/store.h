@@ -10,9 +10,10 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
+#include "traverse/scheme.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
-#define HX_STORE_SCHEMA         1
+#define HX_STORE_SCHEMA         1          /* 2 comes with the analysis */
 
 /* An open store. One thread at a time uses it; only hx_store_interrupt() may come from
  * another one. */
@@ -32,9 +33,38 @@ hx_error *hx_store_temporary(hx_store **ret);
 /* Returns to one plain file (journal_mode DELETE) after writing. NULL is legal. */
 hx_error *hx_store_close(hx_store *store);
 
-/* Adds one snapshot in one transaction; streams. *ret is its number, from 1. */
+/* What is worked out of a snapshot's graph when it is stored. */
+struct hx_analysis {
+    const struct hx_scheme *scheme; /* whose retainer sets */
+    struct hx_scheme_options options;
+    unsigned max_set; /* a set with more names is MANY; 0: no limit */
+    unsigned threads; /* 0: decide */
+};
+
+enum hx_analysis_part {
+    HX_ANALYSE_RETAINERS = 1, /* retainers, retainer_members, censuses, objects.set_id */
+    HX_ANALYSE_BINS = 2,      /* bins, named roots with their edges, objects.bin */
+    HX_ANALYSE_RETAINED = 4,  /* dominators, retained figures */
+    HX_ANALYSE_ALL = 7,
+};
+
+/* Adds one snapshot in one transaction; streams. *ret is its number, from 1. With an `analysis`
+ * its parts are computed and written one after the other, so that their memory is not needed at
+ * once; NULL: none, and what it would tell is NULL in the views. */
 hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
-                       const struct hx_progress *progress, int64_t *ret);
+                       const struct hx_analysis *analysis, const struct hx_progress *progress,
+                       int64_t *ret);
+
+/* Computes parts of the analysis of a stored snapshot anew: `snapshot` is what hx_store_load()
+ * gave, perhaps with other named roots. In a store that is open for appending they replace those
+ * in the file, in one transaction; else the file stays as it is, and this hx_store alone shows
+ * them from now on. */
+hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+                          const struct hx_analysis *analysis, unsigned parts,
+                          const struct hx_progress *progress);
+
+/* Which parts (enum hx_analysis_part) the store has of a snapshot. */
+hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret);
 
 /* Ends the queries that run on the store now: they return HX_E_CANCEL. From any thread or
  * a signal handler. */
@@ -43,8 +73,13 @@ void hx_store_interrupt(hx_store *store);
 /* The number of a snapshot by "first", "last" or digits; HX_E_ABSENT when there is none. */
 hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret);
 
-/* Rebuilds the graph (objects, states, edges, roots, root edges; no image, no mappings). */
+/* Rebuilds the graph (objects, states, types, edges, roots, root edges, named roots, resident
+ * pages; no image, no mappings). */
 hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
                         struct hx_snapshot **ret);
+
+/* The same without edges and roots: addresses, sizes, states, types. */
+hx_error *hx_store_load_objects(hx_store *store, int64_t snapshot,
+                                const struct hx_progress *progress, struct hx_snapshot **ret);
 
 #endif

@@ -473,8 +473,10 @@ static void empty_log(hx_store *store)
 }
 
 hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
-                       const struct hx_progress *progress, int64_t *ret)
+                       const struct hx_analysis *analysis, const struct hx_progress *progress,
+                       int64_t *ret)
 {
+    (void)analysis; /* TODO with schema 2 */
     if (!store->writer)
         return hx_error_new(HX_E_FAIL, store->path, NULL, "the store is open for reading only");
     struct writer w = {

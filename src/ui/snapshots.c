@@ -116,7 +116,7 @@ static hx_error *snapping_run(struct hx_job *job, hx_store *store,
                               const struct hx_progress *progress)
 {
     struct snapping *snapping = (struct snapping *)job;
-    return hx_store_add(store, snapping->taken, progress, &snapping->number);
+    return hx_store_add(store, snapping->taken, NULL, progress, &snapping->number);
 }
 
 static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)

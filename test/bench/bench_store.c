@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     int64_t id;
     double start = now();
     must(hx_store_append(path, &store));
-    must(hx_store_add(store, s, NULL, &id));
+    must(hx_store_add(store, s, NULL, NULL, &id));
     double added = now() - start;
     must(hx_store_close(store));
     double write_s = now() - start;

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     for (unsigned number = 1; number <= snapshots; number++) {
         int64_t stored;
         struct hx_snapshot *snapshot = draw_snapshot(number, n);
-        die(hx_store_add(store, snapshot, NULL, &stored));
+        die(hx_store_add(store, snapshot, NULL, NULL, &stored));
         hx_snapshot_destroy(snapshot);
     }
     die(hx_store_close(store));

@@ -23,7 +23,7 @@ static void round_trip(void **state)
             in[i] = model_snapshot(&random, n);
             if (i & 1)
                 assert_done(hx_graph_reverse(&in[i]->graph, 1, NULL));
-            assert_done(hx_store_add(store, in[i], NULL, &id));
+            assert_done(hx_store_add(store, in[i], NULL, NULL, &id));
             assert_int_equal(id, i + 1);
         }
         assert_done(hx_store_load(store, 2, NULL, &out)); /* from the store that wrote it */
@@ -63,7 +63,7 @@ static void temporary(void **state)
     for (int i = 1; i <= 3; i++) {
         struct hx_snapshot *in = model_snapshot(&random, 5000), *out;
         int64_t id;
-        assert_done(hx_store_add(store, in, NULL, &id));
+        assert_done(hx_store_add(store, in, NULL, NULL, &id));
         assert_int_equal(id, i);
         assert_done(hx_store_load(store, id, NULL, &out));
         assert_same_snapshot(in, out);
@@ -92,7 +92,7 @@ static void append_again(void **state)
     for (int i = 1; i <= 4; i++) {
         struct hx_snapshot *in = model_snapshot(&random, 100);
         assert_done(hx_store_append(path, &store));
-        assert_done(hx_store_add(store, in, NULL, &id));
+        assert_done(hx_store_add(store, in, NULL, NULL, &id));
         assert_int_equal(id, i);
         assert_done(hx_store_close(store));
         hx_snapshot_destroy(in);
@@ -123,11 +123,11 @@ static void cancelled(void **state)
     hx_store *store;
     int64_t id;
     assert_done(hx_store_temporary(&store));
-    assert_refused(hx_store_add(store, in, &progress, &id), HX_E_CANCEL, "interrupted");
+    assert_refused(hx_store_add(store, in, NULL, &progress, &id), HX_E_CANCEL, "interrupted");
     assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 0);
     assert_int_equal(ask_int(store, "SELECT count(*) FROM hx_block"), 0);
     stop = false;
-    assert_done(hx_store_add(store, in, &progress, &id));
+    assert_done(hx_store_add(store, in, NULL, &progress, &id));
     stop = true;
     assert_refused(hx_store_load(store, id, &progress, &out), HX_E_CANCEL, "interrupted");
     assert_done(hx_store_close(store));
@@ -161,7 +161,7 @@ static void interrupted(void **state)
         assert_done(hx_store_append(path, &pest.store));
         assert_int_equal(pthread_create(&thread, NULL, interrupt_often, &pest), 0);
         for (int i = 0; i < 3; i++) {
-            hx_error *err = hx_store_add(pest.store, s, NULL, &id);
+            hx_error *err = hx_store_add(pest.store, s, NULL, NULL, &id);
             if (err)
                 assert_int_equal(err->kind, HX_E_CANCEL);
             stored += !err;
@@ -175,7 +175,7 @@ static void interrupted(void **state)
     }
     hx_store *store;
     assert_done(hx_store_append(path, &store));
-    assert_done(hx_store_add(store, s, NULL, &id));
+    assert_done(hx_store_add(store, s, NULL, NULL, &id));
     assert_int_equal(id, stored + 1);
     assert_int_equal(ask_int(store, "SELECT count(*) FROM objects"), 20000 * id);
     assert_done(hx_store_close(store));
@@ -222,7 +222,7 @@ static void views_sum_up(void **state)
         uint64_t lost = sums.bytes[HX_STATE_DEFINITE] + sums.bytes[HX_STATE_INDIRECT];
         uint64_t held = sums.bytes[HX_STATE_REACHABLE] + sums.bytes[HX_STATE_POSSIBLE];
         int64_t id;
-        assert_done(hx_store_add(store, s, NULL, &id));
+        assert_done(hx_store_add(store, s, NULL, NULL, &id));
         assert_int_equal(
             ask_of(store, "SELECT heap_bytes FROM snapshots WHERE snapshot = %lld", id),
             lost + held);
@@ -274,7 +274,7 @@ static void unmeasured_heap(void **state)
         s->rss_bytes = 0;
         for (int part = 0; part < HX_PARTS; part++)
             s->rss_bytes += s->account[part] = part < HX_PART_FILES ? 0 : 4096;
-        assert_done(hx_store_add(store, s, NULL, &id));
+        assert_done(hx_store_add(store, s, NULL, NULL, &id));
         assert_int_equal(
             ask_of(store,
                    "SELECT (heap_bytes IS NULL) + (heap_objects IS NULL) +"
@@ -500,7 +500,7 @@ static void constraints(void **state)
     assert_done(hx_store_temporary(&store));
     for (int i = 0; i < 3; i++) {
         s[i] = model_snapshot(&random, i == 1 ? 70000 : (hx_obj)(1 + unit_below(&random, 3000)));
-        assert_done(hx_store_add(store, s[i], NULL, &id));
+        assert_done(hx_store_add(store, s[i], NULL, NULL, &id));
         compare_rows(store, id, &s[i]->graph);
     }
     for (size_t round = 0; round < unit_rounds(300); round++) {
@@ -581,7 +581,7 @@ static void rowids_and_order(void **state)
     assert_done(hx_store_temporary(&store));
     for (int i = 0; i < 2; i++) {
         struct hx_snapshot *s = model_snapshot(&random, 2000);
-        assert_done(hx_store_add(store, s, NULL, &id));
+        assert_done(hx_store_add(store, s, NULL, NULL, &id));
         hx_snapshot_destroy(s);
     }
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
@@ -601,7 +601,7 @@ static void first_rows(void **state)
     assert_done(hx_store_temporary(&store));
     for (int i = 0; i < 2; i++) {
         struct hx_snapshot *s = model_snapshot(&random, i ? 66000 : 50);
-        assert_done(hx_store_add(store, s, NULL, &id));
+        assert_done(hx_store_add(store, s, NULL, NULL, &id));
         hx_snapshot_destroy(s);
     }
     for (size_t round = 0; round < unit_rounds(60); round++) {
@@ -635,7 +635,7 @@ static void largest_first(void **state)
     int64_t id, before = INT64_MAX, address = 0;
     struct hx_snapshot *s = model_snapshot(&random, 3000);
     assert_done(hx_store_temporary(&store));
-    assert_done(hx_store_add(store, s, NULL, &id));
+    assert_done(hx_store_add(store, s, NULL, NULL, &id));
     struct hx_query query = {.view = "objects", .snapshot = id, .limit = 500, .offset = 3};
     hx_rows *rows;
     bool more;
@@ -687,7 +687,7 @@ static void other_programs(void **state)
     int64_t id;
     struct hx_snapshot *s = model_snapshot(&random, 1000);
     assert_done(hx_store_append(path, &store));
-    assert_done(hx_store_add(store, s, NULL, &id));
+    assert_done(hx_store_add(store, s, NULL, NULL, &id));
     assert_done(hx_store_close(store));
 
     sqlite3 *db;
@@ -732,14 +732,14 @@ static void reader_and_writer(void **state)
     int64_t id;
     struct hx_snapshot *s = model_snapshot(&random, 2000);
     assert_done(hx_store_append(path, &writer));
-    assert_done(hx_store_add(writer, s, NULL, &id));
+    assert_done(hx_store_add(writer, s, NULL, NULL, &id));
     assert_done(hx_store_open(path, &reader));
     assert_int_equal(ask_int(reader, "SELECT count(*) FROM snapshots"), 1);
     hx_rows *rows;
     bool more;
     assert_done(hx_query_sql(reader, "SELECT address FROM objects", &rows)); /* in the middle */
     assert_done(hx_rows_next(rows, &more));
-    assert_done(hx_store_add(writer, s, NULL, &id));
+    assert_done(hx_store_add(writer, s, NULL, NULL, &id));
     assert_done(hx_rows_next(rows, &more));
     hx_rows_end(rows);
     assert_int_equal(ask_int(reader, "SELECT count(*) FROM snapshots"), 2);

@@ -52,7 +52,7 @@ static void make_store(struct unit_random *random, const char *path, hx_obj n, i
     assert_done(hx_store_append(path, &store));
     for (int i = 0; i < snapshots; i++) {
         struct hx_snapshot *s = model_snapshot(random, n);
-        assert_done(hx_store_add(store, s, NULL, &id));
+        assert_done(hx_store_add(store, s, NULL, NULL, &id));
         hx_snapshot_destroy(s);
     }
     assert_done(hx_store_close(store));
@@ -362,7 +362,7 @@ static void nothing_stored(void **state)
     assert_done(hx_store_close(store));
     assert_done(hx_store_open(path, &store));
     struct hx_snapshot *s = model_snapshot(&random, 5);
-    assert_refused(hx_store_add(store, s, NULL, &id), HX_E_FAIL, "reading only");
+    assert_refused(hx_store_add(store, s, NULL, NULL, &id), HX_E_FAIL, "reading only");
     hx_snapshot_destroy(s);
     assert_done(hx_store_close(store));
     free(path);
@@ -385,7 +385,7 @@ static void leave_log(struct unit_random *random, const char *directory, const c
     assert_done(hx_query_sql(reader, "SELECT * FROM objects", &rows));
     assert_done(hx_rows_next(rows, &more)); /* whoever reads keeps the log from being emptied */
     struct hx_snapshot *s = model_snapshot(random, 50);
-    assert_done(hx_store_add(store, s, NULL, &id));
+    assert_done(hx_store_add(store, s, NULL, NULL, &id));
     hx_snapshot_destroy(s);
     assert_true(asprintf(&log, "%s-wal", made) > 0 && asprintf(&to, "%s-wal", path) > 0);
     size_t size;
@@ -519,9 +519,9 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
     }
     struct hx_snapshot *large = model_snapshot(&random, unit_rounds(10) == 10 ? 200000 : 60000);
     assert_done(hx_store_append(path, &store));
-    assert_done(hx_store_add(store, small, NULL, &id));
-    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, todo);
-    assert_done(hx_store_add(store, small, NULL, &id)); /* the store is still good */
+    assert_done(hx_store_add(store, small, NULL, NULL, &id));
+    assert_refused(hx_store_add(store, large, NULL, NULL, &id), HX_E_OS, todo);
+    assert_done(hx_store_add(store, small, NULL, NULL, &id)); /* the store is still good */
     assert_int_equal(id, 2);
     assert_int_equal(ask_int(store, "SELECT count(*) FROM objects"), 600);
     assert_done(hx_store_close(store));
@@ -530,7 +530,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
     assert_done(hx_store_close(store));
     assert_int_equal(unlink(path), 0);
     assert_done(hx_store_append(path, &store));
-    assert_refused(hx_store_add(store, large, NULL, &id), HX_E_OS, todo);
+    assert_refused(hx_store_add(store, large, NULL, NULL, &id), HX_E_OS, todo);
     assert_done(hx_store_close(store));
     assert_false(model_exists(path, ""));
     hx_snapshot_destroy(small);
@@ -610,7 +610,7 @@ static void write_until_killed(const char *path, int out, uint64_t seed)
     struct hx_snapshot *s = model_snapshot(&random, 3000);
     for (int i = 0;; i++) {
         int64_t id;
-        if (hx_store_add(store, s, NULL, &id))
+        if (hx_store_add(store, s, NULL, NULL, &id))
             _exit(2);
         if (write(out, &id, sizeof id) != sizeof id)
             _exit(3);
