@@ -23,6 +23,7 @@ enum hx_family {
     HX_FAMILY_OBJECT = 1,    /* keys: address of the first and last object */
     HX_FAMILY_EDGE = 2,      /* keys: index of the first and last source object */
     HX_FAMILY_ROOT_EDGE = 3, /* keys: number (root_id) of the first and last root */
+    HX_FAMILY_RESIDENT = 4,  /* ranges of resident pages; keys: first page of the first and last */
 };
 
 /* hx_column.id = hx_block.id * HX_COLUMN_SLOTS + column. Numbers are never reused. */
@@ -38,6 +39,16 @@ enum hx_column_id {
     HX_COL_IN = 3,    /* object: edges into it */
     HX_COL_OUT = 4,   /* object: edges out of it */
 
+    /* since schema 2; absent where it was not worked out, which reads as NULL */
+    HX_COL_TYPE = 5,              /* object: hx_type.type; 0: unknown */
+    HX_COL_SET = 6,               /* object: set_id */
+    HX_COL_BIN = 7,               /* object: hx_bin.bin */
+    HX_COL_DOMINATOR = 8,         /* object: zigzag of dominator's index less its own; 0: none */
+    HX_COL_RETAINED = 9,          /* object: retained bytes less its own, plus 1; 0: NULL */
+    HX_COL_RETAINED_OBJECTS = 10, /* object: retained objects; 0: NULL */
+    HX_COL_SURE = 11,         /* object: zigzag of sure less all retained bytes, plus 1; 0: NULL */
+    HX_COL_SURE_OBJECTS = 12, /* object: the same of objects; 0: NULL */
+
     HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first */
     HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */
     HX_COL_OFFSET = 2, /* edge: word offset in the source */
@@ -47,6 +58,9 @@ enum hx_column_id {
     HX_COL_ROOT_TARGET =
         1,           /* root edge: zigzag of target's index less that before, first: itself */
     HX_COL_WORD = 2, /* root edge: zigzag of word's address less that before; 0: none */
+
+    HX_COL_FIRST_PAGE = 0, /* range: pages of 4096 bytes from the end of the one before; 0: first */
+    HX_COL_PAGES = 1,      /* range: pages */
 };
 
 /* Makes tables and views in an empty database and marks it as a store. */
