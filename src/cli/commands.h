@@ -19,13 +19,14 @@ enum hx_exit {
 
 /* name, positional arguments, least and most of them, options, what it does */
 #define HX_COMMANDS(X)                                                                             \
-    X(attach, "PID", 1, 1, HX_OPTS_CAPTURE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),         \
+    X(attach, "PID", 1, 1, HX_OPTS_TAKE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),            \
       "explore a process")                                                                         \
-    X(open, "FILE", 1, 1, HX_BIT(SCRIPT), "explore a store")                                       \
-    X(snap, "PID", 1, 1, HX_OPTS_CAPTURE | HX_OPTS_SERIES | HX_BIT(OUT),                           \
+    X(open, "FILE", 1, 1, HX_OPTS_ANALYSIS | HX_BIT(SCRIPT), "explore a store")                    \
+    X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                              \
       "take snapshots of a process into a store")                                                  \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
-      HX_OPTS_CAPTURE | HX_BIT(SNAPSHOT) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),          \
+      HX_OPTS_TAKE | HX_BIT(SNAPSHOT) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) |             \
+          HX_BIT(FORMAT),                                                                          \
       "print a view of a store or of a process")                                                   \
     X(why, "TARGET ADDR", 2, 2,                                                                    \
       HX_OPTS_CAPTURE | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),                         \
@@ -33,7 +34,7 @@ enum hx_exit {
     X(sql, "FILE 'SELECT ...'", 2, 2, HX_BIT(FORMAT), "ask a store in SQL, read only")             \
     X(doctor, "[PID]", 0, 1, HX_BIT(FORMAT),                                                       \
       "what works here, and what to type where it does not")                                       \
-    X(demo, "", 0, 0, HX_OPTS_CAPTURE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),              \
+    X(demo, "", 0, 0, HX_OPTS_TAKE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),                 \
       "explore a small leaking sample program")                                                    \
     X(help, "[COMMAND]", 0, 1, 0, "what the commands and their options are")
 

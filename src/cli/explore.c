@@ -28,6 +28,9 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
         .take = taker ? take_again : NULL,
         .context = taker,
         .every_ns = args->every_ns,
+        .analysis = taker ? &taker->analysis : &args->analysis,
+        .root = args->root,
+        .n_roots = args->n_roots,
     };
     hx_interrupts_release(); /* the explorer has keys for that */
     return hx_ui_run(&options);

@@ -53,7 +53,7 @@ static hx_error *run_command(const struct hx_command *command, int argc, char **
 {
     if (!command->run)
         return hx_error_new(HX_E_USAGE, command->name, "see: heapx help", "not in this version");
-    struct hx_args args;
+    HX_ARGS struct hx_args args = {0};
     HX_TRY(hx_args_parse(command, argc, argv, &args));
     if (hx_args_given(&args, HX_OPT_VERSION)) {
         puts("heapx " VERSION);
@@ -61,8 +61,8 @@ static hx_error *run_command(const struct hx_command *command, int argc, char **
     }
     if (hx_args_given(&args, HX_OPT_HELP)) {
         char *word = (char *)command->name;
-        args = (struct hx_args){.command = command, .word = &word, .n_words = 1};
-        return hx_cmd_help(&args, status);
+        struct hx_args help = {.command = command, .word = &word, .n_words = 1};
+        return hx_cmd_help(&help, status);
     }
     hx_interrupts_catch();
     /* A reader that goes away, or a file that may not grow, is an error like others: private

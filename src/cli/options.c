@@ -5,6 +5,8 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "traverse/named.h"
+#include "traverse/regexp.h"
 
 #include <ctype.h>
 #include <getopt.h>
@@ -195,7 +197,40 @@ static hx_error *parse_threads(const char *value, struct hx_args *args)
 {
     uint64_t n;
     HX_TRY(parse_count("threads", value, 1, THREADS_MAX, &n));
-    args->threads = args->capture.threads = (unsigned)n;
+    args->threads = args->capture.threads = args->analysis.threads = (unsigned)n;
+    return NULL;
+}
+
+static hx_error *parse_scheme(const char *value, struct hx_args *args)
+{
+    const struct hx_scheme *scheme = hx_scheme_find(value);
+    if (!scheme)
+        return bad_value("scheme", value, "one of root, module, thread, type, site");
+    if (scheme == &hx_scheme_site)
+        return hx_error_new(HX_E_USAGE, "--scheme site", "take root, module, thread or type",
+                            "who allocated is not recorded in this version");
+    args->analysis.scheme = scheme;
+    return NULL;
+}
+
+static hx_error *parse_root(const char *value, struct hx_args *args)
+{
+    HX_FREE char *name = NULL;
+    const char *expr;
+    HX_TRY(hx_naming_parse(value, &name, &expr));
+    for (size_t i = 0; i < args->n_roots; i++)
+        if (strncmp(args->root[i], value, strlen(name) + 1) == 0)
+            return hx_error_new(HX_E_USAGE, "--root", "choose another name",
+                                "there are two roots '%s'", name);
+    args->root[args->n_roots++] = value;
+    return NULL;
+}
+
+static hx_error *parse_max_set(const char *value, struct hx_args *args)
+{
+    uint64_t n;
+    HX_TRY(parse_count("max-set", value, 0, UINT32_MAX, &n));
+    args->analysis.max_set = (unsigned)n;
     return NULL;
 }
 
@@ -217,6 +252,21 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_SORT:
         args->sort = value;
         return NULL;
+    case HX_OPT_WHERE:
+        args->where = value;
+        return NULL;
+    case HX_OPT_STILL:
+        args->still = value;
+        return NULL;
+    case HX_OPT_ROOT:
+        return parse_root(value, args);
+    case HX_OPT_SCHEME:
+        return parse_scheme(value, args);
+    case HX_OPT_RETAINER:
+        args->retainer[args->analysis.options.n_patterns++] = value;
+        return NULL;
+    case HX_OPT_MAX_SET:
+        return parse_max_set(value, args);
     case HX_OPT_EVERY:
         return parse_duration(name, value, &args->every_ns);
     case HX_OPT_DURATION:
@@ -339,6 +389,23 @@ static hx_error *check_words(const struct hx_args *args)
     return NULL;
 }
 
+/* What options mean for each other. */
+static hx_error *settle(struct hx_args *args)
+{
+    struct hx_analysis *analysis = &args->analysis;
+    bool patterns = analysis->options.n_patterns > 0;
+    if (patterns && !analysis->scheme)
+        analysis->scheme = &hx_scheme_type;
+    if (patterns && analysis->scheme != &hx_scheme_type)
+        return usage("--retainer", "add: --scheme type", "only scheme type asks for types");
+    for (size_t i = 0; i < analysis->options.n_patterns; i++) {
+        hx_regexp *regexp;
+        HX_TRY(hx_regexp_create(args->retainer[i], &regexp));
+        hx_regexp_destroy(regexp);
+    }
+    return NULL;
+}
+
 hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
                         struct hx_args *ret)
 {
@@ -346,6 +413,12 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     char letters[2 * HX_OPTS + 3];
     make_table(table, letters);
     *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
+    ret->analysis.max_set = HX_MAX_SET;
+    ret->root = calloc((size_t)argc + 1, sizeof *ret->root);
+    ret->retainer = calloc((size_t)argc + 1, sizeof *ret->retainer);
+    ret->analysis.options.pattern = ret->retainer;
+    if (!ret->root || !ret->retainer)
+        return hx_error_nomem();
     opterr = 0;
     optind = 0; /* glibc: begin anew, and permute */
     int code;
@@ -356,7 +429,15 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     }
     ret->word = argv + optind;
     ret->n_words = (size_t)(argc - optind);
+    HX_TRY(settle(ret));
     return check_words(ret);
+}
+
+void hx_args_deinit(struct hx_args *args)
+{
+    free(args->root);
+    free(args->retainer);
+    args->root = args->retainer = NULL;
 }
 
 void hx_option_help(enum hx_option_id id, struct hx_text *text)

@@ -21,11 +21,20 @@
     X(SNAPSHOT, "snapshot", 0, "N|first|last|all", "which snapshot; last by default")              \
     X(SORT, "sort", 0, "COL[:asc|:desc]",                                                          \
       "by a column; figures largest first, names and addresses upwards")                           \
+    X(WHERE, "where", 0, "EXPR", "only rows for which a condition holds: 'bytes > 1M'")            \
+    X(STILL, "still", 0, "FILE[:K]", "only what appeared and is still there in a third snapshot")  \
     X(LIMIT, "limit", 0, "N", "at most N rows (why: chains, 1 by default)")                        \
     X(FORMAT, "format", 0, "text|json|csv", "how results are printed; text by default")            \
     X(PAUSE, "pause", 0, "auto|precopy|fork|copy",                                                 \
       "how memory is taken; this version copies, and notes say so")                                \
     X(MAX_PAUSE, "max-pause", 0, "DUR", "rather give up than stop the target for longer")          \
+    X(ROOT, "root", 0, "NAME=EXPR",                                                                \
+      "name a root, to see what it holds alone and with others (repeat)")                          \
+    X(SCHEME, "scheme", 0, "root|module|thread|type|site",                                         \
+      "who is a retainer, and by which name; root by default")                                     \
+    X(RETAINER, "retainer", 0, "PATTERN", "which types retain, in scheme type (repeat)")           \
+    X(MAX_SET, "max-set", 0, "N",                                                                  \
+      "a retainer set of more names is MANY; 8 by default, 0: no limit")                           \
     X(INTERIOR, "interior", 0, "on|off|known",                                                     \
       "what a pointer into the middle of an object counts for; known by default")                  \
     X(CONTENT, "content", 0, "none", "what is stored of the objects' bytes; none by default")      \
@@ -38,17 +47,11 @@
 /* What later versions bring: name, argument (1) or none (0). */
 #define HX_LATER_OPTIONS(X)                                                                        \
     X("record", 0)                                                                                 \
-    X("root", 1)                                                                                   \
-    X("scheme", 1)                                                                                 \
-    X("retainer", 1)                                                                               \
-    X("max-set", 1)                                                                                \
-    X("where", 1)                                                                                  \
     X("when", 1)                                                                                   \
     X("exe", 1)                                                                                    \
     X("sysroot", 1)                                                                                \
     X("at-exit", 0)                                                                                \
     X("sample", 1)                                                                                 \
-    X("still", 1)                                                                                  \
     X("by", 1)
 
 enum hx_option_id {
@@ -62,22 +65,28 @@ enum hx_option_id {
 #define HX_OPTS_ALWAYS (HX_BIT(HELP) | HX_BIT(VERSION) | HX_BIT(COLOR))
 #define HX_OPTS_CAPTURE                                                                            \
     (HX_BIT(PAUSE) | HX_BIT(MAX_PAUSE) | HX_BIT(INTERIOR) | HX_BIT(CONTENT) | HX_BIT(THREADS))
-#define HX_OPTS_SERIES (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
+#define HX_OPTS_ANALYSIS (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET))
+#define HX_OPTS_TAKE     (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
+#define HX_OPTS_SERIES   (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
 
 struct hx_command;
 
-/* A parsed call. Strings point into argv. */
+/* A parsed call. Strings point into argv; the lists are its own. */
 struct hx_args {
     const struct hx_command *command;
     char **word; /* the positional arguments */
     size_t n_words;
     uint32_t given; /* HX_BIT of every option that was there */
-    const char *out, *script, *snapshot, *sort;
+    const char *out, *script, *snapshot, *sort, *where, *still;
     uint64_t every_ns, duration_ns, count, limit;
     enum hx_format format;
     const char *pause; /* a method that is asked for and not in this version; else NULL */
     struct hx_capture_options capture;
     enum hx_interior interior;
+    struct hx_analysis analysis; /* its patterns are args.retainer */
+    const char **root;           /* "NAME=EXPR", tested */
+    const char **retainer;
+    size_t n_roots;
     unsigned threads; /* 0: decide */
     int color;        /* -1: decide, 0: never, 1: always */
 };
@@ -87,10 +96,12 @@ static inline bool hx_args_given(const struct hx_args *args, enum hx_option_id i
     return args->given >> id & 1;
 }
 
-/* Parses argv[1...] of a subcommand; options may stand anywhere before `--`. Reorders argv.
- * Errors are of kind HX_E_USAGE. */
+/* Must be given back, also after an error. Parses argv[1...] of a subcommand; options may stand
+ * anywhere before `--`. Reorders argv. Errors are of kind HX_E_USAGE. */
 hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
                         struct hx_args *ret);
+void hx_args_deinit(struct hx_args *args);
+#define HX_ARGS __attribute__((cleanup(hx_args_deinit)))
 
 /* The line of an option in the help text. */
 void hx_option_help(enum hx_option_id id, struct hx_text *text);

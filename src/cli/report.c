@@ -8,10 +8,9 @@
 #include <string.h>
 
 /* Views of later versions. */
-static const char *const later[] = {"censuses",   "retainers",    "retainer_members", "bins",
-                                    "types",      "sites",        "modules",          "pages",
-                                    "ccs",        "costs",        "biography",        "mprof_leaks",
-                                    "mprof_bins", "mprof_direct", "mprof_graph",      "dominators"};
+static const char *const later[] = {"sites",      "modules",      "ccs",
+                                    "costs",      "biography",    "mprof_leaks",
+                                    "mprof_bins", "mprof_direct", "mprof_graph"};
 
 /* Columns that are read upwards; all others are figures, of which the large ones matter. */
 static const char *const upwards[] = {
@@ -49,6 +48,29 @@ static hx_error *check_view(const char *name)
     return hx_error_new(HX_E_USAGE, name, todo, "unknown view");
 }
 
+/* What has to be worked out for a view. */
+static unsigned parts_of(const char *view)
+{
+    static const struct {
+        const char *view;
+        unsigned parts;
+    } table[] = {
+        {"censuses", HX_ANALYSE_RETAINERS},
+        {"retainers", HX_ANALYSE_RETAINERS},
+        {"retainer_members", HX_ANALYSE_RETAINERS},
+        {"bins", HX_ANALYSE_BINS},
+        {"dominators", HX_ANALYSE_RETAINED},
+        {"roots", HX_ANALYSE_RETAINED},
+        {"types", HX_ANALYSE_RETAINED},
+        {"objects", HX_ANALYSE_ALL},
+        {"pages", HX_ANALYSE_ALL},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].view, view) == 0)
+            return table[i].parts;
+    return 0;
+}
+
 /* COL, COL:asc or COL:desc; *column is the caller's. */
 static hx_error *parse_sort(const char *sort, char **column, bool *ascending)
 {
@@ -81,7 +103,7 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     hx_console_init(&console);
     HX_STORE hx_store *store = NULL;
     bool partial;
-    HX_TRY(hx_target_open(args, &console, args->word[0], &store, &partial));
+    HX_TRY(hx_target_open(args, &console, args->word[0], parts_of(query.view), &store, &partial));
     if (strcmp(args->snapshot, "all") != 0)
         HX_TRY(hx_store_resolve(store, args->snapshot, &query.snapshot));
     hx_console_clear(&console);

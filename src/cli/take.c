@@ -14,7 +14,9 @@
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret)
 {
-    struct hx_taker taker = {.args = args};
+    struct hx_taker taker = {.args = args, .analysis = args->analysis};
+    if (!taker.analysis.scheme)
+        taker.analysis.scheme = hx_schemes[0];
     HX_TRY(hx_parse_pid(pid, &taker.pid));
     HX_TRY(hx_preflight_error(taker.pid));
     HX_TRY(hx_attach_open(taker.pid, &taker.attach));
@@ -82,7 +84,7 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     HX_TRY(hx_take(taker, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_store_add(store, snapshot, NULL, progress, ret));
+    HX_TRY(hx_store_add(store, snapshot, &taker->analysis, progress, ret));
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
         hx_console_clear(console);
@@ -128,12 +130,16 @@ static hx_error *take_for_reading(const struct hx_args *args, struct hx_console 
 }
 
 hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console, const char *target,
-                         hx_store **ret, bool *ret_partial)
+                         unsigned parts, hx_store **ret, bool *ret_partial)
 {
     *ret_partial = false;
     if (hx_is_pid(target))
         return take_for_reading(args, console, target, ret, ret_partial);
-    return hx_store_open(target, ret);
+    HX_STORE hx_store *store = NULL;
+    HX_TRY(hx_store_open(target, &store));
+    HX_TRY(hx_revise(args, console, store, args->snapshot, parts));
+    *ret = hx_steal(store);
+    return NULL;
 }
 
 hx_error *hx_print_rows(hx_store *store, hx_rows *rows, enum hx_format format)

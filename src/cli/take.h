@@ -13,7 +13,8 @@ struct hx_taker {
     const struct hx_args *args;
     pid_t pid;
     hx_attach *attach;
-    bool partial; /* a snapshot so far was not complete */
+    struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
+    bool partial;                /* a snapshot so far was not complete */
 };
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
@@ -39,10 +40,16 @@ struct hx_output {
 hx_error *hx_output_open(const char *path, struct hx_output *ret);
 hx_error *hx_output_close(struct hx_output *output);
 
-/* TARGET for reading: a file, or a process, of which a snapshot is taken into a temporary
+/* Names roots and works out retainer sets as the call says, of the snapshots that it asks for,
+ * and those of `parts` (enum hx_analysis_part) that the store does not have. The file does not
+ * change. With no such options, and nothing missing, nothing is done. */
+hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_store *store,
+                    const char *which, unsigned parts);
+
+/* TARGET for reading: a file, revised, or a process, of which a snapshot is taken into a temporary
  * store. *ret_partial: that snapshot is not complete. */
 hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console, const char *target,
-                         hx_store **ret, bool *ret_partial);
+                         unsigned parts, hx_store **ret, bool *ret_partial);
 
 /* Prints rows of a store as results, and ends them; an interrupt ends the query. */
 hx_error *hx_print_rows(hx_store *store, hx_rows *rows, enum hx_format format);

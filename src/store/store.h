@@ -33,6 +33,8 @@ hx_error *hx_store_temporary(hx_store **ret);
 /* Returns to one plain file (journal_mode DELETE) after writing. NULL is legal. */
 hx_error *hx_store_close(hx_store *store);
 
+#define HX_MAX_SET 8 /* names of a retainer set, unless the user says otherwise */
+
 /* What is worked out of a snapshot's graph when it is stored. */
 struct hx_analysis {
     const struct hx_scheme *scheme; /* whose retainer sets */

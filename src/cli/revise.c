@@ -1,0 +1,133 @@
+/* revise.c - roots named, and retainers chosen, after a snapshot was taken. */
+#include "base/cleanup.h"
+#include "base/timing.h"
+#include "cli/take.h"
+#include "store/query.h"
+#include "traverse/named.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct revision {
+    const struct hx_args *args;
+    struct hx_console *console;
+    hx_store *store;
+    unsigned asked;  /* parts that the options speak of */
+    unsigned wanted; /* parts that must be there */
+    bool *found;     /* for each --root: it stands for something in one snapshot at least */
+};
+
+/* The scheme that the snapshot was stored with, the default where it has none. */
+static hx_error *stored_scheme(const struct revision *revision, int64_t number,
+                               const struct hx_scheme **ret)
+{
+    struct hx_query query = {.view = "snapshots", .snapshot = number, .limit = 1};
+    hx_rows *rows = NULL;
+    bool more = false;
+    *ret = hx_schemes[0];
+    HX_TRY(hx_query_view(revision->store, &query, &rows));
+    hx_error *err = hx_rows_next(rows, &more);
+    for (size_t i = 0; !err && more && i < hx_rows_columns(rows); i++) {
+        struct hx_value value = hx_rows_value(rows, i);
+        const struct hx_scheme *scheme = NULL;
+        if (strcmp(hx_rows_name(rows, i), "scheme") == 0 && value.type == HX_VALUE_TEXT)
+            scheme = hx_scheme_find(value.text);
+        if (scheme)
+            *ret = scheme;
+    }
+    hx_rows_end(rows);
+    return err;
+}
+
+static hx_error *name_roots(const struct revision *revision, struct hx_snapshot *snapshot)
+{
+    const struct hx_args *args = revision->args;
+    HX_FREE struct hx_naming *naming = calloc(args->n_roots + 1, sizeof *naming);
+    HX_FREE char **names = calloc(args->n_roots + 1, sizeof *names);
+    if (!naming || !names)
+        return hx_error_nomem();
+    hx_error *err = NULL;
+    for (size_t i = 0; i < args->n_roots && !err; i++) {
+        err = hx_naming_parse(args->root[i], &names[i], &naming[i].expr);
+        naming[i].name = names[i];
+    }
+    if (!err)
+        err = hx_named_set(snapshot, naming, args->n_roots, NULL);
+    for (size_t i = 0; i < snapshot->named.n && !err; i++)
+        revision->found[i] |= snapshot->roots.v[snapshot->named.v[i].root].direct_objects > 0;
+    for (size_t i = 0; i < args->n_roots; i++)
+        free(names[i]);
+    return err;
+}
+
+static hx_error *revise_one(struct revision *revision, int64_t number)
+{
+    const struct hx_args *args = revision->args;
+    unsigned have;
+    HX_TRY(hx_store_parts(revision->store, number, &have));
+    unsigned parts = revision->asked | (revision->wanted & ~have);
+    if (!parts)
+        return NULL;
+    uint64_t begun = hx_timing_begin();
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    HX_TRY(hx_store_load(revision->store, number, &revision->console->progress, &snapshot));
+    hx_timing_end(begun, "load", snapshot->graph.n);
+    if (snapshot->no_heap)
+        return NULL;
+    struct hx_analysis analysis = args->analysis;
+    if (!analysis.scheme)
+        HX_TRY(stored_scheme(revision, number, &analysis.scheme));
+    if (args->n_roots)
+        HX_TRY(name_roots(revision, snapshot));
+    begun = hx_timing_begin();
+    HX_TRY(hx_store_revise(revision->store, number, snapshot, &analysis, parts,
+                           &revision->console->progress));
+    hx_timing_end(begun, "revise", snapshot->graph.n);
+    return NULL;
+}
+
+static hx_error *revise_all(struct revision *revision)
+{
+    int64_t first, last;
+    HX_TRY(hx_store_resolve(revision->store, "first", &first));
+    HX_TRY(hx_store_resolve(revision->store, "last", &last));
+    for (int64_t number = first; number <= last; number++) {
+        hx_error *err = revise_one(revision, number);
+        if (err && err->kind != HX_E_ABSENT) /* a number may have been deleted */
+            return err;
+        hx_error_free(err);
+    }
+    return NULL;
+}
+
+static hx_error *run(struct revision *revision, const char *which)
+{
+    int64_t number;
+    if (strcmp(which, "all") == 0)
+        return revise_all(revision);
+    HX_TRY(hx_store_resolve(revision->store, which, &number));
+    return revise_one(revision, number);
+}
+
+hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_store *store,
+                    const char *which, unsigned parts)
+{
+    struct revision revision = {.args = args, .console = console, .store = store, .wanted = parts};
+    if (args->n_roots)
+        revision.asked |= HX_ANALYSE_BINS;
+    if (hx_args_given(args, HX_OPT_SCHEME) || hx_args_given(args, HX_OPT_RETAINER) ||
+        hx_args_given(args, HX_OPT_MAX_SET))
+        revision.asked |= HX_ANALYSE_RETAINERS;
+    if (!(revision.asked | revision.wanted))
+        return NULL;
+    HX_FREE bool *found = calloc(args->n_roots + 1, sizeof *found);
+    if (!found)
+        return hx_error_nomem();
+    revision.found = found;
+    HX_TRY(run(&revision, which));
+    hx_console_clear(console);
+    for (size_t i = 0; i < args->n_roots; i++)
+        if (!found[i])
+            hx_say(console, "--root", "%s: no such place, or no pointer in it", args->root[i]);
+    return NULL;
+}
