@@ -1,110 +1,268 @@
-/* schema.c - tables, views, and the steps from one schema to the next. */
+/* schema.c - tables, views, and the steps from one schema to the next.
+ *
+ * A table is written down once, in the words of the schema that brought it; what later ones add to
+ * it are ALTERs. A new store goes the same way as an old one that is brought up to date, so that
+ * both end the same. Views hold nothing: each step makes all of them anew. */
 #include "store/schema.h"
 
+#include "base/text.h"
 #include "store/db.h"
 #include "store/store.h"
 
-#include <stdio.h>
+#include <string.h>
 
-#define STR_(x) #x
-#define STR(x)  STR_(x)
+struct table {
+    int since; /* schema */
+    const char *name, *columns;
+    const char *index; /* "NAME ON TABLE(...)"; NULL: none */
+    bool unique;       /* the index is */
+    bool rowid;
+    enum { STAYS, OVERLAID, OVERLAID_EMPTY } overlay; /* what hx_schema_overlay() does with it */
+};
 
-static const char create_sql[] = "PRAGMA application_id = " STR(
-    HX_STORE_APPLICATION_ID) ";"
-                             "PRAGMA user_version = " STR(
-                                 HX_STORE_SCHEMA) ";"
-                                                  "CREATE TABLE hx_snapshot(snapshot INTEGER "
-                                                  "PRIMARY KEY, taken_at_ns INTEGER NOT NULL,"
-                                                  " taken_at TEXT NOT NULL, pid INTEGER, comm "
-                                                  "TEXT, exe TEXT, pause_us INTEGER, method TEXT,"
-                                                  " allocator TEXT, heap_bytes INTEGER, "
-                                                  "heap_objects INTEGER, reachable_bytes INTEGER,"
-                                                  " reachable_objects INTEGER, leaked_bytes "
-                                                  "INTEGER, leaked_objects INTEGER,"
-                                                  " free_bytes INTEGER, overhead_bytes INTEGER, "
-                                                  "rss_bytes INTEGER, scheme TEXT,"
-                                                  " interior INTEGER NOT NULL, complete INTEGER "
-                                                  "NOT NULL, notes TEXT);"
-                                                  "CREATE TABLE hx_account(snapshot INTEGER, "
-                                                  "position INTEGER, part TEXT, bytes INTEGER,"
-                                                  " PRIMARY KEY(snapshot, position)) WITHOUT ROWID;"
-                                                  "CREATE TABLE hx_root(snapshot INTEGER, root_id "
-                                                  "INTEGER, kind INTEGER, kind_name TEXT,"
-                                                  " name TEXT, module TEXT, address INTEGER, size "
-                                                  "INTEGER, direct_objects INTEGER,"
-                                                  " value INTEGER, tid INTEGER, PRIMARY "
-                                                  "KEY(snapshot, root_id)) WITHOUT ROWID;"
-                                                  "CREATE TABLE hx_leak(snapshot INTEGER, kind "
-                                                  "TEXT, type TEXT, site TEXT, bytes INTEGER,"
-                                                  " objects INTEGER);"
-                                                  "CREATE INDEX hx_leak_snapshot ON "
-                                                  "hx_leak(snapshot);"
-                                                  "CREATE TABLE hx_loss(snapshot INTEGER, what "
-                                                  "TEXT, count INTEGER, bytes INTEGER,"
-                                                  " address INTEGER);"
-                                                  "CREATE INDEX hx_loss_snapshot ON "
-                                                  "hx_loss(snapshot);"
-                                                  "CREATE TABLE hx_block(id INTEGER PRIMARY KEY, "
-                                                  "snapshot INTEGER, family INTEGER,"
-                                                  " first_row INTEGER, n INTEGER, first_key "
-                                                  "INTEGER, last_key INTEGER, bytes INTEGER);"
-                                                  "CREATE UNIQUE INDEX hx_block_place ON "
-                                                  "hx_block(snapshot, family, first_row);"
-                                                  "CREATE TABLE hx_column(id INTEGER PRIMARY KEY, "
-                                                  "data BLOB);"
+/* clang-format off */
+static const struct table tables[] = {
+    {1, "hx_snapshot",
+     "snapshot INTEGER PRIMARY KEY, taken_at_ns INTEGER NOT NULL,"
+     " taken_at TEXT NOT NULL, pid INTEGER, comm TEXT, exe TEXT, pause_us INTEGER, method TEXT,"
+     " allocator TEXT, heap_bytes INTEGER, heap_objects INTEGER, reachable_bytes INTEGER,"
+     " reachable_objects INTEGER, leaked_bytes INTEGER, leaked_objects INTEGER,"
+     " free_bytes INTEGER, overhead_bytes INTEGER, rss_bytes INTEGER, scheme TEXT,"
+     " interior INTEGER NOT NULL, complete INTEGER NOT NULL, notes TEXT",
+     NULL, false, true, OVERLAID},
+    {1, "hx_account",
+     "snapshot INTEGER, position INTEGER, part TEXT, bytes INTEGER,"
+     " PRIMARY KEY(snapshot, position)",
+     NULL, false, false, STAYS},
+    {1, "hx_root",
+     "snapshot INTEGER, root_id INTEGER, kind INTEGER, kind_name TEXT,"
+     " name TEXT, module TEXT, address INTEGER, size INTEGER, direct_objects INTEGER,"
+     " value INTEGER, tid INTEGER, PRIMARY KEY(snapshot, root_id)",
+     NULL, false, false, OVERLAID},
+    {1, "hx_leak",
+     "snapshot INTEGER, kind TEXT, type TEXT, site TEXT, bytes INTEGER,"
+     " objects INTEGER",
+     "hx_leak_snapshot ON hx_leak(snapshot)", false, true, STAYS},
+    {1, "hx_loss",
+     "snapshot INTEGER, what TEXT, count INTEGER, bytes INTEGER,"
+     " address INTEGER",
+     "hx_loss_snapshot ON hx_loss(snapshot)", false, true, STAYS},
+    {1, "hx_block",
+     "id INTEGER PRIMARY KEY, snapshot INTEGER, family INTEGER,"
+     " first_row INTEGER, n INTEGER, first_key INTEGER, last_key INTEGER, bytes INTEGER",
+     "hx_block_place ON hx_block(snapshot, family, first_row)", true, true, OVERLAID_EMPTY},
+    {1, "hx_column",
+     "id INTEGER PRIMARY KEY, data BLOB",
+     NULL, false, true, OVERLAID_EMPTY},
 
-                                                  "CREATE VIEW snapshots AS SELECT snapshot, "
-                                                  "taken_at, pid, comm, exe, pause_us, method,"
-                                                  " allocator, heap_bytes, heap_objects, "
-                                                  "reachable_bytes, reachable_objects, "
-                                                  "leaked_bytes,"
-                                                  " leaked_objects, free_bytes, overhead_bytes, "
-                                                  "rss_bytes, scheme, complete, notes"
-                                                  " FROM hx_snapshot;"
-                                                  "CREATE VIEW account AS SELECT snapshot, part, "
-                                                  "bytes FROM hx_account"
-                                                  " WHERE snapshot IN (SELECT snapshot FROM "
-                                                  "hx_snapshot);"
-                                                  "CREATE VIEW roots AS SELECT snapshot, root_id, "
-                                                  "kind_name AS kind, name, module, address,"
-                                                  " size, direct_objects, NULL AS retained_bytes "
-                                                  "FROM hx_root"
-                                                  " WHERE snapshot IN (SELECT snapshot FROM "
-                                                  "hx_snapshot);"
-                                                  "CREATE VIEW leaks AS SELECT snapshot, kind, "
-                                                  "type, site, bytes, objects FROM hx_leak"
-                                                  " WHERE snapshot IN (SELECT snapshot FROM "
-                                                  "hx_snapshot);"
-                                                  "CREATE VIEW losses AS SELECT snapshot, what, "
-                                                  "count, bytes, address FROM hx_loss"
-                                                  " WHERE snapshot IN (SELECT snapshot FROM "
-                                                  "hx_snapshot);";
+    {2, "hx_type",
+     "snapshot INTEGER, type INTEGER, name TEXT, confidence TEXT, bytes INTEGER,"
+     " objects INTEGER, retained_bytes INTEGER, retained_objects INTEGER,"
+     " PRIMARY KEY(snapshot, type)",
+     NULL, false, false, OVERLAID},
+    {2, "hx_named",
+     "snapshot INTEGER, position INTEGER, name TEXT, expr TEXT, root_id INTEGER,"
+     " PRIMARY KEY(snapshot, position)",
+     NULL, false, false, OVERLAID},
+    {2, "hx_bin",
+     "snapshot INTEGER, bin INTEGER, roots TEXT, bytes INTEGER, objects INTEGER,"
+     " PRIMARY KEY(snapshot, bin)",
+     NULL, false, false, OVERLAID},
+    {2, "hx_retainer",
+     "retainer INTEGER PRIMARY KEY, space TEXT, label TEXT, kind TEXT, module TEXT,"
+     " UNIQUE(space, label)",
+     NULL, false, true, OVERLAID},
+    {2, "hx_set",
+     "set_id INTEGER PRIMARY KEY, key INTEGER, members INTEGER",
+     "hx_set_key ON hx_set(key)", false, true, OVERLAID},
+    {2, "hx_set_member",
+     "set_id INTEGER, position INTEGER, retainer INTEGER, PRIMARY KEY(set_id, position)",
+     NULL, false, false, OVERLAID},
+    {2, "hx_retention",
+     "snapshot INTEGER, set_id INTEGER, bytes INTEGER, objects INTEGER,"
+     " PRIMARY KEY(snapshot, set_id)",
+     NULL, false, false, OVERLAID},
+    {2, "hx_census",
+     "snapshot INTEGER PRIMARY KEY, scheme TEXT, max_set INTEGER, patterns TEXT,"
+     " visits_per_object REAL, total_bytes INTEGER, sets INTEGER",
+     NULL, false, true, OVERLAID},
+    {2, "hx_dominator",
+     "snapshot INTEGER, position INTEGER, address INTEGER, type TEXT, bytes INTEGER,"
+     " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
+     " sure_retained_objects INTEGER, parent INTEGER, PRIMARY KEY(snapshot, position)",
+     NULL, false, false, OVERLAID},
+    {2, "hx_page", /* key: a set_id, a bin, a type, as the census says */
+     "snapshot INTEGER, census TEXT, key INTEGER, only_pages INTEGER, shared_pages INTEGER,"
+     " PRIMARY KEY(snapshot, census, key)",
+     NULL, false, false, OVERLAID},
+};
+
+static const struct alteration {
+    int since;
+    const char *table, *column;
+} alterations[] = {
+    {2, "hx_root", "retained_bytes INTEGER"},
+    {2, "hx_root", "retained_objects INTEGER"},
+    {2, "hx_snapshot", "parts INTEGER NOT NULL DEFAULT 0"},
+};
+
+#define FINISHED " WHERE snapshot IN (SELECT snapshot FROM hx_snapshot)"
+
+static const struct public_view {
+    int since; /* schema */
+    const char *name, *select;
+} views[] = {
+    {1, "snapshots",
+     "SELECT snapshot, taken_at, pid, comm, exe, pause_us, method,"
+     " allocator, heap_bytes, heap_objects, reachable_bytes, reachable_objects, leaked_bytes,"
+     " leaked_objects, free_bytes, overhead_bytes, rss_bytes, scheme, complete, notes"
+     " FROM hx_snapshot"},
+    {1, "account",
+     "SELECT snapshot, part, bytes FROM hx_account" FINISHED},
+    {1, "roots",
+     "SELECT snapshot, root_id, kind_name AS kind, name, module, address,"
+     " size, direct_objects, retained_bytes FROM hx_root" FINISHED},
+    {1, "leaks",
+     "SELECT snapshot, kind, type, site, bytes, objects FROM hx_leak" FINISHED},
+    {1, "losses",
+     "SELECT snapshot, what, count, bytes, address FROM hx_loss" FINISHED},
+
+    {2, "censuses",
+     "SELECT snapshot, scheme, visits_per_object, total_bytes, sets FROM hx_census" FINISHED},
+    /* members lie in the order of their labels; the join's order keeps it */
+    {2, "retainers",
+     "SELECT snapshot, set_id,"
+     " CASE set_id WHEN 0 THEN 0 WHEN 1 THEN NULL"
+     " ELSE (SELECT s.members FROM hx_set AS s WHERE s.set_id = hx_retention.set_id)"
+     " END AS members,"
+     " set_id = 1 AS many,"
+     " CASE set_id WHEN 0 THEN '(unreachable)' WHEN 1 THEN 'MANY'"
+     " ELSE (SELECT group_concat(label, ', ') FROM"
+     " (SELECT r.label AS label FROM hx_set_member AS m CROSS JOIN hx_retainer AS r"
+     " ON r.retainer = m.retainer"
+     " WHERE m.set_id = hx_retention.set_id ORDER BY m.position))"
+     " END AS label,"
+     " bytes, objects FROM hx_retention" FINISHED},
+    {2, "retainer_members",
+     "SELECT m.set_id AS set_id, m.position AS position, r.kind AS kind, r.label AS label,"
+     " r.module AS module"
+     " FROM hx_set_member AS m CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer"},
+    {2, "bins",
+     "SELECT snapshot, roots, bytes, objects FROM hx_bin" FINISHED " AND objects > 0"},
+    {2, "types",
+     "SELECT snapshot, coalesce(name, '(unknown)') AS type, confidence, bytes, objects,"
+     " retained_bytes FROM hx_type" FINISHED " AND objects > 0"},
+    {2, "dominators",
+     "SELECT snapshot, address, type, bytes, retained_bytes, retained_objects,"
+     " sure_retained_bytes, sure_retained_objects, parent FROM hx_dominator" FINISHED},
+    {2, "pages",
+     "SELECT snapshot, census,"
+     " CASE census"
+     " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin AS b"
+     " WHERE b.snapshot = hx_page.snapshot AND b.bin = hx_page.key)"
+     " WHEN 'type' THEN (SELECT coalesce(t.name, '(unknown)') FROM hx_type AS t"
+     " WHERE t.snapshot = hx_page.snapshot AND t.type = hx_page.key)"
+     " ELSE key END AS key,"
+     " only_pages, shared_pages FROM hx_page" FINISHED},
+};
+/* clang-format on */
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* --- statements -------------------------------------------------------------------- */
+
+static void put_table(struct hx_text *sql, const struct table *table, const char *temp)
+{
+    hx_text_putf(sql, "CREATE %sTABLE %s(%s)%s;\n", temp, table->name, table->columns,
+                 table->rowid ? "" : " WITHOUT ROWID");
+    if (table->index)
+        hx_text_putf(sql, "CREATE %sINDEX %s%s;\n", table->unique ? "UNIQUE " : "",
+                     *temp ? "temp." : "", table->index);
+}
+
+/* What schema `since` brought. */
+static void put_step(struct hx_text *sql, int since)
+{
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (tables[i].since == since)
+            put_table(sql, &tables[i], "");
+    for (size_t i = 0; i < COUNT(alterations); i++)
+        if (alterations[i].since == since)
+            hx_text_putf(sql, "ALTER TABLE %s ADD COLUMN %s;\n", alterations[i].table,
+                         alterations[i].column);
+}
+
+static void put_views(struct hx_text *sql, const char *temp)
+{
+    for (size_t i = 0; i < COUNT(views); i++)
+        hx_text_putf(sql, "CREATE %sVIEW %s AS %s;\n", temp, views[i].name, views[i].select);
+}
+
+/* Runs and frees the text. */
+static hx_error *run(sqlite3 *db, const char *what, struct hx_text *sql)
+{
+    hx_error *err = sql->failed ? hx_error_nomem() : hx_db_exec(db, what, hx_text_str(sql));
+    hx_text_free(sql);
+    return err;
+}
+
+/* From `version` to this program's schema: 0 is an empty database. */
+static void put_steps(struct hx_text *sql, int version)
+{
+    for (size_t i = 0; i < COUNT(views); i++)
+        if (views[i].since <= version)
+            hx_text_putf(sql, "DROP VIEW %s;\n", views[i].name);
+    for (int v = version + 1; v <= HX_STORE_SCHEMA; v++)
+        put_step(sql, v);
+    put_views(sql, "");
+    hx_text_putf(sql, "PRAGMA user_version = %d;\n", HX_STORE_SCHEMA);
+}
 
 hx_error *hx_schema_create(sqlite3 *db, const char *what)
 {
-    return hx_db_exec(db, what, create_sql);
+    struct hx_text sql = {0};
+    hx_text_putf(&sql, "PRAGMA application_id = %d;\n", HX_STORE_APPLICATION_ID);
+    put_steps(&sql, 0);
+    return run(db, what, &sql);
 }
-
-/* step[v] leads from schema v to v + 1. */
-static const char *const step[HX_STORE_SCHEMA] = {NULL};
 
 hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version)
 {
     if (version >= HX_STORE_SCHEMA)
         return NULL;
-    HX_TRY(hx_db_exec(db, what, "BEGIN IMMEDIATE"));
-    hx_error *err = NULL;
-    for (int v = version; v < HX_STORE_SCHEMA && !err; v++)
-        err = hx_db_exec(db, what, step[v] ? step[v] : "SELECT 1");
-    char sql[64];
-    snprintf(sql, sizeof sql, "PRAGMA user_version = %d", HX_STORE_SCHEMA);
-    if (!err)
-        err = hx_db_exec(db, what, sql);
-    if (!err)
-        return hx_db_exec(db, what, "COMMIT");
-    hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "BEGIN IMMEDIATE;\n");
+    put_steps(&sql, version);
+    hx_text_puts(&sql, "COMMIT;\n");
+    hx_error *err = run(db, what, &sql);
+    if (err && !sqlite3_get_autocommit(db))
+        hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
     return err;
 }
+
+hx_error *hx_schema_overlay(sqlite3 *db, const char *what)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "BEGIN;\n");
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (tables[i].overlay != STAYS)
+            put_table(&sql, &tables[i], "TEMP ");
+    for (size_t i = 0; i < COUNT(alterations); i++)
+        hx_text_putf(&sql, "ALTER TABLE temp.%s ADD COLUMN %s;\n", alterations[i].table,
+                     alterations[i].column);
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (tables[i].overlay == OVERLAID)
+            hx_text_putf(&sql, "INSERT INTO temp.%s SELECT * FROM main.%s;\n", tables[i].name,
+                         tables[i].name);
+    put_views(&sql, "TEMP ");
+    hx_text_puts(&sql, "COMMIT;\n");
+    hx_error *err = run(db, what, &sql);
+    if (err && !sqlite3_get_autocommit(db))
+        hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
+    return err;
+}
+
+/* --- what a file is ---------------------------------------------------------------- */
 
 hx_error *hx_schema_foreign(const char *what, const char *why)
 {
@@ -119,21 +277,38 @@ hx_error *hx_schema_newer(const char *what, long version)
                         HX_STORE_SCHEMA);
 }
 
+/* Tables and views that a store of that schema has and this one has not. */
+static hx_error *count_missing(sqlite3 *db, const char *what, int version, int64_t *ret)
+{
+    struct hx_text sql = {0};
+    int64_t expected = 0, there = 0;
+    hx_text_puts(&sql, "SELECT count(*) FROM main.sqlite_schema WHERE name IN (''");
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (tables[i].since <= version && ++expected)
+            hx_text_putf(&sql, ",'%s'", tables[i].name);
+    for (size_t i = 0; i < COUNT(views); i++)
+        if (views[i].since <= version && ++expected)
+            hx_text_putf(&sql, ",'%s'", views[i].name);
+    hx_text_puts(&sql, ")");
+    hx_error *err = sql.failed ? hx_error_nomem() : hx_db_int(db, what, hx_text_str(&sql), &there);
+    hx_text_free(&sql);
+    if (err)
+        return err;
+    *ret = expected - there;
+    return NULL;
+}
+
 hx_error *hx_schema_check(sqlite3 *db, const char *what, int *ret_version)
 {
-    int64_t id, version, tables;
+    int64_t id, version, missing;
     HX_TRY(hx_db_int(db, what, "PRAGMA application_id", &id));
     if (id != HX_STORE_APPLICATION_ID)
         return hx_schema_foreign(what, "an SQLite file of another program");
     HX_TRY(hx_db_int(db, what, "PRAGMA user_version", &version));
     if (version > HX_STORE_SCHEMA)
         return hx_schema_newer(what, (long)version);
-    HX_TRY(hx_db_int(db, what,
-                     "SELECT count(*) FROM sqlite_schema WHERE name IN"
-                     " ('hx_snapshot','hx_account','hx_root','hx_leak','hx_loss','hx_block',"
-                     "'hx_column','snapshots','account','roots','leaks','losses')",
-                     &tables));
-    if (version < 1 || tables != 12)
+    HX_TRY(count_missing(db, what, (int)version, &missing));
+    if (version < 1 || missing)
         return hx_error_new(HX_E_CORRUPT, what, "take it from a backup or make it again",
                             "the store is damaged (tables are missing)");
     *ret_version = (int)version;

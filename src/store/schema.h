@@ -70,6 +70,11 @@ hx_error *hx_schema_create(sqlite3 *db, const char *what);
  * transaction. */
 hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version);
 
+/* Lays temporary tables and views of the same names over those of the analysis, the tables with
+ * what the file's own hold (those of blocks empty): from now on this connection sees and changes
+ * these, and the file stays as it is. Once for a connection. */
+hx_error *hx_schema_overlay(sqlite3 *db, const char *what);
+
 /* Is this, by application_id and user_version, a store that this program knows?
  * *ret_version is its schema, at most HX_STORE_SCHEMA. */
 hx_error *hx_schema_check(sqlite3 *db, const char *what, int *ret_version);

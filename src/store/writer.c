@@ -281,7 +281,8 @@ static void bind_text(sqlite3_stmt *statement, int i, const char *text)
 static hx_error *write_roots(struct writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_root VALUES(?,?,?,?,?,?,?,?,?,?,?)", &st));
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "INSERT INTO hx_root VALUES(?,?,?,?,?,?,?,?,?,?,?,NULL,NULL)", &st));
     for (size_t i = 0; i < w->snapshot->roots.n; i++) {
         const struct hx_root *root = &w->snapshot->roots.v[i];
         sqlite3_bind_int64(st, 1, w->id);
@@ -399,7 +400,7 @@ static hx_error *write_summary(struct writer *w)
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "INSERT INTO hx_snapshot VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
-                         "?13,?14,?15,?16,?17,?18,NULL,?19,?20,?21)",
+                         "?13,?14,?15,?16,?17,?18,NULL,?19,?20,?21,0)",
                          &st));
     char taken_at[64];
     format_time(s->taken_at_ns, taken_at, sizeof taken_at);
