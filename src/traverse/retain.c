@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define CHECK_MASK 0xffff /* progress every so many objects + 1 */
+#define CHECK_MASK 0x3fff /* progress every so many objects + 1 */
 #define FEW_EDGES  8      /* of an object with so few all targets are prefetched */
 
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
@@ -35,6 +35,8 @@ static void choose_scope(struct flow *flow)
     unsigned strong = 1u << HX_EDGE_START | 1u << HX_EDGE_KNOWN;
     bool plain = flow->snapshot->interior != HX_INTERIOR_OFF;
     flow->scope.states = 1u << HX_STATE_REACHABLE | 1u << HX_STATE_POSSIBLE;
+    if (flow->rule->everything)
+        flow->scope.states = (1u << HX_STATES) - 1;
     flow->scope.follows = plain ? strong | 1u << HX_EDGE_INTERIOR : strong;
 }
 
@@ -63,13 +65,14 @@ static inline void seed(struct flow *flow, hx_obj target, unsigned kind, hx_reta
 
 static void seed_from_roots(struct flow *flow)
 {
-    const struct hx_snapshot *snapshot = flow->snapshot;
-    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
-        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        hx_retainer retainer = flow->rule->of_root[edge->root];
-        if (retainer != HX_NO_RETAINER)
-            seed(flow, edge->target, edge->kind, retainer);
-    }
+    const struct hx_root_edge *edge = flow->snapshot->root_edges.v;
+    const struct hx_retain_rule *rule = flow->rule;
+    for (size_t i = 0; rule->of_root && i < flow->snapshot->root_edges.n; i++)
+        if (rule->of_root[edge[i].root] != HX_NO_RETAINER)
+            seed(flow, edge[i].target, edge[i].kind, rule->of_root[edge[i].root]);
+    for (size_t k = 0; k < rule->n_seeds; k++)
+        for (size_t i = rule->seed[k].from; i < rule->seed[k].to; i++)
+            seed(flow, edge[i].target, edge[i].kind, rule->seed[k].retainer);
 }
 
 static void seed_from_retainers(struct flow *flow)

@@ -15,14 +15,25 @@
 
 #define HX_NO_RETAINER ((hx_retainer)-1)
 
-/* Who is a retainer, and which: the oracle and R(). */
-struct hx_retain_rule {
-    const hx_retainer *of_root; /* for each root; HX_NO_RETAINER: its edges do not count */
-    const hx_retainer
-        *of_object; /* for each object; HX_NO_RETAINER: none. NULL: no object is one */
+/* What the root edges [from, to) point to is retained by this one. */
+struct hx_retain_seed {
+    size_t from, to;
+    hx_retainer retainer;
 };
 
-/* Invariant: set[i] is HX_SET_NONE for exactly the objects that are lost. */
+/* Who is a retainer, and which: the oracle and R(). */
+struct hx_retain_rule {
+    const hx_retainer *of_root; /* for each root; HX_NO_RETAINER: its edges do not count. NULL: no
+                                   root counts */
+    const hx_retainer
+        *of_object; /* for each object; HX_NO_RETAINER: none. NULL: no object is one */
+    const struct hx_retain_seed *seed; /* and these; the same edges may be in several */
+    size_t n_seeds;
+    bool everything; /* lost objects take part as the others do */
+};
+
+/* Invariant: set[i] is HX_SET_NONE for exactly the objects that nothing retains; where the rule
+ * gives every root but the named ones a retainer and not `everything`, these are the lost ones. */
 struct hx_retention {
     hx_set *set;      /* for each object */
     uint64_t objects; /* that have a set */

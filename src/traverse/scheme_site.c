@@ -1,0 +1,22 @@
+/* scheme_site.c - roots retain by name, and objects by the place that allocated them. */
+#include "traverse/scheme.h"
+
+static const uint32_t *groups(const struct hx_snapshot *snapshot, uint32_t *ret_n)
+{
+    *ret_n = (uint32_t)snapshot->sites.n;
+    return snapshot->graph.site;
+}
+
+static void identify(const struct hx_snapshot *snapshot, uint32_t group, struct hx_identity *ret)
+{
+    ret->space = ret->kind = "site";
+    ret->label = snapshot->sites.v[group].label;
+}
+
+const struct hx_scheme hx_scheme_site = {
+    .name = "site",
+    .about = "roots by name, and objects by allocation site",
+    .root = hx_scheme_root_by_name,
+    .groups = groups,
+    .group = identify,
+};

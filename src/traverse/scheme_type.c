@@ -1,0 +1,23 @@
+/* scheme_type.c - roots retain by name, and objects of the picked types by type. */
+#include "traverse/scheme.h"
+
+static const uint32_t *groups(const struct hx_snapshot *snapshot, uint32_t *ret_n)
+{
+    *ret_n = (uint32_t)snapshot->types.n;
+    return snapshot->graph.type;
+}
+
+static void identify(const struct hx_snapshot *snapshot, uint32_t group, struct hx_identity *ret)
+{
+    ret->space = ret->kind = "type";
+    ret->label = snapshot->types.v[group].name;
+}
+
+const struct hx_scheme hx_scheme_type = {
+    .name = "type",
+    .about = "roots by name, and objects by type",
+    .root = hx_scheme_root_by_name,
+    .groups = groups,
+    .group = identify,
+    .picks = true,
+};
