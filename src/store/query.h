@@ -59,6 +59,13 @@ void hx_rows_end(hx_rows *rows);
 hx_error *hx_rows_create(const char *const *names, size_t columns, hx_rows **ret);
 hx_error *hx_rows_add(hx_rows *rows, const struct hx_value *values);
 
+/* Rows made one by one as they are read, for results too long to be kept: `next` fills one
+ * row's values, or sets *ret_more false. Texts stay valid until it is called again; names until
+ * the end. */
+typedef hx_error *hx_rows_next_fn(void *context, struct hx_value *values, bool *ret_more);
+hx_error *hx_rows_generate(const char *const *names, size_t columns, hx_rows_next_fn *next,
+                           void *context, hx_rows **ret);
+
 /* Printers: one data path, three forms. Columns named address, source, target, dominator are
  * hexadecimal in text only. */
 enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV };

@@ -1,4 +1,4 @@
-/* rows.c - rows, from a statement or made in memory. */
+/* rows.c - rows, from a statement, made in memory, or made as they are read. */
 #include "base/vec.h"
 #include "store/db.h"
 #include "store/query.h"
@@ -11,13 +11,17 @@ struct hx_rows {
     /* from a statement */
     hx_store *store;
     sqlite3_stmt *statement; /* NULL: in memory */
-    bool ended;              /* a statement would begin again */
+    bool ended;              /* a statement would begin again, a generator may not like it */
 
     /* in memory */
     size_t columns;
     char **name;
     HX_VEC(struct hx_value) values; /* row by row; texts are owned */
     size_t next;                    /* index in values of the row that comes next */
+
+    /* made as they are read: `values` holds one row, not owned */
+    hx_rows_next_fn *generate;
+    void *context;
 };
 
 hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret)
@@ -48,6 +52,21 @@ hx_error *hx_rows_create(const char *const *names, size_t columns, hx_rows **ret
         hx_rows_end(rows);
         return hx_error_nomem();
     }
+    *ret = rows;
+    return NULL;
+}
+
+hx_error *hx_rows_generate(const char *const *names, size_t columns, hx_rows_next_fn *next,
+                           void *context, hx_rows **ret)
+{
+    hx_rows *rows;
+    HX_TRY(hx_rows_create(names, columns, &rows));
+    if (!hx_vec_reserve(&rows->values, columns)) {
+        hx_rows_end(rows);
+        return hx_error_nomem();
+    }
+    rows->generate = next;
+    rows->context = context;
     *ret = rows;
     return NULL;
 }
@@ -92,8 +111,21 @@ const char *hx_rows_name(const hx_rows *rows, size_t column)
     return name ? name : "";
 }
 
+static hx_error *generate(hx_rows *rows, bool *ret_more)
+{
+    *ret_more = false;
+    if (!rows->ended) {
+        HX_TRY(rows->generate(rows->context, rows->values.v, ret_more));
+        rows->ended = !*ret_more;
+    }
+    rows->next = *ret_more ? rows->columns : 0;
+    return NULL;
+}
+
 hx_error *hx_rows_next(hx_rows *rows, bool *ret_more)
 {
+    if (rows->generate)
+        return generate(rows, ret_more);
     if (!rows->statement) {
         *ret_more = rows->next < rows->values.n;
         rows->next += *ret_more ? rows->columns : 0;
