@@ -21,9 +21,10 @@ typedef uint16_t hx_obj;
 typedef uint32_t hx_obj;
 #endif
 typedef uint64_t hx_eidx; /* index of an edge */
-#define HX_NO_OBJ  ((hx_obj)-1)
-#define HX_NO_TYPE UINT32_MAX
-#define HX_NO_SITE UINT32_MAX
+#define HX_NO_OBJ      ((hx_obj)-1)
+#define HX_OBJECTS_MAX HX_NO_OBJ /* objects of one graph at most: HX_NO_OBJ is none of them */
+#define HX_NO_TYPE     UINT32_MAX
+#define HX_NO_SITE     UINT32_MAX
 
 /* How an edge points, in order of strength (the contract's words). */
 enum hx_edge_kind { HX_EDGE_START = 0, HX_EDGE_KNOWN = 1, HX_EDGE_INTERIOR = 2 };

@@ -228,7 +228,7 @@ static hx_error *load_graph(struct reader *r)
     HX_TRY(count_rows(r, HX_FAMILY_OBJECT, &objects));
     HX_TRY(count_rows(r, HX_FAMILY_EDGE, &edges));
     HX_TRY(count_rows(r, HX_FAMILY_ROOT_EDGE, &root_edges));
-    if (objects >= HX_NO_OBJ)
+    if (objects > HX_OBJECTS_MAX)
         return damaged(r, "too many objects");
     r->rows_total = objects + edges + root_edges;
     g->n = (hx_obj)objects;

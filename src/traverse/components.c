@@ -1,7 +1,7 @@
 /* components.c - strongly connected components, iteratively. */
 #include "traverse/components.h"
 
-#define CHECK_MASK 0xffff /* every so many objects + 1 */
+#define CHECK_MASK 0x3fff /* every so many objects + 1 */
 #define FEW_EDGES  16     /* of an object with so few all targets are prefetched */
 
 /* An object on the path of the search. Out-degrees are at most HX_EDGE_OFFSET_MAX + 1,

@@ -61,6 +61,12 @@ struct hx_drawn_edge {
     uint8_t kind;
 };
 
+/* `wanted` objects, or as many as the index has room for. */
+static inline hx_obj hx_image_objects(uint64_t wanted)
+{
+    return wanted < HX_OBJECTS_MAX ? (hx_obj)wanted : HX_OBJECTS_MAX;
+}
+
 /* A snapshot of n objects with these edges, sorted by source, whose offsets grow from 0 in
  * steps of 8; and of n_roots globals "r0", "r1", ... in the same way. No image. */
 hx_error *hx_image_graph(hx_obj n, const struct hx_drawn_edge *edge, size_t n_edges,

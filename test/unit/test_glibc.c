@@ -216,10 +216,9 @@ static struct hx_snapshot *snapshot_of(const struct fake *fake)
     return snapshot;
 }
 
-/* Walks; NULL when no allocator was found. The caller destroys the snapshot. */
-static struct hx_snapshot *walk(const struct fake *fake, enum hx_walk_verdict *ret)
+/* Walks; NULL, and the snapshot is gone, when no allocator was found. */
+static struct hx_snapshot *walk_snapshot(struct hx_snapshot *snapshot, enum hx_walk_verdict *ret)
 {
-    struct hx_snapshot *snapshot = snapshot_of(fake);
     struct hx_peek peek = {peek_image, &snapshot->image};
     const struct hx_allocator *allocator = &hx_allocator_glibc;
     hx_ranges excluded = {0};
@@ -239,6 +238,12 @@ static struct hx_snapshot *walk(const struct fake *fake, enum hx_walk_verdict *r
     hx_vec_free(&locks);
     allocator->end(state);
     return snapshot;
+}
+
+/* The caller destroys the snapshot. */
+static struct hx_snapshot *walk(const struct fake *fake, enum hx_walk_verdict *ret)
+{
+    return walk_snapshot(snapshot_of(fake), ret);
 }
 
 static void check_partition(const struct hx_snapshot *snapshot)
@@ -314,6 +319,42 @@ static void test_layouts(void **state)
             hx_snapshot_destroy(snapshot);
             free(fake);
         }
+}
+
+/* More objects than an index of 16 bits can number; one of 32 bits takes all. */
+static void test_many(void **state)
+{
+    (void)state;
+    const size_t more = 70000;
+    enum hx_walk_verdict verdict;
+    struct fake *fake = make(7, true);
+    const size_t bytes = HEAP_BYTES + more * 32;
+    uint8_t *heap = calloc(1, bytes);
+    assert_non_null(heap);
+    memcpy(heap, fake->heap, HEAP_BYTES);
+    uint64_t at = fake->at - HEAP, word_of[2] = {0, 32 | 1};
+    for (size_t i = 0; i < more; i++, at += 32)
+        memcpy(heap + at, word_of, sizeof word_of);
+    word_of[1] = (bytes - at) | 1;
+    memcpy(heap + at, word_of, sizeof word_of);
+    *word(fake, ARENA + fake->layout->state->top) = HEAP + at;
+    *word(fake, ARENA + fake->layout->state->system_mem) = bytes;
+    *word(fake, ARENA + fake->layout->state->system_mem + 8u) = bytes;
+    struct hx_snapshot *snapshot = snapshot_of(fake);
+    snapshot->mapping[2].end = snapshot->image.span[2].end = HEAP + bytes;
+    snapshot->image.span[2].bytes = heap;
+    snapshot = walk_snapshot(snapshot, &verdict);
+    assert_non_null(snapshot);
+    const uint64_t all = fake->n_objects + more;
+    const hx_obj numbered = all < HX_OBJECTS_MAX ? (hx_obj)all : HX_OBJECTS_MAX;
+    assert_int_equal(snapshot->graph.n, numbered);
+    assert_int_equal(snapshot->losses.n, numbered < all);
+    if (numbered < all)
+        assert_int_equal(snapshot->losses.v[0].count, all - numbered);
+    check_partition(snapshot);
+    hx_snapshot_destroy(snapshot);
+    free(heap);
+    free(fake);
 }
 
 static void test_unused(void **state)
@@ -503,10 +544,10 @@ static void test_random_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),      cmocka_unit_test(test_unused),
-        cmocka_unit_test(test_damaged),      cmocka_unit_test(test_wild_links),
-        cmocka_unit_test(test_torn),         cmocka_unit_test(test_count_off_by_one),
-        cmocka_unit_test(test_random_bytes),
+        cmocka_unit_test(test_layouts),          cmocka_unit_test(test_many),
+        cmocka_unit_test(test_unused),           cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_wild_links),       cmocka_unit_test(test_torn),
+        cmocka_unit_test(test_count_off_by_one), cmocka_unit_test(test_random_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

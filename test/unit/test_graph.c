@@ -50,7 +50,7 @@ static void test_reverse_threads(void **state)
 {
     (void)state;
     struct unit_random random = unit_random_begin("reverse, threads");
-    struct hx_snapshot *snapshot = large(&random, 100000);
+    struct hx_snapshot *snapshot = large(&random, hx_image_objects(100000));
     for (unsigned threads = 1; threads <= 3; threads++) {
         assert_null(hx_graph_reverse(&snapshot->graph, threads, NULL));
         assert_null(hx_graph_check(&snapshot->graph));

@@ -182,7 +182,7 @@ static struct built list(hx_obj n)
 static void test_long_list(void **state)
 {
     (void)state;
-    hx_obj n = (hx_obj)unit_rounds(2000000);
+    hx_obj n = hx_image_objects(unit_rounds(2000000));
     struct hx_snapshot *snapshot = build(n, list(n), 0);
     assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 2, NULL));
     assert_int_equal(snapshot->state_objects[HX_STATE_REACHABLE], n);
@@ -201,7 +201,7 @@ static void test_threads(void **state)
 {
     (void)state;
     struct unit_random random = unit_random_begin("reach, threads");
-    hx_obj n = (hx_obj)unit_rounds(300000);
+    hx_obj n = hx_image_objects(unit_rounds(300000));
     for (int round = 0; round < 4; round++) {
         struct built built = {.edge = calloc((size_t)n * 3, sizeof *built.edge)};
         for (hx_obj i = 0; i < n; i++)
@@ -231,10 +231,10 @@ static void test_cancel(void **state)
     (void)state;
     atomic_bool cancel = true;
     struct hx_progress progress = {.cancel = &cancel};
-    hx_obj n = 200000;
-    for (hx_obj root = 0; root <= n; root += n) { /* marking, leak search */
+    const hx_obj n = hx_image_objects(200000);
+    for (int lost = 0; lost <= 1; lost++) { /* marking, leak search */
         for (unsigned threads = 1; threads <= 2; threads++) {
-            struct hx_snapshot *snapshot = build(n, list(n), root);
+            struct hx_snapshot *snapshot = build(n, list(n), lost ? n : 0);
             hx_error *err = hx_reach(snapshot, HX_INTERIOR_KNOWN, threads, &progress);
             assert_non_null(err);
             assert_int_equal(err->kind, HX_E_CANCEL);

@@ -252,13 +252,13 @@ static void test_components(void **state)
 static void test_long_list(void **state)
 {
     (void)state;
-    hx_obj n = (hx_obj)unit_rounds(1000000);
+    hx_obj n = hx_image_objects(unit_rounds(1000000));
     struct hx_drawn_edge *edge = calloc(n, sizeof *edge);
     hx_retainer *of_object = malloc(n * sizeof *of_object), of_root[1] = {0};
     for (hx_obj i = 0; i < n; i++) {
         if (i + 1 < n)
             edge[i] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};
-        of_object[i] = i % 1000 == 999 ? 1 + i / 1000 : HX_NO_RETAINER;
+        of_object[i] = i % 1000 == 999 ? 1 + (hx_retainer)i / 1000 : HX_NO_RETAINER;
     }
     struct hx_drawn_edge root = {0, 0, HX_EDGE_START};
     struct hx_snapshot *snapshot;
@@ -284,7 +284,7 @@ static void test_long_list(void **state)
 static void test_cancel(void **state)
 {
     (void)state;
-    hx_obj n = 200000;
+    hx_obj n = hx_image_objects(200000);
     struct hx_drawn_edge *edge = calloc(n, sizeof *edge), root = {0, 0, HX_EDGE_START};
     for (hx_obj i = 0; i + 1 < n; i++)
         edge[i] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};

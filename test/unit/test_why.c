@@ -278,7 +278,7 @@ static void free_edges(struct hx_drawn_edge **edge)
 static void test_long_list(void **state)
 {
     (void)state;
-    hx_obj n = (hx_obj)unit_rounds(1000000);
+    hx_obj n = hx_image_objects(unit_rounds(1000000));
     struct hx_drawn_edge *edge __attribute__((cleanup(free_edges))) =
         calloc((size_t)n * 2, sizeof *edge);
     size_t n_edges = 0;
@@ -347,7 +347,7 @@ static void test_many_ways(void **state)
 static void test_hub(void **state)
 {
     (void)state;
-    hx_obj n = (hx_obj)unit_rounds(200000), target = n + 1;
+    hx_obj n = hx_image_objects(unit_rounds(200000) + 2) - 2, target = n + 1;
     struct hx_drawn_edge *edge __attribute__((cleanup(free_edges))) =
         calloc((size_t)n * 3, sizeof *edge);
     struct hx_drawn_edge root = {0, 0, HX_EDGE_START};

@@ -364,8 +364,8 @@ static hx_error *reserve(struct emit *emit)
         max += emit->walk->areas.v[i].kind == HX_AREA_MMAPPED ? 1 : bytes / HX_CHUNK_MIN;
         emit->total += bytes;
     }
-    if (max >= HX_NO_OBJ)
-        max = HX_NO_OBJ - 1;
+    if (max > HX_OBJECTS_MAX)
+        max = HX_OBJECTS_MAX;
     emit->max = max;
     HX_TRY(hx_big_reserve(&graph->addr_mem, max * sizeof *graph->addr));
     HX_TRY(hx_big_reserve(&graph->size_mem, max * sizeof *graph->size));
