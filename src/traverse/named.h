@@ -29,6 +29,11 @@ struct hx_naming {
  * *ret_expr points into `arg`. Names: not empty, no '+', not `-` or `(unreachable)`. */
 hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_expr);
 
+/* Is the expression the name of a variable? Then *ret_symbol is that (in `expr`) and *ret_module
+ * the caller's to free, NULL for any module. HX_E_USAGE for what is no expression. */
+hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
+                           const char **ret_symbol);
+
 /* Makes these the named roots of the snapshot, in this order, in place of those it had. Needs
  * edges. What stands for nothing here (no such symbol, a null or dangling pointer) is a root
  * without edges and a note in the snapshot; *ret_missing counts them, may be NULL. Of several of

@@ -1,0 +1,659 @@
+/* named.c - from the expressions that name roots to the edges that they stand for.
+ *
+ * The new set is made beside the old one and takes its place at the end, so that a snapshot is
+ * left as it was when something fails.
+ */
+#include "traverse/named.h"
+
+#include "base/cleanup.h"
+#include "traverse/regexp.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So many roots without edges get a sentence of their own; the others are counted. */
+enum { NOTES_MAX = 20 };
+
+/* --- expressions -------------------------------------------------------------------- */
+
+enum form { FORM_SYMBOL, FORM_THREAD, FORM_MODULE, FORM_TYPE, FORM_OBJECT, FORM_POINTER };
+
+struct expression {
+    enum form form;
+    uint64_t number;  /* thread, address */
+    const char *text; /* symbol, module, pattern: points into the expression */
+};
+
+/* The rest of `text` behind a word; NULL when it does not begin with it. */
+static const char *behind(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    return strncmp(text, word, n) == 0 ? text + n : NULL;
+}
+
+static hx_error *wrong(const char *expr, const char *todo, const char *why)
+{
+    return hx_error_new(HX_E_USAGE, expr, todo, "%s", why);
+}
+
+static hx_error *parse_number(const char *expr, const char *digits, const char *why, uint64_t *ret)
+{
+    return hx_parse_u64(digits, ret) ? NULL : wrong(expr, NULL, why);
+}
+
+static hx_error *check_pattern(const char *pattern)
+{
+    hx_regexp *regexp;
+    HX_TRY(hx_regexp_create(pattern, &regexp));
+    hx_regexp_destroy(regexp);
+    return NULL;
+}
+
+static hx_error *parse(const char *expr, struct expression *ret)
+{
+    const char *rest;
+    *ret = (struct expression){.form = FORM_SYMBOL, .text = expr};
+    if ((rest = behind(expr, "thread:"))) {
+        ret->form = FORM_THREAD;
+        return parse_number(expr, rest, "no thread's number behind \"thread:\"", &ret->number);
+    }
+    if ((rest = behind(expr, "module:"))) {
+        ret->form = FORM_MODULE;
+        ret->text = rest;
+        return *rest ? NULL : wrong(expr, NULL, "no module's file name behind \"module:\"");
+    }
+    if ((rest = behind(expr, "type:"))) {
+        ret->form = FORM_TYPE;
+        ret->text = rest;
+        return *rest ? check_pattern(rest) : wrong(expr, NULL, "no type behind \"type:\"");
+    }
+    if (behind(expr, "frame:"))
+        return wrong(expr, "name a thread (thread:TID) or a variable",
+                     "stacks are not taken apart into frames in this version");
+    if (*expr == '*') {
+        ret->form = FORM_POINTER;
+        return parse_number(expr, expr + 1, "no address behind \"*\"", &ret->number);
+    }
+    if (behind(expr, "0x") || behind(expr, "0X") || (*expr && !expr[strspn(expr, "0123456789")])) {
+        ret->form = FORM_OBJECT;
+        return parse_number(expr, expr, "this is no address", &ret->number);
+    }
+    return *expr ? NULL : wrong("--root", "NAME=EXPR", "the expression is empty");
+}
+
+hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_expr)
+{
+    const char *sign = strchr(arg, '=');
+    if (!sign)
+        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "a root needs a name");
+    size_t n = (size_t)(sign - arg);
+    if (!n)
+        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "the name is empty");
+    if (n > HX_NAME_MAX)
+        return hx_error_new(HX_E_USAGE, "--root", NULL, "a name has at most %d bytes", HX_NAME_MAX);
+    HX_FREE char *name = strndup(arg, n);
+    if (!name)
+        return hx_error_nomem();
+    if (strchr(name, '+') || !strcmp(name, "-") || !strcmp(name, "(unreachable)"))
+        return hx_error_new(HX_E_USAGE, arg, "choose another name",
+                            "'+' joins the names of a bin, \"-\" and \"(unreachable)\" are bins");
+    struct expression expression;
+    HX_TRY(parse(sign + 1, &expression));
+    *ret_name = hx_steal(name);
+    *ret_expr = sign + 1;
+    return NULL;
+}
+
+hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
+                           const char **ret_symbol)
+{
+    struct expression expression;
+    HX_TRY(parse(expr, &expression));
+    *ret_is = expression.form == FORM_SYMBOL;
+    *ret_module = NULL;
+    *ret_symbol = expr;
+    const char *mark = strchr(expr, '!');
+    if (!*ret_is || !mark)
+        return NULL;
+    *ret_module = strndup(expr, (size_t)(mark - expr));
+    *ret_symbol = mark + 1;
+    return *ret_module ? NULL : hx_error_nomem();
+}
+
+/* --- the roots that are there anyway ---------------------------------------------------- */
+
+struct builder {
+    struct hx_snapshot *snapshot;
+    uint32_t n;         /* roots that stay: what is behind them are old named ones */
+    uint32_t *by_name;  /* those, by name and number */
+    uint32_t *by_place; /* globals, by address */
+    uint32_t n_places;
+    /* the new set; rows[i] becomes root n + i, and so its edges say */
+    HX_VEC(struct hx_named) named;
+    HX_VEC(struct hx_root) rows;
+    HX_VEC(struct hx_root_edge) edges;
+    HX_VEC(hx_obj) targets; /* to count distinct ones */
+    size_t missing;
+    struct hx_text notes;
+};
+
+static void builder_deinit(struct builder *builder)
+{
+    free(builder->by_name);
+    free(builder->by_place);
+    for (size_t i = 0; i < builder->named.n; i++) {
+        free(builder->named.v[i].name);
+        free(builder->named.v[i].expr);
+    }
+    for (size_t i = 0; i < builder->rows.n; i++) {
+        free(builder->rows.v[i].name);
+        free(builder->rows.v[i].module);
+    }
+    hx_vec_free(&builder->named);
+    hx_vec_free(&builder->rows);
+    hx_vec_free(&builder->edges);
+    hx_vec_free(&builder->targets);
+    hx_text_free(&builder->notes);
+}
+
+static int by_name(const void *a, const void *b, void *context)
+{
+    const struct hx_root *roots = context;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    int order = strcmp(roots[x].name, roots[y].name);
+    return order ? order : (x > y) - (x < y);
+}
+
+static int by_place(const void *a, const void *b, void *context)
+{
+    const struct hx_root *roots = context;
+    const struct hx_root *x = &roots[*(const uint32_t *)a], *y = &roots[*(const uint32_t *)b];
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+static hx_error *make_indexes(struct builder *builder)
+{
+    const struct hx_root *roots = builder->snapshot->roots.v;
+    builder->by_name = calloc((size_t)builder->n + 1, sizeof *builder->by_name);
+    builder->by_place = calloc((size_t)builder->n + 1, sizeof *builder->by_place);
+    if (!builder->by_name || !builder->by_place)
+        return hx_error_nomem();
+    for (uint32_t i = 0; i < builder->n; i++) {
+        builder->by_name[i] = i;
+        if (roots[i].kind == HX_ROOT_GLOBAL)
+            builder->by_place[builder->n_places++] = i;
+    }
+    if (!builder->n)
+        return NULL;
+    qsort_r(builder->by_name, builder->n, sizeof(uint32_t), by_name, (void *)roots);
+    qsort_r(builder->by_place, builder->n_places, sizeof(uint32_t), by_place, (void *)roots);
+    return NULL;
+}
+
+/* The first place in by_name whose name is not below `name`. */
+static uint32_t first_named(const struct builder *builder, const char *name)
+{
+    uint32_t low = 0, high = builder->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (strcmp(builder->snapshot->roots.v[builder->by_name[middle]].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The global that contains addr; UINT32_MAX when none does. */
+static uint32_t global_at(const struct builder *builder, uint64_t addr)
+{
+    const struct hx_root *roots = builder->snapshot->roots.v;
+    uint32_t low = 0, high = builder->n_places;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (roots[builder->by_place[middle]].address <= addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low)
+        return UINT32_MAX;
+    const struct hx_root *root = &roots[builder->by_place[low - 1]];
+    return addr - root->address < root->size ? builder->by_place[low - 1] : UINT32_MAX;
+}
+
+/* The first edge of root `root` or a later one. */
+static size_t first_edge(const struct hx_snapshot *snapshot, uint32_t root)
+{
+    size_t low = 0, high = snapshot->root_edges.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (snapshot->root_edges.v[middle].root < root)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* --- rows of their own -------------------------------------------------------------------- */
+
+/* What one expression stands for. */
+struct meaning {
+    uint32_t whole; /* this root; UINT32_MAX: a row of its own, with the edges behind `first` */
+    size_t first;
+    uint64_t address, size;
+    const char *module; /* of all its roots; "" when they differ, NULL when there is none */
+};
+
+static hx_error *add_edge(struct builder *builder, hx_obj target, uint64_t address, uint8_t kind)
+{
+    struct hx_root_edge edge = {.target = target, .address = address, .kind = kind};
+    return hx_vec_push(&builder->edges, edge) ? NULL : hx_error_nomem();
+}
+
+static hx_error *add_root(struct builder *builder, uint32_t number, struct meaning *meaning)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    const struct hx_root *root = &snapshot->roots.v[number];
+    if (!meaning->module) {
+        meaning->module = root->module;
+        if (root->kind != HX_ROOT_REGISTER) {
+            meaning->address = root->address;
+            meaning->size = root->size;
+        }
+    } else {
+        if (strcmp(meaning->module, root->module) != 0)
+            meaning->module = "";
+        meaning->address = meaning->size = 0;
+    }
+    for (size_t i = first_edge(snapshot, number);
+         i < snapshot->root_edges.n && snapshot->root_edges.v[i].root == number; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        HX_TRY(add_edge(builder, edge->target, edge->address, edge->kind));
+    }
+    return NULL;
+}
+
+/* Does the name `symbol` in this module (NULL: in any) mean a root? Takes its edges, of several
+ * all of them; a single global as a whole. */
+static hx_error *find_symbol(struct builder *builder, const char *module, size_t module_len,
+                             const char *symbol, struct meaning *meaning, bool *ret_found)
+{
+    const struct hx_root *roots = builder->snapshot->roots.v;
+    uint32_t found = 0, last = 0;
+    for (uint32_t i = first_named(builder, symbol); i < builder->n; i++) {
+        const struct hx_root *root = &roots[builder->by_name[i]];
+        if (strcmp(root->name, symbol) != 0)
+            break;
+        if (root->kind == HX_ROOT_NAMED ||
+            (module &&
+             (strncmp(root->module, module, module_len) != 0 || root->module[module_len] != 0)))
+            continue;
+        last = builder->by_name[i];
+        found++;
+        HX_TRY(add_root(builder, last, meaning));
+    }
+    *ret_found = found > 0;
+    if (found == 1 && roots[last].kind == HX_ROOT_GLOBAL) {
+        meaning->whole = last;
+        builder->edges.n = meaning->first;
+    }
+    return NULL;
+}
+
+static hx_error *mean_symbol(struct builder *builder, const char *expr, struct meaning *meaning)
+{
+    bool found;
+    HX_TRY(find_symbol(builder, NULL, 0, expr, meaning, &found));
+    const char *mark = found ? NULL : strchr(expr, '!');
+    if (mark)
+        HX_TRY(find_symbol(builder, expr, (size_t)(mark - expr), mark + 1, meaning, &found));
+    if (!found && (strstr(expr, "->") || strchr(expr, '[')))
+        return wrong(expr, "name the variable, or an address that it holds: *0xADDRESS",
+                     "fields need debug information, which this version does not read");
+    return NULL;
+}
+
+/* All roots of a thread or of a module. */
+static hx_error *mean_roots(struct builder *builder, const struct expression *expression,
+                            struct meaning *meaning)
+{
+    for (uint32_t i = 0; i < builder->n; i++) {
+        const struct hx_root *root = &builder->snapshot->roots.v[i];
+        bool belongs = expression->form == FORM_THREAD
+                           ? root->tid > 0 && (uint64_t)root->tid == expression->number
+                           : strcmp(root->module, expression->text) == 0;
+        if (belongs && root->kind != HX_ROOT_NAMED)
+            HX_TRY(add_root(builder, i, meaning));
+    }
+    return NULL;
+}
+
+static bool type_matches(const struct hx_type *type, const char *pattern, const hx_regexp *regexp)
+{
+    return strcmp(type->name, pattern) == 0 ||
+           hx_regexp_matches(regexp, (struct hx_filter_value){.type = HX_FILTER_STRING,
+                                                              .text = type->name,
+                                                              .n = strlen(type->name)});
+}
+
+static hx_error *mean_type(struct builder *builder, const char *pattern)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    const struct hx_graph *graph = &snapshot->graph;
+    HX_FREE bool *wanted = calloc(snapshot->types.n + 1, sizeof *wanted);
+    if (!wanted)
+        return hx_error_nomem();
+    hx_regexp *regexp;
+    HX_TRY(hx_regexp_create(pattern, &regexp));
+    for (size_t i = 0; i < snapshot->types.n; i++)
+        wanted[i] = type_matches(&snapshot->types.v[i], pattern, regexp);
+    hx_regexp_destroy(regexp);
+    for (hx_obj i = 0; graph->type && i < graph->n; i++)
+        if (graph->type[i] < snapshot->types.n && wanted[graph->type[i]])
+            HX_TRY(add_edge(builder, i, 0, HX_EDGE_START));
+    return NULL;
+}
+
+/* The object that contains addr, itself counted whatever --interior says; or a whole global. */
+static hx_error *mean_object(struct builder *builder, uint64_t addr, struct meaning *meaning)
+{
+    hx_obj object = hx_graph_find(&builder->snapshot->graph, addr);
+    if (object != HX_NO_OBJ)
+        return add_edge(builder, object, 0, HX_EDGE_START);
+    meaning->whole = global_at(builder, addr);
+    return NULL;
+}
+
+/* The pointer in the word at addr, which is one of an object or of a root. */
+static hx_error *mean_pointer(struct builder *builder, uint64_t addr, struct meaning *meaning)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    const struct hx_graph *graph = &snapshot->graph;
+    hx_obj object = hx_graph_find(graph, addr);
+    meaning->address = addr;
+    meaning->size = 8;
+    if (object != HX_NO_OBJ && graph->fwd) {
+        hx_eidx low = graph->fwd[object], high = graph->fwd[(size_t)object + 1], end = high;
+        uint64_t offset = addr - graph->addr[object];
+        while (low < high) {
+            hx_eidx middle = low + (high - low) / 2;
+            if (hx_edge_offset(graph->edge[middle]) < offset)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < end && hx_edge_offset(graph->edge[low]) == offset)
+            return add_edge(builder, hx_edge_target(graph->edge[low]), addr,
+                            (uint8_t)hx_edge_kind_of(graph->edge[low]));
+        return NULL;
+    }
+    for (size_t i = 0; addr && i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (edge->address == addr && edge->root < builder->n)
+            return add_edge(builder, edge->target, addr, edge->kind);
+    }
+    return NULL;
+}
+
+/* --- what stands for nothing ---------------------------------------------------------------- */
+
+static void note_address(struct builder *builder, uint64_t addr)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    if (!addr) {
+        hx_text_puts(&builder->notes, "a null pointer");
+        return;
+    }
+    for (uint32_t i = 0; i < builder->n; i++) {
+        const struct hx_root *root = &snapshot->roots.v[i];
+        if (root->kind == HX_ROOT_REGISTER || root->kind == HX_ROOT_NAMED ||
+            addr - root->address >= root->size)
+            continue;
+        hx_text_putf(&builder->notes, "0x%" PRIx64 " lies in no object but in %s", addr,
+                     root->name);
+        return;
+    }
+    hx_text_putf(&builder->notes,
+                 "0x%" PRIx64 " lies in no object and in no variable with a pointer in it", addr);
+}
+
+static void note_missing(struct builder *builder, const struct hx_naming *naming,
+                         const struct expression *expression)
+{
+    if (builder->missing++ >= NOTES_MAX)
+        return;
+    struct hx_text *notes = &builder->notes;
+    hx_text_putf(notes, "%sroot %s: ", notes->n ? "; " : "", naming->name);
+    switch (expression->form) {
+    case FORM_SYMBOL:
+        hx_text_putf(notes, "no variable %s with a pointer in it", naming->expr);
+        break;
+    case FORM_THREAD:
+        hx_text_putf(notes, "no thread %" PRIu64 " with a pointer to an object",
+                     expression->number);
+        break;
+    case FORM_MODULE:
+        hx_text_putf(notes, "no module %s with a pointer to an object", expression->text);
+        break;
+    case FORM_TYPE:
+        hx_text_putf(notes, "no object of a type %s", expression->text);
+        break;
+    case FORM_OBJECT:
+        note_address(builder, expression->number);
+        break;
+    case FORM_POINTER:
+        hx_text_putf(notes, "no pointer to an object at 0x%" PRIx64, expression->number);
+        break;
+    }
+}
+
+/* --- the set ---------------------------------------------------------------------------------- */
+
+static int compare_objects(const void *a, const void *b)
+{
+    hx_obj x = *(const hx_obj *)a, y = *(const hx_obj *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+    const struct hx_root_edge *x = a, *y = b;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    return (x->target > y->target) - (x->target < y->target);
+}
+
+/* Sorts the edges from `first` on by address and counts their distinct targets. */
+static hx_error *finish_edges(struct builder *builder, size_t first, uint64_t *ret)
+{
+    struct hx_root_edge *edge = builder->edges.v + first;
+    size_t n = builder->edges.n - first, distinct = 0;
+    *ret = 0;
+    if (!n)
+        return NULL;
+    bool sorted = true;
+    for (size_t i = 1; i < n && sorted; i++)
+        sorted = compare_edges(&edge[i - 1], &edge[i]) <= 0;
+    if (!sorted)
+        qsort(edge, n, sizeof *edge, compare_edges);
+    if (!hx_vec_reserve(&builder->targets, n))
+        return hx_error_nomem();
+    hx_obj *target = builder->targets.v;
+    for (size_t i = 0; i < n; i++)
+        target[i] = edge[i].target;
+    qsort(target, n, sizeof *target, compare_objects);
+    for (size_t i = 0; i < n; i++)
+        distinct += !i || target[i] != target[i - 1];
+    *ret = distinct;
+    return NULL;
+}
+
+static hx_error *add_row(struct builder *builder, const char *name, const struct meaning *meaning,
+                         uint32_t *ret)
+{
+    struct hx_root row = {
+        .kind = HX_ROOT_NAMED, .address = meaning->address, .size = meaning->size};
+    if (builder->rows.n >= UINT32_MAX - 1 - builder->n)
+        return hx_error_nomem();
+    HX_TRY(finish_edges(builder, meaning->first, &row.direct_objects));
+    uint32_t number = builder->n + (uint32_t)builder->rows.n;
+    for (size_t i = meaning->first; i < builder->edges.n; i++)
+        builder->edges.v[i].root = number;
+    row.name = strdup(name);
+    row.module = strdup(meaning->module ? meaning->module : "");
+    if (!row.name || !row.module || !hx_vec_push(&builder->rows, row)) {
+        free(row.name);
+        free(row.module);
+        return hx_error_nomem();
+    }
+    *ret = number;
+    return NULL;
+}
+
+static hx_error *find_meaning(struct builder *builder, const struct hx_naming *naming,
+                              struct expression *expression, struct meaning *meaning)
+{
+    *expression = (struct expression){.form = FORM_OBJECT, .number = naming->address};
+    if (naming->expr)
+        HX_TRY(parse(naming->expr, expression));
+    switch (expression->form) {
+    case FORM_SYMBOL:
+        return mean_symbol(builder, expression->text, meaning);
+    case FORM_THREAD:
+    case FORM_MODULE:
+        return mean_roots(builder, expression, meaning);
+    case FORM_TYPE:
+        return mean_type(builder, expression->text);
+    case FORM_OBJECT:
+        return mean_object(builder, expression->number, meaning);
+    case FORM_POINTER:
+        return mean_pointer(builder, expression->number, meaning);
+    }
+    return NULL;
+}
+
+static hx_error *add_naming(struct builder *builder, const struct hx_naming *naming)
+{
+    struct expression expression;
+    struct meaning meaning = {.whole = UINT32_MAX, .first = builder->edges.n};
+    HX_TRY(find_meaning(builder, naming, &expression, &meaning));
+    struct hx_named named = {.root = meaning.whole};
+    if (meaning.whole == UINT32_MAX) {
+        if (builder->edges.n == meaning.first)
+            note_missing(builder, naming, &expression);
+        HX_TRY(add_row(builder, naming->name, &meaning, &named.root));
+    }
+    named.name = strdup(naming->name);
+    named.expr = naming->expr ? strdup(naming->expr) : NULL;
+    if (!named.name || (naming->expr && !named.expr) || !hx_vec_push(&builder->named, named)) {
+        free(named.name);
+        free(named.expr);
+        return hx_error_nomem();
+    }
+    return NULL;
+}
+
+static int by_naming(const void *a, const void *b, void *context)
+{
+    const struct hx_naming *naming = context;
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    int order = strcmp(naming[x].name, naming[y].name);
+    return order ? order : (x > y) - (x < y);
+}
+
+/* Which ones have the name of an earlier one. */
+static hx_error *find_doubles(const struct hx_naming *naming, size_t n, bool *ret_double)
+{
+    HX_FREE size_t *order = calloc(n + 1, sizeof *order);
+    if (!order)
+        return hx_error_nomem();
+    for (size_t i = 0; i < n; i++)
+        order[i] = i;
+    if (n)
+        qsort_r(order, n, sizeof *order, by_naming, (void *)naming);
+    for (size_t i = 1; i < n; i++)
+        ret_double[order[i]] = !strcmp(naming[order[i - 1]].name, naming[order[i]].name);
+    return NULL;
+}
+
+static hx_error *add_all(struct builder *builder, const struct hx_naming *naming, size_t n)
+{
+    HX_FREE bool *is_double = calloc(n + 1, sizeof *is_double);
+    if (!is_double)
+        return hx_error_nomem();
+    HX_TRY(find_doubles(naming, n, is_double));
+    size_t doubles = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_double[i])
+            HX_TRY(add_naming(builder, &naming[i]));
+        else if (doubles++ < NOTES_MAX)
+            hx_text_putf(&builder->notes, "%sroot %s: of several of this name the first counts",
+                         builder->notes.n ? "; " : "", naming[i].name);
+    }
+    if (builder->missing > NOTES_MAX)
+        hx_text_putf(&builder->notes, "; %zu more named roots stand for nothing",
+                     builder->missing - NOTES_MAX);
+    if (doubles > NOTES_MAX)
+        hx_text_putf(&builder->notes, "; %zu more names of roots are there several times",
+                     doubles - NOTES_MAX);
+    return builder->notes.failed ? hx_error_nomem() : NULL;
+}
+
+/* Puts the new set in the place of the old one. Nothing fails once something has changed. */
+static hx_error *take_place(struct builder *builder)
+{
+    struct hx_snapshot *snapshot = builder->snapshot;
+    size_t kept = 0;
+    if (!hx_vec_reserve(&snapshot->roots, builder->n + builder->rows.n) ||
+        !hx_vec_reserve(&snapshot->root_edges, snapshot->root_edges.n + builder->edges.n))
+        return hx_error_nomem();
+    for (size_t i = 0; i < snapshot->root_edges.n; i++)
+        if (snapshot->root_edges.v[i].root < builder->n)
+            snapshot->root_edges.v[kept++] = snapshot->root_edges.v[i];
+    for (size_t i = 0; i < builder->edges.n; i++)
+        snapshot->root_edges.v[kept++] = builder->edges.v[i];
+    snapshot->root_edges.n = kept;
+    for (size_t i = builder->n; i < snapshot->roots.n; i++) {
+        free(snapshot->roots.v[i].name);
+        free(snapshot->roots.v[i].module);
+    }
+    snapshot->roots.n = builder->n;
+    for (size_t i = 0; i < builder->rows.n; i++)
+        snapshot->roots.v[snapshot->roots.n++] = builder->rows.v[i];
+    builder->rows.n = 0;
+    for (size_t i = 0; i < snapshot->named.n; i++) {
+        free(snapshot->named.v[i].name);
+        free(snapshot->named.v[i].expr);
+    }
+    free(snapshot->named.v);
+    snapshot->named.v = hx_steal(builder->named.v);
+    snapshot->named.n = builder->named.n;
+    snapshot->named.cap = builder->named.cap;
+    builder->named.n = 0;
+    /* the same roots may be named again and again */
+    const char *notes = hx_text_str(&builder->notes);
+    if (*notes && !strstr(hx_text_str(&snapshot->notes), notes))
+        hx_snapshot_note(snapshot, false, "%s", notes);
+    return NULL;
+}
+
+hx_error *hx_named_set(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
+                       size_t *ret_missing)
+{
+    HX_CLEANUP(builder_deinit) struct builder builder = {.snapshot = snapshot};
+    size_t real = snapshot->roots.n;
+    while (real && snapshot->roots.v[real - 1].kind == HX_ROOT_NAMED)
+        real--;
+    if (real >= UINT32_MAX)
+        return hx_error_nomem();
+    builder.n = (uint32_t)real;
+    HX_TRY(make_indexes(&builder));
+    HX_TRY(add_all(&builder, naming, n));
+    HX_TRY(take_place(&builder));
+    if (ret_missing)
+        *ret_missing = builder.missing;
+    return NULL;
+}
