@@ -5,6 +5,7 @@
 #include "attach/preflight.h"
 #include "attach/proc.h"
 #include "attach/rootmap.h"
+#include "attach/rtti.h"
 #include "attach/vtable.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
@@ -66,6 +67,30 @@ bool hx_attach_is_vtable(void *context, uint64_t addr)
 {
     const struct hx_attach *attach = context;
     return hx_is_vtable(attach->image, attach->modules, addr);
+}
+
+static bool read_module(void *modules, uint64_t addr, void *dst, size_t len)
+{
+    return hx_module_read(modules, addr, dst, len);
+}
+
+hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsigned threads,
+                          const struct hx_progress *progress)
+{
+    hx_ranges segments = {0};
+    struct hx_range segment;
+    for (size_t k = 0; hx_modules_segment(attach->modules, k, &segment.start, &segment.end); k++)
+        if (!hx_vec_push(&segments, segment)) {
+            hx_vec_free(&segments);
+            return hx_error_nomem();
+        }
+    struct hx_rtti_source source = {.range = segments.v,
+                                    .n_ranges = segments.n,
+                                    .read = read_module,
+                                    .context = attach->modules};
+    hx_error *err = hx_rtti(snapshot, &source, threads, progress);
+    hx_vec_free(&segments);
+    return err;
 }
 
 /* --- reading through the agent and from the image ------------------------------------- */

@@ -372,6 +372,15 @@ size_t hx_modules_find(const hx_modules *modules, uint64_t addr)
     return placed ? placed->module : SIZE_MAX;
 }
 
+bool hx_modules_segment(const hx_modules *modules, size_t k, uint64_t *ret_start, uint64_t *ret_end)
+{
+    if (k >= modules->placed.n)
+        return false;
+    *ret_start = modules->placed.v[k].start;
+    *ret_end = modules->placed.v[k].end;
+    return true;
+}
+
 size_t hx_module_data(const hx_modules *modules, size_t i, uint64_t (*ranges)[2], size_t max)
 {
     const struct hx_module *module = &modules->modules.v[i];

@@ -33,6 +33,11 @@ uint64_t hx_module_bias(const hx_modules *modules, size_t i); /* address - p_vad
 /* The module whose load segments (.bss included) contain addr; SIZE_MAX when none. */
 size_t hx_modules_find(const hx_modules *modules, uint64_t addr);
 
+/* The k-th load segment (.bss included) of all modules in order of address, [*start, *end); they
+ * do not overlap. False when there are not so many. */
+bool hx_modules_segment(const hx_modules *modules, size_t k, uint64_t *ret_start,
+                        uint64_t *ret_end);
+
 /* The writable load segments (.data, .bss) of a module, target addresses, page-rounded
  * neither way: [p_vaddr, p_vaddr + p_memsz). Returns how many, at most max. */
 size_t hx_module_data(const hx_modules *modules, size_t i, uint64_t (*ranges)[2], size_t max);

@@ -1,0 +1,570 @@
+/* rtti.c - types of objects: proving vtables, reading names, walking the objects. */
+#include "attach/rtti.h"
+
+#include "base/cleanup.h"
+#include "base/parallel.h"
+#include "sym/demangle.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD         8
+#define SLACK        16        /* the request is above usable - SLACK */
+#define TOP_MAX      (1 << 24) /* bytes of a class up to the last of its vtable pointers */
+#define CHUNK        ((uint64_t)1 << 14) /* objects */
+#define NO_CLASS     UINT32_MAX
+#define PREFETCH     8    /* objects ahead */
+#define REGION_SHIFT 21   /* first test: does a module have something in these 2 MiB? */
+#define REGIONS      8192 /* a power of 2 */
+#define SLOTS        8192 /* of a worker's answers; a power of 2 */
+#define PROBES       4
+#define INFO_SLOTS   (HX_CLASSES_MAX * 4) /* of the table of typeinfos; a power of 2 */
+
+/* What an address says that could be that of a vtable. */
+struct answer {
+    uint64_t addr;  /* 0: free slot */
+    uint32_t class; /* NO_CLASS: it is none */
+    int32_t top;    /* offset to the top */
+};
+
+/* A typeinfo that was looked at. */
+struct info {
+    uint64_t addr;  /* 0: free slot */
+    uint32_t class; /* NO_CLASS: it is none */
+};
+
+/* How objects of a class were seen. Until the end, graph.type holds class * 2 + is array. */
+enum { SEEN = 1, SEEN_LIKELY = 2 };
+
+struct finder;
+
+struct worker {
+    struct finder *finder;
+    struct answer *answer; /* SLOTS */
+    uint8_t *seen;         /* HX_CLASSES_MAX * 2 */
+    uint64_t unnamed;      /* objects of classes beyond HX_CLASSES_MAX */
+    size_t span;
+};
+
+struct finder {
+    struct hx_snapshot *snapshot;
+    const struct hx_rtti_source *source;
+    const struct hx_progress *progress;
+    unsigned threads;
+    struct worker *worker;
+    atomic_uint_fast64_t next;
+    atomic_bool stop, nomem;
+    uint8_t region[REGIONS];
+    /* shared by the workers */
+    pthread_mutex_t lock;
+    struct info *info; /* INFO_SLOTS, at most half of them used */
+    size_t n_infos;
+    HX_VEC(char *) names; /* of the classes */
+    uint32_t *final;      /* class * 2 + is array to index in types */
+};
+
+/* --- reading --------------------------------------------------------------------------- */
+
+/* What was relocated was written and is in the image; the rest is as in the file. */
+static bool peek(const struct finder *finder, uint64_t addr, void *dst, size_t len)
+{
+    const struct hx_rtti_source *source = finder->source;
+    return hx_image_read(&finder->snapshot->image, addr, dst, len) ||
+           (source->read && source->read(source->context, addr, dst, len));
+}
+
+static bool peek_word(const struct finder *finder, uint64_t addr, uint64_t *ret)
+{
+    return addr % WORD == 0 && peek(finder, addr, ret, sizeof *ret);
+}
+
+/* A string of at most HX_MANGLED_MAX bytes, terminated. */
+static bool peek_name(const struct finder *finder, uint64_t addr, char name[HX_MANGLED_MAX + 1])
+{
+    enum { STEP = 64 };
+    for (size_t n = 0; n <= HX_MANGLED_MAX;) {
+        size_t len = STEP - (addr + n) % STEP;
+        if (len > HX_MANGLED_MAX + 1 - n)
+            len = HX_MANGLED_MAX + 1 - n;
+        if (n > UINT64_MAX - addr)
+            return false;
+        if (!peek(finder, addr + n, name + n, len)) {
+            len = 1; /* the end of a segment is near */
+            if (!peek(finder, addr + n, name + n, len))
+                return false;
+        }
+        if (memchr(name + n, 0, len))
+            return true;
+        n += len;
+    }
+    return false;
+}
+
+/* --- proving --------------------------------------------------------------------------- */
+
+/* The range that contains addr; NULL when none does. */
+static const struct hx_range *find_range(const struct hx_rtti_source *source, uint64_t addr)
+{
+    size_t low = 0, high = source->n_ranges;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (source->range[middle].end > addr)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < source->n_ranges && source->range[low].start <= addr ? &source->range[low] : NULL;
+}
+
+/* Names are letters, digits and a little else; a '*' in front says that they are not unique. */
+static const char *plain_name(const char *name)
+{
+    if (*name == '*')
+        name++;
+    for (const char *at = name; *at; at++)
+        if ((unsigned char)*at <= ' ' || *at == 0x7f)
+            return NULL;
+    return *name ? name : NULL;
+}
+
+/* Is it the typeinfo of a class, by the name of its own class? */
+static bool is_class_info(const struct finder *finder, uint64_t info)
+{
+    static const char *const kinds[] = {"N10__cxxabiv117__class_type_infoE",
+                                        "N10__cxxabiv120__si_class_type_infoE",
+                                        "N10__cxxabiv121__vmi_class_type_infoE"};
+    char buf[HX_MANGLED_MAX + 1];
+    uint64_t vtable, kind, name;
+    if (!peek_word(finder, info, &vtable) || vtable < WORD ||
+        !peek_word(finder, vtable - WORD, &kind) || kind > UINT64_MAX - WORD ||
+        !peek_word(finder, kind + WORD, &name) || !peek_name(finder, name, buf))
+        return false;
+    const char *plain = plain_name(buf);
+    for (size_t i = 0; plain && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(plain, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The class of a typeinfo that nobody looked at yet; under the lock. */
+static uint32_t new_class(struct finder *finder, uint64_t info)
+{
+    char buf[HX_MANGLED_MAX + 1];
+    uint64_t name;
+    const char *plain;
+    if (!is_class_info(finder, info) || info > UINT64_MAX - WORD ||
+        !peek_word(finder, info + WORD, &name) || !peek_name(finder, name, buf) ||
+        !(plain = plain_name(buf)))
+        return NO_CLASS;
+    if (finder->names.n == HX_CLASSES_MAX)
+        return HX_CLASSES_MAX;
+    struct hx_text text = {0};
+    hx_demangle_type(&text, plain);
+    if (text.failed || !hx_vec_push(&finder->names, text.s)) {
+        hx_text_free(&text);
+        atomic_store(&finder->nomem, true);
+        atomic_store(&finder->stop, true);
+        return NO_CLASS;
+    }
+    return (uint32_t)(finder->names.n - 1);
+}
+
+static size_t hash(uint64_t addr, size_t slots)
+{
+    return (size_t)(addr / WORD * 0x9e3779b97f4a7c15u >> 32) & (slots - 1);
+}
+
+static uint32_t class_of_info(struct finder *finder, uint64_t info)
+{
+    pthread_mutex_lock(&finder->lock);
+    size_t slot = hash(info, INFO_SLOTS);
+    while (finder->info[slot].addr && finder->info[slot].addr != info)
+        slot = (slot + 1) & (INFO_SLOTS - 1);
+    uint32_t class = finder->info[slot].class;
+    if (!finder->info[slot].addr) {
+        class = new_class(finder, info);
+        if (finder->n_infos < INFO_SLOTS / 2) {
+            finder->info[slot] = (struct info){info, class};
+            finder->n_infos++;
+        }
+    }
+    pthread_mutex_unlock(&finder->lock);
+    return class;
+}
+
+/* What the words before addr say. */
+static struct answer read_vtable(struct finder *finder, uint64_t addr)
+{
+    struct answer answer = {.addr = addr, .class = NO_CLASS};
+    uint64_t words[2]; /* offset to the top, typeinfo */
+    const struct hx_range *range = find_range(finder->source, addr);
+    if (!range || addr - range->start < sizeof words ||
+        !peek(finder, addr - sizeof words, words, sizeof words))
+        return answer;
+    int64_t top = (int64_t)words[0];
+    if (top > 0 || top < -TOP_MAX || top % WORD || !words[1] || words[1] % WORD ||
+        !find_range(finder->source, words[1]))
+        return answer;
+    answer.top = (int32_t)top;
+    answer.class = class_of_info(finder, words[1]);
+    return answer;
+}
+
+/* The answer for a word of an object, from the worker's own table when it is there. */
+static const struct answer *ask(struct worker *worker, uint64_t addr)
+{
+    size_t slot = hash(addr, SLOTS);
+    struct answer *free_slot = &worker->answer[slot]; /* when all are taken: the first */
+    for (size_t i = 0; i < PROBES; i++) {
+        struct answer *answer = &worker->answer[(slot + i) & (SLOTS - 1)];
+        if (answer->addr == addr)
+            return answer;
+        if (!answer->addr) {
+            free_slot = answer;
+            break;
+        }
+    }
+    *free_slot = read_vtable(worker->finder, addr);
+    return free_slot;
+}
+
+static inline bool is_candidate(const struct finder *finder, uint64_t word)
+{
+    return finder->region[word >> REGION_SHIFT & (REGIONS - 1)] && word % WORD == 0 && word;
+}
+
+/* The class of the vtable at `word`, NO_CLASS when it is none; *ret_top its offset. */
+static uint32_t class_of(struct worker *worker, uint64_t word, int32_t *ret_top)
+{
+    if (!is_candidate(worker->finder, word))
+        return NO_CLASS;
+    const struct answer *answer = ask(worker, word);
+    *ret_top = answer->top;
+    return answer->class;
+}
+
+/* --- one object ------------------------------------------------------------------------ */
+
+/* new[] of a class puts the count before the elements, and before that what their alignment
+ * wants. Is the block such an array of the class whose vtable is word k? */
+static bool is_array(const struct worker *worker, uint64_t addr, uint64_t size,
+                     const uint64_t *words, size_t k)
+{
+    uint64_t cookie = k * WORD, count = words[k - 1], align = cookie;
+    if (size <= cookie || !count || count > size / WORD || (k > 1 && count == 1))
+        return false;
+    uint64_t high = size - cookie; /* the elements are in (high - SLACK, high] */
+    uint64_t low = high >= SLACK ? high - SLACK + 1 : 1, step = count * align;
+    uint64_t all = high - high % step;
+    if (all < low || all == 0)
+        return false;
+    uint64_t second;
+    return count == 1 ||
+           (hx_image_u64(&worker->finder->snapshot->image, addr + cookie + all / count, &second) &&
+            second == words[k]);
+}
+
+static uint32_t found(struct worker *worker, uint32_t class, bool array, bool likely)
+{
+    if (class == HX_CLASSES_MAX) {
+        worker->unnamed++;
+        return HX_NO_TYPE;
+    }
+    uint32_t type = class * 2 + array;
+    worker->seen[type] |= likely ? SEEN | SEEN_LIKELY : SEEN;
+    return type;
+}
+
+/* By the rules of the header. */
+static uint32_t type_of(struct worker *worker, uint64_t addr, uint64_t size, const uint64_t *words,
+                        size_t n)
+{
+    int32_t top;
+    uint32_t class = class_of(worker, words[0], &top);
+    if (class != NO_CLASS && top == 0)
+        return found(worker, class, false, false);
+    for (size_t k = 1; k < n; k++) {
+        class = class_of(worker, words[k], &top);
+        if (class == NO_CLASS)
+            continue;
+        bool power_of_2 = (k & (k - 1)) == 0;
+        if (top == 0 && power_of_2 && is_array(worker, addr, size, words, k))
+            return found(worker, class, true, false);
+        if (top == 0 || top == -(int32_t)(k * WORD))
+            return found(worker, class, false, true);
+    }
+    return HX_NO_TYPE;
+}
+
+/* Copies the words that the image has, at most HX_RTTI_WORDS. */
+static size_t copy_words(const struct hx_image *image, uint64_t addr, uint64_t size,
+                         uint64_t words[HX_RTTI_WORDS])
+{
+    size_t n = 0;
+    while (n < HX_RTTI_WORDS && (n + 1) * WORD <= size &&
+           hx_image_u64(image, addr + n * WORD, &words[n]))
+        n++;
+    return n;
+}
+
+/* --- all objects ----------------------------------------------------------------------- */
+
+/* The type of an object whose first n words, 1 to HX_RTTI_WORDS, are at `bytes`. The usual
+ * answer is no, and comes from one byte of a small table for each word. */
+static inline uint32_t look(struct worker *worker, uint64_t addr, uint64_t size,
+                            const uint8_t *bytes, size_t n)
+{
+    const uint8_t *region = worker->finder->region;
+    uint64_t words[HX_RTTI_WORDS];
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word;
+        memcpy(&word, bytes + i * WORD, WORD);
+        any |= region[word >> REGION_SHIFT & (REGIONS - 1)];
+    }
+    if (__builtin_expect(!any, 1))
+        return HX_NO_TYPE;
+    memcpy(words, bytes, n * WORD);
+    return type_of(worker, addr, size, words, n);
+}
+
+static uint32_t look_across(struct worker *worker, uint64_t addr, uint64_t size)
+{
+    uint64_t words[HX_RTTI_WORDS];
+    size_t n = copy_words(&worker->finder->snapshot->image, addr, size, words);
+    return n ? type_of(worker, addr, size, words, n) : HX_NO_TYPE;
+}
+
+static void look_at_objects(struct worker *worker, hx_obj from, hx_obj to)
+{
+    const struct hx_image *image = &worker->finder->snapshot->image;
+    struct hx_graph *graph = &worker->finder->snapshot->graph;
+    size_t span = hx_image_find(image, graph->addr[from]);
+    for (hx_obj i = from; i < to; i++) {
+        uint64_t addr = graph->addr[i], size = graph->size[i];
+        while (span < image->n && image->span[span].end <= addr)
+            span++;
+        if (span == image->n || addr < image->span[span].start) {
+            graph->type[i] = HX_NO_TYPE;
+            continue;
+        }
+        const struct hx_span *piece = &image->span[span];
+        if (to - i > PREFETCH && graph->addr[i + PREFETCH] < piece->end)
+            __builtin_prefetch(piece->bytes + (graph->addr[i + PREFETCH] - piece->start));
+        size_t n = size / WORD < HX_RTTI_WORDS ? size / WORD : HX_RTTI_WORDS;
+        if (n * WORD <= piece->end - addr)
+            graph->type[i] =
+                n ? look(worker, addr, size, piece->bytes + (addr - piece->start), n) : HX_NO_TYPE;
+        else
+            graph->type[i] = look_across(worker, addr, size);
+    }
+}
+
+static void work(void *context, unsigned i)
+{
+    struct finder *finder = context;
+    const uint64_t n = finder->snapshot->graph.n;
+    while (!atomic_load_explicit(&finder->stop, memory_order_relaxed)) {
+        uint64_t from = atomic_fetch_add(&finder->next, CHUNK);
+        if (from >= n)
+            break;
+        uint64_t to = n - from < CHUNK ? n : from + CHUNK;
+        look_at_objects(&finder->worker[i], (hx_obj)from, (hx_obj)to);
+        hx_progress_at(finder->progress, "types", to, n);
+        if (hx_progress_cancelled(finder->progress))
+            atomic_store(&finder->stop, true);
+    }
+}
+
+/* --- the types that were found --------------------------------------------------------- */
+
+struct candidate {
+    uint32_t type; /* class * 2 + is array */
+    uint8_t seen;
+    char *name;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : x->type < y->type ? -1 : x->type > y->type;
+}
+
+static uint8_t seen_by_all(const struct finder *finder, uint32_t type)
+{
+    uint8_t seen = 0;
+    for (unsigned i = 0; i < finder->threads; i++)
+        seen |= finder->worker[i].seen[type];
+    return seen;
+}
+
+static char *full_name(const char *name, bool array)
+{
+    struct hx_text text = {0};
+    hx_text_puts(&text, name);
+    hx_text_puts(&text, array ? "[]" : "");
+    if (text.failed)
+        hx_text_free(&text);
+    return text.s;
+}
+
+/* One type for each name; several classes can have the same (in libraries that do not share
+ * theirs, or cut). Takes the names of the candidates. */
+static bool make_types(struct finder *finder, struct candidate *candidate, size_t n)
+{
+    struct hx_snapshot *snapshot = finder->snapshot;
+    if (n)
+        qsort(candidate, n, sizeof *candidate, by_name);
+    for (size_t i = 0; i < n; i++) {
+        enum hx_confidence confidence =
+            candidate[i].seen & SEEN_LIKELY ? HX_CONFIDENCE_LIKELY : HX_CONFIDENCE_CERTAIN;
+        struct hx_type *last = snapshot->types.n ? &snapshot->types.v[snapshot->types.n - 1] : NULL;
+        if (last && strcmp(last->name, candidate[i].name) == 0) {
+            if (confidence == HX_CONFIDENCE_LIKELY)
+                last->confidence = confidence;
+        } else {
+            struct hx_type type = {.name = candidate[i].name, .confidence = confidence};
+            if (!hx_vec_push(&snapshot->types, type))
+                return false;
+            candidate[i].name = NULL;
+        }
+        finder->final[candidate[i].type] = (uint32_t)(snapshot->types.n - 1);
+    }
+    return true;
+}
+
+static hx_error *collect_types(struct finder *finder)
+{
+    HX_VEC(struct candidate) candidates = {0};
+    bool good = true;
+    for (uint32_t type = 0; good && type < finder->names.n * 2; type++) {
+        struct candidate candidate = {.type = type, .seen = seen_by_all(finder, type)};
+        if (!candidate.seen)
+            continue;
+        candidate.name = full_name(finder->names.v[type / 2], type % 2);
+        good = candidate.name && hx_vec_push(&candidates, candidate);
+        if (!good)
+            free(candidate.name);
+    }
+    finder->final = calloc(finder->names.n * 2 + 1, sizeof *finder->final);
+    good = good && finder->final && make_types(finder, candidates.v, candidates.n);
+    for (size_t i = 0; i < candidates.n; i++)
+        free(candidates.v[i].name);
+    hx_vec_free(&candidates);
+    return good ? NULL : hx_error_nomem();
+}
+
+static void number(void *context, unsigned i)
+{
+    struct finder *finder = context;
+    const struct hx_graph *graph = &finder->snapshot->graph;
+    uint64_t from;
+    (void)i;
+    while ((from = atomic_fetch_add(&finder->next, CHUNK)) < graph->n) {
+        uint64_t to = graph->n - from < CHUNK ? graph->n : from + CHUNK;
+        for (uint64_t k = from; k < to; k++)
+            if (graph->type[k] != HX_NO_TYPE)
+                graph->type[k] = finder->final[graph->type[k]];
+    }
+}
+
+/* --- the whole ------------------------------------------------------------------------- */
+
+static void mark_regions(struct finder *finder)
+{
+    for (size_t i = 0; i < finder->source->n_ranges; i++) {
+        const struct hx_range *range = &finder->source->range[i];
+        uint64_t first = range->start >> REGION_SHIFT, last = (range->end - 1) >> REGION_SHIFT;
+        for (uint64_t k = first; k <= last && k - first < REGIONS; k++)
+            finder->region[k & (REGIONS - 1)] = 1;
+    }
+}
+
+static hx_error *prepare(struct finder *finder)
+{
+    struct hx_graph *graph = &finder->snapshot->graph;
+    mark_regions(finder);
+    finder->worker = calloc(finder->threads, sizeof *finder->worker);
+    finder->info = calloc(INFO_SLOTS, sizeof *finder->info);
+    if (!finder->worker || !finder->info)
+        return hx_error_nomem();
+    for (unsigned i = 0; i < finder->threads; i++) {
+        struct worker *worker = &finder->worker[i];
+        worker->finder = finder;
+        worker->answer = calloc(SLOTS, sizeof *worker->answer);
+        worker->seen = calloc(HX_CLASSES_MAX, 2);
+        if (!worker->answer || !worker->seen)
+            return hx_error_nomem();
+    }
+    HX_TRY(hx_big_reserve(&graph->type_mem, (size_t)graph->n * sizeof *graph->type));
+    graph->type = graph->type_mem.base;
+    return NULL;
+}
+
+static void finish(struct finder *finder)
+{
+    for (unsigned i = 0; finder->worker && i < finder->threads; i++) {
+        free(finder->worker[i].answer);
+        free(finder->worker[i].seen);
+    }
+    free(finder->worker);
+    free(finder->info);
+    free(finder->final);
+    for (size_t i = 0; i < finder->names.n; i++)
+        free(finder->names.v[i]);
+    hx_vec_free(&finder->names);
+}
+
+static hx_error *find_types(struct finder *finder)
+{
+    HX_TRY(prepare(finder));
+    hx_parallel(finder->threads, work, finder);
+    if (atomic_load(&finder->nomem))
+        return hx_error_nomem();
+    if (hx_progress_cancelled(finder->progress))
+        return hx_error_cancelled("types");
+    HX_TRY(collect_types(finder));
+    atomic_store(&finder->next, 0);
+    if (finder->snapshot->types.n)
+        hx_parallel(finder->threads, number, finder);
+    uint64_t unnamed = 0;
+    for (unsigned i = 0; i < finder->threads; i++)
+        unnamed += finder->worker[i].unnamed;
+    if (unnamed)
+        hx_snapshot_lose(finder->snapshot, "objects of more classes than are kept", unnamed, 0, 0);
+    return NULL;
+}
+
+static void forget_types(struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->types.n; i++)
+        free(snapshot->types.v[i].name);
+    hx_vec_free(&snapshot->types);
+    hx_big_free(&snapshot->graph.type_mem);
+    snapshot->graph.type = NULL;
+}
+
+hx_error *hx_rtti(struct hx_snapshot *snapshot, const struct hx_rtti_source *source,
+                  unsigned threads, const struct hx_progress *progress)
+{
+    forget_types(snapshot);
+    if (!snapshot->graph.n)
+        return NULL;
+    HX_FREE struct finder *finder = calloc(1, sizeof *finder);
+    if (!finder)
+        return hx_error_nomem();
+    *finder = (struct finder){.snapshot = snapshot,
+                              .source = source,
+                              .progress = progress,
+                              .threads = hx_threads(threads)};
+    pthread_mutex_init(&finder->lock, NULL);
+    hx_error *err = find_types(finder);
+    if (err)
+        forget_types(snapshot);
+    finish(finder);
+    pthread_mutex_destroy(&finder->lock);
+    return err;
+}

@@ -1,0 +1,112 @@
+/* demangle.c - demangling with bounds, by libiberty. */
+#include "sym/demangle.h"
+
+#include "config.h"
+
+#include <setjmp.h>
+#include <string.h>
+
+/* Appends n bytes; more than HX_DEMANGLED_MAX are cut between two UTF-8 characters. */
+static void put_cut(struct hx_text *text, const char *s, size_t n)
+{
+    if (n <= HX_DEMANGLED_MAX) {
+        hx_text_putn(text, s, n);
+        return;
+    }
+    n = HX_DEMANGLED_MAX;
+    for (int back = 0; back < 3 && ((unsigned char)s[n] & 0xc0) == 0x80; back++)
+        n--;
+    hx_text_putn(text, s, n);
+    hx_text_puts(text, "...");
+}
+
+#ifdef HX_HAVE_DEMANGLER
+
+#include <libiberty/demangle.h>
+
+/* References in a name that also holds what makes work without text, see is_silent_work(). */
+enum { REFERENCES_MAX = 20, CONVERSIONS_MAX = 8 };
+
+struct output {
+    char text[HX_DEMANGLED_MAX + 1]; /* one more, to see that there is more */
+    size_t n;
+    jmp_buf full;
+};
+
+/* The demangler of the callback keeps everything on its stack, so it can be left from here. */
+static void collect(const char *part, size_t len, void *context)
+{
+    struct output *output = context;
+    size_t room = sizeof output->text - output->n;
+    size_t take = len < room ? len : room;
+    memcpy(output->text + output->n, part, take);
+    output->n += take;
+    if (output->n == sizeof output->text)
+        longjmp(output->full, 1);
+}
+
+static size_t count(const char *name, const char *what)
+{
+    size_t n = 0;
+    for (; (name = strstr(name, what)); name += strlen(what))
+        n++;
+    return n;
+}
+
+/* Nearly all work of a demangler is writing, and ends with the bound of the text. Two kinds
+ * are not: the search for a parameter pack walks a whole type, which references (S_, S0_, ...)
+ * can make exponential in the length of the name; and a conversion operator is read twice,
+ * so that nested ones double. Few names of real programs come near these counts. */
+static bool is_silent_work(const char *name)
+{
+    static const char *const packs[] = {"Dp", "sp", "sZ", "sP", "fl", "fr", "fL", "fR"};
+    if (count(name, "cv") > CONVERSIONS_MAX)
+        return true;
+    size_t references = 0;
+    for (const char *at = name; *at; at++)
+        if (*at == 'S' &&
+            (at[1] == '_' || (at[1] >= '0' && at[1] <= '9') || (at[1] >= 'A' && at[1] <= 'Z')))
+            references++;
+    if (references <= REFERENCES_MAX)
+        return false;
+    if (strstr(name, packs[0]))
+        return true;
+    /* The others are operators of expressions, and those begin in few ways. */
+    static const char *const expressions[] = {"X", "DT", "Dt", "DO"};
+    bool has_expression = false;
+    for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++)
+        has_expression |= strstr(name, expressions[i]) != NULL;
+    for (const char *at = name; !has_expression && (at = strchr(at, 'A')); at++)
+        has_expression = at[1] && !(at[1] >= '0' && at[1] <= '9'); /* T[expression] */
+    for (size_t i = 1; has_expression && i < sizeof packs / sizeof *packs; i++)
+        if (strstr(name, packs[i]))
+            return true;
+    return false;
+}
+
+void hx_demangle_type(struct hx_text *text, const char *name)
+{
+    struct output output;
+    output.n = 0;
+    bool done;
+    if (is_silent_work(name))
+        done = false;
+    else if (setjmp(output.full) == 0)
+        done = cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES, collect,
+                                          &output) != 0;
+    else
+        done = true; /* cut, but good */
+    if (done && output.n)
+        put_cut(text, output.text, output.n);
+    else
+        put_cut(text, name, strlen(name));
+}
+
+#else
+
+void hx_demangle_type(struct hx_text *text, const char *name)
+{
+    put_cut(text, name, strlen(name));
+}
+
+#endif

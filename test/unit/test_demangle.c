@@ -1,0 +1,239 @@
+/* test_demangle.c - names of C++ types: ordinary ones, hostile ones, random ones. */
+#include "unit.h"
+
+#include "config.h"
+
+#include "base/text.h"
+#include "base/timing.h"
+#include "sym/demangle.h"
+
+#define BOMB_NS (10 * 1000000ull) /* how long a name may take */
+
+static char *demangled(const char *name)
+{
+    struct hx_text text = {0};
+    hx_demangle_type(&text, name);
+    assert_false(text.failed);
+    assert_non_null(text.s);
+    assert_true(text.n <= HX_DEMANGLED_MAX + 3);
+    assert_int_equal(strlen(text.s), text.n);
+    return text.s;
+}
+
+static void check(const char *name, const char *expected)
+{
+    char *text = demangled(name);
+#ifndef HX_HAVE_DEMANGLER
+    expected = name;
+#endif
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void test_ordinary(void **state)
+{
+    (void)state;
+    check("4Node", "Node");
+    check("N3app4core4NodeE", "app::core::Node");
+    check("3BoxIiE", "Box<int>");
+    check("3BoxIJidEE", "Box<int, double>");
+    check("3BoxILi3EE", "Box<3>");
+    check("NSt7__cxx1115basic_stringbufIcSt11char_traitsIcESaIcEEE",
+          "std::__cxx11::basic_stringbuf<char, std::char_traits<char>, std::allocator<char> >");
+    check("N12_GLOBAL__N_14NodeE", "(anonymous namespace)::Node");
+    check("Z4mainE5Local", "main::Local");
+    check("Z4makeiE5Local_0", "make(int)::Local");
+    check("Z4mainEUlvE_", "main::{lambda()#1}");
+    check("ZZ4makevENKUliE0_clEiE5Local", "make()::{lambda(int)#2}::operator()(int) const::Local");
+    check("St19_Sp_counted_deleterIPiZ4mainEUlS0_E_SaIvELN9__gnu_cxx12_Lock_policyE2EE",
+          "std::_Sp_counted_deleter<int*, main::{lambda(int*)#1}, std::allocator<void>, "
+          "(__gnu_cxx::_Lock_policy)2>");
+}
+
+static void test_not_mangled(void **state)
+{
+    (void)state;
+    const char *const names[] = {"Node", "4Nod", "N4NodeE_", "\xc3\xa9t\xc3\xa9", "3BoxI", "_Z"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check(names[i], names[i]);
+}
+
+/* UTF-8 is not cut within a character, and no more is kept than the bound. */
+static void test_cut(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 4; shift++) {
+        char name[4097];
+        memset(name, 'x', shift);
+        for (size_t i = shift; i + 3 < sizeof name; i += 3)
+            memcpy(name + i, "\xe2\x82\xac", 4);
+        char *text = demangled(name);
+        size_t n = strlen(text);
+        assert_string_equal(text + n - 3, "...");
+        assert_int_equal((n - 3 - shift) % 3, 0);
+        assert_true(n > HX_DEMANGLED_MAX - 3);
+        free(text);
+    }
+    char name[600] = "3BoxI";
+    for (size_t i = 0; i < 250; i++)
+        strcat(name, "PK");
+    strcat(name, "iE"); /* Box<int const* const* ...> */
+    char *text = demangled(name);
+#ifdef HX_HAVE_DEMANGLER
+    assert_int_equal(strlen(text), HX_DEMANGLED_MAX + 3);
+    assert_string_equal(text + HX_DEMANGLED_MAX, "...");
+    assert_memory_equal(text, "Box<int const*", 14);
+#endif
+    free(text);
+}
+
+static void check_time(const char *name)
+{
+    /* The best of three: the machine may do other things. */
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        uint64_t begun = hx_now_ns();
+        free(demangled(name));
+        uint64_t took = hx_now_ns() - begun;
+        best = took < best ? took : best;
+    }
+    if (best > BOMB_NS && !getenv("HX_VALGRIND"))
+        fail_msg("%llu ns for %s", (unsigned long long)best, name);
+}
+
+/* The n-th substitution: S_, S0_, ... S9_, SA_, ... */
+static void put_reference(struct hx_text *text, size_t n)
+{
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    hx_text_putc(text, 'S');
+    if (n > 36)
+        hx_text_putc(text, digits[(n - 1) / 36]);
+    if (n > 0)
+        hx_text_putc(text, digits[(n - 1) % 36]);
+    hx_text_putc(text, '_');
+}
+
+/* 1BI 1BI ... 1A S_ E S0_ E: each level names the one below twice. `first` is the number of
+ * substitutions in `begin`. */
+static void bomb(const char *begin, size_t first, size_t levels, const char *end)
+{
+    struct hx_text text = {0};
+    hx_text_puts(&text, begin);
+    for (size_t i = 0; i < levels; i++)
+        hx_text_puts(&text, "1BI");
+    hx_text_puts(&text, "1A");
+    for (size_t i = 0; i < levels; i++) {
+        put_reference(&text, first + levels + i);
+        hx_text_puts(&text, "E");
+    }
+    hx_text_puts(&text, end);
+    check_time(hx_text_str(&text));
+    hx_text_free(&text);
+}
+
+static void nested(const char *begin, const char *unit, size_t n, const char *end)
+{
+    struct hx_text text = {0};
+    hx_text_puts(&text, begin);
+    for (size_t i = 0; i < n; i++)
+        hx_text_puts(&text, unit);
+    hx_text_puts(&text, end);
+    check_time(hx_text_str(&text));
+    hx_text_free(&text);
+}
+
+static void test_bombs(void **state)
+{
+    (void)state;
+    /* A<A<...>, A<...>>: pairs of the pair before. */
+    for (size_t levels = 1; levels < 36; levels++) {
+        struct hx_text text = {0};
+        hx_text_puts(&text, "1PIJ1AS_"); /* P<A, P, ...: S_ is P, S0_ is A, S1_ is P<...> */
+        for (size_t i = 0; i < levels; i++) {
+            hx_text_puts(&text, "S_I");
+            put_reference(&text, i + 1);
+            put_reference(&text, i + 1);
+            hx_text_puts(&text, "E");
+        }
+        size_t whole = text.n;
+        hx_text_puts(&text, "EE");
+        check_time(hx_text_str(&text));
+        /* the same below the search for a pack: nothing is written */
+        text.n = whole;
+        text.s[whole] = 0;
+        for (int i = 0; i < 8; i++) {
+            hx_text_puts(&text, "Dp");
+            put_reference(&text, levels + 1);
+        }
+        hx_text_puts(&text, "EE");
+        check_time(hx_text_str(&text));
+        text.n = whole;
+        text.s[whole] = 0;
+        hx_text_puts(&text, "XsZ");
+        put_reference(&text, levels + 1);
+        hx_text_puts(&text, "EEE");
+        check_time(hx_text_str(&text));
+        hx_text_free(&text);
+        bomb("", 0, levels, "");
+        bomb("1PIDp", 1, levels, "E");
+        bomb("1PIJDp", 1, levels, "EE");
+        bomb("1PIXsZ", 1, levels, "EE");
+        bomb("DTsZ", 0, levels, "E");
+        bomb("F", 0, levels, "E");
+    }
+    for (size_t n = 1; n <= 1 << 12; n *= 2) {
+        nested("", "P", n, "i");
+        nested("", "1AI", n, "");
+        nested("", "M1A", n, "i");
+        nested("", "F", n, "v");
+        nested("", "Dp", n, "T_");
+        nested("1A", "IXcvT_", n, "E");
+        nested("1AI", "LZ1ANcvT_I", n, ""); /* read twice at each level */
+        nested("1AIX", "L_ZN1AcvT_I", n, "EE");
+        nested("1AIX", "cvT_Icv", n, "EE");
+        nested("Z", "1fIT_EvZ", n, "E");
+        nested("", "A_", n, "i");
+        nested("1AIX", "ps", n, "EE");
+        nested("", "DT", n, "E");
+        nested("", "U1a", n, "i");
+        nested("N", "S_", n, "E");
+        nested("1AIJ", "J", n, "EE");
+        nested("1AIJ1BIT_T_T_E", "S0_IT_T_S_S0_E", n, "EE");
+    }
+}
+
+/* Shapes that a demangler knows, put together without sense. */
+static void test_random(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "N",   "E",   "E",   "I",     "E",     "J",           "1A",      "2bc", "St", "Sa",   "S_",
+        "S0_", "S1_", "S2_", "SA_",   "T_",    "T0_",         "P",       "K",   "R",  "O",    "F",
+        "v",   "i",   "Z",   "UlvE_", "UliE_", "L",           "Li3E",    "Dp",  "DT", "X",    "sp",
+        "sZ",  "cv",  "A_",  "M",     "_Z",    "GLOBAL__N_1", "12",      "fl",  "pl", "Tn",   "Do",
+        "C1",  "D0",  "on",  "Ul",    "_",     "9999999999",  "B5cxx11", "DO",  "Dw", "Dv3_", "sr",
+        "gs",  "nw",  "tl",  "il",    "fp_"};
+    struct unit_random random = unit_random_begin("random names");
+    for (size_t round = 0; round < unit_rounds(30000); round++) {
+        struct hx_text text = {0};
+        size_t n = 1 + unit_below(&random, unit_below(&random, 10) ? 40 : 500);
+        bool bytes = unit_below(&random, 4) == 0;
+        for (size_t i = 0; i < n; i++)
+            if (bytes)
+                hx_text_putc(&text, (char)(1 + unit_below(&random, 255)));
+            else
+                hx_text_puts(&text, parts[unit_below(&random, sizeof parts / sizeof *parts)]);
+        check_time(hx_text_str(&text));
+        hx_text_free(&text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ordinary), cmocka_unit_test(test_not_mangled),
+        cmocka_unit_test(test_cut),      cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
