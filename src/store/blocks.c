@@ -1,33 +1,44 @@
-/* blocks.c - index and cache of blocks. */
+/* blocks.c - index and cache of blocks, and of the names that their columns speak of. */
 #include "store/blocks.h"
 
 #include "base/vec.h"
-#include "store/db.h"
 #include "model/graph.h"
+#include "store/db.h"
+#include "store/overlay.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Decoded columns to keep. The addresses and sizes of 10 million objects are 80 MB. */
-enum { CACHE_BYTES = 160 << 20, SLOTS = 1 << 12 };
+enum { CACHE_BYTES = 160 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 struct entry {
     struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
-    int64_t id;                /* of the block */
+    int64_t snapshot, id;      /* of the block */
     unsigned what;             /* derived << 8 | column */
     unsigned users;
+    bool forgotten; /* in no list any more; the last user frees it */
     size_t bytes;
     struct entry *next;          /* in the slot */
     struct entry *newer, *older; /* by use */
 };
 
+struct named {
+    int64_t snapshot;
+    enum hx_name_list list;
+    hx_names *names;
+};
+
 struct hx_blocks {
     sqlite3 *db;
     unsigned refs;
+    unsigned version; /* of the file when it was last looked at */
     sqlite3_stmt *column;
     hx_codec *codec;
     HX_VEC(struct hx_block_index *) index;
+    HX_VEC(struct named) named;
+    size_t name_bytes, last_named; /* the index in `named` that was asked for last */
     struct entry *slot[SLOTS];
     struct entry *newest, *oldest;
     size_t bytes;
@@ -39,6 +50,43 @@ static hx_error *damaged(const char *how)
     return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
                         "the store is damaged (%s)", how);
 }
+
+/* --- the cache --------------------------------------------------------------------- */
+
+static struct entry **slot_of(hx_blocks *blocks, int64_t id, unsigned what)
+{
+    uint64_t h = ((uint64_t)id * 64 + what) * 0x9e3779b97f4a7c15u;
+    return &blocks->slot[h >> 52];
+}
+
+static void unlink_use(hx_blocks *blocks, struct entry *entry)
+{
+    *(entry->newer ? &entry->newer->older : &blocks->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &blocks->oldest) = entry->newer;
+}
+
+static void link_newest(hx_blocks *blocks, struct entry *entry)
+{
+    entry->newer = NULL;
+    entry->older = blocks->newest;
+    *(blocks->newest ? &blocks->newest->newer : &blocks->oldest) = entry;
+    blocks->newest = entry;
+}
+
+static void drop(hx_blocks *blocks, struct entry *entry)
+{
+    struct entry **link = slot_of(blocks, entry->id, entry->what);
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
+    unlink_use(blocks, entry);
+    blocks->bytes -= entry->bytes;
+    entry->forgotten = true;
+    if (!entry->users)
+        free(entry);
+}
+
+/* --- the life of it all ------------------------------------------------------------- */
 
 hx_error *hx_blocks_create(sqlite3 *db, hx_blocks **ret)
 {
@@ -67,20 +115,63 @@ void hx_blocks_rest(hx_blocks *blocks)
     blocks->column = NULL;
 }
 
+enum { EVERYTHING = -1 }; /* no snapshot has that number */
+
+static void forget(hx_blocks *blocks, int64_t snapshot)
+{
+    hx_blocks_rest(blocks); /* it may have been made before there were temporary tables */
+    for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
+        newer = entry->newer;
+        if (snapshot == EVERYTHING || entry->snapshot == snapshot)
+            drop(blocks, entry);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < blocks->index.n; i++) {
+        struct hx_block_index *index = blocks->index.v[i];
+        if (snapshot == EVERYTHING || index->snapshot == snapshot)
+            hx_blocks_index_done(blocks, index);
+        else
+            blocks->index.v[kept++] = index;
+    }
+    blocks->index.n = kept;
+    kept = 0;
+    for (size_t i = 0; i < blocks->named.n; i++) {
+        struct named named = blocks->named.v[i];
+        if (snapshot == EVERYTHING || named.snapshot == snapshot) {
+            blocks->name_bytes -= hx_names_bytes(named.names);
+            hx_names_free(named.names);
+        } else {
+            blocks->named.v[kept++] = named;
+        }
+    }
+    blocks->named.n = kept;
+    blocks->last_named = 0;
+}
+
+void hx_blocks_forget(hx_blocks *blocks, int64_t snapshot)
+{
+    forget(blocks, snapshot);
+}
+
+void hx_blocks_refresh(hx_blocks *blocks)
+{
+    unsigned version = blocks->version;
+    if (sqlite3_file_control(blocks->db, "main", SQLITE_FCNTL_DATA_VERSION, &version) ==
+            SQLITE_OK &&
+        version == blocks->version)
+        return;
+    blocks->version = version;
+    forget(blocks, EVERYTHING);
+}
+
 void hx_blocks_unref(hx_blocks *blocks)
 {
     if (!blocks || --blocks->refs)
         return;
     hx_blocks_rest(blocks);
-    for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
-        newer = entry->newer;
-        free(entry);
-    }
-    for (size_t i = 0; i < blocks->index.n; i++) {
-        free(blocks->index.v[i]->block);
-        free(blocks->index.v[i]);
-    }
+    forget(blocks, EVERYTHING);
     hx_vec_free(&blocks->index);
+    hx_vec_free(&blocks->named);
     hx_codec_destroy(blocks->codec);
     free(blocks);
 }
@@ -90,12 +181,7 @@ void hx_blocks_unref(hx_blocks *blocks)
 static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(blocks->db, "store",
-                         "SELECT id, first_row, n, first_key, last_key, bytes FROM main.hx_block"
-                         " WHERE snapshot = ? AND family = ? ORDER BY first_row",
-                         &st));
-    sqlite3_bind_int64(st, 1, index->snapshot);
-    sqlite3_bind_int(st, 2, index->family);
+    HX_TRY(hx_overlay_blocks(blocks->db, "store", index->snapshot, index->family, &st));
     size_t cap = 0;
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -136,6 +222,7 @@ hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family fa
     for (size_t i = blocks->index.n; i-- > 0;) {
         struct hx_block_index *index = blocks->index.v[i];
         if (index->snapshot == snapshot && index->family == family) {
+            index->users++;
             *ret = index;
             return NULL;
         }
@@ -145,50 +232,60 @@ hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family fa
         return hx_error_nomem();
     index->snapshot = snapshot;
     index->family = family;
+    index->users = 1;
     hx_error *err = read_index(blocks, index);
     if (!err && !hx_vec_push(&blocks->index, index))
         err = hx_error_nomem();
     if (err) {
-        free(index->block);
-        free(index);
+        hx_blocks_index_done(blocks, index);
         return err;
     }
+    index->users++;
     *ret = index;
     return NULL;
 }
 
-/* --- the cache --------------------------------------------------------------------- */
-
-static struct entry **slot_of(hx_blocks *blocks, int64_t id, unsigned what)
+void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *done)
 {
-    uint64_t h = ((uint64_t)id * 64 + what) * 0x9e3779b97f4a7c15u;
-    return &blocks->slot[h >> 52];
+    (void)blocks;
+    struct hx_block_index *index = (struct hx_block_index *)done;
+    if (!index || --index->users)
+        return;
+    free(index->block);
+    free(index);
 }
 
-static void unlink_use(hx_blocks *blocks, struct entry *entry)
+/* --- names ------------------------------------------------------------------------- */
+
+hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list list,
+                          const hx_names **ret)
 {
-    *(entry->newer ? &entry->newer->older : &blocks->newest) = entry->older;
-    *(entry->older ? &entry->older->newer : &blocks->oldest) = entry->newer;
+    for (size_t n = blocks->named.n, i = blocks->last_named; n--; i++) {
+        const struct named *named = &blocks->named.v[i %= blocks->named.n];
+        if (named->snapshot == snapshot && named->list == list) {
+            blocks->last_named = i;
+            *ret = named->names;
+            return NULL;
+        }
+    }
+    if (blocks->name_bytes > NAME_BYTES) {
+        for (size_t i = 0; i < blocks->named.n; i++)
+            hx_names_free(blocks->named.v[i].names);
+        blocks->named.n = blocks->name_bytes = 0;
+    }
+    struct named named = {.snapshot = snapshot, .list = list};
+    HX_TRY(hx_names_load(blocks->db, snapshot, list, &named.names));
+    if (!hx_vec_push(&blocks->named, named)) {
+        hx_names_free(named.names);
+        return hx_error_nomem();
+    }
+    blocks->name_bytes += hx_names_bytes(named.names);
+    blocks->last_named = blocks->named.n - 1;
+    *ret = named.names;
+    return NULL;
 }
 
-static void link_newest(hx_blocks *blocks, struct entry *entry)
-{
-    entry->newer = NULL;
-    entry->older = blocks->newest;
-    *(blocks->newest ? &blocks->newest->newer : &blocks->oldest) = entry;
-    blocks->newest = entry;
-}
-
-static void drop(hx_blocks *blocks, struct entry *entry)
-{
-    struct entry **link = slot_of(blocks, entry->id, entry->what);
-    while (*link != entry)
-        link = &(*link)->next;
-    *link = entry->next;
-    unlink_use(blocks, entry);
-    blocks->bytes -= entry->bytes;
-    free(entry);
-}
+/* --- decoded columns ---------------------------------------------------------------- */
 
 static void make_room(hx_blocks *blocks, size_t bytes)
 {
@@ -233,23 +330,43 @@ static hx_error *pack(hx_blocks *blocks, size_t n, struct entry **ret)
 
 /* --- decoding ---------------------------------------------------------------------- */
 
-static hx_error *decode(hx_blocks *blocks, const struct hx_block *block, int column,
-                        uint64_t *value)
+/* Is it one of those that an analysis adds? */
+static bool is_optional(enum hx_family family, int column)
+{
+    return family == HX_FAMILY_OBJECT && column >= HX_COL_TYPE;
+}
+
+/* A column that may be absent is all 0 then, which *ret_there tells; NULL: it has to be there. */
+static hx_error *decode_if_there(hx_blocks *blocks, const struct hx_block *block, int column,
+                                 uint64_t *value, bool *ret_there)
 {
     if (!blocks->column)
-        HX_TRY(hx_db_prepare(blocks->db, "store", "SELECT data FROM main.hx_column WHERE id = ?",
-                             &blocks->column));
+        HX_TRY(hx_overlay_column(blocks->db, "store", &blocks->column));
     sqlite3_bind_int64(blocks->column, 1, block->id * HX_COLUMN_SLOTS + column);
     int code = sqlite3_step(blocks->column);
     hx_error *err = NULL;
-    if (code == SQLITE_ROW)
-        err = hx_column_decode(blocks->codec, sqlite3_column_blob(blocks->column, 0),
-                               (size_t)sqlite3_column_bytes(blocks->column, 0), value, block->n);
-    else
+    if (code != SQLITE_ROW) {
         err = code == SQLITE_DONE ? damaged("a column is missing")
                                   : hx_db_error(blocks->db, code, "store");
+    } else if (sqlite3_column_type(blocks->column, 0) != SQLITE_NULL) {
+        err = hx_column_decode(blocks->codec, sqlite3_column_blob(blocks->column, 0),
+                               (size_t)sqlite3_column_bytes(blocks->column, 0), value, block->n);
+        if (ret_there)
+            *ret_there = true;
+    } else if (ret_there) {
+        memset(value, 0, block->n * sizeof *value);
+        *ret_there = false;
+    } else {
+        err = damaged("a column is missing");
+    }
     sqlite3_reset(blocks->column);
     return err;
+}
+
+static hx_error *decode(hx_blocks *blocks, const struct hx_block *block, int column,
+                        uint64_t *value)
+{
+    return decode_if_there(blocks, block, column, value, NULL);
 }
 
 /* Turns differences into running sums that begin at `at` and must end at `last`. */
@@ -283,13 +400,89 @@ static hx_error *check_targets(const uint64_t *value, size_t n)
     return NULL;
 }
 
-static hx_error *derive(hx_blocks *blocks, const struct hx_block *block, enum hx_derived derived,
-                        int column)
+static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block, int column)
+{
+    uint64_t *value = blocks->value;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, column, value, &there));
+    for (size_t i = 0; there && i < block->n; i++)
+        bad |= ++value[i] == 0;
+    return bad ? damaged("a number") : NULL;
+}
+
+static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
+{
+    uint64_t *value = blocks->value;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_DOMINATOR, value, &there));
+    for (size_t i = 0; i < block->n; i++) {
+        if (!value[i]) /* an object is not its own dominator: 0 is free for none */
+            continue;
+        value[i] = block->from + i + (uint64_t)hx_unzigzag(value[i]);
+        bad |= value[i]++ >= HX_NO_OBJ;
+    }
+    return bad ? damaged("a dominator that is not there") : NULL;
+}
+
+/* Retained bytes over all edges, in blocks->value. */
+static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
+{
+    uint64_t *value = blocks->value, *size = blocks->other;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED, value, &there));
+    if (!there)
+        return NULL;
+    HX_TRY(decode(blocks, block, HX_COL_SIZE, size));
+    for (size_t i = 0; i < block->n; i++)
+        if (value[i])
+            bad |= __builtin_add_overflow(value[i], size[i], &value[i]);
+    return bad ? damaged("a retained size") : NULL;
+}
+
+/* Retained figures over sure edges, which are stored as differences from those over all. */
+static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *block, bool objects)
+{
+    uint64_t *value = blocks->value, *sure = blocks->other;
+    bool there, bad = false;
+    if (objects) { /* plus 1, as derive_retained() gives it; all 0 stay 0 */
+        HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_OBJECTS, value, &there));
+        for (size_t i = 0; i < block->n; i++)
+            bad |= value[i] && ++value[i] == 0;
+    } else {
+        HX_TRY(derive_retained(blocks, block));
+    }
+    HX_TRY(
+        decode_if_there(blocks, block, objects ? HX_COL_SURE_OBJECTS : HX_COL_SURE, sure, &there));
+    for (size_t i = 0; i < block->n; i++) {
+        if (!sure[i]) {
+            value[i] = 0;
+            continue;
+        }
+        bad |= !value[i];
+        value[i] += (uint64_t)hx_unzigzag(sure[i] - 1);
+        bad |= value[i] == 0 || value[i] > INT64_MAX;
+    }
+    return bad ? damaged("a retained size") : NULL;
+}
+
+static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct hx_block *block,
+                        enum hx_derived derived, int column)
 {
     uint64_t *value = blocks->value, *source = blocks->other, at = 0;
+    bool there;
     switch (derived) {
     case HX_PLAIN:
-        return decode(blocks, block, column, value);
+        return decode_if_there(blocks, block, column, value,
+                               is_optional(family, column) ? &there : NULL);
+    case HX_PLUS_ONE:
+        return derive_plus_one(blocks, block, column);
+    case HX_DOMINATOR:
+        return derive_dominators(blocks, block);
+    case HX_RETAINED:
+        return derive_retained(blocks, block);
+    case HX_SURE:
+    case HX_SURE_OBJECTS:
+        return derive_sure(blocks, block, derived == HX_SURE_OBJECTS);
     case HX_ADDRESS:
         return derive_addresses(blocks, block);
     case HX_SOURCE_OBJ:
@@ -328,8 +521,9 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
     if (entry) {
         unlink_use(blocks, entry);
     } else {
-        HX_TRY(derive(blocks, where, derived, column));
+        HX_TRY(derive(blocks, index->family, where, derived, column));
         HX_TRY(pack(blocks, where->n, &entry));
+        entry->snapshot = index->snapshot;
         entry->id = where->id;
         entry->what = what;
         entry->next = *slot;
@@ -345,8 +539,9 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column)
 {
     (void)blocks;
-    if (column)
-        ((struct entry *)column)->users--;
+    struct entry *entry = (struct entry *)column;
+    if (entry && --entry->users == 0 && entry->forgotten)
+        free(entry);
 }
 
 hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *objects,

@@ -1,14 +1,17 @@
 /* blocks.h - random access to the blocks of objects and edges, for the virtual tables.
  *
  * One hx_blocks belongs to one connection. It keeps the index of blocks of each snapshot
- * that was asked for, and decoded columns in as few bytes a value as they need, least
- * recently used out first. Finished snapshots do not change, so nothing goes stale.
+ * that was asked for, the names of types and bins, and decoded columns in as few bytes a value
+ * as they need, least recently used out first. Finished snapshots change only when they are
+ * revised: hx_blocks_refresh() and hx_blocks_forget() then drop what was kept. What somebody
+ * still holds stays as it was until he gives it back.
  */
 #ifndef HX_STORE_BLOCKS_H
 #define HX_STORE_BLOCKS_H
 
 #include "base/error.h"
 #include "store/column.h"
+#include "store/names.h"
 #include "store/schema.h"
 
 #include <stdbool.h>
@@ -35,6 +38,7 @@ struct hx_block_index {
     struct hx_block *block;
     size_t n;
     uint64_t rows;
+    unsigned users; /* who hold it, blocks.c itself one of them */
 };
 
 /* A decoded column: value i is base + v[i], v in elements of 1 << shift bytes. */
@@ -67,7 +71,12 @@ enum hx_derived {
     HX_TARGET_OBJ,  /* edge: index of the target */
     HX_ROOT_NUMBER, /* root edge: number of the root */
     HX_ROOT_TARGET_OBJ,
-    HX_ROOT_WORD, /* root edge: address of the word, 0: none */
+    HX_ROOT_WORD,    /* root edge: address of the word, 0: none */
+    HX_PLUS_ONE,     /* as stored, plus 1; 0: absent */
+    HX_DOMINATOR,    /* object: index of the dominator, plus 1; 0: none */
+    HX_RETAINED,     /* object: retained bytes, plus 1; 0: NULL */
+    HX_SURE,         /* object: the same over sure edges */
+    HX_SURE_OBJECTS, /* object: retained objects over sure edges, plus 1; 0: NULL */
 };
 
 typedef struct hx_blocks hx_blocks;
@@ -78,20 +87,33 @@ void hx_blocks_unref(hx_blocks *blocks); /* NULL is legal; the last one frees */
 /* Statements hold the connection open: ends them until the next use. */
 void hx_blocks_rest(hx_blocks *blocks);
 
+/* Drops all that is kept of a snapshot, which was revised. */
+void hx_blocks_forget(hx_blocks *blocks, int64_t snapshot);
+
+/* Drops all that is kept of any snapshot when the file has changed since the last call, by
+ * whomever. To be called before something is read for a new statement. */
+void hx_blocks_refresh(hx_blocks *blocks);
+
 /* Was an index of that snapshot asked for before? */
 bool hx_blocks_knows(const hx_blocks *blocks, int64_t snapshot);
 
-/* The index of a snapshot that is finished, as its row in hx_snapshot says.
- * *ret is owned by blocks and stays valid as long as they do. A snapshot without rows of
- * the family has an index without blocks. */
+/* The index of a snapshot that is finished, as its row in hx_snapshot says. *ret stays valid
+ * until hx_blocks_index_done(*ret). A snapshot without rows of the family has an index without
+ * blocks. */
 hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family family,
                           const struct hx_block_index **ret);
+void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *index); /* or NULL */
 
 /* Decodes (or finds) a column of a block of `index`; `column` names the stored one for
- * HX_PLAIN. *ret stays valid until hx_blocks_release(*ret). */
+ * HX_PLAIN and HX_PLUS_ONE. A column that an analysis would have made and that is not there is
+ * all 0. *ret stays valid until hx_blocks_release(*ret). */
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            enum hx_derived derived, int column, const struct hx_decoded **ret);
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
+
+/* The names of types or of bins of a snapshot; *ret stays valid until the next call. */
+hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list list,
+                          const hx_names **ret);
 
 /* The address of an object by its index. */
 hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *objects,

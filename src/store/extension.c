@@ -1,8 +1,9 @@
-/* extension.c - the object tables as a loadable extension of SQLite, so that the sqlite3
- * shell sees them in a store: `.load ./heapx_sqlite`. */
+/* extension.c - the object tables and functions as a loadable extension of SQLite, so that the
+ * sqlite3 shell sees them in a store: `.load ./heapx_sqlite`. */
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT1
 
+#include "store/functions.h"
 #include "store/vtab.h"
 
 int sqlite3_heapxsqlite_init(sqlite3 *db, char **error, const sqlite3_api_routines *api);
@@ -12,7 +13,9 @@ __attribute__((visibility("default"))) int sqlite3_heapxsqlite_init(sqlite3 *db,
                                                                     const sqlite3_api_routines *api)
 {
     SQLITE_EXTENSION_INIT2(api);
-    hx_error *err = hx_object_tables(db);
+    hx_error *err = hx_object_tables(db, NULL);
+    if (!err)
+        err = hx_functions(db);
     if (!err)
         return SQLITE_OK;
     char line[512];

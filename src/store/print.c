@@ -212,7 +212,7 @@ static bool ends_with(const char *s, const char *end)
 
 static bool is_address(const char *name)
 {
-    static const char *const names[] = {"address", "source", "target", "dominator"};
+    static const char *const names[] = {"address", "source", "target", "dominator", "parent"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -223,7 +223,7 @@ static bool is_address(const char *name)
 static bool is_quantity(const char *name)
 {
     return ends_with(name, "bytes") || ends_with(name, "objects") || strcmp(name, "count") == 0 ||
-           strcmp(name, "size") == 0;
+           strcmp(name, "size") == 0 || ends_with(name, "_pages");
 }
 
 static void put_int(struct hx_text *text, int64_t value, bool grouped)

@@ -4,6 +4,7 @@
 #define HX_STORE_QUERY_H
 
 #include "store/store.h"
+#include "traverse/filter.h"
 
 /* view, its default sort column (largest first; NULL: as stored), what it shows */
 #define HX_VIEWS(X)                                                                                \
@@ -21,6 +22,12 @@ struct hx_view {
 };
 extern const struct hx_view hx_views[];               /* ends with name NULL */
 const struct hx_view *hx_view_find(const char *name); /* NULL when unknown */
+
+/* The columns that a condition may speak of: those of one view, or, with NULL, those of all views,
+ * where a column without a view is one of `snapshots`. An id is the place of a column in the
+ * table of them all, so that less that of the first column of its view it is the place in the
+ * rows. Nothing is owned; false when there is no such view. */
+bool hx_view_schema(const char *view, struct hx_filter_schema *ret);
 
 enum hx_value_type { HX_VALUE_NULL, HX_VALUE_INT, HX_VALUE_REAL, HX_VALUE_TEXT };
 struct hx_value {
@@ -66,8 +73,8 @@ typedef hx_error *hx_rows_next_fn(void *context, struct hx_value *values, bool *
 hx_error *hx_rows_generate(const char *const *names, size_t columns, hx_rows_next_fn *next,
                            void *context, hx_rows **ret);
 
-/* Printers: one data path, three forms. Columns named address, source, target, dominator are
- * hexadecimal in text only. */
+/* Printers: one data path, three forms. Columns named address, source, target, dominator,
+ * parent are hexadecimal in text only. */
 enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV };
 bool hx_format_parse(const char *s, enum hx_format *ret);
 hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file /* FILE */);

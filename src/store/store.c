@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "store/db.h"
 #include "store/file.h"
+#include "store/functions.h"
 #include "store/schema.h"
 #include "store/store_private.h"
 #include "store/vtab.h"
@@ -15,9 +16,19 @@
 #define HX_STR_(x) #x
 #define HX_STR(x)  HX_STR_(x)
 
+static void disconnect(hx_store *store)
+{
+    if (store->blocks)
+        hx_blocks_rest(store->blocks);
+    hx_blocks_unref(store->blocks);
+    store->blocks = NULL;
+    sqlite3_close_v2(store->db);
+    store->db = NULL;
+}
+
 static void destroy(hx_store *store)
 {
-    sqlite3_close_v2(store->db);
+    disconnect(store);
     if (store->scratch)
         hx_file_remove(store->scratch);
     free(store->scratch);
@@ -61,15 +72,10 @@ static hx_error *connect_to(hx_store *store, const char *name, int flags)
     HX_TRY(hx_db_exec(store->db, store->path,
                       "PRAGMA trusted_schema = 0;"
                       "PRAGMA cell_size_check = 1; PRAGMA cache_size = -16384"));
-    HX_TRY(hx_object_tables(store->db));
+    HX_TRY(hx_functions(store->db));
+    HX_TRY(hx_object_tables(store->db, &store->blocks));
     /* connects them now: a user's statement is not allowed to declare tables */
     return hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
-}
-
-static void disconnect(hx_store *store)
-{
-    sqlite3_close_v2(store->db);
-    store->db = NULL;
 }
 
 /* The bytes of an empty store, made in memory so that the file appears complete. */

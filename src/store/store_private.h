@@ -2,6 +2,7 @@
 #ifndef HX_STORE_STORE_PRIVATE_H
 #define HX_STORE_STORE_PRIVATE_H
 
+#include "store/blocks.h"
 #include "store/query.h"
 #include "store/sqlite.h"
 #include "store/store.h"
@@ -12,6 +13,8 @@ enum { HX_STORE_BUSY_MS = 10000 };
 
 struct hx_store {
     sqlite3 *db;
+    hx_blocks
+        *blocks;   /* of the object tables: call hx_blocks_forget() when a snapshot was revised */
     char *path;    /* as the user gave it: for messages */
     char *file;    /* what SQLite opened: absolute, or with "./" in front */
     char *scratch; /* private copy or temporary store to remove at close; NULL: none */

@@ -66,14 +66,15 @@ static int compare(const void *a, const void *b)
     return is_before(a, b) ? -1 : is_before(b, a);
 }
 
-hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index, int column,
-                      bool largest, uint64_t limit, uint64_t **ret, size_t *ret_n)
+hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                      enum hx_derived derived, int column, bool largest, uint64_t limit,
+                      uint64_t **ret, size_t *ret_n)
 {
     candidates best = {0};
     hx_error *err = NULL;
     for (size_t b = 0; b < index->n && limit && !err; b++) {
         const struct hx_decoded *decoded;
-        err = hx_blocks_column(blocks, index, b, HX_PLAIN, column, &decoded);
+        err = hx_blocks_column(blocks, index, b, derived, column, &decoded);
         if (err)
             break;
         err = offer_block(&best, decoded, index->block[b].from, largest, limit);

@@ -2,9 +2,10 @@
  *
  * Each table is ordered by (snapshot, key): objects by address, edges by source and
  * offset, root edges by root. Constraints on the snapshot, the key and the rowid choose
- * an interval of rows; one on the target is tested on the decoded column before SQLite
- * sees a row. SQLite tests every constraint again, so an interval may be too wide but
- * never too narrow. A column is decoded when a row's value is asked for, block by block.
+ * an interval of rows; equality of some columns (a target, a state, a type, a set, a bin) is
+ * tested on the decoded column before SQLite sees a row. SQLite tests every constraint again, so an
+ * interval may be too wide but never too narrow. A column is decoded when a row's value is asked
+ * for, block by block.
  */
 #include "store/vtab.h"
 
@@ -19,7 +20,7 @@
 
 /* --- the three tables -------------------------------------------------------------- */
 
-enum { MAX_COLUMNS = 16 };
+enum { MAX_COLUMNS = 16, MAX_FILTERS = 4 };
 
 /* How a column is served. */
 enum serve {
@@ -28,9 +29,13 @@ enum serve {
     SERVE_INT,    /* the decoded value */
     SERVE_WORDS,  /* the decoded value times 8 */
     SERVE_UNZERO, /* the decoded value, NULL for 0 */
+    SERVE_UNPLUS, /* the decoded value less 1, NULL for 0 */
     SERVE_STATE,
     SERVE_KIND,
-    SERVE_OBJECT, /* the address of the object of that index */
+    SERVE_TYPE,          /* the name of that type, NULL for 0 */
+    SERVE_BIN,           /* the name of the bin of that number less 1, NULL for 0 */
+    SERVE_OBJECT,        /* the address of the object of that index */
+    SERVE_OBJECT_UNPLUS, /* the same of that number less 1, NULL for 0 */
 };
 
 struct table_column {
@@ -42,8 +47,8 @@ struct table_column {
 struct table {
     const char *name, *declaration;
     enum hx_family family;
-    int key;    /* the column by which rows are ordered */
-    int target; /* the column that a scan can filter by, -1: none */
+    int key;                 /* the column by which rows are ordered */
+    int filter[MAX_FILTERS]; /* columns that a scan can filter by; 0: no more */
     double rows, rows_of_key;
     struct table_column column[MAX_COLUMNS];
 };
@@ -57,23 +62,23 @@ static const struct table objects_table = {
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
-    .target = -1,
+    .filter = {5, 4, 6, 7},
     .rows = 1e7,
     .rows_of_key = 1,
     .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
                {SERVE_INT, HX_ADDRESS, 0},
                {SERVE_INT, HX_PLAIN, HX_COL_SIZE},
                {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_TYPE, HX_PLAIN, HX_COL_TYPE},
                {SERVE_STATE, HX_PLAIN, HX_COL_STATE},
+               {SERVE_UNPLUS, HX_PLUS_ONE, HX_COL_SET},
+               {SERVE_BIN, HX_PLUS_ONE, HX_COL_BIN},
                {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_NULL, HX_PLAIN, 0},
+               {SERVE_OBJECT_UNPLUS, HX_DOMINATOR, 0},
+               {SERVE_UNPLUS, HX_RETAINED, 0},
+               {SERVE_UNZERO, HX_PLAIN, HX_COL_RETAINED_OBJECTS},
+               {SERVE_UNPLUS, HX_SURE, 0},
+               {SERVE_UNPLUS, HX_SURE_OBJECTS, 0},
                {SERVE_INT, HX_PLAIN, HX_COL_IN},
                {SERVE_INT, HX_PLAIN, HX_COL_OUT}},
 };
@@ -84,7 +89,7 @@ static const struct table edges_table = {
                    " offset INTEGER, kind TEXT)",
     .family = HX_FAMILY_EDGE,
     .key = 1,
-    .target = 2,
+    .filter = {2},
     .rows = 1.6e7,
     .rows_of_key = 4,
     .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
@@ -100,7 +105,7 @@ static const struct table root_edges_table = {
                    " target INTEGER, kind TEXT)",
     .family = HX_FAMILY_ROOT_EDGE,
     .key = 1,
-    .target = 3,
+    .filter = {3},
     .rows = 1e5,
     .rows_of_key = 100,
     .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
@@ -131,13 +136,15 @@ enum plan {
     PLAN_KEY = 4,      /* = */
     PLAN_LOW = 8,      /* key > or >= */
     PLAN_HIGH = 16,    /* key < or <= */
-    PLAN_TARGET = 32,  /* = */
-    PLAN_LIMIT = 64,   /* the first rows by the column that the plan names, see plan_top() */
-    PLAN_OFFSET = 128,
-    PLAN_BITS = 8,
-    PLAN_COLUMN_SHIFT = 8, /* PLAN_LIMIT: the column to order by */
+    PLAN_FILTER = 32,  /* = or IS or IS NULL on table.filter[0]; the next bits: on the others */
+    PLAN_FILTERS = PLAN_FILTER * ((1 << MAX_FILTERS) - 1),
+    PLAN_LIMIT = 512, /* the first rows by the column that the plan names, see plan_top() */
+    PLAN_OFFSET = 1024,
+    PLAN_BITS = 11,
+    PLAN_NULL_SHIFT = PLAN_BITS - 5, /* a filter's bit so much higher: NULL equals NULL */
+    PLAN_COLUMN_SHIFT = 16,          /* PLAN_LIMIT: the column to order by */
     PLAN_COLUMN_MASK = 0xff,
-    PLAN_LARGEST = 1 << 16, /* PLAN_LIMIT: descending */
+    PLAN_LARGEST = 1 << 24, /* PLAN_LIMIT: descending */
 };
 
 static int set_error(sqlite3_vtab *vtab, hx_error *err)
@@ -185,8 +192,28 @@ static int table_disconnect(sqlite3_vtab *vtab)
 
 /* --- planning ---------------------------------------------------------------------- */
 
-static enum plan plan_of(const struct table *table, int column, unsigned char op)
+/* The bit of a filter that serves the constraint: exact comparisons only. */
+static unsigned plan_filter(const struct table *table, sqlite3_index_info *info, int i)
 {
+    int column = info->aConstraint[i].iColumn;
+    unsigned char op = info->aConstraint[i].op;
+    bool nulls = op == SQLITE_INDEX_CONSTRAINT_IS || op == SQLITE_INDEX_CONSTRAINT_ISNULL;
+    enum serve serve = table->column[column].serve;
+    if ((op != SQLITE_INDEX_CONSTRAINT_EQ && !nulls) || (nulls && serve == SERVE_OBJECT))
+        return 0;
+    bool text = serve == SERVE_STATE || serve == SERVE_TYPE || serve == SERVE_BIN;
+    if (text && strcmp(sqlite3_vtab_collation(info, i), "BINARY") != 0)
+        return 0;
+    for (unsigned f = 0; f < MAX_FILTERS && table->filter[f]; f++)
+        if (table->filter[f] == column)
+            return PLAN_FILTER << f | (nulls ? PLAN_FILTER << f << PLAN_NULL_SHIFT : 0);
+    return 0;
+}
+
+static unsigned plan_of(const struct table *table, sqlite3_index_info *info, int i)
+{
+    int column = info->aConstraint[i].iColumn;
+    unsigned char op = info->aConstraint[i].op;
     if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET)
         return 0; /* those have no column */
     bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ;
@@ -194,8 +221,9 @@ static enum plan plan_of(const struct table *table, int column, unsigned char op
         return equal ? PLAN_SNAPSHOT : 0;
     if (column < 0)
         return equal ? PLAN_ROWID : 0;
-    if (column == table->target)
-        return equal ? PLAN_TARGET : 0;
+    unsigned filter = plan_filter(table, info, i);
+    if (filter)
+        return filter;
     if (column != table->key)
         return 0;
     switch (op) {
@@ -254,21 +282,27 @@ static void estimate(const struct table *table, unsigned plan, sqlite3_index_inf
             rows /= 8;
         cost = 8 + rows;
     }
-    if (plan & PLAN_TARGET) {
+    if (plan & PLAN_FILTERS) {
         cost = 8 + cost / 16;
-        rows = rows > 64 ? 4 : 1;
+        rows = rows <= 64 ? 1 : table->family == HX_FAMILY_OBJECT ? rows / 64 : 4;
     }
     info->estimatedCost = cost * snapshots;
     info->estimatedRows = (sqlite3_int64)(rows * snapshots);
 }
 
-/* "The largest objects of a snapshot": ORDER BY a stored column with a LIMIT and no other
+/* Do decoded values have the order of what they are served as, NULL first? */
+static bool keeps_order(const struct table_column *column)
+{
+    return (column->serve == SERVE_INT && column->derived != HX_ADDRESS) ||
+           column->serve == SERVE_UNZERO || column->serve == SERVE_UNPLUS;
+}
+
+/* "The largest objects of a snapshot": ORDER BY such a column with a LIMIT and no other
  * constraint. SQLite would sort all objects; one pass finds those few. */
 static bool plan_top(const struct table *table, sqlite3_index_info *info)
 {
     int first = info->nOrderBy ? info->aOrderBy[0].iColumn : -1;
-    if (table->family != HX_FAMILY_OBJECT || first < 0 || table->column[first].serve != SERVE_INT ||
-        table->column[first].derived != HX_PLAIN)
+    if (table->family != HX_FAMILY_OBJECT || first < 0 || !keeps_order(&table->column[first]))
         return false;
     for (int i = 1; i < info->nOrderBy; i++) /* ties come in the order of addresses */
         if (info->aOrderBy[i].desc ||
@@ -310,11 +344,11 @@ static int table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     for (int i = 0; i < info->nConstraint; i++) {
         if (!info->aConstraint[i].usable)
             continue;
-        enum plan part = plan_of(table, info->aConstraint[i].iColumn, info->aConstraint[i].op);
-        if (!part || plan & part)
+        unsigned part = plan_of(table, info, i), bit = part & ((1u << PLAN_BITS) - 1);
+        if (!part || plan & bit)
             continue;
         plan |= part;
-        chosen[__builtin_ctz(part)] = i;
+        chosen[__builtin_ctz(bit)] = i;
     }
     int arguments = 0;
     for (int bit = 0; bit < PLAN_BITS; bit++)
@@ -328,6 +362,19 @@ static int table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 
 /* --- scanning ---------------------------------------------------------------------- */
 
+/* A column and the one value that rows have to have in it. */
+struct filter {
+    int column;
+    bool nulls;           /* NULL equals NULL */
+    sqlite3_value *value; /* owned */
+};
+
+/* The same in one snapshot: the value as it is decoded. */
+struct seeker {
+    int column;
+    uint64_t wanted;
+};
+
 struct cursor {
     sqlite3_vtab_cursor base;
     HX_VEC(int64_t) snapshots; /* to visit, ascending */
@@ -336,15 +383,16 @@ struct cursor {
     /* what xFilter was given, the same for every snapshot */
     uint64_t key_low, key_high; /* inclusive */
     uint64_t row_low, row_high; /* inclusive, from a rowid */
-    bool by_target;
-    uint64_t target_address;
+    struct filter filter[MAX_FILTERS];
+    size_t filters;
 
     uint64_t *top; /* PLAN_LIMIT: the rows to give, in this order */
     size_t top_n, top_at;
 
     const struct hx_block_index *index, *objects;
-    uint64_t row, end;                             /* rows of this snapshot yet to come */
-    uint64_t target;                               /* by_target: its index */
+    uint64_t row, end; /* rows of this snapshot yet to come */
+    struct seeker seeker[MAX_FILTERS];
+    size_t seekers;
     size_t block;                                  /* whose columns are held */
     const struct hx_decoded *decoded[MAX_COLUMNS]; /* NULL: not asked for yet */
 };
@@ -362,6 +410,21 @@ static void release(struct cursor *cursor)
     }
 }
 
+/* Gives back what belongs to a snapshot. */
+static void leave_snapshot(struct cursor *cursor)
+{
+    release(cursor);
+    hx_blocks_index_done(instance_of(cursor)->blocks, cursor->index);
+    hx_blocks_index_done(instance_of(cursor)->blocks, cursor->objects);
+    cursor->index = cursor->objects = NULL;
+}
+
+static void drop_filters(struct cursor *cursor)
+{
+    while (cursor->filters)
+        sqlite3_value_free(cursor->filter[--cursor->filters].value);
+}
+
 static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
 {
     (void)vtab;
@@ -375,7 +438,8 @@ static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
 static int cursor_close(sqlite3_vtab_cursor *base)
 {
     struct cursor *cursor = (struct cursor *)base;
-    release(cursor);
+    leave_snapshot(cursor);
+    drop_filters(cursor);
     hx_vec_free(&cursor->snapshots);
     free(cursor->top);
     free(cursor);
@@ -400,18 +464,22 @@ static hx_error *decoded_column(struct cursor *cursor, int column, const struct 
     return NULL;
 }
 
-/* Moves on to the next row, at or after this one, that points to the target. */
-static hx_error *seek_target(struct cursor *cursor)
+/* Moves on to the next row, at or after this one, that passes the filters. */
+static hx_error *seek(struct cursor *cursor)
 {
-    int column = instance_of(cursor)->table->target;
-    while (cursor->row < cursor->end) {
-        const struct hx_decoded *targets;
-        HX_TRY(decoded_column(cursor, column, &targets));
+    while (cursor->row < cursor->end && cursor->seekers) {
+        const struct hx_decoded *column[MAX_FILTERS];
+        for (size_t f = 0; f < cursor->seekers; f++)
+            HX_TRY(decoded_column(cursor, cursor->seeker[f].column, &column[f]));
         uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
         stop = stop < cursor->end ? stop : cursor->end;
-        for (; cursor->row < stop; cursor->row++)
-            if (hx_decoded_at(targets, cursor->row % HX_BLOCK_ROWS) == cursor->target)
+        for (; cursor->row < stop; cursor->row++) {
+            size_t i = cursor->row % HX_BLOCK_ROWS, f = 0;
+            while (f < cursor->seekers && hx_decoded_at(column[f], i) == cursor->seeker[f].wanted)
+                f++;
+            if (f == cursor->seekers)
                 return NULL;
+        }
     }
     return NULL;
 }
@@ -424,49 +492,6 @@ static hx_error *lower_bound(struct cursor *cursor, uint64_t key, uint64_t *ret)
         HX_TRY(hx_blocks_lower_bound(blocks, cursor->objects, key, &key));
     return hx_blocks_lower_bound(blocks, cursor->index, key, ret);
 }
-
-/* Finds the interval of rows in the snapshot cursor->at; it may be empty. */
-static hx_error *begin_snapshot(struct cursor *cursor)
-{
-    const struct instance *instance = instance_of(cursor);
-    int64_t snapshot = cursor->snapshots.v[cursor->at];
-    release(cursor);
-    HX_TRY(hx_blocks_index(instance->blocks, snapshot, instance->table->family, &cursor->index));
-    HX_TRY(hx_blocks_index(instance->blocks, snapshot, HX_FAMILY_OBJECT, &cursor->objects));
-    cursor->row = 0;
-    cursor->end = cursor->index->rows;
-    cursor->block = 0;
-    if (cursor->key_low > 0)
-        HX_TRY(lower_bound(cursor, cursor->key_low, &cursor->row));
-    if (cursor->key_high < UINT64_MAX)
-        HX_TRY(lower_bound(cursor, cursor->key_high + 1, &cursor->end));
-    if (cursor->row < cursor->row_low)
-        cursor->row = cursor->row_low;
-    if (cursor->row_high < cursor->end)
-        cursor->end = cursor->row_high + 1;
-    if (!cursor->by_target)
-        return NULL;
-    uint64_t address = 0;
-    HX_TRY(hx_blocks_lower_bound(instance->blocks, cursor->objects, cursor->target_address,
-                                 &cursor->target));
-    if (cursor->target < cursor->objects->rows)
-        HX_TRY(hx_blocks_address(instance->blocks, cursor->objects, cursor->target, &address));
-    if (cursor->target == cursor->objects->rows || address != cursor->target_address)
-        cursor->end = cursor->row;
-    return seek_target(cursor);
-}
-
-/* Goes on to the next snapshot with a row as long as there is none here. */
-static hx_error *settle(struct cursor *cursor)
-{
-    while (cursor->row >= cursor->end && cursor->at + 1 < cursor->snapshots.n) {
-        cursor->at++;
-        HX_TRY(begin_snapshot(cursor));
-    }
-    return NULL;
-}
-
-/* --- xFilter's arguments ----------------------------------------------------------- */
 
 /* Reads a bound. Integral numbers are exact, others give the integer below; false when the
  * value is no number: then SQLite's own test decides. */
@@ -490,6 +515,139 @@ static bool bound_of(sqlite3_value *value, int64_t *ret, bool *ret_exact)
     return true;
 }
 
+/* --- filters ----------------------------------------------------------------------- */
+
+/* What came out of translating a filter's value to what the column holds in one snapshot. */
+enum wanted {
+    WANTED_FOUND,   /* that number */
+    WANTED_NOTHING, /* no row has that value */
+    WANTED_UNCLEAR, /* SQLite's own test decides */
+};
+
+static enum wanted wanted_state(const char *text, uint64_t *ret)
+{
+    for (int state = HX_STATE_NONE + 1; state < HX_STATES; state++) {
+        if (strcmp(text, hx_state_name((enum hx_state)state)) == 0) {
+            *ret = (uint64_t)state;
+            return WANTED_FOUND;
+        }
+    }
+    return WANTED_NOTHING;
+}
+
+static hx_error *wanted_text(struct cursor *cursor, enum serve serve, sqlite3_value *value,
+                             uint64_t *ret, enum wanted *ret_wanted)
+{
+    const char *text = (const char *)sqlite3_value_text(value);
+    if (!text)
+        return hx_error_nomem();
+    if (serve == SERVE_STATE) {
+        *ret_wanted = wanted_state(text, ret);
+        return NULL;
+    }
+    const hx_names *names;
+    HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot,
+                           serve == SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
+    size_t found = hx_names_find(names, text, (size_t)sqlite3_value_bytes(value), ret);
+    *ret_wanted = found > 1 ? WANTED_UNCLEAR : found ? WANTED_FOUND : WANTED_NOTHING;
+    *ret += serve == SERVE_BIN;
+    return NULL;
+}
+
+static hx_error *wanted_object(struct cursor *cursor, uint64_t address, uint64_t *ret,
+                               enum wanted *ret_wanted)
+{
+    hx_blocks *blocks = instance_of(cursor)->blocks;
+    uint64_t found;
+    HX_TRY(hx_blocks_lower_bound(blocks, cursor->objects, address, ret));
+    *ret_wanted = WANTED_NOTHING;
+    if (*ret == cursor->objects->rows)
+        return NULL;
+    HX_TRY(hx_blocks_address(blocks, cursor->objects, *ret, &found));
+    if (found == address)
+        *ret_wanted = WANTED_FOUND;
+    return NULL;
+}
+
+static hx_error *translate(struct cursor *cursor, const struct filter *filter, uint64_t *ret,
+                           enum wanted *ret_wanted)
+{
+    enum serve serve = instance_of(cursor)->table->column[filter->column].serve;
+    bool text = serve == SERVE_STATE || serve == SERVE_TYPE || serve == SERVE_BIN, exact;
+    int64_t bound;
+    *ret = 0;
+    if (sqlite3_value_type(filter->value) == SQLITE_NULL) {
+        *ret_wanted = filter->nulls ? WANTED_FOUND : WANTED_NOTHING; /* 0 is served as NULL */
+    } else if (text) {
+        *ret_wanted = WANTED_UNCLEAR;
+        if (sqlite3_value_type(filter->value) == SQLITE_TEXT)
+            return wanted_text(cursor, serve, filter->value, ret, ret_wanted);
+    } else if (!bound_of(filter->value, &bound, &exact)) {
+        *ret_wanted = WANTED_UNCLEAR;
+    } else if (!exact || bound < 0) {
+        *ret_wanted = WANTED_NOTHING;
+    } else if (serve == SERVE_OBJECT) {
+        return wanted_object(cursor, (uint64_t)bound, ret, ret_wanted);
+    } else {
+        *ret = (uint64_t)bound + 1; /* SERVE_UNPLUS */
+        *ret_wanted = WANTED_FOUND;
+    }
+    return NULL;
+}
+
+/* Makes the filters' values ready for the snapshot that was begun. */
+static hx_error *begin_filters(struct cursor *cursor)
+{
+    cursor->seekers = 0;
+    for (size_t f = 0; f < cursor->filters && cursor->row < cursor->end; f++) {
+        enum wanted wanted;
+        uint64_t value;
+        HX_TRY(translate(cursor, &cursor->filter[f], &value, &wanted));
+        if (wanted == WANTED_NOTHING)
+            cursor->end = cursor->row;
+        else if (wanted == WANTED_FOUND)
+            cursor->seeker[cursor->seekers++] = (struct seeker){cursor->filter[f].column, value};
+    }
+    return NULL;
+}
+
+/* --- snapshots --------------------------------------------------------------------- */
+
+/* Finds the interval of rows in the snapshot cursor->at; it may be empty. */
+static hx_error *begin_snapshot(struct cursor *cursor)
+{
+    const struct instance *instance = instance_of(cursor);
+    int64_t snapshot = cursor->snapshots.v[cursor->at];
+    leave_snapshot(cursor);
+    HX_TRY(hx_blocks_index(instance->blocks, snapshot, instance->table->family, &cursor->index));
+    HX_TRY(hx_blocks_index(instance->blocks, snapshot, HX_FAMILY_OBJECT, &cursor->objects));
+    cursor->row = 0;
+    cursor->end = cursor->index->rows;
+    cursor->block = 0;
+    if (cursor->key_low > 0)
+        HX_TRY(lower_bound(cursor, cursor->key_low, &cursor->row));
+    if (cursor->key_high < UINT64_MAX)
+        HX_TRY(lower_bound(cursor, cursor->key_high + 1, &cursor->end));
+    if (cursor->row < cursor->row_low)
+        cursor->row = cursor->row_low;
+    if (cursor->row_high < cursor->end)
+        cursor->end = cursor->row_high + 1;
+    HX_TRY(begin_filters(cursor));
+    return seek(cursor);
+}
+
+/* Goes on to the next snapshot with a row as long as there is none here. */
+static hx_error *settle(struct cursor *cursor)
+{
+    while (cursor->row >= cursor->end && cursor->at + 1 < cursor->snapshots.n) {
+        cursor->at++;
+        HX_TRY(begin_snapshot(cursor));
+    }
+    return NULL;
+}
+
+/* --- xFilter's arguments ----------------------------------------------------------- */
+
 struct limits {
     uint64_t rows; /* PLAN_LIMIT: so many are asked for, with those to be left out */
     bool none;     /* no row can match */
@@ -510,8 +668,22 @@ static void limit_key(struct cursor *cursor, struct limits *limits, unsigned par
         cursor->key_low = key > cursor->key_low ? key : cursor->key_low;
 }
 
-static void read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value **argv,
-                           struct limits *limits)
+/* Keeps what a column is to be equal to. */
+static hx_error *add_filter(struct cursor *cursor, unsigned plan, unsigned part,
+                            sqlite3_value *value)
+{
+    struct filter *filter = &cursor->filter[cursor->filters];
+    filter->column = instance_of(cursor)->table->filter[__builtin_ctz(part / PLAN_FILTER)];
+    filter->nulls = plan & part << PLAN_NULL_SHIFT;
+    filter->value = sqlite3_value_dup(value);
+    if (!filter->value)
+        return hx_error_nomem();
+    cursor->filters++;
+    return NULL;
+}
+
+static hx_error *read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value **argv,
+                                struct limits *limits)
 {
     for (int bit = 0; bit < PLAN_BITS; bit++) {
         unsigned part = plan & 1u << bit;
@@ -520,7 +692,9 @@ static void read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value *
         sqlite3_value *value = *argv++;
         int64_t bound;
         bool exact;
-        if (sqlite3_value_type(value) == SQLITE_NULL) {
+        if (part & PLAN_FILTERS) {
+            HX_TRY(add_filter(cursor, plan, part, value));
+        } else if (sqlite3_value_type(value) == SQLITE_NULL) {
             limits->none = true; /* a comparison with NULL is never true */
         } else if (!bound_of(value, &bound, &exact)) {
             continue;
@@ -539,14 +713,11 @@ static void read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value *
             uint64_t rows = bound >= 0 ? (uint64_t)bound : part == PLAN_LIMIT ? UINT64_MAX : 0;
             if (__builtin_add_overflow(limits->rows, rows, &limits->rows))
                 limits->rows = UINT64_MAX;
-        } else if (part == PLAN_TARGET) {
-            limits->none |= !exact || bound < 0;
-            cursor->by_target = true;
-            cursor->target_address = (uint64_t)bound;
         } else {
             limit_key(cursor, limits, part, bound, exact);
         }
     }
+    return NULL;
 }
 
 /* Lists the finished snapshots, or the one asked for when it is there. */
@@ -558,8 +729,8 @@ static hx_error *list_snapshots(struct cursor *cursor, const struct limits *limi
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(instance->db, "store",
                          limits->one_snapshot
-                             ? "SELECT snapshot FROM main.hx_snapshot WHERE snapshot = ?"
-                             : "SELECT snapshot FROM main.hx_snapshot ORDER BY snapshot",
+                             ? "SELECT snapshot FROM hx_snapshot WHERE snapshot = ?"
+                             : "SELECT snapshot FROM hx_snapshot ORDER BY snapshot",
                          &st));
     if (limits->one_snapshot)
         sqlite3_bind_int64(st, 1, limits->snapshot);
@@ -580,25 +751,28 @@ static void go_top(struct cursor *cursor, size_t at)
 static hx_error *begin_top(struct cursor *cursor, unsigned plan, uint64_t rows)
 {
     const struct instance *instance = instance_of(cursor);
-    int column = instance->table->column[plan >> PLAN_COLUMN_SHIFT & PLAN_COLUMN_MASK].column;
-    HX_TRY(hx_top_rows(instance->blocks, cursor->index, column, plan & PLAN_LARGEST, rows,
-                       &cursor->top, &cursor->top_n));
+    const struct table_column *by =
+        &instance->table->column[plan >> PLAN_COLUMN_SHIFT & PLAN_COLUMN_MASK];
+    HX_TRY(hx_top_rows(instance->blocks, cursor->index, by->derived, by->column,
+                       plan & PLAN_LARGEST, rows, &cursor->top, &cursor->top_n));
     go_top(cursor, 0);
     return NULL;
 }
 
 static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
 {
-    release(cursor);
+    leave_snapshot(cursor);
+    drop_filters(cursor);
+    hx_blocks_refresh(instance_of(cursor)->blocks);
     cursor->snapshots.n = cursor->at = 0;
     cursor->row = cursor->end = 0;
     free(cursor->top);
     cursor->top = NULL;
     cursor->key_low = cursor->row_low = 0;
     cursor->key_high = cursor->row_high = UINT64_MAX;
-    cursor->by_target = false;
+    cursor->seekers = 0;
     struct limits limits = {0};
-    read_arguments(cursor, plan, argv, &limits);
+    HX_TRY(read_arguments(cursor, plan, argv, &limits));
     if (limits.none)
         return NULL;
     HX_TRY(list_snapshots(cursor, &limits));
@@ -626,7 +800,7 @@ static int cursor_next(sqlite3_vtab_cursor *base)
         return SQLITE_OK;
     }
     cursor->row++;
-    hx_error *err = cursor->by_target ? seek_target(cursor) : NULL;
+    hx_error *err = cursor->seekers ? seek(cursor) : NULL;
     if (!err && cursor->row >= cursor->end)
         err = settle(cursor);
     return err ? set_error(base->pVtab, err) : SQLITE_OK;
@@ -643,6 +817,19 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
     const struct cursor *cursor = (const struct cursor *)base;
     *ret = cursor->snapshots.v[cursor->at] << HX_ROW_BITS | (int64_t)cursor->row;
     return SQLITE_OK;
+}
+
+static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enum hx_name_list list,
+                            uint64_t number)
+{
+    const hx_names *names;
+    const char *text;
+    size_t bytes;
+    HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot, list, &names));
+    HX_TRY(hx_names_of(names, number, &text, &bytes));
+    if (text) /* a copy: names may go while SQLite still sorts */
+        sqlite3_result_text64(context, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
+    return NULL;
 }
 
 static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int column)
@@ -663,6 +850,14 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
         if (!value)
             return NULL;
         break;
+    case SERVE_UNPLUS:
+        if (!value--)
+            return NULL;
+        break;
+    case SERVE_TYPE:
+        return value ? serve_name(cursor, context, HX_NAMES_TYPE, value) : NULL;
+    case SERVE_BIN:
+        return value ? serve_name(cursor, context, HX_NAMES_BIN, value - 1) : NULL;
     case SERVE_WORDS:
         value *= 8;
         break;
@@ -675,6 +870,10 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
         sqlite3_result_text(context, hx_edge_kind_name((enum hx_edge_kind)value), -1,
                             SQLITE_STATIC);
         return NULL;
+    case SERVE_OBJECT_UNPLUS:
+        if (!value--)
+            return NULL;
+        /* fall through */
     case SERVE_OBJECT:
         HX_TRY(hx_blocks_address(instance->blocks, cursor->objects, value, &value));
         break;
@@ -717,7 +916,7 @@ static void free_module(void *aux)
     free(module);
 }
 
-hx_error *hx_object_tables(sqlite3 *db)
+hx_error *hx_object_tables(sqlite3 *db, hx_blocks **ret)
 {
     static const struct table *const tables[] = {&objects_table, &edges_table, &root_edges_table};
     hx_blocks *blocks;
@@ -735,6 +934,9 @@ hx_error *hx_object_tables(sqlite3 *db)
         if (code != SQLITE_OK) /* the module was freed */
             err = hx_db_error(db, code, tables[i]->name);
     }
-    hx_blocks_unref(blocks);
+    if (err || !ret)
+        hx_blocks_unref(blocks);
+    else
+        *ret = blocks;
     return err;
 }

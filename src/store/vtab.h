@@ -4,9 +4,11 @@
 #define HX_STORE_VTAB_H
 
 #include "base/error.h"
+#include "store/blocks.h"
 #include "store/sqlite.h"
 
-/* Makes the three tables known to a connection. */
-hx_error *hx_object_tables(sqlite3 *db);
+/* Makes the three tables known to a connection. *ret, which may not be asked for, is a reference
+ * to what they keep of the blocks. */
+hx_error *hx_object_tables(sqlite3 *db, hx_blocks **ret);
 
 #endif

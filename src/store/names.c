@@ -1,0 +1,126 @@
+/* names.c - names by number, in one piece of memory. */
+#include "store/names.h"
+
+#include "base/vec.h"
+#include "store/db.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct name {
+    uint64_t number;
+    size_t at, bytes; /* in text */
+    bool null;
+};
+
+struct hx_names {
+    HX_VEC(struct name) name; /* by growing number; no gaps, unless a store lies */
+    HX_VEC(char) text;
+};
+
+static hx_error *add(hx_names *names, uint64_t number, const char *text, size_t bytes)
+{
+    struct name name = {.number = number, .at = names->text.n, .bytes = bytes, .null = !text};
+    if (!hx_vec_reserve(&names->text, names->text.n + bytes) || !hx_vec_push(&names->name, name))
+        return hx_error_nomem();
+    if (bytes)
+        memcpy(names->text.v + name.at, text, bytes);
+    names->text.n += bytes;
+    return NULL;
+}
+
+static hx_error *read_all(sqlite3 *db, int64_t snapshot, enum hx_name_list list, hx_names *names)
+{
+    static const char *const tables[] = {[HX_NAMES_TYPE] = "hx_type", [HX_NAMES_BIN] = "hx_bin"};
+    static const char *const sql[] = {
+        [HX_NAMES_TYPE] = "SELECT type, name FROM hx_type WHERE snapshot = ? ORDER BY type",
+        [HX_NAMES_BIN] = "SELECT bin, roots FROM hx_bin WHERE snapshot = ? ORDER BY bin"};
+    if (sqlite3_table_column_metadata(db, NULL, tables[list], NULL, NULL, NULL, NULL, NULL, NULL) !=
+        SQLITE_OK)
+        return NULL;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(db, "store", sql[list], &st));
+    sqlite3_bind_int64(st, 1, snapshot);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(st, 1);
+        HX_TRY(add(names, (uint64_t)sqlite3_column_int64(st, 0), text,
+                   text ? (size_t)sqlite3_column_bytes(st, 1) : 0));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(db, code, "store");
+}
+
+hx_error *hx_names_load(sqlite3 *db, int64_t snapshot, enum hx_name_list list, hx_names **ret)
+{
+    hx_names *names = calloc(1, sizeof *names);
+    if (!names)
+        return hx_error_nomem();
+    hx_error *err = read_all(db, snapshot, list, names);
+    if (err) {
+        hx_names_free(names);
+        return err;
+    }
+    *ret = names;
+    return NULL;
+}
+
+void hx_names_free(hx_names *names)
+{
+    if (!names)
+        return;
+    hx_vec_free(&names->name);
+    hx_vec_free(&names->text);
+    free(names);
+}
+
+size_t hx_names_bytes(const hx_names *names)
+{
+    return names->text.n + names->name.n * sizeof *names->name.v;
+}
+
+/* Numbers have no gaps: one look. In a store that lies the binary search finds them all the
+ * same. */
+static const struct name *find(const hx_names *names, uint64_t number)
+{
+    const struct name *name = names->name.v;
+    size_t low = 0, high = names->name.n;
+    if (high && number >= name[0].number && number - name[0].number < high &&
+        name[number - name[0].number].number == number)
+        return &name[number - name[0].number];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (name[middle].number == number)
+            return &name[middle];
+        if (name[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+hx_error *hx_names_of(const hx_names *names, uint64_t number, const char **ret, size_t *ret_bytes)
+{
+    const struct name *name = find(names, number);
+    if (!name)
+        return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
+                            "the store is damaged (a number without a name)");
+    *ret = name->null ? NULL : name->bytes ? names->text.v + name->at : "";
+    *ret_bytes = name->bytes;
+    return NULL;
+}
+
+size_t hx_names_find(const hx_names *names, const char *text, size_t bytes, uint64_t *ret)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < names->name.n; i++) {
+        const struct name *name = &names->name.v[i];
+        if (name->null || name->bytes != bytes ||
+            (bytes && memcmp(names->text.v + name->at, text, bytes) != 0))
+            continue;
+        if (!found++)
+            *ret = name->number;
+    }
+    return found;
+}

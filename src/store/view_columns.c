@@ -1,0 +1,81 @@
+/* view_columns.c - the columns of the views, for conditions that are parsed before there are rows.
+ *
+ * A column of numbers has numbers (or NULL) in every row, one of texts texts; those that are not
+ * measured yet are listed as what they will be. */
+#include "store/query.h"
+
+#include <string.h>
+
+enum { FIRST = __COUNTER__ + 1 };
+#define N(view, name) {#view, #name, HX_FILTER_NUMBER, __COUNTER__ - FIRST},
+#define T(view, name) {#view, #name, HX_FILTER_TEXT, __COUNTER__ - FIRST},
+#define A(view, name) {#view, #name, HX_FILTER_ANY, __COUNTER__ - FIRST},
+
+/* clang-format off */
+static const struct hx_filter_column columns[] = {
+    N(snapshots, snapshot) T(snapshots, taken_at) N(snapshots, pid) T(snapshots, comm)
+    T(snapshots, exe) N(snapshots, pause_us) T(snapshots, method) T(snapshots, allocator)
+    N(snapshots, heap_bytes) N(snapshots, heap_objects) N(snapshots, reachable_bytes)
+    N(snapshots, reachable_objects) N(snapshots, leaked_bytes) N(snapshots, leaked_objects)
+    N(snapshots, free_bytes) N(snapshots, overhead_bytes) N(snapshots, rss_bytes)
+    T(snapshots, scheme) N(snapshots, complete) T(snapshots, notes)
+
+    N(account, snapshot) T(account, part) N(account, bytes)
+
+    N(censuses, snapshot) T(censuses, scheme) N(censuses, visits_per_object)
+    N(censuses, total_bytes) N(censuses, sets)
+
+    N(retainers, snapshot) N(retainers, set_id) N(retainers, members) N(retainers, many)
+    T(retainers, label) N(retainers, bytes) N(retainers, objects)
+
+    N(retainer_members, set_id) N(retainer_members, position) T(retainer_members, kind)
+    T(retainer_members, label) T(retainer_members, module)
+
+    N(bins, snapshot) T(bins, roots) N(bins, bytes) N(bins, objects)
+
+    N(roots, snapshot) N(roots, root_id) T(roots, kind) T(roots, name) T(roots, module)
+    N(roots, address) N(roots, size) N(roots, direct_objects) N(roots, retained_bytes)
+
+    N(types, snapshot) T(types, type) T(types, confidence) N(types, bytes) N(types, objects)
+    N(types, retained_bytes)
+
+    N(leaks, snapshot) T(leaks, kind) T(leaks, type) T(leaks, site) N(leaks, bytes)
+    N(leaks, objects)
+
+    N(pages, snapshot) T(pages, census) A(pages, key) N(pages, only_pages)
+    N(pages, shared_pages)
+
+    N(dominators, snapshot) N(dominators, address) T(dominators, type) N(dominators, bytes)
+    N(dominators, retained_bytes) N(dominators, retained_objects)
+    N(dominators, sure_retained_bytes) N(dominators, sure_retained_objects)
+    N(dominators, parent)
+
+    N(losses, snapshot) T(losses, what) N(losses, count) N(losses, bytes) N(losses, address)
+
+    N(objects, snapshot) N(objects, address) N(objects, bytes) N(objects, requested)
+    T(objects, type) T(objects, state) N(objects, set_id) T(objects, bin) N(objects, ccs_id)
+    N(objects, dominator) N(objects, retained_bytes) N(objects, retained_objects)
+    N(objects, sure_retained_bytes) N(objects, sure_retained_objects) N(objects, edges_in)
+    N(objects, edges_out)
+
+    N(edges, snapshot) N(edges, source) N(edges, target) N(edges, offset) T(edges, kind)
+
+    N(root_edges, snapshot) N(root_edges, root_id) N(root_edges, address) N(root_edges, target)
+    T(root_edges, kind)
+};
+/* clang-format on */
+
+bool hx_view_schema(const char *view, struct hx_filter_schema *ret)
+{
+    const size_t n = sizeof columns / sizeof *columns;
+    *ret = (struct hx_filter_schema){.columns = columns, .n = n, .row = "snapshots"};
+    if (!view)
+        return true;
+    size_t first = 0, end;
+    while (first < n && strcmp(columns[first].view, view) != 0)
+        first++;
+    for (end = first; end < n && strcmp(columns[end].view, view) == 0;)
+        end++;
+    *ret = (struct hx_filter_schema){.columns = columns + first, .n = end - first, .row = view};
+    return end > first;
+}
