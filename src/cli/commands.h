@@ -31,6 +31,12 @@ enum hx_exit {
     X(why, "TARGET ADDR", 2, 2,                                                                    \
       HX_OPTS_CAPTURE | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),                         \
       "print what keeps an object alive: chains from roots, shortest first")                       \
+    X(diff, "FILE[:N] FILE[:M] [VIEW]", 2, 3,                                                      \
+      HX_BIT(STILL) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),               \
+      "print what differs between two snapshots, of one store or of two")                          \
+    X(check, "TARGET 'EXPR' ['EXPR'...]", 2, ~0U,                                                  \
+      HX_OPTS_TAKE | HX_BIT(SNAPSHOT) | HX_BIT(FORMAT),                                            \
+      "tell whether conditions hold, for scripts: exit status 4 when one does")                    \
     X(sql, "FILE 'SELECT ...'", 2, 2, HX_BIT(FORMAT), "ask a store in SQL, read only")             \
     X(doctor, "[PID]", 0, 1, HX_BIT(FORMAT),                                                       \
       "what works here, and what to type where it does not")                                       \
@@ -39,7 +45,7 @@ enum hx_exit {
     X(help, "[COMMAND]", 0, 1, 0, "what the commands and their options are")
 
 /* Subcommands of later versions. */
-#define HX_LATER_COMMANDS(X) X(run) X(record) X(diff) X(export) X(import) X(check)
+#define HX_LATER_COMMANDS(X) X(run) X(record) X(export) X(import)
 
 /* Does the work and sets *status to one of enum hx_exit; on an error it need not. */
 typedef hx_error *hx_command_fn(const struct hx_args *args, int *status);

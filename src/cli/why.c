@@ -23,8 +23,8 @@ static const struct hx_root *root_at(const struct hx_snapshot *snapshot, uint64_
 {
     for (size_t i = 0; i < snapshot->roots.n; i++) {
         const struct hx_root *root = &snapshot->roots.v[i];
-        if (root->kind != HX_ROOT_REGISTER && addr >= root->address &&
-            addr - root->address < root->size)
+        if (root->kind != HX_ROOT_REGISTER && root->kind != HX_ROOT_NAMED &&
+            addr >= root->address && addr - root->address < root->size)
             return root;
     }
     return NULL;
@@ -67,6 +67,15 @@ static struct hx_value int_value(uint64_t value)
     return (struct hx_value){.type = HX_VALUE_INT, .i = (int64_t)value};
 }
 
+static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj object)
+{
+    uint32_t type = snapshot->graph.type ? snapshot->graph.type[object] : HX_NO_TYPE;
+    if (type >= snapshot->types.n)
+        return (struct hx_value){.type = HX_VALUE_NULL};
+    const char *name = snapshot->types.v[type].name;
+    return (struct hx_value){.type = HX_VALUE_TEXT, .text = name, .text_bytes = strlen(name)};
+}
+
 static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, size_t chain,
                           size_t number, const struct hx_step *step)
 {
@@ -82,7 +91,7 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
         int_value(step->offset),
         {.type = HX_VALUE_TEXT, .text = kind, .text_bytes = strlen(kind)},
         int_value(graph->size[step->target]),
-        null, /* types are not known yet */
+        type_value(snapshot, step->target),
     };
     return hx_rows_add(rows, values);
 }

@@ -1,0 +1,548 @@
+/* diff_census.c - two snapshots by the rows of a census: both sides are summed up by key in one
+ * tree, which is as deep as the logarithm of its rows whatever the keys are. */
+#include "cli/diff.h"
+
+#include "base/vec.h"
+#include "cli/take.h"
+#include "cli/view.h"
+#include "traverse/diff.h"
+
+#include <inttypes.h>
+#include <search.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEYS = 3, A = 0, B = 1 };
+
+/* Which columns are what. */
+struct hx_diff_census {
+    const char *view;
+    const char *key[KEYS];
+    const char *bytes, *objects; /* columns or SQL; objects NULL: it counts none */
+    bool whole;                  /* has a row for every object, so none at all is no data */
+    const char *of_objects;      /* the same key as columns of `objects`; NULL: has none */
+    bool labels;                 /* that is a set_id, and the key its label */
+    bool lost_only;              /* speaks only of objects that are lost, or may be */
+};
+
+static const struct hx_diff_census censuses[] = {
+    {"retainers", {"label"}, "bytes", "objects", true, "set_id", true, false},
+    {"bins", {"roots"}, "bytes", "objects", true, "bin", false, false},
+    {"types", {"type"}, "bytes", "objects", true, "coalesce(type, '(unknown)')", false, false},
+    {"leaks",
+     {"kind", "type", "site"},
+     "bytes",
+     "objects",
+     false,
+     "state, type, NULL",
+     false,
+     true},
+    {"roots",
+     {"kind", "name", "module"},
+     "retained_bytes",
+     "direct_objects",
+     false,
+     NULL,
+     false,
+     false},
+    {"dominators",
+     {"address", "type"},
+     "retained_bytes",
+     "retained_objects",
+     false,
+     NULL,
+     false,
+     false},
+    {"account", {"part"}, "bytes", NULL, false, NULL, false, false},
+};
+enum { N_CENSUSES = sizeof censuses / sizeof *censuses };
+
+const struct hx_diff_census *hx_diff_census(const char *view)
+{
+    for (size_t i = 0; i < N_CENSUSES; i++)
+        if (strcmp(censuses[i].view, view) == 0)
+            return &censuses[i];
+    return NULL;
+}
+
+void hx_diff_censuses(bool still, struct hx_text *text)
+{
+    for (size_t i = 0; i < N_CENSUSES; i++)
+        if (!still || censuses[i].of_objects)
+            hx_text_putf(text, "%s, ", censuses[i].view);
+    hx_text_puts(text, "objects");
+}
+
+static size_t count_keys(const struct hx_diff_census *census)
+{
+    size_t n = 0;
+    while (n < KEYS && census->key[n])
+        n++;
+    return n;
+}
+
+/* --- the sums ---------------------------------------------------------------------- */
+
+struct sum {
+    int64_t n;
+    bool unknown; /* a part of it is: all of it is */
+};
+
+struct figures {
+    bool there;
+    struct sum bytes, objects;
+};
+
+struct change {
+    struct hx_value key[KEYS]; /* texts are owned; what is beyond the view's is NULL */
+    struct figures side[2];
+};
+
+struct census {
+    const struct hx_diff_census *is;
+    struct hx_diff_choice choice;
+    void *tree; /* of struct change */
+    HX_VEC(struct change *) entries;
+    struct change *latest; /* what the last row went into: often the next one, too */
+    size_t next;
+    bool failed;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    int order = 0;
+    for (size_t i = 0; i < KEYS && !order; i++)
+        order = hx_value_order(x->key[i], y->key[i]);
+    return order;
+}
+
+static void destroy_entry(void *tree_entry)
+{
+    struct change *entry = tree_entry;
+    for (size_t i = 0; entry && i < KEYS; i++)
+        if (entry->key[i].type == HX_VALUE_TEXT)
+            free((char *)entry->key[i].text);
+    free(entry);
+}
+
+static struct change *copy_entry(const struct change *from)
+{
+    struct change *entry = calloc(1, sizeof *entry);
+    for (size_t i = 0; entry && i < KEYS; i++) {
+        struct hx_value key = from->key[i];
+        if (key.type == HX_VALUE_TEXT) {
+            char *text = malloc(key.text_bytes + 1);
+            if (!text) {
+                destroy_entry(entry);
+                return NULL;
+            }
+            memcpy(text, key.text ? key.text : "", key.text_bytes);
+            text[key.text_bytes] = 0;
+            key.text = text;
+        }
+        entry->key[i] = key;
+    }
+    return entry;
+}
+
+/* The entry of this key, a new one where there is none. */
+static hx_error *find_entry(struct census *census, const struct change *wanted, struct change **ret)
+{
+    *ret = census->latest;
+    if (*ret && by_key(*ret, wanted) == 0)
+        return NULL;
+    struct change **found = tfind(wanted, &census->tree, by_key);
+    if (!found) {
+        struct change *entry = copy_entry(wanted);
+        found = entry ? tsearch(entry, &census->tree, by_key) : NULL;
+        if (!found) {
+            destroy_entry(entry);
+            return hx_error_nomem();
+        }
+    }
+    *ret = census->latest = *found;
+    return NULL;
+}
+
+static void add_to(struct sum *sum, struct hx_value value)
+{
+    if (value.type != HX_VALUE_INT || __builtin_add_overflow(sum->n, value.i, &sum->n))
+        sum->unknown = true;
+}
+
+static hx_error *add_row(struct census *census, int side, const struct change *key,
+                         struct hx_value bytes, struct hx_value objects)
+{
+    struct change *entry;
+    HX_TRY(find_entry(census, key, &entry));
+    struct figures *figures = &entry->side[side];
+    figures->there = true;
+    add_to(&figures->bytes, bytes);
+    add_to(&figures->objects, objects);
+    return NULL;
+}
+
+/* --- reading ----------------------------------------------------------------------- */
+
+typedef hx_error *take_row_fn(void *context, hx_rows *rows);
+
+/* Hands each row of a statement on; an interrupt ends it. */
+static hx_error *each_row(hx_store *store, const char *sql, take_row_fn *take, void *context)
+{
+    hx_rows *rows;
+    HX_TRY(hx_query_sql(store, sql, &rows));
+    hx_interrupts_end_queries(store);
+    bool more = true;
+    hx_error *err = NULL;
+    while (!err && more) {
+        err = hx_rows_next(rows, &more);
+        if (!err && more)
+            err = take(context, rows);
+    }
+    hx_interrupts_end_queries(NULL);
+    hx_rows_end(rows);
+    return err;
+}
+
+struct reading {
+    struct census *census;
+    int side;
+    uint64_t rows;
+};
+
+static hx_error *take_row(void *context, hx_rows *rows)
+{
+    struct reading *reading = context;
+    struct change key = {0};
+    size_t keys = count_keys(reading->census->is);
+    for (size_t i = 0; i < keys; i++)
+        key.key[i] = hx_rows_value(rows, i);
+    reading->rows++;
+    return add_row(reading->census, reading->side, &key, hx_rows_value(rows, keys),
+                   hx_rows_value(rows, keys + 1));
+}
+
+static hx_error *take_int(void *context, hx_rows *rows)
+{
+    *(struct hx_value *)context = hx_rows_value(rows, 0);
+    return NULL;
+}
+
+/* A census without rows is one of an empty heap, or none was made. */
+static hx_error *check_rows(const struct hx_diff_side *side, const struct reading *reading)
+{
+    const struct hx_diff_census *is = reading->census->is;
+    if (!is->whole || reading->rows)
+        return NULL;
+    char sql[96];
+    struct hx_value objects = {.type = HX_VALUE_NULL};
+    snprintf(sql, sizeof sql, "SELECT heap_objects FROM snapshots WHERE snapshot = %" PRId64,
+             side->number);
+    HX_TRY(each_row(side->store, sql, take_int, &objects));
+    if (objects.type == HX_VALUE_INT && objects.i == 0)
+        return NULL;
+    return hx_error_new(HX_E_ABSENT, side->place.file, "take another view, or another snapshot",
+                        "snapshot %" PRId64 " has no %s", side->number, is->view);
+}
+
+static hx_error *read_side(const struct hx_diff_call *call, int side, struct census *census)
+{
+    const struct hx_diff_census *is = census->is;
+    const struct hx_diff_side *from = &call->side[side];
+    char number[24];
+    snprintf(number, sizeof number, "%" PRId64, from->number);
+    HX_TRY(hx_revise(call->args, call->console, from->store, number, hx_view_parts(is->view)));
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "SELECT ");
+    for (size_t i = 0; i < count_keys(is); i++)
+        hx_text_putf(&sql, "\"%s\", ", is->key[i]);
+    hx_text_putf(&sql, "%s, %s FROM %s WHERE snapshot = %s", is->bytes,
+                 is->objects ? is->objects : "NULL", is->view, number);
+    struct reading reading = {census, side, 0};
+    census->latest = NULL;
+    hx_error *err = sql.failed ? hx_error_nomem()
+                               : each_row(from->store, hx_text_str(&sql), take_row, &reading);
+    hx_text_free(&sql);
+    return err ? err : check_rows(from, &reading);
+}
+
+/* --- objects that are still there -------------------------------------------------- */
+
+struct label {
+    int64_t set_id;
+    char *label; /* NULL: it has none */
+};
+
+/* The objects of B one by one, beside the bits that choose among them. */
+struct counting {
+    struct census *census;
+    const struct hx_snapshot *b;
+    struct hx_big bits;
+    size_t at;                   /* the next object */
+    HX_VEC(struct label) labels; /* by set_id */
+};
+
+static hx_error *take_label(void *context, hx_rows *rows)
+{
+    struct counting *counting = context;
+    struct hx_value text = hx_rows_value(rows, 1);
+    struct label label = {.set_id = hx_rows_value(rows, 0).i};
+    if (text.type == HX_VALUE_TEXT && !(label.label = strdup(text.text)))
+        return hx_error_nomem();
+    if (hx_vec_push(&counting->labels, label))
+        return NULL;
+    free(label.label);
+    return hx_error_nomem();
+}
+
+static int by_set(const void *a, const void *b)
+{
+    int64_t x = ((const struct label *)a)->set_id, y = ((const struct label *)b)->set_id;
+    return (x > y) - (x < y);
+}
+
+static struct hx_value label_of(const struct counting *counting, struct hx_value set)
+{
+    struct label wanted = {.set_id = set.i};
+    const struct label *found = NULL;
+    if (set.type == HX_VALUE_INT && counting->labels.n)
+        found = bsearch(&wanted, counting->labels.v, counting->labels.n, sizeof wanted, by_set);
+    return hx_value_text(found ? found->label : NULL);
+}
+
+static bool is_lost(struct hx_value state)
+{
+    static const enum hx_state lost[] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT, HX_STATE_POSSIBLE};
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+        if (state.type == HX_VALUE_TEXT && strcmp(state.text, hx_state_name(lost[i])) == 0)
+            return true;
+    return false;
+}
+
+/* address, then the key. */
+static hx_error *take_object(void *context, hx_rows *rows)
+{
+    struct counting *counting = context;
+    const struct hx_graph *graph = &counting->b->graph;
+    const struct hx_diff_census *is = counting->census->is;
+    size_t object = counting->at++;
+    if (object >= graph->n || hx_rows_value(rows, 0).i != (int64_t)graph->addr[object])
+        return hx_error_new(HX_E_CORRUPT, "objects", "take it from a backup or make it again",
+                            "the store is damaged (objects are out of order)");
+    if (!hx_diff_has(&counting->bits, (hx_obj)object))
+        return NULL;
+    struct change key = {0};
+    for (size_t i = 0; i < count_keys(is); i++)
+        key.key[i] = hx_rows_value(rows, i + 1);
+    if (is->labels)
+        key.key[0] = label_of(counting, key.key[0]);
+    if (is->lost_only && !is_lost(key.key[0]))
+        return NULL;
+    return add_row(counting->census, B, &key, hx_value_int((int64_t)graph->size[object]),
+                   hx_value_int(1));
+}
+
+static hx_error *count_objects(const struct hx_diff_side *side, struct counting *counting)
+{
+    const struct hx_diff_census *is = counting->census->is;
+    char sql[160];
+    if (is->labels) {
+        snprintf(sql, sizeof sql, "SELECT set_id, label FROM retainers WHERE snapshot = %" PRId64,
+                 side->number);
+        HX_TRY(each_row(side->store, sql, take_label, counting));
+        if (counting->labels.n)
+            qsort(counting->labels.v, counting->labels.n, sizeof *counting->labels.v, by_set);
+    }
+    snprintf(sql, sizeof sql,
+             "SELECT address, %s FROM objects WHERE snapshot = %" PRId64 " ORDER BY address",
+             is->of_objects, side->number);
+    return each_row(side->store, sql, take_object, counting);
+}
+
+static hx_error *read_still(const struct hx_diff_call *call, struct census *census)
+{
+    const struct hx_diff_side *b = &call->side[HX_SIDE_B];
+    char number[24];
+    snprintf(number, sizeof number, "%" PRId64, b->number);
+    HX_TRY(hx_revise(call->args, call->console, b->store, number, hx_view_parts(census->is->view)));
+    HX_SNAPSHOT struct hx_snapshot *objects = NULL;
+    HX_TRY(hx_diff_load(call, HX_SIDE_B, &objects));
+    struct counting counting = {.census = census, .b = objects};
+    hx_error *err = hx_diff_still(call, objects, &counting.bits);
+    if (!err)
+        err = count_objects(b, &counting);
+    for (size_t i = 0; i < counting.labels.n; i++)
+        free(counting.labels.v[i].label);
+    hx_vec_free(&counting.labels);
+    hx_big_free(&counting.bits);
+    return err;
+}
+
+/* --- rows -------------------------------------------------------------------------- */
+
+enum { STATUS, BYTES_A, BYTES_B, BYTES_DELTA, OBJECTS_A, OBJECTS_B, OBJECTS_DELTA };
+
+static struct hx_value null_value(void)
+{
+    return (struct hx_value){.type = HX_VALUE_NULL};
+}
+
+/* A side without the row has none of it. */
+static struct hx_value figure_of(bool there, const struct sum *sum)
+{
+    return there && sum->unknown ? null_value() : hx_value_int(there ? sum->n : 0);
+}
+
+static struct hx_value delta_of(struct hx_value a, struct hx_value b)
+{
+    int64_t delta;
+    if (a.type != HX_VALUE_INT || b.type != HX_VALUE_INT ||
+        __builtin_sub_overflow(b.i, a.i, &delta))
+        return null_value();
+    return hx_value_int(delta);
+}
+
+/* By bytes, else by objects; unknown where both are. */
+static const char *status_of(const struct change *entry, struct hx_value bytes,
+                             struct hx_value objects)
+{
+    if (!entry->side[A].there)
+        return hx_diff_name(HX_DIFF_APPEARED);
+    if (!entry->side[B].there)
+        return hx_diff_name(HX_DIFF_GONE);
+    int64_t delta = bytes.type == HX_VALUE_INT && bytes.i ? bytes.i : objects.i;
+    if (bytes.type != HX_VALUE_INT && objects.type != HX_VALUE_INT)
+        return NULL;
+    return delta > 0 ? "grown" : delta < 0 ? "shrunk" : hx_diff_name(HX_DIFF_SAME);
+}
+
+static void make_values(const struct hx_diff_census *is, const struct change *entry,
+                        struct hx_value *values)
+{
+    const struct figures *a = &entry->side[A], *b = &entry->side[B];
+    size_t keys = count_keys(is);
+    memcpy(values, entry->key, keys * sizeof *values);
+    values += keys;
+    values[BYTES_A] = figure_of(a->there, &a->bytes);
+    values[BYTES_B] = figure_of(b->there, &b->bytes);
+    values[BYTES_DELTA] = delta_of(values[BYTES_A], values[BYTES_B]);
+    values[OBJECTS_A] = is->objects ? figure_of(a->there, &a->objects) : null_value();
+    values[OBJECTS_B] = is->objects ? figure_of(b->there, &b->objects) : null_value();
+    values[OBJECTS_DELTA] = delta_of(values[OBJECTS_A], values[OBJECTS_B]);
+    values[STATUS] = hx_value_text(status_of(entry, values[BYTES_DELTA], values[OBJECTS_DELTA]));
+}
+
+/* The larger change first, unknown ones last. */
+static int by_change(struct hx_value a, struct hx_value b)
+{
+    if (a.type != HX_VALUE_INT || b.type != HX_VALUE_INT)
+        return (a.type != HX_VALUE_INT) - (b.type != HX_VALUE_INT);
+    uint64_t x = a.i < 0 ? -(uint64_t)a.i : (uint64_t)a.i;
+    uint64_t y = b.i < 0 ? -(uint64_t)b.i : (uint64_t)b.i;
+    return (x < y) - (x > y);
+}
+
+static int by_choice(const void *a, const void *b, void *context)
+{
+    const struct census *census = context;
+    const struct hx_diff_choice *choice = &census->choice;
+    const struct change *const *x = a, *const *y = b;
+    struct hx_value left[HX_DIFF_COLUMNS], right[HX_DIFF_COLUMNS];
+    make_values(census->is, *x, left);
+    make_values(census->is, *y, right);
+    size_t keys = count_keys(census->is);
+    int order = choice->sort < choice->columns
+                    ? hx_diff_order(choice, left[choice->sort], right[choice->sort])
+                    : by_change(left[keys + BYTES_DELTA], right[keys + BYTES_DELTA]);
+    if (!order)
+        order = by_change(left[keys + OBJECTS_DELTA], right[keys + OBJECTS_DELTA]);
+    return order ? order : by_key(*x, *y);
+}
+
+static void choose_entry(const void *node, VISIT visit, void *context)
+{
+    struct census *census = context;
+    struct change *entry = *(struct change *const *)node;
+    struct hx_value values[HX_DIFF_COLUMNS];
+    if (visit != postorder && visit != leaf)
+        return;
+    make_values(census->is, entry, values);
+    if (hx_diff_chosen(&census->choice, values))
+        census->failed |= !hx_vec_push(&census->entries, entry);
+}
+
+static hx_error *next_row(void *context, struct hx_value *values, bool *ret_more)
+{
+    struct census *census = context;
+    *ret_more = census->next < census->entries.n && census->next < census->choice.limit;
+    if (*ret_more)
+        make_values(census->is, census->entries.v[census->next++], values);
+    return NULL;
+}
+
+static hx_error *print(const struct hx_diff_call *call, struct census *census)
+{
+    twalk_r(census->tree, choose_entry, census);
+    if (census->failed)
+        return hx_error_nomem();
+    if (census->entries.n)
+        qsort_r(census->entries.v, census->entries.n, sizeof *census->entries.v, by_choice, census);
+    hx_rows *rows;
+    HX_TRY(hx_rows_generate(census->choice.name, census->choice.columns, next_row, census, &rows));
+    hx_console_clear(call->console);
+    hx_error *err = hx_rows_print(rows, call->args->format, stdout);
+    hx_rows_end(rows);
+    return err;
+}
+
+/* --- the whole --------------------------------------------------------------------- */
+
+static void name_columns(struct census *census)
+{
+    static const char *const figures[] = {"bytes_a",   "bytes_b",   "bytes_delta",
+                                          "objects_a", "objects_b", "objects_delta"};
+    struct hx_diff_choice *choice = &census->choice;
+    for (size_t i = 0; i < count_keys(census->is); i++) {
+        bool number = strcmp(census->is->key[i], "address") == 0;
+        hx_diff_column(choice, census->is->key[i], number ? HX_FILTER_NUMBER : HX_FILTER_TEXT);
+    }
+    hx_diff_column(choice, "status", HX_FILTER_TEXT);
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        hx_diff_column(choice, figures[i], HX_FILTER_NUMBER);
+}
+
+static hx_error *check_still(const struct hx_diff_census *is)
+{
+    if (is->of_objects)
+        return NULL;
+    struct hx_text todo = {0};
+    hx_text_puts(&todo, "views that can: ");
+    hx_diff_censuses(true, &todo);
+    hx_error *err = hx_error_new(HX_E_USAGE, "--still", hx_text_str(&todo),
+                                 "%s does not say which objects it counts", is->view);
+    hx_text_free(&todo);
+    return err;
+}
+
+hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_census *is)
+{
+    bool still = hx_diff_is_still(call);
+    if (still)
+        HX_TRY(check_still(is));
+    struct census census = {.is = is};
+    name_columns(&census);
+    hx_error *err = hx_diff_choose(call->args, &census.choice);
+    if (!err)
+        err = hx_diff_open(call);
+    if (!err && still)
+        err = read_still(call, &census);
+    for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && !still; side++)
+        err = read_side(call, side, &census);
+    if (!err)
+        err = print(call, &census);
+    tdestroy(census.tree, destroy_entry);
+    hx_vec_free(&census.entries);
+    hx_diff_choice_deinit(&census.choice);
+    return err;
+}
