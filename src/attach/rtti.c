@@ -10,17 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORD         8
-#define SLACK        16        /* the request is above usable - SLACK */
-#define TOP_MAX      (1 << 24) /* bytes of a class up to the last of its vtable pointers */
-#define CHUNK        ((uint64_t)1 << 14) /* objects */
-#define NO_CLASS     UINT32_MAX
-#define PREFETCH     8    /* objects ahead */
-#define REGION_SHIFT 21   /* first test: does a module have something in these 2 MiB? */
-#define REGIONS      8192 /* a power of 2 */
-#define SLOTS        8192 /* of a worker's answers; a power of 2 */
-#define PROBES       4
-#define INFO_SLOTS   (HX_CLASSES_MAX * 4) /* of the table of typeinfos; a power of 2 */
+#define WORD          8
+#define SLACK         16        /* the request is above usable - SLACK */
+#define SLACK_ALIGNED 48        /* the same of a block that was asked for with an alignment */
+#define TOP_MAX       (1 << 24) /* bytes of a class up to the last of its vtable pointers */
+#define CHUNK         ((uint64_t)1 << 14) /* objects */
+#define NO_CLASS      UINT32_MAX
+#define PREFETCH      8    /* objects ahead */
+#define REGION_SHIFT  21   /* first test: does a module have something in these 2 MiB? */
+#define REGIONS       8192 /* a power of 2 */
+#define SLOTS         8192 /* of a worker's answers; a power of 2 */
+#define PROBES        4
+#define INFO_SLOTS    (HX_CLASSES_MAX * 4) /* of the table of typeinfos; a power of 2 */
 
 /* What an address says that could be that of a vtable. */
 struct answer {
@@ -255,8 +256,9 @@ static bool is_array(const struct worker *worker, uint64_t addr, uint64_t size,
     uint64_t cookie = k * WORD, count = words[k - 1], align = cookie;
     if (size <= cookie || !count || count > size / WORD || (k > 1 && count == 1))
         return false;
-    uint64_t high = size - cookie; /* the elements are in (high - SLACK, high] */
-    uint64_t low = high >= SLACK ? high - SLACK + 1 : 1, step = count * align;
+    uint64_t slack = cookie > 2 * WORD ? SLACK_ALIGNED : SLACK;
+    uint64_t high = size - cookie; /* the elements are in (high - slack, high] */
+    uint64_t low = high >= slack ? high - slack + 1 : 1, step = count * align;
     uint64_t all = high - high % step;
     if (all < low || all == 0)
         return false;
