@@ -81,7 +81,7 @@ static const struct table tables[] = {
     {2, "hx_retention",
      "snapshot INTEGER, set_id INTEGER, bytes INTEGER, objects INTEGER,"
      " PRIMARY KEY(snapshot, set_id)",
-     NULL, false, false, OVERLAID},
+     "hx_retention_set ON hx_retention(set_id)", false, false, OVERLAID},
     {2, "hx_census",
      "snapshot INTEGER PRIMARY KEY, scheme TEXT, max_set INTEGER, patterns TEXT,"
      " visits_per_object REAL, total_bytes INTEGER, sets INTEGER",
@@ -146,7 +146,8 @@ static const struct public_view {
     {2, "retainer_members",
      "SELECT m.set_id AS set_id, m.position AS position, r.kind AS kind, r.label AS label,"
      " r.module AS module"
-     " FROM hx_set_member AS m CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer"},
+     " FROM hx_set_member AS m CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer"
+     " WHERE EXISTS (SELECT 1 FROM hx_retention AS x WHERE x.set_id = m.set_id)"},
     {2, "bins",
      "SELECT snapshot, roots, bytes, objects FROM hx_bin" FINISHED " AND objects > 0"},
     {2, "types",

@@ -22,6 +22,7 @@ struct hx_store {
     bool created;  /* the file was made by this open */
     bool added;    /* a snapshot was stored */
     bool temporary;
+    bool overlaid; /* temporary tables lie over the file's own: hx_schema_overlay() */
 };
 
 /* Rows of a statement, which they own from now on, also when this fails. */

@@ -2,35 +2,20 @@
  *
  * The large tables go block by block: a block's columns are gathered from the model,
  * compressed and inserted before the next one begins, so that memory beyond the model
- * stays at a block (and four bytes an object for the count of incoming edges). */
-#include "store/store.h"
+ * stays at a block (and four bytes an object for the count of incoming edges). What an analysis
+ * finds follows, part by part (analyse.c); the row that makes the snapshot visible comes last. */
+#include "store/writer.h"
 
 #include "base/cleanup.h"
-#include "store/column.h"
+#include "store/analyse.h"
 #include "store/db.h"
-#include "store/schema.h"
 #include "store/store_private.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-struct writer {
-    sqlite3 *db;
-    const char *what;
-    const struct hx_snapshot *snapshot;
-    const struct hx_graph *graph;
-    const struct hx_progress *progress;
-    int64_t id;
-    sqlite3_stmt *block, *column;
-    hx_codec *codec;
-    uint64_t *value; /* HX_BLOCK_ROWS */
-    uint8_t *blob;   /* hx_column_bound() */
-    uint32_t *in;    /* incoming edges of each object; NULL: take graph.rev */
-    struct hx_big in_mem;
-    uint64_t rows_done, rows_total;
-    uint64_t state_bytes[HX_STATES], state_objects[HX_STATES], heap_bytes;
-};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* --- the large tables -------------------------------------------------------------- */
 
@@ -40,9 +25,9 @@ struct span {
     hx_obj source; /* edges: the object that edge `from` belongs to */
 };
 
-typedef void gather_fn(const struct writer *w, const struct span *span, uint64_t *value);
+typedef void gather_fn(const struct hx_writer *w, const struct span *span, uint64_t *value);
 
-static void gather_gap(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_gap(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const struct hx_graph *g = w->graph;
     *value++ = 0;
@@ -50,32 +35,44 @@ static void gather_gap(const struct writer *w, const struct span *span, uint64_t
         *value++ = g->addr[i] - (g->addr[i - 1] + g->size[i - 1]);
 }
 
-static void gather_size(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_size(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     memcpy(value, w->graph->size + span->from, (span->to - span->from) * sizeof *value);
 }
 
-static void gather_state(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_state(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t i = span->from; i < span->to; i++)
         *value++ = w->graph->state ? w->graph->state[i] : HX_STATE_NONE;
 }
 
-static void gather_in(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_in(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const hx_eidx *rev = w->graph->rev;
     for (uint64_t i = span->from; i < span->to; i++)
         *value++ = w->in ? w->in[i] : rev ? rev[i + 1] - rev[i] : 0;
 }
 
-static void gather_out(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_out(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const hx_eidx *fwd = w->graph->fwd;
     for (uint64_t i = span->from; i < span->to; i++)
         *value++ = fwd ? fwd[i + 1] - fwd[i] : 0;
 }
 
-static void gather_source(const struct writer *w, const struct span *span, uint64_t *value)
+static uint32_t type_of(const struct hx_writer *w, uint64_t object)
+{
+    const uint32_t *type = w->graph->type;
+    return type && type[object] < w->snapshot->types.n ? type[object] + 1 : 0;
+}
+
+static void gather_type(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = type_of(w, i);
+}
+
+static void gather_source(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const hx_eidx *fwd = w->graph->fwd;
     hx_obj source = span->source, before = span->source;
@@ -87,7 +84,7 @@ static void gather_source(const struct writer *w, const struct span *span, uint6
     }
 }
 
-static void gather_target(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_target(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const struct hx_graph *g = w->graph;
     hx_obj source = span->source;
@@ -98,19 +95,19 @@ static void gather_target(const struct writer *w, const struct span *span, uint6
     }
 }
 
-static void gather_offset(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_offset(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t e = span->from; e < span->to; e++)
         *value++ = hx_edge_offset(w->graph->edge[e]) / 8;
 }
 
-static void gather_kind(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_kind(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t e = span->from; e < span->to; e++)
         *value++ = hx_edge_kind_of(w->graph->edge[e]);
 }
 
-static void gather_root(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_root(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const struct hx_root_edge *edge = w->snapshot->root_edges.v;
     *value++ = 0;
@@ -118,7 +115,7 @@ static void gather_root(const struct writer *w, const struct span *span, uint64_
         *value++ = edge[e].root - edge[e - 1].root;
 }
 
-static void gather_root_target(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_root_target(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const struct hx_root_edge *edge = w->snapshot->root_edges.v;
     int64_t before = 0;
@@ -128,7 +125,7 @@ static void gather_root_target(const struct writer *w, const struct span *span, 
     }
 }
 
-static void gather_word(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_word(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const struct hx_root_edge *edge = w->snapshot->root_edges.v;
     uint64_t before = 0;
@@ -138,10 +135,35 @@ static void gather_word(const struct writer *w, const struct span *span, uint64_
     }
 }
 
-static void gather_root_kind(const struct writer *w, const struct span *span, uint64_t *value)
+static void gather_root_kind(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t e = span->from; e < span->to; e++)
         *value++ = w->snapshot->root_edges.v[e].kind;
+}
+
+static uint64_t first_page(const struct hx_range *range)
+{
+    return range->start / HX_PAGE_BYTES;
+}
+
+static uint64_t end_page(const struct hx_range *range)
+{
+    return (range->end + HX_PAGE_BYTES - 1) / HX_PAGE_BYTES;
+}
+
+static void gather_first_page(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_range *range = w->snapshot->resident.v;
+    *value++ = 0;
+    for (uint64_t i = span->from + 1; i < span->to; i++)
+        *value++ = first_page(&range[i]) - end_page(&range[i - 1]);
+}
+
+static void gather_pages(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_range *range = w->snapshot->resident.v;
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = end_page(&range[i]) - first_page(&range[i]);
 }
 
 struct column {
@@ -150,7 +172,7 @@ struct column {
 };
 static const struct column object_columns[] = {
     {HX_COL_GAP, gather_gap}, {HX_COL_SIZE, gather_size}, {HX_COL_STATE, gather_state},
-    {HX_COL_IN, gather_in},   {HX_COL_OUT, gather_out},
+    {HX_COL_IN, gather_in},   {HX_COL_OUT, gather_out},   {HX_COL_TYPE, gather_type},
 };
 static const struct column edge_columns[] = {
     {HX_COL_SOURCE, gather_source},
@@ -165,30 +187,44 @@ static const struct column root_edge_columns[] = {
     {HX_COL_KIND, gather_root_kind},
 };
 
+static const struct column resident_columns[] = {
+    {HX_COL_FIRST_PAGE, gather_first_page},
+    {HX_COL_PAGES, gather_pages},
+};
+
 struct keys {
     uint64_t first, last, bytes;
 };
 
-static hx_error *write_block(struct writer *w, enum hx_family family, const struct span *span,
+hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n)
+{
+    size_t bytes;
+    HX_TRY(hx_column_encode(w->codec, w->value, n, w->blob, &bytes));
+    sqlite3_bind_int64(w->column, 1, block * HX_COLUMN_SLOTS + column);
+    sqlite3_bind_blob(w->column, 2, w->blob, (int)bytes, SQLITE_STATIC);
+    return hx_db_run(w->db, w->what, w->column);
+}
+
+static hx_error *write_block(struct hx_writer *w, enum hx_family family, const struct span *span,
                              const struct keys *keys, const struct column *column, size_t columns)
 {
     size_t n = span->to - span->from;
-    sqlite3_bind_int64(w->block, 1, w->id);
-    sqlite3_bind_int(w->block, 2, family);
-    sqlite3_bind_int64(w->block, 3, (int64_t)span->from);
-    sqlite3_bind_int64(w->block, 4, (int64_t)n);
-    sqlite3_bind_int64(w->block, 5, (int64_t)keys->first);
-    sqlite3_bind_int64(w->block, 6, (int64_t)keys->last);
-    sqlite3_bind_int64(w->block, 7, (int64_t)keys->bytes);
+    int64_t block = w->next_block++;
+    if (!hx_block_id_is_sane(block))
+        return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
+                            "the store is damaged (numbers of blocks)");
+    sqlite3_bind_int64(w->block, 1, block);
+    sqlite3_bind_int64(w->block, 2, w->id);
+    sqlite3_bind_int(w->block, 3, family);
+    sqlite3_bind_int64(w->block, 4, (int64_t)span->from);
+    sqlite3_bind_int64(w->block, 5, (int64_t)n);
+    sqlite3_bind_int64(w->block, 6, (int64_t)keys->first);
+    sqlite3_bind_int64(w->block, 7, (int64_t)keys->last);
+    sqlite3_bind_int64(w->block, 8, (int64_t)keys->bytes);
     HX_TRY(hx_db_run(w->db, w->what, w->block));
-    int64_t id = sqlite3_last_insert_rowid(w->db) * HX_COLUMN_SLOTS;
     for (size_t c = 0; c < columns; c++) {
-        size_t bytes;
         column[c].gather(w, span, w->value);
-        HX_TRY(hx_column_encode(w->codec, w->value, n, w->blob, &bytes));
-        sqlite3_bind_int64(w->column, 1, id + column[c].id);
-        sqlite3_bind_blob(w->column, 2, w->blob, (int)bytes, SQLITE_STATIC);
-        HX_TRY(hx_db_run(w->db, w->what, w->column));
+        HX_TRY(hx_writer_put(w, block, column[c].id, n));
     }
     w->rows_done += n;
     hx_progress_at(w->progress, "storing", w->rows_done, w->rows_total);
@@ -200,7 +236,7 @@ static uint64_t block_end(uint64_t from, uint64_t n)
     return n - from < HX_BLOCK_ROWS ? n : from + HX_BLOCK_ROWS;
 }
 
-static hx_error *write_objects(struct writer *w)
+static hx_error *write_objects(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
     for (uint64_t from = 0; from < g->n;) {
@@ -213,14 +249,15 @@ static hx_error *write_objects(struct writer *w)
             keys.bytes += g->size[i];
         }
         w->heap_bytes += keys.bytes;
+        /* the type comes last: nobody may have looked for types */
         HX_TRY(write_block(w, HX_FAMILY_OBJECT, &span, &keys, object_columns,
-                           sizeof object_columns / sizeof *object_columns));
+                           COUNT(object_columns) - !g->type));
         from = span.to;
     }
     return NULL;
 }
 
-static hx_error *write_edges(struct writer *w)
+static hx_error *write_edges(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
     hx_obj source = 0;
@@ -232,15 +269,14 @@ static hx_error *write_edges(struct writer *w)
         while (span.to - 1 >= g->fwd[last + 1])
             last++;
         struct keys keys = {source, last, 0};
-        HX_TRY(write_block(w, HX_FAMILY_EDGE, &span, &keys, edge_columns,
-                           sizeof edge_columns / sizeof *edge_columns));
+        HX_TRY(write_block(w, HX_FAMILY_EDGE, &span, &keys, edge_columns, COUNT(edge_columns)));
         from = span.to;
         source = last;
     }
     return NULL;
 }
 
-static hx_error *write_root_edges(struct writer *w)
+hx_error *hx_writer_root_edges(struct hx_writer *w)
 {
     const struct hx_root_edge *edge = w->snapshot->root_edges.v;
     uint64_t n = w->snapshot->root_edges.n;
@@ -248,14 +284,33 @@ static hx_error *write_root_edges(struct writer *w)
         struct span span = {.from = from, .to = block_end(from, n)};
         struct keys keys = {edge[from].root, edge[span.to - 1].root, 0};
         HX_TRY(write_block(w, HX_FAMILY_ROOT_EDGE, &span, &keys, root_edge_columns,
-                           sizeof root_edge_columns / sizeof *root_edge_columns));
+                           COUNT(root_edge_columns)));
+        from = span.to;
+    }
+    return NULL;
+}
+
+hx_error *hx_writer_no_root_edges(struct hx_writer *w)
+{
+    return write_block(w, HX_FAMILY_ROOT_EDGE, &(struct span){0}, &(struct keys){0}, NULL, 0);
+}
+
+static hx_error *write_resident(struct hx_writer *w)
+{
+    const struct hx_range *range = w->snapshot->resident.v;
+    uint64_t n = w->snapshot->has_resident ? w->snapshot->resident.n : 0;
+    for (uint64_t from = 0; from < n;) {
+        struct span span = {.from = from, .to = block_end(from, n)};
+        struct keys keys = {first_page(&range[from]), first_page(&range[span.to - 1]), 0};
+        HX_TRY(write_block(w, HX_FAMILY_RESIDENT, &span, &keys, resident_columns,
+                           COUNT(resident_columns)));
         from = span.to;
     }
     return NULL;
 }
 
 /* Incoming edges in one pass over the edges when the reverse index is not there. */
-static hx_error *count_incoming(struct writer *w)
+static hx_error *count_incoming(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
     if (g->rev || !g->fwd)
@@ -273,24 +328,21 @@ static hx_error *count_incoming(struct writer *w)
 
 /* --- the small tables -------------------------------------------------------------- */
 
-static void bind_text(sqlite3_stmt *statement, int i, const char *text)
-{
-    sqlite3_bind_text(statement, i, text, -1, SQLITE_STATIC); /* NULL binds NULL */
-}
-
-static hx_error *write_roots(struct writer *w)
+hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "INSERT INTO hx_root VALUES(?,?,?,?,?,?,?,?,?,?,?,NULL,NULL)", &st));
     for (size_t i = 0; i < w->snapshot->roots.n; i++) {
         const struct hx_root *root = &w->snapshot->roots.v[i];
+        if (named_only && root->kind != HX_ROOT_NAMED)
+            continue;
         sqlite3_bind_int64(st, 1, w->id);
         sqlite3_bind_int64(st, 2, (int64_t)i);
         sqlite3_bind_int(st, 3, root->kind);
-        bind_text(st, 4, hx_root_kind_name(root->kind));
-        bind_text(st, 5, root->name);
-        bind_text(st, 6, root->module && *root->module ? root->module : NULL);
+        hx_bind_text(st, 4, hx_root_kind_name(root->kind));
+        hx_bind_text(st, 5, root->name);
+        hx_bind_text(st, 6, root->module && *root->module ? root->module : NULL);
         if (root->kind == HX_ROOT_REGISTER)
             sqlite3_bind_null(st, 7);
         else
@@ -304,7 +356,41 @@ static hx_error *write_roots(struct writer *w)
     return NULL;
 }
 
-static hx_error *write_account(struct writer *w)
+hx_error *hx_writer_named(struct hx_writer *w)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_named VALUES(?,?,?,?,?)", &st));
+    for (size_t i = 0; i < w->snapshot->named.n; i++) {
+        const struct hx_named *named = &w->snapshot->named.v[i];
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_int64(st, 2, (int64_t)i);
+        hx_bind_text(st, 3, named->name);
+        hx_bind_text(st, 4, named->expr);
+        sqlite3_bind_int64(st, 5, named->root);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+/* Names only: what an analysis counts comes with it. */
+static hx_error *write_types(struct hx_writer *w)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "INSERT INTO hx_type(snapshot, type, name, confidence) VALUES(?,?,?,?)",
+                         &st));
+    for (size_t i = 0; i < w->snapshot->types.n; i++) {
+        const struct hx_type *type = &w->snapshot->types.v[i];
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_int64(st, 2, (int64_t)i + 1);
+        hx_bind_text(st, 3, type->name);
+        hx_bind_text(st, 4, hx_confidence_name(type->confidence));
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+static hx_error *write_account(struct hx_writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_account VALUES(?,?,?,?)", &st));
@@ -313,38 +399,65 @@ static hx_error *write_account(struct writer *w)
     for (int part = first; w->snapshot->has_account && part < HX_PARTS; part++) {
         sqlite3_bind_int64(st, 1, w->id);
         sqlite3_bind_int(st, 2, part);
-        bind_text(st, 3, hx_part_name((enum hx_account_part)part));
+        hx_bind_text(st, 3, hx_part_name((enum hx_account_part)part));
         sqlite3_bind_int64(st, 4, (int64_t)w->snapshot->account[part]);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;
 }
 
-static hx_error *write_leaks(struct writer *w)
+static const enum hx_state leak_kinds[] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT, HX_STATE_POSSIBLE};
+
+struct leak {
+    uint64_t bytes, objects;
+};
+
+/* Row k * types + t of `leak` is that of kind k and type t; 0: unknown. */
+static void sum_leaks(const struct hx_writer *w, size_t types, struct leak *leak)
 {
-    static const enum hx_state kinds[] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT, HX_STATE_POSSIBLE};
+    const struct hx_graph *g = w->graph;
+    for (hx_obj i = 0; i < g->n && g->state; i++) {
+        for (size_t k = 0; k < COUNT(leak_kinds); k++) {
+            if (g->state[i] != leak_kinds[k])
+                continue;
+            struct leak *row = &leak[k * types + type_of(w, i)];
+            row->bytes += g->size[i];
+            row->objects++;
+        }
+    }
+}
+
+static hx_error *write_leaks(struct hx_writer *w)
+{
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_leak VALUES(?,?,NULL,NULL,?,?)", &st));
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!w->state_objects[kinds[i]])
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_leak VALUES(?,?,?,NULL,?,?)", &st));
+    size_t types = w->snapshot->types.n + 1;
+    HX_FREE struct leak *leak = calloc(types, COUNT(leak_kinds) * sizeof *leak);
+    if (!leak)
+        return hx_error_nomem();
+    sum_leaks(w, types, leak);
+    for (size_t i = 0; i < types * COUNT(leak_kinds); i++) {
+        if (!leak[i].objects)
             continue;
+        size_t type = i % types;
         sqlite3_bind_int64(st, 1, w->id);
-        bind_text(st, 2, hx_state_name(kinds[i]));
-        sqlite3_bind_int64(st, 3, (int64_t)w->state_bytes[kinds[i]]);
-        sqlite3_bind_int64(st, 4, (int64_t)w->state_objects[kinds[i]]);
+        hx_bind_text(st, 2, hx_state_name(leak_kinds[i / types]));
+        hx_bind_text(st, 3, type ? w->snapshot->types.v[type - 1].name : NULL);
+        sqlite3_bind_int64(st, 4, (int64_t)leak[i].bytes);
+        sqlite3_bind_int64(st, 5, (int64_t)leak[i].objects);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;
 }
 
-static hx_error *write_losses(struct writer *w)
+static hx_error *write_losses(struct hx_writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_loss VALUES(?,?,?,?,?)", &st));
     for (size_t i = 0; i < w->snapshot->losses.n; i++) {
         const struct hx_loss *loss = &w->snapshot->losses.v[i];
         sqlite3_bind_int64(st, 1, w->id);
-        bind_text(st, 2, loss->what);
+        hx_bind_text(st, 2, loss->what);
         sqlite3_bind_int64(st, 3, (int64_t)loss->count);
         if (loss->has_bytes)
             sqlite3_bind_int64(st, 4, (int64_t)loss->bytes);
@@ -375,7 +488,7 @@ static void format_time(int64_t ns, char *buf, size_t size)
 }
 
 /* Figures of a heap that nobody walked stay unbound: NULL. */
-static void bind_heap(const struct writer *w, sqlite3_stmt *st)
+static void bind_heap(const struct hx_writer *w, sqlite3_stmt *st)
 {
     static const enum hx_state good[2] = {HX_STATE_REACHABLE, HX_STATE_POSSIBLE};
     static const enum hx_state lost[2] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT};
@@ -394,66 +507,94 @@ static void bind_heap(const struct writer *w, sqlite3_stmt *st)
     sqlite3_bind_int64(st, 17, (int64_t)w->snapshot->overhead_bytes);
 }
 
-static hx_error *write_summary(struct writer *w)
+hx_error *hx_writer_bind_notes(const struct hx_writer *w, sqlite3_stmt *statement, int i)
+{
+    struct hx_text text = {0};
+    const char *own = hx_text_str(&w->notes), *of_snapshot = hx_text_str(&w->snapshot->notes);
+    hx_text_puts(&text, of_snapshot);
+    if (*own && !strstr(of_snapshot, own)) /* a loaded snapshot has it from the time before */
+        hx_text_putf(&text, "%s%s", text.n ? "; " : "", own);
+    bool failed = text.failed;
+    if (text.n)
+        sqlite3_bind_text(statement, i, text.s, (int)text.n, SQLITE_TRANSIENT);
+    hx_text_free(&text);
+    return failed || w->notes.failed ? hx_error_nomem() : NULL;
+}
+
+static hx_error *write_summary(struct hx_writer *w)
 {
     const struct hx_snapshot *s = w->snapshot;
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "INSERT INTO hx_snapshot VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
-                         "?13,?14,?15,?16,?17,?18,NULL,?19,?20,?21,0)",
+                         "?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
                          &st));
     char taken_at[64];
     format_time(s->taken_at_ns, taken_at, sizeof taken_at);
     sqlite3_bind_int64(st, 1, w->id);
     sqlite3_bind_int64(st, 2, s->taken_at_ns);
-    bind_text(st, 3, taken_at);
+    hx_bind_text(st, 3, taken_at);
     sqlite3_bind_int64(st, 4, s->pid);
-    bind_text(st, 5, s->comm);
-    bind_text(st, 6, s->exe);
+    hx_bind_text(st, 5, s->comm);
+    hx_bind_text(st, 6, s->exe);
     sqlite3_bind_int64(st, 7, (int64_t)s->pause_us);
-    bind_text(st, 8, s->method);
-    bind_text(st, 9, s->allocator);
+    hx_bind_text(st, 8, s->method);
+    hx_bind_text(st, 9, s->allocator);
     bind_heap(w, st);
     if (s->has_rss)
         sqlite3_bind_int64(st, 18, (int64_t)s->rss_bytes);
-    sqlite3_bind_int(st, 19, s->interior);
-    sqlite3_bind_int(st, 20, s->complete);
-    bind_text(st, 21, s->notes.n ? s->notes.s : NULL);
+    hx_bind_text(st, 19, w->scheme);
+    sqlite3_bind_int(st, 20, s->interior);
+    sqlite3_bind_int(st, 21, s->complete);
+    HX_TRY(hx_writer_bind_notes(w, st, 22));
+    sqlite3_bind_int64(st, 23, w->parts);
     return hx_db_run(w->db, w->what, st);
 }
 
 /* --- the transaction --------------------------------------------------------------- */
 
-static hx_error *prepare(struct writer *w)
+hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay)
 {
+    HX_TRY(hx_db_int(w->db, w->what,
+                     overlay ? "SELECT max(coalesce((SELECT max(id) FROM main.hx_block), 0),"
+                               " coalesce((SELECT max(id) FROM temp.hx_block), 0)) + 1"
+                             : "SELECT coalesce(max(id), 0) + 1 FROM hx_block",
+                     &w->next_block));
     HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_block(snapshot, family, first_row, n, first_key,"
-                         " last_key, bytes) VALUES(?,?,?,?,?,?,?)",
+                         "INSERT INTO hx_block(id, snapshot, family, first_row, n, first_key,"
+                         " last_key, bytes) VALUES(?,?,?,?,?,?,?,?)",
                          &w->block));
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_column VALUES(?,?)", &w->column));
+    HX_TRY(
+        hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_column VALUES(?,?)", &w->column));
     HX_TRY(hx_codec_create(&w->codec));
     w->value = malloc(HX_BLOCK_ROWS * sizeof *w->value);
     w->blob = malloc(hx_column_bound(HX_BLOCK_ROWS));
     return w->value && w->blob ? NULL : hx_error_nomem();
 }
 
-static hx_error *write_all(struct writer *w)
+static hx_error *write_all(struct hx_writer *w, const struct hx_analysis *analysis)
 {
     HX_TRY(hx_db_int(w->db, w->what, "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot",
                      &w->id));
-    HX_TRY(prepare(w));
+    HX_TRY(hx_writer_prepare(w, false));
     HX_TRY(count_incoming(w));
     HX_TRY(write_objects(w));
+    hx_big_free(&w->in_mem);
     HX_TRY(write_edges(w));
-    HX_TRY(write_root_edges(w));
-    HX_TRY(write_roots(w));
+    HX_TRY(hx_writer_root_edges(w));
+    HX_TRY(write_resident(w));
+    HX_TRY(hx_writer_roots(w, false));
+    HX_TRY(hx_writer_named(w));
+    HX_TRY(write_types(w));
     HX_TRY(write_account(w));
     HX_TRY(write_leaks(w));
     HX_TRY(write_losses(w));
+    if (analysis && hx_can_analyse(w->snapshot))
+        HX_TRY(hx_analyse(w, analysis, HX_ANALYSE_ALL));
     return write_summary(w); /* last: with it the snapshot exists */
 }
 
-static void writer_deinit(struct writer *w)
+void hx_writer_deinit(struct hx_writer *w)
 {
     sqlite3_finalize(w->block);
     sqlite3_finalize(w->column);
@@ -461,6 +602,8 @@ static void writer_deinit(struct writer *w)
     free(w->value);
     free(w->blob);
     hx_big_free(&w->in_mem);
+    hx_vec_free(&w->objects);
+    hx_text_free(&w->notes);
 }
 
 /* Moves the log into the file and gives its room back, unless a reader needs it now. Done
@@ -473,14 +616,25 @@ static void empty_log(hx_store *store)
     sqlite3_busy_timeout(store->db, HX_STORE_BUSY_MS);
 }
 
+hx_error *hx_store_end(hx_store *store, hx_error *err)
+{
+    if (!err)
+        err = hx_db_exec(store->db, store->path, "COMMIT");
+    /* a full disk may have rolled it back already */
+    if (err && !sqlite3_get_autocommit(store->db))
+        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    if (store->writer)
+        empty_log(store);
+    return err;
+}
+
 hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
                        const struct hx_analysis *analysis, const struct hx_progress *progress,
                        int64_t *ret)
 {
-    (void)analysis; /* TODO with schema 2 */
     if (!store->writer)
         return hx_error_new(HX_E_FAIL, store->path, NULL, "the store is open for reading only");
-    struct writer w = {
+    struct hx_writer w = {
         .db = store->db,
         .what = store->path,
         .snapshot = snapshot,
@@ -489,14 +643,9 @@ hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
         .rows_total = snapshot->graph.n + snapshot->graph.n_edges + snapshot->root_edges.n,
     };
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN IMMEDIATE"));
-    hx_error *err = write_all(&w);
-    writer_deinit(&w);
-    if (!err)
-        err = hx_db_exec(store->db, store->path, "COMMIT");
-    /* a full disk may have rolled it back already */
-    if (err && !sqlite3_get_autocommit(store->db))
-        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
-    empty_log(store);
+    hx_error *err = write_all(&w, analysis);
+    hx_writer_deinit(&w);
+    err = hx_store_end(store, err);
     if (err)
         return err;
     store->added = true;

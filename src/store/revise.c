@@ -1,0 +1,171 @@
+/* revise.c - parts of the analysis of a stored snapshot, computed anew.
+ *
+ * In a store that is open for appending they replace the old ones. Else they go into temporary
+ * tables over the file's own (hx_schema_overlay()), which end with the connection. */
+#include "store/analyse.h"
+
+#include "base/cleanup.h"
+#include "store/db.h"
+#include "store/store_private.h"
+
+#include <stdlib.h>
+
+/* --- root edges -------------------------------------------------------------------- */
+
+typedef HX_VEC(int64_t) numbers;
+
+static hx_error *find_root_edges(struct hx_writer *w, numbers *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "SELECT id FROM hx_block WHERE snapshot = ? AND family = ?", &st));
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int(st, 2, HX_FAMILY_ROOT_EDGE);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t id = sqlite3_column_int64(st, 0);
+        if (hx_block_id_is_sane(id) && !hx_vec_push(ret, id))
+            return hx_error_nomem();
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(w->db, code, w->what);
+}
+
+/* Of the tables that are written to: what lies below an overlay stays. */
+static hx_error *forget_blocks(struct hx_writer *w, const numbers *blocks)
+{
+    HX_STATEMENT sqlite3_stmt *columns = NULL, *block = NULL;
+    HX_TRY(
+        hx_db_prepare(w->db, w->what, "DELETE FROM hx_column WHERE id BETWEEN ? AND ?", &columns));
+    HX_TRY(hx_db_prepare(w->db, w->what, "DELETE FROM hx_block WHERE id = ?", &block));
+    for (size_t i = 0; i < blocks->n; i++) {
+        sqlite3_bind_int64(columns, 1, blocks->v[i] * HX_COLUMN_SLOTS);
+        sqlite3_bind_int64(columns, 2, blocks->v[i] * HX_COLUMN_SLOTS + HX_COLUMN_SLOTS - 1);
+        HX_TRY(hx_db_run(w->db, w->what, columns));
+        sqlite3_bind_int64(block, 1, blocks->v[i]);
+        HX_TRY(hx_db_run(w->db, w->what, block));
+    }
+    return NULL;
+}
+
+static hx_error *replace_root_edges(struct hx_writer *w, bool overlay)
+{
+    numbers blocks = {0};
+    hx_error *err = find_root_edges(w, &blocks);
+    if (!err)
+        err = forget_blocks(w, &blocks);
+    hx_vec_free(&blocks);
+    HX_TRY(err);
+    HX_TRY(hx_writer_root_edges(w));
+    return overlay && !w->snapshot->root_edges.n ? hx_writer_no_root_edges(w) : NULL;
+}
+
+/* --- named roots ------------------------------------------------------------------- */
+
+/* The other roots are those that were stored: the named ones behind them are all that changes. */
+static hx_error *check_roots(struct hx_writer *w)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "SELECT count(*), coalesce(max(root_id), -1) FROM hx_root"
+                         " WHERE snapshot = ? AND kind <> ?",
+                         &st));
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int(st, 2, HX_ROOT_NAMED);
+    int code = sqlite3_step(st);
+    if (code != SQLITE_ROW)
+        return hx_db_error(w->db, code, w->what);
+    int64_t stored = sqlite3_column_int64(st, 0), last = sqlite3_column_int64(st, 1), roots = 0;
+    for (size_t i = 0; i < w->snapshot->roots.n; i++)
+        roots += w->snapshot->roots.v[i].kind != HX_ROOT_NAMED;
+    if (stored == roots && last == roots - 1)
+        return NULL;
+    return hx_error_new(HX_E_FAIL, w->what, NULL, "snapshot %lld has other roots than those given",
+                        (long long)w->id);
+}
+
+static hx_error *replace_named(struct hx_writer *w, bool overlay)
+{
+    HX_TRY(check_roots(w));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_named WHERE snapshot = ?"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_root WHERE snapshot = ? AND kind_name = 'named'"));
+    HX_TRY(hx_writer_roots(w, true));
+    HX_TRY(hx_writer_named(w));
+    return replace_root_edges(w, overlay);
+}
+
+/* --- the transaction --------------------------------------------------------------- */
+
+static hx_error *revise_row(struct hx_writer *w)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "UPDATE hx_snapshot SET scheme = coalesce(?1, scheme),"
+                         " parts = parts | ?2, notes = ?3 WHERE snapshot = ?4",
+                         &st));
+    hx_bind_text(st, 1, w->scheme);
+    sqlite3_bind_int64(st, 2, w->parts);
+    HX_TRY(hx_writer_bind_notes(w, st, 3));
+    sqlite3_bind_int64(st, 4, w->id);
+    return hx_db_run(w->db, w->what, st);
+}
+
+static hx_error *revise_all(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts,
+                            bool overlay)
+{
+    for (hx_obj i = 0; i < w->graph->n; i++)
+        w->heap_bytes += w->graph->size[i];
+    HX_TRY(hx_writer_prepare(w, overlay));
+    if (parts & HX_ANALYSE_BINS)
+        HX_TRY(replace_named(w, overlay));
+    HX_TRY(hx_analyse(w, analysis, parts));
+    return revise_row(w);
+}
+
+hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+                          const struct hx_analysis *analysis, unsigned parts,
+                          const struct hx_progress *progress)
+{
+    unsigned before; /* is there such a snapshot? */
+    HX_TRY(hx_store_parts(store, number, &before));
+    if (snapshot->no_heap)
+        return NULL;
+    if (!hx_can_analyse(snapshot))
+        return hx_error_new(HX_E_ABSENT, store->path, "take a new one",
+                            "snapshot %lld has no states to analyse", (long long)number);
+    bool overlay = !store->writer;
+    if (overlay && !store->overlaid) {
+        HX_TRY(hx_schema_overlay(store->db, store->path));
+        store->overlaid = true;
+    }
+    struct hx_writer w = {
+        .db = store->db,
+        .what = store->path,
+        .snapshot = snapshot,
+        .graph = &snapshot->graph,
+        .progress = progress,
+        .id = number,
+        .rows_total = snapshot->root_edges.n,
+    };
+    HX_TRY(hx_db_exec(store->db, store->path, overlay ? "BEGIN" : "BEGIN IMMEDIATE"));
+    hx_error *err = revise_all(&w, analysis, parts, overlay);
+    hx_writer_deinit(&w);
+    err = hx_store_end(store, err);
+    hx_blocks_forget(store->blocks, number);
+    return err;
+}
+
+hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(store->db, store->path, "SELECT parts FROM hx_snapshot WHERE snapshot = ?",
+                         &st));
+    sqlite3_bind_int64(st, 1, number);
+    int code = sqlite3_step(st);
+    if (code == SQLITE_DONE)
+        return hx_error_new(HX_E_ABSENT, store->path, "heapx report FILE snapshots lists them",
+                            "no snapshot %lld in it", (long long)number);
+    if (code != SQLITE_ROW)
+        return hx_db_error(store->db, code, store->path);
+    *ret = (unsigned)sqlite3_column_int64(st, 0) & HX_ANALYSE_ALL;
+    return NULL;
+}
