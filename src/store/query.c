@@ -20,7 +20,14 @@ static const struct {
 } keys[] = {
     {"snapshots", "snapshot"},
     {"account", "snapshot, part"},
+    {"censuses", "snapshot"},
+    {"retainers", "snapshot, set_id"},
+    {"retainer_members", "set_id, position"},
+    {"bins", "snapshot, roots"},
     {"roots", "snapshot, root_id"},
+    {"types", "snapshot, type"},
+    {"pages", "snapshot, census, key"},
+    {"dominators", "snapshot, address"},
     {"leaks", "snapshot, kind"},
     {"losses", "snapshot, what, address"},
     {"objects", "snapshot, address"},
@@ -30,10 +37,8 @@ static const struct {
 
 /* Views that the schema will have once their data can be measured. */
 static const char *const later[] = {
-    "censuses",    "retainers",  "retainer_members", "bins",
-    "types",       "sites",      "modules",          "pages",
-    "ccs",         "costs",      "dominators",       "biography",
-    "mprof_leaks", "mprof_bins", "mprof_direct",     "mprof_graph",
+    "sites",       "modules",    "ccs",          "costs",       "biography",
+    "mprof_leaks", "mprof_bins", "mprof_direct", "mprof_graph",
 };
 
 const struct hx_view *hx_view_find(const char *name)
@@ -132,8 +137,11 @@ hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows *
     struct hx_text sql = {0};
     hx_text_puts(&sql, "SELECT * FROM ");
     put_name(&sql, view->name);
-    if (query->snapshot)
-        hx_text_puts(&sql, " WHERE snapshot = ?1");
+    if (query->snapshot) /* members belong to all snapshots that have their set */
+        hx_text_puts(&sql, strcmp(view->name, "retainer_members") == 0
+                               ? " WHERE set_id IN (SELECT set_id FROM retainers"
+                                 " WHERE snapshot = ?1)"
+                               : " WHERE snapshot = ?1");
     if (query->where)
         hx_text_putf(&sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
     put_order(&sql, query, view);

@@ -10,8 +10,15 @@
 #define HX_VIEWS(X)                                                                                \
     X(snapshots, NULL, "one row for each snapshot")                                                \
     X(account, "bytes", "resident memory by what it is used for")                                  \
-    X(roots, "direct_objects", "named places outside the heap that hold pointers")                 \
+    X(censuses, NULL, "what the retainer census of a snapshot has cost and found")                 \
+    X(retainers, "bytes", "objects by the set of those that retain them")                          \
+    X(retainer_members, NULL, "who is in each retainer set")                                       \
+    X(bins, "bytes", "objects by the exact set of named roots that reach them")                    \
+    X(roots, "retained_bytes", "named places outside the heap that hold pointers")                 \
+    X(types, "bytes", "objects by type")                                                           \
     X(leaks, "bytes", "lost and possibly lost objects by kind")                                    \
+    X(pages, "only_pages", "resident pages by what lies on them alone")                            \
+    X(dominators, "retained_bytes", "the objects with which most would go")                        \
     X(losses, "count", "what could not be seen")                                                   \
     X(objects, "bytes", "every object")                                                            \
     X(edges, NULL, "references between objects")                                                   \

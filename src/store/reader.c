@@ -1,12 +1,14 @@
 /* reader.c - a snapshot from the store back into the model.
  *
  * Everything that a file can lie about is tested: block sizes and order, addresses that do
- * not rise, edges to objects that are not there, counts that do not agree. */
+ * not rise, edges to objects that are not there, counts that do not agree, numbers of types and
+ * roots, ranges that overlap. */
 #include "store/store.h"
 
 #include "base/cleanup.h"
 #include "store/column.h"
 #include "store/db.h"
+#include "store/overlay.h"
 #include "store/schema.h"
 #include "store/store_private.h"
 
@@ -19,6 +21,7 @@ struct reader {
     int64_t id;
     struct hx_snapshot *snapshot;
     const struct hx_progress *progress;
+    bool objects_only;
     hx_codec *codec;
     uint64_t *value; /* HX_BLOCK_ROWS */
     sqlite3_stmt *column;
@@ -38,36 +41,42 @@ struct block {
     uint64_t from, n, first, last;
 };
 
-static hx_error *decode(struct reader *r, const struct block *block, int column)
+/* *ret_there tells whether the column is there; NULL: it has to be. */
+static hx_error *decode_if_there(struct reader *r, const struct block *block, int column,
+                                 bool *ret_there)
 {
     sqlite3_bind_int64(r->column, 1, block->id * HX_COLUMN_SLOTS + column);
     int code = sqlite3_step(r->column);
+    bool there = code == SQLITE_ROW && sqlite3_column_type(r->column, 0) != SQLITE_NULL;
     hx_error *err = NULL;
-    if (code == SQLITE_ROW)
+    if (there)
         err = hx_column_decode(r->codec, sqlite3_column_blob(r->column, 0),
                                (size_t)sqlite3_column_bytes(r->column, 0), r->value, block->n);
-    else
-        err = code == SQLITE_DONE ? damaged(r, "a column is missing")
-                                  : hx_db_error(r->db, code, r->what);
+    else if (code != SQLITE_ROW && code != SQLITE_DONE)
+        err = hx_db_error(r->db, code, r->what);
+    else if (!ret_there)
+        err = damaged(r, "a column is missing");
+    if (ret_there)
+        *ret_there = there;
     sqlite3_reset(r->column);
     return err;
+}
+
+static hx_error *decode(struct reader *r, const struct block *block, int column)
+{
+    return decode_if_there(r, block, column, NULL);
 }
 
 /* How many rows the blocks of a family hold; their order and sizes are right. */
 static hx_error *count_rows(struct reader *r, enum hx_family family, uint64_t *ret)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT first_row, n FROM hx_block WHERE snapshot = ? AND family = ?"
-                         " ORDER BY first_row",
-                         &st));
-    sqlite3_bind_int64(st, 1, r->id);
-    sqlite3_bind_int(st, 2, family);
+    HX_TRY(hx_overlay_blocks(r->db, r->what, r->id, family, &st));
     uint64_t rows = 0;
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        int64_t n = sqlite3_column_int64(st, 1);
-        if ((uint64_t)sqlite3_column_int64(st, 0) != rows || rows % HX_BLOCK_ROWS || n < 1 ||
+        int64_t n = sqlite3_column_int64(st, 2);
+        if ((uint64_t)sqlite3_column_int64(st, 1) != rows || rows % HX_BLOCK_ROWS || n < 1 ||
             n > HX_BLOCK_ROWS)
             return damaged(r, "a block is missing");
         rows += (uint64_t)n;
@@ -83,12 +92,7 @@ typedef hx_error *block_fn(struct reader *r, const struct block *block);
 static hx_error *each_block(struct reader *r, enum hx_family family, uint64_t rows, block_fn *load)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT id, first_row, n, first_key, last_key FROM hx_block"
-                         " WHERE snapshot = ? AND family = ? ORDER BY first_row",
-                         &st));
-    sqlite3_bind_int64(st, 1, r->id);
-    sqlite3_bind_int(st, 2, family);
+    HX_TRY(hx_overlay_blocks(r->db, r->what, r->id, family, &st));
     uint64_t next = 0;
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -117,6 +121,26 @@ static hx_error *each_block(struct reader *r, enum hx_family family, uint64_t ro
 
 /* --- objects and edges ------------------------------------------------------------- */
 
+/* The types of a block's objects. Either all blocks have them or none; the first one tells. */
+static hx_error *load_types(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    bool there;
+    HX_TRY(decode_if_there(r, block, HX_COL_TYPE, &there));
+    if (there && block->from == 0) {
+        HX_TRY(hx_big_reserve(&g->type_mem, (size_t)g->n * sizeof *g->type));
+        g->type = g->type_mem.base;
+    }
+    if (there != (g->type != NULL))
+        return damaged(r, "a column is missing");
+    for (size_t i = 0; there && i < block->n; i++) {
+        if (r->value[i] > r->snapshot->types.n)
+            return damaged(r, "a type that is not there");
+        g->type[block->from + i] = r->value[i] ? (uint32_t)(r->value[i] - 1) : HX_NO_TYPE;
+    }
+    return NULL;
+}
+
 static hx_error *load_objects(struct reader *r, const struct block *block)
 {
     struct hx_graph *g = &r->snapshot->graph;
@@ -144,6 +168,9 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
         r->snapshot->state_objects[r->value[i]]++;
         r->snapshot->heap_bytes += size[i];
     }
+    HX_TRY(load_types(r, block));
+    if (r->objects_only)
+        return NULL;
     HX_TRY(decode(r, block, HX_COL_OUT));
     hx_eidx *fwd = g->fwd + block->from;
     for (size_t i = 0; i < block->n; i++)
@@ -221,34 +248,79 @@ static hx_error *load_root_edges(struct reader *r, const struct block *block)
     return NULL;
 }
 
-static hx_error *load_graph(struct reader *r)
+/* Ranges of pages, from which everybody may compute addresses. */
+static hx_error *load_resident(struct reader *r, const struct block *block)
 {
-    struct hx_graph *g = &r->snapshot->graph;
-    uint64_t objects, edges, root_edges;
-    HX_TRY(count_rows(r, HX_FAMILY_OBJECT, &objects));
-    HX_TRY(count_rows(r, HX_FAMILY_EDGE, &edges));
-    HX_TRY(count_rows(r, HX_FAMILY_ROOT_EDGE, &root_edges));
-    if (objects > HX_OBJECTS_MAX)
-        return damaged(r, "too many objects");
-    r->rows_total = objects + edges + root_edges;
+    enum { PAGE = 4096 };
+    const uint64_t top = UINT64_MAX / PAGE; /* no page has a higher number */
+    hx_ranges *ranges = &r->snapshot->resident;
+    if (!hx_vec_reserve(ranges, block->from + block->n))
+        return hx_error_nomem();
+    struct hx_range *range = ranges->v + block->from;
+    uint64_t at = block->first, floor = block->from ? range[-1].end / PAGE : 0;
+    HX_TRY(decode(r, block, HX_COL_PAGES));
+    for (size_t i = 0; i < block->n; i++)
+        range[i].end = r->value[i];
+    HX_TRY(decode(r, block, HX_COL_FIRST_PAGE));
+    bool bad = at < floor || r->value[0] != 0;
+    for (size_t i = 0; i < block->n && !bad; i++) {
+        uint64_t pages = range[i].end;
+        bad = r->value[i] > top || pages < 1 || pages > top || (at += r->value[i]) > top ||
+              pages > top - at || (i + 1 == block->n && at != block->last);
+        range[i].start = at * PAGE;
+        range[i].end = (at + pages) * PAGE;
+        at += pages;
+    }
+    return bad ? damaged(r, "resident pages") : NULL;
+}
+
+static hx_error *reserve_objects(struct hx_graph *g, uint64_t objects)
+{
     g->n = (hx_obj)objects;
-    g->n_edges = edges;
     HX_TRY(hx_big_reserve(&g->addr_mem, objects * sizeof *g->addr));
     HX_TRY(hx_big_reserve(&g->size_mem, objects * sizeof *g->size));
     HX_TRY(hx_big_reserve(&g->state_mem, objects * sizeof *g->state));
-    HX_TRY(hx_big_reserve(&g->fwd_mem, (objects + 1) * sizeof *g->fwd));
-    HX_TRY(hx_big_reserve(&g->edge_mem, edges * sizeof *g->edge));
     g->addr = g->addr_mem.base;
     g->size = g->size_mem.base;
     g->state = g->state_mem.base;
+    return NULL;
+}
+
+static hx_error *reserve_edges(struct hx_graph *g, uint64_t edges)
+{
+    g->n_edges = edges;
+    HX_TRY(hx_big_reserve(&g->fwd_mem, ((size_t)g->n + 1) * sizeof *g->fwd));
+    HX_TRY(hx_big_reserve(&g->edge_mem, edges * sizeof *g->edge));
     g->fwd = g->fwd_mem.base;
     g->edge = g->edge_mem.base;
+    return NULL;
+}
+
+static hx_error *load_graph(struct reader *r)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    uint64_t objects, edges, root_edges, resident;
+    HX_TRY(count_rows(r, HX_FAMILY_OBJECT, &objects));
+    if (objects > HX_OBJECTS_MAX)
+        return damaged(r, "too many objects");
+    HX_TRY(reserve_objects(g, objects));
+    r->rows_total = objects;
+    if (r->objects_only)
+        return each_block(r, HX_FAMILY_OBJECT, objects, load_objects);
+    HX_TRY(count_rows(r, HX_FAMILY_EDGE, &edges));
+    HX_TRY(count_rows(r, HX_FAMILY_ROOT_EDGE, &root_edges));
+    HX_TRY(count_rows(r, HX_FAMILY_RESIDENT, &resident));
+    HX_TRY(reserve_edges(g, edges));
+    r->rows_total += edges + root_edges + resident;
     HX_TRY(each_block(r, HX_FAMILY_OBJECT, objects, load_objects));
     if (g->fwd[objects] != edges)
         return damaged(r, "fewer edges than counted");
     HX_TRY(each_block(r, HX_FAMILY_EDGE, edges, load_edges));
     HX_TRY(each_block(r, HX_FAMILY_ROOT_EDGE, root_edges, load_root_edges));
     r->snapshot->root_edges.n = root_edges;
+    HX_TRY(each_block(r, HX_FAMILY_RESIDENT, resident, load_resident));
+    r->snapshot->resident.n = resident;
+    r->snapshot->has_resident = resident > 0;
     return NULL;
 }
 
@@ -345,6 +417,82 @@ static hx_error *load_roots(struct reader *r)
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Are there two of the same name? Sorts them. */
+static bool have_twins(const char **name, size_t n)
+{
+    if (n)
+        qsort(name, n, sizeof *name, compare_names);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(name[i - 1], name[i]) == 0)
+            return true;
+    return false;
+}
+
+static hx_error *load_type_names(struct reader *r)
+{
+    struct hx_snapshot *s = r->snapshot;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what,
+                         "SELECT type, name, confidence FROM hx_type WHERE snapshot = ?"
+                         " AND type <> 0 ORDER BY type", /* 0 is what is not known */
+                         &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        const char *confidence = (const char *)sqlite3_column_text(st, 2);
+        struct hx_type type = {.confidence = HX_CONFIDENCE_LIKELY};
+        if (sqlite3_column_int64(st, 0) != (int64_t)s->types.n + 1 || s->types.n + 1 >= HX_NO_TYPE)
+            return damaged(r, "a type");
+        if (confidence && strcmp(confidence, hx_confidence_name(HX_CONFIDENCE_CERTAIN)) == 0)
+            type.confidence = HX_CONFIDENCE_CERTAIN;
+        if (!hx_vec_push(&s->types, type))
+            return hx_error_nomem();
+        HX_TRY(copy_text(st, 1, true, &s->types.v[s->types.n - 1].name));
+    }
+    if (code != SQLITE_DONE)
+        return hx_db_error(r->db, code, r->what);
+    HX_FREE const char **name = calloc(s->types.n + 1, sizeof *name);
+    if (!name)
+        return hx_error_nomem();
+    for (size_t i = 0; i < s->types.n; i++)
+        name[i] = s->types.v[i].name;
+    return have_twins(name, s->types.n) ? damaged(r, "two types of one name") : NULL;
+}
+
+static hx_error *load_named(struct reader *r)
+{
+    struct hx_snapshot *s = r->snapshot;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(
+        r->db, r->what,
+        "SELECT root_id, name, expr FROM hx_named WHERE snapshot = ? ORDER BY position", &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t root = sqlite3_column_int64(st, 0);
+        if (root < 0 || (uint64_t)root >= s->roots.n)
+            return damaged(r, "a named root that is not there");
+        if (!hx_vec_push(&s->named, ((struct hx_named){.root = (uint32_t)root})))
+            return hx_error_nomem();
+        struct hx_named *named = &s->named.v[s->named.n - 1];
+        HX_TRY(copy_text(st, 1, true, &named->name));
+        HX_TRY(copy_text(st, 2, false, &named->expr));
+    }
+    if (code != SQLITE_DONE)
+        return hx_db_error(r->db, code, r->what);
+    HX_FREE const char **name = calloc(s->named.n + 1, sizeof *name);
+    if (!name)
+        return hx_error_nomem();
+    for (size_t i = 0; i < s->named.n; i++)
+        name[i] = s->named.v[i].name;
+    return have_twins(name, s->named.n) ? damaged(r, "two named roots of one name") : NULL;
+}
+
 static hx_error *load_account(struct reader *r)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
@@ -390,18 +538,26 @@ static hx_error *load_all(struct reader *r)
     if (!r->value)
         return hx_error_nomem();
     HX_TRY(hx_codec_create(&r->codec));
-    HX_TRY(hx_db_prepare(r->db, r->what, "SELECT data FROM hx_column WHERE id = ?", &r->column));
+    HX_TRY(hx_overlay_column(r->db, r->what, &r->column));
     HX_TRY(load_summary(r));
+    HX_TRY(load_type_names(r));
+    if (r->objects_only)
+        return load_graph(r);
     HX_TRY(load_roots(r));
+    HX_TRY(load_named(r));
     HX_TRY(load_account(r));
     HX_TRY(load_losses(r));
     return load_graph(r);
 }
 
-hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
-                        struct hx_snapshot **ret)
+static hx_error *load(hx_store *store, int64_t snapshot, bool objects_only,
+                      const struct hx_progress *progress, struct hx_snapshot **ret)
 {
-    struct reader r = {.db = store->db, .what = store->path, .id = snapshot, .progress = progress};
+    struct reader r = {.db = store->db,
+                       .what = store->path,
+                       .id = snapshot,
+                       .progress = progress,
+                       .objects_only = objects_only};
     HX_TRY(hx_snapshot_create(&r.snapshot));
     hx_error *err = load_all(&r);
     sqlite3_finalize(r.column);
@@ -413,4 +569,16 @@ hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progr
     }
     *ret = r.snapshot;
     return NULL;
+}
+
+hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
+                        struct hx_snapshot **ret)
+{
+    return load(store, snapshot, false, progress, ret);
+}
+
+hx_error *hx_store_load_objects(hx_store *store, int64_t snapshot,
+                                const struct hx_progress *progress, struct hx_snapshot **ret)
+{
+    return load(store, snapshot, true, progress, ret);
 }

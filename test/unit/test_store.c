@@ -309,6 +309,14 @@ static void view_columns(void **state)
          "rss_bytes scheme complete notes "},
         {"account", "snapshot part bytes "},
         {"roots", "snapshot root_id kind name module address size direct_objects retained_bytes "},
+        {"censuses", "snapshot scheme visits_per_object total_bytes sets "},
+        {"retainers", "snapshot set_id members many label bytes objects "},
+        {"retainer_members", "set_id position kind label module "},
+        {"bins", "snapshot roots bytes objects "},
+        {"types", "snapshot type confidence bytes objects retained_bytes "},
+        {"pages", "snapshot census key only_pages shared_pages "},
+        {"dominators", "snapshot address type bytes retained_bytes retained_objects "
+                       "sure_retained_bytes sure_retained_objects parent "},
         {"leaks", "snapshot kind type site bytes objects "},
         {"losses", "snapshot what count bytes address "},
         {"objects",
@@ -339,7 +347,7 @@ static void view_words(void **state)
     hx_store *store;
     hx_rows *rows;
     assert_done(hx_store_temporary(&store));
-    struct hx_query query = {.view = "dominators", .limit = -1};
+    struct hx_query query = {.view = "costs", .limit = -1};
     assert_refused(hx_query_view(store, &query, &rows), HX_E_USAGE, "not have that view yet");
     query.view = "object";
     assert_refused(hx_query_view(store, &query, &rows), HX_E_USAGE, "snapshots, account");
@@ -693,7 +701,9 @@ static void other_programs(void **state)
     sqlite3 *db;
     long long value;
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    static const char *const views[] = {"snapshots", "account", "roots", "leaks", "losses"};
+    static const char *const views[] = {"snapshots",        "account", "roots",    "leaks",
+                                        "losses",           "bins",    "types",    "retainers",
+                                        "retainer_members", "pages",   "censuses", "dominators"};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
         char sql[64];
         snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", views[i]);
