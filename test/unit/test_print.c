@@ -237,6 +237,77 @@ static void write_errors(void **state)
     fclose(file);
 }
 
+/* --- rows that are made as they are read -------------------------------------------- */
+
+struct counter {
+    int64_t next, end, fails_at;
+    size_t asked_after_end;
+    char text[16];
+};
+
+static hx_error *count(void *context, struct hx_value *values, bool *ret_more)
+{
+    struct counter *counter = context;
+    counter->asked_after_end += counter->next == counter->end;
+    *ret_more = counter->next < counter->end;
+    if (!*ret_more)
+        return NULL;
+    if (counter->next == counter->fails_at)
+        return hx_error_new(HX_E_FAIL, "counter", NULL, "stopped");
+    snprintf(counter->text, sizeof counter->text, "row %d", (int)counter->next);
+    values[0] = int_of(counter->next++);
+    values[1] = text_of(counter->text); /* the same bytes for each row */
+    return NULL;
+}
+
+static hx_rows *counted(struct counter *counter)
+{
+    static const char *const names[] = {"n", "name"};
+    hx_rows *rows;
+    assert_done(hx_rows_generate(names, 2, count, counter, &rows));
+    return rows;
+}
+
+static void generated(void **state)
+{
+    (void)state;
+    struct counter counter = {.end = 2, .fails_at = -1};
+    char *out = printed(counted(&counter), HX_FORMAT_CSV);
+    assert_string_equal(out, "n,name\n0,row 0\n1,row 1\n");
+    free(out);
+    assert_int_equal(counter.asked_after_end, 1);
+    counter = (struct counter){.end = 2, .fails_at = -1};
+    out = printed(counted(&counter), HX_FORMAT_TEXT);
+    assert_string_equal(out, "n  name\n0  row 0\n1  row 1\n");
+    free(out);
+    counter = (struct counter){.end = 0, .fails_at = -1};
+    out = printed(counted(&counter), HX_FORMAT_JSON);
+    assert_string_equal(out, "[]\n");
+    free(out);
+}
+
+static void generator_ends(void **state)
+{
+    (void)state;
+    struct counter counter = {.end = 1, .fails_at = -1};
+    hx_rows *rows = counted(&counter);
+    bool more;
+    assert_int_equal(hx_rows_columns(rows), 2);
+    assert_int_equal(hx_rows_value(rows, 0).type, HX_VALUE_NULL); /* before the first row */
+    for (int i = 0; i < 4; i++) {
+        assert_done(hx_rows_next(rows, &more));
+        assert_int_equal(more, i == 0);
+        assert_int_equal(hx_rows_value(rows, 1).type, more ? HX_VALUE_TEXT : HX_VALUE_NULL);
+    }
+    assert_int_equal(counter.asked_after_end, 1); /* an end is asked for once */
+    hx_rows_end(rows);
+    counter = (struct counter){.end = 5, .fails_at = 1};
+    rows = counted(&counter);
+    assert_done(hx_rows_next(rows, &more));
+    assert_refused(hx_rows_next(rows, &more), HX_E_FAIL, "stopped");
+    hx_rows_end(rows);
+}
+
 static void formats(void **state)
 {
     (void)state;
@@ -251,9 +322,11 @@ static void formats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json),    cmocka_unit_test(csv),          cmocka_unit_test(text),
-        cmocka_unit_test(empty),   cmocka_unit_test(many),         cmocka_unit_test(terminal),
-        cmocka_unit_test(formats), cmocka_unit_test(write_errors),
+        cmocka_unit_test(json),      cmocka_unit_test(csv),
+        cmocka_unit_test(text),      cmocka_unit_test(empty),
+        cmocka_unit_test(many),      cmocka_unit_test(terminal),
+        cmocka_unit_test(formats),   cmocka_unit_test(write_errors),
+        cmocka_unit_test(generated), cmocka_unit_test(generator_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
