@@ -1,8 +1,13 @@
-/* components.c - strongly connected components, iteratively. */
+/* components.c - strongly connected components: what is in no cycle, then the rest. */
 #include "traverse/components.h"
 
 #define CHECK_MASK 0x3fff /* every so many objects + 1 */
 #define FEW_EDGES  16     /* of an object with so few all targets are prefetched */
+#define MANY_IN    ((hx_obj)(HX_NO_OBJ - 1)) /* so many edges lead to an object, or more */
+
+/* How many objects, or edges, ahead each level of the data is fetched: where an object's edges
+ * lie, the edges, the numbers of their targets. */
+enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16 };
 
 /* An object on the path of the search. Out-degrees are at most HX_EDGE_OFFSET_MAX + 1,
  * as no two edges of an object share an offset. */
@@ -12,63 +17,145 @@ struct frame {
     uint32_t root : 1;  /* no edge so far led below the object's own index */
 };
 
-/* Components are numbered downwards from the number of objects, so that every number of a
- * component is above every visit index, and one that was closed later, which is nearer to the
- * sources, has a lower number. */
+/* `number` of an object in scope is at first how many edges lead to it from others. For what is in
+ * no cycle it then is the component; for the rest first 0, then a visit index, then a component,
+ * these numbered downwards from the number of such objects, so that every number of a component is
+ * above every visit index, and one that was closed later, which is nearer to the sources, has a
+ * lower number. */
 struct search {
     const struct hx_graph *graph;
     const struct hx_scope *scope;
     const struct hx_progress *progress;
     uint64_t visited;
-    hx_obj *number; /* for each object: 0 not seen, visit index, or component */
-    hx_obj *order;  /* filled from its end */
-    hx_obj n_order;
+    hx_obj *number; /* for each object; HX_NO_OBJ: not in scope */
+    hx_obj *order;  /* from its beginning what is in no cycle, from its end the rest */
+    hx_obj n_objects, n_peeled, n_order;
+    uint64_t *peeled; /* bit for each object */
     struct frame *path;
     hx_obj *open; /* finished objects whose component is not */
     size_t n_path, n_open;
     hx_obj index, component; /* the next ones to give */
-    uint64_t *led_to;        /* bit for each component, counted down from the first */
-    struct hx_big path_mem, open_mem;
+    struct hx_big peeled_mem, path_mem, open_mem;
 };
 
-static inline bool test_and_set(uint64_t *bits, size_t i)
+static inline bool is_peeled(const struct search *search, hx_obj object)
 {
-    uint64_t bit = (uint64_t)1 << (i & 63);
-    bool was = bits[i >> 6] & bit;
-    bits[i >> 6] |= bit;
-    return was;
+    return search->peeled[object >> 6] >> (object & 63) & 1;
 }
 
-/* The closed component of an object, counted from 0. */
-static inline size_t component_of(const struct search *search, hx_obj object)
+static inline bool follows(const struct search *search, hx_edge edge)
 {
-    return search->graph->n - search->number[object];
+    return search->scope->follows >> hx_edge_kind_of(edge) & 1;
 }
 
-static void enter(struct search *search, hx_obj object)
+static bool go_on(struct search *search)
+{
+    if (++search->visited & CHECK_MASK)
+        return true;
+    hx_progress_at(search->progress, "components", search->visited, search->n_objects);
+    return !hx_progress_cancelled(search->progress);
+}
+
+/* --- what is in no cycle ---------------------------------------------------------- */
+
+/* An object in no cycle, and below none, is numbered once all that lead to it are. */
+static void count_sources(const struct search *search)
 {
     const struct hx_graph *graph = search->graph;
-    search->number[object] = search->index++;
-    search->path[search->n_path++] = (struct frame){.object = object, .root = 1};
-    if (hx_scope_cuts(search->scope, object))
+    hx_obj *number = search->number;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        if (number[i] == HX_NO_OBJ || hx_scope_cuts(search->scope, i))
+            continue;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+            hx_eidx soon = e + AHEAD_EDGES < graph->n_edges ? e + AHEAD_EDGES : e;
+            __builtin_prefetch(&number[hx_edge_target(graph->edge[soon])], 1);
+            hx_obj target = hx_edge_target(graph->edge[e]);
+            if (number[target] < MANY_IN && target != i && follows(search, graph->edge[e]))
+                number[target]++;
+        }
+    }
+}
+
+static inline void fetch_ahead(const struct search *search, hx_obj k, hx_obj waiting)
+{
+    const struct hx_graph *graph = search->graph;
+    const hx_obj *order = search->order + k;
+    if (waiting > AHEAD_PLACE)
+        __builtin_prefetch(&graph->fwd[order[AHEAD_PLACE]]);
+    if (waiting > AHEAD_EDGES)
+        __builtin_prefetch(&graph->edge[graph->fwd[order[AHEAD_EDGES]]]);
+    if (waiting <= AHEAD_TARGETS)
         return;
+    hx_obj object = order[AHEAD_TARGETS];
     hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
+    __builtin_prefetch(&search->number[object], 1);
+    for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
+        __builtin_prefetch(&search->number[hx_edge_target(graph->edge[e])], 1);
+}
+
+/* The order is also the queue of what is to be numbered. */
+static bool peel(struct search *search)
+{
+    const struct hx_graph *graph = search->graph;
+    hx_obj *number = search->number, *order = search->order;
+    hx_obj n = 0;
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (number[i] == 0)
+            order[n++] = i;
+    for (hx_obj k = 0; k < n; k++) {
+        hx_obj object = order[k];
+        fetch_ahead(search, k, n - k);
+        if (!go_on(search))
+            return false;
+        number[object] = k;
+        search->peeled[object >> 6] |= (uint64_t)1 << (object & 63);
+        if (hx_scope_cuts(search->scope, object))
+            continue;
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+            hx_obj target = hx_edge_target(graph->edge[e]);
+            if (number[target] < MANY_IN && target != object && follows(search, graph->edge[e]) &&
+                --number[target] == 0)
+                order[n++] = target;
+        }
+    }
+    search->n_peeled = n;
+    return true;
+}
+
+/* --- the rest --------------------------------------------------------------------- */
+
+static inline void prefetch_targets(const struct search *search, hx_eidx from, hx_eidx to)
+{
+    const struct hx_graph *graph = search->graph;
     for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++) {
         hx_obj target = hx_edge_target(graph->edge[e]);
-        __builtin_prefetch(&graph->state[target]);
-        __builtin_prefetch(&search->number[target]);
+        __builtin_prefetch(&search->number[target], 1);
         __builtin_prefetch(&graph->fwd[target]);
     }
 }
 
-static void close_object(struct search *search, hx_obj object)
+static inline void close_object(struct search *search, hx_obj object)
 {
     search->number[object] = search->component;
     search->order[--search->n_order] = object;
 }
 
+static inline void enter(struct search *search, hx_obj object)
+{
+    const struct hx_graph *graph = search->graph;
+    hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
+    if (from == to || hx_scope_cuts(search->scope, object)) {
+        close_object(search, object);
+        search->component--;
+        return;
+    }
+    search->number[object] = search->index++;
+    search->path[search->n_path++] = (struct frame){.object = object, .root = 1};
+    prefetch_targets(search, from, to);
+}
+
 /* The object's edges are done: closes its component or leaves it open. */
-static void leave(struct search *search)
+static inline void leave(struct search *search)
 {
     struct frame frame = search->path[--search->n_path];
     hx_obj *number = search->number;
@@ -80,42 +167,36 @@ static void leave(struct search *search)
         }
         close_object(search, frame.object);
         search->component--;
-    } else {
-        search->open[search->n_open++] = frame.object;
+        return;
     }
-    if (search->n_path) {
-        struct frame *parent = &search->path[search->n_path - 1];
-        if (frame.root) {
-            test_and_set(search->led_to, component_of(search, frame.object));
-        } else if (number[frame.object] < number[parent->object]) {
-            number[parent->object] = number[frame.object];
-            parent->root = 0;
-        }
+    search->open[search->n_open++] = frame.object;
+    struct frame *parent = &search->path[search->n_path - 1];
+    if (number[frame.object] < number[parent->object]) {
+        number[parent->object] = number[frame.object];
+        parent->root = 0;
     }
 }
 
 /* Follows the top object's edges to the next unseen one; false when there is none. */
-static bool advance(struct search *search)
+static inline bool advance(struct search *search)
 {
     struct frame *top = &search->path[search->n_path - 1];
     const struct hx_graph *graph = search->graph;
     hx_obj *number = search->number;
-    hx_eidx from = graph->fwd[top->object], to = graph->fwd[top->object + 1];
-    if (hx_scope_cuts(search->scope, top->object))
-        return false;
-    while (from + top->next < to) {
-        hx_edge edge = graph->edge[from + top->next++];
+    hx_eidx e = graph->fwd[top->object] + top->next, to = graph->fwd[top->object + 1];
+    while (e < to) {
+        hx_edge edge = graph->edge[e++];
         hx_obj target = hx_edge_target(edge);
-        if (!(search->scope->follows >> hx_edge_kind_of(edge) & 1) ||
-            !hx_scope_has(search->scope, graph, target))
+        if (!follows(search, edge) || number[target] > search->component)
             continue;
         if (number[target] == 0) {
+            top->next = (uint32_t)(e - graph->fwd[top->object]) & 0x7fffffff;
+            if (e < to)
+                __builtin_prefetch(&graph->edge[graph->fwd[hx_edge_target(graph->edge[e])]]);
             enter(search, target);
             return true;
         }
-        if (number[target] > search->component) {
-            test_and_set(search->led_to, component_of(search, target));
-        } else if (number[target] < number[top->object]) {
+        if (number[target] < number[top->object]) {
             number[top->object] = number[target];
             top->root = 0;
         }
@@ -123,35 +204,45 @@ static bool advance(struct search *search)
     return false;
 }
 
-static hx_error *search_all(struct search *search)
+static bool search_all(struct search *search)
 {
-    search->index = 1;
-    search->component = search->graph->n;
     for (hx_obj start = 0; start < search->graph->n; start++) {
-        if (search->number[start] || !hx_scope_has(search->scope, search->graph, start))
+        if (search->number[start] || is_peeled(search, start))
             continue;
         enter(search, start);
         while (search->n_path) {
             if (advance(search))
                 continue;
             leave(search);
-            if ((++search->visited & CHECK_MASK) == 0) {
-                hx_progress_at(search->progress, "components", search->visited, search->graph->n);
-                if (hx_progress_cancelled(search->progress))
-                    return hx_error_cancelled("search for components");
-            }
+            if (!go_on(search))
+                return false;
         }
     }
-    return NULL;
+    return true;
 }
 
-/* From the numbers of the search to 0 .. n-1, sources first. */
-static void renumber(const struct search *search, struct hx_components *components)
+static hx_error *find_rest(struct search *search, hx_obj *ret_components)
 {
-    components->n = search->graph->n - search->component;
-    for (hx_obj i = 0; i < search->graph->n; i++)
-        components->number[i] =
-            components->number[i] ? components->number[i] - search->component - 1 : HX_NO_OBJ;
+    const struct hx_graph *graph = search->graph;
+    hx_obj *number = search->number, n = search->n_objects - search->n_peeled;
+    HX_TRY(hx_big_reserve(&search->path_mem, (size_t)n * sizeof(struct frame)));
+    HX_TRY(hx_big_reserve(&search->open_mem, (size_t)n * sizeof(hx_obj)));
+    search->path = search->path_mem.base;
+    search->open = search->open_mem.base;
+    search->index = 1;
+    search->component = n;
+    search->n_order = search->n_objects;
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (number[i] != HX_NO_OBJ && !is_peeled(search, i))
+            number[i] = 0;
+    if (!search_all(search))
+        return hx_error_cancelled("search for components");
+    /* To sources first, behind what is in no cycle. */
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (number[i] != HX_NO_OBJ && !is_peeled(search, i))
+            number[i] = search->n_peeled + (number[i] - search->component - 1);
+    *ret_components = search->n_peeled + (n - search->component);
+    return NULL;
 }
 
 static hx_error *find(struct search *search, struct hx_components *components)
@@ -162,21 +253,20 @@ static hx_error *find(struct search *search, struct hx_components *components)
         n += hx_scope_has(search->scope, graph, i);
     if (!n)
         return NULL;
-    components->n_objects = n;
+    search->n_objects = components->n_objects = n;
     HX_TRY(hx_big_reserve(&components->number_mem, (size_t)graph->n * sizeof(hx_obj)));
     HX_TRY(hx_big_reserve(&components->order_mem, (size_t)n * sizeof(hx_obj)));
-    HX_TRY(hx_big_reserve(&components->led_mem, (size_t)n / 8 + 8));
-    HX_TRY(hx_big_reserve(&search->path_mem, (size_t)n * sizeof(struct frame)));
-    HX_TRY(hx_big_reserve(&search->open_mem, (size_t)n * sizeof(hx_obj)));
+    HX_TRY(hx_big_reserve(&search->peeled_mem, (size_t)graph->n / 8 + 8));
     search->number = components->number = components->number_mem.base;
     search->order = components->order = components->order_mem.base;
-    search->led_to = components->led_to = components->led_mem.base;
-    search->path = search->path_mem.base;
-    search->open = search->open_mem.base;
-    search->n_order = n;
-    HX_TRY(search_all(search));
-    renumber(search, components);
-    return NULL;
+    search->peeled = search->peeled_mem.base;
+    for (hx_obj i = 0; i < graph->n; i++)
+        search->number[i] = hx_scope_has(search->scope, graph, i) ? 0 : HX_NO_OBJ;
+    count_sources(search);
+    if (!peel(search))
+        return hx_error_cancelled("search for components");
+    components->n = search->n_peeled;
+    return search->n_peeled < n ? find_rest(search, &components->n) : NULL;
 }
 
 hx_error *hx_components_find(const struct hx_graph *graph, const struct hx_scope *scope,
@@ -185,6 +275,7 @@ hx_error *hx_components_find(const struct hx_graph *graph, const struct hx_scope
     struct search search = {.graph = graph, .scope = scope, .progress = progress};
     *ret = (struct hx_components){0};
     hx_error *err = find(&search, ret);
+    hx_big_free(&search.peeled_mem);
     hx_big_free(&search.path_mem);
     hx_big_free(&search.open_mem);
     if (err)
@@ -196,6 +287,5 @@ void hx_components_deinit(struct hx_components *components)
 {
     hx_big_free(&components->number_mem);
     hx_big_free(&components->order_mem);
-    hx_big_free(&components->led_mem);
     *components = (struct hx_components){0};
 }

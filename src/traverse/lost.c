@@ -13,20 +13,35 @@ static inline bool test_and_set(uint64_t *bits, size_t i)
     return was;
 }
 
+/* The components that an edge from another one leads to. */
+static void find_led(const struct hx_graph *graph, const struct hx_components *components,
+                     uint64_t *led)
+{
+    for (hx_obj i = 0; i < graph->n; i++) {
+        hx_obj from = components->number[i];
+        if (from == HX_NO_OBJ)
+            continue;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+            hx_obj to = components->number[hx_edge_target(graph->edge[e])];
+            if (to != HX_NO_OBJ && to != from)
+                test_and_set(led, to);
+        }
+    }
+}
+
+/* A definite one is the lowest address of its component, which comes first. */
 static hx_error *give_states(struct hx_graph *graph, const struct hx_components *components)
 {
-    uint64_t *given = calloc((size_t)components->n / 64 + 1, sizeof *given);
-    if (!given)
+    uint64_t *done = calloc((size_t)components->n / 64 + 1, sizeof *done);
+    if (!done)
         return hx_error_nomem();
+    find_led(graph, components, done);
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_obj component = components->number[i];
-        if (component == HX_NO_OBJ)
-            continue;
-        bool first = !test_and_set(given, component); /* the lowest address comes first */
-        graph->state[i] = first && !hx_components_is_led(components, component) ? HX_STATE_DEFINITE
-                                                                                : HX_STATE_INDIRECT;
+        if (component != HX_NO_OBJ)
+            graph->state[i] = test_and_set(done, component) ? HX_STATE_INDIRECT : HX_STATE_DEFINITE;
     }
-    free(given);
+    free(done);
     return NULL;
 }
 

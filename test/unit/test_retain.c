@@ -234,8 +234,6 @@ static void test_components(void **state)
                 assert_int_equal(components.number[a] == components.number[b], same);
                 if (step[a] >> b & 1)
                     assert_true(components.number[a] <= components.number[b]);
-                if (!same && (step[a] >> b & 1))
-                    assert_true(hx_components_is_led(&components, components.number[b]));
             }
         }
         for (hx_obj k = 1; k < components.n_objects; k++)
