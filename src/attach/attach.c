@@ -4,6 +4,7 @@
 #include "attach/agent.h"
 #include "attach/preflight.h"
 #include "attach/proc.h"
+#include "attach/program_roots.h"
 #include "attach/rootmap.h"
 #include "attach/rtti.h"
 #include "attach/vtable.h"
@@ -125,6 +126,28 @@ static bool peek_image(void *context, uint64_t addr, void *dst, size_t len)
         len > snapshot->mapping[i].end - addr)
         return false;
     return peek_agent(frozen->agent, addr, dst, len);
+}
+
+hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,
+                                  struct hx_program_roots *ret)
+{
+    struct hx_program_source source = {.snapshot = snapshot,
+                                       .modules = attach->modules,
+                                       .read_live = peek_agent,
+                                       .context = attach->agent};
+    return hx_program_roots_find(&source, ret);
+}
+
+bool hx_attach_has_symbol(hx_attach *attach, const char *module, const char *symbol)
+{
+    for (size_t i = 0; i < hx_modules_count(attach->modules); i++) {
+        uint64_t addr, size;
+        if ((!module || strcmp(hx_module_name(attach->modules, i), module) == 0) &&
+            hx_module_symbol(attach->modules, i, symbol, &addr, &size) &&
+            !hx_modules_is_code(attach->modules, addr))
+            return true;
+    }
+    return false;
 }
 
 /* --- before the stop ------------------------------------------------------------------ */

@@ -65,6 +65,7 @@ hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
     begun = hx_timing_begin();
     HX_TRY(hx_attach_types(taker->attach, snapshot, args->threads, progress));
     hx_timing_end(begun, "types", snapshot->graph.n);
+    HX_TRY(hx_take_roots(taker, snapshot));
     hx_snapshot_drop_image(snapshot);
     begun = hx_timing_begin();
     HX_TRY(hx_reach(snapshot, args->interior, args->threads, progress));

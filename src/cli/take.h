@@ -15,11 +15,16 @@ struct hx_taker {
     hx_attach *attach;
     struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
     bool partial;                /* a snapshot so far was not complete */
+    bool roots_tested;           /* every variable of --root was there once */
 };
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
 void hx_taker_close(struct hx_taker *taker);
 #define HX_TAKER __attribute__((cleanup(hx_taker_close)))
+
+/* Makes the named roots of a capture that was scanned and still has its image. At the first one a
+ * variable that no module has is HX_E_ABSENT, later only a note. */
+hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot);
 
 /* Capture, scan and states, with the options of the call; the image is gone. */
 hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,

@@ -41,6 +41,12 @@ struct hx_root {
     uint64_t direct_objects; /* distinct objects that its edges point to */
 };
 
+/* Has it an address and a size? A register has none, and a named one only when it is one place. */
+static inline bool hx_root_has_place(const struct hx_root *root)
+{
+    return root->kind != HX_ROOT_REGISTER && (root->kind != HX_ROOT_NAMED || root->size != 0);
+}
+
 struct hx_root_edge {
     uint32_t root; /* index in roots */
     hx_obj target;

@@ -343,11 +343,14 @@ hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
         hx_bind_text(st, 4, hx_root_kind_name(root->kind));
         hx_bind_text(st, 5, root->name);
         hx_bind_text(st, 6, root->module && *root->module ? root->module : NULL);
-        if (root->kind == HX_ROOT_REGISTER)
-            sqlite3_bind_null(st, 7);
-        else
+        if (hx_root_has_place(root))
             sqlite3_bind_int64(st, 7, (int64_t)root->address);
-        sqlite3_bind_int64(st, 8, (int64_t)root->size);
+        else
+            sqlite3_bind_null(st, 7);
+        if (hx_root_has_place(root) || root->kind == HX_ROOT_REGISTER)
+            sqlite3_bind_int64(st, 8, (int64_t)root->size);
+        else
+            sqlite3_bind_null(st, 8);
         sqlite3_bind_int64(st, 9, (int64_t)root->direct_objects);
         sqlite3_bind_int64(st, 10, (int64_t)root->value);
         sqlite3_bind_int64(st, 11, root->tid);

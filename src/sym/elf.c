@@ -14,6 +14,7 @@
 #define SECTIONS_MAX  (1 << 20)             /* section headers looked at */
 #define TABLE_MAX     ((uint64_t)512 << 20) /* bytes of a symbol or string table */
 #define NAME_MAX_SEEN 4096                  /* longer names are cut */
+#define NOTES_MAX     ((uint64_t)1 << 20)   /* bytes of notes looked at in one segment */
 
 static void cleanup_elf(Elf **elf)
 {
@@ -173,6 +174,62 @@ hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
         symbol.type = GELF_ST_TYPE(sym.st_info);
         symbol.bind = GELF_ST_BIND(sym.st_info);
         if (!each(context, &symbol))
+            break;
+    }
+    return NULL;
+}
+
+/* The notes of one segment; false when each() has enough. */
+static bool each_note(const uint8_t *bytes, uint64_t n, uint64_t align, uint64_t vaddr,
+                      bool (*each)(void *context, const struct hx_elf_note *note), void *context)
+{
+    for (uint64_t at = 0; n - at >= sizeof(Elf64_Nhdr);) {
+        Elf64_Nhdr header;
+        memcpy(&header, bytes + at, sizeof header);
+        uint64_t owner = at + sizeof header;
+        /* both lengths have 32 bits: nothing here overflows */
+        uint64_t desc = (owner + header.n_namesz + align - 1) / align * align;
+        if (desc > n || header.n_descsz > n - desc)
+            return true;
+        struct hx_elf_note note = {.owner = (const char *)bytes + owner,
+                                   .owner_len =
+                                       strnlen((const char *)bytes + owner, header.n_namesz),
+                                   .type = header.n_type,
+                                   .desc = bytes + desc,
+                                   .desc_len = header.n_descsz,
+                                   .vaddr = vaddr + desc};
+        if (!each(context, &note))
+            return false;
+        at = (desc + header.n_descsz + align - 1) / align * align;
+        if (at > n)
+            return true;
+    }
+    return true;
+}
+
+hx_error *hx_elf_each_note(int fd, bool (*each)(void *context, const struct hx_elf_note *note),
+                           void *context)
+{
+    ELF_GUARD Elf *elf = NULL;
+    GElf_Ehdr header;
+    uint64_t bytes;
+    size_t n;
+    HX_TRY(open_elf(fd, &elf, &header, &bytes));
+    if (elf_getphdrnum(elf, &n) < 0)
+        return corrupt("no program headers");
+    for (size_t i = 0; i < n && i < HEADERS_MAX; i++) {
+        GElf_Phdr phdr;
+        if (!gelf_getphdr(elf, (int)i, &phdr))
+            break;
+        if (phdr.p_type != PT_NOTE || phdr.p_filesz > NOTES_MAX || phdr.p_offset > bytes ||
+            phdr.p_filesz > bytes - phdr.p_offset)
+            continue;
+        HX_FREE uint8_t *notes = malloc(phdr.p_filesz + 1);
+        if (!notes)
+            return hx_error_nomem();
+        if (pread(fd, notes, phdr.p_filesz, (off_t)phdr.p_offset) == (ssize_t)phdr.p_filesz &&
+            !each_note(notes, phdr.p_filesz, phdr.p_align == 8 ? 8 : 4, phdr.p_vaddr, each,
+                       context))
             break;
     }
     return NULL;

@@ -35,6 +35,15 @@ struct hx_elf_symbol {
     uint8_t type, bind; /* STT_, STB_ */
 };
 
+struct hx_elf_note {
+    const char *owner; /* not terminated; without the zero bytes at its end */
+    size_t owner_len;
+    uint32_t type;
+    const uint8_t *desc;
+    size_t desc_len;
+    uint64_t vaddr; /* of desc */
+};
+
 /* Reads the program headers. fd stays the caller's. */
 hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret);
 void hx_elf_layout_deinit(struct hx_elf_layout *layout);
@@ -44,5 +53,10 @@ void hx_elf_layout_deinit(struct hx_elf_layout *layout);
 hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
                              bool (*each)(void *context, const struct hx_elf_symbol *symbol),
                              void *context);
+
+/* Calls each() for every note that is loaded with the file, until it returns false. Notes that do
+ * not fit into their segment end it. */
+hx_error *hx_elf_each_note(int fd, bool (*each)(void *context, const struct hx_elf_note *note),
+                           void *context);
 
 #endif

@@ -419,12 +419,10 @@ static bool is_constant(const hx_modules *modules, const struct hx_placed *place
            len <= layout->relro_end - vaddr;
 }
 
-bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len)
+/* The file's bytes for [addr, addr + len), which is in the file's part of the segment. */
+static bool read_file(const hx_modules *modules, const struct hx_placed *placed, uint64_t addr,
+                      void *dst, size_t len)
 {
-    const struct hx_placed *placed = hx_modules_placed(modules, addr);
-    if (!placed || addr >= placed->file_end || len > placed->file_end - addr ||
-        !is_constant(modules, placed, addr, len))
-        return false;
     const struct hx_module_file *file = &modules->files.v[modules->modules.v[placed->module].file];
     HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
     int fd = file->fd >= 0 ? file->fd : opened;
@@ -432,4 +430,26 @@ bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len)
     if (fd < 0 || offset > INT64_MAX - len)
         return false;
     return pread(fd, dst, len, (off_t)offset) == (ssize_t)len;
+}
+
+bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len)
+{
+    const struct hx_placed *placed = hx_modules_placed(modules, addr);
+    return placed && addr < placed->file_end && len <= placed->file_end - addr &&
+           is_constant(modules, placed, addr, len) && read_file(modules, placed, addr, dst, len);
+}
+
+size_t hx_module_read_initial(hx_modules *modules, uint64_t addr, void *dst, size_t len)
+{
+    const struct hx_placed *placed = hx_modules_placed(modules, addr);
+    if (!placed || !len)
+        return 0;
+    uint64_t end = addr < placed->file_end ? placed->file_end : placed->end;
+    if (len > end - addr)
+        len = end - addr;
+    if (addr >= placed->file_end)
+        memset(dst, 0, len);
+    else if (!read_file(modules, placed, addr, dst, len))
+        return 0;
+    return len;
 }

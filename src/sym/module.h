@@ -52,11 +52,20 @@ hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint6
  * False when they are not there. Safe from any thread once the module was opened. */
 bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len);
 
+/* Reads at most len bytes at addr as the file has them (zeros in .bss), also where the target may
+ * write; how many, 0 when addr lies in no segment. For pages that the target never wrote. */
+size_t hx_module_read_initial(hx_modules *modules, uint64_t addr, void *dst, size_t len);
+
 /* Is addr in an executable segment of a file? */
 bool hx_modules_is_code(const hx_modules *modules, uint64_t addr);
 
 /* The address of the symbol `name` in module i (.symtab, else .dynsym); false if absent. */
 bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t *ret_addr,
                       uint64_t *ret_size);
+
+/* The loaded ELF note of this owner and type in module i whose content has exactly len bytes, the
+ * first one; false if absent. *ret_addr: where the content lies in the target. */
+bool hx_module_note(hx_modules *modules, size_t i, const char *owner, uint32_t type, void *dst,
+                    size_t len, uint64_t *ret_addr);
 
 #endif

@@ -1,4 +1,4 @@
-/* symbols.c - the names of a module's data, read once and kept. */
+/* symbols.c - the names of a module's data, read once and kept; single symbols and notes. */
 #include "sym/module_private.h"
 
 #include "base/cleanup.h"
@@ -191,4 +191,42 @@ bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t 
     *ret_addr = module->bias + wanted.value;
     *ret_size = wanted.size;
     return true;
+}
+
+struct wanted_note {
+    const char *owner;
+    uint32_t type;
+    void *dst;
+    size_t len;
+    uint64_t vaddr;
+    bool found;
+};
+
+static bool match_note(void *context, const struct hx_elf_note *note)
+{
+    struct wanted_note *wanted = context;
+    if (note->type != wanted->type || note->desc_len != wanted->len ||
+        note->owner_len != strlen(wanted->owner) ||
+        memcmp(note->owner, wanted->owner, note->owner_len) != 0)
+        return true;
+    memcpy(wanted->dst, note->desc, wanted->len);
+    wanted->vaddr = note->vaddr;
+    wanted->found = true;
+    return false;
+}
+
+bool hx_module_note(hx_modules *modules, size_t i, const char *owner, uint32_t type, void *dst,
+                    size_t len, uint64_t *ret_addr)
+{
+    const struct hx_module *module = &modules->modules.v[i];
+    const struct hx_module_file *file = &modules->files.v[module->file];
+    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
+    int fd = file->fd >= 0 ? file->fd : opened;
+    struct wanted_note wanted = {.owner = owner, .type = type, .dst = dst, .len = len};
+    if (fd < 0)
+        return false;
+    hx_error_free(hx_elf_each_note(fd, match_note, &wanted));
+    if (wanted.found)
+        *ret_addr = module->bias + wanted.vaddr;
+    return wanted.found;
 }

@@ -1,0 +1,95 @@
+/* take_roots.c - the named roots of a snapshot: those of the program itself, then those of the
+ * call.
+ */
+#include "cli/take.h"
+
+#include "base/cleanup.h"
+#include "traverse/named.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct naming {
+    struct hx_program_roots program;
+    struct hx_naming *v; /* the program's, then the call's */
+    size_t n;
+    char **name; /* of the call's */
+    size_t n_names;
+};
+
+static void cleanup_naming(struct naming *naming)
+{
+    hx_program_roots_deinit(&naming->program);
+    for (size_t i = 0; i < naming->n_names; i++)
+        free(naming->name[i]);
+    free(naming->name);
+    free(naming->v);
+}
+
+static hx_error *collect(struct hx_taker *taker, struct hx_snapshot *snapshot,
+                         struct naming *naming)
+{
+    const struct hx_args *args = taker->args;
+    HX_TRY(hx_attach_program_roots(taker->attach, snapshot, &naming->program));
+    naming->v = calloc(naming->program.n + args->n_roots + 1, sizeof *naming->v);
+    naming->name = calloc(args->n_roots + 1, sizeof *naming->name);
+    if (!naming->v || !naming->name)
+        return hx_error_nomem();
+    for (size_t i = 0; i < naming->program.n; i++)
+        naming->v[naming->n++] = (struct hx_naming){.name = naming->program.v[i].name,
+                                                    .address = naming->program.v[i].address};
+    for (size_t i = 0; i < args->n_roots; i++) {
+        struct hx_naming *next = &naming->v[naming->n];
+        HX_TRY(hx_naming_parse(args->root[i], &naming->name[i], &next->expr));
+        next->name = naming->name[i];
+        naming->n_names++;
+        naming->n++;
+    }
+    return NULL;
+}
+
+static bool has_root(const struct hx_snapshot *snapshot, const char *name)
+{
+    for (size_t i = 0; i < snapshot->roots.n; i++)
+        if (snapshot->roots.v[i].kind != HX_ROOT_NAMED &&
+            strcmp(snapshot->roots.v[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Is there such a variable, though maybe without a pointer now? What nobody has ever heard of is a
+ * slip of the pen. */
+static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *snapshot,
+                             const char *expr)
+{
+    HX_FREE char *module = NULL;
+    const char *symbol = NULL;
+    bool is;
+    HX_TRY(hx_naming_symbol(expr, &is, &module, &symbol));
+    if (!is || has_root(snapshot, expr) || hx_attach_has_symbol(taker->attach, module, symbol))
+        return NULL;
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", taker->pid);
+    const char *dot = strchr(symbol, '.');
+    HX_FREE char *whole = dot ? strndup(symbol, (size_t)(dot - symbol)) : NULL;
+    if (whole && hx_attach_has_symbol(taker->attach, module, whole))
+        return hx_error_new(HX_E_USAGE, expr, "name the whole variable, or *0xADDRESS",
+                            "fields need debug information, which this version does not read");
+    return hx_error_new(HX_E_ABSENT, what, "its names: heapx report PID roots",
+                        "no variable %s in the process", expr);
+}
+
+hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot)
+{
+    HX_CLEANUP(cleanup_naming) struct naming naming = {0};
+    HX_TRY(collect(taker, snapshot, &naming));
+    HX_TRY(hx_named_set(snapshot, naming.v, naming.n, NULL));
+    for (size_t i = 0; i < snapshot->named.n && !taker->roots_tested; i++) {
+        const struct hx_named *named = &snapshot->named.v[i];
+        if (named->expr && !snapshot->roots.v[named->root].direct_objects)
+            HX_TRY(test_symbol(taker, snapshot, named->expr));
+    }
+    taker->roots_tested = true;
+    return NULL;
+}

@@ -1,0 +1,208 @@
+#!/usr/bin/env -S python3 -B
+"""roots.py - the roots that a program or the user names, and what they share.
+
+test/live/roots names roots with heapx/roots.h as it is told; the example is the one of the root
+profiler for GHC, with malloc's sizes.
+"""
+import json
+import os
+import struct
+import subprocess
+
+import live
+from live import Target, check, heapx, row, rows, victim
+
+EXAMPLE = {"hsc": (104, 3), "hsc+eps": (64, 2), "hsc+fc": (88, 3), "hsc+eps+fc": (48, 2)}
+
+
+def tell(target, line):
+    """Sends a command; what the victim printed before it was done."""
+    target.process.stdin.write(line.encode() + b"\n")
+    target.process.stdin.flush()
+    said = []
+    for answer in target.process.stdout:
+        if answer == b"done\n":
+            return said
+        said.append(answer.decode().strip())
+    raise live.Failure(f"roots ended at {line!r}")
+
+
+def bins(pid, *options):
+    """{bin: (bytes, objects)} of a process, the unnamed rest left out; sums are tested."""
+    out = heapx("report", pid, "bins", "--format", "json", *options)[1]
+    found = {r["roots"]: (r["bytes"], r["objects"]) for r in json.loads(out)}
+    check(all(r["objects"] > 0 for r in json.loads(out)), f"an empty bin: {found}")
+    return {k: v for k, v in found.items() if k not in ("-", "(unreachable)")}
+
+
+def snap(folder, pid, *options, name="s.db", ok=(0,)):
+    store = os.path.join(folder, name)
+    heapx("snap", pid, "-o", store, *options, ok=ok)
+    return store
+
+
+def check_example(pid):
+    found = bins(pid)
+    check(found == EXAMPLE, f"bins {found}")
+
+
+def example(folder):
+    for name in ("roots", "roots_stripped", "roots_static_pie"):
+        with Target([victim(name)]) as target:
+            tell(target, "example")
+            check_example(target.pid)
+
+
+def in_a_library(folder):
+    library = victim("roots_plugin.so")
+    with Target([victim("roots")]) as target:
+        check(bins(target.pid) == {}, "roots before there are any")
+        tell(target, "library " + library)
+        check_example(target.pid)
+        tell(target, "example")  # one more array, of the program; its names are there already
+        store = snap(folder, target.pid)
+        notes = row(store, "SELECT notes FROM snapshots")["notes"]
+        check("of several of this name the first counts" in notes, notes)
+        check(sum(r["bytes"] for r in rows(store, "SELECT bytes FROM bins")) ==
+              row(store, "SELECT heap_bytes b FROM snapshots")["b"], "bins do not sum up")
+
+
+def sums(folder):
+    """Bins sum to the heap and are what a search from each root's edges finds."""
+    with Target([victim("roots")]) as target:
+        tell(target, "example")
+        store = snap(folder, target.pid, "--root", "vars=global", "--root", "cfg=config")
+    roots = {r["name"]: r["root_id"] for r in rows(store, "SELECT * FROM roots")}
+    edges, start = {}, {}
+    for e in rows(store, "SELECT * FROM edges WHERE kind <> 'x'"):
+        edges.setdefault(e["source"], []).append(e["target"])
+    for e in rows(store, "SELECT * FROM root_edges"):
+        start.setdefault(e["root_id"], []).append(e["target"])
+    reach = {}
+    for name, root in (("hsc", "hsc"), ("eps", "eps"), ("fc", "fc"), ("vars", "global"),
+                       ("cfg", "config")):
+        seen, todo = set(), list(start[roots[root]])
+        while todo:
+            at = todo.pop()
+            if at not in seen:
+                seen.add(at)
+                todo += edges.get(at, [])
+        reach[name] = seen
+    for o in rows(store, "SELECT address, bin, state FROM objects"):
+        want = "+".join(n for n in reach if o["address"] in reach[n])
+        want = want or ("-" if o["state"] in ("reachable", "possible") else "(unreachable)")
+        check(o["bin"] == want, f"{o} should be in {want}")
+
+
+def named_by_the_user(folder):
+    with Target([victim("roots")]) as target:
+        pid = target.pid
+        both = ("--root", "two=global", "--root", "cfg=config")
+        check(bins(pid, *both) == {"two": (104 + 200, 2), "cfg": (312, 1)} or
+              bins(pid, *both) == {"two": (312, 2), "cfg": (312, 1)}, f"{bins(pid, *both)}")
+        store = snap(folder, pid, *both, "--root", "none=empty_one", "--root",
+                     f"self=thread:{pid}", "--root", "mod=module:roots")
+        kinds = {r["name"]: r for r in rows(store, "SELECT * FROM roots WHERE kind = 'named'")}
+        check(sorted(kinds) == ["mod", "none", "self"], f"named rows {sorted(kinds)}")
+        check(kinds["none"]["direct_objects"] == 0 and kinds["mod"]["direct_objects"] >= 3 and
+              kinds["self"]["direct_objects"] >= 1, f"{kinds}")
+        check(all(k["address"] is None and k["size"] is None and k["retained_bytes"] is None
+                  for k in kinds.values()), f"{kinds}")
+        notes = row(store, "SELECT notes FROM snapshots")["notes"]
+        check("root none: no variable empty_one with a pointer in it" in notes, notes)
+        target_of = row(store, "SELECT e.target t, e.address a FROM root_edges e JOIN roots r"
+                        " USING (snapshot, root_id) WHERE r.name = 'config'")
+        for expr in (hex(target_of["t"] + 5), f"*{hex(target_of['a'])}", str(target_of["t"]),
+                     "roots!config", hex(target_of["a"] - 8)):
+            check(bins(pid, "--root", f"x={expr}") == {"x": (312, 1)}, f"--root x={expr}")
+        for expr, status, why in (("no_such_one", 1, "no variable no_such_one in the process"),
+                                  ("libc.so.6!config", 1, "no variable"), ("main", 1, "no variable"),
+                                  ("config.list", 2, "debug information"),
+                                  ("config->list", 2, "debug information"),
+                                  ("frame:main", 2, "frames"), ("thread:x", 2, "thread"),
+                                  ("", 2, "")):
+            err = heapx("report", pid, "bins", "--root", f"x={expr}", ok=(status,))[2]
+            check(why in err and err.count("\n") == 1, f"--root x={expr}: {err!r}")
+        for expr in ("0x10", "thread:1", "module:nothing.so", "type:Nothing"):
+            check(bins(pid, "--root", f"x={expr}") == {}, f"--root x={expr}")
+
+
+def changes(folder):
+    """The array of each snapshot counts, also while a thread changes it all the time."""
+    with Target([victim("roots")]) as target:
+        store = snap(folder, target.pid)
+        tell(target, "example")
+        snap(folder, target.pid)
+        tell(target, "none")
+        snap(folder, target.pid)
+        names = [[r["name"] for r in rows(store, "SELECT name FROM roots WHERE kind = 'named' AND"
+                                          f" snapshot = {n} ORDER BY root_id")] for n in (1, 2, 3)]
+        check(names == [[], ["hsc", "eps", "fc"], []], f"{names}")
+        tell(target, "change")
+        store = os.path.join(folder, "c.db")
+        heapx("snap", target.pid, "-o", store, "--count", 12, "--every", "30ms")
+        for n in range(1, 13):
+            found = [r["name"] for r in rows(store, "SELECT name FROM roots WHERE kind = 'named' AND"
+                                             f" snapshot = {n} ORDER BY root_id")]
+            check(found in ([], ["one"], ["a", "b", "c"]), f"torn: {found}")
+
+
+def odd_entries(folder):
+    with Target([victim("roots")]) as target:
+        tell(target, "odd")
+        store = snap(folder, target.pid)
+        check(row(store, "SELECT complete FROM snapshots")["complete"] == 1, "not complete")
+        notes = row(store, "SELECT notes FROM snapshots")["notes"]
+        for text in ("root null: a null pointer", "root freed: 0x",
+                     "root wild: 0xdead0000beef lies in no object"):
+            check(text in notes, f"no {text!r} in {notes}")
+        names = [r["name"] for r in rows(store, "SELECT name FROM roots WHERE kind = 'named'"
+                                         " ORDER BY root_id")]
+        check(names[:5] == ["null", "freed", "wild", "root 4", "root 5"] and
+              names[5] == "n" * 255 and names[6] == "a_b" and len(names) == 8, f"{names}")
+        out = heapx("report", target.pid, "bins")[1]
+        check("\x1b" not in out and "\\xff\\x1b[31m" in out, f"{out!r}")
+        check(bins(target.pid).get("whole") == (312, 1), "a whole variable")
+
+
+def absurd(folder):
+    with Target([victim("roots")]) as target:
+        for command in ("huge", "long", "bad"):
+            tell(target, command)
+            store = snap(folder, target.pid, name=command)
+            r = row(store, "SELECT notes, complete FROM snapshots")
+            check("the roots that roots names were not read" in r["notes"] and r["complete"] == 1,
+                  f"{command}: {r}")
+        tell(target, "many")
+        store = snap(folder, target.pid)
+        notes = row(store, "SELECT notes FROM snapshots")["notes"]
+        check("of the 70000 roots that roots names 65536 were read" in notes, notes)
+        check(row(store, "SELECT count(*) n FROM roots WHERE kind = 'named'")["n"] == 65536, "many")
+
+
+def pagemap(pid, start, end):
+    """The addresses of the pages in [start, end) that are in memory."""
+    with open(f"/proc/{pid}/pagemap", "rb") as file:
+        file.seek(start // 4096 * 8)
+        entries = struct.unpack(f"<{(end - start) // 4096}Q", file.read((end - start) // 512))
+    return [start + 4096 * i for i, entry in enumerate(entries) if entry >> 63]
+
+
+def resident(folder):
+    """A block of which every second MiB has one page in memory."""
+    with Target([victim("roots")]) as target:
+        block = int(tell(target, "sparse")[0], 16)
+        begin, end = block & ~4095, (block + (64 << 20)) & ~4095
+        pages = pagemap(target.pid, begin, end)
+        store = snap(folder, target.pid, "--root", "x=config")
+        check(pagemap(target.pid, begin, end) == pages, "the pages changed")
+        found = rows(store, "SELECT * FROM pages WHERE census = 'bin' AND key = 'x'")
+        if not found:
+            raise live.Skip("this version has no pages of bins")
+        # the block's own, and the one on which the pointer to it lies among others
+        check(len(pages) in (32, 33) and found[0]["only_pages"] == len(pages) and
+              found[0]["shared_pages"] == 1, f"{len(pages)} pages: {found}")
+
+
+if __name__ == "__main__":
+    live.main(example, in_a_library, sums, named_by_the_user, changes, odd_entries, absurd, resident)
