@@ -24,6 +24,9 @@ static void put_cut(struct hx_text *text, const char *s, size_t n)
 
 #include <libiberty/demangle.h>
 
+/* More is refused by the demangler itself, which needs stack in proportion. */
+enum { MANGLED_MAX = 1024 };
+
 /* References in a name that also holds what makes work without text, see is_silent_work(). */
 enum { REFERENCES_MAX = 20, CONVERSIONS_MAX = 8 };
 
@@ -89,7 +92,7 @@ void hx_demangle_type(struct hx_text *text, const char *name)
     struct output output;
     output.n = 0;
     bool done;
-    if (is_silent_work(name))
+    if (strlen(name) > MANGLED_MAX || is_silent_work(name))
         done = false;
     else if (setjmp(output.full) == 0)
         done = cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES, collect,
