@@ -23,37 +23,45 @@ struct hx_diff_census {
     const char *of_objects;      /* the same key as columns of `objects`; NULL: has none */
     bool labels;                 /* that is a set_id, and the key its label */
     bool lost_only;              /* speaks only of objects that are lost, or may be */
+    bool largest_only;           /* rows are left out: `objects` has the others, by address */
 };
 
 static const struct hx_diff_census censuses[] = {
-    {"retainers", {"label"}, "bytes", "objects", true, "set_id", true, false},
-    {"bins", {"roots"}, "bytes", "objects", true, "bin", false, false},
-    {"types", {"type"}, "bytes", "objects", true, "coalesce(type, '(unknown)')", false, false},
-    {"leaks",
-     {"kind", "type", "site"},
-     "bytes",
-     "objects",
-     false,
-     "state, type, NULL",
-     false,
-     true},
-    {"roots",
-     {"kind", "name", "module"},
-     "retained_bytes",
-     "direct_objects",
-     false,
-     NULL,
-     false,
-     false},
-    {"dominators",
-     {"address", "type"},
-     "retained_bytes",
-     "retained_objects",
-     false,
-     NULL,
-     false,
-     false},
-    {"account", {"part"}, "bytes", NULL, false, NULL, false, false},
+    {.view = "retainers",
+     .key = {"label"},
+     .bytes = "bytes",
+     .objects = "objects",
+     .whole = true,
+     .of_objects = "set_id",
+     .labels = true},
+    {.view = "bins",
+     .key = {"roots"},
+     .bytes = "bytes",
+     .objects = "objects",
+     .whole = true,
+     .of_objects = "bin"},
+    {.view = "types",
+     .key = {"type"},
+     .bytes = "bytes",
+     .objects = "objects",
+     .whole = true,
+     .of_objects = "coalesce(type, '(unknown)')"},
+    {.view = "leaks",
+     .key = {"kind", "type", "site"},
+     .bytes = "bytes",
+     .objects = "objects",
+     .of_objects = "state, type, NULL",
+     .lost_only = true},
+    {.view = "roots",
+     .key = {"kind", "name", "module"},
+     .bytes = "retained_bytes",
+     .objects = "direct_objects"},
+    {.view = "dominators",
+     .key = {"address", "type"},
+     .bytes = "retained_bytes",
+     .objects = "retained_objects",
+     .largest_only = true},
+    {.view = "account", .key = {"part"}, .bytes = "bytes"},
 };
 enum { N_CENSUSES = sizeof censuses / sizeof *censuses };
 
@@ -265,6 +273,55 @@ static hx_error *read_side(const struct hx_diff_call *call, int side, struct cen
                                : each_row(from->store, hx_text_str(&sql), take_row, &reading);
     hx_text_free(&sql);
     return err ? err : check_rows(from, &reading);
+}
+
+/* --- objects that are not among the largest ------------------------------------------ */
+
+struct missing {
+    struct census *census;
+    int side;             /* that has no row of it */
+    struct hx_text *list; /* of addresses */
+};
+
+static void list_missing(const void *node, VISIT visit, void *context)
+{
+    const struct missing *missing = context;
+    const struct change *change = *(struct change *const *)node;
+    if ((visit == postorder || visit == leaf) && !change->side[missing->side].there)
+        hx_text_putf(missing->list, "%s%" PRId64, missing->list->n ? ", " : "", change->key[0].i);
+}
+
+/* What is found is there, only small; what nothing keeps alive retains nothing. */
+static hx_error *take_missing(void *context, hx_rows *rows)
+{
+    const struct missing *missing = context;
+    struct change key = {.key = {hx_rows_value(rows, 0), hx_rows_value(rows, 1)}};
+    struct change **found = tfind(&key, &missing->census->tree, by_key);
+    struct hx_value bytes = hx_rows_value(rows, 2);
+    if (!found || (*found)->side[missing->side].there || bytes.type != HX_VALUE_INT)
+        return NULL;
+    return add_row(missing->census, missing->side, &key, bytes, hx_rows_value(rows, 3));
+}
+
+/* An object that is among the largest on one side only has figures on the other one, too. */
+static hx_error *find_missing(const struct hx_diff_call *call, int side, struct census *census)
+{
+    const struct hx_diff_side *from = &call->side[side];
+    struct hx_text list = {0}, sql = {0};
+    struct missing missing = {census, side, &list};
+    twalk_r(census->tree, list_missing, &missing);
+    hx_text_putf(&sql,
+                 "SELECT address, type, %s, %s FROM objects WHERE snapshot = %" PRId64
+                 " AND address IN (",
+                 census->is->bytes, census->is->objects, from->number);
+    hx_text_puts(&sql, hx_text_str(&list));
+    hx_text_puts(&sql, ")");
+    hx_error *err = list.failed || sql.failed
+                        ? hx_error_nomem()
+                        : each_row(from->store, hx_text_str(&sql), take_missing, &missing);
+    hx_text_free(&list);
+    hx_text_free(&sql);
+    return err;
 }
 
 /* --- objects that are still there -------------------------------------------------- */
@@ -539,6 +596,8 @@ hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_c
         err = read_still(call, &census);
     for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && !still; side++)
         err = read_side(call, side, &census);
+    for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && is->largest_only; side++)
+        err = find_missing(call, side, &census);
     if (!err)
         err = print(call, &census);
     tdestroy(census.tree, destroy_entry);
