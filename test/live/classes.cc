@@ -219,12 +219,20 @@ template <typename T> static void tell_array(size_t n)
     tell(new T[n], cookie, "certain", "[]");
 }
 
+#ifdef __GLIBCXX__
+using Counts = std::_Sp_counted_base<>;
+constexpr size_t hash_words = 0; /* of a node of std::unordered_map<long, ...> */
+#else
+using Counts = std::__shared_weak_count;
+constexpr size_t hash_words = 1;
+#endif
+
 /* What std::make_shared and std::shared_ptr's constructor make beside or around an object. */
 template <typename T> static void tell_counts(const std::shared_ptr<T> *pointer)
 {
     const void *control;
     memcpy(&control, reinterpret_cast<const char *>(pointer) + sizeof(void *), sizeof control);
-    tell(static_cast<const std::_Sp_counted_base<> *>(control));
+    tell(static_cast<const Counts *>(control));
 }
 
 static void plain_objects()
@@ -288,7 +296,7 @@ static void containers()
     for (long i = 0; i < 50; i++)
         (*hashed)[i];
     for (const auto &pair : *hashed)
-        tell(&pair.second, sizeof(void *) + sizeof(long), "likely");
+        tell(&pair.second, sizeof(void *) * (1 + hash_words) + sizeof(long), "likely");
     auto *mapped = new std::map<std::string, Mapped>;
     for (int i = 0; i < 50; i++)
         (*mapped)[std::to_string(i)];

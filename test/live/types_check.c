@@ -119,8 +119,9 @@ static unsigned compare(const struct hx_snapshot *snapshot, const truths *all)
         const char *got = type_at(snapshot, all->v[i].address);
         if (strcmp(got, all->v[i].name) == 0)
             continue;
-        wrong++;
-        fprintf(stderr, "0x%" PRIx64 " is %s, not %s\n", all->v[i].address, all->v[i].name, got);
+        if (wrong++ < 20)
+            fprintf(stderr, "0x%" PRIx64 " is %s, not %s\n", all->v[i].address, all->v[i].name,
+                    got);
     }
     for (size_t k = 0; k < snapshot->types.n; k++) {
         const struct hx_type *type = &snapshot->types.v[k];
