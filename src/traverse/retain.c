@@ -1,115 +1,253 @@
-/* retain.c - retainer sets over the condensed graph. */
+/* retain.c - retainer sets: a flood of sets, and components where it does not settle.
+ *
+ * Sets flow breadth first from what roots and retainers point to. Where all ways to an object
+ * bring the same set, which is so for most of a heap, one visit is all that it takes. Where
+ * another set comes to an object that has passed its own on, that object is unsettled. All that
+ * unsettled objects lead to is then condensed, and gets its sets over the components in
+ * topological order; what leads into that part from outside has its whole set by then.
+ *
+ * Nobody has to look at the states of targets: what a root or a reachable object leads to by an
+ * edge that is followed is reachable or possible.
+ */
 #include "traverse/retain.h"
 
 #include "traverse/components.h"
+#include "traverse/gather.h"
 
 #include <stdlib.h>
 
-#define CHECK_MASK 0x3fff /* progress every so many objects + 1 */
+#define CHECK_MASK 0xffff /* progress every so many objects + 1 */
 #define FEW_EDGES  8      /* of an object with so few all targets are prefetched */
 
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
- * edges, the components of their targets, the sets of those. */
-enum { AHEAD_PLACE = 48, AHEAD_EDGES = 36, AHEAD_NUMBERS = 24, AHEAD_SETS = 12 };
+ * edges, the sets or components of their targets, the sets of those. */
+enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16, AHEAD_SETS = 12 };
 
+/* Invariants: the queue holds the objects that have a set, each once; those before head have
+ * passed it on. What a passed object that is not unsettled leads to has its whole set, or is
+ * unsettled. */
 struct flow {
     const struct hx_snapshot *snapshot;
     const struct hx_graph *graph;
     const struct hx_retain_rule *rule;
     const struct hx_progress *progress;
-    struct hx_scope scope;
-    struct hx_components components;
+    unsigned follows;    /* bit for each enum hx_edge_kind */
+    const uint64_t *cut; /* bit for each object: it is a retainer; NULL: none is */
     hx_sets *sets;
-    hx_set *set_of; /* for each component */
+    hx_set *set; /* for each object */
+    hx_obj *queue;
+    size_t head, tail;            /* both modulo the number of objects */
+    uint64_t *passed, *unsettled; /* a bit for each object */
+    bool any_unsettled;
     uint64_t visits;
-    struct hx_big cut_mem, set_mem;
+    struct hx_big set_mem, queue_mem, passed_mem, unsettled_mem, cut_mem;
+
+    /* the unsettled part */
+    struct hx_components components;
+    struct hx_gather gather;
+    hx_set *place; /* for each component */
+    struct hx_big place_mem;
 };
 
-static inline bool follows(const struct flow *flow, unsigned kind)
+static inline bool has(const uint64_t *bits, hx_obj object)
 {
-    return flow->scope.follows >> kind & 1;
+    return bits[object >> 6] >> (object & 63) & 1;
+}
+static inline void put(uint64_t *bits, hx_obj object)
+{
+    bits[object >> 6] |= (uint64_t)1 << (object & 63);
 }
 
-static void choose_scope(struct flow *flow)
+static inline bool is_cut(const struct flow *flow, hx_obj object)
 {
-    unsigned strong = 1u << HX_EDGE_START | 1u << HX_EDGE_KNOWN;
-    bool plain = flow->snapshot->interior != HX_INTERIOR_OFF;
-    flow->scope.states = 1u << HX_STATE_REACHABLE | 1u << HX_STATE_POSSIBLE;
-    if (flow->rule->everything)
-        flow->scope.states = (1u << HX_STATES) - 1;
-    flow->scope.follows = plain ? strong | 1u << HX_EDGE_INTERIOR : strong;
+    return flow->cut && has(flow->cut, object);
 }
 
-/* A bit for each object that is a retainer. */
-static hx_error *cut_retainers(struct flow *flow)
+static inline bool follows(const struct flow *flow, hx_edge edge)
 {
-    if (!flow->rule->of_object)
-        return NULL;
-    HX_TRY(hx_big_reserve(&flow->cut_mem, (size_t)flow->graph->n / 8 + 8));
-    uint64_t *cut = flow->cut_mem.base;
-    for (hx_obj i = 0; i < flow->graph->n; i++)
-        if (flow->rule->of_object[i] != HX_NO_RETAINER)
-            cut[i >> 6] |= (uint64_t)1 << (i & 63);
-    flow->scope.cut = cut;
-    return NULL;
+    return flow->follows >> hx_edge_kind_of(edge) & 1;
 }
 
-static inline void seed(struct flow *flow, hx_obj target, unsigned kind, hx_retainer retainer)
+static hx_error *pause_at(const struct flow *flow, const char *stage, uint64_t done, uint64_t all)
 {
-    hx_obj number = flow->components.number[target];
-    if (!follows(flow, kind) || number == HX_NO_OBJ)
-        return;
-    flow->visits++;
-    flow->set_of[number] = hx_sets_add(flow->sets, flow->set_of[number], retainer);
+    hx_progress_at(flow->progress, stage, done, all);
+    return hx_progress_cancelled(flow->progress) ? hx_error_cancelled("retainer sets") : NULL;
 }
 
-static void seed_from_roots(struct flow *flow)
+/* --- where sets begin ------------------------------------------------------------- */
+
+typedef void give_fn(struct flow *flow, hx_obj target, hx_set set);
+
+static void give_from_root_edge(struct flow *flow, const struct hx_root_edge *edge,
+                                hx_retainer retainer, give_fn *give)
+{
+    if (flow->follows >> edge->kind & 1)
+        give(flow, edge->target, hx_sets_singleton(flow->sets, retainer));
+}
+
+static void give_from_roots(struct flow *flow, give_fn *give)
 {
     const struct hx_root_edge *edge = flow->snapshot->root_edges.v;
     const struct hx_retain_rule *rule = flow->rule;
     for (size_t i = 0; rule->of_root && i < flow->snapshot->root_edges.n; i++)
         if (rule->of_root[edge[i].root] != HX_NO_RETAINER)
-            seed(flow, edge[i].target, edge[i].kind, rule->of_root[edge[i].root]);
+            give_from_root_edge(flow, &edge[i], rule->of_root[edge[i].root], give);
     for (size_t k = 0; k < rule->n_seeds; k++)
         for (size_t i = rule->seed[k].from; i < rule->seed[k].to; i++)
-            seed(flow, edge[i].target, edge[i].kind, rule->seed[k].retainer);
+            give_from_root_edge(flow, &edge[i], rule->seed[k].retainer, give);
 }
 
-static void seed_from_retainers(struct flow *flow)
+/* Retainers that are objects. */
+static void give_from_retainers(struct flow *flow, give_fn *give)
 {
     const struct hx_graph *graph = flow->graph;
-    for (hx_obj i = 0; flow->scope.cut && i < graph->n; i++) {
-        if (!hx_scope_cuts(&flow->scope, i) || !hx_scope_has(&flow->scope, graph, i))
+    for (hx_obj i = 0; flow->cut && i < graph->n; i++) {
+        if (!has(flow->cut, i))
             continue;
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
-            seed(flow, hx_edge_target(graph->edge[e]), hx_edge_kind_of(graph->edge[e]),
-                 flow->rule->of_object[i]);
+            if (follows(flow, graph->edge[e]))
+                give(flow, hx_edge_target(graph->edge[e]),
+                     hx_sets_singleton(flow->sets, flow->rule->of_object[i]));
     }
 }
 
-/* Fetches what the walk will need when it has come to the k-th object. */
-static inline void fetch_ahead(const struct flow *flow, hx_obj k)
+/* --- the flood -------------------------------------------------------------------- */
+
+/* An object that still waits takes what comes; one that was passed on is unsettled. */
+static inline void flood_to(struct flow *flow, hx_obj object, hx_set set)
+{
+    hx_set now = flow->set[object];
+    if (now == set || now == HX_SET_MANY)
+        return;
+    if (now == HX_SET_NONE) {
+        flow->set[object] = set;
+        flow->queue[flow->tail++] = object;
+    } else if (!has(flow->passed, object) &&
+               (set == HX_SET_MANY || hx_gather_are_small(flow->sets, now, set))) {
+        flow->set[object] = hx_sets_union(flow->sets, now, set);
+    } else if (!has(flow->unsettled, object)) {
+        put(flow->unsettled, object);
+        flow->any_unsettled = true;
+    }
+}
+
+static void seed_flood(struct flow *flow, hx_obj object, hx_set set)
+{
+    flow->visits++;
+    flood_to(flow, object, set);
+}
+
+/* Fetches what will be needed when the walk has come to the objects behind in the queue. */
+static inline void fetch_ahead(const struct flow *flow)
 {
     const struct hx_graph *graph = flow->graph;
-    const hx_obj *order = flow->components.order, n = flow->components.n_objects;
-    if (n - k > AHEAD_PLACE)
+    const hx_obj *next = flow->queue + flow->head;
+    size_t waiting = flow->tail - flow->head;
+    if (waiting > AHEAD_PLACE)
+        __builtin_prefetch(&graph->fwd[next[AHEAD_PLACE]]);
+    if (waiting > AHEAD_EDGES)
+        __builtin_prefetch(&graph->edge[graph->fwd[next[AHEAD_EDGES]]]);
+    if (waiting > AHEAD_TARGETS) {
+        hx_obj object = next[AHEAD_TARGETS];
+        hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
+        for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
+            __builtin_prefetch(&flow->set[hx_edge_target(graph->edge[e])], 1);
+    }
+}
+
+static hx_error *flood(struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    while (flow->head < flow->tail) {
+        hx_obj object = flow->queue[flow->head];
+        fetch_ahead(flow);
+        if ((++flow->head & CHECK_MASK) == 0)
+            HX_TRY(pause_at(flow, "retainer sets", flow->head, graph->n));
+        put(flow->passed, object);
+        if (is_cut(flow, object))
+            continue;
+        hx_set set = flow->set[object];
+        for (hx_eidx e = graph->fwd[object], to = graph->fwd[object + 1]; e < to; e++) {
+            if (to - e > FEW_EDGES)
+                __builtin_prefetch(&flow->set[hx_edge_target(graph->edge[e + FEW_EDGES])], 1);
+            if (!follows(flow, graph->edge[e]))
+                continue;
+            flow->visits++;
+            flood_to(flow, hx_edge_target(graph->edge[e]), set);
+        }
+    }
+    return NULL;
+}
+
+/* --- what did not settle ---------------------------------------------------------- */
+
+static inline void widen(struct flow *flow, hx_obj object)
+{
+    if (has(flow->unsettled, object))
+        return;
+    put(flow->unsettled, object);
+    flow->queue[flow->tail++] = object;
+}
+
+/* Unsettled is all that unsettled objects lead to. */
+static hx_error *close_unsettled(struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    flow->head = flow->tail = 0;
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (has(flow->unsettled, i))
+            flow->queue[flow->tail++] = i;
+    while (flow->head < flow->tail) {
+        hx_obj object = flow->queue[flow->head];
+        fetch_ahead(flow);
+        if ((++flow->head & CHECK_MASK) == 0)
+            HX_TRY(pause_at(flow, "retainer sets", flow->head, flow->tail));
+        if (is_cut(flow, object))
+            continue;
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
+            if (follows(flow, graph->edge[e]))
+                widen(flow, hx_edge_target(graph->edge[e]));
+    }
+    return NULL;
+}
+
+static void gather_at(struct flow *flow, hx_obj object, hx_set set)
+{
+    if (has(flow->unsettled, object))
+        hx_gather_give(&flow->gather, &flow->place[flow->components.number[object]], set);
+}
+
+/* From objects that are settled to those that are not. */
+static hx_error *give_from_settled(struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        if ((i & CHECK_MASK) == CHECK_MASK)
+            HX_TRY(pause_at(flow, "retainer sets", i, graph->n));
+        if (flow->set[i] == HX_SET_NONE || has(flow->unsettled, i) || is_cut(flow, i))
+            continue;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+            hx_obj target = hx_edge_target(graph->edge[e]);
+            if (follows(flow, graph->edge[e]))
+                gather_at(flow, target, flow->set[i]);
+        }
+    }
+    return NULL;
+}
+
+static inline void fetch_components_ahead(const struct flow *flow, hx_obj k)
+{
+    const struct hx_graph *graph = flow->graph;
+    const hx_obj *order = flow->components.order, left = flow->components.n_objects - k;
+    if (left > AHEAD_PLACE)
         __builtin_prefetch(&graph->fwd[order[k + AHEAD_PLACE]]);
-    if (n - k > AHEAD_EDGES)
+    if (left > AHEAD_EDGES)
         __builtin_prefetch(&graph->edge[graph->fwd[order[k + AHEAD_EDGES]]]);
-    if (n - k > AHEAD_NUMBERS) {
-        hx_obj object = order[k + AHEAD_NUMBERS];
+    if (left > AHEAD_TARGETS) {
+        hx_obj object = order[k + AHEAD_TARGETS];
         hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
         for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
             __builtin_prefetch(&flow->components.number[hx_edge_target(graph->edge[e])]);
-    }
-    if (n - k > AHEAD_SETS) {
-        hx_obj object = order[k + AHEAD_SETS];
-        hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
-        for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++) {
-            hx_obj number = flow->components.number[hx_edge_target(graph->edge[e])];
-            if (number != HX_NO_OBJ)
-                __builtin_prefetch(&flow->set_of[number], 1);
-        }
     }
 }
 
@@ -120,55 +258,99 @@ static hx_error *spread(struct flow *flow)
     const struct hx_components *components = &flow->components;
     for (hx_obj k = 0; k < components->n_objects; k++) {
         hx_obj object = components->order[k], from = components->number[object];
-        fetch_ahead(flow, k);
-        if ((k & CHECK_MASK) == CHECK_MASK) {
-            hx_progress_at(flow->progress, "retainer sets", k, components->n_objects);
-            if (hx_progress_cancelled(flow->progress))
-                return hx_error_cancelled("retainer sets");
-        }
-        if (hx_scope_cuts(&flow->scope, object))
+        fetch_components_ahead(flow, k);
+        if ((k & CHECK_MASK) == CHECK_MASK)
+            HX_TRY(pause_at(flow, "retainer sets", k, components->n_objects));
+        hx_set set = hx_gather_take(&flow->gather, &flow->place[from]);
+        flow->set[object] = set;
+        if (is_cut(flow, object))
             continue;
-        hx_set set = flow->set_of[from];
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             hx_obj to = components->number[hx_edge_target(graph->edge[e])];
-            if (!follows(flow, hx_edge_kind_of(graph->edge[e])) || to == HX_NO_OBJ)
-                continue;
-            flow->visits++;
-            if (to != from)
-                flow->set_of[to] = hx_sets_union(flow->sets, flow->set_of[to], set);
+            if (follows(flow, graph->edge[e]) && to != HX_NO_OBJ && to != from)
+                hx_gather_give(&flow->gather, &flow->place[to], set);
         }
     }
     return NULL;
 }
 
-static hx_error *give_sets(struct flow *flow, struct hx_retention *ret)
+static hx_error *settle(struct flow *flow)
+{
+    HX_TRY(close_unsettled(flow));
+    hx_big_free(&flow->queue_mem);
+    const struct hx_scope scope = {.states = (1u << HX_STATES) - 1,
+                                   .follows = flow->follows,
+                                   .cut = flow->cut,
+                                   .only = flow->unsettled};
+    HX_TRY(hx_components_find(flow->graph, &scope, flow->progress, &flow->components));
+    HX_TRY(hx_big_reserve(&flow->place_mem, (size_t)flow->components.n * sizeof *flow->place));
+    flow->place = flow->place_mem.base;
+    flow->gather.sets = flow->sets;
+    give_from_roots(flow, gather_at);
+    give_from_retainers(flow, gather_at);
+    HX_TRY(give_from_settled(flow));
+    return spread(flow);
+}
+
+/* --- all of it -------------------------------------------------------------------- */
+
+static void choose_edges(struct flow *flow)
+{
+    flow->follows = 1u << HX_EDGE_START | 1u << HX_EDGE_KNOWN;
+    if (flow->snapshot->interior != HX_INTERIOR_OFF)
+        flow->follows |= 1u << HX_EDGE_INTERIOR;
+}
+
+/* A bit for each object that is a retainer. Lost ones give nothing to objects that are not. */
+static hx_error *cut_retainers(struct flow *flow)
 {
     const struct hx_graph *graph = flow->graph;
-    struct hx_retention retention = {.visits = flow->visits, .objects = flow->components.n_objects};
-    HX_TRY(hx_big_reserve(&retention.set_mem, (size_t)graph->n * sizeof *retention.set));
-    retention.set = retention.set_mem.base;
-    const hx_obj *order = flow->components.order;
-    for (hx_obj k = 0; k < flow->components.n_objects; k++)
-        retention.set[order[k]] = flow->set_of[flow->components.number[order[k]]];
-    *ret = retention;
+    unsigned states = 1u << HX_STATE_REACHABLE | 1u << HX_STATE_POSSIBLE;
+    if (!flow->rule->of_object)
+        return NULL;
+    HX_TRY(hx_big_reserve(&flow->cut_mem, (size_t)graph->n / 8 + 8));
+    uint64_t *cut = flow->cut_mem.base;
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (flow->rule->of_object[i] != HX_NO_RETAINER &&
+            (flow->rule->everything || (states >> graph->state[i] & 1)))
+            put(cut, i);
+    flow->cut = cut;
+    return NULL;
+}
+
+static hx_error *reserve(struct flow *flow)
+{
+    const size_t n = flow->graph->n;
+    HX_TRY(hx_big_reserve(&flow->set_mem, n * sizeof *flow->set));
+    HX_TRY(hx_big_reserve(&flow->queue_mem, n * sizeof *flow->queue));
+    HX_TRY(hx_big_reserve(&flow->passed_mem, n / 8 + 8));
+    HX_TRY(hx_big_reserve(&flow->unsettled_mem, n / 8 + 8));
+    flow->set = flow->set_mem.base;
+    flow->queue = flow->queue_mem.base;
+    flow->passed = flow->passed_mem.base;
+    flow->unsettled = flow->unsettled_mem.base;
     return NULL;
 }
 
 static hx_error *run(struct flow *flow, struct hx_retention *ret)
 {
-    choose_scope(flow);
+    choose_edges(flow);
     HX_TRY(cut_retainers(flow));
-    HX_TRY(hx_components_find(flow->graph, &flow->scope, flow->progress, &flow->components));
-    HX_TRY(hx_big_reserve(&flow->set_mem, (size_t)flow->components.n * sizeof *flow->set_of));
-    flow->set_of = flow->set_mem.base;
-    if (flow->components.n) {
-        seed_from_roots(flow);
-        seed_from_retainers(flow);
-        HX_TRY(spread(flow));
-    }
-    if (hx_sets_failed(flow->sets))
+    HX_TRY(reserve(flow));
+    give_from_roots(flow, seed_flood);
+    give_from_retainers(flow, seed_flood);
+    HX_TRY(flood(flow));
+    if (flow->any_unsettled)
+        HX_TRY(settle(flow));
+    if (hx_sets_failed(flow->sets) || flow->gather.failed)
         return hx_error_nomem();
-    return give_sets(flow, ret);
+    struct hx_retention retention = {.visits = flow->visits, .set = flow->set};
+    for (hx_obj i = 0; i < flow->graph->n; i++)
+        retention.objects += flow->set[i] != HX_SET_NONE;
+    retention.set_mem = flow->set_mem;
+    flow->set_mem = (struct hx_big){0};
+    *ret = retention;
+    return NULL;
 }
 
 hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
@@ -180,9 +362,12 @@ hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_r
                         .progress = progress,
                         .sets = sets};
     hx_error *err = run(&flow, ret);
+    struct hx_big *const mem[] = {&flow.set_mem,       &flow.queue_mem, &flow.passed_mem,
+                                  &flow.unsettled_mem, &flow.cut_mem,   &flow.place_mem};
+    for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
+        hx_big_free(mem[i]);
     hx_components_deinit(&flow.components);
-    hx_big_free(&flow.cut_mem);
-    hx_big_free(&flow.set_mem);
+    hx_gather_deinit(&flow.gather);
     return err;
 }
 

@@ -9,6 +9,8 @@
 /* Unions that were made before are found here first; a power of two. */
 enum { MEMO_SLOTS = 1 << 15 };
 
+#define SETS_MAX ((hx_set)1 << 31)
+
 struct record {
     size_t start; /* of the elements */
     uint32_t n;
@@ -141,7 +143,7 @@ static hx_set intern(hx_sets *sets, uint64_t key)
     }
     struct record record = {.start = sets->element.n, .n = (uint32_t)n, .next = *head, .key = key};
     hx_set fresh = (hx_set)sets->record.n;
-    if (fresh == UINT32_MAX || !hx_vec_reserve(&sets->element, sets->element.n + n) ||
+    if (fresh == SETS_MAX || !hx_vec_reserve(&sets->element, sets->element.n + n) ||
         !hx_vec_push(&sets->record, record)) {
         sets->failed = true;
         return HX_SET_NONE;
@@ -233,4 +235,39 @@ hx_set hx_sets_union(hx_sets *sets, hx_set a, hx_set b)
     if (!sets->failed)
         *memo = (struct memo){a, b, both};
     return both;
+}
+
+static int compare_retainers(const void *a, const void *b)
+{
+    hx_retainer x = *(const hx_retainer *)a, y = *(const hx_retainer *)b;
+    return (x > y) - (x < y);
+}
+
+hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (set[i] == HX_SET_MANY)
+            return HX_SET_MANY;
+        most += sets->record.v[set[i]].n;
+    }
+    if (most == 0 || !begin(sets, most))
+        return HX_SET_NONE;
+    hx_retainer *work = sets->work.v;
+    for (size_t i = 0, at = 0; i < n; i++) {
+        const hx_retainer *element;
+        size_t some = hx_sets_elements(sets, set[i], &element);
+        if (some)
+            memcpy(work + at, element, some * sizeof *work);
+        at += some;
+    }
+    qsort(work, most, sizeof *work, compare_retainers);
+    uint64_t key = 0;
+    for (size_t i = 0; i < most; i++) {
+        if (i && work[i] == work[i - 1])
+            continue;
+        key += key_of(work[i]);
+        work[sets->work.n++] = work[i];
+    }
+    return intern(sets, key);
 }

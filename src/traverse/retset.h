@@ -29,11 +29,14 @@ typedef struct hx_sets hx_sets;
 hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret);
 void hx_sets_destroy(hx_sets *sets);
 
-/* The results of these three are HX_SET_NONE only when memory ran out (or, for the union, when
+/* The results of these are HX_SET_NONE only when memory ran out (or, for the union, when
  * both are empty); hx_sets_failed() tells. */
 hx_set hx_sets_singleton(hx_sets *sets, hx_retainer retainer);
 hx_set hx_sets_add(hx_sets *sets, hx_set set, hx_retainer retainer);
 hx_set hx_sets_union(hx_sets *sets, hx_set a, hx_set b);
+
+/* The union of n sets, made at once: no set in between is kept. */
+hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n);
 
 bool hx_sets_member(const hx_sets *sets, hx_set set, hx_retainer retainer);
 
@@ -41,7 +44,7 @@ bool hx_sets_member(const hx_sets *sets, hx_set set, hx_retainer retainer);
  * next set is made. */
 size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret);
 
-/* All sets have numbers below this one, NONE and MANY included. */
+/* All sets have numbers below this one, NONE and MANY included, and below 2^31. */
 hx_set hx_sets_count(const hx_sets *sets);
 
 /* Out of memory, at any time so far: then sets made since may be too small. */

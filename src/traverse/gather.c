@@ -1,0 +1,115 @@
+/* gather.c - sets that wait to be united. */
+#include "traverse/gather.h"
+
+#include <stdlib.h>
+
+#define PILE ((hx_set)1 << 31)
+
+bool hx_gather_are_small(const hx_sets *sets, hx_set a, hx_set b)
+{
+    const hx_retainer *element;
+    return hx_sets_elements(sets, a, &element) + hx_sets_elements(sets, b, &element) <=
+           HX_GATHER_SMALL;
+}
+
+static hx_pile *pile_at(struct hx_gather *gather, hx_set place)
+{
+    return &gather->piles.v[place & ~PILE];
+}
+
+/* The place becomes a pile that holds its set. */
+static bool make_pile(struct hx_gather *gather, hx_set *place)
+{
+    uint32_t number = (uint32_t)gather->piles.n;
+    if (gather->empty.n)
+        number = gather->empty.v[--gather->empty.n];
+    else if (number == PILE || !hx_vec_push(&gather->piles, (hx_pile){0}))
+        return false;
+    hx_pile *pile = &gather->piles.v[number];
+    if (!hx_vec_push(pile, *place)) {
+        return false; /* and the pile is lost, with all that failed */
+    }
+    *place = PILE | number;
+    return true;
+}
+
+static int compare_sets(const void *a, const void *b)
+{
+    hx_set x = *(const hx_set *)a, y = *(const hx_set *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort_out(hx_pile *pile)
+{
+    size_t n = 0;
+    if (pile->n)
+        qsort(pile->v, pile->n, sizeof *pile->v, compare_sets);
+    for (size_t i = 0; i < pile->n; i++)
+        if (n == 0 || pile->v[n - 1] != pile->v[i])
+            pile->v[n++] = pile->v[i];
+    pile->n = n;
+}
+
+/* Before a pile grows, what is there twice goes; it grows when that is less than half. */
+static bool add(hx_pile *pile, hx_set set)
+{
+    if (pile->n && pile->v[pile->n - 1] == set)
+        return true;
+    if (pile->n == pile->cap) {
+        sort_out(pile);
+        if (pile->n > pile->cap / 2 &&
+            !hx_vec_reserve_raw((void **)&pile->v, &pile->cap, 2 * pile->cap, sizeof *pile->v))
+            return false;
+    }
+    pile->v[pile->n++] = set;
+    return true;
+}
+
+void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set)
+{
+    hx_set now = *place;
+    if (now == set || now == HX_SET_MANY || set == HX_SET_NONE)
+        return;
+    if (now == HX_SET_NONE) {
+        *place = set;
+        return;
+    }
+    if (!(now & PILE)) {
+        if (set == HX_SET_MANY || hx_gather_are_small(gather->sets, now, set)) {
+            *place = hx_sets_union(gather->sets, now, set);
+            return;
+        }
+        if (!make_pile(gather, place)) {
+            gather->failed = true;
+            return;
+        }
+    }
+    gather->failed |= !add(pile_at(gather, *place), set);
+}
+
+hx_set hx_gather_take(struct hx_gather *gather, hx_set *place)
+{
+    if (!(*place & PILE))
+        return *place;
+    uint32_t number = *place & ~PILE;
+    hx_pile *pile = pile_at(gather, *place);
+    sort_out(pile);
+    *place = pile->n == 2 ? hx_sets_union(gather->sets, pile->v[0], pile->v[1])
+                          : hx_sets_union_all(gather->sets, pile->v, pile->n);
+    if (pile->cap > HX_GATHER_SMALL) {
+        free(pile->v);
+        *pile = (hx_pile){0};
+    }
+    pile->n = 0;
+    gather->failed |= !hx_vec_push(&gather->empty, number);
+    return *place;
+}
+
+void hx_gather_deinit(struct hx_gather *gather)
+{
+    for (size_t i = 0; i < gather->piles.n; i++)
+        hx_vec_free(&gather->piles.v[i]);
+    hx_vec_free(&gather->piles);
+    hx_vec_free(&gather->empty);
+    *gather = (struct hx_gather){0};
+}

@@ -1,0 +1,37 @@
+/* gather.h - sets that flow together in many places at once.
+ *
+ * Where small sets meet they are united at once; what is larger waits in a pile, and is united
+ * when the place is asked for. So a place where a hundred thousand roots meet makes one set and
+ * not a hundred thousand, each larger by one element. Used by retain.c only.
+ */
+#ifndef HX_TRAVERSE_GATHER_H
+#define HX_TRAVERSE_GATHER_H
+
+#include "base/vec.h"
+#include "traverse/retset.h"
+
+/* Sets whose elements together are at most so many are united at once. */
+#define HX_GATHER_SMALL 16
+
+/* A place is an hx_set that begins as HX_SET_NONE: a set, or with its highest bit a pile. Piles
+ * hold at most one number for each set that was given. */
+typedef HX_VEC(hx_set) hx_pile;
+
+struct hx_gather {
+    hx_sets *sets;
+    HX_VEC(hx_pile) piles;
+    HX_VEC(uint32_t) empty; /* piles that are not in use */
+    bool failed;            /* out of memory: the results are too small */
+};
+
+/* A set comes to a place. */
+void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set);
+/* All that came there; from here on the place is that set. */
+hx_set hx_gather_take(struct hx_gather *gather, hx_set *place);
+
+void hx_gather_deinit(struct hx_gather *gather);
+
+/* Are both small enough? */
+bool hx_gather_are_small(const hx_sets *sets, hx_set a, hx_set b);
+
+#endif
