@@ -1,9 +1,10 @@
-/* account.c - what the resident memory is used for. */
+/* account.c - what the resident memory is used for, and which pages of the heap it is. */
 #include "attach/rootmap.h"
 
 #include "attach/ranges.h"
 #include "attach/stacks.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Places in the sorted columns, moved on as mappings come by in order of address. */
@@ -183,5 +184,47 @@ hx_error *hx_account(struct hx_snapshot *snapshot)
     }
     snapshot->has_account = snapshot->has_rss = true;
     hx_stacks_deinit(&stacks);
+    return NULL;
+}
+
+/* Adds the pages of [start, end) that are in memory. *at: the place in `present`, *hole in
+ * `swapped`, kept for growing addresses. */
+static bool add_resident(hx_ranges *resident, const hx_ranges *present, size_t *at,
+                         const hx_ranges *swapped, size_t *hole, uint64_t start, uint64_t end)
+{
+    while (*at < present->n && present->v[*at].end <= start)
+        ++*at;
+    for (size_t i = *at; i < present->n && present->v[i].start < end; i++) {
+        uint64_t from = present->v[i].start > start ? present->v[i].start : start;
+        uint64_t to = present->v[i].end < end ? present->v[i].end : end;
+        struct hx_range part;
+        while (hx_ranges_outside(swapped, hole, &from, to, &part))
+            if (!hx_ranges_add(resident, part.start, part.end))
+                return false;
+    }
+    return true;
+}
+
+hx_error *hx_resident(struct hx_snapshot *snapshot, const hx_ranges *present,
+                      const hx_ranges *swapped)
+{
+    const uint64_t page = 4096;
+    hx_ranges resident = {0};
+    size_t at = 0, hole = 0;
+    uint64_t done = 0; /* two segments may share a page */
+    for (size_t i = 0; i < snapshot->segments.n; i++) {
+        uint64_t start = snapshot->segments.v[i].start / page * page;
+        uint64_t end = (snapshot->segments.v[i].end + page - 1) / page * page;
+        start = start > done ? start : done;
+        if (!add_resident(&resident, present, &at, swapped, &hole, start, end)) {
+            hx_vec_free(&resident);
+            return hx_error_nomem();
+        }
+        done = end > done ? end : done;
+    }
+    hx_ranges_join(&resident);
+    hx_vec_free(&snapshot->resident);
+    snapshot->resident = resident;
+    snapshot->has_resident = true;
     return NULL;
 }

@@ -536,6 +536,8 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                                     .n_threads = answer.n_threads,
                                     .n_pieces = answer.n_pieces,
                                     .n_lost = answer.n_lost,
+                                    .n_swapped = answer.n_swapped,
+                                    .pages_known = answer.pages_known,
                                     .smaps_len = answer.smaps_len,
                                     .memory_bytes = answer.memory_bytes,
                                     .memory_fd = -1};
@@ -545,6 +547,8 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
         err = read_back(tables, &at, &ret->piece, ret->n_pieces, sizeof *ret->piece);
     if (!err)
         err = read_back(tables, &at, &ret->lost, ret->n_lost, sizeof *ret->lost);
+    if (!err)
+        err = read_back(tables, &at, &ret->swapped, ret->n_swapped, sizeof *ret->swapped);
     if (!err)
         err = read_back(tables, &at, &ret->smaps, ret->smaps_len, 1);
     if (err) {
@@ -563,6 +567,7 @@ void hx_agent_result_deinit(struct hx_agent_result *result)
     free(result->thread);
     free(result->piece);
     free(result->lost);
+    free(result->swapped);
     free(result->smaps);
     if (result->memory_fd >= 0)
         close(result->memory_fd);

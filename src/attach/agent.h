@@ -51,7 +51,10 @@ struct hx_agent_result {
     size_t n_pieces;
     struct hx_range *lost; /* page ranges that could not be read, inside pieces; sorted */
     size_t n_lost;
-    char *smaps; /* at the stop, NUL-terminated */
+    struct hx_range *swapped; /* page ranges that were swapped out, inside pieces; sorted */
+    size_t n_swapped;
+    bool pages_known; /* all other pages of the pieces were in memory */
+    char *smaps;      /* at the stop, NUL-terminated */
     size_t smaps_len;
     int memory_fd; /* the copy; -1: none */
     uint64_t memory_bytes;

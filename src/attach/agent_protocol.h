@@ -31,11 +31,11 @@ struct hx_agent_answer {
     uint64_t pause_ns;
     int64_t taken_at_ns;
     uint64_t memory_bytes;
-    uint64_t n_threads, n_pieces, n_lost, smaps_len;
-    uint8_t locked, has_todo, unused[6];
+    uint64_t n_threads, n_pieces, n_lost, n_swapped, smaps_len;
+    uint8_t locked, has_todo, pages_known, unused[5];
     char text[3][256]; /* what, why, todo */
 };
-_Static_assert(sizeof(struct hx_agent_answer) == 80 + 3 * 256, "no padding");
+_Static_assert(sizeof(struct hx_agent_answer) == 88 + 3 * 256, "no padding");
 
 /* One page that heapx, supervisor and worker share. */
 struct hx_agent_shared {

@@ -241,12 +241,16 @@ static hx_error *write_tables(struct capture *capture, int fd)
     }
     answer->n_pieces = capture->copy.pieces.n;
     answer->n_lost = capture->copy.lost.n;
+    answer->n_swapped = capture->copy.swapped.n;
+    answer->pages_known = capture->copy.pages_known;
     answer->smaps_len = capture->smaps_len;
     answer->memory_bytes = capture->copy.used;
     ok = ok &&
          write_all(fd, capture->copy.pieces.v,
                    capture->copy.pieces.n * sizeof *capture->copy.pieces.v) &&
          write_all(fd, capture->copy.lost.v, capture->copy.lost.n * sizeof *capture->copy.lost.v) &&
+         write_all(fd, capture->copy.swapped.v,
+                   capture->copy.swapped.n * sizeof *capture->copy.swapped.v) &&
          write_all(fd, capture->smaps, capture->smaps_len);
     if (!ok || ftruncate(capture->copy.memory_fd, (off_t)capture->copy.used) != 0)
         return hx_error_os(errno, "copy of the target's memory", "write");

@@ -289,6 +289,21 @@ static hx_error *fill_process(struct hx_snapshot *snapshot, const hx_attach *att
     return make_image(result, &snapshot->image);
 }
 
+/* Which pages of the heap were in memory at the stop, where the kernel has told. */
+static hx_error *find_resident(struct hx_snapshot *snapshot, const struct hx_agent_result *result)
+{
+    hx_ranges present = {0}, swapped = {.v = result->swapped, .n = result->n_swapped};
+    if (!result->pages_known || snapshot->no_heap)
+        return NULL;
+    if (!hx_vec_reserve(&present, result->n_pieces))
+        return hx_error_nomem();
+    for (size_t i = 0; i < result->n_pieces; i++)
+        present.v[present.n++] = (struct hx_range){result->piece[i].start, result->piece[i].end};
+    hx_error *err = hx_resident(snapshot, &present, &swapped);
+    hx_vec_free(&present);
+    return err;
+}
+
 /* Nobody knows what the heap holds: that is no heap of 0 bytes. */
 static void lose_heap(struct hx_snapshot *snapshot)
 {
@@ -371,6 +386,8 @@ static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
     hx_vec_free(&excluded);
     if (!err)
         err = hx_account(snapshot);
+    if (!err)
+        err = find_resident(snapshot, result);
     hx_timing_end(begun, "roots", 0);
     return err;
 }

@@ -163,7 +163,7 @@ struct plan {
     bool failed;
 };
 
-static bool add_run(void *context, uint64_t start, uint64_t end)
+static bool add_run(void *context, uint64_t start, uint64_t end, bool swapped)
 {
     struct plan *plan = context;
     struct hx_copy *copy = plan->copy;
@@ -173,6 +173,8 @@ static bool add_run(void *context, uint64_t start, uint64_t end)
     else if (!hx_vec_push(&copy->pieces, (struct hx_piece){start, end, copy->used}))
         plan->failed = true;
     copy->used += end - start;
+    if (swapped && !hx_ranges_add(&copy->swapped, start, end))
+        plan->failed = true;
     return !plan->failed;
 }
 
@@ -194,8 +196,9 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
     snprintf(path, sizeof path, "/proc/%d/pagemap", copy->pid);
     HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
     struct plan plan = {.copy = copy};
-    copy->pieces.n = 0;
+    copy->pieces.n = copy->swapped.n = 0;
     copy->used = 0;
+    copy->pages_known = pagemap >= 0;
     for (size_t i = 0; i < n; i++) {
         bool own_only;
         if (!is_wanted(&mapping[i], &own_only))
@@ -207,6 +210,7 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
             continue;
         if (plan.failed)
             return hx_error_nomem();
+        copy->pages_known = false;
         if (!hx_vec_push(&copy->lost, (struct hx_range){mapping[i].start, mapping[i].end}))
             return hx_error_nomem();
     }
@@ -342,6 +346,7 @@ void hx_copy_deinit(struct hx_copy *copy)
         close(copy->memory_fd);
     hx_vec_free(&copy->pieces);
     hx_vec_free(&copy->lost);
+    hx_vec_free(&copy->swapped);
     copy->memory = NULL;
     copy->memory_fd = -1;
 }

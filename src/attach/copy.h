@@ -18,6 +18,8 @@ struct hx_copy {
     uint64_t used;   /* bytes the pieces take */
     HX_VEC(struct hx_piece) pieces;
     hx_ranges lost;
+    hx_ranges swapped;          /* pages of the pieces that were swapped out; sorted */
+    bool pages_known;           /* the kernel has told which pages there are */
     _Atomic uint64_t *progress; /* bytes read so far, shared with the supervisor */
 };
 

@@ -29,7 +29,7 @@ static const uint64_t entries_limit = (uint64_t)1 << 38;
 
 /* 1: done, 0: `each` had enough, -1: no such call. */
 static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
-                bool (*each)(void *, uint64_t, uint64_t), void *context)
+                bool (*each)(void *, uint64_t, uint64_t, bool), void *context)
 {
     struct page_region region[REGIONS] = {0};
     /* Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as swapped, and
@@ -57,7 +57,8 @@ static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
         if (n < 0)
             return start == first ? -1 : 0;
         for (int i = 0; i < n; i++)
-            if (!each(context, region[i].start, region[i].end))
+            if (!each(context, region[i].start, region[i].end,
+                      !(region[i].categories & SCAN_PRESENT)))
                 return 0;
         /* With a full vector the kernel's walk_end can lie before the last region. */
         uint64_t next = arg.walk_end;
@@ -71,10 +72,11 @@ static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
 }
 
 bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
-                     bool (*each)(void *context, uint64_t start, uint64_t end), void *context)
+                     bool (*each)(void *context, uint64_t start, uint64_t end, bool swapped),
+                     void *context)
 {
     if (fd < 0)
-        return each(context, start, end);
+        return each(context, start, end, false);
     int done = scan(fd, start, end, own_only, each, context);
     if (done >= 0)
         return done == 1;
@@ -82,7 +84,7 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
         return false;
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t entry[ENTRIES], run = 0;
-    bool open = false;
+    bool open = false, open_swapped = false;
     for (uint64_t at = start; at < end;) {
         uint64_t want = (end - at) / page < ENTRIES ? (end - at) / page : ENTRIES;
         ssize_t got = pread(fd, entry, want * 8, (off_t)(at / page * 8));
@@ -91,12 +93,15 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
         for (ssize_t i = 0; i < got / 8; i++, at += page) {
             bool guard = entry[i] >> 58 & 1;
             bool there = entry[i] >> 62 != 0 && !guard && !(own_only && entry[i] >> 61 & 1);
-            if (there && !open)
-                run = at;
-            if (!there && open && !each(context, run, at))
+            bool swapped = !(entry[i] >> 63);
+            bool goes_on = there && open && swapped == open_swapped;
+            if (open && !goes_on && !each(context, run, at, open_swapped))
                 return false;
+            if (!goes_on)
+                run = at;
             open = there;
+            open_swapped = swapped;
         }
     }
-    return !open || each(context, run, end);
+    return !open || each(context, run, end, open_swapped);
 }

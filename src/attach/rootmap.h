@@ -1,4 +1,4 @@
-/* rootmap.h - which memory holds roots, and how it is called; and the account.
+/* rootmap.h - which memory holds roots, and how it is called; the account; the heap's pages.
  *
  * After the allocator walk, everything writable that no segment explains is a root
  * region: globals by symbol, stacks from the stack pointer minus the red zone,
@@ -17,5 +17,10 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
 /* Fills snapshot.account and rss_bytes from the mappings (rss_bytes of each, as of the stop),
  * segments, objects and free ranges; the image says which heap pages were resident. */
 hx_error *hx_account(struct hx_snapshot *snapshot);
+
+/* Fills snapshot.resident from what the agent found at the stop: `present` are page ranges that
+ * were in memory or swapped out, `swapped` those that were swapped out; both sorted. */
+hx_error *hx_resident(struct hx_snapshot *snapshot, const hx_ranges *present,
+                      const hx_ranges *swapped);
 
 #endif

@@ -39,8 +39,9 @@ static inline void live_stop_thread(struct live *live, pid_t tid)
     assert_true(hx_vec_push(&live->threads, thread));
 }
 
-static inline bool live_read_run(void *context, uint64_t start, uint64_t end)
+static inline bool live_read_run(void *context, uint64_t start, uint64_t end, bool swapped)
 {
+    (void)swapped;
     struct live *live = context;
     uint8_t *bytes = malloc(end - start);
     struct iovec local = {bytes, end - start}, remote = {(void *)(uintptr_t)start, end - start};

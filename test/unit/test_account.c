@@ -291,12 +291,69 @@ static void test_many_objects(void **state)
     end(&layout);
 }
 
+/* --- resident pages --------------------------------------------------------------------- */
+
+/* Random ranges of pages in order, some of them touching; marks what they cover. */
+static hx_ranges random_ranges(struct unit_random *random, uint64_t pages, bool *covered)
+{
+    hx_ranges ranges = {0};
+    for (uint64_t at = unit_below(random, 6); at < pages;) {
+        uint64_t end = at + 1 + unit_below(random, 8);
+        end = end < pages ? end : pages;
+        assert_true(hx_vec_push(&ranges, (struct hx_range){BASE + at * 4096, BASE + end * 4096}));
+        for (; at < end; at++)
+            covered[at] = true;
+        at += unit_below(random, 6);
+    }
+    return ranges;
+}
+
+static void test_resident(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("resident pages");
+    for (size_t round = unit_rounds(2000); round; round--) {
+        enum { PAGES = 100 };
+        bool present[PAGES] = {false}, swapped[PAGES] = {false}, heap[PAGES] = {false};
+        struct hx_snapshot *snapshot;
+        assert_null(hx_snapshot_create(&snapshot));
+        hx_ranges some = random_ranges(&random, PAGES, present);
+        hx_ranges out = random_ranges(&random, PAGES, swapped);
+        for (uint64_t at = unit_below(&random, 9000); at < PAGES * 4096u;) {
+            uint64_t end = at + 8 + 8 * unit_below(&random, 4000);
+            end = end < PAGES * 4096u ? end : PAGES * 4096u;
+            assert_true(hx_vec_push(&snapshot->segments,
+                                    (struct hx_segment){.start = BASE + at, .end = BASE + end}));
+            for (uint64_t page = at / 4096; page <= (end - 1) / 4096; page++)
+                heap[page] = true;
+            at = end + 8 * unit_below(&random, 2000);
+        }
+        assert_null(hx_resident(snapshot, &some, &out));
+        assert_true(snapshot->has_resident);
+        uint64_t at = 0;
+        for (size_t i = 0; i <= snapshot->resident.n; i++) {
+            const struct hx_range *range =
+                i < snapshot->resident.n ? &snapshot->resident.v[i] : NULL;
+            uint64_t start = range ? (range->start - BASE) / 4096 : PAGES;
+            assert_true(i == 0 || !range || range->start > range[-1].end);
+            for (; at < start; at++)
+                assert_false(heap[at] && present[at] && !swapped[at]);
+            for (; range && at < (range->end - BASE) / 4096; at++)
+                assert_true(heap[at] && present[at] && !swapped[at]);
+        }
+        hx_vec_free(&some);
+        hx_vec_free(&out);
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_layouts),
         cmocka_unit_test(test_thread_stack),
         cmocka_unit_test(test_many_objects),
+        cmocka_unit_test(test_resident),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
