@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { ADDRESS, BYTES, TYPE, STATUS, COLUMNS };
+enum { BATCH = 4096 }; /* rows to sort at least */
 
 /* A row: an object of B (appeared, same) or of A (gone), and which of the three. */
 struct ref {
@@ -67,13 +68,25 @@ static const char *type_name(const struct hx_snapshot *snapshot, hx_obj object)
     return type < snapshot->types.n ? snapshot->types.v[type].name : NULL;
 }
 
-static void make_values(const struct walk *walk, struct ref ref, struct hx_value *values)
+static struct hx_value value_of(const struct walk *walk, struct ref ref, size_t column)
 {
     const struct hx_snapshot *from = ref.status == HX_DIFF_GONE ? walk->a : walk->b;
-    values[ADDRESS] = hx_value_int((int64_t)from->graph.addr[ref.object]);
-    values[BYTES] = hx_value_int((int64_t)from->graph.size[ref.object]);
-    values[TYPE] = hx_value_text(type_name(from, ref.object));
-    values[STATUS] = hx_value_text(hx_diff_name((enum hx_diff)ref.status));
+    switch (column) {
+    case ADDRESS:
+        return hx_value_int((int64_t)from->graph.addr[ref.object]);
+    case BYTES:
+        return hx_value_int((int64_t)from->graph.size[ref.object]);
+    case TYPE:
+        return hx_value_text(type_name(from, ref.object));
+    default:
+        return hx_value_text(hx_diff_name((enum hx_diff)ref.status));
+    }
+}
+
+static void make_values(const struct walk *walk, struct ref ref, struct hx_value *values)
+{
+    for (size_t i = 0; i < COLUMNS; i++)
+        values[i] = value_of(walk, ref, i);
 }
 
 /* The next row that is chosen, in the order of addresses. */
@@ -109,32 +122,48 @@ static hx_error *next_row(void *context, struct hx_value *values, bool *ret_more
 static int by_column(const void *a, const void *b, void *context)
 {
     const struct rows *rows = context;
-    struct hx_value x[COLUMNS], y[COLUMNS];
-    make_values(&rows->walk, *(const struct ref *)a, x);
-    make_values(&rows->walk, *(const struct ref *)b, y);
+    const struct walk *walk = &rows->walk;
+    struct ref x = *(const struct ref *)a, y = *(const struct ref *)b;
     size_t sort = rows->choice.sort;
-    int order = hx_diff_order(&rows->choice, x[sort], y[sort]);
-    if (!order)
-        order = (uint64_t)x[ADDRESS].i < (uint64_t)y[ADDRESS].i   ? -1
-                : (uint64_t)x[ADDRESS].i > (uint64_t)y[ADDRESS].i ? 1
-                                                                  : 0;
-    return order ? order : ((const struct ref *)a)->status - ((const struct ref *)b)->status;
+    int order = hx_diff_order(&rows->choice, value_of(walk, x, sort), value_of(walk, y, sort));
+    if (order)
+        return order;
+    uint64_t left = (uint64_t)value_of(walk, x, ADDRESS).i;
+    uint64_t right = (uint64_t)value_of(walk, y, ADDRESS).i;
+    return left != right ? (left > right) - (left < right) : x.status - y.status;
 }
 
+static void sort_refs(struct rows *rows)
+{
+    if (rows->refs.n)
+        qsort_r(rows->refs.v, rows->refs.n, sizeof *rows->refs.v, by_column, rows);
+    if (rows->refs.n > rows->choice.limit)
+        rows->refs.n = rows->choice.limit;
+}
+
+/* Keeps no more than twice what is to be shown: what lies behind the last of those that were
+ * sorted already is not taken. */
 static hx_error *sort_rows(struct rows *rows)
 {
+    const uint64_t limit = rows->choice.limit;
     struct hx_value values[COLUMNS];
+    struct ref ref, worst = {0};
+    bool more, full = false;
     for (;;) {
-        struct ref ref;
-        bool more;
         HX_TRY(next_chosen(rows, &ref, values, &more));
         if (!more)
             break;
+        if (full && by_column(&ref, &worst, rows) > 0)
+            continue;
         if (!hx_vec_push(&rows->refs, ref))
             return hx_error_nomem();
+        if (limit && limit < UINT32_MAX && rows->refs.n >= 2 * limit + BATCH) {
+            sort_refs(rows);
+            worst = rows->refs.v[rows->refs.n - 1];
+            full = true;
+        }
     }
-    if (rows->refs.n)
-        qsort_r(rows->refs.v, rows->refs.n, sizeof *rows->refs.v, by_column, rows);
+    sort_refs(rows);
     rows->sorted = true;
     return NULL;
 }
