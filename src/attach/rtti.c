@@ -1,40 +1,23 @@
-/* rtti.c - types of objects: proving vtables, reading names, walking the objects. */
+/* rtti.c - types of objects: which word of a block tells, for all blocks. */
 #include "attach/rtti.h"
 
+#include "attach/classes.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
-#include "sym/demangle.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WORD          8
-#define SLACK         16        /* the request is above usable - SLACK */
-#define SLACK_ALIGNED 48        /* the same of a block that was asked for with an alignment */
-#define TOP_MAX       (1 << 24) /* bytes of a class up to the last of its vtable pointers */
-#define CHUNK         ((uint64_t)1 << 14) /* objects */
-#define NO_CLASS      UINT32_MAX
-#define PREFETCH      8    /* objects ahead */
+#define SLACK         16 /* the request is above usable - SLACK */
+#define SLACK_ALIGNED 48 /* the same of a block that was asked for with an alignment */
+#define CHUNK         ((uint64_t)1 << 12) /* objects */
+#define PREFETCH      8                   /* objects ahead */
 #define REGION_SHIFT  21   /* first test: does a module have something in these 2 MiB? */
 #define REGIONS       8192 /* a power of 2 */
 #define SLOTS         8192 /* of a worker's answers; a power of 2 */
 #define PROBES        4
-#define INFO_SLOTS    (HX_CLASSES_MAX * 4) /* of the table of typeinfos; a power of 2 */
-
-/* What an address says that could be that of a vtable. */
-struct answer {
-    uint64_t addr;  /* 0: free slot */
-    uint32_t class; /* NO_CLASS: it is none */
-    int32_t top;    /* offset to the top */
-};
-
-/* A typeinfo that was looked at. */
-struct info {
-    uint64_t addr;  /* 0: free slot */
-    uint32_t class; /* NO_CLASS: it is none */
-};
 
 /* How objects of a class were seen. Until the end, graph.type holds class * 2 + is array. */
 enum { SEEN = 1, SEEN_LIKELY = 2 };
@@ -43,10 +26,9 @@ struct finder;
 
 struct worker {
     struct finder *finder;
-    struct answer *answer; /* SLOTS */
-    uint8_t *seen;         /* HX_CLASSES_MAX * 2 */
-    uint64_t unnamed;      /* objects of classes beyond HX_CLASSES_MAX */
-    size_t span;
+    struct hx_vtable *answer; /* SLOTS; address 0: free */
+    uint8_t *seen;            /* HX_CLASSES_MAX * 2 */
+    uint64_t unnamed;         /* objects of classes beyond HX_CLASSES_MAX */
 };
 
 struct finder {
@@ -56,170 +38,19 @@ struct finder {
     unsigned threads;
     struct worker *worker;
     atomic_uint_fast64_t next;
-    atomic_bool stop, nomem;
+    atomic_bool stop;
     uint8_t region[REGIONS];
-    /* shared by the workers */
-    pthread_mutex_t lock;
-    struct info *info; /* INFO_SLOTS, at most half of them used */
-    size_t n_infos;
-    HX_VEC(char *) names; /* of the classes */
-    uint32_t *final;      /* class * 2 + is array to index in types */
+    struct hx_classes classes;
+    uint32_t *final; /* class * 2 + is array to index in types */
 };
 
-/* --- reading --------------------------------------------------------------------------- */
-
-/* What was relocated was written and is in the image; the rest is as in the file. */
-static bool peek(const struct finder *finder, uint64_t addr, void *dst, size_t len)
-{
-    const struct hx_rtti_source *source = finder->source;
-    return hx_image_read(&finder->snapshot->image, addr, dst, len) ||
-           (source->read && source->read(source->context, addr, dst, len));
-}
-
-static bool peek_word(const struct finder *finder, uint64_t addr, uint64_t *ret)
-{
-    return addr % WORD == 0 && peek(finder, addr, ret, sizeof *ret);
-}
-
-/* A string of at most HX_MANGLED_MAX bytes, terminated. */
-static bool peek_name(const struct finder *finder, uint64_t addr, char name[HX_MANGLED_MAX + 1])
-{
-    enum { STEP = 64 };
-    for (size_t n = 0; n <= HX_MANGLED_MAX;) {
-        size_t len = STEP - (addr + n) % STEP;
-        if (len > HX_MANGLED_MAX + 1 - n)
-            len = HX_MANGLED_MAX + 1 - n;
-        if (n > UINT64_MAX - addr)
-            return false;
-        if (!peek(finder, addr + n, name + n, len)) {
-            len = 1; /* the end of a segment is near */
-            if (!peek(finder, addr + n, name + n, len))
-                return false;
-        }
-        if (memchr(name + n, 0, len))
-            return true;
-        n += len;
-    }
-    return false;
-}
-
-/* --- proving --------------------------------------------------------------------------- */
-
-/* The range that contains addr; NULL when none does. */
-static const struct hx_range *find_range(const struct hx_rtti_source *source, uint64_t addr)
-{
-    size_t low = 0, high = source->n_ranges;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (source->range[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low < source->n_ranges && source->range[low].start <= addr ? &source->range[low] : NULL;
-}
-
-/* Names are letters, digits and a little else; a '*' in front says that they are not unique. */
-static const char *plain_name(const char *name)
-{
-    if (*name == '*')
-        name++;
-    for (const char *at = name; *at; at++)
-        if ((unsigned char)*at <= ' ' || *at == 0x7f)
-            return NULL;
-    return *name ? name : NULL;
-}
-
-/* Is it the typeinfo of a class, by the name of its own class? */
-static bool is_class_info(const struct finder *finder, uint64_t info)
-{
-    static const char *const kinds[] = {"N10__cxxabiv117__class_type_infoE",
-                                        "N10__cxxabiv120__si_class_type_infoE",
-                                        "N10__cxxabiv121__vmi_class_type_infoE"};
-    char buf[HX_MANGLED_MAX + 1];
-    uint64_t vtable, kind, name;
-    if (!peek_word(finder, info, &vtable) || vtable < WORD ||
-        !peek_word(finder, vtable - WORD, &kind) || kind > UINT64_MAX - WORD ||
-        !peek_word(finder, kind + WORD, &name) || !peek_name(finder, name, buf))
-        return false;
-    const char *plain = plain_name(buf);
-    for (size_t i = 0; plain && i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(plain, kinds[i]) == 0)
-            return true;
-    return false;
-}
-
-/* The class of a typeinfo that nobody looked at yet; under the lock. */
-static uint32_t new_class(struct finder *finder, uint64_t info)
-{
-    char buf[HX_MANGLED_MAX + 1];
-    uint64_t name;
-    const char *plain;
-    if (!is_class_info(finder, info) || info > UINT64_MAX - WORD ||
-        !peek_word(finder, info + WORD, &name) || !peek_name(finder, name, buf) ||
-        !(plain = plain_name(buf)))
-        return NO_CLASS;
-    if (finder->names.n == HX_CLASSES_MAX)
-        return HX_CLASSES_MAX;
-    struct hx_text text = {0};
-    hx_demangle_type(&text, plain);
-    if (text.failed || !hx_vec_push(&finder->names, text.s)) {
-        hx_text_free(&text);
-        atomic_store(&finder->nomem, true);
-        atomic_store(&finder->stop, true);
-        return NO_CLASS;
-    }
-    return (uint32_t)(finder->names.n - 1);
-}
-
-static size_t hash(uint64_t addr, size_t slots)
-{
-    return (size_t)(addr / WORD * 0x9e3779b97f4a7c15u >> 32) & (slots - 1);
-}
-
-static uint32_t class_of_info(struct finder *finder, uint64_t info)
-{
-    pthread_mutex_lock(&finder->lock);
-    size_t slot = hash(info, INFO_SLOTS);
-    while (finder->info[slot].addr && finder->info[slot].addr != info)
-        slot = (slot + 1) & (INFO_SLOTS - 1);
-    uint32_t class = finder->info[slot].class;
-    if (!finder->info[slot].addr) {
-        class = new_class(finder, info);
-        if (finder->n_infos < INFO_SLOTS / 2) {
-            finder->info[slot] = (struct info){info, class};
-            finder->n_infos++;
-        }
-    }
-    pthread_mutex_unlock(&finder->lock);
-    return class;
-}
-
-/* What the words before addr say. */
-static struct answer read_vtable(struct finder *finder, uint64_t addr)
-{
-    struct answer answer = {.addr = addr, .class = NO_CLASS};
-    uint64_t words[2]; /* offset to the top, typeinfo */
-    const struct hx_range *range = find_range(finder->source, addr);
-    if (!range || addr - range->start < sizeof words ||
-        !peek(finder, addr - sizeof words, words, sizeof words))
-        return answer;
-    int64_t top = (int64_t)words[0];
-    if (top > 0 || top < -TOP_MAX || top % WORD || !words[1] || words[1] % WORD ||
-        !find_range(finder->source, words[1]))
-        return answer;
-    answer.top = (int32_t)top;
-    answer.class = class_of_info(finder, words[1]);
-    return answer;
-}
-
 /* The answer for a word of an object, from the worker's own table when it is there. */
-static const struct answer *ask(struct worker *worker, uint64_t addr)
+static const struct hx_vtable *ask(struct worker *worker, uint64_t addr)
 {
-    size_t slot = hash(addr, SLOTS);
-    struct answer *free_slot = &worker->answer[slot]; /* when all are taken: the first */
+    size_t slot = hx_classes_hash(addr, SLOTS);
+    struct hx_vtable *free_slot = &worker->answer[slot]; /* when all are taken: the first */
     for (size_t i = 0; i < PROBES; i++) {
-        struct answer *answer = &worker->answer[(slot + i) & (SLOTS - 1)];
+        struct hx_vtable *answer = &worker->answer[(slot + i) & (SLOTS - 1)];
         if (answer->addr == addr)
             return answer;
         if (!answer->addr) {
@@ -227,7 +58,7 @@ static const struct answer *ask(struct worker *worker, uint64_t addr)
             break;
         }
     }
-    *free_slot = read_vtable(worker->finder, addr);
+    *free_slot = hx_classes_vtable(&worker->finder->classes, addr);
     return free_slot;
 }
 
@@ -236,12 +67,12 @@ static inline bool is_candidate(const struct finder *finder, uint64_t word)
     return finder->region[word >> REGION_SHIFT & (REGIONS - 1)] && word % WORD == 0 && word;
 }
 
-/* The class of the vtable at `word`, NO_CLASS when it is none; *ret_top its offset. */
+/* The class of the vtable at `word`, HX_NO_CLASS when it is none; *ret_top its offset. */
 static uint32_t class_of(struct worker *worker, uint64_t word, int32_t *ret_top)
 {
     if (!is_candidate(worker->finder, word))
-        return NO_CLASS;
-    const struct answer *answer = ask(worker, word);
+        return HX_NO_CLASS;
+    const struct hx_vtable *answer = ask(worker, word);
     *ret_top = answer->top;
     return answer->class;
 }
@@ -285,11 +116,11 @@ static uint32_t type_of(struct worker *worker, uint64_t addr, uint64_t size, con
 {
     int32_t top;
     uint32_t class = class_of(worker, words[0], &top);
-    if (class != NO_CLASS && top == 0)
+    if (class != HX_NO_CLASS && top == 0)
         return found(worker, class, false, false);
     for (size_t k = 1; k < n; k++) {
         class = class_of(worker, words[k], &top);
-        if (class == NO_CLASS)
+        if (class == HX_NO_CLASS)
             continue;
         bool power_of_2 = (k & (k - 1)) == 0;
         if (top == 0 && power_of_2 && is_array(worker, addr, size, words, k))
@@ -375,7 +206,7 @@ static void work(void *context, unsigned i)
         uint64_t to = n - from < CHUNK ? n : from + CHUNK;
         look_at_objects(&finder->worker[i], (hx_obj)from, (hx_obj)to);
         hx_progress_at(finder->progress, "types", to, n);
-        if (hx_progress_cancelled(finder->progress))
+        if (hx_progress_cancelled(finder->progress) || atomic_load(&finder->classes.nomem))
             atomic_store(&finder->stop, true);
     }
 }
@@ -442,16 +273,16 @@ static hx_error *collect_types(struct finder *finder)
 {
     HX_VEC(struct candidate) candidates = {0};
     bool good = true;
-    for (uint32_t type = 0; good && type < finder->names.n * 2; type++) {
+    for (uint32_t type = 0; good && type < finder->classes.names.n * 2; type++) {
         struct candidate candidate = {.type = type, .seen = seen_by_all(finder, type)};
         if (!candidate.seen)
             continue;
-        candidate.name = full_name(finder->names.v[type / 2], type % 2);
+        candidate.name = full_name(finder->classes.names.v[type / 2], type % 2);
         good = candidate.name && hx_vec_push(&candidates, candidate);
         if (!good)
             free(candidate.name);
     }
-    finder->final = calloc(finder->names.n * 2 + 1, sizeof *finder->final);
+    finder->final = calloc(finder->classes.names.n * 2 + 1, sizeof *finder->final);
     good = good && finder->final && make_types(finder, candidates.v, candidates.n);
     for (size_t i = 0; i < candidates.n; i++)
         free(candidates.v[i].name);
@@ -490,9 +321,9 @@ static hx_error *prepare(struct finder *finder)
     struct hx_graph *graph = &finder->snapshot->graph;
     mark_regions(finder);
     finder->worker = calloc(finder->threads, sizeof *finder->worker);
-    finder->info = calloc(INFO_SLOTS, sizeof *finder->info);
-    if (!finder->worker || !finder->info)
+    if (!finder->worker)
         return hx_error_nomem();
+    HX_TRY(hx_classes_init(&finder->classes, &finder->snapshot->image, finder->source));
     for (unsigned i = 0; i < finder->threads; i++) {
         struct worker *worker = &finder->worker[i];
         worker->finder = finder;
@@ -513,18 +344,15 @@ static void finish(struct finder *finder)
         free(finder->worker[i].seen);
     }
     free(finder->worker);
-    free(finder->info);
     free(finder->final);
-    for (size_t i = 0; i < finder->names.n; i++)
-        free(finder->names.v[i]);
-    hx_vec_free(&finder->names);
+    hx_classes_deinit(&finder->classes);
 }
 
 static hx_error *find_types(struct finder *finder)
 {
     HX_TRY(prepare(finder));
     hx_parallel(finder->threads, work, finder);
-    if (atomic_load(&finder->nomem))
+    if (atomic_load(&finder->classes.nomem))
         return hx_error_nomem();
     if (hx_progress_cancelled(finder->progress))
         return hx_error_cancelled("types");
@@ -562,11 +390,9 @@ hx_error *hx_rtti(struct hx_snapshot *snapshot, const struct hx_rtti_source *sou
                               .source = source,
                               .progress = progress,
                               .threads = hx_threads(threads)};
-    pthread_mutex_init(&finder->lock, NULL);
     hx_error *err = find_types(finder);
     if (err)
         forget_types(snapshot);
     finish(finder);
-    pthread_mutex_destroy(&finder->lock);
     return err;
 }

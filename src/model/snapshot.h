@@ -64,7 +64,8 @@ struct hx_named {
 
 /* How far a type is to be believed. */
 enum hx_confidence {
-    HX_CONFIDENCE_CERTAIN, /* each such object begins with a vtable pointer of this class */
+    HX_CONFIDENCE_CERTAIN, /* each such object begins with a vtable pointer of this class, or is
+                              what new[] makes of it ("T[]") */
     HX_CONFIDENCE_LIKELY,  /* for some of them something weaker says so */
 };
 const char *hx_confidence_name(enum hx_confidence confidence); /* "certain", "likely" */
