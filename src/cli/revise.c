@@ -52,9 +52,16 @@ static hx_error *name_roots(const struct revision *revision, struct hx_snapshot 
         naming[i].name = names[i];
     }
     if (!err)
-        err = hx_named_set(snapshot, naming, args->n_roots, NULL);
-    for (size_t i = 0; i < snapshot->named.n && !err; i++)
-        revision->found[i] |= snapshot->roots.v[snapshot->named.v[i].root].direct_objects > 0;
+        err = hx_named_renew(snapshot, naming, args->n_roots, NULL);
+    /* the program's own come first, and of several of one name only one is there */
+    for (size_t i = 0, k = 0; i < args->n_roots && !err; i++) {
+        while (k < snapshot->named.n && !snapshot->named.v[k].expr)
+            k++;
+        if (k < snapshot->named.n && strcmp(snapshot->named.v[k].name, naming[i].name) == 0)
+            revision->found[i] |= snapshot->roots.v[snapshot->named.v[k++].root].direct_objects > 0;
+        else
+            revision->found[i] = true; /* another one has its name: the notes say so */
+    }
     for (size_t i = 0; i < args->n_roots; i++)
         free(names[i]);
     return err;

@@ -579,15 +579,60 @@ static hx_error *find_doubles(const struct hx_naming *naming, size_t n, bool *re
     return NULL;
 }
 
+/* Takes a root that the program has named over as it is. */
+static hx_error *keep(struct builder *builder, const struct hx_named *old)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    struct hx_named named = {.root = old->root};
+    if (old->root >= builder->n) {
+        const struct hx_root *root = &snapshot->roots.v[old->root];
+        struct meaning meaning = {.first = builder->edges.n,
+                                  .address = root->address,
+                                  .size = root->size,
+                                  .module = root->module};
+        for (size_t i = first_edge(snapshot, old->root);
+             i < snapshot->root_edges.n && snapshot->root_edges.v[i].root == old->root; i++) {
+            const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+            HX_TRY(add_edge(builder, edge->target, edge->address, edge->kind));
+        }
+        HX_TRY(add_row(builder, old->name, &meaning, &named.root));
+    }
+    named.name = strdup(old->name);
+    if (!named.name || !hx_vec_push(&builder->named, named)) {
+        free(named.name);
+        return hx_error_nomem();
+    }
+    return NULL;
+}
+
+static hx_error *keep_programs(struct builder *builder)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    for (size_t i = 0; i < snapshot->named.n; i++)
+        if (!snapshot->named.v[i].expr && snapshot->named.v[i].root < snapshot->roots.n)
+            HX_TRY(keep(builder, &snapshot->named.v[i]));
+    return NULL;
+}
+
+/* Is this the name of a root that was kept? */
+static bool is_kept(const struct builder *builder, size_t kept, const char *name)
+{
+    for (size_t i = 0; i < kept; i++)
+        if (strcmp(builder->named.v[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static hx_error *add_all(struct builder *builder, const struct hx_naming *naming, size_t n)
 {
+    size_t kept = builder->named.n;
     HX_FREE bool *is_double = calloc(n + 1, sizeof *is_double);
     if (!is_double)
         return hx_error_nomem();
     HX_TRY(find_doubles(naming, n, is_double));
     size_t doubles = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!is_double[i])
+        if (!is_double[i] && !is_kept(builder, kept, naming[i].name))
             HX_TRY(add_naming(builder, &naming[i]));
         else if (doubles++ < NOTES_MAX)
             hx_text_putf(&builder->notes, "%sroot %s: of several of this name the first counts",
@@ -640,8 +685,8 @@ static hx_error *take_place(struct builder *builder)
     return NULL;
 }
 
-hx_error *hx_named_set(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
-                       size_t *ret_missing)
+static hx_error *set(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
+                     bool keeps, size_t *ret_missing)
 {
     HX_CLEANUP(builder_deinit) struct builder builder = {.snapshot = snapshot};
     size_t real = snapshot->roots.n;
@@ -651,9 +696,23 @@ hx_error *hx_named_set(struct hx_snapshot *snapshot, const struct hx_naming *nam
         return hx_error_nomem();
     builder.n = (uint32_t)real;
     HX_TRY(make_indexes(&builder));
+    if (keeps)
+        HX_TRY(keep_programs(&builder));
     HX_TRY(add_all(&builder, naming, n));
     HX_TRY(take_place(&builder));
     if (ret_missing)
         *ret_missing = builder.missing;
     return NULL;
+}
+
+hx_error *hx_named_set(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
+                       size_t *ret_missing)
+{
+    return set(snapshot, naming, n, false, ret_missing);
+}
+
+hx_error *hx_named_renew(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
+                         size_t *ret_missing)
+{
+    return set(snapshot, naming, n, true, ret_missing);
 }

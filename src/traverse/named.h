@@ -41,4 +41,9 @@ hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
 hx_error *hx_named_set(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
                        size_t *ret_missing);
 
+/* The same, but the roots that the program itself has named stay, in front: for a snapshot out of
+ * a store, whose image is gone. */
+hx_error *hx_named_renew(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
+                         size_t *ret_missing);
+
 #endif

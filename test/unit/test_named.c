@@ -325,6 +325,38 @@ static void test_sets(void **state)
     hx_drawing_deinit(&drawing);
 }
 
+/* What the program has named stays when the user names others. */
+static void test_renew(void **state)
+{
+    (void)state;
+    struct hx_drawing drawing = draw(scene);
+    struct hx_snapshot *snapshot = drawing.snapshot;
+    uint64_t a = snapshot->graph.addr[hx_drawing_object(&drawing, "a")];
+    size_t roots = snapshot->roots.n;
+    struct hx_naming program[] = {{.name = "p", .address = a},
+                                  {.name = "null"},
+                                  {.name = "var", .address = 0x700000003000},
+                                  {.name = "user", .expr = "g"}};
+    assert_null(hx_named_set(snapshot, program, 4, NULL));
+    for (size_t round = 0; round < 3; round++) {
+        struct hx_naming more[] = {{.name = "p", .expr = "h"}, {.name = "other", .expr = "g"}};
+        size_t missing;
+        assert_null(hx_named_renew(snapshot, more, 2, &missing));
+        assert_int_equal(missing, 0);
+        static const char *const names[] = {"p", "null", "var", "other"};
+        static const char *const edges[] = {"a", "", "d d", "a b c"};
+        assert_int_equal(snapshot->named.n, 4);
+        assert_int_equal(snapshot->roots.n, roots + 3);
+        for (size_t i = 0; i < 4; i++) {
+            assert_string_equal(snapshot->named.v[i].name, names[i]);
+            assert_int_equal(!snapshot->named.v[i].expr, i < 3);
+            assert_edges(&drawing, &snapshot->roots.v[snapshot->named.v[i].root], edges[i]);
+        }
+        assert_non_null(strstr(hx_text_str(&snapshot->notes), "root p: of several"));
+    }
+    hx_drawing_deinit(&drawing);
+}
+
 /* Many that stand for nothing: named all, told of a few. */
 static void test_many(void **state)
 {
@@ -498,15 +530,11 @@ static void test_example(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_symbols),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_threads_and_modules),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_fields_are_refused),
-        cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_decide_bins_only),
+        cmocka_unit_test(test_parse),   cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_forms),   cmocka_unit_test(test_threads_and_modules),
+        cmocka_unit_test(test_types),   cmocka_unit_test(test_fields_are_refused),
+        cmocka_unit_test(test_sets),    cmocka_unit_test(test_renew),
+        cmocka_unit_test(test_many),    cmocka_unit_test(test_decide_bins_only),
         cmocka_unit_test(test_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
