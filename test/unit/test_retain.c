@@ -1,5 +1,5 @@
 /* test_retain.c - retainer sets against the document's own algorithm and its equations. */
-#include "random_graph.h"
+#include "retain_oracle.h"
 
 #include "traverse/components.h"
 #include "traverse/reach.h"
@@ -57,10 +57,6 @@ static void test_sets(void **state)
 
 /* --- graphs ------------------------------------------------------------------------ */
 
-struct rule {
-    hx_retainer of_root[8], of_object[RANDOM_GRAPH_MAX];
-};
-
 /* Several retainers share an identity; one graph in three has none among its objects. */
 static void make_rule(struct unit_random *random, const struct random_graph *graph,
                       struct rule *rule)
@@ -73,74 +69,6 @@ static void make_rule(struct unit_random *random, const struct random_graph *gra
         rule->of_object[i] = !none && unit_below(random, 4) == 0
                                  ? (hx_retainer)unit_below(random, RETAINERS)
                                  : HX_NO_RETAINER;
-}
-
-static bool is_followed(enum hx_interior interior, unsigned kind)
-{
-    return kind != HX_EDGE_INTERIOR || interior != HX_INTERIOR_OFF;
-}
-
-/* retain(c, r) as the document has it: depth first, a retainer added at each visit. */
-static void document_retain(const struct random_graph *graph, enum hx_interior interior,
-                            const struct rule *rule, hx_obj object, hx_retainer retainer,
-                            uint64_t *set)
-{
-    struct visit {
-        hx_obj object;
-        hx_retainer retainer;
-    } stack[RANDOM_GRAPH_MAX * 8 * RETAINERS + 1];
-    size_t n = 0;
-    stack[n++] = (struct visit){object, retainer};
-    while (n) {
-        struct visit visit = stack[--n];
-        if (set[visit.object] >> visit.retainer & 1)
-            continue;
-        set[visit.object] |= (uint64_t)1 << visit.retainer;
-        hx_retainer own = rule->of_object[visit.object];
-        for (size_t e = 0; e < graph->n_edges; e++)
-            if (graph->edge[e].source == visit.object && is_followed(interior, graph->edge[e].kind))
-                stack[n++] = (struct visit){graph->edge[e].target,
-                                            own == HX_NO_RETAINER ? visit.retainer : own};
-    }
-}
-
-/* The equations, applied until nothing changes. */
-static void fixed_point(const struct random_graph *graph, enum hx_interior interior,
-                        const struct rule *rule, const uint8_t *states, uint64_t *set)
-{
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (size_t e = 0; e < graph->n_root_edges + graph->n_edges; e++) {
-            bool root = e < graph->n_root_edges;
-            const struct hx_drawn_edge *edge =
-                root ? &graph->root_edge[e] : &graph->edge[e - graph->n_root_edges];
-            hx_retainer own = root ? rule->of_root[edge->source] : rule->of_object[edge->source];
-            if (!is_followed(interior, edge->kind) ||
-                (!root && states[edge->source] != HX_STATE_REACHABLE &&
-                 states[edge->source] != HX_STATE_POSSIBLE))
-                continue;
-            uint64_t from = own != HX_NO_RETAINER ? (uint64_t)1 << own
-                            : root                ? 0
-                                                  : set[edge->source];
-            changed |= (set[edge->target] | from) != set[edge->target];
-            set[edge->target] |= from;
-        }
-    }
-}
-
-static void expect_set(const hx_sets *sets, hx_set got, uint64_t want, unsigned max)
-{
-    if (max && (unsigned)__builtin_popcountll(want) > max) {
-        assert_int_equal(got, HX_SET_MANY);
-        return;
-    }
-    const hx_retainer *element;
-    size_t n = hx_sets_elements(sets, got, &element);
-    uint64_t bits = 0;
-    for (size_t i = 0; i < n; i++)
-        bits |= (uint64_t)1 << element[i];
-    assert_int_not_equal(got, HX_SET_MANY);
-    assert_int_equal(bits, want);
 }
 
 static void one_graph(struct unit_random *random)
