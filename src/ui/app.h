@@ -3,6 +3,7 @@
 #define HX_UI_APP_H
 
 #include "base/timing.h"
+#include "ui/analysis.h"
 #include "ui/job.h"
 #include "ui/pane.h"
 #include "ui/term.h"
@@ -41,6 +42,8 @@ struct hx_ui {
     HX_VEC(char *) log;
     struct hx_prompt prompt;
     char *pattern;     /* of the last search */
+    char *draft;       /* a filter that had an error, to be corrected; NULL: none */
+    uint64_t draft_of; /* pane */
     uint64_t searches; /* so many were begun; only the newest moves the cursor */
     int last_click_row;
     uint64_t last_click_ns;
@@ -50,6 +53,10 @@ struct hx_ui {
     /* The graph of one snapshot, for chains; touched on the WORK lane only. */
     struct hx_snapshot *graph;
     int64_t graph_of;
+
+    struct hx_choice choice;
+    HX_VEC(struct hx_revision) revisions; /* of snapshots that were looked at since */
+    unsigned revising;                    /* jobs under way or queued */
 };
 
 static inline struct hx_pane *hx_ui_pane(const struct hx_ui *ui)
@@ -66,6 +73,9 @@ hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen);
 /* Opens a pane on top of the shown one; owns it. */
 hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane);
 hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address);
+/* A list of objects, or what is known of them: see enum hx_subset. */
+hx_error *hx_ui_open_subset(struct hx_ui *ui, const struct hx_screen *screen, enum hx_subset subset,
+                            const char *text, const char *more, int64_t id);
 hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, const char *text,
                           int64_t id);
 
@@ -75,6 +85,17 @@ void hx_ui_complain(struct hx_ui *ui, hx_error *error); /* takes the error; NULL
 
 void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
                   hx_error *(*done)(struct hx_ui *, const char *));
+
+/* screen_objects.c: the condition on `objects` for a pane's subset */
+void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql);
+/* screen_named.c: columns exclusive_bytes and shared_bytes of a row n of hx_named */
+void hx_named_bytes_sql(struct hx_text *sql);
+/* screen_dominators.c: one level down, or the object where there is none */
+hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t row);
+
+/* graph.c: the graph of a stored snapshot, kept for the next question. On the WORK lane only. */
+hx_error *hx_ui_graph(struct hx_ui *ui, hx_store *store, int64_t number,
+                      const struct hx_progress *progress, struct hx_snapshot **ret);
 
 /* snapshots.c */
 hx_error *hx_ui_load_snapshots(struct hx_ui *ui); /* starts a job */

@@ -86,43 +86,84 @@ static void draw_way(const struct hx_ui *ui, int x, int width)
     hx_text_free(&way);
 }
 
-/* The screens with a digit; the one that is shown (or that led here) stands out. */
-static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
+/* How the list of screens names them, and all but the current one. */
+enum naming { NAME_FULL, NAME_BRIEF, NAME_ALL_BRIEF, NAME_DIGIT };
+
+/* " 3 bins ", "[3 bins]" */
+static void screen_label(const struct hx_screen *screen, bool current, enum naming naming,
+                         char label[64])
 {
-    int x = 1, count = 0, full = 0;
-    for (size_t i = 0; i < HX_SCREENS; i++) {
-        if (hx_screens[i]->digit >= 0) {
-            full += (int)strlen(hx_screens[i]->name) + 4;
-            count++;
-        }
-    }
-    bool narrow = full > layout->columns - 1;
+    bool brief = naming == NAME_ALL_BRIEF || (naming == NAME_BRIEF && !current);
+    const char *name = brief && screen->brief ? screen->brief : screen->name;
+    if (current)
+        snprintf(label, 64, "[%d %s]", screen->digit, name);
+    else if (naming == NAME_DIGIT)
+        snprintf(label, 64, " %d ", screen->digit);
+    else
+        snprintf(label, 64, " %d %s ", screen->digit, name);
+}
+
+/* Draws the screens from column 1 on, or only adds up how wide they are. */
+static int put_screens(const struct hx_ui *ui, enum naming naming, int columns, bool draw)
+{
+    int x = 1;
     for (size_t i = 0; i < HX_SCREENS; i++) {
         const struct hx_screen *screen = hx_screens[i];
         if (screen->digit < 0)
             continue;
         bool current = ui->open.v[0]->screen == screen;
         char label[64];
-        if (narrow && !current)
-            snprintf(label, sizeof label, " %d ", screen->digit);
-        else
-            snprintf(label, sizeof label, current ? "[%d %s]" : " %d %s ", screen->digit,
-                     screen->name);
+        screen_label(screen, current, naming, label);
         int width = (int)strlen(label);
-        if (x + width > layout->columns)
+        if (draw && x + width > columns)
             break;
-        hx_put(&ui->term, 1, x, width, label, false, current ? HX_STYLE_TITLE : HX_STYLE_NORMAL);
-        x += width + (narrow ? 0 : 1);
+        if (draw)
+            hx_put(&ui->term, 1, x, width, label, false,
+                   current ? HX_STYLE_TITLE : HX_STYLE_NORMAL);
+        x += width + (naming == NAME_FULL);
     }
-    draw_way(ui, x, layout->columns - x);
+    return x;
+}
+
+/* The screens with a digit; the one that is shown (or that led here) stands out. The fewer of
+ * their letters are shown, the more room the way has. */
+static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
+{
+    int way = ui->at ? 3 + (int)strlen(hx_ui_pane(ui)->screen->name) : 0;
+    enum naming naming = NAME_FULL;
+    while (naming < NAME_DIGIT && put_screens(ui, naming, 0, false) + way > layout->columns)
+        naming++;
+    int x = put_screens(ui, naming, layout->columns, true);
+    if (x < layout->columns)
+        draw_way(ui, x, layout->columns - x);
+}
+
+/* What stands above the list: the screen's own lines, and the filter before or behind the first
+ * of them, as there is room. */
+static void title(const struct hx_ui *ui, const struct hx_pane *pane, int room, struct hx_text *ret)
+{
+    struct hx_text head = {0};
+    if (pane->screen->head)
+        pane->screen->head(ui, pane, &head);
+    const char *s = hx_text_str(&head);
+    if (pane->filter) {
+        size_t first = room > 1 ? strcspn(s, "\n") : 0;
+        hx_text_putn(ret, s, first);
+        hx_text_puts(ret, first ? "\nFilter: " : "Filter: ");
+        hx_text_escape(ret, pane->filter, strlen(pane->filter), !ui->term.utf8);
+        s += first + (s[first] == '\n');
+        if (*s)
+            hx_text_putc(ret, '\n');
+    }
+    hx_text_puts(ret, s);
+    hx_text_free(&head);
 }
 
 static void draw_title(const struct hx_ui *ui, const struct hx_pane *pane,
                        const struct layout *layout)
 {
     struct hx_text head = {0};
-    if (pane->screen->head)
-        pane->screen->head(ui, pane, &head);
+    title(ui, pane, layout->title, &head);
     const char *s = hx_text_str(&head);
     for (int i = 0; i < layout->title; i++) {
         size_t n = strcspn(s, "\n");
@@ -139,8 +180,7 @@ static int title_lines(const struct hx_ui *ui, const struct hx_pane *pane)
 {
     struct hx_text head = {0};
     int n = 0;
-    if (pane->screen->head)
-        pane->screen->head(ui, pane, &head);
+    title(ui, pane, 1, &head);
     for (size_t i = 0; i < head.n; i++)
         n += head.s[i] == '\n';
     n += head.n && head.s[head.n - 1] != '\n';
@@ -206,16 +246,33 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
     }
 }
 
-static const char *instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane)
+/* Rows that were never worked out. */
+static void say_lacking(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    size_t row = hx_ui_snapshot_row(ui);
+    if (hx_table_int(&ui->snapshots, row, "heap_bytes", -1) < 0)
+        hx_text_puts(ret, "No heap was found in this snapshot: nothing to work out.");
+    else if (ui->revising)
+        hx_text_putf(ret, "%s being worked out.", pane->screen->lacks);
+    else
+        hx_text_putf(ret, "%s not worked out yet; :analyse does it.", pane->screen->lacks);
+}
+
+static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     if (pane->screen->source && !ui->snapshot)
-        return ui->snapping ? "The first snapshot is being taken."
-                            : "No snapshot yet. Press a to take one.";
-    if (pane->problem)
-        return pane->problem;
-    if (pane->loading || !pane->loaded)
-        return "Loading.";
-    return pane->screen->empty ? pane->screen->empty : "Nothing here.";
+        hx_text_puts(ret, ui->snapping ? "The first snapshot is being taken."
+                                       : "No snapshot yet. Press a to take one.");
+    else if (pane->problem)
+        hx_text_puts(ret, pane->problem);
+    else if (pane->loading || !pane->loaded)
+        hx_text_puts(ret, "Loading.");
+    else if (pane->screen->needs & ~pane->parts)
+        say_lacking(ui, pane, ret);
+    else if (pane->filter)
+        hx_text_puts(ret, "The filter holds for no row; F clears it.");
+    else
+        hx_text_puts(ret, pane->screen->empty ? pane->screen->empty : "Nothing here.");
 }
 
 /* Cells that a text takes at most once it is escaped. */
@@ -255,8 +312,11 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
     if (layout->heading >= 0)
         draw_heading(ui, pane, layout, width);
     if (!pane->total || pane->problem) {
-        hx_put(&ui->term, layout->first, 2, layout->columns - 2, instead_of_rows(ui, pane), false,
+        struct hx_text text = {0};
+        instead_of_rows(ui, pane, &text);
+        hx_put(&ui->term, layout->first, 2, layout->columns - 2, hx_text_str(&text), false,
                pane->problem ? HX_STYLE_BAD : HX_STYLE_NORMAL);
+        hx_text_free(&text);
         return;
     }
     for (int i = 0; i < layout->height; i++) {

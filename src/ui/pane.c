@@ -1,6 +1,7 @@
 /* pane.c - windows over lists: loading, moving, keeping the cursor on its row. */
 #include "ui/app.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Rows that are fetched at least: finding the first of a sorted list costs far more than
@@ -29,6 +30,9 @@ void hx_pane_destroy(struct hx_pane *pane)
     hx_table_deinit(&pane->rows);
     hx_table_deinit(&pane->facts);
     free(pane->text);
+    free(pane->more);
+    free(pane->filter);
+    free(pane->condition);
     free(pane->keep);
     free(pane->problem);
     free(pane);
@@ -93,8 +97,50 @@ void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load 
     *ret = (struct hx_load){.snapshot = snapshot,
                             .all = pane->screen->over_time,
                             .sort = pane->sort,
-                            .ascending = pane->ascending};
+                            .ascending = pane->ascending,
+                            .screen = pane->screen};
     pane->screen->source(pane, snapshot, &ret->source);
+    if (pane->condition && !(ret->condition = strdup(pane->condition)))
+        ret->source.sql.failed = true; /* hx_load_open() says so */
+}
+
+/* The conditions of the screen and of the user. */
+static void put_condition(const struct hx_load *load, struct hx_text *sql)
+{
+    const char *own = load->source.where.n ? load->source.where.s : NULL;
+    if (own)
+        hx_text_putf(sql, "(%s)", own);
+    if (load->condition)
+        hx_text_putf(sql, "%s(%s)", own ? " AND " : "", load->condition);
+}
+
+static hx_error *open_view(const struct hx_load *load, hx_store *store, int64_t offset,
+                           int64_t limit, hx_rows **ret)
+{
+    struct hx_text where = {0};
+    put_condition(load, &where);
+    struct hx_query query = {.view = load->source.view,
+                             .snapshot = load->all ? 0 : load->snapshot,
+                             .sort = load->sort,
+                             .ascending = load->ascending,
+                             .limit = limit,
+                             .offset = offset,
+                             .where = where.n ? where.s : NULL};
+    hx_error *error = where.failed ? hx_error_nomem() : hx_query_view(store, &query, ret);
+    hx_text_free(&where);
+    return error;
+}
+
+/* The key of the rows breaks ties, so that windows of one list fit together. */
+static void put_order(const struct hx_load *load, struct hx_text *sql)
+{
+    const char *const *key = load->screen->key;
+    if (!load->sort)
+        return;
+    hx_text_putf(sql, " ORDER BY \"%s\" %s", load->sort,
+                 load->ascending ? "ASC NULLS LAST" : "DESC");
+    for (; key && *key; key++)
+        hx_text_putf(sql, ", \"%s\"", *key);
 }
 
 hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offset, int64_t limit,
@@ -103,30 +149,47 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
     const struct hx_source *source = &load->source;
     if (source->where.failed || source->sql.failed || source->facts.failed)
         return hx_error_nomem();
-    if (source->view) {
-        struct hx_query query = {.view = source->view,
-                                 .snapshot = load->all ? 0 : load->snapshot,
-                                 .sort = load->sort,
-                                 .ascending = load->ascending,
-                                 .limit = limit,
-                                 .offset = offset,
-                                 .where = source->where.n ? source->where.s : NULL};
-        return hx_query_view(store, &query, ret);
-    }
+    if (source->view)
+        return open_view(load, store, offset, limit, ret);
     struct hx_text sql = {0};
-    if (load->sort)
-        hx_text_putf(&sql, "SELECT * FROM (%s) ORDER BY \"%s\" %s", hx_text_str(&source->sql),
-                     load->sort, load->ascending ? "ASC" : "DESC");
-    else
-        hx_text_puts(&sql, hx_text_str(&source->sql));
+    hx_text_putf(&sql, "SELECT * FROM (%s)", hx_text_str(&source->sql));
+    if (load->condition)
+        hx_text_putf(&sql, " WHERE %s", load->condition);
+    put_order(load, &sql);
     hx_text_putf(&sql, " LIMIT %lld OFFSET %lld", (long long)limit, (long long)offset);
     hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, ret);
     hx_text_free(&sql);
     return error;
 }
 
+hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *ret)
+{
+    struct hx_text sql = {0}, where = {0};
+    put_condition(load, &where);
+    if (load->source.view && load->all)
+        hx_text_putf(&sql, "SELECT count(*) FROM \"%s\" WHERE ", load->source.view);
+    else if (load->source.view)
+        hx_text_putf(&sql, "SELECT count(*) FROM \"%s\" WHERE snapshot = %" PRId64 " AND ",
+                     load->source.view, load->snapshot);
+    else
+        hx_text_putf(&sql, "SELECT count(*) FROM (%s) WHERE ", hx_text_str(&load->source.sql));
+    hx_text_puts(&sql, where.n ? where.s : "1");
+    HX_ROWS hx_rows *rows = NULL;
+    hx_error *error =
+        sql.failed || where.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
+    hx_text_free(&sql);
+    hx_text_free(&where);
+    bool more = false;
+    if (!error)
+        error = hx_rows_next(rows, &more);
+    if (!error)
+        *ret = more ? hx_rows_value(rows, 0).i : 0;
+    return error;
+}
+
 void hx_load_end(struct hx_load *load)
 {
+    free(load->condition);
     hx_text_free(&load->source.where);
     hx_text_free(&load->source.sql);
     hx_text_free(&load->source.facts);
@@ -142,6 +205,8 @@ struct fetch {
     char *keep;
     /* answers */
     int64_t keep_row; /* -1: not found */
+    int64_t count;    /* rows that match the filter; -1: there is none */
+    unsigned parts;
     struct hx_table rows, facts;
 };
 
@@ -202,9 +267,13 @@ static hx_error *fetch_run(struct hx_job *job, hx_store *store, const struct hx_
     if (fetch->with_facts && fetch->load.source.facts.n) {
         HX_ROWS hx_rows *rows = NULL;
         HX_TRY(hx_query_sql(store, fetch->load.source.facts.s, &rows));
-        HX_TRY(hx_table_read(&fetch->facts, rows, 1));
+        HX_TRY(hx_table_read(&fetch->facts, rows, HX_FACTS_MAX));
     }
+    if (fetch->with_facts && fetch->screen->needs)
+        HX_TRY(hx_store_parts(store, fetch->load.snapshot, &fetch->parts));
     HX_TRY(read_window(fetch, store));
+    if (fetch->with_facts && fetch->load.condition)
+        HX_TRY(hx_load_count(&fetch->load, store, &fetch->count));
     return fetch->keep ? find_kept(fetch, store, progress) : NULL;
 }
 
@@ -218,7 +287,8 @@ static void take_rows(struct fetch *fetch, struct hx_pane *pane)
         hx_table_deinit(&pane->facts);
         pane->facts = fetch->facts;
         fetch->facts = (struct hx_table){0};
-        pane->total = hx_table_int(&pane->facts, 0, "rows", 0);
+        pane->total = fetch->count >= 0 ? fetch->count : hx_table_int(&pane->facts, 0, "rows", 0);
+        pane->parts = fetch->parts;
         pane->snapshot = fetch->load.snapshot;
     }
     /* What came is worth more than what was counted. */
@@ -318,7 +388,7 @@ static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot
     fetch->with_facts = whole;
     fetch->limit = 4 * height > WINDOW_MIN ? 4 * height : WINDOW_MIN;
     fetch->offset = pane->top > fetch->limit / 2 ? pane->top - fetch->limit / 2 : 0;
-    fetch->keep_row = -1;
+    fetch->keep_row = fetch->count = -1;
     if (whole && pane->keep)
         fetch->keep = strdup(pane->keep);
     else if (whole && pane->screen->over_time && !pane->loaded)
@@ -352,6 +422,17 @@ void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, boo
         pane->stale = true;
     }
     hx_pane_reload(ui, pane);
+}
+
+void hx_pane_outdate(struct hx_pane *pane)
+{
+    if (!pane->screen->source || !pane->loaded)
+        return;
+    if (!pane->stale)
+        keep_cursor(pane);
+    pane->stale = true;
+    pane->loading = false; /* what is under way comes too late */
+    pane->want++;
 }
 
 void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane)

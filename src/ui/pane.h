@@ -17,14 +17,19 @@ struct hx_pane {
     uint64_t serial; /* tells it apart from all others of this run */
 
     /* what it is about, as far as the screen needs it */
+    enum hx_subset subset;
     uint64_t address;
     int64_t id;
     char *text;   /* owned */
+    char *more;   /* owned */
     int64_t from; /* the snapshot in which it was opened */
 
     int64_t snapshot; /* that it shows; 0: none yet */
     const char *sort; /* a column; NULL: as stored */
     bool ascending;
+    char *filter;    /* as it was typed; NULL: none; owned */
+    char *condition; /* the same for SQLite; owned */
+    unsigned parts;  /* what is worked out of the snapshot (enum hx_analysis_part) */
 
     int64_t cursor, top, total;
     int64_t offset;
@@ -48,6 +53,12 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane);
 
 /* Loads again from the store: new order or new snapshot. The cursor keeps its row. */
 void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane);
+
+/* Its rows are not those of the store any more: they are loaded anew when they are looked at. */
+void hx_pane_outdate(struct hx_pane *pane);
+
+/* Shows only the rows for which a condition (traverse/filter.h) holds; NULL: all again. */
+hx_error *hx_pane_filter(struct hx_ui *ui, struct hx_pane *pane, const char *filter);
 
 /* Another order: a column, and its direction. */
 void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, bool ascending);
@@ -78,11 +89,15 @@ struct hx_load {
     bool all; /* of all snapshots */
     const char *sort;
     bool ascending;
+    const struct hx_screen *screen;
+    char *condition; /* owned */
 };
 void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load *ret);
 hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offset, int64_t limit,
                        hx_rows **ret);
 void hx_load_end(struct hx_load *load);
+/* How many rows the list has, counted one by one. */
+hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *ret);
 
 /* The text that tells a row apart from others. */
 void hx_pane_key(const struct hx_screen *screen, const struct hx_table *rows, size_t row,

@@ -479,6 +479,78 @@ static hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
     return hx_error_new(HX_E_USAGE, arg, "< and > step through them", "no such column here");
 }
 
+static hx_error *filter_by(struct hx_ui *ui, const char *text)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    free(hx_steal(ui->draft));
+    hx_error *error = hx_pane_filter(ui, pane, *text ? text : NULL);
+    if (error && *text)
+        ui->draft = strdup(text);
+    ui->draft_of = pane->serial;
+    return error;
+}
+
+static hx_error *hx_do_filter(struct hx_ui *ui, const char *arg)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    if (*arg)
+        return filter_by(ui, arg);
+    if (!pane->screen->source)
+        return hx_pane_filter(ui, pane, NULL); /* says that it cannot be */
+    const char *text = pane->filter ? pane->filter : "";
+    if (ui->draft && ui->draft_of == pane->serial)
+        text = ui->draft;
+    hx_ui_prompt(ui, "filter: ", text, filter_by);
+    return NULL;
+}
+
+static hx_error *hx_do_no_filter(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    free(hx_steal(ui->draft));
+    if (hx_ui_pane(ui)->filter)
+        return hx_pane_filter(ui, hx_ui_pane(ui), NULL);
+    hx_ui_say(ui, "there is no filter here");
+    return NULL;
+}
+
+/* --- analysis --- */
+
+static hx_error *hx_do_analyse(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return hx_ui_analyse(ui);
+}
+
+static hx_error *hx_do_scheme(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_choose_scheme(ui, arg);
+}
+
+static hx_error *hx_do_retainer(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_choose_retainer(ui, arg);
+}
+
+static hx_error *hx_do_max_set(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_choose_max_set(ui, arg);
+}
+
+static hx_error *hx_do_root(struct hx_ui *ui, const char *arg)
+{
+    if (*arg)
+        return hx_ui_choose_root(ui, arg);
+    return hx_ui_pane(ui)->screen == &hx_screen_named
+               ? NULL
+               : hx_ui_open_text(ui, &hx_screen_named, NULL, 0);
+}
+
+static hx_error *hx_do_unroot(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_choose_no_root(ui, arg);
+}
+
 /* --- files --- */
 
 static hx_error *write_to(struct hx_ui *ui, const char *path)

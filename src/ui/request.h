@@ -40,10 +40,19 @@ struct hx_ui;
     X(search, "search", "/ F3", "[REGEX]", "Find and order", "search what rows show")              \
     X(search_next, "search-next", "n", "", "Find and order", "next row that matches")              \
     X(search_previous, "search-previous", "N", "", "Find and order", "previous row that matches")  \
+    X(filter, "filter", "f \\ F4", "[CONDITION]", "Find and order",                                \
+      "only rows for which it holds")                                                              \
+    X(no_filter, "no-filter", "F", "", "Find and order", "all rows again")                         \
     X(sort_left, "sort-left", "<", "", "Find and order", "sort by the column to the left")         \
     X(sort_right, "sort-right", ">", "", "Find and order", "sort by the column to the right")      \
     X(reverse, "reverse", "I", "", "Find and order", "reverse the order")                          \
     X(sort, "sort", "", "COLUMN", "Find and order", "sort by a column")                            \
+    X(analyse, "analyse", "", "", "Analysis", "work out what is missing in this snapshot")         \
+    X(scheme, "scheme", "", "root|module|thread|type|site", "Analysis", "who retains")             \
+    X(retainer, "retainer", "", "[PATTERN]", "Analysis", "types that retain, one more; none: all") \
+    X(max_set, "max-set", "", "N", "Analysis", "names in a set until it is MANY; 0: no limit")     \
+    X(root, "root", "", "[NAME=EXPR]", "Analysis", "name a root for bins; else list them")         \
+    X(unroot, "unroot", "", "NAME", "Analysis", "take a root's name away")                         \
     X(write, "write", "P", "[FILE]", "Files", "write this list (.json .csv .txt)")                 \
     X(overwrite, "write!", "", "FILE", "Files", "the same over a file that exists")                \
     X(save_display, "save-display", "", "FILE", "Files", "write the screen as text")               \

@@ -11,9 +11,23 @@ const struct hx_screen *const hx_screens[HX_SCREENS] = {
 
 /* The digits are a promise to fingers and scripts, so those to come are taken already. */
 static const char *const planned[10] = {
-    [2] = "retainer sets", [3] = "root bins",  [4] = "cost centres",
-    [5] = "types",         [7] = "dominators",
+    [4] = "cost centres",
 };
+
+void hx_text_sql(struct hx_text *sql, const char *text)
+{
+    if (!text) {
+        hx_text_puts(sql, "NULL");
+        return;
+    }
+    hx_text_putc(sql, '\'');
+    for (; *text; text++) {
+        if (*text == '\'')
+            hx_text_putc(sql, '\'');
+        hx_text_putc(sql, *text);
+    }
+    hx_text_putc(sql, '\'');
+}
 
 const struct hx_screen *hx_screen_find(const char *name)
 {

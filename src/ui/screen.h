@@ -15,10 +15,18 @@
 #define HX_UI_SCREENS(X)                                                                           \
     X(account)                                                                                     \
     X(timeline)                                                                                    \
+    X(retainers)                                                                                   \
+    X(bins)                                                                                        \
+    X(types)                                                                                       \
     X(leaks)                                                                                       \
+    X(dominators)                                                                                  \
     X(objects)                                                                                     \
     X(roots)                                                                                       \
     X(losses)                                                                                      \
+    X(named)                                                                                       \
+    X(set)                                                                                         \
+    X(bin)                                                                                         \
+    X(dominated)                                                                                   \
     X(object)                                                                                      \
     X(root)                                                                                        \
     X(why)                                                                                         \
@@ -29,17 +37,32 @@
 struct hx_ui;
 struct hx_pane;
 
-/* What a pane lists: a view (with a condition) or a statement, and a statement that gives one
- * row of facts: `rows` (how many rows there are) and whatever the title needs. */
+/* What a pane lists: a view (with a condition) or a statement, and a statement that gives
+ * facts: `rows` (how many rows there are) and whatever the title needs, of which there may be
+ * up to HX_FACTS_MAX rows. */
+#define HX_FACTS_MAX 64
 struct hx_source {
     const char *view;
+    const char *like; /* the view that the statement's columns come from, for filters */
     struct hx_text where, sql, facts;
+};
+
+/* Which objects a pane is about; what tells them is in its text, id and address. */
+enum hx_subset {
+    HX_SUBSET_ALL,
+    HX_SUBSET_LEAK, /* text: the kind; more: the type, NULL when unknown */
+    HX_SUBSET_SET,  /* id: the retainer set */
+    HX_SUBSET_BIN,  /* text: the named roots */
+    HX_SUBSET_TYPE, /* text: the type, NULL when unknown */
 };
 
 struct hx_screen {
     const char *name;
+    const char *brief; /* the name where there is less room; NULL: the name */
     const char *about; /* for help */
     int digit;         /* -1: none */
+    unsigned needs;    /* parts of the analysis (enum hx_analysis_part) that make its rows */
+    const char *lacks; /* with needs: what is missing, "Retainer sets are" */
     bool by_argument;  /* needs to be told what to show: not reached by name */
     bool pinned;       /* stays with its snapshot when a newer one comes */
     bool over_time;    /* marks the row of the current snapshot */
@@ -74,6 +97,9 @@ enum {
 };
 
 extern const struct hx_screen *const hx_screens[HX_SCREENS];
+
+/* Appends text as an SQL literal, NULL as NULL. */
+void hx_text_sql(struct hx_text *sql, const char *text);
 
 const struct hx_screen *hx_screen_find(const char *name); /* NULL when unknown */
 const struct hx_screen *hx_screen_by_digit(int digit);

@@ -67,6 +67,7 @@ static const char *const key[] = {"part", NULL};
 
 const struct hx_screen hx_screen_account = {
     .name = "account",
+    .brief = "acct",
     .about = "resident memory by use; sums to RSS",
     .digit = 0,
     .columns = columns,

@@ -12,7 +12,8 @@ static const struct hx_column columns[] = {
 
 static bool is_address(const char *name)
 {
-    static const char *const addresses[] = {"address", "source", "target", "object", "dominator"};
+    static const char *const addresses[] = {"address", "source",    "target",
+                                            "object",  "dominator", "parent"};
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
         if (strcmp(addresses[i], name) == 0)
             return true;

@@ -6,11 +6,12 @@
 
 static const struct hx_column columns[] = {
     {"kind", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"bytes", "of heap", HX_AS_SHARE, 7, 2, "heap_bytes", NULL},
-    {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
-    {"bytes", "", HX_AS_BAR, 0, 0, "heap_bytes", NULL},
-    {"about", "", HX_AS_TEXT, 26, 3, NULL, NULL},
+    {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
+    {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
+    {"bytes", "", HX_AS_BAR, -8, 5, "heap_bytes", NULL},
+    {"about", "", HX_AS_TEXT, 26, 4, NULL, NULL},
     {0},
 };
 
@@ -36,7 +37,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     char size[HX_HUMAN];
     int64_t bytes = hx_table_int(&pane->facts, 0, "leaked_bytes", -1);
     int64_t heap = hx_table_int(&pane->facts, 0, "heap_bytes", 0);
-    hx_text_puts(ret, "Leaks by kind");
+    hx_text_puts(ret, "Leaks by kind and type");
     if (bytes >= 0) {
         hx_text_putf(ret, ": %s in ", hx_human_bytes((uint64_t)bytes, size));
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "leaked_objects", 0));
@@ -48,7 +49,10 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    return hx_ui_open_text(ui, &hx_screen_objects, hx_table_text(&pane->rows, row, "kind"), 0);
+    bool typed = hx_table_at(&pane->rows, row, "type")->type == HX_VALUE_TEXT;
+    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_LEAK,
+                             hx_table_text(&pane->rows, row, "kind"),
+                             typed ? hx_table_text(&pane->rows, row, "type") : NULL, 0);
 }
 
 static const char *const key[] = {"kind", "type", "site", NULL};

@@ -40,16 +40,47 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, self.s);
     hx_text_putf(&ret->facts,
                  "SELECT coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
-                 " q.roots, o.* FROM (SELECT count(*) AS roots FROM root_edges"
+                 " q.roots, t.label AS label, o.* FROM (SELECT count(*) AS roots FROM root_edges"
                  " WHERE snapshot = %" PRId64 " AND target = %s) q"
-                 " LEFT JOIN objects o ON o.snapshot = %" PRId64 " AND o.address = %s",
-                 snapshot, self.s, snapshot, self.s);
+                 " LEFT JOIN objects o ON o.snapshot = %" PRId64 " AND o.address = %s"
+                 " LEFT JOIN retainers t ON t.snapshot = %" PRId64 " AND t.set_id = o.set_id",
+                 snapshot, self.s, snapshot, self.s, snapshot);
     hx_text_free(&self);
+}
+
+/* What would go with it, and what it would go with. */
+static void put_retained(const struct hx_table *facts, struct hx_text *ret)
+{
+    char size[HX_HUMAN];
+    int64_t retained = hx_table_int(facts, 0, "retained_bytes", -1);
+    int64_t sure = hx_table_int(facts, 0, "sure_retained_bytes", -1);
+    int64_t dominator = hx_table_int(facts, 0, "dominator", 0);
+    if (retained < 0)
+        return;
+    hx_text_putf(ret, "\nretains %s in ", hx_human_bytes((uint64_t)retained, size));
+    int64_t objects = hx_table_int(facts, 0, "retained_objects", 0);
+    hx_text_count(ret, objects);
+    hx_text_puts(ret, objects == 1 ? " object" : " objects");
+    if (sure >= 0 && sure != retained)
+        hx_text_putf(ret, " (surely %s)", hx_human_bytes((uint64_t)sure, size));
+    if (dominator)
+        hx_text_putf(ret, "; goes with 0x%" PRIx64, (uint64_t)dominator);
+}
+
+/* A line of text that came from the target. */
+static void put_fact(const struct hx_table *facts, const char *column, const char *what, bool ascii,
+                     struct hx_text *ret)
+{
+    const struct hx_cell *cell = hx_table_at(facts, 0, column);
+    if (cell->type != HX_VALUE_TEXT)
+        return;
+    hx_text_puts(ret, what);
+    hx_text_escape(ret, cell->text, cell->n, ascii);
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
+    bool ascii = !ui->term.utf8;
     const struct hx_table *facts = &pane->facts;
     hx_text_putf(ret, "Object 0x%" PRIx64, pane->address);
     if (!pane->loaded || pane->problem)
@@ -60,13 +91,18 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
     hx_text_puts(ret, ": ");
     hx_text_count(ret, hx_table_int(facts, 0, "bytes", 0));
-    hx_text_putf(ret, " bytes, %s\nreferences: ", hx_table_text(facts, 0, "state"));
+    hx_text_putf(ret, " bytes, %s", hx_table_text(facts, 0, "state"));
+    put_fact(facts, "type", ", ", ascii, ret);
+    hx_text_puts(ret, "\nreferences: ");
     hx_text_count(ret, hx_table_int(facts, 0, "roots", 0));
     hx_text_puts(ret, " from roots, ");
     hx_text_count(ret, hx_table_int(facts, 0, "edges_in", 0));
     hx_text_puts(ret, " from objects, ");
     hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
     hx_text_puts(ret, " to objects");
+    put_retained(facts, ret);
+    put_fact(facts, "label", "\nretained by ", ascii, ret);
+    put_fact(facts, "bin", "\nroot bin ", ascii, ret);
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)

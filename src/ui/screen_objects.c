@@ -1,4 +1,5 @@
-/* screen_objects.c - every object, or those of one state (the pane's text). */
+/* screen_objects.c - every object, or those of a subset: of a leak's kind, a retainer set, a
+ * bin, a type. */
 #include "ui/app.h"
 
 #include "model/graph.h"
@@ -9,10 +10,12 @@
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"bytes", "of list", HX_AS_SHARE, 7, 4, "bytes", NULL},
-    {"state", NULL, HX_AS_TEXT, 9, 1, NULL, NULL},
-    {"edges_in", "refs in", HX_AS_COUNT, 9, 2, NULL, NULL},
-    {"edges_out", "refs out", HX_AS_COUNT, 9, 3, NULL, NULL},
+    {"bytes", "of list", HX_AS_SHARE, 7, 6, "bytes", NULL},
+    {"retained_bytes", "retained", HX_AS_BYTES, 9, 2, NULL, NULL},
+    {"state", NULL, HX_AS_TEXT, 9, 3, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {"edges_in", "refs in", HX_AS_COUNT, 7, 4, NULL, NULL},
+    {"edges_out", "refs out", HX_AS_COUNT, 8, 5, NULL, NULL},
     {0},
 };
 
@@ -22,40 +25,107 @@ static const char *state_of(const struct hx_pane *pane)
     for (int i = HX_STATE_NONE + 1; pane->text && i < HX_STATES; i++)
         if (strcmp(hx_state_name((enum hx_state)i), pane->text) == 0)
             return hx_state_name((enum hx_state)i);
-    return NULL;
+    return "";
+}
+
+void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql)
+{
+    switch (pane->subset) {
+    case HX_SUBSET_LEAK:
+        hx_text_putf(sql, "state = '%s' AND type IS ", state_of(pane));
+        hx_text_sql(sql, pane->more);
+        break;
+    case HX_SUBSET_SET:
+        hx_text_putf(sql, "set_id = %" PRId64, pane->id);
+        break;
+    case HX_SUBSET_BIN:
+        hx_text_puts(sql, "bin = ");
+        hx_text_sql(sql, pane->text);
+        break;
+    case HX_SUBSET_TYPE:
+        hx_text_puts(sql, pane->text ? "type = " : "type IS ");
+        hx_text_sql(sql, pane->text);
+        break;
+    case HX_SUBSET_ALL:
+        break;
+    }
+}
+
+/* How many they are and how large: some other view has it summed up already. */
+static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    if (pane->subset == HX_SUBSET_ALL) {
+        hx_text_putf(sql,
+                     "SELECT heap_objects AS rows, heap_bytes AS bytes FROM snapshots"
+                     " WHERE snapshot = %" PRId64,
+                     snapshot);
+        return;
+    }
+    hx_text_puts(sql, "SELECT coalesce(sum(objects), 0) AS rows, coalesce(sum(bytes), 0) AS bytes");
+    switch (pane->subset) {
+    case HX_SUBSET_LEAK:
+        hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(pane));
+        hx_text_sql(sql, pane->more);
+        break;
+    case HX_SUBSET_SET:
+        hx_text_putf(sql, " FROM retainers WHERE set_id = %" PRId64, pane->id);
+        break;
+    case HX_SUBSET_BIN:
+        hx_text_puts(sql, " FROM bins WHERE roots = ");
+        hx_text_sql(sql, pane->text);
+        break;
+    default:
+        hx_text_puts(sql, " FROM types WHERE type = ");
+        hx_text_sql(sql, pane->text ? pane->text : "(unknown)");
+        break;
+    }
+    hx_text_putf(sql, " AND snapshot = %" PRId64, snapshot);
 }
 
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    const char *state = state_of(pane);
     ret->view = "objects";
-    if (state) {
-        hx_text_putf(&ret->where, "state = '%s'", state);
-        hx_text_putf(&ret->facts,
-                     "SELECT coalesce(sum(objects), 0) AS rows, coalesce(sum(bytes), 0) AS bytes"
-                     " FROM leaks WHERE snapshot = %" PRId64 " AND kind = '%s'",
-                     snapshot, state);
-    } else {
-        hx_text_putf(&ret->facts,
-                     "SELECT heap_objects AS rows, heap_bytes AS bytes FROM snapshots"
-                     " WHERE snapshot = %" PRId64,
-                     snapshot);
-    }
+    hx_subset_where(pane, &ret->where);
+    subset_facts(pane, snapshot, &ret->facts);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
-    (void)ui;
-    char size[HX_HUMAN];
-    const char *state = state_of(pane);
-    if (state)
+    const char *state = state_of(pane), *text = pane->text ? pane->text : "";
+    switch (pane->subset) {
+    case HX_SUBSET_ALL:
+        hx_text_puts(ret, "Objects of the heap");
+        break;
+    case HX_SUBSET_LEAK:
         hx_text_putf(ret, "Objects that are %s",
                      strcmp(state, "definite") == 0   ? "lost (definite)"
                      : strcmp(state, "indirect") == 0 ? "lost with others (indirect)"
                      : strcmp(state, "possible") == 0 ? "possibly lost"
                                                       : state);
-    else
-        hx_text_puts(ret, "Objects of the heap");
+        if (pane->more) {
+            hx_text_puts(ret, ", of type ");
+            hx_text_escape(ret, pane->more, strlen(pane->more), ascii);
+        }
+        break;
+    case HX_SUBSET_SET:
+        hx_text_puts(ret, "Objects retained by ");
+        hx_text_escape(ret, text, strlen(text), ascii);
+        break;
+    case HX_SUBSET_BIN:
+        hx_text_puts(ret, "Objects of bin ");
+        hx_text_escape(ret, text, strlen(text), ascii);
+        break;
+    case HX_SUBSET_TYPE:
+        hx_text_puts(ret, pane->text ? "Objects of type " : "Objects of unknown type");
+        hx_text_escape(ret, text, strlen(text), ascii);
+        break;
+    }
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    char size[HX_HUMAN];
+    put_subset(pane, !ui->term.utf8, ret);
     if (hx_table_int(&pane->facts, 0, "rows", -1) >= 0) { /* they were counted */
         hx_text_puts(ret, ": ");
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "rows", 0));
@@ -68,6 +138,7 @@ static const char *const key[] = {"address", NULL};
 
 const struct hx_screen hx_screen_objects = {
     .name = "objects",
+    .brief = "objs",
     .about = "every object",
     .digit = 8,
     .columns = columns,

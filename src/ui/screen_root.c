@@ -51,10 +51,13 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
+    char size[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
     hx_text_puts(ret, "Root ");
-    if (pane->text)
-        hx_text_escape(ret, pane->text, strlen(pane->text), ascii);
+    const char *name = hx_table_text(facts, 0, "name");
+    if (!*name && pane->text) /* not loaded yet, or not in this snapshot */
+        name = pane->text;
+    hx_text_escape(ret, name, strlen(name), ascii);
     if (!facts->n_rows)
         return;
     const char *module = hx_table_text(facts, 0, "module");
@@ -72,6 +75,9 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_puts(ret, " bytes; points to ");
     hx_text_count(ret, objects);
     hx_text_puts(ret, objects == 1 ? " object" : " objects");
+    int64_t retained = hx_table_int(facts, 0, "retained_bytes", -1);
+    if (retained >= 0)
+        hx_text_putf(ret, ", retains %s", hx_human_bytes((uint64_t)retained, size));
 }
 
 static const char *const key[] = {"offset", "target", NULL};

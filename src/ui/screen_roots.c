@@ -5,11 +5,12 @@
 
 static const struct hx_column columns[] = {
     {"kind", NULL, HX_AS_TEXT, 8, 2, NULL, NULL},
-    {"name", NULL, HX_AS_TEXT, -24, 0, NULL, NULL},
-    {"module", NULL, HX_AS_TEXT, 16, 4, NULL, NULL},
+    {"name", NULL, HX_AS_TEXT, -18, 0, NULL, NULL},
+    {"module", NULL, HX_AS_TEXT, 14, 4, NULL, NULL},
     {"address", NULL, HX_AS_HEX, 14, 5, NULL, NULL},
     {"size", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},
-    {"direct_objects", "objects", HX_AS_COUNT, 9, 0, NULL, NULL},
+    {"direct_objects", "objects", HX_AS_COUNT, 9, 1, NULL, NULL},
+    {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
     {0},
 };
 

@@ -48,6 +48,7 @@ static const char *const key[] = {"snapshot", NULL};
 
 const struct hx_screen hx_screen_timeline = {
     .name = "timeline",
+    .brief = "time",
     .about = "snapshots over time; Enter picks one",
     .digit = 1,
     .over_time = true,

@@ -1,6 +1,6 @@
 /* screen_why.c - why an object is alive: chains of references from roots, shortest first.
  *
- * The graph of the snapshot is loaded on the WORK lane and kept for the next question.
+ * It asks the graph of the snapshot, on the WORK lane.
  */
 #include "ui/app.h"
 
@@ -37,17 +37,9 @@ struct asking {
 static hx_error *load_graph(struct asking *asking, hx_store *store,
                             const struct hx_progress *progress)
 {
-    struct hx_ui *ui = asking->ui;
-    if (ui->graph && ui->graph_of == asking->snapshot)
-        return NULL;
-    hx_snapshot_destroy(hx_steal(ui->graph)); /* one at a time in memory */
-    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
-    HX_TRY(hx_store_load(store, asking->snapshot, progress, &snapshot));
-    if (!snapshot->graph.rev)
-        HX_TRY(hx_graph_reverse(&snapshot->graph, 0, progress));
-    ui->graph = hx_steal(snapshot);
-    ui->graph_of = asking->snapshot;
-    return NULL;
+    struct hx_snapshot *snapshot;
+    HX_TRY(hx_ui_graph(asking->ui, store, asking->snapshot, progress, &snapshot));
+    return snapshot->graph.rev ? NULL : hx_graph_reverse(&snapshot->graph, 0, progress);
 }
 
 static hx_error *set_from(const struct hx_snapshot *snapshot, const struct hx_step *step,

@@ -95,6 +95,7 @@ void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot)
 {
     ui->snapshot = snapshot;
     ui->follow = hx_ui_snapshot_row(ui) + 1 == ui->snapshots.n_rows;
+    hx_ui_revise(ui);
 }
 
 struct snapping {
@@ -103,20 +104,25 @@ struct snapping {
     struct hx_snapshot *taken;
     int64_t number;
     bool asked;
+    struct hx_choice choice; /* as it was when this began */
 };
 
 /* Lists go on meanwhile: only the writing needs the store. */
 static hx_error *snapping_prepare(struct hx_job *job, const struct hx_progress *progress)
 {
     struct snapping *snapping = (struct snapping *)job;
-    return snapping->options->take(snapping->options->context, progress, &snapping->taken);
+    HX_TRY(snapping->options->take(snapping->options->context, progress, &snapping->taken));
+    size_t missing; /* the notes of the snapshot say which */
+    return hx_choice_name(&snapping->choice, snapping->taken, &missing);
 }
 
 static hx_error *snapping_run(struct hx_job *job, hx_store *store,
                               const struct hx_progress *progress)
 {
     struct snapping *snapping = (struct snapping *)job;
-    return hx_store_add(store, snapping->taken, NULL, progress, &snapping->number);
+    struct hx_analysis analysis;
+    hx_choice_analysis(&snapping->choice, snapping->options->analysis, &analysis);
+    return hx_store_add(store, snapping->taken, &analysis, progress, &snapping->number);
 }
 
 static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
@@ -129,6 +135,7 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         hx_ui_complain(ui, error);
         return;
     }
+    hx_ui_is_revised(ui, snapping->number, snapping->choice.retainers, snapping->choice.bins);
     if (snapping->asked)
         ui->announce = snapping->number;
     hx_ui_complain(ui, hx_ui_load_snapshots(ui));
@@ -138,6 +145,7 @@ static void snapping_destroy(struct hx_job *job)
 {
     struct snapping *snapping = (struct snapping *)job;
     hx_snapshot_destroy(snapping->taken);
+    hx_choice_deinit(&snapping->choice);
     free(snapping);
 }
 
@@ -149,8 +157,11 @@ hx_error *hx_ui_snap(struct hx_ui *ui, bool asked)
     if (ui->snapping)
         return hx_error_new(HX_E_BUSY, "snapshot", NULL, "one is under way already");
     struct snapping *snapping = calloc(1, sizeof *snapping);
-    if (!snapping)
-        return hx_error_nomem();
+    hx_error *error = snapping ? hx_choice_copy(&ui->choice, &snapping->choice) : hx_error_nomem();
+    if (error) {
+        free(snapping);
+        return error;
+    }
     snapping->job = (struct hx_job){.what = "snapshot under way",
                                     .lane = HX_LANE_WORK,
                                     .prepare = snapping_prepare,

@@ -68,6 +68,22 @@ hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address)
     return hx_ui_push(ui, pane);
 }
 
+hx_error *hx_ui_open_subset(struct hx_ui *ui, const struct hx_screen *screen, enum hx_subset subset,
+                            const char *text, const char *more, int64_t id)
+{
+    struct hx_pane *pane;
+    HX_TRY(hx_pane_create(ui, screen, &pane));
+    pane->subset = subset;
+    pane->id = id;
+    pane->text = text ? strdup(text) : NULL;
+    pane->more = more ? strdup(more) : NULL;
+    if ((text && !pane->text) || (more && !pane->more)) {
+        hx_pane_destroy(pane);
+        return hx_error_nomem();
+    }
+    return hx_ui_push(ui, pane);
+}
+
 hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, const char *text,
                           int64_t id)
 {
@@ -129,6 +145,8 @@ static void end(struct hx_ui *ui)
     hx_term_end(&ui->term); /* at once; what is under way may take a moment to end */
     hx_jobs_destroy(ui->jobs);
     hx_snapshot_destroy(ui->graph);
+    hx_choice_deinit(&ui->choice);
+    hx_vec_free(&ui->revisions);
     forget(ui, 1);
     free(ui->open.v);
     for (size_t i = 0; i < HX_SCREENS; i++)
@@ -140,11 +158,13 @@ static void end(struct hx_ui *ui)
     hx_text_free(&ui->message);
     hx_text_free(&ui->prompt.text);
     free(ui->pattern);
+    free(ui->draft);
 }
 
 static hx_error *begin(struct hx_ui *ui, const char *script)
 {
     const struct hx_ui_options *options = ui->options;
+    HX_TRY(hx_ui_begin_choice(ui));
     HX_TRY(hx_term_start(&ui->term, script != NULL, options->color));
     HX_TRY(hx_jobs_create(options->store, options->store, &ui->jobs));
     if (options->take && options->every_ns && !script)

@@ -16,8 +16,9 @@ struct hx_ui_options {
     hx_error *(*take)(void *context, const struct hx_progress *progress, struct hx_snapshot **ret);
     void *context;
     uint64_t every_ns; /* 0: only on request */
-    /* How snapshots are analysed when they are stored; in a store that is only read its scheme may
-     * be NULL: each snapshot's own. Roots ("NAME=EXPR") as if they were added with :root. */
+    /* How snapshots are analysed when they are stored (NULL: as usual); in a store that is only
+     * read its scheme may be NULL: each snapshot's own. Roots ("NAME=EXPR") as if they were added
+     * with :root. */
     const struct hx_analysis *analysis;
     const char *const *root;
     size_t n_roots;

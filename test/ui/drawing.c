@@ -2,6 +2,7 @@
 #include "drawing.h"
 
 #include "base/cleanup.h"
+#include "traverse/named.h"
 #include "traverse/reach.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@
 /* One object while the heap is drawn. */
 struct drawn {
     uint64_t size;
+    uint32_t type;
     unsigned n_out;
     struct {
         uint32_t target;
@@ -39,7 +41,7 @@ void die(hx_error *error)
 
 static uint32_t object(struct drawing *drawing, uint64_t size)
 {
-    struct drawn drawn = {.size = size};
+    struct drawn drawn = {.size = size, .type = HX_NO_TYPE};
     if (!hx_vec_push(&drawing->objects, drawn))
         die(hx_error_nomem());
     return (uint32_t)drawing->objects.n - 1;
@@ -83,12 +85,39 @@ static void root_edge(struct drawing *drawing, uint32_t from, uint32_t target, u
     owner->direct_objects++;
 }
 
+enum { TYPE_NODE, TYPE_BLOCK, TYPE_SESSION, TYPE_EVIL };
+
+static void draw_types(struct drawing *drawing)
+{
+    static const struct {
+        const char *name;
+        enum hx_confidence confidence;
+    } types[] = {
+        [TYPE_NODE] = {"cache::node", HX_CONFIDENCE_CERTAIN},
+        [TYPE_BLOCK] = {"block", HX_CONFIDENCE_LIKELY},
+        [TYPE_SESSION] = {"net::session<std::string>", HX_CONFIDENCE_CERTAIN},
+        [TYPE_EVIL] = {"it's \x1b[31mevil", HX_CONFIDENCE_CERTAIN},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct hx_type type = {strdup(types[i].name), types[i].confidence};
+        if (!type.name || !hx_vec_push(&drawing->snapshot->types, type))
+            die(hx_error_nomem());
+    }
+}
+
+static uint32_t typed(struct drawing *drawing, uint32_t object, uint32_t type)
+{
+    drawing->objects.v[object].type = type;
+    return object;
+}
+
 /* A list of n nodes, each with a buffer; returns its first node. */
 static uint32_t list(struct drawing *drawing, unsigned n)
 {
     uint32_t first = 0, last = 0;
     for (unsigned i = 0; i < n; i++) {
-        uint32_t node = object(drawing, 24), buffer = object(drawing, 104 + 16 * (i % 7));
+        uint32_t node = typed(drawing, object(drawing, 24), TYPE_NODE),
+                 buffer = object(drawing, 104 + 16 * (i % 7));
         edge(drawing, node, buffer, 0, HX_EDGE_START);
         if (i)
             edge(drawing, last, node, 1, HX_EDGE_START);
@@ -102,7 +131,8 @@ static uint32_t list(struct drawing *drawing, unsigned n)
 static void draw_lost(struct drawing *drawing, unsigned number)
 {
     for (unsigned i = 0; i < 3 * number; i++) {
-        uint32_t head = object(drawing, 56), tail = object(drawing, 200 + 8 * i);
+        uint32_t head = typed(drawing, object(drawing, 56), TYPE_SESSION),
+                 tail = object(drawing, 200 + 8 * i);
         edge(drawing, head, tail, 2, HX_EDGE_START);
     }
     uint32_t ring[3];
@@ -129,17 +159,22 @@ static void draw(struct drawing *drawing, unsigned number, unsigned n)
          "::of_a_server_with_a_very_long_name_that_does_not_fit_into_any_line",
          "libstdc++.so.6"},
     };
+    draw_types(drawing);
     uint32_t cache = root(drawing, HX_ROOT_GLOBAL, "cache_head", "victim", 0x55d0c0ca0040, 16);
     root_edge(drawing, cache, list(drawing, n), 0, HX_EDGE_START);
     uint32_t table_root = root(drawing, HX_ROOT_GLOBAL, "table", "victim", 0x55d0c0ca0080, 8);
     uint32_t table = object(drawing, 4096);
     root_edge(drawing, table_root, table, 0, HX_EDGE_START);
     for (unsigned i = 0; i < MAX_OUT; i++)
-        edge(drawing, table, object(drawing, 65544 + 1024 * i), 3 * i, HX_EDGE_KNOWN);
+        edge(drawing, table, typed(drawing, object(drawing, 65544 + 1024 * i), TYPE_BLOCK), 3 * i,
+             HX_EDGE_KNOWN);
     for (unsigned i = 0; i < sizeof nasty / sizeof *nasty; i++) {
         uint32_t from = root(drawing, HX_ROOT_GLOBAL, nasty[i].name, nasty[i].module,
                              0x7f0000001000 + 0x100 * i, 64);
-        root_edge(drawing, from, object(drawing, 1000 + 8 * i), 8 * i, HX_EDGE_START);
+        uint32_t held = object(drawing, 1000 + 8 * i);
+        if (!i)
+            typed(drawing, held, TYPE_EVIL);
+        root_edge(drawing, from, held, 8 * i, HX_EDGE_START);
     }
     uint32_t stack = root(drawing, HX_ROOT_STACK, "stack of thread 4242", "", 0x7ffc00001000, 8192);
     uint32_t held = object(drawing, 120);
@@ -160,10 +195,12 @@ static void build(struct drawing *drawing)
         edges += drawing->objects.v[i].n_out;
     die(hx_big_reserve(&graph->addr_mem, n * sizeof *graph->addr));
     die(hx_big_reserve(&graph->size_mem, n * sizeof *graph->size));
+    die(hx_big_reserve(&graph->type_mem, n * sizeof *graph->type));
     die(hx_big_reserve(&graph->fwd_mem, (n + 1) * sizeof *graph->fwd));
     die(hx_big_reserve(&graph->edge_mem, (edges + 1) * sizeof *graph->edge));
     graph->addr = graph->addr_mem.base;
     graph->size = graph->size_mem.base;
+    graph->type = graph->type_mem.base;
     graph->fwd = graph->fwd_mem.base;
     graph->edge = graph->edge_mem.base;
     graph->n = (hx_obj)n;
@@ -172,6 +209,7 @@ static void build(struct drawing *drawing)
         const struct drawn *drawn = &drawing->objects.v[i];
         graph->addr[i] = address;
         graph->size[i] = drawn->size;
+        graph->type[i] = drawn->type;
         address += (drawn->size + 8 + 15) / 16 * 16;
         drawing->snapshot->heap_bytes += drawn->size;
         for (unsigned k = 0; k < drawn->n_out; k++)
@@ -179,6 +217,13 @@ static void build(struct drawing *drawing)
                 hx_edge_make(drawn->out[k].target, drawn->out[k].word, drawn->out[k].kind);
         graph->fwd[i + 1] = graph->n_edges;
     }
+    /* Every other 64 KiB of it was in memory. */
+    for (uint64_t at = BASE & ~(uint64_t)4095; at < address; at += 0x20000) {
+        struct hx_range range = {at, at + 0x10000};
+        if (!hx_vec_push(&drawing->snapshot->resident, range))
+            die(hx_error_nomem());
+    }
+    drawing->snapshot->has_resident = true;
     die(hx_graph_check(graph));
 }
 
@@ -219,6 +264,11 @@ struct hx_snapshot *draw_snapshot(unsigned number, unsigned n)
     build(&drawing);
     die(hx_reach(drawing.snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     figures(drawing.snapshot, number);
+    static const struct hx_naming naming[] = {{.name = "cache", .expr = "cache_head"},
+                                              {.name = "the table", .expr = "table"},
+                                              {.name = "thread", .expr = "thread:4242"}};
+    size_t missing;
+    die(hx_named_set(drawing.snapshot, naming, sizeof naming / sizeof *naming, &missing));
     hx_vec_free(&drawing.objects);
     return drawing.snapshot;
 }

@@ -46,6 +46,7 @@ int main(int argc, char **argv)
         return 2;
     struct live live = {.number = 4, .slow_ms = argument(argc, argv, 4)};
     die(hx_store_append(argv[1], &live.store));
+    struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8, .threads = 1};
     struct hx_ui_options options = {
         .store = live.store,
         .title = argv[1],
@@ -53,6 +54,7 @@ int main(int argc, char **argv)
         .color = -1,
         .take = take,
         .context = &live,
+        .analysis = &analysis,
         .every_ns = (uint64_t)argument(argc, argv, 3) * 1000000,
     };
     int64_t last;

@@ -1,10 +1,12 @@
 /* make_store.c - writes a store for tests of the explorer, the same in every run.
  *
- *   make_store FILE [SNAPSHOTS [NODES]]
+ *   make_store FILE [SNAPSHOTS [NODES [bare]]]      bare: nothing is worked out
  */
 #include "drawing.h"
 
 #include "store/store.h"
+
+#include <string.h>
 
 static unsigned argument(int argc, char **argv, int i, unsigned other)
 {
@@ -17,12 +19,14 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     unsigned snapshots = argument(argc, argv, 2, 4), n = argument(argc, argv, 3, 60);
+    bool bare = argc > 4 && strcmp(argv[4], "bare") == 0;
+    struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8, .threads = 1};
     hx_store *store;
     die(hx_store_append(argv[1], &store));
     for (unsigned number = 1; number <= snapshots; number++) {
         int64_t stored;
         struct hx_snapshot *snapshot = draw_snapshot(number, n);
-        die(hx_store_add(store, snapshot, NULL, NULL, &stored));
+        die(hx_store_add(store, snapshot, bare ? NULL : &analysis, NULL, &stored));
         hx_snapshot_destroy(snapshot);
     }
     die(hx_store_close(store));

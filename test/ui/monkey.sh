@@ -18,13 +18,18 @@ awk -v seed="$seed" -v keys="$keys" 'BEGIN {
     srand(seed)
     n = split("j k Up Down PgUp PgDn Home End g G Ctrl-D Ctrl-U Enter Right l Esc Left h " \
               "Backspace L w o R i Tab Shift-Tab [ ] / n N < > I P : ? F1 a Ctrl-L Ctrl-Z " \
-              "0 1 2 3 6 8 9 Space x Z Delete F3 \"0x55\" \"start\" \"[a\" \"sort\" \"日\" Enter Enter Esc",
+              "0 1 2 3 5 6 7 8 9 f F \\ Space x Z Delete F3 \"0x55\" \"start\" \"[a\" \"sort\" \"日\" \"bytes>9\" Enter Enter Esc",
               key, " ")
+    commands = split(":scheme type,:scheme root,:scheme module,:retainer node,:retainer," \
+                     ":max-set 1,:max-set 0,:root a=cache_head,:root b=0x55d0c0de1000," \
+                     ":root no=where,:root,:unroot cache,:unroot a,:analyse", command, ",")
     for (i = 0; i < keys; i++) {
         if (rand() < 0.02)
             printf ":resize %d %d\n", 1 + rand() * 60, 1 + rand() * 200
         else if (rand() < 0.02)
             printf ":snapshot %s\n", rand() < 0.5 ? "first" : "last"
+        else if (rand() < 0.03)
+            print command[1 + int(rand() * commands)]
         else
             print key[1 + int(rand() * n)]
     }
@@ -35,7 +40,7 @@ cd "$work" || exit 1
 "$bin/make_store" empty.db 0 || exit 1
 for store in full.db empty.db; do
     # A quitting key may come; what follows it is of no interest.
-    grep -v '^:snapshot' keys >"keys.$store"
+    grep -v -E '^:(snapshot|scheme|retainer|max-set|root .*|unroot|analyse)' keys >"keys.$store"
     [ $store = empty.db ] || cp keys "keys.$store"
     if ! LC_ALL=C.UTF-8 timeout 300 "$bin/explore" $store "keys.$store" </dev/null >out 2>&1 || [ -s out ]; then
         echo "FAIL: HX_SEED=$seed on $store"

@@ -6,7 +6,8 @@
 # Each folder test/ui/SCREEN holds scripts, NAME.keys, and for each size a folder with the
 # displays that they save. A script runs in a scratch folder on a fresh copy of one store,
 # so that `:save-display x` there is compared with SCREEN/SIZE/x. A first line `# sizes: ...`
-# says at which sizes (80x24 40x12), `# locale: C` in which locale (C.UTF-8).
+# says at which sizes (80x24 40x12), `# locale: C` in which locale (C.UTF-8), `# store: bare`
+# that nothing is worked out in the store.
 #
 # commands/ has a script for each command of the help screen, which saves `before` and
 # `after`; these must differ, so that no command is without effect or without a script.
@@ -39,7 +40,7 @@ compare() { # GOT EXPECTED
 
 # Runs one script at one size; its displays stay in $work/run.
 play() { # SCRIPT SIZE
-    rm -rf "$work/run" && mkdir "$work/run" && cp "$work/store" "$work/run/test.db" || exit 1
+    rm -rf "$work/run" && mkdir "$work/run" && cp "$work/$(header "$1" store full)" "$work/run/test.db" || exit 1
     (
         cd "$work/run" || exit 1
         locale=$(header "$1" locale C.UTF-8)
@@ -97,7 +98,8 @@ command_scripts() {
     done
 }
 
-"$bin/make_store" "$work/store" || exit 1
+"$bin/make_store" "$work/full" || exit 1
+"$bin/make_store" "$work/bare" 2 30 bare || exit 1
 if [ $# -eq 0 ]; then
     for folder in "$srcdir"/test/ui/*/; do
         case $folder in */commands/) ;; *) [ -z "$(ls "$folder"/*.keys 2>/dev/null)" ] || screen "${folder%/}" ;; esac

@@ -1,0 +1,521 @@
+/* analysis.c - working out retainer sets, bins and retained sizes from within the explorer. */
+#include "ui/app.h"
+
+#include "traverse/regexp.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Names in a set, where nobody said anything else. */
+#define MAX_SET 8
+
+/* --- the choice ------------------------------------------------------------------------- */
+
+static void free_edit(struct hx_naming_edit *edit)
+{
+    free(edit->name);
+    free(edit->expr);
+}
+
+static void forget_patterns(struct hx_choice *choice)
+{
+    while (choice->patterns.n)
+        free(choice->patterns.v[--choice->patterns.n]);
+}
+
+void hx_choice_deinit(struct hx_choice *choice)
+{
+    forget_patterns(choice);
+    hx_vec_free(&choice->patterns);
+    for (size_t i = 0; i < choice->edits.n; i++)
+        free_edit(&choice->edits.v[i]);
+    hx_vec_free(&choice->edits);
+    *choice = (struct hx_choice){0};
+}
+
+static hx_error *add_pattern(struct hx_choice *choice, const char *pattern)
+{
+    HX_FREE char *copy = strdup(pattern);
+    if (!copy || !hx_vec_push(&choice->patterns, copy))
+        return hx_error_nomem();
+    copy = NULL;
+    choice->has_patterns = true;
+    return NULL;
+}
+
+static hx_error *add_edit(struct hx_choice *choice, const char *name, const char *expr)
+{
+    struct hx_naming_edit edit = {strdup(name), expr ? strdup(expr) : NULL};
+    if (edit.name && (!expr || edit.expr) && hx_vec_push(&choice->edits, edit))
+        return NULL;
+    free_edit(&edit);
+    return hx_error_nomem();
+}
+
+hx_error *hx_choice_copy(const struct hx_choice *from, struct hx_choice *ret)
+{
+    *ret = *from;
+    memset(&ret->patterns, 0, sizeof ret->patterns);
+    memset(&ret->edits, 0, sizeof ret->edits);
+    hx_error *error = NULL;
+    for (size_t i = 0; i < from->patterns.n && !error; i++)
+        error = add_pattern(ret, from->patterns.v[i]);
+    for (size_t i = 0; i < from->edits.n && !error; i++)
+        error = add_edit(ret, from->edits.v[i].name, from->edits.v[i].expr);
+    if (error)
+        hx_choice_deinit(ret);
+    return error;
+}
+
+void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis *otherwise,
+                        struct hx_analysis *ret)
+{
+    static const struct hx_analysis usual = {.max_set = MAX_SET};
+    *ret = otherwise ? *otherwise : usual;
+    if (!ret->scheme)
+        ret->scheme = hx_schemes[0];
+    if (choice->scheme)
+        ret->scheme = choice->scheme;
+    if (choice->has_max_set)
+        ret->max_set = choice->max_set;
+    if (choice->has_patterns) {
+        ret->options.pattern = (const char *const *)choice->patterns.v;
+        ret->options.n_patterns = choice->patterns.n;
+    }
+}
+
+/* --- names of roots --------------------------------------------------------------------- */
+
+typedef HX_VEC(struct hx_naming) namings;
+
+static size_t find_naming(const namings *all, const char *name)
+{
+    size_t i = 0;
+    while (i < all->n && strcmp(all->v[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* What the program itself named by an address: the global, or the object that its one edge leads
+ * to; 0 when it was a null or dangling pointer. */
+static uint64_t address_of(const struct hx_snapshot *snapshot, const struct hx_named *named)
+{
+    if (named->root >= snapshot->roots.n)
+        return 0;
+    const struct hx_root *root = &snapshot->roots.v[named->root];
+    if (root->kind != HX_ROOT_NAMED)
+        return root->address;
+    for (size_t i = snapshot->root_edges.n; i-- > 0;)
+        if (snapshot->root_edges.v[i].root == named->root)
+            return snapshot->graph.addr[snapshot->root_edges.v[i].target];
+    return root->address;
+}
+
+static hx_error *apply_edit(namings *all, const struct hx_naming_edit *edit)
+{
+    size_t at = find_naming(all, edit->name);
+    struct hx_naming naming = {.name = edit->name, .expr = edit->expr};
+    if (!edit->expr && at < all->n) {
+        memmove(all->v + at, all->v + at + 1, (all->n - at - 1) * sizeof *all->v);
+        all->n--;
+    } else if (edit->expr && at < all->n) {
+        all->v[at] = naming;
+    } else if (edit->expr && !hx_vec_push(all, naming)) {
+        return hx_error_nomem();
+    }
+    return NULL;
+}
+
+hx_error *hx_choice_name(const struct hx_choice *choice, struct hx_snapshot *snapshot,
+                         size_t *ret_missing)
+{
+    namings all = {0};
+    hx_error *error = NULL;
+    *ret_missing = 0;
+    if (!choice->edits.n)
+        return NULL;
+    for (size_t i = 0; i < snapshot->named.n && !error; i++) {
+        const struct hx_named *named = &snapshot->named.v[i];
+        struct hx_naming naming = {.name = named->name, .expr = named->expr};
+        if (!naming.expr)
+            naming.address = address_of(snapshot, named);
+        if (!hx_vec_push(&all, naming))
+            error = hx_error_nomem();
+    }
+    for (size_t i = 0; i < choice->edits.n && !error; i++)
+        error = apply_edit(&all, &choice->edits.v[i]);
+    if (!error)
+        error = hx_named_set(snapshot, all.v, all.n, ret_missing);
+    hx_vec_free(&all);
+    return error;
+}
+
+/* --- the work --------------------------------------------------------------------------- */
+
+struct revising {
+    struct hx_job job;
+    struct hx_ui *ui; /* its graph is used on the lane, its options do not change */
+    int64_t snapshot;
+    unsigned parts;
+    bool lacking; /* also those that the store does not have */
+    struct hx_choice choice;
+    /* answers */
+    size_t missing, named;
+    const char *unknown; /* a name to take away that no root has; of the choice */
+    const struct hx_scheme *scheme;
+};
+
+/* What the snapshot was stored with, as far as the user did not choose anything else. */
+static hx_error *stored_choice(struct revising *revising, hx_store *store)
+{
+    struct hx_choice *choice = &revising->choice;
+    struct hx_text sql = {0};
+    hx_text_putf(&sql, "SELECT scheme, max_set, patterns FROM hx_census WHERE snapshot = %" PRId64,
+                 revising->snapshot);
+    HX_ROWS hx_rows *rows = NULL;
+    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
+    hx_text_free(&sql);
+    HX_TRY(error);
+    bool more = false;
+    HX_TRY(hx_rows_next(rows, &more));
+    if (!more)
+        return NULL;
+    struct hx_value scheme = hx_rows_value(rows, 0), max = hx_rows_value(rows, 1);
+    if (!choice->scheme && scheme.type == HX_VALUE_TEXT)
+        choice->scheme = hx_scheme_find(scheme.text);
+    if (!choice->has_max_set && max.type == HX_VALUE_INT && max.i >= 0 && max.i <= UINT32_MAX) {
+        choice->has_max_set = true;
+        choice->max_set = (unsigned)max.i;
+    }
+    struct hx_value patterns = hx_rows_value(rows, 2);
+    if (choice->has_patterns)
+        return NULL;
+    choice->has_patterns = true;
+    if (patterns.type != HX_VALUE_TEXT)
+        return NULL;
+    for (const char *s = patterns.text; *s;) { /* one in each line */
+        size_t n = strcspn(s, "\n");
+        HX_FREE char *line = strndup(s, n);
+        if (!line)
+            return hx_error_nomem();
+        if (n)
+            HX_TRY(add_pattern(choice, line));
+        s += n + (s[n] == '\n');
+    }
+    return NULL;
+}
+
+/* Was the last wish to take a name away that there is not? */
+static void note_unknown(struct revising *revising, const struct hx_snapshot *snapshot)
+{
+    const struct hx_choice *choice = &revising->choice;
+    const struct hx_naming_edit *last =
+        choice->edits.n ? &choice->edits.v[choice->edits.n - 1] : NULL;
+    if (!last || last->expr)
+        return;
+    for (size_t i = 0; i < snapshot->named.n; i++)
+        if (strcmp(snapshot->named.v[i].name, last->name) == 0)
+            return;
+    revising->unknown = last->name;
+}
+
+static hx_error *revising_run(struct hx_job *job, hx_store *store,
+                              const struct hx_progress *progress)
+{
+    struct revising *revising = (struct revising *)job;
+    struct hx_snapshot *snapshot;
+    struct hx_analysis analysis;
+    if (revising->lacking) {
+        unsigned has = 0;
+        HX_TRY(hx_store_parts(store, revising->snapshot, &has));
+        revising->parts |= HX_ANALYSE_ALL & ~has;
+    }
+    if (!revising->parts)
+        return NULL;
+    HX_TRY(stored_choice(revising, store));
+    HX_TRY(hx_ui_graph(revising->ui, store, revising->snapshot, progress, &snapshot));
+    if (revising->parts & HX_ANALYSE_BINS) {
+        note_unknown(revising, snapshot);
+        HX_TRY(hx_choice_name(&revising->choice, snapshot, &revising->missing));
+    }
+    hx_choice_analysis(&revising->choice, revising->ui->options->analysis, &analysis);
+    revising->scheme = analysis.scheme;
+    revising->named = snapshot->named.n;
+    return hx_store_revise(store, revising->snapshot, snapshot, &analysis, revising->parts,
+                           progress);
+}
+
+static struct hx_revision *revision_of(struct hx_ui *ui, int64_t snapshot)
+{
+    for (size_t i = 0; i < ui->revisions.n; i++)
+        if (ui->revisions.v[i].snapshot == snapshot)
+            return &ui->revisions.v[i];
+    struct hx_revision revision = {.snapshot = snapshot};
+    return hx_vec_push(&ui->revisions, revision) ? &ui->revisions.v[ui->revisions.n - 1] : NULL;
+}
+
+void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, uint64_t retainers, uint64_t bins)
+{
+    struct hx_revision *revision = revision_of(ui, snapshot);
+    if (!revision)
+        return; /* it will be revised once more than needed */
+    revision->retainers = retainers;
+    revision->bins = bins;
+    revision->want = 0;
+    revision->missing = false;
+}
+
+/* All lists of the store are loaded anew when they are looked at. */
+static void outdate_all(struct hx_ui *ui)
+{
+    for (size_t i = 0; i < HX_SCREENS; i++)
+        if (ui->base[i])
+            hx_pane_outdate(ui->base[i]);
+    for (size_t i = 1; i < ui->open.n; i++)
+        hx_pane_outdate(ui->open.v[i]);
+    hx_ui_complain(ui, hx_ui_load_snapshots(ui));
+}
+
+static void say_revised(struct hx_ui *ui, const struct revising *revising)
+{
+    bool bins = revising->parts & HX_ANALYSE_BINS, sets = revising->parts & HX_ANALYSE_RETAINERS;
+    if (sets && bins)
+        hx_ui_say(ui, "worked out: retainer sets by %s, root bins%s", revising->scheme->name,
+                  revising->parts & HX_ANALYSE_RETAINED ? ", dominators" : "");
+    else if (sets)
+        hx_ui_say(ui, "retainer sets by %s worked out", revising->scheme->name);
+    else if (bins && revising->unknown)
+        hx_ui_say(ui, "no root is named %s in this snapshot", revising->unknown);
+    else if (bins && revising->missing)
+        hx_ui_say(ui, "named roots: %zu, without an object here: %zu; :root lists them",
+                  revising->named, revising->missing);
+    else if (bins)
+        hx_ui_say(ui, "bins of %zu named root%s worked out", revising->named,
+                  revising->named == 1 ? "" : "s");
+    else
+        hx_ui_say(ui, "dominators worked out");
+}
+
+static void revising_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    struct revising *revising = (struct revising *)job;
+    ui->revising--;
+    if (error && error->kind == HX_E_CANCEL && !job->by_user) {
+        hx_error_free(error); /* another choice or another snapshot came before it */
+        return;
+    }
+    /* What failed or was cancelled is not tried again by itself. */
+    hx_ui_is_revised(ui, revising->snapshot, revising->choice.retainers, revising->choice.bins);
+    struct hx_revision *revision = revision_of(ui, revising->snapshot);
+    if (revision)
+        revision->failed =
+            error ? revision->failed | revising->parts : revision->failed & ~revising->parts;
+    if (error && error->kind == HX_E_CANCEL) {
+        hx_error_free(error);
+        hx_ui_say(ui, "cancelled; :analyse begins again");
+    } else if (error) {
+        hx_ui_complain(ui, error);
+    } else if (!revising->parts) {
+        hx_ui_say(ui, "nothing is missing in snapshot %" PRId64, revising->snapshot);
+    } else {
+        outdate_all(ui);
+        say_revised(ui, revising);
+    }
+}
+
+static void revising_destroy(struct hx_job *job)
+{
+    struct revising *revising = (struct revising *)job;
+    hx_choice_deinit(&revising->choice);
+    free(revising);
+}
+
+void hx_ui_revise(struct hx_ui *ui)
+{
+    const struct hx_choice *choice = &ui->choice;
+    size_t row = hx_ui_snapshot_row(ui);
+    bool known = false;
+    for (size_t i = 0; i < ui->revisions.n; i++)
+        known |= ui->revisions.v[i].snapshot == ui->snapshot;
+    if (!known && !choice->retainers && !choice->bins)
+        return; /* as it was stored */
+    struct hx_revision *revision = revision_of(ui, ui->snapshot);
+    if (!revision || hx_table_int(&ui->snapshots, row, "heap_bytes", -1) < 0)
+        return; /* nothing to work out */
+    unsigned parts = revision->want;
+    parts |= revision->retainers != choice->retainers ? HX_ANALYSE_RETAINERS : 0;
+    parts |= revision->bins != choice->bins ? HX_ANALYSE_BINS : 0;
+    if (!parts && !revision->missing)
+        return;
+    struct revising *revising = calloc(1, sizeof *revising);
+    hx_error *error = revising ? hx_choice_copy(choice, &revising->choice) : hx_error_nomem();
+    if (error) {
+        free(revising);
+        hx_ui_complain(ui, error);
+        return;
+    }
+    revising->job =
+        (struct hx_job){.what = parts == HX_ANALYSE_BINS        ? "working out bins"
+                                : parts == HX_ANALYSE_RETAINERS ? "working out retainer sets"
+                                                                : "analysis",
+                        .lane = HX_LANE_WORK,
+                        .run = revising_run,
+                        .done = revising_done,
+                        .destroy = revising_destroy};
+    revising->ui = ui;
+    revising->snapshot = ui->snapshot;
+    revising->parts = parts;
+    revising->lacking = revision->missing;
+    ui->revising++;
+    hx_jobs_supersede(ui->jobs, revising_run);
+    hx_jobs_start(ui->jobs, &revising->job);
+}
+
+/* --- commands --------------------------------------------------------------------------- */
+
+static hx_error *need_heap(const struct hx_ui *ui)
+{
+    size_t row = hx_ui_snapshot_row(ui);
+    if (row >= ui->snapshots.n_rows)
+        return hx_error_new(HX_E_ABSENT, "snapshots", NULL, "there is none yet");
+    if (hx_table_int(&ui->snapshots, row, "heap_bytes", -1) < 0)
+        return hx_error_new(HX_E_ABSENT, "snapshot", "its notes (i on screen 1) say why",
+                            "no heap was found in it: there is nothing to work out");
+    return NULL;
+}
+
+hx_error *hx_ui_analyse(struct hx_ui *ui)
+{
+    HX_TRY(need_heap(ui));
+    struct hx_revision *revision = revision_of(ui, ui->snapshot);
+    if (!revision)
+        return hx_error_nomem();
+    revision->want |= revision->failed;
+    revision->missing = true;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
+hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name)
+{
+    const struct hx_scheme *scheme = hx_scheme_find(name);
+    if (!scheme) {
+        struct hx_text todo = {0};
+        hx_text_puts(&todo, "the schemes are: ");
+        for (size_t i = 0; hx_schemes[i]; i++)
+            hx_text_putf(&todo, "%s%s", i ? ", " : "", hx_schemes[i]->name);
+        hx_error *error = hx_error_new(HX_E_USAGE, name, hx_text_str(&todo), "no such scheme");
+        hx_text_free(&todo);
+        return error;
+    }
+    HX_TRY(need_heap(ui));
+    ui->choice.scheme = scheme;
+    ui->choice.retainers++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
+hx_error *hx_ui_choose_retainer(struct hx_ui *ui, const char *pattern)
+{
+    struct hx_choice *choice = &ui->choice;
+    HX_TRY(need_heap(ui));
+    if (*pattern) {
+        hx_regexp *regexp;
+        HX_TRY(hx_regexp_create(pattern, &regexp));
+        hx_regexp_destroy(regexp);
+        HX_TRY(add_pattern(choice, pattern));
+    } else {
+        forget_patterns(choice);
+        choice->has_patterns = true;
+    }
+    choice->scheme = &hx_scheme_type; /* the only one that patterns mean anything to */
+    choice->retainers++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
+hx_error *hx_ui_choose_max_set(struct hx_ui *ui, const char *number)
+{
+    uint64_t value;
+    if (!hx_parse_u64(number, &value) || value > UINT32_MAX)
+        return hx_error_new(HX_E_USAGE, number, "for example `:max-set 16`; 0 is no limit",
+                            "is no number of names");
+    HX_TRY(need_heap(ui));
+    ui->choice.has_max_set = true;
+    ui->choice.max_set = (unsigned)value;
+    ui->choice.retainers++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
+hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming)
+{
+    struct hx_choice *choice = &ui->choice;
+    HX_FREE char *name = NULL;
+    const char *expr;
+    HX_TRY(hx_naming_parse(naming, &name, &expr));
+    HX_TRY(need_heap(ui));
+    for (size_t i = 0; i < choice->edits.n; i++) {
+        struct hx_naming_edit *edit = &choice->edits.v[i];
+        if (!edit->expr || strcmp(edit->name, name) != 0)
+            continue;
+        char *copy = strdup(expr);
+        if (!copy)
+            return hx_error_nomem();
+        free(edit->expr);
+        edit->expr = copy;
+        choice->bins++;
+        hx_ui_revise(ui);
+        return NULL;
+    }
+    HX_TRY(add_edit(choice, name, expr));
+    choice->bins++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
+hx_error *hx_ui_choose_no_root(struct hx_ui *ui, const char *name)
+{
+    struct hx_choice *choice = &ui->choice;
+    HX_TRY(need_heap(ui));
+    for (size_t i = 0; i < choice->edits.n;) {
+        if (strcmp(choice->edits.v[i].name, name) != 0) {
+            i++;
+            continue;
+        }
+        free_edit(&choice->edits.v[i]);
+        memmove(choice->edits.v + i, choice->edits.v + i + 1,
+                (choice->edits.n - i - 1) * sizeof *choice->edits.v);
+        choice->edits.n--;
+    }
+    HX_TRY(add_edit(choice, name, NULL));
+    choice->bins++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
+hx_error *hx_ui_begin_choice(struct hx_ui *ui)
+{
+    const struct hx_ui_options *options = ui->options;
+    const struct hx_analysis *analysis = options->analysis;
+    struct hx_choice *choice = &ui->choice;
+    if (options->take)
+        return NULL; /* who takes snapshots names their roots, and the first is there already */
+    for (size_t i = 0; i < options->n_roots; i++) {
+        HX_FREE char *name = NULL;
+        const char *expr;
+        HX_TRY(hx_naming_parse(options->root[i], &name, &expr));
+        HX_TRY(add_edit(choice, name, expr));
+        choice->bins = 1;
+    }
+    if (!analysis || (!analysis->scheme && analysis->max_set == MAX_SET))
+        return NULL; /* nothing was asked for */
+    choice->retainers = 1;
+    choice->scheme = analysis->scheme;
+    choice->has_max_set = analysis->max_set != MAX_SET;
+    choice->max_set = analysis->max_set;
+    choice->has_patterns = analysis->scheme == &hx_scheme_type;
+    for (size_t i = 0; i < analysis->options.n_patterns; i++)
+        HX_TRY(add_pattern(choice, analysis->options.pattern[i]));
+    return NULL;
+}

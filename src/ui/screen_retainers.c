@@ -1,0 +1,85 @@
+/* screen_retainers.c - bytes by the set of who retains them. */
+#include "ui/app.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct hx_column columns[] = {
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
+    {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
+    {"members", NULL, HX_AS_COUNT, 8, 1, NULL, NULL},
+    {"label", "retained by", HX_AS_TEXT, -30, 0, NULL, NULL},
+    {"only_pages", "own pages", HX_AS_COUNT, 9, 4, NULL, NULL},
+    {"shared_pages", "shared", HX_AS_COUNT, 8, 5, NULL, NULL},
+    {0},
+};
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    (void)pane;
+    ret->like = "retainers";
+    hx_text_putf(&ret->sql,
+                 "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages"
+                 " FROM retainers r LEFT JOIN hx_page p ON p.snapshot = r.snapshot"
+                 " AND p.census = 'retainer' AND p.key = r.set_id WHERE r.snapshot = %" PRId64,
+                 snapshot);
+    hx_text_putf(&ret->facts,
+                 "SELECT (SELECT count(*) FROM hx_retention WHERE snapshot = %" PRId64 ") AS rows,"
+                 " s.heap_bytes, c.scheme, c.sets, c.visits_per_object FROM snapshots s"
+                 " LEFT JOIN censuses c ON c.snapshot = s.snapshot WHERE s.snapshot = %" PRId64,
+                 snapshot, snapshot);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    const struct hx_table *facts = &pane->facts;
+    hx_text_puts(ret, "Retainer sets");
+    const char *scheme = hx_table_text(facts, 0, "scheme");
+    if (!*scheme)
+        return;
+    hx_text_puts(ret, ", scheme ");
+    hx_text_escape(ret, scheme, strlen(scheme), !ui->term.utf8);
+    int64_t sets = hx_table_int(facts, 0, "sets", -1);
+    if (sets >= 0) {
+        hx_text_puts(ret, ": ");
+        hx_text_count(ret, sets);
+        hx_text_puts(ret, sets == 1 ? " set" : " sets");
+    }
+    const struct hx_cell *visits = hx_table_at(facts, 0, "visits_per_object");
+    if (visits->type == HX_VALUE_REAL)
+        hx_text_putf(ret, ", %.2f visits per object", visits->real);
+}
+
+static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    return hx_ui_open_subset(ui, &hx_screen_set, HX_SUBSET_SET,
+                             hx_table_text(&pane->rows, row, "label"), NULL,
+                             hx_table_int(&pane->rows, row, "set_id", -1));
+}
+
+static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_SET,
+                             hx_table_text(&pane->rows, row, "label"), NULL,
+                             hx_table_int(&pane->rows, row, "set_id", -1));
+}
+
+static const char *const key[] = {"set_id", NULL};
+
+const struct hx_screen hx_screen_retainers = {
+    .name = "retainers",
+    .brief = "sets",
+    .about = "bytes by who retains them",
+    .digit = 2,
+    .needs = HX_ANALYSE_RETAINERS,
+    .lacks = "Retainer sets are",
+    .columns = columns,
+    .key = key,
+    .sort = "bytes",
+    .source = source,
+    .head = head,
+    .empty = "There are no objects, and so no retainer sets.",
+    .open = open_row,
+    .objects = objects,
+};

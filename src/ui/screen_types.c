@@ -1,0 +1,73 @@
+/* screen_types.c - bytes by the type of the object. */
+#include "ui/app.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct hx_column columns[] = {
+    {"type", NULL, HX_AS_TEXT, -18, 0, NULL, NULL},
+    {"confidence", NULL, HX_AS_TEXT, 10, 4, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
+    {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
+    {"retained_bytes", "retained", HX_AS_BYTES, 9, 1, NULL, NULL},
+    {"only_pages", "own pages", HX_AS_COUNT, 9, 5, NULL, NULL},
+    {"shared_pages", "shared", HX_AS_COUNT, 8, 6, NULL, NULL},
+    {0},
+};
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    (void)pane;
+    ret->like = "types";
+    hx_text_putf(&ret->sql,
+                 "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
+                 " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
+                 " t.retained_bytes AS retained_bytes, p.only_pages AS only_pages,"
+                 " p.shared_pages AS shared_pages FROM hx_type t LEFT JOIN hx_page p ON p.snapshot "
+                 "= t.snapshot"
+                 " AND p.census = 'type' AND p.key = t.type"
+                 " WHERE t.objects > 0 AND t.snapshot = %" PRId64,
+                 snapshot);
+    hx_text_putf(&ret->facts,
+                 "SELECT (SELECT count(*) FROM types WHERE snapshot = %" PRId64 ") AS rows,"
+                 " (SELECT sum(bytes) FROM hx_type WHERE snapshot = %" PRId64
+                 " AND name IS NOT NULL) AS typed, heap_bytes FROM snapshots"
+                 " WHERE snapshot = %" PRId64,
+                 snapshot, snapshot, snapshot);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    (void)ui;
+    int64_t heap = hx_table_int(&pane->facts, 0, "heap_bytes", 0);
+    int64_t typed = hx_table_int(&pane->facts, 0, "typed", 0);
+    hx_text_puts(ret, "Types");
+    if (pane->total && heap > 0)
+        hx_text_putf(ret, ": known for %.1f%% of the heap", 100.0 * (double)typed / (double)heap);
+}
+
+static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    bool known = hx_table_at(&pane->rows, row, "confidence")->type == HX_VALUE_TEXT;
+    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_TYPE,
+                             known ? hx_table_text(&pane->rows, row, "type") : NULL, NULL, 0);
+}
+
+static const char *const key[] = {"type", "confidence", NULL};
+
+const struct hx_screen hx_screen_types = {
+    .name = "types",
+    .about = "bytes by type of the object",
+    .digit = 5,
+    .needs = HX_ANALYSE_RETAINED,
+    .lacks = "Sums by type are",
+    .columns = columns,
+    .key = key,
+    .sort = "bytes",
+    .source = source,
+    .head = head,
+    .empty = "There are no objects, and so no types.",
+    .open = open_row,
+    .objects = open_row,
+};
