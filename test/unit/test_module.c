@@ -8,6 +8,8 @@
 #include "base/vec.h"
 #include "sym/module.h"
 
+#include <heapx/roots.h>
+
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -147,6 +149,35 @@ static void test_reads_constants(void **state)
     assert_true(hx_modules_is_code(modules, (uint64_t)(uintptr_t)test_reads_constants));
     assert_false(hx_modules_is_code(modules, addr));
     assert_false(hx_modules_is_code(modules, 0));
+    hx_modules_destroy(modules);
+}
+
+/* What a page that was never written holds, and the one note of this program's own. */
+static void test_reads_files(void **state)
+{
+    (void)state;
+    hx_modules *modules = own_modules();
+    char got[sizeof unit_constant];
+    uint64_t addr = (uint64_t)(uintptr_t)unit_constant, word = 1, at;
+    assert_int_equal(hx_module_read_initial(modules, addr, got, sizeof got), sizeof got);
+    assert_memory_equal(got, unit_constant, sizeof got);
+    unit_wide_buffer[PAGE] = 1; /* the file does not know */
+    addr = (uint64_t)(uintptr_t)&unit_wide_buffer[PAGE];
+    assert_int_equal(hx_module_read_initial(modules, addr, &word, sizeof word), sizeof word);
+    assert_int_equal(word, 0);
+    assert_int_equal(hx_module_read_initial(modules, addr, &word, 0), 0);
+    addr = (uint64_t)(uintptr_t)&modules;
+    assert_int_equal(hx_module_read_initial(modules, addr, &word, sizeof word), 0);
+
+    heapx_set_roots(NULL, 0);
+    addr = (uint64_t)(uintptr_t)&heapx_roots_v1;
+    size_t module = hx_modules_find(modules, addr);
+    assert_true(hx_module_note(modules, module, "heapx", 1, &word, sizeof word, &at));
+    assert_int_equal(at + word, addr);
+    assert_int_equal(hx_modules_find(modules, at), module);
+    assert_false(hx_module_note(modules, module, "heapx", 1, &word, sizeof word - 4, &at));
+    assert_false(hx_module_note(modules, module, "heapx", 2, &word, sizeof word, &at));
+    assert_false(hx_module_note(modules, module, "heap", 1, &word, sizeof word, &at));
     hx_modules_destroy(modules);
 }
 
@@ -305,24 +336,40 @@ static bool use_all(const struct hx_mapping *mapping, size_t n)
             assert_true(done <= ranges[k][1]);
         }
         hx_module_symbol(modules, i, "main", &addr, &size);
+        hx_module_note(modules, i, "heapx", 1, &size, sizeof size, &addr);
     }
     for (size_t i = 0; i < n; i++) {
         uint64_t word;
         hx_modules_is_code(modules, mapping[i].start);
         hx_module_read(modules, mapping[i].start, &word, sizeof word);
         hx_module_read(modules, mapping[i].end - 8, &word, sizeof word);
+        hx_module_read_initial(modules, mapping[i].start, &word, sizeof word);
     }
     hx_modules_destroy(modules);
     return any;
 }
 
-/* Where damage does most: the header, program headers, section headers, symbols and names. */
+/* Somewhere in a segment of notes. */
+static size_t note_spot(struct unit_random *random, const struct file_bytes *file)
+{
+    const Elf64_Ehdr *header = (const void *)file->v;
+    const Elf64_Phdr *phdr = (const void *)(file->v + header->e_phoff);
+    for (size_t i = header->e_phnum; i-- > 0;)
+        if (phdr[i].p_type == PT_NOTE && phdr[i].p_filesz && unit_below(random, 2))
+            return phdr[i].p_offset + unit_below(random, phdr[i].p_filesz);
+    return 0;
+}
+
+/* Where damage does most: the header, program headers, section headers, notes, symbols and
+ * names. */
 static size_t weak_spot(struct unit_random *random, const struct file_bytes *file)
 {
     const Elf64_Ehdr *header = (const void *)file->v;
-    switch (unit_below(random, 5)) {
+    switch (unit_below(random, 6)) {
     case 0:
         return unit_below(random, sizeof *header);
+    case 5:
+        return note_spot(random, file);
     case 1:
         return header->e_phoff + unit_below(random, header->e_phnum * sizeof(Elf64_Phdr));
     case 2:
@@ -410,9 +457,13 @@ static void test_no_elf_at_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agrees_with_loader), cmocka_unit_test(test_own_symbols),
-        cmocka_unit_test(test_reads_constants),    cmocka_unit_test(test_vtables),
-        cmocka_unit_test(test_several_loads),      cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_agrees_with_loader),
+        cmocka_unit_test(test_own_symbols),
+        cmocka_unit_test(test_reads_constants),
+        cmocka_unit_test(test_reads_files),
+        cmocka_unit_test(test_vtables),
+        cmocka_unit_test(test_several_loads),
+        cmocka_unit_test(test_mutations),
         cmocka_unit_test(test_no_elf_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
