@@ -110,16 +110,13 @@ static uint32_t found(struct worker *worker, uint32_t class, bool array, bool li
     return type;
 }
 
-/* By the rules of the header. */
-static uint32_t type_of(struct worker *worker, uint64_t addr, uint64_t size, const uint64_t *words,
-                        size_t n)
+/* By the rules of the header for words 1 to n - 1. */
+static uint32_t type_of_later(struct worker *worker, uint64_t addr, uint64_t size,
+                              const uint64_t *words, size_t n)
 {
-    int32_t top;
-    uint32_t class = class_of(worker, words[0], &top);
-    if (class != HX_NO_CLASS && top == 0)
-        return found(worker, class, false, false);
     for (size_t k = 1; k < n; k++) {
-        class = class_of(worker, words[k], &top);
+        int32_t top;
+        uint32_t class = class_of(worker, words[k], &top);
         if (class == HX_NO_CLASS)
             continue;
         bool power_of_2 = (k & (k - 1)) == 0;
@@ -129,6 +126,17 @@ static uint32_t type_of(struct worker *worker, uint64_t addr, uint64_t size, con
             return found(worker, class, false, true);
     }
     return HX_NO_TYPE;
+}
+
+/* The type by the first word; false when it says nothing. */
+static bool type_of_first(struct worker *worker, uint64_t word, uint32_t *ret)
+{
+    int32_t top;
+    uint32_t class = class_of(worker, word, &top);
+    if (class == HX_NO_CLASS || top != 0)
+        return false;
+    *ret = found(worker, class, false, false);
+    return true;
 }
 
 /* Copies the words that the image has, at most HX_RTTI_WORDS. */
@@ -150,9 +158,13 @@ static inline uint32_t look(struct worker *worker, uint64_t addr, uint64_t size,
                             const uint8_t *bytes, size_t n)
 {
     const uint8_t *region = worker->finder->region;
-    uint64_t words[HX_RTTI_WORDS];
+    uint64_t words[HX_RTTI_WORDS], first;
+    uint32_t type;
+    memcpy(&first, bytes, WORD);
+    if (type_of_first(worker, first, &type))
+        return type;
     uint8_t any = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 1; i < n; i++) {
         uint64_t word;
         memcpy(&word, bytes + i * WORD, WORD);
         any |= region[word >> REGION_SHIFT & (REGIONS - 1)];
@@ -160,14 +172,18 @@ static inline uint32_t look(struct worker *worker, uint64_t addr, uint64_t size,
     if (__builtin_expect(!any, 1))
         return HX_NO_TYPE;
     memcpy(words, bytes, n * WORD);
-    return type_of(worker, addr, size, words, n);
+    return type_of_later(worker, addr, size, words, n);
 }
 
 static uint32_t look_across(struct worker *worker, uint64_t addr, uint64_t size)
 {
     uint64_t words[HX_RTTI_WORDS];
+    uint32_t type;
     size_t n = copy_words(&worker->finder->snapshot->image, addr, size, words);
-    return n ? type_of(worker, addr, size, words, n) : HX_NO_TYPE;
+    if (!n)
+        return HX_NO_TYPE;
+    return type_of_first(worker, words[0], &type) ? type
+                                                  : type_of_later(worker, addr, size, words, n);
 }
 
 static void look_at_objects(struct worker *worker, hx_obj from, hx_obj to)
