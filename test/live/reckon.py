@@ -1,0 +1,403 @@
+#!/usr/bin/env -S python3 -B
+"""reckon.py - retainer sets, bins, dominators and retained figures of real programs, once more.
+
+Everything is worked out of objects, edges, root_edges and roots by the plainest algorithms:
+a fixed point for the sets, a search for each named root, the textbook's iteration for the
+dominators, a search that avoids a type for what the type retains. And each step of the chains to
+the ten objects that retain most has to be an edge.
+"""
+import collections
+import json
+import os
+import signal
+import time
+
+import live
+from live import check, heapx, row, rows
+from programs import NGINX, find_child, make_repository, need, settle
+
+FOLLOWED = {"known": ("start", "known", "interior"), "on": ("start", "known", "interior"),
+            "off": ("start", "known")}
+SURE = ("start", "known")
+
+
+class Store:
+    """The tables of the last snapshot of a store."""
+
+    def __init__(self, path, interior="known"):
+        self.path = path
+        number = row(path, "select max(snapshot) as n from snapshots")["n"]
+        self.where = f"where snapshot = {number}"
+        self.total = row(path, f"select * from snapshots {self.where}")
+        self.objects = {r["address"]: r for r in rows(path, f"select * from objects {self.where}")}
+        self.roots = {r["root_id"]: r for r in rows(path, f"select * from roots {self.where}")}
+        self.edges = rows(path, f"select source, target, offset, kind from edges {self.where}")
+        self.held = rows(path, f"select root_id, address, target, kind from root_edges {self.where}")
+        self.kinds = FOLLOWED[interior]
+        self.scheme = self.total["scheme"]
+        self.out = self.follow(self.kinds)
+
+    def view(self, name):
+        return rows(self.path, f"select * from {name} {self.where}")
+
+    def follow(self, kinds):
+        out = collections.defaultdict(list)
+        for e in self.edges:
+            if e["kind"] in kinds:
+                out[e["source"]].append(e["target"])
+        return out
+
+    def begins(self, kinds, named=False):
+        """[(root_id, target)] of the roots that count."""
+        return [(e["root_id"], e["target"]) for e in self.held if e["kind"] in kinds and
+                (self.roots[e["root_id"]]["kind"] == "named") == named]
+
+
+def search(begin, out, avoid=()):
+    seen = {a for a in begin if a not in avoid}
+    stack = list(seen)
+    while stack:
+        for target in out[stack.pop()]:
+            if target not in seen and target not in avoid:
+                seen.add(target)
+                stack.append(target)
+    return seen
+
+
+def add_up(store, name, rows_of_view):
+    check(sum(r["bytes"] for r in rows_of_view) == store.total["heap_bytes"] and
+          sum(r["objects"] for r in rows_of_view) == store.total["heap_objects"],
+          f"{name} does not add up to {store.total['heap_bytes']}: {rows_of_view[:5]}")
+    check(all(r["objects"] > 0 for r in rows_of_view), f"{name}: an empty row")
+
+
+def label_of(root, scheme):
+    if scheme == "module":
+        return root["module"] or "(no module)"
+    return root["name"]
+
+
+def retainer_sets(store, patterns_hold=lambda name: True):
+    """{address: frozenset of (space, label)}: the least fixed point of the equations."""
+    sets = collections.defaultdict(frozenset)
+    retains = {}
+    if store.scheme == "type":
+        retains = {a: ("type", o["type"]) for a, o in store.objects.items()
+                   if o["type"] and patterns_hold(o["type"])}
+    todo = collections.deque()
+
+    def add(target, more):
+        if not more <= sets[target]:
+            sets[target] |= more
+            todo.append(target)
+
+    for root, target in store.begins(store.kinds):
+        add(target, frozenset([("root", label_of(store.roots[root], store.scheme))]))
+    done = set()
+    while todo:
+        at = todo.popleft()
+        if at in retains and at in done:
+            continue
+        done.add(at)
+        for target in store.out[at]:
+            add(target, frozenset([retains[at]]) if at in retains else sets[at])
+    return sets
+
+
+def compare_sets(store, limit=8):
+    want = retainer_sets(store)
+    view = {r["set_id"]: r for r in store.view("retainers")}
+    add_up(store, "retainers", list(view.values()))
+    sums = collections.Counter()
+    for address, o in store.objects.items():
+        names = want[address]
+        shown = view[o["set_id"]]
+        sums[o["set_id"]] += o["bytes"]
+        if len(names) > limit:
+            check(shown["many"] == 1 and shown["members"] is None, f"{o}: {shown}, want MANY")
+            continue
+        label = ", ".join(sorted((n for _, n in names), key=os.fsencode)) or "(unreachable)"
+        check((shown["label"], shown["members"], shown["many"]) == (label, len(names), 0),
+              f"set of {address:#x}: {shown}, want {sorted(names)}")
+    check(all(sums[i] == r["bytes"] for i, r in view.items()), "bytes of a set")
+    census = row(store.path, f"select * from censuses {store.where}")
+    check(census["total_bytes"] == store.total["heap_bytes"] and census["scheme"] == store.scheme,
+          f"census: {census}")
+    members = collections.Counter(r["set_id"] for r in rows(store.path,
+                                                            "select * from retainer_members"))
+    check(all(members[i] == (r["members"] or 0) for i, r in view.items()), "members of a set")
+    return len(view)
+
+
+def compare_bins(store, named):
+    """named: [(name, [addresses that it leads to])] in the order given."""
+    reach = [(name, search(begin, store.out)) for name, begin in named]
+    want = {}
+    for address, o in store.objects.items():
+        names = [name for name, seen in reach if address in seen]
+        lost = o["state"] in ("definite", "indirect")
+        want[address] = "+".join(names) or ("(unreachable)" if lost else "-")
+        check(o["bin"] == want[address], f"bin of {address:#x}: {o['bin']}, want {want[address]}")
+    view = {r["roots"]: r for r in store.view("bins")}
+    add_up(store, "bins", list(view.values()))
+    sums = collections.Counter()
+    for address, o in store.objects.items():
+        sums[want[address]] += o["bytes"]
+    check({k: r["bytes"] for k, r in view.items()} == sums, f"bins {view}, want {sums}")
+
+
+def order_of(begin, out):
+    """Reverse postorder from a node, without recursion."""
+    seen, order, stack = {begin}, [], [(begin, iter(out[begin]))]
+    while stack:
+        node, rest = stack[-1]
+        for target in rest:
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, iter(out[target])))
+                break
+        else:
+            order.append(node)
+            stack.pop()
+    return order[::-1]
+
+
+def dominators(begin, out):
+    """{node: immediate dominator}: the iteration to a fixed point over reverse postorder."""
+    order = order_of(begin, out)
+    number = {node: i for i, node in enumerate(order)}
+    into = collections.defaultdict(list)
+    for node in order:
+        for target in out[node]:
+            into[number[target]].append(number[node])
+    parent = [None] * len(order)
+    parent[0], changed = 0, True
+    while changed:
+        changed = False
+        for i in range(1, len(order)):
+            new = None
+            for j in into[i]:
+                if parent[j] is None:
+                    continue
+                if new is None:
+                    new = j
+                while j != new:
+                    while j > new:
+                        j = parent[j]
+                    while new > j:
+                        new = parent[new]
+            if parent[i] != new:
+                parent[i], changed = new, True
+    return order, parent
+
+
+def retained(store, kinds):
+    """(dominator, bytes, objects) for each object, bytes for each root."""
+    out = collections.defaultdict(list, {a: list(t) for a, t in store.follow(kinds).items()})
+    for root, target in store.begins(kinds):
+        out[("root", root)].append(target)
+    out["all"] = [("root", r) for r in sorted({r for r, _ in store.begins(kinds)})]
+    order, parent = dominators("all", out)
+    size = [store.objects[n]["bytes"] if isinstance(n, int) else 0 for n in order]
+    count = [1 if isinstance(n, int) else 0 for n in order]
+    for i in range(len(order) - 1, 0, -1):
+        size[parent[i]] += size[i]
+        count[parent[i]] += count[i]
+    found, roots = {}, {}
+    for i, node in enumerate(order):
+        above = order[parent[i]]
+        if isinstance(node, int):
+            found[node] = (above if isinstance(above, int) else None, size[i], count[i])
+        elif node != "all":
+            roots[node[1]] = size[i]
+    return found, roots
+
+
+def compare_dominators(store):
+    over, roots = retained(store, store.kinds)
+    sure, _ = retained(store, SURE)
+    for address, o in store.objects.items():
+        have = (o["dominator"], o["retained_bytes"], o["retained_objects"])
+        check(have == over.get(address, (None, None, None)),
+              f"{address:#x} ({o['state']}): retains {have}, want {over.get(address)}")
+        have = (o["sure_retained_bytes"], o["sure_retained_objects"])
+        check(have == sure.get(address, (None, None, None))[1:],
+              f"{address:#x} ({o['state']}): surely retains {have}, want {sure.get(address)}")
+    for number, r in store.roots.items():
+        if r["kind"] != "named":
+            check(r["retained_bytes"] == roots.get(number, 0), f"{r}, want {roots.get(number, 0)}")
+    view = store.view("dominators")
+    best = sorted((o["retained_bytes"] for o in store.objects.values()
+                   if o["retained_bytes"] is not None), reverse=True)
+    check(sorted((r["retained_bytes"] for r in view), reverse=True) == best[:len(view)] and
+          len(view) >= min(10, len(best)), "the largest dominators")
+    return view
+
+
+def compare_types(store, most=25):
+    view = {r["type"]: r for r in store.view("types")}
+    add_up(store, "types", list(view.values()))
+    sums = collections.Counter()
+    for o in store.objects.values():
+        sums[o["type"] or "(unknown)"] += o["bytes"]
+    check({k: r["bytes"] for k, r in view.items()} == sums, f"types {view}, want {sums}")
+    begin = [t for _, t in store.begins(store.kinds)]
+    everything = sum(store.objects[a]["bytes"] for a in search(begin, store.out))
+    for name in sorted(view, key=lambda n: -view[n]["bytes"])[:most]:
+        avoid = {a for a, o in store.objects.items() if (o["type"] or "(unknown)") == name}
+        rest = sum(store.objects[a]["bytes"] for a in search(begin, store.out, avoid))
+        check(view[name]["retained_bytes"] == everything - rest,
+              f"{view[name]}, want {everything - rest} retained")
+    return len(view)
+
+
+def compare_chains(store, view):
+    edges = {(e["source"], e["target"], e["offset"], e["kind"]) for e in store.edges}
+    held = collections.defaultdict(set)
+    for e in store.held:
+        held[e["root_id"], e["target"], e["kind"]].add(e["address"])
+    for r in view[:10]:
+        chains = json.loads(heapx("why", store.path, r["address"], "--limit", 3,
+                                  "--format", "json")[1])
+        check(chains and chains[-1]["target"] == r["address"], f"no chain to {r['address']:#x}")
+        for step in chains:
+            if step["step"] == 1:
+                root = store.roots[step["root_id"]]
+                places = held[step["root_id"], step["target"], step["kind"]]
+                at = None if root["kind"] == "register" else root["address"] + step["offset"]
+                check(at in places and root["kind"] != "named", f"{step}: no edge of {root}")
+            else:
+                check((step["source"], step["target"], step["offset"], step["kind"]) in edges,
+                      f"{step} is no edge")
+
+
+def compare(path, named=(), interior="known"):
+    store = Store(path, interior)
+    sets = compare_sets(store)
+    compare_bins(store, named)
+    view = compare_dominators(store)
+    types = compare_types(store)
+    compare_chains(store, view)
+    print(f"  {store.total['comm']} --scheme {store.scheme} --interior {interior}: "
+          f"{len(store.objects)} objects in {sets} retainer sets, {types} types", flush=True)
+    return store
+
+
+def some_roots(store, most=3):
+    """Roots to name: those globals, of one name each, that point to most."""
+    names = collections.Counter(r["name"] for r in store.roots.values())
+    chosen = sorted((r for r in store.roots.values() if r["kind"] == "global" and
+                     names[r["name"]] == 1 and "=" not in r["name"]),
+                    key=lambda r: -r["direct_objects"])
+    return chosen[:most]
+
+
+def run(folder, pid, more=(("module", "off"), ("type", "on"))):
+    """Schemes and interior rules at capture, roots named afterwards."""
+    path = os.path.join(folder, "store")
+    heapx("snap", pid, "-o", path)
+    store = compare(path)
+    chosen = some_roots(store)
+    threads = [r["name"].rsplit(" ", 1)[1] for r in store.roots.values() if r["kind"] == "stack"]
+    heaviest = store.view("dominators")[0]["address"]
+    names = [f"r{i}={r['name']}" for i, r in enumerate(chosen)]
+    options = [word for n in names + [f"object={heaviest:#x}", f"t=thread:{threads[0]}"]
+               for word in ("--root", n)]
+    later = json.loads(heapx("report", path, "bins", "--format", "json", *options)[1])
+
+    held = collections.defaultdict(list)
+    for root, target in store.begins(store.kinds):
+        held[root].append(target)
+    tid = [i for i, r in store.roots.items() if r["kind"] in ("stack", "register", "tls") and
+           threads[0] in r["name"].split()]
+    named = [(f"r{i}", held[r["root_id"]]) for i, r in enumerate(chosen)]
+    named += [("object", [heaviest]), ("t", [a for i in tid for a in held[i]])]
+    want = collections.Counter()
+    reach = [(name, search(begin, store.out)) for name, begin in named]
+    for address, o in store.objects.items():
+        lost = o["state"] in ("definite", "indirect")
+        want["+".join(n for n, seen in reach if address in seen) or
+             ("(unreachable)" if lost else "-")] += o["bytes"]
+    check({r["roots"]: r["bytes"] for r in later} == want, f"bins afterwards {later}, want {want}")
+
+    for scheme, interior in more:
+        path = os.path.join(folder, scheme)
+        heapx("snap", pid, "-o", path, "--scheme", scheme, "--interior", interior)
+        compare(path, (), interior)
+        by = json.loads(heapx("report", path, "retainers", "--scheme", "root", "--max-set", "0",
+                              "--format", "json")[1])
+        check(sum(r["bytes"] for r in by) == row(path, "select heap_bytes n from snapshots")["n"],
+              "retainers afterwards do not add up")
+
+
+def python(folder):
+    code = ("import json, re, sys\nclass A: pass\n"
+            "d = {str(i): [A(), (i, str(i))] for i in range(2000)}\n"
+            "print('ready', flush=True)\nsys.stdin.read()")
+    environment = dict(os.environ, PYTHONMALLOC="malloc")
+    with live.Target(["python3", "-c", code], env=environment) as target:
+        target.wait_line("ready")
+        run(folder, target.pid, ())
+
+
+def sqlite(folder):
+    need("sqlite3")
+    with live.Target(["sqlite3", ":memory:"]) as target:
+        target.process.stdin.write(b"create table t(a integer primary key, b text);\n"
+                                   b"with recursive n(i) as (values(1) union all select i + 1 "
+                                   b"from n where i < 20000) insert into t select i, 'row ' || i "
+                                   b"from n;\ncreate index i on t(b);\nselect 'ready';\n")
+        target.process.stdin.flush()
+        target.wait_line("ready")
+        run(folder, target.pid)
+
+
+def demo(folder):
+    with live.Target([os.path.join(live.BUILD, "heapx-demo")]) as target:
+        target.wait_line("ready")
+        run(folder, target.pid)
+
+
+def gdb(folder):
+    """C++ with class hierarchies, stripped."""
+    need("gdb")
+    with live.Target(["gdb", "-nx", "-q", "-ex", "file /bin/ls", "-ex", "echo ready\\n"],
+                     env=dict(os.environ, HOME=folder, DEBUGINFOD_URLS="")) as target:
+        target.wait_line("ready")
+        settle(target.pid)
+        run(folder, target.pid, (("type", "known"),))
+
+
+def git(folder):
+    """In the middle of a repack: what it holds changes between the snapshots."""
+    need("git")
+    os.environ.update(GIT_CONFIG_NOSYSTEM="1", HOME=folder)
+    argv = ["git", "-C", make_repository(folder), "-c", "pack.threads=1", "repack", "-a", "-d",
+            "-f", "-q", "--window=500", "--depth=50"]
+    with live.Target(argv) as target:
+        packer = find_child(target.pid, b"pack-objects")
+        time.sleep(0.5)
+        path = os.path.join(folder, "git")
+        heapx("snap", packer, "-o", path)
+        check(target.process.wait(timeout=60) == 0, "git repack failed afterwards")
+        compare(path)
+
+
+def nginx(folder):
+    need("nginx")
+    os.chmod(folder, 0o755)
+    with open(f"{folder}/nginx.conf", "w") as file:
+        file.write(NGINX % {"f": folder} + ("user root;\n" if os.getuid() == 0 else ""))
+    argv = ["nginx", "-p", folder, "-c", f"{folder}/nginx.conf", "-e", f"{folder}/log"]
+    with live.Target(argv) as target:
+        try:
+            worker = find_child(target.pid, b"worker process")
+            settle(worker)
+            run(folder, worker)
+        finally:
+            target.process.send_signal(signal.SIGTERM)  # so that the worker goes too
+            target.process.wait(timeout=10)
+
+
+if __name__ == "__main__":
+    live.main(demo, python, sqlite, gdb, git, nginx)
