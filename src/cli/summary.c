@@ -1,4 +1,4 @@
-/* summary.c - the views snapshots, account, leaks, roots and losses, for people. */
+/* summary.c - the most telling views of a snapshot, for people. */
 #include "cli/summary.h"
 
 #include "base/cleanup.h"
@@ -143,8 +143,14 @@ hx_error *hx_summary_print(hx_store *store, int64_t snapshot, FILE *file)
                       "Where the resident memory is", file));
     HX_TRY(print_view(store, snapshot, "kind, bytes, objects", "leaks", "bytes",
                       "What nothing, or perhaps nothing, holds", file));
-    HX_TRY(print_view(store, snapshot, "name, kind, module, direct_objects", "roots",
-                      "direct_objects", "Who holds the most objects directly", file));
+    HX_TRY(print_view(store, snapshot, "label, bytes, objects", "retainers", "bytes",
+                      "Who holds the memory: sets of roots", file));
+    HX_TRY(print_view(store, snapshot, "name, kind, module, retained_bytes, direct_objects",
+                      "roots", "retained_bytes", "What each root holds alone", file));
+    HX_TRY(print_view(store, snapshot, "address, type, bytes, retained_bytes, retained_objects",
+                      "dominators", "retained_bytes", "Which objects hold the most alone", file));
+    HX_TRY(print_view(store, snapshot, "type, bytes, objects, retained_bytes", "types", "bytes",
+                      "What it is", file));
     return print_view(store, snapshot, "what, count, bytes, address", "losses", "count",
                       "What could not be seen", file);
 }
