@@ -80,26 +80,183 @@ static bool has_snapshots(const char *view)
     return false;
 }
 
-/* Any row of each view beside the one of the snapshot. An empty view counts as one row of NULLs,
- * so that what is said of others is still looked at. */
+/* Any row of a view beside the one of the snapshot. An empty view counts as one row of NULLs, so
+ * that what is said of others is still looked at. */
+static void put_join(const char *view, int64_t snapshot, struct hx_text *sql)
+{
+    hx_text_putf(sql, " LEFT JOIN \"%s\" ON \"%s\".", view, view);
+    if (has_snapshots(view))
+        hx_text_putf(sql, "snapshot = %" PRId64, snapshot);
+    else /* members of sets that the snapshot has */
+        hx_text_putf(sql,
+                     "set_id IN (SELECT r.set_id FROM retainers r WHERE r.snapshot = %" PRId64 ")",
+                     snapshot);
+}
+
 static void put_question(const hx_filter *filter, const struct views *views, int64_t snapshot,
                          struct hx_text *sql)
 {
     hx_text_puts(sql, "SELECT EXISTS(SELECT 1 FROM snapshots");
-    for (size_t i = 0; i < views->n; i++) {
-        const char *name = views->name[i];
-        hx_text_putf(sql, " LEFT JOIN \"%s\" ON \"%s\".", name, name);
-        if (has_snapshots(name))
-            hx_text_putf(sql, "snapshot = %" PRId64, snapshot);
-        else /* members of sets that the snapshot has */
-            hx_text_putf(
-                sql, "set_id IN (SELECT r.set_id FROM retainers r WHERE r.snapshot = %" PRId64 ")",
-                snapshot);
-    }
+    for (size_t i = 0; i < views->n; i++)
+        put_join(views->name[i], snapshot, sql);
     hx_text_putf(sql, " WHERE snapshots.snapshot = %" PRId64 " AND (", snapshot);
     hx_filter_sql(filter, sql);
     hx_text_puts(sql, "))");
 }
+
+/* --- a condition over several views ------------------------------------------------- */
+
+/* Two large views have far too many pairs of rows. But a comparison that reads one view only is
+ * true or false by that view's row alone, so that of each view nothing matters but which of
+ * its comparisons hold together: a few combinations, found in one pass. */
+enum { COMBINATIONS = 1 << 16, PRODUCTS = 1 << 24 };
+
+struct view_truth {
+    const char *view;    /* NULL: the snapshot's row */
+    HX_VEC(size_t) part; /* the comparisons */
+    HX_VEC(bool) holds;  /* part.n for each combination */
+    size_t n, at;        /* combinations; the one that is looked at */
+    bool too_many;
+};
+
+struct truths {
+    struct view_truth *v;
+    size_t n;
+};
+
+static void deinit_truths(struct truths *truths)
+{
+    for (size_t i = 0; truths->v && i < truths->n; i++) {
+        hx_vec_free(&truths->v[i].part);
+        hx_vec_free(&truths->v[i].holds);
+    }
+    free(truths->v);
+}
+
+/* Gives each comparison to its view; *ret_apart false: one compares two views. */
+static hx_error *part_by_view(const hx_filter *filter, const struct views *views,
+                              struct truths *truths, bool *ret_apart)
+{
+    truths->n = views->n + 1;
+    truths->v = calloc(truths->n, sizeof *truths->v);
+    if (!truths->v)
+        return hx_error_nomem();
+    for (size_t i = 0; i < views->n; i++)
+        truths->v[i + 1].view = views->name[i];
+    *ret_apart = true;
+    for (size_t i = 0; i < hx_filter_parts(filter); i++) {
+        struct hx_filter_part part = hx_filter_part(filter, i);
+        size_t to = 0;
+        for (size_t j = 1; part.view && j < truths->n; j++)
+            if (strcmp(truths->v[j].view, part.view) == 0)
+                to = j;
+        *ret_apart &= !part.two_views;
+        if (part.is_test && !hx_vec_push(&truths->v[to].part, i))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+static void put_combinations(const hx_filter *filter, const struct view_truth *truth,
+                             int64_t snapshot, struct hx_text *sql)
+{
+    hx_text_puts(sql, "SELECT DISTINCT ");
+    for (size_t i = 0; i < truth->part.n; i++) {
+        hx_text_puts(sql, i ? ", (" : "(");
+        hx_filter_part_sql(filter, truth->part.v[i], sql);
+        hx_text_puts(sql, ") IS TRUE");
+    }
+    hx_text_puts(sql, " FROM snapshots");
+    if (truth->view)
+        put_join(truth->view, snapshot, sql);
+    hx_text_putf(sql, " WHERE snapshots.snapshot = %" PRId64, snapshot);
+}
+
+static hx_error *take_combinations(hx_rows *rows, struct view_truth *truth)
+{
+    bool more = true;
+    while (!truth->too_many) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            break;
+        for (size_t i = 0; i < truth->part.n; i++)
+            if (!hx_vec_push(&truth->holds, hx_rows_value(rows, i).i != 0))
+                return hx_error_nomem();
+        truth->too_many = ++truth->n > COMBINATIONS;
+    }
+    return NULL;
+}
+
+static hx_error *find_combinations(hx_store *store, int64_t snapshot, const hx_filter *filter,
+                                   struct view_truth *truth)
+{
+    if (!truth->part.n) {
+        truth->n = 1;
+        return NULL;
+    }
+    struct hx_text sql = {0};
+    hx_rows *rows = NULL;
+    put_combinations(filter, truth, snapshot, &sql);
+    hx_error *err = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), &rows);
+    hx_text_free(&sql);
+    if (err)
+        return err;
+    hx_interrupts_end_queries(store);
+    err = take_combinations(rows, truth);
+    hx_interrupts_end_queries(NULL);
+    hx_rows_end(rows);
+    return err;
+}
+
+/* The next choice of one combination of each view; false after the last. */
+static bool next_choice(struct truths *truths)
+{
+    for (size_t i = 0; i < truths->n; i++) {
+        if (++truths->v[i].at < truths->v[i].n)
+            return true;
+        truths->v[i].at = 0;
+    }
+    return false;
+}
+
+static hx_error *try_choices(const hx_filter *filter, struct truths *truths, bool *ret)
+{
+    HX_FREE bool *holds = calloc(hx_filter_parts(filter), sizeof *holds);
+    if (!holds)
+        return hx_error_nomem();
+    *ret = false;
+    do {
+        for (size_t i = 0; i < truths->n; i++) {
+            const struct view_truth *truth = &truths->v[i];
+            for (size_t j = 0; j < truth->part.n; j++)
+                holds[truth->part.v[j]] = truth->holds.v[truth->at * truth->part.n + j];
+        }
+        *ret = hx_filter_holds_by(filter, holds);
+    } while (!*ret && next_choice(truths));
+    return NULL;
+}
+
+/* *ret_done false: it has to be asked as one question. */
+static hx_error *evaluate_apart(hx_store *store, int64_t snapshot, const hx_filter *filter,
+                                const struct views *views, bool *ret, bool *ret_done)
+{
+    HX_CLEANUP(deinit_truths) struct truths truths = {0};
+    *ret_done = false;
+    bool apart = true;
+    HX_TRY(part_by_view(filter, views, &truths, &apart));
+    size_t products = 1;
+    for (size_t i = 0; i < truths.n && apart; i++) {
+        HX_TRY(find_combinations(store, snapshot, filter, &truths.v[i]));
+        products *= truths.v[i].n; /* at most 2^24 times 2^16 */
+        apart = !truths.v[i].too_many && products <= PRODUCTS;
+    }
+    if (!apart || !products)
+        return NULL;
+    *ret_done = true;
+    return try_choices(filter, &truths, ret);
+}
+
+/* --- the answers --------------------------------------------------------------------- */
 
 /* The first value of the answer, which has one row. */
 static hx_error *ask(hx_store *store, const char *sql, bool *ret)
@@ -116,14 +273,26 @@ static hx_error *ask(hx_store *store, const char *sql, bool *ret)
     return err;
 }
 
+static hx_error *evaluate_views(hx_store *store, int64_t snapshot, const hx_filter *filter,
+                                const struct views *views, bool *ret)
+{
+    bool done = false;
+    if (views->n > 1)
+        HX_TRY(evaluate_apart(store, snapshot, filter, views, ret, &done));
+    if (done)
+        return NULL;
+    struct hx_text sql = {0};
+    put_question(filter, views, snapshot, &sql);
+    hx_error *err = sql.failed ? hx_error_nomem() : ask(store, hx_text_str(&sql), ret);
+    hx_text_free(&sql);
+    return err;
+}
+
 static hx_error *evaluate(hx_store *store, int64_t snapshot, const hx_filter *filter, bool *ret)
 {
     struct views views;
-    struct hx_text sql = {0};
     HX_TRY(views_of(filter, &views));
-    put_question(filter, &views, snapshot, &sql);
-    hx_error *err = sql.failed ? hx_error_nomem() : ask(store, hx_text_str(&sql), ret);
-    hx_text_free(&sql);
+    hx_error *err = evaluate_views(store, snapshot, filter, &views, ret);
     free(views.name);
     return err;
 }

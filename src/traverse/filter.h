@@ -104,6 +104,20 @@ typedef struct hx_filter_value hx_filter_get(void *context, size_t id);
 /* Does it hold for the row? */
 bool hx_filter_holds(const hx_filter *filter, hx_filter_get *get, void *context);
 
+/* A condition in parts, for whoever knows the truth of comparisons and not the values: parts from 0
+ * to hx_filter_parts() - 1 are a comparison each, or what joins others. */
+struct hx_filter_part {
+    bool is_test;     /* a comparison */
+    bool two_views;   /* it compares columns of two views */
+    const char *view; /* whose column it reads; NULL: of the row's own columns, or none at all */
+};
+size_t hx_filter_parts(const hx_filter *filter);
+struct hx_filter_part hx_filter_part(const hx_filter *filter, size_t part);
+/* Appends the comparison for SQLite: 1, or else 0 or NULL. */
+void hx_filter_part_sql(const hx_filter *filter, size_t part, struct hx_text *sql);
+/* Does the condition hold, when holds[part] says it of each comparison? */
+bool hx_filter_holds_by(const hx_filter *filter, const bool *holds);
+
 /* The order of two values, none of them NULL: < 0, 0, > 0. */
 int hx_filter_order(struct hx_filter_value a, struct hx_filter_value b);
 

@@ -90,3 +90,29 @@ bool hx_filter_holds(const hx_filter *filter, hx_filter_get *get, void *context)
     }
     return at == HX_FILTER_HOLDS;
 }
+
+size_t hx_filter_parts(const hx_filter *filter)
+{
+    return filter->nodes.n;
+}
+
+struct hx_filter_part hx_filter_part(const hx_filter *filter, size_t part)
+{
+    const struct hx_node *node = &filter->nodes.v[part];
+    struct hx_filter_part ret = {.is_test = node->kind == HX_NODE_TEST};
+    if (!ret.is_test || node->left.column == HX_NO_COLUMN)
+        return ret;
+    ret.view = filter->columns.v[node->left.column].view;
+    bool compares = node->op < HX_OP_MATCH && node->right.column != HX_NO_COLUMN;
+    const char *other = compares ? filter->columns.v[node->right.column].view : ret.view;
+    ret.two_views = other != ret.view && (!other || !ret.view || strcmp(other, ret.view) != 0);
+    return ret;
+}
+
+bool hx_filter_holds_by(const hx_filter *filter, const bool *holds)
+{
+    uint32_t at = 0;
+    while (at < HX_FILTER_FAILS)
+        at = holds[at] ? filter->nodes.v[at].yes : filter->nodes.v[at].no;
+    return at == HX_FILTER_HOLDS;
+}

@@ -150,3 +150,8 @@ void hx_filter_sql(const hx_filter *filter, struct hx_text *sql)
     sql->failed |= steps.failed;
     hx_vec_free(&steps.stack);
 }
+
+void hx_filter_part_sql(const hx_filter *filter, size_t part, struct hx_text *sql)
+{
+    put_test(sql, filter, &filter->nodes.v[part]);
+}

@@ -249,6 +249,10 @@ def checks(folder):
             ("leaked_bytes > 1T or roots.kind = 'stack'", 1),
             ("objects.bytes > 100G", 0),
             ("account.part = 'live' and account.bytes > 1 and leaks.kind = 'definite'", 1),
+            ("objects.bytes > 1 and edges.offset > 1G", 0),  # far too many pairs
+            ("objects.bytes < 100 and edges.kind = 'start' and leaks.kind = 'definite'", 1),
+            ("objects.address = edges.target and edges.offset = 0 or leaks.bytes < 0", 1),
+            ("not (objects.bytes > 0 or edges.offset >= 0)", 0),
             ("losses.count > 0 or comm ~ 'python'", 1),
             ("comm = 'python' and not pid = pid", 0)):
         rows = ask("check", store, condition, ok=(4 if holds else 0,))

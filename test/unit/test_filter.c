@@ -1049,9 +1049,79 @@ static void soup(void **state)
     empty(&table);
 }
 
+/* --- in parts ---------------------------------------------------------------------- */
+
+/* A condition of comparisons a, b, c, by their truth. */
+static bool by_truth(const char *condition, unsigned truth)
+{
+    hx_filter *filter = parsed(condition);
+    bool holds[32] = {false};
+    unsigned n = 0;
+    assert_true(hx_filter_parts(filter) <= 32);
+    for (size_t i = 0; i < hx_filter_parts(filter); i++)
+        if (hx_filter_part(filter, i).is_test)
+            holds[i] = truth >> n++ & 1;
+    bool is = hx_filter_holds_by(filter, holds);
+    hx_filter_destroy(filter);
+    return is;
+}
+
+static void parts_join(void **state)
+{
+    (void)state;
+    for (unsigned truth = 0; truth < 8; truth++) {
+        bool a = truth & 1, b = truth & 2, c = truth & 4;
+        assert_int_equal(by_truth("i = 1 and t = 'b' or j = 3", truth), (a && b) || c);
+        assert_int_equal(by_truth("i = 1 and (t = 'b' or j = 3)", truth), a && (b || c));
+        assert_int_equal(by_truth("not (i = 1 or not t = 'b') and j = 3", truth), !a && b && c);
+        assert_int_equal(by_truth("not (i is null and t ~ 'b' and j = i)", truth), !(a && b && c));
+    }
+}
+
+static void parts_tell_views(void **state)
+{
+    (void)state;
+    static const struct hx_filter_column of_views[] = {
+        {"one", "i", HX_FILTER_NUMBER, 0},
+        {"two", "i", HX_FILTER_NUMBER, 1},
+        {NULL, "own", HX_FILTER_NUMBER, 2},
+    };
+    static const struct {
+        const char *condition, *view;
+        bool two, test;
+    } parts[] = {
+        {"one.i = 1", "one", false, true},     {"1 < two.i", "two", false, true},
+        {"one.i = two.i", "one", true, true},  {"one.i > one.i", "one", false, true},
+        {"own = 1", NULL, false, true},        {"own = two.i", NULL, true, true},
+        {"1 = 1", NULL, false, true},          {"one.i is null", "one", false, true},
+        {"not one.i = 1", NULL, false, false}, /* the whole is none */
+    };
+    const struct hx_filter_schema two = {of_views, 3, NULL};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        hx_filter *filter;
+        assert_null(hx_filter_parse(parts[i].condition, &two, NULL, &filter));
+        struct hx_filter_part part = hx_filter_part(filter, hx_filter_parts(filter) - 1);
+        assert_int_equal(part.is_test, parts[i].test);
+        assert_int_equal(part.two_views, parts[i].two);
+        if (parts[i].view)
+            assert_string_equal(part.view, parts[i].view);
+        else
+            assert_null(part.view);
+        hx_filter_destroy(filter);
+    }
+    struct hx_text sql = {0};
+    hx_filter *filter = parsed("i = 1 or t ~ 'b'");
+    hx_filter_part_sql(filter, 1, &sql);
+    assert_string_equal(hx_text_str(&sql), "regexp('b', \"t\")");
+    hx_text_free(&sql);
+    hx_filter_destroy(filter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_join),
+        cmocka_unit_test(parts_tell_views),
         cmocka_unit_test(operators),
         cmocka_unit_test(numbers),
         cmocka_unit_test(texts),
