@@ -14,46 +14,14 @@
 #include "store/blocks.h"
 #include "store/db.h"
 #include "store/top.h"
+#include "store/vtab_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* --- the three tables -------------------------------------------------------------- */
 
-enum { MAX_COLUMNS = 16, MAX_FILTERS = 4 };
-
-/* How a column is served. */
-enum serve {
-    SERVE_SNAPSHOT,
-    SERVE_NULL,
-    SERVE_INT,    /* the decoded value */
-    SERVE_WORDS,  /* the decoded value times 8 */
-    SERVE_UNZERO, /* the decoded value, NULL for 0 */
-    SERVE_UNPLUS, /* the decoded value less 1, NULL for 0 */
-    SERVE_STATE,
-    SERVE_KIND,
-    SERVE_TYPE,          /* the name of that type, NULL for 0 */
-    SERVE_BIN,           /* the name of the bin of that number less 1, NULL for 0 */
-    SERVE_OBJECT,        /* the address of the object of that index */
-    SERVE_OBJECT_UNPLUS, /* the same of that number less 1, NULL for 0 */
-};
-
-struct table_column {
-    enum serve serve;
-    enum hx_derived derived;
-    int column;
-};
-
-struct table {
-    const char *name, *declaration;
-    enum hx_family family;
-    int key;                 /* the column by which rows are ordered */
-    int filter[MAX_FILTERS]; /* columns that a scan can filter by; 0: no more */
-    double rows, rows_of_key;
-    struct table_column column[MAX_COLUMNS];
-};
-
-static const struct table objects_table = {
+static const struct hx_table objects_table = {
     .name = "objects",
     .declaration =
         "CREATE TABLE x(snapshot INTEGER, address INTEGER, bytes INTEGER, requested INTEGER,"
@@ -65,25 +33,25 @@ static const struct table objects_table = {
     .filter = {5, 4, 6, 7},
     .rows = 1e7,
     .rows_of_key = 1,
-    .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
-               {SERVE_INT, HX_ADDRESS, 0},
-               {SERVE_INT, HX_PLAIN, HX_COL_SIZE},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_TYPE, HX_PLAIN, HX_COL_TYPE},
-               {SERVE_STATE, HX_PLAIN, HX_COL_STATE},
-               {SERVE_UNPLUS, HX_PLUS_ONE, HX_COL_SET},
-               {SERVE_BIN, HX_PLUS_ONE, HX_COL_BIN},
-               {SERVE_NULL, HX_PLAIN, 0},
-               {SERVE_OBJECT_UNPLUS, HX_DOMINATOR, 0},
-               {SERVE_UNPLUS, HX_RETAINED, 0},
-               {SERVE_UNZERO, HX_PLAIN, HX_COL_RETAINED_OBJECTS},
-               {SERVE_UNPLUS, HX_SURE, 0},
-               {SERVE_UNPLUS, HX_SURE_OBJECTS, 0},
-               {SERVE_INT, HX_PLAIN, HX_COL_IN},
-               {SERVE_INT, HX_PLAIN, HX_COL_OUT}},
+    .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
+               {HX_SERVE_INT, HX_ADDRESS, 0},
+               {HX_SERVE_INT, HX_PLAIN, HX_COL_SIZE},
+               {HX_SERVE_NULL, HX_PLAIN, 0},
+               {HX_SERVE_TYPE, HX_PLAIN, HX_COL_TYPE},
+               {HX_SERVE_STATE, HX_PLAIN, HX_COL_STATE},
+               {HX_SERVE_UNPLUS, HX_PLUS_ONE, HX_COL_SET},
+               {HX_SERVE_BIN, HX_PLUS_ONE, HX_COL_BIN},
+               {HX_SERVE_NULL, HX_PLAIN, 0},
+               {HX_SERVE_OBJECT_UNPLUS, HX_DOMINATOR, 0},
+               {HX_SERVE_UNPLUS, HX_RETAINED, 0},
+               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_RETAINED_OBJECTS},
+               {HX_SERVE_UNPLUS, HX_SURE, 0},
+               {HX_SERVE_UNPLUS, HX_SURE_OBJECTS, 0},
+               {HX_SERVE_INT, HX_PLAIN, HX_COL_IN},
+               {HX_SERVE_INT, HX_PLAIN, HX_COL_OUT}},
 };
 
-static const struct table edges_table = {
+static const struct hx_table edges_table = {
     .name = "edges",
     .declaration = "CREATE TABLE x(snapshot INTEGER, source INTEGER, target INTEGER,"
                    " offset INTEGER, kind TEXT)",
@@ -92,14 +60,14 @@ static const struct table edges_table = {
     .filter = {2},
     .rows = 1.6e7,
     .rows_of_key = 4,
-    .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
-               {SERVE_OBJECT, HX_SOURCE_OBJ, 0},
-               {SERVE_OBJECT, HX_TARGET_OBJ, 0},
-               {SERVE_WORDS, HX_PLAIN, HX_COL_OFFSET},
-               {SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
+    .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
+               {HX_SERVE_OBJECT, HX_SOURCE_OBJ, 0},
+               {HX_SERVE_OBJECT, HX_TARGET_OBJ, 0},
+               {HX_SERVE_WORDS, HX_PLAIN, HX_COL_OFFSET},
+               {HX_SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
 };
 
-static const struct table root_edges_table = {
+static const struct hx_table root_edges_table = {
     .name = "root_edges",
     .declaration = "CREATE TABLE x(snapshot INTEGER, root_id INTEGER, address INTEGER,"
                    " target INTEGER, kind TEXT)",
@@ -108,11 +76,11 @@ static const struct table root_edges_table = {
     .filter = {3},
     .rows = 1e5,
     .rows_of_key = 100,
-    .column = {{SERVE_SNAPSHOT, HX_PLAIN, 0},
-               {SERVE_INT, HX_ROOT_NUMBER, 0},
-               {SERVE_UNZERO, HX_ROOT_WORD, 0},
-               {SERVE_OBJECT, HX_ROOT_TARGET_OBJ, 0},
-               {SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
+    .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
+               {HX_SERVE_INT, HX_ROOT_NUMBER, 0},
+               {HX_SERVE_UNZERO, HX_ROOT_WORD, 0},
+               {HX_SERVE_OBJECT, HX_ROOT_TARGET_OBJ, 0},
+               {HX_SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
 };
 
 /* --- connecting -------------------------------------------------------------------- */
@@ -120,31 +88,13 @@ static const struct table root_edges_table = {
 /* What the module was made with, and one connection's instance. */
 struct module {
     hx_blocks *blocks;
-    const struct table *table;
+    const struct hx_table *table;
 };
 struct instance {
     sqlite3_vtab base;
     sqlite3 *db;
     hx_blocks *blocks;
-    const struct table *table;
-};
-
-/* Which constraints xFilter gets, in this order of arguments. */
-enum plan {
-    PLAN_SNAPSHOT = 1, /* = */
-    PLAN_ROWID = 2,    /* = */
-    PLAN_KEY = 4,      /* = */
-    PLAN_LOW = 8,      /* key > or >= */
-    PLAN_HIGH = 16,    /* key < or <= */
-    PLAN_FILTER = 32,  /* = or IS or IS NULL on table.filter[0]; the next bits: on the others */
-    PLAN_FILTERS = PLAN_FILTER * ((1 << MAX_FILTERS) - 1),
-    PLAN_LIMIT = 512, /* the first rows by the column that the plan names, see plan_top() */
-    PLAN_OFFSET = 1024,
-    PLAN_BITS = 11,
-    PLAN_NULL_SHIFT = PLAN_BITS - 5, /* a filter's bit so much higher: NULL equals NULL */
-    PLAN_COLUMN_SHIFT = 16,          /* PLAN_LIMIT: the column to order by */
-    PLAN_COLUMN_MASK = 0xff,
-    PLAN_LARGEST = 1 << 24, /* PLAN_LIMIT: descending */
+    const struct hx_table *table;
 };
 
 static int set_error(sqlite3_vtab *vtab, hx_error *err)
@@ -190,173 +140,9 @@ static int table_disconnect(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
-/* --- planning ---------------------------------------------------------------------- */
-
-/* The bit of a filter that serves the constraint: exact comparisons only. */
-static unsigned plan_filter(const struct table *table, sqlite3_index_info *info, int i)
-{
-    int column = info->aConstraint[i].iColumn;
-    unsigned char op = info->aConstraint[i].op;
-    bool nulls = op == SQLITE_INDEX_CONSTRAINT_IS || op == SQLITE_INDEX_CONSTRAINT_ISNULL;
-    enum serve serve = table->column[column].serve;
-    if ((op != SQLITE_INDEX_CONSTRAINT_EQ && !nulls) || (nulls && serve == SERVE_OBJECT))
-        return 0;
-    bool text = serve == SERVE_STATE || serve == SERVE_TYPE || serve == SERVE_BIN;
-    if (text && strcmp(sqlite3_vtab_collation(info, i), "BINARY") != 0)
-        return 0;
-    for (unsigned f = 0; f < MAX_FILTERS && table->filter[f]; f++)
-        if (table->filter[f] == column)
-            return PLAN_FILTER << f | (nulls ? PLAN_FILTER << f << PLAN_NULL_SHIFT : 0);
-    return 0;
-}
-
-static unsigned plan_of(const struct table *table, sqlite3_index_info *info, int i)
-{
-    int column = info->aConstraint[i].iColumn;
-    unsigned char op = info->aConstraint[i].op;
-    if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET)
-        return 0; /* those have no column */
-    bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ;
-    if (column == 0)
-        return equal ? PLAN_SNAPSHOT : 0;
-    if (column < 0)
-        return equal ? PLAN_ROWID : 0;
-    unsigned filter = plan_filter(table, info, i);
-    if (filter)
-        return filter;
-    if (column != table->key)
-        return 0;
-    switch (op) {
-    case SQLITE_INDEX_CONSTRAINT_EQ:
-        return PLAN_KEY;
-    case SQLITE_INDEX_CONSTRAINT_GT:
-    case SQLITE_INDEX_CONSTRAINT_GE:
-        return PLAN_LOW;
-    case SQLITE_INDEX_CONSTRAINT_LT:
-    case SQLITE_INDEX_CONSTRAINT_LE:
-        return PLAN_HIGH;
-    default:
-        return 0;
-    }
-}
-
-/* Rows come ordered by (snapshot, key); with one snapshot also by key alone. */
-static bool order_is_ours(const struct table *table, const sqlite3_index_info *info, unsigned plan)
-{
-    const int ours[2] = {0, table->key};
-    int at = 0;
-    for (int i = 0; i < info->nOrderBy; i++) {
-        int column = info->aOrderBy[i].iColumn;
-        if (info->aOrderBy[i].desc)
-            return false;
-        if (plan & PLAN_SNAPSHOT) { /* the same in all rows */
-            at = at ? at : 1;
-            if (column == 0)
-                continue;
-        }
-        if (at == 2 && (column == table->key || table->rows_of_key <= 1))
-            continue; /* said before, or only one row is left to order */
-        if (at == 2 || column != ours[at])
-            return false;
-        at++;
-    }
-    return true;
-}
-
-static void estimate(const struct table *table, unsigned plan, sqlite3_index_info *info)
-{
-    /* scanning costs less than handing a row over, decoding a block more than either */
-    double snapshots = plan & PLAN_SNAPSHOT ? 1 : 8, rows = table->rows, cost = rows;
-    if (plan & PLAN_ROWID) {
-        snapshots = rows = cost = 1;
-        info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-    } else if (plan & PLAN_KEY) {
-        rows = table->rows_of_key;
-        cost = 8 + rows;
-        if (plan & PLAN_SNAPSHOT && table->rows_of_key <= 1)
-            info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-    } else {
-        if (plan & PLAN_LOW)
-            rows /= 8;
-        if (plan & PLAN_HIGH)
-            rows /= 8;
-        cost = 8 + rows;
-    }
-    if (plan & PLAN_FILTERS) {
-        cost = 8 + cost / 16;
-        rows = rows <= 64 ? 1 : table->family == HX_FAMILY_OBJECT ? rows / 64 : 4;
-    }
-    info->estimatedCost = cost * snapshots;
-    info->estimatedRows = (sqlite3_int64)(rows * snapshots);
-}
-
-/* Do decoded values have the order of what they are served as, NULL first? */
-static bool keeps_order(const struct table_column *column)
-{
-    return (column->serve == SERVE_INT && column->derived != HX_ADDRESS) ||
-           column->serve == SERVE_UNZERO || column->serve == SERVE_UNPLUS;
-}
-
-/* "The largest objects of a snapshot": ORDER BY such a column with a LIMIT and no other
- * constraint. SQLite would sort all objects; one pass finds those few. */
-static bool plan_top(const struct table *table, sqlite3_index_info *info)
-{
-    int first = info->nOrderBy ? info->aOrderBy[0].iColumn : -1;
-    if (table->family != HX_FAMILY_OBJECT || first < 0 || !keeps_order(&table->column[first]))
-        return false;
-    for (int i = 1; i < info->nOrderBy; i++) /* ties come in the order of addresses */
-        if (info->aOrderBy[i].desc ||
-            (info->aOrderBy[i].iColumn != 0 && info->aOrderBy[i].iColumn != table->key))
-            return false;
-    int snapshot = -1, limit = -1, offset = -1;
-    for (int i = 0; i < info->nConstraint; i++) {
-        unsigned char op = info->aConstraint[i].op;
-        int *which = op == SQLITE_INDEX_CONSTRAINT_LIMIT    ? &limit
-                     : op == SQLITE_INDEX_CONSTRAINT_OFFSET ? &offset
-                     : info->aConstraint[i].iColumn == 0 && op == SQLITE_INDEX_CONSTRAINT_EQ
-                         ? &snapshot
-                         : NULL;
-        if (!which || *which >= 0 || !info->aConstraint[i].usable)
-            return false;
-        *which = i;
-    }
-    if (snapshot < 0 || limit < 0)
-        return false;
-    info->aConstraintUsage[snapshot].argvIndex = 1;
-    info->aConstraintUsage[limit].argvIndex = 2;
-    if (offset >= 0)
-        info->aConstraintUsage[offset].argvIndex = 3;
-    info->idxNum = PLAN_SNAPSHOT | PLAN_LIMIT | (offset >= 0 ? PLAN_OFFSET : 0) |
-                   first << PLAN_COLUMN_SHIFT | (info->aOrderBy[0].desc ? PLAN_LARGEST : 0);
-    info->orderByConsumed = 1;
-    info->estimatedCost = table->rows / 16;
-    info->estimatedRows = 1000;
-    return true;
-}
-
 static int table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
-    const struct table *table = ((struct instance *)vtab)->table;
-    unsigned plan = 0;
-    int chosen[PLAN_BITS];
-    if (plan_top(table, info))
-        return SQLITE_OK;
-    for (int i = 0; i < info->nConstraint; i++) {
-        if (!info->aConstraint[i].usable)
-            continue;
-        unsigned part = plan_of(table, info, i), bit = part & ((1u << PLAN_BITS) - 1);
-        if (!part || plan & bit)
-            continue;
-        plan |= part;
-        chosen[__builtin_ctz(bit)] = i;
-    }
-    int arguments = 0;
-    for (int bit = 0; bit < PLAN_BITS; bit++)
-        if (plan & 1u << bit)
-            info->aConstraintUsage[chosen[bit]].argvIndex = ++arguments;
-    info->idxNum = (int)plan;
-    info->orderByConsumed = info->nOrderBy && order_is_ours(table, info, plan);
-    estimate(table, plan, info);
+    hx_table_plan(((struct instance *)vtab)->table, info);
     return SQLITE_OK;
 }
 
@@ -375,6 +161,15 @@ struct seeker {
     uint64_t wanted;
 };
 
+/* Rows of the top whose values are read together at most. */
+enum { MAX_GATHERED = 100000 };
+
+/* A row of the top and where it stands there. */
+struct place {
+    uint64_t row;
+    size_t at;
+};
+
 struct cursor {
     sqlite3_vtab_cursor base;
     HX_VEC(int64_t) snapshots; /* to visit, ascending */
@@ -383,18 +178,20 @@ struct cursor {
     /* what xFilter was given, the same for every snapshot */
     uint64_t key_low, key_high; /* inclusive */
     uint64_t row_low, row_high; /* inclusive, from a rowid */
-    struct filter filter[MAX_FILTERS];
+    struct filter filter[HX_TABLE_FILTERS];
     size_t filters;
 
-    uint64_t *top; /* PLAN_LIMIT: the rows to give, in this order */
+    uint64_t *top; /* HX_PLAN_LIMIT: the rows to give, in this order */
     size_t top_n, top_at;
+    struct place *place;                    /* of these rows, by block; NULL: too many */
+    uint64_t *top_values[HX_TABLE_COLUMNS]; /* of these rows, as decoded; NULL: not asked for yet */
 
     const struct hx_block_index *index, *objects;
     uint64_t row, end; /* rows of this snapshot yet to come */
-    struct seeker seeker[MAX_FILTERS];
+    struct seeker seeker[HX_TABLE_FILTERS];
     size_t seekers;
-    size_t block;                                  /* whose columns are held */
-    const struct hx_decoded *decoded[MAX_COLUMNS]; /* NULL: not asked for yet */
+    size_t block;                                       /* whose columns are held */
+    const struct hx_decoded *decoded[HX_TABLE_COLUMNS]; /* NULL: not asked for yet */
 };
 
 static struct instance *instance_of(const struct cursor *cursor)
@@ -404,7 +201,7 @@ static struct instance *instance_of(const struct cursor *cursor)
 
 static void release(struct cursor *cursor)
 {
-    for (size_t i = 0; i < MAX_COLUMNS; i++) {
+    for (size_t i = 0; i < HX_TABLE_COLUMNS; i++) {
         hx_blocks_release(instance_of(cursor)->blocks, cursor->decoded[i]);
         cursor->decoded[i] = NULL;
     }
@@ -425,6 +222,18 @@ static void drop_filters(struct cursor *cursor)
         sqlite3_value_free(cursor->filter[--cursor->filters].value);
 }
 
+static void drop_top(struct cursor *cursor)
+{
+    for (size_t i = 0; i < HX_TABLE_COLUMNS; i++) {
+        free(cursor->top_values[i]);
+        cursor->top_values[i] = NULL;
+    }
+    free(cursor->place);
+    free(cursor->top);
+    cursor->place = NULL;
+    cursor->top = NULL;
+}
+
 static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
 {
     (void)vtab;
@@ -441,7 +250,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
     leave_snapshot(cursor);
     drop_filters(cursor);
     hx_vec_free(&cursor->snapshots);
-    free(cursor->top);
+    drop_top(cursor);
     free(cursor);
     return SQLITE_OK;
 }
@@ -456,7 +265,7 @@ static hx_error *decoded_column(struct cursor *cursor, int column, const struct 
     }
     if (!cursor->decoded[column]) {
         const struct instance *instance = instance_of(cursor);
-        const struct table_column *how = &instance->table->column[column];
+        const struct hx_table_column *how = &instance->table->column[column];
         HX_TRY(hx_blocks_column(instance->blocks, cursor->index, block, how->derived, how->column,
                                 &cursor->decoded[column]));
     }
@@ -468,7 +277,7 @@ static hx_error *decoded_column(struct cursor *cursor, int column, const struct 
 static hx_error *seek(struct cursor *cursor)
 {
     while (cursor->row < cursor->end && cursor->seekers) {
-        const struct hx_decoded *column[MAX_FILTERS];
+        const struct hx_decoded *column[HX_TABLE_FILTERS];
         for (size_t f = 0; f < cursor->seekers; f++)
             HX_TRY(decoded_column(cursor, cursor->seeker[f].column, &column[f]));
         uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
@@ -535,22 +344,22 @@ static enum wanted wanted_state(const char *text, uint64_t *ret)
     return WANTED_NOTHING;
 }
 
-static hx_error *wanted_text(struct cursor *cursor, enum serve serve, sqlite3_value *value,
+static hx_error *wanted_text(struct cursor *cursor, enum hx_serve serve, sqlite3_value *value,
                              uint64_t *ret, enum wanted *ret_wanted)
 {
     const char *text = (const char *)sqlite3_value_text(value);
     if (!text)
         return hx_error_nomem();
-    if (serve == SERVE_STATE) {
+    if (serve == HX_SERVE_STATE) {
         *ret_wanted = wanted_state(text, ret);
         return NULL;
     }
     const hx_names *names;
     HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot,
-                           serve == SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
+                           serve == HX_SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
     size_t found = hx_names_find(names, text, (size_t)sqlite3_value_bytes(value), ret);
     *ret_wanted = found > 1 ? WANTED_UNCLEAR : found ? WANTED_FOUND : WANTED_NOTHING;
-    *ret += serve == SERVE_BIN;
+    *ret += serve == HX_SERVE_BIN;
     return NULL;
 }
 
@@ -572,8 +381,8 @@ static hx_error *wanted_object(struct cursor *cursor, uint64_t address, uint64_t
 static hx_error *translate(struct cursor *cursor, const struct filter *filter, uint64_t *ret,
                            enum wanted *ret_wanted)
 {
-    enum serve serve = instance_of(cursor)->table->column[filter->column].serve;
-    bool text = serve == SERVE_STATE || serve == SERVE_TYPE || serve == SERVE_BIN, exact;
+    enum hx_serve serve = instance_of(cursor)->table->column[filter->column].serve;
+    bool text = serve == HX_SERVE_STATE || serve == HX_SERVE_TYPE || serve == HX_SERVE_BIN, exact;
     int64_t bound;
     *ret = 0;
     if (sqlite3_value_type(filter->value) == SQLITE_NULL) {
@@ -586,10 +395,10 @@ static hx_error *translate(struct cursor *cursor, const struct filter *filter, u
         *ret_wanted = WANTED_UNCLEAR;
     } else if (!exact || bound < 0) {
         *ret_wanted = WANTED_NOTHING;
-    } else if (serve == SERVE_OBJECT) {
+    } else if (serve == HX_SERVE_OBJECT) {
         return wanted_object(cursor, (uint64_t)bound, ret, ret_wanted);
     } else {
-        *ret = (uint64_t)bound + 1; /* SERVE_UNPLUS */
+        *ret = (uint64_t)bound + 1; /* HX_SERVE_UNPLUS */
         *ret_wanted = WANTED_FOUND;
     }
     return NULL;
@@ -649,7 +458,7 @@ static hx_error *settle(struct cursor *cursor)
 /* --- xFilter's arguments ----------------------------------------------------------- */
 
 struct limits {
-    uint64_t rows; /* PLAN_LIMIT: so many are asked for, with those to be left out */
+    uint64_t rows; /* HX_PLAN_LIMIT: so many are asked for, with those to be left out */
     bool none;     /* no row can match */
     bool one_snapshot;
     int64_t snapshot;
@@ -660,11 +469,11 @@ static void limit_key(struct cursor *cursor, struct limits *limits, unsigned par
 {
     /* > and >= (and < and <=) share a bit: SQLite drops the row that is one too many */
     uint64_t key = bound < 0 ? 0 : (uint64_t)bound;
-    if (part != PLAN_LOW) {
-        limits->none |= bound < 0 || (part == PLAN_KEY && !exact);
+    if (part != HX_PLAN_LOW) {
+        limits->none |= bound < 0 || (part == HX_PLAN_KEY && !exact);
         cursor->key_high = key < cursor->key_high ? key : cursor->key_high;
     }
-    if (part != PLAN_HIGH)
+    if (part != HX_PLAN_HIGH)
         cursor->key_low = key > cursor->key_low ? key : cursor->key_low;
 }
 
@@ -673,8 +482,8 @@ static hx_error *add_filter(struct cursor *cursor, unsigned plan, unsigned part,
                             sqlite3_value *value)
 {
     struct filter *filter = &cursor->filter[cursor->filters];
-    filter->column = instance_of(cursor)->table->filter[__builtin_ctz(part / PLAN_FILTER)];
-    filter->nulls = plan & part << PLAN_NULL_SHIFT;
+    filter->column = instance_of(cursor)->table->filter[__builtin_ctz(part / HX_PLAN_FILTER)];
+    filter->nulls = plan & part << HX_PLAN_NULL_SHIFT;
     filter->value = sqlite3_value_dup(value);
     if (!filter->value)
         return hx_error_nomem();
@@ -685,32 +494,32 @@ static hx_error *add_filter(struct cursor *cursor, unsigned plan, unsigned part,
 static hx_error *read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value **argv,
                                 struct limits *limits)
 {
-    for (int bit = 0; bit < PLAN_BITS; bit++) {
+    for (int bit = 0; bit < HX_PLAN_BITS; bit++) {
         unsigned part = plan & 1u << bit;
         if (!part)
             continue;
         sqlite3_value *value = *argv++;
         int64_t bound;
         bool exact;
-        if (part & PLAN_FILTERS) {
+        if (part & HX_PLAN_FILTERS) {
             HX_TRY(add_filter(cursor, plan, part, value));
         } else if (sqlite3_value_type(value) == SQLITE_NULL) {
             limits->none = true; /* a comparison with NULL is never true */
         } else if (!bound_of(value, &bound, &exact)) {
             continue;
-        } else if (part == PLAN_SNAPSHOT) {
+        } else if (part == HX_PLAN_SNAPSHOT) {
             limits->none |= !exact;
             limits->one_snapshot = true;
             limits->snapshot = bound;
-        } else if (part == PLAN_ROWID) {
+        } else if (part == HX_PLAN_ROWID) {
             limits->none |= !exact || bound < 0 ||
                             (limits->one_snapshot && limits->snapshot != bound >> HX_ROW_BITS);
             limits->one_snapshot = true;
             limits->snapshot = bound >> HX_ROW_BITS;
             cursor->row_low = cursor->row_high = (uint64_t)bound & (HX_ROWS_MAX - 1);
-        } else if (part == PLAN_LIMIT || part == PLAN_OFFSET) {
+        } else if (part == HX_PLAN_LIMIT || part == HX_PLAN_OFFSET) {
             /* a negative limit is none */
-            uint64_t rows = bound >= 0 ? (uint64_t)bound : part == PLAN_LIMIT ? UINT64_MAX : 0;
+            uint64_t rows = bound >= 0 ? (uint64_t)bound : part == HX_PLAN_LIMIT ? UINT64_MAX : 0;
             if (__builtin_add_overflow(limits->rows, rows, &limits->rows))
                 limits->rows = UINT64_MAX;
         } else {
@@ -748,14 +557,74 @@ static void go_top(struct cursor *cursor, size_t at)
     cursor->row = at < cursor->top_n ? cursor->top[at] : cursor->end;
 }
 
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *p = a, *q = b;
+    return p->row < q->row ? -1 : p->row > q->row;
+}
+
+/* The rows of the top lie anywhere: taken one by one, each would decode its block again. So a
+ * column is read for all of them at once, in the order of blocks. */
+static hx_error *gather(struct cursor *cursor, int column)
+{
+    const struct instance *instance = instance_of(cursor);
+    const struct hx_table_column *how = &instance->table->column[column];
+    const struct hx_decoded *decoded = NULL;
+    uint64_t *values = malloc(cursor->top_n * sizeof *values);
+    size_t block = 0;
+    hx_error *err = values ? NULL : hx_error_nomem();
+    for (size_t i = 0; i < cursor->top_n && !err; i++) {
+        const struct place *place = &cursor->place[i];
+        if (!decoded || place->row / HX_BLOCK_ROWS != block) {
+            hx_blocks_release(instance->blocks, decoded);
+            decoded = NULL;
+            block = place->row / HX_BLOCK_ROWS;
+            err = hx_blocks_column(instance->blocks, cursor->index, block, how->derived,
+                                   how->column, &decoded);
+        }
+        if (!err)
+            values[place->at] = hx_decoded_at(decoded, place->row % HX_BLOCK_ROWS);
+    }
+    hx_blocks_release(instance->blocks, decoded);
+    if (err) {
+        free(values);
+        return err;
+    }
+    cursor->top_values[column] = values;
+    return NULL;
+}
+
 static hx_error *begin_top(struct cursor *cursor, unsigned plan, uint64_t rows)
 {
     const struct instance *instance = instance_of(cursor);
-    const struct table_column *by =
-        &instance->table->column[plan >> PLAN_COLUMN_SHIFT & PLAN_COLUMN_MASK];
+    const struct hx_table_column *by =
+        &instance->table->column[plan >> HX_PLAN_COLUMN_SHIFT & HX_PLAN_COLUMN_MASK];
     HX_TRY(hx_top_rows(instance->blocks, cursor->index, by->derived, by->column,
-                       plan & PLAN_LARGEST, rows, &cursor->top, &cursor->top_n));
+                       plan & HX_PLAN_LARGEST, rows, &cursor->top, &cursor->top_n));
     go_top(cursor, 0);
+    if (!cursor->top_n || cursor->top_n > MAX_GATHERED)
+        return NULL;
+    cursor->place = malloc(cursor->top_n * sizeof *cursor->place);
+    if (!cursor->place)
+        return hx_error_nomem();
+    for (size_t i = 0; i < cursor->top_n; i++)
+        cursor->place[i] = (struct place){cursor->top[i], i};
+    qsort(cursor->place, cursor->top_n, sizeof *cursor->place, compare_places);
+    return NULL;
+}
+
+/* The value of the current row, as decoded. */
+static hx_error *current_value(struct cursor *cursor, int column, uint64_t *ret)
+{
+    if (cursor->place) {
+        if (!cursor->top_values[column])
+            HX_TRY(gather(cursor, column));
+        *ret = cursor->top_values[column][cursor->top_at];
+        return NULL;
+    }
+    const struct hx_decoded *decoded;
+    HX_TRY(decoded_column(cursor, column, &decoded));
+    *ret = hx_decoded_at(decoded, cursor->row % HX_BLOCK_ROWS);
     return NULL;
 }
 
@@ -766,8 +635,7 @@ static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **arg
     hx_blocks_refresh(instance_of(cursor)->blocks);
     cursor->snapshots.n = cursor->at = 0;
     cursor->row = cursor->end = 0;
-    free(cursor->top);
-    cursor->top = NULL;
+    drop_top(cursor);
     cursor->key_low = cursor->row_low = 0;
     cursor->key_high = cursor->row_high = UINT64_MAX;
     cursor->seekers = 0;
@@ -779,7 +647,7 @@ static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **arg
     if (!cursor->snapshots.n)
         return NULL;
     HX_TRY(begin_snapshot(cursor));
-    return plan & PLAN_LIMIT ? begin_top(cursor, plan, limits.rows) : settle(cursor);
+    return plan & HX_PLAN_LIMIT ? begin_top(cursor, plan, limits.rows) : settle(cursor);
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
@@ -835,46 +703,45 @@ static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enu
 static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int column)
 {
     const struct instance *instance = instance_of(cursor);
-    enum serve how = instance->table->column[column].serve;
-    if (how == SERVE_SNAPSHOT) {
+    enum hx_serve how = instance->table->column[column].serve;
+    if (how == HX_SERVE_SNAPSHOT) {
         sqlite3_result_int64(context, cursor->snapshots.v[cursor->at]);
         return NULL;
     }
-    if (how == SERVE_NULL)
+    if (how == HX_SERVE_NULL)
         return NULL;
-    const struct hx_decoded *decoded;
-    HX_TRY(decoded_column(cursor, column, &decoded));
-    uint64_t value = hx_decoded_at(decoded, cursor->row % HX_BLOCK_ROWS);
+    uint64_t value;
+    HX_TRY(current_value(cursor, column, &value));
     switch (how) {
-    case SERVE_UNZERO:
+    case HX_SERVE_UNZERO:
         if (!value)
             return NULL;
         break;
-    case SERVE_UNPLUS:
+    case HX_SERVE_UNPLUS:
         if (!value--)
             return NULL;
         break;
-    case SERVE_TYPE:
+    case HX_SERVE_TYPE:
         return value ? serve_name(cursor, context, HX_NAMES_TYPE, value) : NULL;
-    case SERVE_BIN:
+    case HX_SERVE_BIN:
         return value ? serve_name(cursor, context, HX_NAMES_BIN, value - 1) : NULL;
-    case SERVE_WORDS:
+    case HX_SERVE_WORDS:
         value *= 8;
         break;
-    case SERVE_STATE:
+    case HX_SERVE_STATE:
         if (value == HX_STATE_NONE)
             return NULL;
         sqlite3_result_text(context, hx_state_name((enum hx_state)value), -1, SQLITE_STATIC);
         return NULL;
-    case SERVE_KIND:
+    case HX_SERVE_KIND:
         sqlite3_result_text(context, hx_edge_kind_name((enum hx_edge_kind)value), -1,
                             SQLITE_STATIC);
         return NULL;
-    case SERVE_OBJECT_UNPLUS:
+    case HX_SERVE_OBJECT_UNPLUS:
         if (!value--)
             return NULL;
         /* fall through */
-    case SERVE_OBJECT:
+    case HX_SERVE_OBJECT:
         HX_TRY(hx_blocks_address(instance->blocks, cursor->objects, value, &value));
         break;
     default:
@@ -886,7 +753,7 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
 
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
-    if (column < 0 || column >= MAX_COLUMNS)
+    if (column < 0 || column >= HX_TABLE_COLUMNS)
         return SQLITE_OK;
     hx_error *err = serve((struct cursor *)base, context, column);
     return err ? set_error(base->pVtab, err) : SQLITE_OK;
@@ -918,7 +785,8 @@ static void free_module(void *aux)
 
 hx_error *hx_object_tables(sqlite3 *db, hx_blocks **ret)
 {
-    static const struct table *const tables[] = {&objects_table, &edges_table, &root_edges_table};
+    static const struct hx_table *const tables[] = {&objects_table, &edges_table,
+                                                    &root_edges_table};
     hx_blocks *blocks;
     HX_TRY(hx_blocks_create(db, &blocks));
     hx_error *err = NULL;
