@@ -4,12 +4,27 @@
 #include <stdlib.h>
 
 #define PILE ((hx_set)1 << 31)
+#define KEPT 16 /* larger piles give their memory back */
 
-bool hx_gather_are_small(const hx_sets *sets, hx_set a, hx_set b)
+/* Sets on the way to a larger one cost memory, and few of them are wanted again; below a limit of
+ * few elements they are soon MANY. */
+enum { SMALL = 4, SMALL_UNDER_LIMIT = 16 };
+
+void hx_gather_init(struct hx_gather *gather, hx_sets *sets)
+{
+    unsigned limit = hx_sets_limit(sets);
+    *gather = (struct hx_gather){
+        .sets = sets, .small = limit && limit <= SMALL_UNDER_LIMIT / 2 ? SMALL_UNDER_LIMIT : SMALL};
+}
+
+bool hx_gather_are_small(const struct hx_gather *gather, hx_set a, hx_set b)
 {
     const hx_retainer *element;
-    return hx_sets_elements(sets, a, &element) + hx_sets_elements(sets, b, &element) <=
-           HX_GATHER_SMALL;
+    if ((a | b) & PILE)
+        return false;
+    return hx_sets_elements(gather->sets, a, &element) +
+               hx_sets_elements(gather->sets, b, &element) <=
+           gather->small;
 }
 
 static hx_pile *pile_at(struct hx_gather *gather, hx_set place)
@@ -75,7 +90,7 @@ void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set)
         return;
     }
     if (!(now & PILE)) {
-        if (set == HX_SET_MANY || hx_gather_are_small(gather->sets, now, set)) {
+        if (set == HX_SET_MANY || hx_gather_are_small(gather, now, set)) {
             *place = hx_sets_union(gather->sets, now, set);
             return;
         }
@@ -96,7 +111,7 @@ hx_set hx_gather_take(struct hx_gather *gather, hx_set *place)
     sort_out(pile);
     *place = pile->n == 2 ? hx_sets_union(gather->sets, pile->v[0], pile->v[1])
                           : hx_sets_union_all(gather->sets, pile->v, pile->n);
-    if (pile->cap > HX_GATHER_SMALL) {
+    if (pile->cap > KEPT) {
         free(pile->v);
         *pile = (hx_pile){0};
     }

@@ -10,19 +10,20 @@
 #include "base/vec.h"
 #include "traverse/retset.h"
 
-/* Sets whose elements together are at most so many are united at once. */
-#define HX_GATHER_SMALL 16
-
 /* A place is an hx_set that begins as HX_SET_NONE: a set, or with its highest bit a pile. Piles
  * hold at most one number for each set that was given. */
 typedef HX_VEC(hx_set) hx_pile;
 
 struct hx_gather {
     hx_sets *sets;
+    size_t small; /* sets whose elements together are at most so many are united at once */
     HX_VEC(hx_pile) piles;
     HX_VEC(uint32_t) empty; /* piles that are not in use */
     bool failed;            /* out of memory: the results are too small */
 };
+
+/* Begins without a place. */
+void hx_gather_init(struct hx_gather *gather, hx_sets *sets);
 
 /* A set comes to a place. */
 void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set);
@@ -31,7 +32,7 @@ hx_set hx_gather_take(struct hx_gather *gather, hx_set *place);
 
 void hx_gather_deinit(struct hx_gather *gather);
 
-/* Are both small enough? */
-bool hx_gather_are_small(const hx_sets *sets, hx_set a, hx_set b);
+/* Are both plain sets, and small enough to be united at once? */
+bool hx_gather_are_small(const struct hx_gather *gather, hx_set a, hx_set b);
 
 #endif

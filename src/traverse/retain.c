@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #define CHECK_MASK 0xffff /* progress every so many objects + 1 */
-#define FEW_EDGES  8      /* of an object with so few all targets are prefetched */
+#define FEW_EDGES  16     /* of an object with so few all targets are prefetched */
 
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
  * edges, the sets or components of their targets, the sets of those. */
@@ -42,9 +42,10 @@ struct flow {
     uint64_t visits;
     struct hx_big set_mem, queue_mem, passed_mem, unsettled_mem, cut_mem;
 
+    struct hx_gather gather; /* first the places are objects, then components */
+
     /* the unsettled part */
     struct hx_components components;
-    struct hx_gather gather;
     hx_set *place; /* for each component */
     struct hx_big place_mem;
 };
@@ -123,7 +124,7 @@ static inline void flood_to(struct flow *flow, hx_obj object, hx_set set)
         flow->set[object] = set;
         flow->queue[flow->tail++] = object;
     } else if (!has(flow->passed, object) &&
-               (set == HX_SET_MANY || hx_gather_are_small(flow->sets, now, set))) {
+               (set == HX_SET_MANY || hx_gather_are_small(&flow->gather, now, set))) {
         flow->set[object] = hx_sets_union(flow->sets, now, set);
     } else if (!has(flow->unsettled, object)) {
         put(flow->unsettled, object);
@@ -131,10 +132,13 @@ static inline void flood_to(struct flow *flow, hx_obj object, hx_set set)
     }
 }
 
+/* Before the flood begins nothing was passed, so that all that comes to an object counts. */
 static void seed_flood(struct flow *flow, hx_obj object, hx_set set)
 {
     flow->visits++;
-    flood_to(flow, object, set);
+    if (flow->set[object] == HX_SET_NONE && set != HX_SET_NONE)
+        flow->queue[flow->tail++] = object;
+    hx_gather_give(&flow->gather, &flow->set[object], set);
 }
 
 /* Fetches what will be needed when the walk has come to the objects behind in the queue. */
@@ -164,9 +168,9 @@ static hx_error *flood(struct flow *flow)
         if ((++flow->head & CHECK_MASK) == 0)
             HX_TRY(pause_at(flow, "retainer sets", flow->head, graph->n));
         put(flow->passed, object);
+        hx_set set = hx_gather_take(&flow->gather, &flow->set[object]);
         if (is_cut(flow, object))
             continue;
-        hx_set set = flow->set[object];
         for (hx_eidx e = graph->fwd[object], to = graph->fwd[object + 1]; e < to; e++) {
             if (to - e > FEW_EDGES)
                 __builtin_prefetch(&flow->set[hx_edge_target(graph->edge[e + FEW_EDGES])], 1);
@@ -221,14 +225,21 @@ static void gather_at(struct flow *flow, hx_obj object, hx_set set)
 static hx_error *give_from_settled(struct flow *flow)
 {
     const struct hx_graph *graph = flow->graph;
+    const hx_eidx n_edges = graph->n_edges;
     for (hx_obj i = 0; i < graph->n; i++) {
         if ((i & CHECK_MASK) == CHECK_MASK)
             HX_TRY(pause_at(flow, "retainer sets", i, graph->n));
         if (flow->set[i] == HX_SET_NONE || has(flow->unsettled, i) || is_cut(flow, i))
             continue;
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-            hx_obj target = hx_edge_target(graph->edge[e]);
-            if (follows(flow, graph->edge[e]))
+        for (hx_eidx e = graph->fwd[i], to = graph->fwd[i + 1]; e < to; e++) {
+            hx_eidx soon = e + FEW_EDGES < n_edges ? e + FEW_EDGES : e,
+                    later = soon + FEW_EDGES < n_edges ? soon + FEW_EDGES : e;
+            hx_obj target = hx_edge_target(graph->edge[e]),
+                   coming = hx_edge_target(graph->edge[soon]);
+            __builtin_prefetch(&flow->unsettled[hx_edge_target(graph->edge[later]) >> 6]);
+            if (has(flow->unsettled, coming))
+                __builtin_prefetch(&flow->components.number[coming]);
+            if (has(flow->unsettled, target) && follows(flow, graph->edge[e]))
                 gather_at(flow, target, flow->set[i]);
         }
     }
@@ -285,7 +296,6 @@ static hx_error *settle(struct flow *flow)
     HX_TRY(hx_components_find(flow->graph, &scope, flow->progress, &flow->components));
     HX_TRY(hx_big_reserve(&flow->place_mem, (size_t)flow->components.n * sizeof *flow->place));
     flow->place = flow->place_mem.base;
-    flow->gather.sets = flow->sets;
     give_from_roots(flow, gather_at);
     give_from_retainers(flow, gather_at);
     HX_TRY(give_from_settled(flow));
@@ -337,6 +347,7 @@ static hx_error *run(struct flow *flow, struct hx_retention *ret)
     choose_edges(flow);
     HX_TRY(cut_retainers(flow));
     HX_TRY(reserve(flow));
+    hx_gather_init(&flow->gather, flow->sets);
     give_from_roots(flow, seed_flood);
     give_from_retainers(flow, seed_flood);
     HX_TRY(flood(flow));

@@ -81,6 +81,11 @@ hx_set hx_sets_count(const hx_sets *sets)
     return (hx_set)sets->record.n;
 }
 
+unsigned hx_sets_limit(const hx_sets *sets)
+{
+    return sets->max_elements;
+}
+
 bool hx_sets_failed(const hx_sets *sets)
 {
     return sets->failed;

@@ -47,6 +47,9 @@ size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret
 /* All sets have numbers below this one, NONE and MANY included, and below 2^31. */
 hx_set hx_sets_count(const hx_sets *sets);
 
+/* As given when the store was made. */
+unsigned hx_sets_limit(const hx_sets *sets);
+
 /* Out of memory, at any time so far: then sets made since may be too small. */
 bool hx_sets_failed(const hx_sets *sets);
 
