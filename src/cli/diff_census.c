@@ -275,6 +275,41 @@ static hx_error *read_side(const struct hx_diff_call *call, int side, struct cen
     return err ? err : check_rows(from, &reading);
 }
 
+static hx_error *take_text(void *context, hx_rows *rows)
+{
+    struct hx_value value = hx_rows_value(rows, 0);
+    if (value.type == HX_VALUE_TEXT)
+        hx_text_putn(context, value.text, value.text_bytes);
+    return NULL;
+}
+
+static hx_error *scheme_of(const struct hx_diff_side *side, struct hx_text *ret)
+{
+    char sql[96];
+    snprintf(sql, sizeof sql, "SELECT scheme FROM snapshots WHERE snapshot = %" PRId64,
+             side->number);
+    HX_TRY(each_row(side->store, sql, take_text, ret));
+    return ret->failed ? hx_error_nomem() : NULL;
+}
+
+/* Sets by two schemes have little to do with each other: that is said. */
+static hx_error *compare_schemes(const struct hx_diff_call *call)
+{
+    const struct hx_diff_side *a = &call->side[HX_SIDE_A], *b = &call->side[HX_SIDE_B];
+    struct hx_text of_a = {0}, of_b = {0};
+    hx_error *err = scheme_of(a, &of_a);
+    if (!err)
+        err = scheme_of(b, &of_b);
+    hx_console_clear(call->console);
+    if (!err && strcmp(hx_text_str(&of_a), hx_text_str(&of_b)) != 0)
+        hx_say(call->console, "retainers",
+               "snapshot %" PRId64 " has those of scheme %s, snapshot %" PRId64 " of scheme %s",
+               a->number, hx_text_str(&of_a), b->number, hx_text_str(&of_b));
+    hx_text_free(&of_a);
+    hx_text_free(&of_b);
+    return err;
+}
+
 /* --- objects that are not among the largest ------------------------------------------ */
 
 struct missing {
@@ -596,6 +631,8 @@ hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_c
         err = read_still(call, &census);
     for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && !still; side++)
         err = read_side(call, side, &census);
+    if (!err && is->labels && !still)
+        err = compare_schemes(call);
     for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && is->largest_only; side++)
         err = find_missing(call, side, &census);
     if (!err)

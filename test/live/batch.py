@@ -133,6 +133,20 @@ def censuses(folder):
     check([r["objects_delta"] for r in grown] == most, f"{grown} {most}")
 
 
+def two_schemes(folder):
+    store = os.path.join(folder, "store")
+    with live.Target(CHANGING) as target:
+        target.wait_line("ready")
+        heapx("snap", target.pid, "-o", store)
+        heapx("snap", target.pid, "-o", store, "--scheme", "module")
+    out, err = heapx("diff", f"{store}:1", f"{store}:2", "--format", "json")[1:]
+    check(err.count("\n") == 1 and "scheme root" in err and "scheme module" in err, err)
+    rows = json.loads(out)
+    for side, n in (("a", 1), ("b", 2)):
+        heap = live.row(store, f"select heap_bytes from snapshots where snapshot = {n}")
+        check(sum(r[f"bytes_{side}"] for r in rows) == heap["heap_bytes"], f"snapshot {n}")
+
+
 def objects_of(store, n):
     return {r["address"]: r for r in
             live.rows(store, f"select * from objects where snapshot = {n}")}
@@ -305,4 +319,4 @@ def words(folder):
 
 
 if __name__ == "__main__":
-    live.main(censuses, object_by_object, still_there, conditions, checks, words)
+    live.main(censuses, two_schemes, object_by_object, still_there, conditions, checks, words)
