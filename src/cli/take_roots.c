@@ -58,6 +58,17 @@ static bool has_root(const struct hx_snapshot *snapshot, const char *name)
     return false;
 }
 
+/* As the linker knows it, or as a C++ program writes it. */
+static bool has_variable(const struct hx_taker *taker, const char *module, const char *symbol)
+{
+    struct hx_text mangled = {0};
+    bool found = hx_attach_has_symbol(taker->attach, module, symbol);
+    for (unsigned way = 0; !found && hx_naming_mangled(symbol, way, &mangled); way++)
+        found = hx_attach_has_symbol(taker->attach, module, hx_text_str(&mangled));
+    hx_text_free(&mangled);
+    return found;
+}
+
 /* Is there such a variable, though maybe without a pointer now? What nobody has ever heard of is a
  * slip of the pen. */
 static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *snapshot,
@@ -67,13 +78,13 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
     const char *symbol = NULL;
     bool is;
     HX_TRY(hx_naming_symbol(expr, &is, &module, &symbol));
-    if (!is || has_root(snapshot, expr) || hx_attach_has_symbol(taker->attach, module, symbol))
+    if (!is || has_root(snapshot, expr) || has_variable(taker, module, symbol))
         return NULL;
     char what[32];
     snprintf(what, sizeof what, "PID %d", taker->pid);
     const char *dot = strchr(symbol, '.');
     HX_FREE char *whole = dot ? strndup(symbol, (size_t)(dot - symbol)) : NULL;
-    if (whole && hx_attach_has_symbol(taker->attach, module, whole))
+    if (whole && has_variable(taker, module, whole))
         return hx_error_new(HX_E_USAGE, expr, "name the whole variable, or *0xADDRESS",
                             "fields need debug information, which this version does not read");
     return hx_error_new(HX_E_ABSENT, what, "its names: heapx report PID roots",

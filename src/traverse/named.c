@@ -6,6 +6,7 @@
 #include "traverse/named.h"
 
 #include "base/cleanup.h"
+#include "traverse/expression.h"
 #include "traverse/regexp.h"
 
 #include <inttypes.h>
@@ -14,112 +15,6 @@
 
 /* So many roots without edges get a sentence of their own; the others are counted. */
 enum { NOTES_MAX = 20 };
-
-/* --- expressions -------------------------------------------------------------------- */
-
-enum form { FORM_SYMBOL, FORM_THREAD, FORM_MODULE, FORM_TYPE, FORM_OBJECT, FORM_POINTER };
-
-struct expression {
-    enum form form;
-    uint64_t number;  /* thread, address */
-    const char *text; /* symbol, module, pattern: points into the expression */
-};
-
-/* The rest of `text` behind a word; NULL when it does not begin with it. */
-static const char *behind(const char *text, const char *word)
-{
-    size_t n = strlen(word);
-    return strncmp(text, word, n) == 0 ? text + n : NULL;
-}
-
-static hx_error *wrong(const char *expr, const char *todo, const char *why)
-{
-    return hx_error_new(HX_E_USAGE, expr, todo, "%s", why);
-}
-
-static hx_error *parse_number(const char *expr, const char *digits, const char *why, uint64_t *ret)
-{
-    return hx_parse_u64(digits, ret) ? NULL : wrong(expr, NULL, why);
-}
-
-static hx_error *check_pattern(const char *pattern)
-{
-    hx_regexp *regexp;
-    HX_TRY(hx_regexp_create(pattern, &regexp));
-    hx_regexp_destroy(regexp);
-    return NULL;
-}
-
-static hx_error *parse(const char *expr, struct expression *ret)
-{
-    const char *rest;
-    *ret = (struct expression){.form = FORM_SYMBOL, .text = expr};
-    if ((rest = behind(expr, "thread:"))) {
-        ret->form = FORM_THREAD;
-        return parse_number(expr, rest, "no thread's number behind \"thread:\"", &ret->number);
-    }
-    if ((rest = behind(expr, "module:"))) {
-        ret->form = FORM_MODULE;
-        ret->text = rest;
-        return *rest ? NULL : wrong(expr, NULL, "no module's file name behind \"module:\"");
-    }
-    if ((rest = behind(expr, "type:"))) {
-        ret->form = FORM_TYPE;
-        ret->text = rest;
-        return *rest ? check_pattern(rest) : wrong(expr, NULL, "no type behind \"type:\"");
-    }
-    if (behind(expr, "frame:"))
-        return wrong(expr, "name a thread (thread:TID) or a variable",
-                     "stacks are not taken apart into frames in this version");
-    if (*expr == '*') {
-        ret->form = FORM_POINTER;
-        return parse_number(expr, expr + 1, "no address behind \"*\"", &ret->number);
-    }
-    if (behind(expr, "0x") || behind(expr, "0X") || (*expr && !expr[strspn(expr, "0123456789")])) {
-        ret->form = FORM_OBJECT;
-        return parse_number(expr, expr, "this is no address", &ret->number);
-    }
-    return *expr ? NULL : wrong("--root", "NAME=EXPR", "the expression is empty");
-}
-
-hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_expr)
-{
-    const char *sign = strchr(arg, '=');
-    if (!sign)
-        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "a root needs a name");
-    size_t n = (size_t)(sign - arg);
-    if (!n)
-        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "the name is empty");
-    if (n > HX_NAME_MAX)
-        return hx_error_new(HX_E_USAGE, "--root", NULL, "a name has at most %d bytes", HX_NAME_MAX);
-    HX_FREE char *name = strndup(arg, n);
-    if (!name)
-        return hx_error_nomem();
-    if (strchr(name, '+') || !strcmp(name, "-") || !strcmp(name, "(unreachable)"))
-        return hx_error_new(HX_E_USAGE, arg, "choose another name",
-                            "'+' joins the names of a bin, \"-\" and \"(unreachable)\" are bins");
-    struct expression expression;
-    HX_TRY(parse(sign + 1, &expression));
-    *ret_name = hx_steal(name);
-    *ret_expr = sign + 1;
-    return NULL;
-}
-
-hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
-                           const char **ret_symbol)
-{
-    struct expression expression;
-    HX_TRY(parse(expr, &expression));
-    *ret_is = expression.form == FORM_SYMBOL;
-    *ret_module = NULL;
-    *ret_symbol = expr;
-    const char *mark = strchr(expr, '!');
-    if (!*ret_is || !mark)
-        return NULL;
-    *ret_module = strndup(expr, (size_t)(mark - expr));
-    *ret_symbol = mark + 1;
-    return *ret_module ? NULL : hx_error_nomem();
-}
 
 /* --- the roots that are there anyway ---------------------------------------------------- */
 
@@ -276,28 +171,50 @@ static hx_error *add_root(struct builder *builder, uint32_t number, struct meani
     return NULL;
 }
 
-/* Does the name `symbol` in this module (NULL: in any) mean a root? Takes its edges, of several
- * all of them; a single global as a whole. */
-static hx_error *find_symbol(struct builder *builder, const char *module, size_t module_len,
-                             const char *symbol, struct meaning *meaning, bool *ret_found)
+/* The roots of one name, in a module or (NULL) in any. */
+struct search {
+    const char *module;
+    size_t module_len;
+    uint32_t found, last; /* how many, and one of them */
+};
+
+static bool is_in(const struct search *search, const struct hx_root *root)
+{
+    return !search->module || (strncmp(root->module, search->module, search->module_len) == 0 &&
+                               root->module[search->module_len] == 0);
+}
+
+static hx_error *add_called(struct builder *builder, const char *name, struct search *search,
+                            struct meaning *meaning)
 {
     const struct hx_root *roots = builder->snapshot->roots.v;
-    uint32_t found = 0, last = 0;
-    for (uint32_t i = first_named(builder, symbol); i < builder->n; i++) {
-        const struct hx_root *root = &roots[builder->by_name[i]];
-        if (strcmp(root->name, symbol) != 0)
+    for (uint32_t i = first_named(builder, name); i < builder->n; i++) {
+        uint32_t number = builder->by_name[i];
+        if (strcmp(roots[number].name, name) != 0)
             break;
-        if (root->kind == HX_ROOT_NAMED ||
-            (module &&
-             (strncmp(root->module, module, module_len) != 0 || root->module[module_len] != 0)))
+        if (roots[number].kind == HX_ROOT_NAMED || !is_in(search, &roots[number]))
             continue;
-        last = builder->by_name[i];
-        found++;
-        HX_TRY(add_root(builder, last, meaning));
+        search->last = number;
+        search->found++;
+        HX_TRY(add_root(builder, number, meaning));
     }
-    *ret_found = found > 0;
-    if (found == 1 && roots[last].kind == HX_ROOT_GLOBAL) {
-        meaning->whole = last;
+    return NULL;
+}
+
+/* Takes the edges of all roots of that name, else of that name in C++; a single global as a
+ * whole. */
+static hx_error *find_symbol(struct builder *builder, struct search *search, const char *symbol,
+                             struct meaning *meaning)
+{
+    HX_TRY(add_called(builder, symbol, search, meaning));
+    HX_CLEANUP(hx_text_free) struct hx_text mangled = {0};
+    for (unsigned way = 0; !search->found && hx_naming_mangled(symbol, way, &mangled); way++) {
+        if (mangled.failed)
+            return hx_error_nomem();
+        HX_TRY(add_called(builder, mangled.s, search, meaning));
+    }
+    if (search->found == 1 && builder->snapshot->roots.v[search->last].kind == HX_ROOT_GLOBAL) {
+        meaning->whole = search->last;
         builder->edges.n = meaning->first;
     }
     return NULL;
@@ -305,24 +222,25 @@ static hx_error *find_symbol(struct builder *builder, const char *module, size_t
 
 static hx_error *mean_symbol(struct builder *builder, const char *expr, struct meaning *meaning)
 {
-    bool found;
-    HX_TRY(find_symbol(builder, NULL, 0, expr, meaning, &found));
-    const char *mark = found ? NULL : strchr(expr, '!');
-    if (mark)
-        HX_TRY(find_symbol(builder, expr, (size_t)(mark - expr), mark + 1, meaning, &found));
-    if (!found && (strstr(expr, "->") || strchr(expr, '[')))
-        return wrong(expr, "name the variable, or an address that it holds: *0xADDRESS",
-                     "fields need debug information, which this version does not read");
+    struct search search = {0};
+    HX_TRY(find_symbol(builder, &search, expr, meaning));
+    const char *mark = search.found ? NULL : strchr(expr, '!');
+    if (mark) {
+        search = (struct search){.module = expr, .module_len = (size_t)(mark - expr)};
+        HX_TRY(find_symbol(builder, &search, mark + 1, meaning));
+    }
+    if (!search.found && (strstr(expr, "->") || strchr(expr, '[')))
+        return hx_expression_needs_debug(expr);
     return NULL;
 }
 
 /* All roots of a thread or of a module. */
-static hx_error *mean_roots(struct builder *builder, const struct expression *expression,
+static hx_error *mean_roots(struct builder *builder, const struct hx_expression *expression,
                             struct meaning *meaning)
 {
     for (uint32_t i = 0; i < builder->n; i++) {
         const struct hx_root *root = &builder->snapshot->roots.v[i];
-        bool belongs = expression->form == FORM_THREAD
+        bool belongs = expression->form == HX_FORM_THREAD
                            ? root->tid > 0 && (uint64_t)root->tid == expression->number
                            : strcmp(root->module, expression->text) == 0;
         if (belongs && root->kind != HX_ROOT_NAMED)
@@ -421,30 +339,30 @@ static void note_address(struct builder *builder, uint64_t addr)
 }
 
 static void note_missing(struct builder *builder, const struct hx_naming *naming,
-                         const struct expression *expression)
+                         const struct hx_expression *expression)
 {
     if (builder->missing++ >= NOTES_MAX)
         return;
     struct hx_text *notes = &builder->notes;
     hx_text_putf(notes, "%sroot %s: ", notes->n ? "; " : "", naming->name);
     switch (expression->form) {
-    case FORM_SYMBOL:
+    case HX_FORM_SYMBOL:
         hx_text_putf(notes, "no variable %s with a pointer in it", naming->expr);
         break;
-    case FORM_THREAD:
+    case HX_FORM_THREAD:
         hx_text_putf(notes, "no thread %" PRIu64 " with a pointer to an object",
                      expression->number);
         break;
-    case FORM_MODULE:
+    case HX_FORM_MODULE:
         hx_text_putf(notes, "no module %s with a pointer to an object", expression->text);
         break;
-    case FORM_TYPE:
+    case HX_FORM_TYPE:
         hx_text_putf(notes, "no object of a type %s", expression->text);
         break;
-    case FORM_OBJECT:
+    case HX_FORM_OBJECT:
         note_address(builder, expression->number);
         break;
-    case FORM_POINTER:
+    case HX_FORM_POINTER:
         hx_text_putf(notes, "no pointer to an object at 0x%" PRIx64, expression->number);
         break;
     }
@@ -514,22 +432,22 @@ static hx_error *add_row(struct builder *builder, const char *name, const struct
 }
 
 static hx_error *find_meaning(struct builder *builder, const struct hx_naming *naming,
-                              struct expression *expression, struct meaning *meaning)
+                              struct hx_expression *expression, struct meaning *meaning)
 {
-    *expression = (struct expression){.form = FORM_OBJECT, .number = naming->address};
+    *expression = (struct hx_expression){.form = HX_FORM_OBJECT, .number = naming->address};
     if (naming->expr)
-        HX_TRY(parse(naming->expr, expression));
+        HX_TRY(hx_expression_parse(naming->expr, expression));
     switch (expression->form) {
-    case FORM_SYMBOL:
+    case HX_FORM_SYMBOL:
         return mean_symbol(builder, expression->text, meaning);
-    case FORM_THREAD:
-    case FORM_MODULE:
+    case HX_FORM_THREAD:
+    case HX_FORM_MODULE:
         return mean_roots(builder, expression, meaning);
-    case FORM_TYPE:
+    case HX_FORM_TYPE:
         return mean_type(builder, expression->text);
-    case FORM_OBJECT:
+    case HX_FORM_OBJECT:
         return mean_object(builder, expression->number, meaning);
-    case FORM_POINTER:
+    case HX_FORM_POINTER:
         return mean_pointer(builder, expression->number, meaning);
     }
     return NULL;
@@ -537,7 +455,7 @@ static hx_error *find_meaning(struct builder *builder, const struct hx_naming *n
 
 static hx_error *add_naming(struct builder *builder, const struct hx_naming *naming)
 {
-    struct expression expression;
+    struct hx_expression expression;
     struct meaning meaning = {.whole = UINT32_MAX, .first = builder->edges.n};
     HX_TRY(find_meaning(builder, naming, &expression, &meaning));
     struct hx_named named = {.root = meaning.whole};

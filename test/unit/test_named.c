@@ -325,6 +325,39 @@ static void test_sets(void **state)
     hx_drawing_deinit(&drawing);
 }
 
+/* The names of C++ variables as a compiler writes them, and as the user does. */
+static void test_mangled(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"_ZL5cache", "cache"},
+        {"_ZN12_GLOBAL__N_15cacheE", "cache"},
+        {"_ZN12_GLOBAL__N_15cacheE", "(anonymous namespace)::cache"},
+        {"_ZN3app5cacheE", "app::cache"},
+        {"_ZN3appL5cacheE", "app::cache"},
+        {"_ZN3app12_GLOBAL__N_15cacheE", "app::cache"},
+        {"_ZN3app6Widget3allE", "app::Widget::all"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct hx_drawing drawing = draw(scene);
+        struct hx_snapshot *snapshot = drawing.snapshot;
+        uint32_t h = hx_drawing_root(&drawing, "h");
+        set_text(&snapshot->roots.v[h].name, names[i][0]);
+        set_text(&snapshot->roots.v[h].module, "m");
+        assert_ptr_equal(name_one(snapshot, names[i][1], NULL), &snapshot->roots.v[h]);
+        char text[64];
+        snprintf(text, sizeof text, "m!%s", names[i][1]);
+        assert_ptr_equal(name_one(snapshot, text, NULL), &snapshot->roots.v[h]);
+        hx_drawing_deinit(&drawing);
+    }
+    static const char *const odd[] = {"", "::", "a::", "::a", "a b", "1a", "a::::b", "a.0"};
+    struct hx_text text = {0};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        for (unsigned way = 0; way < 4; way++)
+            assert_false(hx_naming_mangled(odd[i], way, &text));
+    hx_text_free(&text);
+}
+
 /* What the program has named stays when the user names others. */
 static void test_renew(void **state)
 {
@@ -530,11 +563,17 @@ static void test_example(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),   cmocka_unit_test(test_symbols),
-        cmocka_unit_test(test_forms),   cmocka_unit_test(test_threads_and_modules),
-        cmocka_unit_test(test_types),   cmocka_unit_test(test_fields_are_refused),
-        cmocka_unit_test(test_sets),    cmocka_unit_test(test_renew),
-        cmocka_unit_test(test_many),    cmocka_unit_test(test_decide_bins_only),
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_threads_and_modules),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_fields_are_refused),
+        cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_mangled),
+        cmocka_unit_test(test_renew),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_decide_bins_only),
         cmocka_unit_test(test_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

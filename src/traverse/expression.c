@@ -1,0 +1,159 @@
+/* expression.c - the words of --root, and how C++ compilers spell a variable. */
+#include "traverse/expression.h"
+
+#include "base/cleanup.h"
+#include "traverse/named.h"
+#include "traverse/regexp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The rest of `text` behind a word; NULL when it does not begin with it. */
+static const char *behind(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    return strncmp(text, word, n) == 0 ? text + n : NULL;
+}
+
+static hx_error *wrong(const char *expr, const char *todo, const char *why)
+{
+    return hx_error_new(HX_E_USAGE, expr, todo, "%s", why);
+}
+
+static hx_error *parse_number(const char *expr, const char *digits, const char *why, uint64_t *ret)
+{
+    return hx_parse_u64(digits, ret) ? NULL : wrong(expr, NULL, why);
+}
+
+static hx_error *check_pattern(const char *pattern)
+{
+    hx_regexp *regexp;
+    HX_TRY(hx_regexp_create(pattern, &regexp));
+    hx_regexp_destroy(regexp);
+    return NULL;
+}
+
+hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
+{
+    const char *rest;
+    *ret = (struct hx_expression){.form = HX_FORM_SYMBOL, .text = expr};
+    if ((rest = behind(expr, "thread:"))) {
+        ret->form = HX_FORM_THREAD;
+        return parse_number(expr, rest, "no thread's number behind \"thread:\"", &ret->number);
+    }
+    if ((rest = behind(expr, "module:"))) {
+        ret->form = HX_FORM_MODULE;
+        ret->text = rest;
+        return *rest ? NULL : wrong(expr, NULL, "no module's file name behind \"module:\"");
+    }
+    if ((rest = behind(expr, "type:"))) {
+        ret->form = HX_FORM_TYPE;
+        ret->text = rest;
+        return *rest ? check_pattern(rest) : wrong(expr, NULL, "no type behind \"type:\"");
+    }
+    if (behind(expr, "frame:"))
+        return wrong(expr, "name a thread (thread:TID) or a variable",
+                     "stacks are not taken apart into frames in this version");
+    if (*expr == '*') {
+        ret->form = HX_FORM_POINTER;
+        return parse_number(expr, expr + 1, "no address behind \"*\"", &ret->number);
+    }
+    if (behind(expr, "0x") || behind(expr, "0X") || (*expr && !expr[strspn(expr, "0123456789")])) {
+        ret->form = HX_FORM_OBJECT;
+        return parse_number(expr, expr, "this is no address", &ret->number);
+    }
+    return *expr ? NULL : wrong("--root", "NAME=EXPR", "the expression is empty");
+}
+
+hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_expr)
+{
+    const char *sign = strchr(arg, '=');
+    if (!sign)
+        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "a root needs a name");
+    size_t n = (size_t)(sign - arg);
+    if (!n)
+        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "the name is empty");
+    if (n > HX_NAME_MAX)
+        return hx_error_new(HX_E_USAGE, "--root", NULL, "a name has at most %d bytes", HX_NAME_MAX);
+    HX_FREE char *name = strndup(arg, n);
+    if (!name)
+        return hx_error_nomem();
+    if (strchr(name, '+') || !strcmp(name, "-") || !strcmp(name, "(unreachable)"))
+        return hx_error_new(HX_E_USAGE, arg, "choose another name",
+                            "'+' joins the names of a bin, \"-\" and \"(unreachable)\" are bins");
+    struct hx_expression expression;
+    HX_TRY(hx_expression_parse(sign + 1, &expression));
+    *ret_name = hx_steal(name);
+    *ret_expr = sign + 1;
+    return NULL;
+}
+
+hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
+                           const char **ret_symbol)
+{
+    struct hx_expression expression;
+    HX_TRY(hx_expression_parse(expr, &expression));
+    *ret_is = expression.form == HX_FORM_SYMBOL;
+    *ret_module = NULL;
+    *ret_symbol = expr;
+    const char *mark = strchr(expr, '!');
+    if (!*ret_is || !mark)
+        return NULL;
+    *ret_module = strndup(expr, (size_t)(mark - expr));
+    *ret_symbol = mark + 1;
+    return *ret_module ? NULL : hx_error_nomem();
+}
+
+/* Appends one part of a C++ name with its length; false when it is none. */
+static bool put_part(struct hx_text *text, const char *part, size_t n)
+{
+    static const char unnamed[] = "(anonymous namespace)";
+    if (n == sizeof unnamed - 1 && memcmp(part, unnamed, n) == 0) {
+        hx_text_puts(text, "12_GLOBAL__N_1");
+        return true;
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool digit = part[i] >= '0' && part[i] <= '9';
+        if (!(part[i] & 0x80) && part[i] != '_' && !(digit && i) &&
+            !((part[i] | 0x20) >= 'a' && (part[i] | 0x20) <= 'z'))
+            return false;
+    }
+    hx_text_putf(text, "%zu", n);
+    hx_text_putn(text, part, n);
+    return n > 0;
+}
+
+bool hx_naming_mangled(const char *symbol, unsigned way, struct hx_text *ret)
+{
+    /* a variable of a namespace; one of its file alone; one of a namespace without a name */
+    static const char *const before_last[] = {"", "L", "12_GLOBAL__N_1"};
+    hx_text_clear(ret);
+    const char *last = symbol;
+    for (const char *at = symbol; (at = strstr(at, "::")); at += 2)
+        last = at + 2;
+    bool nested = last != symbol;
+    if (!nested && way == 0) { /* "_ZL5cache": without any, the plain name stands for itself */
+        hx_text_puts(ret, "_ZL");
+        return put_part(ret, last, strlen(last));
+    }
+    if (way >= (nested ? 3 : 2))
+        return false;
+    hx_text_puts(ret, "_ZN");
+    for (const char *part = symbol; part != last;) {
+        const char *end = strstr(part, "::");
+        if (!put_part(ret, part, (size_t)(end - part)))
+            return false;
+        part = end + 2;
+    }
+    hx_text_puts(ret, before_last[nested ? way : 2]);
+    if (!put_part(ret, last, strlen(last)))
+        return false;
+    hx_text_putc(ret, 'E');
+    return true;
+}
+
+hx_error *hx_expression_needs_debug(const char *text)
+{
+    return wrong(text, "name the whole variable, or an address that it holds: *0xADDRESS",
+                 "fields need debug information, which this version does not read");
+}
