@@ -88,34 +88,41 @@ static inline void fetch_ahead(const struct search *search, hx_obj k, hx_obj wai
         return;
     hx_obj object = order[AHEAD_TARGETS];
     hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
-    __builtin_prefetch(&search->number[object], 1);
     for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
         __builtin_prefetch(&search->number[hx_edge_target(graph->edge[e])], 1);
 }
 
-/* The order is also the queue of what is to be numbered. */
+/* Objects of no cycle are components of their own, in this order. */
+static inline void peel_object(struct search *search, hx_obj object, hx_obj k)
+{
+    search->order[k] = object;
+    search->number[object] = k;
+    search->peeled[object >> 6] |= (uint64_t)1 << (object & 63);
+}
+
+/* The order is also the queue of those whose edges are to be taken away. */
 static bool peel(struct search *search)
 {
     const struct hx_graph *graph = search->graph;
-    hx_obj *number = search->number, *order = search->order;
-    hx_obj n = 0;
+    hx_obj *number = search->number, n = 0;
     for (hx_obj i = 0; i < graph->n; i++)
         if (number[i] == 0)
-            order[n++] = i;
+            peel_object(search, i, n++);
     for (hx_obj k = 0; k < n; k++) {
-        hx_obj object = order[k];
+        hx_obj object = search->order[k];
         fetch_ahead(search, k, n - k);
         if (!go_on(search))
             return false;
-        number[object] = k;
-        search->peeled[object >> 6] |= (uint64_t)1 << (object & 63);
         if (hx_scope_cuts(search->scope, object))
             continue;
-        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+        hx_eidx to = graph->fwd[object + 1];
+        for (hx_eidx e = graph->fwd[object]; e < to; e++) {
             hx_obj target = hx_edge_target(graph->edge[e]);
+            if (to - e > FEW_EDGES)
+                __builtin_prefetch(&number[hx_edge_target(graph->edge[e + FEW_EDGES])], 1);
             if (number[target] < MANY_IN && target != object && follows(search, graph->edge[e]) &&
                 --number[target] == 0)
-                order[n++] = target;
+                peel_object(search, target, n++);
         }
     }
     search->n_peeled = n;

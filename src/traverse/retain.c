@@ -12,6 +12,7 @@
 #include "traverse/retain.h"
 
 #include "traverse/components.h"
+#include "traverse/flood.h"
 #include "traverse/gather.h"
 
 #include <stdlib.h>
@@ -23,9 +24,8 @@
  * edges, the sets or components of their targets, the sets of those. */
 enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16, AHEAD_SETS = 12 };
 
-/* Invariants: the queue holds the objects that have a set, each once; those before head have
- * passed it on. What a passed object that is not unsettled leads to has its whole set, or is
- * unsettled. */
+/* Invariant, from the flood on: what a settled object leads to has the same set, or is unsettled.
+ */
 struct flow {
     const struct hx_snapshot *snapshot;
     const struct hx_graph *graph;
@@ -36,11 +36,11 @@ struct flow {
     hx_sets *sets;
     hx_set *set; /* for each object */
     hx_obj *queue;
-    size_t head, tail;            /* both modulo the number of objects */
-    uint64_t *passed, *unsettled; /* a bit for each object */
+    size_t head, tail;
+    uint64_t *unsettled; /* a bit for each object */
     bool any_unsettled;
     uint64_t visits;
-    struct hx_big set_mem, queue_mem, passed_mem, unsettled_mem, cut_mem;
+    struct hx_big set_mem, queue_mem, unsettled_mem, cut_mem;
 
     struct hx_gather gather; /* first the places are objects, then components */
 
@@ -112,33 +112,33 @@ static void give_from_retainers(struct flow *flow, give_fn *give)
     }
 }
 
-/* --- the flood -------------------------------------------------------------------- */
-
-/* An object that still waits takes what comes; one that was passed on is unsettled. */
-static inline void flood_to(struct flow *flow, hx_obj object, hx_set set)
-{
-    hx_set now = flow->set[object];
-    if (now == set || now == HX_SET_MANY)
-        return;
-    if (now == HX_SET_NONE) {
-        flow->set[object] = set;
-        flow->queue[flow->tail++] = object;
-    } else if (!has(flow->passed, object) &&
-               (set == HX_SET_MANY || hx_gather_are_small(&flow->gather, now, set))) {
-        flow->set[object] = hx_sets_union(flow->sets, now, set);
-    } else if (!has(flow->unsettled, object)) {
-        put(flow->unsettled, object);
-        flow->any_unsettled = true;
-    }
-}
-
-/* Before the flood begins nothing was passed, so that all that comes to an object counts. */
+/* Nothing was passed on yet, so that all that comes to an object counts. */
 static void seed_flood(struct flow *flow, hx_obj object, hx_set set)
 {
     flow->visits++;
     if (flow->set[object] == HX_SET_NONE && set != HX_SET_NONE)
         flow->queue[flow->tail++] = object;
     hx_gather_give(&flow->gather, &flow->set[object], set);
+}
+
+/* Objects that no other set comes to are done with this. */
+static hx_error *flood(struct flow *flow)
+{
+    for (size_t i = 0; i < flow->tail; i++)
+        hx_gather_take(&flow->gather, &flow->set[flow->queue[i]]);
+    struct hx_flood all = {.graph = flow->graph,
+                           .progress = flow->progress,
+                           .threads = flow->rule->threads,
+                           .follows = flow->follows,
+                           .cut = flow->cut,
+                           .set = flow->set,
+                           .unsettled = flow->unsettled,
+                           .seed = flow->queue,
+                           .n_seeds = flow->tail};
+    hx_error *err = hx_flood(&all);
+    flow->visits += all.visits;
+    flow->any_unsettled |= all.any_unsettled;
+    return err;
 }
 
 /* Fetches what will be needed when the walk has come to the objects behind in the queue. */
@@ -151,36 +151,6 @@ static inline void fetch_ahead(const struct flow *flow)
         __builtin_prefetch(&graph->fwd[next[AHEAD_PLACE]]);
     if (waiting > AHEAD_EDGES)
         __builtin_prefetch(&graph->edge[graph->fwd[next[AHEAD_EDGES]]]);
-    if (waiting > AHEAD_TARGETS) {
-        hx_obj object = next[AHEAD_TARGETS];
-        hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
-        for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
-            __builtin_prefetch(&flow->set[hx_edge_target(graph->edge[e])], 1);
-    }
-}
-
-static hx_error *flood(struct flow *flow)
-{
-    const struct hx_graph *graph = flow->graph;
-    while (flow->head < flow->tail) {
-        hx_obj object = flow->queue[flow->head];
-        fetch_ahead(flow);
-        if ((++flow->head & CHECK_MASK) == 0)
-            HX_TRY(pause_at(flow, "retainer sets", flow->head, graph->n));
-        put(flow->passed, object);
-        hx_set set = hx_gather_take(&flow->gather, &flow->set[object]);
-        if (is_cut(flow, object))
-            continue;
-        for (hx_eidx e = graph->fwd[object], to = graph->fwd[object + 1]; e < to; e++) {
-            if (to - e > FEW_EDGES)
-                __builtin_prefetch(&flow->set[hx_edge_target(graph->edge[e + FEW_EDGES])], 1);
-            if (!follows(flow, graph->edge[e]))
-                continue;
-            flow->visits++;
-            flood_to(flow, hx_edge_target(graph->edge[e]), set);
-        }
-    }
-    return NULL;
 }
 
 /* --- what did not settle ---------------------------------------------------------- */
@@ -333,11 +303,9 @@ static hx_error *reserve(struct flow *flow)
     const size_t n = flow->graph->n;
     HX_TRY(hx_big_reserve(&flow->set_mem, n * sizeof *flow->set));
     HX_TRY(hx_big_reserve(&flow->queue_mem, n * sizeof *flow->queue));
-    HX_TRY(hx_big_reserve(&flow->passed_mem, n / 8 + 8));
     HX_TRY(hx_big_reserve(&flow->unsettled_mem, n / 8 + 8));
     flow->set = flow->set_mem.base;
     flow->queue = flow->queue_mem.base;
-    flow->passed = flow->passed_mem.base;
     flow->unsettled = flow->unsettled_mem.base;
     return NULL;
 }
@@ -373,8 +341,8 @@ hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_r
                         .progress = progress,
                         .sets = sets};
     hx_error *err = run(&flow, ret);
-    struct hx_big *const mem[] = {&flow.set_mem,       &flow.queue_mem, &flow.passed_mem,
-                                  &flow.unsettled_mem, &flow.cut_mem,   &flow.place_mem};
+    struct hx_big *const mem[] = {&flow.set_mem, &flow.queue_mem, &flow.unsettled_mem,
+                                  &flow.cut_mem, &flow.place_mem};
     for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
         hx_big_free(mem[i]);
     hx_components_deinit(&flow.components);

@@ -29,7 +29,8 @@ struct hx_retain_rule {
         *of_object; /* for each object; HX_NO_RETAINER: none. NULL: no object is one */
     const struct hx_retain_seed *seed; /* and these; the same edges may be in several */
     size_t n_seeds;
-    bool everything; /* lost objects take part as the others do */
+    unsigned threads; /* as in hx_threads() */
+    bool everything;  /* lost objects take part as the others do */
 };
 
 /* Invariant: set[i] is HX_SET_NONE for exactly the objects that nothing retains; where the rule

@@ -49,11 +49,13 @@ static void split_roots(struct forest *forest, size_t n)
         snapshot->root_edges.v[i].root = (uint32_t)(i * n / n_edges);
 }
 
+/* 64 of them, from all over. */
 static void name_roots(struct forest *forest)
 {
     struct hx_snapshot *snapshot = forest->snapshot;
-    for (uint32_t i = 0; i < snapshot->roots.n; i++) {
-        struct hx_named named = {.name = strdup(snapshot->roots.v[i].name), .root = i};
+    for (uint64_t i = 0; i < BINS && i < snapshot->roots.n; i++) {
+        const uint32_t root = (uint32_t)(i * snapshot->roots.n / BINS);
+        struct hx_named named = {.name = strdup(snapshot->roots.v[root].name), .root = root};
         if (!named.name || !hx_vec_push(&snapshot->named, named))
             die("out of memory");
     }
@@ -254,9 +256,6 @@ static void run_stage(struct forest *forest, const struct stage *stage, int roun
     split_roots(forest, stage->roots);
     if (stage->named)
         name_roots(forest);
-    if (forest->snapshot->named.n > BINS)
-        while (forest->snapshot->named.n > BINS)
-            free(forest->snapshot->named.v[--forest->snapshot->named.n].name);
     peak_since();
     for (int r = 0; r < rounds; r++)
         BEST(ret->seconds, r, stage->run(forest));
