@@ -6,6 +6,7 @@ profiler for GHC, with malloc's sizes.
 """
 import json
 import os
+import shutil
 import struct
 import subprocess
 
@@ -185,6 +186,59 @@ def absurd(folder):
         check(row(store, "SELECT count(*) n FROM roots WHERE kind = 'named'")["n"] == 65536, "many")
 
 
+CPP = r"""
+#include <heapx/roots.h>
+#include <cstdio>
+#include <unistd.h>
+struct Base { virtual ~Base() {} Base *next = nullptr; };
+struct Node : Base { long more[5] = {}; };
+namespace app { Base *list; static Base *quiet; struct Pool { static Base *all; }; Base *Pool::all; }
+namespace { Base *hidden; }
+static Base *local;
+static heapx_root roots[] = {{"list", &app::list}, {"first", nullptr}};
+int main()
+{
+    app::list = new Node;
+    app::list->next = new Base;
+    app::quiet = new Base;
+    app::Pool::all = new Node;
+    hidden = new Base;
+    local = new Node;
+    roots[1].pointer = app::list->next;
+    heapx_set_roots(roots);
+    std::puts("ready");
+    std::fflush(stdout);
+    while (app::quiet && hidden && local)
+        pause();
+}
+"""
+
+
+def in_cpp(folder):
+    """The names that a C++ program gives, and types."""
+    if not shutil.which("g++"):
+        raise live.Skip("no g++")
+    source, program = os.path.join(folder, "cpp.cpp"), os.path.join(folder, "cpp")
+    with open(source, "w") as file:
+        file.write(CPP)
+    include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include")
+    subprocess.run(["g++", "-std=c++11", "-O1", "-I", include, source, "-o", program], check=True)
+    with Target([program]) as target:
+        target.wait_line("ready")
+        found = bins(target.pid)
+        check(found == {"list": (56, 1), "list+first": (24, 1)}, f"bins {found}")
+        for name, size in (("app::quiet", 24), ("app::Pool::all", 56), ("hidden", 24),
+                           ("(anonymous namespace)::hidden", 24), ("local", 56),
+                           ("cpp!local", 56)):
+            found = bins(target.pid, "--root", f"x={name}")
+            check(found.get("x") == (size, 1), f"--root x={name}: {found}")
+        err = heapx("report", target.pid, "bins", "--root", "x=app::nothing", ok=(1,))[2]
+        check("no variable app::nothing" in err, err)
+        found = bins(target.pid, "--root", "n=type:^Node$", "--root", "b=type:Base")
+        check(found == {"list+n": (56, 1), "list+first+n+b": (24, 1), "n": (112, 2),
+                        "b": (48, 2)}, f"types: {found}")
+
+
 def pagemap(pid, start, end):
     """The addresses of the pages in [start, end) that are in memory."""
     with open(f"/proc/{pid}/pagemap", "rb") as file:
@@ -210,4 +264,4 @@ def resident(folder):
 
 
 if __name__ == "__main__":
-    live.main(example, in_a_library, sums, named_by_the_user, changes, odd_entries, absurd, resident)
+    live.main(example, in_a_library, in_cpp, sums, named_by_the_user, changes, odd_entries, absurd, resident)
