@@ -133,9 +133,10 @@ static hx_error *no_row(const struct hx_pane *pane)
     return hx_error_new(HX_E_ABSENT, pane->screen->name, NULL, "there is no row here");
 }
 
-static hx_error *no_object(void)
+static hx_error *no_object(const struct hx_pane *pane)
 {
-    return hx_error_new(HX_E_ABSENT, "this row", "look for one on screen 8",
+    return hx_error_new(HX_E_ABSENT, "this row",
+                        pane->screen->objects ? "o lists its objects" : "look for one on screen 8",
                         "stands for no object");
 }
 
@@ -201,7 +202,7 @@ static hx_error *subject(struct hx_ui *ui, uint64_t *ret)
     }
     if (!hx_pane_row(pane, &row))
         return no_row(pane);
-    return hx_pane_object(pane, row, ret) ? NULL : no_object();
+    return hx_pane_object(pane, row, ret) ? NULL : no_object(pane);
 }
 
 static hx_error *open_why(struct hx_ui *ui, uint64_t object)
@@ -244,7 +245,7 @@ static hx_error *hx_do_referrers(struct hx_ui *ui, const char *arg)
     if (!hx_pane_row(pane, &row))
         return no_row(pane);
     if (!hx_pane_object(pane, row, &address))
-        return no_object();
+        return no_object(pane);
     return hx_ui_open_object(ui, address);
 }
 

@@ -4,6 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* So many named roots have a line above the list. */
+#define NAMES_MAX 5
+
 static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 2, "heap_bytes", NULL},
@@ -34,7 +37,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_putf(&ret->facts,
                  " FROM snapshots s LEFT JOIN hx_named n ON n.snapshot = s.snapshot"
                  " WHERE s.snapshot = %" PRId64 " ORDER BY n.position LIMIT %d",
-                 snapshot, HX_FACTS_MAX);
+                 snapshot, NAMES_MAX + 1);
 }
 
 static void put_root(const struct hx_table *facts, size_t row, bool ascii, struct hx_text *ret)
@@ -64,9 +67,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_puts(ret, names == 1 ? " named root" : " named roots");
     if (pane->screen->needs & ~pane->parts)
         return;
-    size_t lines = facts->n_rows < 5 ? facts->n_rows : 5;
-    if (facts->n_rows > 5)
-        lines = 4;
+    size_t lines = facts->n_rows > NAMES_MAX ? NAMES_MAX - 1 : facts->n_rows;
     for (size_t i = 0; i < lines; i++) {
         hx_text_puts(ret, "\n  ");
         put_root(facts, i, !ui->term.utf8, ret);
