@@ -57,4 +57,32 @@ static inline struct hx_snapshot *random_graph_snapshot(const struct random_grap
     return snapshot;
 }
 
+/* So large that what looks ahead does, with objects of many edges. Islands of a hundred objects,
+ * and now and then an edge between them. */
+static inline struct hx_snapshot *random_graph_large(struct unit_random *random, uint32_t n_roots)
+{
+    enum { MOST = 3000, MOST_EDGES = MOST * 40, ISLAND = 100 };
+    struct hx_drawn_edge *edge = malloc(MOST_EDGES * sizeof *edge);
+    struct hx_drawn_edge *root_edge = malloc(n_roots * sizeof *root_edge + 1);
+    struct hx_snapshot *snapshot;
+    size_t n_edges = 0;
+    hx_obj n = (hx_obj)(1 + unit_below(random, MOST));
+    assert_true(edge && root_edge);
+    for (hx_obj i = 0; i < n; i++) {
+        uint64_t degree = unit_below(random, 50) ? unit_below(random, 3) : unit_below(random, 100);
+        for (; degree && n_edges < MOST_EDGES; degree--) {
+            uint64_t to = i / ISLAND * ISLAND + unit_below(random, ISLAND);
+            if (to >= n || unit_below(random, 300) == 0)
+                to = unit_below(random, n);
+            edge[n_edges++] = (struct hx_drawn_edge){i, (hx_obj)to, (uint8_t)unit_below(random, 3)};
+        }
+    }
+    for (uint32_t i = 0; i < n_roots; i++)
+        root_edge[i] = (struct hx_drawn_edge){i, (hx_obj)unit_below(random, n), HX_EDGE_START};
+    assert_null(hx_image_graph(n, edge, n_edges, n_roots, root_edge, n_roots, &snapshot));
+    free(edge);
+    free(root_edge);
+    return snapshot;
+}
+
 #endif

@@ -27,8 +27,9 @@ static void search(const struct hx_snapshot *snapshot, uint32_t root, size_t bit
 {
     const struct hx_graph *graph = &snapshot->graph;
     bool off = snapshot->interior == HX_INTERIOR_OFF;
-    hx_obj stack[RANDOM_GRAPH_MAX * 8 + 2 * ROOTS];
+    hx_obj *stack = malloc((graph->n_edges + snapshot->root_edges.n + 1) * sizeof *stack);
     size_t n = 0;
+    assert_non_null(stack);
     for (size_t e = 0; e < snapshot->root_edges.n; e++)
         if (snapshot->root_edges.v[e].root == root &&
             !(off && snapshot->root_edges.v[e].kind == HX_EDGE_INTERIOR))
@@ -42,6 +43,7 @@ static void search(const struct hx_snapshot *snapshot, uint32_t root, size_t bit
             if (!(off && hx_edge_kind_of(graph->edge[e]) == HX_EDGE_INTERIOR))
                 stack[n++] = hx_edge_target(graph->edge[e]);
     }
+    free(stack);
 }
 
 static void check_members(const struct hx_bins *bins, uint32_t bin, const struct bits *want)
@@ -116,14 +118,13 @@ static struct hx_snapshot *make_snapshot(struct unit_random *random)
     return snapshot;
 }
 
-static void one_graph(struct unit_random *random)
+static void check_bins(struct unit_random *random, struct hx_snapshot *snapshot, size_t n_named)
 {
-    static const size_t counts[] = {0, 1, 3, 64, NAMED};
-    struct hx_snapshot *snapshot = make_snapshot(random);
-    struct bits want[RANDOM_GRAPH_MAX] = {0};
+    struct bits *want = calloc((size_t)snapshot->graph.n + 1, sizeof *want);
     struct hx_bins bins;
+    assert_non_null(want);
     assert_null(hx_reach(snapshot, (enum hx_interior)unit_below(random, 3), 1, NULL));
-    for (size_t n = counts[unit_below(random, 5)]; snapshot->named.n < n;) {
+    while (snapshot->named.n < n_named) {
         char name[32];
         uint32_t root = (uint32_t)unit_below(random, snapshot->roots.n);
         snprintf(name, sizeof name, "n%zu", snapshot->named.n);
@@ -135,14 +136,24 @@ static void one_graph(struct unit_random *random)
     check_sums(snapshot, &bins);
     hx_bins_deinit(&bins);
     hx_snapshot_destroy(snapshot);
+    free(want);
 }
 
 static void test_random_graphs(void **state)
 {
     (void)state;
     struct unit_random random = unit_random_begin("bins");
+    static const size_t counts[] = {0, 1, 3, 64, NAMED};
     for (size_t round = unit_rounds(3000); round; round--)
-        one_graph(&random);
+        check_bins(&random, make_snapshot(&random), counts[unit_below(&random, 5)]);
+}
+
+static void test_large_graphs(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("bins of large graphs");
+    for (size_t round = unit_rounds(20); round; round--)
+        check_bins(&random, random_graph_large(&random, ROOTS), unit_below(&random, NAMED + 1));
 }
 
 /* --- the example of root-profiler.txt ---------------------------------------------------- */
@@ -207,6 +218,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_large_graphs),
         cmocka_unit_test(test_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,64 @@ static void test_random_graphs(void **state)
         one_graph(&random);
 }
 
+/* Graphs of thousands of objects, against the equations alone. */
+static void large_equations(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
+                            uint64_t *set)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    for (size_t e = 0; e < snapshot->root_edges.n; e++)
+        set[snapshot->root_edges.v[e].target] |= (uint64_t)1
+                                                 << rule->of_root[snapshot->root_edges.v[e].root];
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (hx_obj i = 0; i < graph->n; i++) {
+            hx_retainer own = rule->of_object ? rule->of_object[i] : HX_NO_RETAINER;
+            uint64_t from = own != HX_NO_RETAINER && set[i] ? (uint64_t)1 << own : set[i];
+            for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+                uint64_t *to = &set[hx_edge_target(graph->edge[e])];
+                changed |= (*to | from) != *to;
+                *to |= from;
+            }
+        }
+    }
+}
+
+static void test_large_graphs(void **state)
+{
+    (void)state;
+    enum { ROOTS = 100 };
+    struct unit_random random = unit_random_begin("retainer sets of large graphs");
+    for (size_t round = unit_rounds(30); round; round--) {
+        struct hx_snapshot *snapshot = random_graph_large(&random, ROOTS);
+        hx_obj n = snapshot->graph.n;
+        hx_retainer of_root[ROOTS], *of_object = malloc(n * sizeof *of_object);
+        uint64_t *want = calloc(n, sizeof *want), rare = 2 + unit_below(&random, 50);
+        assert_true(of_object && want);
+        assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+        for (size_t i = 0; i < ROOTS; i++)
+            of_root[i] = (hx_retainer)unit_below(&random, 64);
+        for (hx_obj i = 0; i < n; i++)
+            of_object[i] =
+                unit_below(&random, rare) ? HX_NO_RETAINER : (hx_retainer)unit_below(&random, 64);
+        const struct hx_retain_rule rule = {.of_root = of_root,
+                                            .of_object = unit_below(&random, 2) ? of_object : NULL};
+        large_equations(snapshot, &rule, want);
+        for (unsigned max = 0; max <= 8; max += 4) {
+            hx_sets *sets;
+            struct hx_retention retention;
+            assert_null(hx_sets_create(max, &sets));
+            assert_null(hx_retain(snapshot, &rule, sets, NULL, &retention));
+            for (hx_obj i = 0; i < n; i++)
+                expect_set(sets, retention.set[i], want[i], max);
+            hx_retention_deinit(&retention);
+            hx_sets_destroy(sets);
+        }
+        hx_snapshot_destroy(snapshot);
+        free(of_object);
+        free(want);
+    }
+}
+
 /* --- components ----------------------------------------------------------------------- */
 
 static void test_components(void **state)
@@ -236,9 +294,9 @@ static void test_cancel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sets),       cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_components), cmocka_unit_test(test_long_list),
-        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_sets),         cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_large_graphs), cmocka_unit_test(test_components),
+        cmocka_unit_test(test_long_list),    cmocka_unit_test(test_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

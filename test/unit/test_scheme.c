@@ -173,6 +173,22 @@ static void check_sums(const struct hx_snapshot *snapshot, const hx_sets *sets,
     hx_census_deinit(&census);
 }
 
+/* Each edge that is followed counts once. */
+static uint64_t count_visits(const struct random_graph *graph, const struct hx_snapshot *snapshot,
+                             enum hx_interior interior, const struct rule *rule)
+{
+    uint64_t visits = 0;
+    for (size_t e = 0; e < graph->n_root_edges; e++)
+        visits += rule->of_root[graph->root_edge[e].source] != HX_NO_RETAINER &&
+                  is_followed(interior, graph->root_edge[e].kind);
+    for (size_t e = 0; e < graph->n_edges; e++) {
+        uint8_t state = snapshot->graph.state[graph->edge[e].source];
+        visits += (state == HX_STATE_REACHABLE || state == HX_STATE_POSSIBLE) &&
+                  is_followed(interior, graph->edge[e].kind);
+    }
+    return visits;
+}
+
 static void check_sets(const struct random_graph *graph, const struct hx_snapshot *snapshot,
                        enum hx_interior interior, const struct hx_retain_rule *given,
                        const struct rule *rule)
@@ -195,6 +211,7 @@ static void check_sets(const struct random_graph *graph, const struct hx_snapsho
             expect_set(sets, retention.set[i], equations[i], max_sets[k]);
         }
         check_sums(snapshot, sets, &retention);
+        assert_int_equal(retention.visits, count_visits(graph, snapshot, interior, rule));
         hx_retention_deinit(&retention);
         hx_sets_destroy(sets);
     }
