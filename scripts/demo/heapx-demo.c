@@ -3,7 +3,8 @@
  * What there is to find: a page cache that only grows, a registry of sessions, request
  * buffers that were forgotten (definite), a queue that was dropped whole (one definite, its
  * items indirect), two peers that hold only each other (a lost cycle), and a ring that is
- * held by a pointer into its middle (possible). Writes "ready" when its heap stands, then
+ * held by a pointer into its middle (possible). Some sessions read a page, so that registry and
+ * cache share the pages behind it. Writes "ready" when its heap stands, then
  * lives on and keeps leaking a little until it is ended.
  */
 #include <pthread.h>
@@ -21,6 +22,7 @@ enum {
     BUCKETS = 512,
     PAGES_AT_FIRST = 700,
     PAGES_MOST = 20000,
+    PAGES_READ = 200,
     FORGOTTEN_AT_FIRST = 120,
     QUEUE_ITEMS = 400,
     RING_BYTES = 48 * 1024,
@@ -30,7 +32,7 @@ struct session {
     struct session *next;
     char *user;
     char *token;
-    uint64_t hits;
+    struct page *reading;
 };
 
 struct page {
@@ -103,6 +105,13 @@ static void cache_page(unsigned n)
     cached_pages++;
 }
 
+/* Every session of a bucket reads the newest page. */
+static void read_page(struct session *session)
+{
+    for (; session; session = session->next)
+        session->reading = page_cache;
+}
+
 static struct request *make_request(unsigned n)
 {
     struct request *request = zalloc(sizeof *request);
@@ -155,8 +164,11 @@ static void build(void)
 {
     for (unsigned i = 0; i < SESSIONS; i++)
         open_session(i);
-    for (unsigned i = 0; i < PAGES_AT_FIRST; i++)
+    for (unsigned i = 0; i < PAGES_AT_FIRST; i++) {
         cache_page(i);
+        if (i < PAGES_READ)
+            read_page(session_registry[i]);
+    }
     for (unsigned i = 0; i < FORGOTTEN_AT_FIRST; i++)
         forget_request(i);
     drop_queue();

@@ -109,7 +109,13 @@ hx_error *hx_cmd_demo(const struct hx_args *args, int *status)
     HX_TRY(await_ready(&sample));
     char pid[16];
     snprintf(pid, sizeof pid, "%d", sample.pid);
+    const char *roots[] = {"sessions=session_registry", "cache=page_cache"};
+    struct hx_args shown = *args;
+    if (!shown.n_roots) { /* so that there are bins to look at */
+        shown.root = roots;
+        shown.n_roots = sizeof roots / sizeof *roots;
+    }
     HX_TAKER struct hx_taker taker = {0};
-    HX_TRY(hx_taker_open(args, pid, &taker));
-    return hx_explore_process(args, &taker, status);
+    HX_TRY(hx_taker_open(&shown, pid, &taker));
+    return hx_explore_process(&shown, &taker, status);
 }

@@ -82,6 +82,19 @@ static void tell_partial(struct hx_console *console, const struct hx_snapshot *s
     hx_say(console, what, "the snapshot is not complete: %s", hx_text_str(&snapshot->notes));
 }
 
+/* Roots that were asked for and are empty: told once, in a series the notes say it. */
+static void tell_empty_roots(struct hx_console *console, struct hx_taker *taker,
+                             const struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->named.n && !taker->roots_told; i++) {
+        const struct hx_named *named = &snapshot->named.v[i];
+        if (named->expr && !snapshot->roots.v[named->root].direct_objects)
+            hx_say(console, "--root", "%s=%s: no such place, or no pointer in it", named->name,
+                   named->expr);
+    }
+    taker->roots_told = true;
+}
+
 hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
                        struct hx_console *console, int64_t *ret)
 {
@@ -94,6 +107,8 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
         hx_console_clear(console);
     if (console && !snapshot->complete)
         tell_partial(console, snapshot);
+    if (console)
+        tell_empty_roots(console, taker, snapshot);
     return NULL;
 }
 

@@ -16,6 +16,7 @@ struct hx_taker {
     struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
     bool partial;                /* a snapshot so far was not complete */
     bool roots_tested;           /* every variable of --root was there once */
+    bool roots_told;             /* which of them were empty at first */
 };
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);

@@ -4,6 +4,7 @@
 #include "cli/take.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "traverse/named.h"
 
 #include <stdio.h>
@@ -94,8 +95,10 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
 hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot)
 {
     HX_CLEANUP(cleanup_naming) struct naming naming = {0};
+    uint64_t begun = hx_timing_begin();
     HX_TRY(collect(taker, snapshot, &naming));
     HX_TRY(hx_named_set(snapshot, naming.v, naming.n, NULL));
+    hx_timing_end(begun, "named", naming.n);
     for (size_t i = 0; i < snapshot->named.n && !taker->roots_tested; i++) {
         const struct hx_named *named = &snapshot->named.v[i];
         if (named->expr && !snapshot->roots.v[named->root].direct_objects)
