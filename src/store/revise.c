@@ -95,16 +95,23 @@ static hx_error *replace_named(struct hx_writer *w, bool overlay)
 
 /* --- the transaction --------------------------------------------------------------- */
 
+/* What an earlier analysis noted of other parts stays. */
 static hx_error *revise_row(struct hx_writer *w)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_STATEMENT sqlite3_stmt *st = NULL, *old = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT notes FROM hx_snapshot WHERE snapshot = ?", &old));
+    sqlite3_bind_int64(old, 1, w->id);
+    int code = sqlite3_step(old);
+    if (code != SQLITE_ROW)
+        return hx_db_error(w->db, code, w->what);
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "UPDATE hx_snapshot SET scheme = coalesce(?1, scheme),"
                          " parts = parts | ?2, notes = ?3 WHERE snapshot = ?4",
                          &st));
     hx_bind_text(st, 1, w->scheme);
     sqlite3_bind_int64(st, 2, w->parts);
-    HX_TRY(hx_writer_bind_notes(w, st, 3));
+    HX_TRY(hx_writer_bind_notes(w, (const char *)sqlite3_column_text(old, 0), st, 3));
+    sqlite3_reset(old);
     sqlite3_bind_int64(st, 4, w->id);
     return hx_db_run(w->db, w->what, st);
 }

@@ -510,18 +510,53 @@ static void bind_heap(const struct hx_writer *w, sqlite3_stmt *st)
     sqlite3_bind_int64(st, 17, (int64_t)w->snapshot->overhead_bytes);
 }
 
-hx_error *hx_writer_bind_notes(const struct hx_writer *w, sqlite3_stmt *statement, int i)
+static const char glue[] = "; "; /* between the sentences of notes */
+
+static const char *end_of_sentence(const char *s)
+{
+    const char *end = strstr(s, glue);
+    return end ? end : s + strlen(s);
+}
+
+static const char *next_sentence(const char *end)
+{
+    return *end ? end + strlen(glue) : end;
+}
+
+static bool has_sentence(const char *text, const char *sentence, size_t n)
+{
+    for (const char *end; *text; text = next_sentence(end)) {
+        end = end_of_sentence(text);
+        if ((size_t)(end - text) == n && memcmp(text, sentence, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Adds the sentences that are not there yet: a loaded snapshot has those of the time before. */
+static void add_notes(struct hx_text *text, const char *notes)
+{
+    for (const char *end; *notes; notes = next_sentence(end)) {
+        end = end_of_sentence(notes);
+        if (has_sentence(hx_text_str(text), notes, (size_t)(end - notes)))
+            continue;
+        hx_text_puts(text, text->n ? glue : "");
+        hx_text_putn(text, notes, (size_t)(end - notes));
+    }
+}
+
+hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
+                               sqlite3_stmt *statement, int i)
 {
     struct hx_text text = {0};
-    const char *own = hx_text_str(&w->notes), *of_snapshot = hx_text_str(&w->snapshot->notes);
-    hx_text_puts(&text, of_snapshot);
-    if (*own && !strstr(of_snapshot, own)) /* a loaded snapshot has it from the time before */
-        hx_text_putf(&text, "%s%s", text.n ? "; " : "", own);
-    bool failed = text.failed;
+    hx_text_puts(&text, before ? before : "");
+    add_notes(&text, hx_text_str(&w->snapshot->notes));
+    add_notes(&text, hx_text_str(&w->notes));
+    bool failed = text.failed || w->notes.failed;
     if (text.n)
         sqlite3_bind_text(statement, i, text.s, (int)text.n, SQLITE_TRANSIENT);
     hx_text_free(&text);
-    return failed || w->notes.failed ? hx_error_nomem() : NULL;
+    return failed ? hx_error_nomem() : NULL;
 }
 
 static hx_error *write_summary(struct hx_writer *w)
@@ -549,7 +584,7 @@ static hx_error *write_summary(struct hx_writer *w)
     hx_bind_text(st, 19, w->scheme);
     sqlite3_bind_int(st, 20, s->interior);
     sqlite3_bind_int(st, 21, s->complete);
-    HX_TRY(hx_writer_bind_notes(w, st, 22));
+    HX_TRY(hx_writer_bind_notes(w, hx_text_str(&s->notes), st, 22));
     sqlite3_bind_int64(st, 23, w->parts);
     return hx_db_run(w->db, w->what, st);
 }

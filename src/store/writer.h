@@ -58,8 +58,10 @@ hx_error *hx_writer_named(struct hx_writer *w);
 /* A block of no rows: in an overlay it says that the snapshot has no root edges (overlay.h). */
 hx_error *hx_writer_no_root_edges(struct hx_writer *w);
 
-/* Binds the notes of the snapshot and of the analysis; NULL when there are none. */
-hx_error *hx_writer_bind_notes(const struct hx_writer *w, sqlite3_stmt *statement, int i);
+/* Binds the notes that were there before (NULL: none), and those of the snapshot and of the
+ * analysis that are not among them; NULL when there are none. */
+hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
+                               sqlite3_stmt *statement, int i);
 
 static inline void hx_bind_text(sqlite3_stmt *statement, int i, const char *text)
 {

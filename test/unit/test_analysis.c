@@ -695,8 +695,10 @@ static struct hx_snapshot *many_sets(hx_obj n)
     return s;
 }
 
-static void outgrow(const char *path, struct hx_snapshot *s, rlim_t limit)
+static void outgrow(const char *path)
 {
+    struct hx_snapshot *s = many_sets(unit_rounds(10) == 10 ? 60000 : 30000);
+    rlim_t limit = s->roots.n * 140;
     struct rlimit rlimit = {limit, limit};
     struct hx_analysis analysis = {.scheme = hx_scheme_find("root")};
     hx_store *store;
@@ -711,19 +713,21 @@ static void outgrow(const char *path, struct hx_snapshot *s, rlim_t limit)
     assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 1);
     assert_nothing(store, "SELECT * FROM retainers");
     assert_done(hx_store_close(store));
+    hx_snapshot_destroy(s);
 }
 
 static void no_room(void **state)
 {
     (void)state;
     char *directory = model_directory(), *path = model_path(directory, "a");
-    struct hx_snapshot *s = many_sets(unit_rounds(10) == 10 ? 60000 : 30000);
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         setenv("CMOCKA_TEST_ABORT", "1", 1);
-        outgrow(path, s, (rlim_t)s->roots.n * 140);
+        outgrow(path);
+        free(path);
+        free(directory);
         _exit(0);
     }
     int status;
@@ -733,7 +737,6 @@ static void no_room(void **state)
     assert_done(hx_store_open(path, &store));
     assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 1);
     assert_done(hx_store_close(store));
-    hx_snapshot_destroy(s);
     free(path);
     model_remove(directory);
 }
@@ -777,6 +780,30 @@ static void nothing_there(void **state)
     assert_done(hx_store_close(store));
 }
 
+/* Each sentence once, whoever says it how often. */
+static void notes(void **state)
+{
+    (void)state;
+    struct hx_analysis analysis = {.scheme = hx_scheme_find("root"), .max_set = 8};
+    struct hx_snapshot *s = two_roots("a", "b");
+    hx_store *store;
+    int64_t id;
+    hx_snapshot_note(s, false, "one more");
+    hx_snapshot_note(s, false, "one");
+    assert_done(hx_store_temporary(&store));
+    assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+    hx_text_clear(&s->notes);
+    hx_snapshot_note(s, false, "one more");
+    hx_snapshot_note(s, false, "more");
+    for (int i = 0; i < 2; i++)
+        assert_done(hx_store_revise(store, id, s, &analysis, HX_ANALYSE_BINS, NULL));
+    char *found = tell_format(store, "SELECT notes FROM snapshots");
+    assert_string_equal(found, "one more; one; more|\n");
+    free(found);
+    hx_snapshot_destroy(s);
+    assert_done(hx_store_close(store));
+}
+
 /* More than fit into hx_dominator: the largest are there. */
 static void largest(void **state)
 {
@@ -816,6 +843,7 @@ int main(void)
         cmocka_unit_test(cancelled),
         cmocka_unit_test(no_room),
         cmocka_unit_test(nothing_there),
+        cmocka_unit_test(notes),
         cmocka_unit_test(largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
