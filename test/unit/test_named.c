@@ -7,7 +7,9 @@
 #include "traverse/dominators.h"
 #include "traverse/named.h"
 #include "traverse/reach.h"
+#include "traverse/retain.h"
 #include "traverse/scan.h"
+#include "traverse/scheme.h"
 
 /* --- parsing ------------------------------------------------------------------- */
 
@@ -480,6 +482,40 @@ static void assert_same_dominators(const struct hx_snapshot *a, const struct hx_
     }
 }
 
+/* The same retainers, by name: their numbers are each rule's own. */
+static void assert_same_retainers(const struct hx_snapshot *a, const struct hx_snapshot *b)
+{
+    for (size_t k = 0; hx_schemes[k]; k++) {
+        struct hx_scheme_options options = {0};
+        struct hx_scheme_rule p, q;
+        struct hx_retention x, y;
+        assert_null(hx_scheme_apply(hx_schemes[k], a, &options, &p));
+        assert_null(hx_scheme_apply(hx_schemes[k], b, &options, &q));
+        assert_int_equal(p.n_identities, q.n_identities);
+        for (size_t i = 0; i < p.n_identities; i++)
+            assert_string_equal(p.identity[i].label, q.identity[i].label);
+        hx_sets *s, *t;
+        assert_null(hx_sets_create(8, &s));
+        assert_null(hx_sets_create(8, &t));
+        assert_null(hx_retain(a, &p.rule, s, NULL, &x));
+        assert_null(hx_retain(b, &q.rule, t, NULL, &y));
+        for (hx_obj i = 0; i < a->graph.n; i++) {
+            const hx_retainer *some, *other;
+            size_t n = hx_sets_elements(s, x.set[i], &some);
+            assert_int_equal(n, hx_sets_elements(t, y.set[i], &other));
+            assert_int_equal(x.set[i] == HX_SET_MANY, y.set[i] == HX_SET_MANY);
+            if (n)
+                assert_memory_equal(some, other, n * sizeof *some);
+        }
+        hx_retention_deinit(&x);
+        hx_retention_deinit(&y);
+        hx_sets_destroy(s);
+        hx_sets_destroy(t);
+        hx_scheme_rule_deinit(&p);
+        hx_scheme_rule_deinit(&q);
+    }
+}
+
 static void assert_same_chains(const struct hx_snapshot *a, const struct hx_snapshot *b)
 {
     for (hx_obj i = 0; i < a->graph.n; i++) {
@@ -511,6 +547,8 @@ static void test_decide_bins_only(void **state)
         struct hx_snapshot *plain = random_graph_snapshot(&graph);
         struct hx_snapshot *named = random_graph_snapshot(&graph);
         name_some(named, &random);
+        for (size_t i = 0; i < plain->roots.n; i++)
+            set_text(&plain->roots.v[i].module, named->roots.v[i].module);
         assert_null(hx_reach(plain, interior, 1, NULL));
         assert_null(hx_reach(named, interior, 1, NULL));
         assert_null(hx_graph_reverse(&plain->graph, 1, NULL));
@@ -518,6 +556,7 @@ static void test_decide_bins_only(void **state)
         assert_same_states(plain, named);
         assert_same_dominators(plain, named);
         assert_same_chains(plain, named);
+        assert_same_retainers(plain, named);
         hx_snapshot_destroy(plain);
         hx_snapshot_destroy(named);
     }
