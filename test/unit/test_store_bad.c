@@ -3,6 +3,7 @@
 #include "store_model.h"
 
 #include "store/column.h"
+#include "traverse/reach.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -45,6 +46,44 @@ static void write_file(const char *path, const char *bytes, size_t size)
     fclose(file);
 }
 
+/* A store with all that a snapshot can have: types, named roots, resident pages, an analysis. */
+static void make_full_store(struct unit_random *random, const char *path, hx_obj n, int snapshots)
+{
+    struct hx_analysis analysis = {.scheme = hx_scheme_find("type"), .max_set = 4, .threads = 1};
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_append(path, &store));
+    for (int i = 0; i < snapshots; i++) {
+        struct hx_snapshot *s = model_snapshot(random, n);
+        struct hx_graph *g = &s->graph;
+        assert_done(hx_reach(s, s->interior, 1, NULL));
+        assert_done(hx_big_reserve(&g->type_mem, (size_t)n * sizeof *g->type));
+        g->type = g->type_mem.base;
+        for (uint32_t t = 0; t < 5; t++) {
+            struct hx_type type = {NULL, HX_CONFIDENCE_CERTAIN};
+            assert_true(asprintf(&type.name, "class %u", (unsigned)t) > 0);
+            assert_true(hx_vec_push(&s->types, type));
+        }
+        for (hx_obj o = 0; o < n; o++)
+            g->type[o] = unit_below(random, 3) ? (uint32_t)unit_below(random, 5) : HX_NO_TYPE;
+        for (uint32_t r = 0; r < 3 && r < s->roots.n; r++) {
+            struct hx_named named = {NULL, strdup("x"), r};
+            assert_true(asprintf(&named.name, "name %u", (unsigned)r) > 0);
+            assert_true(hx_vec_push(&s->named, named));
+        }
+        s->has_resident = true;
+        for (hx_obj o = 0; o < n; o += 100) {
+            uint64_t start = g->addr[o] / 4096 * 4096;
+            if (s->resident.n && s->resident.v[s->resident.n - 1].end >= start)
+                continue;
+            assert_true(hx_vec_push(&s->resident, ((struct hx_range){start, start + 8192})));
+        }
+        assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+        hx_snapshot_destroy(s);
+    }
+    assert_done(hx_store_close(store));
+}
+
 static void make_store(struct unit_random *random, const char *path, hx_obj n, int snapshots)
 {
     hx_store *store;
@@ -70,6 +109,16 @@ static bool read_all(const char *path)
         "SELECT * FROM losses",
         "SELECT * FROM objects WHERE address BETWEEN 100000 AND 9e13 AND snapshot = 1",
         "SELECT * FROM edges WHERE target = (SELECT max(address) FROM objects)",
+        "SELECT * FROM objects WHERE type = 'class 1' AND bin = 'name 0+name 1'",
+        "SELECT * FROM objects WHERE set_id = 2 AND state = 'reachable'",
+        "SELECT * FROM objects WHERE snapshot = 1 ORDER BY sure_retained_bytes DESC LIMIT 9",
+        "SELECT * FROM censuses",
+        "SELECT * FROM retainers",
+        "SELECT * FROM retainer_members",
+        "SELECT * FROM bins",
+        "SELECT * FROM types",
+        "SELECT * FROM pages",
+        "SELECT * FROM dominators",
     };
     hx_store *store;
     hx_error *err = hx_store_open(path, &store);
@@ -133,7 +182,7 @@ static void flipped_anywhere(void **state)
     (void)state;
     struct unit_random random = unit_random_begin("flipped_anywhere");
     char *directory = model_directory(), *path = model_path(directory, "a.hpx");
-    make_store(&random, path, 2000, 2);
+    make_full_store(&random, path, 2000, 2);
     size_t size;
     char *bytes = read_file(path, &size);
     for (size_t round = 0; round < unit_rounds(150); round++) {
@@ -160,7 +209,7 @@ static void flipped_blobs(void **state)
     (void)state;
     struct unit_random random = unit_random_begin("flipped_blobs");
     char *directory = model_directory(), *path = model_path(directory, "a.hpx");
-    make_store(&random, path, 2000, 1);
+    make_full_store(&random, path, 2000, 1);
     size_t size;
     char *bytes = read_file(path, &size);
     for (size_t round = 0; round < unit_rounds(60); round++) {
