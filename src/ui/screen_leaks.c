@@ -18,6 +18,7 @@ static const struct hx_column columns[] = {
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
+    ret->like = "leaks";
     hx_text_putf(&ret->sql,
                  "SELECT *, CASE kind WHEN 'definite' THEN 'nothing points to it'"
                  " WHEN 'indirect' THEN 'held by lost objects only'"

@@ -178,7 +178,7 @@ static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     return hx_ui_open_subset(ui, &hx_screen_objects, pane->subset, pane->text, NULL, pane->id);
 }
 
-static const char *const key[] = {"what", "label", "object", "number", NULL};
+static const char *const key[] = {"what", "position", "object", NULL};
 
 const struct hx_screen hx_screen_set = {
     .name = "set",
