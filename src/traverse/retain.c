@@ -14,15 +14,18 @@
 #include "traverse/components.h"
 #include "traverse/flood.h"
 #include "traverse/gather.h"
+#include "traverse/part.h"
 
 #include <stdlib.h>
 
 #define CHECK_MASK 0xffff /* progress every so many objects + 1 */
 #define FEW_EDGES  16     /* of an object with so few all targets are prefetched */
 
+#define GIFTS 256
+
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
- * edges, the sets or components of their targets, the sets of those. */
-enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16, AHEAD_SETS = 12 };
+ * edges, the components of their targets. */
+enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16 };
 
 /* Invariant, from the flood on: what a settled object leads to has the same set, or is unsettled.
  */
@@ -45,7 +48,12 @@ struct flow {
     struct hx_gather gather; /* first the places are objects, then components */
 
     /* the unsettled part */
-    struct hx_components components;
+    struct hx_part part;
+    struct hx_components components; /* of it */
+    struct gift {
+        hx_obj number;
+        hx_set set;
+    } gift[GIFTS]; /* what components were given lately */
     hx_set *place; /* for each component */
     struct hx_big place_mem;
 };
@@ -185,10 +193,17 @@ static hx_error *close_unsettled(struct flow *flow)
     return NULL;
 }
 
+/* What was given lately is not given again: most of what comes to a large component. */
 static void gather_at(struct flow *flow, hx_obj object, hx_set set)
 {
-    if (has(flow->unsettled, object))
-        hx_gather_give(&flow->gather, &flow->place[flow->components.number[object]], set);
+    if (!has(flow->unsettled, object))
+        return;
+    hx_obj number = flow->components.number[hx_part_index(&flow->part, object)];
+    struct gift *last = &flow->gift[(number * UINT32_C(31) + set) % GIFTS];
+    if (last->number == number && last->set == set)
+        return;
+    *last = (struct gift){number, set};
+    hx_gather_give(&flow->gather, &flow->place[number], set);
 }
 
 /* From objects that are settled to those that are not. */
@@ -208,7 +223,7 @@ static hx_error *give_from_settled(struct flow *flow)
                    coming = hx_edge_target(graph->edge[soon]);
             __builtin_prefetch(&flow->unsettled[hx_edge_target(graph->edge[later]) >> 6]);
             if (has(flow->unsettled, coming))
-                __builtin_prefetch(&flow->components.number[coming]);
+                __builtin_prefetch(&flow->components.number[hx_part_index(&flow->part, coming)]);
             if (has(flow->unsettled, target) && follows(flow, graph->edge[e]))
                 gather_at(flow, target, flow->set[i]);
         }
@@ -218,24 +233,25 @@ static hx_error *give_from_settled(struct flow *flow)
 
 static inline void fetch_components_ahead(const struct flow *flow, hx_obj k)
 {
-    const struct hx_graph *graph = flow->graph;
+    const struct hx_graph *part = &flow->part.graph;
     const hx_obj *order = flow->components.order, left = flow->components.n_objects - k;
     if (left > AHEAD_PLACE)
-        __builtin_prefetch(&graph->fwd[order[k + AHEAD_PLACE]]);
+        __builtin_prefetch(&part->fwd[order[k + AHEAD_PLACE]]);
     if (left > AHEAD_EDGES)
-        __builtin_prefetch(&graph->edge[graph->fwd[order[k + AHEAD_EDGES]]]);
+        __builtin_prefetch(&part->edge[part->fwd[order[k + AHEAD_EDGES]]]);
     if (left > AHEAD_TARGETS) {
         hx_obj object = order[k + AHEAD_TARGETS];
-        hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
+        hx_eidx from = part->fwd[object], to = part->fwd[object + 1];
+        __builtin_prefetch(&flow->set[hx_part_object(&flow->part, object)], 1);
         for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
-            __builtin_prefetch(&flow->components.number[hx_edge_target(graph->edge[e])]);
+            __builtin_prefetch(&flow->components.number[hx_edge_target(part->edge[e])]);
     }
 }
 
 /* Every component has its whole set when the walk comes to it: all that lead to it came before. */
 static hx_error *spread(struct flow *flow)
 {
-    const struct hx_graph *graph = flow->graph;
+    const struct hx_graph *part = &flow->part.graph;
     const struct hx_components *components = &flow->components;
     for (hx_obj k = 0; k < components->n_objects; k++) {
         hx_obj object = components->order[k], from = components->number[object];
@@ -243,12 +259,12 @@ static hx_error *spread(struct flow *flow)
         if ((k & CHECK_MASK) == CHECK_MASK)
             HX_TRY(pause_at(flow, "retainer sets", k, components->n_objects));
         hx_set set = hx_gather_take(&flow->gather, &flow->place[from]);
-        flow->set[object] = set;
-        if (is_cut(flow, object))
+        flow->set[hx_part_object(&flow->part, object)] = set;
+        if (flow->part.whole && is_cut(flow, object))
             continue;
-        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
-            hx_obj to = components->number[hx_edge_target(graph->edge[e])];
-            if (follows(flow, graph->edge[e]) && to != HX_NO_OBJ && to != from)
+        for (hx_eidx e = part->fwd[object]; e < part->fwd[object + 1]; e++) {
+            hx_obj to = components->number[hx_edge_target(part->edge[e])];
+            if (follows(flow, part->edge[e]) && to != HX_NO_OBJ && to != from)
                 hx_gather_give(&flow->gather, &flow->place[to], set);
         }
     }
@@ -259,13 +275,16 @@ static hx_error *settle(struct flow *flow)
 {
     HX_TRY(close_unsettled(flow));
     hx_big_free(&flow->queue_mem);
+    HX_TRY(hx_part_make(flow->graph, flow->unsettled, flow->follows, flow->cut, &flow->part));
     const struct hx_scope scope = {.states = (1u << HX_STATES) - 1,
                                    .follows = flow->follows,
-                                   .cut = flow->cut,
-                                   .only = flow->unsettled};
-    HX_TRY(hx_components_find(flow->graph, &scope, flow->progress, &flow->components));
+                                   .cut = flow->part.whole ? flow->cut : NULL,
+                                   .only = flow->part.whole ? flow->unsettled : NULL};
+    HX_TRY(hx_components_find(&flow->part.graph, &scope, flow->progress, &flow->components));
     HX_TRY(hx_big_reserve(&flow->place_mem, (size_t)flow->components.n * sizeof *flow->place));
     flow->place = flow->place_mem.base;
+    for (size_t i = 0; i < GIFTS; i++)
+        flow->gift[i].number = HX_NO_OBJ;
     give_from_roots(flow, gather_at);
     give_from_retainers(flow, gather_at);
     HX_TRY(give_from_settled(flow));
@@ -346,6 +365,7 @@ hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_r
     for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
         hx_big_free(mem[i]);
     hx_components_deinit(&flow.components);
+    hx_part_deinit(&flow.part);
     hx_gather_deinit(&flow.gather);
     return err;
 }
