@@ -538,6 +538,13 @@ static hx_error *load_all(struct reader *r)
     if (!r->value)
         return hx_error_nomem();
     HX_TRY(hx_codec_create(&r->codec));
+    /* a statement that has not ended: all that follows reads the file as it is now, though
+     * another process may revise the snapshot meanwhile */
+    HX_STATEMENT sqlite3_stmt *hold = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what, "SELECT snapshot FROM main.hx_snapshot", &hold));
+    int code = sqlite3_step(hold);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(r->db, code, r->what);
     HX_TRY(hx_overlay_column(r->db, r->what, &r->column));
     HX_TRY(load_summary(r));
     HX_TRY(load_type_names(r));
