@@ -617,6 +617,52 @@ static void schema_1(void **state)
     model_remove(directory);
 }
 
+/* --- damage ------------------------------------------------------------------------ */
+
+static void put_bytes(const char *path, const char *bytes, size_t n)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    fclose(file);
+}
+
+/* Whatever stands in the file: loading and analysing it end, with figures or an error. */
+static void damaged(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("damaged");
+    char *directory = model_directory(), *path = model_path(directory, "a");
+    for (size_t round = 0; round < unit_rounds(150); round++) {
+        struct hx_snapshot *s = model_to_analyse(&random, 30), *loaded = NULL;
+        struct hx_analysis before = some_analysis(&random), after = some_analysis(&random);
+        make_store(random, path, s, &before);
+        hx_snapshot_destroy(s);
+        size_t n;
+        char *bytes = bytes_of(path, &n);
+        for (uint64_t k = 1 + unit_below(&random, 20); k; k--)
+            bytes[100 + unit_below(&random, n - 100)] ^= (char)(1 << unit_below(&random, 8));
+        put_bytes(path, bytes, n);
+        hx_store *store = NULL;
+        int64_t id = 1 + (int64_t)unit_below(&random, 3), added;
+        hx_error *err =
+            unit_below(&random, 2) ? hx_store_open(path, &store) : hx_store_append(path, &store);
+        if (!err)
+            err = hx_store_load(store, id, NULL, &loaded);
+        if (!err)
+            err = hx_store_revise(store, id, loaded, &after, HX_ANALYSE_ALL, NULL);
+        hx_error_free(err);
+        if (store && loaded)
+            hx_error_free(hx_store_add(store, loaded, &after, NULL, &added));
+        hx_error_free(hx_store_close(store));
+        hx_snapshot_destroy(loaded);
+        free(bytes);
+        unlink(path);
+    }
+    free(path);
+    model_remove(directory);
+}
+
 /* --- what ends early --------------------------------------------------------------- */
 
 struct ending {
@@ -844,6 +890,7 @@ int main(void)
         cmocka_unit_test(no_room),
         cmocka_unit_test(nothing_there),
         cmocka_unit_test(notes),
+        cmocka_unit_test(damaged),
         cmocka_unit_test(largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
