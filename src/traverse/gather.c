@@ -41,9 +41,8 @@ static bool make_pile(struct hx_gather *gather, hx_set *place)
     else if (number == PILE || !hx_vec_push(&gather->piles, (hx_pile){0}))
         return false;
     hx_pile *pile = &gather->piles.v[number];
-    if (!hx_vec_push(pile, *place)) {
-        return false; /* and the pile is lost, with all that failed */
-    }
+    if (!hx_vec_push(pile, *place))
+        return false; /* the pile stays unused, as all has failed */
     *place = PILE | number;
     return true;
 }
