@@ -33,6 +33,7 @@ void hx_pane_destroy(struct hx_pane *pane)
     free(pane->more);
     free(pane->filter);
     free(pane->condition);
+    hx_filter_destroy(pane->parsed);
     free(pane->keep);
     free(pane->problem);
     free(pane);
@@ -83,6 +84,8 @@ void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
     hx_table_deinit(&pane->rows);
     pane->rows = *rows;
     *rows = (struct hx_table){0};
+    if (pane->parsed)
+        hx_table_filter(&pane->rows, pane->parsed);
     pane->offset = 0;
     pane->total = (int64_t)pane->rows.n_rows;
     pane->loaded = true;

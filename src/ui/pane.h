@@ -27,9 +27,10 @@ struct hx_pane {
     int64_t snapshot; /* that it shows; 0: none yet */
     const char *sort; /* a column; NULL: as stored */
     bool ascending;
-    char *filter;    /* as it was typed; NULL: none; owned */
-    char *condition; /* the same for SQLite; owned */
-    unsigned parts;  /* what is worked out of the snapshot (enum hx_analysis_part) */
+    char *filter;             /* as it was typed; NULL: none; owned */
+    char *condition;          /* the same for SQLite; owned */
+    struct hx_filter *parsed; /* or, of rows that are made here, as it is; owned */
+    unsigned parts;           /* what is worked out of the snapshot (enum hx_analysis_part) */
 
     int64_t cursor, top, total;
     int64_t offset;
@@ -72,7 +73,7 @@ bool hx_pane_row(const struct hx_pane *pane, size_t *ret);
 /* The address of the object that the row stands for. */
 bool hx_pane_object(const struct hx_pane *pane, size_t row, uint64_t *ret);
 
-/* A rows-in-memory pane: takes over the rows. */
+/* A rows-in-memory pane: takes over the rows; those for which the filter does not hold go. */
 void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows);
 
 /* Searches visible text from the row after (before) the cursor on, around the end. */

@@ -51,16 +51,10 @@ static hx_error *parse(const struct hx_pane *pane, const struct hx_source *sourc
     return hx_filter_parse(filter, &own, NULL, ret);
 }
 
-static hx_error *to_sql(const struct hx_pane *pane, const char *filter, char **ret)
+static hx_error *to_sql(const hx_filter *filter, char **ret)
 {
-    struct hx_load load = {0};
-    HX_FILTER hx_filter *parsed = NULL;
-    pane->screen->source(pane, pane->snapshot, &load.source);
-    hx_error *error = parse(pane, &load.source, filter, &parsed);
-    hx_load_end(&load);
-    HX_TRY(error);
     struct hx_text sql = {0};
-    hx_filter_sql(parsed, &sql);
+    hx_filter_sql(filter, &sql);
     if (sql.failed) {
         hx_text_free(&sql);
         return hx_error_nomem();
@@ -69,24 +63,49 @@ static hx_error *to_sql(const struct hx_pane *pane, const char *filter, char **r
     return NULL;
 }
 
+/* Parses a filter for the columns of the list. */
+static hx_error *parse_for(const struct hx_pane *pane, const char *filter, hx_filter **ret)
+{
+    struct hx_source source = {0};
+    if (!pane->rows.n_columns)
+        return hx_error_new(HX_E_BUSY, pane->screen->name, NULL, "the list is not loaded yet");
+    if (pane->screen->source)
+        pane->screen->source(pane, pane->snapshot, &source);
+    hx_error *error = parse(pane, &source, filter, ret);
+    hx_text_free(&source.where);
+    hx_text_free(&source.sql);
+    hx_text_free(&source.facts);
+    return error;
+}
+
+/* Without a filter all three are NULL. */
+static void set_filter(struct hx_pane *pane, char *text, char *condition, hx_filter *parsed)
+{
+    free(pane->filter);
+    free(pane->condition);
+    hx_filter_destroy(pane->parsed);
+    pane->filter = text;
+    pane->condition = condition;
+    pane->parsed = parsed;
+}
+
 hx_error *hx_pane_filter(struct hx_ui *ui, struct hx_pane *pane, const char *filter)
 {
     HX_FREE char *copy = NULL, *condition = NULL;
-    if (!pane->screen->source)
-        return hx_error_new(HX_E_FAIL, pane->screen->name, "/ searches it",
-                            "this list cannot be filtered");
-    if (filter && !pane->rows.n_columns)
-        return hx_error_new(HX_E_BUSY, pane->screen->name, NULL, "the list is not loaded yet");
+    HX_FILTER hx_filter *parsed = NULL;
     if (filter) {
         copy = strdup(filter);
         if (!copy)
             return hx_error_nomem();
-        HX_TRY(to_sql(pane, filter, &condition));
+        HX_TRY(parse_for(pane, filter, &parsed));
     }
-    free(pane->filter);
-    free(pane->condition);
-    pane->filter = hx_steal(copy);
-    pane->condition = hx_steal(condition);
+    if (!pane->screen->source) {
+        set_filter(pane, hx_steal(copy), NULL, hx_steal(parsed));
+        return pane->screen->fill(ui, pane);
+    }
+    if (filter)
+        HX_TRY(to_sql(parsed, &condition));
+    set_filter(pane, hx_steal(copy), hx_steal(condition), NULL);
     hx_pane_order(ui, pane, pane->sort, pane->ascending); /* the same one, of other rows */
     return NULL;
 }

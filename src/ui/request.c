@@ -496,8 +496,6 @@ static hx_error *hx_do_filter(struct hx_ui *ui, const char *arg)
     struct hx_pane *pane = hx_ui_pane(ui);
     if (*arg)
         return filter_by(ui, arg);
-    if (!pane->screen->source)
-        return hx_pane_filter(ui, pane, NULL); /* says that it cannot be */
     const char *text = pane->filter ? pane->filter : "";
     if (ui->draft && ui->draft_of == pane->serial)
         text = ui->draft;

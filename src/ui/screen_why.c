@@ -158,7 +158,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     (void)ui;
     hx_text_putf(ret, "Why 0x%" PRIx64 " is alive, in snapshot %lld", pane->address,
                  (long long)pane->snapshot);
-    if (!pane->loaded || pane->problem)
+    if (!pane->loaded || pane->problem || pane->filter)
         return;
     int64_t chains = pane->total ? hx_table_int(&pane->rows, pane->rows.n_rows - 1, "chain", 0) : 0;
     if (pane->total)

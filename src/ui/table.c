@@ -144,6 +144,33 @@ const char *hx_table_text(const struct hx_table *table, size_t row, const char *
     return cell->type == HX_VALUE_TEXT ? cell->text : "";
 }
 
+static struct hx_filter_value filter_value(void *context, size_t column)
+{
+    const struct hx_cell *cell = (const struct hx_cell *)context + column;
+    struct hx_filter_value value = {
+        .i = cell->i, .real = cell->real, .text = cell->text, .n = cell->n};
+    value.type = cell->type == HX_VALUE_INT    ? HX_FILTER_INT
+                 : cell->type == HX_VALUE_REAL ? HX_FILTER_REAL
+                 : cell->type == HX_VALUE_TEXT ? HX_FILTER_STRING
+                                               : HX_FILTER_NULL;
+    return value;
+}
+
+void hx_table_filter(struct hx_table *table, const hx_filter *filter)
+{
+    size_t n = table->n_columns, kept = 0;
+    for (size_t row = 0; row < table->n_rows; row++) {
+        struct hx_cell *cells = table->cell + row * n;
+        if (!hx_filter_holds(filter, filter_value, cells)) {
+            for (size_t i = 0; i < n; i++)
+                free(cells[i].text);
+            continue;
+        }
+        memmove(table->cell + kept++ * n, cells, n * sizeof *cells);
+    }
+    table->n_rows = kept;
+}
+
 void hx_table_deinit(struct hx_table *table)
 {
     for (size_t i = 0; i < table->n_rows * table->n_columns; i++)

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "store/query.h"
+#include "traverse/filter.h"
 
 /* Longest text that is kept of one value. */
 #define HX_CELL_TEXT_MAX 65536
@@ -52,6 +53,9 @@ int64_t hx_table_int(const struct hx_table *table, size_t row, const char *name,
 
 /* The text there, "" when it is none. */
 const char *hx_table_text(const struct hx_table *table, size_t row, const char *name);
+
+/* Takes away the rows for which a filter does not hold; its ids are numbers of columns. */
+void hx_table_filter(struct hx_table *table, const hx_filter *filter);
 
 void hx_table_deinit(struct hx_table *table);
 
