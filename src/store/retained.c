@@ -201,9 +201,8 @@ static void note_sure(struct retained *r)
 
 static const char *type_name(const struct hx_writer *w, hx_obj object)
 {
-    const uint32_t *type = w->graph->type;
-    return type && type[object] < w->snapshot->types.n ? w->snapshot->types.v[type[object]].name
-                                                       : NULL;
+    uint32_t type = hx_writer_type(w, object);
+    return type ? w->snapshot->types.v[type - 1].name : NULL;
 }
 
 static hx_error *write_top(struct retained *r)

@@ -11,9 +11,8 @@
 #include "store/db.h"
 #include "store/store_private.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -60,16 +59,10 @@ static void gather_out(const struct hx_writer *w, const struct span *span, uint6
         *value++ = fwd ? fwd[i + 1] - fwd[i] : 0;
 }
 
-static uint32_t type_of(const struct hx_writer *w, uint64_t object)
-{
-    const uint32_t *type = w->graph->type;
-    return type && type[object] < w->snapshot->types.n ? type[object] + 1 : 0;
-}
-
 static void gather_type(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t i = span->from; i < span->to; i++)
-        *value++ = type_of(w, i);
+        *value++ = hx_writer_type(w, i);
 }
 
 static void gather_source(const struct hx_writer *w, const struct span *span, uint64_t *value)
@@ -326,269 +319,6 @@ static hx_error *count_incoming(struct hx_writer *w)
     return NULL;
 }
 
-/* --- the small tables -------------------------------------------------------------- */
-
-hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_root VALUES(?,?,?,?,?,?,?,?,?,?,?,NULL,NULL)", &st));
-    for (size_t i = 0; i < w->snapshot->roots.n; i++) {
-        const struct hx_root *root = &w->snapshot->roots.v[i];
-        if (named_only && root->kind != HX_ROOT_NAMED)
-            continue;
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, (int64_t)i);
-        sqlite3_bind_int(st, 3, root->kind);
-        hx_bind_text(st, 4, hx_root_kind_name(root->kind));
-        hx_bind_text(st, 5, root->name);
-        hx_bind_text(st, 6, root->module && *root->module ? root->module : NULL);
-        if (hx_root_has_place(root))
-            sqlite3_bind_int64(st, 7, (int64_t)root->address);
-        else
-            sqlite3_bind_null(st, 7);
-        if (hx_root_has_place(root) || root->kind == HX_ROOT_REGISTER)
-            sqlite3_bind_int64(st, 8, (int64_t)root->size);
-        else
-            sqlite3_bind_null(st, 8);
-        sqlite3_bind_int64(st, 9, (int64_t)root->direct_objects);
-        sqlite3_bind_int64(st, 10, (int64_t)root->value);
-        sqlite3_bind_int64(st, 11, root->tid);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
-    return NULL;
-}
-
-hx_error *hx_writer_named(struct hx_writer *w)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_named VALUES(?,?,?,?,?)", &st));
-    for (size_t i = 0; i < w->snapshot->named.n; i++) {
-        const struct hx_named *named = &w->snapshot->named.v[i];
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, (int64_t)i);
-        hx_bind_text(st, 3, named->name);
-        hx_bind_text(st, 4, named->expr);
-        sqlite3_bind_int64(st, 5, named->root);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
-    return NULL;
-}
-
-/* Names only: what an analysis counts comes with it. */
-static hx_error *write_types(struct hx_writer *w)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_type(snapshot, type, name, confidence) VALUES(?,?,?,?)",
-                         &st));
-    for (size_t i = 0; i < w->snapshot->types.n; i++) {
-        const struct hx_type *type = &w->snapshot->types.v[i];
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, (int64_t)i + 1);
-        hx_bind_text(st, 3, type->name);
-        hx_bind_text(st, 4, hx_confidence_name(type->confidence));
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
-    return NULL;
-}
-
-static hx_error *write_account(struct hx_writer *w)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_account VALUES(?,?,?,?)", &st));
-    /* what was not measured has no row: the others sum to the resident memory all the same */
-    int first = w->snapshot->no_heap ? HX_PART_OVERHEAD + 1 : 0;
-    for (int part = first; w->snapshot->has_account && part < HX_PARTS; part++) {
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int(st, 2, part);
-        hx_bind_text(st, 3, hx_part_name((enum hx_account_part)part));
-        sqlite3_bind_int64(st, 4, (int64_t)w->snapshot->account[part]);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
-    return NULL;
-}
-
-static const enum hx_state leak_kinds[] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT, HX_STATE_POSSIBLE};
-
-struct leak {
-    uint64_t bytes, objects;
-};
-
-/* Row k * types + t of `leak` is that of kind k and type t; 0: unknown. */
-static void sum_leaks(const struct hx_writer *w, size_t types, struct leak *leak)
-{
-    const struct hx_graph *g = w->graph;
-    for (hx_obj i = 0; i < g->n && g->state; i++) {
-        for (size_t k = 0; k < COUNT(leak_kinds); k++) {
-            if (g->state[i] != leak_kinds[k])
-                continue;
-            struct leak *row = &leak[k * types + type_of(w, i)];
-            row->bytes += g->size[i];
-            row->objects++;
-        }
-    }
-}
-
-static hx_error *write_leaks(struct hx_writer *w)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_leak VALUES(?,?,?,NULL,?,?)", &st));
-    size_t types = w->snapshot->types.n + 1;
-    HX_FREE struct leak *leak = calloc(types, COUNT(leak_kinds) * sizeof *leak);
-    if (!leak)
-        return hx_error_nomem();
-    sum_leaks(w, types, leak);
-    for (size_t i = 0; i < types * COUNT(leak_kinds); i++) {
-        if (!leak[i].objects)
-            continue;
-        size_t type = i % types;
-        sqlite3_bind_int64(st, 1, w->id);
-        hx_bind_text(st, 2, hx_state_name(leak_kinds[i / types]));
-        hx_bind_text(st, 3, type ? w->snapshot->types.v[type - 1].name : NULL);
-        sqlite3_bind_int64(st, 4, (int64_t)leak[i].bytes);
-        sqlite3_bind_int64(st, 5, (int64_t)leak[i].objects);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
-    return NULL;
-}
-
-static hx_error *write_losses(struct hx_writer *w)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_loss VALUES(?,?,?,?,?)", &st));
-    for (size_t i = 0; i < w->snapshot->losses.n; i++) {
-        const struct hx_loss *loss = &w->snapshot->losses.v[i];
-        sqlite3_bind_int64(st, 1, w->id);
-        hx_bind_text(st, 2, loss->what);
-        sqlite3_bind_int64(st, 3, (int64_t)loss->count);
-        if (loss->has_bytes)
-            sqlite3_bind_int64(st, 4, (int64_t)loss->bytes);
-        else
-            sqlite3_bind_null(st, 4);
-        if (loss->has_address)
-            sqlite3_bind_int64(st, 5, (int64_t)loss->address);
-        else
-            sqlite3_bind_null(st, 5);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
-    return NULL;
-}
-
-/* ISO 8601 in UTC with milliseconds. */
-static void format_time(int64_t ns, char *buf, size_t size)
-{
-    time_t seconds = (time_t)(ns / 1000000000);
-    int64_t rest = ns % 1000000000;
-    if (rest < 0) {
-        rest += 1000000000;
-        seconds--;
-    }
-    struct tm tm = {0};
-    gmtime_r(&seconds, &tm);
-    size_t n = strftime(buf, size, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(buf + n, size - n, ".%03dZ", (int)(rest / 1000000));
-}
-
-/* Figures of a heap that nobody walked stay unbound: NULL. */
-static void bind_heap(const struct hx_writer *w, sqlite3_stmt *st)
-{
-    static const enum hx_state good[2] = {HX_STATE_REACHABLE, HX_STATE_POSSIBLE};
-    static const enum hx_state lost[2] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT};
-    const uint64_t *bytes = w->state_bytes, *objects = w->state_objects;
-    if (w->snapshot->no_heap)
-        return;
-    sqlite3_bind_int64(st, 10, (int64_t)w->heap_bytes);
-    sqlite3_bind_int64(st, 11, (int64_t)w->graph->n);
-    if (w->graph->state || !w->graph->n) { /* no object: all of them are reachable */
-        sqlite3_bind_int64(st, 12, (int64_t)(bytes[good[0]] + bytes[good[1]]));
-        sqlite3_bind_int64(st, 13, (int64_t)(objects[good[0]] + objects[good[1]]));
-        sqlite3_bind_int64(st, 14, (int64_t)(bytes[lost[0]] + bytes[lost[1]]));
-        sqlite3_bind_int64(st, 15, (int64_t)(objects[lost[0]] + objects[lost[1]]));
-    }
-    sqlite3_bind_int64(st, 16, (int64_t)w->snapshot->free_bytes);
-    sqlite3_bind_int64(st, 17, (int64_t)w->snapshot->overhead_bytes);
-}
-
-static const char glue[] = "; "; /* between the sentences of notes */
-
-static const char *end_of_sentence(const char *s)
-{
-    const char *end = strstr(s, glue);
-    return end ? end : s + strlen(s);
-}
-
-static const char *next_sentence(const char *end)
-{
-    return *end ? end + strlen(glue) : end;
-}
-
-static bool has_sentence(const char *text, const char *sentence, size_t n)
-{
-    for (const char *end; *text; text = next_sentence(end)) {
-        end = end_of_sentence(text);
-        if ((size_t)(end - text) == n && memcmp(text, sentence, n) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Adds the sentences that are not there yet: a loaded snapshot has those of the time before. */
-static void add_notes(struct hx_text *text, const char *notes)
-{
-    for (const char *end; *notes; notes = next_sentence(end)) {
-        end = end_of_sentence(notes);
-        if (has_sentence(hx_text_str(text), notes, (size_t)(end - notes)))
-            continue;
-        hx_text_puts(text, text->n ? glue : "");
-        hx_text_putn(text, notes, (size_t)(end - notes));
-    }
-}
-
-hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
-                               sqlite3_stmt *statement, int i)
-{
-    struct hx_text text = {0};
-    hx_text_puts(&text, before ? before : "");
-    add_notes(&text, hx_text_str(&w->snapshot->notes));
-    add_notes(&text, hx_text_str(&w->notes));
-    bool failed = text.failed || w->notes.failed;
-    if (text.n)
-        sqlite3_bind_text(statement, i, text.s, (int)text.n, SQLITE_TRANSIENT);
-    hx_text_free(&text);
-    return failed ? hx_error_nomem() : NULL;
-}
-
-static hx_error *write_summary(struct hx_writer *w)
-{
-    const struct hx_snapshot *s = w->snapshot;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_snapshot VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
-                         "?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
-                         &st));
-    char taken_at[64];
-    format_time(s->taken_at_ns, taken_at, sizeof taken_at);
-    sqlite3_bind_int64(st, 1, w->id);
-    sqlite3_bind_int64(st, 2, s->taken_at_ns);
-    hx_bind_text(st, 3, taken_at);
-    sqlite3_bind_int64(st, 4, s->pid);
-    hx_bind_text(st, 5, s->comm);
-    hx_bind_text(st, 6, s->exe);
-    sqlite3_bind_int64(st, 7, (int64_t)s->pause_us);
-    hx_bind_text(st, 8, s->method);
-    hx_bind_text(st, 9, s->allocator);
-    bind_heap(w, st);
-    if (s->has_rss)
-        sqlite3_bind_int64(st, 18, (int64_t)s->rss_bytes);
-    hx_bind_text(st, 19, w->scheme);
-    sqlite3_bind_int(st, 20, s->interior);
-    sqlite3_bind_int(st, 21, s->complete);
-    HX_TRY(hx_writer_bind_notes(w, hx_text_str(&s->notes), st, 22));
-    sqlite3_bind_int64(st, 23, w->parts);
-    return hx_db_run(w->db, w->what, st);
-}
-
 /* --- the transaction --------------------------------------------------------------- */
 
 hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay)
@@ -621,15 +351,10 @@ static hx_error *write_all(struct hx_writer *w, const struct hx_analysis *analys
     HX_TRY(write_edges(w));
     HX_TRY(hx_writer_root_edges(w));
     HX_TRY(write_resident(w));
-    HX_TRY(hx_writer_roots(w, false));
-    HX_TRY(hx_writer_named(w));
-    HX_TRY(write_types(w));
-    HX_TRY(write_account(w));
-    HX_TRY(write_leaks(w));
-    HX_TRY(write_losses(w));
+    HX_TRY(hx_writer_records(w));
     if (analysis && hx_can_analyse(w->snapshot))
         HX_TRY(hx_analyse(w, analysis, HX_ANALYSE_ALL));
-    return write_summary(w); /* last: with it the snapshot exists */
+    return hx_writer_summary(w); /* last: with it the snapshot exists */
 }
 
 void hx_writer_deinit(struct hx_writer *w)

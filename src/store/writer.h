@@ -50,10 +50,21 @@ void hx_writer_deinit(struct hx_writer *w);
 /* Writes w->value[0 .. n) as a column of a block. */
 hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n);
 
+/* The number of an object's type in hx_type; 0: unknown. */
+static inline uint32_t hx_writer_type(const struct hx_writer *w, uint64_t object)
+{
+    const uint32_t *type = w->graph->type;
+    return type && type[object] < w->snapshot->types.n ? type[object] + 1 : 0;
+}
+
 /* Rows that are not there yet: all roots, or those of kind named; what they point to; names. */
 hx_error *hx_writer_roots(struct hx_writer *w, bool named_only);
 hx_error *hx_writer_root_edges(struct hx_writer *w);
 hx_error *hx_writer_named(struct hx_writer *w);
+
+/* All small tables but hx_snapshot; needs the sums that writing the objects leaves. Then that. */
+hx_error *hx_writer_records(struct hx_writer *w);
+hx_error *hx_writer_summary(struct hx_writer *w);
 
 /* A block of no rows: in an overlay it says that the snapshot has no root edges (overlay.h). */
 hx_error *hx_writer_no_root_edges(struct hx_writer *w);
