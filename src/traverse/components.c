@@ -1,6 +1,8 @@
 /* components.c - strongly connected components: what is in no cycle, then the rest. */
 #include "traverse/components.h"
 
+#include "traverse/part.h"
+
 #define CHECK_MASK 0x3fff /* every so many objects + 1 */
 #define FEW_EDGES  16     /* of an object with so few all targets are prefetched */
 #define MANY_IN    ((hx_obj)(HX_NO_OBJ - 1)) /* so many edges lead to an object, or more */
@@ -17,11 +19,8 @@ struct frame {
     uint32_t root : 1;  /* no edge so far led below the object's own index */
 };
 
-/* `number` of an object in scope is at first how many edges lead to it from others. For what is in
- * no cycle it then is the component; for the rest first 0, then a visit index, then a component,
- * these numbered downwards from the number of such objects, so that every number of a component is
- * above every visit index, and one that was closed later, which is nearer to the sources, has a
- * lower number. */
+/* While what is in no cycle is taken away, `number` of an object in scope is how many edges lead to
+ * it from others; when there are none left, its component. */
 struct search {
     const struct hx_graph *graph;
     const struct hx_scope *scope;
@@ -29,18 +28,31 @@ struct search {
     uint64_t visited;
     hx_obj *number; /* for each object; HX_NO_OBJ: not in scope */
     hx_obj *order;  /* from its beginning what is in no cycle, from its end the rest */
-    hx_obj n_objects, n_peeled, n_order;
+    hx_obj n_objects, n_peeled;
     uint64_t *peeled; /* bit for each object */
+    struct hx_big peeled_mem;
+};
+
+/* The search of the rest. `number` is 0, then a visit index, then a component, these numbered
+ * downwards from the number of objects, so that every number of a component is above every visit
+ * index, and one that was closed later, which is nearer to the sources, has a lower number. */
+struct descent {
+    struct search *search;
+    struct hx_part part;
+    const struct hx_graph *graph; /* the part's, as are all indexes of objects */
+    const uint64_t *cut;
+    hx_obj *number; /* for each object; when the part is the whole graph, that of the search */
+    hx_obj *order;  /* its end; room for the objects in front of it */
     struct frame *path;
     hx_obj *open; /* finished objects whose component is not */
     size_t n_path, n_open;
     hx_obj index, component; /* the next ones to give */
-    struct hx_big peeled_mem, path_mem, open_mem;
+    struct hx_big number_mem, path_mem, open_mem;
 };
 
-static inline bool is_peeled(const struct search *search, hx_obj object)
+static inline bool has(const uint64_t *bits, hx_obj object)
 {
-    return search->peeled[object >> 6] >> (object & 63) & 1;
+    return bits[object >> 6] >> (object & 63) & 1;
 }
 
 static inline bool follows(const struct search *search, hx_edge edge)
@@ -131,53 +143,54 @@ static bool peel(struct search *search)
 
 /* --- the rest --------------------------------------------------------------------- */
 
-static inline void prefetch_targets(const struct search *search, hx_eidx from, hx_eidx to)
+static inline void prefetch_targets(const struct descent *descent, hx_eidx from, hx_eidx to)
 {
-    const struct hx_graph *graph = search->graph;
+    const struct hx_graph *graph = descent->graph;
     for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++) {
         hx_obj target = hx_edge_target(graph->edge[e]);
-        __builtin_prefetch(&search->number[target], 1);
+        __builtin_prefetch(&descent->number[target], 1);
         __builtin_prefetch(&graph->fwd[target]);
     }
 }
 
-static inline void close_object(struct search *search, hx_obj object)
+static inline void close_object(struct descent *descent, hx_obj object)
 {
-    search->number[object] = search->component;
-    search->order[--search->n_order] = object;
+    descent->number[object] = descent->component;
+    *--descent->order = object;
 }
 
-static inline void enter(struct search *search, hx_obj object)
+static inline void enter(struct descent *descent, hx_obj object)
 {
-    const struct hx_graph *graph = search->graph;
+    const struct hx_graph *graph = descent->graph;
     hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
-    if (from == to || hx_scope_cuts(search->scope, object)) {
-        close_object(search, object);
-        search->component--;
+    if (from == to || (descent->cut && has(descent->cut, object))) {
+        close_object(descent, object);
+        descent->component--;
         return;
     }
-    search->number[object] = search->index++;
-    search->path[search->n_path++] = (struct frame){.object = object, .root = 1};
-    prefetch_targets(search, from, to);
+    descent->number[object] = descent->index++;
+    descent->path[descent->n_path++] = (struct frame){.object = object, .root = 1};
+    prefetch_targets(descent, from, to);
 }
 
 /* The object's edges are done: closes its component or leaves it open. */
-static inline void leave(struct search *search)
+static inline void leave(struct descent *descent)
 {
-    struct frame frame = search->path[--search->n_path];
-    hx_obj *number = search->number;
+    struct frame frame = descent->path[--descent->n_path];
+    hx_obj *number = descent->number;
     if (frame.root) {
-        search->index--;
-        while (search->n_open && number[frame.object] <= number[search->open[search->n_open - 1]]) {
-            close_object(search, search->open[--search->n_open]);
-            search->index--;
+        descent->index--;
+        while (descent->n_open &&
+               number[frame.object] <= number[descent->open[descent->n_open - 1]]) {
+            close_object(descent, descent->open[--descent->n_open]);
+            descent->index--;
         }
-        close_object(search, frame.object);
-        search->component--;
+        close_object(descent, frame.object);
+        descent->component--;
         return;
     }
-    search->open[search->n_open++] = frame.object;
-    struct frame *parent = &search->path[search->n_path - 1];
+    descent->open[descent->n_open++] = frame.object;
+    struct frame *parent = &descent->path[descent->n_path - 1];
     if (number[frame.object] < number[parent->object]) {
         number[parent->object] = number[frame.object];
         parent->root = 0;
@@ -185,22 +198,22 @@ static inline void leave(struct search *search)
 }
 
 /* Follows the top object's edges to the next unseen one; false when there is none. */
-static inline bool advance(struct search *search)
+static inline bool advance(struct descent *descent)
 {
-    struct frame *top = &search->path[search->n_path - 1];
-    const struct hx_graph *graph = search->graph;
-    hx_obj *number = search->number;
+    struct frame *top = &descent->path[descent->n_path - 1];
+    const struct hx_graph *graph = descent->graph;
+    hx_obj *number = descent->number;
     hx_eidx e = graph->fwd[top->object] + top->next, to = graph->fwd[top->object + 1];
     while (e < to) {
         hx_edge edge = graph->edge[e++];
         hx_obj target = hx_edge_target(edge);
-        if (!follows(search, edge) || number[target] > search->component)
+        if (!follows(descent->search, edge) || number[target] > descent->component)
             continue;
         if (number[target] == 0) {
             top->next = (uint32_t)(e - graph->fwd[top->object]) & 0x7fffffff;
             if (e < to)
                 __builtin_prefetch(&graph->edge[graph->fwd[hx_edge_target(graph->edge[e])]]);
-            enter(search, target);
+            enter(descent, target);
             return true;
         }
         if (number[target] < number[top->object]) {
@@ -211,45 +224,89 @@ static inline bool advance(struct search *search)
     return false;
 }
 
-static bool search_all(struct search *search)
+static bool descend(struct descent *descent)
 {
-    for (hx_obj start = 0; start < search->graph->n; start++) {
-        if (search->number[start] || is_peeled(search, start))
+    const struct hx_part *part = &descent->part;
+    for (hx_obj start = 0; start < part->graph.n; start++) {
+        if (descent->number[start] || (part->whole && !has(part->bits, start)))
             continue;
-        enter(search, start);
-        while (search->n_path) {
-            if (advance(search))
+        enter(descent, start);
+        while (descent->n_path) {
+            if (advance(descent))
                 continue;
-            leave(search);
-            if (!go_on(search))
+            leave(descent);
+            if (!go_on(descent->search))
                 return false;
         }
     }
     return true;
 }
 
-static hx_error *find_rest(struct search *search, hx_obj *ret_components)
+/* Makes a bit for each object of the rest out of those for the others. */
+static const uint64_t *mark_rest(const struct search *search)
 {
-    const struct hx_graph *graph = search->graph;
-    hx_obj *number = search->number, n = search->n_objects - search->n_peeled;
-    HX_TRY(hx_big_reserve(&search->path_mem, (size_t)n * sizeof(struct frame)));
-    HX_TRY(hx_big_reserve(&search->open_mem, (size_t)n * sizeof(hx_obj)));
-    search->path = search->path_mem.base;
-    search->open = search->open_mem.base;
-    search->index = 1;
-    search->component = n;
-    search->n_order = search->n_objects;
-    for (hx_obj i = 0; i < graph->n; i++)
-        if (number[i] != HX_NO_OBJ && !is_peeled(search, i))
-            number[i] = 0;
-    if (!search_all(search))
+    const hx_obj *number = search->number;
+    for (hx_obj i = 0; i < search->graph->n; i++)
+        if (number[i] != HX_NO_OBJ)
+            search->peeled[i >> 6] ^= (uint64_t)1 << (i & 63);
+    return search->peeled;
+}
+
+static hx_error *begin_descent(struct descent *descent, const uint64_t *rest, hx_obj n)
+{
+    const struct search *search = descent->search;
+    const struct hx_scope *scope = search->scope;
+    struct hx_part *part = &descent->part;
+    HX_TRY(hx_part_make(search->graph, rest, scope->follows, scope->cut, part));
+    HX_TRY(hx_big_reserve(&descent->path_mem, (size_t)n * sizeof(struct frame)));
+    HX_TRY(hx_big_reserve(&descent->open_mem, (size_t)n * sizeof(hx_obj)));
+    descent->graph = &part->graph;
+    descent->order = search->order + search->n_objects;
+    descent->path = descent->path_mem.base;
+    descent->open = descent->open_mem.base;
+    descent->index = 1;
+    descent->component = n;
+    if (part->whole) {
+        descent->cut = scope->cut;
+        descent->number = search->number;
+        for (hx_obj i = 0; i < part->graph.n; i++)
+            if (has(rest, i))
+                search->number[i] = 0;
+        return NULL;
+    }
+    HX_TRY(hx_big_reserve(&descent->number_mem, (size_t)n * sizeof(hx_obj)));
+    descent->number = descent->number_mem.base;
+    return NULL;
+}
+
+static hx_error *descend_and_number(struct descent *descent, hx_obj *ret_components)
+{
+    const struct search *search = descent->search;
+    const struct hx_part *part = &descent->part;
+    const hx_obj n = search->n_objects - search->n_peeled;
+    HX_TRY(begin_descent(descent, mark_rest(search), n));
+    if (!descend(descent))
         return hx_error_cancelled("search for components");
     /* To sources first, behind what is in no cycle. */
-    for (hx_obj i = 0; i < graph->n; i++)
-        if (number[i] != HX_NO_OBJ && !is_peeled(search, i))
-            number[i] = search->n_peeled + (number[i] - search->component - 1);
-    *ret_components = search->n_peeled + (n - search->component);
+    for (hx_obj i = 0; i < part->graph.n; i++)
+        if (!part->whole || has(part->bits, i))
+            search->number[hx_part_object(part, i)] =
+                search->n_peeled + (descent->number[i] - descent->component - 1);
+    for (hx_obj k = 0; k < n; k++)
+        descent->order[k] = hx_part_object(part, descent->order[k]);
+    *ret_components = search->n_peeled + (n - descent->component);
     return NULL;
+}
+
+static hx_error *find_rest(struct search *search, hx_obj *ret_components)
+{
+    struct descent descent = {.search = search};
+    hx_error *err = descend_and_number(&descent, ret_components);
+    hx_part_deinit(&descent.part);
+    hx_big_free(&descent.number_mem);
+    hx_big_free(&descent.path_mem);
+    hx_big_free(&descent.open_mem);
+    return err;
 }
 
 static hx_error *find(struct search *search, struct hx_components *components)
@@ -283,8 +340,6 @@ hx_error *hx_components_find(const struct hx_graph *graph, const struct hx_scope
     *ret = (struct hx_components){0};
     hx_error *err = find(&search, ret);
     hx_big_free(&search.peeled_mem);
-    hx_big_free(&search.path_mem);
-    hx_big_free(&search.open_mem);
     if (err)
         hx_components_deinit(ret);
     return err;

@@ -43,7 +43,8 @@ struct hx_components {
 };
 
 /* Linear. Takes 4 bytes an object of the graph and 4 an object in scope; until it returns a bit an
- * object more, and 12 bytes an object in a cycle or below one. */
+ * object more, 12 bytes an object in a cycle or below one, and when these are not more than half of
+ * all 17 more and 8 an edge of theirs. */
 hx_error *hx_components_find(const struct hx_graph *graph, const struct hx_scope *scope,
                              const struct hx_progress *progress, struct hx_components *ret);
 void hx_components_deinit(struct hx_components *components);

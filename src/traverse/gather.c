@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#define PILE ((hx_set)1 << 31)
 #define KEPT 16 /* larger piles give their memory back */
 
 /* Sets on the way to a larger one cost memory, and few of them are wanted again; below a limit of
@@ -20,7 +19,7 @@ void hx_gather_init(struct hx_gather *gather, hx_sets *sets)
 bool hx_gather_are_small(const struct hx_gather *gather, hx_set a, hx_set b)
 {
     const hx_retainer *element;
-    if ((a | b) & PILE)
+    if ((a | b) & HX_GATHER_PILE)
         return false;
     return hx_sets_elements(gather->sets, a, &element) +
                hx_sets_elements(gather->sets, b, &element) <=
@@ -29,7 +28,7 @@ bool hx_gather_are_small(const struct hx_gather *gather, hx_set a, hx_set b)
 
 static hx_pile *pile_at(struct hx_gather *gather, hx_set place)
 {
-    return &gather->piles.v[place & ~PILE];
+    return &gather->piles.v[place & ~HX_GATHER_PILE];
 }
 
 /* The place becomes a pile that holds its set. */
@@ -38,12 +37,12 @@ static bool make_pile(struct hx_gather *gather, hx_set *place)
     uint32_t number = (uint32_t)gather->piles.n;
     if (gather->empty.n)
         number = gather->empty.v[--gather->empty.n];
-    else if (number == PILE || !hx_vec_push(&gather->piles, (hx_pile){0}))
+    else if (number == HX_GATHER_PILE || !hx_vec_push(&gather->piles, (hx_pile){0}))
         return false;
     hx_pile *pile = &gather->piles.v[number];
     if (!hx_vec_push(pile, *place))
         return false; /* the pile stays unused, as all has failed */
-    *place = PILE | number;
+    *place = HX_GATHER_PILE | number;
     return true;
 }
 
@@ -79,16 +78,11 @@ static bool add(hx_pile *pile, hx_set set)
     return true;
 }
 
-void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set)
+/* Neither is the empty set, and they are not the same. */
+void hx_gather_meet(struct hx_gather *gather, hx_set *place, hx_set set)
 {
     hx_set now = *place;
-    if (now == set || now == HX_SET_MANY || set == HX_SET_NONE)
-        return;
-    if (now == HX_SET_NONE) {
-        *place = set;
-        return;
-    }
-    if (!(now & PILE)) {
+    if (!(now & HX_GATHER_PILE)) {
         if (set == HX_SET_MANY || hx_gather_are_small(gather, now, set)) {
             *place = hx_sets_union(gather->sets, now, set);
             return;
@@ -101,11 +95,9 @@ void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set)
     gather->failed |= !add(pile_at(gather, *place), set);
 }
 
-hx_set hx_gather_take(struct hx_gather *gather, hx_set *place)
+hx_set hx_gather_unite(struct hx_gather *gather, hx_set *place)
 {
-    if (!(*place & PILE))
-        return *place;
-    uint32_t number = *place & ~PILE;
+    uint32_t number = *place & ~HX_GATHER_PILE;
     hx_pile *pile = pile_at(gather, *place);
     sort_out(pile);
     *place = pile->n == 2 ? hx_sets_union(gather->sets, pile->v[0], pile->v[1])

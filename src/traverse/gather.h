@@ -13,6 +13,7 @@
 /* A place is an hx_set that begins as HX_SET_NONE: a set, or with its highest bit a pile. Piles
  * hold at most one number for each set that was given. */
 typedef HX_VEC(hx_set) hx_pile;
+#define HX_GATHER_PILE ((hx_set)1 << 31)
 
 struct hx_gather {
     hx_sets *sets;
@@ -25,10 +26,25 @@ struct hx_gather {
 /* Begins without a place. */
 void hx_gather_init(struct hx_gather *gather, hx_sets *sets);
 
+/* What the next two do where it is not simple. */
+void hx_gather_meet(struct hx_gather *gather, hx_set *place, hx_set set);
+hx_set hx_gather_unite(struct hx_gather *gather, hx_set *place);
+
 /* A set comes to a place. */
-void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set);
+static inline void hx_gather_give(struct hx_gather *gather, hx_set *place, hx_set set)
+{
+    hx_set now = *place;
+    if (now == HX_SET_NONE)
+        *place = set;
+    else if (now != set && now != HX_SET_MANY && set != HX_SET_NONE)
+        hx_gather_meet(gather, place, set);
+}
+
 /* All that came there; from here on the place is that set. */
-hx_set hx_gather_take(struct hx_gather *gather, hx_set *place);
+static inline hx_set hx_gather_take(struct hx_gather *gather, hx_set *place)
+{
+    return *place & HX_GATHER_PILE ? hx_gather_unite(gather, place) : *place;
+}
 
 void hx_gather_deinit(struct hx_gather *gather);
 

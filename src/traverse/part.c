@@ -39,7 +39,7 @@ static void copy_edges(const struct hx_graph *graph, unsigned follows, const uin
         hx_eidx to = cut && has(cut, object) ? 0 : graph->fwd[object + 1];
         for (hx_eidx e = graph->fwd[object]; e < to; e++) {
             hx_edge edge = graph->edge[e];
-            if (follows >> hx_edge_kind_of(edge) & 1)
+            if ((follows >> hx_edge_kind_of(edge) & 1) && has(part->bits, hx_edge_target(edge)))
                 part->graph.edge[n++] =
                     hx_edge_make(hx_part_index(part, hx_edge_target(edge)),
                                  hx_edge_offset(edge) / 8, hx_edge_kind_of(edge));

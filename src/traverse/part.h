@@ -1,6 +1,7 @@
 /* part.h - some objects of a graph and the edges between them, as a graph of its own.
  *
- * What is looked at several times in no good order is close together in it. Used by retain.c only.
+ * What is looked at several times in no good order is close together in it. Used by
+ * components.c and retain.c only.
  */
 #ifndef HX_TRAVERSE_PART_H
 #define HX_TRAVERSE_PART_H
@@ -19,8 +20,8 @@ struct hx_part {
 };
 
 /* Only edges that are followed (bit for each enum hx_edge_kind), and none of objects that are cut
- * (a bit each, or NULL); those must lead to objects that belong to the part. Linear; takes at most
- * 7 bytes an object and 4 an edge of the whole graph. */
+ * (a bit each, or NULL). Linear; takes at most 7 bytes an object and 4 an edge of the whole graph,
+ * if the part has its share of edges. */
 hx_error *hx_part_make(const struct hx_graph *graph, const uint64_t *bits, unsigned follows,
                        const uint64_t *cut, struct hx_part *ret);
 void hx_part_deinit(struct hx_part *part);
