@@ -9,7 +9,7 @@ static const struct hx_column columns[] = {
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
     {"members", NULL, HX_AS_COUNT, 8, 1, NULL, NULL},
-    {"label", "retained by", HX_AS_TEXT, -30, 0, NULL, NULL},
+    {"label", "retained by", HX_AS_TEXT, -34, 0, NULL, NULL},
     {"only_pages", "own pages", HX_AS_COUNT, 9, 4, NULL, NULL},
     {"shared_pages", "shared", HX_AS_COUNT, 8, 5, NULL, NULL},
     {0},
