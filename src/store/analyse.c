@@ -3,6 +3,7 @@
 #include "store/analyse.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "store/db.h"
 #include "store/sets.h"
 #include "traverse/bins.h"
@@ -189,7 +190,10 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
 {
     HX_TRY(hx_scheme_apply(analysis->scheme, w->snapshot, &analysis->options, &r->rule));
     HX_TRY(hx_sets_create(analysis->max_set, &r->sets));
+    r->rule.rule.threads = analysis->threads;
+    uint64_t begun = hx_timing_begin();
     HX_TRY(hx_retain(w->snapshot, &r->rule.rule, r->sets, w->progress, &r->retention));
+    hx_timing_end(begun, "retainers", w->graph->n);
     HX_TRY(hx_census_take(w->snapshot, r->retention.set, hx_sets_count(r->sets), w->progress,
                           &r->census));
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
@@ -275,7 +279,9 @@ static hx_error *analyse_bins(struct hx_writer *w)
 {
     struct hx_bins bins = {0};
     struct hx_census census = {0};
+    uint64_t begun = hx_timing_begin();
     hx_error *err = hx_bins_find(w->snapshot, w->progress, &bins);
+    hx_timing_end(begun, "bins", w->graph->n);
     if (!err)
         err = hx_census_take(w->snapshot, bins.bin, bins.n, w->progress, &census);
     if (!err)

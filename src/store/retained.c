@@ -6,6 +6,7 @@
 #include "store/analyse.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "store/db.h"
 #include "traverse/dominators.h"
 #include "traverse/groups.h"
@@ -351,6 +352,15 @@ static bool follows_interior(const struct retained *r)
     return false;
 }
 
+static hx_error *find_dominators(struct retained *r, enum hx_dominators_over over)
+{
+    const struct hx_writer *w = r->w;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_dominators_find(w->snapshot, over, w->progress, &r->dominators));
+    hx_timing_end(begun, "dominators", w->graph->n);
+    return NULL;
+}
+
 static hx_error *find_sure(struct retained *r)
 {
     struct hx_writer *w = r->w;
@@ -360,7 +370,7 @@ static hx_error *find_sure(struct retained *r)
         return hx_analyse_column(w, HX_COL_SURE_OBJECTS, gather_no_difference, &r->dominators);
     }
     hx_dominators_deinit(&r->dominators);
-    HX_TRY(hx_dominators_find(w->snapshot, HX_OVER_SURE, w->progress, &r->dominators));
+    HX_TRY(find_dominators(r, HX_OVER_SURE));
     hx_dominators_drop_parent(&r->dominators);
     note_sure(r);
     return write_sure(r);
@@ -369,13 +379,15 @@ static hx_error *find_sure(struct retained *r)
 static hx_error *run(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    HX_TRY(hx_dominators_find(w->snapshot, HX_OVER_FOLLOWED, w->progress, &r->dominators));
+    HX_TRY(find_dominators(r, HX_OVER_FOLLOWED));
     HX_TRY(write_columns(r));
     HX_TRY(write_roots(r));
     HX_TRY(find_top(r));
     hx_dominators_drop_parent(&r->dominators);
     HX_TRY(group_by_type(r));
+    uint64_t begun = hx_timing_begin();
     HX_TRY(measure_types(r));
+    hx_timing_end(begun, "type-sizes", w->graph->n);
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_type WHERE snapshot = ?"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'type'"));
     HX_TRY(write_types(r));
