@@ -47,10 +47,10 @@ struct hx_ui;
     X(sort_right, "sort-right", ">", "", "Find and order", "sort by the column to the right")      \
     X(reverse, "reverse", "I", "", "Find and order", "reverse the order")                          \
     X(sort, "sort", "", "COLUMN", "Find and order", "sort by a column")                            \
-    X(analyse, "analyse", "", "", "Analysis", "work out what is missing in this snapshot")         \
+    X(analyse, "analyse", "", "", "Analysis", "work out what this snapshot lacks")                 \
     X(scheme, "scheme", "", "root|module|thread|type|site", "Analysis", "who retains")             \
-    X(retainer, "retainer", "", "[PATTERN]", "Analysis", "types that retain, one more; none: all") \
-    X(max_set, "max-set", "", "N", "Analysis", "names in a set until it is MANY; 0: no limit")     \
+    X(retainer, "retainer", "", "[PATTERN]", "Analysis", "one more type retains; none: all")       \
+    X(max_set, "max-set", "", "N", "Analysis", "most names in a set; 0: no limit")                 \
     X(root, "root", "", "[NAME=EXPR]", "Analysis", "name a root for bins; else list them")         \
     X(unroot, "unroot", "", "NAME", "Analysis", "take a root's name away")                         \
     X(write, "write", "P", "[FILE]", "Files", "write this list (.json .csv .txt)")                 \
