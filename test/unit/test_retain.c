@@ -232,6 +232,93 @@ static void test_components(void **state)
 
 /* --- shapes that hurt --------------------------------------------------------------------- */
 
+static uint64_t bits_of(const hx_sets *sets, hx_set set)
+{
+    const hx_retainer *element;
+    uint64_t bits = 0;
+    for (size_t i = hx_sets_elements(sets, set, &element); i; i--)
+        bits |= (uint64_t)1 << element[i - 1];
+    return bits;
+}
+
+/* The least sets that fulfil the equations, by going over all edges until nothing changes. */
+static void check_equations(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
+                            const hx_sets *sets, const hx_set *got)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    uint64_t *want = calloc(graph->n, sizeof *want);
+    for (size_t i = 0; i < snapshot->root_edges.n; i++)
+        want[snapshot->root_edges.v[i].target] |= (uint64_t)1
+                                                  << rule->of_root[snapshot->root_edges.v[i].root];
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (hx_obj i = 0; i < graph->n; i++) {
+            bool retains = rule->of_object[i] != HX_NO_RETAINER;
+            uint64_t from = !want[i] ? 0 : retains ? (uint64_t)1 << rule->of_object[i] : want[i];
+            for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+                uint64_t *to = &want[hx_edge_target(graph->edge[e])];
+                changed |= (from & ~*to) != 0;
+                *to |= from;
+            }
+        }
+    }
+    for (hx_obj i = 0; i < graph->n; i++)
+        assert_int_equal(bits_of(sets, got[i]), want[i]);
+    free(want);
+}
+
+/* Large enough for several threads: whatever they do, the sets have the same numbers, and are
+ * what the equations give. */
+static void test_threads(void **state)
+{
+    (void)state;
+    enum { ROOTS = 9 };
+    struct unit_random random = unit_random_begin("retainer sets, threads");
+    const hx_obj n = hx_image_objects(60000);
+    struct hx_drawn_edge *edge = calloc((size_t)n * 3, sizeof *edge), root_edge[ROOTS * 40];
+    hx_retainer of_root[ROOTS], *of_object = malloc(n * sizeof *of_object);
+    for (size_t round = unit_rounds(10); round; round--) {
+        size_t n_edges = 0, most = 1 + unit_below(&random, 3), far = unit_below(&random, 3);
+        for (hx_obj i = 0; i < n; i++) {
+            of_object[i] = round % 2 && unit_below(&random, 50) == 0
+                               ? ROOTS + (hx_retainer)unit_below(&random, 3)
+                               : HX_NO_RETAINER;
+            for (uint64_t k = unit_below(&random, most + 1); k; k--)
+                edge[n_edges++] = (struct hx_drawn_edge){
+                    i, (hx_obj)((i + unit_below(&random, far ? n : 20)) % n), HX_EDGE_START};
+        }
+        for (uint32_t i = 0; i < ROOTS * 40; i++)
+            root_edge[i] =
+                (struct hx_drawn_edge){i / 40, (hx_obj)unit_below(&random, n), HX_EDGE_START};
+        for (hx_retainer i = 0; i < ROOTS; i++)
+            of_root[i] = i;
+        struct hx_snapshot *snapshot;
+        assert_null(hx_image_graph(n, edge, n_edges, ROOTS, root_edge, ROOTS * 40, &snapshot));
+        assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+        hx_set *alone = NULL;
+        for (unsigned threads = 1; threads <= 4; threads++) {
+            hx_sets *sets;
+            struct hx_retention retention;
+            const struct hx_retain_rule rule = {
+                .of_root = of_root, .of_object = of_object, .threads = threads};
+            assert_null(hx_sets_create(0, &sets));
+            assert_null(hx_retain(snapshot, &rule, sets, NULL, &retention));
+            if (!alone) {
+                alone = malloc(n * sizeof *alone);
+                memcpy(alone, retention.set, n * sizeof *alone);
+                check_equations(snapshot, &rule, sets, retention.set);
+            }
+            assert_memory_equal(alone, retention.set, n * sizeof *alone);
+            hx_retention_deinit(&retention);
+            hx_sets_destroy(sets);
+        }
+        free(alone);
+        hx_snapshot_destroy(snapshot);
+    }
+    free(edge);
+    free(of_object);
+}
+
 /* A list of many objects with a retainer now and then: no recursion, linear time. */
 static void test_long_list(void **state)
 {
@@ -297,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_sets),         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_large_graphs), cmocka_unit_test(test_components),
         cmocka_unit_test(test_long_list),    cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
