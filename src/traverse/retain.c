@@ -11,6 +11,7 @@
  */
 #include "traverse/retain.h"
 
+#include "base/parallel.h"
 #include "traverse/components.h"
 #include "traverse/flood.h"
 #include "traverse/gather.h"
@@ -18,10 +19,12 @@
 
 #include <stdlib.h>
 
-#define CHECK_MASK 0xffff /* progress every so many objects + 1 */
-#define FEW_EDGES  16     /* of an object with so few all targets are prefetched */
+#define CHECK_MASK  0xffff /* progress every so many objects + 1 */
+#define FEW_EDGES   16     /* of an object with so few all targets are prefetched */
+#define FEW_OBJECTS 20000  /* below this a second thread costs more than it brings */
 
-#define GIFTS 256
+/* Gifts that a worker remembers, workers, and objects looked at before gifts are handed over. */
+enum { GIFTS = 256, GIVERS = 16, GIFT_BLOCK = 1 << 20 };
 
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
  * edges, the components of their targets. */
@@ -50,11 +53,7 @@ struct flow {
     /* the unsettled part */
     struct hx_part part;
     struct hx_components components; /* of it */
-    struct gift {
-        hx_obj number;
-        hx_set set;
-    } gift[GIFTS]; /* what components were given lately */
-    hx_set *place; /* for each component */
+    hx_set *place;                   /* for each component */
     struct hx_big place_mem;
 };
 
@@ -193,30 +192,56 @@ static hx_error *close_unsettled(struct flow *flow)
     return NULL;
 }
 
-/* What was given lately is not given again: most of what comes to a large component. */
+static inline hx_obj component_of(const struct flow *flow, hx_obj object)
+{
+    return flow->components.number[hx_part_index(&flow->part, object)];
+}
+
 static void gather_at(struct flow *flow, hx_obj object, hx_set set)
 {
-    if (!has(flow->unsettled, object))
-        return;
-    hx_obj number = flow->components.number[hx_part_index(&flow->part, object)];
-    struct gift *last = &flow->gift[(number * UINT32_C(31) + set) % GIFTS];
+    if (has(flow->unsettled, object))
+        hx_gather_give(&flow->gather, &flow->place[component_of(flow, object)], set);
+}
+
+/* What a settled object gives to a component. */
+struct gift {
+    hx_obj number;
+    hx_set set;
+};
+
+/* Objects [from, to) are divided among the workers in order. */
+struct giving {
+    struct flow *flow;
+    hx_obj from, to;
+    unsigned threads;
+    struct giver {
+        HX_VEC(struct gift) gifts;
+        struct gift last[GIFTS]; /* not given again: most of what comes to a large component */
+        bool failed;
+    } giver[GIVERS];
+};
+
+static inline void note_gift(struct giver *giver, hx_obj number, hx_set set)
+{
+    struct gift *last = &giver->last[(number * UINT32_C(31) + set) % GIFTS];
     if (last->number == number && last->set == set)
         return;
     *last = (struct gift){number, set};
-    hx_gather_give(&flow->gather, &flow->place[number], set);
+    giver->failed |= !hx_vec_push(&giver->gifts, *last);
 }
 
-/* From objects that are settled to those that are not. */
-static hx_error *give_from_settled(struct flow *flow)
+static void find_gifts(void *context, unsigned i)
 {
+    struct giving *giving = context;
+    const struct flow *flow = giving->flow;
     const struct hx_graph *graph = flow->graph;
     const hx_eidx n_edges = graph->n_edges;
-    for (hx_obj i = 0; i < graph->n; i++) {
-        if ((i & CHECK_MASK) == CHECK_MASK)
-            HX_TRY(pause_at(flow, "retainer sets", i, graph->n));
-        if (flow->set[i] == HX_SET_NONE || has(flow->unsettled, i) || is_cut(flow, i))
+    const uint64_t all = giving->to - giving->from;
+    const hx_obj to = (hx_obj)(giving->from + all * (i + 1) / giving->threads);
+    for (hx_obj k = (hx_obj)(giving->from + all * i / giving->threads); k < to; k++) {
+        if (flow->set[k] == HX_SET_NONE || has(flow->unsettled, k) || is_cut(flow, k))
             continue;
-        for (hx_eidx e = graph->fwd[i], to = graph->fwd[i + 1]; e < to; e++) {
+        for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
             hx_eidx soon = e + FEW_EDGES < n_edges ? e + FEW_EDGES : e,
                     later = soon + FEW_EDGES < n_edges ? soon + FEW_EDGES : e;
             hx_obj target = hx_edge_target(graph->edge[e]),
@@ -225,10 +250,58 @@ static hx_error *give_from_settled(struct flow *flow)
             if (has(flow->unsettled, coming))
                 __builtin_prefetch(&flow->components.number[hx_part_index(&flow->part, coming)]);
             if (has(flow->unsettled, target) && follows(flow, graph->edge[e]))
-                gather_at(flow, target, flow->set[i]);
+                note_gift(&giving->giver[i], component_of(flow, target), flow->set[k]);
         }
     }
+}
+
+static hx_error *hand_over(struct giving *giving)
+{
+    struct flow *flow = giving->flow;
+    for (unsigned i = 0; i < giving->threads; i++) {
+        struct giver *giver = &giving->giver[i];
+        if (giver->failed)
+            return hx_error_nomem();
+        for (size_t k = 0; k < giver->gifts.n; k++)
+            hx_gather_give(&flow->gather, &flow->place[giver->gifts.v[k].number],
+                           giver->gifts.v[k].set);
+        giver->gifts.n = 0;
+    }
     return NULL;
+}
+
+/* In the order of the objects, however many threads there are; by blocks, so that the gifts do not
+ * take much memory. */
+static hx_error *give_in_order(struct giving *giving)
+{
+    const hx_obj n = giving->flow->graph->n;
+    for (unsigned i = 0; i < giving->threads; i++)
+        for (size_t k = 0; k < GIFTS; k++)
+            giving->giver[i].last[k].number = HX_NO_OBJ;
+    for (hx_obj from = 0; from < n; from = giving->to) {
+        giving->from = from;
+        giving->to = n - from < GIFT_BLOCK ? n : (hx_obj)(from + GIFT_BLOCK);
+        hx_parallel(giving->threads, find_gifts, giving);
+        HX_TRY(hand_over(giving));
+        HX_TRY(pause_at(giving->flow, "retainer sets", from, n));
+    }
+    return NULL;
+}
+
+/* From objects that are settled to those that are not. */
+static hx_error *give_from_settled(struct flow *flow)
+{
+    struct giving *giving = calloc(1, sizeof *giving);
+    if (!giving)
+        return hx_error_nomem();
+    unsigned threads = hx_threads(flow->rule->threads);
+    giving->flow = flow;
+    giving->threads = flow->graph->n < FEW_OBJECTS ? 1 : threads < GIVERS ? threads : GIVERS;
+    hx_error *err = give_in_order(giving);
+    for (unsigned i = 0; i < giving->threads; i++)
+        hx_vec_free(&giving->giver[i].gifts);
+    free(giving);
+    return err;
 }
 
 static inline void fetch_components_ahead(const struct flow *flow, hx_obj k)
@@ -283,8 +356,6 @@ static hx_error *settle(struct flow *flow)
     HX_TRY(hx_components_find(&flow->part.graph, &scope, flow->progress, &flow->components));
     HX_TRY(hx_big_reserve(&flow->place_mem, (size_t)flow->components.n * sizeof *flow->place));
     flow->place = flow->place_mem.base;
-    for (size_t i = 0; i < GIFTS; i++)
-        flow->gift[i].number = HX_NO_OBJ;
     give_from_roots(flow, gather_at);
     give_from_retainers(flow, gather_at);
     HX_TRY(give_from_settled(flow));
