@@ -1,10 +1,10 @@
 /* retain.c - retainer sets: a flood of sets, and components where it does not settle.
  *
- * Sets flow breadth first from what roots and retainers point to. Where all ways to an object
- * bring the same set, which is so for most of a heap, one visit is all that it takes. Where
- * another set comes to an object that has passed its own on, that object is unsettled. All that
- * unsettled objects lead to is then condensed, and gets its sets over the components in
- * topological order; what leads into that part from outside has its whole set by then.
+ * Sets flow breadth first from what roots and retainers point to (flood.h). Where all ways to an
+ * object bring the same set, which is so for most of a heap, one visit is all that it takes. Where
+ * another set comes, the object is unsettled. All that unsettled objects lead to is then condensed,
+ * and gets its sets over the components in topological order; what leads into that part from
+ * outside has its whole set by then.
  *
  * Nobody has to look at the states of targets: what a root or a reachable object leads to by an
  * edge that is followed is reachable or possible.

@@ -2,9 +2,9 @@
  *
  * The least fixed point of S. Park, S. Peyton Jones, "Implementation of Retainer Profiling":
  * for every root r, R(r) is in the set of what r points to; for every edge from a to c, the set
- * of c contains {R(a)} when a is a retainer, else the set of a. It is computed without
- * visiting anything twice: retainers lose their edges, and what these led to begins with R(a);
- * what remains is condensed, and sets flow over the components in topological order.
+ * of c contains {R(a)} when a is a retainer, else the set of a. It is computed in linear time:
+ * retainers lose their edges, and what these led to begins with R(a); then sets flow, and only
+ * where different ones meet the graph is condensed.
  */
 #ifndef HX_TRAVERSE_RETAIN_H
 #define HX_TRAVERSE_RETAIN_H
