@@ -93,18 +93,22 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     return NULL;
 }
 
+/* Numbers may have gaps of any size. */
 static hx_error *revise_all(struct revision *revision)
 {
-    int64_t first, last;
-    HX_TRY(hx_store_resolve(revision->store, "first", &first));
-    HX_TRY(hx_store_resolve(revision->store, "last", &last));
-    for (int64_t number = first; number <= last; number++) {
+    int64_t number;
+    HX_TRY(hx_store_resolve(revision->store, "first", &number)); /* an empty store is an error */
+    for (number = 0;;) {
+        HX_TRY(hx_store_next(revision->store, number, &number));
+        if (!number)
+            return NULL;
+        if (atomic_load(hx_interrupted()))
+            return hx_error_cancelled("analysis");
         hx_error *err = revise_one(revision, number);
-        if (err && err->kind != HX_E_ABSENT) /* a number may have been deleted */
+        if (err && err->kind != HX_E_ABSENT) /* somebody has deleted it */
             return err;
         hx_error_free(err);
     }
-    return NULL;
 }
 
 static hx_error *run(struct revision *revision, const char *which)

@@ -404,3 +404,12 @@ hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret)
     *ret = id;
     return NULL;
 }
+
+hx_error *hx_store_next(hx_store *store, int64_t after, int64_t *ret)
+{
+    char sql[96];
+    snprintf(sql, sizeof sql,
+             "SELECT coalesce(min(snapshot), 0) FROM hx_snapshot WHERE snapshot > %lld",
+             (long long)after);
+    return hx_db_int(store->db, store->path, sql, ret);
+}

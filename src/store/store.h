@@ -75,6 +75,9 @@ void hx_store_interrupt(hx_store *store);
 /* The number of a snapshot by "first", "last" or digits; HX_E_ABSENT when there is none. */
 hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret);
 
+/* The first snapshot whose number is above `after` (0: of all); *ret is 0 when there is none. */
+hx_error *hx_store_next(hx_store *store, int64_t after, int64_t *ret);
+
 /* Rebuilds the graph (objects, states, types, edges, roots, root edges, named roots, resident
  * pages; no image, no mappings). */
 hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,

@@ -238,6 +238,29 @@ static void flipped_blobs(void **state)
     model_remove(directory);
 }
 
+/* Whoever visits all snapshots visits those that are there, however far apart their numbers are. */
+static void numbers_far_apart(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("numbers far apart");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_store(&random, path, 50, 3);
+    sqlite_do(path, "UPDATE hx_snapshot SET snapshot = 9223372036854775807 WHERE snapshot = 3;"
+                    "DELETE FROM hx_snapshot WHERE snapshot = 1");
+    hx_store *store;
+    int64_t id = 0;
+    assert_done(hx_store_open(path, &store));
+    assert_done(hx_store_next(store, id, &id));
+    assert_int_equal(id, 2);
+    assert_done(hx_store_next(store, id, &id));
+    assert_int_equal(id, INT64_MAX);
+    assert_done(hx_store_next(store, id, &id));
+    assert_int_equal(id, 0);
+    assert_done(hx_store_close(store));
+    free(path);
+    model_remove(directory);
+}
+
 /* Tables that lie, with SQL: nothing crashes, and what matters is an error. */
 static void lies(void **state)
 {
@@ -731,6 +754,7 @@ int main(void)
         cmocka_unit_test(truncated),
         cmocka_unit_test(flipped_anywhere),
         cmocka_unit_test(flipped_blobs),
+        cmocka_unit_test(numbers_far_apart),
         cmocka_unit_test(lies),
         cmocka_unit_test(columns),
         cmocka_unit_test(foreign),
