@@ -79,6 +79,19 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
     free(snapshot);
 }
 
+size_t hx_snapshot_root_edges(const struct hx_snapshot *snapshot, uint64_t root)
+{
+    size_t low = 0, high = snapshot->root_edges.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (snapshot->root_edges.v[middle].root < root)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)
 {
     if (partial)

@@ -163,6 +163,10 @@ struct hx_snapshot {
 hx_error *hx_snapshot_create(struct hx_snapshot **ret);
 void hx_snapshot_destroy(struct hx_snapshot *snapshot);
 
+/* Where the edges of root number `root` begin in root_edges, or would: those of the next one begin
+ * where they end. Binary search. */
+size_t hx_snapshot_root_edges(const struct hx_snapshot *snapshot, uint64_t root);
+
 /* Appends a sentence to notes (printf); "partial" also clears `complete`. */
 void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -17,20 +17,6 @@ struct work {
     HX_VEC(uint32_t) members;
 };
 
-/* The first edge of a root, or behind where it would be. */
-static size_t first_edge(const struct hx_snapshot *snapshot, uint64_t root)
-{
-    size_t low = 0, high = snapshot->root_edges.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (snapshot->root_edges.v[middle].root < root)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* Each named root begins at the edges of its root; several may share one. */
 static hx_error *make_seeds(struct work *work)
 {
@@ -40,8 +26,8 @@ static hx_error *make_seeds(struct work *work)
         return hx_error_nomem();
     for (size_t i = 0; i < snapshot->named.n; i++) {
         uint64_t root = snapshot->named.v[i].root;
-        work->seed[i] = (struct hx_retain_seed){.from = first_edge(snapshot, root),
-                                                .to = first_edge(snapshot, root + 1),
+        work->seed[i] = (struct hx_retain_seed){.from = hx_snapshot_root_edges(snapshot, root),
+                                                .to = hx_snapshot_root_edges(snapshot, root + 1),
                                                 .retainer = (hx_retainer)i};
     }
     return NULL;

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "traverse/expression.h"
-#include "traverse/regexp.h"
+#include "traverse/pattern.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,20 +118,6 @@ static uint32_t global_at(const struct builder *builder, uint64_t addr)
     return addr - root->address < root->size ? builder->by_place[low - 1] : UINT32_MAX;
 }
 
-/* The first edge of root `root` or a later one. */
-static size_t first_edge(const struct hx_snapshot *snapshot, uint32_t root)
-{
-    size_t low = 0, high = snapshot->root_edges.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (snapshot->root_edges.v[middle].root < root)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* --- rows of their own -------------------------------------------------------------------- */
 
 /* What one expression stands for. */
@@ -163,7 +149,7 @@ static hx_error *add_root(struct builder *builder, uint32_t number, struct meani
             meaning->module = "";
         meaning->address = meaning->size = 0;
     }
-    for (size_t i = first_edge(snapshot, number);
+    for (size_t i = hx_snapshot_root_edges(snapshot, number);
          i < snapshot->root_edges.n && snapshot->root_edges.v[i].root == number; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         HX_TRY(add_edge(builder, edge->target, edge->address, edge->kind));
@@ -249,14 +235,6 @@ static hx_error *mean_roots(struct builder *builder, const struct hx_expression 
     return NULL;
 }
 
-static bool type_matches(const struct hx_type *type, const char *pattern, const hx_regexp *regexp)
-{
-    return strcmp(type->name, pattern) == 0 ||
-           hx_regexp_matches(regexp, (struct hx_filter_value){.type = HX_FILTER_STRING,
-                                                              .text = type->name,
-                                                              .n = strlen(type->name)});
-}
-
 static hx_error *mean_type(struct builder *builder, const char *pattern)
 {
     const struct hx_snapshot *snapshot = builder->snapshot;
@@ -264,11 +242,11 @@ static hx_error *mean_type(struct builder *builder, const char *pattern)
     HX_FREE bool *wanted = calloc(snapshot->types.n + 1, sizeof *wanted);
     if (!wanted)
         return hx_error_nomem();
-    hx_regexp *regexp;
-    HX_TRY(hx_regexp_create(pattern, &regexp));
+    hx_patterns *patterns;
+    HX_TRY(hx_patterns_create(&pattern, 1, &patterns));
     for (size_t i = 0; i < snapshot->types.n; i++)
-        wanted[i] = type_matches(&snapshot->types.v[i], pattern, regexp);
-    hx_regexp_destroy(regexp);
+        wanted[i] = hx_patterns_match(patterns, snapshot->types.v[i].name);
+    hx_patterns_destroy(patterns);
     for (hx_obj i = 0; graph->type && i < graph->n; i++)
         if (graph->type[i] < snapshot->types.n && wanted[graph->type[i]])
             HX_TRY(add_edge(builder, i, 0, HX_EDGE_START));
@@ -508,7 +486,7 @@ static hx_error *keep(struct builder *builder, const struct hx_named *old)
                                   .address = root->address,
                                   .size = root->size,
                                   .module = root->module};
-        for (size_t i = first_edge(snapshot, old->root);
+        for (size_t i = hx_snapshot_root_edges(snapshot, old->root);
              i < snapshot->root_edges.n && snapshot->root_edges.v[i].root == old->root; i++) {
             const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
             HX_TRY(add_edge(builder, edge->target, edge->address, edge->kind));
