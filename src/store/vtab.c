@@ -409,8 +409,8 @@ static hx_error *begin_filters(struct cursor *cursor)
 {
     cursor->seekers = 0;
     for (size_t f = 0; f < cursor->filters && cursor->row < cursor->end; f++) {
-        enum wanted wanted;
-        uint64_t value;
+        enum wanted wanted = WANTED_UNCLEAR;
+        uint64_t value = 0;
         HX_TRY(translate(cursor, &cursor->filter[f], &value, &wanted));
         if (wanted == WANTED_NOTHING)
             cursor->end = cursor->row;
@@ -683,7 +683,8 @@ static int cursor_eof(sqlite3_vtab_cursor *base)
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 {
     const struct cursor *cursor = (const struct cursor *)base;
-    *ret = cursor->snapshots.v[cursor->at] << HX_ROW_BITS | (int64_t)cursor->row;
+    /* unsigned: a store that lies has numbers of any size */
+    *ret = (int64_t)((uint64_t)cursor->snapshots.v[cursor->at] << HX_ROW_BITS | cursor->row);
     return SQLITE_OK;
 }
 
