@@ -190,7 +190,7 @@ def git(folder):
         time.sleep(0.7)
         check(target.process.poll() is None, "the repack was over too soon")
         compare(folder, packer, "git", 1000)
-        check(target.process.wait(timeout=60) == 0, "git repack failed afterwards")
+        check(target.process.wait(timeout=200) == 0, "git repack failed afterwards")
 
 
 def vim(folder):

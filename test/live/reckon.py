@@ -379,7 +379,7 @@ def git(folder):
         time.sleep(0.5)
         path = os.path.join(folder, "git")
         heapx("snap", packer, "-o", path)
-        check(target.process.wait(timeout=60) == 0, "git repack failed afterwards")
+        check(target.process.wait(timeout=200) == 0, "git repack failed afterwards")
         compare(path)
 
 
