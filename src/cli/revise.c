@@ -2,7 +2,6 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "cli/take.h"
-#include "store/query.h"
 #include "traverse/named.h"
 
 #include <stdlib.h>
@@ -17,26 +16,34 @@ struct revision {
     bool *found;     /* for each --root: it stands for something in one snapshot at least */
 };
 
-/* The scheme that the snapshot was stored with, the default where it has none. */
-static hx_error *stored_scheme(const struct revision *revision, int64_t number,
-                               const struct hx_scheme **ret)
+/* Who retained when the snapshot was stored; the default where nobody asked. */
+struct stored {
+    char *text; /* the patterns */
+    const char **pattern;
+};
+
+static void cleanup_stored(struct stored *stored)
 {
-    struct hx_query query = {.view = "snapshots", .snapshot = number, .limit = 1};
-    hx_rows *rows = NULL;
-    bool more = false;
-    *ret = hx_schemes[0];
-    HX_TRY(hx_query_view(revision->store, &query, &rows));
-    hx_error *err = hx_rows_next(rows, &more);
-    for (size_t i = 0; !err && more && i < hx_rows_columns(rows); i++) {
-        struct hx_value value = hx_rows_value(rows, i);
-        const struct hx_scheme *scheme = NULL;
-        if (strcmp(hx_rows_name(rows, i), "scheme") == 0 && value.type == HX_VALUE_TEXT)
-            scheme = hx_scheme_find(value.text);
-        if (scheme)
-            *ret = scheme;
-    }
-    hx_rows_end(rows);
-    return err;
+    free(stored->text);
+    free(stored->pattern);
+}
+
+static hx_error *stored_scheme(const struct revision *revision, int64_t number,
+                               struct stored *stored, struct hx_analysis *analysis)
+{
+    HX_TRY(hx_store_scheme(revision->store, number, &analysis->scheme, &stored->text));
+    if (!analysis->scheme)
+        analysis->scheme = hx_schemes[0];
+    if (!stored->text || !analysis->scheme->picks)
+        return NULL;
+    stored->pattern = calloc(strlen(stored->text) + 1, sizeof *stored->pattern);
+    if (!stored->pattern)
+        return hx_error_nomem();
+    size_t n = 0;
+    for (char *rest = stored->text; rest;)
+        stored->pattern[n++] = strsep(&rest, "\n");
+    analysis->options = (struct hx_scheme_options){stored->pattern, n};
+    return NULL;
 }
 
 static hx_error *name_roots(const struct revision *revision, struct hx_snapshot *snapshot)
@@ -82,8 +89,9 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     if (snapshot->no_heap)
         return NULL;
     struct hx_analysis analysis = args->analysis;
+    HX_CLEANUP(cleanup_stored) struct stored stored = {0};
     if (!analysis.scheme)
-        HX_TRY(stored_scheme(revision, number, &analysis.scheme));
+        HX_TRY(stored_scheme(revision, number, &stored, &analysis));
     if (args->n_roots)
         HX_TRY(name_roots(revision, snapshot));
     begun = hx_timing_begin();

@@ -9,6 +9,7 @@
 #include "store/store_private.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* --- root edges -------------------------------------------------------------------- */
 
@@ -174,5 +175,29 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret)
     if (code != SQLITE_ROW)
         return hx_db_error(store->db, code, store->path);
     *ret = (unsigned)sqlite3_column_int64(st, 0) & HX_ANALYSE_ALL;
+    return NULL;
+}
+
+hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_scheme **ret,
+                          char **ret_patterns)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(store->db, store->path,
+                         "SELECT scheme, substr(patterns, 1, 65536) FROM hx_census"
+                         " WHERE snapshot = ?",
+                         &st));
+    sqlite3_bind_int64(st, 1, number);
+    *ret = NULL;
+    *ret_patterns = NULL;
+    int code = sqlite3_step(st);
+    if (code == SQLITE_DONE)
+        return NULL;
+    if (code != SQLITE_ROW)
+        return hx_db_error(store->db, code, store->path);
+    const char *scheme = (const char *)sqlite3_column_text(st, 0);
+    const char *patterns = (const char *)sqlite3_column_text(st, 1);
+    *ret = scheme ? hx_scheme_find(scheme) : NULL;
+    if (patterns && !(*ret_patterns = strdup(patterns)))
+        return hx_error_nomem();
     return NULL;
 }

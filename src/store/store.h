@@ -68,6 +68,11 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snaps
 /* Which parts (enum hx_analysis_part) the store has of a snapshot. */
 hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret);
 
+/* Who retains in a stored snapshot: its scheme (NULL: never asked), and the patterns of types it
+ * was asked with, one a line (NULL: none). The text is the caller's. */
+hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_scheme **ret,
+                          char **ret_patterns);
+
 /* Ends the queries that run on the store now: they return HX_E_CANCEL. From any thread or
  * a signal handler. */
 void hx_store_interrupt(hx_store *store);

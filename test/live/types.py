@@ -4,6 +4,7 @@
 Snapshots of test/live/classes in the shapes that programs come in; every block that it
 tells of is compared with `objects`, and the view `types` with the sums over `objects`.
 """
+import json
 import os
 import sys
 
@@ -95,5 +96,25 @@ def without_rtti(folder):
     run(folder, "classes_plain")
 
 
+def chosen_stay(folder):
+    """Another limit of the sets asks for the types that were chosen at first."""
+    store = os.path.join(folder, "store")
+    with live.Target([live.victim("classes")]) as target:
+        read_truth(target)
+        heapx("snap", target.pid, "-o", store)
+        name = live.row(store, "SELECT type AS name FROM types WHERE confidence = 'certain' "
+                               "ORDER BY retained_bytes DESC LIMIT 1")["name"]
+        heapx("snap", target.pid, "-o", store, "--retainer", name, "--retainer", "none such",
+              "--max-set", 0)
+    first = rows(store, "SELECT * FROM retainers WHERE snapshot = 2 ORDER BY set_id")
+    again = json.loads(heapx("report", store, "retainers", "--max-set", 0, "--sort", "set_id",
+                             "--format", "json")[1])
+    check(again == first, f"{again[:5]} are not {first[:5]}")
+    every = json.loads(heapx("report", store, "retainers", "--max-set", 0, "--scheme", "type",
+                             "--format", "json")[1])
+    check(len(every) > len(first), "all types are no more than one")
+
+
 if __name__ == "__main__":
-    sys.exit(live.main(dynamic, plugin, fixed, static_stripped, static_pie, without_rtti))
+    sys.exit(live.main(dynamic, plugin, fixed, static_stripped, static_pie, without_rtti,
+                       chosen_stay))

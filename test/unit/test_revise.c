@@ -41,6 +41,23 @@ static void make_store(struct unit_random random, const char *path, const struct
     assert_done(hx_store_close(store));
 }
 
+/* Is that who retains in snapshot 2? */
+static void assert_scheme(hx_store *store, const struct hx_analysis *want)
+{
+    const struct hx_scheme *scheme;
+    char *patterns, lines[64] = "";
+    assert_done(hx_store_scheme(store, 2, &scheme, &patterns));
+    assert_ptr_equal(scheme, want ? want->scheme : NULL);
+    size_t n = want ? want->options.n_patterns : 0;
+    for (size_t i = 0; i < n; i++) {
+        strcat(lines, i ? "\n" : "");
+        strcat(lines, want->options.pattern[i]);
+    }
+    assert_string_equal(patterns ? patterns : "", lines);
+    assert_int_equal(patterns != NULL, n > 0);
+    free(patterns);
+}
+
 static void revised(void **state)
 {
     (void)state;
@@ -51,11 +68,13 @@ static void revised(void **state)
         struct hx_snapshot *s = model_to_analyse(&random, 40), *loaded;
         struct hx_analysis before = some_analysis(&random), after = some_analysis(&random);
         struct unit_random others = random;
-        make_store(others, a, s, unit_below(&random, 3) ? &before : NULL);
+        const struct hx_analysis *first_asked = unit_below(&random, 3) ? &before : NULL;
+        make_store(others, a, s, first_asked);
         hx_store *over, *in_place, *fresh;
         size_t n, m;
         char *was = bytes_of(a, &n), *is;
         assert_done(hx_store_open(a, &over));
+        assert_scheme(over, first_asked);
         assert_done(hx_store_load(over, 2, NULL, &loaded));
         model_name_roots(&random, loaded);
         assert_done(hx_store_revise(over, 2, loaded, &before, HX_ANALYSE_RETAINED, NULL));
@@ -64,6 +83,7 @@ static void revised(void **state)
         assert_done(hx_store_open(b, &fresh));
         assert_same_told(over, 2, fresh, 2);
         check_all(over, 2, loaded, &after);
+        assert_scheme(over, &after);
         struct hx_snapshot *again;
         assert_done(hx_store_load(over, 2, NULL, &again));
         assert_same_snapshot(loaded, again);
