@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "traverse/named.h"
-#include "traverse/regexp.h"
+#include "traverse/pattern.h"
 
 #include <ctype.h>
 #include <getopt.h>
@@ -398,11 +398,8 @@ static hx_error *settle(struct hx_args *args)
         analysis->scheme = &hx_scheme_type;
     if (patterns && analysis->scheme != &hx_scheme_type)
         return usage("--retainer", "add: --scheme type", "only scheme type asks for types");
-    for (size_t i = 0; i < analysis->options.n_patterns; i++) {
-        hx_regexp *regexp;
-        HX_TRY(hx_regexp_create(args->retainer[i], &regexp));
-        hx_regexp_destroy(regexp);
-    }
+    for (size_t i = 0; i < analysis->options.n_patterns; i++)
+        HX_TRY(hx_pattern_check(args->retainer[i]));
     return NULL;
 }
 

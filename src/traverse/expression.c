@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "traverse/named.h"
-#include "traverse/regexp.h"
+#include "traverse/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +25,6 @@ static hx_error *parse_number(const char *expr, const char *digits, const char *
     return hx_parse_u64(digits, ret) ? NULL : wrong(expr, NULL, why);
 }
 
-static hx_error *check_pattern(const char *pattern)
-{
-    hx_regexp *regexp;
-    HX_TRY(hx_regexp_create(pattern, &regexp));
-    hx_regexp_destroy(regexp);
-    return NULL;
-}
-
 hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
 {
     const char *rest;
@@ -49,7 +41,7 @@ hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
     if ((rest = behind(expr, "type:"))) {
         ret->form = HX_FORM_TYPE;
         ret->text = rest;
-        return *rest ? check_pattern(rest) : wrong(expr, NULL, "no type behind \"type:\"");
+        return *rest ? hx_pattern_check(rest) : wrong(expr, NULL, "no type behind \"type:\"");
     }
     if (behind(expr, "frame:"))
         return wrong(expr, "name a thread (thread:TID) or a variable",

@@ -11,7 +11,10 @@
 
 typedef struct hx_patterns hx_patterns;
 
-/* HX_E_USAGE for what is no expression. The patterns are copied. */
+/* HX_E_USAGE for what is no expression, and cannot be a name either. */
+hx_error *hx_pattern_check(const char *pattern);
+
+/* The same of each pattern. They are copied. */
 hx_error *hx_patterns_create(const char *const *pattern, size_t n, hx_patterns **ret);
 void hx_patterns_destroy(hx_patterns *patterns); /* NULL is legal */
 

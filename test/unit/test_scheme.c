@@ -3,6 +3,7 @@
 
 #include "traverse/census.h"
 #include "traverse/components.h"
+#include "traverse/pattern.h"
 #include "traverse/reach.h"
 #include "traverse/scheme.h"
 
@@ -308,6 +309,29 @@ static void test_bad_pattern(void **state)
     hx_snapshot_destroy(snapshot);
 }
 
+/* Every name that `types` shows picks itself. */
+static void test_names_as_patterns(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"Node[]", "H<main::{lambda(char const*, double)#2}>",
+                                        "(anonymous namespace)::A", "T<int*, &f>"};
+    static const char *const neither[] = {"(", "[a", "a{1", "(a]"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        hx_patterns *patterns;
+        assert_null(hx_pattern_check(names[i]));
+        assert_null(hx_patterns_create(&names[i], 1, &patterns));
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            assert_int_equal(hx_patterns_match(patterns, names[k]), k == i);
+        hx_patterns_destroy(patterns);
+    }
+    for (size_t i = 0; i < sizeof neither / sizeof *neither; i++) {
+        hx_error *err = hx_pattern_check(neither[i]);
+        assert_non_null(err);
+        assert_int_equal(err->kind, HX_E_USAGE);
+        hx_error_free(err);
+    }
+}
+
 static void test_list(void **state)
 {
     (void)state;
@@ -326,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_one_name_in_two_modules),
         cmocka_unit_test(test_strings_are_the_rules_own),
         cmocka_unit_test(test_bad_pattern),
+        cmocka_unit_test(test_names_as_patterns),
         cmocka_unit_test(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
