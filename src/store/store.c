@@ -10,8 +10,10 @@
 #include "store/vtab.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 #define HX_STR_(x) #x
 #define HX_STR(x)  HX_STR_(x)
@@ -146,7 +148,7 @@ static bool is_untidy(hx_store *store)
     return mode && strcmp(mode, "wal") == 0;
 }
 
-/* Brings a copy up to date and puts it in the place of the store, complete. */
+/* Brings a copy up to date and puts it in the place of the store, complete; disconnects. */
 static hx_error *replace_by_migrated(hx_store *store, int version)
 {
     HX_FREE char *copy = NULL, *real = NULL;
@@ -163,10 +165,40 @@ static hx_error *replace_by_migrated(hx_store *store, int version)
         disconnect(store);
     if (!err && rename(copy, real))
         err = hx_error_os(errno, store->path, "cannot replace it");
-    if (err) {
+    if (err)
         hx_file_remove(copy);
-        return err;
-    }
+    return err;
+}
+
+/* By whoever has the lock; leaves the store disconnected. */
+static hx_error *replace_if_old(hx_store *store)
+{
+    int version;
+    hx_error *err = connect_to(store, store->file, SQLITE_OPEN_READWRITE);
+    if (!err)
+        err = hx_schema_check(store->db, store->path, &version);
+    if (!err && version < HX_STORE_SCHEMA)
+        err = replace_by_migrated(store, version);
+    if (store->db)
+        disconnect(store);
+    return err;
+}
+
+/* Of several that begin to write at once one brings the store up to date; the others wait and find
+ * it done. Else one would write into a file that another one is about to replace. */
+static hx_error *bring_up_to_date(hx_store *store)
+{
+    disconnect(store);
+    int lock = open(store->file, O_RDONLY | O_CLOEXEC);
+    hx_error *err = NULL;
+    if (lock < 0 || flock(lock, LOCK_EX))
+        err = errno == EINTR ? hx_error_cancelled(store->path)
+                             : hx_error_os(errno, store->path, "cannot lock it");
+    else
+        err = replace_if_old(store);
+    /* before SQLite has the file again: its own locks would go with this */
+    hx_cleanup_fd(&lock);
+    HX_TRY(err);
     return connect_to(store, store->file, SQLITE_OPEN_READWRITE);
 }
 
@@ -176,7 +208,7 @@ static hx_error *start_writing(hx_store *store)
     HX_TRY(connect_to(store, store->file, SQLITE_OPEN_READWRITE));
     HX_TRY(hx_schema_check(store->db, store->path, &version));
     if (version < HX_STORE_SCHEMA)
-        HX_TRY(replace_by_migrated(store, version));
+        HX_TRY(bring_up_to_date(store));
     if (sqlite3_db_readonly(store->db, "main") == 1)
         return hx_error_new(HX_E_PERM, store->path, "choose a file that you may write",
                             "no permission to write it");

@@ -241,6 +241,49 @@ static void schema_1(void **state)
     model_remove(directory);
 }
 
+/* Several programs that append to a store of schema 1 at once: one brings it up to date, and what
+ * each of them has added is there. */
+static void schema_1_by_several(void **state)
+{
+    (void)state;
+    enum { PROGRAMS = 4 };
+    struct unit_random random = unit_random_begin("schema_1_by_several");
+    char *directory = model_directory();
+    char *old = model_path(directory, "old"), *new = model_path(directory, "new");
+    struct hx_snapshot *s = model_to_analyse(&random, 40);
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_append(new, &store));
+    assert_done(hx_store_add(store, s, NULL, NULL, &id));
+    assert_done(hx_store_close(store));
+    make_schema_1(old, new);
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(old, &db), SQLITE_OK);
+    /* something to copy, so that they meet */
+    must_run(db, "INSERT INTO hx_column VALUES(1000000, zeroblob(20000000))");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    pid_t program[PROGRAMS];
+    fflush(NULL);
+    for (size_t i = 0; i < PROGRAMS; i++) {
+        program[i] = fork();
+        assert_true(program[i] >= 0);
+        if (program[i] == 0)
+            _exit(hx_store_append(old, &store) || hx_store_add(store, s, NULL, NULL, &id) ||
+                  hx_store_close(store));
+    }
+    for (size_t i = 0; i < PROGRAMS; i++) {
+        int status;
+        assert_int_equal(waitpid(program[i], &status, 0), program[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_done(hx_store_open(old, &store));
+    assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 1 + PROGRAMS);
+    assert_done(hx_store_close(store));
+    hx_snapshot_destroy(s);
+    free(old), free(new);
+    model_remove(directory);
+}
+
 /* --- damage ------------------------------------------------------------------------ */
 
 static void put_bytes(const char *path, const char *bytes, size_t n)
@@ -400,8 +443,12 @@ static void no_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(revised),   cmocka_unit_test(schema_1), cmocka_unit_test(damaged),
-        cmocka_unit_test(cancelled), cmocka_unit_test(no_room),
+        cmocka_unit_test(revised),
+        cmocka_unit_test(schema_1),
+        cmocka_unit_test(schema_1_by_several),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
