@@ -79,6 +79,17 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
     free(snapshot);
 }
 
+bool hx_root_is_nameless(const struct hx_root *root)
+{
+    static const char mark[] = "+0x";
+    size_t module = strlen(root->module), n = sizeof mark - 1;
+    if (root->kind != HX_ROOT_GLOBAL || !module || strncmp(root->name, root->module, module) != 0 ||
+        strncmp(root->name + module, mark, n) != 0)
+        return false;
+    const char *offset = root->name + module + n;
+    return *offset && !offset[strspn(offset, "0123456789abcdef")];
+}
+
 size_t hx_snapshot_root_edges(const struct hx_snapshot *snapshot, uint64_t root)
 {
     size_t low = 0, high = snapshot->root_edges.n;

@@ -47,6 +47,10 @@ static inline bool hx_root_has_place(const struct hx_root *root)
     return root->kind != HX_ROOT_REGISTER && (root->kind != HX_ROOT_NAMED || root->size != 0);
 }
 
+/* Is it a stretch of a module's data that has no symbol, as hx_scan() names one (module+0xOFFSET)?
+ * Several variables may lie in it. */
+bool hx_root_is_nameless(const struct hx_root *root);
+
 struct hx_root_edge {
     uint32_t root; /* index in roots */
     hx_obj target;

@@ -29,7 +29,7 @@ struct builder {
     HX_VEC(struct hx_root) rows;
     HX_VEC(struct hx_root_edge) edges;
     HX_VEC(hx_obj) targets; /* to count distinct ones */
-    size_t missing;
+    size_t missing, words;  /* named roots without edges; that are one word among others */
     struct hx_text notes;
 };
 
@@ -126,6 +126,7 @@ struct meaning {
     size_t first;
     uint64_t address, size;
     const char *module; /* of all its roots; "" when they differ, NULL when there is none */
+    bool nameless;      /* an address among data without symbols */
 };
 
 static hx_error *add_edge(struct builder *builder, hx_obj target, uint64_t address, uint8_t kind)
@@ -253,16 +254,6 @@ static hx_error *mean_type(struct builder *builder, const char *pattern)
     return NULL;
 }
 
-/* The object that contains addr, itself counted whatever --interior says; or a whole global. */
-static hx_error *mean_object(struct builder *builder, uint64_t addr, struct meaning *meaning)
-{
-    hx_obj object = hx_graph_find(&builder->snapshot->graph, addr);
-    if (object != HX_NO_OBJ)
-        return add_edge(builder, object, 0, HX_EDGE_START);
-    meaning->whole = global_at(builder, addr);
-    return NULL;
-}
-
 /* The pointer in the word at addr, which is one of an object or of a root. */
 static hx_error *mean_pointer(struct builder *builder, uint64_t addr, struct meaning *meaning)
 {
@@ -294,6 +285,44 @@ static hx_error *mean_pointer(struct builder *builder, uint64_t addr, struct mea
     return NULL;
 }
 
+/* The pointer in the word at addr of a global without a symbol. */
+static hx_error *mean_word(struct builder *builder, uint32_t global, uint64_t addr,
+                           struct meaning *meaning)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    const struct hx_root_edge *edges = snapshot->root_edges.v;
+    size_t low = hx_snapshot_root_edges(snapshot, global);
+    size_t end = hx_snapshot_root_edges(snapshot, (uint64_t)global + 1), high = end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (edges[middle].address < addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    meaning->nameless = true;
+    meaning->address = addr;
+    meaning->size = 8;
+    meaning->module = snapshot->roots.v[global].module;
+    if (low == end || edges[low].address != addr)
+        return NULL;
+    return add_edge(builder, edges[low].target, addr, edges[low].kind);
+}
+
+/* The object that contains addr, itself counted whatever --interior says; or a whole global. Where
+ * no symbol tells one variable from the next, only the word at addr is sure to belong to it. */
+static hx_error *mean_object(struct builder *builder, uint64_t addr, struct meaning *meaning)
+{
+    hx_obj object = hx_graph_find(&builder->snapshot->graph, addr);
+    if (object != HX_NO_OBJ)
+        return add_edge(builder, object, 0, HX_EDGE_START);
+    uint32_t global = global_at(builder, addr);
+    if (global != UINT32_MAX && hx_root_is_nameless(&builder->snapshot->roots.v[global]))
+        return mean_word(builder, global, addr, meaning);
+    meaning->whole = global;
+    return NULL;
+}
+
 /* --- what stands for nothing ---------------------------------------------------------------- */
 
 static void note_address(struct builder *builder, uint64_t addr)
@@ -316,8 +345,17 @@ static void note_address(struct builder *builder, uint64_t addr)
                  "0x%" PRIx64 " lies in no object and in no variable with a pointer in it", addr);
 }
 
+/* A struct, or an array, of which only one word counts. */
+static void note_word(struct builder *builder, const struct hx_naming *naming, uint64_t addr)
+{
+    if (builder->words++ < NOTES_MAX)
+        hx_text_putf(&builder->notes,
+                     "%sroot %s: no symbols there, so only the pointer at 0x%" PRIx64 " counts",
+                     builder->notes.n ? "; " : "", naming->name, addr);
+}
+
 static void note_missing(struct builder *builder, const struct hx_naming *naming,
-                         const struct hx_expression *expression)
+                         const struct hx_expression *expression, const struct meaning *meaning)
 {
     if (builder->missing++ >= NOTES_MAX)
         return;
@@ -338,7 +376,11 @@ static void note_missing(struct builder *builder, const struct hx_naming *naming
         hx_text_putf(notes, "no object of a type %s", expression->text);
         break;
     case HX_FORM_OBJECT:
-        note_address(builder, expression->number);
+        if (meaning->nameless)
+            hx_text_putf(notes, "no symbols there, and no pointer to an object at 0x%" PRIx64,
+                         expression->number);
+        else
+            note_address(builder, expression->number);
         break;
     case HX_FORM_POINTER:
         hx_text_putf(notes, "no pointer to an object at 0x%" PRIx64, expression->number);
@@ -439,7 +481,9 @@ static hx_error *add_naming(struct builder *builder, const struct hx_naming *nam
     struct hx_named named = {.root = meaning.whole};
     if (meaning.whole == UINT32_MAX) {
         if (builder->edges.n == meaning.first)
-            note_missing(builder, naming, &expression);
+            note_missing(builder, naming, &expression, &meaning);
+        else if (meaning.nameless)
+            note_word(builder, naming, meaning.address);
         HX_TRY(add_row(builder, naming->name, &meaning, &named.root));
     }
     named.name = strdup(naming->name);
@@ -537,6 +581,10 @@ static hx_error *add_all(struct builder *builder, const struct hx_naming *naming
     if (builder->missing > NOTES_MAX)
         hx_text_putf(&builder->notes, "; %zu more named roots stand for nothing",
                      builder->missing - NOTES_MAX);
+    if (builder->words > NOTES_MAX)
+        hx_text_putf(&builder->notes,
+                     "; of %zu more named roots only a pointer counts: no symbols there",
+                     builder->words - NOTES_MAX);
     if (doubles > NOTES_MAX)
         hx_text_putf(&builder->notes, "; %zu more names of roots are there several times",
                      doubles - NOTES_MAX);

@@ -6,7 +6,7 @@
  *   module:NAME             all roots of a module
  *   type:PATTERN            every object of such a type (as in struct hx_scheme_options)
  *   0xADDRESS               the object that contains it, itself counted; a whole global when it
- *                           lies in one
+ *                           lies in one; among data without symbols as *0xADDRESS
  *   *0xADDRESS              the pointer stored there
  *
  * Everything is found in the edges that a snapshot has, so that roots can be named

@@ -96,14 +96,14 @@ static size_t find_naming(const namings *all, const char *name)
     return i;
 }
 
-/* What the program itself named by an address: the global, or the object that its one edge leads
- * to; 0 when it was a null or dangling pointer. */
+/* What the program itself named by an address: the global or the word, or the object that its one
+ * edge leads to; 0 when it was a null or dangling pointer. */
 static uint64_t address_of(const struct hx_snapshot *snapshot, const struct hx_named *named)
 {
     if (named->root >= snapshot->roots.n)
         return 0;
     const struct hx_root *root = &snapshot->roots.v[named->root];
-    if (root->kind != HX_ROOT_NAMED)
+    if (hx_root_has_place(root))
         return root->address;
     for (size_t i = snapshot->root_edges.n; i-- > 0;)
         if (snapshot->root_edges.v[i].root == named->root)
@@ -403,11 +403,15 @@ hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name)
         struct hx_text todo = {0};
         hx_text_puts(&todo, "the schemes are: ");
         for (size_t i = 0; hx_schemes[i]; i++)
-            hx_text_putf(&todo, "%s%s", i ? ", " : "", hx_schemes[i]->name);
+            if (hx_schemes[i] != &hx_scheme_site)
+                hx_text_putf(&todo, "%s%s", i ? ", " : "", hx_schemes[i]->name);
         hx_error *error = hx_error_new(HX_E_USAGE, name, hx_text_str(&todo), "no such scheme");
         hx_text_free(&todo);
         return error;
     }
+    if (scheme == &hx_scheme_site)
+        return hx_error_new(HX_E_USAGE, "scheme site", "take root, module, thread or type",
+                            "who allocated is not recorded in this version");
     HX_TRY(need_heap(ui));
     ui->choice.scheme = scheme;
     ui->choice.retainers++;

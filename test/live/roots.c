@@ -23,6 +23,14 @@ static struct {
 static long empty_one[4];
 static __thread void *of_thread;
 
+/* Side by side, and none reaches what another one alone holds. */
+struct list {
+    void *first;
+    long n;
+};
+static struct list cache, sessions;
+static void *last;
+
 /* In a program that lies where the linker put it, these are in its file alone. */
 static const struct heapx_root constant[] = {{"cfg", &config}, {"two", &global}};
 
@@ -102,6 +110,29 @@ static void sparse(void)
     printf("%p\n", (void *)block);
 }
 
+static void prepend(struct list *list, size_t size)
+{
+    void **node = need(calloc(1, size));
+    node[0] = list->first;
+    list->first = node;
+    list->n++;
+}
+
+/* 150 nodes of 104 bytes, 20 of 72; a block of 200 at the end of both lists. */
+static void neighbours(void)
+{
+    static const struct heapx_root roots[] = {
+        {"cache", &cache}, {"sessions", &sessions}, {"last", &last}};
+    cache.first = sessions.first = need(malloc(200));
+    for (int i = 0; i < 150; i++)
+        prepend(&cache, 100);
+    for (int i = 0; i < 20; i++)
+        prepend(&sessions, 64);
+    last = need(malloc(300));
+    heapx_set_roots(roots, 3);
+    printf("%p\n%p\n%p\n", (void *)&cache, (void *)&sessions, (void *)&last);
+}
+
 static void command(const char *line)
 {
     pthread_t thread;
@@ -125,6 +156,8 @@ static void command(const char *line)
         heapx_set_roots((const struct heapx_root *)0x123456789000, 5);
     else if (!strcmp(line, "sparse"))
         sparse();
+    else if (!strcmp(line, "neighbours"))
+        neighbours();
     else if (!strcmp(line, "change") && pthread_create(&thread, NULL, change, NULL) != 0)
         exit(1);
 }
