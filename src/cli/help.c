@@ -52,7 +52,8 @@ static hx_error *help_all(void)
     hx_text_puts(&text, "\nA TARGET of digits is a PID, anything else a store (./123: a file).\n"
                         "`heapx help COMMAND` lists a command's options.\n\n"
                         "Exit status: 0 done; 1 failed; 2 usage; 3 done, but the snapshot is not "
-                        "complete;\n130 interrupted, and what was complete is kept.\n");
+                        "complete;\n4 a condition of check holds; 130 interrupted, and what was "
+                        "complete is kept.\n");
     return print(&text);
 }
 

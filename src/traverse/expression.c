@@ -54,17 +54,18 @@ hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
         ret->form = HX_FORM_OBJECT;
         return parse_number(expr, expr, "this is no address", &ret->number);
     }
-    return *expr ? NULL : wrong("--root", "NAME=EXPR", "the expression is empty");
+    return *expr ? NULL : wrong("--root", "write NAME=EXPR", "the expression is empty");
 }
 
 hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_expr)
 {
     const char *sign = strchr(arg, '=');
     if (!sign)
-        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "a root needs a name");
+        return hx_error_new(HX_E_USAGE, *arg ? arg : "--root", "write NAME=EXPR",
+                            "no '=' between a root's name and what it stands for");
     size_t n = (size_t)(sign - arg);
     if (!n)
-        return hx_error_new(HX_E_USAGE, arg, "write --root NAME=EXPR", "the name is empty");
+        return hx_error_new(HX_E_USAGE, arg, "write NAME=EXPR", "the name is empty");
     if (n > HX_NAME_MAX)
         return hx_error_new(HX_E_USAGE, "--root", NULL, "a name has at most %d bytes", HX_NAME_MAX);
     HX_FREE char *name = strndup(arg, n);
