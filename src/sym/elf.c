@@ -14,7 +14,7 @@
 #define SECTIONS_MAX  (1 << 20)             /* section headers looked at */
 #define TABLE_MAX     ((uint64_t)512 << 20) /* bytes of a symbol or string table */
 #define NAME_MAX_SEEN 4096                  /* longer names are cut */
-#define NOTES_MAX     ((uint64_t)1 << 20)   /* bytes of notes looked at in one segment */
+#define NOTES_MAX     ((uint64_t)1 << 20)   /* bytes of notes looked at in one file */
 
 static void cleanup_elf(Elf **elf)
 {
@@ -212,7 +212,7 @@ hx_error *hx_elf_each_note(int fd, bool (*each)(void *context, const struct hx_e
 {
     ELF_GUARD Elf *elf = NULL;
     GElf_Ehdr header;
-    uint64_t bytes;
+    uint64_t bytes, left = NOTES_MAX; /* segments may lie over each other */
     size_t n;
     HX_TRY(open_elf(fd, &elf, &header, &bytes));
     if (elf_getphdrnum(elf, &n) < 0)
@@ -221,9 +221,10 @@ hx_error *hx_elf_each_note(int fd, bool (*each)(void *context, const struct hx_e
         GElf_Phdr phdr;
         if (!gelf_getphdr(elf, (int)i, &phdr))
             break;
-        if (phdr.p_type != PT_NOTE || phdr.p_filesz > NOTES_MAX || phdr.p_offset > bytes ||
+        if (phdr.p_type != PT_NOTE || phdr.p_filesz > left || phdr.p_offset > bytes ||
             phdr.p_filesz > bytes - phdr.p_offset)
             continue;
+        left -= phdr.p_filesz;
         HX_FREE uint8_t *notes = malloc(phdr.p_filesz + 1);
         if (!notes)
             return hx_error_nomem();
