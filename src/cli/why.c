@@ -151,7 +151,8 @@ static hx_error *answer(const struct hx_args *args, struct hx_console *console,
     HX_TRY(hx_graph_reverse(&snapshot->graph, args->threads, &console->progress));
     size_t limit = hx_args_given(args, HX_OPT_LIMIT) ? (size_t)args->limit : CHAINS_SHOWN;
     struct hx_chains chains = {0};
-    HX_TRY(hx_why(snapshot, object, limit, &console->progress, &chains));
+    HX_TRY(hx_why(snapshot, object, &(struct hx_why_options){.limit = limit}, &console->progress,
+                  &chains));
     hx_console_clear(console);
     tell_object(console, snapshot, word, addr, object);
     hx_rows *rows = NULL;

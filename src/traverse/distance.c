@@ -12,9 +12,13 @@ struct search {
     struct hx_distance *distance;
     const struct hx_graph *graph;
     uint64_t *rooted; /* bit for each object: a root points to it */
-    hx_obj *queue;    /* visited objects, level by level */
+    uint32_t *first;  /* for each such object: one of its root edges, + 1 */
+    uint32_t *other;  /* for each root edge: another one to the same object, + 1; 0: no more */
+    uint64_t *met;    /* bit for each root: it points to an object that was visited */
+    uint64_t n_met, n_roots, objects_met;
+    hx_obj *queue; /* visited objects, level by level */
     size_t n_queue;
-    struct hx_big queue_mem;
+    struct hx_big queue_mem, first_mem;
 };
 
 /* Does the source have a followed edge to the level whose distances + 1 are `level`? A
@@ -52,18 +56,32 @@ static void visit_sources(struct search *search, hx_obj object, uint32_t level)
     }
 }
 
+/* Counts an object that roots point to, and those of them that are new. */
+static void meet(struct search *search, hx_obj object)
+{
+    const struct hx_root_edge *edges = search->distance->snapshot->root_edges.v;
+    search->objects_met++;
+    for (uint32_t e = search->first[object]; e; e = search->other[e - 1]) {
+        uint32_t root = edges[e - 1].root;
+        uint64_t bit = (uint64_t)1 << (root & 63);
+        search->n_met += !(search->met[root >> 6] & bit);
+        search->met[root >> 6] |= bit;
+    }
+}
+
 static hx_error *spread(struct search *search, hx_obj target, size_t enough)
 {
     const struct hx_distance *distance = search->distance;
-    uint64_t met = 0;
     distance->plus_1[target] = 1;
     search->queue[search->n_queue++] = target;
     size_t from = 0;
     for (uint32_t level = 1; from < search->n_queue && level < MAX_LEVEL; level++) {
         size_t to = search->n_queue;
         for (size_t i = from; i < to; i++)
-            met += search->rooted[search->queue[i] >> 6] >> (search->queue[i] & 63) & 1;
-        if (met >= enough)
+            if (search->rooted[search->queue[i] >> 6] >> (search->queue[i] & 63) & 1)
+                meet(search, search->queue[i]);
+        if (search->n_met >= enough ||
+            (search->n_met == search->n_roots && search->objects_met >= enough))
             return NULL;
         for (size_t i = from; i < to; i++) {
             if (i + 8 < to)
@@ -80,38 +98,59 @@ static hx_error *spread(struct search *search, hx_obj target, size_t enough)
     return NULL;
 }
 
+/* Which roots point to an object, by lists through the root edges. */
+static void find_rooted(struct search *search)
+{
+    const struct hx_distance *distance = search->distance;
+    const struct hx_snapshot *snapshot = distance->snapshot;
+    uint32_t last = UINT32_MAX;
+    for (size_t i = 0; i < snapshot->root_edges.n && i < UINT32_MAX; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (!hx_distance_root_edge(distance, edge))
+            continue;
+        search->n_roots += edge->root != last;
+        last = edge->root;
+        search->rooted[edge->target >> 6] |= (uint64_t)1 << (edge->target & 63);
+        search->other[i] = search->first[edge->target];
+        search->first[edge->target] = (uint32_t)i + 1;
+    }
+}
+
 static hx_error *prepare(struct search *search)
 {
     struct hx_distance *distance = search->distance;
     const struct hx_snapshot *snapshot = distance->snapshot;
     size_t bytes = (size_t)search->graph->n * sizeof(uint32_t);
     search->rooted = calloc((size_t)search->graph->n / 64 + 1, sizeof *search->rooted);
-    if (!search->rooted)
+    search->other = calloc(snapshot->root_edges.n + 1, sizeof *search->other);
+    search->met = calloc(snapshot->roots.n / 64 + 1, sizeof *search->met);
+    if (!search->rooted || !search->other || !search->met)
         return hx_error_nomem();
     HX_TRY(hx_big_reserve(&distance->plus_1_mem, bytes));
     HX_TRY(hx_big_reserve(&search->queue_mem, bytes));
+    HX_TRY(hx_big_reserve(&search->first_mem, bytes));
     distance->plus_1 = distance->plus_1_mem.base;
     search->queue = search->queue_mem.base;
-    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
-        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (hx_distance_root_edge(distance, edge))
-            search->rooted[edge->target >> 6] |= (uint64_t)1 << (edge->target & 63);
-    }
+    search->first = search->first_mem.base;
+    find_rooted(search);
     return NULL;
 }
 
 hx_error *hx_distance_init(struct hx_distance *distance, const struct hx_snapshot *snapshot,
-                           unsigned follows, hx_obj target, size_t enough,
+                           unsigned follows, const uint64_t *roots, hx_obj target, size_t enough,
                            const struct hx_progress *progress)
 {
-    *distance =
-        (struct hx_distance){.snapshot = snapshot, .progress = progress, .follows = follows};
+    *distance = (struct hx_distance){
+        .snapshot = snapshot, .progress = progress, .follows = follows, .roots = roots};
     struct search search = {.distance = distance, .graph = &snapshot->graph};
     hx_error *err = prepare(&search);
     if (!err)
         err = spread(&search, target, enough);
     free(search.rooted);
+    free(search.other);
+    free(search.met);
     hx_big_free(&search.queue_mem);
+    hx_big_free(&search.first_mem);
     if (err)
         hx_distance_deinit(distance);
     return err;

@@ -1,22 +1,24 @@
-/* distance.h - how far objects are from one object, backwards along edges. Used by why.c only. */
+/* distance.h - how far objects are from one object, backwards along edges. Used by why.c and
+ * holders.c only. */
 #ifndef HX_TRAVERSE_DISTANCE_H
 #define HX_TRAVERSE_DISTANCE_H
 
 #include "base/progress.h"
 #include "model/snapshot.h"
 
-/* Objects from which `target` is reached, by distance; as many levels as were needed
- * to meet `enough` objects that a root points to, and each of these whole. */
+/* Objects from which `target` is reached, by distance; as many levels as were needed to meet
+ * `enough` roots, or all roots and `enough` objects that a root points to, and each level whole. */
 struct hx_distance {
     const struct hx_snapshot *snapshot;
     const struct hx_progress *progress;
-    unsigned follows; /* bit for each edge kind that is used, in objects and roots */
-    uint32_t *plus_1; /* for each object: distance + 1; else 0 or with the top bit set */
+    unsigned follows;      /* bit for each edge kind that is used, in objects and roots */
+    const uint64_t *roots; /* bit for each root that counts; NULL: all */
+    uint32_t *plus_1;      /* for each object: distance + 1; else 0 or with the top bit set */
     struct hx_big plus_1_mem;
 };
 
 hx_error *hx_distance_init(struct hx_distance *distance, const struct hx_snapshot *snapshot,
-                           unsigned follows, hx_obj target, size_t enough,
+                           unsigned follows, const uint64_t *roots, hx_obj target, size_t enough,
                            const struct hx_progress *progress);
 void hx_distance_deinit(struct hx_distance *distance);
 
@@ -38,7 +40,8 @@ static inline bool hx_distance_root_edge(const struct hx_distance *distance,
                                          const struct hx_root_edge *edge)
 {
     return hx_distance_follows(distance, edge->kind) &&
-           distance->snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED;
+           distance->snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED &&
+           (!distance->roots || distance->roots[edge->root >> 6] >> (edge->root & 63) & 1);
 }
 
 #endif

@@ -33,14 +33,24 @@ struct hx_chain {
 struct hx_chains {
     struct hx_chain *chain;
     size_t n;
+    size_t left_out; /* roots that are without a chain, as all together would be too long */
 };
 
-/* Up to `limit` distinct chains to `object`, shortest first (breadth-first search
- * backwards over graph.rev; chains are distinct in the root or in an object on the
- * way). Edges that hx_reach's rule does not follow are not used. None for an object
- * that is lost. Needs graph.rev. */
-hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object, size_t limit,
-                 const struct hx_progress *progress, struct hx_chains *ret);
+struct hx_why_options {
+    size_t limit;          /* chains at most */
+    const uint64_t *roots; /* bit for each root: chains begin in these only; NULL: in any */
+};
+
+/* Distinct chains to `object`, shortest first (breadth-first search backwards over graph.rev;
+ * chains are distinct in the root or in an object on the way). The nearest roots come with their
+ * shortest chain, each; only when every root that reaches the object has one do further chains
+ * fill the rest of the limit, and these are the next shortest. Of several chains to a reachable
+ * object one has no plain interior edge, unless a root's shortest would have to go for it. Edges
+ * that hx_reach's rule does not follow are not used, nor named roots. None for an object that is
+ * lost. Needs graph.rev. */
+hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object,
+                 const struct hx_why_options *options, const struct hx_progress *progress,
+                 struct hx_chains *ret);
 void hx_chains_deinit(struct hx_chains *chains);
 
 #endif

@@ -1,13 +1,14 @@
 /* why.c - chains from roots to an object, shortest first.
  *
- * A breadth-first search backwards gives each object's exact distance to the target.
- * With it chains are grown forwards from the roots, best first: a prefix waits under
- * the length of the shortest chain that it can still become, so chains come out in
- * order of length, each once, and none passes an object twice. How many prefixes
- * wait and how many edges are read is bounded; past the bounds there are fewer chains,
- * but always a shortest one.
+ * A breadth-first search backwards gives each object's exact distance to the target. Each
+ * root's shortest chain is a walk down these distances. When the limit leaves room for more,
+ * chains are grown forwards from the roots, best first: a prefix waits under the length of the
+ * shortest chain that it can still become, so chains come out in order of length, each once, and
+ * none passes an object twice. How many prefixes wait and how many edges are read is bounded; past
+ * the bounds there are fewer of these further chains.
  */
 #include "traverse/distance.h"
+#include "traverse/holders.h"
 #include "traverse/reach.h"
 
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 
 #define STRONG_EDGES    3u /* bits: start, known */
 #define ALL_EDGES       7u
-#define MAX_DETOURS     ((size_t)1 << 20)   /* waiting prefixes that leave a shortest way */
+#define MAX_DETOURS     ((size_t)1 << 20) /* waiting prefixes that leave a shortest way */
+#define MAX_PREFIXES    ((size_t)1 << 23)
 #define MAX_WORK        ((uint64_t)1 << 26) /* edges read and prefixes walked */
 #define MAX_TOTAL_STEPS ((size_t)1 << 22)   /* of all chains; the first may be longer */
 #define SPARE_CHILDREN  64 /* prefixes kept beyond the limit, as some lead nowhere */
@@ -28,6 +30,7 @@ struct prefix {
     uint32_t length;  /* objects in it */
     uint32_t nearest; /* the smallest distance in it */
     uint32_t start;   /* index in root_edges */
+    hx_eidx edge;     /* by which it came to object; none in the first */
 };
 
 /* A waiting prefix. Equal totals: the longest first, so that a chain gets finished
@@ -44,6 +47,7 @@ struct start {
 struct child {
     uint32_t distance;
     hx_obj object;
+    hx_eidx edge;
 };
 
 struct finder {
@@ -60,7 +64,9 @@ struct finder {
     size_t detours;
     uint64_t work;
     size_t steps;
-    struct hx_chains chains;
+    struct hx_chains chains; /* first those of the holders, in their order */
+    hx_holders holders;
+    uint32_t *holder_1; /* for each root: index in holders, + 1 */
 };
 
 /* --- heap -------------------------------------------------------------------- */
@@ -183,12 +189,19 @@ static bool passes(struct finder *finder, size_t at, hx_obj object)
     return false;
 }
 
-static int compare_children(const void *a, const void *b)
+/* Nearest first, of equal objects the strongest and then first edge. */
+static int compare_children(const void *a, const void *b, void *context)
 {
+    const struct hx_graph *graph = context;
     const struct child *x = a, *y = b;
     if (x->distance != y->distance)
         return x->distance < y->distance ? -1 : 1;
-    return x->object < y->object ? -1 : x->object > y->object;
+    if (x->object != y->object)
+        return x->object < y->object ? -1 : 1;
+    unsigned p = hx_edge_kind_of(graph->edge[x->edge]), q = hx_edge_kind_of(graph->edge[y->edge]);
+    if (p != q)
+        return p < q ? -1 : 1;
+    return x->edge < y->edge ? -1 : x->edge > y->edge;
 }
 
 /* Collects the objects that can come after the prefix, nearest first, each once. */
@@ -209,12 +222,13 @@ static hx_error *find_children(struct finder *finder, size_t at)
         /* Nearer than all before: surely new. */
         if (distance >= prefix.nearest && (full || passes(finder, at, object)))
             continue;
-        if (!hx_vec_push(&finder->children, (struct child){distance, object}))
+        if (!hx_vec_push(&finder->children, (struct child){distance, object, e}))
             return hx_error_nomem();
     }
     if (!finder->children.n)
         return NULL;
-    qsort(finder->children.v, finder->children.n, sizeof *finder->children.v, compare_children);
+    qsort_r(finder->children.v, finder->children.n, sizeof *finder->children.v, compare_children,
+            (void *)graph);
     size_t kept = 0;
     for (size_t i = 0; i < finder->children.n; i++)
         if (!kept || finder->children.v[kept - 1].object != finder->children.v[i].object)
@@ -241,7 +255,8 @@ static hx_error *grow(struct finder *finder, size_t at)
                                       .length = prefix.length + 1,
                                       .nearest = child.distance < prefix.nearest ? child.distance
                                                                                  : prefix.nearest,
-                                      .start = prefix.start},
+                                      .start = prefix.start,
+                                      .edge = child.edge},
                       child.distance));
     }
     return NULL;
@@ -249,94 +264,143 @@ static hx_error *grow(struct finder *finder, size_t at)
 
 /* --- chains ------------------------------------------------------------------ */
 
-/* The strongest, then first edge that is followed. There is one. */
-static struct hx_step edge_step(const struct finder *finder, hx_obj source, hx_obj target)
+static hx_error *add_chain(struct finder *finder, struct hx_chain chain)
 {
-    const struct hx_graph *graph = &finder->snapshot->graph;
-    struct hx_step step = {
-        .root = UINT32_MAX, .source = source, .target = target, .kind = UINT8_MAX};
-    for (hx_eidx e = graph->fwd[source]; e < graph->fwd[source + 1]; e++) {
-        hx_edge edge = graph->edge[e];
-        uint8_t kind = (uint8_t)hx_edge_kind_of(edge);
-        if (hx_edge_target(edge) != target || kind >= step.kind ||
-            !hx_distance_follows(&finder->distance, kind))
-            continue;
-        step.kind = kind;
-        step.offset = hx_edge_offset(edge);
+    struct hx_chain *grown =
+        reallocarray(finder->chains.chain, finder->chains.n + 1, sizeof *grown);
+    if (!grown) {
+        free(chain.step);
+        return hx_error_nomem();
     }
-    return step;
+    finder->chains.chain = grown;
+    grown[finder->chains.n++] = chain;
+    finder->steps += chain.n;
+    return NULL;
 }
 
-static struct hx_step root_step(const struct finder *finder, uint32_t start)
+/* Is it the chain by which its root is there already? */
+static bool is_known(const struct finder *finder, size_t at)
 {
-    const struct hx_root_edge *edge = &finder->snapshot->root_edges.v[start];
-    const struct hx_root *root = &finder->snapshot->roots.v[edge->root];
-    return (struct hx_step){.root = edge->root,
-                            .source = HX_NO_OBJ,
-                            .target = edge->target,
-                            .offset = edge->address - root->address,
-                            .kind = edge->kind};
+    const struct prefix *prefix = &finder->prefixes.v[at];
+    uint32_t root = finder->snapshot->root_edges.v[prefix->start].root;
+    if (!finder->holder_1[root])
+        return false;
+    const struct hx_chain *chain = &finder->chains.chain[finder->holder_1[root] - 1];
+    if (chain->n != prefix->length)
+        return false;
+    for (size_t i = chain->n; i-- > 0; prefix = &finder->prefixes.v[prefix->parent]) {
+        if (chain->step[i].target != prefix->object)
+            return false;
+        if (prefix->parent == NO_PARENT)
+            break;
+    }
+    return true;
 }
 
 static hx_error *finish_chain(struct finder *finder, size_t at)
 {
     size_t n = finder->prefixes.v[at].length;
-    struct hx_chain *grown =
-        reallocarray(finder->chains.chain, finder->chains.n + 1, sizeof *grown);
-    if (!grown)
-        return hx_error_nomem();
-    finder->chains.chain = grown;
+    finder->work += n;
+    if (is_known(finder, at))
+        return NULL;
     struct hx_step *step = calloc(n, sizeof *step);
     if (!step)
         return hx_error_nomem();
     for (size_t i = n; i-- > 1;) {
         const struct prefix *prefix = &finder->prefixes.v[at];
-        step[i] = edge_step(finder, finder->prefixes.v[prefix->parent].object, prefix->object);
+        hx_obj source = finder->prefixes.v[prefix->parent].object;
+        step[i] = hx_step_from_object(&finder->snapshot->graph, source, prefix->edge);
         at = prefix->parent;
     }
-    step[0] = root_step(finder, finder->prefixes.v[at].start);
-    grown[finder->chains.n++] = (struct hx_chain){.step = step, .n = n};
-    finder->steps += n;
+    step[0] = hx_step_from_root(finder->snapshot, finder->prefixes.v[at].start);
+    return add_chain(finder, (struct hx_chain){.step = step, .n = n});
+}
+
+/* The shortest chain of each of the nearest roots. */
+static hx_error *find_first_chains(struct finder *finder, struct hx_walker *walker)
+{
+    HX_TRY(hx_holders_find(&finder->distance, finder->limit, &finder->holders));
+    for (size_t i = 0; i < finder->holders.n; i++) {
+        const struct hx_holder *holder = &finder->holders.v[i];
+        struct hx_chain chain;
+        if (hx_progress_cancelled(finder->progress))
+            return hx_error_cancelled("chain search");
+        if (i && finder->steps + holder->distance + 1 > MAX_TOTAL_STEPS) {
+            finder->chains.left_out = finder->holders.n - i;
+            break; /* the others are no shorter */
+        }
+        HX_TRY(hx_walk(walker, holder, &chain));
+        HX_TRY(add_chain(finder, chain));
+    }
     return NULL;
 }
 
-static hx_error *find_chains(struct finder *finder)
+/* The shortest of all other chains. Of `limit` chains at most all of the first ones are known. */
+static hx_error *find_further_chains(struct finder *finder)
 {
+    finder->holder_1 = calloc(finder->snapshot->roots.n + 1, sizeof *finder->holder_1);
+    if (!finder->holder_1)
+        return hx_error_nomem();
+    for (size_t i = 0; i < finder->holders.n; i++)
+        finder->holder_1[finder->holders.v[i].root] = (uint32_t)i + 1;
     HX_TRY(find_starts(finder));
     while (finder->heap.n && finder->chains.n < finder->limit) {
         if (hx_progress_cancelled(finder->progress))
             return hx_error_cancelled("chain search");
-        if (finder->chains.n && (finder->work > MAX_WORK || finder->steps > MAX_TOTAL_STEPS))
+        if (finder->work > MAX_WORK || finder->prefixes.n > MAX_PREFIXES ||
+            finder->steps > MAX_TOTAL_STEPS)
             break;
         struct waiting next = heap_pop(finder);
         if (finder->prefixes.v[next.prefix].object == finder->target)
             HX_TRY(finish_chain(finder, next.prefix));
         else
             HX_TRY(grow(finder, next.prefix));
-        if (!finder->chains.n)
-            finder->work = 0; /* the first chain always comes */
     }
     return NULL;
 }
 
-/* Chains over edges of the kinds in `follows`. */
-static hx_error *chains_over(const struct hx_snapshot *snapshot, unsigned follows, hx_obj object,
-                             size_t limit, const struct hx_progress *progress,
-                             struct hx_chains *ret)
+static hx_error *find_chains(struct finder *finder)
 {
-    struct finder finder = {.snapshot = snapshot,
-                            .progress = progress,
-                            .target = object,
+    struct hx_walker walker;
+    hx_error *err = hx_walker_init(&walker, &finder->distance);
+    if (!err)
+        err = find_first_chains(finder, &walker);
+    hx_walker_deinit(&walker);
+    if (!err && finder->chains.n && finder->chains.n < finder->limit && !finder->chains.left_out)
+        err = find_further_chains(finder);
+    return err;
+}
+
+/* What is asked, over edges of the kinds in `follows`. */
+struct question {
+    const struct hx_snapshot *snapshot;
+    hx_obj object;
+    struct hx_why_options options;
+    const struct hx_progress *progress;
+};
+
+/* *ret_first: so many of the chains, in front, are the first of their root. */
+static hx_error *chains_over(const struct question *question, unsigned follows, size_t limit,
+                             struct hx_chains *ret, size_t *ret_first)
+{
+    struct finder finder = {.snapshot = question->snapshot,
+                            .progress = question->progress,
+                            .target = question->object,
                             .limit = limit,
                             .bound = UINT64_MAX};
-    hx_error *err = hx_distance_init(&finder.distance, snapshot, follows, object, limit, progress);
+    hx_error *err =
+        hx_distance_init(&finder.distance, question->snapshot, follows, question->options.roots,
+                         question->object, limit, question->progress);
     if (!err)
         err = find_chains(&finder);
+    *ret_first = finder.holders.n < finder.chains.n ? finder.holders.n : finder.chains.n;
     hx_distance_deinit(&finder.distance);
     hx_vec_free(&finder.starts);
     hx_vec_free(&finder.prefixes);
     hx_vec_free(&finder.heap);
     hx_vec_free(&finder.children);
+    hx_vec_free(&finder.holders);
+    free(finder.holder_1);
     if (err)
         hx_chains_deinit(&finder.chains);
     else
@@ -387,44 +451,62 @@ static hx_error *rank(struct hx_chains *chains)
     return NULL;
 }
 
-/* A reachable object has a chain without plain interior edges. When all that were
- * found are shorter than it, it still belongs to the answer. */
-static hx_error *add_strong(const struct hx_snapshot *snapshot, hx_obj object, size_t limit,
-                            const struct hx_progress *progress, struct hx_chains *chains)
+/* Puts the chain in: behind the others, or where there is no room in place of the last, unless
+ * that is the first chain of its root and the new one is not. Takes what it uses from *chain. */
+static hx_error *put_in(struct hx_chains *chains, size_t limit, size_t first,
+                        struct hx_chain *chain)
+{
+    if (chains->n < limit) {
+        struct hx_chain *grown = reallocarray(chains->chain, chains->n + 1, sizeof *grown);
+        if (!grown)
+            return hx_error_nomem();
+        chains->chain = grown;
+        grown[chains->n++] = *chain;
+        *chain = (struct hx_chain){0};
+        return NULL;
+    }
+    for (size_t i = 0; i < chains->n && first == chains->n; i++)
+        if (chains->chain[i].step[0].root == chain->step[0].root)
+            return NULL;
+    struct hx_chain last = chains->chain[chains->n - 1];
+    chains->chain[chains->n - 1] = *chain;
+    *chain = last;
+    return NULL;
+}
+
+/* A reachable object has a chain without plain interior edges. When all that were found are
+ * shorter than it, it still belongs to the answer. */
+static hx_error *add_strong(const struct question *question, size_t first, struct hx_chains *chains)
 {
     for (size_t i = 0; i < chains->n; i++)
         if (is_strong(&chains->chain[i]))
             return NULL;
     struct hx_chains strong = {0};
-    HX_TRY(chains_over(snapshot, STRONG_EDGES, object, 1, progress, &strong));
-    if (strong.n && chains->n == limit)
-        free(chains->chain[--chains->n].step);
-    struct hx_chain *grown =
-        strong.n ? reallocarray(chains->chain, chains->n + 1, sizeof *grown) : NULL;
-    if (grown) {
-        chains->chain = grown;
-        grown[chains->n++] = strong.chain[0];
-        strong.n = 0;
-    }
-    hx_error *err = strong.n ? hx_error_nomem() : NULL;
+    size_t unused;
+    HX_TRY(chains_over(question, STRONG_EDGES, 1, &strong, &unused));
+    hx_error *err =
+        strong.n ? put_in(chains, question->options.limit, first, &strong.chain[0]) : NULL;
     hx_chains_deinit(&strong);
     return err;
 }
 
-hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object, size_t limit,
-                 const struct hx_progress *progress, struct hx_chains *ret)
+hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object,
+                 const struct hx_why_options *options, const struct hx_progress *progress,
+                 struct hx_chains *ret)
 {
     const struct hx_graph *graph = &snapshot->graph;
+    const struct question question = {snapshot, object, *options, progress};
     struct hx_chains chains = {0};
     if (object >= graph->n)
         return hx_error_new(HX_E_ABSENT, "object", NULL, "there is no object %u", object);
-    if (limit && graph->rev) {
+    if (options->limit && graph->rev) {
         unsigned follows = snapshot->interior == HX_INTERIOR_OFF ? STRONG_EDGES : ALL_EDGES;
-        HX_TRY(chains_over(snapshot, follows, object, limit, progress, &chains));
+        size_t first;
+        HX_TRY(chains_over(&question, follows, options->limit, &chains, &first));
         hx_error *err = NULL;
-        if (limit > 1 && snapshot->interior == HX_INTERIOR_KNOWN && graph->state &&
+        if (options->limit > 1 && snapshot->interior == HX_INTERIOR_KNOWN && graph->state &&
             graph->state[object] == HX_STATE_REACHABLE)
-            err = add_strong(snapshot, object, limit, progress, &chains);
+            err = add_strong(&question, first, &chains);
         if (!err)
             err = rank(&chains);
         if (err) {

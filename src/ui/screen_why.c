@@ -96,7 +96,8 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
     asking->state =
         snapshot->graph.state ? (enum hx_state)snapshot->graph.state[object] : HX_STATE_NONE;
     struct hx_chains chains = {0};
-    HX_TRY(hx_why(snapshot, object, CHAINS_MAX, progress, &chains));
+    const struct hx_why_options options = {.limit = CHAINS_MAX};
+    HX_TRY(hx_why(snapshot, object, &options, progress, &chains));
     hx_error *error = NULL;
     for (size_t i = 0; i < chains.n && !error; i++)
         for (size_t k = 0; k < chains.chain[i].n && !error; k++)

@@ -163,7 +163,7 @@ static double time_why(const struct forest *forest, hx_obj object)
 {
     struct hx_chains chains;
     double start = now();
-    must(hx_why(forest->snapshot, object, 10, NULL, &chains));
+    must(hx_why(forest->snapshot, object, &(struct hx_why_options){.limit = 10}, NULL, &chains));
     double took = now() - start;
     hx_chains_deinit(&chains);
     return took;

@@ -241,7 +241,7 @@ static void check_why(const struct hx_snapshot *snapshot, enum shape shape)
 {
     const hx_obj last = snapshot->graph.n - 1;
     struct hx_chains chains;
-    assert_null(hx_why(snapshot, last, 2, NULL, &chains));
+    assert_null(hx_why(snapshot, last, &(struct hx_why_options){.limit = 2}, NULL, &chains));
     if (snapshot->graph.state[last] != HX_STATE_REACHABLE) {
         assert_int_equal(chains.n, 0);
     } else {

@@ -520,8 +520,8 @@ static void assert_same_chains(const struct hx_snapshot *a, const struct hx_snap
 {
     for (hx_obj i = 0; i < a->graph.n; i++) {
         struct hx_chains x, y;
-        assert_null(hx_why(a, i, 20, NULL, &x));
-        assert_null(hx_why(b, i, 20, NULL, &y));
+        assert_null(hx_why(a, i, &(struct hx_why_options){.limit = 20}, NULL, &x));
+        assert_null(hx_why(b, i, &(struct hx_why_options){.limit = 20}, NULL, &y));
         assert_int_equal(x.n, y.n);
         for (size_t c = 0; c < x.n; c++) {
             assert_int_equal(x.chain[c].n, y.chain[c].n);

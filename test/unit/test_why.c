@@ -1,4 +1,5 @@
-/* test_why.c - chains, against all simple paths of small graphs. */
+/* test_why.c - chains, against all simple paths of small graphs: each root that reaches an object
+ * has its shortest one before any root has a second. */
 #include "random_graph.h"
 
 #include "traverse/reach.h"
@@ -59,10 +60,14 @@ static int by_length(const void *a, const void *b)
     return x->n < y->n ? -1 : x->n > y->n;
 }
 
-static paths all_paths(const struct random_graph *graph, unsigned follows, hx_obj target)
+/* roots: bit for each that counts. */
+static paths all_paths(const struct random_graph *graph, unsigned follows, uint64_t roots,
+                       hx_obj target)
 {
     paths found = {0};
     for (uint32_t root = 0; root < graph->n_roots; root++) {
+        if (!(roots >> root & 1))
+            continue;
         for (hx_obj first = 0; first < graph->n; first++) {
             bool strong;
             if (!has_edge(graph->root_edge, graph->n_root_edges, root, first, follows, &strong))
@@ -125,54 +130,150 @@ static bool same_way(const struct hx_chain *a, const struct hx_chain *b)
     return true;
 }
 
+/* What must come: the shortest of each root, then the shortest of all others. */
+struct wanted {
+    uint64_t roots; /* bit for each that has a chain */
+    size_t n_roots, n;
+    size_t best[64]; /* for each root */
+    size_t *length;  /* n, in this order */
+    bool strong;     /* there is one without plain interior edges */
+};
+
+static void make_wanted(const paths *all, struct wanted *ret)
+{
+    *ret = (struct wanted){.length = calloc(all->n + 1, sizeof *ret->length)};
+    for (unsigned pass = 0; pass < 2; pass++) {
+        uint64_t seen = 0;
+        for (size_t i = 0; i < all->n; i++) {
+            const struct path *path = &all->v[i];
+            bool first = !(seen >> path->root & 1);
+            seen |= (uint64_t)1 << path->root;
+            if (first == (pass == 0))
+                ret->length[ret->n++] = path->n;
+            if (first)
+                ret->best[path->root] = path->n;
+            ret->strong |= path->strong;
+        }
+        ret->roots = seen;
+        ret->n_roots = (size_t)__builtin_popcountll(seen);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Have the chains but `skip` the first `n` lengths that were wanted? */
+static bool has_lengths(const struct wanted *wanted, size_t n, const struct hx_chains *chains,
+                        size_t skip)
+{
+    size_t *length = calloc(n + 1, sizeof *length), at = 0;
+    bool same = true;
+    memcpy(length, wanted->length, n * sizeof *length);
+    qsort(length, n, sizeof *length, by_size);
+    for (size_t i = 0; i < chains->n; i++)
+        if (i != skip)
+            same &= chains->chain[i].n == length[at++];
+    free(length);
+    return same && at == n;
+}
+
+static void assert_order(const struct hx_snapshot *snapshot, const struct hx_chains *chains,
+                         hx_obj object)
+{
+    for (size_t i = 0; i < chains->n; i++) {
+        assert_is_chain(snapshot, &chains->chain[i], object);
+        for (size_t k = 0; k < i; k++)
+            assert_false(same_way(&chains->chain[i], &chains->chain[k]));
+        if (i)
+            assert_true(chains->chain[i - 1].n <= chains->chain[i].n);
+    }
+}
+
+/* A chain without plain interior edges may stand for the last one that was wanted; only where its
+ * root would otherwise have none, when roots have no second chains. */
+static void assert_selection(const struct wanted *wanted, const struct hx_chains *chains,
+                             size_t limit, bool may_stand_in)
+{
+    size_t n = wanted->n < limit ? wanted->n : limit, strong = 0, stand_in = SIZE_MAX;
+    uint64_t seen = 0;
+    assert_int_equal(chains->n, n);
+    for (size_t i = 0; i < n; i++) {
+        strong += is_strong(&chains->chain[i]);
+        stand_in = is_strong(&chains->chain[i]) ? i : stand_in;
+    }
+    if (has_lengths(wanted, n, chains, SIZE_MAX)) {
+        stand_in = SIZE_MAX;
+    } else {
+        assert_true(may_stand_in && strong == 1 && n == limit);
+        assert_true(has_lengths(wanted, n - 1, chains, stand_in));
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t root = chains->chain[i].step[0].root;
+        assert_true(wanted->roots >> root & 1);
+        if (!(seen >> root & 1) && i != stand_in)
+            assert_int_equal(chains->chain[i].n, wanted->best[root]);
+        assert_true(limit > wanted->n_roots || !(seen >> root & 1));
+        seen |= (uint64_t)1 << root;
+    }
+    if (limit >= wanted->n_roots)
+        assert_int_equal(seen, wanted->roots);
+    if (may_stand_in && limit > wanted->n_roots)
+        assert_int_equal(strong > 0, wanted->strong);
+}
+
 static void compare(const struct random_graph *graph, struct hx_snapshot *snapshot, hx_obj object,
-                    size_t limit)
+                    const struct hx_why_options *options)
 {
     unsigned follows = snapshot->interior == HX_INTERIOR_OFF ? 3 : 7;
-    paths expected = all_paths(graph, follows, object);
-    struct hx_chains chains;
-    assert_null(hx_why(snapshot, object, limit, NULL, &chains));
-    assert_int_equal(chains.n, expected.n < limit ? expected.n : limit);
-    bool strong_there = false, strong_found = false;
-    for (size_t i = 0; i < expected.n; i++)
-        strong_there |= expected.v[i].strong;
-    for (size_t i = 0; i < chains.n; i++) {
-        assert_is_chain(snapshot, &chains.chain[i], object);
-        strong_found |= is_strong(&chains.chain[i]);
-        for (size_t k = 0; k < i; k++)
-            assert_false(same_way(&chains.chain[i], &chains.chain[k]));
-        if (i)
-            assert_true(chains.chain[i - 1].n <= chains.chain[i].n);
-    }
-    for (size_t i = 0; i < chains.n; i++) {
-        /* The last one may stand for the shortest without plain interior edges. */
-        bool stand_in = i + 1 == chains.n && chains.n == limit && limit > 1 &&
-                        snapshot->interior == HX_INTERIOR_KNOWN && is_strong(&chains.chain[i]);
-        if (!stand_in)
-            assert_int_equal(chains.chain[i].n, expected.v[i].n);
-    }
-    if (limit > 1 && snapshot->interior == HX_INTERIOR_KNOWN)
-        assert_int_equal(strong_there, strong_found);
+    uint64_t roots = options->roots ? *options->roots : UINT64_MAX;
+    for (size_t i = 0; i < snapshot->roots.n; i++)
+        if (snapshot->roots.v[i].kind == HX_ROOT_NAMED)
+            roots &= ~((uint64_t)1 << i);
+    paths all = all_paths(graph, follows, roots, object);
+    struct wanted wanted;
+    make_wanted(&all, &wanted);
+    struct hx_chains chains, again;
+    assert_null(hx_why(snapshot, object, options, NULL, &chains));
+    assert_order(snapshot, &chains, object);
     uint8_t state = snapshot->graph.state[object];
-    assert_int_equal(expected.n > 0, state == HX_STATE_REACHABLE || state == HX_STATE_POSSIBLE);
+    bool may_stand_in = options->limit > 1 && snapshot->interior == HX_INTERIOR_KNOWN &&
+                        state == HX_STATE_REACHABLE;
+    assert_selection(&wanted, &chains, options->limit, may_stand_in);
+    if (!options->roots)
+        assert_int_equal(all.n > 0, state == HX_STATE_REACHABLE || state == HX_STATE_POSSIBLE);
+    assert_null(hx_why(snapshot, object, options, NULL, &again));
+    assert_int_equal(again.n, chains.n);
+    for (size_t i = 0; i < chains.n; i++)
+        assert_true(same_way(&chains.chain[i], &again.chain[i]));
     hx_chains_deinit(&chains);
-    hx_vec_free(&expected);
+    hx_chains_deinit(&again);
+    hx_vec_free(&all);
+    free(wanted.length);
 }
 
 static void test_all_of_small(void **state)
 {
     (void)state;
     struct unit_random random = unit_random_begin("why, small");
-    static const size_t limits[] = {1, 2, 3, 5, 20, 1000000};
+    static const size_t limits[] = {1, 2, 3, 4, 5, 20, 1000000};
     for (size_t round = unit_rounds(4000); round; round--) {
         struct random_graph graph;
         random_graph_make(&random, PATH_MAX_OBJECTS, &graph);
         struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+        if (graph.n_roots && unit_below(&random, 4) == 0)
+            snapshot->roots.v[graph.n_roots - 1].kind = HX_ROOT_NAMED;
         assert_null(hx_graph_reverse(&snapshot->graph, 1, NULL));
         assert_null(hx_reach(snapshot, (enum hx_interior)(round % 3), 1, NULL));
-        for (hx_obj object = 0; object < graph.n; object++)
-            compare(&graph, snapshot, object,
-                    limits[unit_below(&random, sizeof limits / sizeof *limits)]);
+        for (hx_obj object = 0; object < graph.n; object++) {
+            uint64_t roots = unit_below(&random, 32);
+            const struct hx_why_options options = {
+                .limit = limits[unit_below(&random, sizeof limits / sizeof *limits)],
+                .roots = unit_below(&random, 3) ? NULL : &roots};
+            compare(&graph, snapshot, object, &options);
+        }
         hx_snapshot_destroy(snapshot);
     }
 }
@@ -208,7 +309,8 @@ static void test_shortest(void **state)
         assert_null(hx_reach(snapshot, interior, 1, NULL));
         for (hx_obj object = 0; object < graph.n; object++) {
             struct hx_chains chains;
-            assert_null(hx_why(snapshot, object, 8, NULL, &chains));
+            assert_null(
+                hx_why(snapshot, object, &(struct hx_why_options){.limit = 8}, NULL, &chains));
             assert_int_equal(chains.n > 0, length[object] != SIZE_MAX);
             for (size_t i = 0; i < chains.n; i++)
                 assert_is_chain(snapshot, &chains.chain[i], object);
@@ -231,8 +333,8 @@ static void check_chains(const char *text, const char *object, size_t limit, con
     assert_null(hx_graph_reverse(&drawing.snapshot->graph, 1, NULL));
     assert_null(hx_reach(drawing.snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     struct hx_chains chains;
-    assert_null(
-        hx_why(drawing.snapshot, hx_drawing_object(&drawing, object), limit, NULL, &chains));
+    assert_null(hx_why(drawing.snapshot, hx_drawing_object(&drawing, object),
+                       &(struct hx_why_options){.limit = limit}, NULL, &chains));
     struct hx_text found = {0};
     for (size_t i = 0; i < chains.n; i++) {
         const struct hx_chain *chain = &chains.chain[i];
@@ -295,18 +397,19 @@ static void test_long_list(void **state)
     assert_null(hx_graph_check(&snapshot->graph));
     assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     struct hx_chains chains;
-    assert_null(hx_why(snapshot, n - 1, 5, NULL, &chains));
+    assert_null(hx_why(snapshot, n - 1, &(struct hx_why_options){.limit = 5}, NULL, &chains));
     assert_int_equal(chains.n, 1);
     assert_int_equal(chains.chain[0].n, n);
     assert_is_chain(snapshot, &chains.chain[0], n - 1);
     hx_chains_deinit(&chains);
 
     atomic_bool cancel = true;
-    hx_error *err = hx_why(snapshot, n - 1, 5, &(struct hx_progress){.cancel = &cancel}, &chains);
+    hx_error *err = hx_why(snapshot, n - 1, &(struct hx_why_options){.limit = 5},
+                           &(struct hx_progress){.cancel = &cancel}, &chains);
     assert_non_null(err);
     assert_int_equal(err->kind, HX_E_CANCEL);
     hx_error_free(err);
-    err = hx_why(snapshot, n, 5, NULL, &chains);
+    err = hx_why(snapshot, n, &(struct hx_why_options){.limit = 5}, NULL, &chains);
     assert_int_equal(err->kind, HX_E_ABSENT);
     hx_error_free(err);
     hx_snapshot_destroy(snapshot);
@@ -330,7 +433,8 @@ static void test_many_ways(void **state)
     assert_null(hx_graph_reverse(&snapshot->graph, 1, NULL));
     assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     struct hx_chains chains;
-    assert_null(hx_why(snapshot, 3 * DIAMONDS, 1000, NULL, &chains));
+    assert_null(
+        hx_why(snapshot, 3 * DIAMONDS, &(struct hx_why_options){.limit = 1000}, NULL, &chains));
     assert_int_equal(chains.n, 1000);
     for (size_t i = 0; i < chains.n; i++) {
         assert_is_chain(snapshot, &chains.chain[i], 3 * DIAMONDS);
@@ -363,7 +467,7 @@ static void test_hub(void **state)
     assert_null(hx_graph_reverse(&snapshot->graph, 2, NULL));
     assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     struct hx_chains chains;
-    assert_null(hx_why(snapshot, target, 5, NULL, &chains));
+    assert_null(hx_why(snapshot, target, &(struct hx_why_options){.limit = 5}, NULL, &chains));
     assert_int_equal(chains.n, 5);
     for (size_t i = 0; i < chains.n; i++) {
         assert_is_chain(snapshot, &chains.chain[i], target);
