@@ -7,13 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What --root stands for: the program may have given the name to something else. */
+enum found { NOTHING, TAKEN, SOMETHING };
+
 struct revision {
     const struct hx_args *args;
     struct hx_console *console;
     hx_store *store;
-    unsigned asked;  /* parts that the options speak of */
-    unsigned wanted; /* parts that must be there */
-    bool *found;     /* for each --root: it stands for something in one snapshot at least */
+    unsigned asked;    /* parts that the options speak of */
+    unsigned wanted;   /* parts that must be there */
+    enum found *found; /* for each --root, in any snapshot */
 };
 
 /* Who retained when the snapshot was stored; the default where nobody asked. */
@@ -64,10 +67,12 @@ static hx_error *name_roots(const struct revision *revision, struct hx_snapshot 
     for (size_t i = 0, k = 0; i < args->n_roots && !err; i++) {
         while (k < snapshot->named.n && !snapshot->named.v[k].expr)
             k++;
+        enum found found = TAKEN;
         if (k < snapshot->named.n && strcmp(snapshot->named.v[k].name, naming[i].name) == 0)
-            revision->found[i] |= snapshot->roots.v[snapshot->named.v[k++].root].direct_objects > 0;
-        else
-            revision->found[i] = true; /* another one has its name: the notes say so */
+            found = snapshot->roots.v[snapshot->named.v[k++].root].direct_objects > 0 ? SOMETHING
+                                                                                      : NOTHING;
+        if (found > revision->found[i])
+            revision->found[i] = found;
     }
     for (size_t i = 0; i < args->n_roots; i++)
         free(names[i]);
@@ -139,14 +144,16 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
         revision.asked |= HX_ANALYSE_RETAINERS;
     if (!(revision.asked | revision.wanted))
         return NULL;
-    HX_FREE bool *found = calloc(args->n_roots + 1, sizeof *found);
+    HX_FREE enum found *found = calloc(args->n_roots + 1, sizeof *found);
     if (!found)
         return hx_error_nomem();
     revision.found = found;
     HX_TRY(run(&revision, which));
     hx_console_clear(console);
     for (size_t i = 0; i < args->n_roots; i++)
-        if (!found[i])
+        if (found[i] == NOTHING)
             hx_say(console, "--root", "%s: no such place, or no pointer in it", args->root[i]);
+        else if (found[i] == TAKEN)
+            hx_say(console, "--root", HX_ROOT_TAKEN, args->root[i]);
     return NULL;
 }

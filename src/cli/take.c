@@ -82,7 +82,19 @@ static void tell_partial(struct hx_console *console, const struct hx_snapshot *s
     hx_say(console, what, "the snapshot is not complete: %s", hx_text_str(&snapshot->notes));
 }
 
-/* Roots that were asked for and are empty: told once, in a series the notes say it. */
+/* Of several roots of one name only one is there: is it the call's? */
+static bool is_named(const struct hx_snapshot *snapshot, const char *naming)
+{
+    size_t n = strcspn(naming, "=");
+    for (size_t i = 0; i < snapshot->named.n; i++) {
+        const struct hx_named *named = &snapshot->named.v[i];
+        if (named->expr && strlen(named->name) == n && memcmp(named->name, naming, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Roots of the call that are empty or not there: told once, in a series the notes say it. */
 static void tell_empty_roots(struct hx_console *console, struct hx_taker *taker,
                              const struct hx_snapshot *snapshot)
 {
@@ -92,6 +104,9 @@ static void tell_empty_roots(struct hx_console *console, struct hx_taker *taker,
             hx_say(console, "--root", "%s=%s: no such place, or no pointer in it", named->name,
                    named->expr);
     }
+    for (size_t i = 0; i < taker->args->n_roots && !taker->roots_told; i++)
+        if (!is_named(snapshot, taker->args->root[i]))
+            hx_say(console, "--root", HX_ROOT_TAKEN, taker->args->root[i]);
     taker->roots_told = true;
 }
 

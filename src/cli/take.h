@@ -46,6 +46,9 @@ struct hx_output {
 hx_error *hx_output_open(const char *path, struct hx_output *ret);
 hx_error *hx_output_close(struct hx_output *output);
 
+/* Told of a --root when the program itself names a root so. */
+#define HX_ROOT_TAKEN "%s: the program has a root of this name, which counts; choose another name"
+
 /* Names roots and works out retainer sets as the call says, of the snapshots that it asks for,
  * and those of `parts` (enum hx_analysis_part) that the store does not have. The file does not
  * change. With no such options, and nothing missing, nothing is done. */

@@ -104,6 +104,12 @@ def in_a_library(folder):
         check("of several of this name the first counts" in notes, notes)
         check(sum(r["bytes"] for r in rows(store, "SELECT bytes FROM bins")) ==
               row(store, "SELECT heap_bytes b FROM snapshots")["b"], "bins do not sum up")
+        taken = row(store, "SELECT name FROM roots WHERE kind = 'named' LIMIT 1")["name"]
+        for where in (target.pid, store):
+            err = heapx("report", where, "bins", "--root", f"{taken}=module:roots",
+                        "--root", "free=module:roots")[2]
+            check(err.count("\n") == 1 and "the program has a root of this name" in err and
+                  taken in err, err)
 
 
 def sums(folder):
