@@ -22,7 +22,8 @@ static hx_error *wrong(const char *expr, const char *todo, const char *why)
 
 static hx_error *parse_number(const char *expr, const char *digits, const char *why, uint64_t *ret)
 {
-    return hx_parse_u64(digits, ret) ? NULL : wrong(expr, NULL, why);
+    static const char todo[] = "write thread:TID, 0xADDRESS or *0xADDRESS";
+    return hx_parse_u64(digits, ret) ? NULL : wrong(expr, todo, why);
 }
 
 hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
@@ -36,12 +37,14 @@ hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
     if ((rest = behind(expr, "module:"))) {
         ret->form = HX_FORM_MODULE;
         ret->text = rest;
-        return *rest ? NULL : wrong(expr, NULL, "no module's file name behind \"module:\"");
+        return *rest ? NULL
+                     : wrong(expr, "write module:NAME", "no module's file name behind \"module:\"");
     }
     if ((rest = behind(expr, "type:"))) {
         ret->form = HX_FORM_TYPE;
         ret->text = rest;
-        return *rest ? hx_pattern_check(rest) : wrong(expr, NULL, "no type behind \"type:\"");
+        return *rest ? hx_pattern_check(rest)
+                     : wrong(expr, "write type:PATTERN", "no type behind \"type:\"");
     }
     if (behind(expr, "frame:"))
         return wrong(expr, "name a thread (thread:TID) or a variable",
@@ -67,7 +70,8 @@ hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_exp
     if (!n)
         return hx_error_new(HX_E_USAGE, arg, "write NAME=EXPR", "the name is empty");
     if (n > HX_NAME_MAX)
-        return hx_error_new(HX_E_USAGE, "--root", NULL, "a name has at most %d bytes", HX_NAME_MAX);
+        return hx_error_new(HX_E_USAGE, "--root", "take a shorter one",
+                            "a name has at most %d bytes", HX_NAME_MAX);
     HX_FREE char *name = strndup(arg, n);
     if (!name)
         return hx_error_nomem();
