@@ -271,11 +271,11 @@ static hx_error *prepare_sets(struct keeper *k)
 {
     struct hx_writer *w = k->w;
     HX_TRY(hx_db_int(w->db, w->what, "SELECT coalesce(max(set_id), 0) FROM hx_set", &k->last_set));
-    k->next_set = k->last_set < FIRST_SET ? FIRST_SET : k->last_set + 1;
     /* all numbers of this call fit */
     if (k->last_set > INT64_MAX / 2)
         return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
                             "the store is damaged (numbers of sets)");
+    k->next_set = k->last_set < FIRST_SET ? FIRST_SET : k->last_set + 1;
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "SELECT set_id FROM hx_set WHERE key = ?1 AND members = ?2"
                          " AND set_id BETWEEN 2 AND ?3 ORDER BY set_id",

@@ -202,10 +202,11 @@ static hx_error *write_block(struct hx_writer *w, enum hx_family family, const s
                              const struct keys *keys, const struct column *column, size_t columns)
 {
     size_t n = span->to - span->from;
-    int64_t block = w->next_block++;
+    int64_t block = w->next_block;
     if (!hx_block_id_is_sane(block))
         return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
                             "the store is damaged (numbers of blocks)");
+    w->next_block++;
     sqlite3_bind_int64(w->block, 1, block);
     sqlite3_bind_int64(w->block, 2, w->id);
     sqlite3_bind_int(w->block, 3, family);

@@ -261,6 +261,38 @@ static void numbers_far_apart(void **state)
     model_remove(directory);
 }
 
+/* No number is left for another snapshot, set or block: an error, and nothing is added. */
+static void numbers_used_up(void **state)
+{
+    (void)state;
+    static const char *const last[] = {
+        "UPDATE hx_snapshot SET snapshot = 9223372036854775807 WHERE snapshot = 2",
+        "UPDATE hx_set SET set_id = 9223372036854775807 WHERE set_id = 2",
+        "UPDATE hx_block SET id = 9223372036854775807 WHERE id = 1",
+    };
+    struct unit_random random = unit_random_begin("numbers used up");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++) {
+        struct hx_analysis analysis = {.scheme = hx_scheme_find("root"), .max_set = 8};
+        struct hx_snapshot *s = model_snapshot(&random, 50);
+        hx_store *store;
+        int64_t id = 0;
+        make_full_store(&random, path, 50, 2);
+        sqlite_do(path, last[i]);
+        assert_done(hx_reach(s, s->interior, 1, NULL));
+        assert_done(hx_store_append(path, &store));
+        hx_error *err = hx_store_add(store, s, &analysis, NULL, &id);
+        assert_non_null(err);
+        hx_error_free(err);
+        assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 2);
+        assert_done(hx_store_close(store));
+        hx_snapshot_destroy(s);
+        unlink(path);
+    }
+    free(path);
+    model_remove(directory);
+}
+
 /* Tables that lie, with SQL: nothing crashes, and what matters is an error. */
 static void lies(void **state)
 {
@@ -755,6 +787,7 @@ int main(void)
         cmocka_unit_test(flipped_anywhere),
         cmocka_unit_test(flipped_blobs),
         cmocka_unit_test(numbers_far_apart),
+        cmocka_unit_test(numbers_used_up),
         cmocka_unit_test(lies),
         cmocka_unit_test(columns),
         cmocka_unit_test(foreign),
