@@ -37,6 +37,18 @@ try -- "$victim" ops=0 seed=1
 try -e -- "$victim" ops=2000 max=50000 dangle=1
 try -t 20 -- "$victim" ops=2000 max=5000 forever
 
+# tcaches with mappings of their own: what they hold is free, so little more than the program's
+# blocks is found. A fork leaves tcaches without a thread behind.
+GLIBC_TUNABLES=glibc.malloc.mmap_threshold=64
+export GLIBC_TUNABLES
+for name in alloc_victim alloc_victim_static; do
+    try -x 25 -- "$build/test/live/$name" ops=5000 max=3000 seed=5
+    try -x 25 -- "$build/test/live/$name" threads=3 ops=2000 max=100000 seed=8
+    try -x 25 -- "$build/test/live/$name" threads=4 ops=2000 max=50000 fork seed=6
+    try -x 25 -- "$build/test/live/$name" threads=8 ops=2000 max=100000 exit seed=2
+done
+unset GLIBC_TUNABLES
+
 # What tunables change: no tcache, a small or a large one, many arenas' heaps on huge pages.
 for tunable in tcache_count=0 tcache_count=100 tcache_max=200 mmap_threshold=4096 \
     mmap_max=0 hugetlb=1 top_pad=0 arena_max=1 mxfast=0 perturb=85; do

@@ -315,8 +315,10 @@ static void compare_figures(const struct hx_snapshot *snapshot, const struct tru
     uint64_t drift = truth->figures[2] - (uint32_t)mapped;
     if (drift && (drift % 16 || drift > 65536 || !strstr(snapshot->allocator, "2.43")))
         wrong("mapped bytes", mapped, truth->figures[2]);
+    /* The first sbrk can begin unaligned (older versions copy tunables there before): mallinfo
+     * counts what is left out for the alignment. */
     if (arena > truth->figures[0] ||
-        (arena < truth->figures[0] && !strstr(hx_text_str(&snapshot->notes), "others")))
+        (truth->figures[0] - arena >= 16 && !strstr(hx_text_str(&snapshot->notes), "others")))
         wrong("arena bytes", arena, truth->figures[0]);
 }
 

@@ -8,10 +8,12 @@ enum {
     TEXT = 0x10000000,
     DATA = 0x10010000,
     HEAP = 0x20000000,
+    OWN = 0x28000000, /* a block with a mapping of its own */
     TLS = 0x30000000,
     TEXT_BYTES = 0x1000,
     DATA_BYTES = 0x3000,
     HEAP_BYTES = 0x21000,
+    OWN_BYTES = 0x1000,
     TLS_BYTES = 0x1000,
     ARENA = DATA + 0x400,
     PARAM = DATA + 0x200,
@@ -27,6 +29,7 @@ struct expected {
 struct fake {
     const struct hx_glibc_layout *layout;
     uint64_t text[TEXT_BYTES / 8], data[DATA_BYTES / 8], heap[HEAP_BYTES / 8], tls[TLS_BYTES / 8];
+    uint64_t own[OWN_BYTES / 8];
     struct expected object[OBJECTS_MAX];
     size_t n_objects;
     uint64_t at;            /* where the next chunk begins */
@@ -37,6 +40,8 @@ static uint64_t *word(struct fake *fake, uint64_t addr)
 {
     if (addr >= TLS)
         return &fake->tls[(addr - TLS) / 8];
+    if (addr >= OWN)
+        return &fake->own[(addr - OWN) / 8];
     if (addr >= HEAP)
         return &fake->heap[(addr - HEAP) / 8];
     if (addr >= DATA)
@@ -203,15 +208,17 @@ static struct hx_snapshot *snapshot_of(const struct fake *fake)
 {
     struct hx_snapshot *snapshot;
     assert_null(hx_snapshot_create(&snapshot));
-    snapshot->mapping = calloc(4, sizeof *snapshot->mapping);
+    snapshot->mapping = calloc(5, sizeof *snapshot->mapping);
     snapshot->thread = calloc(1, sizeof *snapshot->thread);
-    snapshot->image.span = calloc(4, sizeof *snapshot->image.span);
+    snapshot->image.span = calloc(5, sizeof *snapshot->image.span);
     snapshot->n_threads = 1;
     snapshot->thread[0] = (struct hx_thread){.tid = 1, .has_regs = true, .tp = TP};
     const char *libc = "/lib/libc.so.6";
     add_mapping(snapshot, TEXT, TEXT_BYTES, HX_PROT_R | HX_PROT_X, libc, fake->text);
     add_mapping(snapshot, DATA, DATA_BYTES, HX_PROT_R | HX_PROT_W, libc, fake->data);
     add_mapping(snapshot, HEAP, HEAP_BYTES, HX_PROT_R | HX_PROT_W, "[heap]", fake->heap);
+    if (fake->own[1])
+        add_mapping(snapshot, OWN, OWN_BYTES, HX_PROT_R | HX_PROT_W, "", fake->own);
     add_mapping(snapshot, TLS, TLS_BYTES, HX_PROT_R | HX_PROT_W, "", fake->tls);
     return snapshot;
 }
@@ -438,6 +445,104 @@ static void test_wild_links(void **state)
     }
 }
 
+/* --- tcaches --------------------------------------------------------------------------------- */
+
+/* A small mmap_threshold: the tcache has a mapping of its own. What was its chunk is a block. */
+static void move_tcache(struct fake *fake)
+{
+    const struct hx_glibc_layout *layout = fake->layout;
+    const struct hx_glibc_param_shape *shape = layout->param;
+    memcpy(word(fake, OWN + 16), word(fake, HEAP + 16), layout->tcache->size);
+    *word(fake, OWN + 8) = (OWN_BYTES - (layout->mmapped_header ? 16 : 0)) | HX_CHUNK_MMAPPED;
+    *word(fake, TP - 0x48) = OWN + 16;
+    fake->object[fake->n_objects++] =
+        (struct expected){HEAP + 16, (*word(fake, HEAP + 8) & ~UINT64_C(7)) - 8};
+    memset(word(fake, HEAP + 16), 0, layout->tcache->size);
+    put32(fake, PARAM + shape->n_mmaps, 1);
+    put32(fake, PARAM + shape->n_mmaps + 8u, 1);
+    *word(fake, PARAM + shape->mmapped_mem) = OWN_BYTES;
+    *word(fake, PARAM + shape->mmapped_mem + 8u) = OWN_BYTES;
+}
+
+/* With a thread, and without one: a fork leaves the tcaches of others behind. */
+static void test_mapped_tcache(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < hx_glibc_n_layouts; i++)
+        for (int orphan = 0; orphan < 2 && hx_glibc_layouts[i].tcache->n; orphan++) {
+            enum hx_walk_verdict verdict;
+            struct fake *fake = make(i, true);
+            move_tcache(fake);
+            struct hx_snapshot *snapshot = snapshot_of(fake);
+            if (orphan) {
+                *word(fake, TP - 0x48) = 0;
+                snapshot->pid = 2; /* and the thread is not the first one */
+            }
+            snapshot = walk_snapshot(snapshot, &verdict);
+            assert_int_equal(verdict, HX_WALK_OK);
+            assert_true(snapshot->complete);
+            assert_int_equal(snapshot->losses.n, 0);
+            check_objects(fake, snapshot, 0);
+            assert_int_equal(snapshot->graph.n, fake->n_objects);
+            hx_snapshot_destroy(snapshot);
+            free(fake);
+        }
+}
+
+/* A second thread, with the word that leads to its tcache and the one beside it that leads to its
+ * arena. Only what can be a tcache, and is not understood, is a loss. */
+static void test_lost_tcache(void **state)
+{
+    (void)state;
+    enum { SECOND = TLS + 0xc00 };
+    for (int i = 0; i < 6; i++) {
+        enum hx_walk_verdict verdict;
+        struct fake *fake = make(7, true);
+        uint64_t object = fake->object[fake->n_objects - 1].addr;
+        *word(fake, TP - 0x38) = *word(fake, SECOND - 0x38) = i == 4 ? 0 : ARENA;
+        if (i != 5)
+            *word(fake, SECOND - 0x48) = object;
+        if (i == 1) /* not yet, or no more */
+            *word(fake, SECOND - 0x48) = 0;
+        if (i == 2) /* the stand-in */
+            *word(fake, SECOND - 0x48) = TEXT + 0x100;
+        if (i == 3) /* tunable: threads keep none */
+            *word(fake, PARAM + fake->layout->param->tcache + 16u) = 0;
+        struct hx_snapshot *snapshot = snapshot_of(fake);
+        snapshot->thread = realloc(snapshot->thread, 2 * sizeof *snapshot->thread);
+        snapshot->thread[1] = (struct hx_thread){.tid = 2, .has_regs = true, .tp = SECOND};
+        snapshot->n_threads = 2;
+        snapshot = walk_snapshot(snapshot, &verdict);
+        check_objects(fake, snapshot, 0);
+        assert_int_equal(snapshot->complete, i != 0);
+        assert_int_equal(snapshot->losses.n, i == 0);
+        if (i == 0)
+            assert_string_equal(snapshot->losses.v[0].what, "tcaches not found");
+        hx_snapshot_destroy(snapshot);
+        free(fake);
+    }
+}
+
+/* A block like an empty tcache, to which a pointer in thread-local storage leads that is nearer
+ * than libc's, is a block all the same. */
+static void test_like_a_tcache(void **state)
+{
+    (void)state;
+    enum hx_walk_verdict verdict;
+    struct fake *fake = make(7, true);
+    move_tcache(fake);
+    memset(word(fake, OWN + 16), 0, fake->layout->tcache->size);
+    *word(fake, TP - 0x200 + 0x10) = ARENA;
+    *word(fake, TP - 0x200) = OWN + 16;
+    *word(fake, TP - 0x48) = HEAP + 16;
+    struct hx_snapshot *snapshot = walk(fake, &verdict);
+    assert_true(snapshot->complete);
+    check_objects(fake, snapshot, 0);
+    assert_int_equal(snapshot->graph.n, fake->n_objects + 2); /* what it held is in use now */
+    hx_snapshot_destroy(snapshot);
+    free(fake);
+}
+
 /* Moments in the middle of malloc and free. */
 static void test_torn(void **state)
 {
@@ -544,10 +649,12 @@ static void test_random_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),          cmocka_unit_test(test_many),
-        cmocka_unit_test(test_unused),           cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_wild_links),       cmocka_unit_test(test_torn),
-        cmocka_unit_test(test_count_off_by_one), cmocka_unit_test(test_random_bytes),
+        cmocka_unit_test(test_layouts),       cmocka_unit_test(test_many),
+        cmocka_unit_test(test_unused),        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_wild_links),    cmocka_unit_test(test_torn),
+        cmocka_unit_test(test_mapped_tcache), cmocka_unit_test(test_lost_tcache),
+        cmocka_unit_test(test_like_a_tcache), cmocka_unit_test(test_count_off_by_one),
+        cmocka_unit_test(test_random_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

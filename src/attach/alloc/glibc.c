@@ -136,11 +136,18 @@ static bool has_first_thread(const struct hx_snapshot *snapshot)
 
 static void check_tcaches(struct hx_glibc_walk *walk)
 {
-    if (walk->layout->tcache->n && walk->param[0].tcache_count && !walk->n_tcaches &&
-        has_first_thread(walk->snapshot)) {
-        hx_snapshot_note(walk->snapshot, true,
+    struct hx_snapshot *snapshot = walk->snapshot;
+    if (!walk->layout->tcache->n || !walk->param[0].tcache_count)
+        return;
+    if (walk->n_tcaches_lost) {
+        hx_snapshot_note(snapshot, true,
+                         "the tcaches of %zu threads were not found: blocks in them count as live",
+                         walk->n_tcaches_lost);
+        hx_snapshot_lose(snapshot, "tcaches not found", walk->n_tcaches_lost, 0, 0);
+    } else if (!walk->n_tcaches && has_first_thread(snapshot)) {
+        hx_snapshot_note(snapshot, true,
                          "no thread's tcache was found: blocks in them count as live");
-        hx_snapshot_lose(walk->snapshot, "tcaches not found", 1, 0, 0);
+        hx_snapshot_lose(snapshot, "tcaches not found", 1, 0, 0);
     }
 }
 

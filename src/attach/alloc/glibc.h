@@ -29,6 +29,7 @@ enum {
     HX_CHUNK_ALIGN = 16,
     HX_GLIBC_BINS = 127, /* pairs of links in malloc_state.bins */
     HX_GLIBC_PAGE = 4096,
+    HX_GLIBC_HEAP_ALIGN = 1 << 19, /* at least: of the heaps of arenas */
     HX_TCACHE_SMALL_BINS = 64,
     HX_TCACHE_BINS_MAX = 76,
 };
@@ -191,6 +192,7 @@ struct hx_glibc_walk {
      * itself (overhead), else cached (free). */
     HX_VEC(uint64_t) marks;
     size_t n_tcaches;
+    size_t n_tcaches_lost;    /* of threads that have one which was not recognised */
     HX_VEC(uint64_t) orphans; /* chunks in use that are tcaches of no thread that is left */
     uint64_t cache_faults;    /* links of caches that lead nowhere */
     struct hx_chunk_window window;

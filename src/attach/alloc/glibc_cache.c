@@ -14,6 +14,7 @@
 enum {
     TLS_WINDOW = 64 << 10,    /* below the thread pointer: modules' thread-local storage */
     TLS_WINDOW_FAR = 2 << 20, /* when a program has a lot of it */
+    ARENA_WINDOW = 128,       /* between the words for a thread's tcache and its arena */
     CHAIN_MAX = 65537,        /* tcache counts have 16 bits; one more for a torn update */
 };
 
@@ -59,13 +60,26 @@ struct tcache {
     unsigned empty_bins, used_bins;
 };
 
+/* Is the block at mem the only one of a mapping that was made for a tcache? So it is where
+ * blocks of that size have mappings of their own (mmap_threshold). */
+static bool fills_mapping(const struct hx_glibc_walk *walk, uint64_t mem)
+{
+    uint64_t words[2], header = walk->layout->mmapped_header ? HX_CHUNK_HEADER : 0;
+    uint64_t total = request_to_chunk(walk->layout->tcache->size) + 8 + HX_GLIBC_PAGE - 1;
+    total &= -(uint64_t)HX_GLIBC_PAGE;
+    return mem % HX_GLIBC_PAGE == HX_CHUNK_HEADER &&
+           hx_image_read(walk->image, mem - HX_CHUNK_HEADER, words, sizeof words) && !words[0] &&
+           words[1] == total - header + HX_CHUNK_MMAPPED;
+}
+
 static bool read_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tcache *ret)
 {
     const struct hx_glibc_tcache_shape *shape = walk->layout->tcache;
     uint8_t bytes[HX_TCACHE_BINS_MAX * 10];
     uint64_t size = chunk_size_of(walk, mem);
     /* Also when the remainder was too small to be split off. */
-    if (size < request_to_chunk(shape->size) || size > request_to_chunk(shape->size) + 16 ||
+    bool fits = size >= request_to_chunk(shape->size) && size <= request_to_chunk(shape->size) + 16;
+    if ((!fits && (size || !fills_mapping(walk, mem))) ||
         !hx_image_read(walk->image, mem, bytes, shape->size))
         return false;
     *ret = (struct tcache){.chunk = mem - 16};
@@ -189,7 +203,7 @@ static hx_error *take_tcache(struct hx_glibc_walk *walk, const struct tcache *tc
 /* A distance from the thread pointer, and what was found there in the threads. */
 struct distance {
     uint64_t bytes;
-    uint64_t valid, filled;
+    uint64_t valid, filled, beside;
 };
 typedef HX_VEC(struct distance) distances;
 
@@ -197,6 +211,23 @@ static int by_bytes(const void *a, const void *b)
 {
     const struct distance *x = a, *y = b;
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* Does a word near `at` lead to an arena, as the one in which libc keeps the thread's arena
+ * does? It lies beside that of the tcache. */
+static bool is_beside_arena(const struct hx_glibc_walk *walk, uint64_t at)
+{
+    for (uint64_t near = at - ARENA_WINDOW; near <= at + ARENA_WINDOW; near += 8) {
+        uint64_t word;
+        if (!hx_image_u64(walk->image, near, &word) || !word)
+            continue;
+        if (word % HX_GLIBC_HEAP_ALIGN == walk->layout->heap_info)
+            return true;
+        for (size_t i = 0; i < walk->glibc->n_mains; i++)
+            if (word == walk->glibc->main[i].addr)
+                return true;
+    }
+    return false;
 }
 
 /* Collects the distances in (near, far] at which the thread has a valid tcache. */
@@ -218,15 +249,24 @@ static hx_error *look_below(struct hx_glibc_walk *walk, const struct hx_thread *
             memcpy(&word, span->bytes + (at - span->start), 8);
             if (word < 4096 || word & 15 || word >> 47 || !is_tcache(walk, word, &tcache, &off))
                 continue;
-            if (!hx_vec_push(ret, (struct distance){thread->tp - at, 1, tcache.used_bins != 0}))
+            struct distance found = {.bytes = thread->tp - at,
+                                     .valid = 1,
+                                     .filled = tcache.used_bins != 0,
+                                     .beside = is_beside_arena(walk, at)};
+            if (!hx_vec_push(ret, found))
                 return hx_error_nomem();
         }
     }
     return NULL;
 }
 
-/* The distance that the most threads agree on, preferring tcaches that hold something, then
- * the nearest; 0: none. */
+static uint64_t weight(const struct distance *distance)
+{
+    return (distance->filled + distance->beside) * 4 + distance->valid;
+}
+
+/* The distance that the most threads agree on, preferring tcaches that hold something and those
+ * beside the thread's arena, then the nearest; 0: none. */
 static uint64_t best_distance(distances *list)
 {
     struct distance best = {0};
@@ -236,11 +276,22 @@ static uint64_t best_distance(distances *list)
         for (; i < list->n && list->v[i].bytes == sum.bytes; i++) {
             sum.valid++;
             sum.filled += list->v[i].filled;
+            sum.beside += list->v[i].beside;
         }
-        if (sum.filled * 4 + sum.valid > best.filled * 4 + best.valid)
+        if (weight(&sum) > weight(&best))
             best = sum;
     }
     return best.bytes;
+}
+
+/* A thread that uses malloc and has its tcache at mem: is that memory in which one can lie? Where
+ * there is none yet, or no more, libc has NULL or a stand-in among its constants. */
+static bool is_lost(const struct hx_glibc_walk *walk, uint64_t at, uint64_t mem)
+{
+    const struct hx_snapshot *snapshot = walk->snapshot;
+    size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, mem);
+    return i < snapshot->n_mappings && !snapshot->mapping[i].inode &&
+           snapshot->mapping[i].prot & HX_PROT_W && is_beside_arena(walk, at);
 }
 
 static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
@@ -258,18 +309,19 @@ static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_
     for (size_t i = 0; i < snapshot->n_threads && !err && distance; i++) {
         struct tcache tcache;
         unsigned off;
-        uint64_t mem;
-        if (!snapshot->thread[i].tp ||
-            !hx_image_u64(walk->image, snapshot->thread[i].tp - distance, &mem) || !mem)
+        uint64_t at = snapshot->thread[i].tp - distance, mem;
+        if (!snapshot->thread[i].tp || !hx_image_u64(walk->image, at, &mem) || !mem)
             continue;
         /* One that does not fit in every respect is this thread's all the same: its links
          * are tested one by one. */
         if (is_tcache(walk, mem, &tcache, &off))
             err = take_tcache(walk, &tcache, ret_good, ret_bad);
-        else if (chunk_size_of(walk, mem) && read_tcache(walk, mem, &tcache)) {
+        else if (read_tcache(walk, mem, &tcache)) {
             if (walk->layout->tcache->slots)
                 slots_to_counts(walk, &tcache);
             err = take_tcache(walk, &tcache, ret_good, ret_bad);
+        } else if (is_lost(walk, at, mem)) {
+            walk->n_tcaches_lost++;
         }
     }
     return err;
@@ -357,7 +409,7 @@ hx_error *hx_glibc_caches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
 {
     *ret_good = *ret_bad = 0;
     walk->marks.n = 0;
-    walk->n_tcaches = 0;
+    walk->n_tcaches = walk->n_tcaches_lost = 0;
     if (walk->layout->tcache->n)
         HX_TRY(tcaches(walk, ret_good, ret_bad));
     HX_TRY(fastbins(walk, ret_good, ret_bad));

@@ -94,7 +94,7 @@ static hx_error *take_free(struct emit *emit, uint64_t p, uint64_t size, uint64_
     return put_free(emit, p + 8, p + size + 8);
 }
 
-/* A chunk of the size of a tcache that no thread named. */
+/* A chunk of the size of a tcache, or with a mapping of its own, that no thread named. */
 static hx_error *take_suspect(struct emit *emit, uint64_t p, uint64_t size)
 {
     put_object(emit, p + 16, size - 8);
@@ -109,7 +109,8 @@ static hx_error *take_marked(struct emit *emit, uint64_t p, uint64_t size)
     while (emit->mark < emit->mark_end && (*emit->mark & ~UINT64_C(1)) < p)
         emit->mark++;
     if (emit->mark == emit->mark_end || (*emit->mark & ~UINT64_C(1)) != p) {
-        if (size - emit->tcache_chunk <= HX_CHUNK_ALIGN)
+        bool alone = emit->area->kind == HX_AREA_MMAPPED && emit->tcache_chunk;
+        if (alone || size - emit->tcache_chunk <= HX_CHUNK_ALIGN)
             return take_suspect(emit, p, size);
         put_object(emit, p + 16, size - 8);
         return NULL;
@@ -291,7 +292,7 @@ static hx_error *walk_mmapped(struct emit *emit)
 {
     const struct hx_glibc_area *area = emit->area;
     uint64_t end = area->end - (emit->walk->layout->mmapped_header ? 8 : 0);
-    put_object(emit, area->first + 16, end - area->first - 16);
+    HX_TRY(take_marked(emit, area->first, end - area->first - 8));
     emit->walk->n_chunks++;
     return put_segment(emit, area->start, area->end);
 }
