@@ -2,6 +2,7 @@
 #include "cli/console.h"
 
 #include "base/text.h"
+#include "sym/demangle.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -209,7 +210,10 @@ void hx_say(struct hx_console *console, const char *what, const char *format, ..
     struct hx_text line = {0};
     hx_text_escape(&line, what, strlen(what), false);
     hx_text_puts(&line, ": ");
-    hx_text_escape(&line, said, (size_t)n, false);
+    struct hx_text names = {0};
+    hx_demangle_names(&names, said, (size_t)n);
+    hx_text_escape(&line, hx_text_str(&names), names.n, false);
+    hx_text_free(&names);
     free(said);
     if (console)
         hx_console_clear(console);

@@ -9,5 +9,7 @@ hx_error *hx_cmd_sql(const struct hx_args *args, int *status)
     HX_TRY(hx_store_open(args->word[0], &store));
     hx_rows *rows = NULL;
     HX_TRY(hx_query_sql(store, args->word[1], &rows));
-    return hx_print_rows(store, rows, args->format);
+    /* Who writes a condition needs the names as they are. */
+    return hx_print_rows(store, rows,
+                         args->format == HX_FORMAT_TEXT ? HX_FORMAT_STORED : args->format);
 }

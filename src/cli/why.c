@@ -1,7 +1,10 @@
 /* why.c - `heapx why TARGET ADDR`: what keeps an object alive. */
 #include "base/cleanup.h"
 #include "cli/commands.h"
+#include "cli/from.h"
 #include "cli/take.h"
+#include "sym/demangle.h"
+#include "traverse/lost.h"
 #include "traverse/reach.h"
 
 #include <inttypes.h>
@@ -36,9 +39,14 @@ static hx_error *not_an_object(const struct hx_snapshot *snapshot, const char *w
     const struct hx_graph *graph = &snapshot->graph;
     const char *todo = "see: heapx report TARGET objects";
     const struct hx_root *root = root_at(snapshot, addr);
-    if (root)
-        return hx_error_new(HX_E_ABSENT, word, todo, "lies in the root '%s', not in an object",
-                            root->name);
+    if (root) {
+        struct hx_text name = {0};
+        hx_demangle_names(&name, root->name, strlen(root->name));
+        hx_error *err = hx_error_new(HX_E_ABSENT, word, todo,
+                                     "lies in the root '%s', not in an object", hx_text_str(&name));
+        hx_text_free(&name);
+        return err;
+    }
     if (graph->n == 0)
         return hx_error_new(HX_E_ABSENT, word, NULL, "there are no objects in this snapshot");
     hx_obj low = 0, high = graph->n; /* the first object above addr */
@@ -126,11 +134,30 @@ static void tell_roots(struct hx_console *console, const struct hx_snapshot *sna
     }
 }
 
-static void tell_object(struct hx_console *console, const struct hx_snapshot *snapshot,
-                        const char *word, uint64_t addr, hx_obj object)
+/* Below which leak an indirect object hangs. */
+static hx_error *tell_leak(struct hx_console *console, const struct hx_graph *graph,
+                           const char *word, hx_obj object)
+{
+    hx_obj leak;
+    uint64_t steps;
+    HX_TRY(hx_lost_holder(graph, object, &console->progress, &leak, &steps));
+    hx_console_clear(console);
+    if (leak == HX_NO_OBJ)
+        hx_say(console, word, "only leaked objects point to it (indirect)");
+    else
+        hx_say(console, word,
+               "only leaked objects point to it (indirect): it hangs below the definite leak "
+               "0x%" PRIx64 ", %" PRIu64 " step%s",
+               graph->addr[leak], steps, steps == 1 ? "" : "s");
+    return NULL;
+}
+
+static hx_error *tell_object(struct hx_console *console, const struct hx_snapshot *snapshot,
+                             const char *word, uint64_t addr, hx_obj object)
 {
     const struct hx_graph *graph = &snapshot->graph;
     enum hx_state state = (enum hx_state)graph->state[object];
+    hx_console_clear(console);
     if (addr != graph->addr[object])
         hx_say(console, word,
                "lies inside the object 0x%" PRIx64 " (%" PRIu64 " bytes), offset %" PRIu64,
@@ -138,7 +165,36 @@ static void tell_object(struct hx_console *console, const struct hx_snapshot *sn
     if (state == HX_STATE_DEFINITE)
         hx_say(console, word, "nothing keeps it alive: it is leaked (definite)");
     else if (state == HX_STATE_INDIRECT)
-        hx_say(console, word, "only leaked objects point to it (indirect)");
+        return tell_leak(console, graph, word, object);
+    return NULL;
+}
+
+/* None of the roots that were asked for reaches the object: which do? A lost one has none. */
+static hx_error *not_from(const struct hx_args *args, struct hx_console *console,
+                          const struct hx_snapshot *snapshot, hx_obj object)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text others = {0}, todo = {0};
+    HX_TRY(hx_from_others(snapshot, object, &console->progress, &others));
+    if (!others.n)
+        return NULL;
+    hx_text_putf(&todo, "these reach it: %s", hx_text_str(&others));
+    return hx_error_new(HX_E_ABSENT, args->word[1], hx_text_str(&todo),
+                        "no chain from a root '%s' leads to it", args->from);
+}
+
+static hx_error *print_chains(const struct hx_args *args, struct hx_console *console,
+                              const struct hx_snapshot *snapshot, const struct hx_chains *chains)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(make_rows(snapshot, chains, &rows));
+    HX_TRY(hx_rows_print(rows, args->format, stdout));
+    if (args->format == HX_FORMAT_TEXT)
+        tell_roots(console, snapshot, chains);
+    if (chains->left_out)
+        hx_say(console, args->word[1],
+               "%zu more roots reach it; their chains together would be too long: see --from",
+               chains->left_out);
+    return NULL;
 }
 
 static hx_error *answer(const struct hx_args *args, struct hx_console *console,
@@ -148,22 +204,20 @@ static hx_error *answer(const struct hx_args *args, struct hx_console *console,
     hx_obj object = hx_graph_find(&snapshot->graph, addr);
     if (object == HX_NO_OBJ)
         return not_an_object(snapshot, word, addr);
+    HX_FREE uint64_t *roots = NULL;
+    if (args->from)
+        HX_TRY(hx_from_roots(snapshot, args->from, &roots));
     HX_TRY(hx_graph_reverse(&snapshot->graph, args->threads, &console->progress));
-    size_t limit = hx_args_given(args, HX_OPT_LIMIT) ? (size_t)args->limit : CHAINS_SHOWN;
-    struct hx_chains chains = {0};
-    HX_TRY(hx_why(snapshot, object, &(struct hx_why_options){.limit = limit}, &console->progress,
-                  &chains));
-    hx_console_clear(console);
-    tell_object(console, snapshot, word, addr, object);
-    hx_rows *rows = NULL;
-    hx_error *err = make_rows(snapshot, &chains, &rows);
-    if (!err)
-        err = hx_rows_print(rows, args->format, stdout);
-    hx_rows_end(rows);
-    if (!err && args->format == HX_FORMAT_TEXT)
-        tell_roots(console, snapshot, &chains);
-    hx_chains_deinit(&chains);
-    return err;
+    const struct hx_why_options options = {
+        .limit = hx_args_given(args, HX_OPT_LIMIT) ? (size_t)args->limit : CHAINS_SHOWN,
+        .roots = roots,
+    };
+    HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};
+    HX_TRY(hx_why(snapshot, object, &options, &console->progress, &chains));
+    if (roots && !chains.n && options.limit)
+        HX_TRY(not_from(args, console, snapshot, object));
+    HX_TRY(tell_object(console, snapshot, word, addr, object));
+    return print_chains(args, console, snapshot, &chains);
 }
 
 static hx_error *load(const struct hx_args *args, struct hx_console *console,

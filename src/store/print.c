@@ -8,6 +8,7 @@
 
 #include "base/vec.h"
 #include "base/text.h"
+#include "sym/demangle.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -171,7 +172,9 @@ struct table {
     size_t columns;
     size_t screen; /* columns of the terminal, 0: none */
     bool ascii;
+    bool stored;         /* names of symbols stay as they are */
     struct hx_text text; /* the cells' bytes */
+    struct hx_text name; /* scratch */
     HX_VEC(struct cell) cells;
     size_t *width; /* of each column */
     bool *cut;     /* the column holds text */
@@ -237,6 +240,20 @@ static void put_int(struct hx_text *text, int64_t value, bool grouped)
     }
 }
 
+static void put_text(struct table *table, struct hx_value value)
+{
+    const char *s = value.text;
+    size_t n = value.text_bytes;
+    if (!table->stored && hx_has_mangled(s, n)) {
+        hx_text_clear(&table->name);
+        hx_demangle_names(&table->name, s, n);
+        table->text.failed |= table->name.failed;
+        s = hx_text_str(&table->name);
+        n = table->name.n;
+    }
+    hx_text_escape(&table->text, s, n, table->ascii);
+}
+
 static void put_cell(struct table *table, size_t column, struct hx_value value, struct cell *cell)
 {
     const char *name = hx_rows_name(table->rows, column);
@@ -256,7 +273,7 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
         put_real(text, value.real);
         break;
     case HX_VALUE_TEXT:
-        hx_text_escape(text, value.text, value.text_bytes, table->ascii);
+        put_text(table, value);
         break;
     }
     cell->bytes = text->n - cell->at;
@@ -444,9 +461,9 @@ static hx_error *print_table(struct table *table, FILE *file, struct hx_text *ou
     }
 }
 
-static hx_error *print_text(hx_rows *rows, FILE *file, struct hx_text *out)
+static hx_error *print_text(hx_rows *rows, FILE *file, bool stored, struct hx_text *out)
 {
-    struct table table = {.rows = rows, .columns = hx_rows_columns(rows)};
+    struct table table = {.rows = rows, .columns = hx_rows_columns(rows), .stored = stored};
     struct winsize size;
     int fd = fileno(file);
     if (fd >= 0 && isatty(fd)) {
@@ -456,6 +473,7 @@ static hx_error *print_text(hx_rows *rows, FILE *file, struct hx_text *out)
     }
     hx_error *err = print_table(&table, file, out);
     hx_text_free(&table.text);
+    hx_text_free(&table.name);
     hx_vec_free(&table.cells);
     free(table.width);
     free(table.cut);
@@ -465,9 +483,10 @@ static hx_error *print_text(hx_rows *rows, FILE *file, struct hx_text *out)
 hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file)
 {
     struct hx_text text = {0}, scratch = {0};
-    hx_error *err = format == HX_FORMAT_JSON  ? print_json(rows, file, &text)
-                    : format == HX_FORMAT_CSV ? print_csv(rows, file, &text, &scratch)
-                                              : print_text(rows, file, &text);
+    hx_error *err = format == HX_FORMAT_JSON ? print_json(rows, file, &text)
+                    : format == HX_FORMAT_CSV
+                        ? print_csv(rows, file, &text, &scratch)
+                        : print_text(rows, file, format == HX_FORMAT_STORED, &text);
     hx_text_free(&text);
     hx_text_free(&scratch);
     if (!err && fflush(file))

@@ -87,22 +87,69 @@ static bool is_silent_work(const char *name)
     return false;
 }
 
-void hx_demangle_type(struct hx_text *text, const char *name)
+/* Appends what a name stands for; false, with nothing appended, when it is left alone. */
+static bool demangle(struct hx_text *text, const char *name, int options)
 {
     struct output output;
     output.n = 0;
-    bool done;
     if (strlen(name) > MANGLED_MAX || is_silent_work(name))
-        done = false;
-    else if (setjmp(output.full) == 0)
-        done = cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES, collect,
-                                          &output) != 0;
-    else
-        done = true; /* cut, but good */
-    if (done && output.n)
+        return false;
+    if (setjmp(output.full) == 0 &&
+        !cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | options, collect, &output))
+        return false;
+    /* What came by the jump is cut, but good. */
+    if (output.n)
         put_cut(text, output.text, output.n);
-    else
+    return output.n > 0;
+}
+
+void hx_demangle_type(struct hx_text *text, const char *name)
+{
+    if (!demangle(text, name, DMGL_TYPES))
         put_cut(text, name, strlen(name));
+}
+
+/* What names of symbols are made of, with the suffixes of a compiler's copies ("f.cold"). */
+static bool is_word(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '$' || c == '.' || c >= 0x80;
+}
+
+static bool put_name(struct hx_text *text, const char *s, size_t n)
+{
+    char name[MANGLED_MAX + 1];
+    if (n > MANGLED_MAX)
+        return false;
+    memcpy(name, s, n);
+    name[n] = 0;
+    return demangle(text, name, 0);
+}
+
+bool hx_has_mangled(const char *s, size_t n)
+{
+    return memmem(s, n, "_Z", 2) != NULL;
+}
+
+void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
+{
+    const char *end = s + n;
+    for (int names = 0; s < end && names < HX_DEMANGLED_NAMES;) {
+        const char *at = s;
+        while (at < end && !is_word((unsigned char)*at))
+            at++;
+        hx_text_putn(text, s, (size_t)(at - s));
+        s = at;
+        while (at < end && is_word((unsigned char)*at))
+            at++;
+        size_t word = (size_t)(at - s);
+        bool mangled = word > 2 && s[0] == '_' && s[1] == 'Z';
+        names += mangled;
+        if (!mangled || !put_name(text, s, word))
+            hx_text_putn(text, s, word);
+        s = at;
+    }
+    hx_text_putn(text, s, (size_t)(end - s));
 }
 
 #else
@@ -110,6 +157,18 @@ void hx_demangle_type(struct hx_text *text, const char *name)
 void hx_demangle_type(struct hx_text *text, const char *name)
 {
     put_cut(text, name, strlen(name));
+}
+
+bool hx_has_mangled(const char *s, size_t n)
+{
+    (void)s;
+    (void)n;
+    return false;
+}
+
+void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
+{
+    hx_text_putn(text, s, n);
 }
 
 #endif

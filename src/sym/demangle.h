@@ -1,4 +1,4 @@
-/* demangle.h - from the mangled name of a C++ type to what a programmer writes.
+/* demangle.h - from the mangled names of C++ types and symbols to what a programmer writes.
  *
  * Names come from a target. A short one can stand for a text of any length, or keep a
  * demangler at work for years; so the text has a bound, the work ends when it is reached,
@@ -15,5 +15,16 @@
  * mangled, or more than the demangler takes (1024 bytes), is appended as it is, with the same
  * bound. Safe from any thread; takes about 200 KiB of stack. */
 void hx_demangle_type(struct hx_text *text, const char *name);
+
+/* Appends a text for people: each word in it that begins with _Z and is the mangled name of a
+ * variable or function is put demangled, within the bounds above, all else stays as it is. A label
+ * of several names thus stays one. Of a text with thousands of names only the first
+ * HX_DEMANGLED_NAMES are demangled. What is stored keeps its names. The result still has to be
+ * escaped. Without a demangler the text is appended as it is. */
+#define HX_DEMANGLED_NAMES 256
+void hx_demangle_names(struct hx_text *text, const char *s, size_t n);
+
+/* Can hx_demangle_names() change it? Quick, and mostly false. */
+bool hx_has_mangled(const char *s, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* test_demangle.c - names of C++ types: ordinary ones, hostile ones, random ones. */
+/* test_demangle.c - names of C++ types and symbols: ordinary ones, hostile ones, random ones. */
 #include "unit.h"
 
 #include "config.h"
@@ -95,10 +95,23 @@ static uint64_t cpu_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static char *with_names(const char *s, size_t n)
+{
+    struct hx_text text = {0};
+    hx_demangle_names(&text, s, n);
+    assert_false(text.failed);
+    return text.s ? text.s : strdup("");
+}
+
+/* As the name of a type and, with _Z, of a symbol. */
 static void check_time(const char *name)
 {
+    struct hx_text symbol = {0};
+    hx_text_putf(&symbol, "_Z%s", name);
     uint64_t begun = cpu_ns();
     free(demangled(name));
+    free(with_names(symbol.s, symbol.n));
+    hx_text_free(&symbol);
     uint64_t took = cpu_ns() - begun;
     if (took > BOMB_NS && !getenv("HX_VALGRIND"))
         fail_msg("%llu ns for %s", (unsigned long long)took, name);
@@ -231,9 +244,75 @@ static void test_random(void **state)
     }
 }
 
+static void check_names(const char *s, const char *expected)
+{
+    char *text = with_names(s, strlen(s));
+#ifdef HX_HAVE_DEMANGLER
+    assert_int_equal(hx_has_mangled(s, strlen(s)), strstr(s, "_Z") != NULL);
+#else
+    assert_false(hx_has_mangled(s, strlen(s)));
+    expected = s;
+#endif
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    check_names("", "");
+    check_names("cache_head", "cache_head");
+    check_names("_ZN3svc13live_sessionsE", "svc::live_sessions");
+    check_names("_ZN3svcL5tableE", "svc::table");
+    check_names("_ZZ4mainE5cache", "main::cache");
+    check_names("_ZTV4Node", "vtable for Node");
+    check_names("_ZGVZ4mainE5cache", "guard variable for main::cache");
+    check_names("_Z4loadPKcm.cold", "load(char const*, unsigned long) [clone .cold]");
+    check_names("_ZSt4cout@GLIBCXX_3.4", "std::cout@GLIBCXX_3.4");
+    check_names("cache, _ZN3svc13live_sessionsE, stack of thread 7, _ZN1a1bE",
+                "cache, svc::live_sessions, stack of thread 7, a::b");
+    check_names("cache+_ZN1a1bE+_ZN1a1cE", "cache+a::b+a::c");
+    check_names("  (_ZN1a1bE)", "  (a::b)");
+    /* No names of symbols, or not quite. */
+    check_names("_Z", "_Z");
+    check_names("_Z, _Z", "_Z, _Z");
+    check_names("x_ZN1a1bE", "x_ZN1a1bE");
+    check_names("_ZN1a1b", "_ZN1a1b");
+    check_names("_Znonsense here", "_Znonsense here");
+    check_names("4Node", "4Node");
+    char *part = with_names("_ZN1a1bE", 5); /* what is behind the end is not read */
+    assert_string_equal(part, "_ZN1a");
+    free(part);
+}
+
+/* What is not taken stays whole, and the work for one text has a bound. */
+static void test_long_names(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    hx_text_puts(&text, "_Z5000");
+    for (int i = 0; i < 5000; i++)
+        hx_text_putc(&text, 'x');
+    char *same = with_names(text.s, text.n);
+    assert_string_equal(same, text.s);
+    free(same);
+    hx_text_clear(&text);
+    for (int i = 0; i < 2 * HX_DEMANGLED_NAMES; i++)
+        hx_text_puts(&text, "_Z1a, ");
+    char *some = with_names(text.s, text.n);
+#ifdef HX_HAVE_DEMANGLER
+    size_t done = sizeof "a, " - 1, left = sizeof "_Z1a, " - 1;
+    assert_int_equal(strlen(some), HX_DEMANGLED_NAMES * (done + left));
+    assert_string_equal(some + strlen(some) - left, "_Z1a, ");
+#endif
+    free(some);
+    hx_text_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_ordinary), cmocka_unit_test(test_not_mangled),
         cmocka_unit_test(test_cut),      cmocka_unit_test(test_bombs),
         cmocka_unit_test(test_random),

@@ -1,6 +1,8 @@
 /* test_print.c - rows as text, JSON and CSV, byte by byte. */
 #include "store_model.h"
 
+#include "config.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -56,6 +58,35 @@ static char *printed(hx_rows *rows, enum hx_format format)
     fclose(file);
     hx_rows_end(rows);
     return out;
+}
+
+/* Names of C++ symbols are for people in text, and as they are stored everywhere else. */
+static void mangled(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"label", "bytes"};
+    static const struct {
+        enum hx_format format;
+        const char *stored, *shown;
+    } forms[] = {
+        {HX_FORMAT_TEXT, "label        bytes\n_ZN1a1bE, c      5\n",
+         "label    bytes\na::b, c      5\n"},
+        {HX_FORMAT_STORED, "label        bytes\n_ZN1a1bE, c      5\n", NULL},
+        {HX_FORMAT_CSV, "label,bytes\n\"_ZN1a1bE, c\",5\n", NULL},
+        {HX_FORMAT_JSON, "[\n{\"label\":\"_ZN1a1bE, c\",\"bytes\":5}\n]\n", NULL},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        hx_rows *rows;
+        assert_done(hx_rows_create(names, 2, &rows));
+        assert_done(hx_rows_add(rows, (struct hx_value[]){text_of("_ZN1a1bE, c"), int_of(5)}));
+        char *out = printed(rows, forms[i].format);
+#ifdef HX_HAVE_DEMANGLER
+        assert_string_equal(out, forms[i].shown ? forms[i].shown : forms[i].stored);
+#else
+        assert_string_equal(out, forms[i].stored);
+#endif
+        free(out);
+    }
 }
 
 static void json(void **state)
@@ -322,11 +353,17 @@ static void formats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json),      cmocka_unit_test(csv),
-        cmocka_unit_test(text),      cmocka_unit_test(empty),
-        cmocka_unit_test(many),      cmocka_unit_test(terminal),
-        cmocka_unit_test(formats),   cmocka_unit_test(write_errors),
-        cmocka_unit_test(generated), cmocka_unit_test(generator_ends),
+        cmocka_unit_test(mangled),
+        cmocka_unit_test(json),
+        cmocka_unit_test(csv),
+        cmocka_unit_test(text),
+        cmocka_unit_test(empty),
+        cmocka_unit_test(many),
+        cmocka_unit_test(terminal),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(write_errors),
+        cmocka_unit_test(generated),
+        cmocka_unit_test(generator_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
