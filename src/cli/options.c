@@ -258,6 +258,9 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_STILL:
         args->still = value;
         return NULL;
+    case HX_OPT_FROM:
+        args->from = value;
+        return NULL;
     case HX_OPT_ROOT:
         return parse_root(value, args);
     case HX_OPT_SCHEME:

@@ -24,6 +24,7 @@
     X(WHERE, "where", 0, "EXPR", "only rows for which a condition holds: 'bytes > 1M'")            \
     X(STILL, "still", 0, "FILE[:K]", "only what appeared and is still there in a third snapshot")  \
     X(LIMIT, "limit", 0, "N", "at most N rows (why: chains, 1 by default)")                        \
+    X(FROM, "from", 0, "NAME", "only chains that begin in roots of this name (or module!name)")    \
     X(FORMAT, "format", 0, "text|json|csv", "how results are printed; text by default")            \
     X(PAUSE, "pause", 0, "auto|precopy|fork|copy",                                                 \
       "how memory is taken; this version copies, and notes say so")                                \
@@ -77,7 +78,7 @@ struct hx_args {
     char **word; /* the positional arguments */
     size_t n_words;
     uint32_t given; /* HX_BIT of every option that was there */
-    const char *out, *script, *snapshot, *sort, *where, *still;
+    const char *out, *script, *snapshot, *sort, *where, *still, *from;
     uint64_t every_ns, duration_ns, count, limit;
     enum hx_format format;
     const char *pause; /* a method that is asked for and not in this version; else NULL */

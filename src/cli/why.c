@@ -185,9 +185,11 @@ static hx_error *not_from(const struct hx_args *args, struct hx_console *console
 static hx_error *print_chains(const struct hx_args *args, struct hx_console *console,
                               const struct hx_snapshot *snapshot, const struct hx_chains *chains)
 {
-    HX_ROWS hx_rows *rows = NULL;
+    hx_rows *rows = NULL;
     HX_TRY(make_rows(snapshot, chains, &rows));
-    HX_TRY(hx_rows_print(rows, args->format, stdout));
+    hx_error *err = hx_rows_print(rows, args->format, stdout);
+    hx_rows_end(rows);
+    HX_TRY(err);
     if (args->format == HX_FORMAT_TEXT)
         tell_roots(console, snapshot, chains);
     if (chains->left_out)

@@ -1,0 +1,119 @@
+/* from.c - from a name on the command line to roots, and from an object to their names. */
+#include "cli/from.h"
+
+#include "base/cleanup.h"
+#include "sym/demangle.h"
+#include "traverse/reach.h"
+
+#include <string.h>
+
+enum { OTHERS_LOOKED_AT = 64, OTHERS_NAMED = 5 };
+
+/* Roots of a name, in a module or (NULL) in any. */
+struct choice {
+    const struct hx_snapshot *snapshot;
+    const char *module;
+    size_t module_len;
+    uint64_t *roots;
+    size_t n;
+};
+
+static bool is_in(const struct choice *choice, const char *module)
+{
+    return !choice->module || (strncmp(module, choice->module, choice->module_len) == 0 &&
+                               module[choice->module_len] == 0);
+}
+
+static void take(struct choice *choice, size_t root)
+{
+    choice->roots[root >> 6] |= (uint64_t)1 << (root & 63);
+    choice->n++;
+}
+
+/* Is this what people read for the mangled name? */
+static hx_error *reads(const char *mangled, const char *name, bool *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    hx_demangle_names(&text, mangled, strlen(mangled));
+    *ret = !text.failed && strcmp(hx_text_str(&text), name) == 0;
+    return text.failed ? hx_error_nomem() : NULL;
+}
+
+/* As the linker knows it, else as a C++ program writes it. */
+static hx_error *choose(struct choice *choice, const char *name)
+{
+    for (int written = 0; written < 2 && !choice->n; written++) {
+        for (size_t i = 0; i < choice->snapshot->roots.n; i++) {
+            const struct hx_root *root = &choice->snapshot->roots.v[i];
+            bool same = !written && strcmp(root->name, name) == 0;
+            if (root->kind == HX_ROOT_NAMED || !is_in(choice, root->module))
+                continue;
+            if (written && hx_has_mangled(root->name, strlen(root->name)))
+                HX_TRY(reads(root->name, name, &same));
+            if (same)
+                take(choice, i);
+        }
+    }
+    return NULL;
+}
+
+/* A root that was named for bins: the variable that it stands for. */
+static void choose_named(struct choice *choice, const char *name)
+{
+    for (size_t i = 0; i < choice->snapshot->named.n; i++) {
+        const struct hx_named *named = &choice->snapshot->named.v[i];
+        if (strcmp(named->name, name) != 0 ||
+            choice->snapshot->roots.v[named->root].kind == HX_ROOT_NAMED)
+            continue;
+        take(choice, named->root);
+    }
+}
+
+hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, uint64_t **ret)
+{
+    HX_FREE uint64_t *roots = calloc(snapshot->roots.n / 64 + 1, sizeof *roots);
+    if (!roots)
+        return hx_error_nomem();
+    struct choice choice = {.snapshot = snapshot, .roots = roots};
+    HX_TRY(choose(&choice, name));
+    const char *mark = strchr(name, '!');
+    if (!choice.n && mark && mark[1]) {
+        choice.module = name;
+        choice.module_len = (size_t)(mark - name);
+        HX_TRY(choose(&choice, mark + 1));
+    }
+    if (!choice.n)
+        choose_named(&choice, name);
+    if (!choice.n)
+        return hx_error_new(HX_E_ABSENT, "--from", "their names: heapx report TARGET roots",
+                            "there is no root '%s' that keeps objects alive", name);
+    *ret = hx_steal(roots);
+    return NULL;
+}
+
+hx_error *hx_from_others(const struct hx_snapshot *snapshot, hx_obj object,
+                         const struct hx_progress *progress, struct hx_text *ret)
+{
+    const char *named[OTHERS_NAMED];
+    size_t n = 0;
+    struct hx_chains chains;
+    const struct hx_why_options options = {.limit = OTHERS_LOOKED_AT};
+    HX_TRY(hx_why(snapshot, object, &options, progress, &chains));
+    for (size_t i = 0; i < chains.n; i++) {
+        const char *name = snapshot->roots.v[chains.chain[i].step[0].root].name;
+        bool there = false;
+        for (size_t k = 0; k < n; k++)
+            there |= strcmp(named[k], name) == 0;
+        if (there)
+            continue;
+        if (n == OTHERS_NAMED) {
+            hx_text_puts(ret, ", ...");
+            break;
+        }
+        named[n++] = name;
+        hx_text_puts(ret, n > 1 ? ", " : "");
+        hx_demangle_names(ret, name, strlen(name));
+    }
+    hx_chains_deinit(&chains);
+    return ret->failed ? hx_error_nomem() : NULL;
+}
