@@ -109,6 +109,16 @@ static hx_error *flush_results(void)
     return hx_error_os(errno ? errno : EIO, "standard output", "write");
 }
 
+/* A signal that came while a reader of the results was waited for. */
+static hx_error *settle(hx_error *err)
+{
+    if (!err || err->kind != HX_E_OS || err->os_errno != EINTR || !atomic_load(hx_interrupted()))
+        return err;
+    hx_error *cancelled = hx_error_cancelled(err->what);
+    hx_error_free(err);
+    return cancelled;
+}
+
 int main(int argc, char **argv)
 {
     setlocale(LC_ALL, "");
@@ -120,6 +130,7 @@ int main(int argc, char **argv)
         hx_error_free(unwritten);
     else
         err = unwritten;
+    err = settle(err);
     if (!err)
         return status;
     if (err->kind == HX_E_OS && err->os_errno == EPIPE) {

@@ -172,6 +172,25 @@ def series(folder):
             live.check_let_go(target.pid)
 
 
+def a_slow_reader(folder):
+    """Interrupted while nobody reads the results."""
+    store = os.path.join(folder, "store")
+    with python() as target:
+        heapx("snap", target.pid, "-o", store)
+    run = start("sql", store, "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n "
+                "WHERE i < 1000000) SELECT i FROM n", "--format", "csv")
+    run.stdout.readline()
+    for _ in range(100):  # it has filled the pipe, and waits
+        time.sleep(0.05)
+        with open(f"/proc/{run.pid}/stat") as file:
+            if file.read().rpartition(")")[2].split()[0] == "S":
+                break
+    run.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    err = run.communicate(timeout=20)[1]
+    check(run.returncode == 130 and err.count("\n") == 1, f"{run.returncode} {err!r}")
+
+
 def the_target_ends(folder):
     store = os.path.join(folder, "store")
     for options, expected in ((["--every", "100ms"], 0),
@@ -235,5 +254,5 @@ def unknown_allocator(folder):
 
 
 if __name__ == "__main__":
-    live.main(snap_and_read, report_on_a_process, chains, demo, series, the_target_ends,
-              refused_stays_clean, stdout_that_fails, unknown_allocator)
+    live.main(snap_and_read, report_on_a_process, chains, demo, series, a_slow_reader,
+              the_target_ends, refused_stays_clean, stdout_that_fails, unknown_allocator)
