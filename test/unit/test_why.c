@@ -2,6 +2,7 @@
  * has its shortest one before any root has a second. */
 #include "random_graph.h"
 
+#include "traverse/lost.h"
 #include "traverse/reach.h"
 #include "traverse/scan.h"
 
@@ -322,6 +323,61 @@ static void test_shortest(void **state)
     }
 }
 
+/* The leak that a lost object hangs below, by relaxing the distance from each leak over
+ * lost objects. */
+static void check_holder(const struct random_graph *graph, const struct hx_snapshot *snapshot,
+                         hx_obj object)
+{
+    const uint8_t *state = snapshot->graph.state;
+    hx_obj best = HX_NO_OBJ, found;
+    uint64_t fewest = UINT64_MAX, steps;
+    for (hx_obj leak = 0; leak < graph->n && state[object] == HX_STATE_INDIRECT; leak++) {
+        uint64_t length[RANDOM_GRAPH_MAX];
+        memset(length, 0xff, sizeof length);
+        if (state[leak] != HX_STATE_DEFINITE)
+            continue;
+        length[leak] = 0;
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t e = 0; e < graph->n_edges; e++) {
+                const struct hx_drawn_edge *edge = &graph->edge[e];
+                uint8_t to = state[edge->target];
+                if ((to == HX_STATE_DEFINITE || to == HX_STATE_INDIRECT) &&
+                    length[edge->source] != UINT64_MAX &&
+                    length[edge->source] + 1 < length[edge->target]) {
+                    length[edge->target] = length[edge->source] + 1;
+                    changed = true;
+                }
+            }
+        }
+        if (length[object] < fewest) {
+            fewest = length[object];
+            best = leak;
+        }
+    }
+    assert_null(hx_lost_holder(&snapshot->graph, object, NULL, &found, &steps));
+    assert_int_equal(found, best);
+    assert_int_equal(steps, best == HX_NO_OBJ ? 0 : fewest);
+    assert_int_equal(best != HX_NO_OBJ, state[object] == HX_STATE_INDIRECT);
+}
+
+static void test_lost(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("why, lost");
+    for (size_t round = unit_rounds(1000); round; round--) {
+        struct random_graph graph;
+        random_graph_make(&random, RANDOM_GRAPH_MAX, &graph);
+        graph.n_root_edges = graph.n_root_edges < 2 ? graph.n_root_edges : 2;
+        struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+        assert_null(hx_graph_reverse(&snapshot->graph, 1, NULL));
+        assert_null(hx_reach(snapshot, (enum hx_interior)(round % 3), 1, NULL));
+        for (hx_obj object = 0; object < graph.n; object++)
+            check_holder(&graph, snapshot, object);
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
 /* --- drawn cases ----------------------------------------------------------------- */
 
 /* "g a b | h b": the objects of each chain behind its root. */
@@ -367,6 +423,13 @@ static void test_drawn(void **state)
                  "g a | i b a");
     /* Registers, whose word has no address. */
     check_chains("obj a 24; root rax register: a", "a", 9, "rax a");
+    /* A table of one root has many ways, another root a longer one. */
+    check_chains("obj t 40: a b c d; obj a 24: x; obj b 24: x; obj c 24: x; obj d 24: x; obj x 24; "
+                 "obj p 24: q; obj q 24: r; obj r 24: x; root g: t; root h: p",
+                 "x", 2, "g t a x | h p q r x");
+    check_chains("obj t 40: a b c d; obj a 24: x; obj b 24: x; obj c 24: x; obj d 24: x; obj x 24; "
+                 "obj p 24: q; obj q 24: r; obj r 24: x; root g: t; root h: p",
+                 "x", 3, "g t a x | g t b x | h p q r x");
 }
 
 /* --- sizes ------------------------------------------------------------------------ */
@@ -447,6 +510,80 @@ static void test_many_ways(void **state)
     hx_snapshot_destroy(snapshot);
 }
 
+/* As many roots as there can be, each with an entry of its own in a table of a million ways: each
+ * has a chain, and the table is not read for each. */
+static void test_many_roots(void **state)
+{
+    (void)state;
+    const hx_obj entries = hx_image_objects(unit_rounds(200000) + 2) - 2, target = entries + 1;
+    const uint32_t n_roots = (uint32_t)unit_rounds(65536);
+    struct hx_drawn_edge *edge __attribute__((cleanup(free_edges))) =
+        calloc((size_t)entries * 2, sizeof *edge);
+    struct hx_drawn_edge *root __attribute__((cleanup(free_edges))) = calloc(n_roots, sizeof *root);
+    size_t n_edges = 0;
+    for (hx_obj i = 1; i <= entries; i++)
+        edge[n_edges++] = (struct hx_drawn_edge){0, i, HX_EDGE_INTERIOR};
+    for (hx_obj i = 1; i <= entries; i++)
+        edge[n_edges++] = (struct hx_drawn_edge){i, target, HX_EDGE_START};
+    for (uint32_t i = 0; i < n_roots; i++)
+        root[i] = (struct hx_drawn_edge){i, 0, HX_EDGE_START};
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(entries + 2, edge, n_edges, n_roots, root, n_roots, &snapshot));
+    assert_null(hx_graph_reverse(&snapshot->graph, 2, NULL));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    struct hx_chains chains;
+    const struct hx_why_options options = {.limit = n_roots + 10};
+    assert_null(hx_why(snapshot, target, &options, NULL, &chains));
+    assert_true(chains.n >= n_roots);
+    assert_int_equal(chains.left_out, 0);
+    uint8_t *seen = calloc(n_roots, 1);
+    uint32_t n = 0;
+    for (size_t i = 0; i < chains.n; i++) {
+        const struct hx_chain *chain = &chains.chain[i];
+        assert_int_equal(chain->n, 3);
+        assert_int_equal(chain->step[2].target, target);
+        n += !seen[chain->step[0].root];
+        seen[chain->step[0].root] = 1;
+    }
+    assert_int_equal(n, n_roots);
+    free(seen);
+    hx_chains_deinit(&chains);
+    hx_snapshot_destroy(snapshot);
+}
+
+/* Chains that would be too long together are counted instead. */
+static void test_left_out(void **state)
+{
+    (void)state;
+    enum { ROOTS = 100 };
+    const hx_obj n = hx_image_objects(100000);
+    struct hx_drawn_edge *edge __attribute__((cleanup(free_edges))) = calloc(n, sizeof *edge);
+    struct hx_drawn_edge root[ROOTS];
+    for (hx_obj i = 0; i + 1 < n; i++)
+        edge[i] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};
+    for (uint32_t i = 0; i < ROOTS; i++)
+        root[i] = (struct hx_drawn_edge){i, 0, HX_EDGE_START};
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(n, edge, n - 1, ROOTS, root, ROOTS, &snapshot));
+    assert_null(hx_graph_reverse(&snapshot->graph, 2, NULL));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    struct hx_chains chains;
+    const struct hx_why_options options = {.limit = 1000};
+    assert_null(hx_why(snapshot, n - 1, &options, NULL, &chains));
+    assert_int_equal(chains.n + chains.left_out, ROOTS);
+    assert_true(chains.n > 0 && chains.n * n <= (size_t)1 << 23);
+    for (size_t i = 0; i < chains.n; i++)
+        assert_int_equal(chains.chain[i].n, n);
+    hx_chains_deinit(&chains);
+    const uint64_t last[] = {0, (uint64_t)1 << (ROOTS - 1 - 64)};
+    const struct hx_why_options only = {.limit = 1000, .roots = last};
+    assert_null(hx_why(snapshot, n - 1, &only, NULL, &chains));
+    assert_int_equal(chains.n, 1);
+    assert_int_equal(chains.chain[0].step[0].root, ROOTS - 1);
+    hx_chains_deinit(&chains);
+    hx_snapshot_destroy(snapshot);
+}
+
 /* A table whose every entry leads to the target and back to the table. */
 static void test_hub(void **state)
 {
@@ -481,8 +618,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_of_small), cmocka_unit_test(test_shortest),
-        cmocka_unit_test(test_drawn),        cmocka_unit_test(test_long_list),
-        cmocka_unit_test(test_many_ways),    cmocka_unit_test(test_hub),
+        cmocka_unit_test(test_lost),         cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_long_list),    cmocka_unit_test(test_many_ways),
+        cmocka_unit_test(test_many_roots),   cmocka_unit_test(test_left_out),
+        cmocka_unit_test(test_hub),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
