@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+enum { SEIZE_TRIES = 3 };
+
 /* How long a thread may take to stop: one that sleeps in the kernel without a way to be
  * woken (state D, a parent in vfork) is left there; one that is only waiting for a
  * processor gets longer. */
@@ -36,10 +38,12 @@ hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
         {.fd = tracer->cancel_fd, .events = POLLIN},
         {.fd = tracer->parent_fd > 0 ? tracer->parent_fd : -1}, /* POLLHUP comes unasked */
     };
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
     if (poll(poll_fd, 2, 0) > 0)
-        return hx_error_cancelled("capture");
+        return hx_error_cancelled(what);
     if (tracer->deadline_ns && tracer->stopped_at_ns && hx_now_ns() > tracer->deadline_ns)
-        return hx_error_new(HX_E_BUSY, "capture", "allow a longer --max-pause",
+        return hx_error_new(HX_E_BUSY, what, "allow a longer --max-pause",
                             "the target would have stood still for longer than --max-pause");
     return NULL;
 }
@@ -72,19 +76,28 @@ static int by_tid(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static hx_error *refused(const struct hx_tracer *tracer, pid_t tid, int err)
+/* Who traces the thread; 0: nobody. */
+static pid_t tracer_of(pid_t pid, pid_t tid)
 {
-    char what[48], path[64];
-    snprintf(what, sizeof what, "PID %d", tracer->pid);
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", tracer->pid, tid);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
     HX_FREE char *status = NULL;
     hx_error *unread = hx_proc_read(path, &status, NULL);
     hx_error_free(unread);
     const char *by = status ? hx_proc_field(status, "TracerPid") : NULL;
-    if (by && atoi(by) > 0) {
-        char todo[64];
-        snprintf(todo, sizeof todo, "end process %d or detach it first", atoi(by));
-        return hx_error_new(HX_E_PERM, what, todo, "already traced by process %d", atoi(by));
+    return by ? atoi(by) : 0;
+}
+
+static hx_error *refused(const struct hx_tracer *tracer, pid_t tid, pid_t by, int err)
+{
+    char what[48];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    if (by > 0) {
+        hx_error *traced = hx_error_new(HX_E_BUSY, what, "end or detach that one first",
+                                        "is traced already, by PID %d", by);
+        if (traced->kind == HX_E_BUSY)
+            traced->os_errno = EPERM; /* which tells it from what is busy by itself */
+        return traced;
     }
     return hx_error_new(HX_E_PERM, what,
                         "run `heapx doctor` with the PID to see which rule forbids it",
@@ -109,10 +122,17 @@ static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, 
         .state = HX_TRACEE_SEIZED, .addressee = addressee, .thread = {.tid = tid, .ns_tid = tid}};
     if (!hx_vec_reserve(&tracer->tracee, tracer->tracee.n + 1))
         return hx_error_nomem();
-    int err = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 ? 0 : errno;
+    int err = 0;
+    pid_t by = 0;
+    for (int i = 0; i < SEIZE_TRIES; i++) {
+        err = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 ? 0 : errno;
+        /* The kernel says the same of what it forbids and of what is traced, or was just now. */
+        if (err != EPERM || (by = tracer_of(tracer->pid, tid)) > 0)
+            break;
+    }
     char state = hx_proc_state(tracer->pid, tid);
     if (err && err != ESRCH && state != 0 && state != 'Z' && state != 'X')
-        return refused(tracer, tid, err);
+        return refused(tracer, tid, by, err);
     if (err || state == 0) /* exits, has exited, or is another process's by now */
         fresh.state = HX_TRACEE_GONE;
     *ret_fresh = true;

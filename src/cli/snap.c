@@ -21,6 +21,10 @@ struct series {
     int pidfd;     /* -1: the kernel has none */
 };
 
+/* Another heapx, or strace, may trace the process for a moment. */
+enum { TRACED_RETRIES = 2 };
+static const uint64_t retry_ns = 50000000;
+
 static void plan(const struct hx_args *args, struct series *series)
 {
     series->every_ns = args->every_ns;
@@ -34,11 +38,25 @@ static void plan(const struct hx_args *args, struct series *series)
         series->end_ns = series->start_ns + args->duration_ns;
 }
 
+static bool is_traced(const hx_error *err)
+{
+    return err && err->kind == HX_E_BUSY && err->os_errno == EPERM;
+}
+
 static hx_error *take_one(struct series *series)
 {
     int64_t number;
-    HX_TRY(hx_take_into(series->taker, series->output->store, &series->console->progress,
-                        series->console, &number));
+    for (unsigned retry = 0;; retry++) {
+        bool gone;
+        hx_error *err = hx_take_into(series->taker, series->output->store,
+                                     &series->console->progress, series->console, &number);
+        if (!is_traced(err) || retry == TRACED_RETRIES)
+            HX_TRY(err);
+        if (!err)
+            break;
+        hx_error_free(err);
+        HX_TRY(hx_wait_until(hx_now_ns() + retry_ns, series->pidfd, &gone));
+    }
     series->output->keeps = true;
     series->stored++;
     HX_TRY(hx_summary_line(series->output->store, number, stdout));
@@ -47,10 +65,11 @@ static hx_error *take_one(struct series *series)
     return NULL;
 }
 
-/* What one failure means for the rest of the series: NULL, go on. */
+/* What one failure means for the rest of the series: NULL, go on. Who begins with a process that
+ * is traced by another learns it at once. */
 static hx_error *judge(struct series *series, hx_error *err)
 {
-    if (!err || err->kind != HX_E_BUSY || !series->every_ns)
+    if (!err || err->kind != HX_E_BUSY || !series->every_ns || (is_traced(err) && !series->stored))
         return err;
     char line[512];
     hx_error_line(err, line, sizeof line);
@@ -75,6 +94,20 @@ static hx_error *ended(struct series *series)
            (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
            series->output->path);
     return NULL;
+}
+
+/* The user ended it. */
+static hx_error *interrupted(const struct series *series)
+{
+    char what[32], todo[512];
+    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    if (series->stored == 0)
+        return hx_error_new(HX_E_CANCEL, what, "start again",
+                            "interrupted before a snapshot was complete");
+    snprintf(todo, sizeof todo, "see: heapx open %s", series->output->path);
+    return hx_error_new(HX_E_CANCEL, what, todo, "interrupted after %llu snapshot%s, kept in %s",
+                        (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
+                        series->output->path);
 }
 
 static hx_error *run(struct series *series)
@@ -119,6 +152,10 @@ hx_error *hx_cmd_snap(const struct hx_args *args, int *status)
         .taker = &taker, .output = &output, .console = &console, .pidfd = pidfd};
     plan(args, &series);
     hx_error *err = run(&series);
+    if (err && err->kind == HX_E_CANCEL) {
+        hx_error_free(err);
+        err = interrupted(&series);
+    }
     hx_error *close_err = hx_output_close(&output);
     if (err)
         hx_error_free(close_err);

@@ -44,8 +44,20 @@ static hx_error *gone_or(pid_t pid, hx_error *err)
     return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot could be taken");
 }
 
-hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
-                  struct hx_snapshot **ret)
+/* Whatever stage it was: what counts is that of this process nothing was taken. */
+static hx_error *or_interrupted(pid_t pid, hx_error *err)
+{
+    char what[32];
+    if (!err || err->kind != HX_E_CANCEL)
+        return err;
+    hx_error_free(err);
+    snprintf(what, sizeof what, "PID %d", pid);
+    return hx_error_new(HX_E_CANCEL, what, "start again",
+                        "interrupted before the snapshot was complete");
+}
+
+static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress,
+                      struct hx_snapshot **ret)
 {
     const struct hx_args *args = taker->args;
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
@@ -73,6 +85,12 @@ hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
     taker->partial |= !snapshot->complete;
     *ret = hx_steal(snapshot);
     return NULL;
+}
+
+hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
+                  struct hx_snapshot **ret)
+{
+    return or_interrupted(taker->pid, take(taker, progress, ret));
 }
 
 static void tell_partial(struct hx_console *console, const struct hx_snapshot *snapshot)
@@ -116,7 +134,8 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     HX_TRY(hx_take(taker, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_store_add(store, snapshot, &taker->analysis, progress, ret));
+    hx_error *err = hx_store_add(store, snapshot, &taker->analysis, progress, ret);
+    HX_TRY(or_interrupted(taker->pid, err));
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
         hx_console_clear(console);
