@@ -138,16 +138,12 @@ hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapsho
     return hx_program_roots_find(&source, ret);
 }
 
-bool hx_attach_has_symbol(hx_attach *attach, const char *module, const char *symbol)
+void hx_attach_each_variable(hx_attach *attach, const char *module,
+                             bool (*each)(void *context, const char *name, bool tls), void *context)
 {
-    for (size_t i = 0; i < hx_modules_count(attach->modules); i++) {
-        uint64_t addr, size;
-        if ((!module || strcmp(hx_module_name(attach->modules, i), module) == 0) &&
-            hx_module_symbol(attach->modules, i, symbol, &addr, &size) &&
-            !hx_modules_is_code(attach->modules, addr))
-            return true;
-    }
-    return false;
+    for (size_t i = 0; i < hx_modules_count(attach->modules); i++)
+        if (!module || strcmp(hx_module_name(attach->modules, i), module) == 0)
+            hx_module_each_variable(attach->modules, i, each, context);
 }
 
 /* --- before the stop ------------------------------------------------------------------ */

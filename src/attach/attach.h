@@ -50,8 +50,11 @@ hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapsho
                                   struct hx_program_roots *ret);
 void hx_program_roots_deinit(struct hx_program_roots *roots);
 
-/* Is there a variable of that name, of any size, in a module of the target (NULL: in any)? */
-bool hx_attach_has_symbol(hx_attach *attach, const char *module, const char *symbol);
+/* Calls each() for the name of every variable, of any size, in a module of the target (NULL: in all
+ * of them), until it returns false. `tls`: it lies in thread-local storage. Some come twice. */
+void hx_attach_each_variable(hx_attach *attach, const char *module,
+                             bool (*each)(void *context, const char *name, bool tls),
+                             void *context);
 
 /* Lets the target go and ends the agent; NULL is legal. */
 void hx_attach_close(hx_attach *attach);

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "traverse/cxxname.h"
 #include "traverse/named.h"
 
 #include <stdio.h>
@@ -59,15 +60,36 @@ static bool has_root(const struct hx_snapshot *snapshot, const char *name)
     return false;
 }
 
+/* What the target has under a name. */
+struct hunt {
+    const char *symbol;
+    struct hx_cxx_name name;
+    bool variable, tls;
+};
+
 /* As the linker knows it, or as a C++ program writes it. */
-static bool has_variable(const struct hx_taker *taker, const char *module, const char *symbol)
+static bool look(void *context, const char *name, bool tls)
 {
-    struct hx_text mangled = {0};
-    bool found = hx_attach_has_symbol(taker->attach, module, symbol);
-    for (unsigned way = 0; !found && hx_naming_mangled(symbol, way, &mangled); way++)
-        found = hx_attach_has_symbol(taker->attach, module, hx_text_str(&mangled));
-    hx_text_free(&mangled);
-    return found;
+    struct hunt *hunt = context;
+    if (strcmp(name, hunt->symbol) == 0 || hx_cxx_name_is(&hunt->name, name, false) ||
+        hx_cxx_name_is(&hunt->name, name, true))
+        *(tls ? &hunt->tls : &hunt->variable) = true;
+    return !hunt->variable;
+}
+
+/* HX_E_ABSENT for what lies in thread-local storage: what of it is found depends on the thread. */
+static hx_error *has_variable(const struct hx_taker *taker, const char *module, const char *symbol,
+                              bool *ret)
+{
+    struct hunt hunt = {.symbol = symbol};
+    HX_TRY(hx_cxx_name_init(symbol, &hunt.name));
+    hx_attach_each_variable(taker->attach, module, look, &hunt);
+    hx_cxx_name_deinit(&hunt.name);
+    *ret = hunt.variable;
+    if (hunt.variable || !hunt.tls)
+        return NULL;
+    return hx_error_new(HX_E_ABSENT, symbol, "name a thread instead: thread:TID",
+                        "this variable lies in thread-local storage, one for each thread");
 }
 
 /* Is there such a variable, though maybe without a pointer now? What nobody has ever heard of is a
@@ -79,13 +101,19 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
     const char *symbol = NULL;
     bool is;
     HX_TRY(hx_naming_symbol(expr, &is, &module, &symbol));
-    if (!is || has_root(snapshot, expr) || has_variable(taker, module, symbol))
+    if (!is || has_root(snapshot, expr))
+        return NULL;
+    bool found;
+    HX_TRY(has_variable(taker, module, symbol, &found));
+    if (found)
         return NULL;
     char what[32];
     snprintf(what, sizeof what, "PID %d", taker->pid);
     const char *dot = strchr(symbol, '.');
     HX_FREE char *whole = dot ? strndup(symbol, (size_t)(dot - symbol)) : NULL;
-    if (whole && has_variable(taker, module, whole))
+    if (whole)
+        HX_TRY(has_variable(taker, module, whole, &found));
+    if (found)
         return hx_error_new(HX_E_USAGE, expr, "name the whole variable, or *0xADDRESS",
                             "fields need debug information, which this version does not read");
     return hx_error_new(HX_E_ABSENT, what, "its names: heapx report PID roots",

@@ -63,6 +63,12 @@ bool hx_modules_is_code(const hx_modules *modules, uint64_t addr);
 bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t *ret_addr,
                       uint64_t *ret_size);
 
+/* Calls each() for the name of every variable of module i, of any size, also of those in
+ * thread-local storage (`tls`), until it returns false. Some come twice. */
+void hx_module_each_variable(hx_modules *modules, size_t i,
+                             bool (*each)(void *context, const char *name, bool tls),
+                             void *context);
+
 /* The loaded ELF note of this owner and type in module i whose content has exactly len bytes, the
  * first one; false if absent. *ret_addr: where the content lies in the target. */
 bool hx_module_note(hx_modules *modules, size_t i, const char *owner, uint32_t type, void *dst,

@@ -2,6 +2,7 @@
 #include "sym/module_private.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,47 @@ bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t 
     *ret_addr = module->bias + wanted.value;
     *ret_size = wanted.size;
     return true;
+}
+
+struct variables {
+    hx_modules *modules;
+    uint64_t bias;
+    bool (*each)(void *context, const char *name, bool tls);
+    void *context;
+    struct hx_text name;
+    bool ended;
+};
+
+/* An assembler's label may have no type; code is no variable. */
+static bool take_variable(void *context, const struct hx_elf_symbol *symbol)
+{
+    struct variables *variables = context;
+    bool tls = symbol->type == STT_TLS;
+    if (!tls && symbol->type != STT_OBJECT && symbol->type != STT_COMMON &&
+        (symbol->type != STT_NOTYPE ||
+         hx_modules_is_code(variables->modules, variables->bias + symbol->value)))
+        return true;
+    hx_text_clear(&variables->name);
+    hx_text_putn(&variables->name, symbol->name, symbol->name_len);
+    variables->ended = !variables->each(variables->context, hx_text_str(&variables->name), tls);
+    return !variables->ended;
+}
+
+void hx_module_each_variable(hx_modules *modules, size_t i,
+                             bool (*each)(void *context, const char *name, bool tls), void *context)
+{
+    const struct hx_module *module = &modules->modules.v[i];
+    const struct hx_module_file *file = &modules->files.v[module->file];
+    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
+    int fd = file->fd >= 0 ? file->fd : opened;
+    struct variables variables = {
+        .modules = modules, .bias = module->bias, .each = each, .context = context};
+    if (fd < 0)
+        return;
+    hx_error_free(hx_elf_each_symbol(fd, SHT_SYMTAB, take_variable, &variables));
+    if (!variables.ended)
+        hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, take_variable, &variables));
+    hx_text_free(&variables.name);
 }
 
 struct wanted_note {

@@ -1,4 +1,4 @@
-/* expression.c - the words of --root, and how C++ compilers spell a variable. */
+/* expression.c - the words of --root. */
 #include "traverse/expression.h"
 
 #include "base/cleanup.h"
@@ -101,52 +101,14 @@ hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
     return *ret_module ? NULL : hx_error_nomem();
 }
 
-/* Appends one part of a C++ name with its length; false when it is none. */
-static bool put_part(struct hx_text *text, const char *part, size_t n)
+bool hx_expression_has_part(const char *text)
 {
-    static const char unnamed[] = "(anonymous namespace)";
-    if (n == sizeof unnamed - 1 && memcmp(part, unnamed, n) == 0) {
-        hx_text_puts(text, "12_GLOBAL__N_1");
+    if (strstr(text, "->"))
         return true;
-    }
-    for (size_t i = 0; i < n; i++) {
-        bool digit = part[i] >= '0' && part[i] <= '9';
-        if (!(part[i] & 0x80) && part[i] != '_' && !(digit && i) &&
-            !((part[i] | 0x20) >= 'a' && (part[i] | 0x20) <= 'z'))
-            return false;
-    }
-    hx_text_putf(text, "%zu", n);
-    hx_text_putn(text, part, n);
-    return n > 0;
-}
-
-bool hx_naming_mangled(const char *symbol, unsigned way, struct hx_text *ret)
-{
-    /* a variable of a namespace; one of its file alone; one of a namespace without a name */
-    static const char *const before_last[] = {"", "L", "12_GLOBAL__N_1"};
-    hx_text_clear(ret);
-    const char *last = symbol;
-    for (const char *at = symbol; (at = strstr(at, "::")); at += 2)
-        last = at + 2;
-    bool nested = last != symbol;
-    if (!nested && way == 0) { /* "_ZL5cache": without any, the plain name stands for itself */
-        hx_text_puts(ret, "_ZL");
-        return put_part(ret, last, strlen(last));
-    }
-    if (way >= (nested ? 3 : 2))
-        return false;
-    hx_text_puts(ret, "_ZN");
-    for (const char *part = symbol; part != last;) {
-        const char *end = strstr(part, "::");
-        if (!put_part(ret, part, (size_t)(end - part)))
-            return false;
-        part = end + 2;
-    }
-    hx_text_puts(ret, before_last[nested ? way : 2]);
-    if (!put_part(ret, last, strlen(last)))
-        return false;
-    hx_text_putc(ret, 'E');
-    return true;
+    for (const char *at = text; (at = strchr(at, '[')); at++)
+        if (!behind(at, "[abi:"))
+            return true;
+    return false;
 }
 
 hx_error *hx_expression_needs_debug(const char *text)

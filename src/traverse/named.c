@@ -6,6 +6,7 @@
 #include "traverse/named.h"
 
 #include "base/cleanup.h"
+#include "traverse/cxxname.h"
 #include "traverse/expression.h"
 #include "traverse/pattern.h"
 
@@ -171,6 +172,18 @@ static bool is_in(const struct search *search, const struct hx_root *root)
                                root->module[search->module_len] == 0);
 }
 
+/* Takes the edges of a root when it is one of those that are searched for. */
+static hx_error *add_found(struct builder *builder, uint32_t number, struct search *search,
+                           struct meaning *meaning)
+{
+    const struct hx_root *root = &builder->snapshot->roots.v[number];
+    if (root->kind == HX_ROOT_NAMED || !is_in(search, root))
+        return NULL;
+    search->last = number;
+    search->found++;
+    return add_root(builder, number, meaning);
+}
+
 static hx_error *add_called(struct builder *builder, const char *name, struct search *search,
                             struct meaning *meaning)
 {
@@ -179,12 +192,22 @@ static hx_error *add_called(struct builder *builder, const char *name, struct se
         uint32_t number = builder->by_name[i];
         if (strcmp(roots[number].name, name) != 0)
             break;
-        if (roots[number].kind == HX_ROOT_NAMED || !is_in(search, &roots[number]))
-            continue;
-        search->last = number;
-        search->found++;
-        HX_TRY(add_root(builder, number, meaning));
+        HX_TRY(add_found(builder, number, search, meaning));
     }
+    return NULL;
+}
+
+/* Those that a C++ program calls so; at first without looking into nameless namespaces. */
+static hx_error *add_cxx(struct builder *builder, const char *symbol, struct search *search,
+                         struct meaning *meaning)
+{
+    const struct hx_root *roots = builder->snapshot->roots.v;
+    HX_CLEANUP(hx_cxx_name_deinit) struct hx_cxx_name name = {0};
+    HX_TRY(hx_cxx_name_init(symbol, &name));
+    for (int inner = 0; inner < 2 && !search->found; inner++)
+        for (uint32_t i = 0; i < builder->n; i++)
+            if (hx_cxx_name_is(&name, roots[i].name, inner))
+                HX_TRY(add_found(builder, i, search, meaning));
     return NULL;
 }
 
@@ -194,12 +217,8 @@ static hx_error *find_symbol(struct builder *builder, struct search *search, con
                              struct meaning *meaning)
 {
     HX_TRY(add_called(builder, symbol, search, meaning));
-    HX_CLEANUP(hx_text_free) struct hx_text mangled = {0};
-    for (unsigned way = 0; !search->found && hx_naming_mangled(symbol, way, &mangled); way++) {
-        if (mangled.failed)
-            return hx_error_nomem();
-        HX_TRY(add_called(builder, mangled.s, search, meaning));
-    }
+    if (!search->found)
+        HX_TRY(add_cxx(builder, symbol, search, meaning));
     if (search->found == 1 && builder->snapshot->roots.v[search->last].kind == HX_ROOT_GLOBAL) {
         meaning->whole = search->last;
         builder->edges.n = meaning->first;
@@ -216,7 +235,7 @@ static hx_error *mean_symbol(struct builder *builder, const char *expr, struct m
         search = (struct search){.module = expr, .module_len = (size_t)(mark - expr)};
         HX_TRY(find_symbol(builder, &search, mark + 1, meaning));
     }
-    if (!search.found && (strstr(expr, "->") || strchr(expr, '[')))
+    if (!search.found && hx_expression_has_part(expr))
         return hx_expression_needs_debug(expr);
     return NULL;
 }

@@ -1,7 +1,8 @@
 /* named.h - roots that the user or the program names: what an expression stands for.
  *
  *   symbol, module!symbol   every word of the variable (of each one, where several have the name);
- *                           a C++ variable also as the source writes it ("app::cache")
+ *                           a C++ variable also as the source writes it ("app::cache",
+ *                           "app::get()::cache"; see cxxname.h)
  *   thread:TID              stack, registers and thread-local storage of a thread
  *   module:NAME             all roots of a module
  *   type:PATTERN            every object of such a type (as in struct hx_scheme_options)
@@ -34,10 +35,6 @@ hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_exp
  * the caller's to free, NULL for any module. HX_E_USAGE for what is no expression. */
 hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
                            const char **ret_symbol);
-
-/* How a C++ compiler may have written the variable `symbol` ("cache", "app::cache"): the ways are
- * numbered from 0; false when there are no more. */
-bool hx_naming_mangled(const char *symbol, unsigned way, struct hx_text *ret);
 
 /* Makes these the named roots of the snapshot, in this order, in place of those it had. Needs
  * edges. What stands for nothing here (no such symbol, a null or dangling pointer) is a root

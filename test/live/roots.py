@@ -162,6 +162,7 @@ def named_by_the_user(folder):
             check(bins(pid, "--root", f"x={expr}") == {"x": (312, 1)}, f"--root x={expr}")
         for expr, status, why in (("no_such_one", 1, "no variable no_such_one in the process"),
                                   ("libc.so.6!config", 1, "no variable"), ("main", 1, "no variable"),
+                                  ("of_thread", 1, "in thread-local storage"),
                                   ("config.list", 2, "debug information"),
                                   ("config->list", 2, "debug information"),
                                   ("frame:main", 2, "frames"), ("thread:x", 2, "thread"),
@@ -228,12 +229,25 @@ def absurd(folder):
 CPP = r"""
 #include <heapx/roots.h>
 #include <cstdio>
+#include <list>
+#include <map>
+#include <string>
 #include <unistd.h>
 struct Base { virtual ~Base() {} Base *next = nullptr; };
 struct Node : Base { long more[5] = {}; };
 namespace app { Base *list; static Base *quiet; struct Pool { static Base *all; }; Base *Pool::all; }
 namespace { Base *hidden; }
 static Base *local;
+std::map<std::string, int> m;
+namespace svc {
+std::list<std::string> slots, none;
+thread_local Base *of_thread;
+struct Cache {
+    static Base *&get() { static Base *c; return c; }
+    Base *&second() const { static Base *c; return c; }
+};
+Base *&get(int) { static Base *c; return c; }
+}
 static heapx_root roots[] = {{"list", &app::list}, {"first", nullptr}};
 int main()
 {
@@ -243,6 +257,12 @@ int main()
     app::Pool::all = new Node;
     hidden = new Base;
     local = new Node;
+    m["one"] = 1;
+    svc::slots.push_back("a text that is too long for a place in the string itself");
+    svc::of_thread = new Base;
+    svc::Cache::get() = new Node;
+    svc::Cache().second() = new Base;
+    svc::get(1) = new Node;
     roots[1].pointer = app::list->next;
     heapx_set_roots(roots);
     std::puts("ready");
@@ -268,14 +288,28 @@ def in_cpp(folder):
         check(found == {"list": (56, 1), "list+first": (24, 1)}, f"bins {found}")
         for name, size in (("app::quiet", 24), ("app::Pool::all", 56), ("hidden", 24),
                            ("(anonymous namespace)::hidden", 24), ("local", 56),
-                           ("cpp!local", 56)):
+                           ("cpp!local", 56), ("svc::Cache::get()::c", 56),
+                           ("svc::Cache::get::c", 56), ("svc::get(int)::c", 56),
+                           ("cpp!svc::Cache::second() const::c", 24), ("svc::get::c", 56)):
             found = bins(target.pid, "--root", f"x={name}")
             check(found.get("x") == (size, 1), f"--root x={name}: {found}")
+        for name, objects in (("m", 1), ("m[abi:cxx11]", 1), ("svc::slots[abi:cxx11]", 2),
+                              ("svc::slots", 2), ("cpp!svc::slots", 2), ("svc::none", 0)):
+            found = bins(target.pid, "--root", f"x={name}")
+            check(found.get("x", (0, 0))[1] == objects, f"--root x={name}: {found}")
+        for name in ("svc::of_thread", "cpp!svc::of_thread", "_ZN3svc9of_threadE"):
+            err = heapx("report", target.pid, "bins", "--root", f"x={name}", ok=(1,))[2]
+            check("thread-local storage" in err and "thread:TID" in err and
+                  err.count("\n") == 1, err)
+        err = heapx("report", target.pid, "bins", "--root", "x=svc::slots[3]", ok=(2,))[2]
+        check("debug information" in err, err)
+        err = heapx("report", target.pid, "bins", "--root", "x=nothing[abi:cxx11]", ok=(1,))[2]
+        check("no variable nothing[abi:cxx11] in the process" in err, err)
         err = heapx("report", target.pid, "bins", "--root", "x=app::nothing", ok=(1,))[2]
         check("no variable app::nothing" in err, err)
         found = bins(target.pid, "--root", "n=type:^Node$", "--root", "b=type:Base")
-        check(found == {"list+n": (56, 1), "list+first+n+b": (24, 1), "n": (112, 2),
-                        "b": (48, 2)}, f"types: {found}")
+        check(found == {"list+n": (56, 1), "list+first+n+b": (24, 1), "n": (224, 4),
+                        "b": (96, 4)}, f"types: {found}")
 
 
 def pagemap(pid, start, end):

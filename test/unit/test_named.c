@@ -1,6 +1,7 @@
 /* test_named.c - what the expressions that name roots stand for, and that named roots decide
  * nothing but bins.
  */
+#include "config.h"
 #include "random_graph.h"
 
 #include "traverse/bins.h"
@@ -10,6 +11,8 @@
 #include "traverse/retain.h"
 #include "traverse/scan.h"
 #include "traverse/scheme.h"
+
+#include <inttypes.h>
 
 /* --- parsing ------------------------------------------------------------------- */
 
@@ -331,33 +334,82 @@ static void test_sets(void **state)
 static void test_mangled(void **state)
 {
     (void)state;
+#ifndef HX_HAVE_DEMANGLER
+    skip();
+#endif
     static const char *const names[][2] = {
         {"_ZL5cache", "cache"},
-        {"_ZN12_GLOBAL__N_15cacheE", "cache"},
-        {"_ZN12_GLOBAL__N_15cacheE", "(anonymous namespace)::cache"},
-        {"_ZN3app5cacheE", "app::cache"},
-        {"_ZN3appL5cacheE", "app::cache"},
         {"_ZN3app12_GLOBAL__N_15cacheE", "app::cache"},
         {"_ZN3app6Widget3allE", "app::Widget::all"},
+        {"_ZN3svc5slotsB5cxx11E", "svc::slots[abi:cxx11]"},
+        {"_ZZN3svc5Cache3getEvE1c", "svc::Cache::get()::c"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct hx_drawing drawing = draw(scene);
         struct hx_snapshot *snapshot = drawing.snapshot;
-        uint32_t h = hx_drawing_root(&drawing, "h");
+        uint32_t g = hx_drawing_root(&drawing, "g"), h = hx_drawing_root(&drawing, "h");
+        set_text(&snapshot->roots.v[g].name, "_ZN12_GLOBAL__N_15cacheE");
         set_text(&snapshot->roots.v[h].name, names[i][0]);
         set_text(&snapshot->roots.v[h].module, "m");
         assert_ptr_equal(name_one(snapshot, names[i][1], NULL), &snapshot->roots.v[h]);
         char text[64];
         snprintf(text, sizeof text, "m!%s", names[i][1]);
         assert_ptr_equal(name_one(snapshot, text, NULL), &snapshot->roots.v[h]);
+        assert_ptr_equal(name_one(snapshot, "(anonymous namespace)::cache", NULL),
+                         &snapshot->roots.v[g]);
+        size_t missing;
+        name_one(snapshot, "none[abi:cxx11]", &missing);
+        assert_int_equal(missing, 1);
+        set_text(&snapshot->roots.v[g].name, names[i][1]); /* what is really called so */
+        assert_ptr_equal(name_one(snapshot, names[i][1], NULL), &snapshot->roots.v[g]);
         hx_drawing_deinit(&drawing);
     }
-    static const char *const odd[] = {"", "::", "a::", "::a", "a b", "1a", "a::::b", "a.0"};
-    struct hx_text text = {0};
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
-        for (unsigned way = 0; way < 4; way++)
-            assert_false(hx_naming_mangled(odd[i], way, &text));
-    hx_text_free(&text);
+}
+
+/* Without symbols an address is the word there, whatever lies behind it. */
+static void test_nameless(void **state)
+{
+    (void)state;
+    struct hx_drawing drawing = draw(scene);
+    struct hx_snapshot *snapshot = drawing.snapshot;
+    uint32_t g = hx_drawing_root(&drawing, "g");
+    uint64_t addr = snapshot->roots.v[g].address;
+    struct hx_naming naming[] = {{.name = "user"}, {.name = "program", .address = addr}};
+    char expr[32], note[100];
+    snprintf(expr, sizeof expr, "0x%" PRIx64, addr);
+    naming[0].expr = expr;
+    static const struct {
+        const char *name, *module;
+        bool nameless;
+    } roots[] = {{"m+0x1f0", "m", true},  {"m+0x1f0", "n", false}, {"+0x1f0", "", false},
+                 {"m+0x", "m", false},    {"m+0x1g", "m", false},  {"m", "m", false},
+                 {"m.so+0x0", "m", false}};
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        set_text(&snapshot->roots.v[g].name, roots[i].name);
+        set_text(&snapshot->roots.v[g].module, roots[i].module);
+        hx_text_clear(&snapshot->notes);
+        assert_null(hx_named_set(snapshot, naming, 2, NULL));
+        for (size_t k = 0; k < 2; k++) {
+            const struct hx_root *root = &snapshot->roots.v[snapshot->named.v[k].root];
+            assert_edges(&drawing, root, roots[i].nameless ? "a" : "a b");
+            assert_int_equal(root->kind, roots[i].nameless ? HX_ROOT_NAMED : HX_ROOT_GLOBAL);
+            assert_int_equal(root->address, addr);
+            assert_string_equal(root->module, roots[i].module);
+            snprintf(note, sizeof note,
+                     "root %s: no symbols there, so only the pointer at 0x%" PRIx64 " counts",
+                     naming[k].name, addr);
+            assert_int_equal(strstr(hx_text_str(&snapshot->notes), note) != NULL,
+                             roots[i].nameless);
+        }
+    }
+    set_text(&snapshot->roots.v[g].name, "m+0x1f0");
+    set_text(&snapshot->roots.v[g].module, "m");
+    snprintf(expr, sizeof expr, "0x%" PRIx64, addr + 4); /* no word */
+    size_t missing;
+    assert_null(hx_named_set(snapshot, naming, 1, &missing));
+    assert_int_equal(missing, 1);
+    assert_non_null(strstr(hx_text_str(&snapshot->notes), "root user: no symbols there, and no "));
+    hx_drawing_deinit(&drawing);
 }
 
 /* What the program has named stays when the user names others. */
@@ -602,17 +654,12 @@ static void test_example(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_symbols),
-        cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_threads_and_modules),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_fields_are_refused),
-        cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_mangled),
-        cmocka_unit_test(test_renew),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_decide_bins_only),
+        cmocka_unit_test(test_parse),    cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_forms),    cmocka_unit_test(test_threads_and_modules),
+        cmocka_unit_test(test_types),    cmocka_unit_test(test_fields_are_refused),
+        cmocka_unit_test(test_sets),     cmocka_unit_test(test_mangled),
+        cmocka_unit_test(test_nameless), cmocka_unit_test(test_renew),
+        cmocka_unit_test(test_many),     cmocka_unit_test(test_decide_bins_only),
         cmocka_unit_test(test_example),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
