@@ -69,7 +69,8 @@ static void choose_named(struct choice *choice, const char *name)
     }
 }
 
-hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, uint64_t **ret)
+hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, uint64_t **ret,
+                        size_t *ret_n)
 {
     HX_FREE uint64_t *roots = calloc(snapshot->roots.n / 64 + 1, sizeof *roots);
     if (!roots)
@@ -84,9 +85,7 @@ hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, ui
     }
     if (!choice.n)
         choose_named(&choice, name);
-    if (!choice.n)
-        return hx_error_new(HX_E_ABSENT, "--from", "their names: heapx report TARGET roots",
-                            "there is no root '%s' that keeps objects alive", name);
+    *ret_n = choice.n;
     *ret = hx_steal(roots);
     return NULL;
 }

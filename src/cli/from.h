@@ -6,9 +6,11 @@
 #include "model/snapshot.h"
 
 /* The roots whose name is `name` or, when there is none, those that it means as module!name; a C++
- * variable also as the source writes it ("app::cache"). *ret is the caller's to free: a bit for
- * each root. HX_E_ABSENT: no chain can begin in a root of that name. */
-hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, uint64_t **ret);
+ * variable also as people read it ("app::cache"); else the variable that was named so for bins.
+ * *ret: a bit for each root, the caller's to free; *ret_n of them. Only roots in which a chain can
+ * begin. */
+hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, uint64_t **ret,
+                        size_t *ret_n);
 
 /* Appends the names of the nearest roots that reach an object, some at most; nothing when there
  * is none. Needs graph.rev. */

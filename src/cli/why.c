@@ -171,15 +171,21 @@ static hx_error *tell_object(struct hx_console *console, const struct hx_snapsho
 
 /* None of the roots that were asked for reaches the object: which do? A lost one has none. */
 static hx_error *not_from(const struct hx_args *args, struct hx_console *console,
-                          const struct hx_snapshot *snapshot, hx_obj object)
+                          const struct hx_snapshot *snapshot, hx_obj object, bool are_roots)
 {
     HX_CLEANUP(hx_text_free) struct hx_text others = {0}, todo = {0};
     HX_TRY(hx_from_others(snapshot, object, &console->progress, &others));
-    if (!others.n)
-        return NULL;
-    hx_text_putf(&todo, "these reach it: %s", hx_text_str(&others));
-    return hx_error_new(HX_E_ABSENT, args->word[1], hx_text_str(&todo),
-                        "no chain from a root '%s' leads to it", args->from);
+    if (others.n)
+        hx_text_putf(&todo, "these reach %s: %s", args->word[1], hx_text_str(&others));
+    else
+        hx_text_puts(&todo, "their names: heapx report TARGET roots");
+    if (!are_roots)
+        return hx_error_new(HX_E_ABSENT, "--from", hx_text_str(&todo),
+                            "there is no root '%s' that keeps objects alive", args->from);
+    if (others.n)
+        return hx_error_new(HX_E_ABSENT, "--from", hx_text_str(&todo),
+                            "no chain from a root '%s' leads there", args->from);
+    return NULL;
 }
 
 static hx_error *print_chains(const struct hx_args *args, struct hx_console *console,
@@ -207,8 +213,9 @@ static hx_error *answer(const struct hx_args *args, struct hx_console *console,
     if (object == HX_NO_OBJ)
         return not_an_object(snapshot, word, addr);
     HX_FREE uint64_t *roots = NULL;
+    size_t n_roots = 0;
     if (args->from)
-        HX_TRY(hx_from_roots(snapshot, args->from, &roots));
+        HX_TRY(hx_from_roots(snapshot, args->from, &roots, &n_roots));
     HX_TRY(hx_graph_reverse(&snapshot->graph, args->threads, &console->progress));
     const struct hx_why_options options = {
         .limit = hx_args_given(args, HX_OPT_LIMIT) ? (size_t)args->limit : CHAINS_SHOWN,
@@ -216,8 +223,8 @@ static hx_error *answer(const struct hx_args *args, struct hx_console *console,
     };
     HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};
     HX_TRY(hx_why(snapshot, object, &options, &console->progress, &chains));
-    if (roots && !chains.n && options.limit)
-        HX_TRY(not_from(args, console, snapshot, object));
+    if (roots && !chains.n && (options.limit || !n_roots))
+        HX_TRY(not_from(args, console, snapshot, object, n_roots > 0));
     HX_TRY(tell_object(console, snapshot, word, addr, object));
     return print_chains(args, console, snapshot, &chains);
 }
