@@ -130,6 +130,18 @@ def chains(folder):
     many = json.loads(heapx("why", store, deep["address"], "--limit", "5", "--format", "json")[1])
     lengths = [sum(s["chain"] == c for s in many) for c in sorted({s["chain"] for s in many})]
     check(lengths == sorted(lengths) and len(lengths) <= 5, f"{lengths}")
+    # Each holder has its shortest chain before one has a second, and can be asked for alone.
+    roots = [s["root_id"] for s in json.loads(
+        heapx("why", store, deep["address"], "--limit", "1000", "--format", "json")[1])
+             if s["step"] == 1]
+    firsts = [s["root_id"] for s in many if s["step"] == 1]
+    check(len(set(firsts)) == min(len(firsts), len(set(roots))), f"{firsts} of {set(roots)}")
+    name = live.row(store, f"select name from roots where root_id = {firsts[-1]}")["name"]
+    alone = json.loads(heapx("why", store, deep["address"], "--from", name, "--format", "json")[1])
+    check(live.row(store, f"select name from roots where root_id = {alone[0]['root_id']}")["name"]
+          == name and alone[-1]["target"] == deep["address"], f"--from {name}: {alone}")
+    status, out, err = heapx("why", store, deep["address"], "--from", "no such root", ok=(1,))
+    check(err.count("\n") == 1 and "no root" in err and "these reach" in err and out == "", err)
     status, out, err = heapx("why", store, "0x10", ok=(1,))
     check(err.count("\n") == 1 and "no object" in err, err)
 
@@ -146,6 +158,12 @@ def demo(folder):
     lost = live.row(store, "select address from objects where state = 'definite' limit 1")
     status, out, err = heapx("why", store, lost["address"], "--format", "json")
     check(json.loads(out) == [] and "definite" in err, f"{out} {err}")
+    below = live.row(store, "select address from objects where state = 'indirect' limit 1")
+    status, out, err = heapx("why", store, below["address"], "--format", "json")
+    leak = re.search(r"hangs below the definite leak (0x[0-9a-f]+), \d+ steps?$", err.strip())
+    check(json.loads(out) == [] and leak, f"{out} {err}")
+    check(live.row(store, f"select state from objects where address = {int(leak[1], 16)}")["state"]
+          == "definite", err)
     names = {row["name"] for row in live.rows(store, "select name from roots")}
     check({"page_cache", "session_registry"} <= names, f"{names}")
 
@@ -166,7 +184,8 @@ def series(folder):
                 run.stdout.readline()
             run.send_signal(number)
             out, err = run.communicate(timeout=20)
-            check(run.returncode == 130 and err.count("\n") == 1, f"{run.returncode} {err!r}")
+            check(run.returncode == 130 and err.count("\n") == 1
+                  and err.startswith(f"heapx: PID {target.pid}: interrupted after "), f"{run.returncode} {err!r}")
             check(count(store) >= have + 2, "snapshots that were finished are gone")
             only(folder, "store")
             live.check_let_go(target.pid)
@@ -209,11 +228,32 @@ def the_target_ends(folder):
     check(count(store) >= 4, f"{count(store)}")
 
 
+def traced_meanwhile(folder):
+    """Somebody else traces the process for a moment: a snapshot of a series is left out."""
+    store = os.path.join(folder, "store")
+    with python() as target:
+        run = start("snap", target.pid, "-o", store, "--every", "300ms", "--count", 6)
+        run.stdout.readline()
+        other = os.fork()
+        if other == 0:  # its end lets the process go
+            while live.LIBC.ptrace(0x4206, target.pid, None, None) != 0:
+                pass
+            time.sleep(0.9)
+            os._exit(0)
+        os.waitpid(other, 0)
+        out, err = run.communicate(timeout=30)
+        left_out = err.count("snapshot left out")
+        check(run.returncode == 3 and 1 <= left_out <= 4, f"{run.returncode} {err!r}")
+        check(f"PID {target.pid}: is traced already, by PID {other}" in err, err)
+        check(count(store) == 6 - left_out, f"{count(store)} {err}")
+        live.check_let_go(target.pid)
+
+
 def refused_stays_clean(folder):
     store = os.path.join(folder, "store")
     with python() as target:
         status, out, err = heapx("snap", target.pid, "-o", store, "--max-pause", "1us", ok=(1,))
-        check(err.count("\n") == 1 and out == "", f"{out!r} {err!r}")
+        check(err.startswith(f"heapx: PID {target.pid}: ") and err.count("\n") == 1 and out == "", f"{out!r} {err!r}")
         only(folder)
         live.check_let_go(target.pid)
         check(live.LIBC.ptrace(0x4206, target.pid, None, None) == 0, "cannot trace it")
@@ -255,4 +295,4 @@ def unknown_allocator(folder):
 
 if __name__ == "__main__":
     live.main(snap_and_read, report_on_a_process, chains, demo, series, a_slow_reader,
-              the_target_ends, refused_stays_clean, stdout_that_fails, unknown_allocator)
+              the_target_ends, traced_meanwhile, refused_stays_clean, stdout_that_fails, unknown_allocator)

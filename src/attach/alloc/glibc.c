@@ -141,7 +141,7 @@ static void check_tcaches(struct hx_glibc_walk *walk)
         return;
     if (walk->n_tcaches_lost) {
         hx_snapshot_note(snapshot, true,
-                         "tcaches of threads that were not recognised: %zu; blocks in them count as live",
+                         "%zu tcaches were not recognised: blocks in them count as live",
                          walk->n_tcaches_lost);
         hx_snapshot_lose(snapshot, "tcaches not found", walk->n_tcaches_lost, 0, 0);
     } else if (!walk->n_tcaches && has_first_thread(snapshot)) {
