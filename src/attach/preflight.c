@@ -7,11 +7,13 @@
 
 #include "attach/proc.h"
 #include "base/cleanup.h"
+#include "sym/module.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -37,7 +39,8 @@ struct preflight {
     char *self;   /* /proc/self/status */
     char *status; /* /proc/PID/status; NULL: not readable */
     int status_errno;
-    bool gone; /* nothing more can be said of the process */
+    bool gone;          /* nothing more can be said of the process */
+    bool refusals_only; /* leave out what only works worse */
 };
 
 static void __attribute__((format(printf, 4, 5)))
@@ -503,10 +506,102 @@ static void check_its_seccomp(struct preflight *p, struct hx_check *check)
             mode == 0 ? "no filter" : "a filter is active: --pause copy calls nothing in it");
 }
 
+/* --- Its malloc --------------------------------------------------------------- */
+
+enum { WORDS_STEP = 1 << 16, WORDS_MAX = 16 << 20 };
+
+static bool is_named(const struct hx_mapping *mapping, const char *start)
+{
+    const char *slash = strrchr(mapping->path, '/');
+    return slash && strncmp(slash + 1, start, strlen(start)) == 0;
+}
+
+/* Is there a word with this value in [start, end) of the process? */
+static bool holds_word(pid_t pid, uint64_t start, uint64_t end, uint64_t value, uint64_t *buffer)
+{
+    for (uint64_t at = start; at < end; at += WORDS_STEP) {
+        uint64_t len = end - at < WORDS_STEP ? end - at : WORDS_STEP;
+        struct iovec local = {buffer, len}, remote = {(void *)(uintptr_t)at, len};
+        ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        for (size_t i = 0; got > 0 && i < (size_t)got / 8; i++)
+            if (buffer[i] == value)
+                return true;
+    }
+    return false;
+}
+
+/* Is this the malloc that is called? Then the dynamic linker, which calls it too, or the program
+ * keeps its address. */
+static bool is_called(pid_t pid, const struct hx_mapping *mapping, size_t n, uint64_t malloc_at)
+{
+    char path[64], exe[PATH_MAX] = "";
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    if (readlink(path, exe, sizeof exe - 1) < 0)
+        exe[0] = 0;
+    HX_FREE uint64_t *buffer = malloc(WORDS_STEP);
+    uint64_t looked = 0;
+    for (size_t i = 0; i < n && buffer; i++) {
+        uint64_t bytes = mapping[i].end - mapping[i].start;
+        if (!mapping[i].inode || (mapping[i].prot & (HX_PROT_R | HX_PROT_X)) != HX_PROT_R ||
+            (!is_named(&mapping[i], "ld-") && strcmp(mapping[i].path, exe) != 0))
+            continue;
+        looked += bytes;
+        if (looked > WORDS_MAX)
+            return false;
+        if (holds_word(pid, mapping[i].start, mapping[i].end, malloc_at, buffer))
+            return true;
+    }
+    return false;
+}
+
+/* The module, other than the C library, whose malloc is called; NULL: none is known. */
+static const char *other_malloc(pid_t pid, hx_modules *modules, const struct hx_mapping *mapping,
+                                size_t n)
+{
+    for (size_t i = 0; i < hx_modules_count(modules); i++) {
+        const char *name = hx_module_name(modules, i);
+        uint64_t addr, size;
+        if (strncmp(name, "ld-", 3) != 0 && hx_module_symbol(modules, i, "malloc", &addr, &size) &&
+            !hx_module_symbol(modules, i, "__libc_malloc", &addr, &size) &&
+            is_called(pid, mapping, n, addr))
+            return name;
+    }
+    return NULL;
+}
+
 static void check_allocator(struct preflight *p, struct hx_check *check)
 {
-    (void)p;
-    say(check, HX_CHECK_UNKNOWN, "", "known once a snapshot is taken: see snapshots.allocator");
+    static const char *const known[] = {"libjemalloc", "libtcmalloc", "libmimalloc"};
+    pid_t pid = p->via ? p->via : p->pid;
+    char path[64];
+    HX_FREE char *maps = NULL;
+    struct hx_mapping *mapping = NULL;
+    hx_modules *modules = NULL;
+    size_t len = 0, n = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    hx_error *err = hx_proc_read(path, &maps, &len);
+    if (!err)
+        err = hx_proc_mappings(maps, len, &mapping, &n);
+    if (!err)
+        err = hx_modules_create(pid, mapping, n, &modules);
+    const char *name = err ? NULL : other_malloc(pid, modules, mapping, n);
+    bool foreign = false;
+    for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
+        foreign |= strncmp(name, known[i], strlen(known[i])) == 0;
+    if (foreign)
+        say(check, HX_CHECK_NO, "",
+            "malloc is that of %.80s: this version walks that of glibc only, so there are no "
+            "objects",
+            name);
+    else if (name)
+        say(check, HX_CHECK_UNKNOWN, "",
+            "malloc is that of %.80s: blocks that it does not get from glibc's are no objects",
+            name);
+    else
+        say(check, HX_CHECK_UNKNOWN, "", "known once a snapshot is taken: see snapshots.allocator");
+    hx_error_free(err);
+    hx_modules_destroy(modules);
+    hx_mappings_free(mapping, n);
 }
 
 /* --- The lists ---------------------------------------------------------------- */
@@ -557,10 +652,12 @@ static size_t run_list(struct preflight *p, const struct entry *list, size_t n,
                        struct hx_check *checks)
 {
     size_t done = 0;
-    for (; done < n && !p->gone; done++) {
+    for (size_t i = 0; i < n && !p->gone; i++) {
+        if (p->refusals_only && !list[i].required)
+            continue;
         checks[done] = (struct hx_check){
-            .name = list[done].name, .required = list[done].required, .kind = list[done].kind};
-        list[done].run(p, &checks[done]);
+            .name = list[i].name, .required = list[i].required, .kind = list[i].kind};
+        list[i].run(p, &checks[done++]);
     }
     return done;
 }
@@ -616,6 +713,7 @@ hx_error *hx_preflight_error(pid_t pid)
     struct preflight p;
     hx_proc_await_heapx(pid);
     preflight_open(&p, pid);
+    p.refusals_only = true;
     size_t n = run_list(&p, process_checks, sizeof process_checks / sizeof *process_checks, checks);
     hx_error *err = first_refusal(checks, n, what);
     if (!err) {
