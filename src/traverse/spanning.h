@@ -1,4 +1,5 @@
-/* spanning.h - depth-first spanning tree of what the roots reach. Used by dominators.c only.
+/* spanning.h - depth-first spanning tree of what the roots reach. Used by dominators.c,
+ * immediate.c and sure.c only.
  *
  * Nodes are numbered in preorder: 0 is a virtual root above all, its children are the roots
  * of the snapshot, theirs are objects. Working in these numbers instead of objects keeps

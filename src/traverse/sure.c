@@ -1,0 +1,395 @@
+/* sure.c - the small graph of what uncertain edges concern, and the sums over its dominators. */
+#include "traverse/sure.h"
+
+#include "traverse/immediate.h"
+
+#define CHECK_MASK 0xffff /* every so many objects + 1 */
+#define AHEAD      16     /* objects: how far ahead scattered reads are prefetched */
+#define NEAR       4      /* dominators above the source that an uncertain edge is compared with */
+
+static const char what[] = "search for dominators";
+
+struct work {
+    const struct hx_snapshot *snapshot;
+    const struct hx_graph *graph;
+    const struct hx_dominators *all;
+    const struct hx_progress *progress;
+    struct hx_sure *sure;
+    size_t n, limit;     /* objects concerned so far, and at most */
+    hx_eidx edge_limit;  /* sure edges that are copied at most */
+    uint64_t *beyond;    /* bit for each object: in R (sure.h) */
+    uint64_t *concerned; /* bit for each object: in R or A */
+    hx_obj *rank;        /* for each word of `concerned`: how many stand before it */
+    struct hx_big beyond_mem, concerned_mem, rank_mem;
+    struct hx_graph small; /* objects by number: place in sure.object, n: the top of all */
+};
+
+static inline bool has(const uint64_t *set, hx_obj object)
+{
+    return set[object >> 6] >> (object & 63) & 1;
+}
+
+static bool go_on(const struct work *work, const char *stage, size_t done, size_t total)
+{
+    if (done & CHECK_MASK)
+        return true;
+    hx_progress_at(work->progress, stage, done, total);
+    return !hx_progress_cancelled(work->progress);
+}
+
+/* Number of a concerned object in the small graph. */
+static inline hx_obj small_number(const struct work *work, hx_obj object)
+{
+    uint64_t before = work->concerned[object >> 6] & (((uint64_t)1 << (object & 63)) - 1);
+    return (hx_obj)(work->rank[object >> 6] + (hx_obj)__builtin_popcountll(before));
+}
+
+/* --- what is concerned ------------------------------------------------------------- */
+
+static inline bool is_sure(hx_edge edge)
+{
+    return hx_edge_kind_of(edge) != HX_EDGE_INTERIOR;
+}
+
+/* Adds an object to R. */
+static inline void put_beyond(struct work *work, hx_obj object)
+{
+    if (has(work->beyond, object))
+        return;
+    work->beyond[object >> 6] |= (uint64_t)1 << (object & 63);
+    if (work->n < work->limit)
+        work->sure->object[work->n] = object;
+    work->n++;
+}
+
+/* Is the target of an edge from `object` seen to dominate it? */
+static bool leads_up(const struct work *work, hx_obj object, hx_obj target)
+{
+    for (unsigned k = 0; k <= NEAR && object != HX_NO_OBJ; k++) {
+        if (object == target)
+            return true;
+        object = work->all->parent[object];
+    }
+    return false;
+}
+
+/* The targets of uncertain edges. */
+static hx_error *find_targets(struct work *work)
+{
+    const struct hx_snapshot *snapshot = work->snapshot;
+    const struct hx_graph *graph = work->graph;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (edge->kind == HX_EDGE_INTERIOR && snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED)
+            put_beyond(work, edge->target);
+    }
+    for (hx_obj i = 0; i < graph->n && work->n <= work->limit; i++) {
+        if (!go_on(work, "uncertain edges", i, graph->n))
+            return hx_error_cancelled(what);
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
+            hx_edge edge = graph->edge[e];
+            if (!is_sure(edge) && hx_dominators_has(work->all, i) &&
+                !leads_up(work, i, hx_edge_target(edge)))
+                put_beyond(work, hx_edge_target(edge));
+        }
+    }
+    return NULL;
+}
+
+/* What they reach over sure edges. sure.object is the queue. */
+static hx_error *spread(struct work *work)
+{
+    const struct hx_graph *graph = work->graph;
+    const hx_obj *queue = work->sure->object;
+    for (size_t k = 0; k < work->n && work->n <= work->limit; k++) {
+        if (!go_on(work, "uncertain objects", k, work->n))
+            return hx_error_cancelled(what);
+        if (k + 2 * AHEAD < work->n)
+            __builtin_prefetch(&graph->fwd[queue[k + 2 * AHEAD]]);
+        if (k + AHEAD < work->n)
+            __builtin_prefetch(&graph->edge[graph->fwd[queue[k + AHEAD]]]);
+        for (hx_eidx e = graph->fwd[queue[k]]; e < graph->fwd[(size_t)queue[k] + 1]; e++)
+            if (is_sure(graph->edge[e]))
+                put_beyond(work, hx_edge_target(graph->edge[e]));
+    }
+    return NULL;
+}
+
+/* Adds an object outside R, and what dominates it, to A. */
+static void put_above(struct work *work, hx_obj object)
+{
+    for (; object != HX_NO_OBJ && !has(work->concerned, object);
+         object = work->all->parent[object]) {
+        work->concerned[object >> 6] |= (uint64_t)1 << (object & 63);
+        work->n++;
+    }
+}
+
+/* The sources of edges into R, with what dominates them. */
+static hx_error *find_sources(struct work *work)
+{
+    const struct hx_graph *graph = work->graph;
+    for (size_t i = 0; i < (size_t)graph->n / 64 + 1; i++)
+        work->concerned[i] = work->beyond[i];
+    for (hx_obj i = 0; i < graph->n && work->n <= work->limit; i++) {
+        if (!go_on(work, "sources of edges", i, graph->n))
+            return hx_error_cancelled(what);
+        if (has(work->concerned, i) || !hx_dominators_has(work->all, i))
+            continue;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
+            if (has(work->beyond, hx_edge_target(graph->edge[e]))) {
+                put_above(work, i);
+                break;
+            }
+    }
+    return NULL;
+}
+
+/* Numbers what is concerned, in order of the objects. */
+static void number_all(struct work *work)
+{
+    const size_t words = (size_t)work->graph->n / 64 + 1;
+    struct hx_sure *sure = work->sure;
+    sure->n = 0;
+    for (size_t i = 0; i < words; i++) {
+        work->rank[i] = sure->n;
+        for (uint64_t left = work->concerned[i]; left; left &= left - 1)
+            sure->object[sure->n++] = (hx_obj)(i * 64 + (size_t)__builtin_ctzll(left));
+    }
+}
+
+/* --- the small graph ----------------------------------------------------------------- */
+
+/* Calls `visit` for each edge of the small graph: the sure ones into and within R, and those of
+ * A's tree; from the top where a root is the source. */
+typedef void visit_fn(struct work *work, hx_obj source, hx_obj target);
+
+static inline void visit_edges_of(struct work *work, hx_obj k, visit_fn *visit)
+{
+    const struct hx_graph *graph = work->graph;
+    const hx_obj object = work->sure->object[k];
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
+        hx_obj target = hx_edge_target(graph->edge[e]);
+        if (is_sure(graph->edge[e]) && has(work->beyond, target))
+            visit(work, k, small_number(work, target));
+    }
+    if (has(work->beyond, object))
+        return;
+    hx_obj above = work->all->parent[object];
+    visit(work, above == HX_NO_OBJ ? work->sure->n : small_number(work, above), k);
+}
+
+static inline bool visit_edges(struct work *work, const char *stage, visit_fn *visit)
+{
+    const struct hx_snapshot *snapshot = work->snapshot;
+    const struct hx_sure *sure = work->sure;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (edge->kind != HX_EDGE_INTERIOR && has(work->beyond, edge->target) &&
+            snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED)
+            visit(work, sure->n, small_number(work, edge->target));
+    }
+    for (hx_obj k = 0; k < sure->n; k++) {
+        if (!go_on(work, stage, k, sure->n))
+            return false;
+        if (k + AHEAD < sure->n)
+            __builtin_prefetch(&work->graph->fwd[sure->object[k + AHEAD]]);
+        visit_edges_of(work, k, visit);
+    }
+    return true;
+}
+
+/* The counts stand two places up, so that the places, one up, end as the first of the next. */
+static void count_edge(struct work *work, hx_obj source, hx_obj target)
+{
+    (void)target;
+    work->small.fwd[(size_t)source + 2]++;
+}
+
+static void place_edge(struct work *work, hx_obj source, hx_obj target)
+{
+    hx_eidx place = work->small.fwd[(size_t)source + 1]++;
+    work->small.edge[place] = hx_edge_make(target, 0, HX_EDGE_START);
+}
+
+/* Leaves small.edge NULL when there are too many of them. */
+static hx_error *make_small(struct work *work)
+{
+    struct hx_graph *small = &work->small;
+    small->n = (hx_obj)(work->sure->n + 1);
+    HX_TRY(hx_big_reserve(&small->fwd_mem, ((size_t)small->n + 2) * sizeof *small->fwd));
+    small->fwd = small->fwd_mem.base;
+    if (!visit_edges(work, "count edges", count_edge))
+        return hx_error_cancelled(what);
+    for (size_t i = 2; i < (size_t)small->n + 2; i++)
+        small->fwd[i] += small->fwd[i - 1];
+    small->n_edges = small->fwd[(size_t)small->n + 1];
+    if (small->n_edges > work->edge_limit + work->sure->n)
+        return NULL;
+    HX_TRY(hx_big_reserve(&small->edge_mem, (small->n_edges + 1) * sizeof *small->edge));
+    small->edge = small->edge_mem.base;
+    return visit_edges(work, "copy edges", place_edge) ? NULL : hx_error_cancelled(what);
+}
+
+/* The dominators of the small graph, which is given back on the way. Nodes 0 to 2 are the virtual
+ * root, the one root and the top. */
+static hx_error *find_tree(struct work *work, struct hx_spanning *ret)
+{
+    struct hx_snapshot snapshot = {.graph = work->small};
+    struct hx_root root = {.kind = HX_ROOT_GLOBAL};
+    struct hx_root_edge edge = {.target = work->sure->n, .kind = HX_EDGE_START};
+    snapshot.roots.v = &root;
+    snapshot.root_edges.v = &edge;
+    snapshot.roots.n = snapshot.root_edges.n = 1;
+    HX_TRY(hx_spanning_find(&snapshot, 1u << HX_EDGE_START, work->progress, ret));
+    hx_graph_deinit(&work->small);
+    return hx_immediate_dominators(ret, work->progress);
+}
+
+/* --- sums ------------------------------------------------------------------------------ */
+
+/* Gives those of A what they retain without R and A. */
+static bool share_out(const struct work *work)
+{
+    const struct hx_dominators *all = work->all;
+    const struct hx_sure *sure = work->sure;
+    for (hx_obj k = 0; k < sure->n; k++) {
+        if (!go_on(work, "shares", k, sure->n))
+            return false;
+        hx_obj object = sure->object[k], above = all->parent[object];
+        if (!has(work->beyond, object)) {
+            sure->bytes[k] += all->bytes[object];
+            sure->objects[k] = (hx_obj)(sure->objects[k] + all->objects[object]);
+        }
+        if (above == HX_NO_OBJ || has(work->beyond, above))
+            continue;
+        hx_obj from = small_number(work, above);
+        sure->bytes[from] -= all->bytes[object];
+        sure->objects[from] = (hx_obj)(sure->objects[from] - all->objects[object]);
+    }
+    return true;
+}
+
+/* From the leaves up. */
+static bool sum_up(const struct work *work, const struct hx_spanning *tree)
+{
+    enum { TOP_NODE = 2 };
+    const struct hx_sure *sure = work->sure;
+    for (hx_node w = tree->n - 1; w > TOP_NODE; w--) {
+        if (!go_on(work, "retained sizes", tree->n - w, tree->n))
+            return false;
+        hx_node k = tree->vertex[w];
+        if (has(work->beyond, sure->object[k])) {
+            sure->bytes[k] += work->graph->size[sure->object[k]];
+            sure->objects[k]++;
+        }
+        if (tree->parent[w] <= TOP_NODE)
+            continue;
+        hx_node above = tree->vertex[tree->parent[w]];
+        sure->bytes[above] += sure->bytes[k];
+        sure->objects[above] = (hx_obj)(sure->objects[above] + sure->objects[k]);
+    }
+    return true;
+}
+
+static hx_error *sum(const struct work *work, const struct hx_spanning *tree)
+{
+    struct hx_sure *sure = work->sure;
+    HX_TRY(hx_big_reserve(&sure->bytes_mem, (size_t)sure->n * sizeof *sure->bytes));
+    HX_TRY(hx_big_reserve(&sure->objects_mem, (size_t)sure->n * sizeof *sure->objects));
+    sure->bytes = sure->bytes_mem.base;
+    sure->objects = sure->objects_mem.base;
+    return share_out(work) && sum_up(work, tree) ? NULL : hx_error_cancelled(what);
+}
+
+/* --- all of it ----------------------------------------------------------------------------- */
+
+static hx_error *reserve(struct work *work)
+{
+    const size_t words = (size_t)work->graph->n / 64 + 1;
+    HX_TRY(hx_big_reserve(&work->beyond_mem, words * sizeof *work->beyond));
+    HX_TRY(hx_big_reserve(&work->concerned_mem, words * sizeof *work->concerned));
+    HX_TRY(hx_big_reserve(&work->rank_mem, words * sizeof *work->rank));
+    HX_TRY(hx_big_reserve(&work->sure->object_mem, (work->limit + 1) * sizeof(hx_obj)));
+    work->beyond = work->beyond_mem.base;
+    work->concerned = work->concerned_mem.base;
+    work->rank = work->rank_mem.base;
+    work->sure->object = work->sure->object_mem.base;
+    return NULL;
+}
+
+/* *ret_all: false when too many are concerned. */
+static hx_error *find(struct work *work, bool *ret_all)
+{
+    *ret_all = false;
+    HX_TRY(reserve(work));
+    HX_TRY(find_targets(work));
+    HX_TRY(spread(work));
+    if (work->n && work->n <= work->limit)
+        HX_TRY(find_sources(work));
+    if (work->n > work->limit)
+        return NULL;
+    *ret_all = true;
+    if (!work->n)
+        return NULL;
+    number_all(work);
+    HX_TRY(make_small(work));
+    *ret_all = work->small.edge != NULL;
+    if (!*ret_all)
+        return NULL;
+    struct hx_spanning tree = {0};
+    hx_error *err = find_tree(work, &tree);
+    if (!err)
+        err = sum(work, &tree);
+    hx_spanning_deinit(&tree);
+    return err;
+}
+
+hx_error *hx_sure_find(const struct hx_snapshot *snapshot, const struct hx_dominators *all,
+                       unsigned part, const struct hx_progress *progress, struct hx_sure *ret)
+{
+    *ret = (struct hx_sure){0};
+    if (!(all->follows >> HX_EDGE_INTERIOR & 1) || !snapshot->graph.n)
+        return NULL;
+    const size_t most = HX_OBJECTS_MAX - 1; /* one more stands for the roots */
+    struct work work = {.snapshot = snapshot,
+                        .graph = &snapshot->graph,
+                        .all = all,
+                        .progress = progress,
+                        .sure = ret,
+                        .limit = snapshot->graph.n / part,
+                        .edge_limit = (snapshot->graph.n_edges + snapshot->root_edges.n) / part};
+    work.limit = work.limit < most ? work.limit : most;
+    bool found_all;
+    hx_error *err = find(&work, &found_all);
+    hx_graph_deinit(&work.small);
+    hx_big_free(&work.beyond_mem);
+    hx_big_free(&work.concerned_mem);
+    hx_big_free(&work.rank_mem);
+    if (!err && found_all)
+        return NULL;
+    hx_sure_deinit(ret);
+    ret->too_many = !err;
+    return err;
+}
+
+hx_obj hx_sure_from(const struct hx_sure *sure, hx_obj object)
+{
+    hx_obj low = 0, high = sure->n;
+    while (low < high) {
+        hx_obj middle = (hx_obj)(low + (high - low) / 2);
+        if (sure->object[middle] < object)
+            low = (hx_obj)(middle + 1);
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void hx_sure_deinit(struct hx_sure *sure)
+{
+    hx_big_free(&sure->object_mem);
+    hx_big_free(&sure->bytes_mem);
+    hx_big_free(&sure->objects_mem);
+    *sure = (struct hx_sure){0};
+}
