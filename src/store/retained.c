@@ -1,8 +1,9 @@
 /* retained.c - the part of an analysis that tells what would go with what: dominators, the
  * retained figures of objects, roots and types, and the types themselves.
  *
- * Over all followed edges first. Its figures are in the store when the sure ones are computed,
- * which are stored as differences to them: so only one dominator tree is in memory at a time. */
+ * Over all followed edges first. The sure figures are stored as differences to these, and found
+ * as such. Only where they concern too much, they are found on their own, when the others are
+ * in the store already: so two dominator trees are never in memory at once. */
 #include "store/analyse.h"
 
 #include "base/cleanup.h"
@@ -10,6 +11,7 @@
 #include "store/db.h"
 #include "traverse/dominators.h"
 #include "traverse/groups.h"
+#include "traverse/sure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #define TYPE_WORK UINT64_C(400000000) /* objects and edges to pass for the sizes of types */
 #define TYPE_PASS 64                  /* types of one pass (groups.h) */
 #define TWO_FIT   ((hx_obj)50000)     /* up to so many objects two threads' memory is nothing */
+#define SURE_PART 4 /* differences are worth it, and fit, up to a fourth (sure.h) */
 
 /* One of the largest. */
 struct top {
@@ -30,7 +33,8 @@ struct retained {
     struct hx_writer *w;
     unsigned threads;
     struct hx_dominators dominators;
-    struct top *top; /* 2 * TOP; the first n_top count */
+    struct hx_sure sure; /* differences to them */
+    struct top *top;     /* 2 * TOP; the first n_top count */
     size_t n_top;
     struct hx_groups types;
     struct hx_big group_mem;
@@ -69,12 +73,39 @@ static hx_error *write_columns(struct retained *r)
     return hx_analyse_column(w, HX_COL_RETAINED_OBJECTS, gather_objects, &r->dominators);
 }
 
-/* The same figures over both kinds of edges: no differences. */
-static void gather_no_difference(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+/* As the sure columns have it: 0 for what is not reached, else the difference. */
+static inline uint64_t difference(uint64_t sure_objects, uint64_t sure, uint64_t all)
 {
-    const struct hx_dominators *d = context;
-    for (uint64_t i = from; i < to; i++)
-        *value++ = d->objects[i] != 0;
+    return sure_objects ? hx_zigzag((int64_t)(sure - all)) + 1 : 0;
+}
+
+/* All but r->sure's objects have the same figures over both kinds of edges. */
+static void gather_sure_bytes(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct retained *r = context;
+    const struct hx_dominators *d = &r->dominators;
+    const struct hx_sure *sure = &r->sure;
+    for (uint64_t i = from, k = hx_sure_from(sure, (hx_obj)from); i < to; i++, value++) {
+        *value = d->objects[i] != 0;
+        if (k < sure->n && sure->object[k] == i) {
+            *value = difference(sure->objects[k], sure->bytes[k], d->bytes[i]);
+            k++;
+        }
+    }
+}
+
+static void gather_sure_objects(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct retained *r = context;
+    const struct hx_dominators *d = &r->dominators;
+    const struct hx_sure *sure = &r->sure;
+    for (uint64_t i = from, k = hx_sure_from(sure, (hx_obj)from); i < to; i++, value++) {
+        *value = d->objects[i] != 0;
+        if (k < sure->n && sure->object[k] == i) {
+            *value = difference(sure->objects[k], sure->objects[k], d->objects[i]);
+            k++;
+        }
+    }
 }
 
 /* w->value = a column of this analysis that is in the store. */
@@ -107,13 +138,13 @@ static hx_error *write_differences(struct retained *r, const struct hx_object_bl
     HX_TRY(read_back(r, block, HX_COL_RETAINED));
     for (size_t k = 0; k < n; k++) {
         uint64_t i = block->from + k, all = value[k] - 1 + w->graph->size[i];
-        value[k] = d->objects[i] ? hx_zigzag((int64_t)(d->bytes[i] - all)) + 1 : 0;
+        value[k] = difference(d->objects[i], d->bytes[i], all);
     }
     HX_TRY(hx_writer_put(w, block->id, HX_COL_SURE, n));
     HX_TRY(read_back(r, block, HX_COL_RETAINED_OBJECTS));
     for (size_t k = 0; k < n; k++) {
         uint64_t objects = d->objects[block->from + k];
-        value[k] = objects ? hx_zigzag((int64_t)(objects - value[k])) + 1 : 0;
+        value[k] = difference(objects, objects, value[k]);
     }
     return hx_writer_put(w, block->id, HX_COL_SURE_OBJECTS, n);
 }
@@ -190,6 +221,18 @@ static hx_error *find_top(struct retained *r)
     }
     keep_largest(r);
     return NULL;
+}
+
+static void note_differences(struct retained *r)
+{
+    const struct hx_sure *sure = &r->sure;
+    for (size_t k = 0; k < r->n_top; k++) {
+        struct top *top = &r->top[k];
+        hx_obj at = hx_sure_from(sure, top->object);
+        bool differs = at < sure->n && sure->object[at] == top->object;
+        top->sure_bytes = differs ? sure->bytes[at] : top->bytes;
+        top->sure_objects = differs ? sure->objects[at] : top->objects;
+    }
 }
 
 static void note_sure(struct retained *r)
@@ -329,29 +372,6 @@ static hx_error *write_types(struct retained *r)
 
 /* --- all of it --------------------------------------------------------------------- */
 
-/* Is a plain interior edge among those that were followed? Without one all of them are sure. */
-static bool follows_interior(const struct retained *r)
-{
-    const struct hx_dominators *d = &r->dominators;
-    const struct hx_snapshot *snapshot = r->w->snapshot;
-    const struct hx_graph *graph = &snapshot->graph;
-    if (!(d->follows >> HX_EDGE_INTERIOR & 1))
-        return false;
-    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
-        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind == HX_EDGE_INTERIOR && snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED)
-            return true;
-    }
-    for (hx_obj i = 0; i < graph->n; i++) {
-        if (!hx_dominators_has(d, i))
-            continue;
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
-            if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_INTERIOR)
-                return true;
-    }
-    return false;
-}
-
 static hx_error *find_dominators(struct retained *r, enum hx_dominators_over over)
 {
     const struct hx_writer *w = r->w;
@@ -361,14 +381,25 @@ static hx_error *find_dominators(struct retained *r, enum hx_dominators_over ove
     return NULL;
 }
 
-static hx_error *find_sure(struct retained *r)
+/* As differences to the dominators over all followed edges, which still have their parents. */
+static hx_error *find_differences(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    if (!follows_interior(r)) {
-        note_sure(r);
-        HX_TRY(hx_analyse_column(w, HX_COL_SURE, gather_no_difference, &r->dominators));
-        return hx_analyse_column(w, HX_COL_SURE_OBJECTS, gather_no_difference, &r->dominators);
-    }
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_sure_find(w->snapshot, &r->dominators, SURE_PART, w->progress, &r->sure));
+    hx_timing_end(begun, "differences", r->sure.n);
+    if (r->sure.too_many)
+        return NULL;
+    note_differences(r);
+    HX_TRY(hx_analyse_column(w, HX_COL_SURE, gather_sure_bytes, r));
+    HX_TRY(hx_analyse_column(w, HX_COL_SURE_OBJECTS, gather_sure_objects, r));
+    hx_sure_deinit(&r->sure);
+    return NULL;
+}
+
+/* On their own. Nothing but the columns and the largest is left of the others. */
+static hx_error *find_sure(struct retained *r)
+{
     hx_dominators_deinit(&r->dominators);
     HX_TRY(find_dominators(r, HX_OVER_SURE));
     hx_dominators_drop_parent(&r->dominators);
@@ -383,6 +414,7 @@ static hx_error *run(struct retained *r)
     HX_TRY(write_columns(r));
     HX_TRY(write_roots(r));
     HX_TRY(find_top(r));
+    HX_TRY(find_differences(r));
     hx_dominators_drop_parent(&r->dominators);
     HX_TRY(group_by_type(r));
     uint64_t begun = hx_timing_begin();
@@ -392,7 +424,8 @@ static hx_error *run(struct retained *r)
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'type'"));
     HX_TRY(write_types(r));
     hx_big_free(&r->group_mem);
-    HX_TRY(find_sure(r));
+    if (r->sure.too_many)
+        HX_TRY(find_sure(r));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_dominator WHERE snapshot = ?"));
     return write_top(r);
 }
@@ -402,6 +435,7 @@ hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *ana
     struct retained r = {.w = w, .threads = analysis->threads};
     hx_error *err = run(&r);
     sqlite3_finalize(r.stored);
+    hx_sure_deinit(&r.sure);
     hx_dominators_deinit(&r.dominators);
     hx_groups_deinit(&r.types);
     hx_big_free(&r.group_mem);
