@@ -81,7 +81,7 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SAFE)
         hx_text_putn(ret, cell->text, cell->n);
     else if (cell->type == HX_VALUE_TEXT)
-        hx_text_escape(ret, cell->text, cell->n, ascii);
+        hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
     else
         put_number(column, cell, facts, ret);
 }
@@ -135,14 +135,17 @@ static void choose(const struct hx_column *columns, int n, int width, int *shown
     }
 }
 
+/* What the columns of a fixed width leave: each of the others has at least what it asks for, and
+ * the same of what is left then; where even that is too much, all have the same. */
 void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COLUMNS_MAX])
 {
-    int n = 0, rest = 0, left = width + 1;
+    int n = 0, rest = 0, left = width + 1, extra;
     for (; n < HX_COLUMNS_MAX && columns[n].name; n++)
         ret[n] = 1;
     for (int i = n; i < HX_COLUMNS_MAX; i++)
         ret[i] = 0;
     choose(columns, n, width, ret);
+    extra = width - least_width(columns, ret);
     for (int i = 0; i < n; i++) {
         if (!ret[i])
             continue;
@@ -156,7 +159,9 @@ void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COL
             ret[i] = columns[i].width;
             continue;
         }
-        ret[i] = left / rest > 0 ? left / rest : 1;
+        int share = extra >= 0 ? extra / rest : left / rest;
+        ret[i] = extra >= 0 ? least(&columns[i]) + share : share > 0 ? share : 1;
+        extra -= extra >= 0 ? share : 0;
         left -= ret[i];
         rest--;
     }

@@ -188,6 +188,44 @@ static int title_lines(const struct hx_ui *ui, const struct hx_pane *pane)
     return n;
 }
 
+static const char *heading(const struct hx_column *column)
+{
+    return column->title ? column->title : column->name;
+}
+
+static bool is_sorted_by(const struct hx_pane *pane, const struct hx_column *column)
+{
+    return pane->sort && strcmp(pane->sort, column->name) == 0 && column->as != HX_AS_BAR &&
+           column->as != HX_AS_SHARE;
+}
+
+/* The heading with the mark of the order needs a cell more: it is taken where nothing stands, else
+ * from the widest column that takes what others leave. */
+static void make_room(const struct hx_pane *pane, int columns_wide, int *width)
+{
+    const struct hx_column *columns = pane->screen->columns;
+    int used = -1, widest = -1, lacking = 0, sorted = -1;
+    for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
+        if (!width[i])
+            continue;
+        used += width[i] + 1;
+        if (columns[i].width <= 0 && (widest < 0 || width[i] > width[widest]))
+            widest = i;
+        if (is_sorted_by(pane, &columns[i]) && sorted < 0) {
+            sorted = i;
+            lacking = hx_text_width(heading(&columns[i])) + 1 - width[i];
+        }
+    }
+    if (lacking <= 0)
+        return;
+    int taken = lacking - (columns_wide - used);
+    if (taken > 0 && (widest < 0 || widest == sorted || width[widest] - taken < lacking + 12))
+        return;
+    if (taken > 0)
+        width[widest] -= taken;
+    width[sorted] += lacking;
+}
+
 static void draw_heading(const struct hx_ui *ui, const struct hx_pane *pane,
                          const struct layout *layout, const int *width)
 {
@@ -198,14 +236,11 @@ static void draw_heading(const struct hx_ui *ui, const struct hx_pane *pane,
         if (!width[i])
             continue;
         struct hx_text text = {0};
-        const char *title = columns[i].title ? columns[i].title : columns[i].name;
-        bool sorted = pane->sort && strcmp(pane->sort, columns[i].name) == 0 &&
-                      columns[i].as != HX_AS_BAR && columns[i].as != HX_AS_SHARE;
-        const char *mark = !sorted           ? ""
+        const char *mark = !is_sorted_by(pane, &columns[i]) ? ""
                            : ui->term.utf8   ? (pane->ascending ? "\u25b4" : "\u25be")
                            : pane->ascending ? "^"
                                              : "v";
-        hx_text_putf(&text, "%s%s", title, mark);
+        hx_text_putf(&text, "%s%s", heading(&columns[i]), mark);
         hx_put(&ui->term, layout->heading, x, width[i], hx_text_str(&text),
                hx_column_right(&columns[i]), HX_STYLE_COLUMN);
         hx_text_free(&text);
@@ -238,6 +273,8 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
         } else {
             struct hx_text text = {0};
             hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
+            if (columns[i].as == HX_AS_TEXT && columns[i].width <= 0)
+                hx_text_middle(&ui->term, width[i], &text);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
                    style);
             hx_text_free(&text);
@@ -278,9 +315,10 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
 /* Cells that a text takes at most once it is escaped. */
 static int text_bound(const struct hx_cell *cell)
 {
-    size_t n = cell->type == HX_VALUE_TEXT ? cell->n : 1;
-    for (size_t i = 0; cell->type == HX_VALUE_TEXT && i < cell->n; i++) {
-        unsigned char c = (unsigned char)cell->text[i];
+    const char *s = hx_cell_shown(cell);
+    size_t length = strlen(s), n = cell->type == HX_VALUE_TEXT ? length : 1;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)s[i];
         n += c < 0x20 || c >= 0x7f || c == '\\' ? 3 : 0;
     }
     return n < 1000 ? (int)n : 1000;
@@ -309,6 +347,7 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
     int width[HX_COLUMNS_MAX];
     hx_column_layout(pane->screen->columns, layout->columns - 2, width);
     tighten(pane, width);
+    make_room(pane, layout->columns - 2, width);
     if (layout->heading >= 0)
         draw_heading(ui, pane, layout, width);
     if (!pane->total || pane->problem) {

@@ -1,6 +1,8 @@
 /* pane.c - windows over lists: loading, moving, keeping the cursor on its row. */
 #include "ui/app.h"
 
+#include "sym/demangle.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,6 +32,7 @@ void hx_pane_destroy(struct hx_pane *pane)
     hx_table_deinit(&pane->rows);
     hx_table_deinit(&pane->facts);
     free(pane->text);
+    free(pane->name);
     free(pane->more);
     free(pane->filter);
     free(pane->condition);
@@ -37,6 +40,25 @@ void hx_pane_destroy(struct hx_pane *pane)
     free(pane->keep);
     free(pane->problem);
     free(pane);
+}
+
+hx_error *hx_pane_set_text(struct hx_pane *pane, const char *text)
+{
+    if (!text)
+        return NULL;
+    struct hx_text name = {0};
+    size_t n = strlen(text);
+    if (hx_has_mangled(text, n))
+        hx_demangle_names(&name, text, n);
+    pane->text = strdup(text);
+    pane->name = name.s;
+    return pane->text && !name.failed ? NULL : hx_error_nomem();
+}
+
+void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+{
+    const char *text = pane->name ? pane->name : pane->text ? pane->text : "";
+    hx_text_escape(ret, text, strlen(text), ascii);
 }
 
 void hx_pane_key(const struct hx_screen *screen, const struct hx_table *rows, size_t row,
@@ -86,6 +108,7 @@ void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
     *rows = (struct hx_table){0};
     if (pane->parsed)
         hx_table_filter(&pane->rows, pane->parsed);
+    hx_error_free(hx_table_show(&pane->rows, NULL)); /* without memory: as they are stored */
     pane->offset = 0;
     pane->total = (int64_t)pane->rows.n_rows;
     pane->loaded = true;
@@ -213,12 +236,14 @@ struct fetch {
     struct hx_table rows, facts;
 };
 
-static hx_error *read_window(struct fetch *fetch, hx_store *store)
+static hx_error *read_window(struct fetch *fetch, hx_store *store,
+                             const struct hx_progress *progress)
 {
     HX_ROWS hx_rows *rows = NULL;
     hx_table_deinit(&fetch->rows);
     HX_TRY(hx_load_open(&fetch->load, store, fetch->offset, fetch->limit, &rows));
-    return hx_table_read(&fetch->rows, rows, fetch->limit);
+    HX_TRY(hx_table_read(&fetch->rows, rows, fetch->limit));
+    return hx_table_show(&fetch->rows, progress);
 }
 
 static bool find_key(struct fetch *fetch, const struct hx_table *rows, int64_t offset)
@@ -256,7 +281,7 @@ static hx_error *find_kept(struct fetch *fetch, hx_store *store, const struct hx
             hx_rows_end(hx_steal(rows));
             fetch->offset =
                 fetch->keep_row > fetch->limit / 2 ? fetch->keep_row - fetch->limit / 2 : 0;
-            return read_window(fetch, store);
+            return read_window(fetch, store, progress);
         }
         if (n < 256)
             break;
@@ -271,10 +296,11 @@ static hx_error *fetch_run(struct hx_job *job, hx_store *store, const struct hx_
         HX_ROWS hx_rows *rows = NULL;
         HX_TRY(hx_query_sql(store, fetch->load.source.facts.s, &rows));
         HX_TRY(hx_table_read(&fetch->facts, rows, HX_FACTS_MAX));
+        HX_TRY(hx_table_show(&fetch->facts, progress));
     }
     if (fetch->with_facts && fetch->screen->needs)
         HX_TRY(hx_store_parts(store, fetch->load.snapshot, &fetch->parts));
-    HX_TRY(read_window(fetch, store));
+    HX_TRY(read_window(fetch, store, progress));
     if (fetch->with_facts && fetch->load.condition)
         HX_TRY(hx_load_count(&fetch->load, store, &fetch->count));
     return fetch->keep ? find_kept(fetch, store, progress) : NULL;

@@ -21,6 +21,7 @@ struct hx_pane {
     uint64_t address;
     int64_t id;
     char *text;   /* owned */
+    char *name;   /* the text for people; NULL: as it is; owned */
     char *more;   /* owned */
     int64_t from; /* the snapshot in which it was opened */
 
@@ -66,6 +67,11 @@ void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, boo
 
 /* Moves the cursor to a row, limited to the list. */
 void hx_pane_go(struct hx_pane *pane, int64_t row);
+
+/* Gives the pane its text; NULL: none. */
+hx_error *hx_pane_set_text(struct hx_pane *pane, const char *text);
+/* Appends that text for people: names demangled, safe for a terminal. */
+void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *ret);
 
 /* Index in pane->rows of the row under the cursor; false when it is not in memory. */
 bool hx_pane_row(const struct hx_pane *pane, size_t *ret);

@@ -74,6 +74,7 @@ static hx_error *search_range(struct search *search, hx_store *store, int64_t be
         if (!more)
             break;
         search->seen++;
+        HX_TRY(hx_table_show(&search->row, NULL));
         if (matches(search, &search->row, 0)) {
             search->found = at;
             if (!search->backwards)

@@ -34,6 +34,20 @@ const struct hx_request *hx_request_find(const char *name, size_t n)
     return count == 1 ? found : NULL;
 }
 
+/* Nothing, or several commands begin so. */
+static hx_error *no_command(const char *name)
+{
+    struct hx_text several = {0};
+    for (const struct hx_request *request = hx_requests; request->name; request++)
+        if (strncmp(request->name, name, strlen(name)) == 0)
+            hx_text_putf(&several, "%s%s", several.n ? ", " : "", request->name);
+    hx_error *error = several.n
+                          ? hx_error_new(HX_E_USAGE, name, NULL, "it could be %s", several.s)
+                          : hx_error_new(HX_E_USAGE, name, "`:help` lists them", "no such command");
+    hx_text_free(&several);
+    return error;
+}
+
 hx_error *hx_command_run(struct hx_ui *ui, const char *line)
 {
     while (isspace((unsigned char)*line))
@@ -49,7 +63,7 @@ hx_error *hx_command_run(struct hx_ui *ui, const char *line)
         arg[end - 1] = 0;
     const struct hx_request *request = hx_request_find(name, n);
     if (!request)
-        return hx_error_new(HX_E_USAGE, name, "`:help` lists them", "no such command");
+        return no_command(name);
     if (*arg && !*request->args)
         return hx_error_new(HX_E_USAGE, name, NULL, "takes no argument");
     if (!*arg && *request->args && *request->args != '[')
@@ -215,11 +229,15 @@ static hx_error *open_why(struct hx_ui *ui, uint64_t object)
 
 static hx_error *hx_do_why(struct hx_ui *ui, const char *arg)
 {
+    struct hx_pane *pane = hx_ui_pane(ui);
     uint64_t address;
+    size_t row;
     if (*arg) {
         HX_TRY(parse_address(arg, &address));
         return hx_ui_resolve(ui, address, open_why);
     }
+    if (pane->screen->why && hx_pane_row(pane, &row) && !hx_pane_object(pane, row, &address))
+        return pane->screen->why(ui, pane, row);
     HX_TRY(subject(ui, &address));
     return open_why(ui, address);
 }

@@ -23,6 +23,7 @@
     X(objects)                                                                                     \
     X(roots)                                                                                       \
     X(losses)                                                                                      \
+    X(pages)                                                                                       \
     X(named)                                                                                       \
     X(set)                                                                                         \
     X(bin)                                                                                         \
@@ -81,6 +82,8 @@ struct hx_screen {
     const char *empty;
     /* Enter on a row; NULL: goes to the row's object when it has one. */
     hx_error *(*open)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
+    /* `w` on a row that stands for no object; NULL: there is nothing to tell. */
+    hx_error *(*why)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
     /* `o`: the objects of a row. */
     hx_error *(*objects)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 };

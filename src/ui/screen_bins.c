@@ -43,7 +43,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 static void put_root(const struct hx_table *facts, size_t row, bool ascii, struct hx_text *ret)
 {
     char size[HX_HUMAN];
-    const char *name = hx_table_text(facts, row, "name");
+    const char *name = hx_table_shown(facts, row, "name");
     uint64_t alone = (uint64_t)hx_table_int(facts, row, "exclusive_bytes", 0);
     uint64_t shared = (uint64_t)hx_table_int(facts, row, "shared_bytes", 0);
     hx_text_escape(ret, name, strlen(name), ascii);

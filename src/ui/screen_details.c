@@ -36,7 +36,7 @@ static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
     if (cell->type == HX_VALUE_NULL)
         hx_text_putc(ret, '-');
     else if (cell->type == HX_VALUE_TEXT)
-        hx_text_escape(ret, cell->text, cell->n, ascii);
+        hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
     else if (cell->type == HX_VALUE_REAL)
         hx_text_putf(ret, "%g", cell->real);
     else if (is_address(name))
@@ -90,8 +90,14 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
          i++) {
         struct hx_text text = {0};
         const char *name = below->rows.names[i];
-        value_text(name, below->rows.cell + row * below->rows.n_columns + i, !ui->term.utf8, &text);
+        const struct hx_cell *cell = below->rows.cell + row * below->rows.n_columns + i;
+        value_text(name, cell, !ui->term.utf8, &text);
         error = add_lines(&rows, name, hx_text_str(&text), width);
+        if (!error && cell->shown) { /* filters and commands take it so */
+            hx_text_clear(&text);
+            hx_text_escape(&text, cell->text, cell->n, !ui->term.utf8);
+            error = add_lines(&rows, "  as stored", hx_text_str(&text), width);
+        }
         hx_text_free(&text);
     }
     if (error)

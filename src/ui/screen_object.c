@@ -2,6 +2,7 @@
 #include "ui/app.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const struct hx_column columns[] = {
     {"direction", "", HX_AS_TEXT, 4, 0, NULL, NULL},
@@ -74,8 +75,9 @@ static void put_fact(const struct hx_table *facts, const char *column, const cha
     const struct hx_cell *cell = hx_table_at(facts, 0, column);
     if (cell->type != HX_VALUE_TEXT)
         return;
+    const char *text = hx_cell_shown(cell);
     hx_text_puts(ret, what);
-    hx_text_escape(ret, cell->text, cell->n, ascii);
+    hx_text_escape(ret, text, strlen(text), ascii);
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

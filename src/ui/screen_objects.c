@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* References from roots are not among those "from objs"; R on a row tells them, too. */
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
@@ -14,8 +15,8 @@ static const struct hx_column columns[] = {
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 2, NULL, NULL},
     {"state", NULL, HX_AS_TEXT, 9, 3, NULL, NULL},
     {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
-    {"edges_in", "refs in", HX_AS_COUNT, 7, 4, NULL, NULL},
-    {"edges_out", "refs out", HX_AS_COUNT, 8, 5, NULL, NULL},
+    {"edges_in", "from objs", HX_AS_COUNT, 9, 4, NULL, NULL},
+    {"edges_out", "to objs", HX_AS_COUNT, 8, 5, NULL, NULL},
     {0},
 };
 
@@ -91,7 +92,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 
 static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
-    const char *state = state_of(pane), *text = pane->text ? pane->text : "";
+    const char *state = state_of(pane);
     switch (pane->subset) {
     case HX_SUBSET_ALL:
         hx_text_puts(ret, "Objects of the heap");
@@ -109,15 +110,15 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
         break;
     case HX_SUBSET_SET:
         hx_text_puts(ret, "Objects retained by ");
-        hx_text_escape(ret, text, strlen(text), ascii);
+        hx_pane_put_text(pane, ascii, ret);
         break;
     case HX_SUBSET_BIN:
         hx_text_puts(ret, "Objects of bin ");
-        hx_text_escape(ret, text, strlen(text), ascii);
+        hx_pane_put_text(pane, ascii, ret);
         break;
     case HX_SUBSET_TYPE:
         hx_text_puts(ret, pane->text ? "Objects of type " : "Objects of unknown type");
-        hx_text_escape(ret, text, strlen(text), ascii);
+        hx_pane_put_text(pane, ascii, ret);
         break;
     }
 }

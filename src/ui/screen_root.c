@@ -54,10 +54,11 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     char size[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
     hx_text_puts(ret, "Root ");
-    const char *name = hx_table_text(facts, 0, "name");
-    if (!*name && pane->text) /* not loaded yet, or not in this snapshot */
-        name = pane->text;
-    hx_text_escape(ret, name, strlen(name), ascii);
+    const char *name = hx_table_shown(facts, 0, "name");
+    if (*name)
+        hx_text_escape(ret, name, strlen(name), ascii);
+    else /* not loaded yet, or not in this snapshot */
+        hx_pane_put_text(pane, ascii, ret);
     if (!facts->n_rows)
         return;
     const char *module = hx_table_text(facts, 0, "module");

@@ -9,8 +9,8 @@
 
 static const struct hx_column columns[] = {
     {"what", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
-    {"label", "", HX_AS_TEXT, -26, 0, NULL, NULL},
-    {"about", "", HX_AS_TEXT, -12, 3, NULL, NULL},
+    {"label", "", HX_AS_TEXT, -23, 0, NULL, NULL},
+    {"about", "", HX_AS_TEXT, -16, 3, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "", HX_AS_BAR, -8, 1, "most", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
@@ -104,6 +104,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  " + coalesce((SELECT members FROM hx_set WHERE set_id = %" PRId64 "), 0) AS rows,"
                  " t.bytes AS bytes, t.objects AS objects, s.heap_bytes AS heap_bytes,"
                  " p.only_pages AS only_pages, p.shared_pages AS shared_pages,"
+                 " (SELECT scheme FROM censuses WHERE snapshot = s.snapshot) AS scheme,"
                  " (SELECT max(t.bytes) FROM %s t WHERE ",
                  LARGEST, pane->id, table);
     put_sums(pane, &ret->facts);
@@ -121,14 +122,13 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 {
     char size[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
-    const char *text = pane->text ? pane->text : "";
     if (!is_bin(pane) && pane->id == 0) {
         hx_text_puts(ret, "Unreachable: retained by nobody");
     } else if (!is_bin(pane) && pane->id == 1) {
         hx_text_puts(ret, "Retained by many: more names than :max-set allows");
     } else {
         hx_text_puts(ret, is_bin(pane) ? "Bin " : "Retained by ");
-        hx_text_escape(ret, text, strlen(text), !ui->term.utf8);
+        hx_pane_put_text(pane, !ui->term.utf8, ret);
     }
     int64_t bytes = hx_table_int(facts, 0, "bytes", -1);
     int64_t heap = hx_table_int(facts, 0, "heap_bytes", 0);
@@ -138,8 +138,9 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         return;
     }
     hx_text_putf(ret, "\n%s in ", hx_human_bytes((uint64_t)bytes, size));
-    hx_text_count(ret, hx_table_int(facts, 0, "objects", 0));
-    hx_text_puts(ret, " objects (o lists them)");
+    int64_t objects = hx_table_int(facts, 0, "objects", 0);
+    hx_text_count(ret, objects);
+    hx_text_puts(ret, objects == 1 ? " object (o lists it)" : " objects (o lists them)");
     if (heap > 0)
         hx_text_putf(ret, ", %.1f%% of the heap", 100.0 * (double)bytes / (double)heap);
     int64_t only = hx_table_int(facts, 0, "only_pages", -1);
@@ -172,6 +173,36 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
 }
 
+/* From a retainer to the largest object that it retains. */
+static hx_error *why(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    const struct hx_table *rows = &pane->rows;
+    const char *label = hx_table_text(rows, row, "label");
+    uint64_t address = 0;
+    if (strcmp(hx_table_text(rows, row, "what"), "retainer") != 0)
+        return hx_error_new(HX_E_ABSENT, "this row", "choose a retainer or an object",
+                            "stands for no object");
+    if (strcmp(hx_table_text(rows, row, "kind"), "type") == 0)
+        return hx_error_new(HX_E_ABSENT, "this row", "Enter lists them",
+                            "stands for all objects of a type");
+    size_t i = 0;
+    while (i < rows->n_rows && !hx_pane_object(pane, i, &address))
+        i++;
+    if (i == rows->n_rows)
+        return hx_error_new(HX_E_ABSENT, "this set", "o lists its objects",
+                            "has no object in this list");
+    struct hx_pane *chains;
+    HX_TRY(hx_pane_create(ui, &hx_screen_why, &chains));
+    chains->address = address;
+    chains->more = strdup(hx_table_text(&pane->facts, 0, "scheme"));
+    hx_error *error = chains->more ? hx_pane_set_text(chains, label) : hx_error_nomem();
+    if (error) {
+        hx_pane_destroy(chains);
+        return error;
+    }
+    return hx_ui_push(ui, chains);
+}
+
 static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     (void)row;
@@ -194,6 +225,7 @@ const struct hx_screen hx_screen_set = {
     .head = head,
     .open = open_row,
     .objects = objects,
+    .why = why,
 };
 
 const struct hx_screen hx_screen_bin = {

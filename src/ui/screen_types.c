@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct hx_column columns[] = {
-    {"type", NULL, HX_AS_TEXT, -18, 0, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -34, 0, NULL, NULL},
     {"confidence", NULL, HX_AS_TEXT, 10, 4, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},

@@ -1,10 +1,12 @@
 /* screen_why.c - why an object is alive: chains of references from roots, shortest first.
  *
- * It asks the graph of the snapshot, on the WORK lane.
+ * It asks the graph of the snapshot, on the WORK lane. A pane with a text is about one retainer:
+ * the text is its label, `more` the scheme that gives it; chains then begin in its roots only.
  */
 #include "ui/app.h"
 
 #include "traverse/reach.h"
+#include "traverse/scheme.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -30,6 +32,7 @@ struct asking {
     struct hx_ui *ui; /* only its graph is used on the lane */
     uint64_t pane, address;
     int64_t snapshot;
+    char *retainer, *scheme; /* of the pane; NULL: any root */
     struct hx_table rows;
     enum hx_state state;
 };
@@ -84,6 +87,33 @@ static hx_error *add_step(struct asking *asking, size_t chain, size_t number,
     return set_from(snapshot, step, cell);
 }
 
+/* A bit for each root that is the retainer. */
+static hx_error *choose_roots(const struct hx_snapshot *snapshot, const char *retainer,
+                              const struct hx_scheme *scheme, uint64_t **ret)
+{
+    uint64_t *roots = calloc(snapshot->roots.n / 64 + 1, sizeof *roots);
+    struct hx_text text = {0};
+    bool failed = !roots;
+    for (size_t i = 0; i < snapshot->roots.n && !failed; i++) {
+        const struct hx_root *root = &snapshot->roots.v[i];
+        struct hx_identity identity = {.kind = hx_root_kind_name(root->kind)};
+        if (root->kind == HX_ROOT_NAMED)
+            continue;
+        hx_text_clear(&text);
+        scheme->root(root, &text, &identity);
+        if (strcmp(identity.label ? identity.label : hx_text_str(&text), retainer) == 0)
+            roots[i / 64] |= UINT64_C(1) << i % 64;
+        failed = text.failed;
+    }
+    hx_text_free(&text);
+    if (failed) {
+        free(roots);
+        return hx_error_nomem();
+    }
+    *ret = roots;
+    return NULL;
+}
+
 static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
 {
     struct asking *asking = (struct asking *)job;
@@ -96,14 +126,18 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
     asking->state =
         snapshot->graph.state ? (enum hx_state)snapshot->graph.state[object] : HX_STATE_NONE;
     struct hx_chains chains = {0};
-    const struct hx_why_options options = {.limit = CHAINS_MAX};
+    HX_FREE uint64_t *roots = NULL;
+    const struct hx_scheme *scheme = asking->scheme ? hx_scheme_find(asking->scheme) : NULL;
+    if (asking->retainer && scheme)
+        HX_TRY(choose_roots(snapshot, asking->retainer, scheme, &roots));
+    const struct hx_why_options options = {.limit = CHAINS_MAX, .roots = roots};
     HX_TRY(hx_why(snapshot, object, &options, progress, &chains));
     hx_error *error = NULL;
     for (size_t i = 0; i < chains.n && !error; i++)
         for (size_t k = 0; k < chains.chain[i].n && !error; k++)
             error = add_step(asking, i, k, &chains.chain[i].step[k]);
     hx_chains_deinit(&chains);
-    return error;
+    return error ? error : hx_table_show(&asking->rows, progress);
 }
 
 static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
@@ -132,6 +166,8 @@ static void asking_destroy(struct hx_job *job)
 {
     struct asking *asking = (struct asking *)job;
     hx_table_deinit(&asking->rows);
+    free(asking->retainer);
+    free(asking->scheme);
     free(asking);
 }
 
@@ -149,6 +185,12 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     asking->pane = pane->serial;
     asking->address = pane->address;
     asking->snapshot = pane->snapshot;
+    asking->retainer = pane->text ? strdup(pane->text) : NULL;
+    asking->scheme = pane->more ? strdup(pane->more) : NULL;
+    if ((pane->text && !asking->retainer) || (pane->more && !asking->scheme)) {
+        asking_destroy(&asking->job);
+        return hx_error_nomem();
+    }
     pane->loading = true;
     hx_jobs_start(ui->jobs, &asking->job);
     return NULL;
@@ -156,15 +198,18 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
     hx_text_putf(ret, "Why 0x%" PRIx64 " is alive, in snapshot %lld", pane->address,
                  (long long)pane->snapshot);
+    if (pane->text) {
+        hx_text_puts(ret, "\nbecause of ");
+        hx_pane_put_text(pane, !ui->term.utf8, ret);
+    }
     if (!pane->loaded || pane->problem || pane->filter)
         return;
     int64_t chains = pane->total ? hx_table_int(&pane->rows, pane->rows.n_rows - 1, "chain", 0) : 0;
     if (pane->total)
-        hx_text_putf(ret, ": %lld chain%s from roots, shortest first", (long long)chains,
-                     chains == 1 ? "" : "s");
+        hx_text_putf(ret, ": %lld chain%s%s, shortest first", (long long)chains,
+                     chains == 1 ? "" : "s", pane->text ? "" : " from roots");
     else if (pane->id == HX_STATE_NONE)
         hx_text_puts(ret, ": no such object");
     else

@@ -1,12 +1,14 @@
 /* table.h - rows held in memory: a window of a list, or a list that is made here.
  *
  * A copy of what the store's cursor gave, so that drawing never waits for a query.
- * Text is as the target gave it: it is escaped when it is shown, not before.
+ * Text is as the target gave it: it is escaped when it is shown, not before. What people read
+ * in place of the mangled names in it is made once, when the rows are loaded.
  */
 #ifndef HX_UI_TABLE_H
 #define HX_UI_TABLE_H
 
 #include "base/cleanup.h"
+#include "base/progress.h"
 #include "store/query.h"
 #include "traverse/filter.h"
 
@@ -19,6 +21,7 @@ struct hx_cell {
     double real;
     char *text; /* owned, ends with 0 */
     size_t n;
+    char *shown; /* the text with its names demangled; NULL: it has none; owned */
 };
 
 /* Invariants: names has n_columns entries; cell has n_columns * n_rows. */
@@ -53,6 +56,14 @@ int64_t hx_table_int(const struct hx_table *table, size_t row, const char *name,
 
 /* The text there, "" when it is none. */
 const char *hx_table_text(const struct hx_table *table, size_t row, const char *name);
+
+/* Demangles the names of symbols in all texts, for the two below. */
+hx_error *hx_table_show(struct hx_table *table, const struct hx_progress *progress);
+
+/* The text of a cell, and of that in row `row` of column `name`, as people read it: not escaped
+ * yet; "" when it is none. */
+const char *hx_cell_shown(const struct hx_cell *cell);
+const char *hx_table_shown(const struct hx_table *table, size_t row, const char *name);
 
 /* Takes away the rows for which a filter does not hold; its ids are numbers of columns. */
 void hx_table_filter(struct hx_table *table, const hx_filter *filter);

@@ -378,6 +378,32 @@ int hx_text_width(const char *s)
     return width;
 }
 
+void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
+{
+    mbstate_t state = {0};
+    const char *s = hx_text_str(text);
+    int whole = hx_text_width(s), head = 0, w;
+    wchar_t c;
+    if (whole <= width || width < 3)
+        return;
+    struct hx_text cut = {0};
+    const char *at = s;
+    for (;;) {
+        const char *next = at + next_char(at, &state, &c, &w);
+        if (head + w > width / 2)
+            break;
+        head += w;
+        at = next;
+    }
+    hx_text_putn(&cut, s, (size_t)(at - s));
+    hx_text_puts(&cut, term->utf8 ? "\u2026" : "~");
+    for (int left = whole - head; left > width - head - 1; left -= w)
+        at += next_char(at, &state, &c, &w);
+    hx_text_puts(&cut, at);
+    hx_text_free(text);
+    *text = cut;
+}
+
 static attr_t style_attributes(const struct hx_term *term, enum hx_style style, short *pair)
 {
     *pair = 0;

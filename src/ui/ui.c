@@ -75,11 +75,12 @@ hx_error *hx_ui_open_subset(struct hx_ui *ui, const struct hx_screen *screen, en
     HX_TRY(hx_pane_create(ui, screen, &pane));
     pane->subset = subset;
     pane->id = id;
-    pane->text = text ? strdup(text) : NULL;
-    pane->more = more ? strdup(more) : NULL;
-    if ((text && !pane->text) || (more && !pane->more)) {
+    hx_error *error = hx_pane_set_text(pane, text);
+    if (!error && more && !(pane->more = strdup(more)))
+        error = hx_error_nomem();
+    if (error) {
         hx_pane_destroy(pane);
-        return hx_error_nomem();
+        return error;
     }
     return hx_ui_push(ui, pane);
 }
@@ -90,9 +91,10 @@ hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, cons
     struct hx_pane *pane;
     HX_TRY(hx_pane_create(ui, screen, &pane));
     pane->id = id;
-    if (text && !(pane->text = strdup(text))) {
+    hx_error *error = hx_pane_set_text(pane, text);
+    if (error) {
         hx_pane_destroy(pane);
-        return hx_error_nomem();
+        return error;
     }
     return hx_ui_push(ui, pane);
 }

@@ -1,6 +1,8 @@
 /* drawing.c - a synthetic heap for tests of the explorer, the same in every run. */
 #include "drawing.h"
 
+#include "config.h"
+
 #include "base/cleanup.h"
 #include "traverse/named.h"
 #include "traverse/reach.h"
@@ -155,8 +157,12 @@ static void draw(struct drawing *drawing, unsigned number, unsigned n)
          "clair \xe2\x80\xaetxet\xe2\x80\xac",
          "victim"},
         {"broken\xff\xfe\xc2\x9bm", "victim"},
-        {"std::unordered_map<std::string, std::vector<std::shared_ptr<connection>>>"
-         "::of_a_server_with_a_very_long_name_that_does_not_fit_into_any_line",
+#ifdef HX_HAVE_DEMANGLER
+        {"_ZN3svc8registryISsSt6vectorISt10shared_ptrINS_10connectionEEEE13live_sessionsE",
+#else
+        {"svc::registry<std::basic_string<char, std::char_traits<char>, std::allocator<char> >, "
+         "std::vector<std::shared_ptr<svc::connection> > >::live_sessions",
+#endif
          "libstdc++.so.6"},
     };
     draw_types(drawing);

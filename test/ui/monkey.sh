@@ -22,7 +22,7 @@ awk -v seed="$seed" -v keys="$keys" 'BEGIN {
               key, " ")
     commands = split(":scheme type,:scheme root,:scheme module,:retainer node,:retainer," \
                      ":max-set 1,:max-set 0,:root a=cache_head,:root b=0x55d0c0de1000," \
-                     ":root no=where,:root,:unroot cache,:unroot a,:analyse", command, ",")
+                     ":root no=where,:root,:unroot cache,:unroot a,:analyse,:screen pages", command, ",")
     for (i = 0; i < keys; i++) {
         if (rand() < 0.02)
             printf ":resize %d %d\n", 1 + rand() * 60, 1 + rand() * 200

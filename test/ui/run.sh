@@ -7,7 +7,7 @@
 # displays that they save. A script runs in a scratch folder on a fresh copy of one store,
 # so that `:save-display x` there is compared with SCREEN/SIZE/x. A first line `# sizes: ...`
 # says at which sizes (80x24 40x12), `# locale: C` in which locale (C.UTF-8), `# store: bare`
-# that nothing is worked out in the store.
+# that nothing is worked out in the store, `# needs: demangler` that it is skipped without one.
 #
 # commands/ has a script for each command of the help screen, which saves `before` and
 # `after`; these must differ, so that no command is without effect or without a script.
@@ -53,8 +53,16 @@ play() { # SCRIPT SIZE
     fi
 }
 
+# Was it built with what the script needs?
+can_play() { # SCRIPT
+    case $(header "$1" needs nothing) in
+    demangler) grep -q 'define HX_HAVE_DEMANGLER' "$bin/../../config.h" ;;
+    esac
+}
+
 screen() { # FOLDER
     for script in "$1"/*.keys; do
+        can_play "$script" || continue
         for size in $(header "$script" sizes "80x24 40x12"); do
             play "$script" "$size"
             for name in $(sed -n 's/^:save-display //p' "$script"); do

@@ -1,0 +1,83 @@
+/* screen_pages.c - resident pages by what lies on them alone: what would go back to the system
+ * with a retainer set, a bin or a type. */
+#include "ui/app.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct hx_column columns[] = {
+    {"census", NULL, HX_AS_TEXT, 9, 1, NULL, NULL},
+    {"key", "all that is of", HX_AS_TEXT, -24, 0, NULL, NULL},
+    {"only_pages", "own pages", HX_AS_COUNT, 10, 0, NULL, NULL},
+    {"shared_pages", "shared", HX_AS_COUNT, 10, 2, NULL, NULL},
+    {0},
+};
+
+/* `id` is the number of the set, bin or type; `known` is NULL for objects without a type. */
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    (void)pane;
+    ret->like = "pages";
+    hx_text_putf(&ret->sql,
+                 "SELECT p.snapshot AS snapshot, p.census AS census,"
+                 " CASE p.census WHEN 'retainer' THEN (SELECT r.label FROM retainers r"
+                 " WHERE r.snapshot = p.snapshot AND r.set_id = p.key)"
+                 " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin b"
+                 " WHERE b.snapshot = p.snapshot AND b.bin = p.key)"
+                 " ELSE coalesce(t.name, '(unknown)') END AS key,"
+                 " p.only_pages AS only_pages, p.shared_pages AS shared_pages, p.key AS id,"
+                 " t.name AS known FROM hx_page p LEFT JOIN hx_type t ON p.census = 'type'"
+                 " AND t.snapshot = p.snapshot AND t.type = p.key WHERE p.snapshot = %" PRId64,
+                 snapshot);
+    hx_text_putf(&ret->facts, "SELECT count(*) AS rows FROM hx_page WHERE snapshot = %" PRId64,
+                 snapshot);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    (void)ui;
+    (void)pane;
+    hx_text_puts(ret, "Resident pages that hold nothing else, by set, bin and type");
+}
+
+static hx_error *open_objects(struct hx_ui *ui, const struct hx_screen *set,
+                              const struct hx_screen *bin, struct hx_pane *pane, size_t row)
+{
+    const char *census = hx_table_text(&pane->rows, row, "census");
+    const char *key = hx_table_text(&pane->rows, row, "key");
+    if (strcmp(census, "retainer") == 0)
+        return hx_ui_open_subset(ui, set, HX_SUBSET_SET, key, NULL,
+                                 hx_table_int(&pane->rows, row, "id", -1));
+    if (strcmp(census, "bin") == 0)
+        return hx_ui_open_subset(ui, bin, HX_SUBSET_BIN, key, NULL, 0);
+    bool known = hx_table_at(&pane->rows, row, "known")->type == HX_VALUE_TEXT;
+    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_TYPE, known ? key : NULL, NULL, 0);
+}
+
+static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    return open_objects(ui, &hx_screen_set, &hx_screen_bin, pane, row);
+}
+
+static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    return open_objects(ui, &hx_screen_objects, &hx_screen_objects, pane, row);
+}
+
+static const char *const key[] = {"census", "id", NULL};
+
+const struct hx_screen hx_screen_pages = {
+    .name = "pages",
+    .about = "resident pages by what alone is on them",
+    .digit = -1,
+    .needs = HX_ANALYSE_ALL,
+    .lacks = "Pages are",
+    .columns = columns,
+    .key = key,
+    .sort = "only_pages",
+    .source = source,
+    .head = head,
+    .empty = "Which pages are resident is not recorded in this snapshot.",
+    .open = open_row,
+    .objects = objects,
+};
