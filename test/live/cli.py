@@ -185,7 +185,8 @@ def series(folder):
                 run.stdout.readline()
             run.send_signal(number)
             out, err = run.communicate(timeout=20)
-            check(run.returncode == 130 and err.count("\n") == 1, f"{run.returncode} {err!r}")
+            check(run.returncode == 130 and err.count("\n") == 1
+                  and err.startswith(f"heapx: PID {target.pid}: interrupted after "), f"{run.returncode} {err!r}")
             check(count(store) >= have + 2, "snapshots that were finished are gone")
             only(folder, "store")
             live.check_let_go(target.pid)
@@ -228,11 +229,32 @@ def the_target_ends(folder):
     check(count(store) >= 4, f"{count(store)}")
 
 
+def traced_meanwhile(folder):
+    """Somebody else traces the process for a moment: a snapshot of a series is left out."""
+    store = os.path.join(folder, "store")
+    with python() as target:
+        run = start("snap", target.pid, "-o", store, "--every", "300ms", "--count", 6)
+        run.stdout.readline()
+        other = os.fork()
+        if other == 0:  # its end lets the process go
+            while live.LIBC.ptrace(0x4206, target.pid, None, None) != 0:
+                pass
+            time.sleep(0.9)
+            os._exit(0)
+        os.waitpid(other, 0)
+        out, err = run.communicate(timeout=30)
+        left_out = err.count("snapshot left out")
+        check(run.returncode == 3 and 1 <= left_out <= 4, f"{run.returncode} {err!r}")
+        check(f"PID {target.pid}: is traced already, by PID {other}" in err, err)
+        check(count(store) == 6 - left_out, f"{count(store)} {err}")
+        live.check_let_go(target.pid)
+
+
 def refused_stays_clean(folder):
     store = os.path.join(folder, "store")
     with python() as target:
         status, out, err = heapx("snap", target.pid, "-o", store, "--max-pause", "1us", ok=(1,))
-        check(err.count("\n") == 1 and out == "", f"{out!r} {err!r}")
+        check(err.startswith(f"heapx: PID {target.pid}: ") and err.count("\n") == 1 and out == "", f"{out!r} {err!r}")
         only(folder)
         live.check_let_go(target.pid)
         check(live.LIBC.ptrace(0x4206, target.pid, None, None) == 0, "cannot trace it")
@@ -261,6 +283,9 @@ def unknown_allocator(folder):
     store = os.path.join(folder, "store")
     with live.Target(PYTHON, env=dict(os.environ, LD_PRELOAD=library)) as target:
         target.wait_line("ready")
+        said = heapx("doctor", target.pid, "--format", "csv")[1]
+        check("\nallocator,NO,no,malloc is that of libjemalloc.so.2: " in said, said)
+        check("allocator,?" in heapx("doctor", os.getpid(), "--format", "csv")[1], "doctor")
         heapx("snap", target.pid, "-o", store, ok=(3,))
     row = live.row(store, "select * from snapshots")
     for name in ("heap_bytes", "heap_objects", "reachable_bytes", "reachable_objects",
@@ -274,4 +299,4 @@ def unknown_allocator(folder):
 
 if __name__ == "__main__":
     live.main(snap_and_read, report_on_a_process, chains, demo, series, a_slow_reader,
-              the_target_ends, refused_stays_clean, stdout_that_fails, unknown_allocator)
+              the_target_ends, traced_meanwhile, refused_stays_clean, stdout_that_fails, unknown_allocator)
