@@ -142,8 +142,9 @@ void hx_attach_each_variable(hx_attach *attach, const char *module,
                              bool (*each)(void *context, const char *name, bool tls), void *context)
 {
     for (size_t i = 0; i < hx_modules_count(attach->modules); i++)
-        if (!module || strcmp(hx_module_name(attach->modules, i), module) == 0)
-            hx_module_each_variable(attach->modules, i, each, context);
+        if ((!module || strcmp(hx_module_name(attach->modules, i), module) == 0) &&
+            !hx_module_each_variable(attach->modules, i, each, context))
+            return;
 }
 
 /* --- before the stop ------------------------------------------------------------------ */

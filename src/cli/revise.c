@@ -1,22 +1,20 @@
 /* revise.c - roots named, and retainers chosen, after a snapshot was taken. */
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "cli/asked.h"
 #include "cli/take.h"
 #include "traverse/named.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What --root stands for: the program may have given the name to something else. */
-enum found { NOTHING, TAKEN, SOMETHING };
-
 struct revision {
     const struct hx_args *args;
     struct hx_console *console;
     hx_store *store;
-    unsigned asked;    /* parts that the options speak of */
-    unsigned wanted;   /* parts that must be there */
-    enum found *found; /* for each --root, in any snapshot */
+    unsigned asked;  /* parts that the options speak of */
+    unsigned wanted; /* parts that must be there */
+    struct hx_asked found;
 };
 
 /* Who retained when the snapshot was stored; the default where nobody asked. */
@@ -49,9 +47,8 @@ static hx_error *stored_scheme(const struct revision *revision, int64_t number,
     return NULL;
 }
 
-static hx_error *name_roots(const struct revision *revision, struct hx_snapshot *snapshot)
+static hx_error *name_roots(const struct hx_args *args, struct hx_snapshot *snapshot)
 {
-    const struct hx_args *args = revision->args;
     HX_FREE struct hx_naming *naming = calloc(args->n_roots + 1, sizeof *naming);
     HX_FREE char **names = calloc(args->n_roots + 1, sizeof *names);
     if (!naming || !names)
@@ -63,17 +60,6 @@ static hx_error *name_roots(const struct revision *revision, struct hx_snapshot 
     }
     if (!err)
         err = hx_named_renew(snapshot, naming, args->n_roots, NULL);
-    /* the program's own come first, and of several of one name only one is there */
-    for (size_t i = 0, k = 0; i < args->n_roots && !err; i++) {
-        while (k < snapshot->named.n && !snapshot->named.v[k].expr)
-            k++;
-        enum found found = TAKEN;
-        if (k < snapshot->named.n && strcmp(snapshot->named.v[k].name, naming[i].name) == 0)
-            found = snapshot->roots.v[snapshot->named.v[k++].root].direct_objects > 0 ? SOMETHING
-                                                                                      : NOTHING;
-        if (found > revision->found[i])
-            revision->found[i] = found;
-    }
     for (size_t i = 0; i < args->n_roots; i++)
         free(names[i]);
     return err;
@@ -98,7 +84,8 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     if (!analysis.scheme)
         HX_TRY(stored_scheme(revision, number, &stored, &analysis));
     if (args->n_roots)
-        HX_TRY(name_roots(revision, snapshot));
+        HX_TRY(name_roots(args, snapshot));
+    HX_TRY(hx_asked_look(&revision->found, snapshot));
     begun = hx_timing_begin();
     HX_TRY(hx_store_revise(revision->store, number, snapshot, &analysis, parts,
                            &revision->console->progress));
@@ -144,16 +131,12 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
         revision.asked |= HX_ANALYSE_RETAINERS;
     if (!(revision.asked | revision.wanted))
         return NULL;
-    HX_FREE enum found *found = calloc(args->n_roots + 1, sizeof *found);
-    if (!found)
-        return hx_error_nomem();
-    revision.found = found;
-    HX_TRY(run(&revision, which));
-    hx_console_clear(console);
-    for (size_t i = 0; i < args->n_roots; i++)
-        if (found[i] == NOTHING)
-            hx_say(console, "--root", "%s: no such place, or no pointer in it", args->root[i]);
-        else if (found[i] == TAKEN)
-            hx_say(console, "--root", HX_ROOT_TAKEN, args->root[i]);
-    return NULL;
+    HX_TRY(hx_asked_init(args, &revision.found));
+    hx_error *err = run(&revision, which);
+    if (!err) {
+        hx_console_clear(console);
+        hx_asked_tell(&revision.found, console);
+    }
+    hx_asked_deinit(&revision.found);
+    return err;
 }

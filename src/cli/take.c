@@ -4,6 +4,7 @@
 #include "attach/preflight.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "cli/asked.h"
 #include "traverse/reach.h"
 #include "traverse/scan.h"
 
@@ -100,32 +101,18 @@ static void tell_partial(struct hx_console *console, const struct hx_snapshot *s
     hx_say(console, what, "the snapshot is not complete: %s", hx_text_str(&snapshot->notes));
 }
 
-/* Of several roots of one name only one is there: is it the call's? */
-static bool is_named(const struct hx_snapshot *snapshot, const char *naming)
+/* Told once, in a series the notes say it. */
+static hx_error *tell_asked(struct hx_console *console, struct hx_taker *taker,
+                            const struct hx_snapshot *snapshot)
 {
-    size_t n = strcspn(naming, "=");
-    for (size_t i = 0; i < snapshot->named.n; i++) {
-        const struct hx_named *named = &snapshot->named.v[i];
-        if (named->expr && strlen(named->name) == n && memcmp(named->name, naming, n) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Roots of the call that are empty or not there: told once, in a series the notes say it. */
-static void tell_empty_roots(struct hx_console *console, struct hx_taker *taker,
-                             const struct hx_snapshot *snapshot)
-{
-    for (size_t i = 0; i < snapshot->named.n && !taker->roots_told; i++) {
-        const struct hx_named *named = &snapshot->named.v[i];
-        if (named->expr && !snapshot->roots.v[named->root].direct_objects)
-            hx_say(console, "--root", "%s=%s: no such place, or no pointer in it", named->name,
-                   named->expr);
-    }
-    for (size_t i = 0; i < taker->args->n_roots && !taker->roots_told; i++)
-        if (!is_named(snapshot, taker->args->root[i]))
-            hx_say(console, "--root", HX_ROOT_TAKEN, taker->args->root[i]);
-    taker->roots_told = true;
+    if (taker->asked_told)
+        return NULL;
+    HX_CLEANUP(hx_asked_deinit) struct hx_asked asked = {0};
+    HX_TRY(hx_asked_init(taker->args, &asked));
+    HX_TRY(hx_asked_look(&asked, snapshot));
+    hx_asked_tell(&asked, console);
+    taker->asked_told = true;
+    return NULL;
 }
 
 hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
@@ -141,9 +128,7 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
         hx_console_clear(console);
     if (console && !snapshot->complete)
         tell_partial(console, snapshot);
-    if (console)
-        tell_empty_roots(console, taker, snapshot);
-    return NULL;
+    return console ? tell_asked(console, taker, snapshot) : NULL;
 }
 
 /* --- Stores ------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ struct hx_taker {
     struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
     bool partial;                /* a snapshot so far was not complete */
     bool roots_tested;           /* every variable of --root was there once */
-    bool roots_told;             /* which of them were empty at first */
+    bool asked_told;             /* what of --root and --retainer stood for nothing at first */
 };
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
@@ -45,9 +45,6 @@ struct hx_output {
 };
 hx_error *hx_output_open(const char *path, struct hx_output *ret);
 hx_error *hx_output_close(struct hx_output *output);
-
-/* Told of a --root when the program itself names a root so. */
-#define HX_ROOT_TAKEN "%s: the program has a root of this name, which counts; choose another name"
 
 /* Names roots and works out retainer sets as the call says, of the snapshots that it asks for,
  * and those of `parts` (enum hx_analysis_part) that the store does not have. The file does not

@@ -64,8 +64,8 @@ bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t 
                       uint64_t *ret_size);
 
 /* Calls each() for the name of every variable of module i, of any size, also of those in
- * thread-local storage (`tls`), until it returns false. Some come twice. */
-void hx_module_each_variable(hx_modules *modules, size_t i,
+ * thread-local storage (`tls`), until it returns false: then so does this. Some come twice. */
+bool hx_module_each_variable(hx_modules *modules, size_t i,
                              bool (*each)(void *context, const char *name, bool tls),
                              void *context);
 

@@ -218,7 +218,7 @@ static bool take_variable(void *context, const struct hx_elf_symbol *symbol)
     return !variables->ended;
 }
 
-void hx_module_each_variable(hx_modules *modules, size_t i,
+bool hx_module_each_variable(hx_modules *modules, size_t i,
                              bool (*each)(void *context, const char *name, bool tls), void *context)
 {
     const struct hx_module *module = &modules->modules.v[i];
@@ -228,11 +228,12 @@ void hx_module_each_variable(hx_modules *modules, size_t i,
     struct variables variables = {
         .modules = modules, .bias = module->bias, .each = each, .context = context};
     if (fd < 0)
-        return;
+        return true;
     hx_error_free(hx_elf_each_symbol(fd, SHT_SYMTAB, take_variable, &variables));
     if (!variables.ended)
         hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, take_variable, &variables));
     hx_text_free(&variables.name);
+    return !variables.ended;
 }
 
 struct wanted_note {

@@ -307,9 +307,31 @@ def in_cpp(folder):
         check("no variable nothing[abi:cxx11] in the process" in err, err)
         err = heapx("report", target.pid, "bins", "--root", "x=app::nothing", ok=(1,))[2]
         check("no variable app::nothing" in err, err)
+        snap(folder, target.pid)
+        told(target.pid, snap(folder, target.pid))
         found = bins(target.pid, "--root", "n=type:^Node$", "--root", "b=type:Base")
         check(found == {"list+n": (56, 1), "list+first+n+b": (24, 1), "n": (224, 4),
                         "b": (96, 4)}, f"types: {found}")
+
+
+TOLD = (  # options, what is told of them
+    (("--root", "a=type:zz"), "--root: a=type:zz: no type matches 'zz' here"),
+    (("--root", "a=type:^Node$"), None),
+    (("--root", "a=svc::none"), "--root: a=svc::none: no such place, or no pointer in it"),
+    (("--root", "list=m"), "--root: list=m: the program has a root of this name"),
+    (("--retainer", "zz"), "--retainer: no type matches 'zz' here"),
+    (("--retainer", "^Base$", "--retainer", "z="), "--retainer: no type matches 'z=' here"),
+    (("--retainer", "^Base$", "--retainer", "Node"), None))
+
+
+def told(pid, store):
+    """What stands for nothing is told once, at the stop and afterwards; it is no failure."""
+    for options, text in TOLD:
+        for target in (pid, store):
+            view = "bins" if options[0] == "--root" else "retainers"
+            err = heapx("report", target, view, "--snapshot", "all", *options)[2]
+            check(text in err and err.count("\n") == 1 if text else not err,
+                  f"{target} {options}: {err!r}")
 
 
 def pagemap(pid, start, end):

@@ -1,0 +1,35 @@
+/* asked.h - which of the call's --root and --retainer stand for anything in its snapshots.
+ *
+ * What stands for nothing is no error: it may come later, or have gone. stderr is told of it once.
+ */
+#ifndef HX_CLI_ASKED_H
+#define HX_CLI_ASKED_H
+
+#include "cli/console.h"
+#include "cli/options.h"
+#include "model/snapshot.h"
+
+/* What a --root stands for; the more telling answer of several snapshots counts. */
+enum hx_asked_root {
+    HX_ASKED_NOTHING,
+    HX_ASKED_TAKEN, /* the program has a root of this name */
+    HX_ASKED_SOMETHING,
+};
+
+struct hx_asked {
+    const struct hx_args *args;
+    enum hx_asked_root *root; /* by number of the option */
+    bool *retainer;           /* the same: a type matches */
+    bool looked;              /* at a snapshot */
+};
+
+hx_error *hx_asked_init(const struct hx_args *args, struct hx_asked *ret);
+void hx_asked_deinit(struct hx_asked *asked);
+
+/* Looks at a snapshot whose roots are named. */
+hx_error *hx_asked_look(struct hx_asked *asked, const struct hx_snapshot *snapshot);
+
+/* Nothing when no snapshot was looked at. */
+void hx_asked_tell(const struct hx_asked *asked, struct hx_console *console);
+
+#endif
