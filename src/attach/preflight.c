@@ -590,9 +590,7 @@ static void check_allocator(struct preflight *p, struct hx_check *check)
         foreign |= strncmp(name, known[i], strlen(known[i])) == 0;
     if (foreign)
         say(check, HX_CHECK_NO, "",
-            "malloc is that of %.80s: this version walks that of glibc only, so there are no "
-            "objects",
-            name);
+            "malloc is that of %.80s: this version walks that of glibc only", name);
     else if (name)
         say(check, HX_CHECK_UNKNOWN, "",
             "malloc is that of %.80s: blocks that it does not get from glibc's are no objects",
