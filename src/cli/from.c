@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "sym/demangle.h"
+#include "traverse/cxxname.h"
 #include "traverse/reach.h"
 
 #include <string.h>
@@ -30,27 +31,19 @@ static void take(struct choice *choice, size_t root)
     choice->n++;
 }
 
-/* Is this what people read for the mangled name? */
-static hx_error *reads(const char *mangled, const char *name, bool *ret)
-{
-    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
-    hx_demangle_names(&text, mangled, strlen(mangled));
-    *ret = !text.failed && strcmp(hx_text_str(&text), name) == 0;
-    return text.failed ? hx_error_nomem() : NULL;
-}
-
-/* As the linker knows it, else as a C++ program writes it. */
+/* As the linker knows it, else as a C++ program writes it, at last without the namespaces that have
+ * no name. */
 static hx_error *choose(struct choice *choice, const char *name)
 {
-    for (int written = 0; written < 2 && !choice->n; written++) {
+    enum { LINKER, WRITTEN, INNER, WAYS };
+    HX_CLEANUP(hx_cxx_name_deinit) struct hx_cxx_name written = {0};
+    HX_TRY(hx_cxx_name_init(name, &written));
+    for (int way = LINKER; way < WAYS && !choice->n; way++) {
         for (size_t i = 0; i < choice->snapshot->roots.n; i++) {
             const struct hx_root *root = &choice->snapshot->roots.v[i];
-            bool same = !written && strcmp(root->name, name) == 0;
-            if (root->kind == HX_ROOT_NAMED || !is_in(choice, root->module))
-                continue;
-            if (written && hx_has_mangled(root->name, strlen(root->name)))
-                HX_TRY(reads(root->name, name, &same));
-            if (same)
+            if (root->kind != HX_ROOT_NAMED && is_in(choice, root->module) &&
+                (way == LINKER ? strcmp(root->name, name) == 0
+                               : hx_cxx_name_is(&written, root->name, way == INNER)))
                 take(choice, i);
         }
     }

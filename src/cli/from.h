@@ -6,9 +6,9 @@
 #include "model/snapshot.h"
 
 /* The roots whose name is `name` or, when there is none, those that it means as module!name; a C++
- * variable also as people read it ("app::cache"); else the variable that was named so for bins.
- * *ret: a bit for each root, the caller's to free; *ret_n of them. Only roots in which a chain can
- * begin. */
+ * variable also as the source writes it (see traverse/cxxname.h); else the variable that was named
+ * so for bins. *ret: a bit for each root, the caller's to free; *ret_n of them. Only roots in which
+ * a chain can begin. */
 hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, uint64_t **ret,
                         size_t *ret_n);
 
