@@ -4,6 +4,7 @@
 #include "cli/take.h"
 #include "cli/view.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The condition of --where in SQL; *sql is the caller's. */
@@ -23,6 +24,39 @@ static hx_error *parse_where(const char *view, const char *where, char **sql)
     }
     *sql = text.s;
     return NULL;
+}
+
+/* A break-down of a heap that has objects, but no row of it, was never measured: that is not the
+ * same as an empty one. */
+static hx_error *has_data(hx_store *store, const char *target, const struct hx_query *query)
+{
+    static const char *const breakdowns[] = {"censuses", "retainers",  "bins",
+                                             "types",    "dominators", "pages"};
+    bool is_one = false, more = false;
+    for (size_t i = 0; i < sizeof breakdowns / sizeof *breakdowns; i++)
+        is_one |= strcmp(breakdowns[i], query->view) == 0;
+    if (!is_one)
+        return NULL;
+    bool pages = strcmp(query->view, "pages") == 0;
+    /* nothing that is lost dominates or is dominated */
+    const char *counted =
+        strcmp(query->view, "dominators") == 0 ? "reachable_objects" : "heap_objects";
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "SELECT 1 FROM snapshots WHERE %s IS NOT 0 AND (%lld = 0 OR snapshot = %lld)"
+             " AND NOT EXISTS (SELECT 1 FROM %s WHERE %lld = 0 OR snapshot = %lld)",
+             counted, (long long)query->snapshot, (long long)query->snapshot, query->view,
+             (long long)query->snapshot, (long long)query->snapshot);
+    hx_rows *rows = NULL;
+    HX_TRY(hx_query_sql(store, sql, &rows));
+    hx_error *err = hx_rows_next(rows, &more);
+    hx_rows_end(rows);
+    if (err || !more)
+        return err;
+    return hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET snapshots",
+                        "%s is not known: %s", query->view,
+                        pages ? "which pages were resident was not recorded"
+                              : "no allocator's objects were found");
 }
 
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)
@@ -52,6 +86,7 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     hx_console_clear(&console);
     if (partial)
         *status = HX_EXIT_PARTIAL;
+    HX_TRY(has_data(store, args->word[0], &query));
     hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));
     return hx_print_rows(store, rows, args->format);

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 
 import live
 from live import check, heapx
@@ -294,6 +295,20 @@ def checks(folder):
         live.check_let_go(target.pid)
 
 
+def without_data(folder):
+    """What was never measured is no empty table."""
+    store = make_store(folder)
+    database = sqlite3.connect(store)
+    database.execute("DELETE FROM hx_page")
+    database.commit()
+    _, out, err = heapx("report", store, "pages", ok=(1,))
+    check(out == "" and "pages is not known" in err, f"{out}\n{err}")
+    database.execute("UPDATE hx_snapshot SET heap_objects = 0")
+    database.commit()
+    database.close()
+    check(ask("report", store, "pages") == [], "pages of an empty heap")
+
+
 def words(folder):
     store = make_store(folder)
     nothing = os.path.join(folder, "none")
@@ -319,4 +334,5 @@ def words(folder):
 
 
 if __name__ == "__main__":
-    live.main(censuses, two_schemes, object_by_object, still_there, conditions, checks, words)
+    live.main(censuses, two_schemes, object_by_object, still_there, conditions, checks, without_data,
+              words)
