@@ -160,8 +160,8 @@ static void draw(struct drawing *drawing, unsigned number, unsigned n)
 #ifdef HX_HAVE_DEMANGLER
         {"_ZN3svc8registryISsSt6vectorISt10shared_ptrINS_10connectionEEEE13live_sessionsE",
 #else
-        {"svc::registry<std::basic_string<char, std::char_traits<char>, std::allocator<char> >, "
-         "std::vector<std::shared_ptr<svc::connection> > >::live_sessions",
+        {"svc::registry<std::string, std::vector<std::shared_ptr<svc::connection> > >"
+         "::live_sessions",
 #endif
          "libstdc++.so.6"},
     };
