@@ -176,7 +176,7 @@ def series(folder):
         status, out, err = heapx("snap", target.pid, "-o", store, "--every", "200ms", "--count", 3)
         took = time.monotonic() - begin
         check(out.count("\n") == 3 and count(store) == 3 and took >= 0.4, f"{took} {out}")
-        heapx("snap", target.pid, "-o", store, "--every", "300ms", "--duration", "0.5s")
+        heapx("snap", target.pid, "-o", store, "--every", "600ms", "--duration", "1s")
         check(count(store) == 5, f"{count(store)} snapshots")
         for number in (signal.SIGINT, signal.SIGTERM):
             have = count(store)
