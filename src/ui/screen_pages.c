@@ -13,22 +13,23 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-/* `id` is the number of the set, bin or type; `known` is NULL for objects without a type. */
+/* `id` is the number of the set, bin or type; `known` tells a type from the objects without one. */
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     ret->like = "pages";
-    hx_text_putf(&ret->sql,
-                 "SELECT p.snapshot AS snapshot, p.census AS census,"
-                 " CASE p.census WHEN 'retainer' THEN (SELECT r.label FROM retainers r"
-                 " WHERE r.snapshot = p.snapshot AND r.set_id = p.key)"
-                 " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin b"
-                 " WHERE b.snapshot = p.snapshot AND b.bin = p.key)"
-                 " ELSE coalesce(t.name, '(unknown)') END AS key,"
-                 " p.only_pages AS only_pages, p.shared_pages AS shared_pages, p.key AS id,"
-                 " t.name AS known FROM hx_page p LEFT JOIN hx_type t ON p.census = 'type'"
-                 " AND t.snapshot = p.snapshot AND t.type = p.key WHERE p.snapshot = %" PRId64,
-                 snapshot);
+    hx_text_putf(
+        &ret->sql,
+        "SELECT p.snapshot AS snapshot, p.census AS census,"
+        " CASE p.census WHEN 'retainer' THEN (SELECT r.label FROM retainers r"
+        " WHERE r.snapshot = p.snapshot AND r.set_id = p.key)"
+        " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin b"
+        " WHERE b.snapshot = p.snapshot AND b.bin = p.key)"
+        " ELSE coalesce(t.name, '(unknown)') END AS key,"
+        " p.only_pages AS only_pages, p.shared_pages AS shared_pages, p.key AS id,"
+        " t.name IS NOT NULL AS known FROM hx_page p LEFT JOIN hx_type t ON p.census = 'type'"
+        " AND t.snapshot = p.snapshot AND t.type = p.key WHERE p.snapshot = %" PRId64,
+        snapshot);
     hx_text_putf(&ret->facts, "SELECT count(*) AS rows FROM hx_page WHERE snapshot = %" PRId64,
                  snapshot);
 }
@@ -50,7 +51,7 @@ static hx_error *open_objects(struct hx_ui *ui, const struct hx_screen *set,
                                  hx_table_int(&pane->rows, row, "id", -1));
     if (strcmp(census, "bin") == 0)
         return hx_ui_open_subset(ui, bin, HX_SUBSET_BIN, key, NULL, 0);
-    bool known = hx_table_at(&pane->rows, row, "known")->type == HX_VALUE_TEXT;
+    bool known = hx_table_int(&pane->rows, row, "known", 0);
     return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_TYPE, known ? key : NULL, NULL, 0);
 }
 
