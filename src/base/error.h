@@ -22,6 +22,7 @@ enum hx_error_kind {
     HX_E_CORRUPT, /* foreign bytes do not hold what they claim */
     HX_E_ABSENT,  /* there is no such thing (row, symbol, object) */
     HX_E_BUSY,    /* try again later (target in the middle of malloc, store locked) */
+    HX_E_LIMIT,   /* larger than heapx takes on; whatever else there is to do can go on */
 };
 
 typedef struct hx_error hx_error;

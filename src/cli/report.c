@@ -56,7 +56,7 @@ static hx_error *has_data(hx_store *store, const char *target, const struct hx_q
     return hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET snapshots",
                         "%s is not known: %s", query->view,
                         pages ? "which pages were resident was not recorded"
-                              : "no allocator's objects were found");
+                              : "no objects were found, or the notes say why");
 }
 
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)

@@ -226,7 +226,8 @@ static hx_error *analyse_retainers(struct hx_writer *w, const struct hx_analysis
     hx_retention_deinit(&r.retention);
     hx_sets_destroy(r.sets);
     hx_scheme_rule_deinit(&r.rule);
-    w->scheme = analysis->scheme->name;
+    if (!err)
+        w->scheme = analysis->scheme->name;
     return err;
 }
 
@@ -291,15 +292,29 @@ static hx_error *analyse_bins(struct hx_writer *w)
     return err;
 }
 
+/* What is too large is left out of a new snapshot, with a note; whoever asks for it afterwards is
+ * told. */
+static hx_error *left_out(struct hx_writer *w, hx_error *err, unsigned *done)
+{
+    if (!err || err->kind != HX_E_LIMIT || !w->adding)
+        return err;
+    hx_text_putf(&w->notes, "%s%s left out: %s", w->notes.n ? "; " : "",
+                 *done & HX_ANALYSE_BINS ? "bins" : "retainer sets", err->why);
+    hx_error_free(err);
+    *done = 0;
+    return NULL;
+}
+
 hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts)
 {
+    unsigned retainers = parts & HX_ANALYSE_RETAINERS, bins = parts & HX_ANALYSE_BINS;
     HX_TRY(find_objects(w));
-    if (parts & HX_ANALYSE_RETAINERS)
-        HX_TRY(analyse_retainers(w, analysis));
-    if (parts & HX_ANALYSE_BINS)
-        HX_TRY(analyse_bins(w));
+    if (retainers)
+        HX_TRY(left_out(w, analyse_retainers(w, analysis), &retainers));
+    if (bins)
+        HX_TRY(left_out(w, analyse_bins(w), &bins));
     if (parts & HX_ANALYSE_RETAINED)
         HX_TRY(hx_analyse_retained(w, analysis));
-    w->parts |= parts;
+    w->parts |= retainers | bins | (parts & HX_ANALYSE_RETAINED);
     return NULL;
 }

@@ -318,8 +318,8 @@ static hx_error *measure_types(struct retained *r)
                              &r->types));
     if (r->types.measured < r->types.n)
         hx_text_putf(&w->notes,
-                     "retained sizes of the smaller types (%u of %u) were not measured: too many",
-                     r->types.n - r->types.measured, r->types.n);
+                     "%sretained sizes of the smaller types (%u of %u) were not measured: too many",
+                     w->notes.n ? "; " : "", r->types.n - r->types.measured, r->types.n);
     return NULL;
 }
 

@@ -403,6 +403,7 @@ hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
         .what = store->path,
         .snapshot = snapshot,
         .graph = &snapshot->graph,
+        .adding = true,
         .progress = progress,
         .rows_total = snapshot->graph.n + snapshot->graph.n_edges + snapshot->root_edges.n,
     };

@@ -36,6 +36,8 @@ struct hx_writer {
     uint64_t rows_done, rows_total;
     uint64_t state_bytes[HX_STATES], state_objects[HX_STATES], heap_bytes;
 
+    bool adding; /* a new snapshot, not one that is revised */
+
     /* what the analysis leaves for the snapshot's row */
     HX_VEC(struct hx_object_block) objects;
     unsigned parts;       /* enum hx_analysis_part: done */

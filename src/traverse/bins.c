@@ -3,6 +3,9 @@
 
 #include "traverse/retain.h"
 
+/* Of all bins together, those on the way included: each is a name in a text of the store. */
+#define MEMBERS_MAX ((size_t)1 << 24)
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +103,7 @@ static hx_error *find(struct work *work, const struct hx_progress *progress,
     }
     HX_TRY(make_seeds(work));
     HX_TRY(hx_sets_create(0, &work->sets));
+    hx_sets_allow(work->sets, MEMBERS_MAX);
     const struct hx_retain_rule rule = {
         .seed = work->seed, .n_seeds = snapshot->named.n, .everything = true};
     HX_TRY(hx_retain(snapshot, &rule, work->sets, progress, retention));

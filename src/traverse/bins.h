@@ -23,8 +23,8 @@ struct hx_bins {
     size_t n_members;         /* snapshot.named, rising */
 };
 
-/* Needs states; follows what snapshot->interior says. Without named roots all objects are in the
- * first two bins. */
+/* Needs states; follows what snapshot->interior says. HX_E_LIMIT when the bins have many millions
+ * of members. Without named roots all objects are in the first two bins. */
 hx_error *hx_bins_find(const struct hx_snapshot *snapshot, const struct hx_progress *progress,
                        struct hx_bins *ret);
 void hx_bins_deinit(struct hx_bins *bins);

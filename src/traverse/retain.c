@@ -411,7 +411,8 @@ static hx_error *run(struct flow *flow, struct hx_retention *ret)
     HX_TRY(flood(flow));
     if (flow->any_unsettled)
         HX_TRY(settle(flow));
-    if (hx_sets_failed(flow->sets) || flow->gather.failed)
+    HX_TRY(hx_sets_error(flow->sets));
+    if (flow->gather.failed)
         return hx_error_nomem();
     struct hx_retention retention = {.visits = flow->visits, .set = flow->set};
     for (hx_obj i = 0; i < flow->graph->n; i++)

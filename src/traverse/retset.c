@@ -27,7 +27,8 @@ struct memo {
  * two is in the chain bucket[key & (buckets - 1)]. */
 struct hx_sets {
     unsigned max_elements;
-    bool failed;
+    bool failed, full; /* full: for want of budget, not of memory */
+    size_t budget;
     HX_VEC(struct record) record;
     HX_VEC(hx_retainer) element;
     HX_VEC(hx_retainer) work; /* the set that is being looked for */
@@ -52,6 +53,7 @@ hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
     if (!sets)
         return hx_error_nomem();
     sets->max_elements = max_elements;
+    sets->budget = HX_SETS_BUDGET;
     sets->buckets = 1024;
     sets->bucket = calloc(sets->buckets, sizeof *sets->bucket);
     sets->memo = calloc(MEMO_SLOTS, sizeof *sets->memo);
@@ -89,6 +91,21 @@ unsigned hx_sets_limit(const hx_sets *sets)
 bool hx_sets_failed(const hx_sets *sets)
 {
     return sets->failed;
+}
+
+hx_error *hx_sets_error(const hx_sets *sets)
+{
+    if (!sets->failed)
+        return NULL;
+    if (!sets->full)
+        return hx_error_nomem();
+    return hx_error_new(HX_E_LIMIT, "sets", "name fewer roots, or give --max-set N",
+                        "they have more than %zu names in all", sets->budget);
+}
+
+void hx_sets_allow(hx_sets *sets, size_t elements)
+{
+    sets->budget = elements;
 }
 
 size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret)
@@ -148,7 +165,8 @@ static hx_set intern(hx_sets *sets, uint64_t key)
     }
     struct record record = {.start = sets->element.n, .n = (uint32_t)n, .next = *head, .key = key};
     hx_set fresh = (hx_set)sets->record.n;
-    if (fresh == SETS_MAX || !hx_vec_reserve(&sets->element, sets->element.n + n) ||
+    sets->full |= sets->element.n > sets->budget || n > sets->budget - sets->element.n;
+    if (sets->full || fresh == SETS_MAX || !hx_vec_reserve(&sets->element, sets->element.n + n) ||
         !hx_vec_push(&sets->record, record)) {
         sets->failed = true;
         return HX_SET_NONE;

@@ -50,7 +50,14 @@ hx_set hx_sets_count(const hx_sets *sets);
 /* As given when the store was made. */
 unsigned hx_sets_limit(const hx_sets *sets);
 
-/* Out of memory, at any time so far: then sets made since may be too small. */
+/* Out of memory or past the budget, at any time so far: then sets made since may be too small. */
 bool hx_sets_failed(const hx_sets *sets);
+/* What it was: HX_E_LIMIT for the budget, HX_E_NOMEM; NULL when nothing failed. */
+hx_error *hx_sets_error(const hx_sets *sets);
+
+/* The elements that all sets together may have, HX_SETS_BUDGET unless another is given. A target of
+ * n retainers can ask for n * n / 2 of them. */
+#define HX_SETS_BUDGET ((size_t)1 << 26)
+void hx_sets_allow(hx_sets *sets, size_t elements);
 
 #endif

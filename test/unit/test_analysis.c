@@ -125,6 +125,49 @@ static void nothing_there(void **state)
     assert_done(hx_store_close(store));
 }
 
+/* A list with a named root at each link: its bins would have n * n / 2 members. */
+static void too_many_bins(void **state)
+{
+    (void)state;
+    hx_obj n = (hx_obj)unit_rounds(6000);
+    struct hx_drawn_edge *edge = calloc(n, sizeof *edge), *root = calloc(n, sizeof *root);
+    assert_true(edge && root);
+    for (hx_obj i = 0; i < n; i++) {
+        edge[i] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};
+        root[i] = (struct hx_drawn_edge){i, i, HX_EDGE_START};
+    }
+    struct hx_snapshot *s;
+    assert_done(hx_image_graph(n, edge, n - 1, n, root, n, &s));
+    assert_done(hx_reach(s, HX_INTERIOR_KNOWN, 1, NULL));
+    for (hx_obj i = 0; i < n; i++) {
+        struct hx_named named = {.root = i};
+        assert_true(asprintf(&named.name, "r%u", (unsigned)i) > 0);
+        assert_true(hx_vec_push(&s->named, named));
+    }
+    struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8};
+    hx_store *store;
+    int64_t id;
+    unsigned parts;
+    assert_done(hx_store_temporary(&store));
+    assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+    assert_done(hx_store_parts(store, id, &parts));
+    if (n == 6000) {
+        assert_int_equal(parts, HX_ANALYSE_RETAINERS | HX_ANALYSE_RETAINED);
+        assert_nothing(store,
+                       "SELECT snapshot FROM snapshots WHERE notes NOT LIKE '%bins left out%'");
+        assert_nothing(store, "SELECT roots FROM bins");
+        assert_nothing(store, "SELECT address FROM objects WHERE bin IS NOT NULL");
+        assert_refused(hx_store_revise(store, id, s, &analysis, HX_ANALYSE_BINS, NULL), HX_E_LIMIT,
+                       "names in all");
+    } else {
+        assert_int_equal(parts, HX_ANALYSE_ALL);
+    }
+    hx_snapshot_destroy(s);
+    assert_done(hx_store_close(store));
+    free(edge);
+    free(root);
+}
+
 /* Each sentence once, whoever says it how often. */
 static void notes(void **state)
 {
@@ -184,6 +227,7 @@ int main(void)
         cmocka_unit_test(lasting_numbers),
         cmocka_unit_test(names_of_two_kinds),
         cmocka_unit_test(nothing_there),
+        cmocka_unit_test(too_many_bins),
         cmocka_unit_test(notes),
         cmocka_unit_test(largest),
     };

@@ -352,6 +352,36 @@ static void test_long_list(void **state)
     free(of_object);
 }
 
+/* A list with a root of its own at each link asks for n * n / 2 names. */
+static void test_budget(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    struct hx_drawn_edge edge[N], root[N];
+    hx_retainer of_root[N];
+    for (hx_obj i = 0; i < N; i++) {
+        edge[i] = (struct hx_drawn_edge){i, i + 1, HX_EDGE_START};
+        root[i] = (struct hx_drawn_edge){i, i, HX_EDGE_START};
+        of_root[i] = i;
+    }
+    struct hx_snapshot *snapshot;
+    assert_null(hx_image_graph(N, edge, N - 1, N, root, N, &snapshot));
+    assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    struct hx_retain_rule rule = {.of_root = of_root};
+    for (size_t allowed = N; allowed <= N * N; allowed *= N) {
+        struct hx_retention retention = {0};
+        hx_sets *sets;
+        assert_null(hx_sets_create(0, &sets));
+        hx_sets_allow(sets, allowed);
+        hx_error *err = hx_retain(snapshot, &rule, sets, NULL, &retention);
+        assert_true(allowed == N ? err && err->kind == HX_E_LIMIT : !err);
+        hx_error_free(err);
+        hx_retention_deinit(&retention);
+        hx_sets_destroy(sets);
+    }
+    hx_snapshot_destroy(snapshot);
+}
+
 static void test_cancel(void **state)
 {
     (void)state;
@@ -384,7 +414,7 @@ int main(void)
         cmocka_unit_test(test_sets),         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_large_graphs), cmocka_unit_test(test_components),
         cmocka_unit_test(test_long_list),    cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_budget),       cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
