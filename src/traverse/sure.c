@@ -5,7 +5,8 @@
 
 #define CHECK_MASK 0xffff /* every so many objects + 1 */
 #define AHEAD      16     /* objects: how far ahead scattered reads are prefetched */
-#define NEAR       4      /* dominators above the source that an uncertain edge is compared with */
+#define NEAR       4      /* dominators of its source that an uncertain edge is compared with */
+#define FEW        16     /* edges of each of them, at most */
 
 static const char what[] = "search for dominators";
 
@@ -18,7 +19,7 @@ struct work {
     size_t n, limit;     /* objects concerned so far, and at most */
     hx_eidx edge_limit;  /* sure edges that are copied at most */
     uint64_t *beyond;    /* bit for each object: in R (sure.h) */
-    uint64_t *concerned; /* bit for each object: in R or A */
+    uint64_t *concerned; /* bit for each object: in R or A; before that, see is_idle() */
     hx_obj *rank;        /* for each word of `concerned`: how many stand before it */
     struct hx_big beyond_mem, concerned_mem, rank_mem;
     struct hx_graph small; /* objects by number: place in sure.object, n: the top of all */
@@ -62,35 +63,65 @@ static inline void put_beyond(struct work *work, hx_obj object)
     work->n++;
 }
 
-/* Is the target of an edge from `object` seen to dominate it? */
-static bool leads_up(const struct work *work, hx_obj object, hx_obj target)
+/* Has the object a sure edge to the target, as far as a short look tells? */
+static inline bool points_surely(const struct hx_graph *graph, hx_obj object, hx_obj target)
 {
+    hx_eidx e = graph->fwd[object], end = graph->fwd[(size_t)object + 1];
+    for (end = end - e > FEW ? e + FEW : end; e < end; e++)
+        if (is_sure(graph->edge[e]) && hx_edge_target(graph->edge[e]) == target)
+            return true;
+    return false;
+}
+
+/* Does an uncertain edge decide nothing (sure.h)? `concerned` holds what roots surely point to. */
+static bool is_idle(const struct work *work, hx_obj object, hx_obj target)
+{
+    if (has(work->concerned, target))
+        return true;
     for (unsigned k = 0; k <= NEAR && object != HX_NO_OBJ; k++) {
-        if (object == target)
+        if (object == target || points_surely(work->graph, object, target))
             return true;
         object = work->all->parent[object];
     }
     return false;
 }
 
+static inline bool counts(const struct work *work, const struct hx_root_edge *edge)
+{
+    return work->snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED;
+}
+
+/* The targets of uncertain edges from roots. */
+static void find_root_targets(struct work *work)
+{
+    const struct hx_snapshot *snapshot = work->snapshot;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (edge->kind != HX_EDGE_INTERIOR && counts(work, edge))
+            work->concerned[edge->target >> 6] |= (uint64_t)1 << (edge->target & 63);
+    }
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (edge->kind == HX_EDGE_INTERIOR && counts(work, edge) &&
+            !has(work->concerned, edge->target))
+            put_beyond(work, edge->target);
+    }
+}
+
 /* The targets of uncertain edges. */
 static hx_error *find_targets(struct work *work)
 {
-    const struct hx_snapshot *snapshot = work->snapshot;
     const struct hx_graph *graph = work->graph;
-    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
-        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind == HX_EDGE_INTERIOR && snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED)
-            put_beyond(work, edge->target);
-    }
+    find_root_targets(work);
     for (hx_obj i = 0; i < graph->n && work->n <= work->limit; i++) {
         if (!go_on(work, "uncertain edges", i, graph->n))
             return hx_error_cancelled(what);
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
             hx_edge edge = graph->edge[e];
-            if (!is_sure(edge) && hx_dominators_has(work->all, i) &&
-                !leads_up(work, i, hx_edge_target(edge)))
-                put_beyond(work, hx_edge_target(edge));
+            hx_obj target = hx_edge_target(edge);
+            if (!is_sure(edge) && hx_dominators_has(work->all, i) && !has(work->beyond, target) &&
+                !is_idle(work, i, target))
+                put_beyond(work, target);
         }
     }
     return NULL;
@@ -185,8 +216,7 @@ static inline bool visit_edges(struct work *work, const char *stage, visit_fn *v
     const struct hx_sure *sure = work->sure;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind != HX_EDGE_INTERIOR && has(work->beyond, edge->target) &&
-            snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED)
+        if (edge->kind != HX_EDGE_INTERIOR && has(work->beyond, edge->target) && counts(work, edge))
             visit(work, sure->n, small_number(work, edge->target));
     }
     for (hx_obj k = 0; k < sure->n; k++) {

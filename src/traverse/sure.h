@@ -16,8 +16,9 @@
  * so the sums over the small tree are what R and A retain over S; for all other objects it is what
  * they retain over F.
  *
- * An uncertain edge to an object that dominates its source in F is on no chain without a
- * circle. It decides nothing and is left out from the beginning, where that is cheap to see.
+ * An uncertain edge decides nothing when its target, or something with a sure edge to its target,
+ * dominates its source in F: a chain over it has a shorter one among its own nodes. All roots are
+ * one node here. Such edges are left out from the beginning, where that is cheap to see.
  */
 #ifndef HX_TRAVERSE_SURE_H
 #define HX_TRAVERSE_SURE_H

@@ -164,25 +164,38 @@ static size_t objects(size_t n)
     return n < HX_OBJECTS_MAX ? n : HX_OBJECTS_MAX;
 }
 
-/* Uncertain edges back, to itself and to near ancestors concern nobody. */
-static void test_back(void **state)
+/* These uncertain edges concern nobody. */
+static void try_idle(size_t n, const struct hx_drawn_edge *more, size_t n_more)
 {
-    (void)state;
-    const size_t n = objects(100000);
-    struct hx_drawn_edge more[] = {{(uint32_t)n - 1, (hx_obj)(n - 1), HX_EDGE_INTERIOR},
-                                   {(uint32_t)n - 1, (hx_obj)(n - 2), HX_EDGE_INTERIOR},
-                                   {(uint32_t)n - 1, (hx_obj)(n - 5), HX_EDGE_INTERIOR}};
-    struct hx_snapshot *snapshot = list_with(n, more, 3);
+    struct hx_snapshot *snapshot = list_with(n, more, n_more);
     struct hx_dominators found;
     struct hx_sure sure;
+    struct met met = {0};
     assert_null(hx_dominators_find(snapshot, HX_OVER_FOLLOWED, NULL, &found));
-    assert_null(hx_sure_find(snapshot, &found, n, NULL, &sure));
+    assert_null(hx_sure_find(snapshot, &found, (unsigned)n, NULL, &sure));
     assert_true(!sure.too_many && sure.n == 0);
     hx_sure_deinit(&sure);
     hx_dominators_deinit(&found);
-    struct met met = {0};
     check(snapshot, 1, &met);
     hx_snapshot_destroy(snapshot);
+}
+
+static void test_idle(void **state)
+{
+    (void)state;
+    const size_t n = objects(100000) - 1;
+    const uint32_t last = (uint32_t)(n - 1);
+    /* To itself and to what dominates it; to where the root or a dominator points, too. */
+    const struct hx_drawn_edge up[] = {{last, (hx_obj)last, HX_EDGE_INTERIOR},
+                                       {last, (hx_obj)(last - 1), HX_EDGE_INTERIOR},
+                                       {last, (hx_obj)(last - 4), HX_EDGE_INTERIOR}};
+    const struct hx_drawn_edge beside[] = {{0, 1, HX_EDGE_INTERIOR},
+                                           {last - 4, (hx_obj)last, HX_EDGE_KNOWN},
+                                           {last - 4, (hx_obj)last, HX_EDGE_INTERIOR},
+                                           {last - 2, (hx_obj)last, HX_EDGE_INTERIOR},
+                                           {last, 0, HX_EDGE_INTERIOR}};
+    try_idle(n, up, 3);
+    try_idle(n, beside, 5);
 }
 
 /* Uncertain short cuts: the whole list is concerned, and deep. */
@@ -266,7 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),  cmocka_unit_test(test_large),
-        cmocka_unit_test(test_back),    cmocka_unit_test(test_short_cut),
+        cmocka_unit_test(test_idle),    cmocka_unit_test(test_short_cut),
         cmocka_unit_test(test_nothing), cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
