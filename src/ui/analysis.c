@@ -1,7 +1,7 @@
 /* analysis.c - working out retainer sets, bins and retained sizes from within the explorer. */
 #include "ui/app.h"
 
-#include "traverse/regexp.h"
+#include "traverse/pattern.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -424,9 +424,7 @@ hx_error *hx_ui_choose_retainer(struct hx_ui *ui, const char *pattern)
     struct hx_choice *choice = &ui->choice;
     HX_TRY(need_heap(ui));
     if (*pattern) {
-        hx_regexp *regexp;
-        HX_TRY(hx_regexp_create(pattern, &regexp));
-        hx_regexp_destroy(regexp);
+        HX_TRY(hx_pattern_check(pattern));
         HX_TRY(add_pattern(choice, pattern));
     } else {
         forget_patterns(choice);
