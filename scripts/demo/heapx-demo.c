@@ -93,7 +93,7 @@ static void open_session(unsigned n)
     *bucket = session;
 }
 
-static void cache_page(unsigned n)
+static __attribute__((noinline)) void cache_page(unsigned n)
 {
     struct page *page = zalloc(sizeof *page);
     page->bytes = 1024 + n * 2654435761u % 6144;
@@ -160,7 +160,7 @@ static __attribute__((noinline)) void scrub(void)
         below[i] = 0;
 }
 
-static void build(void)
+static __attribute__((noinline)) void build(void)
 {
     for (unsigned i = 0; i < SESSIONS; i++)
         open_session(i);
@@ -194,6 +194,7 @@ static void *serve(void *unused)
             cache_page(n);
         if (n % 10 == 0 && cached_pages < PAGES_MOST)
             forget_request(n);
+        scrub();
     }
     return NULL;
 }
