@@ -16,6 +16,7 @@ struct work {
     const struct hx_dominators *all;
     const struct hx_progress *progress;
     struct hx_sure *sure;
+    size_t looks;        /* at objects that may make an edge idle: how many are left */
     size_t n, limit;     /* objects concerned so far, and at most */
     hx_eidx edge_limit;  /* sure edges that are copied at most */
     uint64_t *beyond;    /* bit for each object: in R (sure.h) */
@@ -74,11 +75,11 @@ static inline bool points_surely(const struct hx_graph *graph, hx_obj object, hx
 }
 
 /* Does an uncertain edge decide nothing (sure.h)? `concerned` holds what roots surely point to. */
-static bool is_idle(const struct work *work, hx_obj object, hx_obj target)
+static bool is_idle(struct work *work, hx_obj object, hx_obj target)
 {
     if (has(work->concerned, target))
         return true;
-    for (unsigned k = 0; k <= NEAR && object != HX_NO_OBJ; k++) {
+    for (unsigned k = 0; k <= NEAR && object != HX_NO_OBJ && work->looks; k++, work->looks--) {
         if (object == target || points_surely(work->graph, object, target))
             return true;
         object = work->all->parent[object];
@@ -387,6 +388,7 @@ hx_error *hx_sure_find(const struct hx_snapshot *snapshot, const struct hx_domin
                         .all = all,
                         .progress = progress,
                         .sure = ret,
+                        .looks = snapshot->graph.n,
                         .limit = snapshot->graph.n / part,
                         .edge_limit = (snapshot->graph.n_edges + snapshot->root_edges.n) / part};
     work.limit = work.limit < most ? work.limit : most;
