@@ -35,6 +35,9 @@ static bool read_some(pid_t pid, pid_t tid, const char *name, char *text, size_t
 enum { CLOCK_TRIES = 6 };
 static const int64_t wake_ns = 5000;
 
+/* What the clocks may be wrong by beyond that; a limit ends later by it at each stop. */
+static const uint64_t margin_ns = 100000;
+
 /* A thread's own figures. While it sleeps, seen_ns is when it fell asleep, on the clock of its
  * processor. */
 struct figures {
@@ -134,6 +137,21 @@ static void learn_clocks(struct hx_patience_clocks *clocks)
     sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
+/* The latest time at which the thread can have fallen asleep. The kernel may move a thread that
+ * has only just begun to sleep to another processor, so the figure can be of any one's clock,
+ * and on a virtual machine these are far apart. Only what surely lies in the future it is not. */
+static int64_t fell_asleep(const struct hx_patience_clocks *clocks, const struct figures *figures)
+{
+    int64_t now = (int64_t)hx_now_ns(), seen = (int64_t)figures->seen_ns;
+    int64_t latest = seen + clocks->most_ns[figures->cpu];
+    for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++) {
+        int64_t least = clocks->least_ns[cpu], most = clocks->most_ns[cpu];
+        if (most != INT64_MAX && seen + least <= now && seen + most > latest)
+            latest = seen + most;
+    }
+    return latest;
+}
+
 void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience_clocks *clocks,
                        struct hx_patience *ret)
 {
@@ -147,7 +165,7 @@ void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience_clocks *clocks,
         learn_clocks(clocks);
     if (!read_figures(pid, tid, &figures) || clocks->most_ns[figures.cpu] == INT64_MAX)
         return;
-    ret->since_ns = (uint64_t)((int64_t)figures.seen_ns + clocks->most_ns[figures.cpu]);
+    ret->since_ns = (uint64_t)fell_asleep(clocks, &figures);
     ret->ran_ns = figures.ran_ns;
     ret->slices = figures.slices;
     ret->known = true;
@@ -165,6 +183,8 @@ void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience_clocks *cl
      * that woke it, and the call is still the one in which it fell asleep. */
     uint64_t ran = figures.ran_ns - patience->ran_ns;
     int64_t began = (int64_t)(figures.seen_ns - ran) + clocks->least_ns[figures.cpu];
-    if (figures.slices == patience->slices + 1 && began >= (int64_t)interrupted_ns)
-        hx_arch_shorten_call(tid, now - patience->since_ns);
+    uint64_t slept = now - patience->since_ns;
+    if (figures.slices == patience->slices + 1 && began >= (int64_t)interrupted_ns &&
+        slept > margin_ns)
+        hx_arch_shorten_call(tid, slept - margin_ns);
 }

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { SEIZE_TRIES = 3 };
+enum { SEIZE_TRIES = 3, HELD_UP_NS = 200000 };
 
 /* How long a thread may take to stop: one that sleeps in the kernel without a way to be
  * woken (state D, a parent in vfork) is left there; one that is only waiting for a
@@ -314,11 +314,15 @@ static void interrupt(struct hx_tracer *tracer)
     }
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
-        if (!tracee->interrupted_ns)
+        bool first = !tracee->interrupted_ns;
+        if (first)
             tracee->interrupted_ns = hx_now_ns();
         if (tracee->state == HX_TRACEE_SEIZED &&
             ptrace(PTRACE_INTERRUPT, tracee->thread.tid, NULL, NULL) != 0)
             tracee->state = HX_TRACEE_GONE;
+        /* Whoever was held up in between cannot tell the stop from what else woke the thread. */
+        if (first && hx_now_ns() - tracee->interrupted_ns > HELD_UP_NS)
+            tracee->patience.known = false;
     }
 }
 
