@@ -77,8 +77,10 @@ static bool read_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct t
     const struct hx_glibc_tcache_shape *shape = walk->layout->tcache;
     uint8_t bytes[HX_TCACHE_BINS_MAX * 10];
     uint64_t size = chunk_size_of(walk, mem);
-    /* Also when the remainder was too small to be split off. */
-    bool fits = size >= request_to_chunk(shape->size) && size <= request_to_chunk(shape->size) + 16;
+    /* Also when the remainder was too small to be split off: behind an aligned block that is
+     * what is no larger than the smallest chunk. */
+    uint64_t least = request_to_chunk(shape->size);
+    bool fits = size >= least && size <= least + HX_CHUNK_MIN;
     if ((!fits && (size || !fills_mapping(walk, mem))) ||
         !hx_image_read(walk->image, mem, bytes, shape->size))
         return false;

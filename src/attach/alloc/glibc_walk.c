@@ -110,7 +110,7 @@ static hx_error *take_marked(struct emit *emit, uint64_t p, uint64_t size)
         emit->mark++;
     if (emit->mark == emit->mark_end || (*emit->mark & ~UINT64_C(1)) != p) {
         bool alone = emit->area->kind == HX_AREA_MMAPPED && emit->tcache_chunk;
-        if (alone || size - emit->tcache_chunk <= HX_CHUNK_ALIGN)
+        if (alone || size - emit->tcache_chunk <= HX_CHUNK_MIN)
             return take_suspect(emit, p, size);
         put_object(emit, p + 16, size - 8);
         return NULL;
