@@ -87,18 +87,26 @@ static bool same_file(const struct hx_mapping *a, const struct hx_mapping *b)
     return a->dev == b->dev && a->inode == b->inode && strcmp(a->path, b->path) == 0;
 }
 
-/* Follows `next` until it comes back. */
+/* Follows `next` until it comes back. What only looks like an arena may lead into a ring that it
+ * is no part of, which must not use up the steps of the others: a place that was marked a while
+ * ago comes again there (R. P. Brent, "An improved Monte Carlo factorization algorithm", 1980). */
 static bool ring_closes(struct search *search, uint64_t addr,
                         const struct hx_glibc_state_shape *shape)
 {
-    uint64_t at = addr;
+    uint64_t at = addr, mark = 0;
+    unsigned steps = 0, lap = 1;
     while (search->ring_steps++ < 4 * HX_GLIBC_ARENAS_MAX) {
         if (!search->peek->read(search->peek->context, at + shape->next, &at, sizeof at))
             return false;
         if (at == addr)
             return true;
-        if (!at || at & 7)
+        if (!at || at & 7 || at == mark)
             return false;
+        if (++steps == lap) {
+            mark = at;
+            lap *= 2;
+            steps = 0;
+        }
     }
     return false;
 }
