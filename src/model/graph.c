@@ -229,6 +229,7 @@ void hx_graph_deinit(struct hx_graph *graph)
     hx_big_free(&graph->state_mem);
     hx_big_free(&graph->type_mem);
     hx_big_free(&graph->site_mem);
+    hx_big_free(&graph->requested_mem);
     hx_big_free(&graph->fwd_mem);
     hx_big_free(&graph->edge_mem);
     hx_big_free(&graph->rev_mem);

@@ -25,6 +25,7 @@ typedef uint64_t hx_eidx; /* index of an edge */
 #define HX_OBJECTS_MAX HX_NO_OBJ /* objects of one graph at most: HX_NO_OBJ is none of them */
 #define HX_NO_TYPE     UINT32_MAX
 #define HX_NO_SITE     UINT32_MAX
+#define HX_NO_REQUEST  UINT64_MAX
 
 /* How an edge points, in order of strength (the contract's words). */
 enum hx_edge_kind { HX_EDGE_START = 0, HX_EDGE_KNOWN = 1, HX_EDGE_INTERIOR = 2 };
@@ -74,18 +75,19 @@ static inline enum hx_edge_kind hx_edge_kind_of(hx_edge edge)
  */
 struct hx_graph {
     hx_obj n;
-    uint64_t *addr; /* n: first usable byte */
-    uint64_t *size; /* n: usable bytes */
-    uint8_t *state; /* n: enum hx_state, NULL before hx_reach() */
-    uint32_t *type; /* n: index in snapshot.types, HX_NO_TYPE; NULL: nobody looked for types */
-    uint32_t *site; /* n: index in snapshot.sites, HX_NO_SITE; NULL: nothing was recorded */
+    uint64_t *addr;      /* n: first usable byte */
+    uint64_t *size;      /* n: usable bytes */
+    uint8_t *state;      /* n: enum hx_state, NULL before hx_reach() */
+    uint32_t *type;      /* n: index in snapshot.types, HX_NO_TYPE; NULL: nobody looked for types */
+    uint32_t *site;      /* n: index in snapshot.sites, HX_NO_SITE; NULL: nothing was recorded */
+    uint64_t *requested; /* n: bytes asked for, HX_NO_REQUEST; NULL: nothing was recorded */
     hx_eidx n_edges;
     hx_eidx *fwd; /* n + 1 */
     hx_edge *edge;
     hx_eidx *rev; /* n + 1 */
     hx_obj *rev_source;
-    struct hx_big addr_mem, size_mem, state_mem, type_mem, site_mem, fwd_mem, edge_mem, rev_mem,
-        rev_source_mem;
+    struct hx_big addr_mem, size_mem, state_mem, type_mem, site_mem, requested_mem, fwd_mem,
+        edge_mem, rev_mem, rev_source_mem;
 };
 
 /* The object that contains addr, HX_NO_OBJ when none does; binary search. */

@@ -12,6 +12,7 @@
 #include "model/graph.h"
 #include "model/image.h"
 #include "model/process.h"
+#include "model/recording.h"
 
 enum hx_root_kind {
     HX_ROOT_GLOBAL = 0,
@@ -80,9 +81,11 @@ struct hx_type {
     enum hx_confidence confidence;
 };
 
-/* Where an object was allocated. */
+/* Where objects were allocated. */
 struct hx_site {
-    char *label; /* owned */
+    char *label;    /* owned; no two are the same */
+    uint32_t stack; /* index in recording.stacks, HX_SITE_BEFORE or HX_SITE_UNKNOWN */
+    int64_t ccs_id; /* its number in the store; 0: not stored yet */
 };
 
 /* Address ranges [start, end). */
@@ -146,6 +149,7 @@ struct hx_snapshot {
     struct hx_graph graph;
     HX_VEC(struct hx_type) types;
     HX_VEC(struct hx_site) sites;
+    struct hx_recording *recording; /* NULL: none, or not loaded; owned */
     hx_ranges resident; /* whole pages of the segments that were in memory; sorted, apart */
     bool has_resident;
 

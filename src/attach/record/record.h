@@ -1,0 +1,72 @@
+/* record.h - a recorder of a process: who allocates, from now on or from the start.
+ *
+ * Two sources give the same events: the probes (kernel and libbpf, on a process that runs), and the
+ * library inside a program that heapx starts. A thread pumps them into a reader; a snapshot that
+ * is taken meanwhile gets the recording of its very stop.
+ */
+#ifndef HX_ATTACH_RECORD_RECORD_H
+#define HX_ATTACH_RECORD_RECORD_H
+
+#include "attach/record/reader.h"
+#include "base/progress.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+typedef struct hx_recorder hx_recorder;
+
+struct hx_record_options {
+    uint64_t sample_bytes;            /* 0: every allocation */
+    uint64_t least_bytes, most_bytes; /* only requests of this size; most 0: no limit */
+    bool mappings;                    /* also the program's own mmap and munmap */
+    bool children;                    /* run only: processes that it starts, too */
+    bool at_exit;                     /* run only */
+};
+
+/* The stop of a capture, told while the target stands still; in memory that the agent shares.
+ * stopped_ns: CLOCK_MONOTONIC, stopped_ticks: the time-stamp counter; both are 0 while no capture
+ * has stopped the target, ticks written first. */
+struct hx_stop_mark {
+    _Atomic uint64_t stopped_ticks, stopped_ns;
+};
+
+/* --- sources ------------------------------------------------------------------
+ * A source is one file with a const table of these, and a function that opens it. */
+struct hx_source {
+    const char *method; /* "run", "probes" */
+    /* One round: gives the reader all events before the moment of the call, or before `mark` once
+     * it is set, and ends the round. *ret_idle: nothing came. Called by the pump alone. */
+    hx_error *(*round)(void *state, const struct hx_stop_mark *mark, bool *ret_idle);
+    /* Sleeps until events may have come, at most ns; any wake-up may be early. */
+    void (*wait)(void *state, uint64_t ns);
+    /* The reader's state as a recording with files. After a round. */
+    hx_error *(*freeze)(void *state, struct hx_recording **ret);
+    void (*figures)(void *state, struct hx_reader_figures *ret);
+    /* Ended: the process is gone, or has executed another program, and all it wrote was read. */
+    bool (*ended)(void *state);
+    /* Lets the target go; nothing of the recorder stays behind in it or in the kernel. */
+    void (*close)(void *state);
+};
+
+/* Probes on a running process. Refusals say which permission or part of the kernel is missing. The
+ * error of a build without libbpf says so. *ret_notes (may be NULL): sentences for the user
+ * (which functions are probed, what could not be). The caller frees. */
+hx_error *hx_probes_open(pid_t pid, const struct hx_record_options *options,
+                         const struct hx_source **ret, void **ret_state, char **ret_notes);
+
+/* Can this user record with probes here at all? NULL: yes. Touches no process. */
+hx_error *hx_probes_possible(void);
+
+/* The rings of one process of a launched program. Its region is looked for in the folder, and its
+ * name removed there once it is mapped. HX_E_ABSENT: it is not there (yet). */
+hx_error *hx_rings_open(int folder_fd, pid_t pid, const struct hx_source **ret, void **ret_state);
+
+/* The processes that have a region in the folder and were not opened yet; at most max. */
+size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max);
+
+/* Does the program wait for its last snapshot (HX_RUN_AT_EXIT)? *ret_signal: what ends it, 0: it
+ * exits. Then lets it go on. */
+bool hx_rings_wants_exit(void *state, int *ret_signal);
+void hx_rings_let_exit(void *state);
+
+#endif

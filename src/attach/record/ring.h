@@ -1,0 +1,106 @@
+/* ring.h - the memory that a program under `heapx run` shares with heapx: one region a process.
+ *
+ * The library inside the program makes the region: a file in a folder that heapx made (0700) and
+ * named in the environment; heapx finds it there, maps it, and removes its name. Everything in it
+ * but the marked words is written by the program, which may be broken or hostile: the reader
+ * bounds every offset and count, copies before it looks, and at worst reports nonsense.
+ *
+ * The program never waits for heapx, but for a bounded time when a ring is full and the reader is
+ * making progress; see HX_RING_PATIENCE_NS.
+ */
+#ifndef HX_ATTACH_RECORD_RING_H
+#define HX_ATTACH_RECORD_RING_H
+
+#include "attach/record/event.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HX_REGION_MAGIC   0x314e4749474552ULL
+#define HX_REGION_VERSION 1
+
+#define HX_RING_BYTES ((uint64_t)256 << 10) /* a power of two; of events */
+#define HX_RINGS      4096                  /* address space only, until a thread takes one */
+
+/* How long a thread waits at most for room, and for how long after the reader's last sign of life;
+ * then events are lost and counted, without waiting, until there is room again. */
+#define HX_RING_PATIENCE_NS 200000000ULL
+
+/* One writer (a thread, or a signal handler that interrupted one while it was writing), one
+ * reader. head and tail count bytes and only grow; byte i lies at i % HX_RING_BYTES. A record
+ * never wraps: HX_EV_PAD fills up to the end. Invariant: tail <= head <= tail + HX_RING_BYTES. */
+struct hx_ring {
+    _Atomic uint32_t state; /* enum hx_ring_state */
+    _Atomic uint32_t tid;   /* of the writer */
+    _Alignas(64) _Atomic uint64_t head;
+    _Atomic uint64_t lost_allocs, lost_frees, lost_bytes; /* only grow */
+    _Alignas(64) _Atomic uint64_t tail;                   /* by the reader */
+    _Alignas(4096) uint8_t bytes[HX_RING_BYTES];
+};
+enum hx_ring_state {
+    HX_RING_FREE = 0, /* by the reader, or never used: a writer may claim it (compare and swap) */
+    HX_RING_USED,     /* by the writer */
+    HX_RING_LEFT,     /* by the writer, which writes no more: the reader drains it, then frees it.
+                         Also by the reader, for a writer whose thread is gone */
+};
+
+/* Stacks: an open-addressed table of whole stacks. An entry is published by its `n` (release)
+ * after its frames stand in `frame`; entries never change afterwards. A key in an event is
+ * HX_EV_KEY_FIRST + index of the entry. */
+#define HX_REGION_STACKS ((uint64_t)1 << 20) /* entries, a power of two */
+#define HX_REGION_FRAMES ((uint64_t)1 << 24) /* words of frames */
+struct hx_region_stack {
+    uint64_t hash;
+    uint64_t first;      /* index in frame[] */
+    uint64_t exact;      /* as in struct hx_ev_stack */
+    _Atomic uint32_t n;  /* frames; 0: not published */
+    uint16_t flags;      /* HX_EV_STACK_CUT */
+    uint16_t generation; /* of the mappings of code: see hx_region.generation */
+};
+
+/* What heapx asks for; by whoever makes the folder, in the environment. */
+#define HX_RUN_ENV "HEAPX_RUN" /* FOLDER:FLAGS:SAMPLE:LEAST:MOST, numbers in hexadecimal */
+enum hx_run_flag {
+    HX_RUN_CHILDREN = 1, /* children are recorded too: keep the environment for what is executed */
+    HX_RUN_AT_EXIT = 2,  /* wait for a last snapshot before the program ends */
+    HX_RUN_MAPPINGS = 4, /* record the program's own mmap and munmap */
+};
+
+/* Words for futexes count up; both sides bound how long they wait. */
+struct hx_region {
+    uint64_t magic; /* written last (release), when all else below is set */
+    uint32_t version, flags;
+    uint64_t bytes; /* of the whole region */
+    int32_t pid;    /* as the program sees it */
+    int32_t parent; /* of a fork: the pid whose region this one goes on from; else 0 */
+    uint64_t sample_bytes;
+    uint32_t clock;  /* 0: time-stamp counter, 1: nanoseconds of CLOCK_MONOTONIC */
+    uint32_t execed; /* 1: this process was recorded before it executed this program */
+    uint64_t began;  /* when, by that clock */
+
+    _Alignas(64) _Atomic uint64_t reader_ns;  /* by the reader: CLOCK_MONOTONIC of its last round */
+    _Atomic uint32_t reader_gone;             /* by the reader: it will not come back */
+    _Atomic uint32_t asleep;                  /* by the reader: it sleeps on `wake` */
+    _Atomic uint32_t wake;                    /* futex; the program adds 1 and wakes when a ring is
+                                                 half full, or a request is made */
+    _Alignas(64) _Atomic uint32_t rings_used; /* 1 + the highest index that was ever claimed */
+    _Atomic uint32_t generation;  /* of the mappings of code; grows before code is unmapped */
+    _Atomic uint64_t frames_used; /* words of frame[] that are given out */
+    _Atomic uint64_t stacks_used, stacks_full;      /* entries; stacks that found no room */
+    _Atomic uint64_t no_ring_allocs, no_ring_frees; /* events of threads that found no ring */
+
+    /* requests of the program, which heapx answers */
+    _Alignas(64) _Atomic uint32_t maps_asked; /* all stacks so far have to be placed: code goes */
+    _Atomic uint32_t maps_done;               /* futex, by the reader: up to that request */
+    _Atomic uint32_t exit_asked;              /* 1: about to end; exit_tid does it */
+    _Atomic uint32_t exit_done;               /* futex, by the reader: go on */
+    int32_t exit_tid;
+    int32_t exit_signal; /* that ends it; 0: it exits */
+
+    _Alignas(4096) struct hx_region_stack stack[HX_REGION_STACKS];
+    uint64_t frame[HX_REGION_FRAMES];
+    struct hx_ring ring[HX_RINGS];
+};
+
+#endif

@@ -1,0 +1,133 @@
+/* recording.c - making, checking and describing what a recorder knows. */
+#include "model/recording.h"
+
+#include "base/cleanup.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+hx_error *hx_recording_create(struct hx_recording **ret)
+{
+    struct hx_recording *recording = calloc(1, sizeof *recording);
+    if (!recording)
+        return hx_error_nomem();
+    *ret = recording;
+    return NULL;
+}
+
+static void free_place(struct hx_rec_place *place)
+{
+    for (size_t i = 0; i < place->n_lines; i++) {
+        free(place->lines[i].function);
+        free(place->lines[i].source);
+    }
+    free(place->lines);
+}
+
+void hx_recording_destroy(struct hx_recording *recording)
+{
+    if (!recording)
+        return;
+    for (size_t i = 0; i < recording->files.n; i++) {
+        free(recording->files.v[i].path);
+        free(recording->files.v[i].name);
+        free(recording->files.v[i].build_id);
+    }
+    for (size_t i = 0; i < recording->places.n; i++)
+        free_place(&recording->places.v[i]);
+    hx_vec_free(&recording->files);
+    hx_vec_free(&recording->places);
+    hx_vec_free(&recording->stack_places);
+    hx_vec_free(&recording->stacks);
+    hx_vec_free(&recording->costs);
+    hx_big_free(&recording->block_mem);
+    free(recording);
+}
+
+const struct hx_rec_block *hx_recording_block(const struct hx_recording *recording,
+                                              uint64_t address)
+{
+    uint64_t low = 0, high = recording->n_blocks;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (recording->block[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < recording->n_blocks && recording->block[low].address == address;
+    return found ? &recording->block[low] : NULL;
+}
+
+static void append_function(const struct hx_recording *recording, const struct hx_rec_place *place,
+                            size_t line, struct hx_text *text)
+{
+    if (line < place->n_lines && place->lines[line].function)
+        hx_text_puts(text, place->lines[line].function);
+    else if (place->file < recording->files.n)
+        hx_text_putf(text, "%s+0x%" PRIx64, recording->files.v[place->file].name, place->vaddr);
+    else
+        hx_text_putf(text, "0x%" PRIx64, place->vaddr);
+}
+
+void hx_recording_label(const struct hx_recording *recording, uint32_t number, size_t frames,
+                        struct hx_text *text)
+{
+    if (number >= recording->stacks.n) {
+        hx_text_puts(text, number == HX_SITE_BEFORE ? "<before attach>" : "<unknown>");
+        return;
+    }
+    const struct hx_rec_stack *stack = &recording->stacks.v[number];
+    const uint32_t *place = &recording->stack_places.v[stack->first];
+    size_t shown = 0;
+    bool only_allocator = true, more = stack->cut;
+    for (uint32_t i = 0; i < stack->n; i++)
+        only_allocator &= recording->places.v[place[i]].allocator;
+    for (uint32_t i = 0; i < stack->n; i++) {
+        const struct hx_rec_place *at = &recording->places.v[place[i]];
+        if (at->allocator && !only_allocator)
+            continue;
+        for (size_t line = 0; line < (at->n_lines ? at->n_lines : 1); line++) {
+            if (shown == frames) {
+                more = true;
+                break;
+            }
+            hx_text_puts(text, shown++ ? " < " : "");
+            append_function(recording, at, line, text);
+        }
+    }
+    if (more)
+        hx_text_puts(text, shown ? " < ..." : "...");
+}
+
+static hx_error *broken(const char *why)
+{
+    return hx_error_new(HX_E_CORRUPT, "recording", NULL, "%s", why);
+}
+
+hx_error *hx_recording_check(const struct hx_recording *recording)
+{
+    if (recording->costs.n != recording->stacks.n)
+        return broken("as many costs as stacks were expected");
+    for (size_t i = 0; i < recording->stacks.n; i++) {
+        const struct hx_rec_stack *stack = &recording->stacks.v[i];
+        if (stack->first > recording->stack_places.n ||
+            stack->n > recording->stack_places.n - stack->first)
+            return broken("a stack has frames that are not there");
+    }
+    for (size_t i = 0; i < recording->stack_places.n; i++)
+        if (recording->stack_places.v[i] >= recording->places.n)
+            return broken("a frame has a place that is not there");
+    for (size_t i = 0; i < recording->places.n; i++)
+        if (recording->files.n && recording->places.v[i].file >= recording->files.n &&
+            recording->places.v[i].file != UINT32_MAX)
+            return broken("a place has a file that is not there");
+    for (uint64_t i = 0; i < recording->n_blocks; i++) {
+        if (i && recording->block[i - 1].address >= recording->block[i].address)
+            return broken("blocks are not sorted");
+        if (recording->block[i].stack >= recording->stacks.n &&
+            recording->block[i].stack != HX_NO_STACK)
+            return broken("a block has a stack that is not there");
+    }
+    return NULL;
+}

@@ -1,0 +1,117 @@
+/* recording.h - what a recorder knows at the stop of a snapshot: who allocated.
+ *
+ * Costs are requested bytes and cumulate since the recorder came. Stacks, places and files are
+ * numbered once in a recording and keep their numbers in all its snapshots.
+ */
+#ifndef HX_MODEL_RECORDING_H
+#define HX_MODEL_RECORDING_H
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HX_NO_STACK UINT32_MAX /* its stack is not known */
+
+/* Beside the stacks: where an object comes from that the recorder did not see allocated. */
+#define HX_SITE_BEFORE  (UINT32_MAX - 1) /* before the recorder came: "<before attach>" */
+#define HX_SITE_UNKNOWN (UINT32_MAX - 2) /* while it was there: "<unknown>" */
+
+/* A file that code ran from. */
+struct hx_rec_file {
+    char *path, *name, *build_id; /* owned; build_id "" when it has none */
+};
+
+/* A function at a place; several where some were inlined. */
+struct hx_rec_line {
+    char *function; /* NULL: no symbol; owned */
+    char *source;   /* NULL: unknown; owned */
+    uint32_t line;  /* 0: unknown */
+};
+
+/* A place in code: a call, that is a return address less one; or an instruction itself. */
+struct hx_rec_place {
+    uint32_t file;  /* index in files; UINT32_MAX: none, vaddr is an address of the process */
+    bool allocator; /* inside the allocator or the C++ library's operator new */
+    uint64_t vaddr;
+    struct hx_rec_line *lines; /* innermost first; NULL before hx_recording_name() */
+    size_t n_lines;
+};
+
+/* Frames, innermost first: place[first .. first + n) of stack_places. */
+struct hx_rec_stack {
+    uint64_t first;
+    uint32_t n;
+    bool cut; /* the outermost frames are missing */
+};
+
+/* In a sampled recording these are unbiased estimates, and the variances those of alloc_bytes and
+ * live_bytes; else they are exact, and 0. */
+struct hx_rec_costs {
+    uint64_t allocs, alloc_bytes;
+    uint64_t frees, freed_bytes; /* of blocks allocated here, wherever they were freed */
+    uint64_t live, live_bytes;   /* == allocs - frees, but for what was lost */
+    double alloc_variance, live_variance;
+};
+
+/* A block that is handed out. */
+struct hx_rec_block {
+    uint64_t address;
+    uint64_t requested;
+    uint64_t usable;  /* as malloc_usable_size() said; 0: not asked */
+    uint64_t born_ns; /* CLOCK_MONOTONIC */
+    uint32_t stack;
+};
+
+/* Invariants: blocks are sorted by address, no two have the same; costs.n == stacks.n;
+ * stacks.v[i].first + n <= stack_places.n. */
+struct hx_recording {
+    const char *method;           /* "run", "probes": a literal */
+    bool from_start;              /* the recorder saw the program's first allocation */
+    bool upper_bounds;            /* frees were lost: live figures may be too high */
+    uint64_t sample_bytes;        /* mean bytes between samples; 0: every allocation was recorded */
+    uint64_t began_ns, frozen_ns; /* CLOCK_MONOTONIC */
+    uint64_t events;
+    HX_VEC(struct hx_rec_file) files;
+    HX_VEC(struct hx_rec_place) places;
+    HX_VEC(uint32_t) stack_places;
+    HX_VEC(struct hx_rec_stack) stacks;
+    HX_VEC(struct hx_rec_costs) costs;
+    struct hx_rec_block *block; /* n_blocks */
+    uint64_t n_blocks;
+    struct hx_big block_mem; /* what holds them */
+
+    /* what was lost since the recorder came */
+    uint64_t lost_allocs, lost_frees; /* events that found no room; of unknown kind: lost_frees */
+    uint64_t cut_stacks;              /* allocations whose stack is cut */
+    uint64_t full_stacks;             /* allocations whose stack found no room: HX_NO_STACK */
+    uint64_t unmatched_frees;         /* of blocks that the recorder never saw allocated */
+    uint64_t implied_frees;           /* an address was handed out again, its free not seen */
+};
+
+hx_error *hx_recording_create(struct hx_recording **ret);
+void hx_recording_destroy(struct hx_recording *recording); /* NULL is legal */
+
+/* The block that begins at address; NULL: none. Binary search. */
+const struct hx_rec_block *hx_recording_block(const struct hx_recording *recording,
+                                              uint64_t address);
+
+/* Appends a stack as one line, innermost call first, without the allocator's own frames:
+ * "make_widget < make_red_widget < main". At most `frames` functions, then "...", as it is when the
+ * stack is cut. Without names "module+0xoffset". Not escaped. HX_SITE_BEFORE and the
+ * others are legal stacks here. */
+void hx_recording_label(const struct hx_recording *recording, uint32_t stack, size_t frames,
+                        struct hx_text *text);
+
+/* Tests the invariants; NULL when they hold. */
+hx_error *hx_recording_check(const struct hx_recording *recording);
+
+static inline void hx_cleanup_recording(struct hx_recording **recording)
+{
+    hx_recording_destroy(*recording);
+}
+#define HX_RECORDING __attribute__((cleanup(hx_cleanup_recording)))
+
+#endif

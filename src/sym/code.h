@@ -1,0 +1,66 @@
+/* code.h - the files that code of a target ran from, and what addresses in them are called.
+ *
+ * Files are opened when they are first seen, through the target's own view, and kept: what a
+ * program has unloaded, and a program that has ended, can still be named. An address in a file
+ * is its p_vaddr (loaded address less load bias), so that it means the same in each run.
+ * Names are looked up lazily and cached. One thread at a time.
+ */
+#ifndef HX_SYM_CODE_H
+#define HX_SYM_CODE_H
+
+#include "base/error.h"
+#include "model/process.h"
+#include "sym/cfi.h"
+
+typedef struct hx_code hx_code;
+
+#define HX_NO_FILE UINT32_MAX
+
+hx_error *hx_code_create(hx_code **ret);
+void hx_code_destroy(hx_code *code); /* NULL is legal */
+
+/* The number of the file behind an executable mapping of the process; one file has one number,
+ * however often it is mapped. "[vdso]" is one. HX_NO_FILE: no file (a JIT). A file that cannot be
+ * opened or makes no sense has a number all the same, its path, no names and no tables. */
+hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, uint32_t *ret);
+
+size_t hx_code_count(const hx_code *code);
+const char *hx_code_path(const hx_code *code, uint32_t file);
+const char *hx_code_name(const hx_code *code, uint32_t file);     /* "libc.so.6" */
+const char *hx_code_build_id(const hx_code *code, uint32_t file); /* hexadecimal, "" when none */
+
+/* Load bias of a mapping of the file: p_vaddr = address - bias. False when the mapping belongs to
+ * no load segment. */
+bool hx_code_bias(const hx_code *code, uint32_t file, const struct hx_mapping *mapping,
+                  uint64_t *ret);
+
+/* The unwind tables, addresses as p_vaddr; kept until hx_code_destroy(). False: it has none. */
+bool hx_code_cfi(hx_code *code, uint32_t file, struct hx_cfi *ret);
+
+/* The functions at an address, innermost first: those that were inlined there, then the one that
+ * has code of its own. Strings are the set's, valid until it is destroyed, not escaped. */
+struct hx_code_line {
+    const char *function; /* demangled; NULL: no symbol covers it */
+    uint64_t offset;      /* into the function; of the last one (not inlined) only */
+    const char *source;   /* path of the file; NULL: unknown */
+    uint32_t line;        /* 0: unknown */
+};
+#define HX_CODE_LINES_MAX 32
+
+/* Fills at most HX_CODE_LINES_MAX lines; at least one. `vaddr` is an address inside the instruction
+ * that is meant (of a return address: less one). */
+size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct hx_code_line **ret);
+
+/* The address (p_vaddr) and size of a function that the file defines (.symtab, else .dynsym, also
+ * in .gnu_debugdata and separate debug files); of several versions the default one. */
+bool hx_code_function(hx_code *code, uint32_t file, const char *name, uint64_t *ret_vaddr,
+                      uint64_t *ret_size);
+
+/* Where in the file the byte of a p_vaddr lies; false when the file has none. */
+bool hx_code_file_offset(const hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret);
+
+/* A path by which the file can be opened now (/proc/self/fd/N), valid while `code` lives; NULL:
+ * none. For the kernel, which wants one for its probes. */
+const char *hx_code_open_path(hx_code *code, uint32_t file);
+
+#endif
