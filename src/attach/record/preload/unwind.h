@@ -1,0 +1,36 @@
+/* unwind.h - taking the caller's stack inside a recorded program.
+ *
+ * Runs in the middle of malloc, in signal handlers, on any stack, in any thread: no allocation, no
+ * lock, no errno, no fault. Frames are found with the program's own .eh_frame tables; what a
+ * frame's address says is cached for the process, and whole stacks are remembered for each thread,
+ * so that a stack that was taken before costs a comparison of the words that decide it.
+ */
+#ifndef HX_ATTACH_RECORD_PRELOAD_UNWIND_H
+#define HX_ATTACH_RECORD_PRELOAD_UNWIND_H
+
+#include "attach/record/ring.h"
+
+/* For all threads of a process: rules by address, and where stacks are interned. */
+struct hx_unwind;
+
+/* For one thread, and one signal handler on top of it: stacks it took lately. */
+struct hx_unwind_thread;
+
+/* How much memory each takes, to be given zeroed and aligned to a page. */
+size_t hx_unwind_bytes(void);
+size_t hx_unwind_thread_bytes(void);
+
+/* Once a process, before its first stack; a child after fork goes on with a copy of the parent's
+ * and a region of its own. */
+void hx_unwind_init(struct hx_unwind *unwind, struct hx_region *region);
+
+/* The key (event.h) of the stack whose innermost frame is the caller at return address pc, with the
+ * registers that it will have on return. */
+uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                         uint64_t sp, uint64_t fp);
+
+/* Code is about to be unmapped, or was: whatever is cached is forgotten, by all threads before they
+ * take another stack. Call it before and after. */
+void hx_unwind_forget(struct hx_unwind *unwind);
+
+#endif
