@@ -8,6 +8,7 @@
 #define HX_ATTACH_RECORD_RECORD_H
 
 #include "attach/record/reader.h"
+#include "attach/stop_mark.h"
 #include "base/progress.h"
 
 #include <stdatomic.h>
@@ -21,13 +22,6 @@ struct hx_record_options {
     bool mappings;                    /* also the program's own mmap and munmap */
     bool children;                    /* run only: processes that it starts, too */
     bool at_exit;                     /* run only */
-};
-
-/* The stop of a capture, told while the target stands still; in memory that the agent shares.
- * stopped_ns: CLOCK_MONOTONIC, stopped_ticks: the time-stamp counter; both are 0 while no capture
- * has stopped the target, ticks written first. */
-struct hx_stop_mark {
-    _Atomic uint64_t stopped_ticks, stopped_ns;
 };
 
 /* --- sources ------------------------------------------------------------------
