@@ -28,9 +28,12 @@ struct hx_record_options {
  * A source is one file with a const table of these, and a function that opens it. */
 struct hx_source {
     const char *method; /* "run", "probes" */
-    /* One round: gives the reader all events before the moment of the call, or before `mark` once
-     * it is set, and ends the round. *ret_idle: nothing came. Called by the pump alone. */
-    hx_error *(*round)(void *state, const struct hx_stop_mark *mark, bool *ret_idle);
+    /* One round: gives the reader all events before the moment of the call, or, when a mark is
+     * pending (hx_stop_mark_pending(), asked after that moment was read), those before the mark;
+     * and ends the round. *ret_idle: nothing came. *ret_stop_ns: the mark's, 0: none was pending;
+     * then the pump freezes and says that it is handled. Called by the pump alone. */
+    hx_error *(*round)(void *state, const struct hx_stop_mark *mark, bool *ret_idle,
+                       uint64_t *ret_stop_ns);
     /* Sleeps until events may have come, at most ns; any wake-up may be early. */
     void (*wait)(void *state, uint64_t ns);
     /* The reader's state as a recording with files. After a round. */
@@ -41,6 +44,33 @@ struct hx_source {
     /* Lets the target go; nothing of the recorder stays behind in it or in the kernel. */
     void (*close)(void *state);
 };
+
+/* --- the pump -------------------------------------------------------------------
+ * A thread of its own that rounds a source. It takes the source over. */
+
+/* `mark`: of the target's captures; outlives the recorder. */
+hx_error *hx_recorder_start(const struct hx_source *source, void *state, struct hx_stop_mark *mark,
+                            hx_recorder **ret);
+
+/* The recording of the stop at stop_ns, which the caller has seen end; waits for the pump. Once for
+ * each stop. HX_E_ABSENT: the recorder ended before. For struct hx_capture_options: the context is
+ * the recorder. */
+hx_error *hx_recorder_recording(void *recorder, uint64_t stop_ns, struct hx_recording **ret);
+
+/* The same of now, or of its end when it has ended. */
+hx_error *hx_recorder_now(hx_recorder *recorder, struct hx_recording **ret);
+
+struct hx_recorder_status {
+    struct hx_reader_figures figures;
+    uint64_t pump_ns; /* processor time that the pump took */
+    bool ended;       /* struct hx_source.ended, or an error */
+};
+void hx_recorder_status(hx_recorder *recorder, struct hx_recorder_status *ret);
+
+/* Ends the pump and closes the source. The error that ended it early, if one did. NULL is legal. */
+hx_error *hx_recorder_stop(hx_recorder *recorder);
+
+/* --- opening sources --- */
 
 /* Probes on a running process. Refusals say which permission or part of the kernel is missing. The
  * error of a build without libbpf says so. *ret_notes (may be NULL): sentences for the user
