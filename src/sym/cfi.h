@@ -29,6 +29,7 @@ enum hx_save_kind {
     HX_SAVE_SAME = 0, /* not saved: it has its value still */
     HX_SAVE_AT_CFA,   /* the word at CFA + offset */
     HX_SAVE_AT_SP,    /* the word at this frame's sp + offset (signal frames) */
+    HX_SAVE_AT_FP,    /* the word at this frame's rbp + offset (realigned stacks); of rbp only */
     HX_SAVE_UNKNOWN,  /* the caller's value cannot be had; matters only if someone needs it */
 };
 
@@ -59,7 +60,8 @@ bool hx_cfi_find(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_rule *ret,
                  uint64_t *ret_start, uint64_t *ret_end);
 
 /* Calls each() for every row [start, end) of .eh_frame, entry by entry as they stand there (not
- * sorted), until it returns false. Damaged entries are left out; returns how many. */
+ * sorted), until it returns false. An entry is left out from where it is damaged on; returns how
+ * many are. Adjacent rows of an entry that give the same rule are one. */
 typedef bool hx_cfi_row_fn(void *context, uint64_t start, uint64_t end,
                            const struct hx_cfi_rule *rule);
 uint64_t hx_cfi_each(const struct hx_cfi *cfi, hx_cfi_row_fn *each, void *context);

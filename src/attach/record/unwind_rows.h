@@ -82,6 +82,7 @@ enum hx_uw_save {
     HX_UW_SAVE_SAME = 0, /* the register has it still */
     HX_UW_SAVE_AT_CFA,   /* the word at CFA + offset */
     HX_UW_SAVE_AT_SP,    /* the word at this frame's sp + offset */
+    HX_UW_SAVE_AT_FP,    /* the word at this frame's rbp + offset; of rbp only */
     HX_UW_SAVE_UNKNOWN,  /* cannot be had */
 };
 
