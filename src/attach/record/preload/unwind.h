@@ -13,7 +13,8 @@
 /* For all threads of a process: rules by address, and where stacks are interned. */
 struct hx_unwind;
 
-/* For one thread, and one signal handler on top of it: stacks it took lately. */
+/* For one thread, or for one level of signal handlers on top of it: stacks it took lately. Memory
+ * of a thread that ended may go to another one as it is. */
 struct hx_unwind_thread;
 
 /* How much memory each takes, to be given zeroed and aligned to a page. */
@@ -30,7 +31,14 @@ uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thre
                          uint64_t sp, uint64_t fp);
 
 /* Code is about to be unmapped, or was: whatever is cached is forgotten, by all threads before they
- * take another stack. Call it before and after. */
+ * take another stack. Call it before and after, and let region->generation grow before the first of
+ * these calls: stacks from then on are different from those before. */
 void hx_unwind_forget(struct hx_unwind *unwind);
+
+/* The program is about to forbid itself system calls (seccomp): from now on the unwinder makes
+ * none. Otherwise it makes openat, read, close, msync and rt_sigprocmask, once for each thread, for
+ * code that no library holds, and on stacks that are not the thread's own. Nothing takes it back.
+ */
+void hx_unwind_bar_calls(struct hx_unwind *unwind);
 
 #endif
