@@ -1,7 +1,9 @@
 /* ring.h - the memory that a program under `heapx run` shares with heapx: one region a process.
  *
  * The library inside the program makes the region: a file in a folder that heapx made (0700) and
- * named in the environment; heapx finds it there, maps it, and removes its name. Everything in it
+ * named in the environment; heapx finds it there, maps it, and removes its name. It is called PID.N
+ * (decimal): N is the lowest number that was free, so a process that executes another program
+ * before heapx looked has several; the higher is the later one. Everything in it
  * but the marked words is written by the program, which may be broken or hostile: the reader
  * bounds every offset and count, copies before it looks, and at worst reports nonsense.
  *
@@ -41,8 +43,10 @@ struct hx_ring {
 enum hx_ring_state {
     HX_RING_FREE = 0, /* by the reader, or never used: a writer may claim it (compare and swap) */
     HX_RING_USED,     /* by the writer */
-    HX_RING_LEFT,     /* by the writer, which writes no more: the reader drains it, then frees it.
-                         Also by the reader, for a writer whose thread is gone */
+    HX_RING_LEFT,     /* by the writer, which writes no more: the reader drains it, then frees it
+                         (compare and swap: the next writer may take it as it is, and go on behind
+                         what is not yet drained). Also by the reader, for a writer whose thread is
+                         gone (compare and swap); of tid 0 nothing is known */
 };
 
 /* Stacks: an open-addressed table of whole stacks. An entry is published by its `n` (release)
