@@ -109,6 +109,29 @@ void hx_demangle_type(struct hx_text *text, const char *name)
         put_cut(text, name, strlen(name));
 }
 
+/* Rust's names come in two manglings, of which the older one looks like C++ with a hash at its
+ * end. */
+static bool demangle_rust(struct hx_text *text, const char *name)
+{
+    struct output output;
+    output.n = 0;
+    size_t n = strlen(name);
+    if (n > MANGLED_MAX || (strncmp(name, "_R", 2) != 0 && !(n > 20 && strstr(name, "17h"))))
+        return false;
+    if (setjmp(output.full) == 0 && !rust_demangle_callback(name, 0, collect, &output))
+        return false;
+    if (output.n)
+        put_cut(text, output.text, output.n);
+    return output.n > 0;
+}
+
+void hx_demangle_function(struct hx_text *text, const char *name)
+{
+    if (name[0] != '_' ||
+        (!demangle_rust(text, name) && (name[1] != 'Z' || !demangle(text, name, 0))))
+        put_cut(text, name, strlen(name));
+}
+
 /* What names of symbols are made of, with the suffixes of a compiler's copies ("f.cold"). */
 static bool is_word(unsigned char c)
 {
@@ -155,6 +178,11 @@ void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
 #else
 
 void hx_demangle_type(struct hx_text *text, const char *name)
+{
+    put_cut(text, name, strlen(name));
+}
+
+void hx_demangle_function(struct hx_text *text, const char *name)
 {
     put_cut(text, name, strlen(name));
 }

@@ -16,6 +16,11 @@
  * bound. Safe from any thread; takes about 200 KiB of stack. */
 void hx_demangle_type(struct hx_text *text, const char *name);
 
+/* Appends what a function of this symbol's name is called in its source: "_Znwm" gives
+ * "operator new(unsigned long)"; C++, and Rust of both manglings. Others as they are; bounds and
+ * stack as above. */
+void hx_demangle_function(struct hx_text *text, const char *name);
+
 /* Appends a text for people: each word in it that begins with _Z and is the mangled name of a
  * variable or function is put demangled, within the bounds above, all else stays as it is. A label
  * of several names thus stays one. Of a text with thousands of names only the first

@@ -14,7 +14,8 @@
 #define SECTIONS_MAX  (1 << 20)             /* section headers looked at */
 #define TABLE_MAX     ((uint64_t)512 << 20) /* bytes of a symbol or string table */
 #define NAME_MAX_SEEN 4096                  /* longer names are cut */
-#define NOTES_MAX     ((uint64_t)1 << 20)   /* bytes of notes looked at in one file */
+#define VERSYM_HIDDEN 0x8000
+#define NOTES_MAX     ((uint64_t)1 << 20) /* bytes of notes looked at in one file */
 
 static void cleanup_elf(Elf **elf)
 {
@@ -90,6 +91,10 @@ hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret)
             layout.relro_start = phdr.p_vaddr;
             layout.relro_end = phdr.p_vaddr + phdr.p_memsz;
         }
+        if (phdr.p_type == PT_GNU_EH_FRAME && phdr.p_memsz <= UINT64_MAX - phdr.p_vaddr) {
+            layout.unwind_start = phdr.p_vaddr;
+            layout.unwind_size = phdr.p_memsz;
+        }
         if (phdr.p_type == PT_LOAD && !add_load(&layout, &phdr)) {
             hx_elf_layout_deinit(&layout);
             return hx_error_nomem();
@@ -126,8 +131,9 @@ static Elf_Scn *find_table(Elf *elf, uint32_t type, GElf_Shdr *ret)
     return NULL;
 }
 
-/* The bare name at `offset` of a string table; 0 when there is none. */
-static size_t bare_name(const Elf_Data *strings, uint64_t offset, const char **ret)
+/* The bare name at `offset` of a string table; 0 when there is none. *ret_old: its version is not
+ * the default one (NAME@VERSION, not NAME@@VERSION). */
+static size_t bare_name(const Elf_Data *strings, uint64_t offset, const char **ret, bool *ret_old)
 {
     if (offset >= strings->d_size)
         return 0;
@@ -136,7 +142,32 @@ static size_t bare_name(const Elf_Data *strings, uint64_t offset, const char **r
     size_t len = strnlen(name, room < NAME_MAX_SEEN ? room : NAME_MAX_SEEN);
     const char *version = len ? memchr(name + 1, '@', len - 1) : NULL;
     *ret = name;
+    *ret_old = version && !(version + 1 < name + len && version[1] == '@');
     return version ? (size_t)(version - name) : len;
+}
+
+/* The versions of the dynamic symbols; NULL when there are none. */
+static Elf_Data *find_versions(Elf *elf, Elf_Scn *table, uint64_t file_bytes)
+{
+    GElf_Shdr header;
+    Elf_Scn *section = find_table(elf, SHT_GNU_versym, &header);
+    Elf_Data *data = section && header.sh_link == elf_ndxscn(table)
+                         ? table_data(section, &header, file_bytes)
+                         : NULL;
+    return data && data->d_type == ELF_T_HALF ? data : NULL;
+}
+
+/* Puts down what is known of the section that a symbol lies in. */
+static void put_section(Elf *elf, const GElf_Sym *sym, struct hx_elf_symbol *symbol)
+{
+    GElf_Shdr header;
+    Elf_Scn *section = sym->st_shndx < SHN_LORESERVE ? elf_getscn(elf, sym->st_shndx) : NULL;
+    symbol->section_end = symbol->section_flags = 0;
+    if (section && gelf_getshdr(section, &header) &&
+        header.sh_size <= UINT64_MAX - header.sh_addr) {
+        symbol->section_end = header.sh_addr + header.sh_size;
+        symbol->section_flags = header.sh_flags;
+    }
 }
 
 hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
@@ -160,6 +191,7 @@ hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
     if (!symbols || !strings || symbols->d_type != ELF_T_SYM)
         return corrupt("symbol table outside the file");
 
+    Elf_Data *versions = section_type == SHT_DYNSYM ? find_versions(elf, table, bytes) : NULL;
     size_t n = symbols->d_size / sizeof(Elf64_Sym);
     for (size_t i = 1; i < n; i++) {
         GElf_Sym sym;
@@ -167,13 +199,46 @@ hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
         if (!gelf_getsym(symbols, (int)i, &sym))
             break;
         if (sym.st_shndx == SHN_UNDEF || sym.st_shndx == SHN_ABS ||
-            !(symbol.name_len = bare_name(strings, sym.st_name, &symbol.name)))
+            !(symbol.name_len = bare_name(strings, sym.st_name, &symbol.name, &symbol.old_version)))
             continue;
+        GElf_Versym version;
+        if (versions && gelf_getversym(versions, (int)i, &version))
+            symbol.old_version = (version & VERSYM_HIDDEN) != 0;
+        put_section(elf, &sym, &symbol);
         symbol.value = sym.st_value;
         symbol.size = sym.st_size;
         symbol.type = GELF_ST_TYPE(sym.st_info);
         symbol.bind = GELF_ST_BIND(sym.st_info);
         if (!each(context, &symbol))
+            break;
+    }
+    return NULL;
+}
+
+hx_error *hx_elf_each_section(int fd,
+                              bool (*each)(void *context, const struct hx_elf_section *section),
+                              void *context)
+{
+    ELF_GUARD Elf *elf = NULL;
+    GElf_Ehdr header;
+    uint64_t bytes;
+    size_t names;
+    HX_TRY(open_elf(fd, &elf, &header, &bytes));
+    if (elf_getshdrstrndx(elf, &names) < 0)
+        return corrupt("no names of sections");
+    Elf_Scn *scn = NULL;
+    for (size_t i = 0; i < SECTIONS_MAX && (scn = elf_nextscn(elf, scn)); i++) {
+        GElf_Shdr shdr;
+        const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
+        if (!name)
+            continue;
+        struct hx_elf_section section = {.name = name,
+                                         .vaddr = shdr.sh_addr,
+                                         .size = shdr.sh_size,
+                                         .offset = shdr.sh_offset,
+                                         .flags = shdr.sh_flags,
+                                         .type = shdr.sh_type};
+        if (!each(context, &section))
             break;
     }
     return NULL;

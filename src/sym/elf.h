@@ -26,13 +26,17 @@ struct hx_elf_layout {
     bool fixed;                         /* ET_EXEC: loaded where it says, bias 0 */
     HX_VEC(struct hx_elf_segment) load; /* by vaddr */
     uint64_t relro_start, relro_end;    /* vaddr; made read-only after relocation */
+    uint64_t unwind_start, unwind_size; /* vaddr of .eh_frame_hdr; size 0: there is none */
 };
 
 struct hx_elf_symbol {
     const char *name; /* not terminated; without @VERSION */
     size_t name_len;
     uint64_t value, size;
-    uint8_t type, bind; /* STT_, STB_ */
+    uint8_t type, bind;     /* STT_, STB_ */
+    bool old_version;       /* another definition of the name is the default one */
+    uint64_t section_end;   /* vaddr where its section ends; 0: unknown */
+    uint64_t section_flags; /* SHF_; 0: unknown */
 };
 
 struct hx_elf_note {
@@ -44,6 +48,12 @@ struct hx_elf_note {
     uint64_t vaddr; /* of desc */
 };
 
+struct hx_elf_section {
+    const char *name; /* valid during the call */
+    uint64_t vaddr, size, offset, flags;
+    uint32_t type;
+};
+
 /* Reads the program headers. fd stays the caller's. */
 hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret);
 void hx_elf_layout_deinit(struct hx_elf_layout *layout);
@@ -53,6 +63,11 @@ void hx_elf_layout_deinit(struct hx_elf_layout *layout);
 hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
                              bool (*each)(void *context, const struct hx_elf_symbol *symbol),
                              void *context);
+
+/* Calls each() for every section, until it returns false. */
+hx_error *hx_elf_each_section(int fd,
+                              bool (*each)(void *context, const struct hx_elf_section *section),
+                              void *context);
 
 /* Calls each() for every note that is loaded with the file, until it returns false. Notes that do
  * not fit into their segment end it. */

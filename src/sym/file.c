@@ -12,7 +12,7 @@
 
 /* Opens in two steps, so that nothing but a regular file is ever really opened: a FIFO
  * would block, a device could act. */
-static int open_regular(const char *path, struct stat *ret)
+int hx_module_open_regular(const char *path, struct stat *ret)
 {
     HX_FD int handle = open(path, O_PATH | O_CLOEXEC);
     if (handle < 0 || fstat(handle, ret) < 0 || !S_ISREG(ret->st_mode))
@@ -70,12 +70,12 @@ int hx_module_file_open(pid_t pid, const struct hx_module_file *file)
 {
     struct stat st;
     if (pid <= 0)
-        return open_regular(file->path, &st);
+        return hx_module_open_regular(file->path, &st);
 
     char map[96];
     snprintf(map, sizeof map, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)pid, file->map_start,
              file->map_end);
-    int fd = open_regular(map, &st);
+    int fd = hx_module_open_regular(map, &st);
     if (fd >= 0 || file->deleted)
         return fd;
 
@@ -83,7 +83,7 @@ int hx_module_file_open(pid_t pid, const struct hx_module_file *file)
     hx_text_putf(&path, "/proc/%d/root", (int)pid);
     put_unescaped(&path, file->path);
     if (!path.failed)
-        fd = open_regular(hx_text_str(&path), &st);
+        fd = hx_module_open_regular(hx_text_str(&path), &st);
     hx_text_free(&path);
     if (fd >= 0 && !same_file(&st, file)) {
         close(fd);

@@ -51,7 +51,7 @@ static bool can_be_loaded(const struct hx_mapping *mapping)
            !(mapping->prot & HX_PROT_SHARED);
 }
 
-static char *clean_path(const struct hx_mapping *mapping)
+char *hx_module_clean_path(const struct hx_mapping *mapping)
 {
     static const char suffix[] = " (deleted)";
     size_t n = strlen(mapping->path), cut = sizeof suffix - 1;
@@ -91,8 +91,8 @@ static uint32_t prot_of(uint32_t flags)
 
 /* The bias that a load must have had when this mapping is its first one: that of the first
  * segment that fits, one of the same protection before others. */
-static bool find_bias(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
-                      uint64_t *ret, uint64_t *ret_used)
+bool hx_module_find_bias(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
+                         uint64_t *ret, uint64_t *ret_used)
 {
     bool found = false;
     for (size_t i = 0; i < layout->load.n; i++) {
@@ -134,7 +134,8 @@ static hx_error *add_loads(struct hx_modules *modules, size_t file, const struct
             has_code |= (mapping->prot & HX_PROT_X) != 0;
             continue;
         }
-        if (mapping && (!(mapping->prot & 7) || !find_bias(layout, mapping, &bias, &more)))
+        if (mapping &&
+            (!(mapping->prot & 7) || !hx_module_find_bias(layout, mapping, &bias, &more)))
             continue;
         if (open && looks_loaded(layout, used, has_code) && !hx_vec_push(&modules->modules, load))
             return hx_error_nomem();
@@ -228,7 +229,7 @@ static void sort_placed(struct hx_modules *modules)
 static hx_error *add_group(struct hx_modules *modules, const struct piece *piece, size_t n)
 {
     const struct hx_mapping *first = piece[0].mapping;
-    struct hx_module_file file = {.path = clean_path(first),
+    struct hx_module_file file = {.path = hx_module_clean_path(first),
                                   .dev = first->dev,
                                   .inode = first->inode,
                                   .map_start = first->start,

@@ -55,6 +55,17 @@ pid_t hx_module_process(pid_t pid);
  * file. Never blocks and never touches a device. */
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file);
 
+/* Opens a path read only, following links; -1 when it is no regular file. Never blocks. */
+struct stat;
+int hx_module_open_regular(const char *path, struct stat *ret);
+
+/* The path of a mapping without " (deleted)"; NULL: no memory. */
+char *hx_module_clean_path(const struct hx_mapping *mapping);
+
+/* The load bias of a mapping of a file with this layout, and which segments it shows. */
+bool hx_module_find_bias(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
+                         uint64_t *ret, uint64_t *ret_used);
+
 /* The load segment that contains addr; NULL when none does. */
 const struct hx_placed *hx_modules_placed(const hx_modules *modules, uint64_t addr);
 

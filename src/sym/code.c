@@ -1,0 +1,437 @@
+/* code.c - the executable files of a target: opened once, kept, read where they say. */
+#include "sym/code_private.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define OPEN_MAX_FILES 256                   /* descriptors kept open for files */
+#define ROOTS_MAX      16                    /* root folders of targets kept */
+#define CFI_MAX        ((uint64_t)512 << 20) /* bytes of unwind tables of one file */
+#define VDSO_MAX       ((uint64_t)1 << 20)
+#define VDSO           "[vdso]"
+
+hx_error *hx_code_create(hx_code **ret)
+{
+    hx_code *code = calloc(1, sizeof *code);
+    if (!code)
+        return hx_error_nomem();
+    *ret = code;
+    return NULL;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void deinit_file(struct hx_code_file *file)
+{
+    hx_code_dwarf_destroy(file->dwarf); /* reads from the descriptors until its end */
+    hx_code_symbols_deinit(&file->symbols);
+    hx_elf_layout_deinit(&file->file.layout);
+    close_fd(file->file.fd);
+    close_fd(file->debug_fd);
+    close_fd(file->mini_fd);
+    close_fd(file->alt_fd);
+    free(file->file.path);
+    free(file->build_id);
+    free(file->cfi_hdr);
+    free(file->cfi_frame);
+}
+
+void hx_code_destroy(hx_code *code)
+{
+    if (!code)
+        return;
+    for (size_t i = 0; i < code->files.n; i++)
+        deinit_file(&code->files.v[i]);
+    for (size_t i = 0; i < code->roots.n; i++)
+        close_fd(code->roots.v[i].fd);
+    hx_vec_free(&code->files);
+    hx_vec_free(&code->roots);
+    free(code->answers);
+    hx_code_store_free(&code->store);
+    free(code);
+}
+
+/* --- opening ------------------------------------------------------------------ */
+
+/* The kernel gives each process the same image; the one of this process is at hand. */
+static int open_vdso(void)
+{
+    const unsigned char *image = (const unsigned char *)getauxval(AT_SYSINFO_EHDR);
+    if (!image || memcmp(image, ELFMAG, SELFMAG) != 0 || image[EI_CLASS] != ELFCLASS64)
+        return -1;
+    Elf64_Ehdr header;
+    memcpy(&header, image, sizeof header);
+    uint64_t bytes = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
+    if (bytes < sizeof header || bytes > VDSO_MAX)
+        return -1;
+    int fd = memfd_create("vdso", MFD_CLOEXEC);
+    if (fd >= 0 && pwrite(fd, image, bytes, 0) != (ssize_t)bytes) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool is_vdso(const struct hx_code_file *file)
+{
+    return file->file.path[0] == '[';
+}
+
+static int open_file(const struct hx_code_file *file)
+{
+    return is_vdso(file) ? open_vdso() : hx_module_file_open(file->pid, &file->file);
+}
+
+/* Is it still what it was when it was first opened? Only asked of those that were let go: an
+ * inode's number can be another file's then. */
+static bool is_unchanged(const struct hx_code_file *file, int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_size == file->bytes &&
+           (uint64_t)st.st_mtim.tv_sec == file->mtime_sec &&
+           (uint64_t)st.st_mtim.tv_nsec == file->mtime_nsec;
+}
+
+int hx_code_file_fd(struct hx_code_file *file, bool *ret_close)
+{
+    *ret_close = false;
+    if (file->file.fd >= 0 || !file->opened)
+        return file->file.fd;
+    int fd = open_file(file);
+    if (fd >= 0 && !is_vdso(file) && !is_unchanged(file, fd)) {
+        close(fd);
+        fd = -1;
+    }
+    *ret_close = fd >= 0;
+    return fd;
+}
+
+static bool take_build_id(void *context, const struct hx_elf_note *note)
+{
+    char **ret = context;
+    if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
+        note->desc_len == 0 || note->desc_len > 64)
+        return true;
+    char *hex = malloc(2 * note->desc_len + 1);
+    for (size_t i = 0; hex && i < note->desc_len; i++)
+        snprintf(hex + 2 * i, 3, "%02x", note->desc[i]);
+    *ret = hex;
+    return false;
+}
+
+/* What can be known at once. A file that is none of ours stays without a layout. */
+static void read_file(struct hx_code_file *file, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return;
+    file->opened = true;
+    file->bytes = (uint64_t)st.st_size;
+    file->mtime_sec = (uint64_t)st.st_mtim.tv_sec;
+    file->mtime_nsec = (uint64_t)st.st_mtim.tv_nsec;
+    hx_error *err = hx_elf_layout(fd, &file->file.layout);
+    file->sound = !err;
+    hx_error_free(err);
+    if (file->sound)
+        hx_error_free(hx_elf_each_note(fd, take_build_id, &file->build_id));
+}
+
+/* The root folder of the process, for files that are looked for later, when the process may be
+ * gone. A root like our own needs no descriptor. */
+static size_t find_root(hx_code *code, pid_t pid)
+{
+    char path[64];
+    struct stat root, own;
+    snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+    HX_FD int fd = pid > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0 || fstat(fd, &root) < 0 || stat("/", &own) < 0 ||
+        (root.st_dev == own.st_dev && root.st_ino == own.st_ino))
+        return SIZE_MAX;
+    for (size_t i = 0; i < code->roots.n; i++)
+        if (code->roots.v[i].dev == root.st_dev && code->roots.v[i].inode == root.st_ino)
+            return i;
+    struct hx_code_root added = {.dev = root.st_dev, .inode = root.st_ino, .fd = fd};
+    if (code->roots.n == ROOTS_MAX || !hx_vec_push(&code->roots, added))
+        return SIZE_MAX;
+    fd = -1;
+    return code->roots.n - 1;
+}
+
+static bool is_same(const struct hx_code_file *file, const struct hx_mapping *mapping)
+{
+    if (mapping->path[0] == '[')
+        return strcmp(file->file.path, mapping->path) == 0;
+    return file->file.path[0] != '[' && file->file.inode == mapping->inode &&
+           file->file.dev == mapping->dev;
+}
+
+/* A number is given to a deleted file's successor only when its descriptor was let go. */
+static uint32_t find_file(const hx_code *code, const struct hx_mapping *mapping, const char *path)
+{
+    for (size_t i = 0; i < code->files.n; i++) {
+        const struct hx_code_file *file = &code->files.v[i];
+        if (is_same(file, mapping) && (file->file.fd >= 0 || !strcmp(file->file.path, path)))
+            return (uint32_t)i;
+    }
+    return HX_NO_FILE;
+}
+
+hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, uint32_t *ret)
+{
+    bool vdso = mapping->path && strcmp(mapping->path, VDSO) == 0;
+    if (!mapping->path || (!vdso && (mapping->path[0] != '/' || !mapping->inode))) {
+        *ret = HX_NO_FILE;
+        return NULL;
+    }
+    HX_FREE char *path = hx_module_clean_path(mapping);
+    if (!path)
+        return hx_error_nomem();
+    uint32_t known = find_file(code, mapping, path);
+    if (known != HX_NO_FILE) {
+        *ret = known;
+        return NULL;
+    }
+    if (code->files.n == HX_NO_FILE || !hx_vec_reserve(&code->files, code->files.n + 1))
+        return hx_error_nomem();
+    struct hx_code_file *file = &code->files.v[code->files.n];
+    *file = (struct hx_code_file){.file = {.path = hx_steal(path),
+                                           .dev = mapping->dev,
+                                           .inode = mapping->inode,
+                                           .map_start = mapping->start,
+                                           .map_end = mapping->end,
+                                           .deleted = mapping->deleted,
+                                           .fd = -1},
+                                  .pid = hx_module_process(pid),
+                                  .root = find_root(code, pid),
+                                  .debug_fd = -1,
+                                  .mini_fd = -1,
+                                  .alt_fd = -1};
+    HX_FD int fd = open_file(file);
+    if (fd >= 0)
+        read_file(file, fd);
+    if (file->sound && code->n_open < OPEN_MAX_FILES) {
+        file->file.fd = fd;
+        fd = -1;
+        code->n_open++;
+    }
+    *ret = (uint32_t)code->files.n++;
+    return NULL;
+}
+
+/* --- what a file says of itself ------------------------------------------------- */
+
+size_t hx_code_count(const hx_code *code)
+{
+    return code->files.n;
+}
+
+const char *hx_code_path(const hx_code *code, uint32_t file)
+{
+    return code->files.v[file].file.path;
+}
+
+const char *hx_code_name(const hx_code *code, uint32_t file)
+{
+    const char *path = hx_code_path(code, file);
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *hx_code_build_id(const hx_code *code, uint32_t file)
+{
+    const char *build_id = code->files.v[file].build_id;
+    return build_id ? build_id : "";
+}
+
+bool hx_code_bias(const hx_code *code, uint32_t file, const struct hx_mapping *mapping,
+                  uint64_t *ret)
+{
+    uint64_t used;
+    return code->files.v[file].sound &&
+           hx_module_find_bias(&code->files.v[file].file.layout, mapping, ret, &used);
+}
+
+/* The segment whose bytes in the file hold vaddr; NULL when none does. */
+static const struct hx_elf_segment *find_segment(const struct hx_code_file *file, uint64_t vaddr)
+{
+    for (size_t i = 0; i < file->file.layout.load.n; i++) {
+        const struct hx_elf_segment *seg = &file->file.layout.load.v[i];
+        if (vaddr >= seg->vaddr && vaddr - seg->vaddr < seg->filesz)
+            return seg;
+    }
+    return NULL;
+}
+
+bool hx_code_file_offset(const hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret)
+{
+    const struct hx_elf_segment *seg = find_segment(&code->files.v[file], vaddr);
+    if (!seg)
+        return false;
+    *ret = seg->offset + (vaddr - seg->vaddr);
+    return true;
+}
+
+const char *hx_code_open_path(hx_code *code, uint32_t i)
+{
+    struct hx_code_file *file = &code->files.v[i];
+    bool kept;
+    if (!file->sound || is_vdso(file))
+        return NULL;
+    if (file->file.fd < 0 && (file->file.fd = hx_code_file_fd(file, &kept)) < 0)
+        return NULL;
+    snprintf(file->fd_path, sizeof file->fd_path, "/proc/self/fd/%d", file->file.fd);
+    return file->fd_path;
+}
+
+/* --- unwind tables -------------------------------------------------------------- */
+
+/* Reads at most `size` bytes at vaddr, as many as its segment has in the file. */
+static void *read_table(const struct hx_code_file *file, int fd, uint64_t vaddr, uint64_t size,
+                        struct hx_cfi_bytes *ret)
+{
+    const struct hx_elf_segment *seg = find_segment(file, vaddr);
+    if (!seg || !size)
+        return NULL;
+    uint64_t at = vaddr - seg->vaddr, offset = seg->offset + at;
+    if (size > seg->filesz - at)
+        size = seg->filesz - at;
+    if (offset >= file->bytes)
+        return NULL;
+    if (size > file->bytes - offset)
+        size = file->bytes - offset;
+    uint8_t *bytes = size <= CFI_MAX ? malloc(size) : NULL;
+    ssize_t n = bytes ? pread(fd, bytes, size, (off_t)offset) : -1;
+    if (n <= 0) {
+        free(bytes);
+        return NULL;
+    }
+    *ret = (struct hx_cfi_bytes){.bytes = bytes, .len = (size_t)n, .addr = vaddr};
+    return bytes;
+}
+
+struct frame_section {
+    uint64_t vaddr, size;
+};
+
+static bool match_frame(void *context, const struct hx_elf_section *section)
+{
+    struct frame_section *frame = context;
+    if (strcmp(section->name, ".eh_frame") != 0 || section->type == SHT_NOBITS)
+        return true;
+    *frame = (struct frame_section){section->vaddr, section->size};
+    return false;
+}
+
+/* Where .eh_frame begins, by the pointer in .eh_frame_hdr. */
+static bool frame_pointer(const struct hx_cfi_bytes *hdr, uint64_t *ret)
+{
+    if (hdr->len < 12 || hdr->bytes[0] != 1)
+        return false;
+    uint8_t encoding = hdr->bytes[1];
+    uint64_t value;
+    uint32_t half;
+    memcpy(&value, hdr->bytes + 4, sizeof value);
+    memcpy(&half, hdr->bytes + 4, sizeof half);
+    switch (encoding & 0x0f) {
+    case 0x00: /* a pointer */
+    case 0x04: /* udata8 */
+    case 0x0c: /* sdata8 */
+        break;
+    case 0x03: /* udata4 */
+        value = half;
+        break;
+    case 0x0b: /* sdata4 */
+        value = (uint64_t)(int64_t)(int32_t)half;
+        break;
+    default:
+        return false;
+    }
+    switch (encoding & 0xf0) {
+    case 0x00:
+        break;
+    case 0x10: /* relative to the pointer itself */
+        value += hdr->addr + 4;
+        break;
+    case 0x30: /* relative to the table */
+        value += hdr->addr;
+        break;
+    default:
+        return false;
+    }
+    *ret = value;
+    return true;
+}
+
+static void load_cfi(struct hx_code_file *file)
+{
+    bool opened;
+    int fd = hx_code_file_fd(file, &opened);
+    if (fd < 0)
+        return;
+    const struct hx_elf_layout *layout = &file->file.layout;
+    file->cfi_hdr = read_table(file, fd, layout->unwind_start, layout->unwind_size, &file->cfi.hdr);
+    struct frame_section frame = {0};
+    hx_error_free(hx_elf_each_section(fd, match_frame, &frame));
+    if (!frame.size && frame_pointer(&file->cfi.hdr, &frame.vaddr))
+        frame.size = UINT64_MAX;
+    file->cfi_frame = read_table(file, fd, frame.vaddr, frame.size, &file->cfi.frame);
+    if (opened)
+        close(fd);
+}
+
+bool hx_code_cfi(hx_code *code, uint32_t i, struct hx_cfi *ret)
+{
+    struct hx_code_file *file = &code->files.v[i];
+    if (!file->cfi_tried && file->sound)
+        load_cfi(file);
+    file->cfi_tried = true;
+    if (!file->cfi.frame.len)
+        return false;
+    *ret = file->cfi;
+    return true;
+}
+
+/* --- functions by name ------------------------------------------------------------ */
+
+void hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
+{
+    if (file->symbols_tried || !file->sound)
+        return;
+    file->symbols_tried = true;
+    bool opened;
+    int fd = hx_code_file_fd(file, &opened);
+    if (fd < 0)
+        return;
+    if (!file->debug_tried)
+        hx_code_find_debug(code, file, fd);
+    file->debug_tried = true;
+    int fds[] = {fd, file->debug_fd, file->mini_fd};
+    hx_error_free(hx_code_symbols_read(&file->file.layout, fds, 3, &file->symbols));
+    if (opened)
+        close(fd);
+}
+
+bool hx_code_function(hx_code *code, uint32_t i, const char *name, uint64_t *ret_vaddr,
+                      uint64_t *ret_size)
+{
+    struct hx_code_file *file = &code->files.v[i];
+    hx_code_load_symbols(code, file);
+    const struct hx_code_function *function = hx_code_symbols_named(&file->symbols, name);
+    if (!function)
+        return false;
+    *ret_vaddr = function->vaddr;
+    *ret_size = function->size;
+    return true;
+}

@@ -1,0 +1,158 @@
+/* code_lines.c - names, files and lines of addresses, each found once. */
+#include "sym/code_private.h"
+
+#include "base/text.h"
+#include "sym/demangle.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- the answers that were given ------------------------------------------------ */
+
+static size_t hash(uint32_t file, uint64_t vaddr)
+{
+    uint64_t h = (vaddr + ((uint64_t)file << 48)) * 0x9e3779b97f4a7c15;
+    return (size_t)(h ^ h >> 29);
+}
+
+/* The slot of an address: its answer, or a free one. */
+static struct hx_code_answer *find_slot(const hx_code *code, uint32_t file, uint64_t vaddr)
+{
+    size_t mask = code->n_slots - 1, at = hash(file, vaddr) & mask;
+    while (code->answers[at].lines &&
+           (code->answers[at].vaddr != vaddr || code->answers[at].file != file))
+        at = (at + 1) & mask;
+    return &code->answers[at];
+}
+
+static bool grow(hx_code *code)
+{
+    struct hx_code_answer *old = code->answers;
+    size_t n_old = code->n_slots, n = n_old ? n_old * 2 : 256;
+    struct hx_code_answer *answers = calloc(n, sizeof *answers);
+    if (!answers)
+        return false;
+    code->answers = answers;
+    code->n_slots = n;
+    for (size_t i = 0; i < n_old; i++)
+        if (old[i].lines)
+            *find_slot(code, old[i].file, old[i].vaddr) = old[i];
+    free(old);
+    return true;
+}
+
+/* --- making one --------------------------------------------------------------------- */
+
+static const char *keep(hx_code *code, const char *s)
+{
+    return s ? hx_code_store_string(&code->store, s, strlen(s)) : NULL;
+}
+
+static const char *demangled(hx_code *code, const char *name)
+{
+    struct hx_text text = {0};
+    hx_demangle_function(&text, name);
+    const char *shown = text.failed ? NULL : keep(code, hx_text_str(&text));
+    hx_text_free(&text);
+    return shown;
+}
+
+/* Is the symbol the function itself, or a part that the compiler made of it ("f.cold",
+ * "f.part.0")? */
+static bool is_of_function(const char *symbol, const char *function)
+{
+    size_t n = strlen(function);
+    return strncmp(symbol, function, n) == 0 && (symbol[n] == '.' || !symbol[n]);
+}
+
+static const char *scope_name(hx_code *code, const struct hx_code_scope *scope)
+{
+    if (scope->linkage && scope->linkage[0])
+        return demangled(code, scope->linkage);
+    return scope->name && scope->name[0] ? keep(code, scope->name) : NULL;
+}
+
+/* The function that the code belongs to. Where its symbol has another name than the debug
+ * information gives, callers know it by the symbol (malloc, whose source says __libc_malloc). */
+static void put_outermost(hx_code *code, const struct hx_code_file *file, uint64_t vaddr,
+                          const struct hx_code_scope *scope, struct hx_code_line *line)
+{
+    struct hx_code_symbol *symbol = hx_code_symbols_find(&file->symbols, vaddr);
+    const char *name = symbol ? file->symbols.names.v + symbol->name : NULL;
+    const char *declared = scope ? scope->linkage ? scope->linkage : scope->name : NULL;
+    if (symbol)
+        line->offset = vaddr - symbol->start;
+    else if (scope)
+        line->offset = vaddr >= scope->entry ? vaddr - scope->entry : 0;
+    if (declared && (!name || is_of_function(name, declared))) {
+        line->function = scope_name(code, scope);
+    } else if (symbol) {
+        if (!symbol->shown)
+            symbol->shown = demangled(code, name);
+        line->function = symbol->shown;
+    }
+}
+
+static void load_dwarf(hx_code *code, struct hx_code_file *file)
+{
+    hx_code_load_symbols(code, file);
+    if (file->dwarf_tried || !file->sound)
+        return;
+    file->dwarf_tried = true;
+    bool opened;
+    int fd = hx_code_file_fd(file, &opened);
+    if (fd < 0)
+        return;
+    file->dwarf = hx_code_dwarf_create(fd, file->debug_fd, file->alt_fd);
+    if (opened)
+        close(fd);
+}
+
+/* Fills lines, which has HX_CODE_LINES_MAX places. */
+static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t vaddr,
+                           struct hx_code_line *lines)
+{
+    struct hx_code_scope scopes[HX_CODE_LINES_MAX];
+    const char *source = NULL;
+    uint32_t line = 0;
+    load_dwarf(code, file);
+    size_t n = file->dwarf ? hx_code_dwarf_scopes(file->dwarf, vaddr, scopes, HX_CODE_LINES_MAX,
+                                                  &source, &line)
+                           : 0;
+    if (!n) {
+        lines[0] = (struct hx_code_line){.source = keep(code, source), .line = line};
+        put_outermost(code, file, vaddr, NULL, &lines[0]);
+        return 1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        lines[i] =
+            (struct hx_code_line){.source = keep(code, scopes[i].source), .line = scopes[i].line};
+        if (i + 1 < n)
+            lines[i].function = scope_name(code, &scopes[i]);
+        else
+            put_outermost(code, file, vaddr, &scopes[i], &lines[i]);
+    }
+    return n;
+}
+
+size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct hx_code_line **ret)
+{
+    static const struct hx_code_line unknown = {0};
+    *ret = &unknown;
+    if (file >= code->files.n || (code->n_answers * 2 >= code->n_slots && !grow(code)))
+        return 1;
+    struct hx_code_answer *answer = find_slot(code, file, vaddr);
+    if (!answer->lines) {
+        struct hx_code_line lines[HX_CODE_LINES_MAX];
+        size_t n = name_address(code, &code->files.v[file], vaddr, lines);
+        struct hx_code_line *kept = hx_code_store_take(&code->store, n * sizeof *kept);
+        if (!kept)
+            return 1;
+        memcpy(kept, lines, n * sizeof *kept);
+        *answer = (struct hx_code_answer){vaddr, file, (uint32_t)n, kept};
+        code->n_answers++;
+    }
+    *ret = answer->lines;
+    return answer->n;
+}

@@ -1,0 +1,140 @@
+/* code_private.h - how src/sym keeps the files of code and their names; only code*.c include it. */
+#ifndef HX_SYM_CODE_PRIVATE_H
+#define HX_SYM_CODE_PRIVATE_H
+
+#include "sym/code.h"
+#include "sym/module_private.h"
+
+#include "base/vec.h"
+
+struct hx_code_dwarf;
+
+/* Strings and lines that live as long as the set. Memory from pieces that never move. */
+struct hx_code_piece {
+    struct hx_code_piece *next;
+    size_t used, size;
+    _Alignas(16) char bytes[];
+};
+struct hx_code_store {
+    struct hx_code_piece *piece; /* the one that is being filled */
+    const char **slot;           /* hash of the strings, by content */
+    size_t n, n_slots;           /* n_slots is 0 or a power of two, n <= n_slots / 2 */
+};
+
+/* NULL: no memory. */
+void *hx_code_store_take(struct hx_code_store *store, size_t bytes);
+const char *hx_code_store_string(struct hx_code_store *store, const char *s, size_t n);
+void hx_code_store_free(struct hx_code_store *store);
+
+/* A range of code that a symbol names. */
+struct hx_code_symbol {
+    uint64_t start, end; /* p_vaddr */
+    uint32_t name;       /* offset in names */
+    const char *shown;   /* demangled; NULL: not yet */
+};
+
+/* A function that can be asked for by name. */
+struct hx_code_function {
+    uint64_t vaddr, size;
+    uint32_t name;
+    uint8_t rank; /* the least one wins */
+};
+
+/* Invariant: ranges[i].end <= ranges[i + 1].start; functions by name, one for each. */
+struct hx_code_symbols {
+    HX_VEC(struct hx_code_symbol) ranges;
+    HX_VEC(struct hx_code_function) functions;
+    HX_VEC(char) names;
+};
+
+/* What a file is asked before it is kept: where separate debug files are looked for. */
+struct hx_code_root {
+    uint64_t dev, inode;
+    int fd; /* O_PATH; -1: the root of this process */
+};
+
+struct hx_code_file {
+    struct hx_module_file file; /* fd -1: could not be opened, or is not kept open */
+    pid_t pid;
+    size_t root;
+    uint64_t bytes, mtime_sec, mtime_nsec; /* when it was first opened */
+    bool opened, sound;                    /* it could be opened; it has a layout */
+    char *build_id;
+    char fd_path[32];
+
+    bool cfi_tried, debug_tried, symbols_tried, dwarf_tried;
+    struct hx_cfi cfi;
+    void *cfi_hdr, *cfi_frame; /* what cfi points into */
+    int debug_fd, mini_fd;     /* separate debug file, unpacked .gnu_debugdata; or -1 */
+    int alt_fd;                /* what several debug files share; or -1 */
+    struct hx_code_symbols symbols;
+    struct hx_code_dwarf *dwarf; /* NULL: none */
+};
+
+/* Cache of answers: open addressing, by file and address. */
+struct hx_code_answer {
+    uint64_t vaddr;
+    uint32_t file, n;
+    const struct hx_code_line *lines; /* NULL: a free slot */
+};
+
+struct hx_code {
+    HX_VEC(struct hx_code_file) files;
+    HX_VEC(struct hx_code_root) roots;
+    size_t n_open;
+    struct hx_code_store store;
+    struct hx_code_answer *answers;
+    size_t n_answers, n_slots;
+};
+
+/* --- code_find.c: separate debug files -------------------------------------- */
+
+/* Sets debug_fd, mini_fd and alt_fd; what is not there stays -1. */
+void hx_code_find_debug(hx_code *code, struct hx_code_file *file, int fd);
+
+/* --- code_symbols.c --------------------------------------------------------- */
+
+/* Reads the symbols of fds[0] and of what was split off from it; -1 is left out. `layout` is that
+ * of fds[0]. */
+hx_error *hx_code_symbols_read(const struct hx_elf_layout *layout, const int *fds, size_t n,
+                               struct hx_code_symbols *ret);
+void hx_code_symbols_deinit(struct hx_code_symbols *symbols);
+struct hx_code_symbol *hx_code_symbols_find(const struct hx_code_symbols *symbols, uint64_t vaddr);
+const struct hx_code_function *hx_code_symbols_named(const struct hx_code_symbols *symbols,
+                                                     const char *name);
+
+/* --- code_plt.c -------------------------------------------------------------- */
+
+/* Calls each() for every stub of a procedure linkage table, with the name of the function that it
+ * goes to. */
+void hx_code_each_stub(int fd,
+                       void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
+                       void *context);
+
+/* --- code_dwarf.c ------------------------------------------------------------ */
+
+/* One function at an address; strings are valid until hx_code_dwarf_destroy(). */
+struct hx_code_scope {
+    const char *linkage, *name; /* mangled, plain; NULL: not there */
+    uint64_t entry;             /* of the outermost one: where it begins */
+    const char *source;
+    uint32_t line;
+};
+
+/* NULL when neither fd has debug information that can be used. */
+struct hx_code_dwarf *hx_code_dwarf_create(int fd, int debug_fd, int alt_fd);
+void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf);
+
+/* The functions at vaddr, innermost first, at most max; 0: it knows of none. With n = 0 and
+ * *ret_source set, only the line is known. */
+size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
+                            struct hx_code_scope *scopes, size_t max, const char **ret_source,
+                            uint32_t *ret_line);
+
+/* --- code.c ------------------------------------------------------------------ */
+
+/* A descriptor of the file, *ret_close: the caller closes it. -1: none. */
+int hx_code_file_fd(struct hx_code_file *file, bool *ret_close);
+void hx_code_load_symbols(hx_code *code, struct hx_code_file *file);
+
+#endif
