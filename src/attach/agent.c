@@ -387,6 +387,11 @@ void hx_agent_stop(struct hx_agent *agent)
     free(agent);
 }
 
+struct hx_stop_mark *hx_agent_stop_mark(struct hx_agent *agent)
+{
+    return &agent->shared->mark;
+}
+
 static hx_error *lost_agent(void)
 {
     return hx_error_new(HX_E_FAIL, "agent", "start heapx again", "its process has ended");

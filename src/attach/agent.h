@@ -9,6 +9,7 @@
 #define HX_ATTACH_AGENT_H
 
 #include "attach/alloc/alloc.h"
+#include "attach/stop_mark.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "model/process.h"
@@ -67,6 +68,9 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                            int *memory_fd, const struct hx_progress *progress,
                            struct hx_agent_result *ret);
 void hx_agent_result_deinit(struct hx_agent_result *result);
+
+/* Where the newest stop is marked; lives as long as the agent. */
+struct hx_stop_mark *hx_agent_stop_mark(struct hx_agent *agent);
 
 /* /proc/PID/smaps as the agent sees it now. The caller frees. */
 hx_error *hx_agent_smaps(struct hx_agent *agent, char **ret, size_t *ret_len);

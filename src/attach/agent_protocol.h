@@ -3,6 +3,7 @@
 #define HX_ATTACH_AGENT_PROTOCOL_H
 
 #include "attach/agent.h"
+#include "attach/stop_mark.h"
 
 #include <stdatomic.h>
 
@@ -43,6 +44,7 @@ struct hx_agent_shared {
     _Atomic uint64_t bytes_total;
     _Atomic uint64_t stopped_at_ns; /* 0: the target runs */
     atomic_bool given_up;           /* the supervisor answers in place of the worker */
+    struct hx_stop_mark mark;
 };
 
 /* One capture, as the worker is told of it. */

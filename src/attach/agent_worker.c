@@ -160,11 +160,19 @@ static hx_error *copy_and_watch(struct capture *capture)
     return hx_steal(capture->copy_error);
 }
 
+/* From here on no thread runs before all are let go. */
+static void set_mark(struct hx_stop_mark *mark)
+{
+    atomic_store_explicit(&mark->ticks, hx_now_ticks(), memory_order_relaxed);
+    atomic_store_explicit(&mark->ns, hx_now_ns(), memory_order_release);
+}
+
 static hx_error *while_stopped(struct capture *capture)
 {
     struct timespec now;
     HX_TRY(hx_tracer_stop(&capture->tracer));
     HX_TRY(settle(capture));
+    set_mark(&capture->shared->mark);
     clock_gettime(CLOCK_REALTIME, &now);
     capture->answer.taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     return copy_and_watch(capture);

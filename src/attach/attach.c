@@ -5,6 +5,7 @@
 #include "attach/preflight.h"
 #include "attach/proc.h"
 #include "attach/program_roots.h"
+#include "attach/record/join.h"
 #include "attach/rootmap.h"
 #include "attach/rtti.h"
 #include "attach/vtable.h"
@@ -62,6 +63,11 @@ void hx_attach_close(hx_attach *attach)
     hx_agent_stop(attach->agent);
     hx_modules_destroy(attach->modules);
     free(attach);
+}
+
+struct hx_stop_mark *hx_attach_stop_mark(hx_attach *attach)
+{
+    return hx_agent_stop_mark(attach->agent);
 }
 
 bool hx_attach_is_vtable(void *context, uint64_t addr)
@@ -361,9 +367,27 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
     }
 }
 
+/* Who allocated, where somebody recorded it. That he has ended is no reason to have no heap. */
+static hx_error *ask_recorder(hx_attach *attach, struct hx_snapshot *snapshot,
+                              const struct hx_capture_options *options)
+{
+    struct hx_recording *recording = NULL;
+    uint64_t stop_ns = atomic_load(&hx_agent_stop_mark(attach->agent)->ns);
+    if (!options->recording)
+        return NULL;
+    hx_error *err = options->recording(options->context, stop_ns, &recording);
+    if (err && err->kind == HX_E_ABSENT) {
+        hx_snapshot_note(snapshot, true, "who allocated is not known: %s", err->why);
+        hx_error_free(err);
+        return NULL;
+    }
+    HX_TRY(err);
+    return hx_join(snapshot, recording);
+}
+
 static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
-                      struct hx_agent_result *result, const struct hx_progress *progress,
-                      enum hx_walk_verdict *ret)
+                      struct hx_agent_result *result, const struct hx_capture_options *options,
+                      const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
     HX_TRY(fill_process(snapshot, attach, result));
     hx_modules_destroy(attach->modules);
@@ -375,6 +399,10 @@ static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
     uint64_t begun = hx_timing_begin();
     hx_error *err = walk(attach, snapshot, &excluded, progress, ret);
     hx_timing_end(begun, "walk", snapshot->graph.n);
+    begun = hx_timing_begin();
+    if (!err)
+        err = ask_recorder(attach, snapshot, options);
+    hx_timing_end(begun, "recording", snapshot->recording ? snapshot->recording->n_blocks : 0);
     if (!err)
         note_other_malloc(attach, snapshot);
     begun = hx_timing_begin();
@@ -399,6 +427,7 @@ static void rest(unsigned attempt)
 /* One stop and one walk; *longest_us grows to the length of the stop. When a lock was held the
  * verdict is TORN and, unless the request accepts that, there is no snapshot. */
 static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, int *memory_fd,
+                           const struct hx_capture_options *options,
                            const struct hx_progress *progress, uint64_t *longest_us,
                            struct hx_snapshot **ret, enum hx_walk_verdict *ret_verdict)
 {
@@ -416,7 +445,7 @@ static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, 
     bool locked = result.locked;
     hx_error *err = hx_snapshot_create(&snapshot);
     if (!err)
-        err = fill(attach, snapshot, &result, progress, ret_verdict);
+        err = fill(attach, snapshot, &result, options, progress, ret_verdict);
     *memory_fd = result.memory_fd;
     result.memory_fd = -1;
     hx_agent_result_deinit(&result);
@@ -450,7 +479,8 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
         HX_TRY(look_ahead(attach, request));
         HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
         enum hx_walk_verdict verdict = HX_WALK_OK;
-        HX_TRY(take_once(attach, request, &memory_fd, progress, &longest_us, &snapshot, &verdict));
+        HX_TRY(take_once(attach, request, &memory_fd, options, progress, &longest_us, &snapshot,
+                         &verdict));
         bool doubtful =
             verdict == HX_WALK_TORN || (verdict == HX_WALK_BAD && ++damaged < DAMAGED_TRIES);
         if (doubtful && !last) {

@@ -7,6 +7,7 @@
 #ifndef HX_ATTACH_ATTACH_H
 #define HX_ATTACH_ATTACH_H
 
+#include "attach/stop_mark.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 
@@ -15,6 +16,10 @@ typedef struct hx_attach hx_attach;
 struct hx_capture_options {
     uint64_t max_pause_ns; /* 0: none. A stop that would last longer is given up */
     unsigned threads;      /* readers in the agent; 0: 2 */
+    /* Who allocated: a recording of the stop at stop_ns (CLOCK_MONOTONIC), which becomes the
+     * snapshot's. HX_E_ABSENT: there is none any more. NULL: nobody records. */
+    hx_error *(*recording)(void *context, uint64_t stop_ns, struct hx_recording **ret);
+    void *context;
 };
 
 /* Preflight and agent. Refusals say what to type. Nothing of the target is touched. */
@@ -25,6 +30,9 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret);
  * Kind HX_E_GONE when the target exited. A partial result is no error: `complete`. */
 hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *options,
                             const struct hx_progress *progress, struct hx_snapshot **ret);
+
+/* Where each stop of a capture is marked, for a recorder; lives as long as `attach`. */
+struct hx_stop_mark *hx_attach_stop_mark(hx_attach *attach);
 
 /* Whether addr is a vtable of the target (struct hx_scan_options.is_vtable; context is
  * the hx_attach). Valid for the newest capture while its image lives. */

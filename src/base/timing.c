@@ -14,6 +14,16 @@ uint64_t hx_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t hx_now_ticks(void)
+{
+#ifdef __x86_64__
+    __builtin_ia32_lfence();
+    return __builtin_ia32_rdtsc();
+#else
+    return 0;
+#endif
+}
+
 uint64_t hx_timing_begin(void)
 {
     const char *wanted = getenv("HEAPX_TIMING");

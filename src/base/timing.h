@@ -12,7 +12,10 @@
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t hx_now_ns(void);
 
-/* The same, 0 when nobody asked for timings. */
+/* The processor's time-stamp counter, read after all that came before; 0 where there is none. */
+uint64_t hx_now_ticks(void);
+
+/* CLOCK_MONOTONIC, 0 when nobody asked for timings. */
 uint64_t hx_timing_begin(void);
 
 /* Prints the line of a stage that began at `begin`; nothing when begin is 0. */

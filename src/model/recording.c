@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 hx_error *hx_recording_create(struct hx_recording **ret)
@@ -98,6 +99,38 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t number, s
     }
     if (more)
         hx_text_puts(text, shown ? " < ..." : "...");
+}
+
+/* How many allocations a recorded one stands for. */
+static double weight(const struct hx_recording *recording, uint64_t bytes)
+{
+    if (!recording->sample_bytes)
+        return 1;
+    return -1 / expm1(-(double)(bytes ? bytes : 1) / (double)recording->sample_bytes);
+}
+
+void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns)
+{
+    uint64_t latest = recording->frozen_ns > age_ns ? recording->frozen_ns - age_ns : 0;
+    HX_FREE double *live = calloc(recording->stacks.n + 1, sizeof *live);
+    HX_FREE double *bytes = calloc(recording->stacks.n + 1, sizeof *bytes);
+    if (!live || !bytes)
+        return; /* then the young ones count, too */
+    for (size_t i = 0; i < recording->costs.n; i++)
+        recording->costs.v[i].live_variance = 0;
+    for (uint64_t i = 0; i < recording->n_blocks; i++) {
+        const struct hx_rec_block *block = &recording->block[i];
+        if (block->born_ns > latest || block->stack >= recording->costs.n)
+            continue;
+        double w = weight(recording, block->requested), size = (double)block->requested;
+        live[block->stack] += w;
+        bytes[block->stack] += w * size;
+        recording->costs.v[block->stack].live_variance += w * (w - 1) * size * size;
+    }
+    for (size_t i = 0; i < recording->costs.n; i++) {
+        recording->costs.v[i].live = (uint64_t)(live[i] + 0.5);
+        recording->costs.v[i].live_bytes = (uint64_t)(bytes[i] + 0.5);
+    }
 }
 
 static hx_error *broken(const char *why)

@@ -105,6 +105,9 @@ const struct hx_rec_block *hx_recording_block(const struct hx_recording *recordi
 void hx_recording_label(const struct hx_recording *recording, uint32_t stack, size_t frames,
                         struct hx_text *text);
 
+/* Counts as live only blocks that were at least so old at frozen_ns. Blocks stay what they are. */
+void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns);
+
 /* Tests the invariants; NULL when they hold. */
 hx_error *hx_recording_check(const struct hx_recording *recording);
 

@@ -83,9 +83,11 @@ struct hx_type {
 
 /* Where objects were allocated. */
 struct hx_site {
-    char *label;    /* owned; no two are the same */
-    uint32_t stack; /* index in recording.stacks, HX_SITE_BEFORE or HX_SITE_UNKNOWN */
-    int64_t ccs_id; /* its number in the store; 0: not stored yet */
+    char *label;       /* owned; no two are the same */
+    uint32_t stack;    /* index in recording.stacks, HX_SITE_BEFORE or HX_SITE_UNKNOWN; HX_NO_STACK:
+                          of a recording that is not loaded */
+    int64_t ccs_id;    /* its number in the store; 0: not stored yet */
+    uint64_t identity; /* of the whole stack, the same in every store; 0: not known */
 };
 
 /* Address ranges [start, end). */
@@ -146,6 +148,7 @@ struct hx_snapshot {
     HX_VEC(struct hx_segment) segments;
     hx_ranges free_ranges; /* sorted; free, top and cached chunks with their headers */
     uint64_t heap_bytes, free_bytes, overhead_bytes;
+    bool free_unknown; /* free_bytes and overhead_bytes were not measured */
     struct hx_graph graph;
     HX_VEC(struct hx_type) types;
     HX_VEC(struct hx_site) sites;

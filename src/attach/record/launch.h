@@ -4,24 +4,38 @@
 
 #include "attach/record/record.h"
 
-/* A program that was started, its folder of regions (ring.h), and its recorded processes. */
+/* A program that was started, or is about to be, and its folder of regions (ring.h). */
 struct hx_launched {
-    pid_t pid;    /* of the program; the caller reaps it */
-    char *folder; /* private, on tmpfs where there is one; owned */
-    int folder_fd;
-    bool preloaded; /* false: it cannot be (static, set-uid): only a bare start */
+    pid_t pid;     /* of the program; the caller reaps it */
+    char *folder;  /* private, on tmpfs where there is one; owned */
+    int folder_fd; /* -1: none, it is not preloaded */
+    int go_fd, told_fd;
+    bool preloaded;
 };
 
 /* Whether a program can have the library: HX_E_LIMIT and why, when it is static or gains rights on
- * start. Looks through PATH as execvp does. */
+ * start. Looks through PATH as execvp does, and at a script's interpreter. */
 hx_error *hx_launch_possible(const char *command);
 
-/* Starts argv with the library preloaded (`preload` false: without it), stopped by nothing; it runs
- * at once. Errors of execvp come back. */
+/* The path of the library: beside heapx (a build folder), else where it was installed. The caller
+ * frees. */
+hx_error *hx_launch_library(char **ret);
+
+/* Makes the process that will be argv, with the library preloaded (`preload` false: without it). It
+ * waits for hx_launched_go(), and ends when heapx does before. */
 hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_options *options,
                     struct hx_launched *ret);
 
-/* Lets go of the folder (regions that are mapped stay so). */
+/* Around hx_launched_go(): the program is held at its first instruction, so that probes can be set.
+ * It goes on by itself when heapx ends. */
+hx_error *hx_launched_hold(const struct hx_launched *launched);
+hx_error *hx_launched_held(const struct hx_launched *launched);
+void hx_launched_release(const struct hx_launched *launched);
+
+/* Lets it become the program. The errors of execvp come back; then the process is gone. */
+hx_error *hx_launched_go(struct hx_launched *launched, const char *command);
+
+/* Lets go of the folder (regions that are mapped stay so); a process that still waits ends. */
 void hx_launched_deinit(struct hx_launched *launched);
 
 #endif

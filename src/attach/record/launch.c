@@ -1,0 +1,349 @@
+/* launch.c - starting a program with the recording library in it. */
+#include "attach/record/launch.h"
+
+#include "attach/record/ring.h"
+#include "base/cleanup.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define LIBRARY "libheapx-record.so"
+
+/* --- the program ------------------------------------------------------------------------- */
+
+/* The file that execvp() would start; the caller frees. NULL with errno. */
+static char *find_program(const char *command)
+{
+    if (strchr(command, '/'))
+        return access(command, X_OK) == 0 ? strdup(command) : NULL;
+    const char *path = getenv("PATH");
+    int failed = ENOENT;
+    for (const char *at = path ? path : "/bin:/usr/bin"; *command;) {
+        size_t n = strcspn(at, ":");
+        char *file = NULL;
+        struct stat st;
+        if (asprintf(&file, "%.*s%s%s", (int)n, at, n ? "/" : "", command) < 0)
+            return NULL;
+        if (stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
+            if (access(file, X_OK) == 0)
+                return file;
+            failed = errno;
+        }
+        free(file);
+        if (!at[n])
+            break;
+        at += n + 1;
+    }
+    errno = failed;
+    return NULL;
+}
+
+static hx_error *cannot_start(const char *command, int err)
+{
+    if (err == ENOENT)
+        return hx_error_new(HX_E_ABSENT, command, "give its path", "there is no such program");
+    return hx_error_os(err, command, "exec");
+}
+
+/* Does starting the file give rights that heapx does not have? Then the loader leaves out whatever
+ * LD_PRELOAD says. */
+static bool gains_rights(int fd, const struct stat *st)
+{
+    bool user = st->st_mode & S_ISUID && st->st_uid != geteuid();
+    bool group = st->st_mode & S_ISGID && st->st_mode & S_IXGRP && st->st_gid != getegid();
+    bool capable = geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
+    return user || group || capable;
+}
+
+/* The program header that names the loader; a script has none, but its interpreter will. */
+static bool has_loader(int fd, bool *ret_elf)
+{
+    Elf64_Ehdr header;
+    *ret_elf = pread(fd, &header, sizeof header, 0) == sizeof header &&
+               memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+    if (!*ret_elf || header.e_phentsize != sizeof(Elf64_Phdr))
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr phdr;
+        if (pread(fd, &phdr, sizeof phdr, (off_t)(header.e_phoff + i * sizeof phdr)) != sizeof phdr)
+            return false;
+        if (phdr.p_type == PT_INTERP)
+            return true;
+    }
+    return false;
+}
+
+/* The interpreter of a script, as the kernel reads it; the caller frees. NULL: it is none. */
+static char *interpreter(int fd)
+{
+    char line[PATH_MAX];
+    ssize_t n = pread(fd, line, sizeof line - 1, 0);
+    if (n < 3 || line[0] != '#' || line[1] != '!')
+        return NULL;
+    line[n] = 0;
+    line[strcspn(line, "\n")] = 0;
+    char *start = line + 2 + strspn(line + 2, " \t");
+    start[strcspn(start, " \t")] = 0;
+    return *start ? strdup(start) : NULL;
+}
+
+hx_error *hx_launch_possible(const char *command)
+{
+    HX_FREE char *file = find_program(command);
+    if (!file)
+        return cannot_start(command, errno);
+    /* a script's interpreter can be a script again; the kernel follows five */
+    for (int depth = 0; depth < 5; depth++) {
+        HX_FD int fd = open(file, O_RDONLY | O_CLOEXEC);
+        struct stat st;
+        bool elf;
+        if (fd < 0)
+            return NULL; /* may be started and not read: nobody knows */
+        if (fstat(fd, &st) != 0)
+            return hx_error_os(errno, file, "fstat");
+        char *next = interpreter(fd);
+        if (next) {
+            free(file);
+            file = next;
+            continue;
+        }
+        if (gains_rights(fd, &st))
+            return hx_error_new(HX_E_LIMIT, command, "start it, then: heapx record PID",
+                                "it gains rights when it starts (set-uid, set-gid or file "
+                                "capabilities), and the loader lets no library into it");
+        if (!has_loader(fd, &elf) && elf)
+            return hx_error_new(HX_E_LIMIT, command, "start it, then: heapx record PID",
+                                "it is linked statically: no library can be loaded into it");
+        return NULL;
+    }
+    return NULL;
+}
+
+/* --- the library --------------------------------------------------------------------------- */
+
+hx_error *hx_launch_library(char **ret)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    HX_FREE char *beside = NULL;
+    if (n > 0) {
+        self[n] = 0;
+        char *slash = strrchr(self, '/');
+        if (slash && asprintf(&beside, "%.*s/" LIBRARY, (int)(slash - self), self) < 0)
+            return hx_error_nomem();
+    }
+    const char *const places[] = {beside, HX_PKGLIB "/" LIBRARY};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (places[i] && access(places[i], R_OK) == 0) {
+            *ret = strdup(places[i]);
+            return *ret ? NULL : hx_error_nomem();
+        }
+    return hx_error_new(HX_E_ABSENT, LIBRARY, "install heapx again, or run make",
+                        "is neither beside heapx nor in " HX_PKGLIB);
+}
+
+/* --- the folder ----------------------------------------------------------------------------- */
+
+#define TMPFS_MAGIC 0x01021994
+
+static hx_error *make_folder(struct hx_launched *launched)
+{
+    const char *const places[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    int failed = ENOENT;
+    /* memory first: a region in a real file system would be written to its disk */
+    for (int any = 0; any < 2; any++)
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            struct statfs fs;
+            if (!places[i] || (!any && (statfs(places[i], &fs) || fs.f_type != TMPFS_MAGIC)))
+                continue;
+            if (asprintf(&launched->folder, "%s/heapx-XXXXXX", places[i]) < 0)
+                return hx_error_nomem();
+            if (mkdtemp(launched->folder)) {
+                launched->folder_fd = open(launched->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                return launched->folder_fd >= 0 ? NULL
+                                                : hx_error_os(errno, launched->folder, "open");
+            }
+            failed = errno;
+            free(launched->folder);
+            launched->folder = NULL;
+        }
+    return hx_error_os(failed, "folder for the recording", "mkdtemp");
+}
+
+/* Regions that nobody opened. */
+static void empty_folder(int folder_fd)
+{
+    int fd = dup(folder_fd);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    rewinddir(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        unlinkat(folder_fd, entry->d_name, 0); /* "." and ".." do not go */
+    closedir(dir);
+}
+
+void hx_launched_deinit(struct hx_launched *launched)
+{
+    if (launched->go_fd >= 0)
+        close(launched->go_fd);
+    if (launched->told_fd >= 0)
+        close(launched->told_fd);
+    if (launched->folder) {
+        if (launched->folder_fd >= 0)
+            empty_folder(launched->folder_fd);
+        rmdir(launched->folder);
+    }
+    if (launched->folder_fd >= 0)
+        close(launched->folder_fd);
+    free(launched->folder);
+    *launched = (struct hx_launched){.folder_fd = -1, .go_fd = -1, .told_fd = -1};
+}
+
+/* --- the start -------------------------------------------------------------------------------- */
+
+/* The child's environment: HEAPX_RUN, and the library in front of what is preloaded anyway. */
+static hx_error *make_environment(const struct hx_launched *launched,
+                                  const struct hx_record_options *options, char **ret_run,
+                                  char **ret_preload)
+{
+    HX_FREE char *library = NULL;
+    HX_TRY(hx_launch_library(&library));
+    if (strpbrk(library, ": "))
+        return hx_error_new(HX_E_LIMIT, library, "install heapx elsewhere",
+                            "a path with a colon or a blank cannot be preloaded");
+    const char *before = getenv("LD_PRELOAD");
+    unsigned flags = (options->children ? HX_RUN_CHILDREN : 0u) |
+                     (options->at_exit ? HX_RUN_AT_EXIT : 0u) |
+                     (options->mappings ? HX_RUN_MAPPINGS : 0u);
+    if (asprintf(ret_run, "%s:%x:%" PRIx64 ":%" PRIx64 ":%" PRIx64, launched->folder, flags,
+                 options->sample_bytes, options->least_bytes, options->most_bytes) < 0)
+        return hx_error_nomem();
+    if (asprintf(ret_preload, "%s%s%s", library, before && *before ? ":" : "",
+                 before ? before : "") < 0)
+        return hx_error_nomem();
+    return NULL;
+}
+
+/* In the child: waits for the word to go, then becomes the program. */
+static _Noreturn void become(char *const *argv, const char *run, const char *preload, int go,
+                             int told)
+{
+    char word;
+    if (run && (setenv(HX_RUN_ENV, run, 1) || setenv("LD_PRELOAD", preload, 1)))
+        _exit(127);
+    ssize_t n;
+    while ((n = read(go, &word, 1)) < 0 && errno == EINTR)
+        ;
+    if (n != 1)
+        _exit(127);           /* heapx has given up, or is gone */
+    signal(SIGPIPE, SIG_DFL); /* what heapx ignores is its own */
+    signal(SIGXFSZ, SIG_DFL);
+    execvp(argv[0], argv);
+    int err = errno;
+    if (write(told, &err, sizeof err) != sizeof err)
+        _exit(126);
+    _exit(127);
+}
+
+hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_options *options,
+                    struct hx_launched *ret)
+{
+    struct hx_launched launched = {.folder_fd = -1, .go_fd = -1, .told_fd = -1};
+    HX_FREE char *run = NULL, *libraries = NULL;
+    hx_error *err = NULL;
+    int go[2], told[2];
+    if (preload)
+        err = make_folder(&launched);
+    if (!err && preload)
+        err = make_environment(&launched, options, &run, &libraries);
+    if (!err && pipe2(go, O_CLOEXEC))
+        err = hx_error_os(errno, argv[0], "pipe");
+    if (!err && pipe2(told, O_CLOEXEC)) {
+        err = hx_error_os(errno, argv[0], "pipe");
+        close(go[0]);
+        close(go[1]);
+    }
+    if (!err && (launched.pid = fork()) < 0) {
+        err = hx_error_os(errno, argv[0], "fork");
+        for (int i = 0; i < 2; i++) {
+            close(go[i]);
+            close(told[i]);
+        }
+    }
+    if (err) {
+        hx_launched_deinit(&launched);
+        return err;
+    }
+    if (launched.pid == 0) {
+        close(go[1]);
+        become(argv, run, libraries, go[0], told[1]);
+    }
+    close(go[0]);
+    close(told[1]);
+    launched.go_fd = go[1];
+    launched.told_fd = told[0];
+    launched.preloaded = preload;
+    *ret = launched;
+    return NULL;
+}
+
+hx_error *hx_launched_hold(const struct hx_launched *launched)
+{
+    if (ptrace(PTRACE_SEIZE, launched->pid, NULL, (void *)(uintptr_t)PTRACE_O_TRACEEXEC))
+        return hx_error_os(errno, "the program", "ptrace");
+    return NULL;
+}
+
+hx_error *hx_launched_held(const struct hx_launched *launched)
+{
+    for (int status;;) {
+        pid_t got = waitpid(launched->pid, &status, __WALL);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 || !WIFSTOPPED(status))
+            return hx_error_new(HX_E_GONE, "the program", NULL, "it ended when it was started");
+        if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8))
+            return NULL;
+        ptrace(PTRACE_CONT, launched->pid, NULL, (void *)(uintptr_t)WSTOPSIG(status));
+    }
+}
+
+void hx_launched_release(const struct hx_launched *launched)
+{
+    ptrace(PTRACE_DETACH, launched->pid, NULL, NULL);
+}
+
+hx_error *hx_launched_go(struct hx_launched *launched, const char *command)
+{
+    int err = 0;
+    ssize_t n = write(launched->go_fd, "", 1);
+    close(launched->go_fd);
+    launched->go_fd = -1;
+    if (n == 1)
+        while ((n = read(launched->told_fd, &err, sizeof err)) < 0 && errno == EINTR)
+            ;
+    close(launched->told_fd);
+    launched->told_fd = -1;
+    if (n != sizeof err)
+        return NULL; /* the pipe was closed by the exec */
+    waitpid(launched->pid, NULL, 0);
+    return cannot_start(command, err);
+}

@@ -1,0 +1,214 @@
+/* recorder.c - the pump: a thread that rounds a source, and keeps its state of each stop. */
+#include "attach/record/record.h"
+
+#include "base/cleanup.h"
+#include "base/timing.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* How long is slept at most when nothing comes: a stop's mark is looked for that often. */
+static const uint64_t nap_ns = 2000000;
+
+/* How long a snapshot waits for the pump: far longer than a round with a freeze takes. */
+static const uint64_t patience_ns = 60000000000;
+
+struct hx_recorder {
+    const struct hx_source *source;
+    void *state;
+    struct hx_stop_mark *mark;
+    pthread_t thread;
+    atomic_bool stop;
+    atomic_bool now_wanted; /* a recording of now */
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    struct hx_recording *kept; /* of the stop at kept_ns, 0: of now; NULL: none */
+    uint64_t kept_ns;
+    struct hx_recorder_status status;
+    hx_error *error; /* that ended the pump */
+};
+
+static uint64_t pump_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void keep(struct hx_recorder *recorder, struct hx_recording *recording, uint64_t stop_ns)
+{
+    pthread_mutex_lock(&recorder->lock);
+    hx_recording_destroy(recorder->kept);
+    recorder->kept = recording;
+    recorder->kept_ns = stop_ns;
+    pthread_cond_broadcast(&recorder->changed);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+static void tell_status(struct hx_recorder *recorder)
+{
+    struct hx_reader_figures figures;
+    recorder->source->figures(recorder->state, &figures);
+    uint64_t spent = pump_time();
+    pthread_mutex_lock(&recorder->lock);
+    recorder->status.figures = figures;
+    recorder->status.pump_ns = spent;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+static hx_error *freeze(struct hx_recorder *recorder, uint64_t stop_ns)
+{
+    struct hx_recording *recording = NULL;
+    HX_TRY(recorder->source->freeze(recorder->state, &recording));
+    recording->frozen_ns = stop_ns ? stop_ns : hx_now_ns();
+    keep(recorder, recording, stop_ns);
+    return NULL;
+}
+
+/* One round and what it is for. */
+static hx_error *pump_once(struct hx_recorder *recorder, bool *ret_idle)
+{
+    uint64_t stop_ns = 0;
+    bool wanted = atomic_load(&recorder->now_wanted);
+    HX_TRY(recorder->source->round(recorder->state, recorder->mark, ret_idle, &stop_ns));
+    if (stop_ns) {
+        HX_TRY(freeze(recorder, stop_ns));
+        atomic_store_explicit(&recorder->mark->handled, stop_ns, memory_order_release);
+        *ret_idle = false;
+    } else if (wanted) {
+        atomic_store(&recorder->now_wanted, false);
+        HX_TRY(freeze(recorder, 0));
+    }
+    return NULL;
+}
+
+static void *pump(void *argument)
+{
+    struct hx_recorder *recorder = argument;
+    hx_error *err = NULL;
+    uint64_t told = 0;
+    while (!err && !atomic_load(&recorder->stop)) {
+        bool idle = false;
+        err = pump_once(recorder, &idle);
+        uint64_t now = hx_now_ns();
+        if (now - told > 50000000 || err) {
+            tell_status(recorder);
+            told = now;
+        }
+        if (!err && idle && recorder->source->ended(recorder->state))
+            break;
+        if (!err && idle)
+            recorder->source->wait(recorder->state, nap_ns);
+    }
+    tell_status(recorder);
+    pthread_mutex_lock(&recorder->lock);
+    recorder->error = err;
+    recorder->status.ended = true;
+    pthread_cond_broadcast(&recorder->changed);
+    pthread_mutex_unlock(&recorder->lock);
+    return NULL;
+}
+
+hx_error *hx_recorder_start(const struct hx_source *source, void *state, struct hx_stop_mark *mark,
+                            hx_recorder **ret)
+{
+    struct hx_recorder *recorder = calloc(1, sizeof *recorder);
+    if (!recorder) {
+        source->close(state);
+        return hx_error_nomem();
+    }
+    recorder->source = source;
+    recorder->state = state;
+    recorder->mark = mark;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&recorder->lock, NULL);
+    pthread_cond_init(&recorder->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    int failed = pthread_create(&recorder->thread, NULL, pump, recorder);
+    if (failed) {
+        source->close(state);
+        free(recorder);
+        return hx_error_os(failed, "recorder", "pthread_create");
+    }
+    *ret = recorder;
+    return NULL;
+}
+
+/* Takes what is kept of that stop. With the lock. */
+static bool take(struct hx_recorder *recorder, uint64_t stop_ns, struct hx_recording **ret)
+{
+    if (!recorder->kept || recorder->kept_ns != stop_ns)
+        return false;
+    *ret = hx_steal(recorder->kept);
+    return true;
+}
+
+static hx_error *ended_early(struct hx_recorder *recorder)
+{
+    if (recorder->error)
+        return hx_error_new(HX_E_ABSENT, "recorder", recorder->error->todo, "%s",
+                            recorder->error->why);
+    return hx_error_new(HX_E_ABSENT, "recorder", NULL, "the process has ended");
+}
+
+static hx_error *wait_for(struct hx_recorder *recorder, uint64_t stop_ns, struct hx_recording **ret)
+{
+    uint64_t end = hx_now_ns() + patience_ns;
+    struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
+                             .tv_nsec = (long)(end % 1000000000)};
+    hx_error *err = NULL;
+    pthread_mutex_lock(&recorder->lock);
+    while (!err && !take(recorder, stop_ns, ret)) {
+        if (recorder->status.ended)
+            err = ended_early(recorder);
+        else if (pthread_cond_timedwait(&recorder->changed, &recorder->lock, &until))
+            err = hx_error_new(HX_E_ABSENT, "recorder", NULL, "it did not answer in time");
+    }
+    pthread_mutex_unlock(&recorder->lock);
+    return err;
+}
+
+hx_error *hx_recorder_recording(void *context, uint64_t stop_ns, struct hx_recording **ret)
+{
+    return wait_for(context, stop_ns, ret);
+}
+
+hx_error *hx_recorder_now(hx_recorder *recorder, struct hx_recording **ret)
+{
+    atomic_store(&recorder->now_wanted, true);
+    hx_error *err = wait_for(recorder, 0, ret);
+    if (!err || err->kind != HX_E_ABSENT || !recorder->status.ended || recorder->error)
+        return err;
+    /* the pump has ended: nobody else uses the source now */
+    hx_error_free(err);
+    pthread_mutex_lock(&recorder->lock);
+    err = recorder->source->freeze(recorder->state, ret);
+    pthread_mutex_unlock(&recorder->lock);
+    return err;
+}
+
+void hx_recorder_status(hx_recorder *recorder, struct hx_recorder_status *ret)
+{
+    pthread_mutex_lock(&recorder->lock);
+    *ret = recorder->status;
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+hx_error *hx_recorder_stop(hx_recorder *recorder)
+{
+    if (!recorder)
+        return NULL;
+    atomic_store(&recorder->stop, true);
+    pthread_join(recorder->thread, NULL);
+    recorder->source->close(recorder->state);
+    hx_error *err = recorder->error;
+    hx_recording_destroy(recorder->kept);
+    pthread_cond_destroy(&recorder->changed);
+    pthread_mutex_destroy(&recorder->lock);
+    free(recorder);
+    return err;
+}
