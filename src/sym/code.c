@@ -153,16 +153,22 @@ static void read_file(struct hx_code_file *file, int fd)
 static size_t find_root(hx_code *code, pid_t pid)
 {
     char path[64];
-    struct stat root, own;
+    struct stat root, own, mounts, own_mounts;
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
+    if (stat(path, &mounts) < 0 || stat("/proc/self/ns/mnt", &own_mounts) < 0)
+        return SIZE_MAX;
     snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
     HX_FD int fd = pid > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0 || fstat(fd, &root) < 0 || stat("/", &own) < 0 ||
-        (root.st_dev == own.st_dev && root.st_ino == own.st_ino))
+        (root.st_dev == own.st_dev && root.st_ino == own.st_ino &&
+         mounts.st_ino == own_mounts.st_ino))
         return SIZE_MAX;
     for (size_t i = 0; i < code->roots.n; i++)
-        if (code->roots.v[i].dev == root.st_dev && code->roots.v[i].inode == root.st_ino)
+        if (code->roots.v[i].dev == root.st_dev && code->roots.v[i].inode == root.st_ino &&
+            code->roots.v[i].mounts == mounts.st_ino)
             return i;
-    struct hx_code_root added = {.dev = root.st_dev, .inode = root.st_ino, .fd = fd};
+    struct hx_code_root added = {
+        .dev = root.st_dev, .inode = root.st_ino, .mounts = mounts.st_ino, .fd = fd};
     if (code->roots.n == ROOTS_MAX || !hx_vec_push(&code->roots, added))
         return SIZE_MAX;
     fd = -1;

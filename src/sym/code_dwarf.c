@@ -1,28 +1,543 @@
-/* code_dwarf.c - functions, inlined calls and lines by debug information. */
+/* code_dwarf.c - functions, inlined calls and lines by debug information.
+ *
+ * A unit is walked once, when an address in it is first asked for: its functions and what was
+ * inlined into them are put down with their ranges. The number of entries looked at has a bound
+ * in proportion to the size of the tables, so that tables that lead in circles end.
+ */
 #include "sym/code_private.h"
 
-struct hx_code_dwarf *hx_code_dwarf_create(int fd, int debug_fd, int alt_fd)
+#include "base/cleanup.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BYTES_MAX ((uint64_t)2 << 30) /* of all tables, which are read into memory */
+#define DEPTH_MAX 256                 /* of entries within entries */
+#define LOOK_BACK 64                  /* ranges that lie over each other */
+#define UNITS_MAX ((size_t)4 << 20)
+#define NODE_NONE UINT32_MAX
+
+/* A function with code, or a call that was inlined. */
+struct node {
+    Dwarf_Off die;
+    uint32_t parent;      /* what it was inlined into; NODE_NONE: a function */
+    uint32_t ranges, end; /* of those in it, in unit.ranges, its own included */
+};
+
+struct range {
+    uint64_t start, end;
+    uint32_t node;
+};
+
+struct unit {
+    Dwarf_Die skeleton, die; /* the same, unless its entries are in a file of their own */
+    bool walked;
+    HX_VEC(struct node) nodes;
+    HX_VEC(struct range) ranges;    /* in the order of the walk */
+    HX_VEC(struct range) functions; /* those of functions, by start */
+};
+
+/* A range of a unit; node is the unit's number. Sorted by start. */
+struct hx_code_dwarf {
+    struct hx_elf_layout layout; /* its segments are the file's */
+    int fd, alt_fd;
+    Elf *elf, *alt_elf;
+    Dwarf *dwarf, *alt;
+    uint64_t budget; /* entries and ranges that may still be looked at */
+    HX_VEC(struct unit) units;
+    HX_VEC(struct range) ranges;
+};
+
+/* --- opening ------------------------------------------------------------------------------- */
+
+/* An ELF file with nothing but an empty .debug_str: stands for a shared file that is not there,
+ * so that nobody goes and looks for it. */
+struct nothing {
+    Elf64_Ehdr header;
+    char names[32];
+    Elf64_Shdr section[3];
+};
+
+static Elf *open_nothing(void)
 {
-    (void)fd;
-    (void)debug_fd;
-    (void)alt_fd;
+    static const struct nothing nothing = {
+        .header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                   .e_type = ET_DYN,
+                   .e_machine = EM_X86_64,
+                   .e_version = EV_CURRENT,
+                   .e_shoff = offsetof(struct nothing, section),
+                   .e_ehsize = sizeof(Elf64_Ehdr),
+                   .e_shentsize = sizeof(Elf64_Shdr),
+                   .e_shnum = 3,
+                   .e_shstrndx = 1},
+        .names = "\0.shstrtab\0.debug_str",
+        .section = {{0},
+                    {.sh_name = 1,
+                     .sh_type = SHT_STRTAB,
+                     .sh_offset = offsetof(struct nothing, names),
+                     .sh_size = sizeof(char[32]),
+                     .sh_addralign = 1},
+                    {.sh_name = 11,
+                     .sh_type = SHT_PROGBITS,
+                     .sh_offset = offsetof(struct nothing, names),
+                     .sh_size = 1,
+                     .sh_addralign = 1}}};
+    return elf_memory((char *)(uintptr_t)&nothing, sizeof nothing);
+}
+
+/* The bytes of the debug sections once unpacked; UINT64_MAX when they are no good. */
+static uint64_t table_bytes(Elf *elf)
+{
+    uint64_t bytes = 0;
+    size_t names;
+    GElf_Ehdr header;
+    if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header) ||
+        header.e_machine != EM_X86_64 || gelf_getclass(elf) != ELFCLASS64 ||
+        elf_getshdrstrndx(elf, &names) < 0)
+        return UINT64_MAX;
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+        GElf_Shdr shdr;
+        GElf_Chdr chdr;
+        const char *name =
+            gelf_getshdr(section, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
+        if (!name || shdr.sh_type == SHT_NOBITS ||
+            (strncmp(name, ".debug", 6) != 0 && strncmp(name, ".zdebug", 7) != 0))
+            continue;
+        uint64_t size = shdr.sh_size;
+        if (shdr.sh_flags & SHF_COMPRESSED && gelf_getchdr(section, &chdr))
+            size = chdr.ch_size;
+        else if (name[1] == 'z')
+            size = shdr.sh_size <= BYTES_MAX / 16 ? shdr.sh_size * 16 : BYTES_MAX;
+        if (size > BYTES_MAX - bytes)
+            return UINT64_MAX;
+        bytes += size;
+    }
+    return bytes;
+}
+
+/* Read, not mapped: the file's owner may cut it off at any moment. */
+static Dwarf *open_tables(int fd, int *ret_fd, Elf **ret_elf, uint64_t *ret_bytes)
+{
+    int own = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+    Elf *elf = own >= 0 ? elf_begin(own, ELF_C_READ, NULL) : NULL;
+    uint64_t bytes = elf ? table_bytes(elf) : 0;
+    Dwarf *dwarf = bytes && bytes != UINT64_MAX ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+    if (dwarf) {
+        *ret_fd = own;
+        *ret_elf = elf;
+        *ret_bytes = bytes;
+        return dwarf;
+    }
+    elf_end(elf);
+    if (own >= 0)
+        close(own);
     return NULL;
+}
+
+/* --- units ----------------------------------------------------------------------------------- */
+
+static bool is_code(const struct hx_code_dwarf *dwarf, uint64_t start, uint64_t end)
+{
+    for (size_t i = 0; i < dwarf->layout.load.n; i++) {
+        const struct hx_elf_segment *seg = &dwarf->layout.load.v[i];
+        if (seg->flags & PF_X && start >= seg->vaddr && start < end &&
+            end - seg->vaddr <= seg->memsz)
+            return true;
+    }
+    return false; /* that of a function which the linker left out */
+}
+
+static bool spend(struct hx_code_dwarf *dwarf)
+{
+    if (!dwarf->budget)
+        return false;
+    dwarf->budget--;
+    return true;
+}
+
+/* The ranges of an entry, one after the other. */
+struct ranges {
+    ptrdiff_t at;
+    Dwarf_Addr base, start, end;
+};
+
+static bool next_range(struct hx_code_dwarf *dwarf, Dwarf_Die *die, struct ranges *ranges)
+{
+    if (!spend(dwarf))
+        return false;
+    ranges->at = dwarf_ranges(die, ranges->at, &ranges->base, &ranges->start, &ranges->end);
+    return ranges->at > 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct range *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->end > y->end ? -1 : x->end < y->end;
+}
+
+/* Would libdw, which opens the file of a split unit by itself, come upon something that is no
+ * regular file, or that somebody could cut off under our hands? */
+static bool is_trusted(const char *dir, const char *name)
+{
+    char path[2 * PATH_MAX];
+    struct stat st;
+    int n = name[0] == '/' ? snprintf(path, sizeof path, "%s", name)
+                           : snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return false;
+    return stat(path, &st) < 0 ||
+           (S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()));
+}
+
+static const char *string_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attr;
+    return dwarf_attr(die, name, &attr) ? dwarf_formstring(&attr) : NULL;
+}
+
+/* Where the entries of a unit are: in itself, or in the split-off file if it can be had. */
+static void find_split(struct hx_code_dwarf *dwarf, struct unit *unit)
+{
+    uint8_t type;
+    Dwarf_Die die, split;
+    const char *name = string_of(&unit->skeleton, DW_AT_dwo_name);
+    if (!name)
+        name = string_of(&unit->skeleton, DW_AT_GNU_dwo_name);
+    const char *dir = string_of(&unit->skeleton, DW_AT_comp_dir);
+    char link[64], own[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", dwarf->fd);
+    ssize_t n = readlink(link, own, sizeof own - 1);
+    if (!name || n <= 0)
+        return;
+    own[n] = 0;
+    char *slash = strrchr(own, '/');
+    if (slash)
+        *slash = 0;
+    if (!is_trusted(own, name) || (dir && !is_trusted(dir, name)))
+        return;
+    if (dwarf_cu_info(unit->skeleton.cu, NULL, &type, &die, &split, NULL, NULL, NULL) == 0 &&
+        split.cu)
+        unit->die = split;
+}
+
+static void walk(struct hx_code_dwarf *dwarf, struct unit *unit);
+
+static bool add_unit(struct hx_code_dwarf *dwarf, Dwarf_Die *die)
+{
+    struct ranges ranges = {0};
+    uint32_t number = (uint32_t)dwarf->units.n;
+    bool any = false;
+    if (!hx_vec_push(&dwarf->units, (struct unit){.skeleton = *die, .die = *die}))
+        return false;
+    while (next_range(dwarf, die, &ranges)) {
+        any = true;
+        if (is_code(dwarf, ranges.start, ranges.end) &&
+            !hx_vec_push(&dwarf->ranges, (struct range){ranges.start, ranges.end, number}))
+            return false;
+    }
+    if (any)
+        return true;
+    /* A unit that does not say where its code is. */
+    struct unit *unit = &dwarf->units.v[number];
+    walk(dwarf, unit);
+    for (size_t i = 0; i < unit->functions.n; i++)
+        if (!hx_vec_push(&dwarf->ranges, (struct range){unit->functions.v[i].start,
+                                                        unit->functions.v[i].end, number}))
+            return false;
+    return true;
+}
+
+static void find_units(struct hx_code_dwarf *dwarf)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die die;
+    uint8_t type;
+    while (dwarf->units.n < UNITS_MAX && spend(dwarf) &&
+           dwarf_get_units(dwarf->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+        bool has_code = type == DW_UT_compile || type == DW_UT_skeleton;
+        if (has_code && dwarf_tag(&die) != DW_TAG_partial_unit && !add_unit(dwarf, &die))
+            break;
+    }
+    if (dwarf->ranges.n)
+        qsort(dwarf->ranges.v, dwarf->ranges.n, sizeof *dwarf->ranges.v, by_start);
+}
+
+struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_elf_layout *layout, int fd, int debug_fd,
+                                           int alt_fd)
+{
+    struct hx_code_dwarf *dwarf = malloc(sizeof *dwarf);
+    if (!dwarf)
+        return NULL;
+    *dwarf = (struct hx_code_dwarf){.layout = *layout, .fd = -1, .alt_fd = -1};
+    uint64_t bytes = 0, alt_bytes;
+    dwarf->dwarf = open_tables(debug_fd, &dwarf->fd, &dwarf->elf, &bytes);
+    if (!dwarf->dwarf)
+        dwarf->dwarf = open_tables(fd, &dwarf->fd, &dwarf->elf, &bytes);
+    if (!dwarf->dwarf) {
+        free(dwarf);
+        return NULL;
+    }
+    dwarf->budget = bytes;
+    dwarf->alt = open_tables(alt_fd, &dwarf->alt_fd, &dwarf->alt_elf, &alt_bytes);
+    if (!dwarf->alt && (dwarf->alt_elf = open_nothing()))
+        dwarf->alt = dwarf_begin_elf(dwarf->alt_elf, DWARF_C_READ, NULL);
+    if (dwarf->alt)
+        dwarf_setalt(dwarf->dwarf, dwarf->alt);
+    find_units(dwarf);
+    return dwarf;
 }
 
 void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf)
 {
-    (void)dwarf;
+    if (!dwarf)
+        return;
+    for (size_t i = 0; i < dwarf->units.n; i++) {
+        hx_vec_free(&dwarf->units.v[i].nodes);
+        hx_vec_free(&dwarf->units.v[i].ranges);
+        hx_vec_free(&dwarf->units.v[i].functions);
+    }
+    hx_vec_free(&dwarf->units);
+    hx_vec_free(&dwarf->ranges);
+    dwarf_end(dwarf->dwarf);
+    dwarf_end(dwarf->alt);
+    elf_end(dwarf->elf);
+    elf_end(dwarf->alt_elf);
+    if (dwarf->fd >= 0)
+        close(dwarf->fd);
+    if (dwarf->alt_fd >= 0)
+        close(dwarf->alt_fd);
+    free(dwarf);
+}
+
+/* --- the walk of one unit ------------------------------------------------------------------------
+ */
+
+/* Entries that can have functions in them. */
+static bool can_hold_code(int tag)
+{
+    switch (tag) {
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+    case DW_TAG_interface_type:
+    case DW_TAG_subprogram:
+    case DW_TAG_inlined_subroutine:
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_with_stmt:
+    case DW_TAG_common_block:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Puts an entry down if it is a function or inlined call with code; its number, else NODE_NONE. */
+static uint32_t visit(struct hx_code_dwarf *dwarf, struct unit *unit, Dwarf_Die *die, int tag,
+                      uint32_t parent)
+{
+    struct ranges ranges = {0};
+    uint32_t number = (uint32_t)unit->nodes.n;
+    struct node node = {.die = dwarf_dieoffset(die),
+                        .parent = tag == DW_TAG_subprogram ? NODE_NONE : parent,
+                        .ranges = (uint32_t)unit->ranges.n};
+    if (number == NODE_NONE || unit->ranges.n >= UINT32_MAX / 2 || !hx_vec_push(&unit->nodes, node))
+        return NODE_NONE;
+    while (next_range(dwarf, die, &ranges)) {
+        struct range range = {ranges.start, ranges.end, number};
+        if (!is_code(dwarf, range.start, range.end))
+            continue;
+        if (!hx_vec_push(&unit->ranges, range) ||
+            (tag == DW_TAG_subprogram && !hx_vec_push(&unit->functions, range)))
+            break;
+    }
+    if (node.ranges < unit->ranges.n)
+        return number;
+    unit->nodes.n--; /* an abstract one, or one that was left out */
+    return NODE_NONE;
+}
+
+struct level {
+    Dwarf_Die die;
+    uint32_t node; /* the innermost one that the entries of this level are in */
+    uint32_t own;  /* what the entry itself is */
+};
+
+/* Goes to the next entry at this level or above; false at the end. */
+static bool advance(struct unit *unit, struct level *level, size_t *depth)
+{
+    for (;;) {
+        struct level *at = &level[*depth];
+        Dwarf_Die next;
+        if (at->own != NODE_NONE)
+            unit->nodes.v[at->own].end = (uint32_t)unit->ranges.n;
+        at->own = NODE_NONE;
+        if (dwarf_siblingof(&at->die, &next) == 0 &&
+            dwarf_dieoffset(&next) > dwarf_dieoffset(&at->die)) {
+            at->die = next;
+            return true;
+        }
+        if (!*depth)
+            return false;
+        --*depth;
+    }
+}
+
+static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
+{
+    struct level level[DEPTH_MAX];
+    size_t depth = 0;
+    unit->walked = true;
+    find_split(dwarf, unit);
+    if (dwarf_child(&unit->die, &level[0].die) != 0)
+        return;
+    level[0].node = level[0].own = NODE_NONE;
+    do {
+        struct level *at = &level[depth];
+        int tag = dwarf_tag(&at->die);
+        bool has_code =
+            tag == DW_TAG_subprogram || (tag == DW_TAG_inlined_subroutine && at->node != NODE_NONE);
+        if (has_code)
+            at->own = visit(dwarf, unit, &at->die, tag, at->node);
+        bool enter =
+            can_hold_code(tag) && depth + 1 < DEPTH_MAX && (!has_code || at->own != NODE_NONE);
+        if (enter && dwarf_child(&at->die, &level[depth + 1].die) == 0) {
+            level[depth + 1].node = at->own != NODE_NONE ? at->own : at->node;
+            level[depth + 1].own = NODE_NONE;
+            depth++;
+        } else if (!advance(unit, level, &depth)) {
+            break;
+        }
+    } while (spend(dwarf));
+    for (;; depth--) {
+        if (level[depth].own != NODE_NONE)
+            unit->nodes.v[level[depth].own].end = (uint32_t)unit->ranges.n;
+        if (!depth)
+            break;
+    }
+    if (unit->functions.n)
+        qsort(unit->functions.v, unit->functions.n, sizeof *unit->functions.v, by_start);
+}
+
+/* --- lookup
+ * ------------------------------------------------------------------------------------------ */
+
+/* The range around vaddr that begins last; NULL when none is near. */
+static const struct range *find_range(const struct range *ranges, size_t n, uint64_t vaddr)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ranges[middle].start > vaddr)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (size_t i = 0; i < LOOK_BACK && low > i; i++)
+        if (vaddr < ranges[low - 1 - i].end)
+            return &ranges[low - 1 - i];
+    return NULL;
+}
+
+/* The innermost of what a function's code at vaddr was made of. */
+static uint32_t find_innermost(const struct unit *unit, uint32_t function, uint64_t vaddr)
+{
+    uint32_t found = function;
+    for (uint32_t i = unit->nodes.v[function].ranges; i < unit->nodes.v[function].end; i++)
+        if (vaddr >= unit->ranges.v[i].start && vaddr < unit->ranges.v[i].end)
+            found = unit->ranges.v[i].node;
+    return found;
+}
+
+static uint64_t number_of(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attr;
+    Dwarf_Word value;
+    return dwarf_attr(die, name, &attr) && dwarf_formudata(&attr, &value) == 0 ? value : 0;
+}
+
+static const char *inherited_string(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attr;
+    return dwarf_attr_integrate(die, name, &attr) ? dwarf_formstring(&attr) : NULL;
+}
+
+/* The path of a file that a unit's entries mention by number. */
+static const char *file_name(struct unit *unit, uint64_t number)
+{
+    Dwarf_Files *files;
+    size_t n;
+    if (dwarf_getsrcfiles(&unit->die, &files, &n) != 0 &&
+        dwarf_getsrcfiles(&unit->skeleton, &files, &n) != 0)
+        return NULL;
+    return number < n ? dwarf_filesrc(files, number, NULL, NULL) : NULL;
+}
+
+static void find_line(struct unit *unit, uint64_t vaddr, const char **ret_source,
+                      uint32_t *ret_line)
+{
+    Dwarf_Line *line = dwarf_getsrc_die(&unit->skeleton, vaddr);
+    int number = 0;
+    *ret_source = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
+    if (line && dwarf_lineno(line, &number) == 0 && number > 0)
+        *ret_line = (uint32_t)number;
+}
+
+static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope *scopes, size_t max,
+                         const char *source, uint32_t line)
+{
+    Dwarf *dwarf = dwarf_cu_getdwarf(unit->die.cu);
+    size_t n = 0;
+    for (; node != NODE_NONE; node = unit->nodes.v[node].parent) {
+        Dwarf_Die die;
+        if (!dwarf_offdie(dwarf, unit->nodes.v[node].die, &die))
+            break;
+        /* When there are too many, the one with code of its own still comes last. */
+        struct hx_code_scope *scope = &scopes[n < max ? n++ : max - 1];
+        *scope = (struct hx_code_scope){.linkage = inherited_string(&die, DW_AT_linkage_name),
+                                        .name = inherited_string(&die, DW_AT_name),
+                                        .source = source,
+                                        .line = line};
+        if (!scope->linkage)
+            scope->linkage = inherited_string(&die, DW_AT_MIPS_linkage_name);
+        if (unit->nodes.v[node].parent == NODE_NONE) {
+            Dwarf_Addr entry;
+            scope->entry = dwarf_entrypc(&die, &entry) == 0 ? entry : UINT64_MAX;
+            break;
+        }
+        uint64_t call_line = number_of(&die, DW_AT_call_line);
+        source = file_name(unit, number_of(&die, DW_AT_call_file));
+        line = call_line <= UINT32_MAX ? (uint32_t)call_line : 0;
+    }
+    return n;
 }
 
 size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
                             struct hx_code_scope *scopes, size_t max, const char **ret_source,
                             uint32_t *ret_line)
 {
-    (void)dwarf;
-    (void)vaddr;
-    (void)scopes;
-    (void)max;
-    (void)ret_source;
-    (void)ret_line;
-    return 0;
+    const struct range *in_unit = find_range(dwarf->ranges.v, dwarf->ranges.n, vaddr);
+    if (!in_unit)
+        return 0;
+    struct unit *unit = &dwarf->units.v[in_unit->node];
+    if (!unit->walked)
+        walk(dwarf, unit);
+    find_line(unit, vaddr, ret_source, ret_line);
+    const struct range *function = find_range(unit->functions.v, unit->functions.n, vaddr);
+    if (!function || function->node >= unit->nodes.n)
+        return 0;
+    return put_scopes(unit, find_innermost(unit, function->node, vaddr), scopes, max, *ret_source,
+                      *ret_line);
 }

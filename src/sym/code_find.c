@@ -1,9 +1,300 @@
-/* code_find.c - the debug information that was split off from a file. */
+/* code_find.c - the debug information that was split off from a file.
+ *
+ * Separate files are looked for in the root folder of the target, then in our own, by build-id and
+ * by .gnu_debuglink; what several of them share by .gnu_debugaltlink. One is taken only when its
+ * build-id, or else its checksum, proves that it belongs. A packed symbol table inside the file
+ * (.gnu_debugdata) is unpacked. Nothing is fetched from a network.
+ */
 #include "sym/code_private.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <lzma.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define LINK_MAX_BYTES ((size_t)8 << 10)  /* of a section that names another file */
+#define PACKED_MAX     ((size_t)64 << 20) /* of .gnu_debugdata */
+#define UNPACKED_MAX   ((uint64_t)512 << 20)
+#define UNPACK_MEMORY  ((uint64_t)256 << 20) /* of the dictionary and the like */
+#define CHECKED_MAX    ((uint64_t)4 << 30)   /* bytes of a file whose checksum is made */
+#define ID_MAX         64                    /* bytes of a build-id */
+#define CHUNK          ((size_t)64 << 10)
+
+/* --- sections by name --------------------------------------------------------------- */
+
+struct wanted {
+    const char *name;
+    uint64_t offset, size;
+    bool found;
+};
+
+static bool match_section(void *context, const struct hx_elf_section *section)
+{
+    struct wanted *wanted = context;
+    if (strcmp(section->name, wanted->name) != 0 || section->type == SHT_NOBITS)
+        return true;
+    wanted->offset = section->offset;
+    wanted->size = section->size;
+    wanted->found = true;
+    return false;
+}
+
+static bool has_section(int fd, const char *name)
+{
+    struct wanted wanted = {.name = name};
+    hx_error_free(hx_elf_each_section(fd, match_section, &wanted));
+    return wanted.found;
+}
+
+/* The bytes of a section and a zero behind them; NULL when it is not there or too large. */
+static char *read_section(int fd, const char *name, size_t max, size_t *ret_len)
+{
+    struct wanted wanted = {.name = name};
+    hx_error_free(hx_elf_each_section(fd, match_section, &wanted));
+    if (!wanted.found || !wanted.size || wanted.size > max || wanted.offset > INT64_MAX - max)
+        return NULL;
+    char *bytes = malloc(wanted.size + 1);
+    if (!bytes)
+        return NULL;
+    if (pread(fd, bytes, wanted.size, (off_t)wanted.offset) != (ssize_t)wanted.size) {
+        free(bytes);
+        return NULL;
+    }
+    bytes[wanted.size] = 0;
+    *ret_len = wanted.size;
+    return bytes;
+}
+
+/* --- opening ---------------------------------------------------------------------------- */
+
+/* Opens an absolute path as seen from a root folder; -1 when there is no such regular file. */
+static int open_below(const hx_code *code, size_t root, const char *path)
+{
+    struct stat st;
+    if (root == SIZE_MAX)
+        return hx_module_open_regular(path, &st);
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    HX_FD int handle = (int)syscall(SYS_openat2, code->roots.v[root].fd, path, &how, sizeof how);
+    if (handle < 0)
+        return -1;
+    char again[64];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", handle);
+    return hx_module_open_regular(again, &st);
+}
+
+/* The build-id of an ELF file in hexadecimal; empty when it has none. False: no ELF file. */
+static bool read_build_id(int fd, char ret[2 * ID_MAX + 1])
+{
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    const void *id;
+    ssize_t n = elf && elf_kind(elf) == ELF_K_ELF ? dwelf_elf_gnu_build_id(elf, &id) : 0;
+    bool is_elf = elf && elf_kind(elf) == ELF_K_ELF;
+    if (n > ID_MAX)
+        n = 0;
+    for (ssize_t i = 0; i < n; i++)
+        snprintf(ret + 2 * i, 3, "%02x", ((const unsigned char *)id)[i]);
+    ret[n > 0 ? 2 * n : 0] = 0;
+    elf_end(elf);
+    return is_elf;
+}
+
+static bool has_build_id(int fd, const char *build_id)
+{
+    char own[2 * ID_MAX + 1];
+    return read_build_id(fd, own) && strcmp(own, build_id) == 0;
+}
+
+/* The file of a build-id below /usr/lib/debug of the target, then of our own root; -1: none. */
+static int open_by_id(const hx_code *code, size_t root, const char *build_id)
+{
+    if (strlen(build_id) < 4)
+        return -1;
+    char path[64 + 2 * ID_MAX];
+    snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
+    for (int own = root == SIZE_MAX; own < 2; own++) {
+        int fd = open_below(code, own ? SIZE_MAX : root, path);
+        if (fd >= 0 && has_build_id(fd, build_id))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+    }
+    return -1;
+}
+
+/* --- .gnu_debuglink ----------------------------------------------------------------------- */
+
+/* The checksum that objcopy puts down: CRC-32 with the polynomial of Ethernet. */
+static bool checksum(int fd, uint32_t *ret)
+{
+    uint32_t table[256], crc = 0xffffffff;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++)
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320 : 0);
+    }
+    HX_FREE uint8_t *chunk = malloc(CHUNK);
+    ssize_t n = -1;
+    for (uint64_t at = 0; chunk && at < CHECKED_MAX; at += (uint64_t)n) {
+        n = pread(fd, chunk, CHUNK, (off_t)at);
+        if (n <= 0)
+            break;
+        for (ssize_t i = 0; i < n; i++)
+            crc = table[(crc ^ chunk[i]) & 0xff] ^ crc >> 8;
+    }
+    *ret = ~crc;
+    return n == 0;
+}
+
+struct debuglink {
+    const char *name, *build_id;
+    uint32_t crc;
+    uint64_t dev, inode; /* of the file itself, which is not its own debug file */
+};
+
+static bool is_linked(int fd, const struct debuglink *link)
+{
+    struct stat st;
+    char build_id[2 * ID_MAX + 1];
+    uint32_t crc;
+    if (fstat(fd, &st) < 0 || (st.st_dev == link->dev && st.st_ino == link->inode) ||
+        !read_build_id(fd, build_id))
+        return false;
+    if (build_id[0] && link->build_id)
+        return strcmp(build_id, link->build_id) == 0;
+    return checksum(fd, &crc) && crc == link->crc;
+}
+
+static int open_linked(const hx_code *code, const struct hx_code_file *file,
+                       const struct debuglink *link)
+{
+    static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
+    const char *path = file->file.path, *slash = strrchr(path, '/');
+    int dir = slash && slash - path < PATH_MAX ? (int)(slash - path) : 0;
+    for (int own = file->root == SIZE_MAX; own < 2; own++) {
+        for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+            char found[2 * PATH_MAX];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+            int n = snprintf(found, sizeof found, forms[i], dir, path, link->name);
+#pragma GCC diagnostic pop
+            int fd = n > 0 && (size_t)n < sizeof found
+                         ? open_below(code, own ? SIZE_MAX : file->root, found)
+                         : -1;
+            if (fd >= 0 && is_linked(fd, link))
+                return fd;
+            if (fd >= 0)
+                close(fd);
+        }
+    }
+    return -1;
+}
+
+static int open_debuglink(const hx_code *code, const struct hx_code_file *file, int fd)
+{
+    size_t len;
+    struct stat st;
+    HX_FREE char *section = read_section(fd, ".gnu_debuglink", LINK_MAX_BYTES, &len);
+    size_t name = section ? strlen(section) : 0, crc = (name + 4) & ~(size_t)3;
+    if (!name || strchr(section, '/') || crc + 4 > len || fstat(fd, &st) < 0)
+        return -1;
+    struct debuglink link = {
+        .name = section, .build_id = file->build_id, .dev = st.st_dev, .inode = st.st_ino};
+    memcpy(&link.crc, section + crc, sizeof link.crc);
+    return open_linked(code, file, &link);
+}
+
+/* --- .gnu_debugaltlink ---------------------------------------------------------------------- */
+
+/* What a file of debug information shares with others: named by an absolute path, or by one from
+ * its own folder, which is either that of the program or one below /usr/lib/debug. */
+static int open_shared(const hx_code *code, const struct hx_code_file *file, int fd)
+{
+    size_t len;
+    HX_FREE char *section = read_section(fd, ".gnu_debugaltlink", LINK_MAX_BYTES, &len);
+    size_t name = section ? strlen(section) + 1 : 0;
+    if (!section || name >= len || len - name > ID_MAX)
+        return -1;
+    char build_id[2 * ID_MAX + 1];
+    for (size_t i = name; i < len; i++)
+        snprintf(build_id + 2 * (i - name), 3, "%02x", (unsigned char)section[i]);
+    int shared = open_by_id(code, file->root, build_id);
+    for (int own = file->root == SIZE_MAX; shared < 0 && own < 2; own++) {
+        /* With ../ steps, below /usr/lib/debug, it mostly ends at .dwz there. */
+        const char *dwz = strstr(section, ".dwz/");
+        struct hx_text path = {0};
+        if (section[0] == '/')
+            hx_text_puts(&path, section);
+        else if (dwz)
+            hx_text_putf(&path, "/usr/lib/debug/%s", dwz);
+        if (path.n && !path.failed)
+            shared = open_below(code, own ? SIZE_MAX : file->root, hx_text_str(&path));
+        hx_text_free(&path);
+        if (shared >= 0 && !has_build_id(shared, build_id)) {
+            close(shared);
+            shared = -1;
+        }
+    }
+    return shared;
+}
+
+/* --- .gnu_debugdata -----------------------------------------------------------------------------
+ */
+
+/* Unpacks into `out` until the end or the bound. */
+static bool unpack(lzma_stream *stream, int out)
+{
+    HX_FREE uint8_t *chunk = malloc(CHUNK);
+    lzma_ret state = chunk ? LZMA_OK : LZMA_MEM_ERROR;
+    for (uint64_t at = 0; state == LZMA_OK && at < UNPACKED_MAX;) {
+        stream->next_out = chunk;
+        stream->avail_out = CHUNK;
+        state = lzma_code(stream, LZMA_FINISH);
+        size_t n = CHUNK - stream->avail_out;
+        if (pwrite(out, chunk, n, (off_t)at) != (ssize_t)n)
+            return false;
+        at += n;
+    }
+    return state == LZMA_STREAM_END;
+}
+
+static int open_packed(int fd)
+{
+    size_t len;
+    HX_FREE char *packed = read_section(fd, ".gnu_debugdata", PACKED_MAX, &len);
+    lzma_stream stream = LZMA_STREAM_INIT;
+    if (!packed || lzma_stream_decoder(&stream, UNPACK_MEMORY, 0) != LZMA_OK)
+        return -1;
+    stream.next_in = (const uint8_t *)packed;
+    stream.avail_in = len;
+    int out = memfd_create("symbols", MFD_CLOEXEC);
+    bool done = out >= 0 && unpack(&stream, out);
+    lzma_end(&stream);
+    if (out >= 0 && !done) {
+        close(out);
+        out = -1;
+    }
+    return out;
+}
 
 void hx_code_find_debug(hx_code *code, struct hx_code_file *file, int fd)
 {
-    (void)code;
-    (void)file;
-    (void)fd;
+    bool complete = has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info");
+    if (!complete) {
+        file->mini_fd = open_packed(fd);
+        if (file->build_id)
+            file->debug_fd = open_by_id(code, file->root, file->build_id);
+        if (file->debug_fd < 0 && file->file.path[0] == '/')
+            file->debug_fd = open_debuglink(code, file, fd);
+    }
+    file->alt_fd = open_shared(code, file, file->debug_fd >= 0 ? file->debug_fd : fd);
 }

@@ -104,7 +104,7 @@ static void load_dwarf(hx_code *code, struct hx_code_file *file)
     int fd = hx_code_file_fd(file, &opened);
     if (fd < 0)
         return;
-    file->dwarf = hx_code_dwarf_create(fd, file->debug_fd, file->alt_fd);
+    file->dwarf = hx_code_dwarf_create(&file->file.layout, fd, file->debug_fd, file->alt_fd);
     if (opened)
         close(fd);
 }

@@ -47,16 +47,16 @@ struct hx_code_symbols {
     HX_VEC(char) names;
 };
 
-/* What a file is asked before it is kept: where separate debug files are looked for. */
+/* The root folder of a target, where separate debug files are looked for. */
 struct hx_code_root {
-    uint64_t dev, inode;
-    int fd; /* O_PATH; -1: the root of this process */
+    uint64_t dev, inode, mounts; /* mounts: the number of its mount namespace */
+    int fd;                      /* O_PATH */
 };
 
 struct hx_code_file {
     struct hx_module_file file; /* fd -1: could not be opened, or is not kept open */
     pid_t pid;
-    size_t root;
+    size_t root;                           /* in roots; SIZE_MAX: our own */
     uint64_t bytes, mtime_sec, mtime_nsec; /* when it was first opened */
     bool opened, sound;                    /* it could be opened; it has a layout */
     char *build_id;
@@ -121,8 +121,10 @@ struct hx_code_scope {
     uint32_t line;
 };
 
-/* NULL when neither fd has debug information that can be used. */
-struct hx_code_dwarf *hx_code_dwarf_create(int fd, int debug_fd, int alt_fd);
+/* NULL when neither fd has debug information that can be used. `layout` is that of fd. Needs none
+ * of the descriptors afterwards. */
+struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_elf_layout *layout, int fd, int debug_fd,
+                                           int alt_fd);
 void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf);
 
 /* The functions at vaddr, innermost first, at most max; 0: it knows of none. With n = 0 and
