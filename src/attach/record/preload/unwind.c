@@ -1,0 +1,474 @@
+/* unwind.c - taking a stack: frame by frame, or from memory when nothing that decides it changed.
+ */
+#include "attach/record/preload/unwind_private.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+
+#define PAGE        ((uint64_t)4096)
+#define SIGNALS_MAX 16                  /* signal frames on one stack */
+#define PROBES_MAX  256                 /* pages of a stack that is not the thread's own */
+#define GROWTH_MAX  ((uint64_t)1 << 30) /* of the main thread's stack at once */
+#define HASH_SEED   0x2545f4914f6cdd1d
+
+/* An unwinding at work. Words of the stack are read in [sp at its beginning, end) only. */
+struct walk {
+    struct hx_unwind *unwind;
+    struct hx_unwind_thread *thread;
+    struct hx_taken taken;
+    uint64_t pc, sp, fp;
+    uint64_t fp_at; /* rbp is the word there, not loaded yet; 0: it is in fp */
+    bool fp_known, exact;
+    bool fp_entry; /* rbp has the value that it had at the beginning */
+    bool needs_fp; /* and that was used */
+    bool lasting;  /* what was read so far decides alone */
+    bool own;      /* end comes from thread->now; else the kernel is asked for more */
+    uint32_t signals, probes;
+    uint64_t base, end;
+};
+
+size_t hx_unwind_bytes(void)
+{
+    return sizeof(struct hx_unwind);
+}
+
+size_t hx_unwind_thread_bytes(void)
+{
+    return sizeof(struct hx_unwind_thread);
+}
+
+void hx_unwind_init(struct hx_unwind *unwind, struct hx_region *region)
+{
+    /* Rules of the parent hold in a child, but what threads remember are keys of its region. */
+    unwind->region = region;
+    hx_rules_init(unwind, getauxval(AT_SYSINFO_EHDR));
+    atomic_fetch_add_explicit(&unwind->epoch, 1, memory_order_seq_cst);
+}
+
+void hx_unwind_forget(struct hx_unwind *unwind)
+{
+    hx_rules_forget(unwind);
+}
+
+void hx_unwind_bar_calls(struct hx_unwind *unwind)
+{
+    atomic_store_explicit(&unwind->barred, 1, memory_order_relaxed);
+}
+
+/* A word of the stack. Not C's idea of an access: it may lie in a frame that a sanitizer guards. */
+static inline uint64_t load(uint64_t addr)
+{
+    uint64_t word;
+    __asm__ volatile("movq %1, %0" : "=r"(word) : "m"(*(const volatile uint64_t *)(uintptr_t)addr));
+    return word;
+}
+
+static inline uint64_t control_block(void)
+{
+    uint64_t self;
+    __asm__("movq %%fs:0, %0" : "=r"(self));
+    return self;
+}
+
+/* --- which memory may be read -------------------------------------------------------------------
+ */
+
+struct own_search {
+    struct hx_unwind_thread *thread;
+    uint64_t sp;
+};
+
+static bool look_for_own(void *context, const struct hx_map *map)
+{
+    struct own_search *search = context;
+    struct hx_unwind_thread *thread = search->thread;
+    if (memcmp(map->name, "[stack]", 8) == 0)
+        thread->own[0] = (struct hx_span){map->start, map->end};
+    if (thread->self >= map->start && thread->self < map->end) {
+        thread->own[1] = (struct hx_span){map->start, thread->self};
+        return !(search->sp >= map->start && search->sp < thread->self);
+    }
+    return thread->own[0].end == 0 || thread->own[1].end == 0;
+}
+
+/* Makes thread->now the lasting memory that holds sp. The stack of the main thread is never
+ * unmapped, nor is that of another thread while it lives; it holds the thread's control block at
+ * its upper end. False: sp is on a stack of the program's own making, which may be unmapped, and
+ * mapped anew with another size, at any time. */
+static bool find_own(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t sp)
+{
+    bool barred = atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
+    if (!thread->looked && !barred) {
+        struct own_search search = {thread, sp};
+        hx_maps_each(thread->buffer, sizeof thread->buffer, look_for_own, &search);
+        thread->looked = true;
+    }
+    struct hx_span *stack = &thread->own[0];
+    if (stack->end != 0 && sp < stack->start && stack->start - sp < GROWTH_MAX && !barred &&
+        hx_mapped(sp, stack->start))
+        stack->start = sp & ~(PAGE - 1);
+    for (int i = 0; i < 2; i++)
+        if (sp >= thread->own[i].start && sp < thread->own[i].end) {
+            thread->now = thread->own[i];
+            return true;
+        }
+    return false;
+}
+
+/* Begins to read the stack at sp. `pushed`: something was pushed below sp a moment ago, which
+ * proves that page. */
+static void enter_stack(struct walk *walk, uint64_t sp, bool pushed)
+{
+    struct hx_unwind_thread *thread = walk->thread;
+    walk->base = sp;
+    walk->own =
+        (sp >= thread->now.start && sp < thread->now.end) || find_own(walk->unwind, thread, sp);
+    if (walk->own)
+        walk->end = thread->now.end;
+    else
+        walk->end = pushed ? ((sp - 8) & ~(PAGE - 1)) + PAGE : sp & ~(PAGE - 1);
+}
+
+/* Lets `end` grow over pages that can be read, up to `to`. */
+static bool grow(struct walk *walk, uint64_t to)
+{
+    if (walk->own || to < walk->end || to - walk->end > PROBES_MAX * PAGE ||
+        atomic_load_explicit(&walk->unwind->barred, memory_order_relaxed) != 0)
+        return false;
+    while (walk->end < to) {
+        if (walk->probes++ >= PROBES_MAX || !hx_readable(walk->end))
+            return false;
+        walk->end += PAGE;
+    }
+    return true;
+}
+
+static inline bool may_read(struct walk *walk, uint64_t addr)
+{
+    if (HX_LIKELY(addr >= walk->base && addr < walk->end && walk->end - addr >= 8))
+        return true;
+    if (addr >= walk->base && addr < UINT64_MAX - PAGE && grow(walk, addr + 8))
+        return true;
+    walk->lasting = walk->lasting && walk->own;
+    return false;
+}
+
+/* Reads a word, and notes that it decided. */
+static inline bool read_word(struct walk *walk, uint64_t addr, uint64_t *ret)
+{
+    if (!may_read(walk, addr))
+        return false;
+    struct hx_unwind_thread *thread = walk->thread;
+    *ret = load(addr);
+    if (HX_UNLIKELY(thread->n_words >= HX_WORDS_MAX)) {
+        walk->lasting = false;
+        return true;
+    }
+    thread->word_at[thread->n_words] = addr;
+    thread->word[thread->n_words++] = *ret;
+    return true;
+}
+
+/* --- frame by frame -----------------------------------------------------------------------------
+ */
+
+static bool read_for_step(void *context, uint64_t addr, uint64_t *ret)
+{
+    return read_word(context, addr, ret);
+}
+
+/* Brings rbp into walk->fp, because it is needed now. */
+static bool need_fp(struct walk *walk)
+{
+    if (!walk->fp_known)
+        return false;
+    if (walk->fp_at != 0) {
+        uint64_t at = walk->fp_at;
+        walk->fp_at = 0;
+        walk->fp_known = read_word(walk, at, &walk->fp);
+        return walk->fp_known;
+    }
+    walk->needs_fp |= walk->fp_entry;
+    return true;
+}
+
+static inline enum hx_step step_small(struct walk *walk, uint32_t rule)
+{
+    uint64_t base = walk->sp;
+    if (HX_UNLIKELY(HX_RULE_KIND(rule) == HX_RULE_FP)) {
+        if (!need_fp(walk) || walk->fp < walk->sp)
+            return HX_STEP_CUT;
+        base = walk->fp;
+    }
+    uint64_t cfa = base + HX_RULE_CFA(rule);
+    uint64_t pc;
+    if (HX_UNLIKELY(cfa <= walk->sp || !read_word(walk, cfa - 8, &pc)))
+        return HX_STEP_CUT;
+    uint64_t saved = HX_RULE_SAVED(rule);
+    if (saved == HX_SAVED_LOST) {
+        walk->fp_known = false;
+    } else if (saved != 0) {
+        uint64_t at = cfa - saved;
+        walk->fp_at = at;
+        walk->fp_entry = false;
+        walk->fp_known = at >= walk->sp;
+    }
+    walk->pc = pc;
+    walk->sp = cfa;
+    walk->exact = false;
+    return HX_STEP_OK;
+}
+
+/* A rule that is not one of the usual. */
+static enum hx_step step_full(struct walk *walk, const struct hx_cfi_rule *rule)
+{
+    struct hx_cfi_frame frame = {.pc = walk->pc, .sp = walk->sp, .exact = walk->exact};
+    bool uses = rule->cfa == HX_CFA_FP || rule->cfa == HX_CFA_AT_FP || rule->fp == HX_SAVE_AT_FP;
+    bool same = rule->fp == HX_SAVE_SAME;
+    frame.fp_known = uses ? need_fp(walk) : walk->fp_known;
+    frame.fp = walk->fp; /* without `uses`, hx_cfi_step() hands it on at most */
+    if (rule->signal) {
+        /* from here on another stack may go on, whose bounds are not in any memory of this one */
+        walk->lasting = false;
+        if (++walk->signals > SIGNALS_MAX)
+            return HX_STEP_CUT;
+    }
+    enum hx_step step = hx_cfi_step(rule, &frame, read_for_step, walk);
+    if (step != HX_STEP_OK)
+        return step;
+    walk->pc = frame.pc;
+    walk->sp = frame.sp;
+    walk->exact = frame.exact;
+    if (!same) {
+        walk->fp = frame.fp;
+        walk->fp_known = frame.fp_known;
+        walk->fp_at = 0;
+        walk->fp_entry = false;
+    }
+    if (rule->signal && (frame.sp < walk->base || frame.sp >= walk->end)) {
+        if (walk->fp_at != 0)
+            need_fp(walk);
+        enter_stack(walk, frame.sp, false);
+    }
+    return HX_STEP_OK;
+}
+
+/* Code without a table: the chain of frame pointers, if rbp looks like one. */
+static enum hx_step step_bare(struct walk *walk)
+{
+    uint64_t fp, pc;
+    struct hx_cfi_rule unused;
+    if (!need_fp(walk) || walk->fp < walk->sp || walk->fp % 8 != 0 ||
+        !read_word(walk, walk->fp, &fp) || !read_word(walk, walk->fp + 8, &pc))
+        return HX_STEP_CUT;
+    uint32_t rule = hx_rule_cached(walk->unwind, pc - 1);
+    if (rule == HX_RULE_NONE)
+        rule = hx_rule_find(walk->unwind, pc - 1, walk->thread->buffer, sizeof walk->thread->buffer,
+                            &unused);
+    if (rule == HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0))
+        return HX_STEP_CUT;
+    walk->sp = walk->fp + 16;
+    walk->fp = fp;
+    walk->fp_entry = false;
+    walk->pc = pc;
+    walk->exact = false;
+    return HX_STEP_OK;
+}
+
+static enum hx_step step_other(struct walk *walk, uint32_t rule, const struct hx_cfi_rule *full)
+{
+    if (rule == HX_RULE_NONE)
+        return step_full(walk, full);
+    switch (HX_RULE_WHAT(rule)) {
+    case HX_OTHER_BOOK:
+        return step_full(walk, &walk->unwind->book[HX_RULE_INDEX(rule)]);
+    case HX_OTHER_END:
+        return HX_STEP_END;
+    case HX_OTHER_BARE:
+        return step_bare(walk);
+    default:
+        return HX_STEP_CUT;
+    }
+}
+
+/* Takes the frames from walk->pc on, which is the first. */
+static void take_frames(struct walk *walk)
+{
+    struct hx_unwind *unwind = walk->unwind;
+    uint64_t *frame = walk->thread->frame;
+    uint64_t hash = HASH_SEED;
+    uint32_t n = 0;
+    enum hx_step step = HX_STEP_OK;
+    while (step == HX_STEP_OK) {
+        if (HX_UNLIKELY(walk->pc == 0)) { /* nobody called */
+            step = HX_STEP_END;
+            break;
+        }
+        uint64_t at = walk->pc - !walk->exact;
+        struct hx_cfi_rule full = {0};
+        uint32_t rule = hx_rule_cached(unwind, at);
+        if (HX_UNLIKELY(rule == HX_RULE_NONE))
+            rule =
+                hx_rule_find(unwind, at, walk->thread->buffer, sizeof walk->thread->buffer, &full);
+        if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP || HX_RULE_KIND(rule) == HX_RULE_FP))
+            step = step_small(walk, rule);
+        else
+            step = step_other(walk, rule, &full);
+    }
+    walk->taken.frame = frame;
+    walk->taken.n = n;
+    walk->taken.hash = hash;
+    walk->taken.cut = step != HX_STEP_END;
+}
+
+/* --- from memory --------------------------------------------------------------------------------
+ *
+ * Why a stack whose words are unchanged is the same stack, exactly: an unwinding is a function of
+ * where it begins (pc, sp, and rbp where it was used), of the rules, and of the words it reads;
+ * each address it reads follows from those before. If the words noted the first time have the same
+ * values, then the second unwinding would read the same addresses in the same order and find the
+ * same values, by induction, and so give the same frames. The rules are the same in the same epoch.
+ * Bounds decide only where an unwinding is cut: on the thread's own stack they do not change above
+ * sp; elsewhere a stack that met its bound is not kept. Words that were noted are read again only
+ * inside of bounds, found anew on stacks that are not the thread's own. */
+
+static inline bool unchanged(const struct hx_memo_words *words, uint32_t n, uint64_t sp)
+{
+    uint64_t differ = 0;
+    for (uint32_t i = 0; i < n; i++)
+        differ |= load(sp + words->at[i]) ^ words->value[i];
+    return differ == 0;
+}
+
+static bool unchanged_more(const struct hx_unwind_thread *thread, const struct hx_memo *memo)
+{
+    uint32_t at = memo->more;
+    for (uint32_t left = memo->n - HX_MEMO_WORDS; left > 0;) {
+        uint32_t n = left < HX_MEMO_WORDS ? left : HX_MEMO_WORDS;
+        const struct hx_memo_more *more = &thread->more[at];
+        if (more->stamp != memo->stamp || !unchanged(&more->words, n, memo->sp))
+            return false;
+        at = (at + 1) % HX_MEMO_MORE;
+        left -= n;
+    }
+    return true;
+}
+
+/* The set of a stack: by where it begins, and the first return address when that is easy to get, as
+ * allocating functions with one caller of malloc have many callers themselves. */
+static inline struct hx_memo *memo_set(struct walk *walk)
+{
+    uint64_t mix = walk->pc * 0x9e3779b97f4a7c15 ^ walk->sp * 0xd6e8feb86659fd93;
+    uint32_t rule = hx_rule_cached(walk->unwind, walk->pc - 1);
+    if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP)) {
+        uint64_t at = walk->sp + HX_RULE_CFA(rule) - 8;
+        if (HX_LIKELY(at < walk->end && walk->end - at >= 8))
+            mix ^= load(at) * 0x8cb92ba72f3d8dd7;
+    }
+    return walk->thread->memo[mix >> 57 & (HX_MEMO_SETS - 1)];
+}
+
+static inline uint64_t recall(struct walk *walk, const struct hx_memo *set, uint32_t epoch)
+{
+    for (int way = 0; way < HX_MEMO_WAYS; way++) {
+        const struct hx_memo *memo = &set[way];
+        if (memo->pc != walk->pc || memo->sp != walk->sp || memo->epoch != epoch ||
+            (memo->needs_fp && memo->fp != walk->fp))
+            continue;
+        if (HX_UNLIKELY(memo->reach > walk->end - walk->sp) && !grow(walk, walk->sp + memo->reach))
+            continue;
+        uint32_t n = memo->n < HX_MEMO_WORDS ? memo->n : HX_MEMO_WORDS;
+        if (unchanged(&memo->words, n, walk->sp) &&
+            (HX_LIKELY(memo->n <= HX_MEMO_WORDS) || unchanged_more(walk->thread, memo)))
+            return memo->key;
+    }
+    return HX_EV_KEY_UNKNOWN;
+}
+
+static uint64_t keep_words(const struct hx_unwind_thread *thread, struct hx_memo_words *words,
+                           uint32_t from, uint32_t n, uint64_t sp)
+{
+    uint64_t reach = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = thread->word_at[from + i] - sp;
+        words->value[i] = thread->word[from + i];
+        words->at[i] = (uint32_t)at;
+        reach = at + 8 > reach ? at + 8 : reach;
+    }
+    return reach;
+}
+
+static void keep(struct hx_unwind_thread *thread, struct hx_memo *set, const struct hx_memo *head)
+{
+    struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];
+    uint32_t n = thread->n_words;
+    if (n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
+        return;
+    memo->epoch = 0;
+    memo->pc = head->pc;
+    memo->sp = head->sp;
+    memo->fp = head->fp;
+    memo->needs_fp = head->needs_fp;
+    memo->key = head->key;
+    memo->n = (uint16_t)n;
+    uint32_t first = n < HX_MEMO_WORDS ? n : HX_MEMO_WORDS;
+    memo->reach = keep_words(thread, &memo->words, 0, first, head->sp);
+    if (n > HX_MEMO_WORDS) {
+        memo->more = thread->more_next;
+        memo->stamp = ++thread->stamp;
+        for (uint32_t from = first; from < n; from += HX_MEMO_WORDS) {
+            uint32_t part = n - from < HX_MEMO_WORDS ? n - from : HX_MEMO_WORDS;
+            struct hx_memo_more *more = &thread->more[thread->more_next];
+            thread->more_next = (uint16_t)((thread->more_next + 1) % HX_MEMO_MORE);
+            more->stamp = memo->stamp;
+            uint64_t reach = keep_words(thread, &more->words, from, part, head->sp);
+            memo->reach = reach > memo->reach ? reach : memo->reach;
+        }
+    }
+    memo->epoch = memo->reach <= UINT32_MAX ? head->epoch : 0;
+}
+
+/* --- all together -------------------------------------------------------------------------------
+ */
+
+/* Memory that another thread left: what it knew of its own stack is of no use. */
+static void begin_thread(struct hx_unwind_thread *thread, uint64_t self)
+{
+    thread->self = self;
+    thread->looked = false;
+    thread->now = thread->own[0] = thread->own[1] = (struct hx_span){0, 0};
+    for (int set = 0; set < HX_MEMO_SETS; set++)
+        for (int way = 0; way < HX_MEMO_WAYS; way++)
+            if (thread->memo[set][way].epoch != 0)
+                thread->memo[set][way].epoch = 0;
+}
+
+uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                         uint64_t sp, uint64_t fp)
+{
+    uint64_t self = control_block();
+    if (HX_UNLIKELY(thread->self != self))
+        begin_thread(thread, self);
+    /* Before anything that depends on it is read: what is kept is never newer than its epoch. */
+    uint32_t epoch = atomic_load_explicit(&unwind->epoch, memory_order_acquire);
+    struct walk walk = {.unwind = unwind, .thread = thread, .pc = pc, .sp = sp, .fp = fp};
+    walk.fp_known = walk.fp_entry = walk.lasting = true;
+    enter_stack(&walk, sp, true);
+
+    struct hx_memo *set = memo_set(&walk);
+    uint64_t key = recall(&walk, set, epoch);
+    if (HX_LIKELY(key != HX_EV_KEY_UNKNOWN))
+        return key;
+
+    thread->n_words = 0;
+    take_frames(&walk);
+    if (walk.taken.n == 0)
+        return HX_EV_KEY_UNKNOWN;
+    key = hx_intern(unwind->region, &walk.taken);
+    if (walk.lasting && key >= HX_EV_KEY_FIRST) {
+        struct hx_memo head = {.pc = pc, .sp = sp, .fp = fp, .key = key, .epoch = epoch};
+        head.needs_fp = walk.needs_fp;
+        keep(thread, set, &head);
+    }
+    return key;
+}

@@ -1,0 +1,168 @@
+/* unwind_private.h - what the parts of the unwinder share: rules by address, words of stacks,
+ * memory of stacks taken lately, whole stacks in the region.
+ *
+ * Everything in struct hx_unwind may be read and written by all threads and signal handlers at any
+ * moment, and a fork may copy it at any moment: each word in it is valid by itself or not yet
+ * reachable. struct hx_unwind_thread has one user at a time.
+ */
+#ifndef HX_ATTACH_RECORD_PRELOAD_UNWIND_PRIVATE_H
+#define HX_ATTACH_RECORD_PRELOAD_UNWIND_PRIVATE_H
+
+#include "attach/record/preload/unwind.h"
+#include "sym/cfi.h"
+
+#define HX_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define HX_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* --- rules by address (unwind_rules.c) ---------------------------------------------------------
+ *
+ * An entry is one word: the high half holds bits 15 to 46 of the address, the low half the rule;
+ * the lower 15 bits of the address follow from the set that it stands in. So entries never mix up
+ * two addresses, whatever is written when. 0: empty. */
+#define HX_RULE_BITS 15
+#define HX_RULE_SETS (1U << HX_RULE_BITS)
+#define HX_RULE_BOOK 4096 /* rules that do not fit in half a word */
+#define HX_RULE_BARE 8    /* ranges of code that no library holds */
+
+/* Half a word of rule. SP and FP: CFA = that register + 8 * bits 2..19; bits 20..31 are 0 for a
+ * caller's rbp that is unchanged, 4095 when it is lost, else it is the word at CFA - 8 * them; the
+ * return address is the word at CFA - 8. OTHER: bits 2..3 say what. */
+enum { HX_RULE_NONE = 0, HX_RULE_SP = 1, HX_RULE_FP = 2, HX_RULE_OTHER = 3 };
+enum { HX_OTHER_BOOK = 0, HX_OTHER_END = 1, HX_OTHER_BARE = 2, HX_OTHER_NO_CODE = 3 };
+#define HX_RULE_KIND(rule)  ((rule)&3)
+#define HX_RULE_CFA(rule)   ((uint64_t)((rule) >> 2 & 0x3ffff) << 3)
+#define HX_RULE_SAVED(rule) ((uint64_t)((rule) >> 20) << 3)
+#define HX_SAVED_LOST       ((uint64_t)4095 << 3)
+#define HX_RULE_MAKE_OTHER(what, index)                                                            \
+    ((uint32_t)HX_RULE_OTHER | (uint32_t)(what) << 2 | (uint32_t)(index) << 4)
+#define HX_RULE_WHAT(rule)  ((rule) >> 2 & 3)
+#define HX_RULE_INDEX(rule) ((rule) >> 4)
+
+struct hx_unwind {
+    struct hx_region *region;
+    _Atomic uint32_t epoch;              /* grows when what is cached must be forgotten */
+    _Atomic uint32_t barred;             /* no system calls */
+    uint64_t vdso, vdso_end;             /* 0: there is none */
+    _Atomic uint64_t bare[HX_RULE_BARE]; /* first page << 28 | pages */
+    _Atomic uint32_t bare_next;
+    _Atomic uint32_t book_used;
+    _Atomic uint8_t book_ready[HX_RULE_BOOK];
+    struct hx_cfi_rule book[HX_RULE_BOOK];
+    _Alignas(64) _Atomic uint64_t rule[HX_RULE_SETS][2];
+};
+
+static inline uint32_t hx_rule_set(uint64_t pc)
+{
+    uint64_t high = pc >> HX_RULE_BITS;
+    return (uint32_t)(pc ^ high * 0x9e3779b97f4a7c15 >> 48) & (HX_RULE_SETS - 1);
+}
+
+/* The rule for code at pc if it is cached, else 0. */
+static inline uint32_t hx_rule_cached(struct hx_unwind *unwind, uint64_t pc)
+{
+    _Atomic uint64_t *set = unwind->rule[hx_rule_set(pc)];
+    uint64_t a = atomic_load_explicit(&set[0], memory_order_acquire);
+    if (HX_LIKELY(a >> 32 == pc >> HX_RULE_BITS))
+        return (uint32_t)a;
+    uint64_t b = atomic_load_explicit(&set[1], memory_order_acquire);
+    return b >> 32 == pc >> HX_RULE_BITS ? (uint32_t)b : 0;
+}
+
+/* Finds the rule for code at pc and caches it. A rule that finds no room in the book goes to
+ * *ret_big, with the result HX_RULE_NONE. The buffer is for /proc/self/maps. */
+uint32_t hx_rule_find(struct hx_unwind *unwind, uint64_t pc, char *buffer, size_t len,
+                      struct hx_cfi_rule *ret_big);
+
+/* vdso: the address of its ELF header, or 0. */
+void hx_rules_init(struct hx_unwind *unwind, uint64_t vdso);
+void hx_rules_forget(struct hx_unwind *unwind);
+
+/* --- memory of the process (unwind_maps.c) ------------------------------------------------------
+ */
+struct hx_map {
+    uint64_t start, end, offset, inode;
+    uint64_t device; /* two numbers in one */
+    bool read, exec;
+    char name[8]; /* its beginning, padded with 0 */
+};
+
+/* Calls each() for the mappings by address until it returns false; lines are read into the buffer.
+ * False: /proc could not be read to the end or to where each() was content. */
+bool hx_maps_each(char *buffer, size_t len, bool (*each)(void *context, const struct hx_map *map),
+                  void *context);
+
+/* Whether the 8 bytes at addr can be read, asked from the kernel. */
+bool hx_readable(uint64_t addr);
+
+/* Whether all pages of [start, end) are mapped. */
+bool hx_mapped(uint64_t start, uint64_t end);
+
+/* --- stacks in the region (unwind_intern.c) -----------------------------------------------------
+ */
+struct hx_taken {
+    const uint64_t *frame;
+    uint32_t n;
+    bool cut;
+    uint64_t exact;
+    uint64_t hash; /* hx_hash_frame() over the frames */
+};
+static inline uint64_t hx_hash_frame(uint64_t hash, uint64_t pc)
+{
+    hash = (hash ^ pc) * 0xff51afd7ed558ccd;
+    return hash ^ hash >> 32;
+}
+uint64_t hx_intern(struct hx_region *region, const struct hx_taken *taken);
+
+/* --- one thread --------------------------------------------------------------------------------
+ */
+
+/* Words that decided an unwinding, as offsets from its sp, and their values. */
+#define HX_MEMO_WORDS 32
+struct hx_memo_words {
+    uint64_t value[HX_MEMO_WORDS];
+    uint32_t at[HX_MEMO_WORDS];
+};
+
+#define HX_MEMO_SETS 128
+#define HX_MEMO_WAYS 2
+#define HX_MEMO_MORE 256 /* parts of stacks that are deeper than one entry holds */
+
+struct hx_memo {
+    uint64_t pc, sp, fp;
+    uint64_t key;
+    uint64_t reach; /* end of the highest word, from sp */
+    uint64_t stamp; /* of all its parts in more[]; 0 when it has none */
+    uint32_t epoch; /* 0: empty */
+    uint16_t n;     /* words */
+    uint16_t more;  /* the first part; they follow each other, around the end */
+    uint8_t needs_fp;
+    _Alignas(64) struct hx_memo_words words;
+};
+struct hx_memo_more {
+    _Alignas(64) uint64_t stamp;
+    struct hx_memo_words words;
+};
+
+/* Memory that stays mapped as long as the thread may look at it. */
+struct hx_span {
+    uint64_t start, end;
+};
+
+#define HX_WORDS_MAX 1024
+struct hx_unwind_thread {
+    uint64_t self;         /* address of the thread's control block: whose this is */
+    struct hx_span now;    /* the one of `own` that sp was in lately */
+    struct hx_span own[2]; /* the main thread's stack; what this thread's control block lies in */
+    bool looked;           /* own[] is known, as far as it can be */
+    uint8_t turn;          /* which way of a set is given up next */
+    uint16_t more_next;
+    uint64_t stamp;
+    uint32_t n_words;
+    uint64_t word_at[HX_WORDS_MAX], word[HX_WORDS_MAX]; /* of the unwinding at work */
+    uint64_t frame[HX_EV_FRAMES_MAX];
+    char buffer[4096]; /* of /proc/self/maps */
+    struct hx_memo memo[HX_MEMO_SETS][HX_MEMO_WAYS];
+    struct hx_memo_more more[HX_MEMO_MORE];
+};
+
+#endif
