@@ -6,6 +6,7 @@
 #include "attach/preflight.h"
 
 #include "attach/proc.h"
+#include "attach/record/launch.h"
 #include "base/cleanup.h"
 #include "sym/module.h"
 
@@ -589,7 +590,7 @@ static void check_allocator(struct preflight *p, struct hx_check *check)
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         foreign |= strncmp(name, known[i], strlen(known[i])) == 0;
     if (foreign)
-        say(check, HX_CHECK_NO, "",
+        say(check, HX_CHECK_NO, "record it: heapx run, heapx record",
             "malloc is that of %.80s: this version walks that of glibc only", name);
     else if (name)
         say(check, HX_CHECK_UNKNOWN, "",
@@ -600,6 +601,35 @@ static void check_allocator(struct preflight *p, struct hx_check *check)
     hx_error_free(err);
     hx_modules_destroy(modules);
     hx_mappings_free(mapping, n);
+}
+
+/* --- Recorders ---------------------------------------------------------------- */
+
+static void say_refusal(struct hx_check *check, hx_error *err)
+{
+    say(check, HX_CHECK_NO, err->todo ? err->todo : "", "%s: %s", err->what, err->why);
+    hx_error_free(err);
+}
+
+static void check_run(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    HX_FREE char *library = NULL;
+    hx_error *err = hx_launch_library(&library);
+    if (err)
+        say_refusal(check, err);
+    else
+        say(check, HX_CHECK_OK, "", "heapx run has its library: %.150s", library);
+}
+
+static void check_record(struct preflight *p, struct hx_check *check)
+{
+    (void)p;
+    hx_error *err = hx_probes_possible();
+    if (err)
+        say_refusal(check, err);
+    else
+        say(check, HX_CHECK_OK, "", "heapx record can set probes");
 }
 
 /* --- The lists ---------------------------------------------------------------- */
@@ -625,6 +655,8 @@ static const struct entry machine_checks[] = {
     {"map_files", false, HX_E_FAIL, check_map_files},
     {"seccomp", false, HX_E_FAIL, check_own_seccomp},
     {"limits", false, HX_E_FAIL, check_limits},
+    {"run", false, HX_E_FAIL, check_run},
+    {"record", false, HX_E_PERM, check_record},
 };
 
 static const struct entry process_checks[] = {

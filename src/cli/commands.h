@@ -19,11 +19,18 @@ enum hx_exit {
 
 /* name, positional arguments, least and most of them, options, what it does */
 #define HX_COMMANDS(X)                                                                             \
-    X(attach, "PID", 1, 1, HX_OPTS_TAKE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),            \
+    X(attach, "PID", 1, 1,                                                                         \
+      HX_OPTS_TAKE | HX_OPTS_RECORD | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),                \
       "explore a process")                                                                         \
     X(open, "FILE", 1, 1, HX_OPTS_ANALYSIS | HX_BIT(SCRIPT), "explore a store")                    \
-    X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                              \
+    X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_RECORD | HX_OPTS_SERIES | HX_BIT(OUT),             \
       "take snapshots of a process into a store")                                                  \
+    X(run, "[--] CMD [ARG...]", 1, ~0U,                                                            \
+      HX_OPTS_TAKE | HX_OPTS_FILTERS | HX_OPTS_SERIES | HX_BIT(OUT) | HX_BIT(CHILDREN) |           \
+          HX_BIT(AT_EXIT),                                                                         \
+      "start a program and record every allocation of it")                                         \
+    X(record, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_FILTERS | HX_OPTS_SERIES | HX_BIT(OUT),          \
+      "record who allocates in a process that runs")                                               \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
       HX_OPTS_TAKE | HX_BIT(SNAPSHOT) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) |             \
           HX_BIT(FORMAT),                                                                          \
@@ -45,7 +52,7 @@ enum hx_exit {
     X(help, "[COMMAND]", 0, 1, 0, "what the commands and their options are")
 
 /* Subcommands of later versions. */
-#define HX_LATER_COMMANDS(X) X(run) X(record) X(export) X(import)
+#define HX_LATER_COMMANDS(X) X(export) X(import)
 
 /* Does the work and sets *status to one of enum hx_exit; on an error it need not. */
 typedef hx_error *hx_command_fn(const struct hx_args *args, int *status);
@@ -57,7 +64,7 @@ HX_COMMANDS(X)
 struct hx_command {
     const char *name, *positional;
     unsigned least, most;
-    uint32_t options; /* HX_BIT of those it takes */
+    uint64_t options; /* HX_BIT of those it takes */
     const char *about;
     hx_command_fn *run; /* NULL: a later version brings it */
 };

@@ -25,13 +25,14 @@ enum {
 
 /* A signal handler can reach nothing but file-level state; this is all of it. */
 static atomic_bool interrupted;
-static atomic_int interrupts;
+static atomic_int interrupts, latest;
 static _Atomic(hx_store *) queried;
 
 static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
 
 static void on_interrupt(int signal_number)
 {
+    atomic_store(&latest, signal_number);
     atomic_store(&interrupted, true);
     hx_store *store = atomic_load(&queried);
     if (store)
@@ -65,6 +66,12 @@ void hx_interrupts_end_queries(hx_store *store)
 void hx_interrupts_release(void)
 {
     set_handlers(SIG_DFL);
+}
+
+int hx_interrupts_forget(void)
+{
+    atomic_store(&interrupted, false);
+    return atomic_exchange(&latest, 0);
 }
 
 const atomic_bool *hx_interrupted(void)

@@ -46,7 +46,7 @@ static hx_error *usage(const char *what, const char *todo, const char *why)
 /* --- Hints -------------------------------------------------------------------- */
 
 struct name_cursor {
-    uint32_t options;
+    uint64_t options;
     size_t next;
 };
 
@@ -206,9 +206,6 @@ static hx_error *parse_scheme(const char *value, struct hx_args *args)
     const struct hx_scheme *scheme = hx_scheme_find(value);
     if (!scheme)
         return bad_value("scheme", value, "one of root, module, thread, type, site");
-    if (scheme == &hx_scheme_site)
-        return hx_error_new(HX_E_USAGE, "--scheme site", "take root, module, thread or type",
-                            "who allocated is not recorded in this version");
     args->analysis.scheme = scheme;
     return NULL;
 }
@@ -231,6 +228,13 @@ static hx_error *parse_max_set(const char *value, struct hx_args *args)
     uint64_t n;
     HX_TRY(parse_count("max-set", value, 0, UINT32_MAX, &n));
     args->analysis.max_set = (unsigned)n;
+    return NULL;
+}
+
+static hx_error *parse_bytes(const char *name, const char *value, uint64_t *ret)
+{
+    if (!hx_parse_bytes(value, ret) || *ret == 0)
+        return bad_value(name, value, "a number of bytes above zero, such as 4096, 64K, 1M");
     return NULL;
 }
 
@@ -296,6 +300,26 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
         return parse_threads(value, args);
     case HX_OPT_COLOR:
         return parse_color(value, args);
+    case HX_OPT_RECORD:
+        args->record = true;
+        return NULL;
+    case HX_OPT_SAMPLE:
+        return parse_bytes(name, value, &args->recorder.sample_bytes);
+    case HX_OPT_MIN_SIZE:
+        return parse_bytes(name, value, &args->recorder.least_bytes);
+    case HX_OPT_MAX_SIZE:
+        return parse_bytes(name, value, &args->recorder.most_bytes);
+    case HX_OPT_MIN_AGE:
+        return parse_duration(name, value, &args->min_age_ns);
+    case HX_OPT_MMAP:
+        args->recorder.mappings = true;
+        return NULL;
+    case HX_OPT_CHILDREN:
+        args->recorder.children = true;
+        return NULL;
+    case HX_OPT_AT_EXIT:
+        args->recorder.at_exit = true;
+        return NULL;
     case HX_OPT_HELP:
     case HX_OPT_VERSION:
     case HX_OPTS:
@@ -306,10 +330,14 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
 
 /* --- The parser --------------------------------------------------------------- */
 
-static void make_table(struct option table[HX_OPTS + N_LATER + 1], char letters[2 * HX_OPTS + 3])
+/* strict: options end before the first other word. */
+static void make_table(struct option table[HX_OPTS + N_LATER + 1], char letters[2 * HX_OPTS + 4],
+                       bool strict)
 {
     memset(table, 0, sizeof(struct option) * (HX_OPTS + N_LATER + 1));
     char *letter = letters;
+    if (strict)
+        *letter++ = '+';
     *letter++ = ':'; /* a missing argument is told apart */
     for (int i = 0; i < HX_OPTS; i++) {
         int argument = !rows[i].argument            ? no_argument
@@ -372,7 +400,7 @@ static hx_error *take_option(const struct hx_command *command, int code, char **
         snprintf(todo, sizeof todo, "see: heapx help %s", command->name);
         return hx_error_new(HX_E_USAGE, shown, todo, "is no option of %s", command->name);
     }
-    args->given |= (uint32_t)1 << id;
+    args->given |= (uint64_t)1 << id;
     return parse_one((enum hx_option_id)id, optarg, args);
 }
 
@@ -403,6 +431,11 @@ static hx_error *settle(struct hx_args *args)
         return usage("--retainer", "add: --scheme type", "only scheme type asks for types");
     for (size_t i = 0; i < analysis->options.n_patterns; i++)
         HX_TRY(hx_pattern_check(args->retainer[i]));
+    if (args->command->options & HX_BIT(RECORD) && args->given & HX_OPTS_FILTERS && !args->record)
+        return usage("--record", "add it, or leave out what is asked of it",
+                     "sampling and filters are the recorder's");
+    if (args->recorder.most_bytes && args->recorder.most_bytes < args->recorder.least_bytes)
+        return usage("--max-size", NULL, "is less than --min-size: nothing would be recorded");
     return NULL;
 }
 
@@ -410,8 +443,8 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
                         struct hx_args *ret)
 {
     struct option table[HX_OPTS + N_LATER + 1];
-    char letters[2 * HX_OPTS + 3];
-    make_table(table, letters);
+    char letters[2 * HX_OPTS + 4];
+    make_table(table, letters, command->run == hx_cmd_run); /* CMD's options are its own */
     *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
     ret->analysis.max_set = HX_MAX_SET;
     ret->root = calloc((size_t)argc + 1, sizeof *ret->root);

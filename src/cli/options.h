@@ -8,6 +8,7 @@
 #define HX_CLI_OPTIONS_H
 
 #include "attach/attach.h"
+#include "attach/record/record.h"
 #include "base/error.h"
 #include "model/graph.h"
 #include "store/query.h"
@@ -40,6 +41,15 @@
       "what a pointer into the middle of an object counts for; known by default")                  \
     X(CONTENT, "content", 0, "none", "what is stored of the objects' bytes; none by default")      \
     X(THREADS, "threads", 0, "N", "threads that read and scan; as many as processors by default")  \
+    X(RECORD, "record", 0, NULL, "record who allocates, too, from now on")                         \
+    X(SAMPLE, "sample", 0, "BYTES",                                                                \
+      "record one allocation in so many bytes, and estimate: 64K, 512K")                           \
+    X(MIN_SIZE, "min-size", 0, "BYTES", "record only requests of at least so many bytes")          \
+    X(MAX_SIZE, "max-size", 0, "BYTES", "record only requests of at most so many bytes")           \
+    X(MIN_AGE, "min-age", 0, "DUR", "count as live only what was allocated so long before")        \
+    X(MMAP, "mmap", 0, NULL, "record the program's own mmap and munmap, too")                      \
+    X(CHILDREN, "children", 0, NULL, "record the processes that CMD starts, too")                  \
+    X(AT_EXIT, "at-exit", 0, NULL, "a last snapshot when the program is about to end")             \
     X(SCRIPT, "script", 0, "FILE", "run the explorer's keys and commands from FILE")               \
     X(COLOR, "color", 0, "[=auto|always|never]", "colours; NO_COLOR and TERM=dumb turn them off")  \
     X(HELP, "help", 'h', NULL, "this text")                                                        \
@@ -47,12 +57,9 @@
 
 /* What later versions bring: name, argument (1) or none (0). */
 #define HX_LATER_OPTIONS(X)                                                                        \
-    X("record", 0)                                                                                 \
     X("when", 1)                                                                                   \
     X("exe", 1)                                                                                    \
     X("sysroot", 1)                                                                                \
-    X("at-exit", 0)                                                                                \
-    X("sample", 1)                                                                                 \
     X("by", 1)
 
 enum hx_option_id {
@@ -62,10 +69,13 @@ enum hx_option_id {
         HX_OPTS
 };
 
-#define HX_BIT(id)     ((uint32_t)1 << HX_OPT_##id)
+#define HX_BIT(id)     ((uint64_t)1 << HX_OPT_##id)
 #define HX_OPTS_ALWAYS (HX_BIT(HELP) | HX_BIT(VERSION) | HX_BIT(COLOR))
 #define HX_OPTS_CAPTURE                                                                            \
     (HX_BIT(PAUSE) | HX_BIT(MAX_PAUSE) | HX_BIT(INTERIOR) | HX_BIT(CONTENT) | HX_BIT(THREADS))
+#define HX_OPTS_FILTERS                                                                            \
+    (HX_BIT(SAMPLE) | HX_BIT(MIN_SIZE) | HX_BIT(MAX_SIZE) | HX_BIT(MIN_AGE) | HX_BIT(MMAP))
+#define HX_OPTS_RECORD   (HX_OPTS_FILTERS | HX_BIT(RECORD))
 #define HX_OPTS_ANALYSIS (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET))
 #define HX_OPTS_TAKE     (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
 #define HX_OPTS_SERIES   (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
@@ -77,12 +87,15 @@ struct hx_args {
     const struct hx_command *command;
     char **word; /* the positional arguments */
     size_t n_words;
-    uint32_t given; /* HX_BIT of every option that was there */
+    uint64_t given; /* HX_BIT of every option that was there */
     const char *out, *script, *snapshot, *sort, *where, *still, *from;
     uint64_t every_ns, duration_ns, count, limit;
     enum hx_format format;
     const char *pause; /* a method that is asked for and not in this version; else NULL */
     struct hx_capture_options capture;
+    bool record; /* attach the recorder */
+    struct hx_record_options recorder;
+    uint64_t min_age_ns;
     enum hx_interior interior;
     struct hx_analysis analysis; /* its patterns are args.retainer */
     const char **root;           /* "NAME=EXPR", tested */

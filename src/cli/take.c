@@ -5,30 +5,70 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "cli/asked.h"
+#include "cli/commands.h"
 #include "traverse/reach.h"
 #include "traverse/scan.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
-hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret)
+/* Before its thread starts, the agent is there. */
+static hx_error *record_with_probes(struct hx_taker *taker)
 {
-    struct hx_taker taker = {.args = args, .analysis = args->analysis};
+    const struct hx_source *source;
+    void *state;
+    char *notes = NULL;
+    HX_TRY(hx_probes_open(taker->pid, &taker->args->recorder, &source, &state, &notes));
+    return hx_taker_record(taker, source, state, notes);
+}
+
+hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret)
+{
+    struct hx_taker taker = {.args = args, .analysis = args->analysis, .pid = pid};
     if (!taker.analysis.scheme)
         taker.analysis.scheme = hx_schemes[0];
-    HX_TRY(hx_parse_pid(pid, &taker.pid));
     HX_TRY(hx_preflight_error(taker.pid));
     HX_TRY(hx_attach_open(taker.pid, &taker.attach));
     *ret = taker;
     return NULL;
 }
 
+hx_error *hx_taker_open(const struct hx_args *args, const char *word, struct hx_taker *ret)
+{
+    pid_t pid;
+    HX_TRY(hx_parse_pid(word, &pid));
+    HX_TRY(hx_taker_open_pid(args, pid, ret));
+    return args->record || args->command->run == hx_cmd_record ? record_with_probes(ret) : NULL;
+}
+
+hx_error *hx_taker_record(struct hx_taker *taker, const struct hx_source *source, void *state,
+                          char *notes)
+{
+    taker->recorder_notes = notes;
+    return hx_recorder_start(source, state, hx_attach_stop_mark(taker->attach), &taker->recorder);
+}
+
 void hx_taker_close(struct hx_taker *taker)
 {
+    hx_error_free(hx_recorder_stop(taker->recorder));
     hx_attach_close(taker->attach);
+    free(taker->recorder_notes);
+    taker->recorder = NULL;
     taker->attach = NULL;
+    taker->recorder_notes = NULL;
+}
+
+static hx_error *ask_recorder(void *context, uint64_t stop_ns, struct hx_recording **ret)
+{
+    struct hx_taker *taker = context;
+    HX_TRY(hx_recorder_recording(taker->recorder, stop_ns, ret));
+    if (taker->args->min_age_ns)
+        hx_recording_drop_young(*ret, taker->args->min_age_ns);
+    return NULL;
 }
 
 /* Whatever failed while the process went away failed because of that. */
@@ -63,9 +103,14 @@ static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress
     const struct hx_args *args = taker->args;
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     uint64_t begun = hx_timing_begin();
-    hx_error *err = hx_attach_capture(taker->attach, &args->capture, progress, &snapshot);
+    struct hx_capture_options options = args->capture;
+    options.recording = taker->recorder ? ask_recorder : NULL;
+    options.context = taker;
+    hx_error *err = hx_attach_capture(taker->attach, &options, progress, &snapshot);
     if (err)
         return gone_or(taker->pid, err);
+    if (taker->recorder_notes && snapshot->recording)
+        hx_snapshot_note(snapshot, false, "%s", taker->recorder_notes);
     hx_timing_end(begun, "capture", snapshot->graph.n);
     if (args->pause)
         hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",
@@ -129,6 +174,26 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
     if (console && !snapshot->complete)
         tell_partial(console, snapshot);
     return console ? tell_asked(console, taker, snapshot) : NULL;
+}
+
+hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_console *console,
+                       int64_t *ret)
+{
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    struct timespec now;
+    HX_TRY(hx_snapshot_create(&snapshot));
+    HX_TRY(hx_recorder_now(taker->recorder, &snapshot->recording));
+    if (taker->args->min_age_ns)
+        hx_recording_drop_young(snapshot->recording, taker->args->min_age_ns);
+    clock_gettime(CLOCK_REALTIME, &now);
+    snapshot->taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    snapshot->pid = taker->pid;
+    snapshot->no_heap = true;
+    hx_snapshot_note(snapshot, true,
+                     "the process had ended: only what was recorded of it is known");
+    hx_snapshot_lose(snapshot, "heap of a process that has ended", 1, 0, 0);
+    taker->partial = true;
+    return hx_store_add(store, snapshot, &taker->analysis, &console->progress, ret);
 }
 
 /* --- Stores ------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #define HX_CLI_TAKE_H
 
 #include "attach/attach.h"
+#include "attach/record/record.h"
 #include "cli/console.h"
 #include "cli/options.h"
 #include "store/store.h"
@@ -13,6 +14,8 @@ struct hx_taker {
     const struct hx_args *args;
     pid_t pid;
     hx_attach *attach;
+    hx_recorder *recorder;       /* NULL: nobody records */
+    char *recorder_notes;        /* what it says of itself; NULL: nothing */
     struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
     bool partial;                /* a snapshot so far was not complete */
     bool roots_tested;           /* every variable of --root was there once */
@@ -20,6 +23,12 @@ struct hx_taker {
 };
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
+hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret);
+
+/* Records with this source from now on; takes it and the notes (NULL: none) over. */
+hx_error *hx_taker_record(struct hx_taker *taker, const struct hx_source *source, void *state,
+                          char *notes);
+
 void hx_taker_close(struct hx_taker *taker);
 #define HX_TAKER __attribute__((cleanup(hx_taker_close)))
 
@@ -35,6 +44,11 @@ hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
  * is missing, when something is. */
 hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
                        struct hx_console *console, int64_t *ret);
+
+/* What a recorder knows of a process that has ended: a snapshot without a heap. HX_E_ABSENT: it
+ * knows nothing. */
+hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_console *console,
+                       int64_t *ret);
 
 /* The store behind -o, for appending. */
 struct hx_output {

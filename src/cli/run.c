@@ -1,0 +1,354 @@
+/* run.c - `heapx run -- CMD`: start a program and record every allocation of it. */
+#include "attach/record/launch.h"
+#include "base/cleanup.h"
+#include "cli/commands.h"
+#include "cli/series.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* Processes of --children that are recorded at a time. */
+enum { PROCESSES = 64 };
+
+/* How long a program may take until its library has reported: a slow disk, a large program. */
+static const uint64_t report_ns = 10000000000;
+
+struct process {
+    struct hx_taker taker;
+    struct hx_series series;
+    void *rings; /* state of its source; NULL: probes */
+    int pidfd;
+    bool ended; /* its last snapshot was taken */
+};
+
+struct run {
+    const struct hx_args *args;
+    struct hx_console *console;
+    struct hx_output output;
+    struct hx_launched launched;
+    struct process *process; /* [0] is the program itself */
+    size_t n;
+    uint64_t too_many;
+    bool at_exit;
+    bool reaped;
+    int wait_status;
+    int interrupted; /* the signal */
+};
+
+/* --- processes ---------------------------------------------------------------------------- */
+
+static void process_end(struct process *process)
+{
+    hx_taker_close(&process->taker);
+    if (process->pidfd >= 0)
+        close(process->pidfd);
+    process->pidfd = -1;
+}
+
+static hx_error *process_open(struct run *run, pid_t pid, struct process *ret)
+{
+    struct process process = {.pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
+    hx_error *err = hx_taker_open_pid(run->args, pid, &process.taker);
+    if (err) {
+        process_end(&process);
+        return err;
+    }
+    *ret = process;
+    return NULL;
+}
+
+/* The parts of a series that point into the process: after it has its place. */
+static void plan(struct run *run, struct process *process)
+{
+    process->series = (struct hx_series){.taker = &process->taker,
+                                         .output = &run->output,
+                                         .console = run->console,
+                                         .pidfd = process->pidfd,
+                                         .last = run->at_exit,
+                                         .lines = stderr,
+                                         .context = run};
+    hx_series_plan(run->args, false, &process->series);
+}
+
+static hx_error *record_rings(struct run *run, struct process *process)
+{
+    const struct hx_source *source;
+    HX_TRY(hx_rings_open(run->launched.folder_fd, process->taker.pid, &source, &process->rings));
+    hx_error *err = hx_taker_record(&process->taker, source, process->rings, NULL);
+    if (err)
+        process->rings = NULL;
+    return err;
+}
+
+/* A child has a region: it is recorded beside the others. */
+static hx_error *add_child(struct run *run, pid_t pid)
+{
+    if (run->n == PROCESSES) {
+        run->too_many++;
+        return NULL;
+    }
+    struct process *process = &run->process[run->n];
+    hx_error *err = process_open(run, pid, process);
+    if (!err) {
+        run->n++;
+        plan(run, process);
+        err = record_rings(run, process);
+    }
+    if (err && (err->kind == HX_E_GONE || err->kind == HX_E_ABSENT)) {
+        hx_error_free(err); /* it was quicker */
+        return NULL;
+    }
+    return err;
+}
+
+static bool is_gone(const struct process *process)
+{
+    struct hx_recorder_status status = {.ended = true};
+    if (process->taker.recorder)
+        hx_recorder_status(process->taker.recorder, &status);
+    return status.ended;
+}
+
+/* The last snapshot of a process that is about to end; it goes on whatever comes of that. */
+static hx_error *take_last(struct process *process)
+{
+    int signal_number;
+    if (process->ended || !process->rings || !hx_rings_wants_exit(process->rings, &signal_number))
+        return NULL;
+    hx_error *err = hx_series_take(&process->series);
+    process->ended = true;
+    hx_rings_let_exit(process->rings);
+    if (err && err->kind == HX_E_GONE) {
+        hx_error_free(err);
+        return NULL;
+    }
+    return err;
+}
+
+static hx_error *look_at_children(struct run *run)
+{
+    pid_t pids[16];
+    size_t n = hx_rings_look(run->launched.folder_fd, pids, 16);
+    for (size_t i = 0; i < n; i++)
+        HX_TRY(add_child(run, pids[i]));
+    for (size_t i = 1; i < run->n; i++) {
+        struct process *process = &run->process[i];
+        if (run->at_exit)
+            HX_TRY(take_last(process));
+        if (!is_gone(process))
+            continue;
+        if (!process->ended)
+            HX_TRY(hx_series_take_late(&process->series));
+        process_end(process);
+        /* the last one takes its place */
+        run->n--;
+        if (i < run->n) {
+            *process = run->process[run->n];
+            process->series.taker = &process->taker;
+        }
+        i--;
+    }
+    return NULL;
+}
+
+static hx_error *look(struct hx_series *series, bool *ret_done)
+{
+    struct run *run = series->context;
+    if (run->args->recorder.children)
+        HX_TRY(look_at_children(run));
+    if (run->at_exit)
+        HX_TRY(take_last(&run->process[0]));
+    *ret_done = run->process[0].ended;
+    return NULL;
+}
+
+/* The program gets what a terminal does not give it by itself; when it ends, so does the series. */
+static bool on_interrupt(struct hx_series *series)
+{
+    struct run *run = series->context;
+    int signal_number = hx_interrupts_forget();
+    run->interrupted = signal_number;
+    if (signal_number != SIGINT && !run->reaped)
+        kill(run->launched.pid, signal_number);
+    return true;
+}
+
+/* --- the program ---------------------------------------------------------------------------- */
+
+static void reap(struct run *run)
+{
+    while (!run->reaped) {
+        pid_t got = waitpid(run->launched.pid, &run->wait_status, 0);
+        run->reaped = got == run->launched.pid || (got < 0 && errno != EINTR);
+        if (got < 0 && errno == EINTR)
+            on_interrupt(&run->process[0].series);
+    }
+}
+
+/* Its library reports when it is loaded, which is before the program's own code runs. */
+static hx_error *await_rings(struct run *run, struct process *process)
+{
+    uint64_t end = hx_now_ns() + report_ns;
+    for (uint64_t nap = 200000;; nap += nap / 4) {
+        hx_error *err = record_rings(run, process);
+        if (!err || err->kind != HX_E_ABSENT)
+            return err;
+        hx_error_free(err);
+        bool gone;
+        err = hx_wait_until(hx_now_ns() + nap, process->pidfd, &gone);
+        if (err && err->kind == HX_E_CANCEL) {
+            hx_error_free(err);
+            on_interrupt(&process->series);
+            continue;
+        }
+        HX_TRY(err);
+        if (gone)
+            return hx_error_new(HX_E_GONE, run->args->word[0], NULL,
+                                "has ended before its first allocation was recorded");
+        if (hx_now_ns() > end)
+            return hx_error_new(HX_E_LIMIT, run->args->word[0], "try: heapx record PID",
+                                "the recording library was not loaded into it, or its memory "
+                                "could not be shared");
+    }
+}
+
+static hx_error *record_probes(struct run *run, struct process *process)
+{
+    const struct hx_source *source;
+    void *state;
+    char *notes = NULL;
+    hx_error *err = hx_launched_held(&run->launched);
+    if (!err) {
+        err = hx_probes_open(process->taker.pid, &run->args->recorder, &source, &state, &notes);
+        hx_launched_release(&run->launched);
+    }
+    return err ? err : hx_taker_record(&process->taker, source, state, notes);
+}
+
+static hx_error *start(struct run *run)
+{
+    const char *command = run->args->word[0];
+    struct process *process = &run->process[0];
+    HX_TRY(process_open(run, run->launched.pid, process));
+    run->n = 1;
+    plan(run, process);
+    process->series.look = look;
+    process->series.interrupt = on_interrupt;
+    if (!run->launched.preloaded)
+        HX_TRY(hx_launched_hold(&run->launched));
+    hx_error *err = hx_launched_go(&run->launched, command);
+    if (err) {
+        run->reaped = true;
+        return err;
+    }
+    return run->launched.preloaded ? await_rings(run, process) : record_probes(run, process);
+}
+
+/* What cannot have the library gets probes, where this user may set them. */
+static hx_error *choose(const char *command, bool *ret_preload)
+{
+    hx_error *unfit = hx_launch_possible(command);
+    *ret_preload = !unfit;
+    if (!unfit || unfit->kind != HX_E_LIMIT)
+        return unfit;
+    hx_error *refused = hx_probes_possible();
+    if (refused) {
+        hx_error_free(refused);
+        return unfit;
+    }
+    hx_error_free(unfit);
+    return NULL;
+}
+
+static hx_error *go(struct run *run)
+{
+    hx_error *err = start(run);
+    if (!err)
+        err = hx_series_run(&run->process[0].series);
+    if (err && err->kind == HX_E_GONE && run->process[0].series.stored) {
+        hx_error_free(err); /* it has ended, as programs do */
+        err = NULL;
+    }
+    for (size_t i = 0; i < run->n; i++)
+        process_end(&run->process[i]); /* nobody waits for room in a ring now */
+    if (err && !run->reaped && run->launched.go_fd < 0) {
+        hx_console_clear(run->console);
+        char line[512];
+        hx_error_line(err, line, sizeof line);
+        hx_say(run->console, line, "the program goes on, unrecorded");
+    }
+    hx_launched_deinit(&run->launched);
+    reap(run);
+    return err;
+}
+
+static char *default_out(const struct run *run)
+{
+    const char *slash = strrchr(run->args->word[0], '/');
+    char *out = NULL;
+    if (asprintf(&out, "heapx.%s.%d.db", slash ? slash + 1 : run->args->word[0],
+                 run->launched.pid) < 0)
+        return NULL;
+    return out;
+}
+
+static void tell_end(const struct run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->n; i++)
+        n += run->process[i].series.missed;
+    if (n)
+        hx_say(run->console, run->args->word[0], "%zu snapshots were left out", n);
+    if (run->too_many)
+        hx_say(run->console, run->args->word[0],
+               "%llu processes were not recorded: no more than %d can be at a time",
+               (unsigned long long)run->too_many, PROCESSES);
+    if (run->output.keeps)
+        hx_say(run->console, run->args->word[0], "recorded; see: heapx open %s", run->output.path);
+}
+
+static int exit_status(const struct run *run)
+{
+    if (run->interrupted)
+        return HX_EXIT_INTERRUPTED;
+    if (WIFSIGNALED(run->wait_status))
+        return 128 + WTERMSIG(run->wait_status);
+    int status = WIFEXITED(run->wait_status) ? WEXITSTATUS(run->wait_status) : HX_EXIT_FAILED;
+    return status || !run->process[0].taker.partial ? status : HX_EXIT_PARTIAL;
+}
+
+hx_error *hx_cmd_run(const struct hx_args *args, int *status)
+{
+    HX_CONSOLE struct hx_console console;
+    hx_console_init(&console);
+    struct process process[PROCESSES] = {0};
+    struct run run = {.args = args, .console = &console, .process = process};
+    struct hx_args copy = *args; /* nothing would ever be stored */
+    run.at_exit = copy.recorder.at_exit =
+        args->recorder.at_exit || !(args->every_ns || args->count);
+    run.args = &copy;
+    bool preload;
+    HX_TRY(choose(args->word[0], &preload));
+    HX_TRY(hx_launch(args->word, preload, &copy.recorder, &run.launched));
+    HX_FREE char *made = args->out ? NULL : default_out(&run);
+    hx_error *err = hx_output_open(args->out ? args->out : made, &run.output);
+    if (err) {
+        hx_launched_deinit(&run.launched); /* which ends the process that waits */
+        reap(&run);
+        return err;
+    }
+    err = go(&run);
+    hx_error *close_err = hx_output_close(&run.output);
+    tell_end(&run);
+    if (err)
+        hx_error_free(close_err);
+    else
+        err = close_err;
+    *status = exit_status(&run);
+    return err;
+}

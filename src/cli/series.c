@@ -1,0 +1,202 @@
+/* series.c - one snapshot after the other of a process, into a store. */
+#include "cli/series.h"
+
+#include "base/cleanup.h"
+#include "cli/summary.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* Another heapx, or strace, may trace the process for a moment. */
+enum { TRACED_RETRIES = 2 };
+static const uint64_t retry_ns = 50000000;
+
+/* How often something beside the clock is looked at. */
+static const uint64_t look_ns = 2000000;
+
+void hx_series_plan(const struct hx_args *args, bool ticks, struct hx_series *series)
+{
+    series->every_ns = args->every_ns;
+    series->wanted = args->count;
+    if (!args->every_ns && (args->count > 1 || (args->duration_ns && ticks)))
+        series->every_ns = 1000000000;
+    if (!series->every_ns)
+        series->wanted = 1;
+    series->start_ns = hx_now_ns();
+    if (args->duration_ns)
+        series->end_ns = series->start_ns + args->duration_ns;
+}
+
+static bool is_traced(const hx_error *err)
+{
+    return err && err->kind == HX_E_BUSY && err->os_errno == EPERM;
+}
+
+hx_error *hx_series_take(struct hx_series *series)
+{
+    int64_t number;
+    for (unsigned retry = 0;; retry++) {
+        bool gone;
+        hx_error *err = hx_take_into(series->taker, series->output->store,
+                                     &series->console->progress, series->console, &number);
+        if (!is_traced(err) || retry == TRACED_RETRIES)
+            HX_TRY(err);
+        if (!err)
+            break;
+        hx_error_free(err);
+        HX_TRY(hx_wait_until(hx_now_ns() + retry_ns, series->pidfd, &gone));
+    }
+    series->output->keeps = true;
+    series->stored++;
+    HX_TRY(hx_summary_line(series->output->store, number, series->lines));
+    if (fflush(series->lines) && !series->unprinted)
+        series->unprinted = errno; /* told at the end: the snapshots matter more than their lines */
+    return NULL;
+}
+
+/* What one failure means for the rest of the series: NULL, go on. Who begins with a process that
+ * is traced by another learns it at once. */
+static hx_error *judge(struct hx_series *series, hx_error *err)
+{
+    if (!err || err->kind != HX_E_BUSY || !series->every_ns || (is_traced(err) && !series->stored))
+        return err;
+    char line[512];
+    hx_error_line(err, line, sizeof line);
+    hx_error_free(err);
+    hx_say(series->console, "snapshot left out", "%s", line);
+    series->missed++;
+    return NULL;
+}
+
+/* The target is gone. A count that was asked for is not reached; an open end just ends. */
+static hx_error *ended(struct hx_series *series)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    if (series->stored == 0)
+        return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot could be taken");
+    if (series->wanted)
+        return hx_error_new(HX_E_GONE, what, NULL,
+                            "has exited after %llu of %llu snapshots, which are kept",
+                            (unsigned long long)series->stored, (unsigned long long)series->wanted);
+    hx_say(series->console, what, "has exited after %llu snapshot%s, kept in %s",
+           (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
+           series->output->path);
+    return NULL;
+}
+
+/* The user ended it. */
+static hx_error *interrupted(const struct hx_series *series)
+{
+    char what[32], todo[512];
+    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    if (series->stored == 0)
+        return hx_error_new(HX_E_CANCEL, what, "start again",
+                            "interrupted before a snapshot was complete");
+    snprintf(todo, sizeof todo, "see: heapx open %s", series->output->path);
+    return hx_error_new(HX_E_CANCEL, what, todo, "interrupted after %llu snapshot%s, kept in %s",
+                        (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
+                        series->output->path);
+}
+
+hx_error *hx_series_take_late(struct hx_series *series)
+{
+    int64_t number;
+    hx_error *err = hx_take_late(series->taker, series->output->store, series->console, &number);
+    if (err && err->kind == HX_E_ABSENT) { /* or nothing was */
+        hx_error_free(err);
+        return NULL;
+    }
+    HX_TRY(err);
+    series->output->keeps = true;
+    series->stored++;
+    return hx_summary_line(series->output->store, number, series->lines);
+}
+
+static void show(struct hx_series *series)
+{
+    struct hx_recorder_status status;
+    if (!series->taker->recorder)
+        return;
+    hx_recorder_status(series->taker->recorder, &status);
+    hx_progress_at(&series->console->progress, "recording", status.figures.events, 0);
+}
+
+/* Waits for the deadline, and looks meanwhile. *ret_done: the series is at its end. */
+static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool *ret_gone,
+                            bool *ret_done)
+{
+    *ret_gone = *ret_done = false;
+    bool idle = !series->look && !series->taker->recorder;
+    uint64_t step = series->look ? look_ns : 50 * look_ns;
+    for (;;) {
+        uint64_t now = hx_now_ns();
+        uint64_t next = idle || deadline_ns - now < step ? deadline_ns : now + step;
+        hx_error *err = hx_wait_until(next, series->pidfd, ret_gone);
+        if (err && err->kind == HX_E_CANCEL && series->interrupt && series->interrupt(series)) {
+            hx_error_free(err);
+            continue;
+        }
+        HX_TRY(err);
+        if (*ret_gone)
+            return NULL;
+        show(series);
+        if (series->look)
+            HX_TRY(series->look(series, ret_done));
+        if (*ret_done || hx_now_ns() >= deadline_ns)
+            return NULL;
+    }
+}
+
+static hx_error *gone(struct hx_series *series)
+{
+    if (series->last && series->taker->recorder)
+        HX_TRY(hx_series_take_late(series));
+    hx_console_clear(series->console);
+    return ended(series);
+}
+
+static hx_error *take_ticks(struct hx_series *series)
+{
+    for (uint64_t tick = series->at_once ? 0 : 1;;) {
+        bool is_gone = false, done = false;
+        if (tick) {
+            uint64_t next =
+                series->every_ns ? series->start_ns + tick * series->every_ns : UINT64_MAX;
+            bool end = series->end_ns && next > series->end_ns;
+            HX_TRY(wait_until(series, end ? series->end_ns : next, &is_gone, &done));
+            if (is_gone)
+                return gone(series);
+            if (done)
+                return NULL;
+            if (end)
+                return series->last ? judge(series, hx_series_take(series)) : NULL;
+        }
+        hx_error *err = judge(series, hx_series_take(series));
+        if (err && err->kind == HX_E_GONE) {
+            hx_error_free(err);
+            return gone(series);
+        }
+        HX_TRY(err);
+        if (series->wanted && series->stored + series->missed >= series->wanted)
+            return NULL;
+        tick = (hx_now_ns() - series->start_ns) / series->every_ns + 1;
+    }
+}
+
+hx_error *hx_series_run(struct hx_series *series)
+{
+    hx_error *err = take_ticks(series);
+    if (!err || err->kind != HX_E_CANCEL)
+        return err;
+    hx_error_free(err);
+    if (series->last) { /* a second interrupt ends this one, too */
+        hx_interrupts_forget();
+        err = judge(series, hx_series_take(series));
+        if (err && err->kind != HX_E_CANCEL)
+            return err;
+        hx_error_free(err);
+    }
+    hx_console_clear(series->console);
+    return interrupted(series);
+}
