@@ -41,6 +41,7 @@ void hx_unwind_init(struct hx_unwind *unwind, struct hx_region *region)
 {
     /* Rules of the parent hold in a child, but what threads remember are keys of its region. */
     unwind->region = region;
+    unwind->on_stack = getauxval(AT_RANDOM);
     hx_rules_init(unwind, getauxval(AT_SYSINFO_EHDR));
     atomic_fetch_add_explicit(&unwind->epoch, 1, memory_order_seq_cst);
 }
@@ -75,14 +76,14 @@ static inline uint64_t control_block(void)
 
 struct own_search {
     struct hx_unwind_thread *thread;
-    uint64_t sp;
+    uint64_t sp, on_stack;
 };
 
 static bool look_for_own(void *context, const struct hx_map *map)
 {
     struct own_search *search = context;
     struct hx_unwind_thread *thread = search->thread;
-    if (memcmp(map->name, "[stack]", 8) == 0)
+    if (search->on_stack >= map->start && search->on_stack < map->end)
         thread->own[0] = (struct hx_span){map->start, map->end};
     if (thread->self >= map->start && thread->self < map->end) {
         thread->own[1] = (struct hx_span){map->start, thread->self};
@@ -99,13 +100,13 @@ static bool find_own(struct hx_unwind *unwind, struct hx_unwind_thread *thread, 
 {
     bool barred = atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
     if (!thread->looked && !barred) {
-        struct own_search search = {thread, sp};
+        struct own_search search = {thread, sp, unwind->on_stack};
         hx_maps_each(thread->buffer, sizeof thread->buffer, look_for_own, &search);
         thread->looked = true;
     }
     struct hx_span *stack = &thread->own[0];
     if (stack->end != 0 && sp < stack->start && stack->start - sp < GROWTH_MAX && !barred &&
-        hx_mapped(sp, stack->start))
+        hx_mapped(sp, stack->start, thread->buffer, sizeof thread->buffer))
         stack->start = sp & ~(PAGE - 1);
     for (int i = 0; i < 2; i++)
         if (sp >= thread->own[i].start && sp < thread->own[i].end) {
@@ -310,6 +311,19 @@ static void take_frames(struct walk *walk)
         if (HX_UNLIKELY(rule == HX_RULE_NONE))
             rule =
                 hx_rule_find(unwind, at, walk->thread->buffer, sizeof walk->thread->buffer, &full);
+        if (HX_UNLIKELY(rule == HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0)) && n > 0) {
+            step = HX_STEP_CUT; /* what was taken for a return address is none */
+            break;
+        }
+        if (HX_UNLIKELY(n == HX_EV_FRAMES_MAX)) {
+            step = HX_STEP_CUT;
+            break;
+        }
+        frame[n] = walk->pc;
+        if (HX_UNLIKELY(walk->exact) && n < 64)
+            walk->taken.exact |= (uint64_t)1 << n;
+        n++;
+        hash = hx_hash_frame(hash, walk->pc);
         if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP || HX_RULE_KIND(rule) == HX_RULE_FP))
             step = step_small(walk, rule);
         else

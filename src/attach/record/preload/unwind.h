@@ -36,8 +36,9 @@ uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thre
 void hx_unwind_forget(struct hx_unwind *unwind);
 
 /* The program is about to forbid itself system calls (seccomp): from now on the unwinder makes
- * none. Otherwise it makes openat, read, close, msync and rt_sigprocmask, once for each thread, for
- * code that no library holds, and on stacks that are not the thread's own. Nothing takes it back.
+ * none. Otherwise it makes openat, read, close, mincore and rt_sigprocmask, once for each thread,
+ * for code that no library holds, and on stacks that are not the thread's own. Nothing takes it
+ * back.
  */
 void hx_unwind_bar_calls(struct hx_unwind *unwind);
 

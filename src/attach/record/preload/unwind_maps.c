@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 
 static long call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
@@ -29,10 +28,17 @@ bool hx_readable(uint64_t addr)
     return call(SYS_rt_sigprocmask, ~(uint64_t)0, addr, 0, 8) == invalid;
 }
 
-bool hx_mapped(uint64_t start, uint64_t end)
+bool hx_mapped(uint64_t start, uint64_t end, char *buffer, size_t len)
 {
-    start &= ~(uint64_t)4095;
-    return end > start && call(SYS_msync, start, end - start, MS_ASYNC, 0) == 0;
+    const uint64_t page = 4096;
+    start &= ~(page - 1);
+    while (start < end) {
+        uint64_t part = end - start < len * page ? end - start : len * page;
+        if (call(SYS_mincore, start, part, (uint64_t)(uintptr_t)buffer, 0) != 0)
+            return false;
+        start += part;
+    }
+    return true;
 }
 
 /* A line that is being read, character by character. */

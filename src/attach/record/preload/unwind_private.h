@@ -40,9 +40,10 @@ enum { HX_OTHER_BOOK = 0, HX_OTHER_END = 1, HX_OTHER_BARE = 2, HX_OTHER_NO_CODE 
 
 struct hx_unwind {
     struct hx_region *region;
-    _Atomic uint32_t epoch;              /* grows when what is cached must be forgotten */
-    _Atomic uint32_t barred;             /* no system calls */
-    uint64_t vdso, vdso_end;             /* 0: there is none */
+    _Atomic uint32_t epoch;  /* grows when what is cached must be forgotten */
+    _Atomic uint32_t barred; /* no system calls */
+    uint64_t vdso, vdso_end; /* 0: there is none */
+    uint64_t on_stack;       /* something that the kernel put on the main thread's stack */
     _Atomic uint64_t bare[HX_RULE_BARE]; /* first page << 28 | pages */
     _Atomic uint32_t bare_next;
     _Atomic uint32_t book_used;
@@ -94,8 +95,9 @@ bool hx_maps_each(char *buffer, size_t len, bool (*each)(void *context, const st
 /* Whether the 8 bytes at addr can be read, asked from the kernel. */
 bool hx_readable(uint64_t addr);
 
-/* Whether all pages of [start, end) are mapped. */
-bool hx_mapped(uint64_t start, uint64_t end);
+/* Whether all pages of [start, end) are mapped; the buffer has room for a byte a page, or is used
+ * several times. */
+bool hx_mapped(uint64_t start, uint64_t end, char *buffer, size_t len);
 
 /* --- stacks in the region (unwind_intern.c) -----------------------------------------------------
  */

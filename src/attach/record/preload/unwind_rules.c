@@ -305,10 +305,14 @@ uint32_t hx_rule_find(struct hx_unwind *unwind, uint64_t pc, char *buffer, size_
     struct hx_cfi cfi;
     uint64_t start, end;
     struct hx_cfi_rule full;
-    if (has_object && find_tables(&mapping.object, &cfi) &&
-        hx_cfi_find(&cfi, pc, &full, &start, &end))
-        rule = pack(unwind, &full, pc, ret_big);
-    else if (mapping.map.exec && mapping.map.inode == 0)
+    if (has_object && find_tables(&mapping.object, &cfi)) {
+        if (hx_cfi_find(&cfi, pc, &full, &start, &end))
+            rule = pack(unwind, &full, pc, ret_big);
+        else if (hx_cfi_find(&cfi, pc + 1, &full, &start, &end))
+            /* a return address at which a function begins is the hand-made end of a stack, as
+             * makecontext() makes it */
+            rule = HX_RULE_MAKE_OTHER(HX_OTHER_END, 0);
+    } else if (mapping.map.exec && mapping.map.inode == 0)
         add_bare(unwind, mapping.map.start, mapping.map.end);
     if (rule != HX_RULE_NONE)
         remember(unwind, pc, rule, epoch);
