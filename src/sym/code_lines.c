@@ -66,6 +66,18 @@ static bool is_of_function(const char *symbol, const char *function)
     return strncmp(symbol, function, n) == 0 && (symbol[n] == '.' || !symbol[n]);
 }
 
+/* Where debug information tells what function it is, which of its copies it is ("_Z1fv.part.0")
+ * says nothing more. */
+static const char *without_suffix(hx_code *code, const char *name)
+{
+    const char *dot = strncmp(name, "_Z", 2) == 0 ? strchr(name, '.') : NULL;
+    struct hx_text bare = {0};
+    hx_text_putn(&bare, name, dot ? (size_t)(dot - name) : strlen(name));
+    const char *shown = bare.failed ? NULL : demangled(code, hx_text_str(&bare));
+    hx_text_free(&bare);
+    return shown;
+}
+
 static const char *scope_name(hx_code *code, const struct hx_code_scope *scope)
 {
     if (scope->linkage && scope->linkage[0])
@@ -89,7 +101,7 @@ static void put_outermost(hx_code *code, const struct hx_code_file *file, uint64
         line->function = scope_name(code, scope);
     } else if (symbol) {
         if (!symbol->shown)
-            symbol->shown = demangled(code, name);
+            symbol->shown = scope ? without_suffix(code, name) : demangled(code, name);
         line->function = symbol->shown;
     }
 }
