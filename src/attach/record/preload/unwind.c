@@ -346,11 +346,14 @@ static void take_frames(struct walk *walk)
  * sp; elsewhere a stack that met its bound is not kept. Words that were noted are read again only
  * inside of bounds, found anew on stacks that are not the thread's own. */
 
+/* n is rounded up: keep_words() fills the rest. */
 static inline bool unchanged(const struct hx_memo_words *words, uint32_t n, uint64_t sp)
 {
     uint64_t differ = 0;
-    for (uint32_t i = 0; i < n; i++)
-        differ |= load(sp + words->at[i]) ^ words->value[i];
+    for (uint32_t i = 0; i < n; i += HX_MEMO_STEP)
+#pragma GCC unroll 4
+        for (uint32_t j = i; j < i + HX_MEMO_STEP; j++)
+            differ |= load(sp + words->at[j]) ^ words->value[j];
     return differ == 0;
 }
 
@@ -368,33 +371,43 @@ static bool unchanged_more(const struct hx_unwind_thread *thread, const struct h
     return true;
 }
 
-/* The set of a stack: by where it begins, and the first return address when that is easy to get, as
- * allocating functions with one caller of malloc have many callers themselves. */
-static inline struct hx_memo *memo_set(struct walk *walk)
+/* The set of a stack that begins at pc and sp and may be read up to end: also by the first return
+ * address when that is easy to get, as allocating functions with one caller of malloc have many
+ * callers themselves. */
+static inline struct hx_memo *memo_set(struct hx_unwind *unwind, struct hx_unwind_thread *thread,
+                                       uint64_t pc, uint64_t sp, uint64_t end)
 {
-    uint64_t mix = walk->pc * 0x9e3779b97f4a7c15 ^ walk->sp * 0xd6e8feb86659fd93;
-    uint32_t rule = hx_rule_cached(walk->unwind, walk->pc - 1);
+    uint64_t mix = pc + sp;
+    uint32_t rule = hx_rule_cached(unwind, pc - 1);
     if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP)) {
-        uint64_t at = walk->sp + HX_RULE_CFA(rule) - 8;
-        if (HX_LIKELY(at < walk->end && walk->end - at >= 8))
-            mix ^= load(at) * 0x8cb92ba72f3d8dd7;
+        uint64_t at = sp + HX_RULE_CFA(rule) - 8;
+        if (HX_LIKELY(at + 8 <= end))
+            mix ^= load(at) << 7;
     }
-    return walk->thread->memo[mix >> 57 & (HX_MEMO_SETS - 1)];
+    return thread->memo[mix * 0x9e3779b97f4a7c15 >> 57 & (HX_MEMO_SETS - 1)];
 }
 
-static inline uint64_t recall(struct walk *walk, const struct hx_memo *set, uint32_t epoch)
+static inline bool begins(const struct hx_memo *memo, uint64_t pc, uint64_t sp, uint64_t fp,
+                          uint32_t epoch)
+{
+    return memo->pc == pc && memo->sp == sp && memo->epoch == epoch &&
+           (!memo->needs_fp || memo->fp == fp);
+}
+
+/* The key of a stack in the set, whose words up to end may be read; else HX_EV_KEY_UNKNOWN. */
+static inline uint64_t recall(const struct hx_unwind_thread *thread, const struct hx_memo *set,
+                              uint64_t pc, uint64_t sp, uint64_t fp, uint32_t epoch, uint64_t end)
 {
     for (int way = 0; way < HX_MEMO_WAYS; way++) {
         const struct hx_memo *memo = &set[way];
-        if (memo->pc != walk->pc || memo->sp != walk->sp || memo->epoch != epoch ||
-            (memo->needs_fp && memo->fp != walk->fp))
+        if (!begins(memo, pc, sp, fp, epoch) || memo->reach > end - sp)
             continue;
-        if (HX_UNLIKELY(memo->reach > walk->end - walk->sp) && !grow(walk, walk->sp + memo->reach))
-            continue;
-        uint32_t n = memo->n < HX_MEMO_WORDS ? memo->n : HX_MEMO_WORDS;
-        if (unchanged(&memo->words, n, walk->sp) &&
-            (HX_LIKELY(memo->n <= HX_MEMO_WORDS) || unchanged_more(walk->thread, memo)))
+        if (HX_LIKELY(memo->n <= HX_MEMO_WORDS)) {
+            if (unchanged(&memo->words, memo->n, sp))
+                return memo->key;
+        } else if (unchanged(&memo->words, HX_MEMO_WORDS, sp) && unchanged_more(thread, memo)) {
             return memo->key;
+        }
     }
     return HX_EV_KEY_UNKNOWN;
 }
@@ -409,6 +422,10 @@ static uint64_t keep_words(const struct hx_unwind_thread *thread, struct hx_memo
         words->at[i] = (uint32_t)at;
         reach = at + 8 > reach ? at + 8 : reach;
     }
+    for (uint32_t i = n; i % HX_MEMO_STEP != 0; i++) { /* the last one again, or what is not read */
+        words->value[i] = words->value[i - 1];
+        words->at[i] = words->at[i - 1];
+    }
     return reach;
 }
 
@@ -416,7 +433,7 @@ static void keep(struct hx_unwind_thread *thread, struct hx_memo *set, const str
 {
     struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];
     uint32_t n = thread->n_words;
-    if (n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
+    if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
     memo->epoch = 0;
     memo->pc = head->pc;
@@ -457,22 +474,28 @@ static void begin_thread(struct hx_unwind_thread *thread, uint64_t self)
                 thread->memo[set][way].epoch = 0;
 }
 
-uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
-                         uint64_t sp, uint64_t fp)
+/* A stack that is not remembered, or cannot be told to be without a closer look. */
+static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
+                                               struct hx_unwind_thread *thread, uint64_t pc,
+                                               uint64_t sp, uint64_t fp, uint32_t epoch)
 {
     uint64_t self = control_block();
     if (HX_UNLIKELY(thread->self != self))
         begin_thread(thread, self);
-    /* Before anything that depends on it is read: what is kept is never newer than its epoch. */
-    uint32_t epoch = atomic_load_explicit(&unwind->epoch, memory_order_acquire);
     struct walk walk = {.unwind = unwind, .thread = thread, .pc = pc, .sp = sp, .fp = fp};
     walk.fp_known = walk.fp_entry = walk.lasting = true;
     enter_stack(&walk, sp, true);
 
-    struct hx_memo *set = memo_set(&walk);
-    uint64_t key = recall(&walk, set, epoch);
-    if (HX_LIKELY(key != HX_EV_KEY_UNKNOWN))
-        return key;
+    struct hx_memo *set = memo_set(unwind, thread, pc, sp, walk.end);
+    uint64_t key;
+    if (!walk.own) {
+        for (int way = 0; way < HX_MEMO_WAYS; way++)
+            if (begins(&set[way], pc, sp, fp, epoch) && set[way].reach > walk.end - sp)
+                grow(&walk, sp + set[way].reach);
+        key = recall(thread, set, pc, sp, fp, epoch, walk.end);
+        if (key != HX_EV_KEY_UNKNOWN)
+            return key;
+    }
 
     thread->n_words = 0;
     take_frames(&walk);
@@ -485,4 +508,19 @@ uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thre
         keep(thread, set, &head);
     }
     return key;
+}
+
+uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                         uint64_t sp, uint64_t fp)
+{
+    /* Before anything that depends on it is read: what is kept is never newer than its epoch. */
+    uint32_t epoch = atomic_load_explicit(&unwind->epoch, memory_order_acquire);
+    uint64_t end = thread->now.end;
+    if (HX_LIKELY(sp >= thread->now.start && sp < end && thread->self == control_block())) {
+        struct hx_memo *set = memo_set(unwind, thread, pc, sp, end);
+        uint64_t key = recall(thread, set, pc, sp, fp, epoch, end);
+        if (HX_LIKELY(key != HX_EV_KEY_UNKNOWN))
+            return key;
+    }
+    return take(unwind, thread, pc, sp, fp, epoch);
 }

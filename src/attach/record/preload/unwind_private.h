@@ -54,8 +54,7 @@ struct hx_unwind {
 
 static inline uint32_t hx_rule_set(uint64_t pc)
 {
-    uint64_t high = pc >> HX_RULE_BITS;
-    return (uint32_t)(pc ^ high * 0x9e3779b97f4a7c15 >> 48) & (HX_RULE_SETS - 1);
+    return (uint32_t)(pc ^ pc >> HX_RULE_BITS ^ pc >> 2 * HX_RULE_BITS) & (HX_RULE_SETS - 1);
 }
 
 /* The rule for code at pc if it is cached, else 0. */
@@ -120,6 +119,7 @@ uint64_t hx_intern(struct hx_region *region, const struct hx_taken *taken);
 
 /* Words that decided an unwinding, as offsets from its sp, and their values. */
 #define HX_MEMO_WORDS 32
+#define HX_MEMO_STEP  4 /* so many are compared at once; divides HX_MEMO_WORDS */
 struct hx_memo_words {
     uint64_t value[HX_MEMO_WORDS];
     uint32_t at[HX_MEMO_WORDS];
