@@ -1,0 +1,464 @@
+/* ring.c - the writer's side of the rings: taking one, room in it, events, waking the reader.
+ *
+ * On the usual path an event is a comparison, some stores and the release of the head. What a
+ * signal handler interrupts is never continued by the handler: it writes to a ring of its own.
+ */
+#include "attach/record/preload/preload.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+
+__thread struct hx_thread hx_thread;
+
+#define EIGHTH (HX_RING_BYTES / 8)
+
+/* --- time ---------------------------------------------------------------------------------------
+ */
+
+uint64_t hx_now_ns(void)
+{
+    struct timespec ts = {0};
+    clock_gettime(CLOCK_MONOTONIC, &ts); /* the vDSO; does not fail */
+    return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t hx_now(void)
+{
+    return hx_time_after();
+}
+
+static bool barred(void)
+{
+    return atomic_load_explicit(&hx_process.barred, memory_order_relaxed);
+}
+
+/* --- the reader ------------------------------------------------------------------------------ */
+
+void hx_wake_reader(void)
+{
+    struct hx_region *region = hx_process.region;
+    if (!atomic_load(&region->asleep))
+        return;
+    atomic_fetch_add(&region->wake, 1);
+    if (!barred())
+        HX_SYS(SYS_futex, &region->wake, FUTEX_WAKE, 1, 0);
+}
+
+void hx_sleep_ns(uint64_t ns)
+{
+    struct timespec ts = {0, (long)ns};
+    if (!barred())
+        HX_SYS(SYS_nanosleep, &ts, NULL, 0, 0);
+}
+
+/* A wait that ends by itself: after `patience`, or when the reader has shown no sign of life for
+ * as long, or is gone. Where system calls are forbidden the time is that of the processor. */
+struct patience {
+    uint64_t ns, began, seen;
+    uint32_t turns;
+};
+
+#define BARRED_TICKS 400000000ULL /* 0.1 to 0.3 s */
+
+static struct patience patience_begin(uint64_t ns)
+{
+    uint64_t seen = atomic_load(&hx_process.region->reader_ns);
+    if (!seen) /* it has not even come yet: starting it takes longer than keeping it going */
+        ns *= 10;
+    return (struct patience){ns, barred() ? hx_tsc() : hx_now_ns(), seen, 0};
+}
+
+static bool patience_goes_on(struct patience *patience)
+{
+    struct hx_region *region = hx_process.region;
+    if (atomic_load(&region->reader_gone))
+        return false;
+    uint64_t seen = atomic_load(&region->reader_ns);
+    patience->turns++;
+    if (barred()) {
+        __builtin_ia32_pause();
+        return hx_tsc() - patience->began < BARRED_TICKS;
+    }
+    if (patience->turns < 64) {
+        __builtin_ia32_pause();
+        return true;
+    }
+    uint64_t now = hx_now_ns();
+    if (now - patience->began > patience->ns)
+        return false;
+    if (seen && now > seen && now - seen > HX_RING_PATIENCE_NS)
+        return false;
+    if (patience->turns < 96)
+        HX_SYS(SYS_sched_yield, 0, 0, 0, 0);
+    else
+        hx_sleep_ns(50000);
+    return true;
+}
+
+void hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t patience_ns)
+{
+    struct patience patience = patience_begin(patience_ns);
+    while ((int32_t)(atomic_load(word) - value) < 0 && patience_goes_on(&patience))
+        hx_wake_reader();
+}
+
+/* --- taking and leaving a ring -------------------------------------------------------------- */
+
+/* A ring whose pages cannot be had (a full tmpfs) would be a SIGBUS later. */
+static bool populate(uint32_t index)
+{
+    uint64_t bit = 1ULL << (index % 64);
+    if (atomic_load(&hx_process.populated[index / 64]) & bit)
+        return true;
+    struct hx_ring *ring = &hx_process.region->ring[index];
+    if (!barred()) {
+        long ret = HX_SYS(SYS_madvise, ring, sizeof *ring, MADV_POPULATE_WRITE, 0);
+        if (ret != 0 && ret != -EINVAL) /* an older kernel does not know it */
+            return false;
+    }
+    atomic_fetch_or(&hx_process.populated[index / 64], bit);
+    return true;
+}
+
+static bool claim(uint32_t index, uint32_t tid)
+{
+    struct hx_ring *ring = &hx_process.region->ring[index];
+    uint32_t state = atomic_load(&ring->state);
+    if (state == HX_RING_USED || !populate(index))
+        return false;
+    if (!atomic_compare_exchange_strong(&ring->state, &state, HX_RING_USED)) {
+        /* the reader has just freed it */
+        if (state != HX_RING_FREE ||
+            !atomic_compare_exchange_strong(&ring->state, &state, HX_RING_USED))
+            return false;
+    }
+    atomic_store(&ring->tid, tid);
+    uint32_t used = atomic_load(&hx_process.region->rings_used);
+    while (used < index + 1 &&
+           !atomic_compare_exchange_weak(&hx_process.region->rings_used, &used, index + 1))
+        ;
+    return true;
+}
+
+/* The lowest ring that no thread has. When all are taken, perhaps one is among them whose thread
+ * ended without a word, which the reader has noticed. */
+static int find_ring(uint32_t tid)
+{
+    for (uint32_t word = 0; word < HX_RINGS / 64; word++) {
+        uint64_t taken = atomic_load(&hx_process.rings[word]);
+        while (~taken) {
+            uint32_t bit = (uint32_t)__builtin_ctzll(~taken);
+            uint64_t before = atomic_fetch_or(&hx_process.rings[word], 1ULL << bit);
+            taken = before | 1ULL << bit;
+            if (before & 1ULL << bit)
+                continue;
+            if (claim(word * 64 + bit, tid))
+                return (int)(word * 64 + bit);
+            if (atomic_load(&hx_process.region->ring[word * 64 + bit].state) != HX_RING_USED) {
+                atomic_fetch_and(&hx_process.rings[word], ~(1ULL << bit));
+                return -1; /* no memory */
+            }
+        }
+    }
+    for (uint32_t i = 0; i < HX_RINGS; i++)
+        if (claim(i, tid))
+            return (int)i;
+    return -1;
+}
+
+static uint32_t own_tid(struct hx_thread *thread)
+{
+    if (thread->tid)
+        return thread->tid;
+    if (!barred())
+        thread->tid = (uint32_t)HX_SYS(SYS_gettid, 0, 0, 0, 0);
+    else if (hx_process.tid_offset)
+        memcpy(&thread->tid, (const char *)__builtin_thread_pointer() + hx_process.tid_offset, 4);
+    return thread->tid;
+}
+
+struct hx_writer *hx_writer_take(struct hx_thread *thread, uint32_t level)
+{
+    int index = find_ring(own_tid(thread));
+    if (index < 0)
+        return NULL;
+    uint8_t *slot = hx_process.slots + (size_t)index * hx_process.slot_bytes;
+    struct hx_writer *writer = (struct hx_writer *)slot;
+    writer->ring = &hx_process.region->ring[index];
+    writer->unwind = (struct hx_unwind_thread *)(slot + 4096);
+    writer->head = atomic_load(&writer->ring->head);
+    writer->limit = writer->head; /* to be asked at the first event */
+    writer->visit = thread->ending;
+    if (thread->ending)
+        return writer;
+    thread->writer[level] = writer;
+    if (level == 0 && hx_process.has_key)
+        pthread_setspecific(hx_process.key, thread);
+    return writer;
+}
+
+void hx_writer_leave(struct hx_writer *writer)
+{
+    uint32_t index = (uint32_t)(writer->ring - hx_process.region->ring);
+    atomic_store(&writer->ring->state, HX_RING_LEFT);
+    atomic_fetch_and(&hx_process.rings[index / 64], ~(1ULL << (index % 64)));
+}
+
+void hx_thread_leave(struct hx_thread *thread)
+{
+    thread->ending = true;
+    for (uint32_t i = HX_LEVELS; i-- > 0;) {
+        struct hx_writer *writer = thread->writer[i];
+        thread->writer[i] = NULL;
+        atomic_signal_fence(memory_order_seq_cst);
+        if (writer)
+            hx_writer_leave(writer);
+    }
+}
+
+/* --- room ---------------------------------------------------------------------------------------
+ */
+
+/* The ring is full: the reader gets some time, once, as long as it lives. */
+static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
+{
+    struct hx_region *region = hx_process.region;
+    if (atomic_load(&hx_process.gave_up) &&
+        atomic_load(&hx_process.gave_up_at) == atomic_load(&region->reader_ns))
+        return false;
+    atomic_store(&hx_process.gave_up, false);
+    struct patience patience = patience_begin(HX_RING_PATIENCE_NS);
+    do {
+        uint64_t used = writer->head + bytes - atomic_load(&writer->ring->tail);
+        if (used <= HX_RING_BYTES)
+            return true;
+        hx_wake_reader();
+    } while (patience_goes_on(&patience));
+    atomic_store(&hx_process.gave_up_at, atomic_load(&region->reader_ns));
+    atomic_store(&hx_process.gave_up, true);
+    return false;
+}
+
+bool hx_writer_room(struct hx_writer *writer, uint64_t bytes)
+{
+    uint64_t tail = atomic_load_explicit(&writer->ring->tail, memory_order_acquire);
+    if (tail > writer->head || writer->head - tail > HX_RING_BYTES)
+        return false; /* whoever wrote that, it was not a reader */
+    if (writer->head + bytes - tail <= HX_RING_BYTES / 2) {
+        writer->limit = tail + HX_RING_BYTES / 2;
+        return true;
+    }
+    hx_wake_reader();
+    if (writer->head + bytes - tail > HX_RING_BYTES) {
+        if (!wait_for_room(writer, bytes))
+            return false;
+        tail = atomic_load_explicit(&writer->ring->tail, memory_order_acquire);
+        if (tail > writer->head)
+            return false;
+    }
+    uint64_t next = writer->head + bytes + EIGHTH;
+    writer->limit = next < tail + HX_RING_BYTES ? next : tail + HX_RING_BYTES;
+    return true;
+}
+
+/* --- events --------------------------------------------------------------------------------------
+ * Each is: enter() the next level, fill, leave(). Between the two a handler uses the next level. */
+
+static inline struct hx_writer *enter(struct hx_thread *thread)
+{
+    uint32_t level = thread->levels;
+    if (HX_RARELY(level >= HX_LEVELS))
+        return NULL;
+    thread->levels = level + 1;
+    atomic_signal_fence(memory_order_seq_cst);
+    struct hx_writer *writer = thread->writer[level];
+    if (HX_LIKELY(writer))
+        return writer;
+    writer = hx_writer_take(thread, level);
+    if (!writer)
+        thread->levels = level;
+    return writer;
+}
+
+static inline void leave(struct hx_thread *thread, struct hx_writer *writer)
+{
+    if (HX_RARELY(writer->visit))
+        hx_writer_leave(writer);
+    atomic_signal_fence(memory_order_seq_cst);
+    thread->levels--;
+}
+
+/* Where a record of so many bytes goes; NULL: there is no room. */
+static inline uint64_t *begin(struct hx_writer *writer, uint64_t bytes)
+{
+    uint64_t at = writer->head % HX_RING_BYTES;
+    uint64_t pad = at + bytes > HX_RING_BYTES ? HX_RING_BYTES - at : 0;
+    if (HX_RARELY(writer->head + pad + bytes > writer->limit) &&
+        !hx_writer_room(writer, pad + bytes))
+        return NULL;
+    if (HX_RARELY(pad)) {
+        *(uint64_t *)(writer->ring->bytes + at) = HX_EV_PAD;
+        writer->head += pad;
+        at = 0;
+    }
+    return (uint64_t *)(writer->ring->bytes + at);
+}
+
+static inline void publish(struct hx_writer *writer, uint64_t bytes)
+{
+    writer->head += bytes;
+    atomic_store_explicit(&writer->ring->head, writer->head, memory_order_release);
+}
+
+static void add(_Atomic uint64_t *count, uint64_t n)
+{
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+static __attribute__((noinline, cold)) void lost_alloc(struct hx_writer *writer, uint64_t bytes)
+{
+    if (!writer) {
+        atomic_fetch_add(&hx_process.region->no_ring_allocs, 1);
+        return;
+    }
+    add(&writer->ring->lost_allocs, 1);
+    add(&writer->ring->lost_bytes, bytes);
+}
+
+static __attribute__((noinline, cold)) void lost_free(struct hx_writer *writer)
+{
+    if (writer)
+        add(&writer->ring->lost_frees, 1);
+    else
+        atomic_fetch_add(&hx_process.region->no_ring_frees, 1);
+}
+
+static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64_t bytes,
+                              uint64_t usable, uint64_t pc, uint64_t sp, uint64_t fp)
+{
+    struct hx_writer *writer = enter(thread);
+    if (HX_RARELY(!writer)) {
+        lost_alloc(NULL, bytes);
+        return false;
+    }
+    uint64_t stack = hx_unwind_stack(hx_process.unwind, writer->unwind, pc, sp, fp);
+    struct hx_ev_alloc *event = (struct hx_ev_alloc *)begin(writer, sizeof *event);
+    bool ok = event;
+    if (HX_LIKELY(ok)) {
+        event->head = HX_EV_HEAD(HX_EV_ALLOC, hx_time_after());
+        event->address = address;
+        event->requested = bytes;
+        event->usable = usable;
+        event->stack = stack;
+        publish(writer, sizeof *event);
+    } else {
+        lost_alloc(writer, bytes);
+    }
+    leave(thread, writer);
+    return ok;
+}
+
+void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp)
+{
+    struct hx_thread *thread = &hx_thread;
+    uint64_t address = (uint64_t)p;
+    if (HX_RARELY(hx_process.mode == HX_GATE_SAMPLED) && !hx_sample_add(address)) {
+        lost_alloc(NULL, bytes);
+        return p;
+    }
+    tell_alloc(thread, address, bytes, hx_real.malloc_usable_size(p), pc, sp, fp);
+    return p;
+}
+
+void hx_tell_mapping(void *p, uint64_t bytes, const struct hx_caller *caller)
+{
+    tell_alloc(&hx_thread, (uint64_t)p, bytes, (bytes + 4095) & ~4095ULL, caller->pc, caller->sp,
+               caller->fp);
+}
+
+void hx_tell_free(uint64_t address)
+{
+    struct hx_thread *thread = &hx_thread;
+    struct hx_writer *writer = enter(thread);
+    if (HX_RARELY(!writer)) {
+        lost_free(NULL);
+        return;
+    }
+    struct hx_ev_free *event = (struct hx_ev_free *)begin(writer, sizeof *event);
+    if (HX_LIKELY(event)) {
+        event->head = HX_EV_HEAD(HX_EV_FREE, hx_time_before());
+        event->address = address;
+        publish(writer, sizeof *event);
+    } else {
+        lost_free(writer);
+    }
+    leave(thread, writer);
+}
+
+void hx_tell_realloc_begin(uint64_t old)
+{
+    struct hx_thread *thread = &hx_thread;
+    struct hx_writer *writer = enter(thread);
+    if (HX_RARELY(!writer)) {
+        lost_free(NULL);
+        return;
+    }
+    struct hx_ev_realloc_begin *event = (struct hx_ev_realloc_begin *)begin(writer, sizeof *event);
+    if (HX_LIKELY(event)) {
+        event->head = HX_EV_HEAD(HX_EV_REALLOC_BEGIN, hx_time_before());
+        event->address = old;
+        event->tid = own_tid(thread);
+        event->unused = 0;
+        publish(writer, sizeof *event);
+    } else {
+        lost_free(writer);
+    }
+    leave(thread, writer);
+}
+
+void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t usable,
+                     const struct hx_caller *caller)
+{
+    struct hx_thread *thread = &hx_thread;
+    struct hx_writer *writer = enter(thread);
+    if (HX_RARELY(!writer)) {
+        lost_alloc(NULL, bytes);
+        return;
+    }
+    uint64_t stack =
+        p ? hx_unwind_stack(hx_process.unwind, writer->unwind, caller->pc, caller->sp, caller->fp)
+          : HX_EV_KEY_UNKNOWN;
+    struct hx_ev_realloc_end *event = (struct hx_ev_realloc_end *)begin(writer, sizeof *event);
+    if (HX_LIKELY(event)) {
+        event->head = HX_EV_HEAD(HX_EV_REALLOC_END, hx_time_after());
+        event->old = old;
+        event->address = (uint64_t)p;
+        event->requested = bytes;
+        event->usable = usable;
+        event->stack = stack;
+        event->tid = own_tid(thread);
+        event->freed = freed;
+        publish(writer, sizeof *event);
+    } else {
+        lost_alloc(writer, bytes);
+    }
+    leave(thread, writer);
+}
+
+void hx_tell_word(enum hx_event_kind kind, uint64_t word)
+{
+    struct hx_thread *thread = &hx_thread;
+    struct hx_writer *writer = enter(thread);
+    if (!writer)
+        return;
+    struct hx_ev_word *event = (struct hx_ev_word *)begin(writer, sizeof *event);
+    if (event) {
+        event->head = HX_EV_HEAD(kind, hx_time_before());
+        event->word = word;
+        publish(writer, sizeof *event);
+    }
+    leave(thread, writer);
+}
