@@ -34,6 +34,8 @@ struct hx_reader_source {
     /* Goes on with a raw stack: appends frames from *n on. NULL: raw stacks are cut. */
     void (*unwind)(void *context, const struct hx_ev_raw_stack *raw, uint64_t *frame, size_t max,
                    size_t *n, uint64_t *exact, bool *cut);
+    /* An event of the process itself passed: HX_EV_MAPS, FORK, EXEC or EXIT. NULL: not asked. */
+    void (*told)(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word);
     void *context;
 };
 
@@ -52,9 +54,9 @@ void hx_reader_destroy(hx_reader *reader); /* NULL is legal */
 hx_error *hx_reader_fork(const hx_reader *reader, const struct hx_reader_source *source,
                          hx_reader **ret);
 
-/* Takes whole records of one stream; bytes of a record that is not whole, or of no kind, end it.
- * Returns how many bytes were taken. Stops before the first event whose `when` is not below
- * `until`. An error only when out of memory, after which the reader must be given up. */
+/* Takes whole records of one stream; bytes of a record that is not whole, or of no kind (HX_EV_PAD
+ * too), end it. Returns how many bytes were taken. Stops before the first event whose `when` is not
+ * below `until`. An error only when out of memory, after which the reader must be given up. */
 hx_error *hx_reader_feed(hx_reader *reader, const void *bytes, size_t len, uint64_t until,
                          size_t *ret_taken);
 

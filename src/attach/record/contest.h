@@ -1,0 +1,86 @@
+/* contest.h - addresses whose events came out of order in this round.
+ *
+ * Streams are fed one after the other, so what happened to an address is seen in another order
+ * than it happened. Why that does not matter:
+ *
+ * 1. A round holds, for each address, the beginning of what is still to come: every event that
+ *    came before one of the round is in the round too (event.h). So at its end the state of an
+ *    address is told by its last event by time: alive if that brought the block, which is then
+ *    the block of the latest such event; else not. All other blocks of the address are freed.
+ *    Which free ended which of them makes no difference to the figures of any stack.
+ * 2. So what is seen can be booked at once as long as it looks possible: a block comes at an
+ *    address that is not live (it is put in the table), or a block goes that is live and is not
+ *    younger than the event. Else the address is contested: from then on only its latest block,
+ *    its last event and the number of each kind are kept, in O(1) for an event; the end of the
+ *    round decides by rule 1.
+ * 3. Before it was contested, the address may have lost blocks in the ordinary way. They do not
+ *    matter: such a block was followed by a free that is not older, so it is not alive at
+ *    the end. But that free may be the last event; hence the log of the frees of a round, which is
+ *    looked through only when an address is contested.
+ * 4. An address that was never contested is right. Its block, if one is in the table at the end, is
+ *    not followed by a free that was already seen: with the free of each earlier block
+ *    seen as well, there would be more frees than blocks, and one of them would have met nothing.
+ *    And a block that is alive at the end was not taken from the table, since all frees
+ *    are older.
+ *
+ * What remains is counted: a free too many has met a block that was never seen, a block too many
+ * was freed without a word.
+ */
+#ifndef HX_ATTACH_RECORD_CONTEST_H
+#define HX_ATTACH_RECORD_CONTEST_H
+
+#include "attach/record/live.h"
+
+enum hx_contest_last {
+    HX_LAST_NONE,
+    HX_LAST_ALIVE, /* the block came, or was told to be there still */
+    HX_LAST_GONE,
+};
+
+struct hx_contest {
+    struct hx_live_block latest; /* address is always set; see has_latest */
+    uint64_t last_when;
+    uint64_t allocs, frees;
+    uint32_t moving; /* 1 + number of the realloc that was the last event; 0: it was none */
+    uint8_t last;    /* enum hx_contest_last */
+    bool has_latest;
+};
+
+struct hx_contest_free {
+    uint64_t address, when;
+};
+
+struct hx_contests {
+    HX_VEC(struct hx_contest) v;
+    struct hx_index index;
+    HX_VEC(struct hx_contest_free) log; /* the frees of this round that looked possible */
+    uint64_t seed;
+};
+
+/* NULL: it is not contested. */
+static inline struct hx_contest *hx_contest_find(const struct hx_contests *contests,
+                                                 uint64_t address)
+{
+    uint32_t number;
+    uint64_t hash = hx_hash(contests->seed, address);
+    for (uint32_t at = 0; hx_index_next(&contests->index, hash, &at, &number);)
+        if (contests->v.v[number].latest.address == address)
+            return &contests->v.v[number];
+    return NULL;
+}
+
+/* Makes an address contested; block: what was live there, or NULL. */
+hx_error *hx_contest_begin(struct hx_contests *contests, uint64_t address,
+                           const struct hx_live_block *block, struct hx_contest **ret);
+
+/* Books a block; *ret_gone is what it, or an earlier one, turns out to be: freed. */
+bool hx_contest_alloc(struct hx_contest *contest, const struct hx_live_block *block,
+                      struct hx_live_block *ret_gone);
+void hx_contest_free_at(struct hx_contest *contest, uint64_t when, uint32_t moving);
+
+/* Takes the log of frees into account. */
+void hx_contests_settle(struct hx_contests *contests);
+void hx_contests_clear(struct hx_contests *contests);
+void hx_contests_deinit(struct hx_contests *contests);
+
+#endif

@@ -1,0 +1,374 @@
+/* reader.c - takes events one by one.
+ *
+ * The way of nearly all of them is short: a key that is known, a table of live blocks whose line
+ * was fetched some events ago, two additions. What is out of order goes to reader_move.c.
+ */
+#include "attach/record/reader_private.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define AHEAD         12                   /* records that are looked at before their turn */
+#define RAW_BYTES_MAX ((uint32_t)64 << 10) /* memory of one raw stack */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Makes room for the costs of every stack. */
+static hx_error *reserve_costs(hx_reader *reader)
+{
+    size_t need = reader->interned.stacks.n + 1, had = reader->costs.n;
+    if (had < need) {
+        if (!hx_vec_reserve(&reader->costs, need))
+            return hx_error_nomem();
+        memset(reader->costs.v + had, 0, (need - had) * sizeof *reader->costs.v);
+        reader->costs.n = need;
+    }
+    had = reader->estimates.n;
+    if (reader->options.sample_bytes && had < need) {
+        if (!hx_vec_reserve(&reader->estimates, need))
+            return hx_error_nomem();
+        memset(reader->estimates.v + had, 0, (need - had) * sizeof *reader->estimates.v);
+        reader->estimates.n = need;
+    }
+    return NULL;
+}
+
+hx_error *hx_reader_create(const struct hx_reader_source *source,
+                           const struct hx_reader_options *options, hx_reader **ret)
+{
+    hx_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return hx_error_nomem();
+    reader->source = *source;
+    reader->options = *options;
+    reader->began_ns = now_ns();
+    hx_interned_init(&reader->interned);
+    hx_live_init(&reader->live);
+    reader->contests.seed = hx_hash_seed();
+    hx_error *err = reserve_costs(reader);
+    if (err)
+        hx_reader_destroy(reader);
+    else
+        *ret = reader;
+    return err;
+}
+
+void hx_reader_destroy(hx_reader *reader)
+{
+    if (!reader)
+        return;
+    hx_interned_deinit(&reader->interned);
+    hx_live_deinit(&reader->live);
+    hx_contests_deinit(&reader->contests);
+    hx_vec_free(&reader->costs);
+    hx_vec_free(&reader->estimates);
+    hx_vec_free(&reader->moving);
+    hx_index_free(&reader->moving_index);
+    hx_vec_free(&reader->begun);
+    free(reader->bounce.v);
+    free(reader);
+}
+
+#define COPY_VEC(to, from)                                                                         \
+    do {                                                                                           \
+        if (!hx_vec_reserve((to), (from)->n))                                                      \
+            return hx_error_nomem();                                                               \
+        if ((from)->n)                                                                             \
+            memcpy((to)->v, (from)->v, (from)->n * sizeof *(from)->v);                             \
+        (to)->n = (from)->n;                                                                       \
+    } while (0)
+
+static hx_error *copy_tables(const hx_reader *reader, hx_reader *ret)
+{
+    HX_TRY(hx_interned_copy(&reader->interned, &ret->interned));
+    HX_TRY(hx_live_copy(&reader->live, &ret->live));
+    COPY_VEC(&ret->costs, &reader->costs);
+    COPY_VEC(&ret->estimates, &reader->estimates);
+    COPY_VEC(&ret->moving, &reader->moving);
+    COPY_VEC(&ret->begun, &reader->begun);
+    COPY_VEC(&ret->contests.v, &reader->contests.v);
+    COPY_VEC(&ret->contests.log, &reader->contests.log);
+    HX_TRY(hx_index_copy(&reader->contests.index, &ret->contests.index));
+    return hx_index_copy(&reader->moving_index, &ret->moving_index);
+}
+
+hx_error *hx_reader_fork(const hx_reader *reader, const struct hx_reader_source *source,
+                         hx_reader **ret)
+{
+    hx_reader *made;
+    HX_TRY(hx_reader_create(source, &reader->options, &made));
+    hx_live_deinit(&made->live);
+    made->contests.seed = reader->contests.seed;
+    made->moving_free = reader->moving_free;
+    made->n_moving = reader->n_moving;
+    made->began_ns = reader->began_ns;
+    made->events = reader->events;
+    made->lost_allocs = reader->lost_allocs + reader->source_allocs;
+    made->lost_frees = reader->lost_frees + reader->source_frees;
+    made->no_stack = reader->no_stack;
+    made->full_stacks = reader->full_stacks;
+    made->unmatched_frees = reader->unmatched_frees;
+    made->implied_frees = reader->implied_frees;
+    hx_error *err = copy_tables(reader, made);
+    if (err)
+        hx_reader_destroy(made);
+    else
+        *ret = made;
+    return err;
+}
+
+/* --- sampling ------------------------------------------------------------------
+ * A block of s bytes is in the sample with p = 1 - exp(-s / mean). One that is counts 1 / p
+ * times, which makes sums unbiased; (1 - p) / p^2 s^2 is the unbiased estimate of the variance of
+ * their bytes. */
+
+double hx_reader_weight(const struct hx_reader *reader, uint64_t requested)
+{
+    double size = requested ? (double)requested : 1;
+    return -1 / expm1(-size / (double)reader->options.sample_bytes);
+}
+
+void hx_reader_estimate_alloc(hx_reader *reader, uint32_t stack, uint64_t requested)
+{
+    struct hx_reader_estimate *estimate = &reader->estimates.v[(uint32_t)(stack + 1)];
+    double weight = hx_reader_weight(reader, requested), size = (double)requested;
+    estimate->allocs += weight;
+    estimate->alloc_bytes += weight * size;
+    estimate->variance += size * size * weight * (weight - 1);
+}
+
+void hx_reader_estimate_free(hx_reader *reader, uint32_t stack, uint64_t requested)
+{
+    struct hx_reader_estimate *estimate = &reader->estimates.v[(uint32_t)(stack + 1)];
+    double weight = hx_reader_weight(reader, requested);
+    estimate->frees += weight;
+    estimate->freed_bytes += weight * (double)requested;
+}
+
+/* --- events -------------------------------------------------------------------- */
+
+/* The stack of a key that is not known yet. */
+static __attribute__((noinline)) hx_error *find_stack(hx_reader *reader, uint64_t key,
+                                                      uint32_t *ret)
+{
+    HX_TRY(hx_interned_find(&reader->interned, &reader->source, key, ret));
+    if (*ret == HX_NO_STACK) {
+        reader->full_stacks += key == HX_EV_KEY_FULL;
+        reader->no_stack += key != HX_EV_KEY_FULL;
+    }
+    return reserve_costs(reader);
+}
+
+hx_error *hx_reader_alloc(hx_reader *reader, uint64_t when, uint64_t address, uint64_t requested,
+                          uint64_t usable, uint64_t key)
+{
+    if (!address)
+        return NULL;
+    struct hx_live_block block = {.address = address,
+                                  .when = when,
+                                  .requested = requested,
+                                  .usable = usable,
+                                  .stack = hx_interned_known(&reader->interned, key)};
+    if (__builtin_expect(block.stack == HX_NO_STACK, 0))
+        HX_TRY(find_stack(reader, key, &block.stack));
+    hx_reader_book_alloc(reader, &block);
+    if (__builtin_expect(reader->n_moving != 0, 0))
+        HX_TRY(hx_reader_release_moved(reader, address, when));
+    bool there = true;
+    if (!reader->contests.v.n || !hx_contest_find(&reader->contests, address))
+        HX_TRY(hx_live_add(&reader->live, &block, &there));
+    return there ? hx_reader_contested_alloc(reader, &block) : NULL;
+}
+
+static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
+{
+    if (!address)
+        return NULL;
+    struct hx_live_block block;
+    enum hx_live_took took = HX_LIVE_ABSENT;
+    if (!reader->contests.v.n || !hx_contest_find(&reader->contests, address))
+        HX_TRY(hx_live_take(&reader->live, address, when, &block, &took));
+    if (took != HX_LIVE_TAKEN)
+        return hx_reader_contested_free(reader, address, when, 0);
+    hx_reader_book_free(reader, &block);
+    if (!hx_vec_push(&reader->contests.log, (struct hx_contest_free){address, when}))
+        return hx_error_nomem();
+    return NULL;
+}
+
+static hx_error *take_stack(hx_reader *reader, const struct hx_ev_stack *event)
+{
+    uint32_t stack;
+    HX_TRY(hx_interned_bring(&reader->interned, &reader->source, event->key, event->frame, event->n,
+                             event->exact, event->flags & HX_EV_STACK_CUT, &stack));
+    return reserve_costs(reader);
+}
+
+static hx_error *take_raw_stack(hx_reader *reader, const struct hx_ev_raw_stack *event)
+{
+    uint64_t frame[HX_EV_FRAMES_MAX], exact = event->exact;
+    size_t n = event->n;
+    bool cut = true;
+    uint32_t stack;
+    memcpy(frame, event->frame, n * sizeof *frame);
+    if (reader->source.unwind)
+        reader->source.unwind(reader->source.context, event, frame, HX_EV_FRAMES_MAX, &n, &exact,
+                              &cut);
+    HX_TRY(hx_interned_bring(&reader->interned, &reader->source, event->key, frame, n, exact, cut,
+                             &stack));
+    return reserve_costs(reader);
+}
+
+/* Length of the record at p; 0: it is not whole, or of no kind. */
+static inline size_t record_size(const uint8_t *p, size_t left)
+{
+    static const uint8_t fixed[HX_EV_KINDS] = {
+        [HX_EV_ALLOC] = sizeof(struct hx_ev_alloc),
+        [HX_EV_FREE] = sizeof(struct hx_ev_free),
+        [HX_EV_REALLOC_BEGIN] = sizeof(struct hx_ev_realloc_begin),
+        [HX_EV_REALLOC_END] = sizeof(struct hx_ev_realloc_end),
+        [HX_EV_STACK] = sizeof(struct hx_ev_stack),
+        [HX_EV_LOST] = sizeof(struct hx_ev_lost),
+        [HX_EV_MAPS] = sizeof(struct hx_ev_word),
+        [HX_EV_FORK] = sizeof(struct hx_ev_word),
+        [HX_EV_EXEC] = sizeof(struct hx_ev_word),
+        [HX_EV_EXIT] = sizeof(struct hx_ev_word),
+        [HX_EV_RAW_STACK] = sizeof(struct hx_ev_raw_stack),
+    };
+    uint8_t kind = left ? *p : 0;
+    size_t size = kind < HX_EV_KINDS ? fixed[kind] : 0;
+    if (!size || size > left)
+        return 0;
+    if (kind == HX_EV_STACK || kind == HX_EV_RAW_STACK) {
+        uint32_t n, n_bytes = 0;
+        memcpy(&n, p + offsetof(struct hx_ev_stack, n), sizeof n);
+        if (kind == HX_EV_RAW_STACK)
+            memcpy(&n_bytes, p + offsetof(struct hx_ev_raw_stack, n_bytes), sizeof n_bytes);
+        if (n > HX_EV_FRAMES_MAX || n_bytes > RAW_BYTES_MAX)
+            return 0;
+        size += (size_t)n * 8 + (((size_t)n_bytes + 7) & ~(size_t)7);
+    }
+    return size <= left ? size : 0;
+}
+
+/* The record where its words are aligned. */
+static const void *aligned(hx_reader *reader, const uint8_t *p, size_t size)
+{
+    if ((uintptr_t)p % 8 == 0)
+        return p;
+    if (reader->bounce.cap < size) {
+        uint64_t *grown = realloc(reader->bounce.v, size);
+        if (!grown)
+            return NULL;
+        reader->bounce.v = grown;
+        reader->bounce.cap = size;
+    }
+    return memcpy(reader->bounce.v, p, size);
+}
+
+/* All but ALLOC and FREE. */
+static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const uint8_t *p,
+                                                     size_t size)
+{
+    const void *event = aligned(reader, p, size);
+    if (!event)
+        return hx_error_nomem();
+    const struct hx_ev_word *word = event;
+    const struct hx_ev_lost *lost = event;
+    enum hx_event_kind kind = (enum hx_event_kind)HX_EV_KIND(word->head);
+    switch (kind) {
+    case HX_EV_REALLOC_BEGIN:
+        return hx_reader_begin_move(reader, event);
+    case HX_EV_REALLOC_END:
+        return hx_reader_end_move(reader, event);
+    case HX_EV_STACK:
+        return take_stack(reader, event);
+    case HX_EV_RAW_STACK:
+        return take_raw_stack(reader, event);
+    case HX_EV_LOST:
+        reader->lost_allocs += lost->allocs;
+        reader->lost_frees += lost->frees;
+        return NULL;
+    default:
+        if (reader->source.told)
+            reader->source.told(reader->source.context, kind, HX_EV_WHEN(word->head), word->word);
+        return NULL;
+    }
+}
+
+/* Fetches the line of the table that a record will need. The address is the second word of all
+ * but the end of a realloc, where it is the third. */
+static inline void prefetch(const hx_reader *reader, const uint8_t *p)
+{
+    uint64_t address;
+    memcpy(&address, p + (*p == HX_EV_REALLOC_END ? 16 : 8), sizeof address);
+    hx_live_prefetch(&reader->live, address);
+}
+
+static inline hx_error *take(hx_reader *reader, const uint8_t *p, size_t size, uint64_t when)
+{
+    if (*p == HX_EV_ALLOC) {
+        struct hx_ev_alloc event;
+        memcpy(&event, p, sizeof event);
+        return hx_reader_alloc(reader, when, event.address, event.requested, event.usable,
+                               event.stack);
+    }
+    if (*p == HX_EV_FREE) {
+        struct hx_ev_free event;
+        memcpy(&event, p, sizeof event);
+        return take_free(reader, when, event.address);
+    }
+    return take_rare(reader, p, size);
+}
+
+hx_error *hx_reader_feed(hx_reader *reader, const void *bytes, size_t len, uint64_t until,
+                         size_t *ret_taken)
+{
+    const uint8_t *p = bytes, *end = p + len, *ahead = p;
+    bool large = hx_live_is_large(&reader->live);
+    size_t size, n_ahead = 0;
+    for (; (size = record_size(p, (size_t)(end - p))); p += size) {
+        uint64_t head;
+        memcpy(&head, p, sizeof head);
+        if (HX_EV_WHEN(head) >= until)
+            break;
+        while (large && n_ahead < AHEAD) {
+            size_t next = record_size(ahead, (size_t)(end - ahead));
+            if (!next)
+                break;
+            prefetch(reader, ahead);
+            ahead += next;
+            n_ahead++;
+        }
+        n_ahead -= n_ahead != 0;
+        HX_TRY(take(reader, p, size, HX_EV_WHEN(head)));
+        reader->events++;
+    }
+    *ret_taken = (size_t)(p - (const uint8_t *)bytes);
+    return NULL;
+}
+
+void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees)
+{
+    if (allocs > reader->source_allocs)
+        reader->source_allocs = allocs;
+    if (frees > reader->source_frees)
+        reader->source_frees = frees;
+}
+
+hx_error *hx_reader_place_all(hx_reader *reader, uint64_t keys_end)
+{
+    uint32_t stack;
+    if (keys_end > HX_INTERNED_DENSE)
+        keys_end = HX_INTERNED_DENSE;
+    for (uint64_t key = HX_EV_KEY_FIRST; key < keys_end; key++)
+        HX_TRY(hx_interned_find(&reader->interned, &reader->source, key, &stack));
+    return reserve_costs(reader);
+}

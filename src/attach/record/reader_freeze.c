@@ -1,0 +1,340 @@
+/* reader_freeze.c - from a reader to a recording, its figures, and its invariants. */
+#include "attach/record/reader_private.h"
+#include "base/cleanup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t reader_bytes(const hx_reader *reader)
+{
+    return sizeof *reader + hx_live_bytes(&reader->live) + hx_interned_bytes(&reader->interned) +
+           reader->costs.cap * sizeof *reader->costs.v +
+           reader->estimates.cap * sizeof *reader->estimates.v +
+           reader->contests.v.cap * sizeof *reader->contests.v.v +
+           reader->contests.log.cap * sizeof *reader->contests.log.v +
+           reader->moving.cap * sizeof *reader->moving.v + reader->bounce.cap +
+           (uint64_t)(reader->contests.index.cap + reader->moving_index.cap) *
+               sizeof(struct hx_index_slot);
+}
+
+static uint64_t rounded(double value)
+{
+    return value <= 0 ? 0 : value >= 0x1p63 ? (uint64_t)1 << 63 : (uint64_t)llround(value);
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
+{
+    struct hx_reader_figures figures = {.events = reader->events,
+                                        .stacks = reader->interned.stacks.n,
+                                        .lost = reader->lost_allocs + reader->lost_frees +
+                                                reader->source_allocs + reader->source_frees,
+                                        .memory_bytes = reader_bytes(reader)};
+    uint64_t freed_bytes = 0;
+    for (size_t i = 0; i < reader->costs.n; i++) {
+        figures.allocs += reader->costs.v[i].allocs;
+        figures.alloc_bytes += reader->costs.v[i].alloc_bytes;
+        figures.frees += reader->costs.v[i].frees;
+        freed_bytes += reader->costs.v[i].freed_bytes;
+    }
+    if (reader->options.sample_bytes) {
+        struct hx_reader_estimate sum = {0};
+        for (size_t i = 0; i < reader->estimates.n; i++) {
+            sum.allocs += reader->estimates.v[i].allocs;
+            sum.alloc_bytes += reader->estimates.v[i].alloc_bytes;
+            sum.frees += reader->estimates.v[i].frees;
+            sum.freed_bytes += reader->estimates.v[i].freed_bytes;
+        }
+        figures.allocs = rounded(sum.allocs);
+        figures.alloc_bytes = rounded(sum.alloc_bytes);
+        figures.frees = rounded(sum.frees);
+        freed_bytes = rounded(sum.freed_bytes);
+    }
+    figures.live = less(figures.allocs, figures.frees);
+    figures.live_bytes = less(figures.alloc_bytes, freed_bytes);
+    *ret = figures;
+}
+
+/* --- blocks, sorted --------------------------------------------------------------
+ * Pairs of address and place are sorted by radix, only in the digits in which addresses differ,
+ * and stand at the end of the memory where the blocks are then made from the front: block i ends
+ * where pair i ends at the latest. */
+
+struct pair {
+    uint64_t address;
+    uint32_t shard, slot; /* shard HX_LIVE_SHARDS: of the wide ones; above: of those in realloc */
+};
+#define DIGIT   11
+#define BUCKETS (1u << DIGIT)
+
+static uint64_t gather(const hx_reader *reader, struct pair *pair)
+{
+    uint64_t n = 0;
+    for (uint32_t s = 0; s < HX_LIVE_SHARDS; s++) {
+        const struct hx_live_shard *shard = &reader->live.shard[s];
+        for (uint32_t i = 0; i < shard->cap; i++)
+            if (shard->slot[i].word)
+                pair[n++] = (struct pair){shard->slot[i].word >> 16, s, i};
+    }
+    for (uint32_t i = 0; i < reader->live.wide.n; i++)
+        if (reader->live.wide.v[i].address)
+            pair[n++] = (struct pair){reader->live.wide.v[i].address, HX_LIVE_SHARDS, i};
+    for (uint32_t i = 0; i < reader->moving.n; i++)
+        if (reader->moving.v[i].block.address && reader->moving.v[i].has_block)
+            pair[n++] = (struct pair){reader->moving.v[i].block.address, HX_LIVE_SHARDS + 1, i};
+    return n;
+}
+
+/* Sorts; the result is in one of the two, which is returned. Stable: what is in the table stands
+ * before what is in a realloc. */
+static struct pair *sort_pairs(struct pair *from, struct pair *to, uint64_t n)
+{
+    uint64_t any = 0, all = UINT64_MAX;
+    for (uint64_t i = 0; i < n; i++) {
+        any |= from[i].address;
+        all &= from[i].address;
+    }
+    uint64_t differ = any & ~all;
+    while (differ) {
+        unsigned shift = (unsigned)__builtin_ctzll(differ);
+        uint64_t start[BUCKETS] = {0}, sum = 0;
+        for (uint64_t i = 0; i < n; i++)
+            start[from[i].address >> shift & (BUCKETS - 1)]++;
+        for (size_t b = 0; b < BUCKETS; b++) {
+            uint64_t count = start[b];
+            start[b] = sum;
+            sum += count;
+        }
+        for (uint64_t i = 0; i < n; i++)
+            to[start[from[i].address >> shift & (BUCKETS - 1)]++] = from[i];
+        struct pair *swap = from;
+        from = to;
+        to = swap;
+        differ = shift + DIGIT >= 64 ? 0 : differ >> (shift + DIGIT) << (shift + DIGIT);
+    }
+    return from;
+}
+
+static void prefetch_block(const hx_reader *reader, const struct pair *pair)
+{
+    if (pair->shard < HX_LIVE_SHARDS)
+        __builtin_prefetch(&reader->live.shard[pair->shard].slot[pair->slot]);
+}
+
+static struct hx_rec_block block_of(const hx_reader *reader, const struct pair *pair)
+{
+    struct hx_live_block block;
+    if (pair->shard < HX_LIVE_SHARDS)
+        hx_live_unpack(&reader->live.shard[pair->shard].slot[pair->slot], &block);
+    else if (pair->shard == HX_LIVE_SHARDS)
+        block = reader->live.wide.v[pair->slot];
+    else
+        block = reader->moving.v[pair->slot].block;
+    uint64_t born = reader->source.to_ns ? reader->source.to_ns(reader->source.context, block.when)
+                                         : block.when;
+    return (struct hx_rec_block){.address = block.address,
+                                 .requested = block.requested,
+                                 .usable = block.usable,
+                                 .born_ns = born,
+                                 .stack = block.stack};
+}
+
+/* A block in realloc whose address someone else has already: it is freed, only the event is
+ * still to come. */
+static void book_moved(const hx_reader *reader, struct hx_recording *recording,
+                       const struct pair *pair)
+{
+    const struct hx_live_block *block = &reader->moving.v[pair->slot].block;
+    if (block->stack == HX_NO_STACK || reader->options.sample_bytes)
+        return;
+    recording->costs.v[block->stack].frees++;
+    recording->costs.v[block->stack].freed_bytes += block->requested;
+}
+
+static hx_error *freeze_blocks(const hx_reader *reader, struct hx_recording *recording)
+{
+    uint64_t most = reader->live.n + reader->n_moving;
+    struct hx_big other;
+    if (!most)
+        return NULL;
+    HX_TRY(hx_big_reserve(&recording->block_mem, most * sizeof(struct hx_rec_block)));
+    HX_TRY(hx_big_reserve(&other, most * sizeof(struct pair)));
+    struct hx_rec_block *block = recording->block_mem.base;
+    struct pair *own = (struct pair *)(block + most) - most;
+    uint64_t n = gather(reader, own), made = 0;
+    const struct pair *sorted = sort_pairs(own, other.base, n);
+    for (uint64_t i = 0; i < n; i++) {
+        struct pair pair = sorted[i];
+        if (i + 16 < n)
+            prefetch_block(reader, &sorted[i + 16]);
+        if (made && block[made - 1].address == pair.address)
+            book_moved(reader, recording, &pair);
+        else
+            block[made++] = block_of(reader, &pair);
+    }
+    hx_big_free(&other);
+    hx_big_trim(&recording->block_mem, made * sizeof *block);
+    recording->block = block;
+    recording->n_blocks = made;
+    return NULL;
+}
+
+/* --- costs and stacks -------------------------------------------------------------- */
+
+#define COPY_VEC(to, from)                                                                         \
+    do {                                                                                           \
+        if (!hx_vec_reserve((to), (from)->n))                                                      \
+            return hx_error_nomem();                                                               \
+        if ((from)->n)                                                                             \
+            memcpy((to)->v, (from)->v, (from)->n * sizeof *(from)->v);                             \
+        (to)->n = (from)->n;                                                                       \
+    } while (0)
+
+static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *recording)
+{
+    COPY_VEC(&recording->places, &reader->interned.places);
+    COPY_VEC(&recording->stack_places, &reader->interned.stack_places);
+    COPY_VEC(&recording->stacks, &reader->interned.stacks);
+    size_t n = recording->stacks.n;
+    if (!hx_vec_reserve(&recording->costs, n))
+        return hx_error_nomem();
+    for (size_t i = 0; i < n; i++) {
+        const struct hx_reader_cost *cost = &reader->costs.v[i + 1];
+        recording->costs.v[i] = (struct hx_rec_costs){.allocs = cost->allocs,
+                                                      .alloc_bytes = cost->alloc_bytes,
+                                                      .frees = cost->frees,
+                                                      .freed_bytes = cost->freed_bytes};
+        recording->cut_stacks += recording->stacks.v[i].cut ? cost->allocs : 0;
+    }
+    recording->costs.n = n;
+    return NULL;
+}
+
+/* What the live blocks of a sample stand for. Summed anew each time, so that no rounding adds up.
+ */
+static hx_error *estimate(const hx_reader *reader, struct hx_recording *recording)
+{
+    size_t n = recording->costs.n;
+    HX_FREE struct hx_reader_estimate *live = calloc(n + 1, sizeof *live);
+    if (!live)
+        return hx_error_nomem();
+    for (uint64_t i = 0; i < recording->n_blocks; i++) {
+        const struct hx_rec_block *block = &recording->block[i];
+        struct hx_reader_estimate *sum = &live[(uint32_t)(block->stack + 1)];
+        double weight = hx_reader_weight(reader, block->requested);
+        double size = (double)block->requested;
+        sum->allocs += weight;
+        sum->alloc_bytes += weight * size;
+        sum->variance += size * size * weight * (weight - 1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct hx_reader_estimate *all = &reader->estimates.v[i + 1], *left = &live[i + 1];
+        struct hx_rec_costs *costs = &recording->costs.v[i];
+        *costs = (struct hx_rec_costs){.allocs = rounded(all->allocs),
+                                       .alloc_bytes = rounded(all->alloc_bytes),
+                                       .live = rounded(left->allocs),
+                                       .live_bytes = rounded(left->alloc_bytes),
+                                       .alloc_variance = all->variance,
+                                       .live_variance = left->variance};
+        costs->frees = less(costs->allocs, costs->live);
+        costs->freed_bytes = less(costs->alloc_bytes, costs->live_bytes);
+    }
+    return NULL;
+}
+
+static void freeze_losses(const hx_reader *reader, struct hx_recording *recording)
+{
+    recording->lost_allocs = reader->lost_allocs + reader->source_allocs;
+    recording->lost_frees = reader->lost_frees + reader->source_frees;
+    recording->upper_bounds = recording->lost_frees != 0;
+    recording->cut_stacks += reader->no_stack; /* nothing of these is known */
+    recording->full_stacks = reader->full_stacks;
+    /* a sample knows few blocks: that others are freed is no loss */
+    recording->unmatched_frees = reader->options.sample_bytes ? 0 : reader->unmatched_frees;
+    recording->implied_frees = reader->implied_frees;
+}
+
+hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret)
+{
+    HX_RECORDING struct hx_recording *recording = NULL;
+    struct timespec now;
+    HX_TRY(hx_recording_create(&recording));
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    recording->method = reader->options.method;
+    recording->from_start = reader->options.from_start;
+    recording->sample_bytes = reader->options.sample_bytes;
+    recording->began_ns = reader->began_ns;
+    recording->frozen_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    recording->events = reader->events;
+    freeze_losses(reader, recording);
+    HX_TRY(freeze_stacks(reader, recording));
+    HX_TRY(freeze_blocks(reader, recording));
+    if (reader->options.sample_bytes)
+        HX_TRY(estimate(reader, recording));
+    for (size_t i = 0; i < recording->costs.n && !reader->options.sample_bytes; i++) {
+        struct hx_rec_costs *costs = &recording->costs.v[i];
+        costs->live = less(costs->allocs, costs->frees);
+        costs->live_bytes = less(costs->alloc_bytes, costs->freed_bytes);
+    }
+    *ret = hx_steal(recording);
+    return NULL;
+}
+
+/* --- invariants ------------------------------------------------------------------ */
+
+static hx_error *broken(const char *why)
+{
+    return hx_error_new(HX_E_CORRUPT, "reader", NULL, "%s", why);
+}
+
+struct tally {
+    uint64_t *live;
+    size_t n;
+    bool wrong;
+};
+
+static void count_block(void *context, const struct hx_live_block *block)
+{
+    struct tally *tally = context;
+    uint32_t at = block->stack + 1;
+    if (at < tally->n)
+        tally->live[at]++;
+    else
+        tally->wrong = true;
+}
+
+hx_error *hx_reader_check(const hx_reader *reader)
+{
+    HX_TRY(hx_live_check(&reader->live));
+    size_t n = reader->costs.n;
+    if (n != reader->interned.stacks.n + 1)
+        return broken("as many costs as stacks were expected");
+    HX_FREE uint64_t *live = calloc(n, sizeof *live);
+    if (!live)
+        return hx_error_nomem();
+    struct tally tally = {live, n, false};
+    hx_live_each(&reader->live, count_block, &tally);
+    uint32_t moving = 0;
+    for (size_t i = 0; i < reader->moving.n; i++) {
+        if (!reader->moving.v[i].block.address)
+            continue;
+        moving++;
+        if (reader->moving.v[i].has_block)
+            count_block(&tally, &reader->moving.v[i].block);
+    }
+    for (size_t i = 0; i < reader->contests.v.n; i++)
+        if (reader->contests.v.v[i].has_latest)
+            count_block(&tally, &reader->contests.v.v[i].latest);
+    if (tally.wrong || moving != reader->n_moving || moving != reader->moving_index.n)
+        return broken("a block has a stack that is not there, or a realloc is lost");
+    for (size_t i = 0; i < n; i++)
+        if (reader->costs.v[i].allocs - reader->costs.v[i].frees != live[i])
+            return broken("a stack has another number of live blocks than its costs say");
+    return NULL;
+}

@@ -1,0 +1,227 @@
+/* reader_move.c - reallocations, and the events of contested addresses. */
+#include "attach/record/reader_private.h"
+
+#include <stdlib.h>
+
+/* Makes the address contested, with what is live there. */
+static hx_error *contest(hx_reader *reader, uint64_t address, struct hx_contest **ret)
+{
+    *ret = hx_contest_find(&reader->contests, address);
+    if (*ret)
+        return NULL;
+    struct hx_live_block block;
+    enum hx_live_took took;
+    HX_TRY(hx_live_take(&reader->live, address, UINT64_MAX, &block, &took));
+    return hx_contest_begin(&reader->contests, address, took == HX_LIVE_TAKEN ? &block : NULL, ret);
+}
+
+hx_error *hx_reader_contested_alloc(hx_reader *reader, const struct hx_live_block *block)
+{
+    struct hx_contest *contested;
+    struct hx_live_block gone;
+    HX_TRY(contest(reader, block->address, &contested));
+    if (hx_contest_alloc(contested, block, &gone))
+        hx_reader_book_free(reader, &gone);
+    return NULL;
+}
+
+hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when,
+                                   uint32_t moving)
+{
+    struct hx_contest *contested;
+    HX_TRY(contest(reader, address, &contested));
+    hx_contest_free_at(contested, when, moving);
+    return NULL;
+}
+
+static uint64_t moving_hash(const hx_reader *reader, uint64_t address)
+{
+    return hx_hash(reader->contests.seed, address);
+}
+
+/* The realloc of that block by that thread; NULL: it was not seen to begin. */
+static struct hx_reader_moving *find_moving(hx_reader *reader, uint32_t tid, uint64_t address)
+{
+    uint32_t number;
+    uint64_t hash = moving_hash(reader, address);
+    for (uint32_t at = 0; hx_index_next(&reader->moving_index, hash, &at, &number);) {
+        struct hx_reader_moving *moving = &reader->moving.v[number];
+        if (moving->tid == tid && moving->block.address == address)
+            return moving;
+    }
+    return NULL;
+}
+
+static void drop_moving(hx_reader *reader, struct hx_reader_moving *moving)
+{
+    uint32_t number = (uint32_t)(moving - reader->moving.v);
+    hx_index_remove(&reader->moving_index, moving_hash(reader, moving->block.address),
+                    number);
+    *moving = (struct hx_reader_moving){.next_free = reader->moving_free};
+    reader->moving_free = number + 1;
+    reader->n_moving--;
+}
+
+static hx_error *add_moving(hx_reader *reader, uint32_t tid, uint64_t when,
+                            const struct hx_live_block *block, bool has_block, uint32_t *ret)
+{
+    if (!reader->moving_free) {
+        if (reader->moving.n >= UINT32_MAX - 1 ||
+            !hx_vec_push(&reader->moving, (struct hx_reader_moving){0}))
+            return hx_error_nomem();
+        reader->moving_free = (uint32_t)reader->moving.n;
+    }
+    uint32_t number = reader->moving_free - 1;
+    HX_TRY(hx_index_add(&reader->moving_index, moving_hash(reader, block->address), number));
+    reader->moving_free = reader->moving.v[number].next_free;
+    reader->moving.v[number] = (struct hx_reader_moving){
+        .block = *block, .when = when, .tid = tid, .has_block = has_block};
+    reader->n_moving++;
+    *ret = number;
+    return NULL;
+}
+
+hx_error *hx_reader_release_moved(hx_reader *reader, uint64_t address, uint64_t when)
+{
+    uint32_t number;
+    uint64_t hash = moving_hash(reader, address);
+    for (uint32_t at = 0; hx_index_next(&reader->moving_index, hash, &at, &number);) {
+        struct hx_reader_moving *moving = &reader->moving.v[number];
+        if (moving->block.address != address || !moving->has_block || moving->when >= when)
+            continue;
+        hx_reader_book_free(reader, &moving->block);
+        moving->has_block = false;
+        moving->released = true; /* the end may still come in this round, then it is forgotten */
+        if (!hx_vec_push(&reader->begun, number))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* The block is gone for the time being, as if it were freed; what becomes of it the end tells. */
+hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_begin *event)
+{
+    uint64_t when = HX_EV_WHEN(event->head);
+    if (!event->address)
+        return NULL;
+    struct hx_reader_moving *old = find_moving(reader, event->tid, event->address);
+    if (old) { /* its end was lost; so it had succeeded, or this thread had not the block again */
+        if (old->has_block)
+            hx_reader_book_free(reader, &old->block);
+        reader->implied_frees += old->has_block;
+        drop_moving(reader, old);
+    }
+    struct hx_live_block block = {.address = event->address};
+    enum hx_live_took took = HX_LIVE_ABSENT;
+    if (!hx_contest_find(&reader->contests, event->address))
+        HX_TRY(hx_live_take(&reader->live, event->address, when, &block, &took));
+    bool taken = took == HX_LIVE_TAKEN;
+    uint32_t number = 0;
+    HX_TRY(add_moving(reader, event->tid, when, &block, taken, &number));
+    if (!hx_vec_push(&reader->begun, number))
+        return hx_error_nomem();
+    if (taken)
+        return hx_vec_push(&reader->contests.log, (struct hx_contest_free){event->address, when})
+                   ? NULL
+                   : hx_error_nomem();
+    return hx_reader_contested_free(reader, event->address, when, number + 1);
+}
+
+/* It failed: the block was there all the time. */
+static hx_error *restore(hx_reader *reader, struct hx_reader_moving *moving, uint64_t when)
+{
+    struct hx_contest *contested;
+    struct hx_live_block block = moving->block, gone;
+    bool has_block = moving->has_block, released = moving->released;
+    drop_moving(reader, moving);
+    HX_TRY(contest(reader, block.address, &contested));
+    if (has_block && hx_contest_alloc(contested, &block, &gone))
+        hx_reader_book_free(reader, &gone);
+    contested->allocs += released;
+    if (!has_block && !released && contested->frees) /* what its beginning had counted */
+        contested->frees--;
+    if (contested->last == HX_LAST_NONE || when >= contested->last_when) {
+        contested->last = HX_LAST_ALIVE;
+        contested->last_when = when;
+        contested->moving = 0;
+    }
+    return NULL;
+}
+
+hx_error *hx_reader_end_move(hx_reader *reader, const struct hx_ev_realloc_end *event)
+{
+    uint64_t when = HX_EV_WHEN(event->head);
+    struct hx_reader_moving *moving =
+        event->old ? find_moving(reader, event->tid, event->old) : NULL;
+    if (moving) {
+        if (!event->address && event->freed != 1)
+            return restore(reader, moving, when);
+        if (moving->has_block)
+            hx_reader_book_free(reader, &moving->block);
+        drop_moving(reader, moving);
+    }
+    if (!event->address)
+        return NULL;
+    return hx_reader_alloc(reader, when, event->address, event->requested, event->usable,
+                           event->stack);
+}
+
+/* Which of its blocks an address had when a realloc took it matters as long as that has not ended:
+ * the round's end tells, as for what is contested. */
+static hx_error *contest_moves(hx_reader *reader)
+{
+    for (size_t i = 0; i < reader->begun.n; i++) {
+        struct hx_reader_moving *moving = &reader->moving.v[reader->begun.v[i]];
+        if (!moving->block.address || !moving->has_block)
+            continue; /* it has ended, or is at a contested address anyway */
+        struct hx_live_block block = moving->block;
+        moving->has_block = false;
+        HX_TRY(hx_reader_contested_alloc(reader, &block));
+        HX_TRY(
+            hx_reader_contested_free(reader, block.address, moving->when, reader->begun.v[i] + 1));
+    }
+    return NULL;
+}
+
+/* If the realloc was the last event of its address, the block that was live then is the one it
+ * moves. */
+static void decide_moves(hx_reader *reader)
+{
+    for (size_t i = 0; i < reader->begun.n; i++) {
+        struct hx_reader_moving *moving = &reader->moving.v[reader->begun.v[i]];
+        if (!moving->block.address || moving->has_block)
+            continue;
+        struct hx_contest *contested = hx_contest_find(&reader->contests, moving->block.address);
+        if (contested && contested->last == HX_LAST_GONE && contested->has_latest &&
+            contested->moving == reader->begun.v[i] + 1) {
+            moving->block = contested->latest;
+            moving->has_block = true;
+            contested->has_latest = false;
+        } else {
+            drop_moving(reader, moving);
+        }
+    }
+    reader->begun.n = 0;
+}
+
+hx_error *hx_reader_end_round(hx_reader *reader)
+{
+    HX_TRY(contest_moves(reader));
+    hx_contests_settle(&reader->contests);
+    decide_moves(reader);
+    for (size_t i = 0; i < reader->contests.v.n; i++) {
+        struct hx_contest *contested = &reader->contests.v.v[i];
+        bool live = contested->has_latest && contested->last == HX_LAST_ALIVE, there;
+        if (live)
+            HX_TRY(hx_live_add(&reader->live, &contested->latest, &there));
+        else if (contested->has_latest)
+            hx_reader_book_free(reader, &contested->latest);
+        uint64_t ended = contested->frees + live;
+        if (contested->allocs > ended)
+            reader->implied_frees += contested->allocs - ended;
+        else
+            reader->unmatched_frees += ended - contested->allocs;
+    }
+    hx_contests_clear(&reader->contests);
+    return NULL;
+}
