@@ -107,19 +107,19 @@ def text(pid, address, length=1):
 
 
 class Record:
-    """`heapx record PID`, which is attached once the first byte of `entries[0]` changes."""
+    """`heapx record PID`, which is attached once the code at `entries[0]` changes."""
 
     def __init__(self, store, pid, entries, *args):
         if not os.path.exists(live.HEAPX):
             raise live.Skip(f"{live.HEAPX} is not built")
         self.pid, self.entries = pid, entries
-        before = text(pid, entries[0])
+        before = text(pid, entries[0], 48)  # the probe may lie a few instructions further on
         self.process = subprocess.Popen(
             [live.HEAPX, "record", str(pid), "-o", store, *map(str, args)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             preexec_fn=live.end_with_parent)
         end = time.monotonic() + 30
-        while text(pid, entries[0]) == before:
+        while text(pid, entries[0], 48) == before:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
                 err = self.process.communicate()[1].decode(errors="replace")
