@@ -18,13 +18,18 @@ enum { KEYS = 3, A = 0, B = 1 };
 struct hx_diff_census {
     const char *view;
     const char *key[KEYS];
+    const char *of_rows;         /* the same as SQL over the view; NULL: columns of these names */
     const char *bytes, *objects; /* columns or SQL; objects NULL: it counts none */
     bool whole;                  /* has a row for every object, so none at all is no data */
     const char *of_objects;      /* the same key as columns of `objects`; NULL: has none */
     bool labels;                 /* that is a set_id, and the key its label */
+    bool numbered;               /* the first key is a number that means something in one store */
     bool lost_only;              /* speaks only of objects that are lost, or may be */
     bool largest_only;           /* rows are left out: `objects` has the others, by address */
 };
+
+/* What the store says of the whole stack whose number is the row's ccs_id. */
+#define STACK(column) "(SELECT t." column " FROM hx_stack AS t WHERE t.ccs_id = x.ccs_id)"
 
 static const struct hx_diff_census censuses[] = {
     {.view = "retainers",
@@ -50,8 +55,22 @@ static const struct hx_diff_census censuses[] = {
      .key = {"kind", "type", "site"},
      .bytes = "bytes",
      .objects = "objects",
-     .of_objects = "state, type, NULL",
+     .of_objects = "state, type, " STACK("label"),
      .lost_only = true},
+    {.view = "sites",
+     .key = {"ccs_id", "label"},
+     .of_rows = "ccs_id, " STACK("label"),
+     .bytes = "bytes",
+     .objects = "objects",
+     .whole = true,
+     .of_objects = "ccs_id, " STACK("label"),
+     .numbered = true},
+    {.view = "modules",
+     .key = {"module"},
+     .bytes = "bytes",
+     .objects = "objects",
+     .whole = true,
+     .of_objects = "coalesce(" STACK("module") ", '(unknown)')"},
     {.view = "roots",
      .key = {"kind", "name", "module"},
      .bytes = "retained_bytes",
@@ -217,6 +236,7 @@ struct reading {
     struct census *census;
     int side;
     uint64_t rows;
+    bool other_store; /* the sides are of two stores */
 };
 
 static hx_error *take_row(void *context, hx_rows *rows)
@@ -226,6 +246,8 @@ static hx_error *take_row(void *context, hx_rows *rows)
     size_t keys = count_keys(reading->census->is);
     for (size_t i = 0; i < keys; i++)
         key.key[i] = hx_rows_value(rows, i);
+    if (reading->census->is->numbered && reading->other_store)
+        key.key[0] = (struct hx_value){.type = HX_VALUE_NULL};
     reading->rows++;
     return add_row(reading->census, reading->side, &key, hx_rows_value(rows, keys),
                    hx_rows_value(rows, keys + 1));
@@ -263,11 +285,16 @@ static hx_error *read_side(const struct hx_diff_call *call, int side, struct cen
     HX_TRY(hx_revise(call->args, call->console, from->store, number, hx_view_parts(is->view)));
     struct hx_text sql = {0};
     hx_text_puts(&sql, "SELECT ");
-    for (size_t i = 0; i < count_keys(is); i++)
+    for (size_t i = 0; i < count_keys(is) && !is->of_rows; i++)
         hx_text_putf(&sql, "\"%s\", ", is->key[i]);
-    hx_text_putf(&sql, "%s, %s FROM %s WHERE snapshot = %s", is->bytes,
+    if (is->of_rows)
+        hx_text_putf(&sql, "%s, ", is->of_rows);
+    hx_text_putf(&sql, "%s, %s FROM %s AS x WHERE snapshot = %s", is->bytes,
                  is->objects ? is->objects : "NULL", is->view, number);
-    struct reading reading = {census, side, 0};
+    struct reading reading = {.census = census,
+                              .side = side,
+                              .other_store =
+                                  call->side[HX_SIDE_A].store != call->side[HX_SIDE_B].store};
     census->latest = NULL;
     hx_error *err = sql.failed ? hx_error_nomem()
                                : each_row(from->store, hx_text_str(&sql), take_row, &reading);
@@ -438,7 +465,7 @@ static hx_error *take_object(void *context, hx_rows *rows)
 static hx_error *count_objects(const struct hx_diff_side *side, struct counting *counting)
 {
     const struct hx_diff_census *is = counting->census->is;
-    char sql[160];
+    char sql[256];
     if (is->labels) {
         snprintf(sql, sizeof sql, "SELECT set_id, label FROM retainers WHERE snapshot = %" PRId64,
                  side->number);
@@ -447,7 +474,7 @@ static hx_error *count_objects(const struct hx_diff_side *side, struct counting 
             qsort(counting->labels.v, counting->labels.n, sizeof *counting->labels.v, by_set);
     }
     snprintf(sql, sizeof sql,
-             "SELECT address, %s FROM objects WHERE snapshot = %" PRId64 " ORDER BY address",
+             "SELECT address, %s FROM objects AS x WHERE snapshot = %" PRId64 " ORDER BY address",
              is->of_objects, side->number);
     return each_row(side->store, sql, take_object, counting);
 }
@@ -596,7 +623,7 @@ static void name_columns(struct census *census)
                                           "objects_a", "objects_b", "objects_delta"};
     struct hx_diff_choice *choice = &census->choice;
     for (size_t i = 0; i < count_keys(census->is); i++) {
-        bool number = strcmp(census->is->key[i], "address") == 0;
+        bool number = strcmp(census->is->key[i], "address") == 0 || (census->is->numbered && !i);
         hx_diff_column(choice, census->is->key[i], number ? HX_FILTER_NUMBER : HX_FILTER_TEXT);
     }
     hx_diff_column(choice, "status", HX_FILTER_TEXT);

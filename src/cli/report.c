@@ -26,6 +26,41 @@ static hx_error *parse_where(const char *view, const char *where, char **sql)
     return NULL;
 }
 
+/* Is there a row of the query's snapshots in a table, or another one that is asked for? */
+static hx_error *has_rows(hx_store *store, const struct hx_query *query, const char *table,
+                          bool *ret)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql, "SELECT 1 FROM %s WHERE %lld = 0 OR snapshot = %lld", table,
+             (long long)query->snapshot, (long long)query->snapshot);
+    hx_rows *rows = NULL;
+    HX_TRY(hx_query_sql(store, sql, &rows));
+    hx_error *err = hx_rows_next(rows, ret);
+    hx_rows_end(rows);
+    return err;
+}
+
+/* Who allocated is known only when somebody recorded it. */
+static hx_error *has_recording(hx_store *store, const char *target, const struct hx_query *query)
+{
+    static const char *const recorded[] = {"sites", "modules", "ccs", "costs", "estimates"};
+    bool is_one = false, is = false;
+    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
+        is_one |= strcmp(recorded[i], query->view) == 0;
+    if (!is_one)
+        return NULL;
+    HX_TRY(has_rows(store, query, "costs", &is));
+    if (!is)
+        return hx_error_new(HX_E_ABSENT, target, "use heapx run or heapx record",
+                            "%s is not known: nothing was recorded", query->view);
+    if (strcmp(query->view, "estimates") != 0)
+        return NULL;
+    HX_TRY(has_rows(store, query, "estimates", &is));
+    return is ? NULL
+              : hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET costs",
+                             "there are no estimates: every allocation was recorded");
+}
+
 /* A break-down of a heap that has objects, but no row of it, was never measured: that is not the
  * same as an empty one. */
 static hx_error *has_data(hx_store *store, const char *target, const struct hx_query *query)
@@ -87,6 +122,7 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     if (partial)
         *status = HX_EXIT_PARTIAL;
     HX_TRY(has_data(store, args->word[0], &query));
+    HX_TRY(has_recording(store, args->word[0], &query));
     hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));
     return hx_print_rows(store, rows, args->format);

@@ -8,17 +8,16 @@
 #include <string.h>
 
 /* Views of later versions. */
-static const char *const later[] = {"sites",      "modules",      "ccs",
-                                    "costs",      "biography",    "mprof_leaks",
-                                    "mprof_bins", "mprof_direct", "mprof_graph"};
+static const char *const later[] = {"biography", "mprof_leaks", "mprof_bins", "mprof_direct",
+                                    "mprof_graph"};
 
 /* Columns that are read upwards; all others are figures, of which the large ones matter. */
 static const char *const upwards[] = {
-    "snapshot",  "taken_at", "pid",        "comm",   "exe",       "method", "allocator",
-    "notes",     "part",     "root_id",    "kind",   "name",      "module", "address",
-    "type",      "site",     "what",       "state",  "source",    "target", "offset",
-    "dominator", "scheme",   "bin",        "ccs_id", "requested", "set_id", "position",
-    "label",     "roots",    "confidence", "census", "key",       "parent", "status"};
+    "snapshot", "taken_at", "pid",       "comm",   "exe",    "method",     "allocator", "notes",
+    "part",     "root_id",  "kind",      "name",   "module", "address",    "type",      "site",
+    "what",     "state",    "source",    "target", "offset", "dominator",  "scheme",    "bin",
+    "ccs_id",   "set_id",   "position",  "label",  "roots",  "confidence", "census",    "key",
+    "parent",   "status",   "parent_id", "depth"};
 
 static bool is_in(const char *word, const char *const *words, size_t n)
 {
@@ -62,6 +61,7 @@ unsigned hx_view_parts(const char *view)
         {"dominators", HX_ANALYSE_RETAINED},
         {"roots", HX_ANALYSE_RETAINED},
         {"types", HX_ANALYSE_RETAINED},
+        {"sites", HX_ANALYSE_RETAINED},
         {"objects", HX_ANALYSE_ALL},
         {"pages", HX_ANALYSE_ALL},
     };

@@ -188,6 +188,10 @@ static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *ana
 static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
                                 struct retainers *r)
 {
+    if (analysis->scheme == &hx_scheme_site && w->graph->n && !w->graph->site)
+        return hx_error_new(HX_E_FAIL, "scheme site", "use heapx run or heapx record",
+                            "nothing was recorded of snapshot %lld: who allocated is not known",
+                            (long long)w->id);
     HX_TRY(hx_scheme_apply(analysis->scheme, w->snapshot, &analysis->options, &r->rule));
     HX_TRY(hx_sets_create(analysis->max_set, &r->sets));
     r->rule.rule.threads = analysis->threads;

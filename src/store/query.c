@@ -28,7 +28,12 @@ static const struct {
     {"types", "snapshot, type"},
     {"pages", "snapshot, census, key"},
     {"dominators", "snapshot, address"},
-    {"leaks", "snapshot, kind"},
+    {"leaks", "snapshot, kind, type, site"},
+    {"sites", "snapshot, ccs_id"},
+    {"modules", "snapshot, module"},
+    {"ccs", "ccs_id"},
+    {"costs", "snapshot, ccs_id"},
+    {"estimates", "snapshot, ccs_id"},
     {"losses", "snapshot, what, address"},
     {"objects", "snapshot, address"},
     {"edges", "snapshot, source"},
@@ -37,8 +42,7 @@ static const struct {
 
 /* Views that the schema will have once their data can be measured. */
 static const char *const later[] = {
-    "sites",       "modules",    "ccs",          "costs",       "biography",
-    "mprof_leaks", "mprof_bins", "mprof_direct", "mprof_graph",
+    "biography", "mprof_leaks", "mprof_bins", "mprof_direct", "mprof_graph",
 };
 
 const struct hx_view *hx_view_find(const char *name)
@@ -127,6 +131,17 @@ static void put_order(struct hx_text *sql, const struct hx_query *query, const s
     hx_text_puts(sql, key);
 }
 
+/* Members and cost centres belong to all snapshots that have their set, or figures of them. */
+static const char *of_snapshot(const char *view)
+{
+    if (strcmp(view, "retainer_members") == 0)
+        return " WHERE set_id IN (SELECT set_id FROM retainers WHERE snapshot = ?1)";
+    if (strcmp(view, "ccs") == 0)
+        return " WHERE ccs_id IN (SELECT ccs_id FROM costs WHERE snapshot = ?1"
+               " UNION ALL SELECT ccs_id FROM sites WHERE snapshot = ?1)";
+    return " WHERE snapshot = ?1";
+}
+
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret)
 {
     const struct hx_view *view = hx_view_find(query->view);
@@ -137,11 +152,8 @@ hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows *
     struct hx_text sql = {0};
     hx_text_puts(&sql, "SELECT * FROM ");
     put_name(&sql, view->name);
-    if (query->snapshot) /* members belong to all snapshots that have their set */
-        hx_text_puts(&sql, strcmp(view->name, "retainer_members") == 0
-                               ? " WHERE set_id IN (SELECT set_id FROM retainers"
-                                 " WHERE snapshot = ?1)"
-                               : " WHERE snapshot = ?1");
+    if (query->snapshot)
+        hx_text_puts(&sql, of_snapshot(view->name));
     if (query->where)
         hx_text_putf(&sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
     put_order(&sql, query, view);

@@ -17,6 +17,11 @@
     X(roots, "retained_bytes", "named places outside the heap that hold pointers")                 \
     X(types, "bytes", "objects by type")                                                           \
     X(leaks, "bytes", "lost and possibly lost objects by kind")                                    \
+    X(sites, "bytes", "objects by the stack that allocated them")                                  \
+    X(modules, "bytes", "objects by the module that allocated them")                               \
+    X(ccs, NULL, "the tree of cost centres: functions, by who called them")                        \
+    X(costs, "inherited_alloc_bytes", "what was allocated, freed and is live, by cost centre")     \
+    X(estimates, "alloc_bytes", "costs of a sampled recording with their standard errors")         \
     X(pages, "only_pages", "resident pages by what lies on them alone")                            \
     X(dominators, "retained_bytes", "the objects with which most would go")                        \
     X(losses, "count", "what could not be seen")                                                   \

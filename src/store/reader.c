@@ -1,14 +1,15 @@
 /* reader.c - a snapshot from the store back into the model.
  *
  * Everything that a file can lie about is tested: block sizes and order, addresses that do
- * not rise, edges to objects that are not there, counts that do not agree, numbers of types and
- * roots, ranges that overlap. */
+ * not rise, edges to objects that are not there, counts that do not agree, numbers of types, sites
+ * and roots, ranges that overlap. */
 #include "store/store.h"
 
 #include "base/cleanup.h"
 #include "store/column.h"
 #include "store/db.h"
 #include "store/overlay.h"
+#include "store/recording.h"
 #include "store/schema.h"
 #include "store/store_private.h"
 
@@ -141,6 +142,54 @@ static hx_error *load_types(struct reader *r, const struct block *block)
     return NULL;
 }
 
+static int by_ccs(const void *a, const void *b)
+{
+    int64_t x = ((const struct hx_site *)a)->ccs_id, y = ((const struct hx_site *)b)->ccs_id;
+    return (x > y) - (x < y);
+}
+
+/* As types: either all blocks have a site and what was asked for, or none. */
+static hx_error *load_sites(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    const struct hx_site *sites = r->snapshot->sites.v, *site = NULL;
+    bool there;
+    HX_TRY(decode_if_there(r, block, HX_COL_CCS, &there));
+    if (there && block->from == 0) {
+        HX_TRY(hx_big_reserve(&g->site_mem, (size_t)g->n * sizeof *g->site));
+        g->site = g->site_mem.base;
+    }
+    if (there != (g->site != NULL))
+        return damaged(r, "a column is missing");
+    for (size_t i = 0; there && i < block->n; i++) {
+        struct hx_site wanted = {.ccs_id = (int64_t)r->value[i]};
+        if (!site || site->ccs_id != wanted.ccs_id) /* neighbours are often of one site */
+            site = r->snapshot->sites.n
+                       ? bsearch(&wanted, sites, r->snapshot->sites.n, sizeof wanted, by_ccs)
+                       : NULL;
+        if (!site)
+            return damaged(r, "a site that is not there");
+        g->site[block->from + i] = (uint32_t)(site - sites);
+    }
+    return NULL;
+}
+
+static hx_error *load_requested(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    bool there;
+    HX_TRY(decode_if_there(r, block, HX_COL_REQUESTED, &there));
+    if (there && block->from == 0) {
+        HX_TRY(hx_big_reserve(&g->requested_mem, (size_t)g->n * sizeof *g->requested));
+        g->requested = g->requested_mem.base;
+    }
+    if (there != (g->requested != NULL))
+        return damaged(r, "a column is missing");
+    for (size_t i = 0; there && i < block->n; i++)
+        g->requested[block->from + i] = r->value[i] - 1; /* 0: HX_NO_REQUEST */
+    return NULL;
+}
+
 static hx_error *load_objects(struct reader *r, const struct block *block)
 {
     struct hx_graph *g = &r->snapshot->graph;
@@ -169,6 +218,8 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
         r->snapshot->heap_bytes += size[i];
     }
     HX_TRY(load_types(r, block));
+    HX_TRY(load_sites(r, block));
+    HX_TRY(load_requested(r, block));
     if (r->objects_only)
         return NULL;
     HX_TRY(decode(r, block, HX_COL_OUT));
@@ -373,6 +424,7 @@ static hx_error *load_summary(struct reader *r)
     s->free_bytes = (uint64_t)sqlite3_column_int64(st, 7);
     s->overhead_bytes = (uint64_t)sqlite3_column_int64(st, 8);
     s->no_heap = sqlite3_column_type(st, 13) == SQLITE_NULL;
+    s->free_unknown = !s->no_heap && sqlite3_column_type(st, 7) == SQLITE_NULL;
     s->has_rss = sqlite3_column_type(st, 9) != SQLITE_NULL;
     s->rss_bytes = (uint64_t)sqlite3_column_int64(st, 9);
     int64_t interior = sqlite3_column_int64(st, 10);
@@ -464,6 +516,45 @@ static hx_error *load_type_names(struct reader *r)
     return have_twins(name, s->types.n) ? damaged(r, "two types of one name") : NULL;
 }
 
+static hx_error *load_site(struct reader *r, sqlite3_stmt *st)
+{
+    struct hx_snapshot *s = r->snapshot;
+    HX_CLEANUP(hx_text_free) struct hx_text label = {0};
+    const char *text = (const char *)sqlite3_column_text(st, 1);
+    struct hx_site site = {
+        .ccs_id = sqlite3_column_int64(st, 0),
+        .stack = HX_NO_STACK,
+        .identity = (uint64_t)sqlite3_column_int64(st, 2),
+    };
+    if (site.ccs_id < 1 || s->sites.n + 1 >= HX_NO_SITE ||
+        (s->sites.n && s->sites.v[s->sites.n - 1].ccs_id >= site.ccs_id))
+        return damaged(r, "a site");
+    if (site.ccs_id == HX_CCS_BEFORE || site.ccs_id == HX_CCS_UNKNOWN)
+        site.stack = site.ccs_id == HX_CCS_BEFORE ? HX_SITE_BEFORE : HX_SITE_UNKNOWN;
+    hx_site_label(site.ccs_id, text ? text : "", &label);
+    site.label = label.failed ? NULL : strdup(hx_text_str(&label));
+    if (!site.label || !hx_vec_push(&s->sites, site)) {
+        free(site.label);
+        return hx_error_nomem();
+    }
+    return NULL;
+}
+
+static hx_error *load_site_labels(struct reader *r)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(r->db, r->what,
+                         "SELECT s.ccs_id, t.site, t.identity FROM hx_site AS s"
+                         " LEFT JOIN hx_stack AS t ON t.ccs_id = s.ccs_id"
+                         " WHERE s.snapshot = ? ORDER BY s.ccs_id",
+                         &st));
+    sqlite3_bind_int64(st, 1, r->id);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW)
+        HX_TRY(load_site(r, st));
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
+}
+
 static hx_error *load_named(struct reader *r)
 {
     struct hx_snapshot *s = r->snapshot;
@@ -548,6 +639,7 @@ static hx_error *load_all(struct reader *r)
     HX_TRY(hx_overlay_column(r->db, r->what, &r->column));
     HX_TRY(load_summary(r));
     HX_TRY(load_type_names(r));
+    HX_TRY(load_site_labels(r));
     if (r->objects_only)
         return load_graph(r);
     HX_TRY(load_roots(r));

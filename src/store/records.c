@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "store/db.h"
+#include "store/pairs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -93,43 +94,70 @@ static hx_error *write_account(struct hx_writer *w)
 
 static const enum hx_state leak_kinds[] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT, HX_STATE_POSSIBLE};
 
+/* What is lost of one type (0: unknown) and one site (the number of sites: unknown), by kind. */
 struct leak {
-    uint64_t bytes, objects;
+    uint32_t type, site;
+    uint64_t bytes[COUNT(leak_kinds)], objects[COUNT(leak_kinds)];
 };
 
-/* Row k * types + t of `leak` is that of kind k and type t; 0: unknown. */
-static void sum_leaks(const struct hx_writer *w, size_t types, struct leak *leak)
+struct leaks {
+    HX_VEC(struct leak) rows;
+    struct hx_pairs known; /* (site, type) to a row */
+};
+
+static void deinit_leaks(struct leaks *leaks)
+{
+    hx_vec_free(&leaks->rows);
+    hx_pairs_free(&leaks->known);
+}
+
+static hx_error *add_leak(const struct hx_writer *w, hx_obj object, size_t kind,
+                          struct leaks *leaks)
 {
     const struct hx_graph *g = w->graph;
-    for (hx_obj i = 0; i < g->n && g->state; i++) {
-        for (size_t k = 0; k < COUNT(leak_kinds); k++) {
-            if (g->state[i] != leak_kinds[k])
-                continue;
-            struct leak *row = &leak[k * types + hx_writer_type(w, i)];
-            row->bytes += g->size[i];
-            row->objects++;
-        }
+    size_t sites = w->snapshot->sites.n;
+    uint32_t site = g->site && g->site[object] < sites ? g->site[object] : (uint32_t)sites;
+    uint32_t type = hx_writer_type(w, object), *row;
+    HX_TRY(hx_pairs_at(&leaks->known, hx_pair_key(site, type), &row));
+    if (*row == HX_NO_PAIR) {
+        if (!hx_vec_push(&leaks->rows, ((struct leak){.type = type, .site = site})))
+            return hx_error_nomem();
+        *row = (uint32_t)leaks->rows.n - 1;
     }
+    leaks->rows.v[*row].bytes[kind] += g->size[object];
+    leaks->rows.v[*row].objects[kind]++;
+    return NULL;
+}
+
+static hx_error *sum_leaks(const struct hx_writer *w, struct leaks *leaks)
+{
+    const struct hx_graph *g = w->graph;
+    for (hx_obj i = 0; i < g->n && g->state; i++)
+        for (size_t k = 0; k < COUNT(leak_kinds); k++)
+            if (g->state[i] == leak_kinds[k])
+                HX_TRY(add_leak(w, i, k, leaks));
+    return NULL;
 }
 
 static hx_error *write_leaks(struct hx_writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_leak VALUES(?,?,?,NULL,?,?)", &st));
-    size_t types = w->snapshot->types.n + 1;
-    HX_FREE struct leak *leak = calloc(types, COUNT(leak_kinds) * sizeof *leak);
-    if (!leak)
-        return hx_error_nomem();
-    sum_leaks(w, types, leak);
-    for (size_t i = 0; i < types * COUNT(leak_kinds); i++) {
-        if (!leak[i].objects)
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_leak VALUES(?,?,?,NULL,?,?,?)", &st));
+    HX_CLEANUP(deinit_leaks) struct leaks leaks = {0};
+    HX_TRY(sum_leaks(w, &leaks));
+    for (size_t i = 0; i < leaks.rows.n * COUNT(leak_kinds); i++) {
+        const struct leak *leak = &leaks.rows.v[i / COUNT(leak_kinds)];
+        size_t kind = i % COUNT(leak_kinds);
+        if (!leak->objects[kind])
             continue;
-        size_t type = i % types;
+        sqlite3_clear_bindings(st);
         sqlite3_bind_int64(st, 1, w->id);
-        hx_bind_text(st, 2, hx_state_name(leak_kinds[i / types]));
-        hx_bind_text(st, 3, type ? w->snapshot->types.v[type - 1].name : NULL);
-        sqlite3_bind_int64(st, 4, (int64_t)leak[i].bytes);
-        sqlite3_bind_int64(st, 5, (int64_t)leak[i].objects);
+        hx_bind_text(st, 2, hx_state_name(leak_kinds[kind]));
+        hx_bind_text(st, 3, leak->type ? w->snapshot->types.v[leak->type - 1].name : NULL);
+        sqlite3_bind_int64(st, 4, (int64_t)leak->bytes[kind]);
+        sqlite3_bind_int64(st, 5, (int64_t)leak->objects[kind]);
+        if (leak->site < w->snapshot->sites.n)
+            sqlite3_bind_int64(st, 6, w->snapshot->sites.v[leak->site].ccs_id);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;
@@ -198,6 +226,8 @@ static void bind_heap(const struct hx_writer *w, sqlite3_stmt *st)
         sqlite3_bind_int64(st, 14, (int64_t)(bytes[lost[0]] + bytes[lost[1]]));
         sqlite3_bind_int64(st, 15, (int64_t)(objects[lost[0]] + objects[lost[1]]));
     }
+    if (w->snapshot->free_unknown)
+        return;
     sqlite3_bind_int64(st, 16, (int64_t)w->snapshot->free_bytes);
     sqlite3_bind_int64(st, 17, (int64_t)w->snapshot->overhead_bytes);
 }

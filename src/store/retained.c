@@ -303,6 +303,14 @@ static hx_error *measure_all(struct retained *r)
     return NULL;
 }
 
+/* How many groups there is time for; 0: all. */
+static uint32_t measured_groups(const struct hx_writer *w)
+{
+    uint64_t passes = TYPE_WORK / ((uint64_t)w->graph->n + w->graph->n_edges + 1);
+    uint64_t limit = passes ? passes * TYPE_PASS : TYPE_PASS;
+    return limit < UINT32_MAX ? (uint32_t)limit : 0;
+}
+
 /* What types retain, those with the most bytes first while time allows. */
 static hx_error *measure_types(struct retained *r)
 {
@@ -310,12 +318,9 @@ static hx_error *measure_types(struct retained *r)
     size_t n = w->snapshot->types.n;
     if (!n)
         return measure_all(r);
-    uint64_t passes = TYPE_WORK / ((uint64_t)w->graph->n + w->graph->n_edges + 1);
-    uint64_t limit = passes ? passes * TYPE_PASS : TYPE_PASS;
     unsigned threads = w->graph->n <= TWO_FIT ? r->threads : 1;
     HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, r->group_mem.base, (uint32_t)n + 1,
-                             limit < UINT32_MAX ? (uint32_t)limit : 0, threads, w->progress,
-                             &r->types));
+                             measured_groups(w), threads, w->progress, &r->types));
     if (r->types.measured < r->types.n)
         hx_text_putf(&w->notes,
                      "%sretained sizes of the smaller types (%u of %u) were not measured: too many",
@@ -370,6 +375,48 @@ static hx_error *write_types(struct retained *r)
     return err;
 }
 
+/* --- sites ------------------------------------------------------------------------- */
+
+static hx_error *write_site_rows(struct hx_writer *w, const struct hx_groups *groups)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "UPDATE hx_site SET retained_bytes = ?1, retained_objects = ?2"
+                         " WHERE snapshot = ?3 AND ccs_id = ?4",
+                         &st));
+    for (uint32_t key = 0; key < groups->n; key++) {
+        if (groups->bytes[key] == HX_RETAINED_UNKNOWN)
+            continue;
+        sqlite3_bind_int64(st, 1, (int64_t)groups->bytes[key]);
+        sqlite3_bind_int64(st, 2, (int64_t)groups->objects[key]);
+        sqlite3_bind_int64(st, 3, w->id);
+        sqlite3_bind_int64(st, 4, w->snapshot->sites.v[key].ccs_id);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+/* As types: those with the most bytes first while time allows. */
+static hx_error *measure_sites(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    const struct hx_graph *graph = w->graph;
+    size_t n = w->snapshot->sites.n;
+    if (!graph->site || !n)
+        return NULL;
+    struct hx_groups groups = {0};
+    unsigned threads = graph->n <= TWO_FIT ? r->threads : 1;
+    HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, graph->site, (uint32_t)n,
+                             measured_groups(w), threads, w->progress, &groups));
+    if (groups.measured < groups.n)
+        hx_text_putf(&w->notes,
+                     "%sretained sizes of the smaller sites (%u of %u) were not measured: too many",
+                     w->notes.n ? "; " : "", groups.n - groups.measured, groups.n);
+    hx_error *err = write_site_rows(w, &groups);
+    hx_groups_deinit(&groups);
+    return err;
+}
+
 /* --- all of it --------------------------------------------------------------------- */
 
 static hx_error *find_dominators(struct retained *r, enum hx_dominators_over over)
@@ -420,6 +467,7 @@ static hx_error *run(struct retained *r)
     uint64_t begun = hx_timing_begin();
     HX_TRY(measure_types(r));
     hx_timing_end(begun, "type-sizes", w->graph->n);
+    HX_TRY(measure_sites(r));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_type WHERE snapshot = ?"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'type'"));
     HX_TRY(write_types(r));

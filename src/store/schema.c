@@ -95,6 +95,40 @@ static const struct table tables[] = {
      "snapshot INTEGER, census TEXT, key INTEGER, only_pages INTEGER, shared_pages INTEGER,"
      " PRIMARY KEY(snapshot, census, key)",
      NULL, false, false, OVERLAID},
+
+    {3, "hx_file", /* that code ran from */
+     "file INTEGER PRIMARY KEY, path TEXT, name TEXT, build_id TEXT",
+     NULL, false, true, STAYS},
+    {3, "hx_place", /* a function at a place in code; file 0: none; inlined -1: built in */
+     "place INTEGER PRIMARY KEY, file INTEGER, vaddr INTEGER, inlined INTEGER, label TEXT,"
+     " module TEXT, source TEXT, is_caf INTEGER",
+     NULL, false, true, STAYS},
+    {3, "hx_ccs",
+     "ccs_id INTEGER PRIMARY KEY, parent_id INTEGER, depth INTEGER, place INTEGER",
+     "hx_ccs_place ON hx_ccs(parent_id, place)", true, true, STAYS},
+    {3, "hx_stack", /* nodes that are whole stacks; site: the shorter label */
+     "ccs_id INTEGER PRIMARY KEY, label TEXT, site TEXT, module TEXT, identity INTEGER",
+     NULL, false, true, STAYS},
+    {3, "hx_recording",
+     "snapshot INTEGER PRIMARY KEY, method TEXT, from_start INTEGER, upper_bounds INTEGER,"
+     " sample_bytes INTEGER, began_ns INTEGER, frozen_ns INTEGER, events INTEGER,"
+     " unmatched_frees INTEGER",
+     NULL, false, true, STAYS},
+    {3, "hx_cost",
+     "snapshot INTEGER, ccs_id INTEGER, alloc_bytes INTEGER, alloc_objects INTEGER,"
+     " freed_bytes INTEGER, freed_objects INTEGER, live_bytes INTEGER, live_objects INTEGER,"
+     " inherited_alloc_bytes INTEGER, inherited_alloc_objects INTEGER,"
+     " inherited_live_bytes INTEGER, inherited_live_objects INTEGER,"
+     " PRIMARY KEY(snapshot, ccs_id)",
+     NULL, false, false, STAYS},
+    {3, "hx_estimate",
+     "snapshot INTEGER, ccs_id INTEGER, alloc_error_bytes INTEGER, live_error_bytes INTEGER,"
+     " PRIMARY KEY(snapshot, ccs_id)",
+     NULL, false, false, STAYS},
+    {3, "hx_site",
+     "snapshot INTEGER, ccs_id INTEGER, bytes INTEGER, objects INTEGER, retained_bytes INTEGER,"
+     " retained_objects INTEGER, PRIMARY KEY(snapshot, ccs_id)",
+     NULL, false, false, OVERLAID},
 };
 
 static const struct alteration {
@@ -104,6 +138,7 @@ static const struct alteration {
     {2, "hx_root", "retained_bytes INTEGER"},
     {2, "hx_root", "retained_objects INTEGER"},
     {2, "hx_snapshot", "parts INTEGER NOT NULL DEFAULT 0"},
+    {3, "hx_leak", "ccs_id INTEGER"},
 };
 
 #define FINISHED " WHERE snapshot IN (SELECT snapshot FROM hx_snapshot)"
@@ -123,7 +158,10 @@ static const struct public_view {
      "SELECT snapshot, root_id, kind_name AS kind, name, module, address,"
      " size, direct_objects, retained_bytes FROM hx_root" FINISHED},
     {1, "leaks",
-     "SELECT snapshot, kind, type, site, bytes, objects FROM hx_leak" FINISHED},
+     "SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
+     " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes, sum(l.objects) AS objects"
+     " FROM hx_leak AS l LEFT JOIN hx_stack AS t ON t.ccs_id = l.ccs_id" FINISHED
+     " GROUP BY 1, 2, 3, 4"},
     {1, "losses",
      "SELECT snapshot, what, count, bytes, address FROM hx_loss" FINISHED},
 
@@ -165,6 +203,28 @@ static const struct public_view {
      " WHERE t.snapshot = hx_page.snapshot AND t.type = hx_page.key)"
      " ELSE key END AS key,"
      " only_pages, shared_pages FROM hx_page" FINISHED},
+
+    {3, "ccs",
+     "SELECT c.ccs_id AS ccs_id, c.parent_id AS parent_id, c.depth AS depth, p.label AS label,"
+     " p.module AS module, p.source AS source, p.is_caf AS is_caf"
+     " FROM hx_ccs AS c CROSS JOIN hx_place AS p ON p.place = c.place"},
+    {3, "costs",
+     "SELECT snapshot, ccs_id, NULL AS entries, alloc_bytes, alloc_objects, freed_bytes,"
+     " freed_objects, live_bytes, live_objects, inherited_alloc_bytes, inherited_alloc_objects,"
+     " inherited_live_bytes, inherited_live_objects FROM hx_cost" FINISHED},
+    {3, "estimates",
+     "SELECT e.snapshot AS snapshot, e.ccs_id AS ccs_id, c.alloc_bytes AS alloc_bytes,"
+     " e.alloc_error_bytes AS alloc_error_bytes, c.live_bytes AS live_bytes,"
+     " e.live_error_bytes AS live_error_bytes FROM hx_estimate AS e CROSS JOIN hx_cost AS c"
+     " ON c.snapshot = e.snapshot AND c.ccs_id = e.ccs_id"
+     " WHERE e.snapshot IN (SELECT snapshot FROM hx_snapshot)"},
+    {3, "sites",
+     "SELECT snapshot, ccs_id, bytes, objects, retained_bytes FROM hx_site" FINISHED},
+    {3, "modules",
+     "SELECT s.snapshot AS snapshot, coalesce(t.module, '(unknown)') AS module,"
+     " sum(s.bytes) AS bytes, sum(s.objects) AS objects"
+     " FROM hx_site AS s LEFT JOIN hx_stack AS t ON t.ccs_id = s.ccs_id" FINISHED
+     " GROUP BY 1, 2"},
 };
 /* clang-format on */
 
@@ -241,6 +301,14 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version)
     return err;
 }
 
+static bool is_overlaid(const char *name)
+{
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (strcmp(tables[i].name, name) == 0)
+            return tables[i].overlay != STAYS;
+    return false;
+}
+
 hx_error *hx_schema_overlay(sqlite3 *db, const char *what)
 {
     struct hx_text sql = {0};
@@ -249,8 +317,9 @@ hx_error *hx_schema_overlay(sqlite3 *db, const char *what)
         if (tables[i].overlay != STAYS)
             put_table(&sql, &tables[i], "TEMP ");
     for (size_t i = 0; i < COUNT(alterations); i++)
-        hx_text_putf(&sql, "ALTER TABLE temp.%s ADD COLUMN %s;\n", alterations[i].table,
-                     alterations[i].column);
+        if (is_overlaid(alterations[i].table))
+            hx_text_putf(&sql, "ALTER TABLE temp.%s ADD COLUMN %s;\n", alterations[i].table,
+                         alterations[i].column);
     for (size_t i = 0; i < COUNT(tables); i++)
         if (tables[i].overlay == OVERLAID)
             hx_text_putf(&sql, "INSERT INTO temp.%s SELECT * FROM main.%s;\n", tables[i].name,

@@ -49,6 +49,10 @@ enum hx_column_id {
     HX_COL_SURE = 11,         /* object: zigzag of sure less all retained bytes, plus 1; 0: NULL */
     HX_COL_SURE_OBJECTS = 12, /* object: the same of objects; 0: NULL */
 
+    /* since schema 3; absent where nothing was recorded */
+    HX_COL_REQUESTED = 13, /* object: bytes asked for, plus 1; 0: unknown */
+    HX_COL_CCS = 14,       /* object: ccs_id of its site */
+
     HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first */
     HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */
     HX_COL_OFFSET = 2, /* edge: word offset in the source */

@@ -13,7 +13,7 @@
 #include "traverse/scheme.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
-#define HX_STORE_SCHEMA         2
+#define HX_STORE_SCHEMA         3
 
 /* An open store. One thread at a time uses it; only hx_store_interrupt() may come from
  * another one. */
@@ -83,12 +83,12 @@ hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret);
 /* The first snapshot whose number is above `after` (0: of all); *ret is 0 when there is none. */
 hx_error *hx_store_next(hx_store *store, int64_t after, int64_t *ret);
 
-/* Rebuilds the graph (objects, states, types, edges, roots, root edges, named roots, resident
- * pages; no image, no mappings). */
+/* Rebuilds the graph (objects, states, types, sites, edges, roots, root edges, named roots,
+ * resident pages; no image, no mappings, no recording). */
 hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
                         struct hx_snapshot **ret);
 
-/* The same without edges and roots: addresses, sizes, states, types. */
+/* The same without edges and roots: addresses, sizes, states, types, sites. */
 hx_error *hx_store_load_objects(hx_store *store, int64_t snapshot,
                                 const struct hx_progress *progress, struct hx_snapshot **ret);
 

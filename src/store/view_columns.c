@@ -42,6 +42,22 @@ static const struct hx_filter_column columns[] = {
     N(leaks, snapshot) T(leaks, kind) T(leaks, type) T(leaks, site) N(leaks, bytes)
     N(leaks, objects)
 
+    N(sites, snapshot) N(sites, ccs_id) N(sites, bytes) N(sites, objects)
+    N(sites, retained_bytes)
+
+    N(modules, snapshot) T(modules, module) N(modules, bytes) N(modules, objects)
+
+    N(ccs, ccs_id) N(ccs, parent_id) N(ccs, depth) T(ccs, label) T(ccs, module) T(ccs, source)
+    N(ccs, is_caf)
+
+    N(costs, snapshot) N(costs, ccs_id) N(costs, entries) N(costs, alloc_bytes)
+    N(costs, alloc_objects) N(costs, freed_bytes) N(costs, freed_objects) N(costs, live_bytes)
+    N(costs, live_objects) N(costs, inherited_alloc_bytes) N(costs, inherited_alloc_objects)
+    N(costs, inherited_live_bytes) N(costs, inherited_live_objects)
+
+    N(estimates, snapshot) N(estimates, ccs_id) N(estimates, alloc_bytes)
+    N(estimates, alloc_error_bytes) N(estimates, live_bytes) N(estimates, live_error_bytes)
+
     N(pages, snapshot) T(pages, census) A(pages, key) N(pages, only_pages)
     N(pages, shared_pages)
 

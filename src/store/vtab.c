@@ -2,10 +2,10 @@
  *
  * Each table is ordered by (snapshot, key): objects by address, edges by source and
  * offset, root edges by root. Constraints on the snapshot, the key and the rowid choose
- * an interval of rows; equality of some columns (a target, a state, a type, a set, a bin) is
- * tested on the decoded column before SQLite sees a row. SQLite tests every constraint again, so an
- * interval may be too wide but never too narrow. A column is decoded when a row's value is asked
- * for, block by block.
+ * an interval of rows; equality of some columns (a target, a state, a type, a set, a bin, a
+ * site) is tested on the decoded column before SQLite sees a row. SQLite tests every constraint
+ * again, so an interval may be too wide but never too narrow. A column is decoded when a row's
+ * value is asked for, block by block.
  */
 #include "store/vtab.h"
 
@@ -30,18 +30,18 @@ static const struct hx_table objects_table = {
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
-    .filter = {5, 4, 6, 7},
+    .filter = {5, 4, 6, 7, 8},
     .rows = 1e7,
     .rows_of_key = 1,
     .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
                {HX_SERVE_INT, HX_ADDRESS, 0},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_SIZE},
-               {HX_SERVE_NULL, HX_PLAIN, 0},
+               {HX_SERVE_UNPLUS, HX_PLAIN, HX_COL_REQUESTED},
                {HX_SERVE_TYPE, HX_PLAIN, HX_COL_TYPE},
                {HX_SERVE_STATE, HX_PLAIN, HX_COL_STATE},
                {HX_SERVE_UNPLUS, HX_PLUS_ONE, HX_COL_SET},
                {HX_SERVE_BIN, HX_PLUS_ONE, HX_COL_BIN},
-               {HX_SERVE_NULL, HX_PLAIN, 0},
+               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_CCS},
                {HX_SERVE_OBJECT_UNPLUS, HX_DOMINATOR, 0},
                {HX_SERVE_UNPLUS, HX_RETAINED, 0},
                {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_RETAINED_OBJECTS},
@@ -397,6 +397,9 @@ static hx_error *translate(struct cursor *cursor, const struct filter *filter, u
         *ret_wanted = WANTED_NOTHING;
     } else if (serve == HX_SERVE_OBJECT) {
         return wanted_object(cursor, (uint64_t)bound, ret, ret_wanted);
+    } else if (serve == HX_SERVE_UNZERO) {
+        *ret = (uint64_t)bound;
+        *ret_wanted = bound ? WANTED_FOUND : WANTED_NOTHING;
     } else {
         *ret = (uint64_t)bound + 1; /* HX_SERVE_UNPLUS */
         *ret_wanted = WANTED_FOUND;

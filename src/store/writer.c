@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "store/analyse.h"
 #include "store/db.h"
+#include "store/recording.h"
 #include "store/store_private.h"
 
 #include <stdlib.h>
@@ -63,6 +64,18 @@ static void gather_type(const struct hx_writer *w, const struct span *span, uint
 {
     for (uint64_t i = span->from; i < span->to; i++)
         *value++ = hx_writer_type(w, i);
+}
+
+static void gather_requested(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = w->graph->requested[i] + 1; /* unknown: 0 */
+}
+
+static void gather_ccs(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = (uint64_t)w->snapshot->sites.v[w->graph->site[i]].ccs_id;
 }
 
 static void gather_source(const struct hx_writer *w, const struct span *span, uint64_t *value)
@@ -163,10 +176,18 @@ struct column {
     enum hx_column_id id;
     gather_fn *gather;
 };
+/* The first OBJECT_COLUMNS are always there, each of the others when somebody has looked. */
 static const struct column object_columns[] = {
-    {HX_COL_GAP, gather_gap}, {HX_COL_SIZE, gather_size}, {HX_COL_STATE, gather_state},
-    {HX_COL_IN, gather_in},   {HX_COL_OUT, gather_out},   {HX_COL_TYPE, gather_type},
+    {HX_COL_GAP, gather_gap},
+    {HX_COL_SIZE, gather_size},
+    {HX_COL_STATE, gather_state},
+    {HX_COL_IN, gather_in},
+    {HX_COL_OUT, gather_out},
+    {HX_COL_TYPE, gather_type},
+    {HX_COL_REQUESTED, gather_requested},
+    {HX_COL_CCS, gather_ccs},
 };
+enum { OBJECT_COLUMNS = 5 };
 static const struct column edge_columns[] = {
     {HX_COL_SOURCE, gather_source},
     {HX_COL_TARGET, gather_target},
@@ -233,6 +254,13 @@ static uint64_t block_end(uint64_t from, uint64_t n)
 static hx_error *write_objects(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
+    const bool known[] = {g->type, g->requested, g->site};
+    struct column column[COUNT(object_columns)];
+    size_t columns = OBJECT_COLUMNS;
+    memcpy(column, object_columns, sizeof column);
+    for (size_t i = OBJECT_COLUMNS; i < COUNT(object_columns); i++)
+        if (known[i - OBJECT_COLUMNS])
+            column[columns++] = object_columns[i];
     for (uint64_t from = 0; from < g->n;) {
         struct span span = {.from = from, .to = block_end(from, g->n)};
         struct keys keys = {g->addr[from], g->addr[span.to - 1], 0};
@@ -243,9 +271,7 @@ static hx_error *write_objects(struct hx_writer *w)
             keys.bytes += g->size[i];
         }
         w->heap_bytes += keys.bytes;
-        /* the type comes last: nobody may have looked for types */
-        HX_TRY(write_block(w, HX_FAMILY_OBJECT, &span, &keys, object_columns,
-                           COUNT(object_columns) - !g->type));
+        HX_TRY(write_block(w, HX_FAMILY_OBJECT, &span, &keys, column, columns));
         from = span.to;
     }
     return NULL;
@@ -346,6 +372,7 @@ static hx_error *write_all(struct hx_writer *w, const struct hx_analysis *analys
     HX_TRY(hx_db_int(w->db, w->what, "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot",
                      &w->id));
     HX_TRY(hx_writer_prepare(w, false));
+    HX_TRY(hx_writer_recorded(w));
     HX_TRY(count_incoming(w));
     HX_TRY(write_objects(w));
     hx_big_free(&w->in_mem);
@@ -353,6 +380,7 @@ static hx_error *write_all(struct hx_writer *w, const struct hx_analysis *analys
     HX_TRY(hx_writer_root_edges(w));
     HX_TRY(write_resident(w));
     HX_TRY(hx_writer_records(w));
+    HX_TRY(hx_writer_recording(w));
     if (analysis && hx_can_analyse(w->snapshot))
         HX_TRY(hx_analyse(w, analysis, HX_ANALYSE_ALL));
     return hx_writer_summary(w); /* last: with it the snapshot exists */
@@ -368,6 +396,7 @@ void hx_writer_deinit(struct hx_writer *w)
     hx_big_free(&w->in_mem);
     hx_vec_free(&w->objects);
     hx_text_free(&w->notes);
+    hx_recorded_destroy(w->recorded);
 }
 
 /* Moves the log into the file and gives its room back, unless a reader needs it now. Done

@@ -19,6 +19,7 @@ struct hx_object_block {
     uint64_t from, to;
 };
 
+struct hx_recorded;
 struct hx_writer {
     sqlite3 *db;
     const char *what;
@@ -36,7 +37,8 @@ struct hx_writer {
     uint64_t rows_done, rows_total;
     uint64_t state_bytes[HX_STATES], state_objects[HX_STATES], heap_bytes;
 
-    bool adding; /* a new snapshot, not one that is revised */
+    bool adding;                  /* a new snapshot, not one that is revised */
+    struct hx_recorded *recorded; /* recording.h; NULL: it is revised */
 
     /* what the analysis leaves for the snapshot's row */
     HX_VEC(struct hx_object_block) objects;

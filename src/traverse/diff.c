@@ -24,7 +24,8 @@ const char *hx_diff_name(enum hx_diff diff)
 
 struct name {
     const char *name;
-    uint32_t *number; /* where its common number goes */
+    uint64_t identity; /* the same in every store; 0: the name says it all */
+    uint32_t *number;  /* where its common number goes */
 };
 
 /* A column of numbers of a snapshot's own, and the common number of each. */
@@ -40,7 +41,10 @@ static inline uint32_t common_number(const struct numbers *numbers, uint32_t own
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct name *)a)->name, ((const struct name *)b)->name);
+    const struct name *x = a, *y = b;
+    if (x->identity != y->identity)
+        return x->identity < y->identity ? -1 : 1;
+    return x->identity ? 0 : strcmp(x->name, y->name);
 }
 
 /* Gives the names of both sides their common numbers: equal ones the same. */
@@ -50,7 +54,7 @@ static void number_names(struct name *order, size_t n)
         qsort(order, n, sizeof *order, by_name);
     uint32_t number = 0;
     for (size_t i = 0; i < n; i++) {
-        number += i && strcmp(order[i - 1].name, order[i].name) != 0;
+        number += i && by_name(&order[i - 1], &order[i]) != 0;
         *order[i].number = number;
     }
 }
@@ -80,20 +84,21 @@ static inline bool differs(const struct identity *identity, hx_obj before, hx_ob
     return a != b && a != UNKNOWN && b != UNKNOWN;
 }
 
-static const char *type_name(const struct hx_snapshot *snapshot, size_t i)
+typedef void name_fn(const struct hx_snapshot *snapshot, size_t i, struct name *ret);
+
+static void type_name(const struct hx_snapshot *snapshot, size_t i, struct name *ret)
 {
-    return snapshot->types.v[i].name;
+    ret->name = snapshot->types.v[i].name;
 }
 
-static const char *site_name(const struct hx_snapshot *snapshot, size_t i)
+static void site_name(const struct hx_snapshot *snapshot, size_t i, struct name *ret)
 {
-    return snapshot->sites.v[i].label;
+    ret->name = snapshot->sites.v[i].label;
+    ret->identity = snapshot->sites.v[i].identity;
 }
 
 static hx_error *make_identity(const struct hx_snapshot *const side[SIDES],
-                               const size_t count[SIDES],
-                               const char *(*name)(const struct hx_snapshot *, size_t),
-                               struct identity *identity)
+                               const size_t count[SIDES], name_fn *name, struct identity *identity)
 {
     if (!identity->own[BEFORE] || !identity->own[NOW])
         return NULL;
@@ -107,11 +112,25 @@ static hx_error *make_identity(const struct hx_snapshot *const side[SIDES],
         if (!numbers->common)
             return hx_error_nomem();
         numbers->n = count[s];
-        for (size_t i = 0; i < count[s]; i++)
-            order[n++] = (struct name){name(side[s], i), &numbers->common[i]};
+        for (size_t i = 0; i < count[s]; i++, n++) {
+            order[n].number = &numbers->common[i];
+            name(side[s], i, &order[n]);
+        }
     }
     number_names(order, n);
     return NULL;
+}
+
+/* What was not seen allocated may be the same as what was: but not when it was there before a
+ * recorder came that has seen the other one. */
+static void forget_unseen(const struct hx_snapshot *snapshot, int side, struct identity *site)
+{
+    struct numbers *numbers = &site->numbers[side];
+    for (size_t i = 0; i < numbers->n; i++) {
+        uint32_t stack = snapshot->sites.v[i].stack;
+        if (stack == HX_SITE_UNKNOWN || (stack == HX_SITE_BEFORE && side == NOW))
+            numbers->common[i] = UNKNOWN;
+    }
 }
 
 /* --- the merge --------------------------------------------------------------------- */
@@ -125,6 +144,8 @@ hx_error *hx_diff_objects(const struct hx_snapshot *before, const struct hx_snap
     IDENTITY struct identity site = {.own = {a->site, b->site}};
     HX_TRY(make_identity(side, (size_t[]){before->types.n, now->types.n}, type_name, &type));
     HX_TRY(make_identity(side, (size_t[]){before->sites.n, now->sites.n}, site_name, &site));
+    forget_unseen(before, BEFORE, &site);
+    forget_unseen(now, NOW, &site);
     struct hx_big bits = {0};
     HX_TRY(hx_big_reserve(&bits, ((size_t)b->n + 63) / 64 * sizeof(uint64_t)));
     uint64_t *word = bits.base;

@@ -68,6 +68,8 @@ static hx_error *identify_groups(struct work *work)
         work->group_of = scheme->groups(work->snapshot, &work->n_groups);
     for (uint32_t g = 0; work->group_of && g < work->n_groups; g++) {
         struct member member = {.source = work->snapshot->roots.n + g, .offset = IN_TEXT};
+        if (scheme->retains && !scheme->retains(work->snapshot, g))
+            continue;
         scheme->group(work->snapshot, g, &member.identity);
         if (scheme->picks && !hx_patterns_match(work->patterns, member.identity.label))
             continue;

@@ -49,6 +49,8 @@ struct hx_scheme {
     const uint32_t *(*groups)(const struct hx_snapshot *snapshot, uint32_t *ret_n);
     /* Who are the objects of a group? */
     void (*group)(const struct hx_snapshot *snapshot, uint32_t group, struct hx_identity *ret);
+    /* Is it a retainer at all? NULL: every group is. */
+    bool (*retains)(const struct hx_snapshot *snapshot, uint32_t group);
     bool picks; /* only groups whose label the options' patterns pick are retainers */
 };
 

@@ -13,10 +13,18 @@ static void identify(const struct hx_snapshot *snapshot, uint32_t group, struct 
     ret->label = snapshot->sites.v[group].label;
 }
 
+/* Whose allocation was recorded. */
+static bool retains(const struct hx_snapshot *snapshot, uint32_t group)
+{
+    uint32_t stack = snapshot->sites.v[group].stack;
+    return stack != HX_SITE_BEFORE && stack != HX_SITE_UNKNOWN;
+}
+
 const struct hx_scheme hx_scheme_site = {
     .name = "site",
     .about = "roots by name, and objects by allocation site",
     .root = hx_scheme_root_by_name,
     .groups = groups,
     .group = identify,
+    .retains = retains,
 };

@@ -403,15 +403,11 @@ hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name)
         struct hx_text todo = {0};
         hx_text_puts(&todo, "the schemes are: ");
         for (size_t i = 0; hx_schemes[i]; i++)
-            if (hx_schemes[i] != &hx_scheme_site)
-                hx_text_putf(&todo, "%s%s", i ? ", " : "", hx_schemes[i]->name);
+            hx_text_putf(&todo, "%s%s", i ? ", " : "", hx_schemes[i]->name);
         hx_error *error = hx_error_new(HX_E_USAGE, name, hx_text_str(&todo), "no such scheme");
         hx_text_free(&todo);
         return error;
     }
-    if (scheme == &hx_scheme_site)
-        return hx_error_new(HX_E_USAGE, "scheme site", "take root, module, thread or type",
-                            "who allocated is not recorded in this version");
     HX_TRY(need_heap(ui));
     ui->choice.scheme = scheme;
     ui->choice.retainers++;

@@ -225,7 +225,9 @@ static inline void model_append(char *text, size_t size, const char *glue, const
     snprintf(text + n, size - n, "%s%s", n ? glue : "", more);
 }
 
+#ifndef MODEL_LABEL
 #define MODEL_LABEL 256
+#endif
 typedef char model_label[MODEL_LABEL];
 
 /* The bin of each object, one search a root. */

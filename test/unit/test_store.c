@@ -401,6 +401,14 @@ static void view_columns(void **state)
                        "sure_retained_bytes sure_retained_objects parent "},
         {"leaks", "snapshot kind type site bytes objects "},
         {"losses", "snapshot what count bytes address "},
+        {"sites", "snapshot ccs_id bytes objects retained_bytes "},
+        {"modules", "snapshot module bytes objects "},
+        {"ccs", "ccs_id parent_id depth label module source is_caf "},
+        {"costs", "snapshot ccs_id entries alloc_bytes alloc_objects freed_bytes freed_objects "
+                  "live_bytes live_objects inherited_alloc_bytes inherited_alloc_objects "
+                  "inherited_live_bytes inherited_live_objects "},
+        {"estimates", "snapshot ccs_id alloc_bytes alloc_error_bytes live_bytes "
+                      "live_error_bytes "},
         {"objects",
          "snapshot address bytes requested type state set_id bin ccs_id dominator retained_bytes "
          "retained_objects sure_retained_bytes sure_retained_objects edges_in edges_out "},
@@ -429,7 +437,7 @@ static void view_words(void **state)
     hx_store *store;
     hx_rows *rows;
     assert_done(hx_store_temporary(&store));
-    struct hx_query query = {.view = "costs", .limit = -1};
+    struct hx_query query = {.view = "biography", .limit = -1};
     assert_refused(hx_query_view(store, &query, &rows), HX_E_USAGE, "not have that view yet");
     query.view = "object";
     assert_refused(hx_query_view(store, &query, &rows), HX_E_USAGE, "snapshots, account");
