@@ -6,13 +6,9 @@
  */
 #include "sym/code_private.h"
 
-#include "base/cleanup.h"
-
 #include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <fcntl.h>
-#include <gelf.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,99 +43,11 @@ struct unit {
 /* A range of a unit; node is the unit's number. Sorted by start. */
 struct hx_code_dwarf {
     struct hx_elf_layout layout; /* its segments are the file's */
-    int fd, alt_fd;
-    Elf *elf, *alt_elf;
-    Dwarf *dwarf, *alt;
+    struct hx_code_tables tables, alt;
     uint64_t budget; /* entries and ranges that may still be looked at */
     HX_VEC(struct unit) units;
     HX_VEC(struct range) ranges;
 };
-
-/* --- opening ------------------------------------------------------------------------------- */
-
-/* An ELF file with nothing but an empty .debug_str: stands for a shared file that is not there,
- * so that nobody goes and looks for it. */
-struct nothing {
-    Elf64_Ehdr header;
-    char names[32];
-    Elf64_Shdr section[3];
-};
-
-static Elf *open_nothing(void)
-{
-    static const struct nothing nothing = {
-        .header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-                   .e_type = ET_DYN,
-                   .e_machine = EM_X86_64,
-                   .e_version = EV_CURRENT,
-                   .e_shoff = offsetof(struct nothing, section),
-                   .e_ehsize = sizeof(Elf64_Ehdr),
-                   .e_shentsize = sizeof(Elf64_Shdr),
-                   .e_shnum = 3,
-                   .e_shstrndx = 1},
-        .names = "\0.shstrtab\0.debug_str",
-        .section = {{0},
-                    {.sh_name = 1,
-                     .sh_type = SHT_STRTAB,
-                     .sh_offset = offsetof(struct nothing, names),
-                     .sh_size = sizeof(char[32]),
-                     .sh_addralign = 1},
-                    {.sh_name = 11,
-                     .sh_type = SHT_PROGBITS,
-                     .sh_offset = offsetof(struct nothing, names),
-                     .sh_size = 1,
-                     .sh_addralign = 1}}};
-    return elf_memory((char *)(uintptr_t)&nothing, sizeof nothing);
-}
-
-/* The bytes of the debug sections once unpacked; UINT64_MAX when they are no good. */
-static uint64_t table_bytes(Elf *elf)
-{
-    uint64_t bytes = 0;
-    size_t names;
-    GElf_Ehdr header;
-    if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header) ||
-        header.e_machine != EM_X86_64 || gelf_getclass(elf) != ELFCLASS64 ||
-        elf_getshdrstrndx(elf, &names) < 0)
-        return UINT64_MAX;
-    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
-        GElf_Shdr shdr;
-        GElf_Chdr chdr;
-        const char *name =
-            gelf_getshdr(section, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
-        if (!name || shdr.sh_type == SHT_NOBITS ||
-            (strncmp(name, ".debug", 6) != 0 && strncmp(name, ".zdebug", 7) != 0))
-            continue;
-        uint64_t size = shdr.sh_size;
-        if (shdr.sh_flags & SHF_COMPRESSED && gelf_getchdr(section, &chdr))
-            size = chdr.ch_size;
-        else if (name[1] == 'z')
-            size = shdr.sh_size <= BYTES_MAX / 16 ? shdr.sh_size * 16 : BYTES_MAX;
-        if (size > BYTES_MAX - bytes)
-            return UINT64_MAX;
-        bytes += size;
-    }
-    return bytes;
-}
-
-/* Read, not mapped: the file's owner may cut it off at any moment. */
-static Dwarf *open_tables(int fd, int *ret_fd, Elf **ret_elf, uint64_t *ret_bytes)
-{
-    int own = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
-    Elf *elf = own >= 0 ? elf_begin(own, ELF_C_READ, NULL) : NULL;
-    uint64_t bytes = elf ? table_bytes(elf) : 0;
-    Dwarf *dwarf = bytes && bytes != UINT64_MAX ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
-    if (dwarf) {
-        *ret_fd = own;
-        *ret_elf = elf;
-        *ret_bytes = bytes;
-        return dwarf;
-    }
-    elf_end(elf);
-    if (own >= 0)
-        close(own);
-    return NULL;
-}
 
 /* --- units ----------------------------------------------------------------------------------- */
 
@@ -205,7 +113,7 @@ static const char *string_of(Dwarf_Die *die, unsigned name)
 }
 
 /* Where the entries of a unit are: in itself, or in the split-off file if it can be had. */
-static void find_split(struct hx_code_dwarf *dwarf, struct unit *unit)
+static void find_split(struct unit *unit)
 {
     uint8_t type;
     Dwarf_Die die, split;
@@ -213,16 +121,7 @@ static void find_split(struct hx_code_dwarf *dwarf, struct unit *unit)
     if (!name)
         name = string_of(&unit->skeleton, DW_AT_GNU_dwo_name);
     const char *dir = string_of(&unit->skeleton, DW_AT_comp_dir);
-    char link[64], own[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", dwarf->fd);
-    ssize_t n = readlink(link, own, sizeof own - 1);
-    if (!name || n <= 0)
-        return;
-    own[n] = 0;
-    char *slash = strrchr(own, '/');
-    if (slash)
-        *slash = 0;
-    if (!is_trusted(own, name) || (dir && !is_trusted(dir, name)))
+    if (!name || !is_trusted(dir ? dir : "", name))
         return;
     if (dwarf_cu_info(unit->skeleton.cu, NULL, &type, &die, &split, NULL, NULL, NULL) == 0 &&
         split.cu)
@@ -262,7 +161,7 @@ static void find_units(struct hx_code_dwarf *dwarf)
     Dwarf_Die die;
     uint8_t type;
     while (dwarf->units.n < UNITS_MAX && spend(dwarf) &&
-           dwarf_get_units(dwarf->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+           dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
         bool has_code = type == DW_UT_compile || type == DW_UT_skeleton;
         if (has_code && dwarf_tag(&die) != DW_TAG_partial_unit && !add_unit(dwarf, &die))
             break;
@@ -277,21 +176,16 @@ struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_elf_layout *layout, i
     struct hx_code_dwarf *dwarf = malloc(sizeof *dwarf);
     if (!dwarf)
         return NULL;
-    *dwarf = (struct hx_code_dwarf){.layout = *layout, .fd = -1, .alt_fd = -1};
-    uint64_t bytes = 0, alt_bytes;
-    dwarf->dwarf = open_tables(debug_fd, &dwarf->fd, &dwarf->elf, &bytes);
-    if (!dwarf->dwarf)
-        dwarf->dwarf = open_tables(fd, &dwarf->fd, &dwarf->elf, &bytes);
-    if (!dwarf->dwarf) {
+    *dwarf = (struct hx_code_dwarf){.layout = *layout};
+    if (!hx_code_tables_open(debug_fd, &dwarf->tables) &&
+        !hx_code_tables_open(fd, &dwarf->tables)) {
         free(dwarf);
         return NULL;
     }
-    dwarf->budget = bytes;
-    dwarf->alt = open_tables(alt_fd, &dwarf->alt_fd, &dwarf->alt_elf, &alt_bytes);
-    if (!dwarf->alt && (dwarf->alt_elf = open_nothing()))
-        dwarf->alt = dwarf_begin_elf(dwarf->alt_elf, DWARF_C_READ, NULL);
-    if (dwarf->alt)
-        dwarf_setalt(dwarf->dwarf, dwarf->alt);
+    dwarf->budget = dwarf->tables.bytes;
+    /* Without one libdw would go and look for it. */
+    if (hx_code_tables_open(alt_fd, &dwarf->alt) || hx_code_tables_none(&dwarf->alt))
+        dwarf_setalt(dwarf->tables.dwarf, dwarf->alt.dwarf);
     find_units(dwarf);
     return dwarf;
 }
@@ -307,14 +201,8 @@ void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf)
     }
     hx_vec_free(&dwarf->units);
     hx_vec_free(&dwarf->ranges);
-    dwarf_end(dwarf->dwarf);
-    dwarf_end(dwarf->alt);
-    elf_end(dwarf->elf);
-    elf_end(dwarf->alt_elf);
-    if (dwarf->fd >= 0)
-        close(dwarf->fd);
-    if (dwarf->alt_fd >= 0)
-        close(dwarf->alt_fd);
+    hx_code_tables_close(&dwarf->tables);
+    hx_code_tables_close(&dwarf->alt);
     free(dwarf);
 }
 
@@ -400,7 +288,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
     struct level level[DEPTH_MAX];
     size_t depth = 0;
     unit->walked = true;
-    find_split(dwarf, unit);
+    find_split(unit);
     if (dwarf_child(&unit->die, &level[0].die) != 0)
         return;
     level[0].node = level[0].own = NODE_NONE;

@@ -7,6 +7,8 @@
 
 #include "base/vec.h"
 
+#include <elfutils/libdw.h>
+
 struct hx_code_dwarf;
 
 /* Strings and lines that live as long as the set. Memory from pieces that never move. */
@@ -110,6 +112,26 @@ const struct hx_code_function *hx_code_symbols_named(const struct hx_code_symbol
 void hx_code_each_stub(int fd,
                        void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
                        void *context);
+
+/* --- code_tables.c ----------------------------------------------------------- */
+
+/* The debug information of one file, in memory. */
+struct hx_code_tables {
+    Dwarf *dwarf;
+    Elf *elf;
+    uint64_t bytes; /* of all tables, unpacked */
+    void *image;
+    size_t image_bytes;
+    HX_VEC(void *) unpacked;
+};
+
+/* Needs the descriptor no more afterwards. False: it has none, or they are no good. */
+bool hx_code_tables_open(int fd, struct hx_code_tables *ret);
+
+/* Stands for a shared file that is not there. */
+bool hx_code_tables_none(struct hx_code_tables *ret);
+
+void hx_code_tables_close(struct hx_code_tables *tables);
 
 /* --- code_dwarf.c ------------------------------------------------------------ */
 
