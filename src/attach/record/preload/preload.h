@@ -21,6 +21,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+/* What the parts share is addressed directly; only what is exported can be replaced. */
+#pragma GCC visibility push(hidden)
+
 #define HX_EXPORT    __attribute__((visibility("default")))
 #define HX_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HX_RARELY(x) __builtin_expect(!!(x), 0)
@@ -266,5 +269,7 @@ bool hx_sample_remove(uint64_t address);
 void hx_ending_start(void);
 /* Asks for the last snapshot and waits; once. */
 void hx_ending_ask(int signal);
+
+#pragma GCC visibility pop
 
 #endif

@@ -209,10 +209,9 @@ static inline enum hx_step step_small(struct walk *walk, uint32_t rule)
     if (saved == HX_SAVED_LOST) {
         walk->fp_known = false;
     } else if (saved != 0) {
-        uint64_t at = cfa - saved;
-        walk->fp_at = at;
+        walk->fp_at = cfa - saved;
         walk->fp_entry = false;
-        walk->fp_known = at >= walk->sp;
+        walk->fp_known = true;
     }
     walk->pc = pc;
     walk->sp = cfa;
@@ -292,47 +291,84 @@ static enum hx_step step_other(struct walk *walk, uint32_t rule, const struct hx
     }
 }
 
+/* Adds walk->pc to the frames. */
+static inline void add_frame(struct walk *walk)
+{
+    struct hx_taken *taken = &walk->taken;
+    walk->thread->frame[taken->n] = walk->pc;
+    if (HX_UNLIKELY(walk->exact) && taken->n < 64)
+        taken->exact |= (uint64_t)1 << taken->n;
+    taken->n++;
+    taken->hash = hx_hash_frame(taken->hash, walk->pc);
+}
+
+/* Takes frames as long as they are of the usual kind, as step() would, with all state in registers:
+ * what one step waits for is the word that the one before loaded. */
+static void run(struct walk *walk)
+{
+    struct hx_unwind *unwind = walk->unwind;
+    struct hx_unwind_thread *thread = walk->thread;
+    uint64_t pc = walk->pc, sp = walk->sp, hash = walk->taken.hash, end = walk->end;
+    uint64_t fp_at = walk->fp_at;
+    uint32_t n = walk->taken.n, n_words = thread->n_words;
+    bool saved_any = false;
+    while (n < HX_EV_FRAMES_MAX && n_words < HX_WORDS_MAX) {
+        uint32_t rule = hx_rule_cached(unwind, pc - 1);
+        uint64_t saved = HX_RULE_SAVED(rule), cfa = sp + HX_RULE_CFA(rule);
+        if (HX_RULE_KIND(rule) != HX_RULE_SP || saved == HX_SAVED_LOST || cfa > end)
+            break;
+        uint64_t word = load(cfa - 8);
+        thread->word_at[n_words] = cfa - 8;
+        thread->word[n_words++] = word;
+        thread->frame[n++] = pc;
+        hash = hx_hash_frame(hash, pc);
+        fp_at = saved != 0 ? cfa - saved : fp_at;
+        saved_any |= saved != 0;
+        pc = word;
+        sp = cfa;
+    }
+    walk->pc = pc;
+    walk->sp = sp;
+    walk->fp_at = fp_at;
+    walk->fp_known |= saved_any;
+    walk->fp_entry &= !saved_any;
+    walk->taken.hash = hash;
+    walk->taken.n = n;
+    thread->n_words = n_words;
+}
+
+static enum hx_step step(struct walk *walk)
+{
+    struct hx_unwind_thread *thread = walk->thread;
+    if (HX_UNLIKELY(walk->pc == 0)) /* nobody called */
+        return HX_STEP_END;
+    uint64_t at = walk->pc - !walk->exact;
+    struct hx_cfi_rule full = {0};
+    uint32_t rule = hx_rule_cached(walk->unwind, at);
+    if (HX_UNLIKELY(rule == HX_RULE_NONE))
+        rule = hx_rule_find(walk->unwind, at, thread->buffer, sizeof thread->buffer, &full);
+    if (HX_UNLIKELY(rule == HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0)) && walk->taken.n > 0)
+        return HX_STEP_CUT; /* what was taken for a return address is none */
+    if (HX_UNLIKELY(walk->taken.n == HX_EV_FRAMES_MAX))
+        return HX_STEP_CUT;
+    add_frame(walk);
+    if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP || HX_RULE_KIND(rule) == HX_RULE_FP))
+        return step_small(walk, rule);
+    return step_other(walk, rule, &full);
+}
+
 /* Takes the frames from walk->pc on, which is the first. */
 static void take_frames(struct walk *walk)
 {
-    struct hx_unwind *unwind = walk->unwind;
-    uint64_t *frame = walk->thread->frame;
-    uint64_t hash = HASH_SEED;
-    uint32_t n = 0;
-    enum hx_step step = HX_STEP_OK;
-    while (step == HX_STEP_OK) {
-        if (HX_UNLIKELY(walk->pc == 0)) { /* nobody called */
-            step = HX_STEP_END;
-            break;
-        }
-        uint64_t at = walk->pc - !walk->exact;
-        struct hx_cfi_rule full = {0};
-        uint32_t rule = hx_rule_cached(unwind, at);
-        if (HX_UNLIKELY(rule == HX_RULE_NONE))
-            rule =
-                hx_rule_find(unwind, at, walk->thread->buffer, sizeof walk->thread->buffer, &full);
-        if (HX_UNLIKELY(rule == HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0)) && n > 0) {
-            step = HX_STEP_CUT; /* what was taken for a return address is none */
-            break;
-        }
-        if (HX_UNLIKELY(n == HX_EV_FRAMES_MAX)) {
-            step = HX_STEP_CUT;
-            break;
-        }
-        frame[n] = walk->pc;
-        if (HX_UNLIKELY(walk->exact) && n < 64)
-            walk->taken.exact |= (uint64_t)1 << n;
-        n++;
-        hash = hx_hash_frame(hash, walk->pc);
-        if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP || HX_RULE_KIND(rule) == HX_RULE_FP))
-            step = step_small(walk, rule);
-        else
-            step = step_other(walk, rule, &full);
+    enum hx_step got = HX_STEP_OK;
+    walk->taken.hash = HASH_SEED;
+    walk->taken.frame = walk->thread->frame;
+    while (got == HX_STEP_OK) {
+        if (HX_LIKELY(!walk->exact && walk->pc != 0))
+            run(walk);
+        got = step(walk);
     }
-    walk->taken.frame = frame;
-    walk->taken.n = n;
-    walk->taken.hash = hash;
-    walk->taken.cut = step != HX_STEP_END;
+    walk->taken.cut = got != HX_STEP_END;
 }
 
 /* --- from memory --------------------------------------------------------------------------------
@@ -357,7 +393,8 @@ static inline bool unchanged(const struct hx_memo_words *words, uint32_t n, uint
     return differ == 0;
 }
 
-static bool unchanged_more(const struct hx_unwind_thread *thread, const struct hx_memo *memo)
+static __attribute__((noinline)) bool unchanged_more(const struct hx_unwind_thread *thread,
+                                                     const struct hx_memo *memo)
 {
     uint32_t at = memo->more;
     for (uint32_t left = memo->n - HX_MEMO_WORDS; left > 0;) {
@@ -371,19 +408,16 @@ static bool unchanged_more(const struct hx_unwind_thread *thread, const struct h
     return true;
 }
 
-/* The set of a stack that begins at pc and sp and may be read up to end: also by the first return
- * address when that is easy to get, as allocating functions with one caller of malloc have many
- * callers themselves. */
-static inline struct hx_memo *memo_set(struct hx_unwind *unwind, struct hx_unwind_thread *thread,
-                                       uint64_t pc, uint64_t sp, uint64_t end)
+/* The set of a stack that begins at pc and sp and may be read up to end: also by its first return
+ * address, where that was the last time, as allocating functions with one caller of malloc have
+ * many callers themselves. */
+static inline struct hx_memo *memo_set(struct hx_unwind_thread *thread, uint64_t pc, uint64_t sp,
+                                       uint64_t end)
 {
     uint64_t mix = pc + sp;
-    uint32_t rule = hx_rule_cached(unwind, pc - 1);
-    if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP)) {
-        uint64_t at = sp + HX_RULE_CFA(rule) - 8;
-        if (HX_LIKELY(at + 8 <= end))
-            mix ^= load(at) << 7;
-    }
+    uint64_t at = thread->first_at[pc % HX_MEMO_FIRSTS];
+    if (HX_LIKELY(at != 0 && sp + at + 8 <= end))
+        mix ^= load(sp + at) << 7;
     return thread->memo[mix * 0x9e3779b97f4a7c15 >> 57 & (HX_MEMO_SETS - 1)];
 }
 
@@ -395,8 +429,10 @@ static inline bool begins(const struct hx_memo *memo, uint64_t pc, uint64_t sp, 
 }
 
 /* The key of a stack in the set, whose words up to end may be read; else HX_EV_KEY_UNKNOWN. */
-static inline uint64_t recall(const struct hx_unwind_thread *thread, const struct hx_memo *set,
-                              uint64_t pc, uint64_t sp, uint64_t fp, uint32_t epoch, uint64_t end)
+static inline __attribute__((always_inline)) uint64_t recall(const struct hx_unwind_thread *thread,
+                                                             const struct hx_memo *set, uint64_t pc,
+                                                             uint64_t sp, uint64_t fp,
+                                                             uint32_t epoch, uint64_t end)
 {
     for (int way = 0; way < HX_MEMO_WAYS; way++) {
         const struct hx_memo *memo = &set[way];
@@ -429,12 +465,16 @@ static uint64_t keep_words(const struct hx_unwind_thread *thread, struct hx_memo
     return reach;
 }
 
-static void keep(struct hx_unwind_thread *thread, struct hx_memo *set, const struct hx_memo *head)
+/* Remembers the stack whose words were noted, on a stack that may be read up to end. */
+static void keep(struct hx_unwind_thread *thread, const struct hx_memo *head, uint64_t end)
 {
-    struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];
     uint32_t n = thread->n_words;
     if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
+    uint64_t first_at = thread->word_at[0] - head->sp;
+    thread->first_at[head->pc % HX_MEMO_FIRSTS] = first_at <= UINT16_MAX ? (uint16_t)first_at : 0;
+    struct hx_memo *set = memo_set(thread, head->pc, head->sp, end);
+    struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];
     memo->epoch = 0;
     memo->pc = head->pc;
     memo->sp = head->sp;
@@ -486,7 +526,7 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     walk.fp_known = walk.fp_entry = walk.lasting = true;
     enter_stack(&walk, sp, true);
 
-    struct hx_memo *set = memo_set(unwind, thread, pc, sp, walk.end);
+    struct hx_memo *set = memo_set(thread, pc, sp, walk.end);
     uint64_t key;
     if (!walk.own) {
         for (int way = 0; way < HX_MEMO_WAYS; way++)
@@ -505,7 +545,7 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     if (walk.lasting && key >= HX_EV_KEY_FIRST) {
         struct hx_memo head = {.pc = pc, .sp = sp, .fp = fp, .key = key, .epoch = epoch};
         head.needs_fp = walk.needs_fp;
-        keep(thread, set, &head);
+        keep(thread, &head, walk.end);
     }
     return key;
 }
@@ -517,7 +557,7 @@ uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thre
     uint32_t epoch = atomic_load_explicit(&unwind->epoch, memory_order_acquire);
     uint64_t end = thread->now.end;
     if (HX_LIKELY(sp >= thread->now.start && sp < end && thread->self == control_block())) {
-        struct hx_memo *set = memo_set(unwind, thread, pc, sp, end);
+        struct hx_memo *set = memo_set(thread, pc, sp, end);
         uint64_t key = recall(thread, set, pc, sp, fp, epoch, end);
         if (HX_LIKELY(key != HX_EV_KEY_UNKNOWN))
             return key;

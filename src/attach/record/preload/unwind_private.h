@@ -125,9 +125,10 @@ struct hx_memo_words {
     uint32_t at[HX_MEMO_WORDS];
 };
 
-#define HX_MEMO_SETS 128
-#define HX_MEMO_WAYS 2
-#define HX_MEMO_MORE 256 /* parts of stacks that are deeper than one entry holds */
+#define HX_MEMO_SETS   128
+#define HX_MEMO_WAYS   2
+#define HX_MEMO_FIRSTS 1024
+#define HX_MEMO_MORE   256 /* parts of stacks that are deeper than one entry holds */
 
 struct hx_memo {
     uint64_t pc, sp, fp;
@@ -162,7 +163,8 @@ struct hx_unwind_thread {
     uint32_t n_words;
     uint64_t word_at[HX_WORDS_MAX], word[HX_WORDS_MAX]; /* of the unwinding at work */
     uint64_t frame[HX_EV_FRAMES_MAX];
-    char buffer[4096]; /* of /proc/self/maps */
+    char buffer[4096];                 /* of /proc/self/maps */
+    uint16_t first_at[HX_MEMO_FIRSTS]; /* by pc: from sp to the first return address, lately */
     struct hx_memo memo[HX_MEMO_SETS][HX_MEMO_WAYS];
     struct hx_memo_more more[HX_MEMO_MORE];
 };
