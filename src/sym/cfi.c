@@ -388,6 +388,7 @@ struct machine {
     struct row row;
     struct row initial; /* what DW_CFA_restore goes back to */
     uint64_t loc;
+    bool changed; /* the row is not the one before */
     unsigned depth;
     struct row stack[STATES_MAX];
 };
@@ -559,8 +560,10 @@ static bool run_cfa(struct machine *m, uint8_t op)
 static void restore(struct machine *m, uint64_t reg)
 {
     struct place *place = place_of(&m->row, reg);
-    if (place)
-        *place = *place_of(&m->initial, reg);
+    if (!place)
+        return;
+    m->changed = true;
+    *place = *place_of(&m->initial, reg);
 }
 
 /* A register's value is CFA + off. For rsp, CFA itself is what everybody takes it for. */
@@ -620,7 +623,12 @@ static bool run_advance(struct machine *m, uint8_t op, uint64_t *ret_loc)
 {
     struct cursor *c = &m->program;
     uint64_t delta, loc;
-    switch (op) {
+    if (op >= CFA_OFFSET)
+        return false;
+    switch (op < CFA_ADVANCE_LOC ? op : CFA_ADVANCE_LOC) {
+    case CFA_ADVANCE_LOC:
+        delta = op & 0x3f;
+        break;
     case CFA_SET_LOC:
         loc = read_encoded(c, m->cie->encoding, NULL);
         if (loc < m->loc)
@@ -637,9 +645,7 @@ static bool run_advance(struct machine *m, uint8_t op, uint64_t *ret_loc)
         delta = read_u32(c);
         break;
     default:
-        if ((op & 0xc0) != CFA_ADVANCE_LOC)
-            return false;
-        delta = op & 0x3f;
+        return false;
     }
     if (__builtin_mul_overflow(delta, m->cie->code_align, &delta) ||
         __builtin_add_overflow(m->loc, delta, ret_loc))
@@ -647,28 +653,39 @@ static bool run_advance(struct machine *m, uint8_t op, uint64_t *ret_loc)
     return true;
 }
 
+/* Any instruction but DW_CFA_nop, the advances and those that have operands in their first byte. */
+static void run_other(struct machine *m, uint8_t op)
+{
+    m->changed = true;
+    if (!run_cfa(m, op))
+        run_register(m, op);
+}
+
 /* Runs up to the instruction that ends the present row, which holds from m->loc to *ret_end; the
  * program's end ends the last one at `limit`. False: the program makes no sense. */
 static bool run_row(struct machine *m, uint64_t limit, uint64_t *ret_end)
 {
     struct cursor *c = &m->program;
-    while (left(c)) {
+    m->changed = false;
+    while (c->at < c->end) {
         uint8_t op = *c->at++;
-        if (op == CFA_NOP)
-            continue;
-        if (op >= CFA_RESTORE) {
-            restore(m, op & 0x3f);
-        } else if (op >= CFA_OFFSET) {
-            set_place(&m->row, op & 0x3f, PLACE_AT_CFA, scaled(m, (int64_t)read_uleb(c)));
-        } else if (run_advance(m, op, ret_end)) {
+        if (run_advance(m, op, ret_end)) {
             if (c->bad)
                 return false;
             if (*ret_end > limit)
                 *ret_end = limit;
             if (*ret_end != m->loc)
                 return true;
-        } else if (!run_cfa(m, op)) {
-            run_register(m, op);
+        } else if (op >= CFA_RESTORE) {
+            restore(m, op & 0x3f);
+        } else if (op >= CFA_OFFSET) {
+            uint64_t offset = read_uleb(c);
+            if (place_of(&m->row, op & 0x3f)) {
+                m->changed = true;
+                set_place(&m->row, op & 0x3f, PLACE_AT_CFA, scaled(m, (int64_t)offset));
+            }
+        } else if (op != CFA_NOP) {
+            run_other(m, op);
         }
     }
     *ret_end = limit;
@@ -877,14 +894,11 @@ bool hx_cfi_find(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_rule *ret,
     if (!found || !machine_init(&m, &cie))
         return false;
     machine_begin(&m, &fde);
-    struct hx_cfi_rule rule = {0};
     for (uint64_t start = fde.start, end; run_row(&m, fde.end, &end); m.loc = end) {
-        struct hx_cfi_rule next = rule_of(&m.row, cie.is_signal);
-        if (m.loc == fde.start || !rules_equal(&rule, &next))
+        if (m.changed)
             start = m.loc;
-        rule = next;
         if (pc < end) {
-            *ret = rule;
+            *ret = rule_of(&m.row, cie.is_signal);
             *ret_start = start;
             *ret_end = end;
             return true;
