@@ -384,6 +384,15 @@ static hx_error *need_heap(const struct hx_ui *ui)
     return NULL;
 }
 
+/* Who allocated is known only when somebody recorded it. */
+static hx_error *need_recording(const struct hx_ui *ui)
+{
+    if (hx_table_int(&ui->snapshots, hx_ui_snapshot_row(ui), "recorded", 0))
+        return NULL;
+    return hx_error_new(HX_E_ABSENT, "scheme site", "use heapx run or heapx record",
+                        "nothing was recorded");
+}
+
 hx_error *hx_ui_analyse(struct hx_ui *ui)
 {
     HX_TRY(need_heap(ui));
@@ -409,6 +418,8 @@ hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name)
         return error;
     }
     HX_TRY(need_heap(ui));
+    if (scheme == &hx_scheme_site)
+        HX_TRY(need_recording(ui));
     ui->choice.scheme = scheme;
     ui->choice.retainers++;
     hx_ui_revise(ui);

@@ -51,7 +51,8 @@ struct hx_source {
 /* Which objects a pane is about; what tells them is in its text, id and address. */
 enum hx_subset {
     HX_SUBSET_ALL,
-    HX_SUBSET_LEAK, /* text: the kind; more: the type, NULL when unknown */
+    HX_SUBSET_LEAK, /* text: the kind; more: the type, NULL when unknown; id: the ccs_id of one of
+                       the sites of that label, 0 when unknown */
     HX_SUBSET_SET,  /* id: the retainer set */
     HX_SUBSET_BIN,  /* text: the named roots */
     HX_SUBSET_TYPE, /* text: the type, NULL when unknown */

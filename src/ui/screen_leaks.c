@@ -20,10 +20,15 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     (void)pane;
     ret->like = "leaks";
     hx_text_putf(&ret->sql,
-                 "SELECT *, CASE kind WHEN 'definite' THEN 'nothing points to it'"
+                 "SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
+                 " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes,"
+                 " sum(l.objects) AS objects, coalesce(t.label, CASE l.kind"
+                 " WHEN 'definite' THEN 'nothing points to it'"
                  " WHEN 'indirect' THEN 'held by lost objects only'"
-                 " WHEN 'possible' THEN 'by interior pointers only' END AS about"
-                 " FROM leaks WHERE snapshot = %" PRId64,
+                 " WHEN 'possible' THEN 'by interior pointers only' END) AS about,"
+                 " max(l.ccs_id) AS ccs_id FROM hx_leak AS l"
+                 " LEFT JOIN hx_stack AS t ON t.ccs_id = l.ccs_id WHERE l.snapshot = %" PRId64
+                 " GROUP BY 1, 2, 3, 4",
                  snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM leaks WHERE snapshot = %" PRId64 ") AS rows,"
@@ -53,7 +58,8 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     bool typed = hx_table_at(&pane->rows, row, "type")->type == HX_VALUE_TEXT;
     return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_LEAK,
                              hx_table_text(&pane->rows, row, "kind"),
-                             typed ? hx_table_text(&pane->rows, row, "type") : NULL, 0);
+                             typed ? hx_table_text(&pane->rows, row, "type") : NULL,
+                             hx_table_int(&pane->rows, row, "ccs_id", 0));
 }
 
 static const char *const key[] = {"kind", "type", "site", NULL};

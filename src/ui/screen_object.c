@@ -41,10 +41,12 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, self.s);
     hx_text_putf(&ret->facts,
                  "SELECT coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
-                 " q.roots, t.label AS label, o.* FROM (SELECT count(*) AS roots FROM root_edges"
+                 " q.roots, t.label AS label, k.label AS site, o.* FROM (SELECT count(*) AS roots "
+                 "FROM root_edges"
                  " WHERE snapshot = %" PRId64 " AND target = %s) q"
                  " LEFT JOIN objects o ON o.snapshot = %" PRId64 " AND o.address = %s"
-                 " LEFT JOIN retainers t ON t.snapshot = %" PRId64 " AND t.set_id = o.set_id",
+                 " LEFT JOIN retainers t ON t.snapshot = %" PRId64 " AND t.set_id = o.set_id"
+                 " LEFT JOIN hx_stack k ON k.ccs_id = o.ccs_id",
                  snapshot, self.s, snapshot, self.s, snapshot);
     hx_text_free(&self);
 }
@@ -93,7 +95,13 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
     hx_text_puts(ret, ": ");
     hx_text_count(ret, hx_table_int(facts, 0, "bytes", 0));
-    hx_text_putf(ret, " bytes, %s", hx_table_text(facts, 0, "state"));
+    hx_text_puts(ret, " bytes");
+    if (hx_table_at(facts, 0, "requested")->type == HX_VALUE_INT) {
+        hx_text_puts(ret, " (");
+        hx_text_count(ret, hx_table_int(facts, 0, "requested", 0));
+        hx_text_puts(ret, " requested)");
+    }
+    hx_text_putf(ret, ", %s", hx_table_text(facts, 0, "state"));
     put_fact(facts, "type", ", ", ascii, ret);
     hx_text_puts(ret, "\nreferences: ");
     hx_text_count(ret, hx_table_int(facts, 0, "roots", 0));
@@ -103,6 +111,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
     hx_text_puts(ret, " to objects");
     put_retained(facts, ret);
+    put_fact(facts, "site", "\nallocated by ", ascii, ret);
     put_fact(facts, "label", "\nretained by ", ascii, ret);
     put_fact(facts, "bin", "\nroot bin ", ascii, ret);
 }

@@ -35,6 +35,11 @@ void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql)
     case HX_SUBSET_LEAK:
         hx_text_putf(sql, "state = '%s' AND type IS ", state_of(pane));
         hx_text_sql(sql, pane->more);
+        if (pane->id)
+            hx_text_putf(sql,
+                         " AND ccs_id IN (SELECT s.ccs_id FROM hx_stack s WHERE s.label ="
+                         " (SELECT label FROM hx_stack WHERE ccs_id = %" PRId64 "))",
+                         pane->id);
         break;
     case HX_SUBSET_SET:
         hx_text_putf(sql, "set_id = %" PRId64, pane->id);
@@ -67,6 +72,9 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
     case HX_SUBSET_LEAK:
         hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(pane));
         hx_text_sql(sql, pane->more);
+        if (pane->id)
+            hx_text_putf(sql, " AND site = (SELECT label FROM hx_stack WHERE ccs_id = %" PRId64 ")",
+                         pane->id);
         break;
     case HX_SUBSET_SET:
         hx_text_putf(sql, " FROM retainers WHERE set_id = %" PRId64, pane->id);

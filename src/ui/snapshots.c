@@ -13,10 +13,11 @@ static hx_error *listing_run(struct hx_job *job, hx_store *store,
 {
     struct listing *listing = (struct listing *)job;
     (void)progress;
-    struct hx_query query = {
-        .view = "snapshots", .sort = "snapshot", .ascending = true, .limit = -1};
     HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_query_view(store, &query, &rows));
+    HX_TRY(hx_query_sql(store,
+                        "SELECT *, EXISTS (SELECT 1 FROM costs AS c WHERE c.snapshot = s.snapshot)"
+                        " AS recorded FROM snapshots AS s ORDER BY snapshot",
+                        &rows));
     return hx_table_read(&listing->rows, rows, -1);
 }
 

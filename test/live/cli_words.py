@@ -114,8 +114,8 @@ def usage(folder):
 def not_in_this_version(folder):
     for args in (["run", "--", "true"], ["record", "1", "-o", "x"],
                  ["export", "x", "hp"], ["import", "x", "-o", "y"],
-                 ["help", "run"], ["report", "x", "sites"], ["report", "x", "mprof_leaks"],
-                 ["diff", "x:1", "x:2", "costs"],
+                 ["help", "run"], ["report", "x", "biography"], ["report", "x", "mprof_leaks"],
+                 ["diff", "x:1", "x:2", "biography"],
                  ["snap", "1", "-o", "x", "--record"],
                  ["snap", "1", "-o", "x", "--when", "rss > 2G"],
                  ["snap", "1", "-o", "x", "--content", "full"],

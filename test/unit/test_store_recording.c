@@ -375,14 +375,6 @@ static void check_costs(hx_store *store, int64_t id, const struct hx_snapshot *s
               " inherited_live_bytes, inherited_live_objects FROM costs JOIN path USING(ccs_id)"
               " WHERE snapshot = %d ORDER BY path",
         (int)id);
-    if (getenv("DUMP") && strcmp(found, hx_text_str(&text))) {
-        FILE *f = fopen("a.txt", "w");
-        fputs(found, f);
-        fclose(f);
-        f = fopen("b.txt", "w");
-        fputs(hx_text_str(&text), f);
-        fclose(f);
-    }
     assert_string_equal(found, hx_text_str(&text));
     free(found);
     found = tell_format(store,
