@@ -200,7 +200,6 @@ void hx_bar_calls(void);
 
 /* --- events (ring.c) -------------------------------------------------------------------------- */
 
-uint64_t hx_now(void);
 uint64_t hx_now_ns(void);
 
 static inline uint64_t hx_tsc(void)
@@ -210,12 +209,10 @@ static inline uint64_t hx_tsc(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-/* The time before all that follows, after all that came before. */
-static inline uint64_t hx_time_before(void)
-{
-    return HX_LIKELY(!hx_process.clock_ns) ? hx_tsc() : hx_now_ns();
-}
-static inline uint64_t hx_time_after(void)
+/* The time now, not earlier than anything that was done or seen before: rdtscp waits for that,
+ * where rdtsc could tell a time at which another thread had not yet handed us the block that we
+ * free. */
+static inline uint64_t hx_now(void)
 {
     uint32_t lo, hi, cpu;
     if (HX_RARELY(hx_process.clock_ns))

@@ -58,7 +58,7 @@ static bool name_wanted(const char *name)
 
 static void before_fork(void)
 {
-    hx_process.fork_when = hx_time_before();
+    hx_process.fork_when = hx_now();
 }
 
 static void start(void)

@@ -24,11 +24,6 @@ uint64_t hx_now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-uint64_t hx_now(void)
-{
-    return hx_time_after();
-}
-
 static bool barred(void)
 {
     return atomic_load_explicit(&hx_process.barred, memory_order_relaxed);
@@ -348,7 +343,7 @@ static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64
     struct hx_ev_alloc *event = (struct hx_ev_alloc *)begin(writer, sizeof *event);
     bool ok = event;
     if (HX_LIKELY(ok)) {
-        event->head = HX_EV_HEAD(HX_EV_ALLOC, hx_time_after());
+        event->head = HX_EV_HEAD(HX_EV_ALLOC, hx_now());
         event->address = address;
         event->requested = bytes;
         event->usable = usable;
@@ -389,7 +384,7 @@ void hx_tell_free(uint64_t address)
     }
     struct hx_ev_free *event = (struct hx_ev_free *)begin(writer, sizeof *event);
     if (HX_LIKELY(event)) {
-        event->head = HX_EV_HEAD(HX_EV_FREE, hx_time_before());
+        event->head = HX_EV_HEAD(HX_EV_FREE, hx_now());
         event->address = address;
         publish(writer, sizeof *event);
     } else {
@@ -408,7 +403,7 @@ void hx_tell_realloc_begin(uint64_t old)
     }
     struct hx_ev_realloc_begin *event = (struct hx_ev_realloc_begin *)begin(writer, sizeof *event);
     if (HX_LIKELY(event)) {
-        event->head = HX_EV_HEAD(HX_EV_REALLOC_BEGIN, hx_time_before());
+        event->head = HX_EV_HEAD(HX_EV_REALLOC_BEGIN, hx_now());
         event->address = old;
         event->tid = own_tid(thread);
         event->unused = 0;
@@ -433,7 +428,7 @@ void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t
           : HX_EV_KEY_UNKNOWN;
     struct hx_ev_realloc_end *event = (struct hx_ev_realloc_end *)begin(writer, sizeof *event);
     if (HX_LIKELY(event)) {
-        event->head = HX_EV_HEAD(HX_EV_REALLOC_END, hx_time_after());
+        event->head = HX_EV_HEAD(HX_EV_REALLOC_END, hx_now());
         event->old = old;
         event->address = (uint64_t)p;
         event->requested = bytes;
@@ -456,7 +451,7 @@ void hx_tell_word(enum hx_event_kind kind, uint64_t word)
         return;
     struct hx_ev_word *event = (struct hx_ev_word *)begin(writer, sizeof *event);
     if (event) {
-        event->head = HX_EV_HEAD(kind, hx_time_before());
+        event->head = HX_EV_HEAD(kind, hx_now());
         event->word = word;
         publish(writer, sizeof *event);
     }

@@ -9,7 +9,6 @@
 #define SIGNALS_MAX 16                  /* signal frames on one stack */
 #define PROBES_MAX  256                 /* pages of a stack that is not the thread's own */
 #define GROWTH_MAX  ((uint64_t)1 << 30) /* of the main thread's stack at once */
-#define HASH_SEED   0x2545f4914f6cdd1d
 
 /* An unwinding at work. Words of the stack are read in [sp at its beginning, end) only. */
 struct walk {
@@ -24,7 +23,13 @@ struct walk {
     bool lasting;  /* what was read so far decides alone */
     bool own;      /* end comes from thread->now; else the kernel is asked for more */
     uint32_t signals, probes;
+    uint32_t epoch;
     uint64_t base, end;
+    uint64_t entry_fp;
+    uint32_t at; /* index in thread->last of a frame at or above sp */
+    /* when it is done: */
+    const uint64_t *word_at, *word;
+    uint32_t n_words;
 };
 
 size_t hx_unwind_bytes(void)
@@ -165,8 +170,8 @@ static inline bool read_word(struct walk *walk, uint64_t addr, uint64_t *ret)
         walk->lasting = false;
         return true;
     }
-    thread->word_at[thread->n_words] = addr;
-    thread->word[thread->n_words++] = *ret;
+    thread->now_taken.word_at[thread->n_words] = addr;
+    thread->now_taken.word[thread->n_words++] = *ret;
     return true;
 }
 
@@ -291,37 +296,57 @@ static enum hx_step step_other(struct walk *walk, uint32_t rule, const struct hx
     }
 }
 
+/* Where rbp is, for struct hx_trace. */
+static inline uint64_t fp_place(const struct walk *walk)
+{
+    return walk->fp_at != 0 ? walk->fp_at : walk->fp_entry ? HX_FP_ENTRY : HX_FP_ELSEWHERE;
+}
+
 /* Adds walk->pc to the frames. */
 static inline void add_frame(struct walk *walk)
 {
     struct hx_taken *taken = &walk->taken;
-    walk->thread->frame[taken->n] = walk->pc;
+    struct hx_trace *trace = &walk->thread->now_taken;
+    trace->frame[taken->n] = walk->pc;
+    trace->sp[taken->n] = walk->sp;
+    trace->fp[taken->n] = walk->fp_known ? fp_place(walk) : HX_FP_ELSEWHERE;
+    trace->words[taken->n] = walk->thread->n_words;
     if (HX_UNLIKELY(walk->exact) && taken->n < 64)
         taken->exact |= (uint64_t)1 << taken->n;
     taken->n++;
-    taken->hash = hx_hash_frame(taken->hash, walk->pc);
 }
 
 /* Takes frames as long as they are of the usual kind, as step() would, with all state in registers:
- * what one step waits for is the word that the one before loaded. */
-static void run(struct walk *walk)
+ * what one step waits for is the word that the one before loaded. Stops where the last stack had
+ * the same frame. */
+static bool run(struct walk *walk)
 {
     struct hx_unwind *unwind = walk->unwind;
     struct hx_unwind_thread *thread = walk->thread;
-    uint64_t pc = walk->pc, sp = walk->sp, hash = walk->taken.hash, end = walk->end;
-    uint64_t fp_at = walk->fp_at;
-    uint32_t n = walk->taken.n, n_words = thread->n_words;
-    bool saved_any = false;
+    struct hx_trace *trace = &thread->now_taken;
+    const struct hx_trace *last = &thread->last;
+    uint64_t pc = walk->pc, sp = walk->sp, end = walk->end;
+    uint64_t fp_at = walk->fp_known ? fp_place(walk) : HX_FP_ELSEWHERE;
+    uint32_t n = walk->taken.n, n_words = thread->n_words, at = walk->at;
+    bool met = false, saved_any = false;
     while (n < HX_EV_FRAMES_MAX && n_words < HX_WORDS_MAX) {
+        while (last->sp[at] < sp)
+            at++;
+        if (last->sp[at] == sp && last->frame[at] == pc && n > 0) {
+            met = true;
+            break;
+        }
         uint32_t rule = hx_rule_cached(unwind, pc - 1);
         uint64_t saved = HX_RULE_SAVED(rule), cfa = sp + HX_RULE_CFA(rule);
         if (HX_RULE_KIND(rule) != HX_RULE_SP || saved == HX_SAVED_LOST || cfa > end)
             break;
         uint64_t word = load(cfa - 8);
-        thread->word_at[n_words] = cfa - 8;
-        thread->word[n_words++] = word;
-        thread->frame[n++] = pc;
-        hash = hx_hash_frame(hash, pc);
+        trace->frame[n] = pc;
+        trace->sp[n] = sp;
+        trace->fp[n] = fp_at;
+        trace->words[n++] = n_words;
+        trace->word_at[n_words] = cfa - 8;
+        trace->word[n_words++] = word;
         fp_at = saved != 0 ? cfa - saved : fp_at;
         saved_any |= saved != 0;
         pc = word;
@@ -329,12 +354,15 @@ static void run(struct walk *walk)
     }
     walk->pc = pc;
     walk->sp = sp;
-    walk->fp_at = fp_at;
-    walk->fp_known |= saved_any;
-    walk->fp_entry &= !saved_any;
-    walk->taken.hash = hash;
+    if (saved_any) {
+        walk->fp_at = fp_at;
+        walk->fp_known = true;
+        walk->fp_entry = false;
+    }
+    walk->at = at;
     walk->taken.n = n;
     thread->n_words = n_words;
+    return met;
 }
 
 static enum hx_step step(struct walk *walk)
@@ -357,18 +385,89 @@ static enum hx_step step(struct walk *walk)
     return step_other(walk, rule, &full);
 }
 
+/* Puts what was taken so far before frame `at` of the last stack, the outermost of whose frames
+ * stay; at HX_EV_FRAMES_MAX none do. */
+static void join(struct walk *walk, uint32_t at)
+{
+    struct hx_unwind_thread *thread = walk->thread;
+    struct hx_trace *to = &thread->last;
+    const struct hx_trace *from = &thread->now_taken;
+    uint32_t n = walk->taken.n, n_words = thread->n_words;
+    uint32_t words_at = at < HX_EV_FRAMES_MAX ? to->words[at] : HX_WORDS_MAX;
+    uint32_t first = at - n, first_word = words_at - n_words;
+    memcpy(to->frame + first, from->frame, n * sizeof *to->frame);
+    memcpy(to->sp + first, from->sp, n * sizeof *to->sp);
+    memcpy(to->fp + first, from->fp, n * sizeof *to->fp);
+    for (uint32_t i = 0; i < n; i++)
+        to->words[first + i] = from->words[i] + first_word;
+    memcpy(to->word_at + first_word, from->word_at, n_words * sizeof *to->word_at);
+    memcpy(to->word + first_word, from->word, n_words * sizeof *to->word);
+    /* frames further in are of another stack: walks must not meet them */
+    thread->last_first = first;
+    thread->last_epoch = walk->epoch;
+    thread->last_end = walk->end;
+    thread->last_fp = walk->entry_fp;
+    thread->last_needs_fp = walk->needs_fp;
+
+    walk->taken.frame = to->frame + first;
+    walk->taken.n = HX_EV_FRAMES_MAX - first;
+    walk->word_at = to->word_at + first_word;
+    walk->word = to->word + first_word;
+    walk->n_words = HX_WORDS_MAX - first_word;
+}
+
+/* At walk->pc and walk->sp the last stack had a frame, too. If its rbp was in the same place, and
+ * no word that decided its way outwards has changed, then this way would be the same: see below. */
+static bool goes_on_as_last(struct walk *walk)
+{
+    struct hx_unwind_thread *thread = walk->thread;
+    const struct hx_trace *last = &thread->last;
+    uint64_t place = walk->fp_known ? fp_place(walk) : HX_FP_ELSEWHERE;
+    uint32_t at = walk->at, words = last->words[at];
+    if (place == HX_FP_ELSEWHERE || place != last->fp[at] || walk->taken.n > at ||
+        thread->n_words > words)
+        return false;
+    if (place == HX_FP_ENTRY && thread->last_needs_fp && thread->last_fp != walk->entry_fp)
+        return false;
+    uint64_t differ = 0;
+    for (uint32_t i = words; i < HX_WORDS_MAX; i++)
+        differ |= load(last->word_at[i]) ^ last->word[i];
+    if (differ != 0)
+        return false;
+    if (place == HX_FP_ENTRY)
+        walk->needs_fp |= thread->last_needs_fp;
+    return true;
+}
+
 /* Takes the frames from walk->pc on, which is the first. */
 static void take_frames(struct walk *walk)
 {
+    struct hx_unwind_thread *thread = walk->thread;
     enum hx_step got = HX_STEP_OK;
-    walk->taken.hash = HASH_SEED;
-    walk->taken.frame = walk->thread->frame;
+    bool has_last = walk->own && thread->last_epoch == walk->epoch && thread->last_end == walk->end;
+    thread->n_words = 0;
+    thread->last.sp[HX_EV_FRAMES_MAX] = UINT64_MAX;
+    walk->at = has_last ? thread->last_first : HX_EV_FRAMES_MAX;
     while (got == HX_STEP_OK) {
-        if (HX_LIKELY(!walk->exact && walk->pc != 0))
-            run(walk);
+        if (HX_LIKELY(!walk->exact && walk->pc != 0) && run(walk)) {
+            if (walk->lasting && goes_on_as_last(walk)) {
+                join(walk, walk->at);
+                return;
+            }
+            walk->at = HX_EV_FRAMES_MAX; /* it was another one */
+            continue;
+        }
         got = step(walk);
     }
     walk->taken.cut = got != HX_STEP_END;
+    if (walk->lasting && walk->own && !walk->taken.cut) {
+        join(walk, HX_EV_FRAMES_MAX);
+        return;
+    }
+    walk->taken.frame = thread->now_taken.frame;
+    walk->word_at = thread->now_taken.word_at;
+    walk->word = thread->now_taken.word;
+    walk->n_words = thread->n_words;
 }
 
 /* --- from memory --------------------------------------------------------------------------------
@@ -448,13 +547,13 @@ static inline __attribute__((always_inline)) uint64_t recall(const struct hx_unw
     return HX_EV_KEY_UNKNOWN;
 }
 
-static uint64_t keep_words(const struct hx_unwind_thread *thread, struct hx_memo_words *words,
-                           uint32_t from, uint32_t n, uint64_t sp)
+static uint64_t keep_words(const struct walk *walk, struct hx_memo_words *words, uint32_t from,
+                           uint32_t n, uint64_t sp)
 {
     uint64_t reach = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = thread->word_at[from + i] - sp;
-        words->value[i] = thread->word[from + i];
+        uint64_t at = walk->word_at[from + i] - sp;
+        words->value[i] = walk->word[from + i];
         words->at[i] = (uint32_t)at;
         reach = at + 8 > reach ? at + 8 : reach;
     }
@@ -465,15 +564,16 @@ static uint64_t keep_words(const struct hx_unwind_thread *thread, struct hx_memo
     return reach;
 }
 
-/* Remembers the stack whose words were noted, on a stack that may be read up to end. */
-static void keep(struct hx_unwind_thread *thread, const struct hx_memo *head, uint64_t end)
+/* Remembers the stack whose words were noted. */
+static void keep(const struct walk *walk, const struct hx_memo *head)
 {
-    uint32_t n = thread->n_words;
+    struct hx_unwind_thread *thread = walk->thread;
+    uint32_t n = walk->n_words;
     if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
-    uint64_t first_at = thread->word_at[0] - head->sp;
+    uint64_t first_at = walk->word_at[0] - head->sp;
     thread->first_at[head->pc % HX_MEMO_FIRSTS] = first_at <= UINT16_MAX ? (uint16_t)first_at : 0;
-    struct hx_memo *set = memo_set(thread, head->pc, head->sp, end);
+    struct hx_memo *set = memo_set(thread, head->pc, head->sp, walk->end);
     struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];
     memo->epoch = 0;
     memo->pc = head->pc;
@@ -483,7 +583,7 @@ static void keep(struct hx_unwind_thread *thread, const struct hx_memo *head, ui
     memo->key = head->key;
     memo->n = (uint16_t)n;
     uint32_t first = n < HX_MEMO_WORDS ? n : HX_MEMO_WORDS;
-    memo->reach = keep_words(thread, &memo->words, 0, first, head->sp);
+    memo->reach = keep_words(walk, &memo->words, 0, first, head->sp);
     if (n > HX_MEMO_WORDS) {
         memo->more = thread->more_next;
         memo->stamp = ++thread->stamp;
@@ -492,7 +592,7 @@ static void keep(struct hx_unwind_thread *thread, const struct hx_memo *head, ui
             struct hx_memo_more *more = &thread->more[thread->more_next];
             thread->more_next = (uint16_t)((thread->more_next + 1) % HX_MEMO_MORE);
             more->stamp = memo->stamp;
-            uint64_t reach = keep_words(thread, &more->words, from, part, head->sp);
+            uint64_t reach = keep_words(walk, &more->words, from, part, head->sp);
             memo->reach = reach > memo->reach ? reach : memo->reach;
         }
     }
@@ -507,6 +607,7 @@ static void begin_thread(struct hx_unwind_thread *thread, uint64_t self)
 {
     thread->self = self;
     thread->looked = false;
+    thread->last_epoch = 0;
     thread->now = thread->own[0] = thread->own[1] = (struct hx_span){0, 0};
     for (int set = 0; set < HX_MEMO_SETS; set++)
         for (int way = 0; way < HX_MEMO_WAYS; way++)
@@ -524,6 +625,8 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
         begin_thread(thread, self);
     struct walk walk = {.unwind = unwind, .thread = thread, .pc = pc, .sp = sp, .fp = fp};
     walk.fp_known = walk.fp_entry = walk.lasting = true;
+    walk.epoch = epoch;
+    walk.entry_fp = fp;
     enter_stack(&walk, sp, true);
 
     struct hx_memo *set = memo_set(thread, pc, sp, walk.end);
@@ -537,7 +640,6 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
             return key;
     }
 
-    thread->n_words = 0;
     take_frames(&walk);
     if (walk.taken.n == 0)
         return HX_EV_KEY_UNKNOWN;
@@ -545,7 +647,7 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     if (walk.lasting && key >= HX_EV_KEY_FIRST) {
         struct hx_memo head = {.pc = pc, .sp = sp, .fp = fp, .key = key, .epoch = epoch};
         head.needs_fp = walk.needs_fp;
-        keep(thread, &head, walk.end);
+        keep(&walk, &head);
     }
     return key;
 }

@@ -46,12 +46,24 @@ static bool full(const struct hx_region *region, uint32_t n)
                HX_REGION_STACKS / 8 * 7;
 }
 
+/* Each frame for itself and by its position, so that no step waits for the one before. */
+static uint64_t hash_frames(const struct hx_taken *taken)
+{
+    uint64_t hash = 0, position = 0x2545f4914f6cdd1d;
+    for (uint32_t i = 0; i < taken->n; i++) {
+        uint64_t mixed = (taken->frame[i] + position) * 0xd6e8feb86659fd93;
+        hash += mixed ^ mixed >> 32;
+        position += 0x9e3779b97f4a7c15;
+    }
+    return hash;
+}
+
 uint64_t hx_intern(struct hx_region *region, const struct hx_taken *taken)
 {
     uint16_t generation = (uint16_t)atomic_load_explicit(&region->generation, memory_order_acquire);
-    uint64_t hash = hx_hash_frame(taken->hash, (uint64_t)generation << 32 | taken->n << 1 |
-                                                   (uint64_t)taken->cut);
-    hash = hx_hash_frame(hash, taken->exact) | 1;
+    uint64_t hash = hx_hash_mix(hash_frames(taken),
+                                (uint64_t)generation << 32 | taken->n << 1 | (uint64_t)taken->cut);
+    hash = hx_hash_mix(hash, taken->exact) | 1;
 
     for (uint64_t probe = 0; probe < HX_PROBES; probe++) {
         uint64_t index = ((hash >> 20) + probe) & (HX_REGION_STACKS - 1);

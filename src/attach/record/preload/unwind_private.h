@@ -105,11 +105,10 @@ struct hx_taken {
     uint32_t n;
     bool cut;
     uint64_t exact;
-    uint64_t hash; /* hx_hash_frame() over the frames */
 };
-static inline uint64_t hx_hash_frame(uint64_t hash, uint64_t pc)
+static inline uint64_t hx_hash_mix(uint64_t hash, uint64_t word)
 {
-    hash = (hash ^ pc) * 0xff51afd7ed558ccd;
+    hash = (hash ^ word) * 0xff51afd7ed558ccd;
     return hash ^ hash >> 32;
 }
 uint64_t hx_intern(struct hx_region *region, const struct hx_taken *taken);
@@ -152,6 +151,18 @@ struct hx_span {
 };
 
 #define HX_WORDS_MAX 1024
+
+/* Frames of an unwinding, inner ones first, and the words that decided it. Where the array is
+ * filled from its end, the outermost frame is the last. */
+struct hx_trace {
+    uint64_t frame[HX_EV_FRAMES_MAX];
+    uint64_t sp[HX_EV_FRAMES_MAX + 1]; /* and one that no sp reaches */
+    uint64_t fp[HX_EV_FRAMES_MAX]; /* where the frame's rbp is: the address of its word, or below */
+    uint32_t words[HX_EV_FRAMES_MAX]; /* index of the first word that was read from this frame on */
+    uint64_t word_at[HX_WORDS_MAX], word[HX_WORDS_MAX];
+};
+enum { HX_FP_ELSEWHERE = 0, HX_FP_ENTRY = 1 }; /* in no word; still as it was at the beginning */
+
 struct hx_unwind_thread {
     uint64_t self;         /* address of the thread's control block: whose this is */
     struct hx_span now;    /* the one of `own` that sp was in lately */
@@ -161,8 +172,12 @@ struct hx_unwind_thread {
     uint16_t more_next;
     uint64_t stamp;
     uint32_t n_words;
-    uint64_t word_at[HX_WORDS_MAX], word[HX_WORDS_MAX]; /* of the unwinding at work */
-    uint64_t frame[HX_EV_FRAMES_MAX];
+    struct hx_trace now_taken; /* from the beginning, the unwinding at work */
+    struct hx_trace last;      /* to the end, a whole stack up to last_end, from this epoch */
+    uint32_t last_first;       /* index of its innermost frame */
+    uint32_t last_epoch;       /* 0: there is none */
+    uint64_t last_fp, last_end;
+    bool last_needs_fp;
     char buffer[4096];                 /* of /proc/self/maps */
     uint16_t first_at[HX_MEMO_FIRSTS]; /* by pc: from sp to the first return address, lately */
     struct hx_memo memo[HX_MEMO_SETS][HX_MEMO_WAYS];
