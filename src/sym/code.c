@@ -35,13 +35,10 @@ static void close_fd(int fd)
 
 static void deinit_file(struct hx_code_file *file)
 {
-    hx_code_dwarf_destroy(file->dwarf); /* reads from the descriptors until its end */
+    hx_code_dwarf_destroy(file->dwarf);
     hx_code_symbols_deinit(&file->symbols);
     hx_elf_layout_deinit(&file->file.layout);
     close_fd(file->file.fd);
-    close_fd(file->debug_fd);
-    close_fd(file->mini_fd);
-    close_fd(file->alt_fd);
     free(file->file.path);
     free(file->build_id);
     free(file->cfi_hdr);
@@ -220,10 +217,7 @@ hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping
                                            .deleted = mapping->deleted,
                                            .fd = -1},
                                   .pid = hx_module_process(pid),
-                                  .root = find_root(code, pid),
-                                  .debug_fd = -1,
-                                  .mini_fd = -1,
-                                  .alt_fd = -1};
+                                  .root = find_root(code, pid)};
     HX_FD int fd = open_file(file);
     if (fd >= 0)
         read_file(file, fd);
@@ -420,10 +414,9 @@ void hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
     int fd = hx_code_file_fd(file, &opened);
     if (fd < 0)
         return;
-    if (!file->debug_tried)
-        hx_code_find_debug(code, file, fd);
-    file->debug_tried = true;
-    int fds[] = {fd, file->debug_fd, file->mini_fd};
+    HX_FD int debug = hx_code_open_debug(code, file, fd);
+    HX_FD int packed = hx_code_open_packed(fd);
+    int fds[] = {fd, debug, packed};
     hx_error_free(hx_code_symbols_read(&file->file.layout, fds, 3, &file->symbols));
     if (opened)
         close(fd);

@@ -384,8 +384,10 @@ static void find_line(struct unit *unit, uint64_t vaddr, const char **ret_source
 }
 
 static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope *scopes, size_t max,
-                         const char *source, uint32_t line)
+                         const struct hx_code_scope *here)
 {
+    const char *source = here->source;
+    uint32_t line = here->line;
     Dwarf *dwarf = dwarf_cu_getdwarf(unit->die.cu);
     size_t n = 0;
     for (; node != NODE_NONE; node = unit->nodes.v[node].parent) {
@@ -396,6 +398,7 @@ static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope 
         struct hx_code_scope *scope = &scopes[n < max ? n++ : max - 1];
         *scope = (struct hx_code_scope){.linkage = inherited_string(&die, DW_AT_linkage_name),
                                         .name = inherited_string(&die, DW_AT_name),
+                                        .dir = here->dir,
                                         .source = source,
                                         .line = line};
         if (!scope->linkage)
@@ -413,8 +416,7 @@ static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope 
 }
 
 size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
-                            struct hx_code_scope *scopes, size_t max, const char **ret_source,
-                            uint32_t *ret_line)
+                            struct hx_code_scope *scopes, size_t max)
 {
     const struct range *in_unit = find_range(dwarf->ranges.v, dwarf->ranges.n, vaddr);
     if (!in_unit)
@@ -422,10 +424,15 @@ size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
     struct unit *unit = &dwarf->units.v[in_unit->node];
     if (!unit->walked)
         walk(dwarf, unit);
-    find_line(unit, vaddr, ret_source, ret_line);
+    struct hx_code_scope here = {.dir = string_of(&unit->skeleton, DW_AT_comp_dir),
+                                 .entry = UINT64_MAX};
+    find_line(unit, vaddr, &here.source, &here.line);
     const struct range *function = find_range(unit->functions.v, unit->functions.n, vaddr);
-    if (!function || function->node >= unit->nodes.n)
-        return 0;
-    return put_scopes(unit, find_innermost(unit, function->node, vaddr), scopes, max, *ret_source,
-                      *ret_line);
+    size_t n =
+        function ? put_scopes(unit, find_innermost(unit, function->node, vaddr), scopes, max, &here)
+                 : 0;
+    if (n)
+        return n;
+    scopes[0] = here;
+    return 1;
 }

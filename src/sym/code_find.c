@@ -217,7 +217,7 @@ static int open_debuglink(const hx_code *code, const struct hx_code_file *file, 
 
 /* What a file of debug information shares with others: named by an absolute path, or by one from
  * its own folder, which is either that of the program or one below /usr/lib/debug. */
-static int open_shared(const hx_code *code, const struct hx_code_file *file, int fd)
+int hx_code_open_shared(const hx_code *code, const struct hx_code_file *file, int fd)
 {
     size_t len;
     HX_FREE char *section = read_section(fd, ".gnu_debugaltlink", LINK_MAX_BYTES, &len);
@@ -267,7 +267,7 @@ static bool unpack(lzma_stream *stream, int out)
     return state == LZMA_STREAM_END;
 }
 
-static int open_packed(int fd)
+int hx_code_open_packed(int fd)
 {
     size_t len;
     HX_FREE char *packed = read_section(fd, ".gnu_debugdata", PACKED_MAX, &len);
@@ -286,15 +286,10 @@ static int open_packed(int fd)
     return out;
 }
 
-void hx_code_find_debug(hx_code *code, struct hx_code_file *file, int fd)
+int hx_code_open_debug(const hx_code *code, const struct hx_code_file *file, int fd)
 {
-    bool complete = has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info");
-    if (!complete) {
-        file->mini_fd = open_packed(fd);
-        if (file->build_id)
-            file->debug_fd = open_by_id(code, file->root, file->build_id);
-        if (file->debug_fd < 0 && file->file.path[0] == '/')
-            file->debug_fd = open_debuglink(code, file, fd);
-    }
-    file->alt_fd = open_shared(code, file, file->debug_fd >= 0 ? file->debug_fd : fd);
+    if (has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info"))
+        return -1;
+    int found = file->build_id ? open_by_id(code, file->root, file->build_id) : -1;
+    return found < 0 && file->file.path[0] == '/' ? open_debuglink(code, file, fd) : found;
 }

@@ -1,12 +1,12 @@
 /* code_lines.c - names, files and lines of addresses, each found once. */
 #include "sym/code_private.h"
 
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "sym/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- the answers that were given ------------------------------------------------ */
 
@@ -47,6 +47,17 @@ static bool grow(hx_code *code)
 static const char *keep(hx_code *code, const char *s)
 {
     return s ? hx_code_store_string(&code->store, s, strlen(s)) : NULL;
+}
+
+static const char *full_path(hx_code *code, const char *dir, const char *source)
+{
+    if (!source || source[0] == '/' || !dir || dir[0] != '/')
+        return keep(code, source);
+    struct hx_text text = {0};
+    hx_text_putf(&text, "%s/%s", dir, source);
+    const char *path = text.failed ? NULL : keep(code, hx_text_str(&text));
+    hx_text_free(&text);
+    return path;
 }
 
 static const char *demangled(hx_code *code, const char *name)
@@ -92,16 +103,16 @@ static void put_outermost(hx_code *code, const struct hx_code_file *file, uint64
 {
     struct hx_code_symbol *symbol = hx_code_symbols_find(&file->symbols, vaddr);
     const char *name = symbol ? file->symbols.names.v + symbol->name : NULL;
-    const char *declared = scope ? scope->linkage ? scope->linkage : scope->name : NULL;
+    const char *declared = scope->linkage ? scope->linkage : scope->name;
     if (symbol)
         line->offset = vaddr - symbol->start;
-    else if (scope)
-        line->offset = vaddr >= scope->entry ? vaddr - scope->entry : 0;
+    else if (vaddr >= scope->entry)
+        line->offset = vaddr - scope->entry;
     if (declared && (!name || is_of_function(name, declared))) {
         line->function = scope_name(code, scope);
     } else if (symbol) {
         if (!symbol->shown)
-            symbol->shown = scope ? without_suffix(code, name) : demangled(code, name);
+            symbol->shown = declared ? without_suffix(code, name) : demangled(code, name);
         line->function = symbol->shown;
     }
 }
@@ -116,7 +127,9 @@ static void load_dwarf(hx_code *code, struct hx_code_file *file)
     int fd = hx_code_file_fd(file, &opened);
     if (fd < 0)
         return;
-    file->dwarf = hx_code_dwarf_create(&file->file.layout, fd, file->debug_fd, file->alt_fd);
+    HX_FD int debug = hx_code_open_debug(code, file, fd);
+    HX_FD int shared = hx_code_open_shared(code, file, debug >= 0 ? debug : fd);
+    file->dwarf = hx_code_dwarf_create(&file->file.layout, fd, debug, shared);
     if (opened)
         close(fd);
 }
@@ -126,20 +139,16 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
                            struct hx_code_line *lines)
 {
     struct hx_code_scope scopes[HX_CODE_LINES_MAX];
-    const char *source = NULL;
-    uint32_t line = 0;
     load_dwarf(code, file);
-    size_t n = file->dwarf ? hx_code_dwarf_scopes(file->dwarf, vaddr, scopes, HX_CODE_LINES_MAX,
-                                                  &source, &line)
-                           : 0;
+    size_t n =
+        file->dwarf ? hx_code_dwarf_scopes(file->dwarf, vaddr, scopes, HX_CODE_LINES_MAX) : 0;
     if (!n) {
-        lines[0] = (struct hx_code_line){.source = keep(code, source), .line = line};
-        put_outermost(code, file, vaddr, NULL, &lines[0]);
-        return 1;
+        scopes[0] = (struct hx_code_scope){.entry = UINT64_MAX};
+        n = 1;
     }
     for (size_t i = 0; i < n; i++) {
-        lines[i] =
-            (struct hx_code_line){.source = keep(code, scopes[i].source), .line = scopes[i].line};
+        lines[i] = (struct hx_code_line){.source = full_path(code, scopes[i].dir, scopes[i].source),
+                                         .line = scopes[i].line};
         if (i + 1 < n)
             lines[i].function = scope_name(code, &scopes[i]);
         else

@@ -64,11 +64,9 @@ struct hx_code_file {
     char *build_id;
     char fd_path[32];
 
-    bool cfi_tried, debug_tried, symbols_tried, dwarf_tried;
+    bool cfi_tried, symbols_tried, dwarf_tried;
     struct hx_cfi cfi;
     void *cfi_hdr, *cfi_frame; /* what cfi points into */
-    int debug_fd, mini_fd;     /* separate debug file, unpacked .gnu_debugdata; or -1 */
-    int alt_fd;                /* what several debug files share; or -1 */
     struct hx_code_symbols symbols;
     struct hx_code_dwarf *dwarf; /* NULL: none */
 };
@@ -91,8 +89,11 @@ struct hx_code {
 
 /* --- code_find.c: separate debug files -------------------------------------- */
 
-/* Sets debug_fd, mini_fd and alt_fd; what is not there stays -1. */
-void hx_code_find_debug(hx_code *code, struct hx_code_file *file, int fd);
+/* Each gives a descriptor that the caller closes, or -1 when there is no such thing. `fd` is the
+ * file itself; for what debug files share, the one that has the debug information. */
+int hx_code_open_debug(const hx_code *code, const struct hx_code_file *file, int fd);
+int hx_code_open_shared(const hx_code *code, const struct hx_code_file *file, int fd);
+int hx_code_open_packed(int fd); /* .gnu_debugdata, unpacked */
 
 /* --- code_symbols.c --------------------------------------------------------- */
 
@@ -139,6 +140,7 @@ void hx_code_tables_close(struct hx_code_tables *tables);
 struct hx_code_scope {
     const char *linkage, *name; /* mangled, plain; NULL: not there */
     uint64_t entry;             /* of the outermost one: where it begins */
+    const char *dir;            /* that a relative source is relative to; NULL: unknown */
     const char *source;
     uint32_t line;
 };
@@ -149,11 +151,10 @@ struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_elf_layout *layout, i
                                            int alt_fd);
 void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf);
 
-/* The functions at vaddr, innermost first, at most max; 0: it knows of none. With n = 0 and
- * *ret_source set, only the line is known. */
+/* The functions at vaddr, innermost first, at most max; 0: nothing is known. One without a name
+ * has a line only. */
 size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
-                            struct hx_code_scope *scopes, size_t max, const char **ret_source,
-                            uint32_t *ret_line);
+                            struct hx_code_scope *scopes, size_t max);
 
 /* --- code.c ------------------------------------------------------------------ */
 
