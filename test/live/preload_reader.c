@@ -172,7 +172,7 @@ static void apply(struct seen *seen, const uint8_t *at)
     switch (HX_EV_KIND(alloc->head)) {
     case HX_EV_ALLOC:
         seen->allocs++;
-        if (alloc->usable < alloc->requested)
+        if (alloc->usable && alloc->usable < alloc->requested)
             seen->torn++;
         stack_of(seen, alloc->stack);
         came(seen, alloc->address, alloc->requested);

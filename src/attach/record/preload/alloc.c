@@ -170,7 +170,7 @@ static void move_end(const struct moving *move, void *p)
     if (p && !kept)
         freed = true; /* as far as the recording knows */
     hx_tell_realloc((uint64_t)move->old, kept ? p : NULL, move->bytes, freed,
-                    kept ? hx_real.malloc_usable_size(p) : 0, &move->caller);
+                    kept ? hx_usable(p) : 0, &move->caller);
 }
 
 /* A block of the arena moves to the allocator. */

@@ -14,8 +14,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define PATIENCE_NS 60000000000ULL /* a large heap takes its time; the reader's life is the limit  \
-                                    */
+#define PATIENCE_NS                                                                                \
+    60000000000ULL /* a large heap takes its time; the reader's life is the limit                  \
+                    */
 
 static _Atomic bool asked;
 
@@ -103,19 +104,24 @@ static struct sigaction own_action(void)
     return action;
 }
 
+static __typeof__(&sigaltstack) real_sigaltstack;
+static void *own_stack;
+
 /* Something else than the stack of the thread, which may be what ran out. */
 static void give_stack(void)
 {
     stack_t have;
     enum { BYTES = 128 << 10 };
-    if (sigaltstack(NULL, &have) != 0 || !(have.ss_flags & SS_DISABLE))
+    *(void **)&real_sigaltstack = hx_real_next("sigaltstack");
+    if (!real_sigaltstack || real_sigaltstack(NULL, &have) != 0 || !(have.ss_flags & SS_DISABLE))
         return;
     long p = hx_sys6(SYS_mmap, 0, BYTES, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p < 0 && p > -4096)
         return;
     stack_t stack = {.ss_sp = (void *)p, .ss_size = BYTES};
-    sigaltstack(&stack, NULL);
+    if (real_sigaltstack(&stack, NULL) == 0)
+        own_stack = stack.ss_sp;
 }
 
 void hx_ending_start(void)
@@ -161,6 +167,17 @@ HX_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
         before = (struct sigaction){.sa_handler = SIG_DFL};
     if (ret == 0 && old)
         *old = before;
+    return ret;
+}
+
+HX_EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+{
+    static __typeof__(&sigaltstack) real;
+    if (!real)
+        *(void **)&real = hx_real_next("sigaltstack");
+    int ret = real(stack, old);
+    if (ret == 0 && old && own_stack && old->ss_sp == own_stack)
+        *old = (stack_t){.ss_flags = SS_DISABLE};
     return ret;
 }
 

@@ -233,6 +233,9 @@ void hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t patience_ns);
 /* Gives back the rings of the thread. */
 void hx_thread_leave(struct hx_thread *thread);
 
+/* How much a block really holds. */
+uint64_t hx_usable(void *p);
+
 /* Events. None changes errno. */
 void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp);
 void hx_tell_mapping(void *p, uint64_t bytes, const struct hx_caller *caller);

@@ -356,6 +356,21 @@ static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64
     return ok;
 }
 
+/* Asks the allocator, which may allocate for its answer (tcmalloc, the first time). */
+uint64_t hx_usable(void *p)
+{
+    if (HX_LIKELY(hx_real.libc))
+        return hx_real.malloc_usable_size(p);
+    struct hx_thread *thread = &hx_thread;
+    uint64_t outer = thread->outer;
+    thread->outer = (uint64_t)__builtin_frame_address(0);
+    atomic_signal_fence(memory_order_seq_cst);
+    uint64_t usable = hx_real.malloc_usable_size(p);
+    atomic_signal_fence(memory_order_seq_cst);
+    thread->outer = outer;
+    return usable;
+}
+
 void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp)
 {
     struct hx_thread *thread = &hx_thread;
@@ -364,7 +379,7 @@ void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t 
         lost_alloc(NULL, bytes);
         return p;
     }
-    tell_alloc(thread, address, bytes, hx_real.malloc_usable_size(p), pc, sp, fp);
+    tell_alloc(thread, address, bytes, hx_usable(p), pc, sp, fp);
     return p;
 }
 
