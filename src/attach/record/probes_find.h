@@ -1,0 +1,35 @@
+/* probes_find.h - which functions of a file are an allocator's, and where their probes go. */
+#ifndef HX_ATTACH_RECORD_PROBES_FIND_H
+#define HX_ATTACH_RECORD_PROBES_FIND_H
+
+#include "base/vec.h"
+#include "sym/code.h"
+
+/* One function, as one probe sees it. */
+struct hx_probe_function {
+    uint32_t file;
+    const char *name; /* literal */
+    uint32_t kind;    /* enum hx_probe_kind */
+    uint64_t vaddr;
+    uint64_t offset; /* in the file, of the instruction that gets the probe */
+    bool stepped;    /* the kernel will have to step over that instruction, which costs */
+    bool leaf;       /* malloc itself, with no other allocator below it known */
+};
+struct hx_probe_functions {
+    struct hx_probe_function *v;
+    size_t n, cap;
+};
+
+/* Appends the functions of one file: nothing when it defines no allocator. Aliases are one. With
+ * `mappings` also mmap, munmap and mremap. *ret_allocators: how many sets of malloc and free. */
+hx_error *hx_probe_find(hx_code *code, uint32_t file, bool mappings, struct hx_probe_functions *ret,
+                        unsigned *ret_allocators);
+
+/* Where in the bytes of a function a probe costs least: the first instruction that the kernel
+ * emulates, if everything before it is straight, leaves the stack and the registers of `keeps`
+ * (bit = number of the register) alone, and is jumped to by nobody in the function. Else 0, and
+ * *ret_stepped says whether the first instruction has to be stepped over. */
+#define HX_PROBE_KEEP_ARGS (1u << 7 | 1u << 6 | 1u << 2 | 1u << 4)
+size_t hx_probe_site(const uint8_t *bytes, size_t len, uint32_t keeps, bool *ret_stepped);
+
+#endif
