@@ -666,9 +666,8 @@ static void not_recorded(void **state)
     struct hx_snapshot *s;
     hx_store *store;
     int64_t id;
-    do
-        s = model_to_analyse(&random, 24);
-    while (!s->graph.n);
+    while (s = model_to_analyse(&random, 24), !s->graph.n)
+        hx_snapshot_destroy(s);
     struct hx_analysis analysis = {.scheme = &hx_scheme_site, .max_set = 4};
     assert_done(hx_store_temporary(&store));
     assert_refused(hx_store_add(store, s, &analysis, NULL, &id), HX_E_FAIL, "heapx record");
