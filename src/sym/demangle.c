@@ -42,7 +42,8 @@ static void collect(const char *part, size_t len, void *context)
     struct output *output = context;
     size_t room = sizeof output->text - output->n;
     size_t take = len < room ? len : room;
-    memcpy(output->text + output->n, part, take);
+    if (take) /* part may be NULL */
+        memcpy(output->text + output->n, part, take);
     output->n += take;
     if (output->n == sizeof output->text)
         longjmp(output->full, 1);
@@ -109,6 +110,21 @@ void hx_demangle_type(struct hx_text *text, const char *name)
         put_cut(text, name, strlen(name));
 }
 
+/* A binder may claim any number of lifetimes, which are counted out one by one even where nothing
+ * is written. */
+static bool has_long_binder(const char *name)
+{
+    for (const char *at = name; (at = strchr(at, 'G')); at++) {
+        size_t digits = 0;
+        for (const char *p = at + 1;
+             (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'); p++)
+            digits++;
+        if (at > name && (at[-1] == 'F' || at[-1] == 'D') && digits > 3)
+            return true;
+    }
+    return false;
+}
+
 /* Rust's names come in two manglings, of which the older one looks like C++ with a hash at its
  * end. */
 static bool demangle_rust(struct hx_text *text, const char *name)
@@ -116,7 +132,8 @@ static bool demangle_rust(struct hx_text *text, const char *name)
     struct output output;
     output.n = 0;
     size_t n = strlen(name);
-    if (n > MANGLED_MAX || (strncmp(name, "_R", 2) != 0 && !(n > 20 && strstr(name, "17h"))))
+    if (n > MANGLED_MAX || has_long_binder(name) ||
+        (strncmp(name, "_R", 2) != 0 && !(n > 20 && strstr(name, "17h"))))
         return false;
     if (setjmp(output.full) == 0 && !rust_demangle_callback(name, 0, collect, &output))
         return false;

@@ -286,6 +286,76 @@ static void test_names(void **state)
 }
 
 /* What is not taken stays whole, and the work for one text has a bound. */
+static void check_function(const char *name, const char *expected)
+{
+    struct hx_text text = {0};
+    hx_demangle_function(&text, name);
+    assert_false(text.failed);
+#ifndef HX_HAVE_DEMANGLER
+    expected = name;
+#endif
+    assert_string_equal(hx_text_str(&text), expected);
+    hx_text_free(&text);
+}
+
+static void test_functions(void **state)
+{
+    (void)state;
+    check_function("malloc", "malloc");
+    check_function("_start", "_start");
+    check_function("_Z", "_Z");
+    check_function("_R", "_R");
+    check_function("4Node", "4Node"); /* a type */
+    check_function("_Znwm", "operator new(unsigned long)");
+    check_function("_ZN3app3runEPKc", "app::run(char const*)");
+    check_function("_Z1fv.part.0", "f() [clone .part.0]");
+    check_function("_ZN4shop6Basket3add17h1429667979d30862E", "shop::Basket::add");
+    check_function("_ZN4shop15Basket$LT$T$GT$3add17h1429667979d30862E", "shop::Basket<T>::add");
+    check_function("_RNvCs6GmmlP4bgsG_4shop4main", "shop::main");
+}
+
+/* Names that would take forever, and one that is deep. */
+static void test_function_bombs(void **state)
+{
+    (void)state;
+    char deep[1020] = "_RM", doubled[1020] = "_RINvC1a1f";
+    memset(deep + 3, 'M', 1000);
+    for (int i = 0; i < 120; i++)
+        strcat(doubled, i % 2 ? "TBa_Ba_E" : "TBb_B9_E");
+    const char *const names[] = {"_RMINvC1a1bFGzzzzzzzzzz_EuEu", "_RXINvC1a1bDGzzzzzzzz_EuEuu",
+                                 "_RINvC1a1bFGzzzzzz_EuE", deep, doubled};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct timespec before, after;
+        struct hx_text text = {0};
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        hx_demangle_function(&text, names[i]);
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        assert_true(text.n > 0 && text.n <= HX_DEMANGLED_MAX + 3);
+        assert_true((uint64_t)(after.tv_sec - before.tv_sec) * 1000000000u < BOMB_NS);
+        hx_text_free(&text);
+    }
+}
+
+/* Names that the demanglers of functions are given by somebody who means harm. */
+static void test_random_functions(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("random functions");
+    static const char letters[] = "_RZNIEBCMXYSTvtibchlmKpPQFDs0123456789aAuLnq$.17h";
+    for (size_t round = 0; round < unit_rounds(20000); round++) {
+        char name[300];
+        size_t n = 2 + unit_below(&random, sizeof name - 3);
+        memcpy(name, round % 2 ? "_R" : "_Z", 2);
+        for (size_t i = 2; i < n; i++)
+            name[i] = letters[unit_below(&random, sizeof letters - 1)];
+        name[n] = 0;
+        struct hx_text text = {0};
+        hx_demangle_function(&text, name);
+        assert_true(!text.failed && text.n > 0 && text.n <= HX_DEMANGLED_MAX + 3);
+        hx_text_free(&text);
+    }
+}
+
 static void test_long_names(void **state)
 {
     (void)state;
@@ -312,10 +382,16 @@ static void test_long_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_ordinary), cmocka_unit_test(test_not_mangled),
-        cmocka_unit_test(test_cut),      cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_ordinary),
+        cmocka_unit_test(test_not_mangled),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_bombs),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_random_functions),
+        cmocka_unit_test(test_function_bombs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
