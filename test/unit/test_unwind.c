@@ -642,7 +642,7 @@ static void test_full(void **state)
 /* --- what it costs
  * -------------------------------------------------------------------------------- */
 
-enum { FROM_MEMORY, ANEW, COLD };
+enum { FROM_MEMORY, LIKE_LAST, ANEW, COLD };
 static double best_ns;
 
 static uint64_t now_ns(void)
@@ -650,6 +650,16 @@ static uint64_t now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The set that holds what was remembered in this epoch. */
+static FAR struct hx_memo *find_set(void)
+{
+    for (int set = 0; set < HX_MEMO_SETS; set++)
+        for (int way = 0; way < HX_MEMO_WAYS; way++)
+            if (my_thread->memo[set][way].epoch == atomic_load(&bench.unwind->epoch))
+                return my_thread->memo[set];
+    return my_thread->memo[0];
 }
 
 static FAR int time_it(int depth, int what)
@@ -662,16 +672,20 @@ static FAR int time_it(int depth, int what)
     best_ns = 1e9;
     int rounds = what == COLD ? 5 : 20000;
     for (int repeat = 0; repeat < 20; repeat++) {
+        struct hx_memo *set = find_set();
         uint64_t began = now_ns(), keys = 0;
         for (int i = 0; i < rounds; i++) {
             if (what == COLD)
                 hx_unwind_forget(bench.unwind);
             if (what == ANEW)
                 atomic_fetch_add_explicit(&bench.unwind->epoch, 1, memory_order_relaxed);
+            if (what == LIKE_LAST)
+                set[0].epoch = set[1].epoch = 0;
             keys += take_with(my_thread);
         }
         double ns = (double)(now_ns() - began) / rounds;
-        best_ns = ns < best_ns ? ns : best_ns;
+        if (repeat > 0) /* else nothing is known yet */
+            best_ns = ns < best_ns ? ns : best_ns;
         sink = (int)keys;
     }
     return 0;
@@ -679,11 +693,13 @@ static FAR int time_it(int depth, int what)
 
 static void run_clock(void)
 {
-    static const char *const names[] = {"from memory", "anew", "cold, with a forget"};
+    static const char *const names[] = {"from memory", "as far as unlike the last", "anew",
+                                        "cold, with a forget"};
     set_up();
     /* main() and two of libc's are around */
     for (int depth = 5; depth <= 45; depth += 10)
         for (int what = 0; what <= COLD; what++) {
+            hx_unwind_forget(bench.unwind);
             sink = time_it(depth, what);
             printf("bench: %2u frames, %s: %.1f ns\n", depth + 5, names[what], best_ns);
         }

@@ -26,10 +26,9 @@ struct walk {
     uint32_t epoch;
     uint64_t base, end;
     uint64_t entry_fp;
-    uint32_t at; /* index in thread->last of a frame at or above sp */
-    /* when it is done: */
-    const uint64_t *word_at, *word;
-    uint32_t n_words;
+    struct hx_trace *trace; /* of this unwinding */
+    struct hx_trace *last;  /* of the last one */
+    uint32_t at;            /* index in last of a frame at or above sp */
 };
 
 size_t hx_unwind_bytes(void)
@@ -164,14 +163,14 @@ static inline bool read_word(struct walk *walk, uint64_t addr, uint64_t *ret)
 {
     if (!may_read(walk, addr))
         return false;
-    struct hx_unwind_thread *thread = walk->thread;
+    struct hx_trace *trace = walk->trace;
     *ret = load(addr);
-    if (HX_UNLIKELY(thread->n_words >= HX_WORDS_MAX)) {
+    if (HX_UNLIKELY(trace->words_end >= 2 * HX_WORDS_MAX)) {
         walk->lasting = false;
         return true;
     }
-    thread->now_taken.word_at[thread->n_words] = addr;
-    thread->now_taken.word[thread->n_words++] = *ret;
+    trace->word_at[trace->words_end] = addr;
+    trace->word[trace->words_end++] = *ret;
     return true;
 }
 
@@ -299,40 +298,40 @@ static enum hx_step step_other(struct walk *walk, uint32_t rule, const struct hx
 /* Where rbp is, for struct hx_trace. */
 static inline uint64_t fp_place(const struct walk *walk)
 {
+    if (!walk->fp_known)
+        return HX_FP_ELSEWHERE;
     return walk->fp_at != 0 ? walk->fp_at : walk->fp_entry ? HX_FP_ENTRY : HX_FP_ELSEWHERE;
 }
 
 /* Adds walk->pc to the frames. */
 static inline void add_frame(struct walk *walk)
 {
-    struct hx_taken *taken = &walk->taken;
-    struct hx_trace *trace = &walk->thread->now_taken;
-    trace->frame[taken->n] = walk->pc;
-    trace->sp[taken->n] = walk->sp;
-    trace->fp[taken->n] = walk->fp_known ? fp_place(walk) : HX_FP_ELSEWHERE;
-    trace->words[taken->n] = walk->thread->n_words;
-    if (HX_UNLIKELY(walk->exact) && taken->n < 64)
-        taken->exact |= (uint64_t)1 << taken->n;
-    taken->n++;
+    struct hx_trace *trace = walk->trace;
+    uint32_t i = trace->end++;
+    trace->frame[i] = walk->pc;
+    trace->sp[i] = walk->sp;
+    trace->fp[i] = fp_place(walk);
+    trace->words[i] = trace->words_end;
+    if (HX_UNLIKELY(walk->exact) && i - trace->first < 64)
+        walk->taken.exact |= (uint64_t)1 << (i - trace->first);
 }
 
 /* Takes frames as long as they are of the usual kind, as step() would, with all state in registers:
- * what one step waits for is the word that the one before loaded. Stops where the last stack had
- * the same frame. */
+ * what one step waits for is the word that the one before loaded. True when the last stack had the
+ * same frame. */
 static bool run(struct walk *walk)
 {
     struct hx_unwind *unwind = walk->unwind;
-    struct hx_unwind_thread *thread = walk->thread;
-    struct hx_trace *trace = &thread->now_taken;
-    const struct hx_trace *last = &thread->last;
+    struct hx_trace *trace = walk->trace;
+    const struct hx_trace *last = walk->last;
     uint64_t pc = walk->pc, sp = walk->sp, end = walk->end;
-    uint64_t fp_at = walk->fp_known ? fp_place(walk) : HX_FP_ELSEWHERE;
-    uint32_t n = walk->taken.n, n_words = thread->n_words, at = walk->at;
+    uint64_t fp_at = fp_place(walk);
+    uint32_t i = trace->end, word_i = trace->words_end, at = walk->at;
     bool met = false, saved_any = false;
-    while (n < HX_EV_FRAMES_MAX && n_words < HX_WORDS_MAX) {
+    while (i < 2 * HX_EV_FRAMES_MAX && word_i < 2 * HX_WORDS_MAX) {
         while (last->sp[at] < sp)
             at++;
-        if (last->sp[at] == sp && last->frame[at] == pc && n > 0) {
+        if (HX_UNLIKELY(last->sp[at] == sp) && last->frame[at] == pc && i > trace->first) {
             met = true;
             break;
         }
@@ -341,12 +340,12 @@ static bool run(struct walk *walk)
         if (HX_RULE_KIND(rule) != HX_RULE_SP || saved == HX_SAVED_LOST || cfa > end)
             break;
         uint64_t word = load(cfa - 8);
-        trace->frame[n] = pc;
-        trace->sp[n] = sp;
-        trace->fp[n] = fp_at;
-        trace->words[n++] = n_words;
-        trace->word_at[n_words] = cfa - 8;
-        trace->word[n_words++] = word;
+        trace->frame[i] = pc;
+        trace->sp[i] = sp;
+        trace->fp[i] = fp_at;
+        trace->words[i++] = word_i;
+        trace->word_at[word_i] = cfa - 8;
+        trace->word[word_i++] = word;
         fp_at = saved != 0 ? cfa - saved : fp_at;
         saved_any |= saved != 0;
         pc = word;
@@ -360,8 +359,8 @@ static bool run(struct walk *walk)
         walk->fp_entry = false;
     }
     walk->at = at;
-    walk->taken.n = n;
-    thread->n_words = n_words;
+    trace->end = i;
+    trace->words_end = word_i;
     return met;
 }
 
@@ -375,9 +374,10 @@ static enum hx_step step(struct walk *walk)
     uint32_t rule = hx_rule_cached(walk->unwind, at);
     if (HX_UNLIKELY(rule == HX_RULE_NONE))
         rule = hx_rule_find(walk->unwind, at, thread->buffer, sizeof thread->buffer, &full);
-    if (HX_UNLIKELY(rule == HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0)) && walk->taken.n > 0)
+    if (HX_UNLIKELY(rule == HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0)) &&
+        walk->trace->end > walk->trace->first)
         return HX_STEP_CUT; /* what was taken for a return address is none */
-    if (HX_UNLIKELY(walk->taken.n == HX_EV_FRAMES_MAX))
+    if (HX_UNLIKELY(walk->trace->end == 2 * HX_EV_FRAMES_MAX))
         return HX_STEP_CUT;
     add_frame(walk);
     if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP || HX_RULE_KIND(rule) == HX_RULE_FP))
@@ -385,89 +385,91 @@ static enum hx_step step(struct walk *walk)
     return step_other(walk, rule, &full);
 }
 
-/* Puts what was taken so far before frame `at` of the last stack, the outermost of whose frames
- * stay; at HX_EV_FRAMES_MAX none do. */
-static void join(struct walk *walk, uint32_t at)
+/* Puts what was taken so far before frame walk->at of the last stack. */
+static void join(struct walk *walk)
 {
-    struct hx_unwind_thread *thread = walk->thread;
-    struct hx_trace *to = &thread->last;
-    const struct hx_trace *from = &thread->now_taken;
-    uint32_t n = walk->taken.n, n_words = thread->n_words;
-    uint32_t words_at = at < HX_EV_FRAMES_MAX ? to->words[at] : HX_WORDS_MAX;
-    uint32_t first = at - n, first_word = words_at - n_words;
-    memcpy(to->frame + first, from->frame, n * sizeof *to->frame);
-    memcpy(to->sp + first, from->sp, n * sizeof *to->sp);
-    memcpy(to->fp + first, from->fp, n * sizeof *to->fp);
+    struct hx_trace *to = walk->last;
+    const struct hx_trace *from = walk->trace;
+    uint32_t n = from->end - from->first, n_words = from->words_end - from->first_word;
+    uint32_t first = walk->at - n, first_word = to->words[walk->at] - n_words;
+    memcpy(to->frame + first, from->frame + from->first, n * sizeof *to->frame);
+    memcpy(to->sp + first, from->sp + from->first, n * sizeof *to->sp);
+    memcpy(to->fp + first, from->fp + from->first, n * sizeof *to->fp);
     for (uint32_t i = 0; i < n; i++)
-        to->words[first + i] = from->words[i] + first_word;
-    memcpy(to->word_at + first_word, from->word_at, n_words * sizeof *to->word_at);
-    memcpy(to->word + first_word, from->word, n_words * sizeof *to->word);
-    /* frames further in are of another stack: walks must not meet them */
-    thread->last_first = first;
-    thread->last_epoch = walk->epoch;
-    thread->last_end = walk->end;
-    thread->last_fp = walk->entry_fp;
-    thread->last_needs_fp = walk->needs_fp;
-
-    walk->taken.frame = to->frame + first;
-    walk->taken.n = HX_EV_FRAMES_MAX - first;
-    walk->word_at = to->word_at + first_word;
-    walk->word = to->word + first_word;
-    walk->n_words = HX_WORDS_MAX - first_word;
+        to->words[first + i] = from->words[from->first + i] - from->first_word + first_word;
+    memcpy(to->word_at + first_word, from->word_at + from->first_word,
+           n_words * sizeof *to->word_at);
+    memcpy(to->word + first_word, from->word + from->first_word, n_words * sizeof *to->word);
+    to->first = first;
+    to->first_word = first_word;
+    to->needs_fp = walk->needs_fp;
+    to->entry_fp = walk->entry_fp;
+    walk->trace = to;
 }
 
 /* At walk->pc and walk->sp the last stack had a frame, too. If its rbp was in the same place, and
  * no word that decided its way outwards has changed, then this way would be the same: see below. */
 static bool goes_on_as_last(struct walk *walk)
 {
-    struct hx_unwind_thread *thread = walk->thread;
-    const struct hx_trace *last = &thread->last;
-    uint64_t place = walk->fp_known ? fp_place(walk) : HX_FP_ELSEWHERE;
+    const struct hx_trace *last = walk->last, *trace = walk->trace;
+    uint64_t place = fp_place(walk);
     uint32_t at = walk->at, words = last->words[at];
-    if (place == HX_FP_ELSEWHERE || place != last->fp[at] || walk->taken.n > at ||
-        thread->n_words > words)
+    if (place == HX_FP_ELSEWHERE || place != last->fp[at] ||
+        last->end - at + (trace->end - trace->first) > HX_EV_FRAMES_MAX ||
+        last->words_end - words + (trace->words_end - trace->first_word) > HX_WORDS_MAX)
         return false;
-    if (place == HX_FP_ENTRY && thread->last_needs_fp && thread->last_fp != walk->entry_fp)
+    if (place == HX_FP_ENTRY && last->needs_fp && last->entry_fp != walk->entry_fp)
         return false;
     uint64_t differ = 0;
-    for (uint32_t i = words; i < HX_WORDS_MAX; i++)
+    for (uint32_t i = words; i < last->words_end; i++)
         differ |= load(last->word_at[i]) ^ last->word[i];
     if (differ != 0)
         return false;
     if (place == HX_FP_ENTRY)
-        walk->needs_fp |= thread->last_needs_fp;
+        walk->needs_fp |= last->needs_fp;
     return true;
+}
+
+static void begin_trace(struct walk *walk)
+{
+    struct hx_unwind_thread *thread = walk->thread;
+    struct hx_trace *trace = walk->trace = &thread->trace[!thread->last];
+    struct hx_trace *last = walk->last = &thread->trace[thread->last];
+    trace->first = trace->end = HX_EV_FRAMES_MAX;
+    trace->first_word = trace->words_end = HX_WORDS_MAX;
+    trace->epoch = 0;
+    last->sp[last->end] = UINT64_MAX;
+    bool usable = walk->own && last->epoch == walk->epoch && last->limit == walk->end;
+    walk->at = usable ? last->first : last->end;
 }
 
 /* Takes the frames from walk->pc on, which is the first. */
 static void take_frames(struct walk *walk)
 {
-    struct hx_unwind_thread *thread = walk->thread;
     enum hx_step got = HX_STEP_OK;
-    bool has_last = walk->own && thread->last_epoch == walk->epoch && thread->last_end == walk->end;
-    thread->n_words = 0;
-    thread->last.sp[HX_EV_FRAMES_MAX] = UINT64_MAX;
-    walk->at = has_last ? thread->last_first : HX_EV_FRAMES_MAX;
+    begin_trace(walk);
     while (got == HX_STEP_OK) {
         if (HX_LIKELY(!walk->exact && walk->pc != 0) && run(walk)) {
             if (walk->lasting && goes_on_as_last(walk)) {
-                join(walk, walk->at);
-                return;
+                join(walk);
+                break;
             }
-            walk->at = HX_EV_FRAMES_MAX; /* it was another one */
+            walk->at = walk->last->end; /* it was another one: go on alone */
             continue;
         }
         got = step(walk);
     }
-    walk->taken.cut = got != HX_STEP_END;
-    if (walk->lasting && walk->own && !walk->taken.cut) {
-        join(walk, HX_EV_FRAMES_MAX);
-        return;
+    struct hx_trace *trace = walk->trace;
+    walk->taken.cut = got == HX_STEP_CUT;
+    walk->taken.frame = trace->frame + trace->first;
+    walk->taken.n = trace->end - trace->first;
+    if (trace != walk->last && walk->lasting && walk->own && !walk->taken.cut) {
+        trace->epoch = walk->epoch;
+        trace->needs_fp = walk->needs_fp;
+        trace->entry_fp = walk->entry_fp;
+        trace->limit = walk->end;
+        walk->thread->last = !walk->thread->last;
     }
-    walk->taken.frame = thread->now_taken.frame;
-    walk->word_at = thread->now_taken.word_at;
-    walk->word = thread->now_taken.word;
-    walk->n_words = thread->n_words;
 }
 
 /* --- from memory --------------------------------------------------------------------------------
@@ -547,13 +549,13 @@ static inline __attribute__((always_inline)) uint64_t recall(const struct hx_unw
     return HX_EV_KEY_UNKNOWN;
 }
 
-static uint64_t keep_words(const struct walk *walk, struct hx_memo_words *words, uint32_t from,
+static uint64_t keep_words(const struct hx_trace *trace, struct hx_memo_words *words, uint32_t from,
                            uint32_t n, uint64_t sp)
 {
     uint64_t reach = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = walk->word_at[from + i] - sp;
-        words->value[i] = walk->word[from + i];
+        uint64_t at = trace->word_at[trace->first_word + from + i] - sp;
+        words->value[i] = trace->word[trace->first_word + from + i];
         words->at[i] = (uint32_t)at;
         reach = at + 8 > reach ? at + 8 : reach;
     }
@@ -568,10 +570,11 @@ static uint64_t keep_words(const struct walk *walk, struct hx_memo_words *words,
 static void keep(const struct walk *walk, const struct hx_memo *head)
 {
     struct hx_unwind_thread *thread = walk->thread;
-    uint32_t n = walk->n_words;
+    const struct hx_trace *trace = walk->trace;
+    uint32_t n = trace->words_end - trace->first_word;
     if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
-    uint64_t first_at = walk->word_at[0] - head->sp;
+    uint64_t first_at = trace->word_at[trace->first_word] - head->sp;
     thread->first_at[head->pc % HX_MEMO_FIRSTS] = first_at <= UINT16_MAX ? (uint16_t)first_at : 0;
     struct hx_memo *set = memo_set(thread, head->pc, head->sp, walk->end);
     struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];
@@ -583,7 +586,7 @@ static void keep(const struct walk *walk, const struct hx_memo *head)
     memo->key = head->key;
     memo->n = (uint16_t)n;
     uint32_t first = n < HX_MEMO_WORDS ? n : HX_MEMO_WORDS;
-    memo->reach = keep_words(walk, &memo->words, 0, first, head->sp);
+    memo->reach = keep_words(trace, &memo->words, 0, first, head->sp);
     if (n > HX_MEMO_WORDS) {
         memo->more = thread->more_next;
         memo->stamp = ++thread->stamp;
@@ -592,7 +595,7 @@ static void keep(const struct walk *walk, const struct hx_memo *head)
             struct hx_memo_more *more = &thread->more[thread->more_next];
             thread->more_next = (uint16_t)((thread->more_next + 1) % HX_MEMO_MORE);
             more->stamp = memo->stamp;
-            uint64_t reach = keep_words(walk, &more->words, from, part, head->sp);
+            uint64_t reach = keep_words(trace, &more->words, from, part, head->sp);
             memo->reach = reach > memo->reach ? reach : memo->reach;
         }
     }
@@ -607,7 +610,7 @@ static void begin_thread(struct hx_unwind_thread *thread, uint64_t self)
 {
     thread->self = self;
     thread->looked = false;
-    thread->last_epoch = 0;
+    thread->trace[0].epoch = thread->trace[1].epoch = 0;
     thread->now = thread->own[0] = thread->own[1] = (struct hx_span){0, 0};
     for (int set = 0; set < HX_MEMO_SETS; set++)
         for (int way = 0; way < HX_MEMO_WAYS; way++)

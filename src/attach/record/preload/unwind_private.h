@@ -152,14 +152,23 @@ struct hx_span {
 
 #define HX_WORDS_MAX 1024
 
-/* Frames of an unwinding, inner ones first, and the words that decided it. Where the array is
- * filled from its end, the outermost frame is the last. */
+/* Not a multiple of a page: stores that far apart would hinder loads. */
+#define HX_TRACE_ROOM(n) (2 * (n) + 24)
+
+/* Frames of an unwinding, inner ones first, and the words that decided it. It begins in the middle
+ * of the arrays, so that other inner frames can be put before the outer ones. */
 struct hx_trace {
-    uint64_t frame[HX_EV_FRAMES_MAX];
-    uint64_t sp[HX_EV_FRAMES_MAX + 1]; /* and one that no sp reaches */
-    uint64_t fp[HX_EV_FRAMES_MAX]; /* where the frame's rbp is: the address of its word, or below */
-    uint32_t words[HX_EV_FRAMES_MAX]; /* index of the first word that was read from this frame on */
-    uint64_t word_at[HX_WORDS_MAX], word[HX_WORDS_MAX];
+    uint32_t first, end;            /* its frames */
+    uint32_t first_word, words_end; /* its words */
+    uint32_t epoch;                 /* 0: it may not be gone on with */
+    bool needs_fp;                  /* what rbp was at its beginning has decided, too: */
+    uint64_t entry_fp;
+    uint64_t limit; /* the stack's bound then */
+    uint64_t frame[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)];
+    uint64_t sp[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)]; /* and one that no sp reaches, at `end` */
+    uint64_t fp[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)]; /* where rbp is: its word's address, or below */
+    uint32_t words[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)]; /* the first word read from this frame on */
+    uint64_t word_at[HX_TRACE_ROOM(HX_WORDS_MAX)], word[HX_TRACE_ROOM(HX_WORDS_MAX)];
 };
 enum { HX_FP_ELSEWHERE = 0, HX_FP_ENTRY = 1 }; /* in no word; still as it was at the beginning */
 
@@ -171,13 +180,8 @@ struct hx_unwind_thread {
     uint8_t turn;          /* which way of a set is given up next */
     uint16_t more_next;
     uint64_t stamp;
-    uint32_t n_words;
-    struct hx_trace now_taken; /* from the beginning, the unwinding at work */
-    struct hx_trace last;      /* to the end, a whole stack up to last_end, from this epoch */
-    uint32_t last_first;       /* index of its innermost frame */
-    uint32_t last_epoch;       /* 0: there is none */
-    uint64_t last_fp, last_end;
-    bool last_needs_fp;
+    uint8_t last; /* which trace is the last stack's; the other one is to work with */
+    struct hx_trace trace[2];
     char buffer[4096];                 /* of /proc/self/maps */
     uint16_t first_at[HX_MEMO_FIRSTS]; /* by pc: from sp to the first return address, lately */
     struct hx_memo memo[HX_MEMO_SETS][HX_MEMO_WAYS];
