@@ -549,21 +549,22 @@ static inline __attribute__((always_inline)) uint64_t recall(const struct hx_unw
     return HX_EV_KEY_UNKNOWN;
 }
 
+/* Gives the highest offset, which is out of bounds, too, when one is negative. */
 static uint64_t keep_words(const struct hx_trace *trace, struct hx_memo_words *words, uint32_t from,
                            uint32_t n, uint64_t sp)
 {
-    uint64_t reach = 0;
+    uint64_t highest = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t at = trace->word_at[trace->first_word + from + i] - sp;
         words->value[i] = trace->word[trace->first_word + from + i];
         words->at[i] = (uint32_t)at;
-        reach = at + 8 > reach ? at + 8 : reach;
+        highest = at > highest ? at : highest;
     }
     for (uint32_t i = n; i % HX_MEMO_STEP != 0; i++) { /* the last one again, or what is not read */
         words->value[i] = words->value[i - 1];
         words->at[i] = words->at[i - 1];
     }
-    return reach;
+    return highest;
 }
 
 /* Remembers the stack whose words were noted. */
@@ -586,7 +587,7 @@ static void keep(const struct walk *walk, const struct hx_memo *head)
     memo->key = head->key;
     memo->n = (uint16_t)n;
     uint32_t first = n < HX_MEMO_WORDS ? n : HX_MEMO_WORDS;
-    memo->reach = keep_words(trace, &memo->words, 0, first, head->sp);
+    uint64_t highest = keep_words(trace, &memo->words, 0, first, head->sp);
     if (n > HX_MEMO_WORDS) {
         memo->more = thread->more_next;
         memo->stamp = ++thread->stamp;
@@ -595,11 +596,12 @@ static void keep(const struct walk *walk, const struct hx_memo *head)
             struct hx_memo_more *more = &thread->more[thread->more_next];
             thread->more_next = (uint16_t)((thread->more_next + 1) % HX_MEMO_MORE);
             more->stamp = memo->stamp;
-            uint64_t reach = keep_words(trace, &more->words, from, part, head->sp);
-            memo->reach = reach > memo->reach ? reach : memo->reach;
+            uint64_t high = keep_words(trace, &more->words, from, part, head->sp);
+            highest = high > highest ? high : highest;
         }
     }
-    memo->epoch = memo->reach <= UINT32_MAX ? head->epoch : 0;
+    memo->reach = highest + 8;
+    memo->epoch = highest <= UINT32_MAX ? head->epoch : 0;
 }
 
 /* --- all together -------------------------------------------------------------------------------
