@@ -14,11 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BYTES_MAX ((uint64_t)2 << 30) /* of all tables, which are read into memory */
-#define DEPTH_MAX 256                 /* of entries within entries */
-#define LOOK_BACK 64                  /* ranges that lie over each other */
-#define UNITS_MAX ((size_t)4 << 20)
-#define NODE_NONE UINT32_MAX
+#define BYTES_MAX   ((uint64_t)2 << 30) /* of all tables, which are read into memory */
+#define DEPTH_MAX   256                 /* of entries within entries */
+#define LOOK_BACK   64                  /* ranges that lie over each other */
+#define SKIP_BYTES  64                  /* skipping so many costs as much as looking at one entry */
+#define INLINED_MAX ((uint32_t)1 << 20) /* ranges looked through in one function */
+#define UNITS_MAX   ((size_t)4 << 20)
+#define NODE_NONE   UINT32_MAX
 
 /* A function with code, or a call that was inlined. */
 struct node {
@@ -264,7 +266,8 @@ struct level {
 };
 
 /* Goes to the next entry at this level or above; false at the end. */
-static bool advance(struct unit *unit, struct level *level, size_t *depth)
+static bool advance(struct hx_code_dwarf *dwarf, struct unit *unit, struct level *level,
+                    size_t *depth)
 {
     for (;;) {
         struct level *at = &level[*depth];
@@ -274,6 +277,9 @@ static bool advance(struct unit *unit, struct level *level, size_t *depth)
         at->own = NODE_NONE;
         if (dwarf_siblingof(&at->die, &next) == 0 &&
             dwarf_dieoffset(&next) > dwarf_dieoffset(&at->die)) {
+            /* What lies between had to be skipped one by one. */
+            uint64_t skipped = (dwarf_dieoffset(&next) - dwarf_dieoffset(&at->die)) / SKIP_BYTES;
+            dwarf->budget -= skipped < dwarf->budget ? skipped : dwarf->budget;
             at->die = next;
             return true;
         }
@@ -305,7 +311,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
             level[depth + 1].node = at->own != NODE_NONE ? at->own : at->node;
             level[depth + 1].own = NODE_NONE;
             depth++;
-        } else if (!advance(unit, level, &depth)) {
+        } else if (!advance(dwarf, unit, level, &depth)) {
             break;
         }
     } while (spend(dwarf));
@@ -342,8 +348,11 @@ static const struct range *find_range(const struct range *ranges, size_t n, uint
 /* The innermost of what a function's code at vaddr was made of. */
 static uint32_t find_innermost(const struct unit *unit, uint32_t function, uint64_t vaddr)
 {
-    uint32_t found = function;
-    for (uint32_t i = unit->nodes.v[function].ranges; i < unit->nodes.v[function].end; i++)
+    uint32_t found = function, first = unit->nodes.v[function].ranges;
+    uint32_t end = unit->nodes.v[function].end;
+    if (end - first > INLINED_MAX)
+        end = first + INLINED_MAX;
+    for (uint32_t i = first; i < end; i++)
         if (vaddr >= unit->ranges.v[i].start && vaddr < unit->ranges.v[i].end)
             found = unit->ranges.v[i].node;
     return found;
