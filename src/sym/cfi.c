@@ -380,6 +380,8 @@ struct place {
 struct row {
     struct place cfa; /* kind: enum hx_cfa_kind */
     struct place fp, ra, sp;
+    bool by_expression;   /* the CFA is */
+    int32_t register_off; /* of the last CFA that was not; a register alone brings it back */
 };
 
 struct machine {
@@ -431,6 +433,22 @@ static void set_cfa(struct row *row, uint32_t kind, int64_t off)
 {
     bool fits = off == (int32_t)off;
     row->cfa = (struct place){fits ? kind : HX_CFA_UNKNOWN, fits ? (int32_t)off : 0};
+    row->register_off = row->cfa.off;
+    row->by_expression = false;
+}
+
+static void set_cfa_register(struct row *row, uint64_t reg)
+{
+    row->cfa = (struct place){cfa_kind_of(reg), row->register_off};
+    row->by_expression = false;
+}
+
+static void set_cfa_offset(struct row *row, int64_t off)
+{
+    if (row->by_expression)
+        row->register_off = off == (int32_t)off ? (int32_t)off : 0;
+    else
+        set_cfa(row, row->cfa.kind, off);
 }
 
 /* `breg N`, constants added, and `deref` where `ret_deref` allows it: reg + off, or the word
@@ -489,6 +507,7 @@ static void set_cfa_expression(struct row *row, struct cursor expression)
     uint64_t reg;
     int64_t off;
     bool deref;
+    int32_t register_off = row->register_off;
     if (read_plt(expression, &off))
         set_cfa(row, HX_CFA_PLT, off);
     else if (!read_base(expression, &reg, &off, &deref))
@@ -497,6 +516,8 @@ static void set_cfa_expression(struct row *row, struct cursor expression)
         set_cfa(row, cfa_kind_of(reg), off);
     else
         set_cfa(row, reg == REG_RSP ? HX_CFA_AT_SP : HX_CFA_AT_FP, off);
+    row->register_off = register_off;
+    row->by_expression = true;
 }
 
 static void set_place_expression(struct row *row, uint64_t reg, struct cursor expression)
@@ -526,13 +547,13 @@ static bool run_cfa(struct machine *m, uint8_t op)
         set_cfa(row, cfa_kind_of(reg), scaled(m, read_sleb(c)));
         return true;
     case CFA_DEF_CFA_REGISTER:
-        row->cfa.kind = cfa_kind_of(read_uleb(c));
+        set_cfa_register(row, read_uleb(c));
         return true;
     case CFA_DEF_CFA_OFFSET:
-        set_cfa(row, row->cfa.kind, (int64_t)read_uleb(c));
+        set_cfa_offset(row, (int64_t)read_uleb(c));
         return true;
     case CFA_DEF_CFA_OFFSET_SF:
-        set_cfa(row, row->cfa.kind, scaled(m, read_sleb(c)));
+        set_cfa_offset(row, scaled(m, read_sleb(c)));
         return true;
     case CFA_DEF_CFA_EXPRESSION:
         set_cfa_expression(row, take(c, read_uleb(c)));
@@ -849,18 +870,25 @@ static bool covers(const struct fde *fde, uint64_t pc)
     return pc >= fde->start && pc < fde->end;
 }
 
+/* Some linkers and rewriters of programs leave entries of length 0 where others begin. */
+#define EMPTY_MAX 8
+
 /* The entry of pc by the search table. */
 static bool look_up(const struct hx_cfi *cfi, const struct search_table *table, uint64_t pc,
                     struct cie *cie, struct fde *fde)
 {
     bool usual = table->encoding == (PE_DATAREL | PE_SDATA4);
     uint64_t i = usual ? search_sdata4(table, pc) : search_any(table, pc);
-    if (i == 0)
-        return false;
-    uint64_t offset = pair_address(table, i - 1, 1) - cfi->frame.addr;
-    struct entry entry;
-    return offset < cfi->frame.len && read_entry(&cfi->frame, (size_t)offset, &entry) &&
-           read_both(&cfi->frame, &entry, cie, fde) && covers(fde, pc);
+    for (unsigned n = 0; n < EMPTY_MAX && i > 0; n++, i--) {
+        uint64_t offset = pair_address(table, i - 1, 1) - cfi->frame.addr;
+        struct entry entry;
+        if (offset >= cfi->frame.len || !read_entry(&cfi->frame, (size_t)offset, &entry) ||
+            !read_both(&cfi->frame, &entry, cie, fde))
+            return false;
+        if (fde->start != fde->end)
+            return covers(fde, pc);
+    }
+    return false;
 }
 
 /* The entry of pc by reading them one by one. */

@@ -423,14 +423,15 @@ static size_t put_cie(struct bytes *b, const struct style *style)
     return at;
 }
 
-/* A function of 64 bytes that pushes rbp in its first instruction, of one byte. */
-static void put_fde(struct bytes *b, const struct style *style, size_t cie, uint64_t start)
+/* A function that pushes rbp in its first instruction, of one byte. */
+static void put_fde(struct bytes *b, const struct style *style, size_t cie, uint64_t start,
+                    uint64_t len)
 {
     size_t head = put_head(b, style->wide);
     uint8_t encoding = *style->augmentation == 'z' ? style->encoding : 0;
     put(b, b->n - cie, 4);
     put_encoded(b, encoding, start, false, 0);
-    put_encoded(b, encoding, 64, true, 0);
+    put_encoded(b, encoding, len, true, 0);
     if (*style->augmentation == 'z') {
         put_leb(b, 4, false);
         put(b, 0x12345678, 4); /* where its exceptions are handled */
@@ -477,7 +478,7 @@ static void put_functions(struct bytes *b, const struct style *style, uint64_t *
     for (unsigned i = 0; i < FUNCTIONS; i++) {
         unsigned at = i * 7 % FUNCTIONS;
         entries[at] = b->addr + b->n;
-        put_fde(b, style, cie, TEXT + at * 100);
+        put_fde(b, style, cie, TEXT + at * 100, 64);
     }
     put(b, 0, 4);
 }
@@ -601,7 +602,7 @@ static void test_broken_programs(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bytes frame = {.addr = FRAME_ADDR};
         size_t cie = put_cie(&frame, &style);
-        put_fde(&frame, &style, cie, TEXT);
+        put_fde(&frame, &style, cie, TEXT, 64);
         size_t at = frame.n; /* the program ends with padding */
         while (frame.at[at - 1] == DW_CFA_nop)
             at--;
@@ -616,12 +617,77 @@ static void test_broken_programs(void **state)
     }
 }
 
+/* An entry of length 0 hides none that begins in the same place. */
+static void test_empty(void **state)
+{
+    (void)state;
+    struct style style = {1, "zR", 0x1b, false};
+    for (unsigned order = 0; order < 2; order++) {
+        struct bytes frame = {.addr = FRAME_ADDR}, hdr = {.addr = HDR_ADDR};
+        uint64_t entries[FUNCTIONS];
+        size_t cie = put_cie(&frame, &style);
+        for (unsigned i = 0; i < 2; i++) {
+            entries[i] = FRAME_ADDR + frame.n;
+            put_fde(&frame, &style, cie, TEXT, i == order ? 64 : 0);
+        }
+        put(&hdr, 0x3b031b01, 4);
+        put_encoded(&hdr, 0x1b, FRAME_ADDR, false, 0);
+        put(&hdr, 2, 4);
+        for (unsigned i = 0; i < 2; i++) {
+            put_encoded(&hdr, 0x3b, TEXT, false, HDR_ADDR);
+            put_encoded(&hdr, 0x3b, entries[i], false, HDR_ADDR);
+        }
+        struct hx_cfi cfi = {{hdr.at, hdr.n, HDR_ADDR}, {frame.at, frame.n, FRAME_ADDR}};
+        expect_function(&cfi, TEXT, false);
+        cfi.hdr.len = 0;
+        expect_function(&cfi, TEXT, false);
+    }
+}
+
+/* Hand-written code goes from an expression back to a register without saying the offset again.
+ * DWARF does not allow that, and elfutils refuses it; gdb and the compiler's unwinder take the
+ * offset from before, which is what is meant. */
+static void test_register_after_expression(void **state)
+{
+    (void)state;
+    static const uint8_t program[] = {DW_CFA_def_cfa_expression,
+                                      3,
+                                      DW_OP_breg7,
+                                      16,
+                                      DW_OP_deref,
+                                      DW_CFA_advance_loc + 9,
+                                      DW_CFA_def_cfa_register,
+                                      7,
+                                      DW_CFA_advance_loc + 1,
+                                      DW_CFA_def_cfa_offset,
+                                      8};
+    struct style style = {1, "zR", 0x1b, false};
+    struct bytes frame = {.addr = FRAME_ADDR};
+    size_t cie = put_cie(&frame, &style);
+    put_fde(&frame, &style, cie, TEXT, 64);
+    size_t at = frame.n; /* the program ends with padding */
+    while (frame.at[at - 1] == DW_CFA_nop)
+        at--;
+    memcpy(frame.at + at, program, sizeof program);
+    struct hx_cfi cfi = {.frame = {frame.at, frame.n, FRAME_ADDR}};
+    static const struct hx_cfi_rule rules[] = {{HX_CFA_AT_SP, 1, 1, 0, 16, -16, -8},
+                                               {HX_CFA_SP, 1, 1, 0, 16, -16, -8},
+                                               {HX_CFA_SP, 1, 1, 0, 8, -16, -8}};
+    expect_rule(&cfi, TEXT + 9, &rules[0], false, TEXT + 1, TEXT + 10);
+    expect_rule(&cfi, TEXT + 10, &rules[1], false, TEXT + 10, TEXT + 11);
+    expect_rule(&cfi, TEXT + 63, &rules[2], false, TEXT + 11, TEXT + 64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),           cmocka_unit_test(test_rare),
-        cmocka_unit_test(test_styles),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_rare),
+        cmocka_unit_test(test_styles),
+        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_broken_programs),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_register_after_expression),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
