@@ -169,8 +169,8 @@ static inline bool read_word(struct walk *walk, uint64_t addr, uint64_t *ret)
         walk->lasting = false;
         return true;
     }
-    trace->word_at[trace->words_end] = addr;
-    trace->word[trace->words_end++] = *ret;
+    trace->word[trace->words_end].at = addr;
+    trace->word[trace->words_end++].value = *ret;
     return true;
 }
 
@@ -309,9 +309,9 @@ static inline void add_frame(struct walk *walk)
     struct hx_trace *trace = walk->trace;
     uint32_t i = trace->end++;
     trace->frame[i] = walk->pc;
-    trace->sp[i] = walk->sp;
-    trace->fp[i] = fp_place(walk);
-    trace->words[i] = trace->words_end;
+    trace->mark[i].sp = walk->sp;
+    trace->mark[i].fp = fp_place(walk);
+    trace->mark[i].words = trace->words_end;
     if (HX_UNLIKELY(walk->exact) && i - trace->first < 64)
         walk->taken.exact |= (uint64_t)1 << (i - trace->first);
 }
@@ -329,9 +329,9 @@ static bool run(struct walk *walk)
     uint32_t i = trace->end, word_i = trace->words_end, at = walk->at;
     bool met = false, saved_any = false;
     while (i < 2 * HX_EV_FRAMES_MAX && word_i < 2 * HX_WORDS_MAX) {
-        while (last->sp[at] < sp)
+        while (last->mark[at].sp < sp)
             at++;
-        if (HX_UNLIKELY(last->sp[at] == sp) && last->frame[at] == pc && i > trace->first) {
+        if (HX_UNLIKELY(last->mark[at].sp == sp) && last->frame[at] == pc && i > trace->first) {
             met = true;
             break;
         }
@@ -341,11 +341,11 @@ static bool run(struct walk *walk)
             break;
         uint64_t word = load(cfa - 8);
         trace->frame[i] = pc;
-        trace->sp[i] = sp;
-        trace->fp[i] = fp_at;
-        trace->words[i++] = word_i;
-        trace->word_at[word_i] = cfa - 8;
-        trace->word[word_i++] = word;
+        trace->mark[i].sp = sp;
+        trace->mark[i].fp = fp_at;
+        trace->mark[i++].words = word_i;
+        trace->word[word_i].at = cfa - 8;
+        trace->word[word_i++].value = word;
         fp_at = saved != 0 ? cfa - saved : fp_at;
         saved_any |= saved != 0;
         pc = word;
@@ -391,14 +391,12 @@ static void join(struct walk *walk)
     struct hx_trace *to = walk->last;
     const struct hx_trace *from = walk->trace;
     uint32_t n = from->end - from->first, n_words = from->words_end - from->first_word;
-    uint32_t first = walk->at - n, first_word = to->words[walk->at] - n_words;
+    uint32_t first = walk->at - n, first_word = to->mark[walk->at].words - n_words;
     memcpy(to->frame + first, from->frame + from->first, n * sizeof *to->frame);
-    memcpy(to->sp + first, from->sp + from->first, n * sizeof *to->sp);
-    memcpy(to->fp + first, from->fp + from->first, n * sizeof *to->fp);
+    memcpy(to->mark + first, from->mark + from->first, n * sizeof *to->mark);
     for (uint32_t i = 0; i < n; i++)
-        to->words[first + i] = from->words[from->first + i] - from->first_word + first_word;
-    memcpy(to->word_at + first_word, from->word_at + from->first_word,
-           n_words * sizeof *to->word_at);
+        to->mark[first + i].words =
+            from->mark[from->first + i].words - from->first_word + first_word;
     memcpy(to->word + first_word, from->word + from->first_word, n_words * sizeof *to->word);
     to->first = first;
     to->first_word = first_word;
@@ -413,8 +411,8 @@ static bool goes_on_as_last(struct walk *walk)
 {
     const struct hx_trace *last = walk->last, *trace = walk->trace;
     uint64_t place = fp_place(walk);
-    uint32_t at = walk->at, words = last->words[at];
-    if (place == HX_FP_ELSEWHERE || place != last->fp[at] ||
+    uint32_t at = walk->at, words = last->mark[at].words;
+    if (place == HX_FP_ELSEWHERE || place != last->mark[at].fp ||
         last->end - at + (trace->end - trace->first) > HX_EV_FRAMES_MAX ||
         last->words_end - words + (trace->words_end - trace->first_word) > HX_WORDS_MAX)
         return false;
@@ -422,7 +420,7 @@ static bool goes_on_as_last(struct walk *walk)
         return false;
     uint64_t differ = 0;
     for (uint32_t i = words; i < last->words_end; i++)
-        differ |= load(last->word_at[i]) ^ last->word[i];
+        differ |= load(last->word[i].at) ^ last->word[i].value;
     if (differ != 0)
         return false;
     if (place == HX_FP_ENTRY)
@@ -438,7 +436,7 @@ static void begin_trace(struct walk *walk)
     trace->first = trace->end = HX_EV_FRAMES_MAX;
     trace->first_word = trace->words_end = HX_WORDS_MAX;
     trace->epoch = 0;
-    last->sp[last->end] = UINT64_MAX;
+    last->mark[last->end].sp = UINT64_MAX;
     bool usable = walk->own && last->epoch == walk->epoch && last->limit == walk->end;
     walk->at = usable ? last->first : last->end;
 }
@@ -555,8 +553,8 @@ static uint64_t keep_words(const struct hx_trace *trace, struct hx_memo_words *w
 {
     uint64_t highest = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = trace->word_at[trace->first_word + from + i] - sp;
-        words->value[i] = trace->word[trace->first_word + from + i];
+        uint64_t at = trace->word[trace->first_word + from + i].at - sp;
+        words->value[i] = trace->word[trace->first_word + from + i].value;
         words->at[i] = (uint32_t)at;
         highest = at > highest ? at : highest;
     }
@@ -575,7 +573,7 @@ static void keep(const struct walk *walk, const struct hx_memo *head)
     uint32_t n = trace->words_end - trace->first_word;
     if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
-    uint64_t first_at = trace->word_at[trace->first_word] - head->sp;
+    uint64_t first_at = trace->word[trace->first_word].at - head->sp;
     thread->first_at[head->pc % HX_MEMO_FIRSTS] = first_at <= UINT16_MAX ? (uint16_t)first_at : 0;
     struct hx_memo *set = memo_set(thread, head->pc, head->sp, walk->end);
     struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];

@@ -152,8 +152,14 @@ struct hx_span {
 
 #define HX_WORDS_MAX 1024
 
-/* Not a multiple of a page: stores that far apart would hinder loads. */
-#define HX_TRACE_ROOM(n) (2 * (n) + 24)
+struct hx_trace_mark {
+    uint64_t sp;
+    uint64_t fp;    /* where rbp is: its word's address, or below */
+    uint64_t words; /* index of the first word that was read from this frame on */
+};
+struct hx_trace_word {
+    uint64_t at, value;
+};
 
 /* Frames of an unwinding, inner ones first, and the words that decided it. It begins in the middle
  * of the arrays, so that other inner frames can be put before the outer ones. */
@@ -164,11 +170,9 @@ struct hx_trace {
     bool needs_fp;                  /* what rbp was at its beginning has decided, too: */
     uint64_t entry_fp;
     uint64_t limit; /* the stack's bound then */
-    uint64_t frame[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)];
-    uint64_t sp[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)]; /* and one that no sp reaches, at `end` */
-    uint64_t fp[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)]; /* where rbp is: its word's address, or below */
-    uint32_t words[HX_TRACE_ROOM(HX_EV_FRAMES_MAX)]; /* the first word read from this frame on */
-    uint64_t word_at[HX_TRACE_ROOM(HX_WORDS_MAX)], word[HX_TRACE_ROOM(HX_WORDS_MAX)];
+    uint64_t frame[2 * HX_EV_FRAMES_MAX];
+    struct hx_trace_mark mark[2 * HX_EV_FRAMES_MAX + 1]; /* and one whose sp none reaches */
+    struct hx_trace_word word[2 * HX_WORDS_MAX];
 };
 enum { HX_FP_ELSEWHERE = 0, HX_FP_ENTRY = 1 }; /* in no word; still as it was at the beginning */
 
