@@ -230,6 +230,11 @@ hx_error *hx_ccs_child(struct hx_ccs *ccs, uint32_t parent, uint32_t place, uint
         found_;                                                                                    \
     })
 
+size_t hx_ccs_index(const struct hx_ccs *ccs, int64_t ccs_id)
+{
+    return FIND_ID(ccs->node, ccs_id);
+}
+
 static const char *column_text(sqlite3_stmt *st, int column)
 {
     const char *text = (const char *)sqlite3_column_text(st, column);
@@ -295,7 +300,7 @@ static hx_error *load_nodes(struct hx_ccs *ccs)
         int64_t place_id = sqlite3_column_int64(st, 2);
         size_t place = FIND_ID(ccs->places, place_id), parent = 0;
         if (ccs->node.n)
-            parent = FIND_ID(ccs->node, up);
+            parent = hx_ccs_index(ccs, up);
         if (id < 1 || place == SIZE_MAX || parent == SIZE_MAX || ccs->node.n >= HX_NO_PAIR - 1)
             return damaged(ccs);
         if (ccs->node.n) {

@@ -65,6 +65,9 @@ hx_error *hx_ccs_file(struct hx_ccs *ccs, const char *path, const char *name, co
 hx_error *hx_ccs_place(struct hx_ccs *ccs, const struct hx_ccs_place *place, uint32_t *ret);
 hx_error *hx_ccs_child(struct hx_ccs *ccs, uint32_t parent, uint32_t place, uint32_t *ret);
 
+/* The index of a number; SIZE_MAX: there is none. */
+size_t hx_ccs_index(const struct hx_ccs *ccs, int64_t ccs_id);
+
 /* Writes what is new. */
 hx_error *hx_ccs_store(struct hx_ccs *ccs);
 

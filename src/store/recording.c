@@ -166,13 +166,33 @@ static const char *stack_module(const struct hx_recording *recording, uint32_t n
 struct stacks {
     struct hx_writer *w;
     sqlite3_stmt *insert;
+    bool *written; /* by index of the node */
     struct hx_text label, site;
 };
 
-static hx_error *write_stack(struct stacks *stacks, const struct hx_ccs_node *node, uint32_t number)
+/* Those of earlier snapshots have their labels already. */
+static hx_error *find_written(const struct stacks *stacks)
 {
+    const struct hx_writer *w = stacks->w;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT ccs_id FROM hx_stack", &st));
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        size_t index = hx_ccs_index(&w->recorded->ccs, sqlite3_column_int64(st, 0));
+        if (index != SIZE_MAX)
+            stacks->written[index] = true;
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(w->db, code, w->what);
+}
+
+static hx_error *write_stack(struct stacks *stacks, uint32_t index, uint32_t number)
+{
+    const struct hx_ccs_node *node = &stacks->w->recorded->ccs.node.v[index];
     const struct hx_recording *recording = stacks->w->snapshot->recording;
     sqlite3_stmt *st = stacks->insert;
+    if (stacks->written[index])
+        return NULL;
+    stacks->written[index] = true;
     hx_text_clear(&stacks->label);
     hx_text_clear(&stacks->site);
     hx_recording_label(recording, number, HX_STACK_FRAMES, &stacks->label);
@@ -189,21 +209,25 @@ static hx_error *write_stack(struct stacks *stacks, const struct hx_ccs_node *no
     return hx_db_run(stacks->w->db, stacks->w->what, st);
 }
 
-/* Whole stacks have labels; those of an earlier snapshot have theirs already. */
+/* Whole stacks have labels. */
 static hx_error *write_stacks(struct hx_writer *w)
 {
     const struct hx_recorded *recorded = w->recorded;
-    const struct hx_ccs *ccs = &recorded->ccs;
-    struct stacks stacks = {.w = w};
-    hx_error *err = hx_db_prepare(
-        w->db, w->what, "INSERT OR IGNORE INTO hx_stack VALUES(?,?,?,?,?)", &stacks.insert);
+    HX_FREE bool *written = calloc(recorded->ccs.node.n, sizeof *written);
+    struct stacks stacks = {.w = w, .written = written};
+    if (!written)
+        return hx_error_nomem();
+    hx_error *err = find_written(&stacks);
     if (!err)
-        err = write_stack(&stacks, &ccs->node.v[HX_CCS_BEFORE - 1], HX_SITE_BEFORE);
+        err = hx_db_prepare(w->db, w->what, "INSERT OR IGNORE INTO hx_stack VALUES(?,?,?,?,?)",
+                            &stacks.insert);
     if (!err)
-        err = write_stack(&stacks, &ccs->node.v[HX_CCS_UNKNOWN - 1], HX_SITE_UNKNOWN);
+        err = write_stack(&stacks, HX_CCS_BEFORE - 1, HX_SITE_BEFORE);
+    if (!err)
+        err = write_stack(&stacks, HX_CCS_UNKNOWN - 1, HX_SITE_UNKNOWN);
     for (size_t i = 0; i < w->snapshot->recording->stacks.n && !err; i++)
         if (recorded->node[i] != HX_NO_PAIR)
-            err = write_stack(&stacks, &ccs->node.v[recorded->node[i]], (uint32_t)i);
+            err = write_stack(&stacks, recorded->node[i], (uint32_t)i);
     sqlite3_finalize(stacks.insert);
     hx_text_free(&stacks.label);
     hx_text_free(&stacks.site);
