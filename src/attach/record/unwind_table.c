@@ -91,8 +91,8 @@ static bool rules_init(struct rules *rules)
 /* --- gathering --- */
 
 struct gathered {
-    uint64_t start, end;
-    uint32_t order; /* in .eh_frame */
+    uint64_t start;
+    uint32_t len; /* of what is longer than a table may be, as much */
     uint16_t rule;
 };
 
@@ -133,19 +133,24 @@ static bool gather(void *context, uint64_t start, uint64_t end, const struct hx_
         b->beyond++;
         return true;
     }
-    struct gathered row = {.start = start, .end = end, .order = (uint32_t)b->in.n};
+    uint64_t len = end - start;
+    struct gathered row = {
+        .start = start,
+        .len = len < HX_UNWIND_SPAN_MAX ? (uint32_t)len : HX_UNWIND_SPAN_MAX,
+    };
     if (b->in.n && b->in.v[b->in.n - 1].start > start)
         b->sorted = false;
     b->nomem = !number_of(&b->rules, rule, &row.rule, &b->beyond) || !hx_vec_push(&b->in, row);
     return !b->nomem;
 }
 
+/* By start; of several at one place the last rule that was seen comes last, and counts. */
 static int by_start(const void *left, const void *right)
 {
     const struct gathered *a = left, *b = right;
     if (a->start != b->start)
         return a->start < b->start ? -1 : 1;
-    return (a->order > b->order) - (a->order < b->order);
+    return (a->rule > b->rule) - (a->rule < b->rule);
 }
 
 /* --- writing --- */
@@ -183,7 +188,7 @@ static bool put(struct build *b, uint64_t off, uint16_t rule)
 /* The end of row i: a later entry takes over where it begins, and the bounds cut. */
 static uint64_t end_of(const struct build *b, size_t i)
 {
-    uint64_t end = b->in.v[i].end;
+    uint64_t end = b->in.v[i].start + b->in.v[i].len;
     if (i + 1 < b->in.n && b->in.v[i + 1].start < end)
         end = b->in.v[i + 1].start;
     return end - b->base < HX_UNWIND_SPAN_MAX ? end : b->base + HX_UNWIND_SPAN_MAX;
