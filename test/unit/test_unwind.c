@@ -639,6 +639,41 @@ static void test_full(void **state)
     tear_down();
 }
 
+/* Registers that do not belong together: any answer will do, but no read may leave the stack. The
+ * words on it are code, addresses of it, and whatever. */
+static FAR void test_nonsense(void **state)
+{
+    (void)state;
+    if (own_stacks_only())
+        skip();
+    struct unit_random random = unit_random_begin("nonsense");
+    volatile uint64_t room[512];
+    const uint64_t codes[] = {(uint64_t)(uintptr_t)qsort, (uint64_t)(uintptr_t)nest,
+                              (uint64_t)(uintptr_t)_cmocka_run_group_tests};
+    set_up();
+    char *island = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(island != MAP_FAILED);
+    assert_int_equal(mprotect(island + 4096, 4096, PROT_READ | PROT_WRITE), 0);
+    for (uint64_t round = 0, rounds = unit_rounds(100000); round < rounds; round++) {
+        volatile uint64_t *stack = round & 1 ? room : (volatile uint64_t *)(void *)(island + 4096);
+        for (int i = 0; i < 16; i++) {
+            uint64_t code = codes[unit_below(&random, 3)] + unit_below(&random, 1 << 17);
+            uint64_t near = (uint64_t)(uintptr_t)&stack[unit_below(&random, 512)];
+            uint64_t kind = unit_below(&random, 8);
+            stack[unit_below(&random, 512)] = kind < 5   ? code
+                                              : kind < 7 ? near + unit_below(&random, 4) * 4
+                                                         : unit_random(&random);
+        }
+        uint64_t pc = codes[unit_below(&random, 3)] + unit_below(&random, 1 << 17);
+        uint64_t sp = (uint64_t)(uintptr_t)&stack[unit_below(&random, 511) + 1];
+        uint64_t fp =
+            unit_below(&random, 4) ? sp + unit_below(&random, 400) * 8 : unit_random(&random);
+        (void)hx_unwind_stack(bench.unwind, my_thread, pc, sp, fp);
+    }
+    munmap(island, 3 * 4096);
+    tear_down();
+}
+
 /* --- what it costs
  * -------------------------------------------------------------------------------- */
 
@@ -723,6 +758,7 @@ int main(void)
         cmocka_unit_test(test_libraries),  cmocka_unit_test(test_generations),
         cmocka_unit_test(test_child),      cmocka_unit_test(test_bare),
         cmocka_unit_test(test_barred),     cmocka_unit_test(test_full),
+        cmocka_unit_test(test_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
