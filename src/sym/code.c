@@ -60,7 +60,7 @@ void hx_code_destroy(hx_code *code)
     free(code);
 }
 
-/* --- opening ------------------------------------------------------------------ */
+/* --- opening ----------------------------------------------------------------- */
 
 /* The kernel gives each process the same image; the one of this process is at hand. */
 static int open_vdso(void)
@@ -230,7 +230,7 @@ hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping
     return NULL;
 }
 
-/* --- what a file says of itself ------------------------------------------------- */
+/* --- what a file says of itself ---------------------------------------------- */
 
 size_t hx_code_count(const hx_code *code)
 {
@@ -291,11 +291,14 @@ const char *hx_code_open_path(hx_code *code, uint32_t i)
         return NULL;
     if (file->file.fd < 0 && (file->file.fd = hx_code_file_fd(file, &kept)) < 0)
         return NULL;
-    snprintf(file->fd_path, sizeof file->fd_path, "/proc/self/fd/%d", file->file.fd);
+    char path[32];
+    int n = snprintf(path, sizeof path, "/proc/self/fd/%d", file->file.fd);
+    if (!file->fd_path)
+        file->fd_path = hx_code_store_string(&code->store, path, (size_t)n);
     return file->fd_path;
 }
 
-/* --- unwind tables -------------------------------------------------------------- */
+/* --- unwind tables ----------------------------------------------------------- */
 
 /* Reads at most `size` bytes at vaddr, as many as its segment has in the file. */
 static void *read_table(const struct hx_code_file *file, int fd, uint64_t vaddr, uint64_t size,
@@ -403,7 +406,7 @@ bool hx_code_cfi(hx_code *code, uint32_t i, struct hx_cfi *ret)
     return true;
 }
 
-/* --- functions by name ------------------------------------------------------------ */
+/* --- functions by name ------------------------------------------------------- */
 
 void hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
 {

@@ -42,7 +42,7 @@ struct unit {
     HX_VEC(struct range) functions; /* those of functions, by start */
 };
 
-/* A range of a unit; node is the unit's number. Sorted by start. */
+/* The debug information of a file. In `ranges` node is the number of a unit; sorted by start. */
 struct hx_code_dwarf {
     struct hx_elf_layout layout; /* its segments are the file's */
     struct hx_code_tables tables, alt;
@@ -51,7 +51,7 @@ struct hx_code_dwarf {
     HX_VEC(struct range) ranges;
 };
 
-/* --- units ----------------------------------------------------------------------------------- */
+/* --- units ------------------------------------------------------------------- */
 
 static bool is_code(const struct hx_code_dwarf *dwarf, uint64_t start, uint64_t end)
 {
@@ -208,8 +208,7 @@ void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf)
     free(dwarf);
 }
 
-/* --- the walk of one unit ------------------------------------------------------------------------
- */
+/* --- the walk of one unit ---------------------------------------------------- */
 
 /* Entries that can have functions in them. */
 static bool can_hold_code(int tag)
@@ -325,8 +324,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
         qsort(unit->functions.v, unit->functions.n, sizeof *unit->functions.v, by_start);
 }
 
-/* --- lookup
- * ------------------------------------------------------------------------------------------ */
+/* --- lookup ------------------------------------------------------------------ */
 
 /* The range around vaddr that begins last; NULL when none is near. */
 static const struct range *find_range(const struct range *ranges, size_t n, uint64_t vaddr)

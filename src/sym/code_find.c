@@ -29,7 +29,7 @@
 #define ID_MAX         64                    /* bytes of a build-id */
 #define CHUNK          ((size_t)64 << 10)
 
-/* --- sections by name --------------------------------------------------------------- */
+/* --- sections by name -------------------------------------------------------- */
 
 struct wanted {
     const char *name;
@@ -74,7 +74,7 @@ static char *read_section(int fd, const char *name, size_t max, size_t *ret_len)
     return bytes;
 }
 
-/* --- opening ---------------------------------------------------------------------------- */
+/* --- opening ----------------------------------------------------------------- */
 
 /* Opens an absolute path as seen from a root folder; -1 when there is no such regular file. */
 static int open_below(const hx_code *code, size_t root, const char *path)
@@ -131,7 +131,7 @@ static int open_by_id(const hx_code *code, size_t root, const char *build_id)
     return -1;
 }
 
-/* --- .gnu_debuglink ----------------------------------------------------------------------- */
+/* --- .gnu_debuglink ---------------------------------------------------------- */
 
 /* The checksum that objcopy puts down: CRC-32 with the polynomial of Ethernet. */
 static bool checksum(int fd, uint32_t *ret)
@@ -213,7 +213,7 @@ static int open_debuglink(const hx_code *code, const struct hx_code_file *file, 
     return open_linked(code, file, &link);
 }
 
-/* --- .gnu_debugaltlink ---------------------------------------------------------------------- */
+/* --- .gnu_debugaltlink ------------------------------------------------------- */
 
 /* What a file of debug information shares with others: named by an absolute path, or by one from
  * its own folder, which is either that of the program or one below /usr/lib/debug. */
@@ -247,8 +247,7 @@ int hx_code_open_shared(const hx_code *code, const struct hx_code_file *file, in
     return shared;
 }
 
-/* --- .gnu_debugdata -----------------------------------------------------------------------------
- */
+/* --- .gnu_debugdata ---------------------------------------------------------- */
 
 /* Unpacks into `out` until the end or the bound. */
 static bool unpack(lzma_stream *stream, int out)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the answers that were given ------------------------------------------------ */
+/* --- the answers that were given --------------------------------------------- */
 
 static size_t hash(uint32_t file, uint64_t vaddr)
 {
@@ -42,7 +42,7 @@ static bool grow(hx_code *code)
     return true;
 }
 
-/* --- making one --------------------------------------------------------------------- */
+/* --- making one -------------------------------------------------------------- */
 
 static const char *keep(hx_code *code, const char *s)
 {

@@ -62,7 +62,7 @@ struct hx_code_file {
     uint64_t bytes, mtime_sec, mtime_nsec; /* when it was first opened */
     bool opened, sound;                    /* it could be opened; it has a layout */
     char *build_id;
-    char fd_path[32];
+    const char *fd_path; /* of the store; NULL: not asked for yet */
 
     bool cfi_tried, symbols_tried, dwarf_tried;
     struct hx_cfi cfi;
@@ -87,7 +87,7 @@ struct hx_code {
     size_t n_answers, n_slots;
 };
 
-/* --- code_find.c: separate debug files -------------------------------------- */
+/* --- code_find.c: separate debug files --------------------------------------- */
 
 /* Each gives a descriptor that the caller closes, or -1 when there is no such thing. `fd` is the
  * file itself; for what debug files share, the one that has the debug information. */
@@ -95,7 +95,7 @@ int hx_code_open_debug(const hx_code *code, const struct hx_code_file *file, int
 int hx_code_open_shared(const hx_code *code, const struct hx_code_file *file, int fd);
 int hx_code_open_packed(int fd); /* .gnu_debugdata, unpacked */
 
-/* --- code_symbols.c --------------------------------------------------------- */
+/* --- code_symbols.c ---------------------------------------------------------- */
 
 /* Reads the symbols of fds[0] and of what was split off from it; -1 is left out. `layout` is that
  * of fds[0]. */

@@ -18,7 +18,7 @@
 #define SECTIONS_MAX ((uint64_t)1 << 20)
 #define SLACK        ((size_t)64 << 10) /* zeros behind everything */
 
-/* --- the image ------------------------------------------------------------------------------- */
+/* --- the image --------------------------------------------------------------- */
 
 /* Reads a part of the file to its place in the image. */
 static bool read_part(int fd, struct hx_code_tables *tables, uint64_t offset, uint64_t size)
@@ -88,8 +88,7 @@ static bool read_image(int fd, struct hx_code_tables *tables)
            read_sections(fd, tables, &header, n);
 }
 
-/* --- unpacking ---------------------------------------------------------------------------------
- */
+/* --- unpacking --------------------------------------------------------------- */
 
 /* Puts the bytes of a section that libelf unpacked where zeros follow. */
 static bool move_unpacked(struct hx_code_tables *tables, Elf_Scn *section)

@@ -159,8 +159,7 @@ static struct found find(hx_code *code, uint32_t file, const char *name)
     return found;
 }
 
-/* --- programs ------------------------------------------------------------------------------------
- */
+/* --- programs ---------------------------------------------------------------- */
 
 static void check_inlined(hx_code *code, uint32_t file)
 {
@@ -391,8 +390,7 @@ static void test_versions(void **state)
     hx_code_destroy(code);
 }
 
-/* --- files that come and go ---------------------------------------------------------------------
- */
+/* --- files that come and go -------------------------------------------------- */
 
 static struct hx_mapping *own_mappings(size_t *ret_n)
 {
@@ -545,8 +543,44 @@ static void test_no_files(void **state)
     hx_code_destroy(code);
 }
 
-/* --- damage
- * ---------------------------------------------------------------------------------------- */
+/* More files than descriptors are kept: they are opened again, and only as long as they are what
+ * they were. */
+static void test_many(void **state)
+{
+    (void)state;
+    size_t n;
+    HX_FREE uint8_t *bytes = read_whole("program", &n);
+    hx_code *code = create();
+    const char *first_path = NULL;
+    char name[32], first_copy[64] = "";
+    enum { FILES = 300 };
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "many-%d", i);
+        write_file(name, bytes, n);
+        assert_int_equal(add_file(code, name, 0x7f0000000000), i);
+        if (i == 0) {
+            first_path = hx_code_open_path(code, 0);
+            snprintf(first_copy, sizeof first_copy, "%s", first_path);
+        }
+    }
+    assert_string_equal(first_path, first_copy);
+    check_inlined(code, 0);
+    check_inlined(code, FILES - 1);
+    assert_non_null(hx_code_open_path(code, FILES - 1));
+    /* The same place, another file. */
+    snprintf(name, sizeof name, "many-%d", FILES - 2);
+    write_file(name, bytes, n - 1);
+    struct hx_cfi cfi;
+    assert_false(hx_code_cfi(code, FILES - 2, &cfi));
+    assert_null(hx_code_open_path(code, FILES - 2));
+    hx_code_destroy(code);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "many-%d", i);
+        unlink(name);
+    }
+}
+
+/* --- damage ------------------------------------------------------------------ */
 
 /* Asks everything that can be asked of a file; whether it gave lines. */
 static bool use(const char *name, struct unit_random *random)
@@ -604,8 +638,7 @@ static void test_damaged(void **state)
     assert_true(named > rounds / 8); /* else it tested nothing */
 }
 
-/* --- the second opinion
- * --------------------------------------------------------------------------------- */
+/* --- the second opinion ------------------------------------------------------ */
 
 /* Compares `rounds` addresses of a file with what addr2line says of them. Where no symbol covers
  * the address it names the one before, and we none. */
@@ -670,12 +703,13 @@ static void test_addr2line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_program),  cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_stripped), cmocka_unit_test(test_packed_symbols),
-        cmocka_unit_test(test_cxx),      cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_self),     cmocka_unit_test(test_vdso),
-        cmocka_unit_test(test_replaced), cmocka_unit_test(test_no_files),
-        cmocka_unit_test(test_damaged),  cmocka_unit_test(test_addr2line),
+        cmocka_unit_test(test_program),   cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_stripped),  cmocka_unit_test(test_packed_symbols),
+        cmocka_unit_test(test_cxx),       cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_self),      cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_replaced),  cmocka_unit_test(test_no_files),
+        cmocka_unit_test(test_damaged),   cmocka_unit_test(test_many),
+        cmocka_unit_test(test_addr2line),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
