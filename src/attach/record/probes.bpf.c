@@ -363,7 +363,7 @@ static long step(u32 i, struct walk *w)
     u32 exact = s->exact_now & 1, n = s->n;
 
     u32 rule = rule_at(pc - 1 + exact, s->generation);
-    if (rule == HX_PROBE_RULE_MISS) {
+    if (rule < HX_PROBE_RULE_FIRST) {
         u64 was = original(pc, s->slot);
         if (was) {
             s->pc = pc = was;
