@@ -8,11 +8,7 @@ hx_error *hx_contest_begin(struct hx_contests *contests, uint64_t address,
 {
     struct hx_contest contest = {.latest.address = address};
     if (block)
-        contest = (struct hx_contest){.latest = *block,
-                                      .last_when = block->when,
-                                      .allocs = 1,
-                                      .last = HX_LAST_ALIVE,
-                                      .has_latest = true};
+        contest = (struct hx_contest){.latest = *block, .allocs = 1, .has_latest = true};
     if (contests->v.n >= UINT32_MAX - 1 || !hx_vec_push(&contests->v, contest))
         return hx_error_nomem();
     *ret = &contests->v.v[contests->v.n - 1];
@@ -20,22 +16,11 @@ hx_error *hx_contest_begin(struct hx_contests *contests, uint64_t address,
                         (uint32_t)contests->v.n - 1);
 }
 
-static void set_last(struct hx_contest *contest, uint64_t when, enum hx_contest_last last,
-                     uint32_t moving)
-{
-    if (contest->last != HX_LAST_NONE && when < contest->last_when)
-        return;
-    contest->last_when = when;
-    contest->last = (uint8_t)last;
-    contest->moving = moving;
-}
-
 bool hx_contest_alloc(struct hx_contest *contest, const struct hx_live_block *block,
                       struct hx_live_block *ret_gone)
 {
     bool had = contest->has_latest;
     contest->allocs++;
-    set_last(contest, block->when, HX_LAST_ALIVE, 0);
     if (had && block->when < contest->latest.when) {
         *ret_gone = *block;
         return true;
@@ -46,20 +31,24 @@ bool hx_contest_alloc(struct hx_contest *contest, const struct hx_live_block *bl
     return had;
 }
 
-void hx_contest_free_at(struct hx_contest *contest, uint64_t when, uint32_t moving)
+static void freed_at(struct hx_contest *contest, uint64_t when)
+{
+    if (contest->freed < when)
+        contest->freed = when;
+}
+
+void hx_contest_free_at(struct hx_contest *contest, uint64_t when)
 {
     contest->frees++;
-    set_last(contest, when, HX_LAST_GONE, moving);
+    freed_at(contest, when);
 }
 
 void hx_contests_settle(struct hx_contests *contests)
 {
     for (size_t i = 0; contests->v.n && i < contests->log.n; i++) {
         struct hx_contest *contest = hx_contest_find(contests, contests->log.v[i].address);
-        /* on a tie the later event of its stream counts, which is that of the contest */
-        if (contest &&
-            (contest->last == HX_LAST_NONE || contests->log.v[i].when > contest->last_when))
-            set_last(contest, contests->log.v[i].when, HX_LAST_GONE, 0);
+        if (contest)
+            freed_at(contest, contests->log.v[i].when);
     }
 }
 

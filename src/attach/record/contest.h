@@ -4,18 +4,19 @@
  * than it happened. Why that does not matter:
  *
  * 1. A round holds, for each address, the beginning of what is still to come: every event that
- *    came before one of the round is in the round too (event.h). So at its end the state of an
- *    address is told by its last event by time: alive if that brought the block, which is then
- *    the block of the latest such event; else not. All other blocks of the address are freed.
- *    Which free ended which of them makes no difference to the figures of any stack.
+ *    came before one of the round is in the round too (event.h). So at its end an address is alive
+ *    if its latest block by time is younger than its latest free. All other blocks of the address
+ *    are freed. Which free ended which of them makes no difference to the figures of any stack.
+ *    A realloc that has ended is a free when it began; one that failed is nothing; of one
+ *    that has not ended, the block is the one that was alive then.
  * 2. So what is seen can be booked at once as long as it looks possible: a block comes at an
  *    address that is not live (it is put in the table), or a block goes that is live and is not
  *    younger than the event. Else the address is contested: from then on only its latest block,
- *    its last event and the number of each kind are kept, in O(1) for an event; the end of the
- *    round decides by rule 1.
+ *    its latest free and the number of each are kept, in O(1) for an event; the end of the round
+ *    decides by rule 1.
  * 3. Before it was contested, the address may have lost blocks in the ordinary way. They do not
  *    matter: such a block was followed by a free that is not older, so it is not alive at
- *    the end. But that free may be the last event; hence the log of the frees of a round, which is
+ *    the end. But that free may be the latest one; hence the log of the frees of a round, which is
  *    looked through only when an address is contested.
  * 4. An address that was never contested is right. Its block, if one is in the table at the end, is
  *    not followed by a free that was already seen: with the free of each earlier block
@@ -31,19 +32,12 @@
 
 #include "attach/record/live.h"
 
-enum hx_contest_last {
-    HX_LAST_NONE,
-    HX_LAST_ALIVE, /* the block came, or was told to be there still */
-    HX_LAST_GONE,
-};
-
 struct hx_contest {
     struct hx_live_block latest; /* address is always set; see has_latest */
-    uint64_t last_when;
+    uint64_t freed;              /* when it was freed last; 0: not in this round */
     uint64_t allocs, frees;
-    uint32_t moving; /* 1 + number of the realloc that was the last event; 0: it was none */
-    uint8_t last;    /* enum hx_contest_last */
     bool has_latest;
+    bool taken; /* a realloc that has not ended has the latest block */
 };
 
 struct hx_contest_free {
@@ -76,7 +70,13 @@ hx_error *hx_contest_begin(struct hx_contests *contests, uint64_t address,
 /* Books a block; *ret_gone is what it, or an earlier one, turns out to be: freed. */
 bool hx_contest_alloc(struct hx_contest *contest, const struct hx_live_block *block,
                       struct hx_live_block *ret_gone);
-void hx_contest_free_at(struct hx_contest *contest, uint64_t when, uint32_t moving);
+void hx_contest_free_at(struct hx_contest *contest, uint64_t when);
+
+/* Is its latest block alive at the end of the round? */
+static inline bool hx_contest_alive(const struct hx_contest *contest)
+{
+    return contest->has_latest && !contest->taken && contest->latest.when > contest->freed;
+}
 
 /* Takes the log of frees into account. */
 void hx_contests_settle(struct hx_contests *contests);

@@ -196,7 +196,7 @@ static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
     if (!reader->contests.v.n || !hx_contest_find(&reader->contests, address))
         HX_TRY(hx_live_take(&reader->live, address, when, &block, &took));
     if (took != HX_LIVE_TAKEN)
-        return hx_reader_contested_free(reader, address, when, 0);
+        return hx_reader_contested_free(reader, address, when);
     hx_reader_book_free(reader, &block);
     if (!hx_vec_push(&reader->contests.log, (struct hx_contest_free){address, when}))
         return hx_error_nomem();

@@ -25,13 +25,18 @@ hx_error *hx_reader_contested_alloc(hx_reader *reader, const struct hx_live_bloc
     return NULL;
 }
 
-hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when,
-                                   uint32_t moving)
+hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when)
 {
     struct hx_contest *contested;
     HX_TRY(contest(reader, address, &contested));
-    hx_contest_free_at(contested, when, moving);
+    hx_contest_free_at(contested, when);
     return NULL;
+}
+
+hx_error *hx_reader_log_free(hx_reader *reader, uint64_t address, uint64_t when)
+{
+    bool pushed = hx_vec_push(&reader->contests.log, (struct hx_contest_free){address, when});
+    return pushed ? NULL : hx_error_nomem();
 }
 
 static uint64_t moving_hash(const hx_reader *reader, uint64_t address)
@@ -55,8 +60,7 @@ static struct hx_reader_moving *find_moving(hx_reader *reader, uint32_t tid, uin
 static void drop_moving(hx_reader *reader, struct hx_reader_moving *moving)
 {
     uint32_t number = (uint32_t)(moving - reader->moving.v);
-    hx_index_remove(&reader->moving_index, moving_hash(reader, moving->block.address),
-                    number);
+    hx_index_remove(&reader->moving_index, moving_hash(reader, moving->block.address), number);
     *moving = (struct hx_reader_moving){.next_free = reader->moving_free};
     reader->moving_free = number + 1;
     reader->n_moving--;
@@ -94,6 +98,7 @@ hx_error *hx_reader_release_moved(hx_reader *reader, uint64_t address, uint64_t 
         moving->released = true; /* the end may still come in this round, then it is forgotten */
         if (!hx_vec_push(&reader->begun, number))
             return hx_error_nomem();
+        HX_TRY(hx_reader_log_free(reader, address, moving->when));
     }
     return NULL;
 }
@@ -105,47 +110,46 @@ hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_beg
     if (!event->address)
         return NULL;
     struct hx_reader_moving *old = find_moving(reader, event->tid, event->address);
-    if (old) { /* its end was lost; so it had succeeded, or this thread had not the block again */
-        if (old->has_block)
-            hx_reader_book_free(reader, &old->block);
-        reader->implied_frees += old->has_block;
-        drop_moving(reader, old);
+    if (old) { /* its end was lost: most likely it had failed */
+        old->when = when;
+        return NULL;
     }
     struct hx_live_block block = {.address = event->address};
     enum hx_live_took took = HX_LIVE_ABSENT;
     if (!hx_contest_find(&reader->contests, event->address))
         HX_TRY(hx_live_take(&reader->live, event->address, when, &block, &took));
-    bool taken = took == HX_LIVE_TAKEN;
     uint32_t number = 0;
-    HX_TRY(add_moving(reader, event->tid, when, &block, taken, &number));
-    if (!hx_vec_push(&reader->begun, number))
-        return hx_error_nomem();
-    if (taken)
-        return hx_vec_push(&reader->contests.log, (struct hx_contest_free){event->address, when})
-                   ? NULL
-                   : hx_error_nomem();
-    return hx_reader_contested_free(reader, event->address, when, number + 1);
+    HX_TRY(add_moving(reader, event->tid, when, &block, took == HX_LIVE_TAKEN, &number));
+    return hx_vec_push(&reader->begun, number) ? NULL : hx_error_nomem();
 }
 
 /* It failed: the block was there all the time. */
-static hx_error *restore(hx_reader *reader, struct hx_reader_moving *moving, uint64_t when)
+static hx_error *restore(hx_reader *reader, struct hx_reader_moving *moving)
 {
     struct hx_contest *contested;
     struct hx_live_block block = moving->block, gone;
     bool has_block = moving->has_block, released = moving->released;
     drop_moving(reader, moving);
+    if (!has_block && !released)
+        return NULL; /* it is not in any figure yet */
     HX_TRY(contest(reader, block.address, &contested));
+    contested->allocs += released;
     if (has_block && hx_contest_alloc(contested, &block, &gone))
         hx_reader_book_free(reader, &gone);
-    contested->allocs += released;
-    if (!has_block && !released && contested->frees) /* what its beginning had counted */
-        contested->frees--;
-    if (contested->last == HX_LAST_NONE || when >= contested->last_when) {
-        contested->last = HX_LAST_ALIVE;
-        contested->last_when = when;
-        contested->moving = 0;
-    }
     return NULL;
+}
+
+/* It succeeded: its beginning was a free. */
+static hx_error *finish(hx_reader *reader, struct hx_reader_moving *moving)
+{
+    struct hx_reader_moving was = *moving;
+    drop_moving(reader, moving);
+    if (was.released)
+        return NULL;
+    if (!was.has_block)
+        return hx_reader_contested_free(reader, was.block.address, was.when);
+    hx_reader_book_free(reader, &was.block);
+    return hx_reader_log_free(reader, was.block.address, was.when);
 }
 
 hx_error *hx_reader_end_move(hx_reader *reader, const struct hx_ev_realloc_end *event)
@@ -155,10 +159,8 @@ hx_error *hx_reader_end_move(hx_reader *reader, const struct hx_ev_realloc_end *
         event->old ? find_moving(reader, event->tid, event->old) : NULL;
     if (moving) {
         if (!event->address && event->freed != 1)
-            return restore(reader, moving, when);
-        if (moving->has_block)
-            hx_reader_book_free(reader, &moving->block);
-        drop_moving(reader, moving);
+            return restore(reader, moving);
+        HX_TRY(finish(reader, moving));
     }
     if (!event->address)
         return NULL;
@@ -177,14 +179,10 @@ static hx_error *contest_moves(hx_reader *reader)
         struct hx_live_block block = moving->block;
         moving->has_block = false;
         HX_TRY(hx_reader_contested_alloc(reader, &block));
-        HX_TRY(
-            hx_reader_contested_free(reader, block.address, moving->when, reader->begun.v[i] + 1));
     }
     return NULL;
 }
 
-/* If the realloc was the last event of its address, the block that was live then is the one it
- * moves. */
 static void decide_moves(hx_reader *reader)
 {
     for (size_t i = 0; i < reader->begun.n; i++) {
@@ -192,12 +190,13 @@ static void decide_moves(hx_reader *reader)
         if (!moving->block.address || moving->has_block)
             continue;
         struct hx_contest *contested = hx_contest_find(&reader->contests, moving->block.address);
-        if (contested && contested->last == HX_LAST_GONE && contested->has_latest &&
-            contested->moving == reader->begun.v[i] + 1) {
+        if (contested && !moving->released && hx_contest_alive(contested) &&
+            contested->latest.when <= moving->when) {
             moving->block = contested->latest;
-            moving->has_block = true;
-            contested->has_latest = false;
+            moving->has_block = contested->taken = true;
         } else {
+            if (contested && !moving->released)
+                contested->frees++;
             drop_moving(reader, moving);
         }
     }
@@ -211,12 +210,12 @@ hx_error *hx_reader_end_round(hx_reader *reader)
     decide_moves(reader);
     for (size_t i = 0; i < reader->contests.v.n; i++) {
         struct hx_contest *contested = &reader->contests.v.v[i];
-        bool live = contested->has_latest && contested->last == HX_LAST_ALIVE, there;
+        bool live = hx_contest_alive(contested), there;
         if (live)
             HX_TRY(hx_live_add(&reader->live, &contested->latest, &there));
-        else if (contested->has_latest)
+        else if (contested->has_latest && !contested->taken)
             hx_reader_book_free(reader, &contested->latest);
-        uint64_t ended = contested->frees + live;
+        uint64_t ended = contested->frees + live + contested->taken;
         if (contested->allocs > ended)
             reader->implied_frees += contested->allocs - ended;
         else

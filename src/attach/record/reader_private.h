@@ -75,8 +75,8 @@ static inline void hx_reader_book_free(hx_reader *reader, const struct hx_live_b
 
 /* --- reader_move.c: realloc, and what is contested ------------------------------- */
 hx_error *hx_reader_contested_alloc(hx_reader *reader, const struct hx_live_block *block);
-hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when,
-                                   uint32_t moving);
+hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when);
+hx_error *hx_reader_log_free(hx_reader *reader, uint64_t address, uint64_t when);
 hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_begin *event);
 /* An address is handed out: whatever realloc had of it before is freed. */
 hx_error *hx_reader_release_moved(hx_reader *reader, uint64_t address, uint64_t when);

@@ -1,0 +1,659 @@
+/* rings.c - reads the rings of one process under `heapx run` into a reader.
+ *
+ * A round takes T, the time of now; then the heads of all rings; then all events before T. What
+ * came before one of these events stands before the heads (event.h), so the round is the beginning
+ * of a story, whatever the threads do meanwhile. Each piece is copied before it is looked at: the
+ * program can write to all of the region at any time, and is not believed.
+ */
+#include "attach/record/guard.h"
+#include "attach/record/record.h"
+#include "attach/record/ring.h"
+#include "attach/record/space.h"
+#include "base/cleanup.h"
+#include "base/timing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#define PIECE      ((uint64_t)16 << 10) /* copied at a time: stays in the first-level cache */
+#define IDLE_BYTES ((uint64_t)16 << 10) /* a round that brings less is followed by a sleep */
+#define BUSY_BYTES ((uint64_t)64 << 10) /* so much is waited for while spinning */
+#define SPIN_NS    200000
+#define THREADS_NS 1000000000 /* between looks for threads that ended without a word */
+#define NESTED_NS  20000000   /* between rounds while names are looked up */
+#define WHEN_MASK  (UINT64_MAX >> 8)
+
+struct rings {
+    pid_t pid;
+    int pidfd; /* -1: it is gone, or cannot be had */
+    int guard;
+    struct hx_region *region;
+    hx_code *code;
+    hx_space *space;
+    hx_reader *reader;
+    uint8_t *piece;        /* HX_RING_BYTES */
+    uint64_t *tail, *head; /* of each ring: how far it was read, and what the round found */
+    uint64_t ticks0, ns0, ticks1, ns1; /* two moments by both clocks */
+    uint64_t broken;                   /* rings that made no sense: events after were skipped */
+    uint64_t last_bytes;               /* that the last round brought */
+    uint64_t stack_start; /* of the program: another one when it has executed another; 0: unknown */
+    uint64_t threads_ns;  /* when threads were looked at last */
+    uint32_t generation, maps_done;
+    bool stale; /* the mappings may have changed */
+    bool clock_ns, gone, drained;
+    unsigned processors;
+};
+
+static uint64_t ticks_now(const struct rings *rings)
+{
+    if (rings->clock_ns)
+        return hx_now_ns();
+    _mm_lfence();
+    uint64_t ticks = __rdtsc();
+    _mm_lfence(); /* no head is read before it */
+    return ticks & WHEN_MASK;
+}
+
+/* --- what the reader asks ----------------------------------------------------------- */
+
+static bool give_stack(void *context, uint64_t key, uint64_t *frame, size_t max, size_t *ret_n,
+                       uint64_t *ret_exact, bool *ret_cut)
+{
+    const struct rings *rings = context;
+    if (key < HX_EV_KEY_FIRST || key - HX_EV_KEY_FIRST >= HX_REGION_STACKS)
+        return false;
+    const struct hx_region_stack *stack = &rings->region->stack[key - HX_EV_KEY_FIRST];
+    size_t n = atomic_load_explicit(&stack->n, memory_order_acquire);
+    uint64_t first = *(const volatile uint64_t *)&stack->first;
+    if (!n || n > HX_EV_FRAMES_MAX || n > max || first > HX_REGION_FRAMES - n)
+        return false;
+    memcpy(frame, &rings->region->frame[first], n * sizeof *frame);
+    *ret_n = n;
+    *ret_exact = stack->exact;
+    *ret_cut = stack->flags & HX_EV_STACK_CUT;
+    return true;
+}
+
+static void place(void *context, uint64_t pc, struct hx_placing *ret)
+{
+    struct rings *rings = context;
+    if (rings->stale) {
+        rings->stale = false;
+        hx_error_free(hx_space_refresh(rings->space)); /* else what was known is good enough */
+    }
+    hx_space_place(rings->space, pc, ret);
+}
+
+static uint64_t to_ns(void *context, uint64_t when)
+{
+    const struct rings *rings = context;
+    if (rings->clock_ns)
+        return when;
+    uint64_t ticks = rings->ticks1 - rings->ticks0, ns = rings->ns1 - rings->ns0;
+    if (!ticks)
+        return rings->ns1;
+    double away = ((double)when - (double)rings->ticks1) * ((double)ns / (double)ticks);
+    double at = (double)rings->ns1 + away;
+    return at < 0 ? 0 : at > 0x1p62 ? (uint64_t)1 << 62 : (uint64_t)at;
+}
+
+static void told(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word)
+{
+    struct rings *rings = context;
+    (void)when;
+    (void)word;
+    rings->stale |= kind == HX_EV_MAPS;
+}
+
+static void calibrate(struct rings *rings)
+{
+    rings->ns1 = hx_now_ns();
+    rings->ticks1 = rings->clock_ns ? rings->ns1 : ticks_now(rings);
+    if (!rings->ns0) {
+        rings->ns0 = rings->ns1;
+        rings->ticks0 = rings->ticks1;
+    }
+}
+
+/* --- one ring ------------------------------------------------------------------------ */
+
+/* What stands at the place where the reader stopped, of which `left` bytes are there. */
+enum stop { STOP_LATER, STOP_PAD, STOP_PART };
+static enum stop why_stopped(const uint8_t *p, uint64_t until)
+{
+    uint64_t head;
+    memcpy(&head, p, sizeof head);
+    if (HX_EV_KIND(head) == HX_EV_PAD)
+        return STOP_PAD;
+    return HX_EV_WHEN(head) >= until ? STOP_LATER : STOP_PART;
+}
+
+/* Nothing that can be understood: what is there is skipped. */
+static uint64_t give_up(struct rings *rings, uint64_t head)
+{
+    rings->broken++;
+    return head;
+}
+
+/* The next piece of a ring. *ret_tail: how far it was read. False: the round has all of it. */
+static hx_error *read_piece(struct rings *rings, const struct hx_ring *ring, uint64_t *tail,
+                            uint64_t head, uint64_t until, uint64_t size, bool *ret_more)
+{
+    uint64_t at = *tail % HX_RING_BYTES, to_end = HX_RING_BYTES - at, n = head - *tail;
+    size_t taken;
+    if (n > to_end)
+        n = to_end;
+    bool whole = n <= size;
+    if (!whole)
+        n = size;
+    memcpy(rings->piece, &ring->bytes[at], n);
+    HX_TRY(hx_reader_feed(rings->reader, rings->piece, n, until, &taken));
+    *tail += taken;
+    *ret_more = *tail != head;
+    if (taken == n)
+        return NULL;
+    enum stop stop = n - taken < 8 ? STOP_PART : why_stopped(rings->piece + taken, until);
+    if (stop == STOP_LATER) {
+        *ret_more = false;
+    } else if (stop == STOP_PAD) {
+        *tail = to_end - taken <= head - *tail ? *tail + to_end - taken : give_up(rings, head);
+        *ret_more = *tail != head;
+    } else if (!taken && size < HX_RING_BYTES && !whole) {
+        return read_piece(rings, ring, tail, head, until, HX_RING_BYTES, ret_more);
+    } else if (!taken || whole) {
+        *tail = give_up(rings, head);
+        *ret_more = false;
+    }
+    return NULL;
+}
+
+static hx_error *drain(struct rings *rings, uint32_t number, uint64_t until)
+{
+    struct hx_ring *ring = &rings->region->ring[number];
+    uint64_t tail = rings->tail[number], head = rings->head[number], before = tail;
+    bool more = head != tail;
+    if (head - tail > HX_RING_BYTES || head % 8) {
+        tail = give_up(rings, head & ~(uint64_t)7);
+        more = false;
+    }
+    while (more) {
+        HX_TRY(read_piece(rings, ring, &tail, head, until, PIECE, &more));
+        atomic_store_explicit(&ring->tail, tail, memory_order_release);
+    }
+    rings->last_bytes += tail - before;
+    rings->tail[number] = tail;
+    if (tail != before)
+        atomic_store_explicit(&ring->tail, tail, memory_order_release);
+    uint32_t left = HX_RING_LEFT;
+    if (tail == head && atomic_load(&ring->state) == HX_RING_LEFT)
+        atomic_compare_exchange_strong(&ring->state, &left, HX_RING_FREE);
+    return NULL;
+}
+
+static uint32_t rings_used(const struct rings *rings)
+{
+    uint32_t used = atomic_load_explicit(&rings->region->rings_used, memory_order_acquire);
+    return used > HX_RINGS ? HX_RINGS : used;
+}
+
+/* Where the stack of the program begins, by the kernel: random, so an execve() changes it. */
+static uint64_t stack_start(pid_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    char *at = strrchr(text, ')'); /* field 2; field 28 is wanted */
+    for (int field = 2; at && field < 28; field++)
+        at = strchr(at + 1, ' ');
+    uint64_t value = at ? strtoull(at, NULL, 10) : 0;
+    return value > 1 ? value : 0; /* 1: not allowed to know */
+}
+
+/* Rings of threads that ended without a word are taken back. The numbers of threads have to be
+ * the same here and there. */
+static void look_at_threads(struct rings *rings, uint64_t now)
+{
+    if (now - rings->threads_ns < THREADS_NS || rings->gone || rings->region->pid != rings->pid)
+        return;
+    rings->threads_ns = now;
+    uint64_t start = stack_start(rings->pid);
+    if (start && rings->stack_start && start != rings->stack_start) {
+        rings->gone = true; /* what it writes now is another region */
+        return;
+    }
+    for (uint32_t i = 0, used = rings_used(rings); i < used; i++) {
+        struct hx_ring *ring = &rings->region->ring[i];
+        uint32_t state = HX_RING_USED, tid = atomic_load(&ring->tid);
+        if (atomic_load(&ring->state) == HX_RING_USED && tid && tid <= INT_MAX &&
+            syscall(SYS_tgkill, rings->pid, (pid_t)tid, 0) != 0 && errno == ESRCH &&
+            atomic_load(&ring->tid) == tid)
+            atomic_compare_exchange_strong(&ring->state, &state, HX_RING_LEFT);
+    }
+}
+
+static void tell_losses(struct rings *rings, uint32_t used)
+{
+    const struct hx_region *region = rings->region;
+    uint64_t allocs = atomic_load_explicit(&region->no_ring_allocs, memory_order_relaxed);
+    uint64_t frees = atomic_load_explicit(&region->no_ring_frees, memory_order_relaxed);
+    for (uint32_t i = 0; i < used; i++) {
+        allocs += atomic_load_explicit(&region->ring[i].lost_allocs, memory_order_relaxed);
+        frees += atomic_load_explicit(&region->ring[i].lost_frees, memory_order_relaxed);
+    }
+    frees += rings->broken + hx_guard_was_cut(rings->guard);
+    hx_reader_lost(rings->reader, allocs, frees);
+}
+
+static void wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool has_ended(struct rings *rings)
+{
+    struct pollfd gone = {.fd = rings->pidfd, .events = POLLIN};
+    if (!rings->gone && rings->pidfd >= 0 && poll(&gone, 1, 0) > 0)
+        rings->gone = true;
+    return rings->gone;
+}
+
+/* All events before `until`, or before now when that is 0. */
+static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mark,
+                             uint64_t *ret_stop_ns)
+{
+    struct hx_region *region = rings->region;
+    bool gone = has_ended(rings);
+    uint32_t maps_asked = atomic_load(&region->maps_asked);
+    uint32_t generation = atomic_load(&region->generation);
+    uint64_t until = ticks_now(rings), ticks, stop_ns;
+    *ret_stop_ns = 0;
+    if (hx_stop_mark_pending(mark, &ticks, &stop_ns)) {
+        until = rings->clock_ns ? stop_ns : ticks & WHEN_MASK;
+        *ret_stop_ns = stop_ns;
+    } else if (gone) {
+        until = WHEN_MASK; /* no more will come */
+    }
+    rings->stale |= generation != rings->generation;
+    rings->generation = generation;
+    rings->last_bytes = 0;
+    uint32_t used = rings_used(rings);
+    for (uint32_t i = 0; i < used; i++)
+        rings->head[i] = atomic_load_explicit(&region->ring[i].head, memory_order_acquire);
+    for (uint32_t i = 0; i < used; i++)
+        if (rings->head[i] != rings->tail[i] ||
+            atomic_load_explicit(&region->ring[i].state, memory_order_relaxed) == HX_RING_LEFT)
+            HX_TRY(drain(rings, i, until));
+    tell_losses(rings, used);
+    HX_TRY(hx_reader_end_round(rings->reader));
+    rings->drained = gone && !*ret_stop_ns;
+    uint64_t now = hx_now_ns();
+    if (now - rings->ns1 > 10000000)
+        calibrate(rings);
+    atomic_store(&region->reader_ns, now);
+    look_at_threads(rings, now);
+    if (maps_asked != rings->maps_done) { /* their events came before, and are placed */
+        rings->maps_done = maps_asked;
+        atomic_store(&region->maps_done, maps_asked);
+        wake(&region->maps_done);
+    }
+    return NULL;
+}
+
+static hx_error *round_of(void *state, const struct hx_stop_mark *mark, bool *ret_idle,
+                          uint64_t *ret_stop_ns)
+{
+    struct rings *rings = state;
+    HX_TRY(take_events(rings, mark, ret_stop_ns));
+    *ret_idle = rings->last_bytes < IDLE_BYTES;
+    return NULL;
+}
+
+/* --- waiting ------------------------------------------------------------------------- */
+
+/* What stands in the fullest ring; *ret_writers: threads that may be running. */
+static uint64_t fullest(const struct rings *rings, unsigned *ret_writers)
+{
+    uint64_t most = 0;
+    *ret_writers = 0;
+    for (uint32_t i = 0, used = rings_used(rings); i < used; i++) {
+        const struct hx_ring *ring = &rings->region->ring[i];
+        uint64_t n = atomic_load_explicit(&ring->head, memory_order_relaxed) - rings->tail[i];
+        most = n > most ? n : most;
+        *ret_writers += n != 0;
+    }
+    return most;
+}
+
+static bool is_asked(const struct rings *rings)
+{
+    return atomic_load(&rings->region->maps_asked) != rings->maps_done;
+}
+
+/* While the program is busy and leaves a processor free, looking at the heads is cheaper for it
+ * than waking us. Else we sleep until a ring is half full. */
+static bool spin(struct rings *rings)
+{
+    uint64_t end = hx_now_ns() + SPIN_NS;
+    unsigned writers;
+    if (rings->last_bytes < IDLE_BYTES / 4)
+        return false;
+    do {
+        for (int i = 0; i < 64; i++)
+            _mm_pause();
+        uint64_t most = fullest(rings, &writers);
+        if (writers >= rings->processors)
+            return false;
+        if (most >= BUSY_BYTES || is_asked(rings))
+            return true;
+    } while (hx_now_ns() < end);
+    return false;
+}
+
+static void wait_for(void *state, uint64_t ns)
+{
+    struct rings *rings = state;
+    struct hx_region *region = rings->region;
+    struct timespec timeout = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    unsigned writers;
+    if (rings->gone || spin(rings))
+        return;
+    uint32_t seen = atomic_load(&region->wake);
+    atomic_store(&region->asleep, 1);
+    /* who fills a ring from here on sees that we sleep; who did before is seen here */
+    if (fullest(rings, &writers) < HX_RING_BYTES / 2 && !is_asked(rings))
+        syscall(SYS_futex, &region->wake, FUTEX_WAIT, seen, &timeout, NULL, 0);
+    atomic_store(&region->asleep, 0);
+    atomic_store(&region->reader_ns, hx_now_ns());
+}
+
+/* --- freezing --------------------------------------------------------------------------- */
+
+/* Names may take long; the program must not wait for them, so rounds go on meanwhile. What they
+ * bring is behind the state that was frozen. */
+struct naming {
+    struct rings *rings;
+    uint64_t last_ns;
+    hx_error *error;
+};
+
+static void round_meanwhile(void *context, const char *stage, uint64_t done, uint64_t total)
+{
+    struct naming *naming = context;
+    uint64_t stop_ns;
+    (void)stage;
+    (void)done;
+    (void)total;
+    if (naming->error || hx_now_ns() - naming->last_ns < NESTED_NS)
+        return;
+    naming->error = take_events(naming->rings, NULL, &stop_ns);
+    naming->last_ns = hx_now_ns();
+}
+
+static hx_error *freeze(void *state, struct hx_recording **ret)
+{
+    struct rings *rings = state;
+    HX_RECORDING struct hx_recording *recording = NULL;
+    calibrate(rings);
+    HX_TRY(hx_reader_freeze(rings->reader, &recording));
+    recording->began_ns = to_ns(rings, rings->region->began & WHEN_MASK);
+    struct naming naming = {.rings = rings, .last_ns = hx_now_ns()};
+    const struct hx_progress progress = {.report = round_meanwhile, .context = &naming};
+    hx_error *err = hx_recording_name(recording, rings->code, &progress);
+    if (naming.error) {
+        hx_error_free(err);
+        return naming.error;
+    }
+    if (!err)
+        *ret = hx_steal(recording);
+    return err;
+}
+
+static void figures(void *state, struct hx_reader_figures *ret)
+{
+    const struct rings *rings = state;
+    hx_reader_figures(rings->reader, ret);
+}
+
+static bool ended(void *state)
+{
+    const struct rings *rings = state;
+    return rings->drained;
+}
+
+static void close_rings(void *state)
+{
+    struct rings *rings = state;
+    if (!rings)
+        return;
+    if (rings->region) {
+        struct hx_region *region = rings->region;
+        atomic_store(&region->reader_gone, 1);
+        atomic_store(&region->maps_done, atomic_load(&region->maps_asked));
+        wake(&region->maps_done);
+        atomic_store(&region->exit_done, 1);
+        wake(&region->exit_done);
+        hx_guard_remove(rings->guard);
+        munmap(region, sizeof *region);
+    }
+    if (rings->pidfd >= 0)
+        close(rings->pidfd);
+    hx_reader_destroy(rings->reader);
+    hx_space_destroy(rings->space);
+    hx_code_destroy(rings->code);
+    free(rings->piece);
+    free(rings->tail);
+    free(rings->head);
+    free(rings);
+}
+
+bool hx_rings_wants_exit(void *state, int *ret_signal)
+{
+    struct rings *rings = state;
+    if (atomic_load(&rings->region->exit_asked) != 1 || atomic_load(&rings->region->exit_done))
+        return false;
+    *ret_signal = rings->region->exit_signal;
+    return true;
+}
+
+void hx_rings_let_exit(void *state)
+{
+    struct rings *rings = state;
+    atomic_store(&rings->region->exit_done, 1);
+    wake(&rings->region->exit_done);
+}
+
+/* --- opening ------------------------------------------------------------------------------ */
+
+static const struct hx_source rings_source = {
+    .method = "run",
+    .round = round_of,
+    .wait = wait_for,
+    .freeze = freeze,
+    .figures = figures,
+    .ended = ended,
+    .close = close_rings,
+};
+
+/* PID.N: both numbers; false: another name. */
+static bool read_name(const char *name, pid_t *ret_pid, unsigned long *ret_number)
+{
+    char *end;
+    if (*name < '1' || *name > '9')
+        return false;
+    unsigned long pid = strtoul(name, &end, 10);
+    if (*end != '.' || end[1] < '0' || end[1] > '9' || pid > INT_MAX)
+        return false;
+    *ret_number = strtoul(end + 1, &end, 10);
+    *ret_pid = (pid_t)pid;
+    return !*end;
+}
+
+static DIR *open_folder(int folder_fd)
+{
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    if (!folder && fd >= 0)
+        close(fd);
+    return folder;
+}
+
+size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max)
+{
+    HX_DIR DIR *folder = open_folder(folder_fd);
+    size_t n = 0;
+    for (struct dirent *entry; folder && n < max && (entry = readdir(folder));) {
+        pid_t pid;
+        unsigned long number;
+        bool known = !read_name(entry->d_name, &pid, &number);
+        for (size_t i = 0; i < n && !known; i++)
+            known = ret[i] == pid;
+        if (!known)
+            ret[n++] = pid;
+    }
+    return n;
+}
+
+static hx_error *absent(pid_t pid)
+{
+    return hx_error_new(HX_E_ABSENT, "recorder", NULL, "process %d has no rings (yet)", (int)pid);
+}
+
+static hx_error *not_ours(void)
+{
+    return hx_error_new(HX_E_CORRUPT, "recorder", "build and start the same version of heapx",
+                        "the memory shared with the program is not of the expected kind");
+}
+
+/* The latest region of the process. */
+static hx_error *find_region(int folder_fd, pid_t pid, unsigned long *ret)
+{
+    HX_DIR DIR *folder = open_folder(folder_fd);
+    bool found = false;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        pid_t other;
+        unsigned long number;
+        if (read_name(entry->d_name, &other, &number) && other == pid &&
+            (!found || number > *ret)) {
+            *ret = number;
+            found = true;
+        }
+    }
+    return found ? NULL : absent(pid);
+}
+
+/* Those of programs that the process was before are not needed any more. */
+static void remove_names(int folder_fd, pid_t pid, unsigned long last)
+{
+    char name[64];
+    for (unsigned long i = 0; i <= last && i < 1000; i++) {
+        snprintf(name, sizeof name, "%d.%lu", (int)pid, i);
+        unlinkat(folder_fd, name, 0);
+    }
+}
+
+static hx_error *map_region(int folder_fd, struct rings *rings)
+{
+    char name[64];
+    struct stat status;
+    unsigned long number = 0;
+    HX_TRY(find_region(folder_fd, rings->pid, &number));
+    snprintf(name, sizeof name, "%d.%lu", (int)rings->pid, number);
+    HX_FD int fd = openat(folder_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT ? absent(rings->pid) : hx_error_os(errno, name, "open");
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+        return not_ours();
+    if (status.st_size == 0) /* it is about to be made */
+        return absent(rings->pid);
+    if (status.st_size < (off_t)sizeof(struct hx_region))
+        return not_ours();
+    struct hx_region *region =
+        mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (region == MAP_FAILED)
+        return hx_error_os(errno, name, "mmap");
+    hx_error *err = hx_guard_add(region, sizeof *region, &rings->guard);
+    if (err) {
+        munmap(region, sizeof *region);
+        return err;
+    }
+    rings->region = region;
+    uint64_t magic = __atomic_load_n(&region->magic, __ATOMIC_ACQUIRE);
+    if (!magic)
+        return absent(rings->pid);
+    if (magic != HX_REGION_MAGIC || region->version != HX_REGION_VERSION ||
+        region->bytes != sizeof *region)
+        return not_ours();
+    remove_names(folder_fd, rings->pid, number);
+    return NULL;
+}
+
+static hx_error *open_reader(struct rings *rings)
+{
+    const struct hx_reader_source source = {
+        .stack = give_stack, .place = place, .to_ns = to_ns, .told = told, .context = rings};
+    const struct hx_reader_options options = {.sample_bytes = rings->region->sample_bytes,
+                                              .from_start = rings->region->parent == 0,
+                                              .method = rings_source.method};
+    HX_TRY(hx_code_create(&rings->code));
+    HX_TRY(hx_space_create(rings->pid, rings->code, &rings->space));
+    return hx_reader_create(&source, &options, &rings->reader);
+}
+
+static hx_error *open_rings(int folder_fd, struct rings *rings)
+{
+    cpu_set_t processors;
+    rings->processors = 1;
+    if (sched_getaffinity(0, sizeof processors, &processors) == 0)
+        rings->processors = (unsigned)CPU_COUNT(&processors);
+    rings->piece = malloc(HX_RING_BYTES);
+    rings->tail = calloc(HX_RINGS, sizeof *rings->tail);
+    rings->head = calloc(HX_RINGS, sizeof *rings->head);
+    if (!rings->piece || !rings->tail || !rings->head)
+        return hx_error_nomem();
+    HX_TRY(map_region(folder_fd, rings));
+    rings->clock_ns = rings->region->clock != 0;
+    rings->pidfd = (int)syscall(SYS_pidfd_open, rings->pid, 0);
+    rings->gone = rings->pidfd < 0 && errno == ESRCH;
+    rings->stack_start = stack_start(rings->pid);
+    calibrate(rings);
+    return open_reader(rings);
+}
+
+hx_error *hx_rings_open(int folder_fd, pid_t pid, const struct hx_source **ret, void **ret_state)
+{
+    struct rings *rings = calloc(1, sizeof *rings);
+    if (!rings)
+        return hx_error_nomem();
+    rings->pid = pid;
+    rings->pidfd = -1;
+    hx_error *err = open_rings(folder_fd, rings);
+    if (err) {
+        if (rings->region && err->kind == HX_E_ABSENT) { /* not ready: touch nothing */
+            hx_guard_remove(rings->guard);
+            munmap(rings->region, sizeof *rings->region);
+            rings->region = NULL;
+        }
+        close_rings(rings);
+        return err;
+    }
+    *ret = &rings_source;
+    *ret_state = rings;
+    return NULL;
+}

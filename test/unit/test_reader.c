@@ -1,0 +1,477 @@
+/* test_reader.c - from events to live blocks and costs.
+ *
+ * Threads of a simulated program allocate, free and reallocate on few addresses; each of them
+ * stamps, publishes and acts at its own pace. Rounds cut what is published at random moments and
+ * feed the streams in random order. What the reader then says must be what the events say in the
+ * order of their times.
+ */
+#include "unit.h"
+
+#include "attach/record/reader.h"
+
+#include <math.h>
+
+#define THREADS   5
+#define ADDRESSES 12
+#define SITES     6
+#define EVENTS    600
+
+struct item {
+    uint64_t words[7];
+    size_t bytes;
+    bool lost, fed;
+};
+
+struct stream {
+    struct item *item[EVENTS + 8];
+    size_t n, fed;
+};
+
+enum phase {
+    IDLE,
+    ALLOC_STAMPED,
+    FREE_STAMPED,
+    FREE_PUBLISHED,
+    BEGIN_STAMPED,
+    MOVING,
+    END_STAMPED
+};
+struct thread {
+    enum phase phase;
+    unsigned slot, other; /* block worked on, and what a realloc makes of it */
+    struct item *item;
+};
+
+struct sim {
+    struct unit_random *random;
+    uint64_t clock;
+    struct item items[EVENTS + 64];
+    size_t n;
+    struct stream stream[THREADS];
+    struct thread thread[THREADS];
+    enum { SLOT_FREE, SLOT_TAKEN, SLOT_OWNED } slot[ADDRESSES]; /* owned: the program has it */
+    bool hidden[ADDRESSES];                                     /* its allocation is not recorded */
+    unsigned lose_percent, hide_percent;
+};
+
+static uint64_t address_of(unsigned slot)
+{
+    static const uint64_t odd[] = {0x7fffffffe000, (uint64_t)1 << 50};
+    return slot < 2 ? odd[slot] : 0x555500001000 + (uint64_t)slot * 32;
+}
+
+static unsigned pick_slot(struct sim *sim, int state)
+{
+    unsigned begin = (unsigned)unit_below(sim->random, ADDRESSES);
+    for (unsigned i = 0; i < ADDRESSES; i++)
+        if ((int)sim->slot[(begin + i) % ADDRESSES] == state)
+            return (begin + i) % ADDRESSES;
+    return ADDRESSES;
+}
+
+static struct item *stamp(struct sim *sim, enum hx_event_kind kind, size_t bytes)
+{
+    struct item *item = &sim->items[sim->n++];
+    *item = (struct item){.bytes = bytes};
+    item->words[0] = HX_EV_HEAD(kind, ++sim->clock);
+    item->lost = unit_below(sim->random, 100) < sim->lose_percent;
+    return item;
+}
+
+static void publish(struct sim *sim, unsigned t)
+{
+    struct stream *stream = &sim->stream[t];
+    stream->item[stream->n++] = sim->thread[t].item;
+}
+
+static uint64_t random_size(struct sim *sim)
+{
+    uint64_t size = unit_below(sim->random, 1000);
+    return size == 7 ? (uint64_t)5 << 30 : size;
+}
+
+static struct item *stamp_alloc(struct sim *sim, unsigned slot)
+{
+    struct item *item = stamp(sim, HX_EV_ALLOC, sizeof(struct hx_ev_alloc));
+    item->words[1] = address_of(slot);
+    item->words[2] = random_size(sim);
+    item->words[3] = item->words[2] % 3 ? item->words[2] + 8 : 0;
+    item->words[4] = HX_EV_KEY_FIRST + unit_below(sim->random, SITES);
+    return item;
+}
+
+static void step_idle(struct sim *sim, unsigned t)
+{
+    struct thread *thread = &sim->thread[t];
+    unsigned what = (unsigned)unit_below(sim->random, 10);
+    thread->slot = pick_slot(sim, what < 5 ? SLOT_FREE : SLOT_OWNED);
+    if (thread->slot == ADDRESSES)
+        return;
+    sim->slot[thread->slot] = SLOT_TAKEN;
+    if (what < 5) {
+        sim->hidden[thread->slot] = unit_below(sim->random, 100) < sim->hide_percent;
+        if (sim->hidden[thread->slot]) {
+            sim->clock++;
+            sim->slot[thread->slot] = SLOT_OWNED;
+            return;
+        }
+        thread->item = stamp_alloc(sim, thread->slot);
+        thread->phase = ALLOC_STAMPED;
+    } else if (what < 8) {
+        thread->item = stamp(sim, HX_EV_FREE, sizeof(struct hx_ev_free));
+        thread->item->words[1] = address_of(thread->slot);
+        thread->phase = FREE_STAMPED;
+    } else {
+        thread->item = stamp(sim, HX_EV_REALLOC_BEGIN, sizeof(struct hx_ev_realloc_begin));
+        thread->item->words[1] = address_of(thread->slot);
+        thread->item->words[2] = t + 1;
+        thread->phase = BEGIN_STAMPED;
+    }
+}
+
+/* What realloc does: it fails, frees, stays, or moves, after which the old address is free. */
+static void step_realloc(struct sim *sim, unsigned t)
+{
+    struct thread *thread = &sim->thread[t];
+    uint64_t what = unit_below(sim->random, 4), freed = 0;
+    thread->other = what == 3 ? pick_slot(sim, SLOT_FREE) : thread->slot;
+    if (what == 1)
+        freed = 1;
+    if (thread->other != ADDRESSES)
+        sim->slot[thread->other] = SLOT_TAKEN;
+    if (freed || (thread->other != thread->slot && thread->other != ADDRESSES))
+        sim->slot[thread->slot] = SLOT_FREE;
+    thread->item = NULL;
+    thread->phase = MOVING;
+    if (what == 0 || thread->other == ADDRESSES)
+        thread->other = ADDRESSES; /* failed */
+    else if (freed)
+        thread->other = ADDRESSES + 1;
+}
+
+static void step_end(struct sim *sim, unsigned t)
+{
+    struct thread *thread = &sim->thread[t];
+    struct item *item = stamp(sim, HX_EV_REALLOC_END, sizeof(struct hx_ev_realloc_end));
+    item->words[1] = address_of(thread->slot);
+    item->words[2] = thread->other < ADDRESSES ? address_of(thread->other) : 0;
+    item->words[3] = random_size(sim);
+    item->words[4] = item->words[3] + 16;
+    item->words[5] = HX_EV_KEY_FIRST + unit_below(sim->random, SITES);
+    item->words[6] = (t + 1) | (uint64_t)(thread->other == ADDRESSES + 1) << 32;
+    thread->item = item;
+    thread->phase = END_STAMPED;
+}
+
+static void step(struct sim *sim)
+{
+    unsigned t = (unsigned)unit_below(sim->random, THREADS);
+    struct thread *thread = &sim->thread[t];
+    switch (thread->phase) {
+    case IDLE:
+        step_idle(sim, t);
+        return;
+    case ALLOC_STAMPED:
+        publish(sim, t);
+        sim->slot[thread->slot] = SLOT_OWNED;
+        break;
+    case FREE_STAMPED:
+        publish(sim, t);
+        thread->phase = FREE_PUBLISHED;
+        return;
+    case FREE_PUBLISHED:
+        sim->slot[thread->slot] = SLOT_FREE;
+        break;
+    case BEGIN_STAMPED:
+        publish(sim, t);
+        step_realloc(sim, t);
+        return;
+    case MOVING:
+        step_end(sim, t);
+        return;
+    case END_STAMPED:
+        publish(sim, t);
+        if (thread->other == ADDRESSES)
+            sim->slot[thread->slot] = SLOT_OWNED;
+        else if (thread->other < ADDRESSES)
+            sim->slot[thread->other] = SLOT_OWNED;
+        if (thread->other < ADDRESSES)
+            sim->hidden[thread->other] = false;
+        break;
+    }
+    thread->phase = IDLE;
+}
+
+/* --- the reader's side ------------------------------------------------------------- */
+
+static bool give_stack(void *context, uint64_t key, uint64_t *frame, size_t max, size_t *ret_n,
+                       uint64_t *ret_exact, bool *ret_cut)
+{
+    (void)context;
+    if (key < HX_EV_KEY_FIRST || key >= HX_EV_KEY_FIRST + SITES || max < 2)
+        return false;
+    frame[0] = key * 16;
+    frame[1] = 0x1000;
+    *ret_n = 2;
+    *ret_exact = 0;
+    *ret_cut = false;
+    return true;
+}
+
+static void give_place(void *context, uint64_t pc, struct hx_placing *ret)
+{
+    (void)context;
+    *ret = (struct hx_placing){.file = 0, .vaddr = pc};
+}
+
+static uint64_t same_ns(void *context, uint64_t when)
+{
+    (void)context;
+    return when;
+}
+
+static const struct hx_reader_source source = {
+    .stack = give_stack, .place = give_place, .to_ns = same_ns};
+
+static hx_reader *new_reader(uint64_t sample_bytes)
+{
+    struct hx_reader_options options = {.sample_bytes = sample_bytes, .method = "run"};
+    hx_reader *reader;
+    assert_null(hx_reader_create(&source, &options, &reader));
+    return reader;
+}
+
+static void feed_round(struct sim *sim, hx_reader *reader)
+{
+    static uint8_t bytes[EVENTS * 64];
+    uint64_t until = ++sim->clock, lost_allocs = 0, lost_frees = 0;
+    unsigned first = (unsigned)unit_below(sim->random, THREADS);
+    unsigned stride = 1 + (unsigned)unit_below(sim->random, THREADS - 1);
+    for (unsigned k = 0; k < THREADS; k++) {
+        struct stream *stream = &sim->stream[(first + k * stride) % THREADS];
+        size_t len = 0, taken = 0, at = 0;
+        for (size_t i = stream->fed; i < stream->n; i++) {
+            if (!stream->item[i]->lost)
+                memcpy(bytes + len, stream->item[i]->words, stream->item[i]->bytes);
+            len += stream->item[i]->lost ? 0 : stream->item[i]->bytes;
+        }
+        assert_null(hx_reader_feed(reader, bytes, len, until, &taken));
+        for (; stream->fed < stream->n; stream->fed++) {
+            struct item *item = stream->item[stream->fed];
+            if (HX_EV_WHEN(item->words[0]) >= until)
+                break;
+            at += item->lost ? 0 : item->bytes;
+            item->fed = true;
+        }
+        assert_int_equal(taken, at);
+    }
+    for (size_t i = 0; i < sim->n; i++)
+        if (sim->items[i].lost && sim->items[i].fed) {
+            bool alloc = HX_EV_KIND(sim->items[i].words[0]) == HX_EV_ALLOC;
+            lost_allocs += alloc;
+            lost_frees += !alloc;
+        }
+    hx_reader_lost(reader, lost_allocs, lost_frees);
+    assert_null(hx_reader_check(reader));
+    assert_null(hx_reader_end_round(reader));
+    assert_null(hx_reader_check(reader));
+}
+
+/* --- the same by the order of times -------------------------------------------------- */
+
+struct state {
+    struct hx_rec_block live[ADDRESSES], moving[THREADS];
+    bool is_live[ADDRESSES], is_moving[THREADS], sure[ADDRESSES];
+    struct hx_rec_costs costs[SITES];
+    uint64_t unmatched, doubtful; /* frees of unknown blocks; reallocs of such */
+};
+
+static unsigned slot_of(uint64_t address)
+{
+    for (unsigned i = 0; i < ADDRESSES; i++)
+        if (address_of(i) == address)
+            return i;
+    return ADDRESSES;
+}
+
+static void gone(struct state *state, const struct hx_rec_block *block)
+{
+    state->costs[block->stack].frees++;
+    state->costs[block->stack].freed_bytes += block->requested;
+}
+
+static void came(struct state *state, const uint64_t *words, uint64_t when, bool sure)
+{
+    unsigned slot = slot_of(words[0]), site = (unsigned)(words[3] - HX_EV_KEY_FIRST);
+    for (unsigned t = 0; t < THREADS; t++) /* a realloc must have freed what it had of it */
+        if (state->is_moving[t] && state->moving[t].address == words[0]) {
+            gone(state, &state->moving[t]);
+            state->is_moving[t] = false;
+        }
+    state->live[slot] = (struct hx_rec_block){.address = words[0],
+                                              .requested = words[1],
+                                              .usable = words[2],
+                                              .born_ns = when,
+                                              .stack = site};
+    state->is_live[slot] = true;
+    state->sure[slot] = sure;
+    state->costs[site].allocs++;
+    state->costs[site].alloc_bytes += words[1];
+}
+
+static void end_move(struct state *state, const struct item *item)
+{
+    const uint64_t *words = item->words;
+    unsigned t = (unsigned)(words[6] & 0xffff) - 1;
+    if (!words[2] && !(words[6] >> 32)) {
+        if (state->is_moving[t])
+            state->live[slot_of(words[1])] = state->moving[t];
+        state->is_live[slot_of(words[1])] = state->is_moving[t];
+    } else if (state->is_moving[t]) {
+        gone(state, &state->moving[t]);
+    }
+    state->is_moving[t] = false;
+    if (words[2])
+        came(state, words + 2, HX_EV_WHEN(words[0]), !item->lost);
+}
+
+static void replay(const struct sim *sim, struct state *state)
+{
+    *state = (struct state){0};
+    for (size_t i = 0; i < sim->n; i++) { /* they stand in the order of their times */
+        const struct item *item = &sim->items[i];
+        uint64_t when = HX_EV_WHEN(item->words[0]);
+        if (!item->fed)
+            continue;
+        unsigned slot = slot_of(item->words[1]);
+        switch (HX_EV_KIND(item->words[0])) {
+        case HX_EV_ALLOC:
+            came(state, item->words + 1, when, !item->lost);
+            break;
+        case HX_EV_FREE:
+            if (state->is_live[slot])
+                gone(state, &state->live[slot]);
+            else
+                state->unmatched++;
+            state->is_live[slot] = false;
+            break;
+        case HX_EV_REALLOC_BEGIN:
+            state->is_moving[item->words[2] - 1] = state->is_live[slot];
+            state->moving[item->words[2] - 1] = state->live[slot];
+            state->doubtful += !state->is_live[slot];
+            state->is_live[slot] = false;
+            break;
+        default:
+            end_move(state, item);
+        }
+    }
+    for (unsigned t = 0; t < THREADS; t++) { /* what is in a realloc counts as live */
+        unsigned slot = state->is_moving[t] ? slot_of(state->moving[t].address) : ADDRESSES;
+        if (slot == ADDRESSES)
+            continue;
+        if (state->is_live[slot])
+            gone(state, &state->moving[t]);
+        else
+            state->live[slot] = state->moving[t];
+        state->is_live[slot] = true;
+    }
+}
+
+static uint32_t site_of(const struct hx_recording *recording, uint32_t stack)
+{
+    const struct hx_rec_place *place =
+        &recording->places.v[recording->stack_places.v[recording->stacks.v[stack].first]];
+    return (uint32_t)((place->vaddr + 1) / 16 - HX_EV_KEY_FIRST);
+}
+
+static void compare(const struct state *state, const struct hx_recording *recording)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < ADDRESSES; i++) {
+        const struct hx_rec_block *block = hx_recording_block(recording, address_of(i));
+        assert_int_equal(block != NULL, state->is_live[i]);
+        if (!block)
+            continue;
+        n++;
+        assert_int_equal(block->requested, state->live[i].requested);
+        assert_int_equal(block->usable, state->live[i].usable);
+        assert_int_equal(block->born_ns, state->live[i].born_ns);
+        assert_int_equal(site_of(recording, block->stack), state->live[i].stack);
+    }
+    assert_int_equal(n, recording->n_blocks);
+    for (uint32_t i = 0; i < recording->stacks.n; i++) {
+        const struct hx_rec_costs *is = &recording->costs.v[i];
+        const struct hx_rec_costs *must = &state->costs[site_of(recording, i)];
+        assert_int_equal(is->allocs, must->allocs);
+        assert_int_equal(is->alloc_bytes, must->alloc_bytes);
+        assert_int_equal(is->frees, must->frees);
+        assert_int_equal(is->freed_bytes, must->freed_bytes);
+        assert_int_equal(is->live, must->allocs - must->frees);
+    }
+}
+
+static void run(struct unit_random *random, unsigned lose, unsigned hide)
+{
+    static struct sim sim;
+    static struct state state;
+    sim = (struct sim){.random = random, .clock = 1000, .lose_percent = lose, .hide_percent = hide};
+    hx_reader *reader = new_reader(0);
+    unsigned often = 2 + (unsigned)unit_below(random, 60);
+    while (sim.n < EVENTS) {
+        step(&sim);
+        if (unit_below(random, often))
+            continue;
+        feed_round(&sim, reader);
+        HX_RECORDING struct hx_recording *recording = NULL;
+        assert_null(hx_reader_freeze(reader, &recording));
+        assert_null(hx_recording_check(recording));
+        replay(&sim, &state);
+        if (!lose) {
+            compare(&state, recording);
+            assert_in_range(recording->unmatched_frees, state.unmatched,
+                            state.unmatched + state.doubtful);
+            assert_int_equal(recording->implied_frees, 0);
+            continue;
+        }
+        for (unsigned i = 0; i < ADDRESSES; i++) /* nothing that was seen to live is missing */
+            if (state.is_live[i] && state.sure[i])
+                assert_non_null(hx_recording_block(recording, address_of(i)));
+        if (recording->lost_frees)
+            assert_true(recording->upper_bounds);
+    }
+    hx_reader_destroy(reader);
+}
+
+static void test_rounds(void **unused)
+{
+    (void)unused;
+    struct unit_random random = unit_random_begin("test_rounds");
+    for (size_t i = 0; i < unit_rounds(300); i++)
+        run(&random, 0, 0);
+}
+
+static void test_unknown_blocks(void **unused)
+{
+    (void)unused;
+    struct unit_random random = unit_random_begin("test_unknown_blocks");
+    for (size_t i = 0; i < unit_rounds(300); i++)
+        run(&random, 0, 30);
+}
+
+static void test_losses(void **unused)
+{
+    (void)unused;
+    struct unit_random random = unit_random_begin("test_losses");
+    for (size_t i = 0; i < unit_rounds(100); i++)
+        run(&random, 1 + (unsigned)unit_below(&random, 20), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_unknown_blocks),
+        cmocka_unit_test(test_losses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
