@@ -1,7 +1,8 @@
 /* diff.h - two snapshots object by object.
  *
  * Objects do not move, so one is the same in both when address, size and, where both know it,
- * type and site are. An address that was freed and handed out again with another size is a
+ * type and site are; of what was there before a recorder came, it is known that this recorder did
+ * not see it allocated. An address that was freed and handed out again with another size is a
  * new object.
  */
 #ifndef HX_TRAVERSE_DIFF_H

@@ -186,6 +186,41 @@ static void test_cancel(void **state)
     hx_error_free(err);
 }
 
+/* What a recorder has not seen may be anything; what was there before it is nothing that it saw. */
+static void test_unseen(void **state)
+{
+    (void)state;
+    enum { A, B, BEFORE, UNSEEN, SITES };
+    static const bool same[SITES][SITES] = {
+        [A] = {true, false, true, true},
+        [B] = {false, true, true, true},
+        [BEFORE] = {false, false, true, true},
+        [UNSEEN] = {true, true, true, true},
+    };
+    struct unit_random random = unit_random_begin("test_unseen");
+    for (int i = 0; i < SITES * SITES; i++) {
+        struct hx_snapshot *side[2];
+        for (int s = 0; s < 2; s++) {
+            struct heap heap = {.n = 1, .addr = {64}, .size = {32}, .sites = true};
+            side[s] = snapshot_of(&random, &heap);
+            int site = s ? i % SITES : i / SITES;
+            struct hx_site *own = &side[s]->sites.v[side[s]->graph.site[0]];
+            own->stack = site == BEFORE   ? HX_SITE_BEFORE
+                         : site == UNSEEN ? HX_SITE_UNKNOWN
+                                          : HX_NO_STACK;
+            own->identity = (uint64_t)site + 1; /* labels have numbers of their store */
+            free(own->label);
+            own->label = strdup(s ? "#1 f" : "#2 f");
+        }
+        struct hx_big bits;
+        assert_null(hx_diff_objects(side[0], side[1], NULL, &bits));
+        assert_int_equal(hx_diff_has(&bits, 0), same[i / SITES][i % SITES]);
+        hx_big_free(&bits);
+        hx_snapshot_destroy(side[0]);
+        hx_snapshot_destroy(side[1]);
+    }
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -197,9 +232,8 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_wild_numbers),
-        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_wild_numbers),
+        cmocka_unit_test(test_cancel), cmocka_unit_test(test_unseen),
         cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
