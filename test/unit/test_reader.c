@@ -300,14 +300,20 @@ static void gone(struct state *state, const struct hx_rec_block *block)
     state->costs[block->stack].freed_bytes += block->requested;
 }
 
-static void came(struct state *state, const uint64_t *words, uint64_t when, bool sure)
+/* The address was handed out since: a realloc must have freed what it had of it. */
+static void release(struct state *state, uint64_t address)
 {
-    unsigned slot = slot_of(words[0]), site = (unsigned)(words[3] - HX_EV_KEY_FIRST);
-    for (unsigned t = 0; t < THREADS; t++) /* a realloc must have freed what it had of it */
-        if (state->is_moving[t] && state->moving[t].address == words[0]) {
+    for (unsigned t = 0; t < THREADS; t++)
+        if (state->is_moving[t] && state->moving[t].address == address) {
             gone(state, &state->moving[t]);
             state->is_moving[t] = false;
         }
+}
+
+static void came(struct state *state, const uint64_t *words, uint64_t when, bool sure)
+{
+    unsigned slot = slot_of(words[0]), site = (unsigned)(words[3] - HX_EV_KEY_FIRST);
+    release(state, words[0]);
     state->live[slot] = (struct hx_rec_block){.address = words[0],
                                               .requested = words[1],
                                               .usable = words[2],
@@ -349,6 +355,7 @@ static void replay(const struct sim *sim, struct state *state)
             came(state, item->words + 1, when, !item->lost);
             break;
         case HX_EV_FREE:
+            release(state, item->words[1]);
             if (state->is_live[slot])
                 gone(state, &state->live[slot]);
             else
@@ -466,12 +473,125 @@ static void test_losses(void **unused)
         run(&random, 1 + (unsigned)unit_below(&random, 20), 0);
 }
 
+/* Random words with the looks of events, cut anywhere. */
+static void test_hostile(void **unused)
+{
+    (void)unused;
+    struct unit_random random = unit_random_begin("test_hostile");
+    static uint64_t words[4096];
+    hx_reader *reader = new_reader(0);
+    for (size_t i = 0; i < unit_rounds(300); i++) {
+        size_t n = 1 + unit_below(&random, sizeof words / sizeof *words), taken;
+        for (size_t k = 0; k < n; k++) {
+            uint64_t what = unit_below(&random, 8);
+            words[k] = what < 3 ? HX_EV_HEAD(1 + unit_below(&random, 12), unit_below(&random, 999))
+                       : what < 5 ? unit_below(&random, 64)
+                       : what < 6 ? address_of((unsigned)unit_below(&random, ADDRESSES))
+                                  : unit_random(&random) >> unit_below(&random, 64);
+        }
+        size_t odd = unit_below(&random, 4) ? 0 : unit_below(&random, 8), at = odd;
+        while (at < n * 8) {
+            assert_null(hx_reader_feed(reader, (uint8_t *)words + at, n * 8 - at, 900, &taken));
+            at += taken + 8; /* whatever stopped it is skipped */
+        }
+        if (unit_below(&random, 3) == 0)
+            assert_null(hx_reader_end_round(reader));
+        assert_null(hx_reader_check(reader));
+    }
+    assert_null(hx_reader_end_round(reader));
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_reader_freeze(reader, &recording));
+    assert_null(hx_recording_check(recording));
+    hx_reader *child;
+    assert_null(hx_reader_fork(reader, &source, &child));
+    hx_reader_destroy(reader);
+    assert_null(hx_reader_check(child));
+    HX_RECORDING struct hx_recording *forked = NULL;
+    assert_null(hx_reader_freeze(child, &forked));
+    assert_int_equal(forked->n_blocks, recording->n_blocks);
+    hx_reader_destroy(child);
+}
+
+/* Many blocks: the table grows and shrinks, and no block costs too much. */
+static void test_many(void **unused)
+{
+    (void)unused;
+    hx_reader *reader = new_reader(0);
+    struct hx_reader_figures figures;
+    size_t n = unit_rounds(400000), taken;
+    for (size_t i = 0; i < n; i++) {
+        struct hx_ev_alloc event = {HX_EV_HEAD(HX_EV_ALLOC, i + 1), 0x10000 + i * 48, i % 500, 0,
+                                    HX_EV_KEY_FIRST + i % SITES};
+        assert_null(hx_reader_feed(reader, &event, sizeof event, UINT64_MAX, &taken));
+        if (i % 4096 != 4095 || i < 100000)
+            continue;
+        hx_reader_figures(reader, &figures);
+        assert_true(figures.memory_bytes < 64 * figures.live);
+    }
+    assert_null(hx_reader_end_round(reader));
+    assert_null(hx_reader_check(reader));
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_reader_freeze(reader, &recording));
+    assert_null(hx_recording_check(recording));
+    assert_int_equal(recording->n_blocks, n);
+    for (size_t i = 0; i < n; i++) {
+        struct hx_ev_free event = {HX_EV_HEAD(HX_EV_FREE, n + i + 1), 0x10000 + i * 48};
+        assert_null(hx_reader_feed(reader, &event, sizeof event, UINT64_MAX, &taken));
+        if (i % 4096 == 0)
+            assert_null(hx_reader_end_round(reader));
+    }
+    assert_null(hx_reader_end_round(reader));
+    hx_reader_figures(reader, &figures);
+    assert_int_equal(figures.live, 0);
+    assert_int_equal(figures.frees, n);
+    assert_null(hx_reader_check(reader));
+    hx_reader_destroy(reader);
+}
+
+/* A Poisson sample by bytes, taken as a program would: the estimates hit the truth within what
+ * their own variance says. */
+static void test_sampling(void **unused)
+{
+    (void)unused;
+    struct unit_random random = {4711};
+    const double mean = 4096;
+    hx_reader *reader = new_reader((uint64_t)mean);
+    double left = mean, truth = 0, live = 0;
+    size_t n = 200000, taken;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t size = 1 + unit_below(&random, unit_below(&random, 10) ? 300 : 20000);
+        truth += (double)size;
+        live += i % 2 ? (double)size : 0;
+        left -= (double)size;
+        if (left > 0)
+            continue;
+        left = -mean * log(((double)(unit_random(&random) >> 11) + 0.5) * 0x1p-53);
+        struct hx_ev_alloc event = {HX_EV_HEAD(HX_EV_ALLOC, i * 2 + 1), 0x10000 + i * 16, size, 0,
+                                    HX_EV_KEY_FIRST};
+        struct hx_ev_free freed = {HX_EV_HEAD(HX_EV_FREE, i * 2 + 2), 0x10000 + i * 16};
+        assert_null(hx_reader_feed(reader, &event, sizeof event, UINT64_MAX, &taken));
+        if (i % 2 == 0)
+            assert_null(hx_reader_feed(reader, &freed, sizeof freed, UINT64_MAX, &taken));
+    }
+    assert_null(hx_reader_end_round(reader));
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_reader_freeze(reader, &recording));
+    const struct hx_rec_costs *costs = &recording->costs.v[0];
+    double off = (double)costs->alloc_bytes - truth, off_live = (double)costs->live_bytes - live;
+    double off_count = (double)costs->allocs - (double)n;
+    assert_true(fabs(off) < 4 * sqrt(costs->alloc_variance));
+    assert_true(sqrt(costs->alloc_variance) < 0.02 * truth);
+    assert_true(fabs(off_live) < 4 * sqrt(costs->live_variance));
+    assert_true(fabs(off_count) < 0.05 * (double)n);
+    hx_reader_destroy(reader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_unknown_blocks),
-        cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_rounds), cmocka_unit_test(test_unknown_blocks),
+        cmocka_unit_test(test_losses), cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_many),   cmocka_unit_test(test_sampling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,6 +193,8 @@ static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
         return NULL;
     struct hx_live_block block;
     enum hx_live_took took = HX_LIVE_ABSENT;
+    if (__builtin_expect(reader->n_moving != 0, 0))
+        HX_TRY(hx_reader_release_moved(reader, address, when));
     if (!reader->contests.v.n || !hx_contest_find(&reader->contests, address))
         HX_TRY(hx_live_take(&reader->live, address, when, &block, &took));
     if (took != HX_LIVE_TAKEN)

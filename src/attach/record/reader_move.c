@@ -118,7 +118,10 @@ hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_beg
     enum hx_live_took took = HX_LIVE_ABSENT;
     if (!hx_contest_find(&reader->contests, event->address))
         HX_TRY(hx_live_take(&reader->live, event->address, when, &block, &took));
+    struct hx_contest *contested;
     uint32_t number = 0;
+    if (took != HX_LIVE_TAKEN)
+        HX_TRY(contest(reader, event->address, &contested));
     HX_TRY(add_moving(reader, event->tid, when, &block, took == HX_LIVE_TAKEN, &number));
     return hx_vec_push(&reader->begun, number) ? NULL : hx_error_nomem();
 }

@@ -78,7 +78,7 @@ hx_error *hx_reader_contested_alloc(hx_reader *reader, const struct hx_live_bloc
 hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when);
 hx_error *hx_reader_log_free(hx_reader *reader, uint64_t address, uint64_t when);
 hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_begin *event);
-/* An address is handed out: whatever realloc had of it before is freed. */
+/* An address is handed out, or freed: whatever realloc had of it before was freed. */
 hx_error *hx_reader_release_moved(hx_reader *reader, uint64_t address, uint64_t when);
 hx_error *hx_reader_end_move(hx_reader *reader, const struct hx_ev_realloc_end *event);
 
