@@ -127,8 +127,7 @@ static bool went(struct seen *seen, uint64_t address, uint64_t *bytes)
     return true;
 }
 
-/* --- events
- * --------------------------------------------------------------------------------------- */
+/* --- events --------------------------------------------------------------------------------- */
 
 static size_t length_of(uint64_t head)
 {

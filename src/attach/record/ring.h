@@ -27,7 +27,7 @@
 
 /* How long a thread waits at most for room, and for how long after the reader's last sign of life;
  * then events are lost and counted, without waiting, until there is room again. */
-#define HX_RING_PATIENCE_NS 200000000ULL
+#define HX_RING_PATIENCE_NS 1000000000ULL
 
 /* One writer (a thread, or a signal handler that interrupted one while it was writing), one
  * reader. head and tail count bytes and only grow; byte i lies at i % HX_RING_BYTES. A record

@@ -73,8 +73,7 @@ HX_EXPORT int posix_memalign(void **ret, size_t align, size_t bytes)
     return failed;
 }
 
-/* --- free
- * ----------------------------------------------------------------------------------------- */
+/* --- free ----------------------------------------------------------------------------------- */
 
 HX_EXPORT void free(void *p)
 {
@@ -117,8 +116,7 @@ HX_EXPORT size_t malloc_usable_size(void *p)
     return HX_RARELY(hx_in_arena(p)) ? hx_arena_usable(p) : hx_real.malloc_usable_size(p);
 }
 
-/* --- realloc
- * -------------------------------------------------------------------------------------- */
+/* --- realloc -------------------------------------------------------------------------------- */
 
 /* One under way. */
 struct moving {

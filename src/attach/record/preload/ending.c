@@ -14,9 +14,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define PATIENCE_NS                                                                                \
-    60000000000ULL /* a large heap takes its time; the reader's life is the limit                  \
-                    */
+/* A large heap takes its time, and the reader may be silent while it copies what it knows. */
+#define PATIENCE_NS 600000000000ULL
+#define SILENCE_NS  10000000000ULL
 
 static _Atomic bool asked;
 
@@ -31,11 +31,10 @@ void hx_ending_ask(int signal)
     hx_tell_word(HX_EV_EXIT, (uint64_t)signal);
     atomic_store(&region->exit_asked, 1);
     hx_wake_reader();
-    hx_wait_for(&region->exit_done, 1, PATIENCE_NS);
+    hx_wait_for(&region->exit_done, 1, PATIENCE_NS, SILENCE_NS);
 }
 
-/* --- by its own will
- * ------------------------------------------------------------------------------ */
+/* --- by its own will ------------------------------------------------------------------------ */
 
 extern int __cxa_atexit(void (*function)(void *), void *context, void *object);
 extern int __cxa_at_quick_exit(void (*function)(void *), void *object);
@@ -140,8 +139,7 @@ void hx_ending_start(void)
     }
 }
 
-/* --- what the program sees of it
- * ------------------------------------------------------------------ */
+/* --- what the program sees of it ------------------------------------------------------------ */
 
 static bool is_ours(const struct sigaction *action)
 {

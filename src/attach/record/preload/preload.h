@@ -44,7 +44,7 @@ static inline long hx_sys6(long nr, long a, long b, long c, long d, long e, long
 }
 #define HX_SYS(nr, a, b, c, d) hx_sys6((nr), (long)(a), (long)(b), (long)(c), (long)(d), 0L, 0L)
 
-/* --- the process ----------------------------------------------------------------------------- */
+/* --- the process ---------------------------------------------------------------------------- */
 
 /* Is anything recorded, and how? The one word that each call looks at. It stands in a page that the
  * kernel clears in a child after fork, however that was made; so a child finds it 0. */
@@ -104,7 +104,7 @@ struct hx_process {
 };
 extern struct hx_process hx_process;
 
-/* --- the thread ------------------------------------------------------------------------------ */
+/* --- the thread ----------------------------------------------------------------------------- */
 
 /* Handlers that interrupt one another, each while the one below was writing. */
 #define HX_LEVELS 4
@@ -132,7 +132,7 @@ struct hx_caller {
         *(const uint64_t *)__builtin_frame_address(0),                                             \
     })
 
-/* --- the allocator's own functions (real.c) --------------------------------------------------- */
+/* --- the allocator's own functions (real.c) ------------------------------------------------- */
 
 struct hx_real {
     void *(*malloc)(size_t);
@@ -198,7 +198,7 @@ bool hx_region_make(int parent);
 /* The program is about to forbid system calls. */
 void hx_bar_calls(void);
 
-/* --- events (ring.c) -------------------------------------------------------------------------- */
+/* --- events (ring.c) ------------------------------------------------------------------------ */
 
 uint64_t hx_now_ns(void);
 
@@ -227,8 +227,9 @@ bool hx_writer_room(struct hx_writer *writer, uint64_t bytes);
 void hx_wake_reader(void);
 void hx_sleep_ns(uint64_t ns);
 
-/* Waits until *word has reached `value`, bounded, while the reader lives. */
-void hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t patience_ns);
+/* Waits until *word has reached `value`: at most ns, and while the reader's last sign of life is
+ * not older than `silence`. True: it has. */
+bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t silence);
 
 /* Gives back the rings of the thread. */
 void hx_thread_leave(struct hx_thread *thread);
@@ -245,7 +246,7 @@ void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t
 void hx_tell_realloc_begin(uint64_t old);
 void hx_tell_word(enum hx_event_kind kind, uint64_t word);
 
-/* --- samples (sample.c) ---------------------------------------------------------------------- */
+/* --- samples (sample.c) --------------------------------------------------------------------- */
 
 #define HX_FILTER_BITS 17
 extern uint8_t hx_filter[1 << HX_FILTER_BITS];

@@ -36,8 +36,7 @@ static void thread_ends(void *context)
         hx_thread_leave(thread);
 }
 
-/* --- start
- * ---------------------------------------------------------------------------------------- */
+/* --- start ---------------------------------------------------------------------------------- */
 
 static bool mappings_wanted(const char *name)
 {
@@ -112,8 +111,7 @@ bool hx_gate_look(void)
     return hx_mode() != HX_GATE_SHUT;
 }
 
-/* --- fork
- * -------------------------------------------------------------------------------------------- */
+/* --- fork ----------------------------------------------------------------------------------- */
 
 /* The parent's region stays its own: what was interrupted while writing there goes on in memory
  * that nobody sees. */
@@ -149,8 +147,7 @@ void hx_forked(void)
         atomic_store(&process->stage, HX_STAGE_OFF);
 }
 
-/* --- code that goes
- * --------------------------------------------------------------------------------- */
+/* --- code that goes ------------------------------------------------------------------------- */
 
 HX_EXPORT int dlclose(void *handle)
 {
@@ -164,9 +161,7 @@ HX_EXPORT int dlclose(void *handle)
     hx_unwind_forget(hx_process.unwind);
     uint32_t asked = atomic_fetch_add(&region->maps_asked, 1) + 1;
     hx_wake_reader();
-    if (!atomic_load(&hx_process.gave_up) ||
-        atomic_load(&hx_process.gave_up_at) != atomic_load(&region->reader_ns))
-        hx_wait_for(&region->maps_done, asked, HX_RING_PATIENCE_NS);
+    hx_wait_for(&region->maps_done, asked, HX_RING_PATIENCE_NS, HX_RING_PATIENCE_NS);
     int ret = real(handle);
     int saved = errno;
     hx_unwind_forget(hx_process.unwind);
@@ -175,8 +170,7 @@ HX_EXPORT int dlclose(void *handle)
     return ret;
 }
 
-/* --- mappings
- * ------------------------------------------------------------------------------------------ */
+/* --- mappings ------------------------------------------------------------------------------- */
 
 #define REAL(name)                                                                                 \
     static __typeof__(&name) real;                                                                 \

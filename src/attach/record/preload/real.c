@@ -36,7 +36,7 @@ size_t hx_arena_usable(const void *p)
     return p ? (size_t)((const uint64_t *)p)[-1] : 0;
 }
 
-/* --- until they are found --------------------------------------------------------------------- */
+/* --- until they are found ------------------------------------------------------------------- */
 
 static void *boot_memalign(size_t align, size_t bytes);
 
@@ -186,7 +186,7 @@ struct hx_real hx_real = {
     .malloc_usable_size = boot_usable,
 };
 
-/* --- finding ---------------------------------------------------------------------------------- */
+/* --- finding -------------------------------------------------------------------------------- */
 
 void *hx_real_next(const char *name)
 {
@@ -244,7 +244,7 @@ void hx_real_find(void)
     hx_real = real;
 }
 
-/* --- hiding ----------------------------------------------------------------------------------- */
+/* --- hiding --------------------------------------------------------------------------------- */
 
 /* The dynamic symbols of this library: their number is told by the hash table alone. */
 static size_t count_symbols(const uint32_t *hash)

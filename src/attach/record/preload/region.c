@@ -18,8 +18,7 @@
 /* In the flags of the environment only: who executed us has forbidden system calls. */
 #define RUN_BARRED 0x100
 
-/* --- text
- * ------------------------------------------------------------------------------------------ */
+/* --- text ----------------------------------------------------------------------------------- */
 
 static bool text_add(char *text, size_t size, size_t *len, const char *more)
 {
@@ -65,8 +64,7 @@ static bool number_off(const char *text, size_t *len, uint64_t *ret)
     return true;
 }
 
-/* --- environment
- * ------------------------------------------------------------------------------------ */
+/* --- environment ---------------------------------------------------------------------------- */
 
 extern void *__libc_stack_end __attribute__((weak)); /* where the kernel put argc */
 extern char **environ;
@@ -186,8 +184,7 @@ bool hx_env_take(void)
     return true;
 }
 
-/* --- region
- * ------------------------------------------------------------------------------------------ */
+/* --- region --------------------------------------------------------------------------------- */
 
 static void *map(size_t bytes, int fd, int flags)
 {

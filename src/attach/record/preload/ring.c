@@ -29,7 +29,7 @@ static bool barred(void)
     return atomic_load_explicit(&hx_process.barred, memory_order_relaxed);
 }
 
-/* --- the reader ------------------------------------------------------------------------------ */
+/* --- the reader ----------------------------------------------------------------------------- */
 
 void hx_wake_reader(void)
 {
@@ -48,21 +48,21 @@ void hx_sleep_ns(uint64_t ns)
         HX_SYS(SYS_nanosleep, &ts, NULL, 0, 0);
 }
 
-/* A wait that ends by itself: after `patience`, or when the reader has shown no sign of life for
- * as long, or is gone. Where system calls are forbidden the time is that of the processor. */
+/* A wait that ends by itself: after `ns`, or when the reader has shown no sign of life for
+ * `silence`, or is gone. Where system calls are forbidden the time is that of the processor. */
 struct patience {
-    uint64_t ns, began, seen;
+    uint64_t ns, silence, began, seen;
     uint32_t turns;
 };
 
-#define BARRED_TICKS 400000000ULL /* 0.1 to 0.3 s */
+#define BARRED_TICKS 400000000ULL  /* 0.1 to 0.3 s */
+#define COMING_NS    2000000000ULL /* for the reader's first sign of life */
 
-static struct patience patience_begin(uint64_t ns)
+static struct patience patience_begin(uint64_t ns, uint64_t silence)
 {
     uint64_t seen = atomic_load(&hx_process.region->reader_ns);
-    if (!seen) /* it has not even come yet: starting it takes longer than keeping it going */
-        ns *= 10;
-    return (struct patience){ns, barred() ? hx_tsc() : hx_now_ns(), seen, 0};
+    return (struct patience){seen ? ns : COMING_NS, silence, barred() ? hx_tsc() : hx_now_ns(),
+                             seen, 0};
 }
 
 static bool patience_goes_on(struct patience *patience)
@@ -70,7 +70,6 @@ static bool patience_goes_on(struct patience *patience)
     struct hx_region *region = hx_process.region;
     if (atomic_load(&region->reader_gone))
         return false;
-    uint64_t seen = atomic_load(&region->reader_ns);
     patience->turns++;
     if (barred()) {
         __builtin_ia32_pause();
@@ -80,10 +79,10 @@ static bool patience_goes_on(struct patience *patience)
         __builtin_ia32_pause();
         return true;
     }
-    uint64_t now = hx_now_ns();
-    if (now - patience->began > patience->ns)
+    uint64_t now = hx_now_ns(), seen = atomic_load(&region->reader_ns);
+    if (now > patience->began + patience->ns)
         return false;
-    if (seen && now > seen && now - seen > HX_RING_PATIENCE_NS)
+    if (seen && now > seen && now - seen > patience->silence)
         return false;
     if (patience->turns < 96)
         HX_SYS(SYS_sched_yield, 0, 0, 0, 0);
@@ -92,11 +91,31 @@ static bool patience_goes_on(struct patience *patience)
     return true;
 }
 
-void hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t patience_ns)
+/* Nobody waits again for a reader that did not come, until it shows a sign of life. */
+static bool gave_up(void)
 {
-    struct patience patience = patience_begin(patience_ns);
-    while ((int32_t)(atomic_load(word) - value) < 0 && patience_goes_on(&patience))
+    return atomic_load(&hx_process.gave_up) &&
+           atomic_load(&hx_process.gave_up_at) == atomic_load(&hx_process.region->reader_ns);
+}
+static void give_up(void)
+{
+    atomic_store(&hx_process.gave_up_at, atomic_load(&hx_process.region->reader_ns));
+    atomic_store(&hx_process.gave_up, true);
+}
+
+bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t silence)
+{
+    if (gave_up())
+        return false;
+    struct patience patience = patience_begin(ns, silence);
+    while ((int32_t)(atomic_load(word) - value) < 0) {
         hx_wake_reader();
+        if (!patience_goes_on(&patience)) {
+            give_up();
+            return false;
+        }
+    }
+    return true;
 }
 
 /* --- taking and leaving a ring -------------------------------------------------------------- */
@@ -219,20 +238,16 @@ void hx_thread_leave(struct hx_thread *thread)
 /* The ring is full: the reader gets some time, once, as long as it lives. */
 static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
 {
-    struct hx_region *region = hx_process.region;
-    if (atomic_load(&hx_process.gave_up) &&
-        atomic_load(&hx_process.gave_up_at) == atomic_load(&region->reader_ns))
+    if (gave_up())
         return false;
-    atomic_store(&hx_process.gave_up, false);
-    struct patience patience = patience_begin(HX_RING_PATIENCE_NS);
+    struct patience patience = patience_begin(HX_RING_PATIENCE_NS, HX_RING_PATIENCE_NS);
     do {
         uint64_t used = writer->head + bytes - atomic_load(&writer->ring->tail);
         if (used <= HX_RING_BYTES)
             return true;
         hx_wake_reader();
     } while (patience_goes_on(&patience));
-    atomic_store(&hx_process.gave_up_at, atomic_load(&region->reader_ns));
-    atomic_store(&hx_process.gave_up, true);
+    give_up();
     return false;
 }
 

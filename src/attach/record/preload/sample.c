@@ -35,7 +35,7 @@ static uint64_t slot_of(uint64_t address)
     return (address >> 4) * 0x9e3779b97f4a7c15ULL >> (64 - 22);
 }
 
-/* --- distances -------------------------------------------------------------------------------- */
+/* --- distances ------------------------------------------------------------------------------ */
 
 static uint64_t random_bits(struct hx_thread *thread)
 {
