@@ -33,7 +33,8 @@ def table(folder):
 
 
 def some(things):
-    return ", ".join(str(thing) for thing in sorted(things)[:8]) + (" ..." if len(things) > 8 else "")
+    things = sorted(things)
+    return ", ".join(str(thing) for thing in things[:8]) + (" ..." if len(things) > 8 else "")
 
 
 def compare(folder, store, exact):
@@ -100,7 +101,8 @@ def run(folder):
 def steps(folder):
     """Snapshots while it churns: each is whole, and stacks and costs only grow."""
     store = f"{folder}/steps.db"
-    with recorded.Run(store, argv(folder), "--every", "0.3s", "--at-exit",
+    more = argv(folder, "--operations", str(OPERATIONS * 10))
+    with recorded.Run(store, more, "--every", "0.3s", "--at-exit",
                       stdin=subprocess.DEVNULL) as target:
         check(target.wait(PATIENCE) == 0, f"exit {target.status}: {target.err}")
     compare(folder, store, True)

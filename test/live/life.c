@@ -215,7 +215,7 @@ static int life_strict(char **arg)
     (void)arg;
     free(malloc(1 << 20));
     use(8, 3000); /* the heap has grown */
-    if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0) != 0)
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
         return 1;
     uint64_t sum = 0;
     for (int i = 0; i < 40; i++)

@@ -82,12 +82,12 @@ class Aliases:
         if build:
             files.append(f"/usr/lib/debug/.build-id/{build[1][:2]}/{build[1][2:]}.debug")
         for file in files:
-            for option in ([], ["-D"]):
+            for option in ([], ["-D"], ["-C"]):
                 said = subprocess.run(["nm", *option, file], capture_output=True, text=True).stdout
                 for line in said.splitlines():
-                    part = line.split()
+                    part = line.split(maxsplit=2)
                     if len(part) == 3 and part[1] in "tTwWiI":
-                        table.setdefault(re.sub(r"@.*", "", part[2]), int(part[0], 16))
+                        table.setdefault(base(part[2]), int(part[0], 16))
         return table
 
 
@@ -127,7 +127,7 @@ def compare_one(ours, theirs):
     while ours and ALLOCATOR.match(base(ours[-1]["label"])):
         ours.pop()
     if ours and base(ours[0]["label"]) == "__start_context":
-        ours.pop(0)
+        ours.pop(0)  # where a context of makecontext() ends; gdb has no name for it
     # Names in our frames are replaced by gdb's where they mean the same, then it is a plain diff.
     key = [f"{f['name']}|{f['module']}" for f in theirs]
     mine = []
@@ -200,7 +200,7 @@ def compare(folder, store, before_too):
     for size, call in sorted(calls.items()):
         mine = blocks.get(size, [])
         marked = 20007 <= size < 24103 and size % 16 == 7
-        if not call["begun"] and not before_too or not marked and len(mine) != 1:
+        if not call["begun"] and not before_too or not marked and (len(mine) != 1 or size < 200):
             continue
         theirs = outermost_first(call["frames"])
         stacks += 1
