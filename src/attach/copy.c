@@ -3,6 +3,7 @@
 
 #include "attach/pagemap.h"
 #include "attach/ranges.h"
+#include "attach/record/memory.h"
 #include "attach/proc.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
@@ -43,7 +44,7 @@ static bool is_wanted(const struct hx_mapping *mapping, bool *ret_own_only)
 {
     bool shared = mapping->prot & HX_PROT_SHARED;
     *ret_own_only = !shared && mapping->inode != 0;
-    if (!(mapping->prot & HX_PROT_R) || is_special(mapping))
+    if (!(mapping->prot & HX_PROT_R) || is_special(mapping) || hx_is_recorder_region(mapping))
         return false;
     if (mapping->prot & HX_PROT_W)
         return true;

@@ -2,6 +2,7 @@
 #include "attach/rootmap.h"
 
 #include "attach/ranges.h"
+#include "attach/record/memory.h"
 #include "attach/stacks.h"
 #include "base/cleanup.h"
 
@@ -210,7 +211,7 @@ static bool is_scannable(const struct hx_mapping *mapping)
 {
     const char *path = mapping->path ? mapping->path : "";
     if (mapping->device || !strncmp(path, "[vvar", 5) || !strcmp(path, "[vdso]") ||
-        !strcmp(path, "[vsyscall]") || !strcmp(path, "[uprobes]"))
+        !strcmp(path, "[vsyscall]") || !strcmp(path, "[uprobes]") || hx_is_recorders(mapping))
         return false;
     if (mapping->prot & HX_PROT_W)
         return true;

@@ -1,0 +1,38 @@
+/* memory.h - which of a target's mappings are the recorder's own.
+ *
+ * Rings and tables hold addresses of blocks: were they looked at, every block that a recorder has
+ * seen would be held by a root, and nothing lost.
+ */
+#ifndef HX_ATTACH_RECORD_MEMORY_H
+#define HX_ATTACH_RECORD_MEMORY_H
+
+#include "model/process.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* The region that `heapx run` shares with a program: FOLDER/heapx-XXXXXX/PID.NUMBER. */
+static inline bool hx_is_recorder_region(const struct hx_mapping *mapping)
+{
+    static const char folder[] = "/heapx-", digits[] = "0123456789";
+    const char *path = mapping->path ? mapping->path : "", *name = strrchr(path, '/');
+    if (!name)
+        return false;
+    const size_t random = 6;
+    if ((size_t)(name - path) < sizeof folder - 1 + random ||
+        strncmp(name - random - (sizeof folder - 1), folder, sizeof folder - 1) != 0)
+        return false;
+    size_t pid = strspn(name + 1, digits);
+    size_t number = name[1 + pid] == '.' ? strspn(name + 2 + pid, digits) : 0;
+    const char *rest = name + 2 + pid + number;
+    return pid && number && (!*rest || strcmp(rest, " (deleted)") == 0);
+}
+
+/* The region, and what is mapped of the library in the program. */
+static inline bool hx_is_recorders(const struct hx_mapping *mapping)
+{
+    const char *name = mapping->path ? strrchr(mapping->path, '/') : NULL;
+    return hx_is_recorder_region(mapping) || (name && strcmp(name, "/libheapx-record.so") == 0);
+}
+
+#endif
