@@ -374,24 +374,44 @@ static hx_error *watch(struct probes *p)
     return NULL;
 }
 
+/* "probes in libc.so.6: malloc, free (stepped), ..."; operators of C++ are only counted. */
+static void describe_file(const struct probes *p, size_t from, size_t to, struct hx_text *text)
+{
+    const char *name = hx_code_name(p->code, p->functions.v[from].file), *before = ": ";
+    size_t operators = 0;
+    hx_text_puts(text, text->n ? "; " : "probes in ");
+    hx_text_escape(text, name, strlen(name), true);
+    for (size_t i = from; i < to; i++) {
+        const struct hx_probe_function *f = &p->functions.v[i];
+        bool hidden = !strncmp(f->name, "_Z", 2);
+        operators += hidden;
+        if (hidden || f->kind == HX_PROBE_MAPS)
+            continue;
+        hx_text_putf(text, "%s%s%s", before, f->name, f->stepped ? " (stepped)" : "");
+        before = ", ";
+    }
+    if (operators)
+        hx_text_putf(text, "%s%zu operators of C++", before, operators);
+}
+
 static void describe(const struct probes *p, char **ret)
 {
     struct hx_text text = {0};
-    uint32_t last = HX_NO_FILE;
-    for (size_t i = 0; i < p->functions.n; i++) {
-        const struct hx_probe_function *f = &p->functions.v[i];
-        if (f->kind == HX_PROBE_MAPS)
-            continue;
-        if (f->file != last) {
-            hx_text_puts(&text, last == HX_NO_FILE ? "probes in " : "; in ");
-            const char *name = hx_code_name(p->code, f->file);
-            hx_text_escape(&text, name, strlen(name), true);
+    bool stepped = false;
+    for (size_t i = 0, to; i < p->functions.n; i = to) {
+        bool any = false;
+        for (to = i; to < p->functions.n && p->functions.v[to].file == p->functions.v[i].file;
+             to++) {
+            any |= p->functions.v[to].kind != HX_PROBE_MAPS;
+            stepped |= p->functions.v[to].stepped && p->functions.v[to].kind != HX_PROBE_MAPS;
         }
-        hx_text_putf(&text, "%s %s", f->file != last ? ":" : ",", f->name);
-        if (f->stepped)
-            hx_text_puts(&text, " (slow: its first instruction has to be stepped over)");
-        last = f->file;
+        if (any)
+            describe_file(p, i, to, &text);
     }
+    if (stepped)
+        hx_text_puts(&text, "; stepped: begins with an instruction that makes a probe slow");
+    if (!p->kernel.session)
+        hx_text_puts(&text, "; one link a probe");
     if (p->tables.too_many_parts || p->tables.too_large)
         hx_text_puts(&text, "; not all of its code has unwind tables in the kernel");
     *ret = text.failed ? NULL : hx_steal(text.s);

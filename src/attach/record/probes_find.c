@@ -135,6 +135,55 @@ static uint32_t arguments(uint32_t kind)
     }
 }
 
+/* Where the call or jump at a byte of a function leads. */
+static uint64_t leads_to(const uint8_t *bytes, uint64_t vaddr, size_t i)
+{
+    int32_t rel;
+    memcpy(&rel, bytes + i + 1, 4);
+    return vaddr + i + 5 + (uint64_t)(int64_t)rel;
+}
+
+/* Is it the entry of a function of that name, or what the linker goes there by? */
+static bool is_entry_of(struct finder *f, uint64_t to, const char *name)
+{
+    uint64_t vaddr, size, offset;
+    char stub[80];
+    const struct hx_code_line *line;
+    if (hx_code_function(f->code, f->file, name, &vaddr, &size) && vaddr == to)
+        return true;
+    snprintf(stub, sizeof stub, "%s@plt", name);
+    return hx_code_file_offset(f->code, f->file, to, &offset) &&
+           hx_code_lines(f->code, f->file, to, &line) && line->function && line->offset == 0 &&
+           !strcmp(line->function, stub);
+}
+
+/* Does a function call, or jump to, that one? */
+static bool ends_in(struct finder *f, const char *function, const char *name)
+{
+    uint8_t bytes[512];
+    uint64_t vaddr, size;
+    if (!hx_code_function(f->code, f->file, function, &vaddr, &size))
+        return false;
+    size_t n = read_code(f, vaddr, size, bytes, sizeof bytes);
+    for (size_t i = 0; i + 5 <= n; i++)
+        if ((bytes[i] == 0xe8 || bytes[i] == 0xe9) &&
+            is_entry_of(f, leads_to(bytes, vaddr, i), name))
+            return true;
+    return false;
+}
+
+/* Is it nothing but a jump to a function that has a probe? Then that one sees it. */
+static bool is_alias(struct finder *f, const uint8_t *bytes, size_t n, uint64_t vaddr)
+{
+    if (n < 5 || bytes[0] != 0xe9)
+        return false;
+    uint64_t to = leads_to(bytes, vaddr, 0);
+    for (size_t i = f->first; i < f->functions->n; i++)
+        if (f->functions->v[i].vaddr == to)
+            return true;
+    return is_entry_of(f, to, "malloc") || is_entry_of(f, to, "free");
+}
+
 static hx_error *add(struct finder *f, const char *name, uint32_t kind, bool leaf)
 {
     uint64_t vaddr, size, offset;
@@ -148,7 +197,9 @@ static hx_error *add(struct finder *f, const char *name, uint32_t kind, bool lea
     struct hx_probe_function function = {
         .file = f->file, .name = name, .kind = kind, .vaddr = vaddr, .leaf = leaf};
     size_t n = read_code(f, vaddr, size, bytes, sizeof bytes);
-    if (!n)
+    if (!n || is_alias(f, bytes, n, vaddr))
+        return NULL;
+    if (kind == HX_PROBE_REALLOCARRAY && ends_in(f, name, "realloc"))
         return NULL;
     function.offset = offset + hx_probe_site(bytes, n, arguments(kind), &function.stepped);
     return hx_vec_push(f->functions, function) ? NULL : hx_error_nomem();
@@ -160,31 +211,6 @@ static bool defines(struct finder *f, const char *prefix, const char *name, uint
     uint64_t size;
     snprintf(full, sizeof full, "%s%s", prefix, name);
     return hx_code_function(f->code, f->file, full, ret_vaddr, &size);
-}
-
-/* Does operator new of the file call its malloc, or one that the linker finds? */
-static bool new_ends_in_malloc(struct finder *f, uint64_t malloc_vaddr)
-{
-    uint8_t bytes[512];
-    uint64_t vaddr, size;
-    if (!hx_code_function(f->code, f->file, "_Znwm", &vaddr, &size))
-        return true;
-    size_t n = read_code(f, vaddr, size, bytes, sizeof bytes);
-    for (size_t i = 0; i + 5 <= n; i++) {
-        int32_t rel;
-        if (bytes[i] != 0xe8 && bytes[i] != 0xe9)
-            continue;
-        memcpy(&rel, bytes + i + 1, 4);
-        uint64_t to = vaddr + i + 5 + (uint64_t)(int64_t)rel, at;
-        const struct hx_code_line *line;
-        if (to == malloc_vaddr)
-            return true;
-        if (hx_code_file_offset(f->code, f->file, to, &at) &&
-            hx_code_lines(f->code, f->file, to, &line) && line->function && line->offset == 0 &&
-            !strcmp(line->function, "malloc@plt"))
-            return true;
-    }
-    return false;
 }
 
 /* The functions with one prefix, if they are a whole allocator. */
@@ -203,7 +229,7 @@ static hx_error *add_set(struct finder *f, const char *prefix, unsigned *allocat
             f->functions->v[f->functions->n - 1].name = allocator[i].name;
     }
     *allocators += f->functions->n > n;
-    if (!*prefix && !new_ends_in_malloc(f, malloc_vaddr))
+    if (!*prefix && !ends_in(f, "_Znwm", "malloc"))
         for (size_t i = 0; i < COUNT(operators); i++)
             HX_TRY(add(f, operators[i].name, operators[i].kind, false));
     return NULL;

@@ -112,6 +112,24 @@ static enum shape one_byte(uint8_t op, unsigned digit, bool wide_off, size_t *im
     }
 }
 
+/* Opcodes that have a constant and no ModRM. */
+static bool without_operand(uint8_t op, const struct decoder *d, size_t *immediate,
+                            uint32_t *writes)
+{
+    bool computes = op < 0x40 && (op & 6) == 4; /* add and others, of rax and a constant */
+    size_t word = d->wide_off ? 2 : 4;
+    if (op >= 0xb8 && op <= 0xbf) { /* mov */
+        *immediate = d->rex & 8 ? 8 : word;
+        *writes = 1u << ((op & 7) | (d->rex & 1) << 3);
+        return true;
+    }
+    if (!computes && op != 0xa8 && op != 0xa9) /* test */
+        return false;
+    *immediate = op & 1 ? word : 1;
+    *writes = computes ? 1 : 0;
+    return true;
+}
+
 /* The same behind 0f. */
 static enum shape two_bytes(uint8_t op)
 {
@@ -161,12 +179,9 @@ static void decode(const uint8_t *bytes, size_t len, struct instruction *ret)
     uint8_t op = *d.p++;
     enum shape shape;
     size_t immediate = 0, operand;
-    if (op >= 0xb8 && op <= 0xbf) { /* mov of a constant */
-        size_t n = d.rex & 8 ? 8 : d.wide_off ? 2 : 4;
-        if ((size_t)(d.end - d.p) < n)
-            return;
-        ret->writes = 1u << ((op & 7) | (d.rex & 1) << 3);
-        ret->len = (size_t)(d.p - bytes) + n;
+    if (without_operand(op, &d, &immediate, &ret->writes)) {
+        if ((size_t)(d.end - d.p) >= immediate)
+            ret->len = (size_t)(d.p - bytes) + immediate;
         return;
     }
     if (op == 0x0f)
