@@ -65,8 +65,8 @@ static hx_error *has_recording(hx_store *store, const char *target, const struct
  * same as an empty one. */
 static hx_error *has_data(hx_store *store, const char *target, const struct hx_query *query)
 {
-    static const char *const breakdowns[] = {"censuses", "retainers",  "bins",
-                                             "types",    "dominators", "pages"};
+    static const char *const breakdowns[] = {"censuses",   "retainers", "bins",  "types",
+                                             "dominators", "pages",     "sites", "modules"};
     bool is_one = false, more = false;
     for (size_t i = 0; i < sizeof breakdowns / sizeof *breakdowns; i++)
         is_one |= strcmp(breakdowns[i], query->view) == 0;
@@ -121,8 +121,8 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     hx_console_clear(&console);
     if (partial)
         *status = HX_EXIT_PARTIAL;
-    HX_TRY(has_data(store, args->word[0], &query));
     HX_TRY(has_recording(store, args->word[0], &query));
+    HX_TRY(has_data(store, args->word[0], &query));
     hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));
     return hx_print_rows(store, rows, args->format);
