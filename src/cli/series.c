@@ -164,7 +164,7 @@ static hx_error *take_ticks(struct hx_series *series)
             uint64_t next =
                 series->every_ns ? series->start_ns + tick * series->every_ns : UINT64_MAX;
             /* a tick at the very end is the last one, which is taken anyway */
-            bool end = series->end_ns && next + series->last > series->end_ns;
+            bool end = series->end_ns && next >= series->end_ns + !series->last;
             HX_TRY(wait_until(series, end ? series->end_ns : next, &is_gone, &done));
             if (is_gone)
                 return gone(series);
