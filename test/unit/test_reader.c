@@ -103,7 +103,8 @@ static struct item *stamp_alloc(struct sim *sim, unsigned slot)
 static void step_idle(struct sim *sim, unsigned t)
 {
     struct thread *thread = &sim->thread[t];
-    unsigned what = (unsigned)unit_below(sim->random, 10);
+    /* which of two blocks a realloc has cannot be told when one of them is not recorded */
+    unsigned what = (unsigned)unit_below(sim->random, sim->hide_percent ? 8 : 10);
     thread->slot = pick_slot(sim, what < 5 ? SLOT_FREE : SLOT_OWNED);
     if (thread->slot == ADDRESSES)
         return;
@@ -282,6 +283,7 @@ static void feed_round(struct sim *sim, hx_reader *reader)
 struct state {
     struct hx_rec_block live[ADDRESSES], moving[THREADS];
     bool is_live[ADDRESSES], is_moving[THREADS], sure[ADDRESSES];
+    uint64_t began[THREADS];
     struct hx_rec_costs costs[SITES];
     uint64_t unmatched, doubtful; /* frees of unknown blocks; reallocs of such */
 };
@@ -301,10 +303,10 @@ static void gone(struct state *state, const struct hx_rec_block *block)
 }
 
 /* The address was handed out since: a realloc must have freed what it had of it. */
-static void release(struct state *state, uint64_t address)
+static void release(struct state *state, uint64_t address, uint64_t when)
 {
     for (unsigned t = 0; t < THREADS; t++)
-        if (state->is_moving[t] && state->moving[t].address == address) {
+        if (state->is_moving[t] && state->moving[t].address == address && state->began[t] < when) {
             gone(state, &state->moving[t]);
             state->is_moving[t] = false;
         }
@@ -313,7 +315,7 @@ static void release(struct state *state, uint64_t address)
 static void came(struct state *state, const uint64_t *words, uint64_t when, bool sure)
 {
     unsigned slot = slot_of(words[0]), site = (unsigned)(words[3] - HX_EV_KEY_FIRST);
-    release(state, words[0]);
+    release(state, words[0], when);
     state->live[slot] = (struct hx_rec_block){.address = words[0],
                                               .requested = words[1],
                                               .usable = words[2],
@@ -335,6 +337,8 @@ static void end_move(struct state *state, const struct item *item)
         state->is_live[slot_of(words[1])] = state->is_moving[t];
     } else if (state->is_moving[t]) {
         gone(state, &state->moving[t]);
+    } else {
+        release(state, words[1], state->began[t]);
     }
     state->is_moving[t] = false;
     if (words[2])
@@ -355,7 +359,7 @@ static void replay(const struct sim *sim, struct state *state)
             came(state, item->words + 1, when, !item->lost);
             break;
         case HX_EV_FREE:
-            release(state, item->words[1]);
+            release(state, item->words[1], when);
             if (state->is_live[slot])
                 gone(state, &state->live[slot]);
             else
@@ -365,6 +369,7 @@ static void replay(const struct sim *sim, struct state *state)
         case HX_EV_REALLOC_BEGIN:
             state->is_moving[item->words[2] - 1] = state->is_live[slot];
             state->moving[item->words[2] - 1] = state->live[slot];
+            state->began[item->words[2] - 1] = when;
             state->doubtful += !state->is_live[slot];
             state->is_live[slot] = false;
             break;

@@ -6,6 +6,7 @@
 
 #define FIRST_CAP   16
 #define BIG_BYTES   ((size_t)256 << 10) /* from here on a shard has pages of its own */
+#define ROOMY_TO    1024                /* smaller shards are at most half full: few steps */
 #define SHRINK_FROM 4096                /* smaller shards keep their size */
 
 void hx_live_init(struct hx_live *live)
@@ -34,7 +35,8 @@ static hx_error *make_shard(uint64_t cap, struct hx_live_shard *ret)
 {
     if (cap > UINT32_MAX)
         return hx_error_new(HX_E_LIMIT, "recorder", NULL, "too many live blocks");
-    struct hx_live_shard made = {.cap = (uint32_t)cap, .limit = (uint32_t)(cap / 4 * 3)};
+    struct hx_live_shard made = {.cap = (uint32_t)cap};
+    made.limit = (uint32_t)(cap < ROOMY_TO ? cap / 2 : cap / 4 * 3);
     made.least = cap >= SHRINK_FROM ? (uint32_t)(cap / 5 * 2) : 0;
     size_t bytes = cap * sizeof *made.slot;
     if (bytes >= BIG_BYTES) {

@@ -2,7 +2,7 @@
  *
  * An open-addressed table in shards, each of which grows (and shrinks) by itself, so that old and
  * new memory are never held for more than a small part at the same time. Load is kept between 2/5
- * and 3/4 in all but small shards. A block that does not fit into an entry (4 GiB and more, a
+ * and 3/4 in all but small shards, which are at most half full. A block that does not fit into an entry (4 GiB and more, a
  * slack of 64 KiB, an address above 2^48) stands in a table of its own.
  */
 #ifndef HX_ATTACH_RECORD_LIVE_H

@@ -149,8 +149,10 @@ static hx_error *finish(hx_reader *reader, struct hx_reader_moving *moving)
     drop_moving(reader, moving);
     if (was.released)
         return NULL;
-    if (!was.has_block)
+    if (!was.has_block) {
+        HX_TRY(hx_reader_release_moved(reader, was.block.address, was.when));
         return hx_reader_contested_free(reader, was.block.address, was.when);
+    }
     hx_reader_book_free(reader, &was.block);
     return hx_reader_log_free(reader, was.block.address, was.when);
 }
