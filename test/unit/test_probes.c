@@ -110,14 +110,14 @@ static void note_block(struct stage *stage, void *p, size_t requested)
 /* Keeps a call from becoming a jump, and a block from being thought away. */
 #define STAYS(p) __asm__ volatile("" : "+r"(p)::"memory")
 
-__attribute__((noinline)) void *probe_leaf(size_t bytes)
+__attribute__((noinline, noclone, used)) static void *probe_leaf(size_t bytes)
 {
     void *p = malloc(bytes);
     STAYS(p);
     return p;
 }
 
-__attribute__((noinline)) void *probe_deep(int depth, size_t bytes)
+__attribute__((noinline, noclone, used)) static void *probe_deep(int depth, size_t bytes)
 {
     void *p = depth ? probe_deep(depth - 1, bytes) : probe_leaf(bytes);
     STAYS(p);
@@ -193,13 +193,13 @@ static void victim_deep(struct stage *stage)
 
 static struct stage *handler_stage;
 
-__attribute__((noinline)) void probe_handler(int sig)
+__attribute__((noinline, noclone, used)) static void probe_handler(int sig)
 {
     (void)sig;
     note_block(handler_stage, probe_leaf(77), 77);
 }
 
-__attribute__((noinline)) void probe_interrupted(void)
+__attribute__((noinline, noclone, used)) static void probe_interrupted(void)
 {
     raise(SIGUSR1);
     __asm__ volatile("" ::: "memory");
