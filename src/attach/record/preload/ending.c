@@ -58,8 +58,7 @@ static void at_exit(void *context)
 LEAVE(_exit)
 LEAVE(_Exit)
 
-/* --- by a signal ---------------------------------------------------------------------------------
- */
+/* --- by a signal -------------------------------------------------------------------------- */
 
 /* Those whose default ends a process. */
 static const uint8_t fatal[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGILL,    SIGTRAP, SIGABRT, SIGBUS,

@@ -80,6 +80,9 @@ struct hx_process {
     _Atomic int stage; /* enum hx_stage */
     struct hx_region *region;
     struct hx_unwind *unwind;
+    uint8_t *own; /* all that was mapped, own_bytes of it */
+    size_t own_bytes;
+    struct hx_region *place; /* where the region lies, or will */
     uint8_t *slots; /* HX_RINGS of slot_bytes each: struct hx_writer, then the unwinder's */
     size_t slot_bytes;
     _Atomic uint64_t rings[HX_RINGS / 64];     /* bit: taken by this process */
@@ -92,7 +95,7 @@ struct hx_process {
     int execed_from; /* pid of who executed us, when it was recorded; else 0 */
     int tid_offset;  /* from the thread pointer to its tid; 0: not known */
     uint64_t sample_bytes, least_bytes, most_bytes;
-    uint64_t fork_when; /* by the thread that forks */
+    uint64_t fork_when; /* by the thread that forks; 0: nobody does */
     pthread_key_t key;
     bool has_key;
     _Atomic bool gave_up; /* on the reader, whose last sign of life was then: */
@@ -256,7 +259,8 @@ static inline uint32_t hx_filter_of(uint64_t address)
     return (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15ULL >> (64 - HX_FILTER_BITS));
 }
 
-bool hx_sample_make(void);
+size_t hx_sample_bytes(void);
+void hx_sample_use(void *memory); /* zeroed */
 /* The countdown has run out at a request of so many bytes: is it a sample? */
 bool hx_sample_hit(struct hx_thread *thread, uint64_t bytes);
 /* False: there is no room for it. */

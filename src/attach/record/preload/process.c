@@ -20,8 +20,7 @@ static void open_gate(void)
     atomic_store(&hx_gate.mode, hx_process.mode);
 }
 
-/* --- thread end ----------------------------------------------------------------------------------
- */
+/* --- thread end --------------------------------------------------------------------------- */
 
 /* A key's destructor. The program's own may allocate after it, so it comes again until the last
  * round. */
@@ -60,6 +59,11 @@ static void before_fork(void)
     hx_process.fork_when = hx_now();
 }
 
+static void after_fork(void)
+{
+    hx_process.fork_when = 0;
+}
+
 static void start(void)
 {
     hx_real_find();
@@ -80,7 +84,7 @@ static void start(void)
     process->has_key = pthread_key_create(&process->key, thread_ends) == 0;
     open_gate();
     /* what these allocate is libc's, and lives on: it is recorded like all else */
-    pthread_atfork(before_fork, NULL, hx_forked);
+    pthread_atfork(before_fork, after_fork, hx_forked);
     if (process->flags & HX_RUN_AT_EXIT)
         hx_ending_start();
 }
@@ -128,7 +132,6 @@ void hx_forked(void)
     if (hx_mode() != HX_GATE_SHUT ||
         !atomic_compare_exchange_strong(&process->stage, &stage, HX_STAGE_STARTING))
         return;
-    struct hx_region *before = process->region;
     struct hx_thread *thread = &hx_thread;
     int parent = process->pid;
     process->pid = (int)HX_SYS(SYS_getpid, 0, 0, 0, 0);
@@ -138,7 +141,9 @@ void hx_forked(void)
         hx_env_write();
         records = hx_region_make(parent);
     }
-    drop_region(before);
+    if (!records)
+        drop_region(process->region);
+    process->fork_when = 0;
     memset(thread->writer, 0, sizeof thread->writer);
     thread->tid = 0;
     if (records)
@@ -245,8 +250,7 @@ HX_EXPORT void *mremap(void *old, size_t old_len, size_t len, int flags, ...)
     return p;
 }
 
-/* --- system calls that the program forbids itself -----------------------------------------------
- */
+/* --- system calls that the program forbids itself ----------------------------------------- */
 
 void hx_bar_calls(void)
 {

@@ -282,7 +282,7 @@ static void describe(struct hx_region *region, int parent)
     region->sample_bytes = process->sample_bytes;
     region->clock = process->clock_ns;
     region->execed = process->execed_from == process->pid;
-    region->began = parent ? process->fork_when : hx_now();
+    region->began = parent && process->fork_when ? process->fork_when : hx_now();
 }
 
 /* The thread's tid stands somewhere behind its thread pointer; used when gettid is forbidden. */
@@ -296,36 +296,54 @@ static int find_tid(void)
     return 0;
 }
 
+/* Private memory lies right before the region, in one mapping; by that heapx knows that both are
+ * ours, and no root of the program. An unusable page parts it from what lies below. */
 static bool make_private(void)
 {
     struct hx_process *process = &hx_process;
-    if (process->slots)
-        return true;
-    process->slot_bytes = 4096 + ((hx_unwind_thread_bytes() + 4095) & ~(size_t)4095);
-    process->slots = map(process->slot_bytes * HX_RINGS, -1, MAP_PRIVATE | MAP_ANONYMOUS);
-    process->unwind =
-        map((hx_unwind_bytes() + 4095) & ~(size_t)4095, -1, MAP_PRIVATE | MAP_ANONYMOUS);
-    return process->slots && process->unwind;
+    size_t slot = 4096 + ((hx_unwind_thread_bytes() + 4095) & ~(size_t)4095);
+    size_t unwind = (hx_unwind_bytes() + 4095) & ~(size_t)4095;
+    size_t samples = process->sample_bytes ? hx_sample_bytes() : 0;
+    size_t own = slot * HX_RINGS + unwind + samples;
+    size_t all = 4096 + own + sizeof(struct hx_region);
+    long p = hx_sys6(SYS_mmap, 0, (long)all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                     -1, 0);
+    if (p < 0 && p > -4096)
+        return false;
+    if (HX_SYS(SYS_mprotect, p + 4096, own, PROT_READ | PROT_WRITE, 0) != 0) {
+        HX_SYS(SYS_munmap, p, all, 0, 0);
+        return false;
+    }
+    HX_SYS(SYS_madvise, p + 4096, own, MADV_NOHUGEPAGE, 0);
+    HX_SYS(SYS_madvise, p + 4096, own, MADV_DONTDUMP, 0);
+    uint8_t *at = (uint8_t *)p + 4096;
+    process->own = at - 4096;
+    process->own_bytes = all;
+    process->slot_bytes = slot;
+    process->slots = at;
+    process->unwind = (struct hx_unwind *)(at + slot * HX_RINGS);
+    if (samples)
+        hx_sample_use(at + slot * HX_RINGS + unwind);
+    process->place = (struct hx_region *)(at + own);
+    return true;
 }
 
-bool hx_region_make(int parent)
+/* A child's takes the place of its parent's, which is left to the parent. */
+static bool make_all(int parent)
 {
     struct hx_process *process = &hx_process;
-    struct hx_region *before = process->region;
-    if (!parent) {
-        process->clock_ns = !good_clock();
-        process->tid_offset = find_tid();
-    }
-    if (!make_private() || (process->sample_bytes && !hx_sample_make()))
-        return false;
-    if (HX_SYS(SYS_madvise, &hx_gate, sizeof hx_gate, MADV_WIPEONFORK, 0) != 0)
-        return false;
     struct hx_region *region = make_region();
     if (!region)
         return false;
     describe(region, parent);
-    if (parent && before)
-        copy_stacks(region, before);
+    if (parent)
+        copy_stacks(region, process->place);
+    long at = hx_sys6(SYS_mremap, (long)region, sizeof *region, sizeof *region,
+                      MREMAP_MAYMOVE | MREMAP_FIXED, (long)process->place, 0);
+    if (at != (long)process->place)
+        return false;
+    region = process->place;
+    HX_SYS(SYS_madvise, region, sizeof *region, MADV_DONTDUMP, 0);
     memset(process->rings, 0, sizeof process->rings);
     memset(process->populated, 0, sizeof process->populated);
     process->region = region;
@@ -335,4 +353,19 @@ bool hx_region_make(int parent)
         hx_unwind_bar_calls(process->unwind);
     __atomic_store_n(&region->magic, HX_REGION_MAGIC, __ATOMIC_RELEASE);
     return true;
+}
+
+bool hx_region_make(int parent)
+{
+    struct hx_process *process = &hx_process;
+    if (parent)
+        return make_all(parent);
+    process->clock_ns = !good_clock();
+    process->tid_offset = find_tid();
+    if (HX_SYS(SYS_madvise, &hx_gate, sizeof hx_gate, MADV_WIPEONFORK, 0) != 0 || !make_private())
+        return false;
+    if (make_all(0))
+        return true;
+    HX_SYS(SYS_munmap, process->own, process->own_bytes, 0, 0);
+    return false;
 }

@@ -14,8 +14,7 @@ __thread struct hx_thread hx_thread;
 
 #define EIGHTH (HX_RING_BYTES / 8)
 
-/* --- time ---------------------------------------------------------------------------------------
- */
+/* --- time --------------------------------------------------------------------------------- */
 
 uint64_t hx_now_ns(void)
 {
@@ -232,8 +231,7 @@ void hx_thread_leave(struct hx_thread *thread)
     }
 }
 
-/* --- room ---------------------------------------------------------------------------------------
- */
+/* --- room --------------------------------------------------------------------------------- */
 
 /* The ring is full: the reader gets some time, once, as long as it lives. */
 static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)

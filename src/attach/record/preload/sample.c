@@ -7,7 +7,6 @@
 #include "attach/record/preload/preload.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 uint8_t hx_filter[1 << HX_FILTER_BITS]; /* how many samples have this hash; 255: once too many */
 
@@ -18,16 +17,14 @@ uint8_t hx_filter[1 << HX_FILTER_BITS]; /* how many samples have this hash; 255:
 #define GONE   1 /* had an address once: looking goes on behind it */
 static _Atomic uint64_t *table;
 
-bool hx_sample_make(void)
+size_t hx_sample_bytes(void)
 {
-    if (table)
-        return true;
-    long p = hx_sys6(SYS_mmap, 0, SLOTS * sizeof *table, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p < 0 && p > -4096)
-        return false;
-    memcpy(&table, &p, sizeof table);
-    return true;
+    return SLOTS * sizeof *table;
+}
+
+void hx_sample_use(void *memory)
+{
+    table = memory;
 }
 
 static uint64_t slot_of(uint64_t address)
@@ -86,8 +83,7 @@ bool hx_sample_hit(struct hx_thread *thread, uint64_t bytes)
            (!hx_process.most_bytes || bytes <= hx_process.most_bytes);
 }
 
-/* --- the live samples --------------------------------------------------------------------------
- */
+/* --- the live samples --------------------------------------------------------------------- */
 
 static void filter_add(uint64_t address, int change)
 {
