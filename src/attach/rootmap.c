@@ -207,11 +207,11 @@ static hx_error *add_data(struct builder *builder, const struct data *data, uint
 
 /* Can there be a pointer that the program stored? Memory that was written and then made
  * read-only has anonymous pages. */
-static bool is_scannable(const struct hx_mapping *mapping)
+static bool is_scannable(const struct hx_mapping *mapping, const struct hx_mapping *next)
 {
     const char *path = mapping->path ? mapping->path : "";
     if (mapping->device || !strncmp(path, "[vvar", 5) || !strcmp(path, "[vdso]") ||
-        !strcmp(path, "[vsyscall]") || !strcmp(path, "[uprobes]") || hx_is_recorders(mapping))
+        !strcmp(path, "[vsyscall]") || !strcmp(path, "[uprobes]") || hx_is_recorders(mapping, next))
         return false;
     if (mapping->prot & HX_PROT_W)
         return true;
@@ -261,7 +261,8 @@ static hx_error *add_mappings(struct builder *builder)
     size_t cursor = 0;
     for (size_t i = 0; i < builder->snapshot->n_mappings; i++) {
         const struct hx_mapping *mapping = &builder->snapshot->mapping[i];
-        if (!is_scannable(mapping))
+        bool last = i + 1 == builder->snapshot->n_mappings;
+        if (!is_scannable(mapping, last ? NULL : mapping + 1))
             continue;
         uint64_t at = mapping->start;
         struct hx_range piece;

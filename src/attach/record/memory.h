@@ -28,11 +28,14 @@ static inline bool hx_is_recorder_region(const struct hx_mapping *mapping)
     return pid && number && (!*rest || strcmp(rest, " (deleted)") == 0);
 }
 
-/* The region, and what is mapped of the library in the program. */
-static inline bool hx_is_recorders(const struct hx_mapping *mapping)
+/* What is the library's in the program: the region, its private memory, which ends where the region
+ * begins, and what is mapped of its file. next: the mapping behind it, or NULL. */
+static inline bool hx_is_recorders(const struct hx_mapping *mapping, const struct hx_mapping *next)
 {
     const char *name = mapping->path ? strrchr(mapping->path, '/') : NULL;
-    return hx_is_recorder_region(mapping) || (name && strcmp(name, "/libheapx-record.so") == 0);
+    if (hx_is_recorder_region(mapping) || (name && strcmp(name, "/libheapx-record.so") == 0))
+        return true;
+    return !mapping->inode && next && mapping->end == next->start && hx_is_recorder_region(next);
 }
 
 #endif
