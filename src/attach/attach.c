@@ -349,7 +349,7 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
     for (size_t i = 0; i < hx_modules_count(attach->modules); i++) {
         const char *name = hx_module_name(attach->modules, i);
         uint64_t addr, size;
-        if (strncmp(name, "ld-", 3) == 0 ||
+        if (strncmp(name, "ld-", 3) == 0 || strcmp(name, HX_RECORD_LIBRARY) == 0 ||
             !hx_module_symbol(attach->modules, i, "malloc", &addr, &size) ||
             hx_module_symbol(attach->modules, i, "__libc_malloc", &addr, &size))
             continue;

@@ -85,9 +85,27 @@ static hx_error *record_rings(struct run *run, struct process *process)
     return err;
 }
 
-/* A child has a region: it is recorded beside the others. */
-static hx_error *add_child(struct run *run, pid_t pid)
+/* It has executed another program: from here on that one is recorded. */
+static hx_error *record_anew(struct run *run, struct process *process)
 {
+    hx_error_free(hx_recorder_stop(process->taker.recorder));
+    process->taker.recorder = NULL;
+    process->rings = NULL;
+    process->ended = false;
+    hx_error *err = record_rings(run, process);
+    if (err && err->kind == HX_E_ABSENT) {
+        hx_error_free(err);
+        return NULL;
+    }
+    return err;
+}
+
+/* A process has a new region: a child is recorded beside the others. */
+static hx_error *add_process(struct run *run, pid_t pid)
+{
+    for (size_t i = 0; i < run->n; i++)
+        if (run->process[i].taker.pid == pid)
+            return record_anew(run, &run->process[i]);
     if (run->n == PROCESSES) {
         run->too_many++;
         return NULL;
@@ -130,12 +148,17 @@ static hx_error *take_last(struct process *process)
     return err;
 }
 
-static hx_error *look_at_children(struct run *run)
+static hx_error *look_at_regions(struct run *run)
 {
     pid_t pids[16];
     size_t n = hx_rings_look(run->launched.folder_fd, pids, 16);
     for (size_t i = 0; i < n; i++)
-        HX_TRY(add_child(run, pids[i]));
+        HX_TRY(add_process(run, pids[i]));
+    return NULL;
+}
+
+static hx_error *look_at_children(struct run *run)
+{
     for (size_t i = 1; i < run->n; i++) {
         struct process *process = &run->process[i];
         if (run->at_exit)
@@ -159,8 +182,9 @@ static hx_error *look_at_children(struct run *run)
 static hx_error *look(struct hx_series *series, bool *ret_done)
 {
     struct run *run = series->context;
-    if (run->args->recorder.children)
-        HX_TRY(look_at_children(run));
+    if (run->launched.preloaded)
+        HX_TRY(look_at_regions(run));
+    HX_TRY(look_at_children(run));
     if (run->at_exit)
         HX_TRY(take_last(&run->process[0]));
     *ret_done = run->process[0].ended;

@@ -21,8 +21,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define LIBRARY "libheapx-record.so"
-
 /* --- the program ------------------------------------------------------------------------- */
 
 /* The file that execvp() would start; the caller frees. NULL with errno. */
@@ -143,16 +141,16 @@ hx_error *hx_launch_library(char **ret)
     if (n > 0) {
         self[n] = 0;
         char *slash = strrchr(self, '/');
-        if (slash && asprintf(&beside, "%.*s/" LIBRARY, (int)(slash - self), self) < 0)
+        if (slash && asprintf(&beside, "%.*s/" HX_RECORD_LIBRARY, (int)(slash - self), self) < 0)
             return hx_error_nomem();
     }
-    const char *const places[] = {beside, HX_PKGLIB "/" LIBRARY};
+    const char *const places[] = {beside, HX_PKGLIB "/" HX_RECORD_LIBRARY};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (places[i] && access(places[i], R_OK) == 0) {
             *ret = strdup(places[i]);
             return *ret ? NULL : hx_error_nomem();
         }
-    return hx_error_new(HX_E_ABSENT, LIBRARY, "install heapx again, or run make",
+    return hx_error_new(HX_E_ABSENT, HX_RECORD_LIBRARY, "install heapx again, or run make",
                         "is neither beside heapx nor in " HX_PKGLIB);
 }
 

@@ -4,6 +4,8 @@
 
 #include "attach/record/record.h"
 
+#define HX_RECORD_LIBRARY "libheapx-record.so"
+
 /* A program that was started, or is about to be, and its folder of regions (ring.h). */
 struct hx_launched {
     pid_t pid;     /* of the program; the caller reaps it */

@@ -6,6 +6,7 @@
 #ifndef HX_ATTACH_RECORD_MEMORY_H
 #define HX_ATTACH_RECORD_MEMORY_H
 
+#include "attach/record/launch.h"
 #include "model/process.h"
 
 #include <stdbool.h>
@@ -33,7 +34,7 @@ static inline bool hx_is_recorder_region(const struct hx_mapping *mapping)
 static inline bool hx_is_recorders(const struct hx_mapping *mapping, const struct hx_mapping *next)
 {
     const char *name = mapping->path ? strrchr(mapping->path, '/') : NULL;
-    if (hx_is_recorder_region(mapping) || (name && strcmp(name, "/libheapx-record.so") == 0))
+    if (hx_is_recorder_region(mapping) || (name && strcmp(name + 1, HX_RECORD_LIBRARY) == 0))
         return true;
     return !mapping->inode && next && mapping->end == next->start && hx_is_recorder_region(next);
 }

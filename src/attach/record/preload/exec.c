@@ -1,5 +1,5 @@
-/* exec.c - what is executed gets the library too, when children are recorded: also with an
- * environment that the program made itself.
+/* exec.c - what is executed gets the library too, when the recorded process itself becomes another
+ * program, and in children when these are recorded: also with an environment of its own making.
  *
  * May run between vfork and exec, on the parent's memory: whatever is built lies on the stack.
  */
@@ -23,9 +23,13 @@ struct passed {
     char *entry[ENTRIES + 3];
 };
 
-static bool follows(void)
+/* `itself`: this process becomes what is executed, unless it is the child of a vfork. */
+static bool follows(bool itself)
 {
-    return hx_process.flags & HX_RUN_CHILDREN && hx_process.stage == HX_STAGE_RECORDS;
+    if (hx_process.stage != HX_STAGE_RECORDS)
+        return false;
+    return hx_process.flags & HX_RUN_CHILDREN ||
+           (itself && (int)HX_SYS(SYS_getpid, 0, 0, 0, 0) == hx_process.pid);
 }
 
 static const char *value_of(const char *entry, const char *name)
@@ -52,10 +56,10 @@ static bool join_preload(char *text, size_t size, const char *others)
     return true;
 }
 
-static char *const *pass_on(char *const *env, struct passed *passed)
+static char *const *pass_on(char *const *env, bool itself, struct passed *passed)
 {
     size_t n = 0, preload = SIZE_MAX;
-    if (!follows())
+    if (!follows(itself))
         return env;
     for (; env && env[n]; n++)
         if (n >= ENTRIES)
@@ -89,28 +93,28 @@ HX_EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
     struct passed passed;
     REAL(execve)
-    return real(path, argv, pass_on(env, &passed));
+    return real(path, argv, pass_on(env, true, &passed));
 }
 
 HX_EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
     struct passed passed;
     REAL(execvpe)
-    return real(file, argv, pass_on(env, &passed));
+    return real(file, argv, pass_on(env, true, &passed));
 }
 
 HX_EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 {
     struct passed passed;
     REAL(fexecve)
-    return real(fd, argv, pass_on(env, &passed));
+    return real(fd, argv, pass_on(env, true, &passed));
 }
 
 HX_EXPORT int execveat(int dir, const char *path, char *const argv[], char *const env[], int flags)
 {
     struct passed passed;
     REAL(execveat)
-    return real(dir, path, argv, pass_on(env, &passed), flags);
+    return real(dir, path, argv, pass_on(env, true, &passed), flags);
 }
 
 HX_EXPORT int execv(const char *path, char *const argv[])
@@ -166,7 +170,7 @@ HX_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
 {
     struct passed passed;
     REAL(posix_spawn)
-    return real(pid, path, actions, attributes, argv, pass_on(env, &passed));
+    return real(pid, path, actions, attributes, argv, pass_on(env, false, &passed));
 }
 
 HX_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
@@ -176,5 +180,5 @@ HX_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
 {
     struct passed passed;
     REAL(posix_spawnp)
-    return real(pid, file, actions, attributes, argv, pass_on(env, &passed));
+    return real(pid, file, actions, attributes, argv, pass_on(env, false, &passed));
 }
