@@ -6,6 +6,7 @@
 #include "attach/proc.h"
 #include "attach/program_roots.h"
 #include "attach/record/join.h"
+#include "attach/record/launch.h"
 #include "attach/rootmap.h"
 #include "attach/rtti.h"
 #include "attach/vtable.h"
