@@ -230,6 +230,24 @@ static void victim_library(struct stage *stage)
     note_block(stage, (char *)p - 8, 0);
 }
 
+/* Code that is in no file, and was mapped after the recorder came; it links its frames. */
+static void victim_made(struct stage *stage)
+{
+    static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8,
+                                   0x48, 0x89, 0xf7, 0xff, 0xd0, 0x5d, 0xc3};
+    void *page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return;
+    memcpy(page, code, sizeof code);
+    void *(*made)(void *(*)(size_t), size_t);
+    memcpy(&made, &page, sizeof made);
+    note_block(stage, made(probe_leaf, 61), 61);
+    for (int i = 0; i < 100; i++)
+        nap();
+    note_block(stage, made(probe_leaf, 62), 62);
+}
+
 static void victim_child(struct stage *stage)
 {
     pid_t child = fork();
@@ -485,6 +503,21 @@ static void test_library(void **state)
     end(&scene);
 }
 
+static void test_made(void **state)
+{
+    NEEDS_PROBES;
+    struct scene scene;
+    const char *name[64];
+    begin(&scene, victim_made, 0, &everything);
+    watch(&scene);
+    for (size_t i = 0; i < scene.stage->n; i++) {
+        size_t n = functions(scene.recording, scene.stage->block[i].address, name, 64);
+        assert_int_equal(position(name, n, "probe_leaf") + 2, position(name, n, "victim_made"));
+        assert_true(position(name, n, "main") < n);
+    }
+    end(&scene);
+}
+
 static void test_child(void **state)
 {
     NEEDS_PROBES;
@@ -635,9 +668,10 @@ int main(void)
         cmocka_unit_test(test_sites),       cmocka_unit_test(test_any_bytes),
         cmocka_unit_test(test_live_blocks), cmocka_unit_test(test_deep),
         cmocka_unit_test(test_signal),      cmocka_unit_test(test_library),
-        cmocka_unit_test(test_child),       cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_end),         cmocka_unit_test(test_sampled),
-        cmocka_unit_test(test_killed),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_made),        cmocka_unit_test(test_child),
+        cmocka_unit_test(test_exec),        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_sampled),     cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
