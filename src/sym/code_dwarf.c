@@ -34,12 +34,19 @@ struct range {
     uint32_t node;
 };
 
+/* A class or namespace, whose entries lie in [die, end) and in its parent. */
+struct space {
+    Dwarf_Off die, end;
+    uint32_t parent; /* NODE_NONE: in none */
+};
+
 struct unit {
     Dwarf_Die skeleton, die; /* the same, unless its entries are in a file of their own */
     bool walked;
     HX_VEC(struct node) nodes;
     HX_VEC(struct range) ranges;    /* in the order of the walk */
     HX_VEC(struct range) functions; /* those of functions, by start */
+    HX_VEC(struct space) spaces;    /* by die */
 };
 
 /* The debug information of a file. In `ranges` node is the number of a unit; sorted by start. */
@@ -200,6 +207,7 @@ void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf)
         hx_vec_free(&dwarf->units.v[i].nodes);
         hx_vec_free(&dwarf->units.v[i].ranges);
         hx_vec_free(&dwarf->units.v[i].functions);
+        hx_vec_free(&dwarf->units.v[i].spaces);
     }
     hx_vec_free(&dwarf->units);
     hx_vec_free(&dwarf->ranges);
@@ -260,9 +268,22 @@ static uint32_t visit(struct hx_code_dwarf *dwarf, struct unit *unit, Dwarf_Die 
 
 struct level {
     Dwarf_Die die;
-    uint32_t node; /* the innermost one that the entries of this level are in */
-    uint32_t own;  /* what the entry itself is */
+    uint32_t node;  /* the innermost one that the entries of this level are in */
+    uint32_t own;   /* what the entry itself is */
+    uint32_t space; /* the same of classes and namespaces */
+    uint32_t own_space;
 };
+
+/* Puts down a class or namespace; its number, else NODE_NONE. */
+static uint32_t enter_space(struct unit *unit, Dwarf_Die *die, int tag, uint32_t parent)
+{
+    uint32_t number = (uint32_t)unit->spaces.n;
+    struct space space = {dwarf_dieoffset(die), UINT64_MAX, parent};
+    if (tag != DW_TAG_namespace && tag != DW_TAG_class_type && tag != DW_TAG_structure_type &&
+        tag != DW_TAG_union_type)
+        return NODE_NONE;
+    return number != NODE_NONE && hx_vec_push(&unit->spaces, space) ? number : NODE_NONE;
+}
 
 /* Goes to the next entry at this level or above; false at the end. */
 static bool advance(struct hx_code_dwarf *dwarf, struct unit *unit, struct level *level,
@@ -274,8 +295,12 @@ static bool advance(struct hx_code_dwarf *dwarf, struct unit *unit, struct level
         if (at->own != NODE_NONE)
             unit->nodes.v[at->own].end = (uint32_t)unit->ranges.n;
         at->own = NODE_NONE;
+        uint32_t space = at->own_space;
+        at->own_space = NODE_NONE;
         if (dwarf_siblingof(&at->die, &next) == 0 &&
             dwarf_dieoffset(&next) > dwarf_dieoffset(&at->die)) {
+            if (space != NODE_NONE)
+                unit->spaces.v[space].end = dwarf_dieoffset(&next);
             /* What lies between had to be skipped one by one. */
             uint64_t skipped = (dwarf_dieoffset(&next) - dwarf_dieoffset(&at->die)) / SKIP_BYTES;
             dwarf->budget -= skipped < dwarf->budget ? skipped : dwarf->budget;
@@ -297,6 +322,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
     if (dwarf_child(&unit->die, &level[0].die) != 0)
         return;
     level[0].node = level[0].own = NODE_NONE;
+    level[0].space = level[0].own_space = NODE_NONE;
     do {
         struct level *at = &level[depth];
         int tag = dwarf_tag(&at->die);
@@ -308,7 +334,9 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
             can_hold_code(tag) && depth + 1 < DEPTH_MAX && (!has_code || at->own != NODE_NONE);
         if (enter && dwarf_child(&at->die, &level[depth + 1].die) == 0) {
             level[depth + 1].node = at->own != NODE_NONE ? at->own : at->node;
-            level[depth + 1].own = NODE_NONE;
+            level[depth + 1].own = level[depth + 1].own_space = NODE_NONE;
+            at->own_space = enter_space(unit, &at->die, tag, at->space);
+            level[depth + 1].space = at->own_space != NODE_NONE ? at->own_space : at->space;
             depth++;
         } else if (!advance(dwarf, unit, level, &depth)) {
             break;
@@ -390,6 +418,50 @@ static void find_line(struct unit *unit, uint64_t vaddr, const char **ret_source
         *ret_line = (uint32_t)number;
 }
 
+/* The innermost class or namespace around an entry; what it lies in counts, too, since the last
+ * entry of a level does not tell where it ends. */
+static uint32_t find_space(const struct unit *unit, Dwarf_Off die)
+{
+    size_t low = 0, high = unit->spaces.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (unit->spaces.v[middle].die >= die)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    uint32_t found = low ? (uint32_t)low - 1 : NODE_NONE;
+    for (uint32_t at = found; at != NODE_NONE; at = unit->spaces.v[at].parent)
+        if (unit->spaces.v[at].end <= die)
+            found = unit->spaces.v[at].parent;
+    return found;
+}
+
+/* What a function without a mangled name (a constructor, say) is declared in. */
+static void put_within(struct unit *unit, Dwarf_Die die, struct hx_code_scope *scope)
+{
+    Dwarf_Attribute attr;
+    for (int i = 0; i < 4; i++)
+        if (!dwarf_attr(&die, DW_AT_abstract_origin, &attr) &&
+            !dwarf_attr(&die, DW_AT_specification, &attr))
+            break;
+        else if (!dwarf_formref_die(&attr, &die))
+            return;
+    if (die.cu != unit->die.cu)
+        return;
+    uint32_t at = find_space(unit, dwarf_dieoffset(&die));
+    for (; at != NODE_NONE && scope->n_within < HX_CODE_WITHIN_MAX;
+         at = unit->spaces.v[at].parent) {
+        if (!dwarf_offdie(dwarf_cu_getdwarf(unit->die.cu), unit->spaces.v[at].die, &die))
+            return;
+        const char *name = string_of(&die, DW_AT_name);
+        if (!name && dwarf_tag(&die) == DW_TAG_namespace)
+            name = "(anonymous namespace)";
+        if (name)
+            scope->within[scope->n_within++] = name;
+    }
+}
+
 static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope *scopes, size_t max,
                          const struct hx_code_scope *here)
 {
@@ -410,6 +482,8 @@ static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope 
                                         .line = line};
         if (!scope->linkage)
             scope->linkage = inherited_string(&die, DW_AT_MIPS_linkage_name);
+        if (!scope->linkage)
+            put_within(unit, die, scope);
         if (unit->nodes.v[node].parent == NODE_NONE) {
             Dwarf_Addr entry;
             scope->entry = dwarf_entrypc(&die, &entry) == 0 ? entry : UINT64_MAX;

@@ -93,7 +93,15 @@ static const char *scope_name(hx_code *code, const struct hx_code_scope *scope)
 {
     if (scope->linkage && scope->linkage[0])
         return demangled(code, scope->linkage);
-    return scope->name && scope->name[0] ? keep(code, scope->name) : NULL;
+    if (!scope->name || !scope->name[0])
+        return NULL;
+    struct hx_text text = {0};
+    for (uint32_t i = scope->n_within; i-- > 0;)
+        hx_text_putf(&text, "%s::", scope->within[i]);
+    hx_text_puts(&text, scope->name);
+    const char *name = text.failed ? NULL : keep(code, hx_text_str(&text));
+    hx_text_free(&text);
+    return name;
 }
 
 /* The function that the code belongs to. Where its symbol has another name than the debug
@@ -134,12 +142,23 @@ static void load_dwarf(hx_code *code, struct hx_code_file *file)
         close(fd);
 }
 
+/* A return address that no call has left, but the kernel (to the end of a signal handler) or
+ * makecontext(), is where a function begins; less one it is in none, and the function is meant. */
+static uint64_t meant(const struct hx_code_file *file, uint64_t vaddr)
+{
+    if (vaddr == UINT64_MAX || hx_code_symbols_find(&file->symbols, vaddr))
+        return vaddr;
+    const struct hx_code_symbol *next = hx_code_symbols_find(&file->symbols, vaddr + 1);
+    return next && next->start == vaddr + 1 ? vaddr + 1 : vaddr;
+}
+
 /* Fills lines, which has HX_CODE_LINES_MAX places. */
 static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t vaddr,
                            struct hx_code_line *lines)
 {
     struct hx_code_scope scopes[HX_CODE_LINES_MAX];
     load_dwarf(code, file);
+    vaddr = meant(file, vaddr);
     size_t n =
         file->dwarf ? hx_code_dwarf_scopes(file->dwarf, vaddr, scopes, HX_CODE_LINES_MAX) : 0;
     if (!n) {

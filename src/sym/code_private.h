@@ -137,10 +137,14 @@ void hx_code_tables_close(struct hx_code_tables *tables);
 /* --- code_dwarf.c ------------------------------------------------------------ */
 
 /* One function at an address; strings are valid until hx_code_dwarf_destroy(). */
+#define HX_CODE_WITHIN_MAX 16
 struct hx_code_scope {
-    const char *linkage, *name; /* mangled, plain; NULL: not there */
-    uint64_t entry;             /* of the outermost one: where it begins */
-    const char *dir;            /* that a relative source is relative to; NULL: unknown */
+    const char *linkage, *name;             /* mangled, plain; NULL: not there */
+    const char *within[HX_CODE_WITHIN_MAX]; /* without a mangled name: classes and namespaces around
+                                               it, innermost first */
+    uint32_t n_within;
+    uint64_t entry;  /* of the outermost one: where it begins */
+    const char *dir; /* that a relative source is relative to; NULL: unknown */
     const char *source;
     uint32_t line;
 };
