@@ -5,6 +5,7 @@
  * of a story, whatever the threads do meanwhile. Each piece is copied before it is looked at: the
  * program can write to all of the region at any time, and is not believed.
  */
+#include "attach/proc.h"
 #include "attach/record/guard.h"
 #include "attach/record/record.h"
 #include "attach/record/ring.h"
@@ -269,8 +270,10 @@ static void wake(_Atomic uint32_t *word)
 static bool has_ended(struct rings *rings)
 {
     struct pollfd gone = {.fd = rings->pidfd, .events = POLLIN};
-    if (!rings->gone && rings->pidfd >= 0 && poll(&gone, 1, 0) > 0)
-        rings->gone = true;
+    if (!rings->gone && rings->pidfd >= 0)
+        rings->gone = poll(&gone, 1, 0) > 0;
+    else if (!rings->gone && hx_now_ns() - rings->threads_ns >= THREADS_NS)
+        rings->gone = !hx_proc_living(rings->pid); /* an old kernel */
     return rings->gone;
 }
 
