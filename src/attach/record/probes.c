@@ -115,6 +115,11 @@ static hx_error *find_new(struct probes *p)
 
 static hx_error *follow_maps(struct probes *p)
 {
+    if (__atomic_load_n(&p->kernel.shared->ended, __ATOMIC_RELAXED)) {
+        /* what the process runs now is not recorded, and need not pay for it */
+        hx_probe_unlink(&p->kernel);
+        return NULL;
+    }
     if (!p->maps_changed)
         return NULL;
     p->maps_changed = false;

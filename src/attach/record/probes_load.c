@@ -277,17 +277,22 @@ static void unmap(struct hx_probe_array *array)
         munmap(array->base, array->bytes);
 }
 
-void hx_probe_unload(struct hx_probe_kernel *kernel)
+void hx_probe_unlink(struct hx_probe_kernel *kernel)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (kernel->shared)
-        kernel->shared->armed = 0;
+        __atomic_store_n(&kernel->shared->armed, 0, __ATOMIC_SEQ_CST);
     for (size_t i = 0; i < kernel->fds.n; i++)
         close(kernel->fds.v[i]);
     for (size_t i = 0; i < kernel->links.n; i++)
         bpf_link__destroy(kernel->links.v[i]);
     hx_vec_free(&kernel->fds);
     hx_vec_free(&kernel->links);
+}
+
+void hx_probe_unload(struct hx_probe_kernel *kernel)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    hx_probe_unlink(kernel);
     unmap(&kernel->shared_array);
     unmap(&kernel->pieces);
     unmap(&kernel->rows);

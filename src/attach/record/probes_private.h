@@ -52,6 +52,9 @@ hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel);
 hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const char *path,
                               uint64_t offset);
 
+/* Ends all probes; what they wrote can still be read. */
+void hx_probe_unlink(struct hx_probe_kernel *kernel);
+
 /* Ends all probes, then frees. Zeroes; twice is legal. */
 void hx_probe_unload(struct hx_probe_kernel *kernel);
 
