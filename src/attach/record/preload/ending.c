@@ -20,13 +20,21 @@
 
 static _Atomic bool asked;
 
+/* Not a child between vfork and exec, which has the same memory. Cannot be known where system calls
+ * are forbidden. */
+static bool is_own_process(void)
+{
+    return atomic_load(&hx_process.barred) || (int)HX_SYS(SYS_getpid, 0, 0, 0, 0) == hx_process.pid;
+}
+
 void hx_ending_ask(int signal)
 {
     struct hx_region *region = hx_process.region;
-    if (hx_mode() == HX_GATE_SHUT || !(hx_process.flags & HX_RUN_AT_EXIT) ||
-        (int)HX_SYS(SYS_getpid, 0, 0, 0, 0) != hx_process.pid || atomic_exchange(&asked, true))
+    if (hx_mode() == HX_GATE_SHUT || !(hx_process.flags & HX_RUN_AT_EXIT) || !is_own_process() ||
+        atomic_exchange(&asked, true))
         return;
-    region->exit_tid = (int32_t)HX_SYS(SYS_gettid, 0, 0, 0, 0);
+    region->exit_tid = atomic_load(&hx_process.barred) ? (int32_t)hx_thread.tid
+                                                       : (int32_t)HX_SYS(SYS_gettid, 0, 0, 0, 0);
     region->exit_signal = signal;
     hx_tell_word(HX_EV_EXIT, (uint64_t)signal);
     atomic_store(&region->exit_asked, 1);
