@@ -22,6 +22,8 @@ def run(command, env=None):
 
 def record(options, command, env=None):
     """Returns the status, the standard output, the standard error, and a dict for each process."""
+    # the reader itself, which may be sanitized, wants no other allocator
+    env = {"HX_TEST_PRELOAD" if k == "LD_PRELOAD" else k: v for k, v in (env or {}).items()}
     done = run([READER, *options, "--", *command], env)
     lines = done.stderr.decode(errors="replace").splitlines()
     processes = [{k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", line)}
@@ -54,7 +56,8 @@ def victims():
         status, out, errors, processes = record([], [VICTIM, word], env)
         expect(f"{word}: ends as alone", status == alone.returncode, status, errors)
         expect(f"{word}: prints what it prints alone", out == alone.stdout)
-        expect(f"{word}: one process", len(processes) == 1, processes)
+        # what the process itself becomes is recorded as well
+        expect(f"{word}: one process", len(processes) == (2 if word == "again" else 1), processes)
         for process in processes:
             exact(word, process)
     for name in "libjemalloc.so.2", "libtcmalloc_minimal.so.4":

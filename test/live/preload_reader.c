@@ -5,7 +5,8 @@
  *
  * -c children, -e at exit, -m mappings, -s BYTES sample, -l LEAST, -M MOST, -n no reader at all, -d
  * only drain, -k MS be gone after so many milliseconds, -q print nothing of processes. Ends with
- * the status of the program (128 + signal). For each process one line goes to standard error:
+ * the status of the program (128 + signal). HX_TEST_PRELOAD is what the user would preload. For
+ * each process one line goes to standard error:
  *
  *   pid=.. parent=.. allocs=.. frees=.. reallocs=.. live=.. live_bytes=.. lost=.. unknown=..
  * twice=.. torn=.. nostack=.. rings=.. exit=..
@@ -341,7 +342,7 @@ static void print(const struct seen *seen)
 static pid_t start(char **argv, const char *folder, const struct options *options)
 {
     char value[512], library[512];
-    const char *build = getenv("HX_BUILDDIR"), *user = getenv("LD_PRELOAD");
+    const char *build = getenv("HX_BUILDDIR"), *user = getenv("HX_TEST_PRELOAD");
     snprintf(value, sizeof value, "%s:%x:%llx:%llx:%llx", folder, options->flags, options->sample,
              options->least, options->most);
     snprintf(library, sizeof library, "%s/libheapx-record.so%s%s", build ? build : ".",

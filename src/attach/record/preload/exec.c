@@ -29,7 +29,7 @@ static bool follows(bool itself)
     if (hx_process.stage != HX_STAGE_RECORDS)
         return false;
     return hx_process.flags & HX_RUN_CHILDREN ||
-           (itself && (int)HX_SYS(SYS_getpid, 0, 0, 0, 0) == hx_process.pid);
+           (itself && !hx_process.barred && (int)HX_SYS(SYS_getpid, 0, 0, 0, 0) == hx_process.pid);
 }
 
 static const char *value_of(const char *entry, const char *name)
@@ -56,10 +56,10 @@ static bool join_preload(char *text, size_t size, const char *others)
     return true;
 }
 
-static char *const *pass_on(char *const *env, bool itself, struct passed *passed)
+static char *const *pass_on(char *const *env, struct passed *passed)
 {
     size_t n = 0, preload = SIZE_MAX;
-    if (!follows(itself))
+    if (!passed)
         return env;
     for (; env && env[n]; n++)
         if (n >= ENTRIES)
@@ -84,6 +84,10 @@ static char *const *pass_on(char *const *env, bool itself, struct passed *passed
     return passed->entry;
 }
 
+/* On the stack of the caller, and only where it is needed: some stacks are small. */
+#define PASS_ON(env, itself)                                                                       \
+    pass_on((env), follows(itself) ? __builtin_alloca(sizeof(struct passed)) : NULL)
+
 #define REAL(name)                                                                                 \
     static __typeof__(&name) real;                                                                 \
     if (!real)                                                                                     \
@@ -91,30 +95,26 @@ static char *const *pass_on(char *const *env, bool itself, struct passed *passed
 
 HX_EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
-    struct passed passed;
     REAL(execve)
-    return real(path, argv, pass_on(env, true, &passed));
+    return real(path, argv, PASS_ON(env, true));
 }
 
 HX_EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
-    struct passed passed;
     REAL(execvpe)
-    return real(file, argv, pass_on(env, true, &passed));
+    return real(file, argv, PASS_ON(env, true));
 }
 
 HX_EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 {
-    struct passed passed;
     REAL(fexecve)
-    return real(fd, argv, pass_on(env, true, &passed));
+    return real(fd, argv, PASS_ON(env, true));
 }
 
 HX_EXPORT int execveat(int dir, const char *path, char *const argv[], char *const env[], int flags)
 {
-    struct passed passed;
     REAL(execveat)
-    return real(dir, path, argv, pass_on(env, true, &passed), flags);
+    return real(dir, path, argv, PASS_ON(env, true), flags);
 }
 
 HX_EXPORT int execv(const char *path, char *const argv[])
@@ -168,9 +168,8 @@ HX_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
                           const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
                           char *const env[restrict])
 {
-    struct passed passed;
     REAL(posix_spawn)
-    return real(pid, path, actions, attributes, argv, pass_on(env, false, &passed));
+    return real(pid, path, actions, attributes, argv, PASS_ON(env, false));
 }
 
 HX_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
@@ -178,7 +177,6 @@ HX_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
                            const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
                            char *const env[restrict])
 {
-    struct passed passed;
     REAL(posix_spawnp)
-    return real(pid, file, actions, attributes, argv, pass_on(env, false, &passed));
+    return real(pid, file, actions, attributes, argv, PASS_ON(env, false));
 }
