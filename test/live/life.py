@@ -73,7 +73,9 @@ def modes(folder):
     report = Report()
     for mode in MODES:
         if ONLY is None or mode in ONLY:
-            report.same(folder, mode, [live.victim("life"), mode])
+            # children are recorded by what stands in their environment
+            report.same(folder, mode, [live.victim("life"), mode],
+                        children=mode not in ("environment", "clearenv"))
     report.end()
 
 
