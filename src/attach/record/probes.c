@@ -28,6 +28,9 @@ static const uint64_t ring_bytes = 16 << 20;
 /* How much of the ring is handed to the reader at once. */
 enum { batch_bytes = 256 << 10 };
 
+/* Less than this is not worth another round at once. */
+enum { worth_bytes = 64 << 10 };
+
 struct probes {
     pid_t pid;
     int pidfd, epoll;
@@ -145,7 +148,7 @@ static hx_error *feed(struct probes *p, size_t len, uint64_t until)
 }
 
 /* Takes events up to a position of the ring; before `until`. */
-static hx_error *drain(struct probes *p, uint64_t end, uint64_t until, uint64_t *ret_events)
+static hx_error *drain(struct probes *p, uint64_t end, uint64_t until)
 {
     struct hx_probe_kernel *kernel = &p->kernel;
     uint64_t at = atomic_load_explicit(kernel->consumed, memory_order_relaxed);
@@ -169,7 +172,6 @@ static hx_error *drain(struct probes *p, uint64_t end, uint64_t until, uint64_t 
             }
             memcpy(p->batch + len, record + BPF_RINGBUF_HDR_SZ, bytes);
             len += bytes;
-            ++*ret_events;
         }
         at += ((uint64_t)bytes + BPF_RINGBUF_HDR_SZ + 7) & ~(uint64_t)7;
     }
@@ -184,18 +186,20 @@ static hx_error *run_round(void *state, const struct hx_stop_mark *mark, bool *r
 {
     struct probes *p = state;
     struct hx_probe_kernel *kernel = &p->kernel;
+    uint64_t begin = atomic_load_explicit(kernel->consumed, memory_order_relaxed);
     uint64_t end = atomic_load_explicit(kernel->produced, memory_order_acquire);
-    uint64_t until = UINT64_MAX, ticks, stop_ns = 0, events = 0;
+    uint64_t until = UINT64_MAX, ticks, stop_ns = 0;
     if (hx_stop_mark_pending(mark, &ticks, &stop_ns)) {
         until = stop_ns;
         end = atomic_load_explicit(kernel->produced, memory_order_acquire);
     }
-    HX_TRY(drain(p, end, until, &events));
+    HX_TRY(drain(p, end, until));
     hx_reader_lost(p->reader, __atomic_load_n(&kernel->shared->lost_allocs, __ATOMIC_RELAXED),
                    __atomic_load_n(&kernel->shared->lost_frees, __ATOMIC_RELAXED));
     HX_TRY(hx_reader_end_round(p->reader));
     HX_TRY(follow_maps(p));
-    *ret_idle = !events;
+    /* a reader that looks at the ring all the time makes each event dearer */
+    *ret_idle = atomic_load_explicit(kernel->consumed, memory_order_relaxed) - begin < worth_bytes;
     *ret_stop_ns = stop_ns;
     return NULL;
 }
@@ -236,9 +240,11 @@ static bool ended(void *state)
 {
     struct probes *p = state;
     struct pollfd poll_fd = {.fd = p->pidfd, .events = POLLIN};
-    if (__atomic_load_n(&p->kernel.shared->ended, __ATOMIC_RELAXED))
-        return true;
-    return poll(&poll_fd, 1, 0) > 0 && poll_fd.revents;
+    if (!__atomic_load_n(&p->kernel.shared->ended, __ATOMIC_ACQUIRE) &&
+        !(poll(&poll_fd, 1, 0) > 0 && poll_fd.revents))
+        return false;
+    return atomic_load_explicit(p->kernel.consumed, memory_order_relaxed) ==
+           atomic_load_explicit(p->kernel.produced, memory_order_acquire);
 }
 
 static void end(void *state)
