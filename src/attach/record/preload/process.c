@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -263,6 +264,31 @@ void hx_bar_calls(void)
         hx_env_write();
 }
 
+/* Strict seccomp and PR_SET_TSC forbid reading the time-stamp counter: no event could be put in its
+ * place any more, so that is the end of the recording. What comes is lost, and nobody counts it. */
+static bool forbids_clock(int option, uint64_t how)
+{
+    return (option == PR_SET_SECCOMP && how == SECCOMP_MODE_STRICT) ||
+           (option == PR_SET_TSC && how == PR_TSC_SIGSEGV);
+}
+
+static void end_recording(void)
+{
+    if (hx_process.stage != HX_STAGE_RECORDS)
+        return;
+    atomic_fetch_add(&hx_process.region->no_ring_frees, 1);
+    atomic_store(&hx_process.stage, HX_STAGE_OFF);
+    atomic_store(&hx_gate.mode, HX_GATE_SHUT);
+}
+
+static void hear_prctl(int option, uint64_t how)
+{
+    if (option == PR_SET_SECCOMP)
+        hx_bar_calls();
+    if (forbids_clock(option, how))
+        end_recording();
+}
+
 typedef int prctl_fn(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
 HX_EXPORT int hx_prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d) __asm__("prctl");
@@ -271,8 +297,8 @@ HX_EXPORT int hx_prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t 
     static prctl_fn *real;
     if (HX_RARELY(!real))
         *(void **)&real = hx_real_next("prctl");
-    if (option == PR_SET_SECCOMP)
-        hx_bar_calls();
+    if (HX_RARELY(option == PR_SET_SECCOMP || option == PR_SET_TSC))
+        hear_prctl(option, a);
     return real(option, a, b, c, d);
 }
 
@@ -288,7 +314,12 @@ HX_EXPORT long hx_syscall(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t 
     static syscall_fn *real;
     if (HX_RARELY(!real))
         *(void **)&real = hx_real_next("syscall");
-    if (HX_RARELY(nr == SYS_seccomp || (nr == SYS_prctl && a == PR_SET_SECCOMP)))
+    if (HX_RARELY(nr == SYS_prctl))
+        hear_prctl((int)a, b);
+    if (HX_RARELY(nr == SYS_seccomp)) {
         hx_bar_calls();
+        if (a == SECCOMP_SET_MODE_STRICT)
+            end_recording();
+    }
     return real(nr, a, b, c, d, e, f);
 }
