@@ -256,6 +256,18 @@ static bool run_capture(struct supervisor *self, int memory_fd, int request_fd)
     return watch_worker(self, worker);
 }
 
+/* The thread that stood for the process may have exited, and others not. */
+static void stay_with_living(struct supervisor *self)
+{
+    if (hx_proc_started(self->pid) != self->started)
+        return;
+    pid_t living = hx_proc_living(self->pid);
+    if (living == 0 || living == self->pid)
+        return;
+    self->pid = living;
+    self->started = hx_proc_started(living);
+}
+
 static _Noreturn void supervise(struct supervisor *self)
 {
     for (;;) {
@@ -267,6 +279,8 @@ static _Noreturn void supervise(struct supervisor *self)
         if (got != sizeof call || call.op == HX_AGENT_CANCEL) /* that came too late */
             continue;
         self->serial = call.serial;
+        if (call.op != HX_AGENT_READ)
+            stay_with_living(self);
         if (call.op == HX_AGENT_READ)
             answer_read(self, &call);
         else if (call.op == HX_AGENT_SMAPS)

@@ -467,6 +467,8 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
     HX_FREE struct hx_agent_request *request = calloc(1, sizeof *request);
     if (!request)
         return hx_error_nomem();
+    pid_t living = hx_proc_living(attach->pid);
+    attach->via = living ? living : attach->via;
     request->max_pause_ns = options->max_pause_ns;
     request->threads = options->threads ? options->threads : 2;
     HX_FD int memory_fd = -1;
