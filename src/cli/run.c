@@ -17,6 +17,8 @@ enum { PROCESSES = 64 };
 
 /* How long a program may take until its library has reported: a slow disk, a large program. */
 static const uint64_t report_ns = 10000000000;
+/* How long a program may take to map the libraries that it is linked with. */
+static const uint64_t mapped_ns = 2000000000;
 
 struct process {
     struct hx_taker taker;
@@ -247,9 +249,20 @@ static hx_error *record_probes(struct run *run, struct process *process)
     void *state;
     char *notes = NULL;
     hx_error *err = hx_launched_held(&run->launched);
-    if (!err) {
-        err = hx_probes_open(process->taker.pid, &run->args->recorder, &source, &state, &notes);
-        hx_launched_release(&run->launched);
+    if (err)
+        return err;
+    err = hx_probes_open(process->taker.pid, &run->args->recorder, &source, &state, &notes);
+    hx_launched_release(&run->launched);
+    /* One that is linked dynamically brings its allocator only now. */
+    uint64_t end = hx_now_ns() + mapped_ns;
+    bool gone = false;
+    for (uint64_t nap = 200000; err && err->kind == HX_E_ABSENT && !gone; nap += nap / 4) {
+        if (hx_now_ns() > end)
+            break;
+        hx_error_free(err);
+        err = hx_wait_until(hx_now_ns() + nap, process->pidfd, &gone);
+        if (!err)
+            err = hx_probes_open(process->taker.pid, &run->args->recorder, &source, &state, &notes);
     }
     return err ? err : hx_taker_record(&process->taker, source, state, notes);
 }
