@@ -108,7 +108,7 @@ static int life_fork_threads(char **arg)
     for (uint64_t i = 0; i < 4; i++)
         pthread_create(&thread[i], NULL, churn, (void *)(uintptr_t)i);
     int sum = 0;
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 12; i++) {
         pid_t pid = fork();
         if (pid == 0) {
             use((uint64_t)i, 500);
