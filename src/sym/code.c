@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 
 #define OPEN_MAX_FILES 256                   /* descriptors kept open for files */
-#define ROOTS_MAX      16                    /* root folders of targets kept */
 #define CFI_MAX        ((uint64_t)512 << 20) /* bytes of unwind tables of one file */
 #define VDSO_MAX       ((uint64_t)1 << 20)
 #define VDSO           "[vdso]"
@@ -23,6 +22,8 @@ hx_error *hx_code_create(hx_code **ret)
     hx_code *code = calloc(1, sizeof *code);
     if (!code)
         return hx_error_nomem();
+    pthread_mutex_init(&code->adding, NULL);
+    pthread_mutex_init(&code->names, NULL);
     *ret = code;
     return NULL;
 }
@@ -43,21 +44,53 @@ static void deinit_file(struct hx_code_file *file)
     free(file->build_id);
     free(file->cfi_hdr);
     free(file->cfi_frame);
+    pthread_mutex_destroy(&file->lock);
 }
 
 void hx_code_destroy(hx_code *code)
 {
     if (!code)
         return;
-    for (size_t i = 0; i < code->files.n; i++)
-        deinit_file(&code->files.v[i]);
-    for (size_t i = 0; i < code->roots.n; i++)
-        close_fd(code->roots.v[i].fd);
-    hx_vec_free(&code->files);
-    hx_vec_free(&code->roots);
+    for (size_t i = 0, n = hx_code_count(code); i < n; i++)
+        deinit_file(hx_code_file_at(code, (uint32_t)i));
+    for (size_t i = 0; i < HX_CODE_BLOCKS; i++)
+        free(atomic_load(&code->files.block[i]));
+    for (size_t i = 0; i < code->n_roots; i++)
+        close_fd(code->roots[i].fd);
     free(code->answers);
     hx_code_store_free(&code->store);
+    pthread_mutex_destroy(&code->adding);
+    pthread_mutex_destroy(&code->names);
     free(code);
+}
+
+/* --- numbers ----------------------------------------------------------------- */
+
+/* The block of a number, and its place there. */
+static size_t block_of(uint32_t number, size_t *ret_at)
+{
+    uint64_t shifted = (uint64_t)number + HX_CODE_FIRST;
+    size_t block = (size_t)(__builtin_clzll(HX_CODE_FIRST) - __builtin_clzll(shifted));
+    *ret_at = (size_t)(shifted - ((uint64_t)HX_CODE_FIRST << block));
+    return block;
+}
+
+struct hx_code_file *hx_code_file_at(const hx_code *code, uint32_t number)
+{
+    size_t at, block = block_of(number, &at);
+    return atomic_load_explicit(&code->files.block[block], memory_order_acquire) + at;
+}
+
+/* Where the next file goes; it has its number when the count says so. NULL: no memory. */
+static struct hx_code_file *next_file(hx_code *code)
+{
+    size_t at, block = block_of((uint32_t)hx_code_count(code), &at);
+    if (block >= HX_CODE_BLOCKS)
+        return NULL;
+    struct hx_code_file *files = atomic_load(&code->files.block[block]);
+    if (!files && (files = calloc((size_t)HX_CODE_FIRST << block, sizeof *files)))
+        atomic_store_explicit(&code->files.block[block], files, memory_order_release);
+    return files ? files + at : NULL;
 }
 
 /* --- opening ----------------------------------------------------------------- */
@@ -160,16 +193,16 @@ static size_t find_root(hx_code *code, pid_t pid)
         (root.st_dev == own.st_dev && root.st_ino == own.st_ino &&
          mounts.st_ino == own_mounts.st_ino))
         return SIZE_MAX;
-    for (size_t i = 0; i < code->roots.n; i++)
-        if (code->roots.v[i].dev == root.st_dev && code->roots.v[i].inode == root.st_ino &&
-            code->roots.v[i].mounts == mounts.st_ino)
+    for (size_t i = 0; i < code->n_roots; i++)
+        if (code->roots[i].dev == root.st_dev && code->roots[i].inode == root.st_ino &&
+            code->roots[i].mounts == mounts.st_ino)
             return i;
-    struct hx_code_root added = {
-        .dev = root.st_dev, .inode = root.st_ino, .mounts = mounts.st_ino, .fd = fd};
-    if (code->roots.n == ROOTS_MAX || !hx_vec_push(&code->roots, added))
+    if (code->n_roots == HX_CODE_ROOTS)
         return SIZE_MAX;
+    code->roots[code->n_roots] = (struct hx_code_root){
+        .dev = root.st_dev, .inode = root.st_ino, .mounts = mounts.st_ino, .fd = fd};
     fd = -1;
-    return code->roots.n - 1;
+    return code->n_roots++;
 }
 
 static bool is_same(const struct hx_code_file *file, const struct hx_mapping *mapping)
@@ -183,33 +216,23 @@ static bool is_same(const struct hx_code_file *file, const struct hx_mapping *ma
 /* A number is given to a deleted file's successor only when its descriptor was let go. */
 static uint32_t find_file(const hx_code *code, const struct hx_mapping *mapping, const char *path)
 {
-    for (size_t i = 0; i < code->files.n; i++) {
-        const struct hx_code_file *file = &code->files.v[i];
-        if (is_same(file, mapping) && (file->file.fd >= 0 || !strcmp(file->file.path, path)))
+    for (size_t i = 0, n = hx_code_count(code); i < n; i++) {
+        const struct hx_code_file *file = hx_code_file_at(code, (uint32_t)i);
+        if (is_same(file, mapping) && (file->kept || !strcmp(file->file.path, path)))
             return (uint32_t)i;
     }
     return HX_NO_FILE;
 }
 
-hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, uint32_t *ret)
+static hx_error *add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, char *path,
+                     uint32_t *ret)
 {
-    bool vdso = mapping->path && strcmp(mapping->path, VDSO) == 0;
-    if (!mapping->path || (!vdso && (mapping->path[0] != '/' || !mapping->inode))) {
-        *ret = HX_NO_FILE;
-        return NULL;
-    }
-    HX_FREE char *path = hx_module_clean_path(mapping);
-    if (!path)
+    struct hx_code_file *file = next_file(code);
+    if (!file) {
+        free(path);
         return hx_error_nomem();
-    uint32_t known = find_file(code, mapping, path);
-    if (known != HX_NO_FILE) {
-        *ret = known;
-        return NULL;
     }
-    if (code->files.n == HX_NO_FILE || !hx_vec_reserve(&code->files, code->files.n + 1))
-        return hx_error_nomem();
-    struct hx_code_file *file = &code->files.v[code->files.n];
-    *file = (struct hx_code_file){.file = {.path = hx_steal(path),
+    *file = (struct hx_code_file){.file = {.path = path,
                                            .dev = mapping->dev,
                                            .inode = mapping->inode,
                                            .map_start = mapping->start,
@@ -218,28 +241,49 @@ hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping
                                            .fd = -1},
                                   .pid = hx_module_process(pid),
                                   .root = find_root(code, pid)};
+    pthread_mutex_init(&file->lock, NULL);
     HX_FD int fd = open_file(file);
     if (fd >= 0)
         read_file(file, fd);
     if (file->sound && code->n_open < OPEN_MAX_FILES) {
         file->file.fd = fd;
+        file->kept = true;
         fd = -1;
         code->n_open++;
     }
-    *ret = (uint32_t)code->files.n++;
+    *ret = (uint32_t)atomic_fetch_add_explicit(&code->files.n, 1, memory_order_release);
     return NULL;
+}
+
+hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, uint32_t *ret)
+{
+    hx_error *err = NULL;
+    bool vdso = mapping->path && strcmp(mapping->path, VDSO) == 0;
+    if (!mapping->path || (!vdso && (mapping->path[0] != '/' || !mapping->inode))) {
+        *ret = HX_NO_FILE;
+        return NULL;
+    }
+    HX_FREE char *path = hx_module_clean_path(mapping);
+    if (!path)
+        return hx_error_nomem();
+    pthread_mutex_lock(&code->adding);
+    *ret = find_file(code, mapping, path);
+    if (*ret == HX_NO_FILE)
+        err = add(code, pid, mapping, hx_steal(path), ret);
+    pthread_mutex_unlock(&code->adding);
+    return err;
 }
 
 /* --- what a file says of itself ---------------------------------------------- */
 
 size_t hx_code_count(const hx_code *code)
 {
-    return code->files.n;
+    return atomic_load_explicit(&code->files.n, memory_order_acquire);
 }
 
 const char *hx_code_path(const hx_code *code, uint32_t file)
 {
-    return code->files.v[file].file.path;
+    return hx_code_file_at(code, file)->file.path;
 }
 
 const char *hx_code_name(const hx_code *code, uint32_t file)
@@ -251,16 +295,16 @@ const char *hx_code_name(const hx_code *code, uint32_t file)
 
 const char *hx_code_build_id(const hx_code *code, uint32_t file)
 {
-    const char *build_id = code->files.v[file].build_id;
+    const char *build_id = hx_code_file_at(code, file)->build_id;
     return build_id ? build_id : "";
 }
 
 bool hx_code_bias(const hx_code *code, uint32_t file, const struct hx_mapping *mapping,
                   uint64_t *ret)
 {
+    const struct hx_code_file *of = hx_code_file_at(code, file);
     uint64_t used;
-    return code->files.v[file].sound &&
-           hx_module_find_bias(&code->files.v[file].file.layout, mapping, ret, &used);
+    return of->sound && hx_module_find_bias(&of->file.layout, mapping, ret, &used);
 }
 
 /* The segment whose bytes in the file hold vaddr; NULL when none does. */
@@ -276,7 +320,7 @@ static const struct hx_elf_segment *find_segment(const struct hx_code_file *file
 
 bool hx_code_file_offset(const hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret)
 {
-    const struct hx_elf_segment *seg = find_segment(&code->files.v[file], vaddr);
+    const struct hx_elf_segment *seg = find_segment(hx_code_file_at(code, file), vaddr);
     if (!seg)
         return false;
     *ret = seg->offset + (vaddr - seg->vaddr);
@@ -285,17 +329,18 @@ bool hx_code_file_offset(const hx_code *code, uint32_t file, uint64_t vaddr, uin
 
 const char *hx_code_open_path(hx_code *code, uint32_t i)
 {
-    struct hx_code_file *file = &code->files.v[i];
-    bool kept;
+    struct hx_code_file *file = hx_code_file_at(code, i);
+    bool opened;
     if (!file->sound || is_vdso(file))
         return NULL;
-    if (file->file.fd < 0 && (file->file.fd = hx_code_file_fd(file, &kept)) < 0)
-        return NULL;
-    char path[32];
-    int n = snprintf(path, sizeof path, "/proc/self/fd/%d", file->file.fd);
-    if (!file->fd_path)
-        file->fd_path = hx_code_store_string(&code->store, path, (size_t)n);
-    return file->fd_path;
+    pthread_mutex_lock(&file->lock);
+    if (file->file.fd < 0)
+        file->file.fd = hx_code_file_fd(file, &opened); /* from now on it is kept */
+    bool good = file->file.fd >= 0;
+    if (good && !file->fd_path[0])
+        snprintf(file->fd_path, sizeof file->fd_path, "/proc/self/fd/%d", file->file.fd);
+    pthread_mutex_unlock(&file->lock);
+    return good ? file->fd_path : NULL;
 }
 
 /* --- unwind tables ----------------------------------------------------------- */
@@ -396,23 +441,23 @@ static void load_cfi(struct hx_code_file *file)
 
 bool hx_code_cfi(hx_code *code, uint32_t i, struct hx_cfi *ret)
 {
-    struct hx_code_file *file = &code->files.v[i];
+    struct hx_code_file *file = hx_code_file_at(code, i);
+    pthread_mutex_lock(&file->lock);
     if (!file->cfi_tried && file->sound)
         load_cfi(file);
     file->cfi_tried = true;
-    if (!file->cfi.frame.len)
+    struct hx_cfi cfi = file->cfi;
+    pthread_mutex_unlock(&file->lock);
+    if (!cfi.frame.len)
         return false;
-    *ret = file->cfi;
+    *ret = cfi;
     return true;
 }
 
 /* --- functions by name ------------------------------------------------------- */
 
-void hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
+static void load_symbols(const hx_code *code, struct hx_code_file *file)
 {
-    if (file->symbols_tried || !file->sound)
-        return;
-    file->symbols_tried = true;
     bool opened;
     int fd = hx_code_file_fd(file, &opened);
     if (fd < 0)
@@ -425,10 +470,19 @@ void hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
         close(fd);
 }
 
+void hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
+{
+    pthread_mutex_lock(&file->lock);
+    if (!file->symbols_tried && file->sound)
+        load_symbols(code, file);
+    file->symbols_tried = true;
+    pthread_mutex_unlock(&file->lock);
+}
+
 bool hx_code_function(hx_code *code, uint32_t i, const char *name, uint64_t *ret_vaddr,
                       uint64_t *ret_size)
 {
-    struct hx_code_file *file = &code->files.v[i];
+    struct hx_code_file *file = hx_code_file_at(code, i);
     hx_code_load_symbols(code, file);
     const struct hx_code_function *function = hx_code_symbols_named(&file->symbols, name);
     if (!function)
@@ -436,4 +490,15 @@ bool hx_code_function(hx_code *code, uint32_t i, const char *name, uint64_t *ret
     *ret_vaddr = function->vaddr;
     *ret_size = function->size;
     return true;
+}
+
+const char *hx_code_symbol(hx_code *code, uint32_t i, uint64_t vaddr, uint64_t *ret_offset)
+{
+    struct hx_code_file *file = hx_code_file_at(code, i);
+    hx_code_load_symbols(code, file);
+    const struct hx_code_symbol *symbol = hx_code_symbols_find(&file->symbols, vaddr);
+    if (!symbol)
+        return NULL;
+    *ret_offset = vaddr - symbol->start;
+    return file->symbols.names.v + symbol->name;
 }

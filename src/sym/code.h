@@ -3,7 +3,12 @@
  * Files are opened when they are first seen, through the target's own view, and kept: what a
  * program has unloaded, and a program that has ended, can still be named. An address in a file
  * is its p_vaddr (loaded address less load bias), so that it means the same in each run.
- * Names are looked up lazily and cached. One thread at a time.
+ * Names are looked up lazily and cached.
+ *
+ * Any number of threads may use one set at a time; only its end wants to be alone. Names by debug
+ * information can take seconds, and have a lock of their own: hx_code_lines() keeps nobody waiting
+ * but other calls of hx_code_lines(). Of what the others share, symbols and unwind tables are
+ * loaded once for each file, by whoever asks first, and those who ask for that file meanwhile wait.
  */
 #ifndef HX_SYM_CODE_H
 #define HX_SYM_CODE_H
@@ -55,6 +60,10 @@ size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct 
  * in .gnu_debugdata and separate debug files); of several versions the default one. */
 bool hx_code_function(hx_code *code, uint32_t file, const char *name, uint64_t *ret_vaddr,
                       uint64_t *ret_size);
+
+/* The name of the symbol at an address as the file has it, not demangled, "malloc@plt" for a stub;
+ * NULL: none. Never looks at debug information. */
+const char *hx_code_symbol(hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret_offset);
 
 /* Where in the file the byte of a p_vaddr lies; false when the file has none. */
 bool hx_code_file_offset(const hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret);

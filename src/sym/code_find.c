@@ -84,7 +84,7 @@ static int open_below(const hx_code *code, size_t root, const char *path)
         return hx_module_open_regular(path, &st);
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    HX_FD int handle = (int)syscall(SYS_openat2, code->roots.v[root].fd, path, &how, sizeof how);
+    HX_FD int handle = (int)syscall(SYS_openat2, code->roots[root].fd, path, &how, sizeof how);
     if (handle < 0)
         return -1;
     char again[64];

@@ -132,7 +132,9 @@ static void load_dwarf(hx_code *code, struct hx_code_file *file)
         return;
     file->dwarf_tried = true;
     bool opened;
+    pthread_mutex_lock(&file->lock);
     int fd = hx_code_file_fd(file, &opened);
+    pthread_mutex_unlock(&file->lock);
     if (fd < 0)
         return;
     HX_FD int debug = hx_code_open_debug(code, file, fd);
@@ -176,16 +178,16 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
     return n;
 }
 
-size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct hx_code_line **ret)
+/* With the lock of names. *ret stays when there is no memory. */
+static size_t find_lines(hx_code *code, uint32_t file, uint64_t vaddr,
+                         const struct hx_code_line **ret)
 {
-    static const struct hx_code_line unknown = {0};
-    *ret = &unknown;
-    if (file >= code->files.n || (code->n_answers * 2 >= code->n_slots && !grow(code)))
+    if (code->n_answers * 2 >= code->n_slots && !grow(code))
         return 1;
     struct hx_code_answer *answer = find_slot(code, file, vaddr);
     if (!answer->lines) {
         struct hx_code_line lines[HX_CODE_LINES_MAX];
-        size_t n = name_address(code, &code->files.v[file], vaddr, lines);
+        size_t n = name_address(code, hx_code_file_at(code, file), vaddr, lines);
         struct hx_code_line *kept = hx_code_store_take(&code->store, n * sizeof *kept);
         if (!kept)
             return 1;
@@ -195,4 +197,16 @@ size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct 
     }
     *ret = answer->lines;
     return answer->n;
+}
+
+size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct hx_code_line **ret)
+{
+    static const struct hx_code_line unknown = {0};
+    *ret = &unknown;
+    if (file >= hx_code_count(code))
+        return 1;
+    pthread_mutex_lock(&code->names);
+    size_t n = find_lines(code, file, vaddr, ret);
+    pthread_mutex_unlock(&code->names);
+    return n;
 }

@@ -8,6 +8,8 @@
 #include "base/vec.h"
 
 #include <elfutils/libdw.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 struct hx_code_dwarf;
 
@@ -32,7 +34,7 @@ void hx_code_store_free(struct hx_code_store *store);
 struct hx_code_symbol {
     uint64_t start, end; /* p_vaddr */
     uint32_t name;       /* offset in names */
-    const char *shown;   /* demangled; NULL: not yet */
+    const char *shown;   /* demangled; NULL: not yet. With the lock of names */
 };
 
 /* A function that can be asked for by name. */
@@ -56,19 +58,35 @@ struct hx_code_root {
 };
 
 struct hx_code_file {
+    /* written before the file has a number, and never again; but for file.fd of one that is not
+     * kept */
     struct hx_module_file file; /* fd -1: could not be opened, or is not kept open */
     pid_t pid;
     size_t root;                           /* in roots; SIZE_MAX: our own */
     uint64_t bytes, mtime_sec, mtime_nsec; /* when it was first opened */
-    bool opened, sound;                    /* it could be opened; it has a layout */
+    bool opened, sound, kept;              /* it could be opened; it has a layout; it stays open */
     char *build_id;
-    const char *fd_path; /* of the store; NULL: not asked for yet */
 
-    bool cfi_tried, symbols_tried, dwarf_tried;
+    /* With this lock; symbols can be read without it once they were loaded. */
+    pthread_mutex_t lock;
+    bool cfi_tried, symbols_tried;
     struct hx_cfi cfi;
     void *cfi_hdr, *cfi_frame; /* what cfi points into */
     struct hx_code_symbols symbols;
+    char fd_path[32]; /* "": not asked for yet */
+
+    /* With the lock of names. */
+    bool dwarf_tried;
     struct hx_code_dwarf *dwarf; /* NULL: none */
+};
+
+/* Files never move, and whoever knows a number may go to its file without a lock: block k has room
+ * for FIRST << k of them. */
+#define HX_CODE_FIRST  64
+#define HX_CODE_BLOCKS 26
+struct hx_code_files {
+    _Atomic(struct hx_code_file *) block[HX_CODE_BLOCKS];
+    atomic_size_t n; /* complete ones */
 };
 
 /* Cache of answers: open addressing, by file and address. */
@@ -78,14 +96,24 @@ struct hx_code_answer {
     const struct hx_code_line *lines; /* NULL: a free slot */
 };
 
+#define HX_CODE_ROOTS 16 /* root folders of targets kept */
+
+/* Three kinds of locks. While names is held, that of a file may be taken; no other two. */
 struct hx_code {
-    HX_VEC(struct hx_code_file) files;
-    HX_VEC(struct hx_code_root) roots;
-    size_t n_open;
+    struct hx_code_files files;
+    struct hx_code_root roots[HX_CODE_ROOTS]; /* those that a file has the number of never change */
+
+    pthread_mutex_t adding; /* of what follows: files get their numbers */
+    size_t n_roots, n_open;
+
+    pthread_mutex_t names; /* of what follows, and of debug information: may be held for seconds */
     struct hx_code_store store;
     struct hx_code_answer *answers;
     size_t n_answers, n_slots;
 };
+
+/* The number must be less than hx_code_count(). */
+struct hx_code_file *hx_code_file_at(const hx_code *code, uint32_t number);
 
 /* --- code_find.c: separate debug files --------------------------------------- */
 
@@ -162,8 +190,10 @@ size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
 
 /* --- code.c ------------------------------------------------------------------ */
 
-/* A descriptor of the file, *ret_close: the caller closes it. -1: none. */
+/* A descriptor of the file, *ret_close: the caller closes it. -1: none. With the file's lock. */
 int hx_code_file_fd(struct hx_code_file *file, bool *ret_close);
+
+/* Afterwards the symbols can be read; takes the file's lock. */
 void hx_code_load_symbols(hx_code *code, struct hx_code_file *file);
 
 #endif

@@ -148,13 +148,11 @@ static bool is_entry_of(struct finder *f, uint64_t to, const char *name)
 {
     uint64_t vaddr, size, offset;
     char stub[80];
-    const struct hx_code_line *line;
     if (hx_code_function(f->code, f->file, name, &vaddr, &size) && vaddr == to)
         return true;
     snprintf(stub, sizeof stub, "%s@plt", name);
-    return hx_code_file_offset(f->code, f->file, to, &offset) &&
-           hx_code_lines(f->code, f->file, to, &line) && line->function && line->offset == 0 &&
-           !strcmp(line->function, stub);
+    const char *symbol = hx_code_symbol(f->code, f->file, to, &offset);
+    return symbol && offset == 0 && !strcmp(symbol, stub);
 }
 
 /* Does a function call, or jump to, that one? */
