@@ -370,13 +370,14 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
 
 /* Who allocated, where somebody recorded it. That he has ended is no reason to have no heap. */
 static hx_error *ask_recorder(hx_attach *attach, struct hx_snapshot *snapshot,
-                              const struct hx_capture_options *options)
+                              const struct hx_capture_options *options,
+                              const struct hx_progress *progress)
 {
     struct hx_recording *recording = NULL;
     uint64_t stop_ns = atomic_load(&hx_agent_stop_mark(attach->agent)->ns);
     if (!options->recording)
         return NULL;
-    hx_error *err = options->recording(options->context, stop_ns, &recording);
+    hx_error *err = options->recording(options->context, stop_ns, progress, &recording);
     if (err && err->kind == HX_E_ABSENT) {
         hx_snapshot_note(snapshot, true, "who allocated is not known: %s", err->why);
         hx_error_free(err);
@@ -402,7 +403,7 @@ static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
     hx_timing_end(begun, "walk", snapshot->graph.n);
     begun = hx_timing_begin();
     if (!err)
-        err = ask_recorder(attach, snapshot, options);
+        err = ask_recorder(attach, snapshot, options, progress);
     hx_timing_end(begun, "recording", snapshot->recording ? snapshot->recording->n_blocks : 0);
     if (!err)
         note_other_malloc(attach, snapshot);

@@ -18,7 +18,8 @@ struct hx_capture_options {
     unsigned threads;      /* readers in the agent; 0: 2 */
     /* Who allocated: a recording of the stop at stop_ns (CLOCK_MONOTONIC), which becomes the
      * snapshot's. HX_E_ABSENT: there is none any more. NULL: nobody records. */
-    hx_error *(*recording)(void *context, uint64_t stop_ns, struct hx_recording **ret);
+    hx_error *(*recording)(void *context, uint64_t stop_ns, const struct hx_progress *progress,
+                           struct hx_recording **ret);
     void *context;
 };
 

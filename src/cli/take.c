@@ -62,10 +62,11 @@ void hx_taker_close(struct hx_taker *taker)
     taker->recorder_notes = NULL;
 }
 
-static hx_error *ask_recorder(void *context, uint64_t stop_ns, struct hx_recording **ret)
+static hx_error *ask_recorder(void *context, uint64_t stop_ns, const struct hx_progress *progress,
+                              struct hx_recording **ret)
 {
     struct hx_taker *taker = context;
-    HX_TRY(hx_recorder_recording(taker->recorder, stop_ns, ret));
+    HX_TRY(hx_recorder_recording(taker->recorder, stop_ns, progress, ret));
     if (taker->args->min_age_ns)
         hx_recording_drop_young(*ret, taker->args->min_age_ns);
     return NULL;
@@ -182,7 +183,7 @@ hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_consol
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     struct timespec now;
     HX_TRY(hx_snapshot_create(&snapshot));
-    HX_TRY(hx_recorder_now(taker->recorder, &snapshot->recording));
+    HX_TRY(hx_recorder_now(taker->recorder, &console->progress, &snapshot->recording));
     if (taker->args->min_age_ns)
         hx_recording_drop_young(snapshot->recording, taker->args->min_age_ns);
     clock_gettime(CLOCK_REALTIME, &now);

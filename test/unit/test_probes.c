@@ -8,11 +8,14 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -248,6 +251,24 @@ static void victim_made(struct stage *stage)
     note_block(stage, made(probe_leaf, 62), 62);
 }
 
+/* Is killed by a system call that was new when return probes began to use one. */
+static void victim_filtered(struct stage *stage)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 335, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = 4, .filter = filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        _exit(98);
+    atomic_store(&stage->done, 1);
+    await(&stage->go, 2);
+    note_block(stage, probe_leaf(63), 63);
+}
+
 static void victim_child(struct stage *stage)
 {
     pid_t child = fork();
@@ -351,6 +372,7 @@ static void watch(struct scene *scene)
     assert_int_equal(atomic_load(&scene->stage->done), 2);
     round_once(scene);
     show_error(scene->source->freeze(scene->state, &scene->recording));
+    show_error(scene->source->name(scene->state, scene->recording, NULL));
     show_error(hx_recording_check(scene->recording));
     assert_int_equal(scene->recording->lost_allocs, 0);
     assert_int_equal(scene->recording->lost_frees, 0);
@@ -518,6 +540,27 @@ static void test_made(void **state)
     end(&scene);
 }
 
+/* Either it bears the probes, or they are refused. */
+static void test_filtered(void **state)
+{
+    NEEDS_PROBES;
+    struct scene scene;
+    begin_victim(&scene, victim_filtered, 0);
+    atomic_store(&scene.stage->go, 1);
+    await(&scene.stage->done, 1);
+    hx_error *err = hx_probes_open(scene.victim, &everything, &scene.source, &scene.state, NULL);
+    atomic_store(&scene.stage->go, 2);
+    if (err) {
+        assert_int_equal(err->kind, HX_E_LIMIT);
+        assert_non_null(strstr(err->why, "seccomp"));
+        hx_error_free(err);
+    } else {
+        watch(&scene);
+        assert_non_null(hx_recording_block(scene.recording, scene.stage->block[0].address));
+    }
+    end(&scene);
+}
+
 static void test_child(void **state)
 {
     NEEDS_PROBES;
@@ -544,6 +587,7 @@ static void test_exec(void **state)
     assert_true(scene.source->ended(scene.state));
     round_once(&scene);
     show_error(scene.source->freeze(scene.state, &scene.recording));
+    show_error(scene.source->name(scene.state, scene.recording, NULL));
     assert_non_null(hx_recording_block(scene.recording, scene.stage->block[0].address));
     kill(scene.victim, SIGKILL);
     hx_recording_destroy(scene.recording);
@@ -668,10 +712,10 @@ int main(void)
         cmocka_unit_test(test_sites),       cmocka_unit_test(test_any_bytes),
         cmocka_unit_test(test_live_blocks), cmocka_unit_test(test_deep),
         cmocka_unit_test(test_signal),      cmocka_unit_test(test_library),
-        cmocka_unit_test(test_made),        cmocka_unit_test(test_child),
-        cmocka_unit_test(test_exec),        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_sampled),     cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_made),        cmocka_unit_test(test_filtered),
+        cmocka_unit_test(test_child),       cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_end),         cmocka_unit_test(test_sampled),
+        cmocka_unit_test(test_killed),      cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -220,14 +220,14 @@ static void wait_for(void *state, uint64_t ns)
 static hx_error *freeze(void *state, struct hx_recording **ret)
 {
     struct probes *p = state;
-    struct hx_recording *recording = NULL;
-    HX_TRY(hx_reader_freeze(p->reader, &recording));
-    hx_error *err = hx_recording_name(recording, p->code, NULL);
-    if (err)
-        hx_recording_destroy(recording);
-    else
-        *ret = recording;
-    return err;
+    return hx_reader_freeze(p->reader, ret);
+}
+
+static hx_error *name(void *state, struct hx_recording *recording,
+                      const struct hx_progress *progress)
+{
+    const struct probes *p = state;
+    return hx_recording_name(recording, p->code, progress);
 }
 
 static void figures(void *state, struct hx_reader_figures *ret)
@@ -271,6 +271,7 @@ static const struct hx_source source = {
     .round = run_round,
     .wait = wait_for,
     .freeze = freeze,
+    .name = name,
     .figures = figures,
     .ended = ended,
     .close = end,

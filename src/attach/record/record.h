@@ -36,8 +36,13 @@ struct hx_source {
                        uint64_t *ret_stop_ns);
     /* Sleeps until events may have come, at most ns; any wake-up may be early. */
     void (*wait)(void *state, uint64_t ns);
-    /* The reader's state as a recording with files. After a round. */
+    /* The reader's state as a recording; its files, and the functions at its places, have no names
+     * yet. After a round. */
     hx_error *(*freeze)(void *state, struct hx_recording **ret);
+    /* Fills these in. May take seconds, while the program must not wait for the pump: any thread
+     * calls it, also while the pump is in one of the others but close. */
+    hx_error *(*name)(void *state, struct hx_recording *recording,
+                      const struct hx_progress *progress);
     void (*figures)(void *state, struct hx_reader_figures *ret);
     /* Ended: the process is gone, or has executed another program, and all it wrote was read. */
     bool (*ended)(void *state);
@@ -52,13 +57,14 @@ struct hx_source {
 hx_error *hx_recorder_start(const struct hx_source *source, void *state, struct hx_stop_mark *mark,
                             hx_recorder **ret);
 
-/* The recording of the stop at stop_ns, which the caller has seen end; waits for the pump. Once for
- * each stop. HX_E_ABSENT: the recorder ended before. For struct hx_capture_options: the context is
- * the recorder. */
-hx_error *hx_recorder_recording(void *recorder, uint64_t stop_ns, struct hx_recording **ret);
+/* The recording of the stop at stop_ns, which the caller has seen end, with names; waits for the
+ * pump. Once for each stop. HX_E_ABSENT: the recorder ended before. */
+hx_error *hx_recorder_recording(hx_recorder *recorder, uint64_t stop_ns,
+                                const struct hx_progress *progress, struct hx_recording **ret);
 
 /* The same of now, or of its end when it has ended. */
-hx_error *hx_recorder_now(hx_recorder *recorder, struct hx_recording **ret);
+hx_error *hx_recorder_now(hx_recorder *recorder, const struct hx_progress *progress,
+                          struct hx_recording **ret);
 
 struct hx_recorder_status {
     struct hx_reader_figures figures;

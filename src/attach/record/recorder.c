@@ -172,12 +172,29 @@ static hx_error *wait_for(struct hx_recorder *recorder, uint64_t stop_ns, struct
     return err;
 }
 
-hx_error *hx_recorder_recording(void *context, uint64_t stop_ns, struct hx_recording **ret)
+/* On the caller's thread: the pump has the rings to empty meanwhile. */
+static hx_error *name(const hx_recorder *recorder, struct hx_recording *recording,
+                      const struct hx_progress *progress, struct hx_recording **ret)
 {
-    return wait_for(context, stop_ns, ret);
+    uint64_t begun = hx_timing_begin();
+    hx_error *err = recorder->source->name(recorder->state, recording, progress);
+    hx_timing_end(begun, "names", recording->places.n);
+    if (err)
+        hx_recording_destroy(recording);
+    else
+        *ret = recording;
+    return err;
 }
 
-hx_error *hx_recorder_now(hx_recorder *recorder, struct hx_recording **ret)
+hx_error *hx_recorder_recording(hx_recorder *recorder, uint64_t stop_ns,
+                                const struct hx_progress *progress, struct hx_recording **ret)
+{
+    struct hx_recording *recording = NULL;
+    HX_TRY(wait_for(recorder, stop_ns, &recording));
+    return name(recorder, recording, progress, ret);
+}
+
+static hx_error *freeze_now(hx_recorder *recorder, struct hx_recording **ret)
 {
     atomic_store(&recorder->now_wanted, true);
     hx_error *err = wait_for(recorder, 0, ret);
@@ -189,6 +206,14 @@ hx_error *hx_recorder_now(hx_recorder *recorder, struct hx_recording **ret)
     err = recorder->source->freeze(recorder->state, ret);
     pthread_mutex_unlock(&recorder->lock);
     return err;
+}
+
+hx_error *hx_recorder_now(hx_recorder *recorder, const struct hx_progress *progress,
+                          struct hx_recording **ret)
+{
+    struct hx_recording *recording = NULL;
+    HX_TRY(freeze_now(recorder, &recording));
+    return name(recorder, recording, progress, ret);
 }
 
 void hx_recorder_status(hx_recorder *recorder, struct hx_recorder_status *ret)

@@ -34,7 +34,6 @@
 #define BUSY_BYTES ((uint64_t)64 << 10) /* so much is waited for while spinning */
 #define SPIN_NS    200000
 #define THREADS_NS 1000000000 /* between looks for threads that ended without a word */
-#define NESTED_NS  20000000   /* between rounds while names are looked up */
 #define WHEN_MASK  (UINT64_MAX >> 8)
 
 struct rings {
@@ -388,44 +387,20 @@ static void wait_for(void *state, uint64_t ns)
 
 /* --- freezing --------------------------------------------------------------------------- */
 
-/* Names may take long; the program must not wait for them, so rounds go on meanwhile. What they
- * bring is behind the state that was frozen. */
-struct naming {
-    struct rings *rings;
-    uint64_t last_ns;
-    hx_error *error;
-};
-
-static void round_meanwhile(void *context, const char *stage, uint64_t done, uint64_t total)
-{
-    struct naming *naming = context;
-    uint64_t stop_ns;
-    (void)stage;
-    (void)done;
-    (void)total;
-    if (naming->error || hx_now_ns() - naming->last_ns < NESTED_NS)
-        return;
-    naming->error = take_events(naming->rings, NULL, &stop_ns);
-    naming->last_ns = hx_now_ns();
-}
-
 static hx_error *freeze(void *state, struct hx_recording **ret)
 {
     struct rings *rings = state;
-    HX_RECORDING struct hx_recording *recording = NULL;
     calibrate(rings);
-    HX_TRY(hx_reader_freeze(rings->reader, &recording));
-    recording->began_ns = to_ns(rings, rings->region->began & WHEN_MASK);
-    struct naming naming = {.rings = rings, .last_ns = hx_now_ns()};
-    const struct hx_progress progress = {.report = round_meanwhile, .context = &naming};
-    hx_error *err = hx_recording_name(recording, rings->code, &progress);
-    if (naming.error) {
-        hx_error_free(err);
-        return naming.error;
-    }
-    if (!err)
-        *ret = hx_steal(recording);
-    return err;
+    HX_TRY(hx_reader_freeze(rings->reader, ret));
+    (*ret)->began_ns = to_ns(rings, rings->region->began & WHEN_MASK);
+    return NULL;
+}
+
+static hx_error *name(void *state, struct hx_recording *recording,
+                      const struct hx_progress *progress)
+{
+    const struct rings *rings = state;
+    return hx_recording_name(recording, rings->code, progress);
 }
 
 static void figures(void *state, struct hx_reader_figures *ret)
@@ -489,6 +464,7 @@ static const struct hx_source rings_source = {
     .round = round_of,
     .wait = wait_for,
     .freeze = freeze,
+    .name = name,
     .figures = figures,
     .ended = ended,
     .close = close_rings,

@@ -367,7 +367,7 @@ hx_error *hx_recording_name(struct hx_recording *recording, hx_code *code,
     for (size_t i = 0; i < recording->places.n; i++) {
         struct hx_rec_place *place = &recording->places.v[i];
         if (i % 256 == 0) {
-            hx_progress_at(progress, "naming functions", i, recording->places.n);
+            hx_progress_at(progress, "names", i, recording->places.n);
             if (hx_progress_cancelled(progress))
                 return hx_error_cancelled("recording");
         }

@@ -41,7 +41,8 @@ bool hx_space_unwind(hx_space *space, struct hx_cfi_frame from,
                      bool (*read)(void *context, uint64_t addr, uint64_t *ret), void *context,
                      uint64_t *frame, size_t max, size_t *n, uint64_t *exact);
 
-/* Fills in files and names of a recording that the reader froze. */
+/* Fills in files and names of a recording that the reader froze. Any thread may, also while another
+ * one places stacks with the same code. */
 hx_error *hx_recording_name(struct hx_recording *recording, hx_code *code,
                             const struct hx_progress *progress);
 
