@@ -182,6 +182,8 @@ hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_consol
 {
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     struct timespec now;
+    if (!taker->recorder)
+        return hx_error_new(HX_E_ABSENT, "the recorder", NULL, "it came too late");
     HX_TRY(hx_snapshot_create(&snapshot));
     HX_TRY(hx_recorder_now(taker->recorder, &console->progress, &snapshot->recording));
     if (taker->args->min_age_ns)
