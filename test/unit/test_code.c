@@ -9,6 +9,9 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -580,6 +583,99 @@ static void test_many(void **state)
     }
 }
 
+/* --- threads ----------------------------------------------------------------- */
+
+/* Names what is in the files that are there, while more come. */
+struct namer {
+    hx_code *code;
+    atomic_bool done; /* no more come */
+    size_t wrong, rounds;
+};
+
+static size_t count_wrong(hx_code *code, uint32_t file)
+{
+    uint64_t vaddr, size, offset;
+    const struct hx_code_line *line;
+    size_t wrong = 0;
+    if (!hx_code_function(code, file, "outer", &vaddr, &size))
+        return 1;
+    for (uint64_t at = 0; at < size; at++) {
+        size_t n = hx_code_lines(code, file, vaddr + at, &line);
+        wrong += !line[n - 1].function || strcmp(line[n - 1].function, "outer") != 0;
+        wrong += line[n - 1].offset != at || !line[n - 1].line;
+    }
+    const char *symbol = hx_code_symbol(code, file, vaddr + size - 1, &offset);
+    return wrong + (!symbol || strcmp(symbol, "outer") != 0 || offset != size - 1);
+}
+
+static void *name_all(void *argument)
+{
+    struct namer *namer = argument;
+    uint32_t next = 0;
+    while (!atomic_load(&namer->done) || next < hx_code_count(namer->code)) {
+        if (next == hx_code_count(namer->code)) {
+            sched_yield();
+            continue;
+        }
+        namer->wrong += count_wrong(namer->code, next);
+        namer->wrong += strncmp(hx_code_name(namer->code, next), "thread-", 7) != 0;
+        namer->wrong += strcmp(hx_code_build_id(namer->code, next), "") == 0;
+        next++;
+        namer->rounds++;
+    }
+    return NULL;
+}
+
+/* What the pump of a recorder asks. */
+static size_t ask(hx_code *code, uint32_t file)
+{
+    struct hx_cfi cfi;
+    struct hx_mapping mapping = map_code("program", 0x7f0000000000);
+    uint64_t vaddr, size, bias, offset;
+    size_t wrong = !hx_code_bias(code, file, &mapping, &bias);
+    wrong += !hx_code_cfi(code, file, &cfi) || !cfi.frame.len;
+    wrong += !hx_code_function(code, file, "mark", &vaddr, &size);
+    const char *symbol = hx_code_symbol(code, file, vaddr, &offset);
+    wrong += !symbol || strcmp(symbol, "mark") != 0;
+    wrong += !hx_code_file_offset(code, file, vaddr, &offset) || !hx_code_open_path(code, file);
+    free(mapping.path);
+    return wrong;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    enum { FILES = 270, FEW = 70 }; /* more than are kept open, more than one block */
+    size_t n, files = unit_rounds(FILES) < FILES ? FEW : FILES;
+    HX_FREE uint8_t *bytes = read_whole("program", &n);
+    char name[32];
+    for (size_t i = 0; i < files; i++) {
+        snprintf(name, sizeof name, "thread-%zu", i);
+        write_file(name, bytes, n);
+    }
+    struct namer namer = {.code = create()};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, name_all, &namer), 0);
+    size_t wrong = 0;
+    for (size_t i = 0; i < files; i++) {
+        snprintf(name, sizeof name, "thread-%zu", i);
+        uint32_t file = add_file(namer.code, name, 0x7f0000000000);
+        wrong += file != i;
+        wrong += ask(namer.code, file);
+        wrong += ask(namer.code, (uint32_t)i / 2);
+    }
+    atomic_store(&namer.done, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(namer.wrong, 0);
+    assert_int_equal(namer.rounds, files);
+    hx_code_destroy(namer.code);
+    for (size_t i = 0; i < files; i++) {
+        snprintf(name, sizeof name, "thread-%zu", i);
+        unlink(name);
+    }
+}
+
 /* --- damage ------------------------------------------------------------------ */
 
 /* Asks everything that can be asked of a file; whether it gave lines. */
@@ -709,7 +805,7 @@ int main(void)
         cmocka_unit_test(test_self),      cmocka_unit_test(test_vdso),
         cmocka_unit_test(test_replaced),  cmocka_unit_test(test_no_files),
         cmocka_unit_test(test_damaged),   cmocka_unit_test(test_many),
-        cmocka_unit_test(test_addr2line),
+        cmocka_unit_test(test_addr2line), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
