@@ -65,7 +65,7 @@ struct hx_rec_block {
     uint32_t stack;
 };
 
-/* Invariants: blocks are sorted by address, no two have the same; costs.n == stacks.n;
+/* Invariants: blocks are sorted by address (but see hx_recording_sort()), no two have the same; costs.n == stacks.n;
  * stacks.v[i].first + n <= stack_places.n. */
 struct hx_recording {
     const char *method;           /* "run", "probes": a literal */
@@ -107,6 +107,9 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t stack, si
 
 /* Counts as live only blocks that were at least so old at frozen_ns. Blocks stay what they are. */
 void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns);
+
+/* Puts the blocks in order, in place: a recording that was just frozen has them in none. */
+void hx_recording_sort(struct hx_recording *recording);
 
 /* Tests the invariants; NULL when they hold. */
 hx_error *hx_recording_check(const struct hx_recording *recording);

@@ -246,6 +246,11 @@ static void feed_round(struct sim *sim, hx_reader *reader)
 {
     static uint8_t bytes[EVENTS * 64];
     uint64_t until = ++sim->clock, lost_allocs = 0, lost_frees = 0;
+    unsigned streams = 0;
+    for (unsigned t = 0; t < THREADS; t++)
+        streams += sim->stream[t].fed < sim->stream[t].n;
+    if (streams < 2)
+        hx_reader_one_stream(reader);
     unsigned first = (unsigned)unit_below(sim->random, THREADS);
     unsigned stride = 1 + (unsigned)unit_below(sim->random, THREADS - 1);
     for (unsigned k = 0; k < THREADS; k++) {
@@ -436,6 +441,7 @@ static void run(struct unit_random *random, unsigned lose, unsigned hide)
         feed_round(&sim, reader);
         HX_RECORDING struct hx_recording *recording = NULL;
         assert_null(hx_reader_freeze(reader, &recording));
+        hx_recording_sort(recording);
         assert_null(hx_recording_check(recording));
         replay(&sim, &state);
         if (!lose) {
@@ -506,6 +512,7 @@ static void test_hostile(void **unused)
     assert_null(hx_reader_end_round(reader));
     HX_RECORDING struct hx_recording *recording = NULL;
     assert_null(hx_reader_freeze(reader, &recording));
+    hx_recording_sort(recording);
     assert_null(hx_recording_check(recording));
     hx_reader *child;
     assert_null(hx_reader_fork(reader, &source, &child));
@@ -513,6 +520,7 @@ static void test_hostile(void **unused)
     assert_null(hx_reader_check(child));
     HX_RECORDING struct hx_recording *forked = NULL;
     assert_null(hx_reader_freeze(child, &forked));
+    hx_recording_sort(forked);
     assert_int_equal(forked->n_blocks, recording->n_blocks);
     hx_reader_destroy(child);
 }
@@ -537,6 +545,7 @@ static void test_many(void **unused)
     assert_null(hx_reader_check(reader));
     HX_RECORDING struct hx_recording *recording = NULL;
     assert_null(hx_reader_freeze(reader, &recording));
+    hx_recording_sort(recording);
     assert_null(hx_recording_check(recording));
     assert_int_equal(recording->n_blocks, n);
     for (size_t i = 0; i < n; i++) {
@@ -581,6 +590,7 @@ static void test_sampling(void **unused)
     assert_null(hx_reader_end_round(reader));
     HX_RECORDING struct hx_recording *recording = NULL;
     assert_null(hx_reader_freeze(reader, &recording));
+    hx_recording_sort(recording);
     const struct hx_rec_costs *costs = &recording->costs.v[0];
     double off = (double)costs->alloc_bytes - truth, off_live = (double)costs->live_bytes - live;
     double off_count = (double)costs->allocs - (double)n;

@@ -4,14 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CAP   16
-#define BIG_BYTES   ((size_t)256 << 10) /* from here on a shard has pages of its own */
-#define ROOMY_TO    1024                /* smaller shards are at most half full: few steps */
-#define SHRINK_FROM 4096                /* smaller shards keep their size */
+#define FIRST_GROUPS 4
+#define BIG_BYTES    ((size_t)256 << 10) /* from here on a shard has pages of its own */
+#define HUGE_BYTES   ((size_t)2 << 20)
+#define SHRINK_FROM  4096 /* entries; smaller shards keep their size */
 
-void hx_live_init(struct hx_live *live)
+static hx_error *make_shard(uint64_t groups, struct hx_live_shard *ret)
 {
-    *live = (struct hx_live){.seed = hx_hash_seed()};
+    uint64_t entries = groups * HX_LIVE_ENTRIES;
+    if (entries > UINT32_MAX)
+        return hx_error_new(HX_E_LIMIT, "recorder", NULL, "too many live blocks");
+    struct hx_live_shard made = {.groups = (uint32_t)groups};
+    made.limit = (uint32_t)(entries * 5 / 8);
+    made.least = entries >= SHRINK_FROM ? (uint32_t)(entries * 5 / 12) : 0;
+    size_t bytes = groups * sizeof *made.group;
+    if (bytes >= HUGE_BYTES) { /* exactly these pages, as huge ones where they are whole */
+        HX_TRY(hx_big_reserve(&made.big, bytes + HUGE_BYTES));
+        size_t skip = -(uintptr_t)made.big.base % HUGE_BYTES;
+        made.group = (struct hx_live_group *)((char *)made.big.base + skip);
+        hx_big_trim(&made.big, skip + bytes);
+    } else if (bytes >= BIG_BYTES) {
+        HX_TRY(hx_big_reserve(&made.big, bytes));
+        made.group = made.big.base;
+    } else {
+        made.group = aligned_alloc(sizeof *made.group, bytes);
+        if (made.group)
+            memset(made.group, 0, bytes);
+    }
+    if (!made.group)
+        return hx_error_nomem();
+    *ret = made;
+    return NULL;
 }
 
 static void free_shard(struct hx_live_shard *shard)
@@ -19,8 +42,13 @@ static void free_shard(struct hx_live_shard *shard)
     if (shard->big.base)
         hx_big_free(&shard->big);
     else
-        free(shard->slot);
+        free(shard->group);
     *shard = (struct hx_live_shard){0};
+}
+
+void hx_live_init(struct hx_live *live)
+{
+    *live = (struct hx_live){.seed = hx_hash_seed()};
 }
 
 void hx_live_deinit(struct hx_live *live)
@@ -31,73 +59,35 @@ void hx_live_deinit(struct hx_live *live)
     hx_index_free(&live->wide_index);
 }
 
-static hx_error *make_shard(uint64_t cap, struct hx_live_shard *ret)
+/* The next used entry from *at on; NULL: no more. */
+static const struct hx_live_entry *next_entry(const struct hx_live_shard *shard, uint64_t *at)
 {
-    if (cap > UINT32_MAX)
-        return hx_error_new(HX_E_LIMIT, "recorder", NULL, "too many live blocks");
-    struct hx_live_shard made = {.cap = (uint32_t)cap};
-    made.limit = (uint32_t)(cap < ROOMY_TO ? cap / 2 : cap / 4 * 3);
-    made.least = cap >= SHRINK_FROM ? (uint32_t)(cap / 5 * 2) : 0;
-    size_t bytes = cap * sizeof *made.slot;
-    if (bytes >= BIG_BYTES) {
-        HX_TRY(hx_big_reserve(&made.big, bytes));
-        made.slot = made.big.base;
-    } else {
-        made.slot = calloc(cap, sizeof *made.slot);
+    for (; *at / HX_LIVE_ENTRIES < shard->groups; ++*at) {
+        const struct hx_live_group *group = &shard->group[*at / HX_LIVE_ENTRIES];
+        if (!(group->tags & HX_LIVE_USED)) {
+            *at += HX_LIVE_ENTRIES - 1 - *at % HX_LIVE_ENTRIES;
+            continue;
+        }
+        if (group->tags >> *at % HX_LIVE_ENTRIES * 8 & 0x80)
+            return &group->entry[(*at)++ % HX_LIVE_ENTRIES];
     }
-    if (!made.slot)
-        return hx_error_nomem();
-    *ret = made;
     return NULL;
-}
-
-static uint64_t hash_of(const struct hx_live *live, const struct hx_live_entry *entry)
-{
-    return hx_hash(live->seed, entry->word >> 16);
-}
-
-static inline uint32_t after(const struct hx_live_shard *shard, uint32_t at)
-{
-    return at + 1 == shard->cap ? 0 : at + 1;
 }
 
 /* Both tables are in the order of their hashes, but for a few steps: this goes through memory
  * from the front to the back. */
-static hx_error *resize(struct hx_live *live, struct hx_live_shard *shard, uint64_t cap)
+static hx_error *resize(struct hx_live *live, struct hx_live_shard *shard, uint64_t groups)
 {
     struct hx_live_shard made;
-    HX_TRY(make_shard(cap, &made));
-    for (uint32_t i = 0; i < shard->cap; i++) {
-        if (!shard->slot[i].word)
-            continue;
-        uint32_t at = hx_live_home(&made, hash_of(live, &shard->slot[i]));
-        while (made.slot[at].word)
-            at = after(&made, at);
-        made.slot[at] = shard->slot[i];
-    }
-    made.n = shard->n;
-    live->slots += made.cap;
-    live->slots -= shard->cap;
+    const struct hx_live_entry *entry;
+    HX_TRY(make_shard(groups, &made));
+    for (uint64_t at = 0; (entry = next_entry(shard, &at));)
+        *hx_live_place(&made, hx_live_hash(live, entry->word >> 16)) = *entry;
+    live->groups += made.groups;
+    live->groups -= shard->groups;
     free_shard(shard);
     *shard = made;
     return NULL;
-}
-
-static bool pack(const struct hx_live_block *block, struct hx_live_entry *ret)
-{
-    uint64_t slack = HX_LIVE_NO_USABLE;
-    if (block->usable) {
-        slack = block->usable - block->requested;
-        if (slack >= HX_LIVE_NO_USABLE)
-            return false;
-    }
-    if (block->address >> 48 || block->requested > UINT32_MAX)
-        return false;
-    *ret = (struct hx_live_entry){.word = block->address << 16 | slack,
-                                  .when = block->when,
-                                  .requested = (uint32_t)block->requested,
-                                  .stack = block->stack};
-    return true;
 }
 
 static bool find_wide(const struct hx_live *live, uint64_t hash, uint64_t address, uint32_t *ret)
@@ -124,51 +114,6 @@ static hx_error *add_wide(struct hx_live *live, const struct hx_live_block *bloc
     return NULL;
 }
 
-hx_error *hx_live_add(struct hx_live *live, const struct hx_live_block *block, bool *ret_there)
-{
-    uint64_t hash = hx_hash(live->seed, block->address), key = block->address;
-    struct hx_live_shard *shard = &live->shard[hash >> 58];
-    struct hx_live_entry entry;
-    uint32_t number;
-    *ret_there = live->wide_n && find_wide(live, hash, block->address, &number);
-    if (*ret_there)
-        return NULL;
-    bool packed = pack(block, &entry);
-    if (packed && shard->n >= shard->limit)
-        HX_TRY(resize(live, shard, shard->cap ? shard->cap + (uint64_t)shard->cap / 2 : FIRST_CAP));
-    if (shard->cap) {
-        uint32_t at = hx_live_home(shard, hash);
-        for (; shard->slot[at].word; at = after(shard, at))
-            if (shard->slot[at].word >> 16 == key) {
-                *ret_there = true;
-                return NULL;
-            }
-        if (packed) {
-            shard->slot[at] = entry;
-            shard->n++;
-            live->n++;
-            return NULL;
-        }
-    }
-    return add_wide(live, block, hash);
-}
-
-/* Moves entries behind a gap into it, where a search would else end too early. */
-static void close_gap(struct hx_live *live, struct hx_live_shard *shard, uint32_t gap)
-{
-    uint32_t cap = shard->cap;
-    for (uint32_t at = after(shard, gap); shard->slot[at].word; at = after(shard, at)) {
-        uint32_t home = hx_live_home(shard, hash_of(live, &shard->slot[at]));
-        uint32_t from_home = at >= home ? at - home : at + cap - home;
-        uint32_t from_gap = at >= gap ? at - gap : at + cap - gap;
-        if (from_home >= from_gap) {
-            shard->slot[gap] = shard->slot[at];
-            gap = at;
-        }
-    }
-    shard->slot[gap].word = 0;
-}
-
 static void take_wide(struct hx_live *live, uint64_t hash, uint32_t number)
 {
     hx_index_remove(&live->wide_index, hash, number);
@@ -178,30 +123,51 @@ static void take_wide(struct hx_live *live, uint64_t hash, uint32_t number)
     live->n--;
 }
 
+bool hx_live_has(const struct hx_live *live, uint64_t address)
+{
+    uint64_t hash = hx_live_hash(live, address);
+    uint32_t number;
+    return hx_live_find(&live->shard[hash >> 61], hash, address) ||
+           (live->wide_n && find_wide(live, hash, address, &number));
+}
+
+hx_error *hx_live_add(struct hx_live *live, const struct hx_live_block *block, bool *ret_there)
+{
+    uint64_t hash = hx_live_hash(live, block->address);
+    struct hx_live_shard *shard = hx_live_shard_of(live, hash);
+    struct hx_live_entry entry;
+    *ret_there = hx_live_has(live, block->address);
+    if (*ret_there)
+        return NULL;
+    if (!hx_live_pack(block, &entry))
+        return add_wide(live, block, hash);
+    if (!hx_live_may_grow(shard)) {
+        uint64_t groups = shard->groups;
+        HX_TRY(resize(live, shard, groups ? groups + (groups + 2) / 3 : FIRST_GROUPS));
+    }
+    *hx_live_place(shard, hash) = entry;
+    live->n++;
+    return NULL;
+}
+
 hx_error *hx_live_take(struct hx_live *live, uint64_t address, uint64_t when,
                        struct hx_live_block *ret, enum hx_live_took *ret_took)
 {
-    uint64_t hash = hx_hash(live->seed, address);
-    struct hx_live_shard *shard = &live->shard[hash >> 58];
-    *ret_took = HX_LIVE_ABSENT;
-    if (shard->cap) {
-        uint32_t at = hx_live_home(shard, hash);
-        while (shard->slot[at].word && shard->slot[at].word >> 16 != address)
-            at = after(shard, at);
-        struct hx_live_entry *entry = &shard->slot[at];
-        if (entry->word) {
-            *ret_took = entry->when > when ? HX_LIVE_YOUNGER : HX_LIVE_TAKEN;
-            if (entry->when > when)
-                return NULL;
-            hx_live_unpack(entry, ret);
-            close_gap(live, shard, at);
-            live->n--;
-            if (--shard->n < shard->least)
-                return resize(live, shard, (uint64_t)shard->cap / 3 * 2);
-            return NULL;
-        }
-    }
+    uint64_t hash = hx_live_hash(live, address);
+    struct hx_live_shard *shard = hx_live_shard_of(live, hash);
+    struct hx_live_entry *entry = hx_live_find(shard, hash, address);
     uint32_t number;
+    *ret_took = HX_LIVE_ABSENT;
+    if (entry) {
+        *ret_took = entry->when > when ? HX_LIVE_YOUNGER : HX_LIVE_TAKEN;
+        if (*ret_took == HX_LIVE_YOUNGER)
+            return NULL;
+        hx_live_unpack(entry, ret);
+        hx_live_erase(shard, hash, entry);
+        live->n--;
+        return shard->n < shard->least ? resize(live, shard, (uint64_t)shard->groups / 4 * 3)
+                                       : NULL;
+    }
     if (live->wide_n && find_wide(live, hash, address, &number)) {
         *ret_took = live->wide.v[number].when > when ? HX_LIVE_YOUNGER : HX_LIVE_TAKEN;
         if (*ret_took == HX_LIVE_TAKEN) {
@@ -214,15 +180,13 @@ hx_error *hx_live_take(struct hx_live *live, uint64_t address, uint64_t when,
 
 void hx_live_each(const struct hx_live *live, hx_live_fn *each, void *context)
 {
+    const struct hx_live_entry *entry;
     struct hx_live_block block;
-    for (size_t i = 0; i < HX_LIVE_SHARDS; i++) {
-        const struct hx_live_shard *shard = &live->shard[i];
-        for (uint32_t at = 0; at < shard->cap; at++)
-            if (shard->slot[at].word) {
-                hx_live_unpack(&shard->slot[at], &block);
-                each(context, &block);
-            }
-    }
+    for (size_t i = 0; i < HX_LIVE_SHARDS; i++)
+        for (uint64_t at = 0; (entry = next_entry(&live->shard[i], &at));) {
+            hx_live_unpack(entry, &block);
+            each(context, &block);
+        }
     for (size_t i = 0; i < live->wide.n; i++)
         if (live->wide.v[i].address)
             each(context, &live->wide.v[i]);
@@ -230,7 +194,7 @@ void hx_live_each(const struct hx_live *live, hx_live_fn *each, void *context)
 
 uint64_t hx_live_bytes(const struct hx_live *live)
 {
-    return live->slots * sizeof(struct hx_live_entry) + live->wide.cap * sizeof *live->wide.v +
+    return live->groups * sizeof(struct hx_live_group) + live->wide.cap * sizeof *live->wide.v +
            live->wide_index.cap * sizeof *live->wide_index.slot;
 }
 
@@ -240,12 +204,12 @@ hx_error *hx_live_copy(const struct hx_live *live, struct hx_live *ret)
         .seed = live->seed, .n = live->n, .wide_n = live->wide_n, .wide_free = live->wide_free};
     for (size_t i = 0; i < HX_LIVE_SHARDS; i++) {
         const struct hx_live_shard *shard = &live->shard[i];
-        if (!shard->cap)
+        if (!shard->groups)
             continue;
-        HX_TRY(make_shard(shard->cap, &ret->shard[i]));
-        memcpy(ret->shard[i].slot, shard->slot, shard->cap * sizeof *shard->slot);
+        HX_TRY(make_shard(shard->groups, &ret->shard[i]));
+        memcpy(ret->shard[i].group, shard->group, shard->groups * sizeof *shard->group);
         ret->shard[i].n = shard->n;
-        ret->slots += shard->cap;
+        ret->groups += shard->groups;
     }
     if (!hx_vec_reserve(&ret->wide, live->wide.n))
         return hx_error_nomem();
@@ -260,30 +224,44 @@ static hx_error *broken(const char *why)
     return hx_error_new(HX_E_CORRUPT, "live blocks", NULL, "%s", why);
 }
 
+static hx_error *check_shard(const struct hx_live *live, size_t number, uint64_t *ret_passed)
+{
+    const struct hx_live_shard *shard = &live->shard[number];
+    const struct hx_live_entry *entry;
+    uint32_t used = 0;
+    *ret_passed = 0;
+    for (uint64_t at = 0; (entry = next_entry(shard, &at)); used++) {
+        uint64_t hash = hx_live_hash(live, entry->word >> 16);
+        if (hash >> 61 != number)
+            return broken("an entry is in a wrong shard");
+        if (hx_live_find(shard, hash, entry->word >> 16) != entry)
+            return broken("an entry cannot be found, or is there twice");
+        uint64_t away = (at - 1) / HX_LIVE_ENTRIES + shard->groups - hx_live_home(shard, hash);
+        *ret_passed += away % shard->groups;
+    }
+    if (used != shard->n || shard->n > shard->limit)
+        return broken("a shard has another number of entries than it counts");
+    return NULL;
+}
+
 hx_error *hx_live_check(const struct hx_live *live)
 {
-    uint64_t n = live->wide_n, slots = 0;
+    uint64_t n = live->wide_n, groups = 0;
     for (size_t i = 0; i < HX_LIVE_SHARDS; i++) {
         const struct hx_live_shard *shard = &live->shard[i];
-        uint32_t used = 0;
-        for (uint32_t at = 0; at < shard->cap; at++) {
-            if (!shard->slot[at].word)
-                continue;
-            used++;
-            uint64_t hash = hash_of(live, &shard->slot[at]);
-            if (hash >> 58 != i)
-                return broken("an entry is in a wrong shard");
-            for (uint32_t from = hx_live_home(shard, hash); from != at; from = after(shard, from))
-                if (!shard->slot[from].word ||
-                    shard->slot[from].word >> 16 == shard->slot[at].word >> 16)
-                    return broken("an entry cannot be found, or is there twice");
+        uint64_t passed, counted = 0;
+        bool many = false;
+        HX_TRY(check_shard(live, i, &passed));
+        for (uint32_t at = 0; at < shard->groups; at++) {
+            many |= shard->group[at].tags >> 48 == HX_LIVE_MANY;
+            counted += shard->group[at].tags >> 48;
         }
-        if (used != shard->n || shard->n > shard->limit)
-            return broken("a shard has another number of entries than it counts");
+        if (counted != passed && !many)
+            return broken("groups count others than passed them");
         n += shard->n;
-        slots += shard->cap;
+        groups += shard->groups;
     }
-    if (n != live->n || slots != live->slots || live->wide_n != live->wide_index.n)
+    if (n != live->n || groups != live->groups || live->wide_n != live->wide_index.n)
         return broken("the figures do not add up");
     return NULL;
 }

@@ -1,7 +1,7 @@
 /* reader.c - takes events one by one.
  *
- * The way of nearly all of them is short: a key that is known, a table of live blocks whose line
- * was fetched some events ago, two additions. What is out of order goes to reader_move.c.
+ * The way of nearly all of them is short: a key that is known, a table of live blocks whose lines
+ * were fetched some events ago, two additions. What is out of order goes to reader_move.c.
  */
 #include "attach/record/reader_private.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define AHEAD         12                   /* records that are looked at before their turn */
+#define BLOCK         16                   /* records that are looked at before their turn */
 #define RAW_BYTES_MAX ((uint32_t)64 << 10) /* memory of one raw stack */
 
 static uint64_t now_ns(void)
@@ -200,9 +200,7 @@ static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
     if (took != HX_LIVE_TAKEN)
         return hx_reader_contested_free(reader, address, when);
     hx_reader_book_free(reader, &block);
-    if (!hx_vec_push(&reader->contests.log, (struct hx_contest_free){address, when}))
-        return hx_error_nomem();
-    return NULL;
+    return reader->one_stream ? NULL : hx_reader_log_free(reader, address, when);
 }
 
 static hx_error *take_stack(hx_reader *reader, const struct hx_ev_stack *event)
@@ -305,56 +303,152 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
     }
 }
 
-/* Fetches the line of the table that a record will need. The address is the second word of all
- * but the end of a realloc, where it is the third. */
-static inline void prefetch(const hx_reader *reader, const uint8_t *p)
+/* --- the short way ---------------------------------------------------------------
+ * Taken while nothing is contested, in a realloc, wide or sampled; false: the long way decides, and
+ * nothing has happened. */
+
+static inline bool is_plain(const hx_reader *reader)
 {
-    uint64_t address;
-    memcpy(&address, p + (*p == HX_EV_REALLOC_END ? 16 : 8), sizeof address);
-    hx_live_prefetch(&reader->live, address);
+    return !(reader->contests.v.n | reader->n_moving | reader->live.wide_n |
+             reader->options.sample_bytes);
 }
 
-static inline hx_error *take(hx_reader *reader, const uint8_t *p, size_t size, uint64_t when)
+static inline bool plain_alloc(hx_reader *reader, const struct hx_ev_alloc *event, uint64_t hash)
 {
-    if (*p == HX_EV_ALLOC) {
+    struct hx_live_shard *shard = hx_live_shard_of(&reader->live, hash);
+    struct hx_live_entry entry;
+    const struct hx_live_block block = {.address = event->address,
+                                        .when = HX_EV_WHEN(event->head),
+                                        .requested = event->requested,
+                                        .usable = event->usable,
+                                        .stack =
+                                            hx_interned_known(&reader->interned, event->stack)};
+    if (!block.address || block.stack == HX_NO_STACK || !hx_live_may_grow(shard) ||
+        !hx_live_pack(&block, &entry) || hx_live_find(shard, hash, block.address))
+        return false;
+    *hx_live_place(shard, hash) = entry;
+    reader->live.n++;
+    struct hx_reader_cost *cost = &reader->costs.v[block.stack + 1];
+    cost->allocs++;
+    cost->alloc_bytes += block.requested;
+    return true;
+}
+
+static inline bool plain_free(hx_reader *reader, const struct hx_ev_free *event, uint64_t hash)
+{
+    struct hx_live_shard *shard = hx_live_shard_of(&reader->live, hash);
+    struct hx_live_entry *entry = hx_live_find(shard, hash, event->address);
+    struct hx_contests *contests = &reader->contests;
+    uint64_t when = HX_EV_WHEN(event->head);
+    if (!entry || entry->when > when || !hx_live_may_shrink(shard) ||
+        (!reader->one_stream && contests->log.n == contests->log.cap))
+        return false;
+    struct hx_reader_cost *cost = &reader->costs.v[(uint32_t)(entry->stack + 1)];
+    cost->frees++;
+    cost->freed_bytes += entry->requested;
+    hx_live_erase(shard, hash, entry);
+    reader->live.n--;
+    if (!reader->one_stream)
+        contests->log.v[contests->log.n++] = (struct hx_contest_free){event->address, when};
+    return true;
+}
+
+/* A record whose turn will come: by then the lines of the table that it needs are there. */
+struct item {
+    const uint8_t *p;
+    uint64_t hash; /* of its address */
+};
+
+static hx_error *take_item(hx_reader *reader, const struct item *item)
+{
+    if (*item->p == HX_EV_ALLOC) {
         struct hx_ev_alloc event;
-        memcpy(&event, p, sizeof event);
-        return hx_reader_alloc(reader, when, event.address, event.requested, event.usable,
-                               event.stack);
+        memcpy(&event, item->p, sizeof event);
+        if (__builtin_expect(is_plain(reader), 1) && plain_alloc(reader, &event, item->hash))
+            return NULL;
+        return hx_reader_alloc(reader, HX_EV_WHEN(event.head), event.address, event.requested,
+                               event.usable, event.stack);
     }
-    if (*p == HX_EV_FREE) {
+    if (*item->p == HX_EV_FREE) {
         struct hx_ev_free event;
-        memcpy(&event, p, sizeof event);
-        return take_free(reader, when, event.address);
+        memcpy(&event, item->p, sizeof event);
+        if (__builtin_expect(is_plain(reader), 1) && plain_free(reader, &event, item->hash))
+            return NULL;
+        return take_free(reader, HX_EV_WHEN(event.head), event.address);
     }
-    return take_rare(reader, p, size);
+    return take_rare(reader, item->p, record_size(item->p, SIZE_MAX));
+}
+
+/* Looks at the records from *p on that only change blocks; how many. */
+static inline size_t look_ahead(const hx_reader *reader, const uint8_t **p, const uint8_t *end,
+                                uint64_t until, struct item *item)
+{
+    size_t n = 0;
+    for (; n < BLOCK; n++) {
+        size_t left = (size_t)(end - *p), size, at = 8;
+        uint8_t kind = left >= sizeof(struct hx_ev_free) ? **p : 0;
+        if (kind == HX_EV_ALLOC)
+            size = sizeof(struct hx_ev_alloc);
+        else if (kind == HX_EV_FREE)
+            size = sizeof(struct hx_ev_free);
+        else if (kind == HX_EV_REALLOC_BEGIN)
+            size = sizeof(struct hx_ev_realloc_begin);
+        else if (kind == HX_EV_REALLOC_END)
+            size = sizeof(struct hx_ev_realloc_end), at = 16; /* of the new block */
+        else
+            break;
+        uint64_t head, address;
+        memcpy(&head, *p, sizeof head);
+        if (size > left || HX_EV_WHEN(head) >= until)
+            break;
+        memcpy(&address, *p + at, sizeof address);
+        item[n] = (struct item){*p, hx_live_hash(&reader->live, address)};
+        hx_live_prefetch(&reader->live, item[n].hash);
+        *p += size;
+    }
+    return n;
+}
+
+/* All such records; *p is then at the first other one. */
+static hx_error *take_blocks(hx_reader *reader, const uint8_t **p, const uint8_t *end,
+                             uint64_t until)
+{
+    struct item items[2][BLOCK];
+    unsigned turn = 0;
+    size_t n = look_ahead(reader, p, end, until, items[0]), next;
+    for (; n; n = next, turn = !turn) {
+        next = look_ahead(reader, p, end, until, items[!turn]);
+        for (size_t i = 0; i < n; i++)
+            HX_TRY(take_item(reader, &items[turn][i]));
+        reader->events += n;
+    }
+    return NULL;
 }
 
 hx_error *hx_reader_feed(hx_reader *reader, const void *bytes, size_t len, uint64_t until,
                          size_t *ret_taken)
 {
-    const uint8_t *p = bytes, *end = p + len, *ahead = p;
-    bool large = hx_live_is_large(&reader->live);
-    size_t size, n_ahead = 0;
-    for (; (size = record_size(p, (size_t)(end - p))); p += size) {
+    const uint8_t *p = bytes, *end = p + len;
+    size_t size;
+    for (;; p += size) {
         uint64_t head;
+        HX_TRY(take_blocks(reader, &p, end, until));
+        size = record_size(p, (size_t)(end - p));
+        if (!size)
+            break;
         memcpy(&head, p, sizeof head);
         if (HX_EV_WHEN(head) >= until)
             break;
-        while (large && n_ahead < AHEAD) {
-            size_t next = record_size(ahead, (size_t)(end - ahead));
-            if (!next)
-                break;
-            prefetch(reader, ahead);
-            ahead += next;
-            n_ahead++;
-        }
-        n_ahead -= n_ahead != 0;
-        HX_TRY(take(reader, p, size, HX_EV_WHEN(head)));
+        HX_TRY(take_rare(reader, p, size));
         reader->events++;
     }
     *ret_taken = (size_t)(p - (const uint8_t *)bytes);
     return NULL;
+}
+
+void hx_reader_one_stream(hx_reader *reader)
+{
+    reader->one_stream = true;
 }
 
 void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees)

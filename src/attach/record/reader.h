@@ -60,6 +60,10 @@ hx_error *hx_reader_fork(const hx_reader *reader, const struct hx_reader_source 
 hx_error *hx_reader_feed(hx_reader *reader, const void *bytes, size_t len, uint64_t until,
                          size_t *ret_taken);
 
+/* Before a round, or its first event: all it brings stands in one stream, in the order of its
+ * times, so less has to be kept. */
+void hx_reader_one_stream(hx_reader *reader);
+
 /* Ends a round: orders what several streams said of the same address. */
 hx_error *hx_reader_end_round(hx_reader *reader);
 
@@ -77,7 +81,7 @@ struct hx_reader_figures {
 void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret);
 
 /* The state after the last round, as a recording without names and files (places have the numbers
- * of files that place() gave). */
+ * of files that place() gave), and blocks in no order: see hx_recording_sort(). */
 hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret);
 
 /* Tests the invariants (linear). */

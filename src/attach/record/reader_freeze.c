@@ -61,127 +61,72 @@ void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
     *ret = figures;
 }
 
-/* --- blocks, sorted --------------------------------------------------------------
- * Pairs of address and place are sorted by radix, only in the digits in which addresses differ,
- * and stand at the end of the memory where the blocks are then made from the front: block i ends
- * where pair i ends at the latest. */
+/* --- blocks ------------------------------------------------------------------------
+ * Taken as they come: whoever waits for the recording sorts them (hx_recording_sort()), while the
+ * reader goes on. */
 
-struct pair {
-    uint64_t address;
-    uint32_t shard, slot; /* shard HX_LIVE_SHARDS: of the wide ones; above: of those in realloc */
+struct taking {
+    const hx_reader *reader;
+    struct hx_rec_block *block;
+    uint64_t n;
 };
-#define DIGIT   11
-#define BUCKETS (1u << DIGIT)
 
-static uint64_t gather(const hx_reader *reader, struct pair *pair)
+static void take_block(void *context, const struct hx_live_block *block)
 {
-    uint64_t n = 0;
-    for (uint32_t s = 0; s < HX_LIVE_SHARDS; s++) {
-        const struct hx_live_shard *shard = &reader->live.shard[s];
-        for (uint32_t i = 0; i < shard->cap; i++)
-            if (shard->slot[i].word)
-                pair[n++] = (struct pair){shard->slot[i].word >> 16, s, i};
-    }
-    for (uint32_t i = 0; i < reader->live.wide.n; i++)
-        if (reader->live.wide.v[i].address)
-            pair[n++] = (struct pair){reader->live.wide.v[i].address, HX_LIVE_SHARDS, i};
-    for (uint32_t i = 0; i < reader->moving.n; i++)
-        if (reader->moving.v[i].block.address && reader->moving.v[i].has_block)
-            pair[n++] = (struct pair){reader->moving.v[i].block.address, HX_LIVE_SHARDS + 1, i};
-    return n;
-}
-
-/* Sorts; the result is in one of the two, which is returned. Stable: what is in the table stands
- * before what is in a realloc. */
-static struct pair *sort_pairs(struct pair *from, struct pair *to, uint64_t n)
-{
-    uint64_t any = 0, all = UINT64_MAX;
-    for (uint64_t i = 0; i < n; i++) {
-        any |= from[i].address;
-        all &= from[i].address;
-    }
-    uint64_t differ = any & ~all;
-    while (differ) {
-        unsigned shift = (unsigned)__builtin_ctzll(differ);
-        uint64_t start[BUCKETS] = {0}, sum = 0;
-        for (uint64_t i = 0; i < n; i++)
-            start[from[i].address >> shift & (BUCKETS - 1)]++;
-        for (size_t b = 0; b < BUCKETS; b++) {
-            uint64_t count = start[b];
-            start[b] = sum;
-            sum += count;
-        }
-        for (uint64_t i = 0; i < n; i++)
-            to[start[from[i].address >> shift & (BUCKETS - 1)]++] = from[i];
-        struct pair *swap = from;
-        from = to;
-        to = swap;
-        differ = shift + DIGIT >= 64 ? 0 : differ >> (shift + DIGIT) << (shift + DIGIT);
-    }
-    return from;
-}
-
-static void prefetch_block(const hx_reader *reader, const struct pair *pair)
-{
-    if (pair->shard < HX_LIVE_SHARDS)
-        __builtin_prefetch(&reader->live.shard[pair->shard].slot[pair->slot]);
-}
-
-static struct hx_rec_block block_of(const hx_reader *reader, const struct pair *pair)
-{
-    struct hx_live_block block;
-    if (pair->shard < HX_LIVE_SHARDS)
-        hx_live_unpack(&reader->live.shard[pair->shard].slot[pair->slot], &block);
-    else if (pair->shard == HX_LIVE_SHARDS)
-        block = reader->live.wide.v[pair->slot];
-    else
-        block = reader->moving.v[pair->slot].block;
-    uint64_t born = reader->source.to_ns ? reader->source.to_ns(reader->source.context, block.when)
-                                         : block.when;
-    return (struct hx_rec_block){.address = block.address,
-                                 .requested = block.requested,
-                                 .usable = block.usable,
-                                 .born_ns = born,
-                                 .stack = block.stack};
+    struct taking *taking = context;
+    const struct hx_reader_source *source = &taking->reader->source;
+    taking->block[taking->n++] = (struct hx_rec_block){
+        .address = block->address,
+        .requested = block->requested,
+        .usable = block->usable,
+        .born_ns = source->to_ns ? source->to_ns(source->context, block->when) : block->when,
+        .stack = block->stack};
 }
 
 /* A block in realloc whose address someone else has already: it is freed, only the event is
  * still to come. */
 static void book_moved(const hx_reader *reader, struct hx_recording *recording,
-                       const struct pair *pair)
+                       const struct hx_live_block *block)
 {
-    const struct hx_live_block *block = &reader->moving.v[pair->slot].block;
     if (block->stack == HX_NO_STACK || reader->options.sample_bytes)
         return;
     recording->costs.v[block->stack].frees++;
     recording->costs.v[block->stack].freed_bytes += block->requested;
 }
 
+/* Is it one of several reallocs that all have a block of its address, and not the first? */
+static bool moves_again(const hx_reader *reader, uint32_t number)
+{
+    const struct hx_reader_moving *moving = reader->moving.v;
+    uint64_t address = moving[number].block.address;
+    uint32_t other;
+    for (uint32_t at = 0;
+         hx_index_next(&reader->moving_index, hx_reader_moving_hash(reader, address), &at, &other);)
+        if (other < number && moving[other].block.address == address && moving[other].has_block)
+            return true;
+    return false;
+}
+
 static hx_error *freeze_blocks(const hx_reader *reader, struct hx_recording *recording)
 {
     uint64_t most = reader->live.n + reader->n_moving;
-    struct hx_big other;
     if (!most)
         return NULL;
     HX_TRY(hx_big_reserve(&recording->block_mem, most * sizeof(struct hx_rec_block)));
-    HX_TRY(hx_big_reserve(&other, most * sizeof(struct pair)));
-    struct hx_rec_block *block = recording->block_mem.base;
-    struct pair *own = (struct pair *)(block + most) - most;
-    uint64_t n = gather(reader, own), made = 0;
-    const struct pair *sorted = sort_pairs(own, other.base, n);
-    for (uint64_t i = 0; i < n; i++) {
-        struct pair pair = sorted[i];
-        if (i + 16 < n)
-            prefetch_block(reader, &sorted[i + 16]);
-        if (made && block[made - 1].address == pair.address)
-            book_moved(reader, recording, &pair);
+    struct taking taking = {reader, recording->block_mem.base, 0};
+    hx_live_each(&reader->live, take_block, &taking);
+    for (uint32_t i = 0; i < reader->moving.n; i++) {
+        const struct hx_reader_moving *moving = &reader->moving.v[i];
+        if (!moving->block.address || !moving->has_block)
+            continue;
+        if (hx_live_has(&reader->live, moving->block.address) || moves_again(reader, i))
+            book_moved(reader, recording, &moving->block);
         else
-            block[made++] = block_of(reader, &pair);
+            take_block(&taking, &moving->block);
     }
-    hx_big_free(&other);
-    hx_big_trim(&recording->block_mem, made * sizeof *block);
-    recording->block = block;
-    recording->n_blocks = made;
+    hx_big_trim(&recording->block_mem, taking.n * sizeof *taking.block);
+    recording->block = taking.block;
+    recording->n_blocks = taking.n;
     return NULL;
 }
 

@@ -39,16 +39,11 @@ hx_error *hx_reader_log_free(hx_reader *reader, uint64_t address, uint64_t when)
     return pushed ? NULL : hx_error_nomem();
 }
 
-static uint64_t moving_hash(const hx_reader *reader, uint64_t address)
-{
-    return hx_hash(reader->contests.seed, address);
-}
-
 /* The realloc of that block by that thread; NULL: it was not seen to begin. */
 static struct hx_reader_moving *find_moving(hx_reader *reader, uint32_t tid, uint64_t address)
 {
     uint32_t number;
-    uint64_t hash = moving_hash(reader, address);
+    uint64_t hash = hx_reader_moving_hash(reader, address);
     for (uint32_t at = 0; hx_index_next(&reader->moving_index, hash, &at, &number);) {
         struct hx_reader_moving *moving = &reader->moving.v[number];
         if (moving->tid == tid && moving->block.address == address)
@@ -60,7 +55,8 @@ static struct hx_reader_moving *find_moving(hx_reader *reader, uint32_t tid, uin
 static void drop_moving(hx_reader *reader, struct hx_reader_moving *moving)
 {
     uint32_t number = (uint32_t)(moving - reader->moving.v);
-    hx_index_remove(&reader->moving_index, moving_hash(reader, moving->block.address), number);
+    hx_index_remove(&reader->moving_index, hx_reader_moving_hash(reader, moving->block.address),
+                    number);
     *moving = (struct hx_reader_moving){.next_free = reader->moving_free};
     reader->moving_free = number + 1;
     reader->n_moving--;
@@ -76,7 +72,8 @@ static hx_error *add_moving(hx_reader *reader, uint32_t tid, uint64_t when,
         reader->moving_free = (uint32_t)reader->moving.n;
     }
     uint32_t number = reader->moving_free - 1;
-    HX_TRY(hx_index_add(&reader->moving_index, moving_hash(reader, block->address), number));
+    HX_TRY(
+        hx_index_add(&reader->moving_index, hx_reader_moving_hash(reader, block->address), number));
     reader->moving_free = reader->moving.v[number].next_free;
     reader->moving.v[number] = (struct hx_reader_moving){
         .block = *block, .when = when, .tid = tid, .has_block = has_block};
@@ -88,7 +85,7 @@ static hx_error *add_moving(hx_reader *reader, uint32_t tid, uint64_t when,
 hx_error *hx_reader_release_moved(hx_reader *reader, uint64_t address, uint64_t when)
 {
     uint32_t number;
-    uint64_t hash = moving_hash(reader, address);
+    uint64_t hash = hx_reader_moving_hash(reader, address);
     for (uint32_t at = 0; hx_index_next(&reader->moving_index, hash, &at, &number);) {
         struct hx_reader_moving *moving = &reader->moving.v[number];
         if (moving->block.address != address || !moving->has_block || moving->when >= when)
@@ -227,5 +224,6 @@ hx_error *hx_reader_end_round(hx_reader *reader)
             reader->unmatched_frees += ended - contested->allocs;
     }
     hx_contests_clear(&reader->contests);
+    reader->one_stream = false;
     return NULL;
 }

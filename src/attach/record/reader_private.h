@@ -43,6 +43,7 @@ struct hx_reader {
         uint64_t *v; /* words, for a record that does not lie on a multiple of 8 */
         size_t cap;
     } bounce;
+    bool one_stream; /* the round has no other: nothing can be out of order, no free is logged */
     uint64_t began_ns, events;
     uint64_t lost_allocs, lost_frees;     /* by events */
     uint64_t source_allocs, source_frees; /* counted by the source */
@@ -71,6 +72,11 @@ static inline void hx_reader_book_free(hx_reader *reader, const struct hx_live_b
     cost->freed_bytes += block->requested;
     if (__builtin_expect(reader->options.sample_bytes != 0, 0))
         hx_reader_estimate_free(reader, block->stack, block->requested);
+}
+
+static inline uint64_t hx_reader_moving_hash(const hx_reader *reader, uint64_t address)
+{
+    return hx_hash(reader->contests.seed, address);
 }
 
 /* --- reader_move.c: realloc, and what is contested ------------------------------- */

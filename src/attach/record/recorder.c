@@ -177,6 +177,9 @@ static hx_error *name(const hx_recorder *recorder, struct hx_recording *recordin
                       const struct hx_progress *progress, struct hx_recording **ret)
 {
     uint64_t begun = hx_timing_begin();
+    hx_recording_sort(recording);
+    hx_timing_end(begun, "sort", recording->n_blocks);
+    begun = hx_timing_begin();
     hx_error *err = recorder->source->name(recorder->state, recording, progress);
     hx_timing_end(begun, "names", recording->places.n);
     if (err)
