@@ -107,7 +107,8 @@ def steps(folder):
         check(target.wait(PATIENCE) == 0, f"exit {target.status}: {target.err}")
     compare(folder, store, True)
     at = live.rows(store, "SELECT snapshot, sum(alloc_objects) a, sum(freed_objects) f, "
-                          "sum(live_objects) l FROM costs GROUP BY snapshot ORDER BY snapshot")
+                          "sum(live_objects) l FROM costs JOIN ccs USING (ccs_id) "
+                          "WHERE label NOT IN ('<unknown>', '<before attach>') GROUP BY snapshot ORDER BY snapshot")
     whole = live.rows(store, "SELECT s.snapshot, s.heap_objects n, (SELECT count(*) FROM objects o "
                              "WHERE o.snapshot = s.snapshot AND o.requested IS NOT NULL) k "
                              "FROM snapshots s ORDER BY s.snapshot")
