@@ -2,6 +2,7 @@
 #include "model/recording.h"
 
 #include "base/cleanup.h"
+#include "model/function_name.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -64,11 +65,50 @@ static void append_function(const struct hx_recording *recording, const struct h
                             size_t line, struct hx_text *text)
 {
     if (line < place->n_lines && place->lines[line].function)
-        hx_text_puts(text, place->lines[line].function);
+        hx_function_name_short(text, place->lines[line].function);
     else if (place->file < recording->files.n)
         hx_text_putf(text, "%s+0x%" PRIx64, recording->files.v[place->file].name, place->vaddr);
     else
         hx_text_putf(text, "0x%" PRIx64, place->vaddr);
+}
+
+/* A function of a stack: a line of the place of one of its frames. */
+struct at {
+    uint32_t frame;
+    size_t line;
+};
+
+static const struct hx_rec_place *place_at(const struct hx_recording *recording,
+                                           const struct hx_rec_stack *stack, uint32_t frame)
+{
+    return &recording->places.v[recording->stack_places.v[stack->first + frame]];
+}
+
+/* The next function; the last one's frame is stack->n. */
+static struct at next(const struct hx_recording *recording, const struct hx_rec_stack *stack,
+                      struct at at)
+{
+    if (++at.line < place_at(recording, stack, at.frame)->n_lines)
+        return at;
+    return (struct at){at.frame + 1, 0};
+}
+
+/* The first function that is not the allocator's, if any is not; the same of what belongs to a
+ * language's library alone. */
+static struct at first_outside(const struct hx_recording *recording,
+                               const struct hx_rec_stack *stack)
+{
+    struct at at = {0, 0}, outside;
+    while (at.frame < stack->n && place_at(recording, stack, at.frame)->allocator)
+        at.frame++;
+    at.frame = at.frame < stack->n ? at.frame : 0;
+    for (outside = at; outside.frame < stack->n; outside = next(recording, stack, outside)) {
+        const struct hx_rec_place *place = place_at(recording, stack, outside.frame);
+        const char *function = place->n_lines ? place->lines[outside.line].function : NULL;
+        if (!place->allocator && (!function || !hx_function_name_internal(function)))
+            return outside;
+    }
+    return at;
 }
 
 void hx_recording_label(const struct hx_recording *recording, uint32_t number, size_t frames,
@@ -79,23 +119,20 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t number, s
         return;
     }
     const struct hx_rec_stack *stack = &recording->stacks.v[number];
-    const uint32_t *place = &recording->stack_places.v[stack->first];
     size_t shown = 0;
-    bool only_allocator = true, more = stack->cut;
-    for (uint32_t i = 0; i < stack->n; i++)
-        only_allocator &= recording->places.v[place[i]].allocator;
-    for (uint32_t i = 0; i < stack->n; i++) {
-        const struct hx_rec_place *at = &recording->places.v[place[i]];
-        if (at->allocator && !only_allocator)
+    bool more = stack->cut;
+    struct at at = first_outside(recording, stack);
+    bool only_allocator = at.frame < stack->n && place_at(recording, stack, at.frame)->allocator;
+    for (; at.frame < stack->n; at = next(recording, stack, at)) {
+        const struct hx_rec_place *place = place_at(recording, stack, at.frame);
+        if (place->allocator && !only_allocator)
             continue;
-        for (size_t line = 0; line < (at->n_lines ? at->n_lines : 1); line++) {
-            if (shown == frames) {
-                more = true;
-                break;
-            }
-            hx_text_puts(text, shown++ ? " < " : "");
-            append_function(recording, at, line, text);
+        if (shown == frames) {
+            more = true;
+            break;
         }
+        hx_text_puts(text, shown++ ? " < " : "");
+        append_function(recording, place, at.line, text);
     }
     if (more)
         hx_text_puts(text, shown ? " < ..." : "...");

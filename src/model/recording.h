@@ -98,7 +98,8 @@ void hx_recording_destroy(struct hx_recording *recording); /* NULL is legal */
 const struct hx_rec_block *hx_recording_block(const struct hx_recording *recording,
                                               uint64_t address);
 
-/* Appends a stack as one line, innermost call first, without the allocator's own frames:
+/* Appends a stack as one line, innermost call first, without the allocator's own frames and what
+ * containers of the language's library call to get there, long names in short:
  * "make_widget < make_red_widget < main". At most `frames` functions, then "...", as it is when the
  * stack is cut. Without names "module+0xoffset". Not escaped. HX_SITE_BEFORE and the
  * others are legal stacks here. */

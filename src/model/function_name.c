@@ -1,0 +1,218 @@
+/* function_name.c - reads demangled names of C++ and Rust: brackets, operators, scopes.
+ *
+ * Brackets of all kinds are counted together; a name where they do not match is left alone.
+ */
+#include "model/function_name.h"
+
+#include <string.h>
+
+#define NAME_LONG   ((size_t)64) /* up to here a name stays whole */
+#define ARGS_LONG   ((size_t)24) /* the same of template arguments, without the brackets */
+#define FIRST_LONG  ((size_t)32) /* and of the first of them */
+#define PARAMS_LONG ((size_t)48) /* and of parameters, when they have been shortened */
+#define NO_END      SIZE_MAX
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '$' || (unsigned char)c >= 0x80;
+}
+
+/* How long an operator's name is that begins at `at` and has brackets in it; 0: none does. */
+static size_t operator_length(const char *s, size_t at)
+{
+    static const char word[] = "operator";
+    static const char *const symbols[] = {"()", "[]", "<=>", "<<=", ">>=", "->*", "<<",
+                                          ">>", "<=", ">=",  "->",  "<",   "> >", ">"};
+    size_t n = sizeof word - 1;
+    if (strncmp(s + at, word, n) != 0 || (at && is_word(s[at - 1])))
+        return 0;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (strncmp(s + at + n, symbols[i], strlen(symbols[i])) == 0)
+            return n + strlen(symbols[i]);
+    return 0;
+}
+
+/* What is one thing for who looks for brackets: an operator's name, "->", or one character. */
+static size_t token(const char *s, size_t at)
+{
+    size_t n = s[at] == 'o' ? operator_length(s, at) : 0;
+    return n ? n : s[at] == '-' && s[at + 1] == '>' ? 2 : 1;
+}
+
+static int depth_of(const char *s, size_t at, size_t n)
+{
+    return n > 1 || !s[at] ? 0 : memchr("<({[", s[at], 4) ? 1 : memchr(">)}]", s[at], 4) ? -1 : 0;
+}
+
+/* Behind the bracket that closes the one at `at`. */
+static size_t group_end(const char *s, size_t at)
+{
+    size_t depth = 0;
+    while (s[at]) {
+        size_t n = token(s, at);
+        int change = depth_of(s, at, n);
+        depth += (size_t)change;
+        at += n;
+        if (change < 0 && depth == 0)
+            return at;
+    }
+    return NO_END;
+}
+
+/* Where the first of several template arguments ends; `end` when it is the only one. */
+static size_t first_end(const char *s, size_t at, size_t end)
+{
+    size_t depth = 0;
+    for (size_t n; at < end; at += n) {
+        n = token(s, at);
+        if (s[at] == ',' && depth == 0)
+            return at;
+        depth += (size_t)depth_of(s, at, n);
+    }
+    return end;
+}
+
+/* Template arguments from the bracket at `at` to `end`. */
+static void put_arguments(struct hx_text *text, const char *s, size_t at, size_t end)
+{
+    static const char others[] = ", ...";
+    size_t all = end - at - 2, first = first_end(s, at + 1, end - 1) - (at + 1);
+    if (first > FIRST_LONG || first == all)
+        first = 0;
+    if (all <= ARGS_LONG || first + sizeof others - 1 >= all) {
+        hx_text_putn(text, s + at, end - at);
+        return;
+    }
+    hx_text_putn(text, s + at, 1 + first);
+    hx_text_puts(text, first ? others : others + 2);
+    hx_text_putc(text, '>');
+}
+
+/* Is the bracket at `at` that of template arguments? In Rust a name can begin with one. */
+static bool has_arguments(const char *s, size_t at)
+{
+    if (s[at] != '<' || !at)
+        return false;
+    bool after_operator = s[at - 1] == ' ' && at > 1 && strchr("<>=", s[at - 2]);
+    return is_word(s[at - 1]) || s[at - 1] == ':' || after_operator;
+}
+
+static void take_back(struct hx_text *text, size_t n)
+{
+    if (text->failed || text->n <= n)
+        return;
+    text->n = n;
+    text->s[n] = 0;
+}
+
+static bool shorten(struct hx_text *text, const char *name)
+{
+    size_t depth = 0, params = 0;
+    for (size_t at = 0, step; name[at]; at += step) {
+        step = token(name, at);
+        if (has_arguments(name, at)) {
+            size_t end = group_end(name, at);
+            if (end == NO_END)
+                return false;
+            put_arguments(text, name, at, end);
+            step = end - at;
+            continue;
+        }
+        bool opens = step == 1 && name[at] == '(', closes = step == 1 && name[at] == ')';
+        if (opens && depth++ == 0)
+            params = text->n;
+        hx_text_putn(text, name + at, step);
+        if (closes && depth == 0)
+            return false;
+        if (closes && --depth == 0 && text->n - params > PARAMS_LONG) {
+            take_back(text, params);
+            hx_text_puts(text, "(...)");
+        }
+    }
+    return depth == 0;
+}
+
+void hx_function_name_short(struct hx_text *text, const char *name)
+{
+    size_t before = text->n;
+    if (strlen(name) > NAME_LONG && shorten(text, name))
+        return;
+    take_back(text, before);
+    hx_text_puts(text, name);
+}
+
+/* --- what is the library's own ------------------------------------------------ */
+
+static bool is(const char *s, size_t n, const char *word)
+{
+    return n == strlen(word) && memcmp(s, word, n) == 0;
+}
+
+static bool ends_in(const char *s, size_t n, const char *word)
+{
+    size_t len = strlen(word);
+    return n >= len && memcmp(s + n - len, word, len) == 0;
+}
+
+/* A scope of a function, or its own name: no program may use names that begin so. */
+static bool is_internal_scope(const char *s, size_t n, size_t number, bool more)
+{
+    size_t base = 0;
+    while (base < n && s[base] != '<')
+        base++;
+    if (n && *s == '~') {
+        s++;
+        base--;
+    }
+    bool reserved = base > 1 && s[0] == '_' && (s[1] == '_' || (s[1] >= 'A' && s[1] <= 'Z'));
+    bool space = number == 1 && more && base == n && reserved && s[1] == '_'; /* std::__cxx11:: */
+    return (reserved && !space) || ends_in(s, base, "allocator") || is(s, base, "allocator_traits");
+}
+
+static bool is_rust_internal(const char *name)
+{
+    static const char *const begin[] = {"alloc::alloc::",
+                                        "alloc::raw_vec::",
+                                        "<alloc::alloc::",
+                                        "<alloc::raw_vec::",
+                                        "__rust_",
+                                        "__rdl_",
+                                        "__rg_"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(name, begin[i], strlen(begin[i])) == 0)
+            return true;
+    return false;
+}
+
+bool hx_function_name_internal(const char *name)
+{
+    size_t depth = 0, scope = 0, number = 0;
+    bool library = false, internal = false;
+    if (is_rust_internal(name))
+        return true;
+    for (size_t at = 0, step;; at += step) {
+        bool end = !name[at] ||
+                   (name[at] == '(' && depth == 0 && strncmp(name + at, "(anonymous", 10) != 0);
+        bool next = !end && depth == 0 && strncmp(name + at, "::", 2) == 0;
+        step = end ? 0 : next ? 2 : token(name, at);
+        if (end || next) {
+            const char *s = name + scope;
+            size_t n = at - scope;
+            if (number == 0)
+                library = is(s, n, "std") || is(s, n, "__gnu_cxx");
+            else
+                internal |= is_internal_scope(s, n, number, next);
+            if (end)
+                return library && internal;
+            scope = at + step;
+            number++;
+        } else if (name[at] == ' ' && depth == 0) { /* what it returns stands before */
+            scope = at + 1;
+            number = 0;
+            internal = false;
+        } else {
+            depth += (size_t)depth_of(name, at, step);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+/* function_name.h - demangled names of functions as labels want them: short, and those of a
+ * language's library that nobody calls by name told apart.
+ */
+#ifndef HX_MODEL_FUNCTION_NAME_H
+#define HX_MODEL_FUNCTION_NAME_H
+
+#include "base/text.h"
+
+/* Appends a name; of a long one, template arguments after the first and long lists of parameters
+ * become "...": "std::vector<int, ...>::reserve(unsigned long)". What cannot be understood stays as
+ * it is. */
+void hx_function_name_short(struct hx_text *text, const char *name);
+
+/* Is it the business of an allocator, a container or a smart pointer of the library, which the
+ * program did not call by this name (std::allocator<int>::allocate, std::vector<int>::_M_insert,
+ * alloc::raw_vec::finish_grow)? */
+bool hx_function_name_internal(const char *name);
+
+#endif
