@@ -42,13 +42,24 @@ static void *pages(size_t bytes)
     return memory;
 }
 
+static struct hx_tables *tables_of(struct hx_region *region)
+{
+    static struct hx_tables tables;
+    tables = (struct hx_tables){
+        .region = region,
+        .index = {.at = (uint8_t *)region->index, .bytes = sizeof region->index},
+        .stacks = {.at = (uint8_t *)region->stack, .bytes = sizeof region->stack},
+        .frames = {.at = (uint8_t *)region->frame, .bytes = sizeof region->frame}};
+    return &tables;
+}
+
 static void set_up(void)
 {
     bench.region = pages(sizeof *bench.region);
     bench.unwind = pages(hx_unwind_bytes());
     bench.thread = pages(hx_unwind_thread_bytes());
     bench.fresh = pages(hx_unwind_thread_bytes());
-    hx_unwind_init(bench.unwind, bench.region);
+    hx_unwind_init(bench.unwind, tables_of(bench.region));
     my_thread = bench.thread;
 }
 
@@ -578,7 +589,7 @@ static void test_child(void **state)
         keys[i] = take_nested(3, 5);
         assert_true(stack_of(keys[i])->n > 3);
         bench.region = other;
-        hx_unwind_init(bench.unwind, other);
+        hx_unwind_init(bench.unwind, tables_of(other));
     }
     assert_int_equal(atomic_load(&other->stacks_used), 1);
     munmap(parent, sizeof *parent);
@@ -618,7 +629,12 @@ static void test_barred(void **state)
 {
     (void)state;
     set_up();
+    struct hx_tables *tables = tables_of(bench.region);
     hx_unwind_bar_calls(bench.unwind);
+    assert_int_equal(take_nested(3, 5), HX_EV_KEY_FULL); /* no page is ready, nor can be made so */
+    assert_true(hx_pages_get(&tables->index, 0, tables->index.bytes, false));
+    assert_true(hx_pages_get(&tables->stacks, 0, 4096, false));
+    assert_true(hx_pages_get(&tables->frames, 0, 4096, false));
     uint64_t key = take_nested(3, 5);
     assert_true(key >= HX_EV_KEY_FIRST && stack_of(key)->n >= 2);
     tear_down();

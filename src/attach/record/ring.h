@@ -3,7 +3,8 @@
  * The library inside the program makes the region: a file in a folder that heapx made (0700) and
  * named in the environment; heapx finds it there, maps it, and removes its name. It is called PID.N
  * (decimal): N is the lowest number that was free, so a process that executes another program
- * before heapx looked has several; the higher is the later one. Everything in it
+ * before heapx looked has several; the higher is the later one. A process that cannot make one says
+ * why in the target of a symbolic link PID.why. Everything in it
  * but the marked words is written by the program, which may be broken or hostile: the reader
  * bounds every offset and count, copies before it looks, and at worst reports nonsense.
  *
@@ -20,7 +21,7 @@
 #include <stddef.h>
 
 #define HX_REGION_MAGIC   0x314e4749474552ULL
-#define HX_REGION_VERSION 1
+#define HX_REGION_VERSION 2
 
 #define HX_RING_BYTES ((uint64_t)256 << 10) /* a power of two; of events */
 #define HX_RINGS      4096                  /* address space only, until a thread takes one */
@@ -49,13 +50,14 @@ enum hx_ring_state {
                          gone (compare and swap); of tid 0 nothing is known */
 };
 
-/* Stacks: an open-addressed table of whole stacks. An entry is published by its `n` (release)
- * after its frames stand in `frame`; entries never change afterwards. A key in an event is
- * HX_EV_KEY_FIRST + index of the entry. */
-#define HX_REGION_STACKS ((uint64_t)1 << 20) /* entries, a power of two */
+/* Whole stacks stand one behind the other, as do their frames, so that few of them take few pages.
+ * An entry is complete, and its `n` set (release), before an event names it; entries never change
+ * afterwards. A key in an event is HX_EV_KEY_FIRST + index of the entry. The program finds them by
+ * its own index, a word for each; heapx does not look at that. */
+#define HX_REGION_STACKS ((uint64_t)1 << 20) /* entries */
 #define HX_REGION_FRAMES ((uint64_t)1 << 24) /* words of frames */
+#define HX_REGION_INDEX  (((uint64_t)1 << 12) + (1 << 15) + (1 << 18) + (1 << 20)) /* words */
 struct hx_region_stack {
-    uint64_t hash;
     uint64_t first;      /* index in frame[] */
     uint64_t exact;      /* as in struct hx_ev_stack */
     _Atomic uint32_t n;  /* frames; 0: not published */
@@ -83,11 +85,18 @@ struct hx_region {
     uint32_t execed; /* 1: this process was recorded before it executed this program */
     uint64_t began;  /* when, by that clock */
 
-    _Alignas(64) _Atomic uint64_t reader_ns;  /* by the reader: CLOCK_MONOTONIC of its last round */
-    _Atomic uint32_t reader_gone;             /* by the reader: it will not come back */
-    _Atomic uint32_t asleep;                  /* by the reader: it sleeps on `wake` */
-    _Atomic uint32_t wake;                    /* futex; the program adds 1 and wakes when a ring is
-                                                 half full, or a request is made */
+    /* What recording costs, in ticks of that clock: of some events how long they took (without the
+     * allocator's own work, and without waiting), and of all waits for room in a ring. Only grow.
+     */
+    _Atomic uint64_t timed_allocs, timed_alloc_ticks, timed_frees, timed_free_ticks;
+    _Atomic uint64_t waits, wait_ticks;
+
+    _Alignas(64) _Atomic uint64_t reader_ns; /* by the reader: CLOCK_MONOTONIC of its last round */
+    _Atomic uint32_t reader_gone;            /* by the reader: it will not come back */
+    _Atomic int32_t reader_pid; /* by the reader: as the program sees it; 0: it does not */
+    _Atomic uint32_t asleep;    /* by the reader: it sleeps on `wake` */
+    _Atomic uint32_t wake;      /* futex; the program adds 1 and wakes when a ring is
+                                   half full, or a request is made */
     _Alignas(64) _Atomic uint32_t rings_used; /* 1 + the highest index that was ever claimed */
     _Atomic uint32_t generation;  /* of the mappings of code; grows before code is unmapped */
     _Atomic uint64_t frames_used; /* words of frame[] that are given out */
@@ -102,8 +111,11 @@ struct hx_region {
     int32_t exit_tid;
     int32_t exit_signal; /* that ends it; 0: it exits */
 
+    /* The four parts behind it are as large as the file; the program may have mapped only their
+     * beginnings, and has filled only the pages that it uses. */
+    _Alignas(4096) _Atomic uint64_t index[HX_REGION_INDEX];
     _Alignas(4096) struct hx_region_stack stack[HX_REGION_STACKS];
-    uint64_t frame[HX_REGION_FRAMES];
+    _Alignas(4096) uint64_t frame[HX_REGION_FRAMES];
     struct hx_ring ring[HX_RINGS];
 };
 

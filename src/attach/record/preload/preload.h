@@ -80,11 +80,16 @@ struct hx_process {
     _Atomic int stage; /* enum hx_stage */
     struct hx_region *region;
     struct hx_unwind *unwind;
-    uint8_t *own; /* all that was mapped, own_bytes of it */
+    uint8_t *own; /* all that was reserved, own_bytes of it */
     size_t own_bytes;
-    struct hx_region *place; /* where the region lies, or will */
-    uint8_t *slots; /* HX_RINGS of slot_bytes each: struct hx_writer, then the unwinder's */
-    size_t slot_bytes;
+    struct hx_region
+        *place; /* where the region lies, or will: of it what stands before the index */
+    struct hx_tables tables; /* three more parts of it */
+    struct hx_ring *ring;    /* and the last one: n_rings, as far as they are populated */
+    uint32_t n_rings;
+    _Atomic uint32_t rings_refused; /* by a lack of memory, since the last success */
+    uint8_t *slots;                 /* where the memory of ring 0 ends; that of others is below */
+    size_t slot_bytes;              /* of each: struct hx_writer, then the unwinder's */
     _Atomic uint64_t rings[HX_RINGS / 64];     /* bit: taken by this process */
     _Atomic uint64_t populated[HX_RINGS / 64]; /* bit: its memory is there */
     uint32_t mode;                             /* of the gate, while it is open */
@@ -180,7 +185,8 @@ void hx_real_hide(bool (*wanted)(const char *name));
 void hx_cxx_find(void);
 bool hx_cxx_wanted(const char *name, bool *ret_known);
 
-/* --- start, fork, region (process.c, region.c) ---------------------------------------------- */
+/* --- start, fork, region (process.c, env.c, region.c)
+ * ---------------------------------------------- */
 
 /* Once, by the first call of anything; later calls return at once. */
 void hx_start(void);
@@ -195,8 +201,18 @@ void hx_forked(void);
 bool hx_env_take(void);
 void hx_env_write(void);
 
+/* Put text, or a number, behind the first *len characters of text[size]. False: it is too long. */
+bool hx_text_add(char *text, size_t size, size_t *len, const char *more);
+bool hx_number_add(char *text, size_t size, size_t *len, uint64_t value, unsigned base);
+
 /* Makes the region and all that belongs to it. parent: 0, or the pid that forked this one. */
 bool hx_region_make(int parent);
+
+/* In a child that is not recorded: memory that nobody sees takes its place. */
+void hx_region_drop(void);
+
+/* Before system calls are forbidden: makes what may be needed. */
+void hx_region_stock(void);
 
 /* The program is about to forbid system calls. */
 void hx_bar_calls(void);
@@ -259,8 +275,8 @@ static inline uint32_t hx_filter_of(uint64_t address)
     return (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15ULL >> (64 - HX_FILTER_BITS));
 }
 
-size_t hx_sample_bytes(void);
-void hx_sample_use(void *memory); /* zeroed */
+size_t hx_sample_bytes(uint64_t most);
+void hx_sample_use(void *memory, size_t bytes); /* zeroed; as hx_sample_bytes() said */
 /* The countdown has run out at a request of so many bytes: is it a sample? */
 bool hx_sample_hit(struct hx_thread *thread, uint64_t bytes);
 /* False: there is no room for it. */

@@ -118,14 +118,6 @@ bool hx_gate_look(void)
 
 /* --- fork ----------------------------------------------------------------------------------- */
 
-/* The parent's region stays its own: what was interrupted while writing there goes on in memory
- * that nobody sees. */
-static void drop_region(struct hx_region *region)
-{
-    hx_sys6(SYS_mmap, (long)region, sizeof *region, PROT_READ | PROT_WRITE,
-            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
 void hx_forked(void)
 {
     struct hx_process *process = &hx_process;
@@ -143,7 +135,7 @@ void hx_forked(void)
         records = hx_region_make(parent);
     }
     if (!records)
-        drop_region(process->region);
+        hx_region_drop();
     process->fork_when = 0;
     memset(thread->writer, 0, sizeof thread->writer);
     thread->tid = 0;
@@ -257,6 +249,7 @@ void hx_bar_calls(void)
 {
     if (hx_process.stage != HX_STAGE_RECORDS || hx_process.barred)
         return;
+    hx_region_stock();
     atomic_store(&hx_process.barred, true);
     if (hx_process.unwind)
         hx_unwind_bar_calls(hx_process.unwind);

@@ -1,212 +1,150 @@
-/* region.c - what heapx asked for, and the memory that is shared with it.
+/* region.c - the memory that is shared with heapx, and what the library has for itself.
  *
- * The environment is read where the kernel put it, as libc may not have looked yet, and cleaned
- * there: unless children are recorded too, the program sees it as it would be without heapx.
+ * All of it is one range of addresses, reserved at the start and made usable piece by piece: from
+ * below an unusable page, the memory of ring writers (the first one highest), that of the unwinder,
+ * that of samples, and then the parts of the region. Private memory ends where the region begins;
+ * by that heapx knows that it is ours, and no root of the program.
  */
 #include "attach/record/preload/preload.h"
 
 #include <cpuid.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* In the flags of the environment only: who executed us has forbidden system calls. */
-#define RUN_BARRED 0x100
+/* --- how much ------------------------------------------------------------------------------- */
 
-/* --- text ----------------------------------------------------------------------------------- */
+/* What is mapped of each part. Address space only; but that can be limited, too. */
+struct shape {
+    size_t slot, unwind, samples; /* private */
+    uint32_t rings;
+    uint64_t part[4]; /* bytes of index, stacks, frames, rings */
+};
+static const uint64_t part_at[4] = {
+    offsetof(struct hx_region, index), offsetof(struct hx_region, stack),
+    offsetof(struct hx_region, frame), offsetof(struct hx_region, ring)};
+#define HEAD_BYTES offsetof(struct hx_region, index)
 
-static bool text_add(char *text, size_t size, size_t *len, const char *more)
+#define PLENTY   ((uint64_t)4 << 30)
+#define SCARCE   ((uint64_t)4 << 20)
+#define WHOLE(n) (((n) + 4095) & ~(uint64_t)4095)
+
+static uint64_t at_most(uint64_t a, uint64_t b)
 {
-    size_t n = strlen(more);
-    if (n >= size - *len)
-        return false;
-    memcpy(text + *len, more, n + 1);
-    *len += n;
-    return true;
+    return WHOLE(a < b ? a : b);
 }
 
-static bool number_add(char *text, size_t size, size_t *len, uint64_t value, unsigned base)
+static struct shape shape_for(uint64_t budget)
 {
-    char digits[24];
-    char *at = digits + sizeof digits - 1;
-    *at = 0;
-    do
-        *--at = "0123456789abcdef"[value % base];
-    while (value /= base);
-    return text_add(text, size, len, at);
+    struct shape shape = {.slot = 4096 + WHOLE(hx_unwind_thread_bytes()),
+                          .unwind = WHOLE(hx_unwind_bytes())};
+    uint64_t rings = budget / 2 / (shape.slot + sizeof(struct hx_ring));
+    shape.rings = rings > HX_RINGS ? HX_RINGS : rings < 2 ? 2 : (uint32_t)rings;
+    bool plenty = budget >= PLENTY;
+    uint64_t tables = plenty ? UINT64_MAX : budget / 4;
+    uint32_t levels = plenty || budget >= 256U << 20 ? 4 : budget >= 64U << 20 ? 3 : 2;
+    shape.part[0] = WHOLE(hx_index_bytes(levels));
+    shape.part[1] = at_most(tables / 8, sizeof((struct hx_region *)0)->stack);
+    shape.part[2] = at_most(tables, sizeof((struct hx_region *)0)->frame);
+    shape.part[3] = shape.rings * sizeof(struct hx_ring);
+    if (hx_process.sample_bytes)
+        shape.samples = hx_sample_bytes(plenty ? UINT64_MAX : budget / 16);
+    return shape;
 }
 
-/* The hexadecimal number behind the last ':' of text[0..*len), which is cut off. */
-static bool number_off(const char *text, size_t *len, uint64_t *ret)
+static uint64_t private_bytes(const struct shape *shape)
 {
-    uint64_t value = 0;
-    size_t at = *len;
-    while (at > 0 && text[at - 1] != ':')
-        at--;
-    if (at == 0 || at == *len || *len - at > 16)
-        return false;
-    for (size_t i = at; i < *len; i++) {
-        char c = text[i];
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-                                                : 16;
-        if (digit == 16)
-            return false;
-        value = value << 4 | digit;
-    }
-    *len = at - 1;
-    *ret = value;
-    return true;
+    return 4096 + shape->slot * shape->rings + shape->unwind + shape->samples;
 }
 
-/* --- environment ---------------------------------------------------------------------------- */
-
-extern void *__libc_stack_end __attribute__((weak)); /* where the kernel put argc */
-extern char **environ;
-
-static char **first_environ(void)
+static uint64_t shared_bytes(const struct shape *shape)
 {
-    if (&__libc_stack_end && __libc_stack_end) {
-        char **argv = (char **)__libc_stack_end + 1;
-        int64_t argc = *(int64_t *)__libc_stack_end;
-        if (argc >= 0 && argc < 1 << 24 && !argv[argc])
-            return argv + argc + 1;
-    }
-    return environ;
+    return HEAD_BYTES + shape->part[0] + shape->part[1] + shape->part[2] + shape->part[3];
 }
 
-static const char *value_of(const char *entry, const char *name)
-{
-    size_t n = strlen(name);
-    return strncmp(entry, name, n) == 0 && entry[n] == '=' ? entry + n + 1 : NULL;
-}
-
-/* FOLDER:FLAGS:SAMPLE:LEAST:MOST, and :PID of who executes us (hx_env_write). */
-static bool parse(const char *text)
-{
-    struct hx_process *process = &hx_process;
-    uint64_t field[5]; /* from the last one on */
-    size_t len = strlen(text), colons = 0;
-    for (size_t i = 0; i < len; i++)
-        colons += text[i] == ':';
-    uint64_t pid = 0;
-    /* a folder has no colon in its name: heapx made it */
-    if (colons == 5 && !number_off(text, &len, &pid))
-        return false;
-    for (int i = 0; i < 4; i++)
-        if (!number_off(text, &len, &field[i]))
-            return false;
-    if (len == 0 || len >= sizeof process->folder)
-        return false;
-    memcpy(process->folder, text, len);
-    process->folder[len] = 0;
-    process->most_bytes = field[0];
-    process->least_bytes = field[1];
-    process->sample_bytes = field[2] > 1ULL << 60 ? 1ULL << 60 : field[2];
-    process->flags = (uint32_t)field[3] & ~(uint32_t)RUN_BARRED;
-    process->barred = field[3] & RUN_BARRED;
-    process->execed_from = (int)pid;
-    return true;
-}
-
-void hx_env_write(void)
-{
-    struct hx_process *process = &hx_process;
-    size_t len = 0, size = sizeof process->run_env;
-    const uint64_t field[] = {process->flags | (process->barred ? RUN_BARRED : 0),
-                              process->sample_bytes, process->least_bytes, process->most_bytes,
-                              (uint64_t)process->pid};
-    text_add(process->run_env, size, &len, HX_RUN_ENV "=");
-    text_add(process->run_env, size, &len, process->folder);
-    for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
-        text_add(process->run_env, size, &len, ":");
-        number_add(process->run_env, size, &len, field[i], 16);
-    }
-}
-
-/* Takes this library out of a list for the loader, in place. True: nothing is left. */
-static bool leave_list(char *list)
-{
-    const char *self = hx_process.library;
-    size_t n = strlen(self);
-    for (char *at = list; *at;) {
-        size_t len = strcspn(at, ": ");
-        if (len == n && memcmp(at, self, n) == 0) {
-            char *rest = at + len + (at[len] != 0);
-            memmove(at, rest, strlen(rest) + 1);
-            break;
-        }
-        at += len + (at[len] != 0);
-    }
-    return *list == 0;
-}
-
-static void find_self(void)
-{
-    Dl_info info;
-    if (dladdr(hx_arena, &info) && info.dli_fname &&
-        strlen(info.dli_fname) < sizeof hx_process.library)
-        memcpy(hx_process.library, info.dli_fname, strlen(info.dli_fname) + 1);
-}
-
-bool hx_env_take(void)
-{
-    char **env = first_environ();
-    const char *run = NULL;
-    find_self();
-    for (char **at = env; at && *at; at++) {
-        const char *value = value_of(*at, HX_RUN_ENV);
-        run = value ? value : run;
-    }
-    if (!run || !parse(run))
-        return false;
-    hx_process.pid = (int)HX_SYS(SYS_getpid, 0, 0, 0, 0);
-    char **to = env;
-    bool keep = hx_process.flags & HX_RUN_CHILDREN;
-    hx_env_write();
-    for (char **at = env; *at; at++) {
-        if (value_of(*at, HX_RUN_ENV)) {
-            if (keep)
-                *to++ = hx_process.run_env;
-            continue;
-        }
-        char *list = (char *)value_of(*at, "LD_PRELOAD");
-        if (list && !keep && leave_list(list))
-            continue;
-        *to++ = *at;
-    }
-    *to = NULL;
-    return true;
-}
-
-/* --- region --------------------------------------------------------------------------------- */
-
-static void *map(size_t bytes, int fd, int flags)
-{
-    long p =
-        hx_sys6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
-    return p < 0 && p > -4096 ? NULL : (void *)p;
-}
-
-/* Growing a file beyond the limit would be a signal. */
-static bool may_grow(uint64_t bytes)
+static uint64_t limit_of(int resource)
 {
     struct rlimit limit;
-    return HX_SYS(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 && limit.rlim_cur >= bytes;
+    return HX_SYS(SYS_prlimit64, 0, resource, NULL, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/* --- reserving ------------------------------------------------------------------------------ */
+
+static bool is_error(long ret)
+{
+    return ret < 0 && ret > -4096;
+}
+
+static bool reserve(const struct shape *shape)
+{
+    struct hx_process *process = &hx_process;
+    uint64_t own = private_bytes(shape), all = own + shared_bytes(shape);
+    long p = hx_sys6(SYS_mmap, 0, (long)all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                     -1, 0);
+    if (is_error(p))
+        return false;
+    HX_SYS(SYS_madvise, p, own, MADV_NOHUGEPAGE, 0);
+    HX_SYS(SYS_madvise, p, own, MADV_DONTDUMP, 0);
+    uint8_t *at = (uint8_t *)p + own - shape->samples - shape->unwind;
+    if (HX_SYS(SYS_mprotect, at, shape->unwind + shape->samples, PROT_READ | PROT_WRITE, 0) != 0) {
+        HX_SYS(SYS_munmap, p, all, 0, 0);
+        return false;
+    }
+    process->own = (uint8_t *)p;
+    process->own_bytes = all;
+    process->slot_bytes = shape->slot;
+    process->slots = at;
+    process->unwind = (struct hx_unwind *)at;
+    if (shape->samples)
+        hx_sample_use(at + shape->unwind, shape->samples);
+    process->place = (struct hx_region *)((uint8_t *)p + own);
+    struct hx_tables *tables = &process->tables;
+    struct hx_pages *pages[] = {&tables->index, &tables->stacks, &tables->frames};
+    uint8_t *part = (uint8_t *)process->place + HEAD_BYTES;
+    for (int i = 0; i < 3; part += shape->part[i++]) {
+        pages[i]->at = part;
+        pages[i]->bytes = shape->part[i];
+    }
+    process->ring = (struct hx_ring *)part;
+    process->n_rings = shape->rings;
+    return true;
+}
+
+static bool reserve_what_can_be(void)
+{
+    uint64_t limit = limit_of(RLIMIT_AS);
+    uint64_t budget = limit / 4 < PLENTY ? limit / 4 : PLENTY;
+    for (; budget >= SCARCE; budget /= 4) {
+        struct shape shape = shape_for(budget);
+        if (reserve(&shape))
+            return true;
+    }
+    return false;
+}
+
+/* --- the file ------------------------------------------------------------------------------- */
+
+/* A link needs no memory, no descriptor, and no size of a file: it can be made when nothing can. */
+static bool fail(int folder, const char *why)
+{
+    char name[40];
+    size_t len = 0;
+    hx_number_add(name, sizeof name, &len, (uint64_t)hx_process.pid, 10);
+    hx_text_add(name, sizeof name, &len, ".why");
+    HX_SYS(SYS_symlinkat, why, folder, name, 0);
+    return false;
 }
 
 static int make_file(int folder, char *name, size_t size)
 {
     for (unsigned i = 0; i < 1000; i++) {
         size_t len = 0;
-        number_add(name, size, &len, (uint64_t)hx_process.pid, 10);
-        text_add(name, size, &len, ".");
-        number_add(name, size, &len, i, 10);
+        hx_number_add(name, size, &len, (uint64_t)hx_process.pid, 10);
+        hx_text_add(name, size, &len, ".");
+        hx_number_add(name, size, &len, i, 10);
         long fd = HX_SYS(SYS_openat, folder, name,
                          O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd != -EEXIST)
@@ -215,26 +153,29 @@ static int make_file(int folder, char *name, size_t size)
     return -1;
 }
 
-static struct hx_region *make_region(void)
+/* Over whatever was there; accessible later, piece by piece. */
+static bool map_parts(int fd)
 {
-    char name[40];
-    struct hx_region *region = NULL;
-    if (!may_grow(sizeof *region))
-        return NULL;
-    int folder = (int)HX_SYS(SYS_openat, AT_FDCWD, hx_process.folder,
-                             O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
-    if (folder < 0)
-        return NULL;
-    int fd = make_file(folder, name, sizeof name);
-    if (fd >= 0) {
-        if (HX_SYS(SYS_ftruncate, fd, sizeof *region, 0, 0) == 0)
-            region = map(sizeof *region, fd, MAP_SHARED);
-        if (!region)
-            HX_SYS(SYS_unlinkat, folder, name, 0, 0);
-        HX_SYS(SYS_close, fd, 0, 0, 0);
+    const struct hx_process *process = &hx_process;
+    const struct hx_tables *tables = &process->tables;
+    const struct {
+        void *at;
+        uint64_t bytes, from;
+    } part[] = {
+        {process->place, HEAD_BYTES, 0},
+        {tables->index.at, tables->index.bytes, part_at[0]},
+        {tables->stacks.at, tables->stacks.bytes, part_at[1]},
+        {tables->frames.at, tables->frames.bytes, part_at[2]},
+        {process->ring, process->n_rings * sizeof(struct hx_ring), part_at[3]},
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        long p = hx_sys6(SYS_mmap, (long)part[i].at, (long)part[i].bytes, PROT_NONE,
+                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (long)part[i].from);
+        if (p != (long)part[i].at)
+            return false;
+        HX_SYS(SYS_madvise, p, part[i].bytes, MADV_DONTDUMP, 0);
     }
-    HX_SYS(SYS_close, folder, 0, 0, 0);
-    return region;
+    return true;
 }
 
 static bool good_clock(void)
@@ -243,32 +184,6 @@ static bool good_clock(void)
     bool invariant = __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1U << 8;
     bool rdtscp = __get_cpuid(0x80000001, &a, &b, &c, &d) && d & 1U << 27;
     return invariant && rdtscp;
-}
-
-/* What the parent had interned: keys mean the same in both. Pages that nobody touched are left. */
-static void copy_pages(void *to, const void *from, size_t bytes)
-{
-    enum { CHUNK = 1 << 20 };
-    unsigned char there[CHUNK / 4096];
-    for (size_t at = 0; at < bytes; at += CHUNK) {
-        size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
-        if (HX_SYS(SYS_mincore, (const char *)from + at, n, there, 0) != 0)
-            memset(there, 1, sizeof there);
-        for (size_t page = 0; page < n; page += 4096)
-            if (there[page / 4096] & 1)
-                memcpy((char *)to + at + page, (const char *)from + at + page,
-                       n - page < 4096 ? n - page : 4096);
-    }
-}
-
-static void copy_stacks(struct hx_region *to, const struct hx_region *from)
-{
-    uint64_t words = atomic_load(&from->frames_used);
-    copy_pages(to->stack, from->stack, sizeof to->stack);
-    copy_pages(to->frame, from->frame, (words < HX_REGION_FRAMES ? words : HX_REGION_FRAMES) * 8);
-    atomic_store(&to->frames_used, words);
-    atomic_store(&to->stacks_used, atomic_load(&from->stacks_used));
-    atomic_store(&to->generation, atomic_load(&from->generation));
 }
 
 static void describe(struct hx_region *region, int parent)
@@ -296,76 +211,194 @@ static int find_tid(void)
     return 0;
 }
 
-/* Private memory lies right before the region, in one mapping; by that heapx knows that both are
- * ours, and no root of the program. An unusable page parts it from what lies below. */
-static bool make_private(void)
+/* --- a child's ------------------------------------------------------------------------------- */
+
+static bool write_all(int fd, const uint8_t *from, uint64_t bytes, uint64_t to)
 {
-    struct hx_process *process = &hx_process;
-    size_t slot = 4096 + ((hx_unwind_thread_bytes() + 4095) & ~(size_t)4095);
-    size_t unwind = (hx_unwind_bytes() + 4095) & ~(size_t)4095;
-    size_t samples = process->sample_bytes ? hx_sample_bytes() : 0;
-    size_t own = slot * HX_RINGS + unwind + samples;
-    size_t all = 4096 + own + sizeof(struct hx_region);
-    long p = hx_sys6(SYS_mmap, 0, (long)all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                     -1, 0);
-    if (p < 0 && p > -4096)
-        return false;
-    if (HX_SYS(SYS_mprotect, p + 4096, own, PROT_READ | PROT_WRITE, 0) != 0) {
-        HX_SYS(SYS_munmap, p, all, 0, 0);
-        return false;
+    while (bytes > 0) {
+        long n = HX_SYS(SYS_pwrite64, fd, from, bytes, to);
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        from += n;
+        to += (uint64_t)n;
+        bytes -= (uint64_t)n;
     }
-    HX_SYS(SYS_madvise, p + 4096, own, MADV_NOHUGEPAGE, 0);
-    HX_SYS(SYS_madvise, p + 4096, own, MADV_DONTDUMP, 0);
-    uint8_t *at = (uint8_t *)p + 4096;
-    process->own = at - 4096;
-    process->own_bytes = all;
-    process->slot_bytes = slot;
-    process->slots = at;
-    process->unwind = (struct hx_unwind *)(at + slot * HX_RINGS);
-    if (samples)
-        hx_sample_use(at + slot * HX_RINGS + unwind);
-    process->place = (struct hx_region *)(at + own);
     return true;
 }
 
-/* A child's takes the place of its parent's, which is left to the parent. */
-static bool make_all(int parent)
+/* What the parent had interned: keys mean the same in both. It goes on meanwhile; so first what
+ * refers to other things, then these. */
+static bool copy_tables(int fd)
+{
+    const struct hx_tables *tables = &hx_process.tables;
+    const struct hx_pages *pages[] = {&tables->index, &tables->stacks, &tables->frames};
+    for (int i = 0; i < 3; i++)
+        for (uint64_t piece = 0, at = 0; at < pages[i]->bytes; at = ++piece << HX_PIECE_BITS) {
+            uint64_t left = pages[i]->bytes - at;
+            if (hx_pages_ready(pages[i], piece) &&
+                !write_all(fd, pages[i]->at + at, left < HX_PIECE ? left : HX_PIECE,
+                           part_at[i] + at))
+                return false;
+        }
+    return true;
+}
+
+/* The same pieces as in the parent, which have been written. */
+static bool open_tables(const struct hx_tables *tables)
+{
+    const struct hx_pages *pages[] = {&tables->index, &tables->stacks, &tables->frames};
+    for (int i = 0; i < 3; i++)
+        for (uint64_t piece = 0, at = 0; at < pages[i]->bytes; at = ++piece << HX_PIECE_BITS) {
+            uint64_t left = pages[i]->bytes - at;
+            if (hx_pages_ready(pages[i], piece) &&
+                !hx_pages_fill(pages[i]->at + at, left < HX_PIECE ? left : HX_PIECE))
+                return false;
+        }
+    return true;
+}
+
+static void forget_page(void *at, uint64_t bytes)
+{
+    if (bytes)
+        hx_sys6(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* The parent's region stays its own: what was interrupted while writing there goes on in memory
+ * that nobody sees. */
+void hx_region_drop(void)
 {
     struct hx_process *process = &hx_process;
-    struct hx_region *region = make_region();
-    if (!region)
-        return false;
+    struct hx_tables *tables = &process->tables;
+    uint64_t rings = process->n_rings;
+    while (rings > 0 &&
+           !(atomic_load(&process->populated[(rings - 1) / 64]) >> (rings - 1) % 64 & 1))
+        rings--;
+    forget_page(process->place, HEAD_BYTES);
+    forget_page(tables->index.at, hx_pages_extent(&tables->index));
+    forget_page(tables->stacks.at, hx_pages_extent(&tables->stacks));
+    forget_page(tables->frames.at, hx_pages_extent(&tables->frames));
+    forget_page(process->ring, rings * sizeof *process->ring);
+}
+
+/* A signal handler has forked in the middle of an event. It ends in memory that nobody sees, and
+ * nobody else takes. */
+static void set_apart(const struct hx_thread *thread)
+{
+    struct hx_process *process = &hx_process;
+    for (uint32_t i = 0; i < thread->levels && i < HX_LEVELS; i++) {
+        if (!thread->writer[i])
+            continue;
+        uint64_t index = (uint64_t)(thread->writer[i]->ring - process->ring);
+        forget_page(thread->writer[i]->ring, sizeof(struct hx_ring));
+        atomic_fetch_or(&process->rings[index / 64], 1ULL << index % 64);
+        atomic_fetch_add(&process->place->no_ring_allocs, 1);
+    }
+}
+
+/* --- making it ------------------------------------------------------------------------------ */
+
+static const char *fill_region(int fd, int parent)
+{
+    struct hx_process *process = &hx_process;
+    struct hx_region *region = process->place;
+    uint64_t frames = 0, stacks = 0;
+    uint32_t generation = 0;
+    if (parent) {
+        if (!copy_tables(fd))
+            return "there is no room for its shared memory";
+        frames = atomic_load(&region->frames_used);
+        stacks = atomic_load(&region->stacks_used);
+        generation = atomic_load(&region->generation);
+    }
+    if (!map_parts(fd))
+        return "the memory for its recording could not be mapped";
+    if (!hx_pages_fill(region, HEAD_BYTES) || (parent && !open_tables(&process->tables)))
+        return "there is no room for its shared memory";
     describe(region, parent);
-    if (parent)
-        copy_stacks(region, process->place);
-    long at = hx_sys6(SYS_mremap, (long)region, sizeof *region, sizeof *region,
-                      MREMAP_MAYMOVE | MREMAP_FIXED, (long)process->place, 0);
-    if (at != (long)process->place)
-        return false;
-    region = process->place;
-    HX_SYS(SYS_madvise, region, sizeof *region, MADV_DONTDUMP, 0);
+    atomic_store(&region->frames_used, frames);
+    atomic_store(&region->stacks_used, stacks);
+    atomic_store(&region->generation, generation);
     memset(process->rings, 0, sizeof process->rings);
     memset(process->populated, 0, sizeof process->populated);
-    process->region = region;
+    process->rings_refused = 0;
+    if (parent)
+        set_apart(&hx_thread);
+    return NULL;
+}
+
+/* A child's takes the place of its parent's, which is left to the parent. */
+static bool make_all(int folder, int parent)
+{
+    struct hx_process *process = &hx_process;
+    struct hx_region *region = process->place;
+    char name[40];
+    const char *why;
+    /* growing a file beyond the limit would be a signal */
+    if (limit_of(RLIMIT_FSIZE) < sizeof *region)
+        return fail(folder, "its files are limited to less than 2 GB (ulimit -f)");
+    int fd = make_file(folder, name, sizeof name);
+    if (fd < 0)
+        return fail(folder, "it cannot make a file in the folder of the recording");
+    if (HX_SYS(SYS_ftruncate, fd, sizeof *region, 0, 0) == 0)
+        why = fill_region(fd, parent);
+    else
+        why = "it cannot make a file of 2 GB in the folder of the recording";
+    HX_SYS(SYS_close, fd, 0, 0, 0);
+    if (why) {
+        HX_SYS(SYS_unlinkat, folder, name, 0, 0);
+        return fail(folder, why);
+    }
+    process->region = process->tables.region = region;
     process->gave_up = false;
-    hx_unwind_init(process->unwind, region);
+    hx_unwind_init(process->unwind, &process->tables);
     if (process->barred)
         hx_unwind_bar_calls(process->unwind);
     __atomic_store_n(&region->magic, HX_REGION_MAGIC, __ATOMIC_RELEASE);
     return true;
 }
 
-bool hx_region_make(int parent)
+static bool make_first(int folder)
 {
     struct hx_process *process = &hx_process;
-    if (parent)
-        return make_all(parent);
     process->clock_ns = !good_clock();
     process->tid_offset = find_tid();
-    if (HX_SYS(SYS_madvise, &hx_gate, sizeof hx_gate, MADV_WIPEONFORK, 0) != 0 || !make_private())
-        return false;
-    if (make_all(0))
+    if (HX_SYS(SYS_madvise, &hx_gate, sizeof hx_gate, MADV_WIPEONFORK, 0) != 0)
+        return fail(folder, "the kernel does not know MADV_WIPEONFORK (it came with 4.14)");
+    if (!reserve_what_can_be())
+        return fail(folder, "its address space is limited too much (ulimit -v)");
+    if (make_all(folder, 0))
         return true;
     HX_SYS(SYS_munmap, process->own, process->own_bytes, 0, 0);
     return false;
+}
+
+bool hx_region_make(int parent)
+{
+    int folder = (int)HX_SYS(SYS_openat, AT_FDCWD, hx_process.folder,
+                             O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (folder < 0)
+        return false;
+    bool made = parent ? make_all(folder, parent) : make_first(folder);
+    HX_SYS(SYS_close, folder, 0, 0, 0);
+    return made;
+}
+
+/* --- what is needed when nothing more can be had -------------------------------------------- */
+
+/* Before system calls are forbidden: room for what may come after that. */
+void hx_region_stock(void)
+{
+    struct hx_tables *tables = &hx_process.tables;
+    const uint64_t ahead = (uint64_t)1 << 20, stack = sizeof(struct hx_region_stack);
+    uint64_t entry = atomic_load(&tables->region->stacks_used) * stack;
+    uint64_t frame = atomic_load(&tables->region->frames_used) * 8;
+    hx_pages_get(&tables->index, 0, hx_index_bytes(2), false);
+    for (uint64_t at = 0; at < ahead; at += HX_PIECE) {
+        hx_pages_get(&tables->frames, frame + at, 1, false);
+        if (at < ahead / 4)
+            hx_pages_get(&tables->stacks, entry + at, 1, false);
+    }
 }

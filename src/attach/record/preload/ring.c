@@ -119,27 +119,40 @@ bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t s
 
 /* --- taking and leaving a ring -------------------------------------------------------------- */
 
+static uint8_t *slot_of(uint32_t index)
+{
+    return hx_process.slots - (index + (size_t)1) * hx_process.slot_bytes;
+}
+
+static bool is_populated(uint32_t index)
+{
+    return atomic_load(&hx_process.populated[index / 64]) >> index % 64 & 1;
+}
+
 /* A ring whose pages cannot be had (a full tmpfs) would be a SIGBUS later. */
 static bool populate(uint32_t index)
 {
-    uint64_t bit = 1ULL << (index % 64);
-    if (atomic_load(&hx_process.populated[index / 64]) & bit)
+    if (is_populated(index))
         return true;
-    struct hx_ring *ring = &hx_process.region->ring[index];
-    if (!barred()) {
-        long ret = HX_SYS(SYS_madvise, ring, sizeof *ring, MADV_POPULATE_WRITE, 0);
-        if (ret != 0 && ret != -EINVAL) /* an older kernel does not know it */
-            return false;
+    if (barred() || !hx_try_again(&hx_process.rings_refused))
+        return false;
+    if (HX_SYS(SYS_mprotect, slot_of(index), hx_process.slot_bytes, PROT_READ | PROT_WRITE, 0) ||
+        !hx_pages_fill(&hx_process.ring[index], sizeof(struct hx_ring))) {
+        atomic_fetch_add(&hx_process.rings_refused, 1);
+        return false;
     }
-    atomic_fetch_or(&hx_process.populated[index / 64], bit);
+    atomic_store(&hx_process.rings_refused, 0);
+    atomic_fetch_or(&hx_process.populated[index / 64], 1ULL << index % 64);
     return true;
 }
 
 static bool claim(uint32_t index, uint32_t tid)
 {
-    struct hx_ring *ring = &hx_process.region->ring[index];
+    struct hx_ring *ring = &hx_process.ring[index];
+    if (!populate(index))
+        return false;
     uint32_t state = atomic_load(&ring->state);
-    if (state == HX_RING_USED || !populate(index))
+    if (state == HX_RING_USED)
         return false;
     if (!atomic_compare_exchange_strong(&ring->state, &state, HX_RING_USED)) {
         /* the reader has just freed it */
@@ -159,24 +172,27 @@ static bool claim(uint32_t index, uint32_t tid)
  * ended without a word, which the reader has noticed. */
 static int find_ring(uint32_t tid)
 {
-    for (uint32_t word = 0; word < HX_RINGS / 64; word++) {
+    uint32_t n = hx_process.n_rings;
+    for (uint32_t word = 0; word * 64 < n; word++) {
         uint64_t taken = atomic_load(&hx_process.rings[word]);
         while (~taken) {
-            uint32_t bit = (uint32_t)__builtin_ctzll(~taken);
+            uint32_t bit = (uint32_t)__builtin_ctzll(~taken), index = word * 64 + bit;
+            if (index >= n)
+                break;
             uint64_t before = atomic_fetch_or(&hx_process.rings[word], 1ULL << bit);
             taken = before | 1ULL << bit;
             if (before & 1ULL << bit)
                 continue;
-            if (claim(word * 64 + bit, tid))
-                return (int)(word * 64 + bit);
-            if (atomic_load(&hx_process.region->ring[word * 64 + bit].state) != HX_RING_USED) {
+            if (claim(index, tid))
+                return (int)index;
+            if (!is_populated(index)) { /* no memory: only those that are there */
                 atomic_fetch_and(&hx_process.rings[word], ~(1ULL << bit));
-                return -1; /* no memory */
+                n = index;
             }
         }
     }
-    for (uint32_t i = 0; i < HX_RINGS; i++)
-        if (claim(i, tid))
+    for (uint32_t i = 0; i < n; i++)
+        if (is_populated(i) && claim(i, tid))
             return (int)i;
     return -1;
 }
@@ -197,9 +213,9 @@ struct hx_writer *hx_writer_take(struct hx_thread *thread, uint32_t level)
     int index = find_ring(own_tid(thread));
     if (index < 0)
         return NULL;
-    uint8_t *slot = hx_process.slots + (size_t)index * hx_process.slot_bytes;
+    uint8_t *slot = slot_of((uint32_t)index);
     struct hx_writer *writer = (struct hx_writer *)slot;
-    writer->ring = &hx_process.region->ring[index];
+    writer->ring = &hx_process.ring[index];
     writer->unwind = (struct hx_unwind_thread *)(slot + 4096);
     writer->head = atomic_load(&writer->ring->head);
     writer->limit = writer->head; /* to be asked at the first event */
@@ -214,7 +230,7 @@ struct hx_writer *hx_writer_take(struct hx_thread *thread, uint32_t level)
 
 void hx_writer_leave(struct hx_writer *writer)
 {
-    uint32_t index = (uint32_t)(writer->ring - hx_process.region->ring);
+    uint32_t index = (uint32_t)(writer->ring - hx_process.ring);
     atomic_store(&writer->ring->state, HX_RING_LEFT);
     atomic_fetch_and(&hx_process.rings[index / 64], ~(1ULL << (index % 64)));
 }

@@ -12,24 +12,29 @@ uint8_t hx_filter[1 << HX_FILTER_BITS]; /* how many samples have this hash; 255:
 
 /* Open addressing without locks. An address stands in one slot at most, as only its owner adds and
  * removes it, and within PROBES slots of its hash. */
-#define SLOTS  ((uint64_t)1 << 22)
-#define PROBES 128
-#define GONE   1 /* had an address once: looking goes on behind it */
+#define SLOT_BITS 22 /* fewer, where address space is scarce */
+#define PROBES    128
+#define GONE      1 /* had an address once: looking goes on behind it */
 static _Atomic uint64_t *table;
+static unsigned slot_bits;
 
-size_t hx_sample_bytes(void)
+size_t hx_sample_bytes(uint64_t most)
 {
-    return SLOTS * sizeof *table;
+    size_t bytes = sizeof *table << SLOT_BITS;
+    while (bytes > most && bytes > 65536)
+        bytes /= 2;
+    return bytes;
 }
 
-void hx_sample_use(void *memory)
+void hx_sample_use(void *memory, size_t bytes)
 {
     table = memory;
+    slot_bits = (unsigned)__builtin_ctzll(bytes / sizeof *table);
 }
 
 static uint64_t slot_of(uint64_t address)
 {
-    return (address >> 4) * 0x9e3779b97f4a7c15ULL >> (64 - 22);
+    return (address >> 4) * 0x9e3779b97f4a7c15ULL >> (64 - slot_bits);
 }
 
 /* --- distances ------------------------------------------------------------------------------ */
@@ -98,7 +103,7 @@ bool hx_sample_add(uint64_t address)
 {
     uint64_t slot = slot_of(address);
     for (unsigned i = 0; i < PROBES; i++) {
-        _Atomic uint64_t *at = &table[(slot + i) % SLOTS];
+        _Atomic uint64_t *at = &table[(slot + i) & ((1ULL << slot_bits) - 1)];
         uint64_t there = atomic_load(at);
         if (there > GONE)
             continue;
@@ -114,7 +119,7 @@ bool hx_sample_remove(uint64_t address)
 {
     uint64_t slot = slot_of(address);
     for (unsigned i = 0; i < PROBES; i++) {
-        _Atomic uint64_t *at = &table[(slot + i) % SLOTS];
+        _Atomic uint64_t *at = &table[(slot + i) & ((1ULL << slot_bits) - 1)];
         uint64_t there = atomic_load(at);
         if (!there)
             return false;

@@ -41,10 +41,10 @@ size_t hx_unwind_thread_bytes(void)
     return sizeof(struct hx_unwind_thread);
 }
 
-void hx_unwind_init(struct hx_unwind *unwind, struct hx_region *region)
+void hx_unwind_init(struct hx_unwind *unwind, struct hx_tables *tables)
 {
     /* Rules of the parent hold in a child, but what threads remember are keys of its region. */
-    unwind->region = region;
+    unwind->tables = tables;
     unwind->on_stack = getauxval(AT_RANDOM);
     hx_rules_init(unwind, getauxval(AT_SYSINFO_EHDR));
     atomic_fetch_add_explicit(&unwind->epoch, 1, memory_order_seq_cst);
@@ -646,7 +646,7 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     take_frames(&walk);
     if (walk.taken.n == 0)
         return HX_EV_KEY_UNKNOWN;
-    key = hx_intern(unwind->region, &walk.taken);
+    key = hx_intern(unwind, &walk.taken);
     if (walk.lasting && key >= HX_EV_KEY_FIRST) {
         struct hx_memo head = {.pc = pc, .sp = sp, .fp = fp, .key = key, .epoch = epoch};
         head.needs_fp = walk.needs_fp;

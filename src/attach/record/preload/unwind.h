@@ -8,6 +8,7 @@
 #ifndef HX_ATTACH_RECORD_PRELOAD_UNWIND_H
 #define HX_ATTACH_RECORD_PRELOAD_UNWIND_H
 
+#include "attach/record/preload/pages.h"
 #include "attach/record/ring.h"
 
 /* For all threads of a process: rules by address, and where stacks are interned. */
@@ -21,9 +22,18 @@ struct hx_unwind_thread;
 size_t hx_unwind_bytes(void);
 size_t hx_unwind_thread_bytes(void);
 
+/* Where whole stacks are interned. Of the region itself only what stands before its index is looked
+ * at; of three parts the beginnings are mapped: of the index some levels (hx_index_bytes()). */
+#define HX_INDEX_LEVELS 4
+struct hx_tables {
+    struct hx_region *region;
+    struct hx_pages index, stacks, frames;
+};
+uint64_t hx_index_bytes(uint32_t levels);
+
 /* Once a process, before its first stack; a child after fork goes on with a copy of the parent's
- * and a region of its own. */
-void hx_unwind_init(struct hx_unwind *unwind, struct hx_region *region);
+ * and tables of its own. */
+void hx_unwind_init(struct hx_unwind *unwind, struct hx_tables *tables);
 
 /* The key (event.h) of the stack whose innermost frame is the caller at return address pc, with the
  * registers that it will have on return. */

@@ -39,7 +39,7 @@ enum { HX_OTHER_BOOK = 0, HX_OTHER_END = 1, HX_OTHER_BARE = 2, HX_OTHER_NO_CODE 
 #define HX_RULE_INDEX(rule) ((rule) >> 4)
 
 struct hx_unwind {
-    struct hx_region *region;
+    struct hx_tables *tables;
     _Atomic uint32_t epoch;  /* grows when what is cached must be forgotten */
     _Atomic uint32_t barred; /* no system calls */
     uint64_t vdso, vdso_end; /* 0: there is none */
@@ -111,7 +111,7 @@ static inline uint64_t hx_hash_mix(uint64_t hash, uint64_t word)
     hash = (hash ^ word) * 0xff51afd7ed558ccd;
     return hash ^ hash >> 32;
 }
-uint64_t hx_intern(struct hx_region *region, const struct hx_taken *taken);
+uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_taken *taken);
 
 /* --- one thread --------------------------------------------------------------------------------
  */
