@@ -1,12 +1,13 @@
 /* pairs.c - malloc and free in pairs, ten frames deep: what a recorder costs.
  *
- *   pairs [--pairs N] [--threads N] [--live N] [--loop] [--wait] [--rest]
+ *   pairs [--pairs N] [--threads N] [--live N] [--ways N | --loop] [--wait] [--rest]
  *
  * Each pair frees the oldest of `live` blocks and takes one of 16 to 512 bytes. Every pair goes
- * down through ten functions by one of eight ways; with --loop the pairs are made in a loop at the
- * bottom, so that the calls themselves cost nothing. Built -O2 without frame pointers. Prints
- * "pairs N seconds S ns X" for the time from the first to the last pair. --wait: says where malloc
- * lies, and begins when a line comes; --rest: then waits for the end of its input.
+ * down through ten functions by one of eight ways (or fewer: 1, 2, 4) in turn; with --loop the
+ * pairs are made in a loop at the bottom, so that the calls themselves cost nothing. Built -O2
+ * without frame pointers. Prints "pairs N seconds S ns X cpu Y" for the time from the first to the
+ * last pair, by the clock and of all processors. --wait: says where malloc lies, and begins when a
+ * line comes; --rest: then waits for the end of its input.
  */
 #include "../live/victim.h"
 
@@ -17,7 +18,7 @@
 
 enum { MAX_THREADS = 64 };
 
-static uint64_t pairs = 20000000, threads = 1, live = 1024;
+static uint64_t pairs = 20000000, threads = 1, live = 1024, ways = 8;
 static bool loop, waits, rests;
 
 struct worker {
@@ -80,14 +81,14 @@ static NOINLINE void *work(void *argument)
 {
     struct worker *w = argument;
     for (uint64_t n = loop ? 1 : w->pairs; n; n--)
-        first(w, n);
+        first(w, n % ways);
     return NULL;
 }
 
-static double seconds(void)
+static double seconds(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -96,7 +97,7 @@ static void options(int argc, char **argv)
     static const struct option known[] = {
         {"pairs", 1, NULL, 'p'}, {"threads", 1, NULL, 't'}, {"live", 1, NULL, 'l'},
         {"loop", 0, NULL, 'o'},  {"wait", 0, NULL, 'w'},    {"rest", 0, NULL, 'r'},
-        {NULL, 0, NULL, 0},
+        {"ways", 1, NULL, 'y'},  {NULL, 0, NULL, 0},
     };
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         uint64_t n = optarg ? strtoull(optarg, NULL, 0) : 0;
@@ -112,10 +113,12 @@ static void options(int argc, char **argv)
             waits = true;
         else if (c == 'r')
             rests = true;
+        else if (c == 'y')
+            ways = n;
         else
             exit(2);
     }
-    if (threads < 1 || threads > MAX_THREADS || live < threads || pairs < threads)
+    if (threads < 1 || threads > MAX_THREADS || live < threads || pairs < threads || ways < 1)
         exit(2);
 }
 
@@ -139,7 +142,7 @@ int main(int argc, char **argv)
         if (read(0, line, sizeof line) <= 0)
             return 1;
     }
-    double begin = seconds();
+    double begin = seconds(CLOCK_MONOTONIC), began = seconds(CLOCK_PROCESS_CPUTIME_ID);
     if (threads == 1) {
         work(&worker[0]);
     } else {
@@ -149,8 +152,10 @@ int main(int argc, char **argv)
         for (uint64_t i = 0; i < threads; i++)
             pthread_join(thread[i], NULL);
     }
-    double took = seconds() - begin;
-    printf("pairs %lu seconds %.6f ns %.2f\n", pairs, took, took * 1e9 / (double)pairs);
+    double took = seconds(CLOCK_MONOTONIC) - begin;
+    double used = seconds(CLOCK_PROCESS_CPUTIME_ID) - began;
+    printf("pairs %lu seconds %.6f ns %.2f cpu %.2f\n", pairs, took, took * 1e9 / (double)pairs,
+           used * 1e9 / (double)pairs);
     fflush(stdout);
     while (rests && read(0, line, sizeof line) > 0)
         ;

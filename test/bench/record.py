@@ -5,7 +5,8 @@
 
 Run by `scripts/bench record`. test/bench/pairs makes pairs of malloc and free ten frames deep and
 times itself; each figure is the best of the rounds, which take turns. `x` is the time beside the
-program's own, `more` the nanoseconds that a pair takes longer. Slow ways do fewer pairs. Peers
+program's own, `more` the nanoseconds that a pair takes longer, `cpu`
+the program's own processor time, which tells on a busy machine. Slow ways do fewer pairs. Peers
 that are not here are left out and named.
 """
 import argparse
@@ -25,7 +26,7 @@ import recorded  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAIRS = os.path.join(live.BUILD, "test/bench/pairs")
-LINE = re.compile(r"pairs (\d+) seconds (\S+) ns (\S+)")
+LINE = re.compile(r"pairs (\d+) seconds (\S+) ns (\S+) cpu (\S+)")
 
 
 class Absent(Exception):
@@ -33,13 +34,15 @@ class Absent(Exception):
 
 
 def timed(text):
+    """Nanoseconds a pair: by the clock, and of the program's own processor time."""
     match = LINE.search(text)
     live.check(match, f"no figure in {text[-500:]!r}")
-    return float(match[3])
+    return float(match[3]), float(match[4])
 
 
-def command(pairs, threads, loop, *more):
-    return [PAIRS, "--pairs", str(pairs), "--threads", str(threads), *(["--loop"] if loop else []), *more]
+def command(pairs, threads, ways, *more):
+    how = ["--ways", str(ways)] if ways else ["--loop"]
+    return [PAIRS, "--pairs", str(pairs), "--threads", str(threads), *how, *more]
 
 
 def run(argv, **options):
@@ -50,7 +53,7 @@ def run(argv, **options):
 
 
 class Ways:
-    """Each returns nanoseconds a pair."""
+    """Each returns what timed() gives."""
 
     def __init__(self, folder):
         self.folder, self.n = folder, 0
@@ -59,25 +62,25 @@ class Ways:
         self.n += 1
         return f"{self.folder}/{self.n}{ending}"
 
-    def without(self, pairs, threads, loop):
-        return run(command(pairs, threads, loop))
+    def without(self, pairs, threads, ways):
+        return run(command(pairs, threads, ways))
 
-    def heapx_run(self, pairs, threads, loop):
-        return run([live.HEAPX, "run", "-o", self.fresh(".db"), "--", *command(pairs, threads, loop)])
+    def heapx_run(self, pairs, threads, ways):
+        return run([live.HEAPX, "run", "-o", self.fresh(".db"), "--", *command(pairs, threads, ways)])
 
-    def heapx_run_sampled(self, pairs, threads, loop):
+    def heapx_run_sampled(self, pairs, threads, ways):
         return run([live.HEAPX, "run", "-o", self.fresh(".db"), "--sample", "512K", "--",
-                    *command(pairs, threads, loop)])
+                    *command(pairs, threads, ways)])
 
-    def heaptrack(self, pairs, threads, loop):
+    def heaptrack(self, pairs, threads, ways):
         if not shutil.which("heaptrack"):
             raise Absent("heaptrack is not installed")
         # its script runs what it records with nothing but a library preloaded and a pipe to read
-        return run(["heaptrack", "-o", self.fresh(".heaptrack"), *command(pairs, threads, loop)])
+        return run(["heaptrack", "-o", self.fresh(".heaptrack"), *command(pairs, threads, ways)])
 
-    def attached(self, pairs, threads, loop, attach):
+    def attached(self, pairs, threads, ways, attach):
         """The program waits until something is attached to it."""
-        with live.Target(command(pairs, threads, loop, "--wait")) as target:
+        with live.Target(command(pairs, threads, ways, "--wait")) as target:
             entry = int(target.wait_line("entry").split()[1], 16)
             with attach(target.pid, entry) as end:
                 target.process.stdin.write(b"\n")
@@ -86,7 +89,7 @@ class Ways:
                 end()
         return result
 
-    def heapx_record(self, pairs, threads, loop):
+    def heapx_record(self, pairs, threads, ways):
         recorded.may_probe()
         store = self.fresh(".db")
 
@@ -101,9 +104,9 @@ class Ways:
             def __exit__(self, *_):
                 self.recorder.__exit__()
 
-        return self.attached(pairs, threads, loop, Attach)
+        return self.attached(pairs, threads, ways, Attach)
 
-    def peer(self, way, pairs, threads, loop):
+    def peer(self, way, pairs, threads, ways):
         recorded.may_probe()
         program, code = self.build_peers()
         libc = glob.glob("/lib/x86_64-linux-gnu/libc.so.6") or glob.glob("/lib64/libc.so.6")
@@ -128,15 +131,15 @@ class Ways:
                 self.process.kill()
                 self.process.wait()
 
-        return self.attached(pairs, threads, loop, Attach)
+        return self.attached(pairs, threads, ways, Attach)
 
-    def bare_probes(self, pairs, threads, loop):
-        return self.peer("count", pairs, threads, loop)
+    def bare_probes(self, pairs, threads, ways):
+        return self.peer("count", pairs, threads, ways)
 
-    def memleak_way(self, pairs, threads, loop):
-        return self.peer("leak", pairs, threads, loop)
+    def memleak_way(self, pairs, threads, ways):
+        return self.peer("leak", pairs, threads, ways)
 
-    def memleak(self, pairs, threads, loop):
+    def memleak(self, pairs, threads, ways):
         program = next((p for p in ("/usr/sbin/memleak", "/usr/sbin/memleak-bpfcc") if os.path.exists(p)), None)
         if not program:
             raise Absent("libbpf-tools has no memleak here")
@@ -160,7 +163,7 @@ class Ways:
                 self.process.kill()
                 self.process.wait()
 
-        return self.attached(pairs, threads, loop, Attach)
+        return self.attached(pairs, threads, ways, Attach)
 
     def build_peers(self):
         program, code = f"{self.folder}/peers", f"{self.folder}/peers.bpf.o"
@@ -189,29 +192,31 @@ TABLE = [
 ]
 
 
-def measure(ways, pairs, threads, loop, rounds, only):
-    """{name: best ns}; the rounds take turns, so that a change of the machine hits all."""
-    best, absent = {}, {}
+def measure(recorders, pairs, threads, ways, rounds, only):
+    """{name: best ns}, and the same of processor time; the rounds take turns, so that a change of the
+    machine hits all."""
+    best, cpu, absent = {}, {}, {}
     for _ in range(rounds):
         for name, method, part, _ in TABLE:
             if name in absent or only and name not in only:
                 continue
             try:
-                ns = getattr(ways, method)(max(pairs // part, 1000), threads, loop)
+                ns, own = getattr(recorders, method)(max(pairs // part, 1000), threads, ways)
                 best[name] = min(ns, best.get(name, ns))
+                cpu[name] = min(own, cpu.get(name, own))
             except (Absent, live.Skip, live.Failure) as why:
                 absent[name] = str(why).strip().splitlines()[0]
-    return best, absent
+    return best, cpu, absent
 
 
-def show(title, best, absent):
-    print(f"\n{title}\n{'':26} {'ns a pair':>10} {'more':>10} {'x':>8}")
+def show(title, best, cpu, absent):
+    print(f"\n{title}\n{'':26} {'ns a pair':>10} {'more':>10} {'x':>8} {'cpu':>10}")
     own = best.get("without")
     for name, _, _, aim in TABLE:
         if name in best:
             more = f"{best[name] - own:.1f}" if own else "-"
             ratio = f"{best[name] / own:.2f}" if own else "-"
-            print(f"{name:26} {best[name]:10.1f} {more:>10} {ratio:>8}  {aim}")
+            print(f"{name:26} {best[name]:10.1f} {more:>10} {ratio:>8} {cpu[name]:10.1f}  {aim}")
     for name, why in absent.items():
         print(f"{name:26} left out: {why}")
 
@@ -232,7 +237,7 @@ def memory(folder):
     """Bytes of heapx (its own and its share of what is shared) for each live block."""
     def share(live_blocks):
         store = f"{folder}/memory{live_blocks}.db"
-        argv = command(max(live_blocks * 2, 100000), 1, False, "--live", str(live_blocks), "--rest")
+        argv = command(max(live_blocks * 2, 100000), 1, 1, "--live", str(live_blocks), "--rest")
         with recorded.Run(store, argv) as target:
             live.check(b"pairs" in target.process.stdout.readline(), "no figure")
             time.sleep(1)
@@ -252,14 +257,15 @@ def main():
     args = parser.parse_args()
     result = {}
     with tempfile.TemporaryDirectory(prefix="hx-bench-") as folder:
-        ways = Ways(folder)
-        for title, threads, loop in (("one thread, each pair down ten frames", 1, False),
-                                     ("one thread, a loop ten frames deep", 1, True),
-                                     ("8 threads, each pair down ten frames", 8, False)):
-            best, absent = measure(ways, args.pairs, threads, loop, args.rounds, args.only)
-            show(title, best, absent)
+        recorders = Ways(folder)
+        for title, threads, ways in (("one thread, each pair down the same ten frames", 1, 1),
+                                     ("one thread, in a loop ten frames deep", 1, 0),
+                                     ("one thread, each pair down ten frames by eight ways", 1, 8),
+                                     ("8 threads, each pair down the same ten frames", 8, 1)):
+            best, cpu, absent = measure(recorders, args.pairs, threads, ways, args.rounds, args.only)
+            show(title, best, cpu, absent)
             result[title] = best
-        one, eight = (result[t] for t in list(result)[0::2])
+        one, eight = (result[t] for t in list(result)[0::3])
         print("\nscaling: speed with 8 threads beside one thread's")
         for name in one:
             if name in eight:
