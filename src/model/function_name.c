@@ -18,19 +18,31 @@ static bool is_word(char c)
            c == '$' || (unsigned char)c >= 0x80;
 }
 
-/* How long an operator's name is that begins at `at` and has brackets in it; 0: none does. */
+static bool is(const char *s, size_t n, const char *word)
+{
+    return n == strlen(word) && memcmp(s, word, n) == 0;
+}
+
+static bool ends_in(const char *s, size_t n, const char *word)
+{
+    size_t len = strlen(word);
+    return n >= len && memcmp(s + n - len, word, len) == 0;
+}
+
+/* How long the name of an operator is that begins at `at`; 0: none does. */
 static size_t operator_length(const char *s, size_t at)
 {
     static const char word[] = "operator";
-    static const char *const symbols[] = {"()", "[]", "<=>", "<<=", ">>=", "->*", "<<",
-                                          ">>", "<=", ">=",  "->",  "<",   "> >", ">"};
+    static const char *const bracketed[] = {"()", "[]", "<=>", "<<=", ">>=", "->*", "<<",
+                                            ">>", "<=", ">=",  "->",  "<",   ">"};
     size_t n = sizeof word - 1;
     if (strncmp(s + at, word, n) != 0 || (at && is_word(s[at - 1])))
         return 0;
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
-        if (strncmp(s + at + n, symbols[i], strlen(symbols[i])) == 0)
-            return n + strlen(symbols[i]);
-    return 0;
+    for (size_t i = 0; i < sizeof bracketed / sizeof *bracketed; i++)
+        if (strncmp(s + at + n, bracketed[i], strlen(bracketed[i])) == 0)
+            return n + strlen(bracketed[i]);
+    size_t symbols = strspn(s + at + n, "+-*/%^&|~!=,");
+    return symbols ? n + symbols : 0;
 }
 
 /* What is one thing for who looks for brackets: an operator's name, "->", or one character. */
@@ -94,8 +106,8 @@ static bool has_arguments(const char *s, size_t at)
 {
     if (s[at] != '<' || !at)
         return false;
-    bool after_operator = s[at - 1] == ' ' && at > 1 && strchr("<>=", s[at - 2]);
-    return is_word(s[at - 1]) || s[at - 1] == ':' || after_operator;
+    bool apart = s[at - 1] == ' ' && at > 1 && strchr("<>=", s[at - 2]); /* operator<< <T> */
+    return is_word(s[at - 1]) || strchr(":+-*/%^&|~!=,)]", s[at - 1]) || apart;
 }
 
 static void take_back(struct hx_text *text, size_t n)
@@ -106,31 +118,63 @@ static void take_back(struct hx_text *text, size_t n)
     text->s[n] = 0;
 }
 
+/* Does the space at `at` stand between what a function returns and its name? */
+static bool ends_result(const char *s, size_t at)
+{
+    bool conversion = at >= 8 && strncmp(s + at - 8, "operator", 8) == 0;
+    return s[at] == ' ' && s[0] != '<' && s[at + 1] != '<' && s[at + 1] != '[' && !conversion;
+}
+
+struct shortening {
+    size_t before;    /* what the text had */
+    size_t depth;     /* of parentheses and braces */
+    size_t params;    /* where the outermost ones began in the text */
+    bool named, lost; /* behind the name, or in one that has spaces; brackets do not match */
+};
+
+static void put_token(struct hx_text *text, struct shortening *at, const char *s, size_t n)
+{
+    bool opens = n == 1 && (*s == '(' || *s == '{'), closes = n == 1 && (*s == ')' || *s == '}');
+    if (opens && at->depth++ == 0)
+        at->params = text->n;
+    at->named |= n >= 8 || (opens && *s == '(' && strncmp(s, "(anonymous", 10) != 0);
+    hx_text_putn(text, s, n);
+    at->lost |= closes && at->depth == 0;
+    if (closes && !at->lost && --at->depth == 0 && *s == ')' &&
+        text->n - at->params > PARAMS_LONG) {
+        take_back(text, at->params);
+        hx_text_puts(text, "(...)");
+    }
+}
+
 static bool shorten(struct hx_text *text, const char *name)
 {
-    size_t depth = 0, params = 0;
-    for (size_t at = 0, step; name[at]; at += step) {
+    struct shortening state = {.before = text->n};
+    bool cut = ends_in(name, strlen(name), "..."); /* then brackets may stay open */
+    for (size_t at = 0, step; name[at] && !state.lost; at += step) {
         step = token(name, at);
         if (has_arguments(name, at)) {
             size_t end = group_end(name, at);
-            if (end == NO_END)
-                return false;
+            if (end == NO_END && state.depth)
+                break;
+            if (end == NO_END) {
+                hx_text_puts(text, "<...>");
+                return cut;
+            }
             put_arguments(text, name, at, end);
             step = end - at;
-            continue;
-        }
-        bool opens = step == 1 && name[at] == '(', closes = step == 1 && name[at] == ')';
-        if (opens && depth++ == 0)
-            params = text->n;
-        hx_text_putn(text, name + at, step);
-        if (closes && depth == 0)
-            return false;
-        if (closes && --depth == 0 && text->n - params > PARAMS_LONG) {
-            take_back(text, params);
-            hx_text_puts(text, "(...)");
+        } else if (name[at] == ' ' && state.depth == 0 && !state.named && ends_result(name, at)) {
+            take_back(text, state.before);
+        } else {
+            state.named |= name[at] == ' ' && state.depth == 0;
+            put_token(text, &state, name + at, step);
         }
     }
-    return depth == 0;
+    if (cut && state.depth) {
+        take_back(text, state.params);
+        hx_text_puts(text, "(...)");
+    }
+    return !state.lost && (cut || state.depth == 0);
 }
 
 void hx_function_name_short(struct hx_text *text, const char *name)
@@ -143,17 +187,6 @@ void hx_function_name_short(struct hx_text *text, const char *name)
 }
 
 /* --- what is the library's own ------------------------------------------------ */
-
-static bool is(const char *s, size_t n, const char *word)
-{
-    return n == strlen(word) && memcmp(s, word, n) == 0;
-}
-
-static bool ends_in(const char *s, size_t n, const char *word)
-{
-    size_t len = strlen(word);
-    return n >= len && memcmp(s + n - len, word, len) == 0;
-}
 
 /* A scope of a function, or its own name: no program may use names that begin so. */
 static bool is_internal_scope(const char *s, size_t n, size_t number, bool more)

@@ -31,7 +31,10 @@ static void test_short(void **state)
         "broken(with a parenthesis that is never closed and goes on and on, and on, to the end",
         "broken) with a parenthesis that was never opened and goes on and on, and on, to the end",
         "(anonymous namespace)::a_function_in_no_named_space_with_a_long_name(int, char const*)",
-        "bool some_space::operator< <shop::Item>(shop::Item const&, shop::Item const&, int, int)",
+        "a_space_with_a_name::operator< <shop::Item>(shop::Item const&, shop::Item const&)",
+        "shop::Converter<int>::operator unsigned long() const::and_a_name_that_has_its_length()",
+        "main::{unnamed type#1}::a_member_of_what_has_no_name(int, unsigned long) const [clone "
+        ".cold]",
     };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         check_short(same[i], same[i]);
@@ -39,16 +42,16 @@ static void test_short(void **state)
                 "std::__cxx11::basic_string<char, ...>::_M_append(char const*, unsigned long)");
     check_short("void std::vector<" STRING ", std::allocator<" STRING " > >::push_back(" STRING
                 " const&)",
-                "void std::vector<...>::push_back(std::__cxx11::basic_string<char, ...> const&)");
+                "std::vector<...>::push_back(std::__cxx11::basic_string<char, ...> const&)");
     check_short("std::map<int, " STRING ", std::less<int> >::emplace<int&, " STRING
                 ">(int&, " STRING "&&, int, unsigned long, unsigned long)",
                 "std::map<int, ...>::emplace<int&, ...>(...)");
     check_short(
         "std::ostream& std::operator<< <std::char_traits<char> >(std::ostream&, char const*)",
-        "std::ostream& std::operator<< <std::char_traits<char> >(std::ostream&, char const*)");
+        "std::operator<< <std::char_traits<char> >(std::ostream&, char const*)");
     check_short("std::basic_ostream<char, std::char_traits<char> >& std::operator<< "
                 "<std::char_traits<char>, a_long_argument>(std::ostream&, char const*)",
-                "std::basic_ostream<char, ...>& std::operator<< <std::char_traits<char>, ...>"
+                "std::operator<< <std::char_traits<char>, ...>"
                 "(std::ostream&, char const*)");
     check_short(
         "std::function<void (std::vector<int, std::allocator<int> >)>::operator()(int) const",
@@ -59,6 +62,19 @@ static void test_short(void **state)
     check_short(
         "shop::Iterator<shop::Item const*, long>::operator->() const::and_a_long_name(int)",
         "shop::Iterator<shop::Item const*, long>::operator->() const::and_a_long_name(int)");
+    check_short(STRING " std::operator+<char, std::char_traits<char>, std::allocator<char> >(int)",
+                "std::operator+<char, ...>(int)");
+    check_short(
+        "int main::{lambda(auto:1)#1}::operator()<std::vector<int, std::allocator<int> > >(int)",
+        "main::{lambda(auto:1)#1}::operator()<...>(int)");
+    /* cut when it was demangled */
+    check_short(
+        "bool shop::algorithm<std::vector<int, std::allocator<int> > >(int, char const*, unsigned "
+        "long, std::vector<int, std::all...",
+        "shop::algorithm<...>(...)");
+    check_short(
+        "bool shop::algorithm<std::vector<int, std::allocator<int> >, std::vector<int, std::a...",
+        "shop::algorithm<...>");
     check_short("alloc::collections::btree::map::BTreeMap<alloc::string::String,V>::insert::inner",
                 "alloc::collections::btree::map::BTreeMap<alloc::string::String,V>::insert::inner");
 }
