@@ -372,6 +372,7 @@ static void watch(struct scene *scene)
     assert_int_equal(atomic_load(&scene->stage->done), 2);
     round_once(scene);
     show_error(scene->source->freeze(scene->state, &scene->recording));
+    hx_recording_sort(scene->recording);
     show_error(scene->source->name(scene->state, scene->recording, NULL));
     show_error(hx_recording_check(scene->recording));
     assert_int_equal(scene->recording->lost_allocs, 0);
@@ -587,6 +588,7 @@ static void test_exec(void **state)
     assert_true(scene.source->ended(scene.state));
     round_once(&scene);
     show_error(scene.source->freeze(scene.state, &scene.recording));
+    hx_recording_sort(scene.recording);
     show_error(scene.source->name(scene.state, scene.recording, NULL));
     assert_non_null(hx_recording_block(scene.recording, scene.stage->block[0].address));
     kill(scene.victim, SIGKILL);

@@ -645,6 +645,11 @@ static __always_inline int enter(u64 cookie, u64 sp, u64 a, u64 b, u64 c)
         old = a;
         break;
     }
+    /* It will fail, perhaps by an exception, whose way up a replaced return address would bar. */
+    if (size >> 47) {
+        call->sp = 0;
+        return 1;
+    }
     call->wanted = wanted(call, size);
     call->announced = 0;
     if (old && is_tracked(old))
@@ -722,8 +727,10 @@ static __always_inline int leave(struct pt_regs *regs, u64 cookie)
     u64 address = regs->ax;
     switch (cookie & 255) {
     case HX_PROBE_POSIX:
-        if ((u32)address || bpf_probe_read_user(&address, 8, (void *)call->out))
+        if ((u32)address)
             return 0;
+        if (bpf_probe_read_user(&address, 8, (void *)call->out))
+            __sync_fetch_and_add(&shared.lost_allocs, 1);
         break;
     case HX_PROBE_MMAP:
     case HX_PROBE_MREMAP:
@@ -771,7 +778,7 @@ int on_free(struct pt_regs *regs)
     if (!address || !shared.armed)
         return 0;
     struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), 0, 0);
-    if (call && call->sp && sp < call->sp && is_inside(call->sp))
+    if (call && call->sp && sp <= call->sp && is_inside(call->sp))
         return 0;
     if (is_tracked(address))
         send_free(address);
