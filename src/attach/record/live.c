@@ -180,12 +180,14 @@ hx_error *hx_live_take(struct hx_live *live, uint64_t address, uint64_t when,
 
 void hx_live_each(const struct hx_live *live, hx_live_fn *each, void *context)
 {
-    const struct hx_live_entry *entry;
     struct hx_live_block block;
     for (size_t i = 0; i < HX_LIVE_SHARDS; i++)
-        for (uint64_t at = 0; (entry = next_entry(&live->shard[i], &at));) {
-            hx_live_unpack(entry, &block);
-            each(context, &block);
+        for (uint32_t at = 0; at < live->shard[i].groups; at++) {
+            const struct hx_live_group *group = &live->shard[i].group[at];
+            for (uint64_t used = group->tags & HX_LIVE_USED; used; used &= used - 1) {
+                hx_live_unpack(&group->entry[__builtin_ctzll(used) / 8], &block);
+                each(context, &block);
+            }
         }
     for (size_t i = 0; i < live->wide.n; i++)
         if (live->wide.v[i].address)

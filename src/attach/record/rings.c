@@ -19,22 +19,22 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <x86intrin.h>
 
-#define PIECE      ((uint64_t)16 << 10) /* copied at a time: stays in the first-level cache */
-#define IDLE_BYTES ((uint64_t)16 << 10) /* a round that brings less is followed by a sleep */
-#define BUSY_BYTES ((uint64_t)64 << 10) /* so much is waited for while spinning */
-#define SPIN_NS    200000
-#define THREADS_NS 1000000000 /* between looks for threads that ended without a word */
-#define WHEN_MASK  (UINT64_MAX >> 8)
+#define PIECE        ((uint64_t)16 << 10)    /* copied at a time: stays in the first-level cache */
+#define WANTED_BYTES (HX_RING_BYTES / 8 * 3) /* in the fullest ring, before it is worth a round */
+#define SLEEP_NS     20000                   /* a shorter sleep is none */
+#define LOSSES_NS    10000000   /* between looks at the losses, and at whether it has ended */
+#define THREADS_NS   1000000000 /* between looks for threads that ended without a word */
+#define WHEN_MASK    (UINT64_MAX >> 8)
 
 struct rings {
     pid_t pid;
@@ -48,13 +48,15 @@ struct rings {
     uint64_t *tail, *head; /* of each ring: how far it was read, and what the round found */
     uint64_t ticks0, ns0, ticks1, ns1; /* two moments by both clocks */
     uint64_t broken;                   /* rings that made no sense: events after were skipped */
-    uint64_t last_bytes;               /* that the last round brought */
+    uint64_t round_ns, interval_ns;    /* when the last round was, and how long after another */
+    uint64_t most_bytes;               /* that it brought from one ring */
+    uint64_t looked_ns;                /* at losses */
     uint64_t stack_start; /* of the program: another one when it has executed another; 0: unknown */
     uint64_t threads_ns;  /* when threads were looked at last */
     uint32_t generation, maps_done;
     bool stale; /* the mappings may have changed */
     bool clock_ns, gone, drained;
-    unsigned processors;
+    bool is_exact; /* the pump's timers are */
 };
 
 static uint64_t ticks_now(const struct rings *rings)
@@ -193,7 +195,8 @@ static hx_error *drain(struct rings *rings, uint32_t number, uint64_t until)
         HX_TRY(read_piece(rings, ring, &tail, head, until, PIECE, &more));
         atomic_store_explicit(&ring->tail, tail, memory_order_release);
     }
-    rings->last_bytes += tail - before;
+    if (rings->most_bytes < tail - before)
+        rings->most_bytes = tail - before;
     rings->tail[number] = tail;
     if (tail != before)
         atomic_store_explicit(&ring->tail, tail, memory_order_release);
@@ -276,15 +279,47 @@ static bool has_ended(struct rings *rings)
     return rings->gone;
 }
 
-/* All events before `until`, or before now when that is 0. */
+/* Drains each ring up to its head as it was when the round began. */
+static hx_error *drain_all(struct rings *rings, uint32_t used, uint64_t until)
+{
+    const struct hx_region *region = rings->region;
+    unsigned streams = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        rings->head[i] = atomic_load_explicit(&region->ring[i].head, memory_order_acquire);
+        streams += rings->head[i] != rings->tail[i];
+    }
+    if (streams < 2)
+        hx_reader_one_stream(rings->reader);
+    for (uint32_t i = 0; i < used; i++)
+        if (rings->head[i] != rings->tail[i] ||
+            atomic_load_explicit(&region->ring[i].state, memory_order_relaxed) == HX_RING_LEFT)
+            HX_TRY(drain(rings, i, until));
+    return hx_reader_end_round(rings->reader);
+}
+
+/* What need not be done in each round. `must`: this time it does. */
+static void look_around(struct rings *rings, uint32_t used, uint64_t now, bool must)
+{
+    if (now - rings->looked_ns < LOSSES_NS && !must)
+        return;
+    rings->looked_ns = now;
+    tell_losses(rings, used);
+    calibrate(rings);
+    look_at_threads(rings, now);
+}
+
+/* All events before a stop that is pending, or else before now. */
 static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mark,
                              uint64_t *ret_stop_ns)
 {
     struct hx_region *region = rings->region;
-    bool gone = has_ended(rings);
+    uint64_t now = hx_now_ns(), ticks, stop_ns;
+    /* asking costs a system call: not each time while it writes */
+    bool asked = !rings->most_bytes || now - rings->looked_ns >= LOSSES_NS;
+    bool gone = asked ? has_ended(rings) : rings->gone;
     uint32_t maps_asked = atomic_load(&region->maps_asked);
     uint32_t generation = atomic_load(&region->generation);
-    uint64_t until = ticks_now(rings), ticks, stop_ns;
+    uint64_t until = ticks_now(rings);
     *ret_stop_ns = 0;
     if (hx_stop_mark_pending(mark, &ticks, &stop_ns)) {
         until = rings->clock_ns ? stop_ns : ticks & WHEN_MASK;
@@ -294,22 +329,14 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     }
     rings->stale |= generation != rings->generation;
     rings->generation = generation;
-    rings->last_bytes = 0;
+    rings->most_bytes = 0;
+    rings->interval_ns = now - rings->round_ns;
+    rings->round_ns = now;
     uint32_t used = rings_used(rings);
-    for (uint32_t i = 0; i < used; i++)
-        rings->head[i] = atomic_load_explicit(&region->ring[i].head, memory_order_acquire);
-    for (uint32_t i = 0; i < used; i++)
-        if (rings->head[i] != rings->tail[i] ||
-            atomic_load_explicit(&region->ring[i].state, memory_order_relaxed) == HX_RING_LEFT)
-            HX_TRY(drain(rings, i, until));
-    tell_losses(rings, used);
-    HX_TRY(hx_reader_end_round(rings->reader));
+    HX_TRY(drain_all(rings, used, until));
     rings->drained = gone && !*ret_stop_ns;
-    uint64_t now = hx_now_ns();
-    if (now - rings->ns1 > 10000000)
-        calibrate(rings);
-    atomic_store(&region->reader_ns, now);
-    look_at_threads(rings, now);
+    look_around(rings, used, now, gone || *ret_stop_ns);
+    atomic_store(&region->reader_ns, hx_now_ns());
     if (maps_asked != rings->maps_done) { /* their events came before, and are placed */
         rings->maps_done = maps_asked;
         atomic_store(&region->maps_done, maps_asked);
@@ -318,68 +345,53 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     return NULL;
 }
 
+/* Always idle: wait_for() knows better for how long. */
 static hx_error *round_of(void *state, const struct hx_stop_mark *mark, bool *ret_idle,
                           uint64_t *ret_stop_ns)
 {
-    struct rings *rings = state;
-    HX_TRY(take_events(rings, mark, ret_stop_ns));
-    *ret_idle = rings->last_bytes < IDLE_BYTES;
+    HX_TRY(take_events(state, mark, ret_stop_ns));
+    *ret_idle = true;
     return NULL;
 }
 
 /* --- waiting ------------------------------------------------------------------------- */
-
-/* What stands in the fullest ring; *ret_writers: threads that may be running. */
-static uint64_t fullest(const struct rings *rings, unsigned *ret_writers)
-{
-    uint64_t most = 0;
-    *ret_writers = 0;
-    for (uint32_t i = 0, used = rings_used(rings); i < used; i++) {
-        const struct hx_ring *ring = &rings->region->ring[i];
-        uint64_t n = atomic_load_explicit(&ring->head, memory_order_relaxed) - rings->tail[i];
-        most = n > most ? n : most;
-        *ret_writers += n != 0;
-    }
-    return most;
-}
 
 static bool is_asked(const struct rings *rings)
 {
     return atomic_load(&rings->region->maps_asked) != rings->maps_done;
 }
 
-/* While the program is busy and leaves a processor free, looking at the heads is cheaper for it
- * than waking us. Else we sleep until a ring is half full. */
-static bool spin(struct rings *rings)
+/* How long the fullest ring takes to fill to WANTED_BYTES from the last round's moment on, if the
+ * program goes on as it did; less the time since. */
+static uint64_t until_filled(const struct rings *rings, uint64_t most)
 {
-    uint64_t end = hx_now_ns() + SPIN_NS;
-    unsigned writers;
-    if (rings->last_bytes < IDLE_BYTES / 4)
-        return false;
-    do {
-        for (int i = 0; i < 64; i++)
-            _mm_pause();
-        uint64_t most = fullest(rings, &writers);
-        if (writers >= rings->processors)
-            return false;
-        if (most >= BUSY_BYTES || is_asked(rings))
-            return true;
-    } while (hx_now_ns() < end);
-    return false;
+    uint64_t since = hx_now_ns() - rings->round_ns;
+    if (!rings->most_bytes || rings->interval_ns / rings->most_bytes > most / WANTED_BYTES)
+        return most;
+    uint64_t all = rings->interval_ns * WANTED_BYTES / rings->most_bytes;
+    return all < since ? 0 : all - since < most ? all - since : most;
 }
 
+/* Large rounds are cheap ones, and a sleep costs the program nothing: it wakes us only when a ring
+ * is half full before that was expected. */
 static void wait_for(void *state, uint64_t ns)
 {
     struct rings *rings = state;
     struct hx_region *region = rings->region;
-    struct timespec timeout = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-    unsigned writers;
-    if (rings->gone || spin(rings))
+    if (rings->gone)
         return;
+    ns = until_filled(rings, ns);
+    if (ns < SLEEP_NS)
+        return;
+    if (!rings->is_exact) { /* the usual slack is as long as a whole wait */
+        prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+        rings->is_exact = true;
+    }
+    struct timespec timeout = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     uint32_t seen = atomic_load(&region->wake);
     atomic_store(&region->asleep, 1);
-    /* who fills a ring from here on sees that we sleep; who did before is seen here */
-    if (fullest(rings, &writers) < HX_RING_BYTES / 2 && !is_asked(rings))
+    /* who asks from here on sees that we sleep; who did before is seen here */
+    if (!is_asked(rings))
         syscall(SYS_futex, &region->wake, FUTEX_WAIT, seen, &timeout, NULL, 0);
     atomic_store(&region->asleep, 0);
     atomic_store(&region->reader_ns, hx_now_ns());
@@ -597,10 +609,6 @@ static hx_error *open_reader(struct rings *rings)
 
 static hx_error *open_rings(int folder_fd, struct rings *rings)
 {
-    cpu_set_t processors;
-    rings->processors = 1;
-    if (sched_getaffinity(0, sizeof processors, &processors) == 0)
-        rings->processors = (unsigned)CPU_COUNT(&processors);
     rings->piece = malloc(HX_RING_BYTES);
     rings->tail = calloc(HX_RINGS, sizeof *rings->tail);
     rings->head = calloc(HX_RINGS, sizeof *rings->head);
