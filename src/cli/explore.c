@@ -17,6 +17,15 @@ static hx_error *take_again(void *taker, const struct hx_progress *progress,
     return hx_take(taker, progress, ret);
 }
 
+static void tell_recording(void *context, struct hx_ui_recording *ret)
+{
+    struct hx_taker *taker = context;
+    struct hx_recorder_status status;
+    hx_recorder_status(taker->recorder, &status);
+    *ret = (struct hx_ui_recording){
+        .events = status.figures.events, .lost = status.figures.lost, .ended = status.ended};
+}
+
 static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
                               const char *title)
 {
@@ -26,6 +35,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
         .script = args->script,
         .color = hx_color(args),
         .take = taker ? take_again : NULL,
+        .recording = taker && taker->recorder ? tell_recording : NULL,
         .context = taker,
         .every_ns = args->every_ns,
         .analysis = taker ? &taker->analysis : &args->analysis,

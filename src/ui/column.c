@@ -1,6 +1,8 @@
 /* column.c - how values are shown. */
 #include "ui/column.h"
 
+#include "ui/calls.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,15 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
     }
 }
 
+static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *ret)
+{
+    struct hx_text calls = {0};
+    hx_text_calls(&calls, hx_cell_shown(cell));
+    hx_text_escape(ret, hx_text_str(&calls), calls.n, ascii);
+    ret->failed |= calls.failed;
+    hx_text_free(&calls);
+}
+
 void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
                     const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
@@ -80,6 +91,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
         put_time(cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SAFE)
         hx_text_putn(ret, cell->text, cell->n);
+    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_CALLS)
+        put_calls(cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT)
         hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
     else
@@ -100,8 +113,8 @@ void hx_column_row(const struct hx_column *columns, const struct hx_table *rows,
 
 bool hx_column_right(const struct hx_column *column)
 {
-    return column->as != HX_AS_TEXT && column->as != HX_AS_SAFE && column->as != HX_AS_TIME &&
-           column->as != HX_AS_BAR;
+    return column->as != HX_AS_TEXT && column->as != HX_AS_CALLS && column->as != HX_AS_SAFE &&
+           column->as != HX_AS_TIME && column->as != HX_AS_BAR;
 }
 
 /* A column that takes the rest should have at least this much of it. */

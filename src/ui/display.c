@@ -341,6 +341,30 @@ static void tighten(const struct hx_pane *pane, int *width)
     }
 }
 
+/* In as many lines as it takes and there are; broken between words. */
+static void put_wrapped(const struct hx_ui *ui, const struct layout *layout, const char *s,
+                        enum hx_style style)
+{
+    int width = layout->columns - 2;
+    for (int i = 0; i < layout->height && *s; i++) {
+        HX_FREE char *line = strdup(s);
+        char *blank = line ? line + strlen(line) : NULL;
+        while (line && i + 1 < layout->height && hx_text_width(line) > width) {
+            blank = strrchr(line, ' ');
+            if (!blank)
+                break;
+            *blank = 0;
+        }
+        if (!line || !blank) { /* a word that is too long */
+            hx_put(&ui->term, layout->first + i, 2, width, s, false, style);
+            return;
+        }
+        hx_put(&ui->term, layout->first + i, 2, width, line, false, style);
+        s += strlen(line);
+        s += *s == ' ';
+    }
+}
+
 static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
                       const struct layout *layout)
 {
@@ -353,8 +377,7 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
     if (!pane->total || pane->problem) {
         struct hx_text text = {0};
         instead_of_rows(ui, pane, &text);
-        hx_put(&ui->term, layout->first, 2, layout->columns - 2, hx_text_str(&text), false,
-               pane->problem ? HX_STYLE_BAD : HX_STYLE_NORMAL);
+        put_wrapped(ui, layout, hx_text_str(&text), pane->problem ? HX_STYLE_BAD : HX_STYLE_NORMAL);
         hx_text_free(&text);
         return;
     }
@@ -369,6 +392,26 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
             hx_put(&ui->term, y, 0, layout->columns, row == pane->cursor ? "> ..." : "  ...", false,
                    row == pane->cursor ? HX_STYLE_CURSOR : HX_STYLE_DIM);
     }
+}
+
+/* "recording: 1,234,567 events, 12 lost" */
+static void put_recording(const struct hx_ui *ui, int columns, struct hx_text *ret)
+{
+    struct hx_ui_recording recording = {0};
+    struct hx_text part = {0};
+    if (!ui->options->recording)
+        return;
+    ui->options->recording(ui->options->context, &recording);
+    hx_text_puts(&part, recording.ended ? "recording ended: " : "recording: ");
+    hx_text_count(&part, (int64_t)recording.events);
+    hx_text_puts(&part, recording.events == 1 ? " event" : " events");
+    if (recording.lost) {
+        hx_text_puts(&part, ", ");
+        hx_text_count(&part, (int64_t)recording.lost);
+        hx_text_puts(&part, " LOST");
+    }
+    add_part(ret, hx_text_str(&part), columns, "  ");
+    hx_text_free(&part);
 }
 
 /* Returns the column of the text cursor, -1 when nothing is being typed. */
@@ -411,6 +454,7 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
         const char *hints[] = {"? help",   "Enter open",   "w why",  "/ search",
                                "< > sort", "[ ] snapshot", "a snap", "q quit"};
         text.n = 0;
+        put_recording(ui, layout->columns - right - 2, &text);
         for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
             if (i != 6 || ui->options->take)
                 add_part(&text, hints[i], layout->columns - right - 2, "  ");
@@ -419,6 +463,12 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
     hx_put(&ui->term, y, 0, layout->columns - right, hx_text_str(&text), false, style);
     hx_text_free(&text);
     return -1;
+}
+
+/* Lines that the title may have: the list has at least as many. */
+static int title_room(int lines)
+{
+    return lines >= 24 ? 9 : lines >= 16 ? 6 : lines >= 8 ? 2 : lines >= 7 ? 1 : 0;
 }
 
 void hx_ui_draw(struct hx_ui *ui)
@@ -431,7 +481,7 @@ void hx_ui_draw(struct hx_ui *ui)
         hx_term_show(-1, -1);
         return;
     }
-    int room = layout.lines >= 16 ? 6 : layout.lines >= 8 ? 2 : layout.lines >= 7 ? 1 : 0;
+    int room = title_room(layout.lines);
     layout.title = title_lines(ui, pane);
     if (layout.title > room)
         layout.title = room;

@@ -12,6 +12,8 @@
 #define SETTLE_MS 40
 /* Progress is drawn anew at least this often while something is under way. */
 #define BUSY_MS 200
+/* So are the figures of a recorder. */
+#define RECORDING_MS 1000
 
 void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
                   hx_error *(*done)(struct hx_ui *, const char *))
@@ -142,7 +144,7 @@ void hx_ui_settle(struct hx_ui *ui, int ms)
 static int wait_ms(struct hx_ui *ui)
 {
     bool busy = hx_jobs_busy(ui->jobs, HX_LANE_READ) || hx_jobs_busy(ui->jobs, HX_LANE_WORK);
-    int ms = busy ? BUSY_MS : -1;
+    int ms = busy ? BUSY_MS : ui->options->recording ? RECORDING_MS : -1;
     if (ui->next_snap_ns) {
         uint64_t now = hx_now_ns();
         uint64_t left = ui->next_snap_ns > now ? (ui->next_snap_ns - now) / 1000000 + 1 : 0;

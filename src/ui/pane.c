@@ -1,5 +1,6 @@
 /* pane.c - windows over lists: loading, moving, keeping the cursor on its row. */
 #include "ui/app.h"
+#include "ui/calls.h"
 
 #include "sym/demangle.h"
 
@@ -59,6 +60,15 @@ void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *re
 {
     const char *text = pane->name ? pane->name : pane->text ? pane->text : "";
     hx_text_escape(ret, text, strlen(text), ascii);
+}
+
+void hx_pane_put_calls(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+{
+    struct hx_text calls = {0};
+    hx_text_calls(&calls, pane->name ? pane->name : pane->text ? pane->text : "");
+    hx_text_escape(ret, hx_text_str(&calls), calls.n, ascii);
+    ret->failed |= calls.failed;
+    hx_text_free(&calls);
 }
 
 void hx_pane_key(const struct hx_screen *screen, const struct hx_table *rows, size_t row,

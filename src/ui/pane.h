@@ -73,6 +73,9 @@ hx_error *hx_pane_set_text(struct hx_pane *pane, const char *text);
 /* Appends that text for people: names demangled, safe for a terminal. */
 void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *ret);
 
+/* The same where the text is the label of a stack: in short. */
+void hx_pane_put_calls(const struct hx_pane *pane, bool ascii, struct hx_text *ret);
+
 /* Index in pane->rows of the row under the cursor; false when it is not in memory. */
 bool hx_pane_row(const struct hx_pane *pane, size_t *ret);
 

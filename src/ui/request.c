@@ -267,6 +267,34 @@ static hx_error *hx_do_referrers(struct hx_ui *ui, const char *arg)
     return hx_ui_open_object(ui, address);
 }
 
+static hx_error *open_stack(struct hx_ui *ui, uint64_t object)
+{
+    struct hx_pane *pane;
+    HX_TRY(hx_pane_create(ui, &hx_screen_stack, &pane));
+    pane->address = object;
+    return hx_ui_push(ui, pane);
+}
+
+/* Of a row's site, else of the object that it stands for. */
+static hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    uint64_t address;
+    size_t row;
+    if (*arg) {
+        HX_TRY(parse_address(arg, &address));
+        return hx_ui_resolve(ui, address, open_stack);
+    }
+    int64_t site = hx_pane_row(pane, &row) ? hx_table_int(&pane->rows, row, "ccs_id", 0) : 0;
+    if (site)
+        return hx_ui_open_text(ui, &hx_screen_stack, NULL, site);
+    if (pane->screen == &hx_screen_leaks)
+        return hx_error_new(HX_E_ABSENT, "stack", "heapx run and heapx record do it",
+                            "who allocated was not recorded");
+    HX_TRY(subject(ui, &address));
+    return open_stack(ui, address);
+}
+
 static hx_error *hx_do_goto(struct hx_ui *ui, const char *arg)
 {
     uint64_t address;

@@ -28,6 +28,7 @@ struct hx_ui;
     X(why, "why", "w", "[ADDRESS]", "Look", "why is it alive: chains from roots")                  \
     X(objects, "objects", "o", "", "Look", "the objects of this row")                              \
     X(referrers, "referrers", "R", "", "Look", "the object: referrers and referents")              \
+    X(stack, "stack", "s", "[ADDRESS]", "Look", "who allocated it: the stack")                     \
     X(goto, "goto", "", "ADDRESS", "Look", "the object that contains an address")                  \
     X(details, "details", "i", "", "Look", "all values of this row")                               \
     X(next_screen, "next-screen", "Tab", "", "Screens", "next screen")                             \

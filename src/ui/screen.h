@@ -24,12 +24,14 @@
     X(roots)                                                                                       \
     X(losses)                                                                                      \
     X(pages)                                                                                       \
+    X(sites)                                                                                       \
     X(named)                                                                                       \
     X(set)                                                                                         \
     X(bin)                                                                                         \
     X(dominated)                                                                                   \
     X(object)                                                                                      \
     X(root)                                                                                        \
+    X(stack)                                                                                       \
     X(why)                                                                                         \
     X(details)                                                                                     \
     X(help)                                                                                        \
@@ -56,6 +58,7 @@ enum hx_subset {
     HX_SUBSET_SET,  /* id: the retainer set */
     HX_SUBSET_BIN,  /* text: the named roots */
     HX_SUBSET_TYPE, /* text: the type, NULL when unknown */
+    HX_SUBSET_SITE, /* id: the ccs_id; text: its label */
 };
 
 struct hx_screen {

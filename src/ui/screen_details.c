@@ -1,5 +1,7 @@
-/* screen_details.c - all values of the row that the cursor was on, nothing rounded. */
+/* screen_details.c - all values of the row that the cursor was on, nothing rounded, and the stack
+ * that allocated what it stands for. */
 #include "ui/app.h"
+#include "ui/calls.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -77,13 +79,115 @@ static hx_error *add_lines(struct hx_table *rows, const char *name, const char *
     return NULL;
 }
 
+static int value_width(void)
+{
+    return hx_term_columns() - 25 > 10 ? hx_term_columns() - 25 : 10;
+}
+
+/* --- the stack --- */
+
+struct asking {
+    struct hx_job job;
+    uint64_t pane, want;
+    int64_t ccs_id;
+    struct hx_table frames;
+};
+
+static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+{
+    struct asking *asking = (struct asking *)job;
+    struct hx_text sql = {0}, id = {0};
+    hx_text_putf(&id, "%" PRId64, asking->ccs_id);
+    hx_calls_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
+    HX_ROWS hx_rows *rows = NULL;
+    hx_error *error =
+        sql.failed || id.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
+    hx_text_free(&sql);
+    hx_text_free(&id);
+    HX_TRY(error);
+    HX_TRY(hx_table_read(&asking->frames, rows, -1));
+    return hx_table_show(&asking->frames, progress);
+}
+
+/* "zoo::serve(int) at zoo.cc:21 (zoo)" */
+static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struct hx_text *ret)
+{
+    const char *function = hx_table_shown(frames, i, "label");
+    const char *source = hx_table_shown(frames, i, "source");
+    const char *module = hx_table_shown(frames, i, "module");
+    hx_text_escape(ret, function, strlen(function), ascii);
+    if (*source) {
+        hx_text_puts(ret, " at ");
+        hx_text_escape(ret, source, strlen(source), ascii);
+    }
+    if (*module) {
+        hx_text_puts(ret, " (");
+        hx_text_escape(ret, module, strlen(module), ascii);
+        hx_text_putc(ret, ')');
+    }
+    if (*hx_table_text(frames, i, "inlined"))
+        hx_text_puts(ret, ", inlined");
+}
+
+static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    struct asking *asking = (struct asking *)job;
+    struct hx_pane *pane = hx_ui_find_pane(ui, asking->pane);
+    if (error || !pane || pane->want != asking->want) {
+        hx_ui_complain(ui, error);
+        return;
+    }
+    struct hx_table rows = pane->rows;
+    pane->rows = (struct hx_table){0};
+    for (size_t i = 0; i < asking->frames.n_rows && !error; i++) {
+        struct hx_text name = {0}, text = {0};
+        hx_text_putf(&name, "%s%s", i ? "             " : "allocated by ",
+                     hx_table_text(&asking->frames, i, "frame"));
+        put_frame(&asking->frames, i, !ui->term.utf8, &text);
+        error = add_lines(&rows, hx_text_str(&name), hx_text_str(&text), value_width());
+        hx_text_free(&name);
+        hx_text_free(&text);
+    }
+    hx_pane_set_rows(pane, &rows);
+    hx_ui_complain(ui, error);
+}
+
+static void asking_destroy(struct hx_job *job)
+{
+    struct asking *asking = (struct asking *)job;
+    hx_table_deinit(&asking->frames);
+    free(asking);
+}
+
+/* The stack comes later than the rest. */
+static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, int64_t ccs_id)
+{
+    struct asking *asking = calloc(1, sizeof *asking);
+    if (!asking)
+        return hx_error_nomem();
+    asking->job = (struct hx_job){.what = "loading the stack",
+                                  .quiet = true,
+                                  .lane = HX_LANE_READ,
+                                  .run = asking_run,
+                                  .done = asking_done,
+                                  .destroy = asking_destroy};
+    asking->pane = pane->serial;
+    asking->want = ++pane->want;
+    asking->ccs_id = ccs_id;
+    hx_jobs_start(ui->jobs, &asking->job);
+    return NULL;
+}
+
+/* --- the screen --- */
+
 static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     static const char *const names[] = {"name", "value", NULL};
     struct hx_table rows;
     size_t row;
     const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
-    int width = hx_term_columns() - 25 > 10 ? hx_term_columns() - 25 : 10;
+    int width = value_width();
+    int64_t ccs_id = 0;
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = NULL;
     for (size_t i = 0; below && hx_pane_row(below, &row) && i < below->rows.n_columns && !error;
@@ -99,12 +203,15 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
             error = add_lines(&rows, "  as stored", hx_text_str(&text), width);
         }
         hx_text_free(&text);
+        if (strcmp(name, "ccs_id") == 0 && cell->type == HX_VALUE_INT)
+            ccs_id = cell->i;
     }
-    if (error)
+    if (error) {
         hx_table_deinit(&rows);
-    else
-        hx_pane_set_rows(pane, &rows);
-    return error;
+        return error;
+    }
+    hx_pane_set_rows(pane, &rows);
+    return ccs_id ? ask(ui, pane, ccs_id) : NULL;
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

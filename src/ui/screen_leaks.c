@@ -10,8 +10,8 @@ static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
-    {"bytes", "", HX_AS_BAR, -8, 5, "heap_bytes", NULL},
-    {"about", "", HX_AS_TEXT, 26, 4, NULL, NULL},
+    {"bytes", "", HX_AS_BAR, 10, 5, "heap_bytes", NULL},
+    {"about", "", HX_AS_CALLS, -26, 4, NULL, NULL},
     {0},
 };
 
@@ -32,9 +32,10 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM leaks WHERE snapshot = %" PRId64 ") AS rows,"
-                 " heap_bytes, leaked_bytes, leaked_objects FROM snapshots"
+                 " heap_bytes, leaked_bytes, leaked_objects, EXISTS (SELECT 1 FROM hx_leak"
+                 " WHERE snapshot = %" PRId64 " AND ccs_id IS NOT NULL) AS sites FROM snapshots"
                  " WHERE snapshot = %" PRId64,
-                 snapshot, snapshot);
+                 snapshot, snapshot, snapshot);
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -43,7 +44,8 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     char size[HX_HUMAN];
     int64_t bytes = hx_table_int(&pane->facts, 0, "leaked_bytes", -1);
     int64_t heap = hx_table_int(&pane->facts, 0, "heap_bytes", 0);
-    hx_text_puts(ret, "Leaks by kind and type");
+    hx_text_puts(ret, hx_table_int(&pane->facts, 0, "sites", 0) ? "Leaks by kind, type and site"
+                                                                : "Leaks by kind and type");
     if (bytes >= 0) {
         hx_text_putf(ret, ": %s in ", hx_human_bytes((uint64_t)bytes, size));
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "leaked_objects", 0));

@@ -1,8 +1,13 @@
 /* screen_object.c - one object: itself, what refers to it, what it refers to. */
 #include "ui/app.h"
+#include "ui/calls.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+/* So many calls of its stack stand above the list, chosen from so many innermost ones. */
+#define FRAMES      3
+#define FRAMES_READ 32
 
 static const struct hx_column columns[] = {
     {"direction", "", HX_AS_TEXT, 4, 0, NULL, NULL},
@@ -17,7 +22,7 @@ static const struct hx_column columns[] = {
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     int64_t address = (int64_t)pane->address;
-    struct hx_text self = {0};
+    struct hx_text self = {0}, site = {0};
     hx_text_putf(&self, "%" PRId64, address);
     /* Outer joins keep the order of the tables: the edges first, then one object for each. */
     hx_text_putf(&ret->sql,
@@ -41,13 +46,21 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, self.s);
     hx_text_putf(&ret->facts,
                  "SELECT coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
-                 " q.roots, t.label AS label, k.label AS site, o.* FROM (SELECT count(*) AS roots "
-                 "FROM root_edges"
+                 " q.roots, t.label AS label, c.depth AS depth, f.frame AS frame,"
+                 " f.label AS function, f.module AS module, f.source AS source, o.*"
+                 " FROM (SELECT count(*) AS roots FROM root_edges"
                  " WHERE snapshot = %" PRId64 " AND target = %s) q"
                  " LEFT JOIN objects o ON o.snapshot = %" PRId64 " AND o.address = %s"
                  " LEFT JOIN retainers t ON t.snapshot = %" PRId64 " AND t.set_id = o.set_id"
-                 " LEFT JOIN hx_stack k ON k.ccs_id = o.ccs_id",
+                 " LEFT JOIN hx_ccs c ON c.ccs_id = o.ccs_id LEFT JOIN (",
                  snapshot, self.s, snapshot, self.s, snapshot);
+    hx_text_putf(&site,
+                 "(SELECT ccs_id FROM objects WHERE snapshot = %" PRId64 " AND address = %s)",
+                 snapshot, self.s);
+    hx_calls_sql(&ret->facts, hx_text_str(&site), FRAMES_READ);
+    hx_text_puts(&ret->facts, ") f");
+    ret->facts.failed |= site.failed || self.failed;
+    hx_text_free(&site);
     hx_text_free(&self);
 }
 
@@ -82,6 +95,44 @@ static void put_fact(const struct hx_table *facts, const char *column, const cha
     hx_text_escape(ret, text, strlen(text), ascii);
 }
 
+static void put_frame(const struct hx_table *facts, size_t i, bool ascii, struct hx_text *ret)
+{
+    struct hx_text call = {0};
+    const char *source = hx_table_shown(facts, i, "source");
+    const char *module = hx_table_shown(facts, i, "module");
+    hx_text_calls(&call, hx_table_shown(facts, i, "function"));
+    hx_text_putf(ret, "%s ", hx_table_text(facts, i, "frame"));
+    hx_text_escape(ret, hx_text_str(&call), call.n, ascii);
+    hx_text_free(&call);
+    if (*source) {
+        hx_text_puts(ret, " at ");
+        hx_text_escape(ret, source, strlen(source), ascii);
+    } else if (*module) {
+        hx_text_puts(ret, " in ");
+        hx_text_escape(ret, module, strlen(module), ascii);
+    }
+}
+
+/* Who allocated it: the innermost calls, from where the program left its own code on. */
+static void put_stack(const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
+    size_t n = facts->n_rows, first = 0;
+    int64_t depth = hx_table_int(facts, 0, "depth", 0);
+    if (!*hx_table_text(facts, 0, "frame"))
+        return;
+    while (first < n && hx_call_is_library(hx_table_shown(facts, first, "function")))
+        first++;
+    first = first == n ? 0 : first ? first - 1 : 0;
+    size_t end = first + FRAMES < n ? first + FRAMES : n;
+    for (size_t i = first; i < end; i++) {
+        hx_text_puts(ret, i > first ? "\n             " : "\nallocated by ");
+        put_frame(facts, i, ascii, ret);
+    }
+    if (first || depth > (int64_t)end)
+        hx_text_putf(ret, "\n             %" PRId64 " more: s shows the stack",
+                     depth - (int64_t)(end - first));
+}
+
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
@@ -111,9 +162,9 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
     hx_text_puts(ret, " to objects");
     put_retained(facts, ret);
-    put_fact(facts, "site", "\nallocated by ", ascii, ret);
     put_fact(facts, "label", "\nretained by ", ascii, ret);
     put_fact(facts, "bin", "\nroot bin ", ascii, ret);
+    put_stack(facts, ascii, ret);
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)

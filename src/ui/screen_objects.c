@@ -1,6 +1,7 @@
 /* screen_objects.c - every object, or those of a subset: of a leak's kind, a retainer set, a
- * bin, a type. */
+ * bin, a type, an allocation site. */
 #include "ui/app.h"
+#include "ui/calls.h"
 
 #include "model/graph.h"
 
@@ -17,6 +18,7 @@ static const struct hx_column columns[] = {
     {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
     {"edges_in", "from objs", HX_AS_COUNT, 9, 4, NULL, NULL},
     {"edges_out", "to objs", HX_AS_COUNT, 8, 5, NULL, NULL},
+    {"requested", NULL, HX_AS_COUNT, 9, 7, NULL, NULL},
     {0},
 };
 
@@ -52,6 +54,9 @@ void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql)
         hx_text_puts(sql, pane->text ? "type = " : "type IS ");
         hx_text_sql(sql, pane->text);
         break;
+    case HX_SUBSET_SITE:
+        hx_text_putf(sql, "ccs_id = %" PRId64, pane->id);
+        break;
     case HX_SUBSET_ALL:
         break;
     }
@@ -68,6 +73,9 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
         return;
     }
     hx_text_puts(sql, "SELECT coalesce(sum(objects), 0) AS rows, coalesce(sum(bytes), 0) AS bytes");
+    if (pane->subset == HX_SUBSET_LEAK && pane->id)
+        hx_text_putf(sql, ", (SELECT label FROM hx_stack WHERE ccs_id = %" PRId64 ") AS site",
+                     pane->id);
     switch (pane->subset) {
     case HX_SUBSET_LEAK:
         hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(pane));
@@ -83,6 +91,9 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
         hx_text_puts(sql, " FROM bins WHERE roots = ");
         hx_text_sql(sql, pane->text);
         break;
+    case HX_SUBSET_SITE:
+        hx_text_putf(sql, " FROM sites WHERE ccs_id = %" PRId64, pane->id);
+        break;
     default:
         hx_text_puts(sql, " FROM types WHERE type = ");
         hx_text_sql(sql, pane->text ? pane->text : "(unknown)");
@@ -96,6 +107,19 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     ret->view = "objects";
     hx_subset_where(pane, &ret->where);
     subset_facts(pane, snapshot, &ret->facts);
+}
+
+/* The site of a leak is among the facts of its objects. */
+static void put_leak_site(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+{
+    const char *site = hx_table_shown(&pane->facts, 0, "site");
+    struct hx_text calls = {0};
+    if (!*site)
+        return;
+    hx_text_calls(&calls, site);
+    hx_text_puts(ret, ", allocated by ");
+    hx_text_escape(ret, hx_text_str(&calls), calls.n, ascii);
+    hx_text_free(&calls);
 }
 
 static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
@@ -115,6 +139,7 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
             hx_text_puts(ret, ", of type ");
             hx_text_escape(ret, pane->more, strlen(pane->more), ascii);
         }
+        put_leak_site(pane, ascii, ret);
         break;
     case HX_SUBSET_SET:
         hx_text_puts(ret, "Objects retained by ");
@@ -127,6 +152,10 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
     case HX_SUBSET_TYPE:
         hx_text_puts(ret, pane->text ? "Objects of type " : "Objects of unknown type");
         hx_pane_put_text(pane, ascii, ret);
+        break;
+    case HX_SUBSET_SITE:
+        hx_text_puts(ret, "Objects allocated by ");
+        hx_pane_put_calls(pane, ascii, ret);
         break;
     }
 }

@@ -6,6 +6,12 @@
 #include "base/progress.h"
 #include "store/store.h"
 
+/* What a recorder of the live target does at the moment. */
+struct hx_ui_recording {
+    uint64_t events, lost;
+    bool ended; /* by itself: the process is gone, or an error */
+};
+
 struct hx_ui_options {
     hx_store *store;
     const char *title;  /* file name or "PID 12 (redis-server)" */
@@ -14,6 +20,8 @@ struct hx_ui_options {
     /* Takes another snapshot, which the explorer then adds to the store; called on a thread
      * of its own and must not use the store. NULL: no live target, key `a` says so. */
     hx_error *(*take)(void *context, const struct hx_progress *progress, struct hx_snapshot **ret);
+    /* NULL: nobody records. Quick; called on the screen's thread while snapshots are taken. */
+    void (*recording)(void *context, struct hx_ui_recording *ret);
     void *context;
     uint64_t every_ns; /* 0: only on request */
     /* How snapshots are analysed when they are stored (NULL: as usual); in a store that is only

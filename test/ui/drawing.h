@@ -12,6 +12,9 @@
 /* Snapshot `number` (from 1) of a heap of about 2 n objects. */
 struct hx_snapshot *draw_snapshot(unsigned number, unsigned n);
 
+/* Gives it who allocated: sites of all kinds, and names that try to harm a terminal. */
+void draw_recording(struct hx_snapshot *snapshot, unsigned number);
+
 /* Ends the program when there is an error. */
 void die(hx_error *error);
 

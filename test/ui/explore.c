@@ -3,10 +3,12 @@
  *   explore STORE [SCRIPT [EVERY_MS [SLOW_MS]]]
  *
  * Key `a` adds a drawn snapshot, which takes SLOW_MS; the fifth try fails. "-" for no script.
+ * Where the store has a recording, one goes on.
  */
 #include "drawing.h"
 
 #include "base/progress.h"
+#include "store/query.h"
 #include "ui/ui.h"
 
 #include <stdio.h>
@@ -17,7 +19,28 @@
 struct live {
     hx_store *store;
     unsigned number, tries, slow_ms;
+    bool recorded;
 };
+
+static bool has_recording(hx_store *store)
+{
+    hx_rows *rows;
+    bool more = false;
+    die(hx_query_sql(store, "SELECT 1 FROM costs", &rows));
+    die(hx_rows_next(rows, &more));
+    hx_rows_end(rows);
+    return more;
+}
+
+static void recording(void *context, struct hx_ui_recording *ret)
+{
+    const struct live *live = context;
+    *ret = (struct hx_ui_recording){
+        .events = 1234567 * (uint64_t)live->number,
+        .lost = live->tries > 0 ? 12 * live->tries : 0,
+        .ended = live->tries > 1,
+    };
+}
 
 static hx_error *take(void *context, const struct hx_progress *progress, struct hx_snapshot **ret)
 {
@@ -31,6 +54,8 @@ static hx_error *take(void *context, const struct hx_progress *progress, struct 
         usleep(10000);
     }
     *ret = draw_snapshot(++live->number, 60);
+    if (live->recorded)
+        draw_recording(*ret, live->number);
     return NULL;
 }
 
@@ -46,6 +71,7 @@ int main(int argc, char **argv)
         return 2;
     struct live live = {.number = 4, .slow_ms = argument(argc, argv, 4)};
     die(hx_store_append(argv[1], &live.store));
+    live.recorded = has_recording(live.store);
     struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8, .threads = 1};
     struct hx_ui_options options = {
         .store = live.store,
@@ -53,6 +79,7 @@ int main(int argc, char **argv)
         .script = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL,
         .color = -1,
         .take = take,
+        .recording = live.recorded ? recording : NULL,
         .context = &live,
         .analysis = &analysis,
         .every_ns = (uint64_t)argument(argc, argv, 3) * 1000000,

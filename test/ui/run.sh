@@ -7,7 +7,7 @@
 # displays that they save. A script runs in a scratch folder on a fresh copy of one store,
 # so that `:save-display x` there is compared with SCREEN/SIZE/x. A first line `# sizes: ...`
 # says at which sizes (80x24 40x12), `# locale: C` in which locale (C.UTF-8), `# store: bare`
-# that nothing is worked out in the store, `# needs: demangler` that it is skipped without one.
+# that nothing is worked out in the store, `# store: recorded` that it has who allocated, `# needs: demangler` that it is skipped without one.
 #
 # commands/ has a script for each command of the help screen, which saves `before` and
 # `after`; these must differ, so that no command is without effect or without a script.
@@ -108,6 +108,7 @@ command_scripts() {
 
 "$bin/make_store" "$work/full" || exit 1
 "$bin/make_store" "$work/bare" 2 30 bare || exit 1
+"$bin/make_store" "$work/recorded" 3 60 recorded || exit 1
 if [ $# -eq 0 ]; then
     for folder in "$srcdir"/test/ui/*/; do
         case $folder in */commands/) ;; *) [ -z "$(ls "$folder"/*.keys 2>/dev/null)" ] || screen "${folder%/}" ;; esac

@@ -1,6 +1,7 @@
 /* test_ui.c - the explorer's tables and columns, without a terminal. */
 #include "unit.h"
 
+#include "ui/calls.h"
 #include "ui/column.h"
 #include "ui/request.h"
 #include "ui/screen.h"
@@ -162,12 +163,90 @@ static void test_hostile_text(void **state)
     }
 }
 
+/* Labels of stacks in short. */
+static void test_calls(void **state)
+{
+    (void)state;
+    static const char *const calls[][2] = {
+        {"make_widget < load < main", "make_widget < load < main"},
+        {"f < main < __libc_start_call_main < __libc_start_main < _start", "f < main"},
+        {"f < main < ...", "f < main < ..."},
+        {"worker < start_thread < clone3", "worker < start_thread < clone3"},
+        {"lib.so+0x12 < 0x7f00 < ...", "lib.so+0x12 < 0x7f00 < ..."},
+        {"zoo::copy(char const*, unsigned long) < main", "zoo::copy < main"},
+        {"zoo::box<std::vector<int> >::put(int) const < main", "zoo::box::put < main"},
+        {"std::unique_ptr<A> make<A, B<(C)1> >(int (*)(char)) < f", "make < f"},
+        {"std::string zoo::name(int) [clone .isra.0]", "zoo::name"},
+        {"std::__new_allocator<int>::allocate(unsigned long, void const*) < std::vector<int,"
+         " std::allocator<int> >::push_back(int const&) < zoo::serve(int)",
+         "std::vector::push_back < zoo::serve"},
+        {"std::__cxx11::basic_string<char> std::operator+<char>(char const*) < f",
+         "std::operator+ < f"},
+        {"std::ostream& operator<< <char>(std::ostream&, char) < f", "operator<< < f"},
+        {"bool operator< <int>(box<int> const&, box<int> const&) < f", "operator< < f"},
+        {"box<int>::operator->() const < box<int>::operator bool() const < f",
+         "box::operator-> < box::operator bool < f"},
+        {"box<int>::operator()(int) < operator new[](unsigned long)",
+         "box::operator() < operator new[]"},
+        {"(anonymous namespace)::go(int)::{lambda(auto:1)#1}::operator()(int) const < main",
+         "(anonymous namespace)::go::{lambda#1}::operator() < main"},
+        {"decltype(auto) zoo::pick<int>(int) < main", "zoo::pick < main"},
+        {"walk(int) < walk(int) < walk(int) < main", "walk (recursive) < main"},
+        {"<T as Trait>::run < main", "<T as Trait>::run < main"},
+        {"'; DROP TABLE x; -- < main", "'; DROP TABLE x; -- < main"},
+        {"", ""},
+        {" < ", ""},
+        {"(", "("},
+        {"f(", "f"},
+        {"f<(", "f"},
+        {"operator", "operator"},
+        {"a operator(", "operator"},
+        {"<before attach>", "<before attach>"},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct hx_text text = {0};
+        hx_text_puts(&text, "x: ");
+        hx_text_calls(&text, calls[i][0]);
+        assert_false(text.failed);
+        assert_string_equal(text.s + 3, calls[i][1]);
+        assert_int_equal(strlen(text.s), text.n);
+        hx_text_free(&text);
+    }
+    assert_true(hx_call_is_library("std::vector<int>::push_back(int&&)"));
+    assert_false(hx_call_is_library("std::string zoo::name(int)"));
+    assert_false(hx_call_is_library(""));
+}
+
+/* Letters of demangled names in any order: short, and nothing is read that is not there. */
+static void test_random_calls(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "(", ")",       "<", ">", " < ",      " ",    "::",  "operator",  "std",
+        "a", "{lambda", "}", "-", "decltype", "main", "...", "__cxx11::", "(anonymous namespace)"};
+    struct unit_random random = unit_random_begin("random_calls");
+    for (size_t round = unit_rounds(20000); round > 0; round--) {
+        char label[256] = "";
+        for (uint64_t n = unit_below(&random, 12); n > 0; n--)
+            strcat(label, parts[unit_below(&random, sizeof parts / sizeof *parts)]);
+        struct hx_text text = {0};
+        char *exact = strdup(label); /* so that a step too far is seen */
+        assert_non_null(exact);
+        hx_text_calls(&text, exact);
+        assert_true(text.n <= strlen(label) + 2 * strlen(" (recursive)") * 12);
+        assert_int_equal(strlen(hx_text_str(&text)), text.n);
+        hx_text_free(&text);
+        free(exact);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests), cmocka_unit_test(test_keys),
         cmocka_unit_test(test_screens),  cmocka_unit_test(test_layout),
         cmocka_unit_test(test_numbers),  cmocka_unit_test(test_hostile_text),
+        cmocka_unit_test(test_calls),    cmocka_unit_test(test_random_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,192 @@
+/* calls.c - stacks in one line, and how their frames are asked for. */
+#include "ui/calls.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define BETWEEN " < "
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$';
+}
+
+static bool begins(const char *s, const char *end, const char *with)
+{
+    size_t n = strlen(with);
+    return (size_t)(end - s) >= n && memcmp(s, with, n) == 0;
+}
+
+/* Behind the bracket that belongs to the one at s; the end where there is none. */
+static const char *behind(const char *s, const char *end, char open, char close)
+{
+    int depth = 0;
+    for (; s < end; s++) {
+        if (*s == open)
+            depth++;
+        else if (*s == close && s[-1] != '-' && --depth == 0) /* no arrow */
+            return s + 1;
+    }
+    return end;
+}
+
+/* Behind "operator" and what it names: its signs or the type that it makes. */
+static const char *behind_operator(const char *s, const char *end)
+{
+    static const char *const signs[] = {
+        "()", "[]", "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "++",   "--", "&&",
+        "||", "==", "!=",  "+=",  "-=",  "*=",  "/=", "%=", "&=", "|=", "^=", "\"\"", "<",  ">",
+        "+",  "-",  "*",   "/",   "%",   "&",   "|",  "^",  "~",  "!",  "=",  ","};
+    s += strlen("operator");
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (begins(s, end, signs[i]))
+            return s + strlen(signs[i]);
+    while (s < end && *s != '(' && *s != '<') /* new, delete, a type */
+        s++;
+    return s;
+}
+
+/* Only demangled C++ functions have parameters, and all of them have. */
+static void put_function(struct hx_text *text, const char *s, const char *end)
+{
+    static const char nameless[] = "(anonymous namespace)";
+    const char *whole = s;
+    size_t begin = text->n;
+    bool parameters = false;
+    if (!memchr(s, '(', (size_t)(end - s)) || *s == '(') {
+        if (!begins(s, end, nameless)) {
+            hx_text_putn(text, s, (size_t)(end - s));
+            return;
+        }
+    }
+    while (s < end) {
+        if (begins(s, end, nameless)) {
+            hx_text_puts(text, nameless);
+            s += strlen(nameless);
+        } else if (begins(s, end, "operator") && (s == whole || !is_word(s[-1])) &&
+                   !(s + 8 < end && is_word(s[8]))) {
+            const char *next = behind_operator(s, end);
+            hx_text_putn(text, s, (size_t)(next - s));
+            s = next + begins(next, end, " <");
+        } else if (begins(s, end, "__cxx11::")) {
+            s += strlen("__cxx11::");
+        } else if (*s == '<') {
+            s = behind(s, end, '<', '>');
+        } else if (*s == '(') {
+            s = behind(s, end, '(', ')');
+            parameters = text->n - begin != strlen("decltype") ||
+                         memcmp(text->s + begin, "decltype", text->n - begin) != 0;
+        } else if (*s == ' ' && parameters) {
+            const char *scope = memmem(s, (size_t)(end - s), "::", 2);
+            if (!scope) /* const, a clone */
+                break;
+            s = scope; /* something inside this function */
+            parameters = false;
+        } else if (*s == ' ') { /* that was the result */
+            if (!text->failed)
+                text->n = begin;
+            s++;
+        } else {
+            if (!begins(s, end, "{lambda"))
+                parameters &= *s != ':';
+            hx_text_putc(text, *s++);
+        }
+    }
+    if (!text->failed && text->n == begin)
+        hx_text_putn(text, whole, (size_t)(end - whole));
+    else if (!text->failed && text->s)
+        text->s[text->n] = 0;
+}
+
+static bool is_library(const char *s)
+{
+    static const char *const spaces[] = {"std::", "__gnu_cxx::"};
+    for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
+        if (strncmp(s, spaces[i], strlen(spaces[i])) == 0)
+            return true;
+    return false;
+}
+
+/* What the C library does before main. */
+static bool is_start(const char *s)
+{
+    return strncmp(s, "__libc_start", strlen("__libc_start")) == 0 || strncmp(s, "_start", 6) == 0;
+}
+
+bool hx_call_is_library(const char *function)
+{
+    struct hx_text call = {0};
+    put_function(&call, function, function + strlen(function));
+    bool library = is_library(hx_text_str(&call));
+    hx_text_free(&call);
+    return library;
+}
+
+/* The label while it is made. */
+struct calls {
+    struct hx_text *text;
+    size_t begin, last; /* where it begins, and its last call */
+    bool recursive;     /* that has called itself */
+};
+
+static void put_call(struct calls *calls, struct hx_text *call)
+{
+    struct hx_text *text = calls->text;
+    const char *last = hx_text_str(text) + calls->last, *name = hx_text_str(call);
+    if (text->n > calls->begin && strcmp(last, name) == 0 && strcmp(name, "...") != 0) {
+        calls->recursive = true;
+    } else {
+        hx_text_puts(text, calls->recursive ? " (recursive)" : "");
+        hx_text_puts(text, text->n > calls->begin ? BETWEEN : "");
+        calls->last = text->n;
+        calls->recursive = false;
+        hx_text_puts(text, name);
+    }
+    hx_text_clear(call);
+}
+
+void hx_text_calls(struct hx_text *text, const char *label)
+{
+    struct hx_text call = {0}, library = {0}; /* the library's, until somebody else calls it */
+    struct calls calls = {.text = text, .begin = text->n, .last = text->n};
+    bool was_main = false;
+    for (const char *s = label, *next; s; s = next) {
+        const char *end = strstr(s, BETWEEN);
+        next = end ? end + strlen(BETWEEN) : NULL;
+        end = end ? end : s + strlen(s);
+        if (was_main && is_start(s))
+            break;
+        put_function(&call, s, end);
+        was_main = strcmp(hx_text_str(&call), "main") == 0;
+        if (is_library(hx_text_str(&call))) {
+            struct hx_text inner = library;
+            library = call;
+            call = inner;
+            hx_text_clear(&call);
+            continue;
+        }
+        if (library.n)
+            put_call(&calls, &library);
+        put_call(&calls, &call);
+    }
+    if (library.n)
+        put_call(&calls, &library);
+    hx_text_puts(text, calls.recursive ? " (recursive)" : "");
+    text->failed |= call.failed || library.failed;
+    hx_text_free(&call);
+    hx_text_free(&library);
+}
+
+void hx_calls_sql(struct hx_text *sql, const char *ccs_id, int limit)
+{
+    hx_text_putf(sql,
+                 "WITH RECURSIVE up(ccs_id, parent_id, place, n) AS (SELECT ccs_id, parent_id,"
+                 " place, 0 FROM hx_ccs WHERE ccs_id = %s UNION ALL SELECT c.ccs_id, c.parent_id,"
+                 " c.place, up.n + 1 FROM up CROSS JOIN hx_ccs c ON c.ccs_id = up.parent_id"
+                 " WHERE up.n + 1 < %d AND up.parent_id > 1)"
+                 " SELECT printf('#%%d', up.n) AS frame, p.label AS label,"
+                 " nullif(p.module, '<built-in>') AS module, p.source AS source,"
+                 " CASE WHEN p.inlined > 0 THEN 'inlined' END AS inlined"
+                 " FROM up LEFT JOIN hx_place p ON p.place = up.place ORDER BY up.n",
+                 ccs_id, limit);
+}

@@ -1,0 +1,22 @@
+/* calls.h - the label of a stack ("make_widget < load < main") as people read it in one line. */
+#ifndef HX_UI_CALLS_H
+#define HX_UI_CALLS_H
+
+#include "base/text.h"
+
+/* Appends the calls of a label, innermost first. A C++ function is said without its result, its
+ * parameters and template arguments; of the C++ library's functions that call each other only the
+ * one that was called from outside; a function that calls itself is said once; and nothing of what
+ * calls main. A single function is a label, too. Not escaped. */
+void hx_text_calls(struct hx_text *text, const char *label);
+
+/* Is a function the C++ library's? */
+bool hx_call_is_library(const char *function);
+
+/* The next row of a stack's frames is the call that the one before was made from; columns frame
+ * ("#0", the innermost), label, module, source and inlined ("inlined" or NULL) of a node of the
+ * tree. In a store that lies there are at most HX_CALLS_MAX of them. Appends a SELECT. */
+#define HX_CALLS_MAX 10000
+void hx_calls_sql(struct hx_text *sql, const char *ccs_id, int limit);
+
+#endif

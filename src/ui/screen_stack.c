@@ -1,0 +1,94 @@
+/* screen_stack.c - the calls that led to an allocation, the innermost first. */
+#include "ui/app.h"
+#include "ui/calls.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct hx_column columns[] = {
+    {"frame", "", HX_AS_TEXT, 4, 0, NULL, NULL},
+    {"label", "function", HX_AS_CALLS, -24, 0, NULL, NULL},
+    {"module", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {"source", NULL, HX_AS_TEXT, -16, 2, NULL, NULL},
+    {"inlined", "", HX_AS_TEXT, 7, 3, NULL, NULL},
+    {0},
+};
+
+/* Of a site (id), or of an object (address). */
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    struct hx_text id = {0};
+    ret->like = "ccs";
+    if (pane->id)
+        hx_text_putf(&id, "%" PRId64, pane->id);
+    else
+        hx_text_putf(&id,
+                     "(SELECT ccs_id FROM objects WHERE snapshot = %" PRId64
+                     " AND address = %" PRId64 ")",
+                     snapshot, (int64_t)pane->address);
+    hx_calls_sql(&ret->sql, hx_text_str(&id), HX_CALLS_MAX);
+    hx_text_putf(&ret->facts,
+                 "SELECT max(c.depth, 1) AS rows, t.label AS label, x.bytes AS bytes,"
+                 " x.objects AS objects, k.alloc_bytes AS alloc_bytes,"
+                 " k.alloc_objects AS alloc_objects, k.freed_bytes AS freed_bytes,"
+                 " k.freed_objects AS freed_objects, c.ccs_id AS ccs_id FROM hx_ccs c"
+                 " LEFT JOIN hx_stack t ON t.ccs_id = c.ccs_id"
+                 " LEFT JOIN hx_site x ON x.ccs_id = c.ccs_id AND x.snapshot = %" PRId64
+                 " LEFT JOIN hx_cost k ON k.ccs_id = c.ccs_id AND k.snapshot = %" PRId64
+                 " WHERE c.ccs_id = %s",
+                 snapshot, snapshot, hx_text_str(&id));
+    ret->sql.failed |= id.failed;
+    hx_text_free(&id);
+}
+
+/* "3.3M in 5,000 objects" */
+static void put_sum(const struct hx_table *facts, const char *what, const char *bytes,
+                    const char *objects, struct hx_text *ret)
+{
+    char size[HX_HUMAN];
+    int64_t sum = hx_table_int(facts, 0, bytes, -1), n = hx_table_int(facts, 0, objects, 0);
+    if (sum < 0)
+        return;
+    hx_text_putf(ret, "%s%s in ", what, hx_human_bytes((uint64_t)sum, size));
+    hx_text_count(ret, n);
+    hx_text_puts(ret, n == 1 ? " object" : " objects");
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    (void)ui;
+    if (pane->id)
+        hx_text_puts(ret, "Stack of an allocation site");
+    else
+        hx_text_putf(ret, "Stack that allocated 0x%" PRIx64, pane->address);
+    if (!pane->loaded || pane->problem)
+        return;
+    put_sum(&pane->facts, "\nlive: ", "bytes", "objects", ret);
+    if (hx_table_int(&pane->facts, 0, "bytes", -1) >= 0)
+        hx_text_puts(ret, " (o lists them)");
+    put_sum(&pane->facts, "\nrequested so far: ", "alloc_bytes", "alloc_objects", ret);
+    put_sum(&pane->facts, ", freed: ", "freed_bytes", "freed_objects", ret);
+}
+
+static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    (void)row;
+    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_SITE,
+                             hx_table_text(&pane->facts, 0, "label"), NULL,
+                             hx_table_int(&pane->facts, 0, "ccs_id", 0));
+}
+
+static const char *const key[] = {"frame", NULL};
+
+const struct hx_screen hx_screen_stack = {
+    .name = "stack",
+    .about = "the calls that led to an allocation",
+    .digit = -1,
+    .by_argument = true,
+    .columns = columns,
+    .key = key,
+    .source = source,
+    .head = head,
+    .empty = "Who allocated it was not recorded; heapx run and heapx record do it.",
+    .objects = objects,
+};
