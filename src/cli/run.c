@@ -17,6 +17,8 @@ enum { PROCESSES = 64 };
 
 /* How long a program may take until its library has reported: a slow disk, a large program. */
 static const uint64_t report_ns = 10000000000;
+/* And when it is asked whether it was loaded at all. */
+static const uint64_t load_ns = 2000000000;
 /* How long a program may take to map the libraries that it is linked with. */
 static const uint64_t mapped_ns = 2000000000;
 
@@ -35,7 +37,8 @@ struct run {
     struct hx_launched launched;
     struct process *process; /* [0] is the program itself */
     size_t n;
-    uint64_t too_many;
+    uint64_t too_many, unrecorded; /* processes */
+    char why[160];                 /* of one of the latter */
     bool at_exit;
     bool reaped;
     int wait_status;
@@ -216,10 +219,40 @@ static void reap(struct run *run)
     }
 }
 
+/* Other libraries are there, and ours is not. */
+static bool was_not_loaded(pid_t pid)
+{
+    char path[64], line[4096 + 128];
+    bool ours = false, libc = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    HX_FILE FILE *maps = fopen(path, "re");
+    while (maps && fgets(line, sizeof line, maps)) {
+        ours |= strstr(line, "/" HX_RECORD_LIBRARY) != NULL;
+        libc |= strstr(line, "/libc.so.") != NULL;
+    }
+    return libc && !ours;
+}
+
+static hx_error *unrecorded(const struct run *run, uint64_t waited_ns)
+{
+    const char *command = run->args->word[0];
+    pid_t pid = run->launched.pid;
+    char why[160];
+    if (hx_launched_why(&run->launched, pid, why, sizeof why))
+        return hx_error_new(HX_E_LIMIT, command, "try: heapx record PID", "%s", why);
+    if (waited_ns > load_ns && was_not_loaded(pid))
+        return hx_error_new(HX_E_LIMIT, command, "try: heapx record PID",
+                            "its loader did not load the recording library");
+    if (waited_ns > report_ns)
+        return hx_error_new(HX_E_LIMIT, command, "try: heapx record PID",
+                            "nothing was heard of the recording library in it");
+    return NULL;
+}
+
 /* Its library reports when it is loaded, which is before the program's own code runs. */
 static hx_error *await_rings(struct run *run, struct process *process)
 {
-    uint64_t end = hx_now_ns() + report_ns;
+    uint64_t begun = hx_now_ns();
     for (uint64_t nap = 200000;; nap += nap / 4) {
         hx_error *err = record_rings(run, process);
         if (!err || err->kind != HX_E_ABSENT)
@@ -233,13 +266,12 @@ static hx_error *await_rings(struct run *run, struct process *process)
             continue;
         }
         HX_TRY(err);
-        if (gone)
+        if (gone) {
+            HX_TRY(unrecorded(run, 0));
             return hx_error_new(HX_E_GONE, run->args->word[0], NULL,
                                 "has ended before its first allocation was recorded");
-        if (hx_now_ns() > end)
-            return hx_error_new(HX_E_LIMIT, run->args->word[0], "try: heapx record PID",
-                                "the recording library was not loaded into it, or its memory "
-                                "could not be shared");
+        }
+        HX_TRY(unrecorded(run, hx_now_ns() - begun));
     }
 }
 
@@ -319,6 +351,7 @@ static hx_error *go(struct run *run)
         hx_error_line(err, line, sizeof line);
         hx_say(run->console, line, "the program goes on, unrecorded");
     }
+    run->unrecorded = hx_launched_unrecorded(&run->launched, run->why, sizeof run->why);
     hx_launched_deinit(&run->launched);
     reap(run);
     return err;
@@ -345,6 +378,9 @@ static void tell_end(const struct run *run)
         hx_say(run->console, run->args->word[0],
                "%llu processes were not recorded: no more than %d can be at a time",
                (unsigned long long)run->too_many, PROCESSES);
+    if (run->unrecorded)
+        hx_say(run->console, run->args->word[0], "%llu processes were not recorded: %s",
+               (unsigned long long)run->unrecorded, run->why);
     if (run->output.keeps)
         hx_say(run->console, run->args->word[0], "recorded; see: heapx open %s", run->output.path);
 }

@@ -3,6 +3,7 @@
 
 #include "attach/record/ring.h"
 #include "base/cleanup.h"
+#include "sym/elf.h"
 
 #include <dirent.h>
 #include <elf.h>
@@ -67,13 +68,24 @@ static bool gains_rights(int fd, const struct stat *st)
     return user || group || capable;
 }
 
-/* The program header that names the loader; a script has none, but its interpreter will. */
-static bool has_loader(int fd, bool *ret_elf)
+static bool read_header(int fd, Elf64_Ehdr *ret)
 {
-    Elf64_Ehdr header;
-    *ret_elf = pread(fd, &header, sizeof header, 0) == sizeof header &&
-               memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
-    if (!*ret_elf || header.e_phentsize != sizeof(Elf64_Phdr))
+    return pread(fd, ret, sizeof *ret, 0) == sizeof *ret &&
+           memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+/* Is it made for this machine, as the library is? */
+static bool is_native(const Elf64_Ehdr *header)
+{
+    return header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+           header->e_machine == EM_X86_64;
+}
+
+/* The program header that names the loader. */
+static bool has_loader(int fd, const Elf64_Ehdr *elf)
+{
+    Elf64_Ehdr header = *elf;
+    if (header.e_phentsize != sizeof(Elf64_Phdr))
         return false;
     for (unsigned i = 0; i < header.e_phnum; i++) {
         Elf64_Phdr phdr;
@@ -83,6 +95,42 @@ static bool has_loader(int fd, bool *ret_elf)
             return true;
     }
     return false;
+}
+
+/* An allocator that is linked into the executable itself comes before that of any library. */
+static bool is_malloc(void *context, const struct hx_elf_symbol *symbol)
+{
+    bool *found = context;
+    *found |= symbol->type == STT_FUNC && symbol->name_len == strlen("malloc") &&
+              memcmp(symbol->name, "malloc", symbol->name_len) == 0;
+    return !*found;
+}
+
+static bool has_malloc(int fd)
+{
+    bool found = false;
+    hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, is_malloc, &found));
+    return found;
+}
+
+/* NULL: the library can be loaded into it, and will be called. A file that is not ELF may be
+ * anything. */
+static const char *unfit(int fd, const struct stat *st)
+{
+    Elf64_Ehdr header;
+    if (gains_rights(fd, st))
+        return "it gains rights when it starts (set-uid, set-gid or file capabilities), and the "
+               "loader lets no library into it";
+    if (!read_header(fd, &header))
+        return NULL;
+    if (!is_native(&header))
+        return "it is made for another kind of processor (32-bit?), and the recording library is "
+               "not";
+    if (!has_loader(fd, &header))
+        return "it is linked statically: no library can be loaded into it";
+    if (has_malloc(fd))
+        return "it has a malloc of its own, which no library can take the place of";
+    return NULL;
 }
 
 /* The interpreter of a script, as the kernel reads it; the caller frees. NULL: it is none. */
@@ -108,7 +156,6 @@ hx_error *hx_launch_possible(const char *command)
     for (int depth = 0; depth < 5; depth++) {
         HX_FD int fd = open(file, O_RDONLY | O_CLOEXEC);
         struct stat st;
-        bool elf;
         if (fd < 0)
             return NULL; /* may be started and not read: nobody knows */
         if (fstat(fd, &st) != 0)
@@ -119,13 +166,9 @@ hx_error *hx_launch_possible(const char *command)
             file = next;
             continue;
         }
-        if (gains_rights(fd, &st))
-            return hx_error_new(HX_E_LIMIT, command, "start it, then: heapx record PID",
-                                "it gains rights when it starts (set-uid, set-gid or file "
-                                "capabilities), and the loader lets no library into it");
-        if (!has_loader(fd, &elf) && elf)
-            return hx_error_new(HX_E_LIMIT, command, "start it, then: heapx record PID",
-                                "it is linked statically: no library can be loaded into it");
+        const char *why = unfit(fd, &st);
+        if (why)
+            return hx_error_new(HX_E_LIMIT, command, "start it, then: heapx record PID", "%s", why);
         return NULL;
     }
     return NULL;
@@ -158,18 +201,31 @@ hx_error *hx_launch_library(char **ret)
 
 #define TMPFS_MAGIC 0x01021994
 
+#define PLENTY ((uint64_t)256 << 20) /* bytes: for the rings of many threads and many stacks */
+
+static bool has_plenty(const struct statfs *fs)
+{
+    return fs->f_blocks == 0 || /* no limit */
+           (uint64_t)fs->f_bavail >= PLENTY / (fs->f_bsize > 0 ? (uint64_t)fs->f_bsize : 1);
+}
+
 static hx_error *make_folder(struct hx_launched *launched)
 {
     const char *const places[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
     int failed = ENOENT;
-    /* memory first: a region in a real file system would be written to its disk */
-    for (int any = 0; any < 2; any++)
+    /* memory first: a region in a real file system would be written to its disk. But that is better
+     * than one in which there is no room (a container's /dev/shm). */
+    for (int pass = 0; pass < 4; pass++)
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            bool in_memory = pass % 2 == 0, plenty = pass < 2;
             struct statfs fs;
-            if (!places[i] || (!any && (statfs(places[i], &fs) || fs.f_type != TMPFS_MAGIC)))
+            if (!places[i] || statfs(places[i], &fs) != 0 ||
+                (in_memory && fs.f_type != TMPFS_MAGIC) || (plenty && !has_plenty(&fs)))
                 continue;
-            if (asprintf(&launched->folder, "%s/heapx-XXXXXX", places[i]) < 0)
+            if (asprintf(&launched->folder, "%s/heapx-XXXXXX", places[i]) < 0) {
+                launched->folder = NULL;
                 return hx_error_nomem();
+            }
             if (mkdtemp(launched->folder)) {
                 launched->folder_fd = open(launched->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 return launched->folder_fd >= 0 ? NULL
@@ -180,6 +236,40 @@ static hx_error *make_folder(struct hx_launched *launched)
             launched->folder = NULL;
         }
     return hx_error_os(failed, "folder for the recording", "mkdtemp");
+}
+
+bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, size_t size)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%d.why", (int)pid);
+    ssize_t n = launched->folder_fd < 0 ? -1 : readlinkat(launched->folder_fd, name, ret, size - 1);
+    if (n < 0)
+        return false;
+    for (ssize_t i = 0; i < n; i++) /* by the program, which can write there what it likes */
+        if (ret[i] < ' ' || ret[i] > '~')
+            ret[i] = '?';
+    ret[n] = 0;
+    unlinkat(launched->folder_fd, name, 0);
+    return true;
+}
+
+size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size)
+{
+    int fd = launched->folder_fd < 0
+                 ? -1
+                 : openat(launched->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    HX_DIR DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    size_t n = 0;
+    if (!dir && fd >= 0)
+        close(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char *end;
+        long pid = strtol(entry->d_name, &end, 10);
+        if (pid > 0 && pid <= INT_MAX && strcmp(end, ".why") == 0 &&
+            hx_launched_why(launched, (pid_t)pid, ret, size))
+            n++;
+    }
+    return n;
 }
 
 /* Regions that nobody opened. */

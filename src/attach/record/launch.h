@@ -15,8 +15,9 @@ struct hx_launched {
     bool preloaded;
 };
 
-/* Whether a program can have the library: HX_E_LIMIT and why, when it is static or gains rights on
- * start. Looks through PATH as execvp does, and at a script's interpreter. */
+/* Whether a program can have the library: HX_E_LIMIT and why, when it is static, gains rights on
+ * start, or brings its own malloc. Looks through PATH as execvp does, and at a script's
+ * interpreter. */
 hx_error *hx_launch_possible(const char *command);
 
 /* The path of the library: beside heapx (a build folder), else where it was installed. The caller
@@ -36,6 +37,13 @@ void hx_launched_release(const struct hx_launched *launched);
 
 /* Lets it become the program. The errors of execvp come back; then the process is gone. */
 hx_error *hx_launched_go(struct hx_launched *launched, const char *command);
+
+/* Why the library in a process of the program does not record: one sentence, which the process has
+ * left in the folder and which is taken from there. False: it said nothing. */
+bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, size_t size);
+
+/* How many processes have left such a sentence, and one of these. */
+size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size);
 
 /* Lets go of the folder (regions that are mapped stay so); a process that still waits ends. */
 void hx_launched_deinit(struct hx_launched *launched);
