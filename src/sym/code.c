@@ -16,6 +16,7 @@
 #define CFI_MAX        ((uint64_t)512 << 20) /* bytes of unwind tables of one file */
 #define VDSO_MAX       ((uint64_t)1 << 20)
 #define VDSO           "[vdso]"
+#define START_BYTES    64 /* of code in which a process begins */
 
 hx_error *hx_code_create(hx_code **ret)
 {
@@ -174,6 +175,9 @@ static void read_file(struct hx_code_file *file, int fd)
     hx_error *err = hx_elf_layout(fd, &file->file.layout);
     file->sound = !err;
     hx_error_free(err);
+    Elf64_Ehdr header;
+    if (file->sound && pread(fd, &header, sizeof header, 0) == sizeof header)
+        file->entry = header.e_entry;
     if (file->sound)
         hx_error_free(hx_elf_each_note(fd, take_build_id, &file->build_id));
 }
@@ -501,4 +505,18 @@ const char *hx_code_symbol(hx_code *code, uint32_t i, uint64_t vaddr, uint64_t *
         return NULL;
     *ret_offset = vaddr - symbol->start;
     return file->symbols.names.v + symbol->name;
+}
+
+bool hx_code_is_start(hx_code *code, uint32_t i, uint64_t vaddr)
+{
+    static const char *const names[] = {"_start", "_dl_start_user", "_dlstart"};
+    const struct hx_code_file *file = hx_code_file_at(code, i);
+    uint64_t offset;
+    if (!file->entry || vaddr - file->entry >= START_BYTES)
+        return false;
+    const char *symbol = hx_code_symbol(code, i, vaddr, &offset);
+    for (size_t k = 0; symbol && k < sizeof names / sizeof *names; k++)
+        if (strcmp(symbol, names[k]) == 0)
+            return true;
+    return !symbol;
 }

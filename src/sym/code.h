@@ -65,6 +65,10 @@ bool hx_code_function(hx_code *code, uint32_t file, const char *name, uint64_t *
  * NULL: none. Never looks at debug information. */
 const char *hx_code_symbol(hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret_offset);
 
+/* Does a process begin there? At the file's entry point, and in what it goes on with: that was
+ * called by nobody, and often has no unwind tables that say so. */
+bool hx_code_is_start(hx_code *code, uint32_t file, uint64_t vaddr);
+
 /* Where in the file the byte of a p_vaddr lies; false when the file has none. */
 bool hx_code_file_offset(const hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret);
 

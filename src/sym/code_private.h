@@ -64,6 +64,7 @@ struct hx_code_file {
     pid_t pid;
     size_t root;                           /* in roots; SIZE_MAX: our own */
     uint64_t bytes, mtime_sec, mtime_nsec; /* when it was first opened */
+    uint64_t entry;                        /* p_vaddr; 0: none */
     bool opened, sound, kept;              /* it could be opened; it has a layout; it stays open */
     char *build_id;
 

@@ -223,6 +223,10 @@ static void test_program(void **state)
     assert_true(direct >= 0 && pread(direct, b, 8, (off_t)offset) == 8);
     assert_memory_equal(a, b, 8);
     assert_false(hx_code_file_offset(code, file, UINT64_MAX, &offset));
+    struct found start = find(code, file, "_start");
+    assert_true(start.size > 1 && hx_code_is_start(code, file, start.vaddr + start.size - 1));
+    assert_false(hx_code_is_start(code, file, start.vaddr - 1));
+    assert_false(hx_code_is_start(code, file, mark.vaddr));
     struct hx_cfi cfi;
     assert_true(hx_code_cfi(code, file, &cfi));
     assert_true(cfi.hdr.len >= 12 && cfi.frame.len > 0 && cfi.frame.addr > cfi.hdr.addr);

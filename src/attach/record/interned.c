@@ -70,7 +70,8 @@ static hx_error *intern_place(struct hx_interned *interned, const struct hx_rec_
 }
 
 static hx_error *place_frames(struct hx_interned *interned, const struct hx_reader_source *source,
-                              const uint64_t *frame, size_t n, uint64_t exact, uint32_t *ret)
+                              const uint64_t *frame, size_t n, uint64_t exact, uint32_t *ret,
+                              bool *cut)
 {
     for (size_t i = 0; i < n; i++) {
         struct hx_placing placing = {.file = UINT32_MAX, .vaddr = frame[i]};
@@ -80,6 +81,7 @@ static hx_error *place_frames(struct hx_interned *interned, const struct hx_read
                                      .allocator = placing.allocator,
                                      .vaddr = placing.vaddr - (is_exact || !placing.vaddr ? 0 : 1)};
         HX_TRY(intern_place(interned, &place, &ret[i]));
+        *cut &= i + 1 < n || !placing.start;
     }
     return NULL;
 }
@@ -159,7 +161,7 @@ hx_error *hx_interned_bring(struct hx_interned *interned, const struct hx_reader
         n = HX_EV_FRAMES_MAX;
         cut = true;
     }
-    HX_TRY(place_frames(interned, source, frame, n, exact, place));
+    HX_TRY(place_frames(interned, source, frame, n, exact, place, &cut));
     HX_TRY(intern_stack(interned, place, n, cut, ret));
     return *ret == HX_NO_STACK ? NULL : set_key(interned, key, *ret);
 }

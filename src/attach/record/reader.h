@@ -20,6 +20,7 @@ struct hx_placing {
     uint32_t file;  /* HX_NO_FILE: none */
     uint64_t vaddr; /* of the address itself, not less one; without a file the address */
     bool allocator;
+    bool start; /* here the process began: no frame is missing behind it */
 };
 
 /* What the reader asks the source of the events. */

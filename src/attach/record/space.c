@@ -249,6 +249,7 @@ void hx_space_place(void *context, uint64_t pc, struct hx_placing *ret)
     ret->vaddr = pc - part->bias;
     const struct file_info *info = info_of(space, ret->file);
     ret->allocator = info && in_allocator(info, ret->vaddr);
+    ret->start = hx_code_is_start(space->code, ret->file, ret->vaddr);
 }
 
 /* --- unwinding -------------------------------------------------------------------- */
