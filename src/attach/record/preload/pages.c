@@ -46,12 +46,12 @@ bool hx_pages_fill(void *p, size_t bytes)
     return ret == invalid ? touch(at, end) : ret == 0;
 }
 
-static __attribute__((noinline, cold)) bool fill_piece(struct hx_pages *pages, uint64_t piece,
-                                                       bool barred)
+static bool fill_piece(struct hx_pages *pages, uint64_t piece)
 {
-    if (barred || !hx_try_again(&pages->refused))
+    uint64_t from = piece << HX_PIECE_BITS, bytes = atomic_load(&pages->bytes);
+    if (from >= bytes) /* not any more */
         return false;
-    uint64_t from = piece << HX_PIECE_BITS, left = pages->bytes - from;
+    uint64_t left = bytes - from;
     if (!hx_pages_fill(pages->at + from, left < HX_PIECE ? left : HX_PIECE)) {
         atomic_fetch_add(&pages->refused, 1);
         return false;
@@ -61,15 +61,27 @@ static __attribute__((noinline, cold)) bool fill_piece(struct hx_pages *pages, u
     return true;
 }
 
+static __attribute__((noinline, cold)) bool make_ready(struct hx_pages *pages, uint64_t piece,
+                                                       bool barred)
+{
+    if (barred || !hx_try_again(&pages->refused))
+        return false;
+    atomic_fetch_add(&pages->filling, 1);
+    bool ok = fill_piece(pages, piece);
+    atomic_fetch_sub(&pages->filling, 1);
+    return ok;
+}
+
 bool hx_pages_get(struct hx_pages *pages, uint64_t from, uint64_t bytes, bool barred)
 {
-    if (bytes == 0 || from > pages->bytes || bytes > pages->bytes - from)
+    uint64_t all = atomic_load(&pages->bytes);
+    if (bytes == 0 || from > all || bytes > all - from)
         return false;
     uint64_t last = (from + bytes - 1) >> HX_PIECE_BITS;
     if (last >= HX_PIECES_MAX)
         return false;
     for (uint64_t piece = from >> HX_PIECE_BITS; piece <= last; piece++)
-        if (!hx_pages_ready(pages, piece) && !fill_piece(pages, piece, barred))
+        if (!hx_pages_ready(pages, piece) && !make_ready(pages, piece, barred))
             return false;
     return true;
 }
@@ -81,4 +93,25 @@ uint64_t hx_pages_extent(const struct hx_pages *pages)
         piece--;
     uint64_t end = piece << HX_PIECE_BITS;
     return end < pages->bytes ? end : pages->bytes;
+}
+
+void hx_pages_shrink(struct hx_pages *pages, uint64_t keep)
+{
+    uint64_t had = atomic_load(&pages->bytes), extent = hx_pages_extent(pages);
+    uint64_t mask = HX_PIECE - 1, to = ((keep > extent ? keep : extent) + mask) & ~mask;
+    if (to >= had)
+        return;
+    atomic_store(&pages->bytes, to);
+    /* who was at it when the end moved may have come behind it */
+    for (int i = 0; atomic_load(&pages->filling) != 0; i++) {
+        if (i == 1000)
+            return; /* a thread that the fork left behind: it stays mapped, unused */
+        call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+    }
+    for (uint64_t piece = to >> HX_PIECE_BITS; piece < had >> HX_PIECE_BITS; piece++)
+        if (hx_pages_ready(pages, piece))
+            to = (piece + 1) << HX_PIECE_BITS;
+    if (to < had)
+        call(SYS_munmap, (uint64_t)(uintptr_t)pages->at + to, had - to, 0, 0, 0, 0);
+    atomic_store(&pages->bytes, to < had ? to : had);
 }

@@ -18,8 +18,9 @@
 
 struct hx_pages {
     uint8_t *at;
-    uint64_t bytes;
+    _Atomic uint64_t bytes;
     _Atomic uint32_t refused; /* since the last success */
+    _Atomic uint32_t filling; /* threads that are at it */
     _Atomic uint64_t ready[HX_PIECES_MAX / 64];
 };
 
@@ -28,6 +29,9 @@ bool hx_pages_fill(void *at, size_t bytes);
 
 /* Is a range usable, or can it be made so? barred: no system calls. */
 bool hx_pages_get(struct hx_pages *pages, uint64_t from, uint64_t bytes, bool barred);
+
+/* Unmaps what is not used behind the first `keep` bytes. */
+void hx_pages_shrink(struct hx_pages *pages, uint64_t keep);
 
 /* The bytes up to the end of the last piece that is ready. */
 uint64_t hx_pages_extent(const struct hx_pages *pages);

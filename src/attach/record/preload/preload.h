@@ -86,7 +86,7 @@ struct hx_process {
         *place; /* where the region lies, or will: of it what stands before the index */
     struct hx_tables tables; /* three more parts of it */
     struct hx_ring *ring;    /* and the last one: n_rings, as far as they are populated */
-    uint32_t n_rings;
+    _Atomic uint32_t n_rings;
     _Atomic uint32_t rings_refused; /* by a lack of memory, since the last success */
     uint8_t *slots;                 /* where the memory of ring 0 ends; that of others is below */
     size_t slot_bytes;              /* of each: struct hx_writer, then the unwinder's */
@@ -207,6 +207,13 @@ bool hx_number_add(char *text, size_t size, size_t *len, uint64_t value, unsigne
 
 /* Makes the region and all that belongs to it. parent: 0, or the pid that forked this one. */
 bool hx_region_make(int parent);
+
+/* How much address space the library may take where so much is all there is. */
+struct hx_region_room {
+    uint32_t rings;
+    uint64_t stack_bytes, frame_bytes;
+};
+struct hx_region_room hx_region_room(uint64_t limit);
 
 /* In a child that is not recorded: memory that nobody sees takes its place. */
 void hx_region_drop(void);

@@ -30,6 +30,7 @@ static const uint64_t part_at[4] = {
 
 #define PLENTY   ((uint64_t)4 << 30)
 #define SCARCE   ((uint64_t)4 << 20)
+#define SHARE    8 /* of a limit; the rest is the program's */
 #define WHOLE(n) (((n) + 4095) & ~(uint64_t)4095)
 
 static uint64_t at_most(uint64_t a, uint64_t b)
@@ -53,6 +54,12 @@ static struct shape shape_for(uint64_t budget)
     if (hx_process.sample_bytes)
         shape.samples = hx_sample_bytes(plenty ? UINT64_MAX : budget / 16);
     return shape;
+}
+
+struct hx_region_room hx_region_room(uint64_t limit)
+{
+    struct shape shape = shape_for(limit / SHARE < PLENTY ? limit / SHARE : PLENTY);
+    return (struct hx_region_room){shape.rings, shape.part[1], shape.part[2]};
 }
 
 static uint64_t private_bytes(const struct shape *shape)
@@ -116,7 +123,7 @@ static bool reserve(const struct shape *shape)
 static bool reserve_what_can_be(void)
 {
     uint64_t limit = limit_of(RLIMIT_AS);
-    uint64_t budget = limit / 4 < PLENTY ? limit / 4 : PLENTY;
+    uint64_t budget = limit / SHARE < PLENTY ? limit / SHARE : PLENTY;
     for (; budget >= SCARCE; budget /= 4) {
         struct shape shape = shape_for(budget);
         if (reserve(&shape))
