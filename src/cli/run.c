@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Processes of --children that are recorded at a time. */
 enum { PROCESSES = 64 };
@@ -75,7 +76,7 @@ static void plan(struct run *run, struct process *process)
                                          .console = run->console,
                                          .pidfd = process->pidfd,
                                          .last = run->at_exit,
-                                         .lines = stderr,
+                                         .lines = isatty(STDERR_FILENO) ? stderr : NULL,
                                          .context = run};
     hx_series_plan(run->args, false, &process->series);
 }
@@ -345,12 +346,6 @@ static hx_error *go(struct run *run)
     }
     for (size_t i = 0; i < run->n; i++)
         process_end(&run->process[i]); /* nobody waits for room in a ring now */
-    if (err && !run->reaped && run->launched.go_fd < 0) {
-        hx_console_clear(run->console);
-        char line[512];
-        hx_error_line(err, line, sizeof line);
-        hx_say(run->console, line, "the program goes on, unrecorded");
-    }
     run->unrecorded = hx_launched_unrecorded(&run->launched, run->why, sizeof run->why);
     hx_launched_deinit(&run->launched);
     reap(run);
@@ -381,7 +376,7 @@ static void tell_end(const struct run *run)
     if (run->unrecorded)
         hx_say(run->console, run->args->word[0], "%llu processes were not recorded: %s",
                (unsigned long long)run->unrecorded, run->why);
-    if (run->output.keeps)
+    if (run->output.keeps && isatty(STDERR_FILENO))
         hx_say(run->console, run->args->word[0], "recorded; see: heapx open %s", run->output.path);
 }
 

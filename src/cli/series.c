@@ -32,6 +32,18 @@ static bool is_traced(const hx_error *err)
     return err && err->kind == HX_E_BUSY && err->os_errno == EPERM;
 }
 
+static hx_error *stored(struct hx_series *series, int64_t number)
+{
+    series->output->keeps = true;
+    series->stored++;
+    if (!series->lines)
+        return NULL;
+    HX_TRY(hx_summary_line(series->output->store, number, series->lines));
+    if (fflush(series->lines) && !series->unprinted)
+        series->unprinted = errno; /* told at the end: the snapshots matter more than their lines */
+    return NULL;
+}
+
 hx_error *hx_series_take(struct hx_series *series)
 {
     int64_t number;
@@ -46,12 +58,7 @@ hx_error *hx_series_take(struct hx_series *series)
         hx_error_free(err);
         HX_TRY(hx_wait_until(hx_now_ns() + retry_ns, series->pidfd, &gone));
     }
-    series->output->keeps = true;
-    series->stored++;
-    HX_TRY(hx_summary_line(series->output->store, number, series->lines));
-    if (fflush(series->lines) && !series->unprinted)
-        series->unprinted = errno; /* told at the end: the snapshots matter more than their lines */
-    return NULL;
+    return stored(series, number);
 }
 
 /* What one failure means for the rest of the series: NULL, go on. Who begins with a process that
@@ -108,9 +115,7 @@ hx_error *hx_series_take_late(struct hx_series *series)
         return NULL;
     }
     HX_TRY(err);
-    series->output->keeps = true;
-    series->stored++;
-    return hx_summary_line(series->output->store, number, series->lines);
+    return stored(series, number);
 }
 
 static void show(struct hx_series *series)

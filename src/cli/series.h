@@ -13,7 +13,7 @@ struct hx_series {
     int pidfd;    /* -1: the kernel has none */
     bool at_once; /* the first one when it begins, else at the first tick */
     bool last;    /* one more when it ends, also when the user interrupts */
-    FILE *lines;  /* one line a snapshot goes there */
+    FILE *lines;  /* one line a snapshot goes there; NULL: nowhere */
 
     /* Is there something to do before the next tick? Asked every few milliseconds; NULL: never. */
     hx_error *(*look)(struct hx_series *series, bool *ret_done);

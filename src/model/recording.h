@@ -65,8 +65,8 @@ struct hx_rec_block {
     uint32_t stack;
 };
 
-/* Invariants: blocks are sorted by address (but see hx_recording_sort()), no two have the same; costs.n == stacks.n;
- * stacks.v[i].first + n <= stack_places.n. */
+/* Invariants: blocks are sorted by address (but see hx_recording_sort()), no two have the same;
+ * costs.n == stacks.n; stacks.v[i].first + n <= stack_places.n. */
 struct hx_recording {
     const char *method;           /* "run", "probes": a literal */
     bool from_start;              /* the recorder saw the program's first allocation */
