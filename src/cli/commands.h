@@ -19,17 +19,15 @@ enum hx_exit {
 
 /* name, positional arguments, least and most of them, options, what it does */
 #define HX_COMMANDS(X)                                                                             \
-    X(attach, "PID", 1, 1,                                                                         \
-      HX_OPTS_TAKE | HX_OPTS_RECORD | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),                \
+    X(attach, "PID", 1, 1, HX_OPTS_TAKE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),            \
       "explore a process")                                                                         \
     X(open, "FILE", 1, 1, HX_OPTS_ANALYSIS | HX_BIT(SCRIPT), "explore a store")                    \
-    X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_RECORD | HX_OPTS_SERIES | HX_BIT(OUT),             \
+    X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                              \
       "take snapshots of a process into a store")                                                  \
     X(run, "[--] CMD [ARG...]", 1, ~0U,                                                            \
-      HX_OPTS_TAKE | HX_OPTS_FILTERS | HX_OPTS_SERIES | HX_BIT(OUT) | HX_BIT(CHILDREN) |           \
-          HX_BIT(AT_EXIT),                                                                         \
+      HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT) | HX_BIT(CHILDREN) | HX_BIT(AT_EXIT),            \
       "start a program and record every allocation of it")                                         \
-    X(record, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_FILTERS | HX_OPTS_SERIES | HX_BIT(OUT),          \
+    X(record, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                            \
       "record who allocates in a process that runs")                                               \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
       HX_OPTS_TAKE | HX_BIT(SNAPSHOT) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) |             \

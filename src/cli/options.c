@@ -431,7 +431,9 @@ static hx_error *settle(struct hx_args *args)
         return usage("--retainer", "add: --scheme type", "only scheme type asks for types");
     for (size_t i = 0; i < analysis->options.n_patterns; i++)
         HX_TRY(hx_pattern_check(args->retainer[i]));
-    if (args->command->options & HX_BIT(RECORD) && args->given & HX_OPTS_FILTERS && !args->record)
+    bool records =
+        args->record || args->command->run == hx_cmd_run || args->command->run == hx_cmd_record;
+    if (args->given & HX_OPTS_RECORDER && !records)
         return usage("--record", "add it, or leave out what is asked of it",
                      "sampling and filters are the recorder's");
     if (args->recorder.most_bytes && args->recorder.most_bytes < args->recorder.least_bytes)

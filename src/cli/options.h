@@ -71,11 +71,11 @@ enum hx_option_id {
 
 #define HX_BIT(id)     ((uint64_t)1 << HX_OPT_##id)
 #define HX_OPTS_ALWAYS (HX_BIT(HELP) | HX_BIT(VERSION) | HX_BIT(COLOR))
-#define HX_OPTS_CAPTURE                                                                            \
-    (HX_BIT(PAUSE) | HX_BIT(MAX_PAUSE) | HX_BIT(INTERIOR) | HX_BIT(CONTENT) | HX_BIT(THREADS))
-#define HX_OPTS_FILTERS                                                                            \
+#define HX_OPTS_RECORDER                                                                           \
     (HX_BIT(SAMPLE) | HX_BIT(MIN_SIZE) | HX_BIT(MAX_SIZE) | HX_BIT(MIN_AGE) | HX_BIT(MMAP))
-#define HX_OPTS_RECORD   (HX_OPTS_FILTERS | HX_BIT(RECORD))
+#define HX_OPTS_CAPTURE                                                                            \
+    (HX_BIT(PAUSE) | HX_BIT(MAX_PAUSE) | HX_BIT(INTERIOR) | HX_BIT(CONTENT) | HX_BIT(THREADS) |    \
+     HX_BIT(RECORD) | HX_OPTS_RECORDER)
 #define HX_OPTS_ANALYSIS (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET))
 #define HX_OPTS_TAKE     (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
 #define HX_OPTS_SERIES   (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
