@@ -4,6 +4,8 @@
  */
 #include "model/function_name.h"
 
+#include "base/cleanup.h"
+
 #include <string.h>
 
 #define NAME_LONG   ((size_t)64) /* up to here a name stays whole */
@@ -177,13 +179,43 @@ static bool shorten(struct hx_text *text, const char *name)
     return !state.lost && (cut || state.depth == 0);
 }
 
+/* What everybody calls by another name than the library does. */
+static void put_common(struct hx_text *text, const char *name)
+{
+    static const char *const strings[] = {
+        "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >",
+        "std::basic_string<char, std::char_traits<char>, std::allocator<char> >",
+        "std::__1::basic_string<char, std::__1::char_traits<char>, std::__1::allocator<char> >",
+    };
+    for (const char *from = name;; name++) {
+        size_t i = 0, n_strings = sizeof strings / sizeof *strings;
+        while (*name == 's' && i < n_strings && strncmp(name, strings[i], strlen(strings[i])) != 0)
+            i++;
+        bool found = *name == 's' && i < n_strings;
+        if (*name && !found)
+            continue;
+        hx_text_putn(text, from, (size_t)(name - from));
+        if (!*name)
+            return;
+        hx_text_puts(text, "std::string");
+        from = name + strlen(strings[i]);
+        name = from - 1;
+    }
+}
+
 void hx_function_name_short(struct hx_text *text, const char *name)
 {
     size_t before = text->n;
-    if (strlen(name) > NAME_LONG && shorten(text, name))
+    HX_CLEANUP(hx_text_free) struct hx_text common = {0};
+    if (strlen(name) > NAME_LONG)
+        put_common(&common, name);
+    else
+        hx_text_puts(&common, name);
+    text->failed |= common.failed;
+    if (common.n > NAME_LONG && shorten(text, hx_text_str(&common)))
         return;
     take_back(text, before);
-    hx_text_puts(text, name);
+    hx_text_puts(text, hx_text_str(&common));
 }
 
 /* --- what is the library's own ------------------------------------------------ */

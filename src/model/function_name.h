@@ -7,8 +7,8 @@
 #include "base/text.h"
 
 /* Appends a name; of a long one without what it returns, and template arguments after the first and
- * long lists of parameters become "...": "std::vector<int, ...>::reserve(unsigned long)". What
- * cannot be understood stays as it is. */
+ * long lists of parameters become "...": "std::vector<int, ...>::reserve(unsigned long)";
+ * std::string goes by this name. What cannot be understood stays as it is. */
 void hx_function_name_short(struct hx_text *text, const char *name);
 
 /* Is it the business of an allocator, a container or a smart pointer of the library, which the

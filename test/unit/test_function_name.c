@@ -39,13 +39,15 @@ static void test_short(void **state)
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         check_short(same[i], same[i]);
     check_short(STRING "::_M_append(char const*, unsigned long)",
-                "std::__cxx11::basic_string<char, ...>::_M_append(char const*, unsigned long)");
+                "std::string::_M_append(char const*, unsigned long)");
     check_short("void std::vector<" STRING ", std::allocator<" STRING " > >::push_back(" STRING
                 " const&)",
-                "std::vector<...>::push_back(std::__cxx11::basic_string<char, ...> const&)");
+                "std::vector<std::string, ...>::push_back(std::string const&)");
     check_short("std::map<int, " STRING ", std::less<int> >::emplace<int&, " STRING
-                ">(int&, " STRING "&&, int, unsigned long, unsigned long)",
-                "std::map<int, ...>::emplace<int&, ...>(...)");
+                ">(int&, " STRING "&&, unsigned long, unsigned long, long)",
+                "std::map<int, ...>::emplace<int&, std::string>(...)");
+    check_short("void shop::a_function_with_a_long_name<" STRING "> but of no sense (" STRING,
+                "void shop::a_function_with_a_long_name<std::string> but of no sense (std::string");
     check_short(
         "std::ostream& std::operator<< <std::char_traits<char> >(std::ostream&, char const*)",
         "std::operator<< <std::char_traits<char> >(std::ostream&, char const*)");
