@@ -186,7 +186,7 @@ void hx_calls_sql(struct hx_text *sql, const char *ccs_id, int limit)
                  " WHERE up.n + 1 < %d AND up.parent_id > 1)"
                  " SELECT printf('#%%d', up.n) AS frame, p.label AS label,"
                  " nullif(p.module, '<built-in>') AS module, p.source AS source,"
-                 " CASE WHEN p.inlined > 0 THEN 'inlined' END AS inlined"
+                 " CASE WHEN p.inlined > 0 THEN 'inlined' ELSE '' END AS inlined"
                  " FROM up LEFT JOIN hx_place p ON p.place = up.place ORDER BY up.n",
                  ccs_id, limit);
 }

@@ -14,7 +14,7 @@ void hx_text_calls(struct hx_text *text, const char *label);
 bool hx_call_is_library(const char *function);
 
 /* The next row of a stack's frames is the call that the one before was made from; columns frame
- * ("#0", the innermost), label, module, source and inlined ("inlined" or NULL) of a node of the
+ * ("#0", the innermost), label, module, source and inlined ("inlined" or "") of a node of the
  * tree. In a store that lies there are at most HX_CALLS_MAX of them. Appends a SELECT. */
 #define HX_CALLS_MAX 10000
 void hx_calls_sql(struct hx_text *sql, const char *ccs_id, int limit);
