@@ -199,6 +199,7 @@ static void put_common(struct hx_text *text, const char *name)
             return;
         hx_text_puts(text, "std::string");
         from = name + strlen(strings[i]);
+        from += *from == ' ' && from[1] == '>';
         name = from - 1;
     }
 }

@@ -46,6 +46,9 @@ static void test_short(void **state)
     check_short("std::map<int, " STRING ", std::less<int> >::emplace<int&, " STRING
                 ">(int&, " STRING "&&, unsigned long, unsigned long, long)",
                 "std::map<int, ...>::emplace<int&, std::string>(...)");
+    check_short("std::vector<" STRING ", std::allocator<int> >& shop::basket<" STRING
+                " >(int, long)",
+                "shop::basket<std::string>(int, long)");
     check_short("void shop::a_function_with_a_long_name<" STRING "> but of no sense (" STRING,
                 "void shop::a_function_with_a_long_name<std::string> but of no sense (std::string");
     check_short(
