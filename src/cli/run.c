@@ -18,6 +18,7 @@ enum { PROCESSES = 64 };
 
 /* How long a program may take until its library has reported: a slow disk, a large program. */
 static const uint64_t report_ns = 10000000000;
+static const uint64_t most_nap_ns = 20000000; /* between looks */
 /* And when it is asked whether it was loaded at all. */
 static const uint64_t load_ns = 2000000000;
 /* How long a program may take to map the libraries that it is linked with. */
@@ -254,7 +255,7 @@ static hx_error *unrecorded(const struct run *run, uint64_t waited_ns)
 static hx_error *await_rings(struct run *run, struct process *process)
 {
     uint64_t begun = hx_now_ns();
-    for (uint64_t nap = 200000;; nap += nap / 4) {
+    for (uint64_t nap = 200000;; nap += nap < most_nap_ns ? nap / 4 : 0) {
         hx_error *err = record_rings(run, process);
         if (!err || err->kind != HX_E_ABSENT)
             return err;

@@ -238,6 +238,19 @@ static hx_error *make_folder(struct hx_launched *launched)
     return hx_error_os(failed, "folder for the recording", "mkdtemp");
 }
 
+/* Who reads, so that the program need not wait for what will not come; it works without. */
+static void leave_reader(const struct hx_launched *launched)
+{
+    char text[80];
+    struct stat ns;
+    if (stat("/proc/self/ns/pid", &ns) != 0)
+        return;
+    snprintf(text, sizeof text, "%" PRIx64 ":%" PRIx64 ":%x", (uint64_t)ns.st_dev,
+             (uint64_t)ns.st_ino, (unsigned)getpid());
+    if (symlinkat(text, launched->folder_fd, "reader") != 0)
+        return;
+}
+
 bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, size_t size)
 {
     char name[32];
@@ -360,6 +373,8 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
     int go[2], told[2];
     if (preload)
         err = make_folder(&launched);
+    if (!err && preload)
+        leave_reader(&launched);
     if (!err && preload)
         err = make_environment(&launched, options, &run, &libraries);
     if (!err && pipe2(go, O_CLOEXEC))

@@ -4,7 +4,9 @@
  * named in the environment; heapx finds it there, maps it, and removes its name. It is called PID.N
  * (decimal): N is the lowest number that was free, so a process that executes another program
  * before heapx looked has several; the higher is the later one. A process that cannot make one says
- * why in the target of a symbolic link PID.why. Everything in it
+ * why in the target of a symbolic link PID.why. Another one, `reader`, says who reads: the pid of
+ * heapx, and of its namespace of pids the device and inode, as D:I:PID in hexadecimal; a process of
+ * another namespace cannot tell whether heapx lives but by what it does. Everything in the region
  * but the marked words is written by the program, which may be broken or hostile: the reader
  * bounds every offset and count, copies before it looks, and at worst reports nonsense.
  *
@@ -93,7 +95,6 @@ struct hx_region {
 
     _Alignas(64) _Atomic uint64_t reader_ns; /* by the reader: CLOCK_MONOTONIC of its last round */
     _Atomic uint32_t reader_gone;            /* by the reader: it will not come back */
-    _Atomic int32_t reader_pid; /* by the reader: as the program sees it; 0: it does not */
     _Atomic uint32_t asleep;    /* by the reader: it sleeps on `wake` */
     _Atomic uint32_t wake;      /* futex; the program adds 1 and wakes when a ring is
                                    half full, or a request is made */

@@ -35,8 +35,7 @@ bool hx_number_add(char *text, size_t size, size_t *len, uint64_t value, unsigne
     return hx_text_add(text, size, len, at);
 }
 
-/* The hexadecimal number behind the last ':' of text[0..*len), which is cut off. */
-static bool number_off(const char *text, size_t *len, uint64_t *ret)
+bool hx_number_off(const char *text, size_t *len, uint64_t *ret)
 {
     uint64_t value = 0;
     size_t at = *len;
@@ -90,10 +89,10 @@ static bool parse(const char *text)
         colons += text[i] == ':';
     uint64_t pid = 0;
     /* a folder has no colon in its name: heapx made it */
-    if (colons == 5 && !number_off(text, &len, &pid))
+    if (colons == 5 && !hx_number_off(text, &len, &pid))
         return false;
     for (int i = 0; i < 4; i++)
-        if (!number_off(text, &len, &field[i]))
+        if (!hx_number_off(text, &len, &field[i]))
             return false;
     if (len == 0 || len >= sizeof process->folder)
         return false;

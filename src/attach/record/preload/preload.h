@@ -97,6 +97,7 @@ struct hx_process {
     bool clock_ns;                             /* no usable time-stamp counter */
     _Atomic bool barred;                       /* system calls may be forbidden: make none */
     int pid;
+    int reader_pid;  /* 0: not known here */
     int execed_from; /* pid of who executed us, when it was recorded; else 0 */
     int tid_offset;  /* from the thread pointer to its tid; 0: not known */
     uint64_t sample_bytes, least_bytes, most_bytes;
@@ -204,6 +205,8 @@ void hx_env_write(void);
 /* Put text, or a number, behind the first *len characters of text[size]. False: it is too long. */
 bool hx_text_add(char *text, size_t size, size_t *len, const char *more);
 bool hx_number_add(char *text, size_t size, size_t *len, uint64_t value, unsigned base);
+/* The hexadecimal number behind the last ':' of text[0..*len), which is cut off. */
+bool hx_number_off(const char *text, size_t *len, uint64_t *ret);
 
 /* Makes the region and all that belongs to it. parent: 0, or the pid that forked this one. */
 bool hx_region_make(int parent);
@@ -253,8 +256,9 @@ bool hx_writer_room(struct hx_writer *writer, uint64_t bytes);
 void hx_wake_reader(void);
 void hx_sleep_ns(uint64_t ns);
 
-/* Waits until *word has reached `value`: at most ns, and while the reader's last sign of life is
- * not older than `silence`. True: it has. */
+/* Waits until *word has reached `value`: at most ns, and while the reader lives, and its last sign
+ * of that is not older than `silence` (where it is not known whether it lives: than 2 s). True: it
+ * has. */
 bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t silence);
 
 /* Gives back the rings of the thread. */

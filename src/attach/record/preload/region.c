@@ -10,9 +10,11 @@
 #include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* --- how much ------------------------------------------------------------------------------- */
@@ -158,6 +160,22 @@ static int make_file(int folder, char *name, size_t size)
             return (int)fd;
     }
     return -1;
+}
+
+/* The pid of heapx, where it means the same here as there; else 0. */
+static int find_reader(int folder)
+{
+    char text[80];
+    struct stat ns;
+    uint64_t pid, inode, device;
+    long n = HX_SYS(SYS_readlinkat, folder, "reader", text + 1, sizeof text - 1);
+    size_t len = (size_t)n + 1;
+    text[0] = ':';
+    if (n <= 0 || n >= (long)sizeof text - 1 || !hx_number_off(text, &len, &pid) ||
+        !hx_number_off(text, &len, &inode) || !hx_number_off(text, &len, &device) ||
+        HX_SYS(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &ns, 0) != 0)
+        return 0;
+    return inode == ns.st_ino && device == ns.st_dev && pid < INT_MAX ? (int)pid : 0;
 }
 
 /* Over whatever was there; accessible later, piece by piece. */
@@ -388,6 +406,7 @@ bool hx_region_make(int parent)
                              O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
     if (folder < 0)
         return false;
+    hx_process.reader_pid = find_reader(folder);
     bool made = parent ? make_all(folder, parent) : make_first(folder);
     HX_SYS(SYS_close, folder, 0, 0, 0);
     return made;

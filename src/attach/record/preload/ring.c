@@ -6,6 +6,7 @@
 #include "attach/record/preload/preload.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,21 +48,64 @@ void hx_sleep_ns(uint64_t ns)
         HX_SYS(SYS_nanosleep, &ts, NULL, 0, 0);
 }
 
-/* A wait that ends by itself: after `ns`, or when the reader has shown no sign of life for
- * `silence`, or is gone. Where system calls are forbidden the time is that of the processor. */
+/* A wait that ends by itself: after `ns`, or when the reader is gone, or has shown no sign of life
+ * for `silence`. Where system calls are forbidden the time is that of the processor, and a wait
+ * that may be long goes on as long as the signs come. */
 struct patience {
-    uint64_t ns, silence, began, seen;
+    uint64_t ns, coming, silence, began, seen;
     uint32_t turns;
 };
 
-#define BARRED_TICKS 400000000ULL  /* 0.1 to 0.3 s */
-#define COMING_NS    2000000000ULL /* for the reader's first sign of life */
+#define BARRED_TICKS 400000000ULL   /* 0.1 to 0.3 s */
+#define UNKNOWN_NS   2000000000ULL  /* of silence, when it is not known whether the reader lives */
+#define COMING_NS    10000000000ULL /* for the first sign of a reader that is known to live */
 
 static struct patience patience_begin(uint64_t ns, uint64_t silence)
 {
     uint64_t seen = atomic_load(&hx_process.region->reader_ns);
-    return (struct patience){seen ? ns : COMING_NS, silence, barred() ? hx_tsc() : hx_now_ns(),
-                             seen, 0};
+    if (!hx_process.reader_pid && silence > UNKNOWN_NS)
+        silence = UNKNOWN_NS;
+    bool comes = hx_process.reader_pid && ns > COMING_NS;
+    return (struct patience){.ns = ns,
+                             .coming = comes ? COMING_NS : UNKNOWN_NS,
+                             .silence = silence,
+                             .began = barred() ? hx_tsc() : hx_now_ns(),
+                             .seen = seen};
+}
+
+/* Killed, and its parent has not heard of it yet: for kill() it still lives. */
+static bool is_zombie(int pid)
+{
+    char text[128] = "/proc/"; /* "PID (NAME) STATE", the name has 15 characters at most */
+    size_t len = 6, at = 0;
+    hx_number_add(text, sizeof text, &len, (uint64_t)pid, 10);
+    hx_text_add(text, sizeof text, &len, "/stat");
+    int fd = (int)HX_SYS(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    long n = HX_SYS(SYS_read, fd, text, sizeof text, 0);
+    HX_SYS(SYS_close, fd, 0, 0, 0);
+    for (size_t i = 0; n > 0 && i + 2 < (size_t)n; i++)
+        if (text[i] == ')')
+            at = i + 2;
+    return at && (text[at] == 'Z' || text[at] == 'X');
+}
+
+static bool reader_died(bool closely)
+{
+    int pid = hx_process.reader_pid;
+    return pid && (HX_SYS(SYS_kill, pid, 0, 0, 0) == -ESRCH || (closely && is_zombie(pid)));
+}
+
+static bool patience_goes_on_barred(struct patience *patience)
+{
+    uint64_t seen = atomic_load(&hx_process.region->reader_ns);
+    __builtin_ia32_pause();
+    if (patience->ns > HX_RING_PATIENCE_NS && seen != patience->seen) {
+        patience->seen = seen;
+        patience->began = hx_tsc();
+    }
+    return hx_tsc() - patience->began < BARRED_TICKS;
 }
 
 static bool patience_goes_on(struct patience *patience)
@@ -70,16 +114,20 @@ static bool patience_goes_on(struct patience *patience)
     if (atomic_load(&region->reader_gone))
         return false;
     patience->turns++;
-    if (barred()) {
-        __builtin_ia32_pause();
-        return hx_tsc() - patience->began < BARRED_TICKS;
-    }
+    if (barred())
+        return patience_goes_on_barred(patience);
     if (patience->turns < 64) {
         __builtin_ia32_pause();
         return true;
     }
+    if (patience->turns % 32 == 0 && reader_died(patience->turns % 512 == 0))
+        return false;
     uint64_t now = hx_now_ns(), seen = atomic_load(&region->reader_ns);
-    if (now > patience->began + patience->ns)
+    if (seen && !patience->seen) { /* it has come: from now on it has its time */
+        patience->seen = seen;
+        patience->began = now;
+    }
+    if (now > patience->began + (seen ? patience->ns : patience->coming))
         return false;
     if (seen && now > seen && now - seen > patience->silence)
         return false;
