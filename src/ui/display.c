@@ -394,7 +394,7 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
     }
 }
 
-/* "recording: 1,234,567 events, 12 lost" */
+/* "recording: 12 lost of 1,234,567 events" */
 static void put_recording(const struct hx_ui *ui, int columns, struct hx_text *ret)
 {
     struct hx_ui_recording recording = {0};
@@ -403,13 +403,12 @@ static void put_recording(const struct hx_ui *ui, int columns, struct hx_text *r
         return;
     ui->options->recording(ui->options->context, &recording);
     hx_text_puts(&part, recording.ended ? "recording ended: " : "recording: ");
-    hx_text_count(&part, (int64_t)recording.events);
-    hx_text_puts(&part, recording.events == 1 ? " event" : " events");
     if (recording.lost) {
-        hx_text_puts(&part, ", ");
         hx_text_count(&part, (int64_t)recording.lost);
-        hx_text_puts(&part, " LOST");
+        hx_text_puts(&part, " LOST of ");
     }
+    hx_text_count(&part, (int64_t)(recording.events + recording.lost));
+    hx_text_puts(&part, recording.events + recording.lost == 1 ? " event" : " events");
     add_part(ret, hx_text_str(&part), columns, "  ");
     hx_text_free(&part);
 }
