@@ -82,7 +82,7 @@ static hx_error *ended(struct hx_series *series)
     snprintf(what, sizeof what, "PID %d", series->taker->pid);
     if (series->stored == 0)
         return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot could be taken");
-    if (series->wanted)
+    if (series->wanted > series->stored)
         return hx_error_new(HX_E_GONE, what, NULL,
                             "has exited after %llu of %llu snapshots, which are kept",
                             (unsigned long long)series->stored, (unsigned long long)series->wanted);
