@@ -15,6 +15,19 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+/* What is about to happen, and what it will cost. */
+static void tell_start(const struct hx_source *source, void *state, const char *notes)
+{
+    struct hx_record_overhead overhead = {0};
+    source->overhead(state, &overhead);
+    fprintf(stderr, "heapx: %s", notes);
+    if (overhead.pair_ns > 0)
+        fprintf(stderr, "; an allocation and its free take about %.1f us longer now",
+                overhead.pair_ns / 1000);
+    fputc('\n', stderr);
+}
 
 /* Before its thread starts, the agent is there. */
 static hx_error *record_with_probes(struct hx_taker *taker)
@@ -23,6 +36,8 @@ static hx_error *record_with_probes(struct hx_taker *taker)
     void *state;
     char *notes = NULL;
     HX_TRY(hx_probes_open(taker->pid, &taker->args->recorder, &source, &state, &notes));
+    if (notes && taker->args->command->run == hx_cmd_record && isatty(STDERR_FILENO))
+        tell_start(source, state, notes);
     return hx_taker_record(taker, source, state, notes);
 }
 

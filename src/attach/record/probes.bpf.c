@@ -606,11 +606,17 @@ static __always_inline int send_realloc_begin(u64 address)
     return 1;
 }
 
+static __always_inline struct hx_probe_hits *hits(void)
+{
+    return &shared.hits[bpf_get_smp_processor_id() & (HX_PROBE_HITS - 1)];
+}
+
 /* At the first instruction. Returns 1 when the return need not be seen. */
 static __always_inline int enter(u64 cookie, u64 sp, u64 a, u64 b, u64 c)
 {
     if (!shared.armed)
         return 1;
+    hits()->allocs++;
     struct call *call =
         bpf_task_storage_get(&calls, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
     if (!call) {
@@ -777,6 +783,7 @@ int on_free(struct pt_regs *regs)
     u64 address = regs->di, sp = regs->sp;
     if (!address || !shared.armed)
         return 0;
+    hits()->frees++;
     struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), 0, 0);
     if (call && call->sp && sp <= call->sp && is_inside(call->sp))
         return 0;

@@ -64,6 +64,12 @@ struct hx_probe_part {
 
 #define HX_PROBE_KNOWN_LOG2 17 /* keys of stacks that were sent */
 
+/* How often the probes ran, by processor; two may count on one, so a few get lost. */
+#define HX_PROBE_HITS 64
+struct hx_probe_hits {
+    HX_EV_U64 allocs, frees, unused[6];
+};
+
 struct hx_probe_shared {
     /* by heapx */
     HX_EV_U32 armed;      /* 0: the probes do nothing */
@@ -81,6 +87,7 @@ struct hx_probe_shared {
     HX_EV_U64 cut_stacks;
     HX_EV_U32 over; /* 1: the map of sampled blocks is full, so all frees are sent */
     HX_EV_U32 ended;
+    struct hx_probe_hits hits[HX_PROBE_HITS];
 
     struct hx_probe_part part[2][HX_PROBE_PARTS];
     HX_EV_U64 cache[1 << HX_PROBE_CACHE_LOG2];

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/timing.h"
+#include "sym/demangle.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -43,6 +44,7 @@ struct probes {
     uint32_t files; /* that were searched for allocators */
     unsigned allocators;
     struct hx_probe_kernel kernel;
+    struct hx_probe_cost cost;
     bool maps_changed; /* since they were read; also: a raw stack came */
     uint8_t *batch;
 };
@@ -236,6 +238,12 @@ static void figures(void *state, struct hx_reader_figures *ret)
     hx_reader_figures(p->reader, ret);
 }
 
+static void overhead(void *state, struct hx_record_overhead *ret)
+{
+    struct probes *p = state;
+    hx_probe_cost_now(&p->cost, &p->kernel, p->pid, ret);
+}
+
 static bool ended(void *state)
 {
     struct probes *p = state;
@@ -273,6 +281,7 @@ static const struct hx_source source = {
     .freeze = freeze,
     .name = name,
     .figures = figures,
+    .overhead = overhead,
     .ended = ended,
     .close = end,
 };
@@ -297,13 +306,34 @@ static uint32_t log2_of(unsigned i)
     return bits;
 }
 
+/* The innermost PID namespace of the process, and its number there. */
+static hx_error *find_pid_space(pid_t *pid, struct stat *ret)
+{
+    char path[64];
+    HX_FREE char *status = NULL;
+    size_t len;
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)*pid);
+    if (!stat(path, ret)) {
+        snprintf(path, sizeof path, "/proc/%d/status", (int)*pid);
+        HX_TRY(hx_proc_read(path, &status, &len));
+        const char *numbers = hx_proc_field(status, "NSpid");
+        char *end;
+        for (long n; numbers && (n = strtol(numbers, &end, 10)) > 0 && end != numbers;) {
+            *pid = (pid_t)n;
+            numbers = *end == '\n' ? NULL : end;
+        }
+        return NULL;
+    }
+    /* not allowed to look: most live in heapx's own */
+    return stat("/proc/self/ns/pid", ret) ? hx_error_os(errno, "/proc/self/ns/pid", "stat") : NULL;
+}
+
 static hx_error *make_config(const struct hx_record_options *options, pid_t pid,
                              struct hx_probe_config *ret)
 {
     struct stat space;
     long cpus = sysconf(_SC_NPROCESSORS_CONF);
-    if (stat("/proc/self/ns/pid", &space))
-        return hx_error_os(errno, "/proc/self/ns/pid", "stat");
+    HX_TRY(find_pid_space(&pid, &space));
     *ret = (struct hx_probe_config){
         .sample_bytes = options->sample_bytes,
         .least_bytes = options->least_bytes,
@@ -363,6 +393,7 @@ static hx_error *install(struct probes *p, const struct hx_probe_config *config,
 {
     hx_probe_unload(&p->kernel);
     HX_TRY(hx_probe_load(config, &p->tables.sizes, session, &p->kernel));
+    hx_probe_measure(&p->kernel, config, &p->cost);
     if (hx_probe_is_filtered(p->pid))
         HX_TRY(hx_probe_try_filtered(&p->kernel, p->pid));
     uint64_t seed = hx_now_ns();
@@ -386,44 +417,59 @@ static hx_error *watch(struct probes *p)
     return NULL;
 }
 
-/* "probes in libc.so.6: malloc, free (stepped), ..."; operators of C++ are only counted. */
-static void describe_file(const struct probes *p, size_t from, size_t to, struct hx_text *text)
+static bool is_allocators(const struct hx_probe_function *f)
 {
-    const char *name = hx_code_name(p->code, p->functions.v[from].file), *before = ": ";
-    size_t operators = 0;
-    hx_text_puts(text, text->n ? "; " : "probes in ");
-    hx_text_escape(text, name, strlen(name), true);
-    for (size_t i = from; i < to; i++) {
-        const struct hx_probe_function *f = &p->functions.v[i];
-        bool hidden = !strncmp(f->name, "_Z", 2);
-        operators += hidden;
-        if (hidden || f->kind == HX_PROBE_MAPS)
-            continue;
-        hx_text_putf(text, "%s%s%s", before, f->name, f->stepped ? " (stepped)" : "");
-        before = ", ";
-    }
-    if (operators)
-        hx_text_putf(text, "%s%zu operators of C++", before, operators);
+    return f->kind != HX_PROBE_MAPS;
 }
 
+/* "47 functions of libc.so.6 and libjemalloc.so.2" */
+static void put_files(const struct probes *p, struct hx_text *text)
+{
+    size_t functions = 0, files = 0, nth = 0;
+    uint32_t last = HX_NO_FILE;
+    for (size_t i = 0; i < p->functions.n; i++) {
+        const struct hx_probe_function *f = &p->functions.v[i];
+        if (!is_allocators(f))
+            continue;
+        functions++;
+        files += f->file != last;
+        last = f->file;
+    }
+    hx_text_putf(text, "%zu function%s of ", functions, functions == 1 ? "" : "s");
+    last = HX_NO_FILE;
+    for (size_t i = 0; i < p->functions.n; i++) {
+        const struct hx_probe_function *f = &p->functions.v[i];
+        if (!is_allocators(f) || f->file == last)
+            continue;
+        last = f->file;
+        const char *name = hx_code_name(p->code, f->file);
+        hx_text_puts(text, !nth ? "" : nth + 1 == files ? " and " : ", ");
+        hx_text_escape(text, name, strlen(name), true);
+        nth++;
+    }
+}
+
+/* Functions that begin with an instruction that the kernel has to step over. */
+static void put_slow(const struct probes *p, struct hx_text *text)
+{
+    const char *before = "; slow, by the instruction they begin with: ";
+    for (size_t i = 0; i < p->functions.n; i++) {
+        const struct hx_probe_function *f = &p->functions.v[i];
+        if (!is_allocators(f) || !f->stepped)
+            continue;
+        hx_text_puts(text, before);
+        hx_demangle_function(text, f->name);
+        before = ", ";
+    }
+}
+
+/* One sentence. */
 static void describe(const struct probes *p, char **ret)
 {
     struct hx_text text = {0};
-    bool stepped = false;
-    for (size_t i = 0, to; i < p->functions.n; i = to) {
-        bool any = false;
-        for (to = i; to < p->functions.n && p->functions.v[to].file == p->functions.v[i].file;
-             to++) {
-            any |= p->functions.v[to].kind != HX_PROBE_MAPS;
-            stepped |= p->functions.v[to].stepped && p->functions.v[to].kind != HX_PROBE_MAPS;
-        }
-        if (any)
-            describe_file(p, i, to, &text);
-    }
-    if (stepped)
-        hx_text_puts(&text, "; stepped: begins with an instruction that makes a probe slow");
-    if (!p->kernel.session)
-        hx_text_puts(&text, "; one link a probe");
+    hx_text_puts(&text, "probes on ");
+    put_files(p, &text);
+    put_slow(p, &text);
     if (p->tables.too_many_parts || p->tables.too_large)
         hx_text_puts(&text, "; not all of its code has unwind tables in the kernel");
     *ret = text.failed ? NULL : hx_steal(text.s);
@@ -463,8 +509,11 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     p->batch = malloc(batch_bytes);
     if (!p->batch)
         return hx_error_nomem();
+    hx_probe_cost_begin(&p->cost, p->pid);
     __atomic_store_n(&p->kernel.shared->armed, 1, __ATOMIC_SEQ_CST);
-    return NULL;
+    /* what was mapped since it was looked at told nobody */
+    p->maps_changed = true;
+    return hx_space_refresh(p->space);
 }
 
 hx_error *hx_probes_open(pid_t pid, const struct hx_record_options *options,

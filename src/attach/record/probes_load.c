@@ -260,6 +260,20 @@ hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel)
     return fd < 0 ? hx_probe_refused(-fd, "bpf (tracepoint)") : keep_fd(kernel, fd);
 }
 
+hx_error *hx_probe_link_own(struct hx_probe_kernel *kernel, uint64_t alloc, uint64_t free)
+{
+    static const char path[] = "/proc/self/exe";
+    uint64_t cookie = HX_PROBE_COOKIE(HX_PROBE_ALIGNED, 1) | HX_PROBE_LEAF;
+    if (kernel->session) {
+        HX_TRY(link_multi(kernel, "on_session", getpid(), path, &alloc, &cookie, 1, 0));
+        return link_multi(kernel, "on_free", getpid(), path, &free, &cookie, 1, 0);
+    }
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    HX_TRY(link_one(kernel, "on_return", self, path, alloc, cookie, true));
+    HX_TRY(link_one(kernel, "on_entry", self, path, alloc, cookie, false));
+    return link_one(kernel, "on_free", self, path, free, cookie, false);
+}
+
 hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const char *path,
                               uint64_t offset)
 {

@@ -90,8 +90,7 @@ void hx_probe_tables_forget(struct hx_probe_tables *tables)
     tables->too_large = 0;
 }
 
-/* The rules that no table has. */
-static void put_fixed(struct hx_unwind_rule *rule)
+void hx_probe_put_fixed(struct hx_unwind_rule *rule)
 {
     rule[HX_PROBE_RULE_FP] = (struct hx_unwind_rule){
         .cfa = HX_UW_CFA_FP,
@@ -206,7 +205,7 @@ hx_error *hx_probe_tables_push(struct hx_probe_tables *tables, struct hx_probe_k
     size_t n = 0;
     if (!list)
         return hx_error_nomem();
-    put_fixed(kernel->rules.base);
+    hx_probe_put_fixed(kernel->rules.base);
     HX_TRY(list_parts(tables, kernel, list, &n));
     bool lost = lost_any(tables->last, tables->n_last, list, n);
     if (lost || n != tables->n_last) {

@@ -152,24 +152,6 @@ static void be_filtered(int fd)
     __builtin_unreachable();
 }
 
-/* Where a function of this program lies in its file. */
-static bool own_offset(const void *function, uint64_t *ret)
-{
-    HX_FREE char *text = NULL;
-    struct hx_mapping *mapping = NULL;
-    size_t len, n = 0;
-    hx_error *err = hx_proc_read("/proc/self/maps", &text, &len);
-    if (!err)
-        err = hx_proc_mappings(text, len, &mapping, &n);
-    size_t i = err ? 0 : hx_mapping_find(mapping, n, (uintptr_t)function);
-    bool found = !err && i < n && mapping[i].inode;
-    if (found)
-        *ret = (uintptr_t)function - mapping[i].start + mapping[i].offset;
-    hx_error_free(err);
-    hx_mappings_free(mapping, n);
-    return found;
-}
-
 hx_error *hx_probe_try_filtered(struct hx_probe_kernel *kernel, pid_t target)
 {
     enum { first_with_call = 6011 };
@@ -179,7 +161,7 @@ hx_error *hx_probe_try_filtered(struct hx_probe_kernel *kernel, pid_t target)
     snprintf(name, sizeof name, "PID %d", (int)target);
     if (version() < first_with_call)
         return NULL;
-    if (!own_offset((const void *)victim, &offset) || pipe2(ends, O_CLOEXEC))
+    if (!hx_probe_own_offset((const void *)victim, &offset) || pipe2(ends, O_CLOEXEC))
         return hx_error_new(HX_E_FAIL, name, elsewhere,
                             "its system calls are filtered (seccomp), and a trial whether that "
                             "bears return probes could not be made");

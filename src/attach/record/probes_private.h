@@ -48,6 +48,9 @@ hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid
                         const struct hx_probe_functions *functions, size_t from);
 hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel);
 
+/* The probes of an allocation (its alignment and size) and a free on this process's own code. */
+hx_error *hx_probe_link_own(struct hx_probe_kernel *kernel, uint64_t alloc, uint64_t free);
+
 /* A return probe of any program on one instruction of a process of our own: for trials. */
 hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const char *path,
                               uint64_t offset);
@@ -57,6 +60,24 @@ void hx_probe_unlink(struct hx_probe_kernel *kernel);
 
 /* Ends all probes, then frees. Zeroes; twice is legal. */
 void hx_probe_unload(struct hx_probe_kernel *kernel);
+
+/* --- what they cost (probes_cost.c) ---------------------------------------------------- */
+
+struct hx_probe_cost {
+    double alloc_ns, free_ns; /* of one call; 0: not known */
+    uint64_t begun_ns;        /* processor time of the process when the recording began */
+};
+
+/* Tries them on heapx itself, for a few milliseconds. The programs are loaded and nothing else:
+ * no mappings, no seed, no links. The same afterwards. */
+void hx_probe_measure(struct hx_probe_kernel *kernel, const struct hx_probe_config *config,
+                      struct hx_probe_cost *ret);
+void hx_probe_cost_begin(struct hx_probe_cost *cost, pid_t pid);
+void hx_probe_cost_now(const struct hx_probe_cost *cost, const struct hx_probe_kernel *kernel,
+                       pid_t pid, struct hx_record_overhead *ret);
+
+/* Where a function of this program lies in its file. */
+bool hx_probe_own_offset(const void *function, uint64_t *ret);
 
 /* --- what is possible (probes_possible.c) ------------------------------------------- */
 
@@ -91,6 +112,9 @@ hx_error *hx_probe_tables_init(struct hx_probe_tables *tables, hx_code *code, hx
 void hx_probe_tables_deinit(struct hx_probe_tables *tables);
 /* The maps are new and empty. */
 void hx_probe_tables_forget(struct hx_probe_tables *tables);
+
+/* The rules that no table has. */
+void hx_probe_put_fixed(struct hx_unwind_rule *rule);
 
 /* Gives the kernel the mappings that the space has now, and tables of files that are new. */
 hx_error *hx_probe_tables_push(struct hx_probe_tables *tables, struct hx_probe_kernel *kernel);

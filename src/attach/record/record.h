@@ -24,6 +24,13 @@ struct hx_record_options {
     bool at_exit;                     /* run only */
 };
 
+/* What recording costs the program. */
+struct hx_record_overhead {
+    double pair_ns;      /* that an allocation and its free take longer; 0: not known */
+    uint64_t spent_ns;   /* so far, of all its threads together, */
+    uint64_t program_ns; /* of so much processor time of theirs */
+};
+
 /* --- sources ------------------------------------------------------------------
  * A source is one file with a const table of these, and a function that opens it. */
 struct hx_source {
@@ -44,6 +51,8 @@ struct hx_source {
     hx_error *(*name)(void *state, struct hx_recording *recording,
                       const struct hx_progress *progress);
     void (*figures)(void *state, struct hx_reader_figures *ret);
+    /* NULL: not known. By the pump, like figures. */
+    void (*overhead)(void *state, struct hx_record_overhead *ret);
     /* Ended: the process is gone, or has executed another program, and all it wrote was read. */
     bool (*ended)(void *state);
     /* Lets the target go; nothing of the recorder stays behind in it or in the kernel. */
@@ -69,7 +78,8 @@ hx_error *hx_recorder_now(hx_recorder *recorder, const struct hx_progress *progr
 struct hx_recorder_status {
     struct hx_reader_figures figures;
     uint64_t pump_ns; /* processor time that the pump took */
-    bool ended;       /* struct hx_source.ended, or an error */
+    struct hx_record_overhead overhead;
+    bool ended; /* struct hx_source.ended, or an error */
 };
 void hx_recorder_status(hx_recorder *recorder, struct hx_recorder_status *ret);
 

@@ -50,10 +50,14 @@ static void keep(struct hx_recorder *recorder, struct hx_recording *recording, u
 static void tell_status(struct hx_recorder *recorder)
 {
     struct hx_reader_figures figures;
+    struct hx_record_overhead overhead = {0};
     recorder->source->figures(recorder->state, &figures);
+    if (recorder->source->overhead)
+        recorder->source->overhead(recorder->state, &overhead);
     uint64_t spent = pump_time();
     pthread_mutex_lock(&recorder->lock);
     recorder->status.figures = figures;
+    recorder->status.overhead = overhead;
     recorder->status.pump_ns = spent;
     pthread_mutex_unlock(&recorder->lock);
 }
