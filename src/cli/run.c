@@ -85,7 +85,11 @@ static void plan(struct run *run, struct process *process)
 static hx_error *record_rings(struct run *run, struct process *process)
 {
     const struct hx_source *source;
-    HX_TRY(hx_rings_open(run->launched.folder_fd, process->taker.pid, &source, &process->rings));
+    void *others[PROCESSES];
+    for (size_t i = 0; i < run->n; i++)
+        others[i] = run->process[i].rings;
+    HX_TRY(hx_rings_open(run->launched.folder_fd, process->taker.pid, others, run->n, &source,
+                         &process->rings));
     hx_error *err = hx_taker_record(&process->taker, source, process->rings, NULL);
     if (err)
         process->rings = NULL;

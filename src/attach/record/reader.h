@@ -85,6 +85,10 @@ void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret);
  * of files that place() gave), and blocks in no order: see hx_recording_sort(). */
 hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret);
 
+/* The live blocks as records (HX_EV_ALLOC) with keys that lead to their stacks: what the reader of
+ * a child begins with. The caller frees. */
+hx_error *hx_reader_inherit(const hx_reader *reader, void **ret, size_t *ret_bytes);
+
 /* Tests the invariants (linear). */
 hx_error *hx_reader_check(const hx_reader *reader);
 

@@ -130,6 +130,53 @@ static hx_error *freeze_blocks(const hx_reader *reader, struct hx_recording *rec
     return NULL;
 }
 
+/* --- for a child ------------------------------------------------------------------ */
+
+struct writing {
+    struct hx_ev_alloc *event;
+    size_t n;
+    const uint64_t *key; /* of each stack; 0 (HX_EV_KEY_UNKNOWN): not known */
+    size_t n_keys;
+};
+
+static void write_block(void *context, const struct hx_live_block *block)
+{
+    struct writing *writing = context;
+    writing->event[writing->n++] = (struct hx_ev_alloc){
+        .head = HX_EV_HEAD(HX_EV_ALLOC, block->when),
+        .address = block->address,
+        .requested = block->requested,
+        .usable = block->usable,
+        .stack = block->stack < writing->n_keys ? writing->key[block->stack] : HX_EV_KEY_UNKNOWN};
+}
+
+hx_error *hx_reader_inherit(const hx_reader *reader, void **ret, size_t *ret_bytes)
+{
+    const struct hx_interned *interned = &reader->interned;
+    HX_FREE uint64_t *key = calloc(interned->stacks.n + 1, sizeof *key);
+    struct writing writing = {.n_keys = interned->stacks.n, .key = key};
+    writing.event = malloc((reader->live.n + reader->n_moving + 1) * sizeof *writing.event);
+    if (!key || !writing.event) {
+        free(writing.event);
+        return hx_error_nomem();
+    }
+    for (size_t i = 0; i < interned->dense.n; i++)
+        if (interned->dense.v[i])
+            key[interned->dense.v[i] - 1] = i;
+    for (size_t i = 0; i < interned->keys.n; i++)
+        key[interned->keys.v[i].stack] = interned->keys.v[i].key;
+    hx_live_each(&reader->live, write_block, &writing);
+    for (uint32_t i = 0; i < reader->moving.n; i++) {
+        const struct hx_reader_moving *moving = &reader->moving.v[i];
+        if (moving->block.address && moving->has_block &&
+            !hx_live_has(&reader->live, moving->block.address) && !moves_again(reader, i))
+            write_block(&writing, &moving->block);
+    }
+    *ret = writing.event;
+    *ret_bytes = writing.n * sizeof *writing.event;
+    return NULL;
+}
+
 /* --- costs and stacks -------------------------------------------------------------- */
 
 #define COPY_VEC(to, from)                                                                         \

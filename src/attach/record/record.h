@@ -98,8 +98,13 @@ hx_error *hx_probes_open(pid_t pid, const struct hx_record_options *options,
 hx_error *hx_probes_possible(void);
 
 /* The rings of one process of a launched program. Its region is looked for in the folder, and its
- * name removed there once it is mapped. HX_E_ABSENT: it is not there (yet). */
-hx_error *hx_rings_open(int folder_fd, pid_t pid, const struct hx_source **ret, void **ret_state);
+ * name removed there once it is mapped. HX_E_ABSENT: it is not there (yet). `others`: states that
+ * were opened here before and are still in use (NULL: none), by the same thread; a child of one of
+ * them begins with the blocks that its parent had at the fork. When that moment is missed (two
+ * threads fork at the same time, the parent is gone, or forks without its C library) the child
+ * begins empty, and its recording is not `from_start`. */
+hx_error *hx_rings_open(int folder_fd, pid_t pid, void *const *others, size_t n_others,
+                        const struct hx_source **ret, void **ret_state);
 
 /* The processes that have a region in the folder and were not opened yet; at most max. */
 size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max);

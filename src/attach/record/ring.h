@@ -75,6 +75,10 @@ enum hx_run_flag {
     HX_RUN_MAPPINGS = 4, /* record the program's own mmap and munmap */
 };
 
+/* In fork_when: a fork is about to begin, its time follows at once. Whoever took the time before
+ * this was there took one before the fork's. */
+#define HX_FORK_COMING 1
+
 /* Words for futexes count up; both sides bound how long they wait. */
 struct hx_region {
     uint64_t magic; /* written last (release), when all else below is set */
@@ -93,11 +97,11 @@ struct hx_region {
     _Atomic uint64_t timed_allocs, timed_alloc_ticks, timed_frees, timed_free_ticks;
     _Atomic uint64_t waits, wait_ticks;
 
-    _Alignas(64) _Atomic uint64_t reader_ns; /* by the reader: CLOCK_MONOTONIC of its last round */
-    _Atomic uint32_t reader_gone;            /* by the reader: it will not come back */
-    _Atomic uint32_t asleep;    /* by the reader: it sleeps on `wake` */
-    _Atomic uint32_t wake;      /* futex; the program adds 1 and wakes when a ring is
-                                   half full, or a request is made */
+    _Alignas(64) _Atomic uint64_t reader_ns;  /* by the reader: CLOCK_MONOTONIC of its last round */
+    _Atomic uint32_t reader_gone;             /* by the reader: it will not come back */
+    _Atomic uint32_t asleep;                  /* by the reader: it sleeps on `wake` */
+    _Atomic uint32_t wake;                    /* futex; the program adds 1 and wakes when a ring is
+                                                 half full, or a request is made */
     _Alignas(64) _Atomic uint32_t rings_used; /* 1 + the highest index that was ever claimed */
     _Atomic uint32_t generation;  /* of the mappings of code; grows before code is unmapped */
     _Atomic uint64_t frames_used; /* words of frame[] that are given out */
@@ -107,8 +111,9 @@ struct hx_region {
     /* requests of the program, which heapx answers */
     _Alignas(64) _Atomic uint32_t maps_asked; /* all stacks so far have to be placed: code goes */
     _Atomic uint32_t maps_done;               /* futex, by the reader: up to that request */
-    _Atomic uint32_t exit_asked;              /* 1: about to end; exit_tid does it */
-    _Atomic uint32_t exit_done;               /* futex, by the reader: go on */
+    _Atomic uint64_t fork_when;  /* with HX_RUN_CHILDREN: when a fork begins; the child's `began` */
+    _Atomic uint32_t exit_asked; /* 1: about to end; exit_tid does it */
+    _Atomic uint32_t exit_done;  /* futex, by the reader: go on */
     int32_t exit_tid;
     int32_t exit_signal; /* that ends it; 0: it exits */
 

@@ -19,6 +19,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,21 @@
 #define PIECE        ((uint64_t)16 << 10)    /* copied at a time: stays in the first-level cache */
 #define WANTED_BYTES (HX_RING_BYTES / 8 * 3) /* in the fullest ring, before it is worth a round */
 #define SLEEP_NS     20000                   /* a shorter sleep is none */
-#define LOSSES_NS    10000000   /* between looks at the losses, and at whether it has ended */
+#define LOSSES_NS    10000000 /* between looks at the losses, and at whether it has ended */
+#define FORKS_KEPT   16
+#define KEPT_BYTES   ((size_t)256 << 20) /* for children, but for the latest */
+#define KEPT_NS      5000000000          /* a child that is recorded is found much earlier */
+#define FORK_WAIT_NS 1000000000
 #define THREADS_NS   1000000000 /* between looks for threads that ended without a word */
 #define WHEN_MASK    (UINT64_MAX >> 8)
+
+/* What a child begins with. */
+struct kept {
+    uint64_t when; /* of the fork; 0: none */
+    uint64_t kept_ns;
+    void *events;
+    size_t bytes;
+};
 
 struct rings {
     pid_t pid;
@@ -212,8 +225,8 @@ static uint32_t rings_used(const struct rings *rings)
     return used > HX_RINGS ? HX_RINGS : used;
 }
 
-/* Where the stack of the program begins, by the kernel: random, so an execve() changes it. */
-static uint64_t stack_start(pid_t pid)
+/* Fields of /proc/PID/stat from number `from` on. False: it is gone. */
+static bool read_stat(pid_t pid, int from, uint64_t *ret, int n)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -297,6 +310,62 @@ static hx_error *drain_all(struct rings *rings, uint32_t used, uint64_t until)
     return hx_reader_end_round(rings->reader);
 }
 
+/* --- forks --------------------------------------------------------------------------- */
+
+static void drop_kept(struct kept *kept)
+{
+    free(kept->events);
+    *kept = (struct kept){0};
+}
+
+/* Those of children that were not recorded. */
+static void drop_old(struct rings *rings, uint64_t now)
+{
+    pthread_mutex_lock(&rings->lock);
+    for (size_t i = 0; i < FORKS_KEPT; i++)
+        if (rings->kept[i].when && now - rings->kept[i].kept_ns > KEPT_NS)
+            drop_kept(&rings->kept[i]);
+    pthread_mutex_unlock(&rings->lock);
+}
+
+/* The round that has just ended was up to a fork: what its child has is what the parent had. */
+static hx_error *keep_for_child(struct rings *rings, uint64_t when, uint64_t now)
+{
+    struct kept made = {.when = when, .kept_ns = now};
+    HX_TRY(hx_reader_inherit(rings->reader, &made.events, &made.bytes));
+    pthread_mutex_lock(&rings->lock);
+    size_t bytes = made.bytes, oldest = FORKS_KEPT - 1;
+    for (size_t i = 0; i < FORKS_KEPT; i++) /* the latest stands first */
+        if ((bytes += rings->kept[i].bytes) > KEPT_BYTES)
+            drop_kept(&rings->kept[i]);
+    drop_kept(&rings->kept[oldest]);
+    memmove(&rings->kept[1], &rings->kept[0], oldest * sizeof rings->kept[0]);
+    rings->kept[0] = made;
+    pthread_mutex_unlock(&rings->lock);
+    return NULL;
+}
+
+/* By the thread that opens the child: what was kept for it. False: nothing. */
+static bool take_kept(struct rings *parent, uint64_t when, struct kept *ret)
+{
+    uint64_t end = hx_now_ns() + FORK_WAIT_NS;
+    while (atomic_load(&parent->region->fork_when) == when &&
+           atomic_load(&parent->fork_done) != when && hx_now_ns() < end) {
+        struct timespec nap = {.tv_nsec = 200000};
+        nanosleep(&nap, NULL); /* its pump comes to it soon */
+    }
+    bool found = false;
+    pthread_mutex_lock(&parent->lock);
+    for (size_t i = 0; i < FORKS_KEPT && !found; i++)
+        if (parent->kept[i].when == when) {
+            *ret = parent->kept[i];
+            parent->kept[i] = (struct kept){0};
+            found = true;
+        }
+    pthread_mutex_unlock(&parent->lock);
+    return found;
+}
+
 /* What need not be done in each round. `must`: this time it does. */
 static void look_around(struct rings *rings, uint32_t used, uint64_t now, bool must)
 {
@@ -304,6 +373,7 @@ static void look_around(struct rings *rings, uint32_t used, uint64_t now, bool m
         return;
     rings->looked_ns = now;
     tell_losses(rings, used);
+    drop_old(rings, now);
     calibrate(rings);
     look_at_threads(rings, now);
 }
@@ -327,6 +397,17 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     } else if (gone) {
         until = WHEN_MASK; /* no more will come */
     }
+    uint64_t fork = atomic_load(&region->fork_when); /* after the time was read */
+    if (fork == HX_FORK_COMING && !gone && !*ret_stop_ns) {
+        atomic_store(&region->reader_ns, now);
+        return NULL;
+    }
+    bool at_fork = fork > HX_FORK_COMING && fork != rings->fork_done && fork < until;
+    if (at_fork) { /* what comes after it, the next round takes */
+        until = fork;
+        *ret_stop_ns = 0;
+        gone = false;
+    }
     rings->stale |= generation != rings->generation;
     rings->generation = generation;
     rings->most_bytes = 0;
@@ -334,6 +415,10 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     rings->round_ns = now;
     uint32_t used = rings_used(rings);
     HX_TRY(drain_all(rings, used, until));
+    if (at_fork) {
+        HX_TRY(keep_for_child(rings, fork, now));
+        atomic_store(&rings->fork_done, fork);
+    }
     rings->drained = gone && !*ret_stop_ns;
     look_around(rings, used, now, gone || *ret_stop_ns);
     atomic_store(&region->reader_ns, hx_now_ns());
@@ -447,6 +532,9 @@ static void close_rings(void *state)
     hx_reader_destroy(rings->reader);
     hx_space_destroy(rings->space);
     hx_code_destroy(rings->code);
+    for (size_t i = 0; i < FORKS_KEPT; i++)
+        drop_kept(&rings->kept[i]);
+    pthread_mutex_destroy(&rings->lock);
     free(rings->piece);
     free(rings->tail);
     free(rings->head);
@@ -595,20 +683,40 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
     return NULL;
 }
 
-static hx_error *open_reader(struct rings *rings)
+static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
 {
     const struct hx_reader_source source = {
         .stack = give_stack, .place = place, .to_ns = to_ns, .told = told, .context = rings};
     const struct hx_reader_options options = {.sample_bytes = rings->region->sample_bytes,
-                                              .from_start = rings->region->parent == 0,
+                                              .from_start =
+                                                  rings->region->parent == 0 || inherited->when,
                                               .method = rings_source.method};
+    size_t taken;
     HX_TRY(hx_code_create(&rings->code));
     HX_TRY(hx_space_create(rings->pid, rings->code, &rings->space));
-    return hx_reader_create(&source, &options, &rings->reader);
+    HX_TRY(hx_reader_create(&source, &options, &rings->reader));
+    if (!inherited->bytes)
+        return NULL;
+    hx_reader_one_stream(rings->reader);
+    HX_TRY(hx_reader_feed(rings->reader, inherited->events, inherited->bytes, UINT64_MAX, &taken));
+    return hx_reader_end_round(rings->reader);
 }
 
-static hx_error *open_rings(int folder_fd, struct rings *rings)
+/* What the process had when it was forked off one of the others. */
+static void inherit(const struct rings *rings, void *const *others, size_t n, struct kept *ret)
 {
+    const struct hx_region *region = rings->region;
+    for (size_t i = 0; i < n && region->parent; i++) {
+        struct rings *parent = others[i];
+        if (parent && parent->region->pid == region->parent &&
+            take_kept(parent, region->began, ret))
+            return;
+    }
+}
+
+static hx_error *open_rings(int folder_fd, struct rings *rings, void *const *others, size_t n)
+{
+    struct kept inherited = {0};
     rings->piece = malloc(HX_RING_BYTES);
     rings->tail = calloc(HX_RINGS, sizeof *rings->tail);
     rings->head = calloc(HX_RINGS, sizeof *rings->head);
@@ -620,17 +728,22 @@ static hx_error *open_rings(int folder_fd, struct rings *rings)
     rings->gone = rings->pidfd < 0 && errno == ESRCH;
     rings->stack_start = stack_start(rings->pid);
     calibrate(rings);
-    return open_reader(rings);
+    inherit(rings, others, n, &inherited);
+    hx_error *err = open_reader(rings, &inherited);
+    drop_kept(&inherited);
+    return err;
 }
 
-hx_error *hx_rings_open(int folder_fd, pid_t pid, const struct hx_source **ret, void **ret_state)
+hx_error *hx_rings_open(int folder_fd, pid_t pid, void *const *others, size_t n_others,
+                        const struct hx_source **ret, void **ret_state)
 {
     struct rings *rings = calloc(1, sizeof *rings);
     if (!rings)
         return hx_error_nomem();
     rings->pid = pid;
     rings->pidfd = -1;
-    hx_error *err = open_rings(folder_fd, rings);
+    pthread_mutex_init(&rings->lock, NULL);
+    hx_error *err = open_rings(folder_fd, rings, others, n_others);
     if (err) {
         if (rings->region && err->kind == HX_E_ABSENT) { /* not ready: touch nothing */
             hx_guard_remove(rings->guard);

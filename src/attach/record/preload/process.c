@@ -55,9 +55,15 @@ static bool name_wanted(const char *name)
     return mappings_wanted(name) && hx_real_next(name);
 }
 
+/* The reader keeps the state of that very moment for the child. */
 static void before_fork(void)
 {
+    bool told = hx_process.region && hx_process.flags & HX_RUN_CHILDREN;
+    if (told)
+        atomic_store(&hx_process.region->fork_when, HX_FORK_COMING);
     hx_process.fork_when = hx_now();
+    if (told)
+        atomic_store(&hx_process.region->fork_when, hx_process.fork_when);
 }
 
 static void after_fork(void)
