@@ -65,7 +65,11 @@ struct rings {
     uint64_t most_bytes;               /* that it brought from one ring */
     uint64_t looked_ns;                /* at losses */
     uint64_t stack_start; /* of the program: another one when it has executed another; 0: unknown */
+    uint64_t program_ns;  /* processor time of the program, when it was looked at last */
     uint64_t threads_ns;  /* when threads were looked at last */
+    pthread_mutex_t lock; /* of what is kept for children, which another thread opens */
+    struct kept kept[FORKS_KEPT];
+    _Atomic uint64_t fork_done; /* up to which fork_when */
     uint32_t generation, maps_done;
     bool stale; /* the mappings may have changed */
     bool clock_ns, gone, drained;
@@ -231,15 +235,32 @@ static bool read_stat(pid_t pid, int from, uint64_t *ret, int n)
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    char *at = strrchr(text, ')'); /* field 2; field 28 is wanted */
-    for (int field = 2; at && field < 28; field++)
+    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (len <= 0)
+        return false;
+    text[len] = 0;
+    char *at = strrchr(text, ')'); /* field 2 */
+    for (int field = 2; at && field < from; field++)
         at = strchr(at + 1, ' ');
-    uint64_t value = at ? strtoull(at, NULL, 10) : 0;
-    return value > 1 ? value : 0; /* 1: not allowed to know */
+    for (int i = 0; at && i < n; i++)
+        ret[i] = strtoull(at, &at, 10);
+    return at != NULL;
+}
+
+/* Where the stack of the program begins, by the kernel: random, so an execve() changes it. */
+static uint64_t stack_start(pid_t pid)
+{
+    uint64_t value;
+    return read_stat(pid, 28, &value, 1) && value > 1 ? value : 0; /* 1: not allowed to know */
+}
+
+/* Of all its threads. */
+static uint64_t processor_ns(pid_t pid)
+{
+    uint64_t ticks[2]; /* user, system */
+    if (!read_stat(pid, 14, ticks, 2))
+        return 0;
+    return (uint64_t)((double)(ticks[0] + ticks[1]) * 1e9 / (double)sysconf(_SC_CLK_TCK));
 }
 
 /* Rings of threads that ended without a word are taken back. The numbers of threads have to be
@@ -506,6 +527,33 @@ static void figures(void *state, struct hx_reader_figures *ret)
     hx_reader_figures(rings->reader, ret);
 }
 
+static double mean(const _Atomic uint64_t *sum, const _Atomic uint64_t *count)
+{
+    uint64_t n = atomic_load_explicit(count, memory_order_relaxed);
+    return n ? (double)atomic_load_explicit(sum, memory_order_relaxed) / (double)n : 0;
+}
+
+/* By the events that the library timed; waiting comes on top. Of a sampled recording nobody counts
+ * the allocations that were no samples. */
+static void overhead(void *state, struct hx_record_overhead *ret)
+{
+    struct rings *rings = state;
+    const struct hx_region *region = rings->region;
+    struct hx_reader_figures known;
+    hx_reader_figures(rings->reader, &known);
+    uint64_t ticks = rings->ticks1 - rings->ticks0, ns = rings->ns1 - rings->ns0;
+    double tick = rings->clock_ns ? 1 : ticks ? (double)ns / (double)ticks : 0;
+    double alloc = mean(&region->timed_alloc_ticks, &region->timed_allocs) * tick;
+    double free_ = mean(&region->timed_free_ticks, &region->timed_frees) * tick;
+    double waited = (double)atomic_load_explicit(&region->wait_ticks, memory_order_relaxed) * tick;
+    double spent = (double)known.allocs * alloc + (double)known.frees * free_ + waited;
+    uint64_t program_ns = rings->gone ? 0 : processor_ns(rings->pid);
+    rings->program_ns = program_ns ? program_ns : rings->program_ns;
+    ret->pair_ns = alloc && free_ && !region->sample_bytes ? alloc + free_ : 0;
+    ret->spent_ns = alloc > 0 && spent > 0 && spent < 0x1p62 ? (uint64_t)spent : 0;
+    ret->program_ns = rings->program_ns;
+}
+
 static bool ended(void *state)
 {
     const struct rings *rings = state;
@@ -566,6 +614,7 @@ static const struct hx_source rings_source = {
     .freeze = freeze,
     .name = name,
     .figures = figures,
+    .overhead = overhead,
     .ended = ended,
     .close = close_rings,
 };
