@@ -113,6 +113,12 @@ static bool is_start(const char *s)
     return strncmp(s, "__libc_start", strlen("__libc_start")) == 0 || strncmp(s, "_start", 6) == 0;
 }
 
+const char *hx_source_file(const char *source)
+{
+    const char *slash = strrchr(source, '/');
+    return slash && slash[1] ? slash + 1 : source;
+}
+
 bool hx_call_is_library(const char *function)
 {
     struct hx_text call = {0};

@@ -10,6 +10,9 @@
  * calls main. A single function is a label, too. Not escaped. */
 void hx_text_calls(struct hx_text *text, const char *label);
 
+/* "table.c:118" of "/home/anna/src/table.c:118"; a part of it. */
+const char *hx_source_file(const char *source);
+
 /* Is a function the C++ library's? */
 bool hx_call_is_library(const char *function);
 

@@ -79,6 +79,12 @@ static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *re
     hx_text_free(&calls);
 }
 
+static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *ret)
+{
+    const char *file = hx_source_file(hx_cell_shown(cell));
+    hx_text_escape(ret, file, strlen(file), ascii);
+}
+
 void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
                     const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
@@ -93,6 +99,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
         hx_text_putn(ret, cell->text, cell->n);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_CALLS)
         put_calls(cell, ascii, ret);
+    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SOURCE)
+        put_source(cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT)
         hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
     else
@@ -113,8 +121,17 @@ void hx_column_row(const struct hx_column *columns, const struct hx_table *rows,
 
 bool hx_column_right(const struct hx_column *column)
 {
-    return column->as != HX_AS_TEXT && column->as != HX_AS_CALLS && column->as != HX_AS_SAFE &&
-           column->as != HX_AS_TIME && column->as != HX_AS_BAR;
+    switch (column->as) {
+    case HX_AS_TEXT:
+    case HX_AS_CALLS:
+    case HX_AS_SOURCE:
+    case HX_AS_SAFE:
+    case HX_AS_TIME:
+    case HX_AS_BAR:
+        return false;
+    default:
+        return true;
+    }
 }
 
 /* A column that takes the rest should have at least this much of it. */

@@ -8,6 +8,7 @@
 enum hx_as {
     HX_AS_TEXT,   /* as it is, escaped */
     HX_AS_CALLS,  /* the label of a stack, shortened (calls.h); too long: its end is cut */
+    HX_AS_SOURCE, /* a file and line, without the folders */
     HX_AS_SAFE,   /* text of the explorer's own, escaped already */
     HX_AS_BYTES,  /* 1.50M */
     HX_AS_COUNT,  /* 1,234,567 */

@@ -273,7 +273,8 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
         } else {
             struct hx_text text = {0};
             hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
-            if (columns[i].as == HX_AS_TEXT && columns[i].width <= 0)
+            if ((columns[i].as == HX_AS_TEXT || columns[i].as == HX_AS_SOURCE) &&
+                columns[i].width <= 0)
                 hx_text_middle(&ui->term, width[i], &text);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
                    style);

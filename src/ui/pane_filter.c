@@ -10,6 +10,7 @@ static enum hx_filter_class class_of_cells(enum hx_as as)
     switch (as) {
     case HX_AS_TEXT:
     case HX_AS_CALLS:
+    case HX_AS_SOURCE:
     case HX_AS_SAFE:
     case HX_AS_TIME:
         return HX_FILTER_TEXT;

@@ -98,7 +98,7 @@ static void put_fact(const struct hx_table *facts, const char *column, const cha
 static void put_frame(const struct hx_table *facts, size_t i, bool ascii, struct hx_text *ret)
 {
     struct hx_text call = {0};
-    const char *source = hx_table_shown(facts, i, "source");
+    const char *source = hx_source_file(hx_table_shown(facts, i, "source"));
     const char *module = hx_table_shown(facts, i, "module");
     hx_text_calls(&call, hx_table_shown(facts, i, "function"));
     hx_text_putf(ret, "%s ", hx_table_text(facts, i, "frame"));

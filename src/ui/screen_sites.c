@@ -10,7 +10,7 @@ static const struct hx_column columns[] = {
     {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 3, NULL, NULL},
     {"site", "allocated by", HX_AS_CALLS, -36, 0, NULL, NULL},
-    {"source", NULL, HX_AS_TEXT, -18, 4, NULL, NULL},
+    {"source", NULL, HX_AS_SOURCE, -18, 4, NULL, NULL},
     {0},
 };
 

@@ -9,7 +9,7 @@ static const struct hx_column columns[] = {
     {"frame", "", HX_AS_TEXT, 4, 0, NULL, NULL},
     {"label", "function", HX_AS_CALLS, -24, 0, NULL, NULL},
     {"module", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
-    {"source", NULL, HX_AS_TEXT, -16, 2, NULL, NULL},
+    {"source", NULL, HX_AS_SOURCE, -16, 2, NULL, NULL},
     {"inlined", "", HX_AS_TEXT, 7, 3, NULL, NULL},
     {0},
 };
