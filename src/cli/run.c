@@ -41,6 +41,7 @@ struct run {
     size_t n;
     uint64_t too_many, unrecorded; /* processes */
     char why[160];                 /* of one of the latter */
+    char spent[160];               /* what recording cost the program; "": not measured */
     bool at_exit;
     bool reaped;
     int wait_status;
@@ -305,6 +306,17 @@ static hx_error *record_probes(struct run *run, struct process *process)
     return err ? err : hx_taker_record(&process->taker, source, state, notes);
 }
 
+/* Before the start: what to expect. */
+static void tell_estimate(const struct run *run)
+{
+    bool sampled = run->args->recorder.sample_bytes;
+    if (run->launched.preloaded && isatty(STDERR_FILENO))
+        hx_say(run->console, run->args->word[0],
+               "recording costs about %d ns for an allocation and its free%s",
+               sampled ? HX_LAUNCH_SAMPLED_NS : HX_LAUNCH_PAIR_NS,
+               sampled ? "" : "; less with --sample");
+}
+
 static hx_error *start(struct run *run)
 {
     const char *command = run->args->word[0];
@@ -316,6 +328,7 @@ static hx_error *start(struct run *run)
     process->series.interrupt = on_interrupt;
     if (!run->launched.preloaded)
         HX_TRY(hx_launched_hold(&run->launched));
+    tell_estimate(run);
     hx_error *err = hx_launched_go(&run->launched, command);
     if (err) {
         run->reaped = true;
@@ -349,6 +362,8 @@ static hx_error *go(struct run *run)
         hx_error_free(err); /* it has ended, as programs do */
         err = NULL;
     }
+    if (!run->n || !hx_taker_overhead(&run->process[0].taker, run->spent, sizeof run->spent))
+        *run->spent = 0;
     for (size_t i = 0; i < run->n; i++)
         process_end(&run->process[i]); /* nobody waits for room in a ring now */
     run->unrecorded = hx_launched_unrecorded(&run->launched, run->why, sizeof run->why);
@@ -381,6 +396,8 @@ static void tell_end(const struct run *run)
     if (run->unrecorded)
         hx_say(run->console, run->args->word[0], "%llu processes were not recorded: %s",
                (unsigned long long)run->unrecorded, run->why);
+    if (*run->spent && isatty(STDERR_FILENO))
+        hx_say(run->console, run->args->word[0], "%s", run->spent);
     if (run->output.keeps && isatty(STDERR_FILENO))
         hx_say(run->console, run->args->word[0], "recorded; see: heapx open %s", run->output.path);
 }

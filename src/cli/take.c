@@ -87,6 +87,26 @@ static hx_error *ask_recorder(void *context, uint64_t stop_ns, const struct hx_p
     return NULL;
 }
 
+bool hx_taker_overhead(struct hx_taker *taker, char *ret, size_t size)
+{
+    struct hx_recorder_status status = {0};
+    if (taker->recorder)
+        hx_recorder_status(taker->recorder, &status);
+    const struct hx_record_overhead *spent = &status.overhead;
+    char share[96] = "";
+    if (spent->program_ns >= 100000000 && spent->spent_ns <= spent->program_ns)
+        snprintf(share, sizeof share,
+                 "%.1f %% of the program's processor time, and heapx beside it %.1f %%",
+                 100.0 * (double)spent->spent_ns / (double)spent->program_ns,
+                 100.0 * (double)status.pump_ns / (double)spent->program_ns);
+    if (spent->pair_ns > 0)
+        snprintf(ret, size, "recording took about %.0f ns for an allocation and its free%s%s",
+                 spent->pair_ns, *share ? ": " : "", share);
+    else
+        snprintf(ret, size, "recording took about %s", share);
+    return spent->pair_ns > 0 || (*share && spent->spent_ns > 0);
+}
+
 /* Whatever failed while the process went away failed because of that. */
 static hx_error *gone_or(pid_t pid, hx_error *err)
 {
@@ -127,6 +147,9 @@ static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress
         return gone_or(taker->pid, err);
     if (taker->recorder_notes && snapshot->recording)
         hx_snapshot_note(snapshot, false, "%s", taker->recorder_notes);
+    char spent[160];
+    if (snapshot->recording && hx_taker_overhead(taker, spent, sizeof spent))
+        hx_snapshot_note(snapshot, false, "%s", spent);
     hx_timing_end(begun, "capture", snapshot->graph.n);
     if (args->pause)
         hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",

@@ -29,6 +29,9 @@ hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_tak
 hx_error *hx_taker_record(struct hx_taker *taker, const struct hx_source *source, void *state,
                           char *notes);
 
+/* What recording has cost the program so far, as a sentence. False: it was not measured. */
+bool hx_taker_overhead(struct hx_taker *taker, char *ret, size_t size);
+
 void hx_taker_close(struct hx_taker *taker);
 #define HX_TAKER __attribute__((cleanup(hx_taker_close)))
 

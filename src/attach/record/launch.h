@@ -6,6 +6,12 @@
 
 #define HX_RECORD_LIBRARY "libheapx-record.so"
 
+/* About what the library makes a malloc and its free take longer, ten frames deep, as measured by
+ * `scripts/bench record` (the table is in HACKING.md): each recorded, and sampled by 512K. While a
+ * program runs, the library times some of its own: see struct hx_record_overhead. */
+#define HX_LAUNCH_PAIR_NS    70
+#define HX_LAUNCH_SAMPLED_NS 5
+
 /* A program that was started, or is about to be, and its folder of regions (ring.h). */
 struct hx_launched {
     pid_t pid;     /* of the program; the caller reaps it */

@@ -94,6 +94,7 @@ struct hx_process {
     _Atomic uint64_t populated[HX_RINGS / 64]; /* bit: its memory is there */
     uint32_t mode;                             /* of the gate, while it is open */
     uint32_t flags;                            /* enum hx_run_flag */
+    uint64_t clock_cost;                       /* least ticks between two looks at the clock */
     bool clock_ns;                             /* no usable time-stamp counter */
     _Atomic bool barred;                       /* system calls may be forbidden: make none */
     int pid;
@@ -124,8 +125,10 @@ struct hx_thread {
     uint32_t levels; /* writers that are at work */
     uint32_t tid;
     uint64_t random;
-    uint8_t rounds; /* of its destructors */
-    bool ending;    /* rings were given back; from now on one is taken for each event */
+    uint32_t allocs, frees; /* events: which ones are timed */
+    uint32_t waits;         /* for room */
+    uint8_t rounds;         /* of its destructors */
+    bool ending;            /* rings were given back; from now on one is taken for each event */
     struct hx_writer *writer[HX_LEVELS];
 };
 extern __thread struct hx_thread hx_thread;
@@ -266,6 +269,9 @@ void hx_thread_leave(struct hx_thread *thread);
 
 /* How much a block really holds. */
 uint64_t hx_usable(void *p);
+
+/* How long looking at the clock takes. */
+void hx_clock_measure(void);
 
 /* Events. None changes errno. */
 void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp);

@@ -390,6 +390,7 @@ static bool make_first(int folder)
     struct hx_process *process = &hx_process;
     process->clock_ns = !good_clock();
     process->tid_offset = find_tid();
+    hx_clock_measure();
     if (HX_SYS(SYS_madvise, &hx_gate, sizeof hx_gate, MADV_WIPEONFORK, 0) != 0)
         return fail(folder, "the kernel does not know MADV_WIPEONFORK (it came with 4.14)");
     if (!reserve_what_can_be())

@@ -302,15 +302,22 @@ static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
 {
     if (gave_up())
         return false;
+    struct hx_region *region = hx_process.region;
     struct patience patience = patience_begin(HX_RING_PATIENCE_NS, HX_RING_PATIENCE_NS);
+    uint64_t begun = hx_now();
+    bool room;
     do {
         uint64_t used = writer->head + bytes - atomic_load(&writer->ring->tail);
-        if (used <= HX_RING_BYTES)
-            return true;
-        hx_wake_reader();
-    } while (patience_goes_on(&patience));
-    give_up();
-    return false;
+        room = used <= HX_RING_BYTES;
+        if (!room)
+            hx_wake_reader();
+    } while (!room && patience_goes_on(&patience));
+    if (!room)
+        give_up();
+    atomic_fetch_add(&region->waits, 1);
+    atomic_fetch_add(&region->wait_ticks, hx_now() - begun);
+    hx_thread.waits++;
+    return room;
 }
 
 bool hx_writer_room(struct hx_writer *writer, uint64_t bytes)
@@ -448,6 +455,50 @@ uint64_t hx_usable(void *p)
     return usable;
 }
 
+/* --- what it costs ------------------------------------------------------------------------------
+ * Of every so many events of a thread one is timed. What takes longer than any event can was
+ * interrupted, or the first touch of memory. */
+#define TIMED_EACH 1024
+#define TIMED_MOST ((uint64_t)1 << 18) /* ticks, or nanoseconds */
+
+static inline bool is_timed(uint32_t *count)
+{
+    return HX_RARELY(++*count % TIMED_EACH == 0);
+}
+
+static void note_time(uint64_t begun, uint32_t waits, _Atomic uint64_t *count,
+                      _Atomic uint64_t *ticks)
+{
+    uint64_t took = hx_now() - begun;
+    if (took >= TIMED_MOST || hx_thread.waits != waits)
+        return;
+    took -= took < hx_process.clock_cost ? took : hx_process.clock_cost;
+    atomic_fetch_add_explicit(ticks, took, memory_order_relaxed);
+    atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+}
+
+void hx_clock_measure(void)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 16; i++) {
+        uint64_t begun = hx_now(), took = hx_now() - begun;
+        least = took < least ? took : least;
+    }
+    hx_process.clock_cost = least;
+}
+
+static __attribute__((noinline, cold)) void *tell_alloc_timed(struct hx_thread *thread, void *p,
+                                                              uint64_t bytes, uint64_t pc,
+                                                              uint64_t sp, uint64_t fp)
+{
+    struct hx_region *region = hx_process.region;
+    uint32_t waits = thread->waits;
+    uint64_t begun = hx_now();
+    tell_alloc(thread, (uint64_t)p, bytes, hx_usable(p), pc, sp, fp);
+    note_time(begun, waits, &region->timed_allocs, &region->timed_alloc_ticks);
+    return p;
+}
+
 void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp)
 {
     struct hx_thread *thread = &hx_thread;
@@ -456,6 +507,8 @@ void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t 
         lost_alloc(NULL, bytes);
         return p;
     }
+    if (is_timed(&thread->allocs))
+        return tell_alloc_timed(thread, p, bytes, pc, sp, fp);
     tell_alloc(thread, address, bytes, hx_usable(p), pc, sp, fp);
     return p;
 }
@@ -466,9 +519,8 @@ void hx_tell_mapping(void *p, uint64_t bytes, const struct hx_caller *caller)
                caller->fp);
 }
 
-void hx_tell_free(uint64_t address)
+static inline void tell_free(struct hx_thread *thread, uint64_t address)
 {
-    struct hx_thread *thread = &hx_thread;
     struct hx_writer *writer = enter(thread);
     if (HX_RARELY(!writer)) {
         lost_free(NULL);
@@ -483,6 +535,25 @@ void hx_tell_free(uint64_t address)
         lost_free(writer);
     }
     leave(thread, writer);
+}
+
+static __attribute__((noinline, cold)) void tell_free_timed(struct hx_thread *thread,
+                                                            uint64_t address)
+{
+    struct hx_region *region = hx_process.region;
+    uint32_t waits = thread->waits;
+    uint64_t begun = hx_now();
+    tell_free(thread, address);
+    note_time(begun, waits, &region->timed_frees, &region->timed_free_ticks);
+}
+
+void hx_tell_free(uint64_t address)
+{
+    struct hx_thread *thread = &hx_thread;
+    if (is_timed(&thread->frees))
+        tell_free_timed(thread, address);
+    else
+        tell_free(thread, address);
 }
 
 void hx_tell_realloc_begin(uint64_t old)
