@@ -49,7 +49,7 @@ struct hx_ui;
     X(reverse, "reverse", "I", "", "Find and order", "reverse the order")                          \
     X(sort, "sort", "", "COLUMN", "Find and order", "sort by a column")                            \
     X(analyse, "analyse", "", "", "Analysis", "work out what this snapshot lacks")                 \
-    X(scheme, "scheme", "", "root|module|thread|type", "Analysis", "who retains")                  \
+    X(scheme, "scheme", "", "root|module|thread|type|site", "Analysis", "who retains")             \
     X(retainer, "retainer", "", "[PATTERN]", "Analysis", "one more type retains; none: all")       \
     X(max_set, "max-set", "", "N", "Analysis", "most names in a set; 0: no limit")                 \
     X(root, "root", "", "[NAME=EXPR]", "Analysis", "name a root for bins; else list them")         \
