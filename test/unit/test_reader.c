@@ -427,6 +427,36 @@ static void compare(const struct state *state, const struct hx_recording *record
     }
 }
 
+/* A child begins with the same blocks, by the same stacks. */
+static void expect_child(const hx_reader *reader, const struct hx_recording *parent)
+{
+    HX_RECORDING struct hx_recording *recording = NULL;
+    hx_reader *child = new_reader(0);
+    size_t bytes, taken;
+    void *events;
+    assert_null(hx_reader_inherit(reader, &events, &bytes));
+    hx_reader_one_stream(child);
+    assert_null(hx_reader_feed(child, events, bytes, UINT64_MAX, &taken));
+    assert_int_equal(taken, bytes);
+    assert_null(hx_reader_end_round(child));
+    assert_null(hx_reader_check(child));
+    assert_null(hx_reader_freeze(child, &recording));
+    hx_recording_sort(recording);
+    assert_null(hx_recording_check(recording));
+    assert_int_equal(recording->n_blocks, parent->n_blocks);
+    for (uint64_t i = 0; i < parent->n_blocks; i++) {
+        const struct hx_rec_block *is = &recording->block[i], *must = &parent->block[i];
+        assert_int_equal(is->address, must->address);
+        assert_int_equal(is->requested, must->requested);
+        assert_int_equal(is->usable, must->usable);
+        assert_int_equal(is->born_ns, must->born_ns);
+        assert_int_equal(site_of(recording, is->stack), site_of(parent, must->stack));
+    }
+    assert_int_equal(recording->unmatched_frees + recording->implied_frees, 0);
+    hx_reader_destroy(child);
+    free(events);
+}
+
 static void run(struct unit_random *random, unsigned lose, unsigned hide)
 {
     static struct sim sim;
@@ -443,6 +473,8 @@ static void run(struct unit_random *random, unsigned lose, unsigned hide)
         assert_null(hx_reader_freeze(reader, &recording));
         hx_recording_sort(recording);
         assert_null(hx_recording_check(recording));
+        if (unit_below(random, 8) == 0)
+            expect_child(reader, recording);
         replay(&sim, &state);
         if (!lose) {
             compare(&state, recording);
@@ -601,12 +633,43 @@ static void test_sampling(void **unused)
     hx_reader_destroy(reader);
 }
 
+/* Blocks in any order, in address spaces of several looks, come out sorted and whole. */
+static void test_sort(void **unused)
+{
+    (void)unused;
+    struct unit_random random = unit_random_begin("test_sort");
+    for (size_t i = 0; i < unit_rounds(60); i++) {
+        HX_RECORDING struct hx_recording *recording = NULL;
+        uint64_t n = i == 7 ? 1100000 : unit_below(&random, (uint64_t)1 << unit_below(&random, 17));
+        uint64_t spread = unit_below(&random, 36), sum = 0;
+        assert_null(hx_recording_create(&recording));
+        assert_null(hx_big_reserve(&recording->block_mem, n * sizeof *recording->block));
+        recording->block = recording->block_mem.base;
+        recording->n_blocks = n;
+        for (uint64_t k = 0; k < n; k++) {
+            uint64_t far = k % 3 ? 0 : unit_below(&random, 4) << spread;
+            recording->block[k] = (struct hx_rec_block){
+                .address = (k + far * n) * 16 + far, .requested = k, .stack = HX_NO_STACK};
+            struct hx_rec_block *other = &recording->block[unit_below(&random, k + 1)];
+            struct hx_rec_block one = *other;
+            *other = recording->block[k];
+            recording->block[k] = one;
+        }
+        hx_recording_sort(recording);
+        assert_null(hx_recording_check(recording));
+        for (uint64_t k = 0; k < n; k++)
+            sum += recording->block[k].requested;
+        assert_int_equal(sum, n * (n - (n != 0)) / 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds), cmocka_unit_test(test_unknown_blocks),
         cmocka_unit_test(test_losses), cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_many),   cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_sort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
