@@ -290,6 +290,38 @@ static void victim_exec(struct stage *stage)
     execl("/bin/sleep", "sleep", "30", (char *)NULL);
 }
 
+static void *go_on_alone(void *argument)
+{
+    struct stage *stage = argument;
+    for (int i = 0; i < 500; i++)
+        nap();
+    note_block(stage, probe_leaf(58), 58);
+    atomic_store(&stage->done, 2);
+    await(&stage->go, 3);
+    _exit(0);
+}
+
+static void victim_headless(struct stage *stage)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, go_on_alone, stage);
+    pthread_exit(NULL);
+}
+
+/* A request that fails, between others, and a block that realloc frees. */
+static void victim_refused(struct stage *stage)
+{
+    size_t huge = (size_t)1 << 50;
+    void *p = probe_leaf(59);
+    STAYS(huge);
+    stage->note = malloc(huge) || realloc(p, huge) || calloc(huge, huge);
+    note_block(stage, p, 59);
+    void *q = probe_leaf(60);
+    q = realloc(q, 0);
+    STAYS(q);
+    stage->note |= (uintptr_t)q;
+}
+
 static void victim_sampled(struct stage *stage)
 {
     for (int i = 0; i < 40000; i++) {
@@ -598,6 +630,54 @@ static void test_exec(void **state)
     munmap(scene.stage, sizeof *scene.stage);
 }
 
+/* The first thread ends; older kernels know the process by it. */
+static void test_headless(void **state)
+{
+    NEEDS_PROBES;
+    struct scene scene;
+    begin(&scene, victim_headless, 0, &everything);
+    for (int i = 0; atomic_load(&scene.stage->done) < 2 && i < 20000; i++) {
+        round_once(&scene);
+        scene.source->wait(scene.state, 1000000);
+    }
+    round_once(&scene);
+    show_error(scene.source->freeze(scene.state, &scene.recording));
+    hx_recording_sort(scene.recording);
+    assert_non_null(hx_recording_block(scene.recording, scene.stage->block[0].address));
+    end(&scene);
+}
+
+static void test_failing(void **state)
+{
+    NEEDS_PROBES;
+    struct scene scene;
+    begin(&scene, victim_refused, 0, &everything);
+    watch(&scene);
+    assert_int_equal(scene.stage->note, 0);
+    assert_non_null(hx_recording_block(scene.recording, scene.stage->block[0].address));
+    assert_int_equal(scene.recording->n_blocks, 1);
+    end(&scene);
+}
+
+/* Measured, more than nothing, and no more than the program's time. */
+static void test_overhead(void **state)
+{
+    NEEDS_PROBES;
+    struct scene scene;
+    struct hx_record_overhead overhead = {0};
+    begin(&scene, victim_busy, 0, &everything);
+    for (int i = 0; i < 300; i++) {
+        round_once(&scene);
+        nap();
+    }
+    scene.source->overhead(scene.state, &overhead);
+    atomic_store(&scene.stage->go, 2);
+    watch(&scene);
+    assert_true(overhead.pair_ns > 50 && overhead.pair_ns < 1e6);
+    assert_true(overhead.spent_ns > 0 && overhead.spent_ns <= overhead.program_ns);
+    end(&scene);
+}
+
 static void test_end(void **state)
 {
     NEEDS_PROBES;
@@ -716,8 +796,10 @@ int main(void)
         cmocka_unit_test(test_signal),      cmocka_unit_test(test_library),
         cmocka_unit_test(test_made),        cmocka_unit_test(test_filtered),
         cmocka_unit_test(test_child),       cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_end),         cmocka_unit_test(test_sampled),
-        cmocka_unit_test(test_killed),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_headless),    cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_overhead),    cmocka_unit_test(test_end),
+        cmocka_unit_test(test_sampled),     cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

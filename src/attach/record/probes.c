@@ -45,7 +45,9 @@ struct probes {
     unsigned allocators;
     struct hx_probe_kernel kernel;
     struct hx_probe_cost cost;
-    bool maps_changed; /* since they were read; also: a raw stack came */
+    pid_t linked;       /* the thread by which the kernel knows the process */
+    uint64_t linked_ns; /* when that was looked at */
+    bool maps_changed;  /* since they were read; also: a raw stack came */
     uint8_t *batch;
 };
 
@@ -115,7 +117,7 @@ static hx_error *find_new(struct probes *p)
     /* another allocator may be called by what was thought to call none */
     for (size_t i = from; i < p->functions.n; i++)
         p->functions.v[i].leaf &= p->allocators == 1;
-    return hx_probe_link(&p->kernel, p->code, p->pid, &p->functions, from);
+    return hx_probe_link(&p->kernel, p->code, p->linked, &p->functions, from);
 }
 
 static hx_error *follow_maps(struct probes *p)
@@ -134,6 +136,32 @@ static hx_error *follow_maps(struct probes *p)
         return err;
     hx_error_free(
         err); /* a probe that cannot be set in a library loaded late is no reason to end */
+    return NULL;
+}
+
+/* The probes of old kernels go with the thread that they were set by, silently. Then another one
+ * has them; how much was missed meanwhile nobody knows, but that something was. */
+static hx_error *follow_thread(struct probes *p)
+{
+    enum { gap_ns = 50000000 };
+    struct hx_probe_shared *shared = p->kernel.shared;
+    uint64_t now = hx_now_ns();
+    if (p->kernel.session || !p->kernel.links.n || now - p->linked_ns < gap_ns)
+        return NULL;
+    p->linked_ns = now;
+    char state = hx_proc_state(p->pid, p->linked);
+    if (state && state != 'Z' && state != 'X')
+        return NULL;
+    pid_t living = hx_proc_living(p->pid);
+    if (!living || living == p->linked)
+        return NULL;
+    hx_probe_unlink(&p->kernel);
+    p->linked = living;
+    HX_TRY(hx_probe_link_exec(&p->kernel));
+    HX_TRY(hx_probe_link(&p->kernel, p->code, living, &p->functions, 0));
+    __atomic_fetch_add(&shared->lost_allocs, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&shared->lost_frees, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&shared->armed, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
 
@@ -200,6 +228,7 @@ static hx_error *run_round(void *state, const struct hx_stop_mark *mark, bool *r
                    __atomic_load_n(&kernel->shared->lost_frees, __ATOMIC_RELAXED));
     HX_TRY(hx_reader_end_round(p->reader));
     HX_TRY(follow_maps(p));
+    HX_TRY(follow_thread(p));
     /* a reader that looks at the ring all the time makes each event dearer */
     *ret_idle = atomic_load_explicit(kernel->consumed, memory_order_relaxed) - begin < worth_bytes;
     *ret_stop_ns = stop_ns;
@@ -402,8 +431,8 @@ static hx_error *install(struct probes *p, const struct hx_probe_config *config,
     p->kernel.shared->seed = seed;
     HX_TRY(hx_probe_tables_push(&p->tables, &p->kernel));
     HX_TRY(hx_probe_link_exec(&p->kernel));
-    return hx_probe_link(&p->kernel, p->code, session ? p->pid : hx_proc_living(p->pid),
-                         &p->functions, 0);
+    p->linked = session ? p->pid : hx_proc_living(p->pid);
+    return hx_probe_link(&p->kernel, p->code, p->linked, &p->functions, 0);
 }
 
 static hx_error *watch(struct probes *p)

@@ -97,6 +97,9 @@ static const struct name maps[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* Bytes of a function that are looked at. */
+enum { most_code = 64 << 10, unknown_size = 4096 };
+
 struct finder {
     hx_code *code;
     uint32_t file;
@@ -173,9 +176,11 @@ static bool ends_in(struct finder *f, const char *function, const char *name)
 /* Is it nothing but a jump to a function that has a probe? Then that one sees it. */
 static bool is_alias(struct finder *f, const uint8_t *bytes, size_t n, uint64_t vaddr)
 {
-    if (n < 5 || bytes[0] != 0xe9)
+    static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    size_t at = n >= sizeof endbr64 && !memcmp(bytes, endbr64, sizeof endbr64) ? 4 : 0;
+    if (n < at + 5 || bytes[at] != 0xe9)
         return false;
-    uint64_t to = leads_to(bytes, vaddr, 0);
+    uint64_t to = leads_to(bytes, vaddr, at);
     for (size_t i = f->first; i < f->functions->n; i++)
         if (f->functions->v[i].vaddr == to)
             return true;
@@ -185,7 +190,6 @@ static bool is_alias(struct finder *f, const uint8_t *bytes, size_t n, uint64_t 
 static hx_error *add(struct finder *f, const char *name, uint32_t kind, bool leaf)
 {
     uint64_t vaddr, size, offset;
-    uint8_t bytes[4096];
     if (!hx_code_function(f->code, f->file, name, &vaddr, &size) ||
         !hx_code_file_offset(f->code, f->file, vaddr, &offset))
         return NULL;
@@ -194,12 +198,21 @@ static hx_error *add(struct finder *f, const char *name, uint32_t kind, bool lea
             return NULL;
     struct hx_probe_function function = {
         .file = f->file, .name = name, .kind = kind, .vaddr = vaddr, .leaf = leaf};
-    size_t n = read_code(f, vaddr, size, bytes, sizeof bytes);
+    /* whole, as far as that is known: any of it may jump back to its begin */
+    HX_FREE uint8_t *bytes = malloc(most_code);
+    if (!bytes)
+        return hx_error_nomem();
+    size_t n = read_code(f, vaddr, size ? size : unknown_size, bytes, most_code);
     if (!n || is_alias(f, bytes, n, vaddr))
         return NULL;
     if (kind == HX_PROBE_REALLOCARRAY && ends_in(f, name, "realloc"))
         return NULL;
-    function.offset = offset + hx_probe_site(bytes, n, arguments(kind), &function.stepped);
+    size_t site = hx_probe_site(bytes, n, arguments(kind), &function.stepped);
+    if (site && size > n) { /* who knows what jumps from there */
+        site = 0;
+        function.stepped = true;
+    }
+    function.offset = offset + site;
     return hx_vec_push(f->functions, function) ? NULL : hx_error_nomem();
 }
 

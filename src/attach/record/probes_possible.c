@@ -23,6 +23,8 @@ static const char what[] = "the recorder of running processes";
 static const char as_root[] = "run as root, or type: sudo setcap "
                               "cap_bpf,cap_perfmon,cap_sys_ptrace+ep $(command -v heapx); "
                               "`heapx run` needs none of this";
+static const char in_namespace[] = "run heapx as root outside of it, with the number that the "
+                                   "process has there; `heapx run -- CMD` works inside";
 static const char elsewhere[] = "`heapx run -- CMD` records a program from its start without it";
 
 /* The kernel's version as MAJOR * 1000 + MINOR; 0: unknown. */
@@ -45,8 +47,25 @@ static uint64_t capabilities(void)
     return caps ? strtoull(caps, NULL, 16) : 0;
 }
 
+/* Is this a user namespace, whose capabilities do not count outside? */
+static bool is_user_namespace(void)
+{
+    HX_FREE char *map = NULL;
+    size_t len;
+    unsigned long long inside = 0, outside = 0, n = 0;
+    hx_error *err = hx_proc_read("/proc/self/uid_map", &map, &len);
+    bool read = !err && sscanf(map, "%llu %llu %llu", &inside, &outside, &n) == 3;
+    hx_error_free(err);
+    return read && (inside || outside || n < UINT32_MAX);
+}
+
 hx_error *hx_probe_refused(int err, const char *call)
 {
+    if ((err == EPERM || err == EACCES) && is_user_namespace())
+        return hx_error_new(HX_E_PERM, what, in_namespace,
+                            "%s: %s (this is a user namespace, as containers without root have, "
+                            "and its capabilities do not count for the kernel's probes)",
+                            call, strerror(err));
     if (err == EPERM || err == EACCES)
         return hx_error_new(HX_E_PERM, what, as_root,
                             "%s: %s (a capability, kernel lockdown, or a container's rules)", call,
@@ -60,10 +79,11 @@ static hx_error *check_capabilities(void)
     uint64_t caps = capabilities();
     if (caps >> sys_admin & 1 || ((caps >> perfmon & 1) && (caps >> bpf & 1)))
         return NULL;
-    return hx_error_new(HX_E_PERM, what, as_root, "%s%s%s missing",
-                        caps >> bpf & 1 ? "" : "CAP_BPF",
-                        caps >> bpf & 1 || caps >> perfmon & 1 ? "" : " and ",
-                        caps >> perfmon & 1 ? " is" : "CAP_PERFMON are");
+    bool has_bpf = caps >> bpf & 1, has_perfmon = caps >> perfmon & 1;
+    return hx_error_new(HX_E_PERM, what, as_root, "%s missing",
+                        has_bpf       ? "CAP_PERFMON is"
+                        : has_perfmon ? "CAP_BPF is"
+                                      : "CAP_BPF and CAP_PERFMON are");
 }
 
 /* The smallest program that there is. */
