@@ -54,7 +54,13 @@ void hx_sleep_ns(uint64_t ns)
 struct patience {
     uint64_t ns, coming, silence, began, seen;
     uint32_t turns;
+    _Atomic uint32_t *word; /* futex, which the reader wakes; NULL: there is none */
 };
+
+#define SPINS    64 /* turns that are short */
+#define YIELDS   32 /* and then those that let others run */
+#define NAP_NS   50000
+#define FUTEX_NS 20000000
 
 #define BARRED_TICKS 400000000ULL   /* 0.1 to 0.3 s */
 #define UNKNOWN_NS   2000000000ULL  /* of silence, when it is not known whether the reader lives */
@@ -108,7 +114,19 @@ static bool patience_goes_on_barred(struct patience *patience)
     return hx_tsc() - patience->began < BARRED_TICKS;
 }
 
-static bool patience_goes_on(struct patience *patience)
+/* value: of the word, when it was looked at. */
+static void patience_nap(const struct patience *patience, uint32_t value)
+{
+    const struct timespec most = {0, FUTEX_NS};
+    if (patience->word)
+        hx_sys6(SYS_futex, (long)patience->word, FUTEX_WAIT, (long)value, (long)&most, 0, 0);
+    else if (patience->turns < SPINS + YIELDS)
+        HX_SYS(SYS_sched_yield, 0, 0, 0, 0);
+    else
+        hx_sleep_ns(NAP_NS);
+}
+
+static bool patience_goes_on(struct patience *patience, uint32_t value)
 {
     struct hx_region *region = hx_process.region;
     if (atomic_load(&region->reader_gone))
@@ -116,11 +134,12 @@ static bool patience_goes_on(struct patience *patience)
     patience->turns++;
     if (barred())
         return patience_goes_on_barred(patience);
-    if (patience->turns < 64) {
+    if (patience->turns < SPINS) {
         __builtin_ia32_pause();
         return true;
     }
-    if (patience->turns % 32 == 0 && reader_died(patience->turns % 512 == 0))
+    uint32_t each = patience->word ? 1 : YIELDS;
+    if (patience->turns % each == 0 && reader_died(patience->turns % (8 * each) == 0))
         return false;
     uint64_t now = hx_now_ns(), seen = atomic_load(&region->reader_ns);
     if (seen && !patience->seen) { /* it has come: from now on it has its time */
@@ -131,10 +150,7 @@ static bool patience_goes_on(struct patience *patience)
         return false;
     if (seen && now > seen && now - seen > patience->silence)
         return false;
-    if (patience->turns < 96)
-        HX_SYS(SYS_sched_yield, 0, 0, 0, 0);
-    else
-        hx_sleep_ns(50000);
+    patience_nap(patience, value);
     return true;
 }
 
@@ -155,14 +171,17 @@ bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t s
     if (gave_up())
         return false;
     struct patience patience = patience_begin(ns, silence);
-    while ((int32_t)(atomic_load(word) - value) < 0) {
-        hx_wake_reader();
-        if (!patience_goes_on(&patience)) {
+    patience.word = word;
+    hx_wake_reader();
+    for (;;) {
+        uint32_t is = atomic_load(word);
+        if ((int32_t)(is - value) >= 0)
+            return true;
+        if (!patience_goes_on(&patience, is)) {
             give_up();
             return false;
         }
     }
-    return true;
 }
 
 /* --- taking and leaving a ring -------------------------------------------------------------- */
@@ -311,7 +330,7 @@ static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
         room = used <= HX_RING_BYTES;
         if (!room)
             hx_wake_reader();
-    } while (!room && patience_goes_on(&patience));
+    } while (!room && patience_goes_on(&patience, 0));
     if (!room)
         give_up();
     atomic_fetch_add(&region->waits, 1);
