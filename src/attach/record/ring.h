@@ -99,7 +99,8 @@ struct hx_region {
 
     _Alignas(64) _Atomic uint64_t reader_ns;  /* by the reader: CLOCK_MONOTONIC of its last round */
     _Atomic uint32_t reader_gone;             /* by the reader: it will not come back */
-    _Atomic uint32_t asleep;                  /* by the reader: it sleeps on `wake` */
+    _Atomic uint32_t asleep;                  /* by the reader: it sleeps on `wake`; 0
+                                                 also by the program, when it wakes it */
     _Atomic uint32_t wake;                    /* futex; the program adds 1 and wakes when a ring is
                                                  half full, or a request is made */
     _Alignas(64) _Atomic uint32_t rings_used; /* 1 + the highest index that was ever claimed */

@@ -37,7 +37,8 @@ void hx_wake_reader(void)
     if (!atomic_load(&region->asleep))
         return;
     atomic_fetch_add(&region->wake, 1);
-    if (!barred())
+    /* once is enough: it may be a while until it runs */
+    if (!barred() && atomic_exchange(&region->asleep, 0))
         HX_SYS(SYS_futex, &region->wake, FUTEX_WAKE, 1, 0);
 }
 
