@@ -37,8 +37,9 @@
 #define FORKS_KEPT   16
 #define KEPT_BYTES   ((size_t)256 << 20) /* for children, but for the latest */
 #define KEPT_NS      5000000000          /* a child that is recorded is found much earlier */
-#define FORK_WAIT_NS 1000000000
-#define THREADS_NS   1000000000 /* between looks for threads that ended without a word */
+#define FORK_WAIT_NS 1000000000          /* for the parent's pump to come to a fork */
+#define COMING_NS    100000000           /* a fork that does not come by then never will */
+#define THREADS_NS   1000000000          /* between looks for threads that ended without a word */
 #define WHEN_MASK    (UINT64_MAX >> 8)
 
 /* What a child begins with. */
@@ -70,6 +71,7 @@ struct rings {
     pthread_mutex_t lock; /* of what is kept for children, which another thread opens */
     struct kept kept[FORKS_KEPT];
     _Atomic uint64_t fork_done; /* up to which fork_when */
+    uint64_t coming_ns;         /* since when a fork is said to begin at once */
     uint32_t generation, maps_done;
     bool stale; /* the mappings may have changed */
     bool clock_ns, gone, drained;
@@ -419,7 +421,8 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
         until = WHEN_MASK; /* no more will come */
     }
     uint64_t fork = atomic_load(&region->fork_when); /* after the time was read */
-    if (fork == HX_FORK_COMING && !gone && !*ret_stop_ns) {
+    rings->coming_ns = fork != HX_FORK_COMING ? 0 : rings->coming_ns ? rings->coming_ns : now;
+    if (rings->coming_ns && now - rings->coming_ns < COMING_NS && !gone && !*ret_stop_ns) {
         atomic_store(&region->reader_ns, now);
         return NULL;
     }
