@@ -434,6 +434,77 @@ static void test_memory(void **state)
     tear_down();
 }
 
+/* Many stacks that begin alike: ways down that differ by call sites only, or by the sizes of frames
+ * whose sum is the same, with words between them that are never the same twice. */
+static volatile uint64_t litter;
+static FAR uint64_t way_more(int depth, uint64_t way);
+
+static FAR uint64_t way_other(int depth, uint64_t way)
+{
+    uint64_t key = way_more(depth, way);
+    sink = 2;
+    return key;
+}
+
+#define WAY(number, words)                                                                         \
+    static FAR uint64_t way_##number(int depth, uint64_t way)                                      \
+    {                                                                                              \
+        volatile uint64_t space[words];                                                            \
+        for (int i = 0; i < (words); i++)                                                          \
+            space[i] = litter++;                                                                   \
+        uint64_t key;                                                                              \
+        if (way & 2)                                                                               \
+            key = way_more(depth - 1, way >> 2);                                                   \
+        else                                                                                       \
+            key = way_other(depth - 1, way >> 2);                                                  \
+        return space[0] == litter ? 0 : key;                                                       \
+    }
+WAY(0, 2)
+WAY(1, 6)
+
+static FAR uint64_t way_more(int depth, uint64_t way)
+{
+    if (depth == 0)
+        return take_with(my_thread);
+    uint64_t key = way & 1 ? way_1(depth, way) : way_0(depth, way);
+    sink = 1;
+    return key;
+}
+
+/* From memory and anew, by one and the same call. */
+static FAR uint64_t way_twice(int depth, uint64_t way)
+{
+    struct hx_unwind_thread *mine = my_thread;
+    uint64_t keys[2];
+    sight.round = 1;
+    for (struct hx_unwind_thread *taker; (taker = next_taker(&sight)); sight.round++) {
+        my_thread = taker;
+        keys[sight.round - 1] = way_more(depth, way);
+        my_thread = mine;
+    }
+    forget_fresh();
+    if (keys[0] != keys[1])
+        fail_msg("way %lu: from memory %lu, anew %lu", way, keys[0], keys[1]);
+    return keys[0];
+}
+
+static void test_ways(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("ways");
+    set_up();
+    uint64_t mask = 0;
+    for (uint64_t round = 0, rounds = unit_rounds(100000); round < rounds; round++) {
+        if (unit_below(&random, 1000) == 0)
+            hx_unwind_forget(bench.unwind);
+        if (unit_below(&random, 100) == 0)
+            mask = unit_random(&random) & unit_random(&random) & 0xfff;
+        sink = (int)way_twice(6, unit_random(&random) & (unit_below(&random, 50) ? mask : 0xfff));
+    }
+    assert_int_equal(atomic_load(&bench.region->stacks_full), 0);
+    tear_down();
+}
+
 /* --- threads -------------------------------------------------------------------------------------
  */
 
@@ -704,6 +775,25 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* The same calls, with a stack that is taken at the bottom and without. */
+#define FORK(name, bottom)                                                                         \
+    static FAR uint64_t name(int depth, uint64_t way)                                              \
+    {                                                                                              \
+        uint64_t key;                                                                              \
+        if (depth == 0)                                                                            \
+            return bottom;                                                                         \
+        if (way & 1) {                                                                             \
+            key = name(depth - 1, way >> 1);                                                       \
+            sink = 1;                                                                              \
+        } else {                                                                                   \
+            key = name(depth - 1, way >> 1);                                                       \
+            sink = 2;                                                                              \
+        }                                                                                          \
+        return key;                                                                                \
+    }
+FORK(fork_more, take_with(my_thread))
+FORK(fork_none, (uint64_t)sink)
+
 /* The set that holds what was remembered in this epoch. */
 static FAR struct hx_memo *find_set(void)
 {
@@ -743,6 +833,29 @@ static FAR int time_it(int depth, int what)
     return 0;
 }
 
+/* Of many stacks that begin alike, in turn and at random. */
+static void time_ways(int depth, uint64_t ways, bool at_random)
+{
+    uint64_t rng = 1, keys = 0;
+    int rounds = 20000;
+    double cost[2] = {1e9, 1e9};
+    uint64_t (*volatile take)(int, uint64_t);
+    for (int repeat = 0; repeat < 20; repeat++)
+        for (int what = 0; what < 2; what++) {
+            take = what ? fork_more : fork_none;
+            uint64_t began = now_ns();
+            for (int i = 0; i < rounds; i++) {
+                rng = rng * 6364136223846793005u + 1442695040888963407u;
+                keys += take(depth, (at_random ? rng >> 40 : (uint64_t)i) % ways);
+            }
+            double ns = (double)(now_ns() - began) / rounds;
+            cost[what] = ns < cost[what] ? ns : cost[what];
+        }
+    sink = (int)keys;
+    printf("bench: %2d frames, %3lu stacks that begin alike, %s: %.1f ns\n", depth + 5, ways,
+           at_random ? "at random" : "in turn", cost[1] - cost[0]);
+}
+
 static void run_clock(void)
 {
     static const char *const names[] = {"from memory", "as far as unlike the last", "anew",
@@ -755,6 +868,10 @@ static void run_clock(void)
             sink = time_it(depth, what);
             printf("bench: %2u frames, %s: %.1f ns\n", depth + 5, names[what], best_ns);
         }
+    static const uint64_t ways[] = {1, 2, 8, 64, 512};
+    for (int depth = 5; depth <= 45; depth += 40)
+        for (int i = 0; i < 10; i++)
+            time_ways(depth < 9 && ways[i / 2] > 64 ? 9 : depth, ways[i / 2], i & 1);
     tear_down();
 }
 
@@ -765,17 +882,17 @@ int main(void)
     if (getenv("HX_UNWIND_BENCH"))
         run_clock();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),      cmocka_unit_test(test_recursion),
-        cmocka_unit_test(test_qsort),      cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_calls),       cmocka_unit_test(test_recursion),
+        cmocka_unit_test(test_qsort),       cmocka_unit_test(test_signals),
         cmocka_unit_test(test_coroutines),
 #ifdef HX_TEST_CXX
         cmocka_unit_test(test_exceptions),
 #endif
-        cmocka_unit_test(test_memory),     cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_libraries),  cmocka_unit_test(test_generations),
-        cmocka_unit_test(test_child),      cmocka_unit_test(test_bare),
-        cmocka_unit_test(test_barred),     cmocka_unit_test(test_full),
-        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_memory),      cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_libraries),
+        cmocka_unit_test(test_generations), cmocka_unit_test(test_child),
+        cmocka_unit_test(test_bare),        cmocka_unit_test(test_barred),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

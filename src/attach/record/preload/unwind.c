@@ -8,6 +8,7 @@
 #define PAGE        ((uint64_t)4096)
 #define SIGNALS_MAX 16                  /* signal frames on one stack */
 #define PROBES_MAX  256                 /* pages of a stack that is not the thread's own */
+#define NODES_MAX   8                   /* on the way to where a stack is remembered */
 #define GROWTH_MAX  ((uint64_t)1 << 30) /* of the main thread's stack at once */
 
 /* An unwinding at work. Words of the stack are read in [sp at its beginning, end) only. */
@@ -132,6 +133,12 @@ static void enter_stack(struct walk *walk, uint64_t sp, bool pushed)
         walk->end = thread->now.end;
     else
         walk->end = pushed ? ((sp - 8) & ~(PAGE - 1)) + PAGE : sp & ~(PAGE - 1);
+}
+
+/* How much of the stack may be read from where its unwinding began. */
+static inline uint64_t room_of(const struct walk *walk)
+{
+    return walk->end > walk->base ? walk->end - walk->base : 0;
 }
 
 /* Lets `end` grow over pages that can be read, up to `to`. */
@@ -507,17 +514,74 @@ static __attribute__((noinline)) bool unchanged_more(const struct hx_unwind_thre
     return true;
 }
 
-/* The set of a stack that begins at pc and sp and may be read up to end: also by its first return
- * address, where that was the last time, as allocating functions with one caller of malloc have
- * many callers themselves. */
-static inline struct hx_memo *memo_set(struct hx_unwind_thread *thread, uint64_t pc, uint64_t sp,
-                                       uint64_t end)
+/* --- where a stack is remembered
+ *
+ * Many stacks may begin alike: all callers of a function that allocates, all their callers. What
+ * tells them apart are single words, which are learned: when a set is full of stacks that lead to
+ * it alike, the offset of the first word by which two of them differ becomes part of the way. Words
+ * at equal places in the order of unwinding lie at equal offsets up to the first that differs, so
+ * an offset means something to every stack that is the same before; one that a stack does not read
+ * would lead it astray, and is taken out when such a stack comes. */
+
+/* A hash of how a stack begins that may be read from sp to sp + room: pc, sp, and the first return
+ * address. */
+static inline uint64_t root_hash(const struct hx_unwind_thread *thread, uint64_t pc, uint64_t sp,
+                                 uint64_t room)
 {
-    uint64_t mix = pc + sp;
-    uint64_t at = thread->first_at[pc % HX_MEMO_FIRSTS];
-    if (HX_LIKELY(at != 0 && sp + at + 8 <= end))
+    const struct hx_memo_first *first = &thread->first[pc % HX_MEMO_FIRSTS];
+    uint64_t mix = pc + sp, at = first->at;
+    if (HX_LIKELY(at != 0 && first->tag == (uint16_t)(pc / HX_MEMO_FIRSTS) && at + 8 <= room))
         mix ^= load(sp + at) << 7;
-    return thread->memo[mix * 0x9e3779b97f4a7c15 >> 57 & (HX_MEMO_SETS - 1)];
+    return mix * 0x9e3779b97f4a7c15;
+}
+
+static inline uint32_t leaf_of(uint64_t hash)
+{
+    return ((uint32_t)(hash >> 16) & ~1U) | 2;
+}
+
+static inline struct hx_memo *memo_set(struct hx_unwind_thread *thread, uint64_t hash)
+{
+    return thread->memo[hash >> 55 & (HX_MEMO_SETS - 1)];
+}
+
+static inline struct hx_memo_node *find_node(struct hx_unwind_thread *thread, uint64_t hash)
+{
+    struct hx_memo_node *set = thread->node[hash >> 55 & (HX_MEMO_NODES - 1)];
+    uint32_t tag = leaf_of(hash);
+    for (int way = 0; way < HX_MEMO_WAYS; way++)
+        if ((set[way].tag ^ tag) <= 1)
+            return &set[way];
+    return NULL;
+}
+
+static inline uint64_t node_reach(const struct hx_memo_node *node)
+{
+    return (uint64_t)node->at[0] * 8 + 8;
+}
+
+/* The words of a stack that its node tells, which may be read. */
+static inline uint64_t add_words(const struct hx_memo_node *node, uint64_t hash, uint64_t sp)
+{
+    static const uint64_t odd[HX_MEMO_TELL] = {0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53,
+                                               0x9fb21c651e98df25, 0xd6e8feb86659fd93};
+#pragma GCC unroll 4
+    for (int i = 0; i < HX_MEMO_TELL; i++)
+        hash += load(sp + (uint64_t)node->at[i] * 8) * odd[i];
+    return hash;
+}
+
+/* From a hash to one that has no node. */
+static inline uint64_t follow(struct hx_unwind_thread *thread, uint64_t hash, uint64_t sp,
+                              uint64_t room)
+{
+    for (int i = 0; i < NODES_MAX; i++) {
+        const struct hx_memo_node *node = find_node(thread, hash);
+        if (node == NULL || node_reach(node) > room)
+            break;
+        hash = add_words(node, hash, sp);
+    }
+    return hash;
 }
 
 static inline bool begins(const struct hx_memo *memo, uint64_t pc, uint64_t sp, uint64_t fp,
@@ -527,15 +591,15 @@ static inline bool begins(const struct hx_memo *memo, uint64_t pc, uint64_t sp, 
            (!memo->needs_fp || memo->fp == fp);
 }
 
-/* The key of a stack in the set, whose words up to end may be read; else HX_EV_KEY_UNKNOWN. */
+/* The key of a stack in the set that may be read up to sp + room; else HX_EV_KEY_UNKNOWN. */
 static inline __attribute__((always_inline)) uint64_t recall(const struct hx_unwind_thread *thread,
                                                              const struct hx_memo *set, uint64_t pc,
                                                              uint64_t sp, uint64_t fp,
-                                                             uint32_t epoch, uint64_t end)
+                                                             uint32_t epoch, uint64_t room)
 {
     for (int way = 0; way < HX_MEMO_WAYS; way++) {
         const struct hx_memo *memo = &set[way];
-        if (!begins(memo, pc, sp, fp, epoch) || memo->reach > end - sp)
+        if (!begins(memo, pc, sp, fp, epoch) || memo->reach > room)
             continue;
         if (HX_LIKELY(memo->n <= HX_MEMO_WORDS)) {
             if (unchanged(&memo->words, memo->n, sp))
@@ -565,6 +629,160 @@ static uint64_t keep_words(const struct hx_trace *trace, struct hx_memo_words *w
     return highest;
 }
 
+/* What of a node's offsets a stack did not read by its own order is taken out. False: none is left.
+ */
+static bool narrow(struct hx_memo_node *node, const struct hx_trace *trace, uint64_t sp)
+{
+    uint32_t n = trace->words_end - trace->first_word, kept = 0;
+    uint16_t at[HX_MEMO_TELL];
+    uint8_t order[HX_MEMO_TELL];
+    for (int i = 0; i < HX_MEMO_TELL; i++)
+        if (node->order[i] < n &&
+            trace->word[trace->first_word + node->order[i]].at == sp + (uint64_t)node->at[i] * 8) {
+            at[kept] = node->at[i];
+            order[kept++] = node->order[i];
+        }
+    if (HX_LIKELY(kept == HX_MEMO_TELL))
+        return true;
+    node->tag = kept != 0 ? node->tag | 1 : 0;
+    for (uint32_t i = 0, highest = 0; i < HX_MEMO_TELL && kept != 0; i++) {
+        for (uint32_t j = 1; j < kept; j++)
+            highest = at[j] > at[highest] ? j : highest;
+        uint32_t from = i < kept ? i : 0;
+        node->at[i] = at[from];
+        node->order[i] = order[from];
+    }
+    return kept != 0;
+}
+
+/* Room for another offset, which no other repeats; -1: there is none. */
+static int free_offset(const struct hx_memo_node *node)
+{
+    for (int i = 1; i < HX_MEMO_TELL; i++)
+        if (node->at[i] == node->at[0])
+            return i;
+    return -1;
+}
+
+static void add_offset(struct hx_memo_node *node, int i, uint16_t at, uint8_t order)
+{
+    uint16_t highest = node->at[0];
+    uint8_t its_order = node->order[0];
+    if (at > highest) {
+        for (int j = 0; j < HX_MEMO_TELL; j++)
+            if (node->at[j] == highest) {
+                node->at[j] = at;
+                node->order[j] = order;
+            }
+        at = highest;
+        order = its_order;
+    }
+    node->at[i] = at;
+    node->order[i] = order;
+}
+
+/* How many of the words of the trace, in their order, are the ones that were remembered. */
+static uint32_t same_words(const struct hx_unwind_thread *thread, const struct hx_memo *memo,
+                           const struct hx_trace *trace)
+{
+    uint32_t n = trace->words_end - trace->first_word, i = 0;
+    const struct hx_memo_words *words = &memo->words;
+    uint32_t part = memo->more;
+    n = n < memo->n ? n : memo->n;
+    while (i < n && trace->word[trace->first_word + i].value == words->value[i % HX_MEMO_WORDS])
+        if (++i % HX_MEMO_WORDS == 0 && i < n) {
+            if (thread->more[part].stamp != memo->stamp)
+                return n;
+            words = &thread->more[part].words;
+            part = (part + 1) % HX_MEMO_MORE;
+        }
+    return i;
+}
+
+/* Where a stack has been put that is to be remembered. */
+struct place {
+    uint64_t hash;
+    struct hx_memo_node *node; /* the last one on the way */
+    struct hx_memo *set;
+};
+
+static struct place find_place(struct hx_unwind_thread *thread, const struct hx_trace *trace,
+                               const struct hx_memo *head, uint64_t room)
+{
+    struct place place = {.hash = root_hash(thread, head->pc, head->sp, room)};
+    for (int i = 0; i < NODES_MAX; i++) {
+        struct hx_memo_node *node = find_node(thread, place.hash);
+        if (node == NULL || node_reach(node) > room || !narrow(node, trace, head->sp))
+            break;
+        place.node = node;
+        place.hash = add_words(node, place.hash, head->sp);
+    }
+    place.set = memo_set(thread, place.hash);
+    return place;
+}
+
+/* Learns by what the stack differs from those that were put where it would be. False: nothing. */
+static bool learn(struct hx_unwind_thread *thread, const struct hx_trace *trace,
+                  const struct place *place, const struct hx_memo *head)
+{
+    uint32_t n = trace->words_end - trace->first_word, first = n;
+    for (int way = 0; way < HX_MEMO_WAYS; way++) {
+        struct hx_memo *memo = &place->set[way];
+        if (memo->leaf != leaf_of(place->hash) ||
+            !begins(memo, head->pc, head->sp, head->fp, head->epoch))
+            continue;
+        uint32_t same = same_words(thread, memo, trace);
+        if (same < first && same < memo->n)
+            first = same;
+    }
+    uint64_t at = first < n ? trace->word[trace->first_word + first].at - head->sp : 1;
+    if (first > UINT8_MAX || at % 8 != 0 || at / 8 > UINT16_MAX)
+        return false;
+    int i = place->node && !(place->node->tag & 1) ? free_offset(place->node) : -1;
+    if (i >= 0) {
+        add_offset(place->node, i, (uint16_t)(at / 8), (uint8_t)first);
+    } else {
+        struct hx_memo_node *set = thread->node[place->hash >> 55 & (HX_MEMO_NODES - 1)];
+        struct hx_memo_node *node = &set[set[0].tag == 0   ? 0
+                                         : set[1].tag == 0 ? 1
+                                                           : thread->turn % HX_MEMO_WAYS];
+        node->tag = leaf_of(place->hash);
+        for (int j = 0; j < HX_MEMO_TELL; j++) {
+            node->at[j] = (uint16_t)(at / 8);
+            node->order[j] = (uint8_t)first;
+        }
+    }
+    for (int way = 0; way < HX_MEMO_WAYS; way++) /* nothing leads to them any more */
+        if (place->set[way].leaf == leaf_of(place->hash))
+            place->set[way].epoch = 0;
+    return true;
+}
+
+/* An entry for the stack. */
+static struct hx_memo *make_room(const struct walk *walk, const struct hx_memo *head)
+{
+    struct hx_unwind_thread *thread = walk->thread;
+    const struct hx_trace *trace = walk->trace;
+    uint64_t room = room_of(walk), at = trace->word[trace->first_word].at - head->sp;
+    struct hx_memo_first *first = &thread->first[head->pc % HX_MEMO_FIRSTS];
+    uint16_t tag = (uint16_t)(head->pc / HX_MEMO_FIRSTS);
+    thread->turn++;
+    /* of two that want the place one has it for a while */
+    if (at <= UINT16_MAX && (first->at == 0 || first->tag == tag || thread->turn % 16 == 0))
+        *first = (struct hx_memo_first){(uint16_t)at, tag};
+    struct place place = find_place(thread, trace, head, room);
+    for (int way = 0; way < HX_MEMO_WAYS; way++)
+        if (place.set[way].epoch != head->epoch) {
+            place.set[way].leaf = leaf_of(place.hash);
+            return &place.set[way];
+        }
+    if (learn(thread, trace, &place, head))
+        place = find_place(thread, trace, head, room);
+    struct hx_memo *memo = &place.set[thread->turn % HX_MEMO_WAYS];
+    memo->leaf = leaf_of(place.hash);
+    return memo;
+}
+
 /* Remembers the stack whose words were noted. */
 static void keep(const struct walk *walk, const struct hx_memo *head)
 {
@@ -573,10 +791,7 @@ static void keep(const struct walk *walk, const struct hx_memo *head)
     uint32_t n = trace->words_end - trace->first_word;
     if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
-    uint64_t first_at = trace->word[trace->first_word].at - head->sp;
-    thread->first_at[head->pc % HX_MEMO_FIRSTS] = first_at <= UINT16_MAX ? (uint16_t)first_at : 0;
-    struct hx_memo *set = memo_set(thread, head->pc, head->sp, walk->end);
-    struct hx_memo *memo = &set[thread->turn++ % HX_MEMO_WAYS];
+    struct hx_memo *memo = make_room(walk, head);
     memo->epoch = 0;
     memo->pc = head->pc;
     memo->sp = head->sp;
@@ -618,6 +833,32 @@ static void begin_thread(struct hx_unwind_thread *thread, uint64_t self)
                 thread->memo[set][way].epoch = 0;
 }
 
+/* As hx_unwind_stack() does on the thread's own stack: elsewhere each word that is to be read is
+ * asked for. */
+static uint64_t recall_elsewhere(struct walk *walk)
+{
+    struct hx_unwind_thread *thread = walk->thread;
+    uint64_t sp = walk->sp;
+    uint64_t first = thread->first[walk->pc % HX_MEMO_FIRSTS].at;
+    grow(walk, sp + first + 8);
+    uint64_t hash = root_hash(thread, walk->pc, sp, room_of(walk));
+    for (int i = 0; i < NODES_MAX; i++) {
+        const struct hx_memo_node *node = find_node(thread, hash);
+        if (node == NULL)
+            break;
+        grow(walk, sp + node_reach(node));
+        if (node_reach(node) > room_of(walk))
+            break;
+        hash = add_words(node, hash, sp);
+    }
+    const struct hx_memo *set = memo_set(thread, hash);
+    for (int way = 0; way < HX_MEMO_WAYS; way++)
+        if (begins(&set[way], walk->pc, sp, walk->fp, walk->epoch) &&
+            set[way].reach > room_of(walk))
+            grow(walk, sp + set[way].reach);
+    return recall(thread, set, walk->pc, sp, walk->fp, walk->epoch, room_of(walk));
+}
+
 /* A stack that is not remembered, or cannot be told to be without a closer look. */
 static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
                                                struct hx_unwind_thread *thread, uint64_t pc,
@@ -632,13 +873,9 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     walk.entry_fp = fp;
     enter_stack(&walk, sp, true);
 
-    struct hx_memo *set = memo_set(thread, pc, sp, walk.end);
     uint64_t key;
     if (!walk.own) {
-        for (int way = 0; way < HX_MEMO_WAYS; way++)
-            if (begins(&set[way], pc, sp, fp, epoch) && set[way].reach > walk.end - sp)
-                grow(&walk, sp + set[way].reach);
-        key = recall(thread, set, pc, sp, fp, epoch, walk.end);
+        key = recall_elsewhere(&walk);
         if (key != HX_EV_KEY_UNKNOWN)
             return key;
     }
@@ -662,8 +899,9 @@ uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thre
     uint32_t epoch = atomic_load_explicit(&unwind->epoch, memory_order_acquire);
     uint64_t end = thread->now.end;
     if (HX_LIKELY(sp >= thread->now.start && sp < end && thread->self == control_block())) {
-        struct hx_memo *set = memo_set(thread, pc, sp, end);
-        uint64_t key = recall(thread, set, pc, sp, fp, epoch, end);
+        uint64_t room = end - sp;
+        uint64_t hash = follow(thread, root_hash(thread, pc, sp, room), sp, room);
+        uint64_t key = recall(thread, memo_set(thread, hash), pc, sp, fp, epoch, room);
         if (HX_LIKELY(key != HX_EV_KEY_UNKNOWN))
             return key;
     }

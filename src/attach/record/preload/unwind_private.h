@@ -117,32 +117,50 @@ uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_taken *taken);
  */
 
 /* Words that decided an unwinding, as offsets from its sp, and their values. */
-#define HX_MEMO_WORDS 32
+#define HX_MEMO_WORDS 16
 #define HX_MEMO_STEP  4 /* so many are compared at once; divides HX_MEMO_WORDS */
 struct hx_memo_words {
     uint64_t value[HX_MEMO_WORDS];
     uint32_t at[HX_MEMO_WORDS];
 };
 
-#define HX_MEMO_SETS   128
+#define HX_MEMO_SETS   512
 #define HX_MEMO_WAYS   2
 #define HX_MEMO_FIRSTS 1024
-#define HX_MEMO_MORE   256 /* parts of stacks that are deeper than one entry holds */
+#define HX_MEMO_MORE   512 /* parts of stacks that are deeper than one entry holds */
+#define HX_MEMO_NODES  512
+#define HX_MEMO_TELL   4
 
 struct hx_memo {
-    uint64_t pc, sp, fp;
+    _Alignas(64) uint64_t pc, sp, fp;
     uint64_t key;
     uint64_t reach; /* end of the highest word, from sp */
     uint64_t stamp; /* of all its parts in more[]; 0 when it has none */
     uint32_t epoch; /* 0: empty */
+    uint32_t leaf;  /* of the hash that it was put by */
     uint16_t n;     /* words */
     uint16_t more;  /* the first part; they follow each other, around the end */
     uint8_t needs_fp;
-    _Alignas(64) struct hx_memo_words words;
+    struct hx_memo_words words;
 };
 struct hx_memo_more {
     _Alignas(64) uint64_t stamp;
     struct hx_memo_words words;
+};
+
+/* Where the first return address of stacks that begin at a pc is, from their sp. */
+struct hx_memo_first {
+    uint16_t at; /* 0: not known */
+    uint16_t tag;
+};
+
+/* Where stacks were seen to differ that had been the same up to here, which a hash of all that
+ * says. The nodes are a tree: of what a hash and the words at its node's offsets give, there may be
+ * another node; if there is none, it says in which set the stack is. All of it is only a hint. */
+struct hx_memo_node {
+    uint32_t tag;              /* of the hash; bit 0: no more offsets come to it; 0: empty */
+    uint16_t at[HX_MEMO_TELL]; /* words from sp: the highest first, which the unused ones repeat */
+    uint8_t order[HX_MEMO_TELL]; /* which of the words that decided it is */
 };
 
 /* Memory that stays mapped as long as the thread may look at it. */
@@ -181,13 +199,14 @@ struct hx_unwind_thread {
     struct hx_span now;    /* the one of `own` that sp was in lately */
     struct hx_span own[2]; /* the main thread's stack; what this thread's control block lies in */
     bool looked;           /* own[] is known, as far as it can be */
-    uint8_t turn;          /* which way of a set is given up next */
+    uint32_t turn;         /* which way of a set is given up next */
     uint16_t more_next;
     uint64_t stamp;
     uint8_t last; /* which trace is the last stack's; the other one is to work with */
     struct hx_trace trace[2];
-    char buffer[4096];                 /* of /proc/self/maps */
-    uint16_t first_at[HX_MEMO_FIRSTS]; /* by pc: from sp to the first return address, lately */
+    char buffer[4096]; /* of /proc/self/maps */
+    struct hx_memo_first first[HX_MEMO_FIRSTS];
+    _Alignas(64) struct hx_memo_node node[HX_MEMO_NODES][HX_MEMO_WAYS];
     struct hx_memo memo[HX_MEMO_SETS][HX_MEMO_WAYS];
     struct hx_memo_more more[HX_MEMO_MORE];
 };
