@@ -6,10 +6,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 
 BUILD = os.environ.get("HX_BUILDDIR", ".")
 READER = os.path.join(BUILD, "test/live/preload_reader")
 VICTIM = os.path.join(BUILD, "test/live/preload_victim")
+HEAPX = os.path.join(BUILD, "heapx")
+ALLOCATOR = os.path.join(BUILD, "test/live/preload_allocator")
 SAFE = os.path.join(BUILD, "test/live/preload_safe.so")
 FAILED = []
 
@@ -50,7 +54,8 @@ def victims():
              ("storm", safe), ("forks", {}), ("vforks", {}), ("again", {}), ("environment", {}),
              ("cleared", {}), ("closed", {}), ("unloads", {}), ("jailed", {}),
              ("jailed", {"HX_SECCOMP_CALL": "1"}), ("limits", {}), ("errors", {}),
-             ("handlers", {}), ("mappings", {})]
+             ("handlers", {}), ("mappings", {}), ("limited", {}), ("locked", {}), ("moved", {}),
+             ("bare", {})]
     for word, env in cases:
         alone = run([VICTIM, word], env)
         status, out, errors, processes = record([], [VICTIM, word], env)
@@ -138,10 +143,77 @@ def programs():
                 exact(command[0], processes[0])
 
 
+def without_room():
+    """Address space, files, and the file system of the rings: what cannot be had is a loss."""
+    alone = run([VICTIM, "threads"])
+    for limit in "-v 30000", "-v 100000", "-v 400000", "-v 3000000", "-f 1000":
+        script = f"ulimit {limit}; exec {VICTIM} "
+        for word in "plain", "_exit":
+            wanted = run(["bash", "-c", script + word]).returncode
+            status, _, errors, _ = record([], ["bash", "-c", script + word])
+            expect(f"{word} with {limit}: as alone", status == wanted, status, errors)
+    for size in "64k", "500k", "1m", "3m":
+        inside = (f"mount -t tmpfs -o size={size} none /dev/shm || exit 77; "
+                  f"HX_BUILDDIR={BUILD} exec {READER} -c -- {VICTIM} threads")
+        done = run(["unshare", "-m", "sh", "-c", inside])
+        errors = done.stderr.decode(errors="replace")
+        if done.returncode == 77 or "unshare" in errors:
+            return # not allowed
+        expect(f"{size} of shared memory: ends as alone",
+               (done.returncode, done.stdout) == (alone.returncode, alone.stdout),
+               done.returncode, errors)
+        process = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", errors)}
+        expect(f"{size} of shared memory: losses are counted, or it was enough",
+               process.get("torn") == 0 and
+               process["allocs"] + process["reallocs"] + process["lost"] > 790000, process)
+        expect("64k are not enough", size != "64k" or process["lost"] > 0, process)
+
+
+def heapx(options, command, prefix=()):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "out.db")
+        begun = time.monotonic()
+        done = run([*prefix, HEAPX, "run", *options, "-o", out, "--", *command])
+        return done.returncode, done.stderr.decode(errors="replace"), time.monotonic() - begun
+
+
+def refusals():
+    """Who cannot be recorded is told why, at once."""
+    prefix = ["sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh"]
+    status, errors, took = heapx([], [VICTIM, "plain"], prefix)
+    expect("small files: told", "ulimit -f" in errors and took < 5, status, errors, took)
+    status, errors, _ = heapx([], [ALLOCATOR], ["setpriv", "--reuid", "65534", "--clear-groups"])
+    expect("its own malloc: refused without probes", status != 0, status, errors)
+    expect("its own malloc: told", "malloc of its own" in errors or "denied" in errors, errors)
+
+
+def await_file(path):
+    end = time.monotonic() + 10
+    while not (os.path.exists(path) and os.path.getsize(path)) and time.monotonic() < end:
+        time.sleep(0.005)
+    return open(path).read() if os.path.exists(path) else ""
+
+
+def killed():
+    """When heapx is killed, the program ends as it would, and soon."""
+    for word, wanted in ("plain", 0), ("segv", 139), ("threads", 0):
+        with tempfile.TemporaryDirectory() as folder:
+            script = f"echo x > {folder}/began; {VICTIM} {word}; echo $? > {folder}/status"
+            command = [HEAPX, "run", "--children", "--at-exit", "-o", os.path.join(folder, "out.db"), "--",
+                       "sh", "-c", script]
+            heap = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                    env={**os.environ, "HX_BUILDDIR": BUILD})
+            await_file(folder + "/began")
+            heap.kill()
+            status = await_file(folder + "/status") # heapx is a zombie so long
+            expect(f"{word}: goes on alone", status.strip() == str(wanted), status)
+            heap.wait()
+
+
 def main():
     if os.environ.get("HX_VALGRIND") == "yes":
         return 77
-    for part in victims, counts, children, ends, without_reader, programs:
+    for part in victims, counts, children, ends, without_reader, programs, without_room, refusals, killed:
         part()
     return 1 if FAILED else 0
 

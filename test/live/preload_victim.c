@@ -351,6 +351,82 @@ static int limits(void)
     return 97;
 }
 
+/* A limit of its own is all for itself, whatever else lies in its memory. */
+static int limited(void)
+{
+    struct rlimit limit = {(rlim_t)512 << 20, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    for (int i = 0; i < 100; i++) {
+        char *p = malloc((size_t)2 << 20);
+        CHECK(p);
+        p[i] = 1;
+    }
+    struct rlimit is;
+    CHECK(getrlimit(RLIMIT_AS, &is) == 0 && is.rlim_cur == limit.rlim_cur);
+    churn(1, 1000);
+    return 0;
+}
+
+/* Locking all memory fills it: what was reserved only must stay so. */
+static int locked(void)
+{
+    struct rusage usage;
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        return 0; /* not allowed */
+    churn(1, 1000);
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_maxrss < 100000);
+    return 0;
+}
+
+/* Into another root, and another user: what it needs of the file system, it has. */
+static int moved(void)
+{
+    pthread_t thread;
+    churn(1, 1000);
+    if (getuid() == 0) {
+        CHECK(chroot("/proc/self/fdinfo") == 0 && chdir("/") == 0);
+        CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+    }
+    CHECK(pthread_create(&thread, NULL, churner, (void *)1) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        churn(2, 1000);
+        _exit(0);
+    }
+    CHECK(reap(pid) == 0);
+    return 0;
+}
+
+/* A thread that libc knows nothing of, on the memory of its maker, which waits. */
+static int run_bare(void *context)
+{
+    churn(3, 1000);
+    atomic_store((_Atomic int *)context, 1);
+    syscall(SYS_exit, 0);
+    return 0;
+}
+
+static int bare(void)
+{
+    static _Atomic int done;
+    const size_t bytes = 256 << 10;
+    char *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(stack != MAP_FAILED);
+    for (int i = 0; i < 10; i++) {
+        atomic_store(&done, 0);
+        CHECK(
+            clone(run_bare, stack + bytes,
+                  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+                  &done) > 0);
+        while (!atomic_load(&done))
+            sched_yield();
+        usleep(1000); /* until it is off the stack */
+        churn(1, 100);
+    }
+    return 0;
+}
+
 static volatile size_t huge = (size_t)1 << 62;
 
 static int errors(void)
@@ -462,12 +538,13 @@ int main(int argc, char **argv)
     static const struct {
         const char *word;
         int (*run)(void);
-    } all[] = {{"threads", threads},   {"handing", handing},  {"short", short_threads},
-               {"exits", exits},       {"storm", storm},      {"forks", forks},
-               {"vforks", vforks},     {"again", again},      {"environment", environment},
-               {"cleared", cleared},   {"closed", closed},    {"unloads", unloads},
-               {"jailed", jailed},     {"limits", limits},    {"errors", errors},
-               {"mappings", mappings}, {"handlers", handlers}};
+    } all[] = {{"threads", threads},   {"handing", handing},   {"short", short_threads},
+               {"exits", exits},       {"storm", storm},       {"forks", forks},
+               {"vforks", vforks},     {"again", again},       {"environment", environment},
+               {"cleared", cleared},   {"closed", closed},     {"unloads", unloads},
+               {"jailed", jailed},     {"limits", limits},     {"errors", errors},
+               {"mappings", mappings}, {"handlers", handlers}, {"limited", limited},
+               {"locked", locked},     {"moved", moved},       {"bare", bare}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(word, all[i].word) == 0)
             return all[i].run();
