@@ -120,6 +120,7 @@ static hx_error *add_process(struct run *run, pid_t pid)
             return record_anew(run, &run->process[i]);
     if (run->n == PROCESSES) {
         run->too_many++;
+        hx_launched_refuse(&run->launched, pid);
         return NULL;
     }
     struct process *process = &run->process[run->n];
@@ -130,7 +131,9 @@ static hx_error *add_process(struct run *run, pid_t pid)
         err = record_rings(run, process);
     }
     if (err && (err->kind == HX_E_GONE || err->kind == HX_E_ABSENT)) {
-        hx_error_free(err); /* it was quicker */
+        if (err->kind == HX_E_GONE || kill(pid, 0) != 0) /* it was quicker */
+            hx_launched_refuse(&run->launched, pid);
+        hx_error_free(err);
         return NULL;
     }
     return err;
@@ -303,6 +306,11 @@ static hx_error *record_probes(struct run *run, struct process *process)
         if (!err)
             err = hx_probes_open(process->taker.pid, &run->args->recorder, &source, &state, &notes);
     }
+    if (err && err->kind == HX_E_ABSENT && gone) {
+        hx_error_free(err);
+        return hx_error_new(HX_E_GONE, run->args->word[0], NULL,
+                            "has ended before a probe could be set");
+    }
     return err ? err : hx_taker_record(&process->taker, source, state, notes);
 }
 
@@ -358,7 +366,8 @@ static hx_error *go(struct run *run)
     hx_error *err = start(run);
     if (!err)
         err = hx_series_run(&run->process[0].series);
-    if (err && err->kind == HX_E_GONE && run->process[0].series.stored) {
+    bool stored = run->process[0].series.stored;
+    if (err && err->kind == HX_E_GONE && (stored || run->interrupted)) {
         hx_error_free(err); /* it has ended, as programs do */
         err = NULL;
     }
