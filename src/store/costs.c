@@ -252,8 +252,13 @@ static void put_count(struct hx_text *text, uint64_t n)
 
 static void put_error(struct hx_text *text, const char *what, double total, double variance)
 {
-    if (total > 0)
-        hx_text_putf(text, "%s +- %.2g %%", what, 100 * root_of(variance) / total);
+    if (total <= 0)
+        return;
+    double percent = 100 * root_of(variance) / total;
+    if (percent < 10)
+        hx_text_putf(text, "%s +- %.2g %%", what, percent);
+    else
+        hx_text_putf(text, "%s +- %.0f %%", what, percent);
 }
 
 static void put_sampling(struct hx_text *text, const struct hx_recording *recording)
