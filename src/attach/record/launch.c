@@ -266,6 +266,22 @@ bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, s
     return true;
 }
 
+void hx_launched_refuse(const struct hx_launched *launched, pid_t pid)
+{
+    const uint32_t gone = 1;
+    char name[64];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "%d.%d", (int)pid, i);
+        HX_FD int fd = openat(launched->folder_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0)
+            break;
+        /* should that fail, it waits a while when it ends */
+        ssize_t n = pwrite(fd, &gone, sizeof gone, offsetof(struct hx_region, reader_gone));
+        (void)n;
+        unlinkat(launched->folder_fd, name, 0);
+    }
+}
+
 size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size)
 {
     int fd = launched->folder_fd < 0

@@ -48,6 +48,9 @@ hx_error *hx_launched_go(struct hx_launched *launched, const char *command);
  * left in the folder and which is taken from there. False: it said nothing. */
 bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, size_t size);
 
+/* Nobody will read the region of that process; it does not wait for anybody. */
+void hx_launched_refuse(const struct hx_launched *launched, pid_t pid);
+
 /* How many processes have left such a sentence, and one of these. */
 size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size);
 
