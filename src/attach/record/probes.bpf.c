@@ -434,14 +434,14 @@ static __noinline u64 send_raw(struct hx_probe_scratch *s)
 {
     if (!s)
         return 0;
-    u32 n = s->n, bytes = HX_PROBE_RAW_BYTES;
+    u32 n = s->n, bytes = HX_PROBE_RAW_BYTES, page = (4096 - (s->sp & 4095)) & 0x1ff8;
     if (n > HX_EV_FRAMES_MAX)
         return 0;
     struct hx_ev_raw_stack *e = (void *)s->record;
-    while (bytes >= 512 && bpf_probe_read_user(&s->record[8 + n], bytes, (void *)s->sp))
-        bytes /= 2;
-    if (bytes < 512)
-        bytes = 0;
+    /* at its outer end, the stack's memory ends with a page */
+    for (int i = HX_PROBE_RAW_BYTES / 4096 - 1;
+         bytes && bpf_probe_read_user(&s->record[8 + n], bytes, (void *)s->sp); i--)
+        bytes = i >= 0 ? page + 4096 * i : 0;
     e->key = 1ULL << 62 | __sync_fetch_and_add(&shared.raw_keys, 1);
     e->n = n;
     e->flags = HX_EV_STACK_CUT;

@@ -94,7 +94,7 @@ struct hx_probe_shared {
     HX_EV_U64 known[1 << HX_PROBE_KNOWN_LOG2];
 };
 
-#define HX_PROBE_RAW_BYTES 8192
+#define HX_PROBE_RAW_BYTES 16384
 #define HX_PROBE_WINDOW    128 /* words of the stack that are read at once */
 
 /* One walk up a stack. */
