@@ -61,11 +61,21 @@ hx_error *hx_series_take(struct hx_series *series)
     return stored(series, number);
 }
 
-/* What one failure means for the rest of the series: NULL, go on. Who begins with a process that
- * is traced by another learns it at once. */
+/* Does the series go on without the snapshot that was not taken? Who begins with a process that is
+ * traced by another learns it at once. */
+static bool can_leave_out(struct hx_series *series, const hx_error *err)
+{
+    if (!series->every_ns)
+        return false;
+    if (err->kind == HX_E_CANCEL)
+        return series->interrupt && series->interrupt(series);
+    return err->kind == HX_E_BUSY && (!is_traced(err) || series->stored);
+}
+
+/* What one failure means for the rest of the series: NULL, go on. */
 static hx_error *judge(struct hx_series *series, hx_error *err)
 {
-    if (!err || err->kind != HX_E_BUSY || !series->every_ns || (is_traced(err) && !series->stored))
+    if (!err || !can_leave_out(series, err))
         return err;
     char line[512];
     hx_error_line(err, line, sizeof line);
@@ -136,7 +146,7 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
     uint64_t step = series->look ? look_ns : 50 * look_ns;
     for (;;) {
         uint64_t now = hx_now_ns();
-        uint64_t next = idle || deadline_ns - now < step ? deadline_ns : now + step;
+        uint64_t next = idle || deadline_ns < now + step ? deadline_ns : now + step;
         hx_error *err = hx_wait_until(next, series->pidfd, ret_gone);
         if (err && err->kind == HX_E_CANCEL && series->interrupt && series->interrupt(series)) {
             hx_error_free(err);
@@ -196,6 +206,8 @@ hx_error *hx_series_run(struct hx_series *series)
     if (!err || err->kind != HX_E_CANCEL)
         return err;
     hx_error_free(err);
+    if (series->interrupt) /* it came while a snapshot was taken: others wait for it, too */
+        series->interrupt(series);
     if (series->last) { /* a second interrupt ends this one, too */
         hx_interrupts_forget();
         err = judge(series, hx_series_take(series));
