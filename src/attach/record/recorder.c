@@ -5,6 +5,7 @@
 #include "base/timing.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -115,6 +116,20 @@ static void *pump(void *argument)
     return NULL;
 }
 
+/* Signals are for those who wait for them; but a fault is the pump's own (guard.h). */
+static int start_pump(struct hx_recorder *recorder)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
+    sigset_t others, before;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&others, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &others, &before);
+    int failed = pthread_create(&recorder->thread, NULL, pump, recorder);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 hx_error *hx_recorder_start(const struct hx_source *source, void *state, struct hx_stop_mark *mark,
                             hx_recorder **ret)
 {
@@ -132,9 +147,11 @@ hx_error *hx_recorder_start(const struct hx_source *source, void *state, struct 
     pthread_mutex_init(&recorder->lock, NULL);
     pthread_cond_init(&recorder->changed, &attr);
     pthread_condattr_destroy(&attr);
-    int failed = pthread_create(&recorder->thread, NULL, pump, recorder);
+    int failed = start_pump(recorder);
     if (failed) {
         source->close(state);
+        pthread_cond_destroy(&recorder->changed);
+        pthread_mutex_destroy(&recorder->lock);
         free(recorder);
         return hx_error_os(failed, "recorder", "pthread_create");
     }
