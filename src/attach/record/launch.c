@@ -1,6 +1,7 @@
 /* launch.c - starting a program with the recording library in it. */
 #include "attach/record/launch.h"
 
+#include "attach/record/folder.h"
 #include "attach/record/ring.h"
 #include "base/cleanup.h"
 #include "sym/elf.h"
@@ -199,58 +200,6 @@ hx_error *hx_launch_library(char **ret)
 
 /* --- the folder ----------------------------------------------------------------------------- */
 
-#define TMPFS_MAGIC 0x01021994
-
-#define PLENTY ((uint64_t)256 << 20) /* bytes: for the rings of many threads and many stacks */
-
-static bool has_plenty(const struct statfs *fs)
-{
-    return fs->f_blocks == 0 || /* no limit */
-           (uint64_t)fs->f_bavail >= PLENTY / (fs->f_bsize > 0 ? (uint64_t)fs->f_bsize : 1);
-}
-
-static hx_error *make_folder(struct hx_launched *launched)
-{
-    const char *const places[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
-    int failed = ENOENT;
-    /* memory first: a region in a real file system would be written to its disk. But that is better
-     * than one in which there is no room (a container's /dev/shm). */
-    for (int pass = 0; pass < 4; pass++)
-        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-            bool in_memory = pass % 2 == 0, plenty = pass < 2;
-            struct statfs fs;
-            if (!places[i] || statfs(places[i], &fs) != 0 ||
-                (in_memory && fs.f_type != TMPFS_MAGIC) || (plenty && !has_plenty(&fs)))
-                continue;
-            if (asprintf(&launched->folder, "%s/heapx-XXXXXX", places[i]) < 0) {
-                launched->folder = NULL;
-                return hx_error_nomem();
-            }
-            if (mkdtemp(launched->folder)) {
-                launched->folder_fd = open(launched->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                return launched->folder_fd >= 0 ? NULL
-                                                : hx_error_os(errno, launched->folder, "open");
-            }
-            failed = errno;
-            free(launched->folder);
-            launched->folder = NULL;
-        }
-    return hx_error_os(failed, "folder for the recording", "mkdtemp");
-}
-
-/* Who reads, so that the program need not wait for what will not come; it works without. */
-static void leave_reader(const struct hx_launched *launched)
-{
-    char text[80];
-    struct stat ns;
-    if (stat("/proc/self/ns/pid", &ns) != 0)
-        return;
-    snprintf(text, sizeof text, "%" PRIx64 ":%" PRIx64 ":%x", (uint64_t)ns.st_dev,
-             (uint64_t)ns.st_ino, (unsigned)getpid());
-    if (symlinkat(text, launched->folder_fd, "reader") != 0)
-        return;
-}
-
 bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, size_t size)
 {
     char name[32];
@@ -301,22 +250,6 @@ size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, siz
     return n;
 }
 
-/* Regions that nobody opened. */
-static void empty_folder(int folder_fd)
-{
-    int fd = dup(folder_fd);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    rewinddir(dir);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        unlinkat(folder_fd, entry->d_name, 0); /* "." and ".." do not go */
-    closedir(dir);
-}
-
 void hx_launched_deinit(struct hx_launched *launched)
 {
     if (launched->go_fd >= 0)
@@ -325,7 +258,7 @@ void hx_launched_deinit(struct hx_launched *launched)
         close(launched->told_fd);
     if (launched->folder) {
         if (launched->folder_fd >= 0)
-            empty_folder(launched->folder_fd);
+            hx_folder_empty(launched->folder_fd);
         rmdir(launched->folder);
     }
     if (launched->folder_fd >= 0)
@@ -388,9 +321,9 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
     hx_error *err = NULL;
     int go[2], told[2];
     if (preload)
-        err = make_folder(&launched);
+        err = hx_folder_make(&launched.folder, &launched.folder_fd);
     if (!err && preload)
-        leave_reader(&launched);
+        hx_folder_sign(launched.folder_fd);
     if (!err && preload)
         err = make_environment(&launched, options, &run, &libraries);
     if (!err && pipe2(go, O_CLOEXEC))
