@@ -546,15 +546,7 @@ static void test_hostile(void **unused)
     assert_null(hx_reader_freeze(reader, &recording));
     hx_recording_sort(recording);
     assert_null(hx_recording_check(recording));
-    hx_reader *child;
-    assert_null(hx_reader_fork(reader, &source, &child));
     hx_reader_destroy(reader);
-    assert_null(hx_reader_check(child));
-    HX_RECORDING struct hx_recording *forked = NULL;
-    assert_null(hx_reader_freeze(child, &forked));
-    hx_recording_sort(forked);
-    assert_int_equal(forked->n_blocks, recording->n_blocks);
-    hx_reader_destroy(child);
 }
 
 /* Many blocks: the table grows and shrinks, and no block costs too much. */

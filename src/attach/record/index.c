@@ -78,16 +78,3 @@ void hx_index_free(struct hx_index *index)
     free(index->slot);
     *index = (struct hx_index){0};
 }
-
-hx_error *hx_index_copy(const struct hx_index *index, struct hx_index *ret)
-{
-    struct hx_index copy = *index;
-    if (index->cap) {
-        copy.slot = malloc(index->cap * sizeof *copy.slot);
-        if (!copy.slot)
-            return hx_error_nomem();
-        memcpy(copy.slot, index->slot, index->cap * sizeof *copy.slot);
-    }
-    *ret = copy;
-    return NULL;
-}

@@ -37,7 +37,6 @@ void hx_index_remove(struct hx_index *index, uint64_t hash, uint32_t number);
 /* Empties it; gives back what is much. */
 void hx_index_clear(struct hx_index *index);
 void hx_index_free(struct hx_index *index);
-hx_error *hx_index_copy(const struct hx_index *index, struct hx_index *ret);
 
 /* Goes through the numbers of a hash: *at begins as 0; false when there are no more. */
 static inline bool hx_index_next(const struct hx_index *index, uint64_t hash, uint32_t *at,

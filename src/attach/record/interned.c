@@ -21,28 +21,6 @@ void hx_interned_deinit(struct hx_interned *interned)
     hx_index_free(&interned->key_index);
 }
 
-#define COPY_VEC(to, from)                                                                         \
-    do {                                                                                           \
-        if (!hx_vec_reserve((to), (from)->n))                                                      \
-            return hx_error_nomem();                                                               \
-        if ((from)->n)                                                                             \
-            memcpy((to)->v, (from)->v, (from)->n * sizeof *(from)->v);                             \
-        (to)->n = (from)->n;                                                                       \
-    } while (0)
-
-hx_error *hx_interned_copy(const struct hx_interned *interned, struct hx_interned *ret)
-{
-    *ret = (struct hx_interned){.seed = interned->seed};
-    COPY_VEC(&ret->places, &interned->places);
-    COPY_VEC(&ret->stack_places, &interned->stack_places);
-    COPY_VEC(&ret->stacks, &interned->stacks);
-    COPY_VEC(&ret->dense, &interned->dense);
-    COPY_VEC(&ret->keys, &interned->keys);
-    HX_TRY(hx_index_copy(&interned->place_index, &ret->place_index));
-    HX_TRY(hx_index_copy(&interned->stack_index, &ret->stack_index));
-    return hx_index_copy(&interned->key_index, &ret->key_index);
-}
-
 uint64_t hx_interned_bytes(const struct hx_interned *interned)
 {
     return interned->places.cap * sizeof *interned->places.v +

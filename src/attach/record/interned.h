@@ -30,7 +30,6 @@ struct hx_interned {
 
 void hx_interned_init(struct hx_interned *interned);
 void hx_interned_deinit(struct hx_interned *interned);
-hx_error *hx_interned_copy(const struct hx_interned *interned, struct hx_interned *ret);
 uint64_t hx_interned_bytes(const struct hx_interned *interned);
 
 /* The stack of a key that was seen before: the way of nearly every event. */

@@ -200,27 +200,6 @@ uint64_t hx_live_bytes(const struct hx_live *live)
            live->wide_index.cap * sizeof *live->wide_index.slot;
 }
 
-hx_error *hx_live_copy(const struct hx_live *live, struct hx_live *ret)
-{
-    *ret = (struct hx_live){
-        .seed = live->seed, .n = live->n, .wide_n = live->wide_n, .wide_free = live->wide_free};
-    for (size_t i = 0; i < HX_LIVE_SHARDS; i++) {
-        const struct hx_live_shard *shard = &live->shard[i];
-        if (!shard->groups)
-            continue;
-        HX_TRY(make_shard(shard->groups, &ret->shard[i]));
-        memcpy(ret->shard[i].group, shard->group, shard->groups * sizeof *shard->group);
-        ret->shard[i].n = shard->n;
-        ret->groups += shard->groups;
-    }
-    if (!hx_vec_reserve(&ret->wide, live->wide.n))
-        return hx_error_nomem();
-    if (live->wide.n)
-        memcpy(ret->wide.v, live->wide.v, live->wide.n * sizeof *live->wide.v);
-    ret->wide.n = live->wide.n;
-    return hx_index_copy(&live->wide_index, &ret->wide_index);
-}
-
 static hx_error *broken(const char *why)
 {
     return hx_error_new(HX_E_CORRUPT, "live blocks", NULL, "%s", why);

@@ -61,7 +61,6 @@ struct hx_live {
 
 void hx_live_init(struct hx_live *live);
 void hx_live_deinit(struct hx_live *live);
-hx_error *hx_live_copy(const struct hx_live *live, struct hx_live *ret);
 uint64_t hx_live_bytes(const struct hx_live *live); /* memory that it holds */
 hx_error *hx_live_check(const struct hx_live *live);
 

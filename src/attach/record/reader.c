@@ -76,54 +76,6 @@ void hx_reader_destroy(hx_reader *reader)
     free(reader);
 }
 
-#define COPY_VEC(to, from)                                                                         \
-    do {                                                                                           \
-        if (!hx_vec_reserve((to), (from)->n))                                                      \
-            return hx_error_nomem();                                                               \
-        if ((from)->n)                                                                             \
-            memcpy((to)->v, (from)->v, (from)->n * sizeof *(from)->v);                             \
-        (to)->n = (from)->n;                                                                       \
-    } while (0)
-
-static hx_error *copy_tables(const hx_reader *reader, hx_reader *ret)
-{
-    HX_TRY(hx_interned_copy(&reader->interned, &ret->interned));
-    HX_TRY(hx_live_copy(&reader->live, &ret->live));
-    COPY_VEC(&ret->costs, &reader->costs);
-    COPY_VEC(&ret->estimates, &reader->estimates);
-    COPY_VEC(&ret->moving, &reader->moving);
-    COPY_VEC(&ret->begun, &reader->begun);
-    COPY_VEC(&ret->contests.v, &reader->contests.v);
-    COPY_VEC(&ret->contests.log, &reader->contests.log);
-    HX_TRY(hx_index_copy(&reader->contests.index, &ret->contests.index));
-    return hx_index_copy(&reader->moving_index, &ret->moving_index);
-}
-
-hx_error *hx_reader_fork(const hx_reader *reader, const struct hx_reader_source *source,
-                         hx_reader **ret)
-{
-    hx_reader *made;
-    HX_TRY(hx_reader_create(source, &reader->options, &made));
-    hx_live_deinit(&made->live);
-    made->contests.seed = reader->contests.seed;
-    made->moving_free = reader->moving_free;
-    made->n_moving = reader->n_moving;
-    made->began_ns = reader->began_ns;
-    made->events = reader->events;
-    made->lost_allocs = reader->lost_allocs + reader->source_allocs;
-    made->lost_frees = reader->lost_frees + reader->source_frees;
-    made->no_stack = reader->no_stack;
-    made->full_stacks = reader->full_stacks;
-    made->unmatched_frees = reader->unmatched_frees;
-    made->implied_frees = reader->implied_frees;
-    hx_error *err = copy_tables(reader, made);
-    if (err)
-        hx_reader_destroy(made);
-    else
-        *ret = made;
-    return err;
-}
-
 /* --- sampling ------------------------------------------------------------------
  * A block of s bytes is in the sample with p = 1 - exp(-s / mean). One that is counts 1 / p
  * times, which makes sums unbiased; (1 - p) / p^2 s^2 is the unbiased estimate of the variance of

@@ -50,11 +50,6 @@ hx_error *hx_reader_create(const struct hx_reader_source *source,
                            const struct hx_reader_options *options, hx_reader **ret);
 void hx_reader_destroy(hx_reader *reader); /* NULL is legal */
 
-/* A fork: a second reader that begins with all the first one knows. Keys of its source mean the
- * same as the first one's did. */
-hx_error *hx_reader_fork(const hx_reader *reader, const struct hx_reader_source *source,
-                         hx_reader **ret);
-
 /* Takes whole records of one stream; bytes of a record that is not whole, or of no kind (HX_EV_PAD
  * too), end it. Returns how many bytes were taken. Stops before the first event whose `when` is not
  * below `until`. An error only when out of memory, after which the reader must be given up. */
