@@ -5,11 +5,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#define PAGE        ((uint64_t)4096)
-#define SIGNALS_MAX 16                  /* signal frames on one stack */
-#define PROBES_MAX  256                 /* pages of a stack that is not the thread's own */
-#define NODES_MAX   8                   /* on the way to where a stack is remembered */
-#define GROWTH_MAX  ((uint64_t)1 << 30) /* of the main thread's stack at once */
+#define PAGE         ((uint64_t)4096)
+#define SIGNALS_MAX  16  /* signal frames on one stack */
+#define PROBES_MAX   256 /* pages of a stack that is not the thread's own */
+#define LEARN_MAX    1024
+#define LEARN_RARELY 32
+#define NODES_MAX    8                   /* on the way to where a stack is remembered */
+#define GROWTH_MAX   ((uint64_t)1 << 30) /* of the main thread's stack at once */
 
 /* An unwinding at work. Words of the stack are read in [sp at its beginning, end) only. */
 struct walk {
@@ -629,9 +631,16 @@ static uint64_t keep_words(const struct hx_trace *trace, struct hx_memo_words *w
     return highest;
 }
 
+/* What a thread learns is not worth its time if there are more stacks than it can tell apart. */
+static bool may_learn(const struct hx_unwind_thread *thread)
+{
+    return thread->learned < LEARN_MAX || thread->turn % LEARN_RARELY == 0;
+}
+
 /* What of a node's offsets a stack did not read by its own order is taken out. False: none is left.
  */
-static bool narrow(struct hx_memo_node *node, const struct hx_trace *trace, uint64_t sp)
+static bool narrow(struct hx_unwind_thread *thread, struct hx_memo_node *node,
+                   const struct hx_trace *trace, uint64_t sp)
 {
     uint32_t n = trace->words_end - trace->first_word, kept = 0;
     uint16_t at[HX_MEMO_TELL];
@@ -644,6 +653,9 @@ static bool narrow(struct hx_memo_node *node, const struct hx_trace *trace, uint
         }
     if (HX_LIKELY(kept == HX_MEMO_TELL))
         return true;
+    if (!may_learn(thread))
+        return false;
+    thread->learned++;
     node->tag = kept != 0 ? node->tag | 1 : 0;
     for (uint32_t i = 0, highest = 0; i < HX_MEMO_TELL && kept != 0; i++) {
         for (uint32_t j = 1; j < kept; j++)
@@ -712,8 +724,13 @@ static struct place find_place(struct hx_unwind_thread *thread, const struct hx_
     struct place place = {.hash = root_hash(thread, head->pc, head->sp, room)};
     for (int i = 0; i < NODES_MAX; i++) {
         struct hx_memo_node *node = find_node(thread, place.hash);
-        if (node == NULL || node_reach(node) > room || !narrow(node, trace, head->sp))
+        if (node == NULL || node_reach(node) > room)
             break;
+        if (!narrow(thread, node, trace, head->sp)) {
+            if (node->tag != 0)
+                return place; /* with no set: it would not be found there */
+            break;
+        }
         place.node = node;
         place.hash = add_words(node, place.hash, head->sp);
     }
@@ -758,7 +775,7 @@ static bool learn(struct hx_unwind_thread *thread, const struct hx_trace *trace,
     return true;
 }
 
-/* An entry for the stack. */
+/* An entry for the stack, or NULL. */
 static struct hx_memo *make_room(const struct walk *walk, const struct hx_memo *head)
 {
     struct hx_unwind_thread *thread = walk->thread;
@@ -771,13 +788,19 @@ static struct hx_memo *make_room(const struct walk *walk, const struct hx_memo *
     if (at <= UINT16_MAX && (first->at == 0 || first->tag == tag || thread->turn % 16 == 0))
         *first = (struct hx_memo_first){(uint16_t)at, tag};
     struct place place = find_place(thread, trace, head, room);
+    if (place.set == NULL)
+        return NULL;
     for (int way = 0; way < HX_MEMO_WAYS; way++)
         if (place.set[way].epoch != head->epoch) {
             place.set[way].leaf = leaf_of(place.hash);
             return &place.set[way];
         }
-    if (learn(thread, trace, &place, head))
-        place = find_place(thread, trace, head, room);
+    if (may_learn(thread) && learn(thread, trace, &place, head)) {
+        thread->learned++;
+        struct place better = find_place(thread, trace, head, room);
+        if (better.set != NULL)
+            place = better;
+    }
     struct hx_memo *memo = &place.set[thread->turn % HX_MEMO_WAYS];
     memo->leaf = leaf_of(place.hash);
     return memo;
@@ -792,6 +815,8 @@ static void keep(const struct walk *walk, const struct hx_memo *head)
     if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
     struct hx_memo *memo = make_room(walk, head);
+    if (memo == NULL)
+        return;
     memo->epoch = 0;
     memo->pc = head->pc;
     memo->sp = head->sp;

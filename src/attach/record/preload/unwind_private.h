@@ -200,6 +200,7 @@ struct hx_unwind_thread {
     struct hx_span own[2]; /* the main thread's stack; what this thread's control block lies in */
     bool looked;           /* own[] is known, as far as it can be */
     uint32_t turn;         /* which way of a set is given up next */
+    uint32_t learned;
     uint16_t more_next;
     uint64_t stamp;
     uint8_t last; /* which trace is the last stack's; the other one is to work with */
