@@ -25,14 +25,17 @@ enum {
 
 /* A signal handler can reach nothing but file-level state; this is all of it. */
 static atomic_bool interrupted;
-static atomic_int interrupts, latest;
+static atomic_int interrupts, latest; /* latest: a signal, and whether a process sent it */
+
+enum { SENT = 0x100 };
 static _Atomic(hx_store *) queried;
 
 static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
 
-static void on_interrupt(int signal_number)
+static void on_interrupt(int signal_number, siginfo_t *info, void *unused)
 {
-    atomic_store(&latest, signal_number);
+    (void)unused;
+    atomic_store(&latest, signal_number | (info->si_code <= 0 ? SENT : 0));
     atomic_store(&interrupted, true);
     hx_store *store = atomic_load(&queried);
     if (store)
@@ -43,19 +46,19 @@ static void on_interrupt(int signal_number)
     }
 }
 
-static void set_handlers(void (*handler)(int))
+static void set_handlers(const struct sigaction *action)
 {
-    struct sigaction action = {.sa_handler = handler}, old;
+    struct sigaction old;
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
         /* nohup and shells in the background ignore some: so do we then */
         if (sigaction(caught[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(caught[i], &action, NULL);
+            sigaction(caught[i], action, NULL);
     }
 }
 
 void hx_interrupts_catch(void)
 {
-    set_handlers(on_interrupt);
+    set_handlers(&(struct sigaction){.sa_sigaction = on_interrupt, .sa_flags = SA_SIGINFO});
 }
 
 void hx_interrupts_end_queries(hx_store *store)
@@ -65,13 +68,15 @@ void hx_interrupts_end_queries(hx_store *store)
 
 void hx_interrupts_release(void)
 {
-    set_handlers(SIG_DFL);
+    set_handlers(&(struct sigaction){.sa_handler = SIG_DFL});
 }
 
-int hx_interrupts_forget(void)
+int hx_interrupts_forget(bool *ret_sent)
 {
     atomic_store(&interrupted, false);
-    return atomic_exchange(&latest, 0);
+    int was = atomic_exchange(&latest, 0);
+    *ret_sent = was & SENT;
+    return was & ~SENT;
 }
 
 const atomic_bool *hx_interrupted(void)

@@ -21,9 +21,9 @@ void hx_interrupts_end_queries(hx_store *store);
 /* Gives the signals their usual effect back. */
 void hx_interrupts_release(void);
 
-/* An interrupt that was obeyed: the flag is off until the next one. Which signal it was; 0: none.
- */
-int hx_interrupts_forget(void);
+/* An interrupt that was obeyed: the flag is off until the next one. Which signal it was, 0: none.
+ * *ret_sent: a process sent it; else the terminal did, also to what heapx has started. */
+int hx_interrupts_forget(bool *ret_sent);
 
 /* Set once the user wants to stop. */
 const atomic_bool *hx_interrupted(void);

@@ -210,9 +210,12 @@ static hx_error *look(struct hx_series *series, bool *ret_done)
 static bool on_interrupt(struct hx_series *series)
 {
     struct run *run = series->context;
-    int signal_number = hx_interrupts_forget();
+    bool sent;
+    int signal_number = hx_interrupts_forget(&sent);
+    if (signal_number == SIGINT && !sent)
+        return true; /* which the program got, too: what it makes of it is its own */
     run->interrupted = signal_number;
-    if (signal_number != SIGINT && !run->reaped)
+    if (!run->reaped)
         kill(run->launched.pid, signal_number);
     return true;
 }

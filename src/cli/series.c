@@ -209,7 +209,8 @@ hx_error *hx_series_run(struct hx_series *series)
     if (series->interrupt) /* it came while a snapshot was taken: others wait for it, too */
         series->interrupt(series);
     if (series->last) { /* a second interrupt ends this one, too */
-        hx_interrupts_forget();
+        bool sent;
+        hx_interrupts_forget(&sent);
         err = judge(series, hx_series_take(series));
         if (err && err->kind != HX_E_CANCEL)
             return err;

@@ -201,7 +201,7 @@ static int by_range(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-static void say_recorded(struct hx_snapshot *snapshot, size_t n)
+static void say_recorded(struct hx_snapshot *snapshot, size_t n, bool sizes_known)
 {
     char *name = NULL;
     bool alone =
@@ -213,8 +213,8 @@ static void say_recorded(struct hx_snapshot *snapshot, size_t n)
     snapshot->no_heap = false;
     hx_snapshot_note(snapshot, false,
                      "%zu objects are blocks that were recorded, in memory whose allocator heapx "
-                     "does not know%s",
-                     n,
+                     "does not know%s%s",
+                     n, sizes_known ? "" : ", with the sizes that were asked for",
                      snapshot->free_unknown ? ": what was there before is not among them"
                                             : "; what lies between them counts as free");
 }
@@ -237,7 +237,8 @@ static hx_error *add_objects(const struct join *join)
             qsort(snapshot->free_ranges.v, snapshot->free_ranges.n, sizeof *snapshot->free_ranges.v,
                   by_range);
         snapshot->heap_bytes += bytes;
-        say_recorded(snapshot, extra.n);
+        say_recorded(snapshot, extra.n,
+                     join->recording->n_blocks && join->recording->block[0].usable);
     }
     hx_vec_free(&extra);
     return err;

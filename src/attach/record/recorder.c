@@ -173,7 +173,7 @@ static hx_error *ended_early(struct hx_recorder *recorder)
     if (recorder->error)
         return hx_error_new(HX_E_ABSENT, "recorder", recorder->error->todo, "%s",
                             recorder->error->why);
-    return hx_error_new(HX_E_ABSENT, "recorder", NULL, "the process has ended");
+    return hx_error_new(HX_E_ABSENT, "recorder", NULL, "the process has ended or executed another program");
 }
 
 static hx_error *wait_for(struct hx_recorder *recorder, uint64_t stop_ns, struct hx_recording **ret)
