@@ -155,13 +155,10 @@ static hx_error *follow_thread(struct probes *p)
     pid_t living = hx_proc_living(p->pid);
     if (!living || living == p->linked)
         return NULL;
-    hx_probe_unlink(&p->kernel);
     p->linked = living;
-    HX_TRY(hx_probe_link_exec(&p->kernel));
-    HX_TRY(hx_probe_link(&p->kernel, p->code, living, &p->functions, 0));
+    HX_TRY(hx_probe_relink(&p->kernel, p->code, living, &p->functions));
     __atomic_fetch_add(&shared->lost_allocs, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&shared->lost_frees, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&shared->armed, 1, __ATOMIC_SEQ_CST);
     return NULL;
 }
 

@@ -253,6 +253,20 @@ hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid
     return NULL;
 }
 
+hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
+                          const struct hx_probe_functions *functions)
+{
+    struct bpf_link **old = kernel->links.v;
+    size_t n = kernel->links.n;
+    kernel->links.v = NULL;
+    kernel->links.n = kernel->links.cap = 0;
+    hx_error *err = hx_probe_link(kernel, code, pid, functions, 0);
+    for (size_t i = 0; i < n; i++)
+        bpf_link__destroy(old[i]);
+    free(old);
+    return err;
+}
+
 hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel)
 {
     int fd =

@@ -46,6 +46,10 @@ hx_error *hx_probe_load(const struct hx_probe_config *config, const struct hx_pr
 /* Sets the probes of functions [from, n) that lie in one file after the other. */
 hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
                         const struct hx_probe_functions *functions, size_t from);
+/* Sets all of them by another thread, then takes those away that were set by a thread that has
+ * ended, which is slow. One link a probe only. */
+hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
+                          const struct hx_probe_functions *functions);
 hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel);
 
 /* The probes of an allocation (its alignment and size) and a free on this process's own code. */
