@@ -173,7 +173,8 @@ static hx_error *ended_early(struct hx_recorder *recorder)
     if (recorder->error)
         return hx_error_new(HX_E_ABSENT, "recorder", recorder->error->todo, "%s",
                             recorder->error->why);
-    return hx_error_new(HX_E_ABSENT, "recorder", NULL, "the process has ended or executed another program");
+    return hx_error_new(HX_E_ABSENT, "recorder", NULL,
+                        "the process has ended or executed another program");
 }
 
 static hx_error *wait_for(struct hx_recorder *recorder, uint64_t stop_ns, struct hx_recording **ret)
@@ -222,12 +223,12 @@ static hx_error *freeze_now(hx_recorder *recorder, struct hx_recording **ret)
 {
     atomic_store(&recorder->now_wanted, true);
     hx_error *err = wait_for(recorder, 0, ret);
-    if (!err || err->kind != HX_E_ABSENT || !recorder->status.ended || recorder->error)
-        return err;
-    /* the pump has ended: nobody else uses the source now */
-    hx_error_free(err);
     pthread_mutex_lock(&recorder->lock);
-    err = recorder->source->freeze(recorder->state, ret);
+    /* when the pump has ended, nobody else uses the source */
+    if (err && err->kind == HX_E_ABSENT && recorder->status.ended && !recorder->error) {
+        hx_error_free(err);
+        err = recorder->source->freeze(recorder->state, ret);
+    }
     pthread_mutex_unlock(&recorder->lock);
     return err;
 }
