@@ -146,6 +146,12 @@ static double weight(const struct hx_recording *recording, uint64_t bytes)
     return -1 / expm1(-(double)(bytes ? bytes : 1) / (double)recording->sample_bytes);
 }
 
+/* Sizes and weights are as large as the target likes. */
+static uint64_t rounded(double value)
+{
+    return value < 0x1p63 ? (uint64_t)(value + 0.5) : (uint64_t)1 << 63;
+}
+
 void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns)
 {
     uint64_t latest = recording->frozen_ns > age_ns ? recording->frozen_ns - age_ns : 0;
@@ -165,8 +171,8 @@ void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns)
         recording->costs.v[block->stack].live_variance += w * (w - 1) * size * size;
     }
     for (size_t i = 0; i < recording->costs.n; i++) {
-        recording->costs.v[i].live = (uint64_t)(live[i] + 0.5);
-        recording->costs.v[i].live_bytes = (uint64_t)(bytes[i] + 0.5);
+        recording->costs.v[i].live = rounded(live[i]);
+        recording->costs.v[i].live_bytes = rounded(bytes[i]);
     }
 }
 
