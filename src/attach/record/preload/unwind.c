@@ -10,8 +10,7 @@
 #define PROBES_MAX   256 /* pages of a stack that is not the thread's own */
 #define LEARN_MAX    1024
 #define LEARN_RARELY 32
-#define NODES_MAX    8                   /* on the way to where a stack is remembered */
-#define GROWTH_MAX   ((uint64_t)1 << 30) /* of the main thread's stack at once */
+#define NODES_MAX    8 /* on the way to where a stack is remembered */
 
 /* An unwinding at work. Words of the stack are read in [sp at its beginning, end) only. */
 struct walk {
@@ -81,48 +80,6 @@ static inline uint64_t control_block(void)
 /* --- which memory may be read -------------------------------------------------------------------
  */
 
-struct own_search {
-    struct hx_unwind_thread *thread;
-    uint64_t sp, on_stack;
-};
-
-static bool look_for_own(void *context, const struct hx_map *map)
-{
-    struct own_search *search = context;
-    struct hx_unwind_thread *thread = search->thread;
-    if (search->on_stack >= map->start && search->on_stack < map->end)
-        thread->own[0] = (struct hx_span){map->start, map->end};
-    if (thread->self >= map->start && thread->self < map->end) {
-        thread->own[1] = (struct hx_span){map->start, thread->self};
-        return !(search->sp >= map->start && search->sp < thread->self);
-    }
-    return thread->own[0].end == 0 || thread->own[1].end == 0;
-}
-
-/* Makes thread->now the lasting memory that holds sp. The stack of the main thread is never
- * unmapped, nor is that of another thread while it lives; it holds the thread's control block at
- * its upper end. False: sp is on a stack of the program's own making, which may be unmapped, and
- * mapped anew with another size, at any time. */
-static bool find_own(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t sp)
-{
-    bool barred = atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
-    if (!thread->looked && !barred) {
-        struct own_search search = {thread, sp, unwind->on_stack};
-        hx_maps_each(thread->buffer, sizeof thread->buffer, look_for_own, &search);
-        thread->looked = true;
-    }
-    struct hx_span *stack = &thread->own[0];
-    if (stack->end != 0 && sp < stack->start && stack->start - sp < GROWTH_MAX && !barred &&
-        hx_mapped(sp, stack->start, thread->buffer, sizeof thread->buffer))
-        stack->start = sp & ~(PAGE - 1);
-    for (int i = 0; i < 2; i++)
-        if (sp >= thread->own[i].start && sp < thread->own[i].end) {
-            thread->now = thread->own[i];
-            return true;
-        }
-    return false;
-}
-
 /* Begins to read the stack at sp. `pushed`: something was pushed below sp a moment ago, which
  * proves that page. */
 static void enter_stack(struct walk *walk, uint64_t sp, bool pushed)
@@ -130,7 +87,7 @@ static void enter_stack(struct walk *walk, uint64_t sp, bool pushed)
     struct hx_unwind_thread *thread = walk->thread;
     walk->base = sp;
     walk->own =
-        (sp >= thread->now.start && sp < thread->now.end) || find_own(walk->unwind, thread, sp);
+        (sp >= thread->now.start && sp < thread->now.end) || hx_find_own(walk->unwind, thread, sp);
     if (walk->own)
         walk->end = thread->now.end;
     else

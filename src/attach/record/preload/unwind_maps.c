@@ -9,6 +9,9 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#define GROWTH_MAX ((uint64_t)1 << 30) /* of the main thread's stack at once */
+#define PAGE       ((uint64_t)4096)
+
 static long call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     long ret;
@@ -131,4 +134,42 @@ bool hx_maps_each(char *buffer, size_t len, bool (*each)(void *context, const st
     }
     call(SYS_close, (uint64_t)fd, 0, 0, 0);
     return got >= 0;
+}
+
+struct own_search {
+    struct hx_unwind_thread *thread;
+    uint64_t sp, on_stack;
+};
+
+static bool look_for_own(void *context, const struct hx_map *map)
+{
+    struct own_search *search = context;
+    struct hx_unwind_thread *thread = search->thread;
+    if (search->on_stack >= map->start && search->on_stack < map->end)
+        thread->own[0] = (struct hx_span){map->start, map->end};
+    if (thread->self >= map->start && thread->self < map->end) {
+        thread->own[1] = (struct hx_span){map->start, thread->self};
+        return !(search->sp >= map->start && search->sp < thread->self);
+    }
+    return thread->own[0].end == 0 || thread->own[1].end == 0;
+}
+
+bool hx_find_own(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t sp)
+{
+    bool barred = atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
+    if (!thread->looked && !barred) {
+        struct own_search search = {thread, sp, unwind->on_stack};
+        hx_maps_each(thread->buffer, sizeof thread->buffer, look_for_own, &search);
+        thread->looked = true;
+    }
+    struct hx_span *stack = &thread->own[0];
+    if (stack->end != 0 && sp < stack->start && stack->start - sp < GROWTH_MAX && !barred &&
+        hx_mapped(sp, stack->start, thread->buffer, sizeof thread->buffer))
+        stack->start = sp & ~(PAGE - 1);
+    for (int i = 0; i < 2; i++)
+        if (sp >= thread->own[i].start && sp < thread->own[i].end) {
+            thread->now = thread->own[i];
+            return true;
+        }
+    return false;
 }

@@ -212,4 +212,10 @@ struct hx_unwind_thread {
     struct hx_memo_more more[HX_MEMO_MORE];
 };
 
+/* Makes thread->now the lasting memory that holds sp. The stack of the main thread is never
+ * unmapped, nor is that of another thread while it lives; it holds the thread's control block at
+ * its upper end. False: sp is on a stack of the program's own making, which may be unmapped, and
+ * mapped anew with another size, at any time. */
+bool hx_find_own(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t sp);
+
 #endif
