@@ -67,9 +67,16 @@ void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
 
 struct taking {
     const hx_reader *reader;
+    const struct hx_recording *recording;
     struct hx_rec_block *block;
     uint64_t n;
 };
+
+/* What was allocated without a stack has one without frames, behind all others. */
+static uint32_t stack_of(const struct hx_recording *recording, uint32_t stack)
+{
+    return stack == HX_NO_STACK ? (uint32_t)recording->stacks.n - 1 : stack;
+}
 
 static void take_block(void *context, const struct hx_live_block *block)
 {
@@ -80,7 +87,7 @@ static void take_block(void *context, const struct hx_live_block *block)
         .requested = block->requested,
         .usable = block->usable,
         .born_ns = source->to_ns ? source->to_ns(source->context, block->when) : block->when,
-        .stack = block->stack};
+        .stack = stack_of(taking->recording, block->stack)};
 }
 
 /* A block in realloc whose address someone else has already: it is freed, only the event is
@@ -88,10 +95,11 @@ static void take_block(void *context, const struct hx_live_block *block)
 static void book_moved(const hx_reader *reader, struct hx_recording *recording,
                        const struct hx_live_block *block)
 {
-    if (block->stack == HX_NO_STACK || reader->options.sample_bytes)
+    if (reader->options.sample_bytes)
         return;
-    recording->costs.v[block->stack].frees++;
-    recording->costs.v[block->stack].freed_bytes += block->requested;
+    struct hx_rec_costs *costs = &recording->costs.v[stack_of(recording, block->stack)];
+    costs->frees++;
+    costs->freed_bytes += block->requested;
 }
 
 /* Is it one of several reallocs that all have a block of its address, and not the first? */
@@ -113,7 +121,7 @@ static hx_error *freeze_blocks(const hx_reader *reader, struct hx_recording *rec
     if (!most)
         return NULL;
     HX_TRY(hx_big_reserve(&recording->block_mem, most * sizeof(struct hx_rec_block)));
-    struct taking taking = {reader, recording->block_mem.base, 0};
+    struct taking taking = {reader, recording, recording->block_mem.base, 0};
     hx_live_each(&reader->live, take_block, &taking);
     for (uint32_t i = 0; i < reader->moving.n; i++) {
         const struct hx_reader_moving *moving = &reader->moving.v[i];
@@ -188,21 +196,34 @@ hx_error *hx_reader_inherit(const hx_reader *reader, void **ret, size_t *ret_byt
         (to)->n = (from)->n;                                                                       \
     } while (0)
 
+/* Costs of the reader begin with those without a stack, and those of a recording end with them. */
+static size_t cost_index(const hx_reader *reader, size_t stack)
+{
+    return stack < reader->interned.stacks.n ? stack + 1 : 0;
+}
+
 static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *recording)
 {
     COPY_VEC(&recording->places, &reader->interned.places);
     COPY_VEC(&recording->stack_places, &reader->interned.stack_places);
     COPY_VEC(&recording->stacks, &reader->interned.stacks);
+    if (reader->costs.v[0].allocs) {
+        struct hx_rec_stack none = {.first = recording->stack_places.n, .cut = true};
+        if (!hx_vec_push(&recording->stacks, none))
+            return hx_error_nomem();
+    }
     size_t n = recording->stacks.n;
     if (!hx_vec_reserve(&recording->costs, n))
         return hx_error_nomem();
     for (size_t i = 0; i < n; i++) {
-        const struct hx_reader_cost *cost = &reader->costs.v[i + 1];
+        const struct hx_reader_cost *cost = &reader->costs.v[cost_index(reader, i)];
         recording->costs.v[i] = (struct hx_rec_costs){.allocs = cost->allocs,
                                                       .alloc_bytes = cost->alloc_bytes,
                                                       .frees = cost->frees,
                                                       .freed_bytes = cost->freed_bytes};
-        recording->cut_stacks += recording->stacks.v[i].cut ? cost->allocs : 0;
+        /* those without any stack are counted by why they have none */
+        recording->cut_stacks +=
+            recording->stacks.v[i].cut && recording->stacks.v[i].n ? cost->allocs : 0;
     }
     recording->costs.n = n;
     return NULL;
@@ -218,7 +239,7 @@ static hx_error *estimate(const hx_reader *reader, struct hx_recording *recordin
         return hx_error_nomem();
     for (uint64_t i = 0; i < recording->n_blocks; i++) {
         const struct hx_rec_block *block = &recording->block[i];
-        struct hx_reader_estimate *sum = &live[(uint32_t)(block->stack + 1)];
+        struct hx_reader_estimate *sum = &live[block->stack];
         double weight = hx_reader_weight(reader, block->requested);
         double size = (double)block->requested;
         sum->allocs += weight;
@@ -226,7 +247,8 @@ static hx_error *estimate(const hx_reader *reader, struct hx_recording *recordin
         sum->variance += size * size * weight * (weight - 1);
     }
     for (size_t i = 0; i < n; i++) {
-        const struct hx_reader_estimate *all = &reader->estimates.v[i + 1], *left = &live[i + 1];
+        const struct hx_reader_estimate *all = &reader->estimates.v[cost_index(reader, i)];
+        const struct hx_reader_estimate *left = &live[i];
         struct hx_rec_costs *costs = &recording->costs.v[i];
         *costs = (struct hx_rec_costs){.allocs = rounded(all->allocs),
                                        .alloc_bytes = rounded(all->alloc_bytes),
