@@ -433,6 +433,12 @@ static void explain_refusal(struct preflight *p, struct hx_check *check, int err
     }
 }
 
+static void say_exited(struct hx_check *check)
+{
+    check->kind = HX_E_GONE;
+    say(check, HX_CHECK_NO, "", "has just exited");
+}
+
 /* Opening /proc/PID/mem asks the kernel exactly what attaching asks it, yama and other
  * security modules included, and does nothing to the process. */
 static void check_permission(struct preflight *p, struct hx_check *check)
@@ -443,7 +449,7 @@ static void check_permission(struct preflight *p, struct hx_check *check)
     if (fd >= 0)
         say(check, HX_CHECK_OK, "", "the kernel lets us trace it");
     else if (errno == ENOENT || errno == ESRCH)
-        say(check, HX_CHECK_NO, "", "has just exited");
+        say_exited(check);
     else
         explain_refusal(p, check, errno);
 }

@@ -74,6 +74,7 @@ void hx_interrupts_release(void)
 int hx_interrupts_forget(bool *ret_sent)
 {
     atomic_store(&interrupted, false);
+    atomic_store(&interrupts, 0); /* what is obeyed is no sign of impatience */
     int was = atomic_exchange(&latest, 0);
     *ret_sent = was & SENT;
     return was & ~SENT;

@@ -18,6 +18,9 @@ enum { PROCESSES = 64 };
 
 /* How long a program may take until its library has reported: a slow disk, a large program. */
 static const uint64_t report_ns = 10000000000;
+
+/* How often is looked whether the program has ended, where the kernel has no pidfd. */
+static const uint64_t reap_ns = 100000000;
 static const uint64_t most_nap_ns = 20000000; /* between looks */
 /* And when it is asked whether it was loaded at all. */
 static const uint64_t load_ns = 2000000000;
@@ -39,13 +42,14 @@ struct run {
     struct hx_launched launched;
     struct process *process; /* [0] is the program itself */
     size_t n;
-    uint64_t too_many, unrecorded; /* processes */
-    char why[160];                 /* of one of the latter */
-    char spent[160];               /* what recording cost the program; "": not measured */
+    uint64_t too_many, unrecorded, refused; /* processes: by number, by themselves, by heapx */
+    char why[160], why_refused[160];        /* of one of the latter two */
+    char spent[160];                        /* what recording cost the program; "": not measured */
     bool at_exit;
     bool reaped;
     int wait_status;
     int interrupted; /* the signal */
+    int failed;      /* the status of an error that was told already; 0: none */
 };
 
 /* --- processes ---------------------------------------------------------------------------- */
@@ -112,6 +116,12 @@ static hx_error *record_anew(struct run *run, struct process *process)
     return err;
 }
 
+static void refuse(struct run *run, const char *why)
+{
+    run->refused++;
+    snprintf(run->why_refused, sizeof run->why_refused, "%s", why);
+}
+
 /* A process has a new region: a child is recorded beside the others. */
 static hx_error *add_process(struct run *run, pid_t pid)
 {
@@ -123,6 +133,13 @@ static hx_error *add_process(struct run *run, pid_t pid)
         hx_launched_refuse(&run->launched, pid);
         return NULL;
     }
+    enum hx_launched_whose whose = hx_launched_whose(&run->launched, pid);
+    if (whose != HX_LAUNCHED_ITS) {
+        if (whose == HX_LAUNCHED_STRANGERS)
+            refuse(run, "another PID namespace has its number");
+        hx_launched_refuse(&run->launched, pid);
+        return NULL;
+    }
     struct process *process = &run->process[run->n];
     hx_error *err = process_open(run, pid, process);
     if (!err) {
@@ -130,13 +147,16 @@ static hx_error *add_process(struct run *run, pid_t pid)
         plan(run, process);
         err = record_rings(run, process);
     }
-    if (err && (err->kind == HX_E_GONE || err->kind == HX_E_ABSENT)) {
-        if (err->kind == HX_E_GONE || kill(pid, 0) != 0) /* it was quicker */
-            hx_launched_refuse(&run->launched, pid);
-        hx_error_free(err);
-        return NULL;
+    if (!err || err->kind == HX_E_CANCEL || err->kind == HX_E_NOMEM)
+        return err;
+    /* One child is not worth the others. Not there yet: it is looked for again. */
+    if (err->kind != HX_E_ABSENT || kill(pid, 0) != 0) {
+        if (kill(pid, 0) == 0)
+            refuse(run, err->why);
+        hx_launched_refuse(&run->launched, pid);
     }
-    return err;
+    hx_error_free(err);
+    return NULL;
 }
 
 static bool is_gone(const struct process *process)
@@ -224,11 +244,16 @@ static bool on_interrupt(struct hx_series *series)
 
 static void reap(struct run *run)
 {
+    HX_FD int pidfd = run->reaped ? -1 : (int)syscall(SYS_pidfd_open, run->launched.pid, 0);
+    struct hx_series series = {.context = run};
     while (!run->reaped) {
-        pid_t got = waitpid(run->launched.pid, &run->wait_status, 0);
+        bool gone;
+        hx_error *err = hx_wait_until(hx_now_ns() + reap_ns, pidfd, &gone);
+        if (err)
+            on_interrupt(&series);
+        hx_error_free(err);
+        pid_t got = waitpid(run->launched.pid, &run->wait_status, WNOHANG);
         run->reaped = got == run->launched.pid || (got < 0 && errno != EINTR);
-        if (got < 0 && errno == EINTR)
-            on_interrupt(&run->process[0].series);
     }
 }
 
@@ -380,6 +405,15 @@ static hx_error *go(struct run *run)
         process_end(&run->process[i]); /* nobody waits for room in a ring now */
     run->unrecorded = hx_launched_unrecorded(&run->launched, run->why, sizeof run->why);
     hx_launched_deinit(&run->launched);
+    if (err && !run->reaped) { /* the program may go on for long: what happened is said now */
+        char line[512];
+        hx_console_clear(run->console);
+        hx_error_line(err, line, sizeof line);
+        fprintf(stderr, "heapx: %s\n", line);
+        run->failed = err->kind == HX_E_CANCEL ? HX_EXIT_INTERRUPTED : HX_EXIT_FAILED;
+        hx_error_free(err);
+        err = NULL;
+    }
     reap(run);
     return err;
 }
@@ -394,20 +428,26 @@ static char *default_out(const struct run *run)
     return out;
 }
 
+static void tell_unrecorded(const struct run *run, uint64_t n, const char *why)
+{
+    if (n)
+        hx_say(run->console, run->args->word[0], "%llu process%s not recorded: %s",
+               (unsigned long long)n, n == 1 ? " was" : "es were", why);
+}
+
 static void tell_end(const struct run *run)
 {
+    char most[64];
     size_t n = 0;
     for (size_t i = 0; i < run->n; i++)
         n += run->process[i].series.missed;
     if (n)
-        hx_say(run->console, run->args->word[0], "%zu snapshots were left out", n);
-    if (run->too_many)
-        hx_say(run->console, run->args->word[0],
-               "%llu processes were not recorded: no more than %d can be at a time",
-               (unsigned long long)run->too_many, PROCESSES);
-    if (run->unrecorded)
-        hx_say(run->console, run->args->word[0], "%llu processes were not recorded: %s",
-               (unsigned long long)run->unrecorded, run->why);
+        hx_say(run->console, run->args->word[0], "%zu snapshot%s left out", n,
+               n == 1 ? " was" : "s were");
+    snprintf(most, sizeof most, "no more than %d can be at a time", PROCESSES);
+    tell_unrecorded(run, run->too_many, most);
+    tell_unrecorded(run, run->unrecorded, run->why);
+    tell_unrecorded(run, run->refused, run->why_refused);
     if (*run->spent && isatty(STDERR_FILENO))
         hx_say(run->console, run->args->word[0], "%s", run->spent);
     if (run->output.keeps && isatty(STDERR_FILENO))
@@ -416,6 +456,8 @@ static void tell_end(const struct run *run)
 
 static int exit_status(const struct run *run)
 {
+    if (run->failed)
+        return run->failed;
     if (run->interrupted)
         return HX_EXIT_INTERRUPTED;
     if (WIFSIGNALED(run->wait_status))
@@ -436,6 +478,7 @@ hx_error *hx_cmd_run(const struct hx_args *args, int *status)
     run.args = &copy;
     bool preload;
     HX_TRY(choose(args->word[0], &preload));
+    signal(SIGCHLD, SIG_DFL); /* else the program's status would be lost */
     HX_TRY(hx_launch(args->word, preload, &copy.recorder, &run.launched));
     HX_FREE char *made = args->out ? NULL : default_out(&run);
     hx_error *err = hx_output_open(args->out ? args->out : made, &run.output);

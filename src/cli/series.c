@@ -96,9 +96,10 @@ static hx_error *ended(struct hx_series *series)
         return hx_error_new(HX_E_GONE, what, NULL,
                             "has exited after %llu of %llu snapshots, which are kept",
                             (unsigned long long)series->stored, (unsigned long long)series->wanted);
-    hx_say(series->console, what, "has exited after %llu snapshot%s, kept in %s",
-           (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
-           series->output->path);
+    if (series->lines)
+        hx_say(series->console, what, "has exited after %llu snapshot%s, kept in %s",
+               (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
+               series->output->path);
     return NULL;
 }
 

@@ -69,7 +69,13 @@ hx_error *hx_taker_record(struct hx_taker *taker, const struct hx_source *source
 
 void hx_taker_close(struct hx_taker *taker)
 {
-    hx_error_free(hx_recorder_stop(taker->recorder));
+    hx_error *err = hx_recorder_stop(taker->recorder);
+    if (err) { /* why it ended early */
+        char line[512];
+        hx_error_line(err, line, sizeof line);
+        hx_say(NULL, "recorder", "%s", line);
+        hx_error_free(err);
+    }
     hx_attach_close(taker->attach);
     free(taker->recorder_notes);
     taker->recorder = NULL;

@@ -174,6 +174,15 @@ static hx_error *add_mapping(struct hx_snapshot *snapshot, const struct hx_mappi
     return NULL;
 }
 
+/* Static data: of a file, or what lies behind its last page (.bss). */
+static bool is_data(const struct hx_snapshot *snapshot, const struct hx_mapping *mapping)
+{
+    const struct hx_mapping *before = mapping - 1;
+    return (mapping->path && mapping->path[0] == '/') ||
+           (mapping > snapshot->mapping && before->end == mapping->start && before->path &&
+            before->path[0] == '/' && before->prot & HX_PROT_W);
+}
+
 /* The recorder saw every block: what is none of them is free or the allocator's. Static data in a
  * file's mapping is neither. */
 static hx_error *add_mappings(struct hx_snapshot *snapshot, const extras *extra)
@@ -184,7 +193,7 @@ static hx_error *add_mappings(struct hx_snapshot *snapshot, const extras *extra)
         size_t to = i + 1;
         while (to < extra->n && extra->v[to].addr < mapping->end)
             to++;
-        if (mapping->path && mapping->path[0] == '/')
+        if (is_data(snapshot, mapping))
             for (size_t k = i; k < to; k++)
                 HX_TRY(
                     add_segment(snapshot, extra->v[k].addr, extra->v[k].addr + extra->v[k].size));

@@ -1,6 +1,7 @@
 /* launch.c - starting a program with the recording library in it. */
 #include "attach/record/launch.h"
 
+#include "attach/proc.h"
 #include "attach/record/folder.h"
 #include "attach/record/ring.h"
 #include "base/cleanup.h"
@@ -215,18 +216,47 @@ bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, s
     return true;
 }
 
+enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid)
+{
+    char path[64];
+    HX_FREE char *maps = NULL;
+    struct hx_mapping *mapping = NULL;
+    size_t len = 0, n = 0;
+    bool is = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    hx_error *err = hx_proc_read(path, &maps, &len);
+    if (!err)
+        err = hx_proc_mappings(maps, len, &mapping, &n);
+    for (int i = 0; !err && !is && i < 1000; i++) {
+        char name[64];
+        struct stat st;
+        snprintf(name, sizeof name, "%d.%d", (int)pid, i);
+        if (fstatat(launched->folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            break;
+        for (size_t k = 0; k < n && !is; k++)
+            is = mapping[k].inode == st.st_ino && mapping[k].dev == st.st_dev;
+    }
+    hx_error_free(err);
+    hx_mappings_free(mapping, n);
+    /* one that ends has no mappings any more */
+    return is ? HX_LAUNCHED_ITS : n ? HX_LAUNCHED_STRANGERS : HX_LAUNCHED_GONE;
+}
+
 void hx_launched_refuse(const struct hx_launched *launched, pid_t pid)
 {
     const uint32_t gone = 1;
     char name[64];
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000 && launched->folder_fd >= 0; i++) {
         snprintf(name, sizeof name, "%d.%d", (int)pid, i);
-        HX_FD int fd = openat(launched->folder_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        HX_FD int fd =
+            openat(launched->folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+        struct stat st;
         if (fd < 0)
             break;
         /* should that fail, it waits a while when it ends */
-        ssize_t n = pwrite(fd, &gone, sizeof gone, offsetof(struct hx_region, reader_gone));
-        (void)n;
+        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+            pwrite(fd, &gone, sizeof gone, offsetof(struct hx_region, reader_gone)) < 0)
+            continue;
         unlinkat(launched->folder_fd, name, 0);
     }
 }
@@ -264,7 +294,8 @@ void hx_launched_deinit(struct hx_launched *launched)
     if (launched->folder_fd >= 0)
         close(launched->folder_fd);
     free(launched->folder);
-    *launched = (struct hx_launched){.folder_fd = -1, .go_fd = -1, .told_fd = -1};
+    *launched =
+        (struct hx_launched){.pid = launched->pid, .folder_fd = -1, .go_fd = -1, .told_fd = -1};
 }
 
 /* --- the start -------------------------------------------------------------------------------- */
