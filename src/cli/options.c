@@ -414,7 +414,9 @@ static hx_error *check_words(const struct hx_args *args)
     if (args->n_words > command->most)
         return hx_error_new(HX_E_USAGE, command->name, todo, "'%s' is one argument too many",
                             args->word[command->most]);
-    for (size_t i = 0; i < args->n_words; i++)
+    /* what follows CMD is its own, whatever it is */
+    size_t n = command->run == hx_cmd_run ? 1 : args->n_words;
+    for (size_t i = 0; i < n; i++)
         if (!args->word[i][0])
             return hx_error_new(HX_E_USAGE, command->name, todo, "argument %zu is empty", i + 1);
     return NULL;

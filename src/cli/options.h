@@ -76,9 +76,11 @@ enum hx_option_id {
 #define HX_OPTS_CAPTURE                                                                            \
     (HX_BIT(PAUSE) | HX_BIT(MAX_PAUSE) | HX_BIT(INTERIOR) | HX_BIT(CONTENT) | HX_BIT(THREADS) |    \
      HX_BIT(RECORD) | HX_OPTS_RECORDER)
-#define HX_OPTS_ANALYSIS (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET))
-#define HX_OPTS_TAKE     (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
-#define HX_OPTS_SERIES   (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
+/* They change what a snapshot says, so a store cannot obey them afterwards. */
+#define HX_OPTS_OF_PROCESS (HX_BIT(INTERIOR) | HX_BIT(RECORD) | HX_OPTS_RECORDER)
+#define HX_OPTS_ANALYSIS   (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET))
+#define HX_OPTS_TAKE       (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
+#define HX_OPTS_SERIES     (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
 
 struct hx_command;
 

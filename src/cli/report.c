@@ -43,7 +43,8 @@ static hx_error *has_rows(hx_store *store, const struct hx_query *query, const c
 /* Who allocated is known only when somebody recorded it. */
 static hx_error *has_recording(hx_store *store, const char *target, const struct hx_query *query)
 {
-    static const char *const recorded[] = {"sites", "modules", "ccs", "costs", "estimates"};
+    static const char *const recorded[] = {"sites", "modules", "stacks",
+                                           "ccs",   "costs",   "estimates"};
     bool is_one = false, is = false;
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
         is_one |= strcmp(recorded[i], query->view) == 0;
@@ -65,20 +66,22 @@ static hx_error *has_recording(hx_store *store, const char *target, const struct
  * same as an empty one. */
 static hx_error *has_data(hx_store *store, const char *target, const struct hx_query *query)
 {
-    static const char *const breakdowns[] = {"censuses",   "retainers", "bins",  "types",
-                                             "dominators", "pages",     "sites", "modules"};
+    static const char *const breakdowns[] = {"censuses", "retainers",  "bins",
+                                             "types",    "dominators", "pages",
+                                             "sites",    "modules",    "leaks"};
     bool is_one = false, more = false;
     for (size_t i = 0; i < sizeof breakdowns / sizeof *breakdowns; i++)
         is_one |= strcmp(breakdowns[i], query->view) == 0;
     if (!is_one)
         return NULL;
-    bool pages = strcmp(query->view, "pages") == 0;
-    /* nothing that is lost dominates or is dominated */
-    const char *counted =
-        strcmp(query->view, "dominators") == 0 ? "reachable_objects" : "heap_objects";
+    bool pages = strcmp(query->view, "pages") == 0, leaks = strcmp(query->view, "leaks") == 0;
+    /* nothing that is lost dominates or is dominated; a heap may have no leaks */
+    const char *counted = strcmp(query->view, "dominators") == 0 ? "reachable_objects IS NOT 0"
+                          : leaks                                ? "leaked_objects IS NULL"
+                                                                 : "heap_objects IS NOT 0";
     char sql[256];
     snprintf(sql, sizeof sql,
-             "SELECT 1 FROM snapshots WHERE %s IS NOT 0 AND (%lld = 0 OR snapshot = %lld)"
+             "SELECT 1 FROM snapshots WHERE %s AND (%lld = 0 OR snapshot = %lld)"
              " AND NOT EXISTS (SELECT 1 FROM %s WHERE %lld = 0 OR snapshot = %lld)",
              counted, (long long)query->snapshot, (long long)query->snapshot, query->view,
              (long long)query->snapshot, (long long)query->snapshot);
@@ -89,7 +92,7 @@ static hx_error *has_data(hx_store *store, const char *target, const struct hx_q
     if (err || !more)
         return err;
     return hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET snapshots",
-                        "%s is not known: %s", query->view,
+                        "%s %s not known: %s", query->view, leaks ? "are" : "is",
                         pages ? "which pages were resident was not recorded"
                               : "no objects were found, or the notes say why");
 }

@@ -5,6 +5,7 @@
 #include "cli/summary.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 
 /* Another heapx, or strace, may trace the process for a moment. */
@@ -97,7 +98,8 @@ static hx_error *ended(struct hx_series *series)
                             "has exited after %llu of %llu snapshots, which are kept",
                             (unsigned long long)series->stored, (unsigned long long)series->wanted);
     if (series->lines)
-        hx_say(series->console, what, "has exited after %llu snapshot%s, kept in %s",
+        hx_say(series->console, what, "has %s after %llu snapshot%s, kept in %s",
+               kill(series->taker->pid, 0) == 0 ? "become another program" : "exited",
                (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
                series->output->path);
     return NULL;
@@ -129,13 +131,15 @@ hx_error *hx_series_take_late(struct hx_series *series)
     return stored(series, number);
 }
 
-static void show(struct hx_series *series)
+/* Shows how far the recorder is. True: it has ended, and the series is about what it saw. */
+static bool show(struct hx_series *series)
 {
     struct hx_recorder_status status;
     if (!series->taker->recorder)
-        return;
+        return false;
     hx_recorder_status(series->taker->recorder, &status);
     hx_progress_at(&series->console->progress, "recording", status.figures.events, 0);
+    return status.ended && series->last && !series->look;
 }
 
 /* Waits for the deadline, and looks meanwhile. *ret_done: the series is at its end. */
@@ -156,7 +160,9 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
         HX_TRY(err);
         if (*ret_gone)
             return NULL;
-        show(series);
+        *ret_gone = show(series);
+        if (*ret_gone)
+            return NULL;
         if (series->look)
             HX_TRY(series->look(series, ret_done));
         if (*ret_done || hx_now_ns() >= deadline_ns)

@@ -7,6 +7,17 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
+/* Nothing was seen: perhaps it is another process that was meant. */
+static void tell_silence(const struct hx_taker *taker, struct hx_console *console)
+{
+    struct hx_recorder_status status;
+    char what[32];
+    hx_recorder_status(taker->recorder, &status);
+    snprintf(what, sizeof what, "PID %d", taker->pid);
+    if (!status.figures.events)
+        hx_say(console, what, "neither allocated nor freed anything while it was recorded");
+}
+
 static hx_error *take_series(const struct hx_args *args, bool record, int *status)
 {
     if (!args->out)
@@ -34,6 +45,8 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
         hx_error_free(close_err);
     else
         err = close_err;
+    if (record)
+        tell_silence(&taker, &console);
     if (!err && series.unprinted)
         err = hx_error_os(series.unprinted, "standard output", "write");
     if (taker.partial || series.missed)

@@ -285,6 +285,10 @@ hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console,
     *ret_partial = false;
     if (hx_is_pid(target))
         return take_for_reading(args, console, target, ret, ret_partial);
+    if (args->given & HX_OPTS_OF_PROCESS)
+        return hx_error_new(HX_E_USAGE, target, "leave out what only a snapshot can obey",
+                            "is a store: --interior, --record and what belongs to it say how a "
+                            "process is taken");
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_open(target, &store));
     HX_TRY(hx_revise(args, console, store, args->snapshot, parts));

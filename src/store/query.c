@@ -34,6 +34,7 @@ static const struct {
     {"ccs", "ccs_id"},
     {"costs", "snapshot, ccs_id"},
     {"estimates", "snapshot, ccs_id"},
+    {"stacks", "snapshot, ccs_id"},
     {"losses", "snapshot, what, address"},
     {"objects", "snapshot, address"},
     {"edges", "snapshot, source"},

@@ -19,6 +19,7 @@
     X(leaks, "bytes", "lost and possibly lost objects by kind")                                    \
     X(sites, "bytes", "objects by the stack that allocated them")                                  \
     X(modules, "bytes", "objects by the module that allocated them")                               \
+    X(stacks, "alloc_bytes", "what each stack allocated, and what of it is there, in words")       \
     X(ccs, NULL, "the tree of cost centres: functions, by who called them")                        \
     X(costs, "inherited_alloc_bytes", "what was allocated, freed and is live, by cost centre")     \
     X(estimates, "alloc_bytes", "costs of a sampled recording with their standard errors")         \

@@ -82,11 +82,19 @@ static hx_error *write_account(struct hx_writer *w)
     HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_account VALUES(?,?,?,?)", &st));
     /* what was not measured has no row: the others sum to the resident memory all the same */
     int first = w->snapshot->no_heap ? HX_PART_OVERHEAD + 1 : 0;
+    const uint64_t *account = w->snapshot->account;
+    bool free_unknown = w->snapshot->free_unknown;
     for (int part = first; w->snapshot->has_account && part < HX_PARTS; part++) {
+        if (free_unknown && (part == HX_PART_FREE || part == HX_PART_OVERHEAD))
+            continue;
+        /* between the blocks that were recorded: nobody knows whose that is */
+        uint64_t rest = free_unknown && part == HX_PART_ANONYMOUS
+                            ? account[HX_PART_FREE] + account[HX_PART_OVERHEAD]
+                            : 0;
         sqlite3_bind_int64(st, 1, w->id);
         sqlite3_bind_int(st, 2, part);
         hx_bind_text(st, 3, hx_part_name((enum hx_account_part)part));
-        sqlite3_bind_int64(st, 4, (int64_t)w->snapshot->account[part]);
+        sqlite3_bind_int64(st, 4, (int64_t)(account[part] + rest));
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;

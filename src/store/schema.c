@@ -220,6 +220,14 @@ static const struct public_view {
      " WHERE e.snapshot IN (SELECT snapshot FROM hx_snapshot)"},
     {3, "sites",
      "SELECT snapshot, ccs_id, bytes, objects, retained_bytes FROM hx_site" FINISHED},
+    {3, "stacks",
+     "SELECT c.snapshot AS snapshot, c.ccs_id AS ccs_id, c.alloc_bytes AS alloc_bytes,"
+     " c.alloc_objects AS alloc_objects, c.freed_bytes AS freed_bytes,"
+     " c.freed_objects AS freed_objects, c.live_bytes AS live_bytes,"
+     " c.live_objects AS live_objects, s.bytes AS bytes, s.objects AS objects, t.label AS site"
+     " FROM hx_cost AS c JOIN hx_stack AS t ON t.ccs_id = c.ccs_id"
+     " LEFT JOIN hx_site AS s ON s.snapshot = c.snapshot AND s.ccs_id = c.ccs_id"
+     " WHERE c.snapshot IN (SELECT snapshot FROM hx_snapshot)"},
     {3, "modules",
      "SELECT s.snapshot AS snapshot, coalesce(t.module, '(unknown)') AS module,"
      " sum(s.bytes) AS bytes, sum(s.objects) AS objects"

@@ -58,6 +58,10 @@ static const struct hx_filter_column columns[] = {
     N(estimates, snapshot) N(estimates, ccs_id) N(estimates, alloc_bytes)
     N(estimates, alloc_error_bytes) N(estimates, live_bytes) N(estimates, live_error_bytes)
 
+    N(stacks, snapshot) N(stacks, ccs_id) N(stacks, alloc_bytes) N(stacks, alloc_objects)
+    N(stacks, freed_bytes) N(stacks, freed_objects) N(stacks, live_bytes) N(stacks, live_objects)
+    N(stacks, bytes) N(stacks, objects) T(stacks, site)
+
     N(pages, snapshot) T(pages, census) A(pages, key) N(pages, only_pages)
     N(pages, shared_pages)
 

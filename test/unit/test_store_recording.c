@@ -475,6 +475,14 @@ static void check_store(hx_store *store)
                      "SELECT snapshot, state, type, label, sum(bytes), count(*) FROM objects"
                      " LEFT JOIN hx_stack USING(ccs_id) WHERE state <> 'reachable'"
                      " GROUP BY 1, 2, 3, 4");
+    assert_nothing(store,
+                   "SELECT s.snapshot FROM snapshots AS s WHERE"
+                   " (SELECT sum(alloc_bytes) FROM stacks AS t WHERE t.snapshot = s.snapshot)"
+                   " IS NOT (SELECT sum(alloc_bytes) FROM costs AS c"
+                   " WHERE c.snapshot = s.snapshot AND alloc_bytes > 0)"
+                   " AND EXISTS (SELECT 1 FROM costs AS c WHERE c.snapshot = s.snapshot"
+                   " AND alloc_bytes > 0)");
+    assert_nothing(store, "SELECT 1 FROM stacks WHERE site IS NULL");
     assert_nothing(store, "SELECT s.snapshot FROM snapshots AS s JOIN costs AS c USING(snapshot)"
                           " WHERE c.ccs_id = 1 AND c.inherited_alloc_bytes <> (SELECT"
                           " sum(alloc_bytes) FROM costs AS o WHERE o.snapshot = s.snapshot)");

@@ -220,24 +220,29 @@ static void say_recorded(struct hx_snapshot *snapshot, size_t n, bool sizes_know
         snapshot->allocator = name;
     }
     snapshot->no_heap = false;
-    hx_snapshot_note(snapshot, false,
+    hx_snapshot_note(snapshot, snapshot->free_unknown,
                      "%zu objects are blocks that were recorded, in memory whose allocator heapx "
                      "does not know%s%s",
                      n, sizes_known ? "" : ", with the sizes that were asked for",
                      snapshot->free_unknown ? ": what was there before is not among them"
                                             : "; what lies between them counts as free");
+    if (snapshot->free_unknown)
+        hx_snapshot_lose(snapshot, "blocks from before the recorder", 1, 0, 0);
 }
 
+/* A sample is no heap: where nobody walks the allocator, objects are what was recorded whole. */
 static hx_error *add_objects(const struct join *join)
 {
     struct hx_snapshot *snapshot = join->snapshot;
     extras extra = {0};
+    if (join->recording->sample_bytes)
+        return NULL;
     hx_error *err = find_extras(join, &extra);
     if (!err && extra.n) {
         uint64_t bytes = 0;
         for (size_t i = 0; i < extra.n; i++)
             bytes += extra.v[i].size;
-        bool all = join->recording->from_start && !join->recording->sample_bytes;
+        bool all = join->recording->from_start;
         err = merge_objects(&snapshot->graph, &extra);
         if (!err)
             err = all ? add_mappings(snapshot, &extra) : add_runs(snapshot, &extra);
