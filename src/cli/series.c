@@ -5,7 +5,7 @@
 #include "cli/summary.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 
 /* Another heapx, or strace, may trace the process for a moment. */
@@ -86,6 +86,13 @@ static hx_error *judge(struct hx_series *series, hx_error *err)
     return NULL;
 }
 
+/* One that nobody has waited for yet is there still, and has exited. */
+static bool has_exited(const struct hx_series *series)
+{
+    struct pollfd watch = {.fd = series->pidfd, .events = POLLIN};
+    return series->pidfd < 0 || poll(&watch, 1, 0) > 0;
+}
+
 /* The target is gone. A count that was asked for is not reached; an open end just ends. */
 static hx_error *ended(struct hx_series *series)
 {
@@ -99,7 +106,7 @@ static hx_error *ended(struct hx_series *series)
                             (unsigned long long)series->stored, (unsigned long long)series->wanted);
     if (series->lines)
         hx_say(series->console, what, "has %s after %llu snapshot%s, kept in %s",
-               kill(series->taker->pid, 0) == 0 ? "become another program" : "exited",
+               has_exited(series) ? "exited" : "become another program",
                (unsigned long long)series->stored, series->stored == 1 ? "" : "s",
                series->output->path);
     return NULL;
