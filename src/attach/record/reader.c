@@ -410,13 +410,3 @@ void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees)
     if (frees > reader->source_frees)
         reader->source_frees = frees;
 }
-
-hx_error *hx_reader_place_all(hx_reader *reader, uint64_t keys_end)
-{
-    uint32_t stack;
-    if (keys_end > HX_INTERNED_DENSE)
-        keys_end = HX_INTERNED_DENSE;
-    for (uint64_t key = HX_EV_KEY_FIRST; key < keys_end; key++)
-        HX_TRY(hx_interned_find(&reader->interned, &reader->source, key, &stack));
-    return reserve_costs(reader);
-}

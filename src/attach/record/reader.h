@@ -66,9 +66,6 @@ hx_error *hx_reader_end_round(hx_reader *reader);
 /* Losses that the source counted by itself; they only grow. */
 void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees);
 
-/* Places all stacks that are known to the source now: code is about to be unmapped. */
-hx_error *hx_reader_place_all(hx_reader *reader, uint64_t keys_end);
-
 /* Figures for a status line; cheap. */
 struct hx_reader_figures {
     uint64_t events, allocs, alloc_bytes, frees, live, live_bytes, stacks, lost;
