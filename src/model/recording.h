@@ -1,7 +1,11 @@
 /* recording.h - what a recorder knows at the stop of a snapshot: who allocated.
  *
  * Costs are requested bytes and cumulate since the recorder came. Stacks, places and files are
- * numbered once in a recording and keep their numbers in all its snapshots.
+ * numbered once in a recording and keep their numbers in all its snapshots. Beside places in code a
+ * stack may hold regions that the program marks (heapx/scc.h), and what it entered: the stack that
+ * it captured when a piece of work was created, to which all frames further inside belong.
+ *
+ * Without costs and blocks the same structure holds the stacks of the threads of a stopped process.
  */
 #ifndef HX_MODEL_RECORDING_H
 #define HX_MODEL_RECORDING_H
@@ -26,15 +30,37 @@ struct hx_rec_file {
 
 /* A function at a place; several where some were inlined. */
 struct hx_rec_line {
-    char *function; /* NULL: no symbol; owned */
+    char *function; /* NULL: no symbol; owned. Of a region: its label */
     char *source;   /* NULL: unknown; owned */
     uint32_t line;  /* 0: unknown */
+    /* Of the function itself: the code object that a cost centre is. */
+    char *declared;         /* file in which it is declared; NULL: unknown; owned */
+    uint32_t declared_line; /* 0: unknown */
+    uint64_t entry; /* p_vaddr of its first instruction; of an inlined one, and unknown: 0 */
 };
 
-/* A place in code: a call, that is a return address less one; or an instruction itself. */
+enum hx_rec_place_kind {
+    HX_REC_CODE,     /* a call, that is a return address less one; or an instruction itself */
+    HX_REC_REGION,   /* what the program pushed; vaddr is that of its struct heapx_centre */
+    HX_REC_DEFERRED, /* the program entered `stack`; what is further inside belongs to that */
+};
+
+/* Code that runs once for a whole module, whoever comes first (a CAF of functional languages). */
+enum hx_rec_initialiser {
+    HX_REC_NOT_INITIALISER,
+    HX_REC_INITIALISES,       /* this frame: a static constructor, or a function at the place where
+                                 it initialises a static variable of its own */
+    HX_REC_CALLS_INITIALISER, /* the next frame further inside: pthread_once and its like */
+};
+
 struct hx_rec_place {
-    uint32_t file;  /* index in files; UINT32_MAX: none, vaddr is an address of the process */
-    bool allocator; /* inside the allocator or the C++ library's operator new */
+    uint32_t file;       /* index in files; UINT32_MAX: none, vaddr is an address of the process */
+    bool allocator;      /* inside the allocator or the C++ library's operator new */
+    uint8_t kind;        /* enum hx_rec_place_kind */
+    uint8_t initialiser; /* enum hx_rec_initialiser; by hx_recording_name() */
+    bool recorder;       /* in the recorder's own library */
+    uint32_t stack;      /* HX_REC_DEFERRED: an index in stacks, below that of each stack that it is
+                            in; HX_NO_STACK: it is not known any more */
     uint64_t vaddr;
     struct hx_rec_line *lines; /* innermost first; NULL before hx_recording_name() */
     size_t n_lines;
@@ -47,6 +73,13 @@ struct hx_rec_stack {
     bool cut; /* the outermost frames are missing */
 };
 
+/* Requests by size, as mprof's tables have them: the upper bounds belong to them. */
+#define HX_SIZE_CLASSES 4 /* up to 32 bytes, 256, 2048, and above */
+static inline unsigned hx_size_class(uint64_t bytes)
+{
+    return (unsigned)(bytes > 32) + (bytes > 256) + (bytes > 2048);
+}
+
 /* In a sampled recording these are unbiased estimates, and the variances those of alloc_bytes and
  * live_bytes; else they are exact, and 0. */
 struct hx_rec_costs {
@@ -54,6 +87,23 @@ struct hx_rec_costs {
     uint64_t frees, freed_bytes; /* of blocks allocated here, wherever they were freed */
     uint64_t live, live_bytes;   /* == allocs - frees, but for what was lost */
     double alloc_variance, live_variance;
+    uint64_t alloc_class[HX_SIZE_CLASSES]; /* sums to alloc_bytes */
+    uint64_t freed_class[HX_SIZE_CLASSES]; /* sums to freed_bytes */
+    uint64_t entries; /* of stacks whose innermost place is a region: how often it was pushed */
+};
+
+/* All requests of one size. Up to HX_SIZE_EXACT each size that occurred has one; of larger ones
+ * those that found room, and one of size UINT64_MAX for the rest. */
+#define HX_SIZE_EXACT  1024
+#define HX_SIZES_LARGE 1024 /* at most so many of them */
+struct hx_rec_size {
+    uint64_t size, allocs, alloc_bytes, frees, freed_bytes;
+};
+
+/* A type of the program whose size is one of the requests'. */
+struct hx_rec_sized_type {
+    uint64_t bytes;
+    char *name; /* owned */
 };
 
 /* A block that is handed out. */
@@ -79,7 +129,9 @@ struct hx_recording {
     HX_VEC(uint32_t) stack_places;
     HX_VEC(struct hx_rec_stack) stacks;
     HX_VEC(struct hx_rec_costs) costs;
-    struct hx_rec_block *block; /* n_blocks */
+    HX_VEC(struct hx_rec_size) sizes;             /* by size */
+    HX_VEC(struct hx_rec_sized_type) sized_types; /* by size, then name; by hx_recording_name() */
+    struct hx_rec_block *block;                   /* n_blocks */
     uint64_t n_blocks;
     struct hx_big block_mem; /* what holds them */
 
@@ -88,6 +140,8 @@ struct hx_recording {
     uint64_t cut_stacks;              /* allocations whose stack is cut */
     uint64_t full_stacks;             /* allocations whose stack found no room: HX_NO_STACK */
     uint64_t unmatched_frees;         /* of blocks that the recorder never saw allocated */
+    uint64_t unbalanced_pops;         /* of regions that were not on top, or on the stack at all */
+    uint64_t lost_captures;           /* entered stacks that were not known any more */
     uint64_t implied_frees;           /* an address was handed out again, its free not seen */
 };
 

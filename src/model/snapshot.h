@@ -86,7 +86,8 @@ struct hx_site {
     char *label;       /* owned; no two are the same */
     uint32_t stack;    /* index in recording.stacks, HX_SITE_BEFORE or HX_SITE_UNKNOWN; HX_NO_STACK:
                           of a recording that is not loaded */
-    int64_t ccs_id;    /* its number in the store; 0: not stored yet */
+    int64_t stack_id;  /* of the whole stack, its number in the store; 0: not stored yet */
+    int64_t ccs_id;    /* of the cost-centre stack that it belongs to; 0: not stored yet */
     uint64_t identity; /* of the whole stack, the same in every store; 0: not known */
 };
 
@@ -152,7 +153,9 @@ struct hx_snapshot {
     struct hx_graph graph;
     HX_VEC(struct hx_type) types;
     HX_VEC(struct hx_site) sites;
-    struct hx_recording *recording; /* NULL: none, or not loaded; owned */
+    struct hx_recording *recording;  /* NULL: none, or not loaded; owned */
+    struct hx_recording *backtraces; /* stacks of the threads at the stop; NULL: not taken; owned */
+    HX_VEC(uint32_t) thread_stack;   /* of each thread, in backtraces; HX_NO_STACK; or empty */
     hx_ranges resident; /* whole pages of the segments that were in memory; sorted, apart */
     bool has_resident;
 

@@ -49,8 +49,32 @@ struct hx_code_line {
     uint64_t offset;      /* into the function; of the last one (not inlined) only */
     const char *source;   /* path of the file; NULL: unknown */
     uint32_t line;        /* 0: unknown */
+    /* The function itself, which is the same wherever a part of it was inlined, moved away (.cold,
+     * .part) or specialised (.constprop, .isra) to; function has no such ending. */
+    const char *declared;   /* file in which it is declared; NULL: unknown */
+    uint32_t declared_line; /* 0: unknown */
+    uint64_t entry;         /* p_vaddr where it begins, by its symbol or the unwind tables; of one
+                               that was inlined, and unknown: 0 */
 };
 #define HX_CODE_LINES_MAX 32
+
+/* Does the code at an address (as in hx_code_lines()) run once for the whole file, whoever comes
+ * first? By structure, so in stripped files too: entries of .init_array and its like, calls between
+ * those of __cxa_guard_acquire and __cxa_guard_release, and inside pthread_once() and call_once().
+ */
+enum hx_code_once {
+    HX_CODE_NOT_ONCE,
+    HX_CODE_ONCE,       /* the function that the address is in is an initialiser, or initialises a
+                           static variable there */
+    HX_CODE_CALLS_ONCE, /* what is called there is one */
+};
+enum hx_code_once hx_code_once(hx_code *code, uint32_t file, uint64_t vaddr);
+
+/* Calls each() for structures, classes, unions and typedefs that the file's debug information
+ * defines, with sizeof, until it returns false or deadline_ns (CLOCK_MONOTONIC) has passed; false
+ * then. Some come several times. Takes the lock of names. */
+bool hx_code_types(hx_code *code, uint32_t file, uint64_t deadline_ns,
+                   bool (*each)(void *context, const char *name, uint64_t bytes), void *context);
 
 /* Fills at most HX_CODE_LINES_MAX lines; at least one. `vaddr` is an address inside the instruction
  * that is meant (of a return address: less one). */

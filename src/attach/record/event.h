@@ -35,6 +35,11 @@ enum hx_event_kind {
     HX_EV_EXEC = 9,          /* struct hx_ev_word: the program replaced itself */
     HX_EV_EXIT = 10,         /* struct hx_ev_word: the last thread is about to end */
     HX_EV_RAW_STACK = 11,    /* struct hx_ev_raw_stack: like STACK, to be unwound by the reader */
+    HX_EV_CENTRE = 12,       /* struct hx_ev_centre: before the first stack that names its word */
+    HX_EV_ENTRY = 13,        /* struct hx_ev_word: a region was pushed; word is the key of the stack
+                                whose innermost frame it is */
+    HX_EV_UNBALANCED = 14, /* struct hx_ev_word: so many pops since the last one found their region
+                              not on top, or not at all */
     HX_EV_KINDS
 };
 
@@ -48,6 +53,15 @@ enum hx_event_kind {
 #define HX_EV_KEY_UNKNOWN 0 /* no stack could be taken */
 #define HX_EV_KEY_FULL    1 /* there was no room for one more stack */
 #define HX_EV_KEY_FIRST   16
+
+/* Frames of a stack are addresses of code, innermost first, and between them what the program said
+ * by heapx/scc.h, told apart by the topmost four bits, which no address of code has:
+ * a region that was pushed by the frame behind it, or a stack that was entered there (key; 0: it is
+ * not known any more). Captured stacks have keys as all others, and are published before. */
+#define HX_EV_REGION       ((HX_EV_U64)8 << 60)
+#define HX_EV_DEFERRED     ((HX_EV_U64)9 << 60)
+#define HX_EV_TAG(frame)   ((frame) & (HX_EV_U64)15 << 60)
+#define HX_EV_VALUE(frame) ((frame) & ~((HX_EV_U64)15 << 60))
 
 struct hx_ev_alloc {
     HX_EV_U64 head;
@@ -108,6 +122,17 @@ struct hx_ev_raw_stack {
 struct hx_ev_lost {
     HX_EV_U64 head;
     HX_EV_U64 allocs, frees, alloc_bytes;
+};
+
+/* A region (struct heapx_centre): `word` stands for it in frames. */
+#define HX_EV_CENTRE_TEXT 384
+struct hx_ev_centre {
+    HX_EV_U64 head;
+    HX_EV_U64 word;    /* HX_EV_REGION | any number */
+    HX_EV_U64 address; /* of the structure, in the process */
+    HX_EV_U32 line;    /* 0: unknown */
+    HX_EV_U32 n;       /* bytes of text, rounded up to 8 in the record; at most HX_EV_CENTRE_TEXT */
+    char text[]; /* label, function, file of the source, each ended by a 0 byte; cut if long */
 };
 
 struct hx_ev_word {

@@ -28,7 +28,11 @@ struct hx_reader_source {
     /* The frames of a key that HX_EV_STACK did not bring: at most max words. False: unknown. */
     bool (*stack)(void *context, uint64_t key, uint64_t *frame, size_t max, size_t *ret_n,
                   uint64_t *ret_exact, bool *ret_cut);
-    /* Where a frame lies. Asked once for each frame of each new stack, while its code is mapped. */
+    /* The region behind a frame's word that HX_EV_CENTRE did not bring; text has room for
+     * HX_EV_CENTRE_TEXT bytes behind the structure. NULL, or false: unknown. */
+    bool (*centre)(void *context, uint64_t word, struct hx_ev_centre *ret);
+    /* Where a frame lies (an address; also that of a struct heapx_centre). Asked once for each
+     * frame of each new stack, while its code is mapped. */
     void (*place)(void *context, uint64_t pc, struct hx_placing *ret);
     /* Ticks of the events' clock to CLOCK_MONOTONIC. */
     uint64_t (*to_ns)(void *context, uint64_t when);
