@@ -21,7 +21,8 @@ enum hx_exit {
 #define HX_COMMANDS(X)                                                                             \
     X(attach, "PID", 1, 1, HX_OPTS_TAKE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),            \
       "explore a process")                                                                         \
-    X(open, "FILE", 1, 1, HX_OPTS_ANALYSIS | HX_BIT(SCRIPT), "explore a store")                    \
+    X(open, "FILE", 1, 1, HX_OPTS_ANALYSIS | HX_OPTS_ATTRIBUTION | HX_BIT(SCRIPT),                 \
+      "explore a store")                                                                           \
     X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                              \
       "take snapshots of a process into a store")                                                  \
     X(run, "[--] CMD [ARG...]", 1, ~0U,                                                            \
@@ -30,8 +31,8 @@ enum hx_exit {
     X(record, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                            \
       "record who allocates in a process that runs")                                               \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
-      HX_OPTS_TAKE | HX_BIT(SNAPSHOT) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) |             \
-          HX_BIT(FORMAT),                                                                          \
+      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_BIT(SNAPSHOT) | HX_BIT(WHERE) |     \
+          HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),                                           \
       "print a view of a store or of a process")                                                   \
     X(why, "TARGET ADDR", 2, 2,                                                                    \
       HX_OPTS_CAPTURE | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FROM) | HX_BIT(FORMAT),          \
@@ -40,7 +41,7 @@ enum hx_exit {
       HX_BIT(STILL) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),               \
       "print what differs between two snapshots, of one store or of two")                          \
     X(check, "TARGET 'EXPR' ['EXPR'...]", 2, ~0U,                                                  \
-      HX_OPTS_TAKE | HX_BIT(SNAPSHOT) | HX_BIT(FORMAT),                                            \
+      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_BIT(SNAPSHOT) | HX_BIT(FORMAT),                      \
       "tell whether conditions hold, for scripts: exit status 4 when one does")                    \
     X(sql, "FILE 'SELECT ...'", 2, 2, HX_BIT(FORMAT), "ask a store in SQL, read only")             \
     X(doctor, "[PID]", 0, 1, HX_BIT(FORMAT),                                                       \

@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "traverse/centres.h"
 #include "traverse/named.h"
 #include "traverse/pattern.h"
 
@@ -238,6 +239,24 @@ static hx_error *parse_bytes(const char *name, const char *value, uint64_t *ret)
     return NULL;
 }
 
+static hx_error *parse_recursion(const char *value, struct hx_args *args)
+{
+    static const char *const words[] = {"truncate", "whole", NULL};
+    int which;
+    if (!one_of(value, words, &which))
+        return bad_value("recursion", value, "one of truncate, whole");
+    args->attribution.recursion = which ? HX_RECURSION_WHOLE : HX_RECURSION_TRUNCATES;
+    return NULL;
+}
+
+static hx_error *parse_depth(const char *value, struct hx_args *args)
+{
+    uint64_t n;
+    HX_TRY(parse_count("depth", value, 0, UINT32_MAX, &n));
+    args->attribution.chain_depth = (uint32_t)n;
+    return NULL;
+}
+
 static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_args *args)
 {
     const char *name = rows[id].name;
@@ -319,6 +338,23 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
         return NULL;
     case HX_OPT_AT_EXIT:
         args->recorder.at_exit = true;
+        return NULL;
+    case HX_OPT_CENTRE:
+        HX_TRY(hx_centre_pattern_test(value));
+        args->centre[args->attribution.n_patterns++] = value;
+        return NULL;
+    case HX_OPT_RECURSION:
+        return parse_recursion(value, args);
+    case HX_OPT_DEPTH:
+        return parse_depth(value, args);
+    case HX_OPT_OFFSETS:
+        args->attribution.offsets = true;
+        return NULL;
+    case HX_OPT_TERSE:
+    case HX_OPT_NORMAL:
+    case HX_OPT_VERBOSE: /* the last one counts */
+        args->terse = id == HX_OPT_TERSE;
+        args->verbose = id == HX_OPT_VERBOSE;
         return NULL;
     case HX_OPT_HELP:
     case HX_OPT_VERSION:
@@ -454,7 +490,10 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     ret->root = calloc((size_t)argc + 1, sizeof *ret->root);
     ret->retainer = calloc((size_t)argc + 1, sizeof *ret->retainer);
     ret->analysis.options.pattern = ret->retainer;
-    if (!ret->root || !ret->retainer)
+    ret->centre = calloc((size_t)argc + 1, sizeof *ret->centre);
+    ret->attribution = HX_ATTRIBUTION_DEFAULT;
+    ret->attribution.pattern = ret->centre;
+    if (!ret->root || !ret->retainer || !ret->centre)
         return hx_error_nomem();
     opterr = 0;
     optind = 0; /* glibc: begin anew, and permute */
@@ -474,7 +513,8 @@ void hx_args_deinit(struct hx_args *args)
 {
     free(args->root);
     free(args->retainer);
-    args->root = args->retainer = NULL;
+    free(args->centre);
+    args->root = args->retainer = args->centre = NULL;
 }
 
 void hx_option_help(enum hx_option_id id, struct hx_text *text)

@@ -11,6 +11,7 @@
 #include "attach/record/record.h"
 #include "base/error.h"
 #include "model/graph.h"
+#include "store/attribution.h"
 #include "store/query.h"
 
 /* id, name, short letter or 0, argument (NULL: none), what it does */
@@ -37,6 +38,15 @@
     X(RETAINER, "retainer", 0, "PATTERN", "which types retain, in scheme type (repeat)")           \
     X(MAX_SET, "max-set", 0, "N",                                                                  \
       "a retainer set of more names is MANY; 8 by default, 0: no limit")                           \
+    X(CENTRE, "centre", 0, "PATTERN",                                                              \
+      "only these functions are cost centres: PATTERN, module:, file:, region:, !... (repeat)")    \
+    X(RECURSION, "recursion", 0, "truncate|whole",                                                 \
+      "a cost centre that is on the stack already cuts it back to there, or not")                  \
+    X(DEPTH, "depth", 0, "N", "functions of a call chain in mprof_leaks; 5 by default, 0: all")    \
+    X(OFFSETS, "offsets", 0, NULL, "tell calls of one function apart in mprof_leaks")              \
+    X(TERSE, "terse", 0, NULL, "only the most important rows of mprof's tables")                   \
+    X(NORMAL, "normal", 0, NULL, "the important rows of mprof's tables; the default")              \
+    X(VERBOSE, "verbose", 0, NULL, "all rows of mprof's tables")                                   \
     X(INTERIOR, "interior", 0, "on|off|known",                                                     \
       "what a pointer into the middle of an object counts for; known by default")                  \
     X(CONTENT, "content", 0, "none", "what is stored of the objects' bytes; none by default")      \
@@ -80,7 +90,10 @@ enum hx_option_id {
 #define HX_OPTS_OF_PROCESS (HX_BIT(INTERIOR) | HX_BIT(RECORD) | HX_OPTS_RECORDER)
 #define HX_OPTS_ANALYSIS   (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET))
 #define HX_OPTS_TAKE       (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
-#define HX_OPTS_SERIES     (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
+/* How recorded stacks are told of; the recording stays what it is. */
+#define HX_OPTS_ATTRIBUTION (HX_BIT(CENTRE) | HX_BIT(RECURSION) | HX_BIT(DEPTH) | HX_BIT(OFFSETS))
+#define HX_OPTS_LEVELS      (HX_BIT(TERSE) | HX_BIT(NORMAL) | HX_BIT(VERBOSE))
+#define HX_OPTS_SERIES      (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
 
 struct hx_command;
 
@@ -102,6 +115,9 @@ struct hx_args {
     struct hx_analysis analysis; /* its patterns are args.retainer */
     const char **root;           /* "NAME=EXPR", tested */
     const char **retainer;
+    struct hx_attribution attribution; /* its patterns are args.centre */
+    const char **centre;
+    bool terse, verbose; /* how many rows of mprof's tables; neither: the important ones */
     size_t n_roots;
     unsigned threads; /* 0: decide */
     int color;        /* -1: decide, 0: never, 1: always */

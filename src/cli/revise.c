@@ -65,12 +65,28 @@ static hx_error *name_roots(const struct hx_args *args, struct hx_snapshot *snap
     return err;
 }
 
+/* What is told by cost-centre stacks is no longer what was stored, once others are chosen. */
+static hx_error *follows_centres(const struct revision *revision, int64_t number, unsigned *parts)
+{
+    if (!hx_args_given(revision->args, HX_OPT_CENTRE) &&
+        !hx_args_given(revision->args, HX_OPT_RECURSION))
+        return NULL;
+    const struct hx_scheme *scheme;
+    HX_FREE char *patterns = NULL;
+    *parts |= revision->wanted & HX_ANALYSE_RETAINED;
+    HX_TRY(hx_store_scheme(revision->store, number, &scheme, &patterns));
+    if (scheme == &hx_scheme_site)
+        *parts |= revision->wanted & HX_ANALYSE_RETAINERS;
+    return NULL;
+}
+
 static hx_error *revise_one(struct revision *revision, int64_t number)
 {
     const struct hx_args *args = revision->args;
     unsigned have;
     HX_TRY(hx_store_parts(revision->store, number, &have));
     unsigned parts = revision->asked | (revision->wanted & ~have);
+    HX_TRY(follows_centres(revision, number, &parts));
     if (!parts)
         return NULL;
     uint64_t begun = hx_timing_begin();
@@ -118,6 +134,24 @@ static hx_error *run(struct revision *revision, const char *which)
         return revise_all(revision);
     HX_TRY(hx_store_resolve(revision->store, which, &number));
     return revise_one(revision, number);
+}
+
+hx_error *hx_reattribute(const struct hx_args *args, struct hx_console *console, hx_store *store,
+                         const char *which)
+{
+    const char *idle;
+    int64_t number = 0;
+    if (!(args->given & HX_OPTS_ATTRIBUTION))
+        return NULL;
+    if (strcmp(which, "all") != 0)
+        HX_TRY(hx_store_resolve(store, which, &number));
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_store_attribute(store, number, &args->attribution, &console->progress, &idle));
+    hx_timing_end(begun, "attribute", 0);
+    hx_console_clear(console);
+    if (idle)
+        hx_say(console, "--centre", "'%s' stands for no cost centre of this recording", idle);
+    return NULL;
 }
 
 hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_store *store,

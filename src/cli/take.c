@@ -274,6 +274,7 @@ static hx_error *take_for_reading(const struct hx_args *args, struct hx_console 
     HX_TRY(hx_store_temporary(&store));
     int64_t number;
     HX_TRY(hx_take_into(&taker, store, &console->progress, console, &number));
+    HX_TRY(hx_reattribute(args, console, store, "last"));
     *ret_partial = taker.partial;
     *ret = hx_steal(store);
     return NULL;
@@ -291,6 +292,7 @@ hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console,
                             "process is taken");
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_open(target, &store));
+    HX_TRY(hx_reattribute(args, console, store, args->snapshot));
     HX_TRY(hx_revise(args, console, store, args->snapshot, parts));
     *ret = hx_steal(store);
     return NULL;

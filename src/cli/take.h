@@ -69,6 +69,11 @@ hx_error *hx_output_close(struct hx_output *output);
 hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_store *store,
                     const char *which, unsigned parts);
 
+/* Attributes what was recorded of the snapshots to the cost centres that the call chooses. The file
+ * does not change. Nothing without such options. */
+hx_error *hx_reattribute(const struct hx_args *args, struct hx_console *console, hx_store *store,
+                         const char *which);
+
 /* TARGET for reading: a file, revised, or a process, of which a snapshot is taken into a temporary
  * store. *ret_partial: that snapshot is not complete. */
 hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console, const char *target,
