@@ -144,10 +144,10 @@ static void feed(hx_reader *reader, const struct program *p, uint64_t events)
 
 /* --- the snapshot ------------------------------------------------------------------ */
 
-static char *text(const char *format, uint64_t n)
+static char *text(const char *before, uint64_t n, const char *behind)
 {
     char *ret;
-    if (asprintf(&ret, format, (unsigned)n) < 0)
+    if (asprintf(&ret, "%s%u%s", before, (unsigned)n, behind) < 0)
         must(hx_error_nomem());
     return ret;
 }
@@ -167,10 +167,10 @@ static void name(struct hx_recording *recording)
         place->n_lines = 1;
         if (!place->lines)
             must(hx_error_nomem());
-        place->lines[0] = (struct hx_rec_line){.function = text("function_%u", function),
-                                               .source = text("part_%u.c", function / 50),
+        place->lines[0] = (struct hx_rec_line){.function = text("function_", function, ""),
+                                               .source = text("part_", function / 50, ".c"),
                                                .line = (uint32_t)(place->vaddr & 0xffff),
-                                               .declared = text("part_%u.c", function / 50),
+                                               .declared = text("part_", function / 50, ".c"),
                                                .declared_line = (uint32_t)function,
                                                .entry = function << 8};
     }
