@@ -155,8 +155,8 @@ static char *text(const char *before, uint64_t n, const char *behind)
 static void name(struct hx_recording *recording)
 {
     for (uint32_t i = 0; i < FILES; i++) {
-        struct hx_rec_file file = {text("/usr/lib/lib%u.so", i), text("lib%u.so", i),
-                                   text("%u", i)};
+        struct hx_rec_file file = {text("/usr/lib/lib", i, ".so"), text("lib", i, ".so"),
+                                   text("", i, "")};
         if (!hx_vec_push(&recording->files, file))
             must(hx_error_nomem());
     }
