@@ -22,6 +22,7 @@ static void free_place(struct hx_rec_place *place)
     for (size_t i = 0; i < place->n_lines; i++) {
         free(place->lines[i].function);
         free(place->lines[i].source);
+        free(place->lines[i].declared);
     }
     free(place->lines);
 }
@@ -42,6 +43,10 @@ void hx_recording_destroy(struct hx_recording *recording)
     hx_vec_free(&recording->stack_places);
     hx_vec_free(&recording->stacks);
     hx_vec_free(&recording->costs);
+    hx_vec_free(&recording->sizes);
+    for (size_t i = 0; i < recording->sized_types.n; i++)
+        free(recording->sized_types.v[i].name);
+    hx_vec_free(&recording->sized_types);
     hx_big_free(&recording->block_mem);
     free(recording);
 }
@@ -64,48 +69,86 @@ const struct hx_rec_block *hx_recording_block(const struct hx_recording *recordi
 static void append_function(const struct hx_recording *recording, const struct hx_rec_place *place,
                             size_t line, struct hx_text *text)
 {
-    if (line < place->n_lines && place->lines[line].function)
-        hx_function_name_short(text, place->lines[line].function);
+    const char *function = line < place->n_lines ? place->lines[line].function : NULL;
+    if (function && place->kind == HX_REC_REGION)
+        hx_text_puts(text, function); /* a label, not to be shortened */
+    else if (function)
+        hx_function_name_short(text, function);
     else if (place->file < recording->files.n)
         hx_text_putf(text, "%s+0x%" PRIx64, recording->files.v[place->file].name, place->vaddr);
     else
         hx_text_putf(text, "0x%" PRIx64, place->vaddr);
 }
 
-/* A function of a stack: a line of the place of one of its frames. */
+/* --- labels ------------------------------------------------------------------------ */
+
+/* A function of a stack: a line of the place of one of its frames. Where a captured stack was
+ * entered the walk goes on in that one, whose number is lower: it ends. */
 struct at {
-    uint32_t frame;
+    const struct hx_rec_stack *stack;
+    uint32_t number; /* of the stack */
+    uint32_t frame;  /* stack->n: behind the last one */
     size_t line;
+    bool lost; /* a stack was entered that is not known any more */
 };
 
 static const struct hx_rec_place *place_at(const struct hx_recording *recording,
-                                           const struct hx_rec_stack *stack, uint32_t frame)
+                                           const struct at *at)
 {
-    return &recording->places.v[recording->stack_places.v[stack->first + frame]];
+    return &recording->places.v[recording->stack_places.v[at->stack->first + at->frame]];
 }
 
-/* The next function; the last one's frame is stack->n. */
-static struct at next(const struct hx_recording *recording, const struct hx_rec_stack *stack,
-                      struct at at)
+/* Goes into what was entered at this frame. */
+static void enter(const struct hx_recording *recording, struct at *at)
 {
-    if (++at.line < place_at(recording, stack, at.frame)->n_lines)
-        return at;
-    return (struct at){at.frame + 1, 0};
+    while (at->frame < at->stack->n) {
+        const struct hx_rec_place *place = place_at(recording, at);
+        if (place->kind != HX_REC_DEFERRED)
+            return;
+        at->lost = place->stack >= at->number;
+        at->frame = at->lost ? at->stack->n : 0;
+        if (!at->lost) {
+            at->number = place->stack;
+            at->stack = &recording->stacks.v[at->number];
+        }
+    }
+}
+
+static void next_frame(const struct hx_recording *recording, struct at *at)
+{
+    at->frame++;
+    at->line = 0;
+    enter(recording, at);
+}
+
+static void next(const struct hx_recording *recording, struct at *at)
+{
+    if (++at->line >= place_at(recording, at)->n_lines)
+        next_frame(recording, at);
+}
+
+static struct at innermost(const struct hx_recording *recording, uint32_t number)
+{
+    struct at at = {.stack = &recording->stacks.v[number], .number = number};
+    enter(recording, &at);
+    return at;
 }
 
 /* The first function that is not the allocator's, if any is not; the same of what belongs to a
  * language's library alone. */
-static struct at first_outside(const struct hx_recording *recording,
-                               const struct hx_rec_stack *stack)
+static struct at first_outside(const struct hx_recording *recording, uint32_t number)
 {
-    struct at at = {0, 0}, outside;
-    while (at.frame < stack->n && place_at(recording, stack, at.frame)->allocator)
-        at.frame++;
-    at.frame = at.frame < stack->n ? at.frame : 0;
-    for (outside = at; outside.frame < stack->n; outside = next(recording, stack, outside)) {
-        const struct hx_rec_place *place = place_at(recording, stack, outside.frame);
+    struct at at = innermost(recording, number);
+    while (at.frame < at.stack->n && place_at(recording, &at)->allocator)
+        next_frame(recording, &at);
+    if (at.frame == at.stack->n)
+        at = innermost(recording, number);
+    for (struct at outside = at; outside.frame < outside.stack->n; next(recording, &outside)) {
+        const struct hx_rec_place *place = place_at(recording, &outside);
         const char *function = place->n_lines ? place->lines[outside.line].function : NULL;
-        if (!place->allocator && (!function || !hx_function_name_internal(function)))
+        bool internal =
+            place->kind == HX_REC_CODE && function && hx_function_name_internal(function);
+        if (!place->allocator && !internal)
             return outside;
     }
     return at;
@@ -118,23 +161,25 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t number, s
         hx_text_puts(text, number == HX_SITE_BEFORE ? "<before attach>" : "<unknown>");
         return;
     }
-    const struct hx_rec_stack *stack = &recording->stacks.v[number];
     size_t shown = 0;
-    bool more = stack->cut;
-    struct at at = first_outside(recording, stack);
-    bool only_allocator = at.frame < stack->n && place_at(recording, stack, at.frame)->allocator;
-    for (; at.frame < stack->n; at = next(recording, stack, at)) {
-        const struct hx_rec_place *place = place_at(recording, stack, at.frame);
+    struct at at = first_outside(recording, number);
+    bool some = at.frame < at.stack->n, more = false;
+    bool only_allocator = some && place_at(recording, &at)->allocator;
+    if (some && !only_allocator && place_at(recording, &at)->recorder) {
+        hx_text_puts(text, "<recorder>");
+        return;
+    }
+    for (; at.frame < at.stack->n && !more; next(recording, &at)) {
+        const struct hx_rec_place *place = place_at(recording, &at);
         if (place->allocator && !only_allocator)
             continue;
-        if (shown == frames) {
-            more = true;
+        more = shown == frames;
+        if (more)
             break;
-        }
         hx_text_puts(text, shown++ ? " < " : "");
         append_function(recording, place, at.line, text);
     }
-    if (more)
+    if (more || at.lost || at.stack->cut)
         hx_text_puts(text, shown ? " < ..." : "...");
 }
 
@@ -181,23 +226,65 @@ static hx_error *broken(const char *why)
     return hx_error_new(HX_E_CORRUPT, "recording", NULL, "%s", why);
 }
 
-hx_error *hx_recording_check(const struct hx_recording *recording)
+static uint64_t sum(const uint64_t by_class[HX_SIZE_CLASSES])
 {
-    if (recording->costs.n != recording->stacks.n)
-        return broken("as many costs as stacks were expected");
-    for (size_t i = 0; i < recording->stacks.n; i++) {
+    uint64_t all = 0;
+    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++)
+        all += by_class[i];
+    return all;
+}
+
+static hx_error *check_stacks(const struct hx_recording *recording)
+{
+    for (uint32_t i = 0; i < recording->stacks.n; i++) {
         const struct hx_rec_stack *stack = &recording->stacks.v[i];
         if (stack->first > recording->stack_places.n ||
             stack->n > recording->stack_places.n - stack->first)
             return broken("a stack has frames that are not there");
+        for (uint32_t k = 0; k < stack->n; k++) {
+            uint32_t number = recording->stack_places.v[stack->first + k];
+            if (number >= recording->places.n)
+                return broken("a frame has a place that is not there");
+            const struct hx_rec_place *place = &recording->places.v[number];
+            if (place->kind == HX_REC_DEFERRED && place->stack >= i && place->stack != HX_NO_STACK)
+                return broken("a stack enters one that does not come before it");
+        }
     }
-    for (size_t i = 0; i < recording->stack_places.n; i++)
-        if (recording->stack_places.v[i] >= recording->places.n)
-            return broken("a frame has a place that is not there");
-    for (size_t i = 0; i < recording->places.n; i++)
-        if (recording->files.n && recording->places.v[i].file >= recording->files.n &&
-            recording->places.v[i].file != UINT32_MAX)
+    return NULL;
+}
+
+/* Costs of stacks, where there are any: those of threads at the stop have none. */
+static hx_error *check_costs(const struct hx_recording *recording)
+{
+    if (recording->costs.n != recording->stacks.n)
+        return broken("as many costs as stacks were expected");
+    for (size_t i = 0; i < recording->costs.n; i++) {
+        const struct hx_rec_costs *costs = &recording->costs.v[i];
+        uint64_t allocated = sum(costs->alloc_class), freed = sum(costs->freed_class);
+        if ((allocated || freed) &&
+            (allocated != costs->alloc_bytes || freed != costs->freed_bytes))
+            return broken("classes of sizes do not add up to what was allocated");
+    }
+    for (size_t i = 1; i < recording->sizes.n; i++)
+        if (recording->sizes.v[i - 1].size >= recording->sizes.v[i].size)
+            return broken("sizes are not sorted");
+    for (size_t i = 1; i < recording->sized_types.n; i++)
+        if (recording->sized_types.v[i - 1].bytes > recording->sized_types.v[i].bytes)
+            return broken("types are not sorted by size");
+    return NULL;
+}
+
+hx_error *hx_recording_check(const struct hx_recording *recording)
+{
+    HX_TRY(check_costs(recording));
+    HX_TRY(check_stacks(recording));
+    for (size_t i = 0; i < recording->places.n; i++) {
+        const struct hx_rec_place *place = &recording->places.v[i];
+        if (place->kind > HX_REC_DEFERRED)
+            return broken("a place is of no kind");
+        if (recording->files.n && place->file >= recording->files.n && place->file != UINT32_MAX)
             return broken("a place has a file that is not there");
+    }
     for (uint64_t i = 0; i < recording->n_blocks; i++) {
         if (i && recording->block[i - 1].address >= recording->block[i].address)
             return broken("blocks are not sorted");

@@ -62,6 +62,8 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
         free(snapshot->sites.v[i].label);
     hx_vec_free(&snapshot->sites);
     hx_recording_destroy(snapshot->recording);
+    hx_recording_destroy(snapshot->backtraces);
+    hx_vec_free(&snapshot->thread_stack);
     hx_vec_free(&snapshot->resident);
     for (size_t i = 0; i < snapshot->roots.n; i++) {
         free(snapshot->roots.v[i].name);
