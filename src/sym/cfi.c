@@ -727,18 +727,33 @@ static bool look_through(const struct hx_cfi_bytes *frame, uint64_t pc, struct c
     return false;
 }
 
+static bool find_entry(const struct hx_cfi *cfi, uint64_t pc, struct cie *cie, struct fde *fde)
+{
+    struct search_table table;
+    if (!cfi->frame.len)
+        return false;
+    return read_search_table(&cfi->hdr, &table) ? look_up(cfi, &table, pc, cie, fde)
+                                                : look_through(&cfi->frame, pc, cie, fde);
+}
+
+bool hx_cfi_function(const struct hx_cfi *cfi, uint64_t pc, uint64_t *ret_start, uint64_t *ret_end)
+{
+    struct cie cie;
+    struct fde fde;
+    if (!find_entry(cfi, pc, &cie, &fde))
+        return false;
+    *ret_start = fde.start;
+    *ret_end = fde.end;
+    return true;
+}
+
 bool hx_cfi_find(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_rule *ret,
                  uint64_t *ret_start, uint64_t *ret_end)
 {
-    struct search_table table;
     struct cie cie;
     struct fde fde;
-    if (!cfi->frame.len)
-        return false;
-    bool found = read_search_table(&cfi->hdr, &table) ? look_up(cfi, &table, pc, &cie, &fde)
-                                                      : look_through(&cfi->frame, pc, &cie, &fde);
     struct machine m;
-    if (!found || !machine_init(&m, &cie))
+    if (!find_entry(cfi, pc, &cie, &fde) || !machine_init(&m, &cie))
         return false;
     machine_begin(&m, &fde);
     for (uint64_t start = fde.start, end; run_row(&m, fde.end, &end); m.loc = end) {

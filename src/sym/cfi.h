@@ -59,6 +59,10 @@ struct hx_cfi {
 bool hx_cfi_find(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_rule *ret,
                  uint64_t *ret_start, uint64_t *ret_end);
 
+/* The range of code of the entry that covers pc: a function, or a part of one that was moved away.
+ * False: none does. */
+bool hx_cfi_function(const struct hx_cfi *cfi, uint64_t pc, uint64_t *ret_start, uint64_t *ret_end);
+
 /* Calls each() for every row [start, end) of .eh_frame, entry by entry as they stand there (not
  * sorted), until it returns false. An entry is left out from where it is damaged on; returns how
  * many are. Adjacent rows of an entry that give the same rule are one. */

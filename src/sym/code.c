@@ -443,9 +443,8 @@ static void load_cfi(struct hx_code_file *file)
         close(fd);
 }
 
-bool hx_code_cfi(hx_code *code, uint32_t i, struct hx_cfi *ret)
+bool hx_code_file_cfi(struct hx_code_file *file, struct hx_cfi *ret)
 {
-    struct hx_code_file *file = hx_code_file_at(code, i);
     pthread_mutex_lock(&file->lock);
     if (!file->cfi_tried && file->sound)
         load_cfi(file);
@@ -456,6 +455,11 @@ bool hx_code_cfi(hx_code *code, uint32_t i, struct hx_cfi *ret)
         return false;
     *ret = cfi;
     return true;
+}
+
+bool hx_code_cfi(hx_code *code, uint32_t i, struct hx_cfi *ret)
+{
+    return hx_code_file_cfi(hx_code_file_at(code, i), ret);
 }
 
 /* --- functions by name ------------------------------------------------------- */

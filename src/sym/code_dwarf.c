@@ -482,6 +482,10 @@ static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope 
                                         .line = line};
         if (!scope->linkage)
             scope->linkage = inherited_string(&die, DW_AT_MIPS_linkage_name);
+        int declared_line = 0;
+        scope->declared = dwarf_decl_file(&die);
+        if (dwarf_decl_line(&die, &declared_line) == 0 && declared_line > 0)
+            scope->declared_line = (uint32_t)declared_line;
         if (!scope->linkage)
             put_within(unit, die, scope);
         if (unit->nodes.v[node].parent == NODE_NONE) {

@@ -60,6 +60,30 @@ static const char *full_path(hx_code *code, const char *dir, const char *source)
     return path;
 }
 
+/* The same without "." and ".." in it, which depend on from where the compiler was called. */
+static const char *clean_path(hx_code *code, const char *path)
+{
+    if (!path || path[0] != '/')
+        return path;
+    struct hx_text text = {0};
+    for (const char *at = path; *at;) {
+        const char *name = at + strspn(at, "/");
+        size_t n = strcspn(name, "/");
+        at = name + n;
+        if (n == 2 && name[0] == '.' && name[1] == '.') {
+            while (text.n && text.s[--text.n] != '/')
+                ;
+        } else if (n && !(n == 1 && name[0] == '.')) {
+            hx_text_putn(&text, "/", 1);
+            hx_text_putn(&text, name, n);
+        }
+    }
+    const char *clean =
+        text.failed || !text.n ? path : hx_code_store_string(&code->store, text.s, text.n);
+    hx_text_free(&text);
+    return clean;
+}
+
 static const char *demangled(hx_code *code, const char *name)
 {
     struct hx_text text = {0};
@@ -67,6 +91,29 @@ static const char *demangled(hx_code *code, const char *name)
     const char *shown = text.failed ? NULL : keep(code, hx_text_str(&text));
     hx_text_free(&text);
     return shown;
+}
+
+/* How much of a symbol is the function's name: without what the compiler put behind it when it
+ * moved a part of the function away, or made a special one of it ("f.part.0.cold"). */
+static size_t bare_length(const char *name)
+{
+    static const char *const words[] = {"cold",  "part", "constprop",  "isra",        "lto_priv",
+                                        "clone", "llvm", "localalias", "specialized", "__uniq"};
+    size_t n = strlen(name);
+    for (;;) {
+        size_t end = n, dot;
+        while (end && name[end - 1] >= '0' && name[end - 1] <= '9')
+            end--;
+        end = end && end < n && name[end - 1] == '.' ? end - 1 : n;
+        for (dot = end; dot && name[dot - 1] != '.'; dot--)
+            ;
+        bool known = false;
+        for (size_t i = 0; dot > 1 && !known && i < sizeof words / sizeof *words; i++)
+            known = end - dot == strlen(words[i]) && !memcmp(name + dot, words[i], end - dot);
+        if (!known)
+            return n;
+        n = dot - 1;
+    }
 }
 
 /* Is the symbol the function itself, or a part that the compiler made of it ("f.cold",
@@ -77,13 +124,12 @@ static bool is_of_function(const char *symbol, const char *function)
     return strncmp(symbol, function, n) == 0 && (symbol[n] == '.' || !symbol[n]);
 }
 
-/* Where debug information tells what function it is, which of its copies it is ("_Z1fv.part.0")
- * says nothing more. */
-static const char *without_suffix(hx_code *code, const char *name)
+/* Where debug information tells what function it is, nothing behind a mangled name says more. */
+static const char *bare_name(hx_code *code, const char *name, bool is_declared)
 {
-    const char *dot = strncmp(name, "_Z", 2) == 0 ? strchr(name, '.') : NULL;
+    const char *dot = is_declared && strncmp(name, "_Z", 2) == 0 ? strchr(name, '.') : NULL;
     struct hx_text bare = {0};
-    hx_text_putn(&bare, name, dot ? (size_t)(dot - name) : strlen(name));
+    hx_text_putn(&bare, name, dot ? (size_t)(dot - name) : bare_length(name));
     const char *shown = bare.failed ? NULL : demangled(code, hx_text_str(&bare));
     hx_text_free(&bare);
     return shown;
@@ -104,14 +150,35 @@ static const char *scope_name(hx_code *code, const struct hx_code_scope *scope)
     return name;
 }
 
+/* Where the function begins that the code at vaddr is of, also when it is a part of it that lies
+ * somewhere else; 0: unknown. */
+static uint64_t find_entry(hx_code *code, struct hx_code_file *file, uint64_t vaddr,
+                           const struct hx_code_symbol *symbol, uint64_t by_dwarf)
+{
+    struct hx_cfi cfi;
+    uint64_t start, end;
+    if (symbol) {
+        const char *name = file->symbols.names.v + symbol->name;
+        size_t n = bare_length(name);
+        const char *bare = name[n] ? hx_code_store_string(&code->store, name, n) : NULL;
+        const struct hx_code_function *whole =
+            bare ? hx_code_symbols_named(&file->symbols, bare) : NULL;
+        return whole && !whole->several ? whole->vaddr : symbol->start;
+    }
+    if (by_dwarf != UINT64_MAX)
+        return by_dwarf;
+    return hx_code_file_cfi(file, &cfi) && hx_cfi_function(&cfi, vaddr, &start, &end) ? start : 0;
+}
+
 /* The function that the code belongs to. Where its symbol has another name than the debug
  * information gives, callers know it by the symbol (malloc, whose source says __libc_malloc). */
-static void put_outermost(hx_code *code, const struct hx_code_file *file, uint64_t vaddr,
+static void put_outermost(hx_code *code, struct hx_code_file *file, uint64_t vaddr,
                           const struct hx_code_scope *scope, struct hx_code_line *line)
 {
     struct hx_code_symbol *symbol = hx_code_symbols_find(&file->symbols, vaddr);
     const char *name = symbol ? file->symbols.names.v + symbol->name : NULL;
     const char *declared = scope->linkage ? scope->linkage : scope->name;
+    line->entry = find_entry(code, file, vaddr, symbol, scope->entry);
     if (symbol)
         line->offset = vaddr - symbol->start;
     else if (vaddr >= scope->entry)
@@ -120,7 +187,7 @@ static void put_outermost(hx_code *code, const struct hx_code_file *file, uint64
         line->function = scope_name(code, scope);
     } else if (symbol) {
         if (!symbol->shown)
-            symbol->shown = declared ? without_suffix(code, name) : demangled(code, name);
+            symbol->shown = bare_name(code, name, declared);
         line->function = symbol->shown;
     }
 }
@@ -168,8 +235,11 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
         n = 1;
     }
     for (size_t i = 0; i < n; i++) {
-        lines[i] = (struct hx_code_line){.source = full_path(code, scopes[i].dir, scopes[i].source),
-                                         .line = scopes[i].line};
+        lines[i] = (struct hx_code_line){
+            .source = full_path(code, scopes[i].dir, scopes[i].source),
+            .line = scopes[i].line,
+            .declared = clean_path(code, full_path(code, scopes[i].dir, scopes[i].declared)),
+            .declared_line = scopes[i].declared_line};
         if (i + 1 < n)
             lines[i].function = scope_name(code, &scopes[i]);
         else

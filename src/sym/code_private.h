@@ -42,6 +42,7 @@ struct hx_code_function {
     uint64_t vaddr, size;
     uint32_t name;
     uint8_t rank; /* the least one wins */
+    bool several; /* others have this name, too */
 };
 
 /* Invariant: ranges[i].end <= ranges[i + 1].start; functions by name, one for each. */
@@ -176,6 +177,8 @@ struct hx_code_scope {
     const char *dir; /* that a relative source is relative to; NULL: unknown */
     const char *source;
     uint32_t line;
+    const char *declared; /* where the function itself is; NULL, 0: unknown */
+    uint32_t declared_line;
 };
 
 /* NULL when neither fd has debug information that can be used. `layout` is that of fd. Needs none
@@ -193,6 +196,9 @@ size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
 
 /* A descriptor of the file, *ret_close: the caller closes it. -1: none. With the file's lock. */
 int hx_code_file_fd(struct hx_code_file *file, bool *ret_close);
+
+/* The file's unwind tables; takes its lock. False: it has none. */
+bool hx_code_file_cfi(struct hx_code_file *file, struct hx_cfi *ret);
 
 /* Afterwards the symbols can be read; takes the file's lock. */
 void hx_code_load_symbols(hx_code *code, struct hx_code_file *file);

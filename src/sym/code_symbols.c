@@ -202,6 +202,8 @@ static void sort_functions(struct hx_code_symbols *symbols)
     for (size_t i = 0; i < symbols->functions.n; i++)
         if (!n || strcmp(symbols->names.v + v[n - 1].name, symbols->names.v + v[i].name) != 0)
             v[n++] = v[i];
+        else if (v[i].vaddr != v[n - 1].vaddr)
+            v[n - 1].several = true;
     symbols->functions.n = n;
 }
 
