@@ -5,7 +5,6 @@
  */
 #include "attach/record/reader_private.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -52,7 +51,9 @@ hx_error *hx_reader_create(const struct hx_reader_source *source,
     hx_interned_init(&reader->interned);
     hx_live_init(&reader->live);
     reader->contests.seed = hx_hash_seed();
-    hx_error *err = reserve_costs(reader);
+    hx_error *err = hx_reader_sizes_create(&reader->sizes);
+    if (!err)
+        err = reserve_costs(reader);
     if (err)
         hx_reader_destroy(reader);
     else
@@ -69,39 +70,13 @@ void hx_reader_destroy(hx_reader *reader)
     hx_contests_deinit(&reader->contests);
     hx_vec_free(&reader->costs);
     hx_vec_free(&reader->estimates);
+    hx_vec_free(&reader->entries);
+    free(reader->sizes);
     hx_vec_free(&reader->moving);
     hx_index_free(&reader->moving_index);
     hx_vec_free(&reader->begun);
     free(reader->bounce.v);
     free(reader);
-}
-
-/* --- sampling ------------------------------------------------------------------
- * A block of s bytes is in the sample with p = 1 - exp(-s / mean). One that is counts 1 / p
- * times, which makes sums unbiased; (1 - p) / p^2 s^2 is the unbiased estimate of the variance of
- * their bytes. */
-
-double hx_reader_weight(const struct hx_reader *reader, uint64_t requested)
-{
-    double size = requested ? (double)requested : 1;
-    return -1 / expm1(-size / (double)reader->options.sample_bytes);
-}
-
-void hx_reader_estimate_alloc(hx_reader *reader, uint32_t stack, uint64_t requested)
-{
-    struct hx_reader_estimate *estimate = &reader->estimates.v[(uint32_t)(stack + 1)];
-    double weight = hx_reader_weight(reader, requested), size = (double)requested;
-    estimate->allocs += weight;
-    estimate->alloc_bytes += weight * size;
-    estimate->variance += size * size * weight * (weight - 1);
-}
-
-void hx_reader_estimate_free(hx_reader *reader, uint32_t stack, uint64_t requested)
-{
-    struct hx_reader_estimate *estimate = &reader->estimates.v[(uint32_t)(stack + 1)];
-    double weight = hx_reader_weight(reader, requested);
-    estimate->frees += weight;
-    estimate->freed_bytes += weight * (double)requested;
 }
 
 /* --- events -------------------------------------------------------------------- */
@@ -178,6 +153,24 @@ static hx_error *take_raw_stack(hx_reader *reader, const struct hx_ev_raw_stack 
     return reserve_costs(reader);
 }
 
+/* A region was pushed: entries are those of the stack that ends in it. Those of an unknown one are
+ * kept with what was allocated without a stack. */
+static hx_error *take_entry(hx_reader *reader, uint64_t key)
+{
+    uint32_t stack;
+    HX_TRY(hx_interned_find(&reader->interned, &reader->source, key, &stack));
+    HX_TRY(reserve_costs(reader));
+    size_t had = reader->entries.n, at = (uint32_t)(stack + 1);
+    if (at >= had) {
+        if (!hx_vec_reserve(&reader->entries, at + 1))
+            return hx_error_nomem();
+        memset(reader->entries.v + had, 0, (at + 1 - had) * sizeof *reader->entries.v);
+        reader->entries.n = at + 1;
+    }
+    reader->entries.v[at]++;
+    return NULL;
+}
+
 /* Length of the record at p; 0: it is not whole, or of no kind. */
 static inline size_t record_size(const uint8_t *p, size_t left)
 {
@@ -193,6 +186,9 @@ static inline size_t record_size(const uint8_t *p, size_t left)
         [HX_EV_EXEC] = sizeof(struct hx_ev_word),
         [HX_EV_EXIT] = sizeof(struct hx_ev_word),
         [HX_EV_RAW_STACK] = sizeof(struct hx_ev_raw_stack),
+        [HX_EV_CENTRE] = sizeof(struct hx_ev_centre),
+        [HX_EV_ENTRY] = sizeof(struct hx_ev_word),
+        [HX_EV_UNBALANCED] = sizeof(struct hx_ev_word),
     };
     uint8_t kind = left ? *p : 0;
     size_t size = kind < HX_EV_KINDS ? fixed[kind] : 0;
@@ -206,6 +202,12 @@ static inline size_t record_size(const uint8_t *p, size_t left)
         if (n > HX_EV_FRAMES_MAX || n_bytes > RAW_BYTES_MAX)
             return 0;
         size += (size_t)n * 8 + (((size_t)n_bytes + 7) & ~(size_t)7);
+    } else if (kind == HX_EV_CENTRE) {
+        uint32_t n;
+        memcpy(&n, p + offsetof(struct hx_ev_centre, n), sizeof n);
+        if (n > HX_EV_CENTRE_TEXT)
+            return 0;
+        size += ((size_t)n + 7) & ~(size_t)7;
     }
     return size <= left ? size : 0;
 }
@@ -244,6 +246,13 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
         return take_stack(reader, event);
     case HX_EV_RAW_STACK:
         return take_raw_stack(reader, event);
+    case HX_EV_CENTRE:
+        return hx_interned_centre(&reader->interned, &reader->source, event);
+    case HX_EV_ENTRY:
+        return take_entry(reader, word->word);
+    case HX_EV_UNBALANCED:
+        reader->unbalanced += word->word;
+        return NULL;
     case HX_EV_LOST:
         reader->lost_allocs += lost->allocs;
         reader->lost_frees += lost->frees;
@@ -280,9 +289,7 @@ static inline bool plain_alloc(hx_reader *reader, const struct hx_ev_alloc *even
         return false;
     *hx_live_place(shard, hash) = entry;
     reader->live.n++;
-    struct hx_reader_cost *cost = &reader->costs.v[block.stack + 1];
-    cost->allocs++;
-    cost->alloc_bytes += block.requested;
+    hx_reader_count_alloc(reader, block.stack, block.requested);
     return true;
 }
 
@@ -295,9 +302,7 @@ static inline bool plain_free(hx_reader *reader, const struct hx_ev_free *event,
     if (!entry || entry->when > when || !hx_live_may_shrink(shard) ||
         (!reader->one_stream && contests->log.n == contests->log.cap))
         return false;
-    struct hx_reader_cost *cost = &reader->costs.v[(uint32_t)(entry->stack + 1)];
-    cost->frees++;
-    cost->freed_bytes += entry->requested;
+    hx_reader_count_free(reader, entry->stack, entry->requested);
     hx_live_erase(shard, hash, entry);
     reader->live.n--;
     if (!reader->one_stream)

@@ -11,7 +11,8 @@ static uint64_t reader_bytes(const hx_reader *reader)
 {
     return sizeof *reader + hx_live_bytes(&reader->live) + hx_interned_bytes(&reader->interned) +
            reader->costs.cap * sizeof *reader->costs.v +
-           reader->estimates.cap * sizeof *reader->estimates.v +
+           reader->estimates.cap * sizeof *reader->estimates.v + sizeof *reader->sizes +
+           reader->entries.cap * sizeof *reader->entries.v +
            reader->contests.v.cap * sizeof *reader->contests.v.v +
            reader->contests.log.cap * sizeof *reader->contests.log.v +
            reader->moving.cap * sizeof *reader->moving.v + reader->bounce.cap +
@@ -29,6 +30,14 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
+static double all_bytes(const struct hx_reader_estimate *estimate)
+{
+    double sum = 0;
+    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++)
+        sum += estimate->alloc_bytes[i];
+    return sum;
+}
+
 void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
 {
     struct hx_reader_figures figures = {.events = reader->events,
@@ -38,21 +47,23 @@ void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
                                         .memory_bytes = reader_bytes(reader)};
     uint64_t freed_bytes = 0;
     for (size_t i = 0; i < reader->costs.n; i++) {
-        figures.allocs += reader->costs.v[i].allocs;
-        figures.alloc_bytes += reader->costs.v[i].alloc_bytes;
-        figures.frees += reader->costs.v[i].frees;
-        freed_bytes += reader->costs.v[i].freed_bytes;
+        struct hx_reader_sums total = hx_reader_total(&reader->costs.v[i]);
+        figures.allocs += total.allocs;
+        figures.alloc_bytes += total.alloc_bytes;
+        figures.frees += total.frees;
+        freed_bytes += total.freed_bytes;
     }
     if (reader->options.sample_bytes) {
         struct hx_reader_estimate sum = {0};
+        double alloc_bytes = 0;
         for (size_t i = 0; i < reader->estimates.n; i++) {
             sum.allocs += reader->estimates.v[i].allocs;
-            sum.alloc_bytes += reader->estimates.v[i].alloc_bytes;
+            alloc_bytes += all_bytes(&reader->estimates.v[i]);
             sum.frees += reader->estimates.v[i].frees;
             sum.freed_bytes += reader->estimates.v[i].freed_bytes;
         }
         figures.allocs = rounded(sum.allocs);
-        figures.alloc_bytes = rounded(sum.alloc_bytes);
+        figures.alloc_bytes = rounded(alloc_bytes);
         figures.frees = rounded(sum.frees);
         freed_bytes = rounded(sum.freed_bytes);
     }
@@ -90,6 +101,23 @@ static void take_block(void *context, const struct hx_live_block *block)
         .stack = stack_of(taking->recording, block->stack)};
 }
 
+/* All requests of that size; NULL: none was counted. */
+static struct hx_rec_size *size_of(struct hx_recording *recording, uint64_t bytes)
+{
+    size_t low = 0, high = recording->sizes.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (recording->sizes.v[middle].size < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < recording->sizes.n && recording->sizes.v[low].size != bytes)
+        low = recording->sizes.n - 1; /* among the rest, if there is one */
+    struct hx_rec_size *size = low < recording->sizes.n ? &recording->sizes.v[low] : NULL;
+    return size && (size->size == bytes || size->size == UINT64_MAX) ? size : NULL;
+}
+
 /* A block in realloc whose address someone else has already: it is freed, only the event is
  * still to come. */
 static void book_moved(const hx_reader *reader, struct hx_recording *recording,
@@ -100,6 +128,12 @@ static void book_moved(const hx_reader *reader, struct hx_recording *recording,
     struct hx_rec_costs *costs = &recording->costs.v[stack_of(recording, block->stack)];
     costs->frees++;
     costs->freed_bytes += block->requested;
+    costs->freed_class[hx_size_class(block->requested)] += block->requested;
+    struct hx_rec_size *size = size_of(recording, block->requested);
+    if (size) {
+        size->frees++;
+        size->freed_bytes += block->requested;
+    }
 }
 
 /* Is it one of several reallocs that all have a block of its address, and not the first? */
@@ -202,12 +236,80 @@ static size_t cost_index(const hx_reader *reader, size_t stack)
     return stack < reader->interned.stacks.n ? stack + 1 : 0;
 }
 
+/* The names of regions are known now, and are the recording's own. */
+static hx_error *freeze_places(const hx_reader *reader, struct hx_recording *recording)
+{
+    const struct hx_interned *interned = &reader->interned;
+    if (!hx_vec_reserve(&recording->places, interned->places.n))
+        return hx_error_nomem();
+    for (size_t i = 0; i < interned->places.n; i++) {
+        struct hx_rec_place *place = &recording->places.v[recording->places.n++];
+        *place = interned->places.v[i];
+        place->lines = NULL;
+        place->n_lines = 0;
+        if (interned->places.v[i].n_lines)
+            HX_TRY(hx_interned_copy_lines(&interned->places.v[i], place));
+    }
+    return NULL;
+}
+
+static void freeze_cost(const struct hx_reader_cost *cost, struct hx_rec_costs *ret)
+{
+    struct hx_reader_sums total = hx_reader_total(cost);
+    *ret = (struct hx_rec_costs){.allocs = total.allocs,
+                                 .alloc_bytes = total.alloc_bytes,
+                                 .frees = total.frees,
+                                 .freed_bytes = total.freed_bytes};
+    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++) {
+        ret->alloc_class[i] = cost->of[i].alloc_bytes;
+        ret->freed_class[i] = cost->of[i].freed_bytes;
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct hx_rec_size *x = a, *y = b;
+    return (x->size > y->size) - (x->size < y->size);
+}
+
+/* Of a sampled stream the allocations are what they stand for, and the frees follow. */
+static hx_error *freeze_sizes(const hx_reader *reader, struct hx_recording *recording)
+{
+    const struct hx_reader_sizes *sizes = reader->sizes;
+    uint32_t n_sizes = HX_SIZE_EXACT + 1 + sizes->n_large;
+    if (!hx_vec_reserve(&recording->sizes, n_sizes + 1))
+        return hx_error_nomem();
+    for (uint32_t i = 0; i <= n_sizes; i++) {
+        uint32_t number = i < n_sizes ? i : HX_READER_REST;
+        const struct hx_reader_size *from = &sizes->v[number];
+        struct hx_rec_size to = {.size = i <= HX_SIZE_EXACT ? i
+                                         : i < n_sizes      ? sizes->large[i - HX_SIZE_EXACT - 1]
+                                                            : UINT64_MAX,
+                                 .allocs = from->allocs,
+                                 .frees = from->frees};
+        to.alloc_bytes = i < n_sizes ? to.allocs * to.size : sizes->rest_allocated;
+        to.freed_bytes = i < n_sizes ? to.frees * to.size : sizes->rest_freed;
+        if (reader->options.sample_bytes) {
+            double weight = sizes->weight[number];
+            to.allocs = rounded(weight);
+            to.alloc_bytes = rounded(i < n_sizes ? weight * (double)to.size : sizes->rest_weight);
+            to.frees = to.freed_bytes = 0;
+        }
+        if (from->allocs)
+            recording->sizes.v[recording->sizes.n++] = to;
+    }
+    if (recording->sizes.n)
+        qsort(recording->sizes.v, recording->sizes.n, sizeof *recording->sizes.v, by_size);
+    return NULL;
+}
+
 static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *recording)
 {
-    COPY_VEC(&recording->places, &reader->interned.places);
+    HX_TRY(freeze_places(reader, recording));
     COPY_VEC(&recording->stack_places, &reader->interned.stack_places);
     COPY_VEC(&recording->stacks, &reader->interned.stacks);
-    if (reader->costs.v[0].allocs) {
+    struct hx_reader_sums without = hx_reader_total(&reader->costs.v[0]);
+    if (without.allocs || (reader->entries.n && reader->entries.v[0])) {
         struct hx_rec_stack none = {.first = recording->stack_places.n, .cut = true};
         if (!hx_vec_push(&recording->stacks, none))
             return hx_error_nomem();
@@ -216,17 +318,46 @@ static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *rec
     if (!hx_vec_reserve(&recording->costs, n))
         return hx_error_nomem();
     for (size_t i = 0; i < n; i++) {
-        const struct hx_reader_cost *cost = &reader->costs.v[cost_index(reader, i)];
-        recording->costs.v[i] = (struct hx_rec_costs){.allocs = cost->allocs,
-                                                      .alloc_bytes = cost->alloc_bytes,
-                                                      .frees = cost->frees,
-                                                      .freed_bytes = cost->freed_bytes};
+        size_t number = cost_index(reader, i);
+        struct hx_rec_costs *costs = &recording->costs.v[i];
+        freeze_cost(&reader->costs.v[number], costs);
+        costs->entries = number < reader->entries.n ? reader->entries.v[number] : 0;
         /* those without any stack are counted by why they have none */
         recording->cut_stacks +=
-            recording->stacks.v[i].cut && recording->stacks.v[i].n ? cost->allocs : 0;
+            recording->stacks.v[i].cut && recording->stacks.v[i].n ? costs->allocs : 0;
     }
     recording->costs.n = n;
     return NULL;
+}
+
+/* The bytes of each class are rounded by themselves, and everything else is their sum. */
+static void round_costs(const struct hx_reader_estimate *all, const struct hx_reader_estimate *left,
+                        struct hx_rec_costs *ret)
+{
+    struct hx_rec_costs costs = {.allocs = rounded(all->allocs),
+                                 .live = rounded(left->allocs),
+                                 .entries = ret->entries,
+                                 .alloc_variance = all->variance,
+                                 .live_variance = left->variance};
+    costs.frees = less(costs.allocs, costs.live);
+    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++) {
+        costs.alloc_class[i] = rounded(all->alloc_bytes[i]);
+        costs.freed_class[i] = less(costs.alloc_class[i], rounded(left->alloc_bytes[i]));
+        costs.alloc_bytes += costs.alloc_class[i];
+        costs.freed_bytes += costs.freed_class[i];
+    }
+    costs.live_bytes = less(costs.alloc_bytes, costs.freed_bytes);
+    *ret = costs;
+}
+
+/* What is not live any more was freed. */
+static void estimate_frees(struct hx_recording *recording, const struct hx_reader_estimate *live)
+{
+    for (size_t i = 0; i < recording->sizes.n; i++) {
+        struct hx_rec_size *size = &recording->sizes.v[i];
+        size->frees = less(size->allocs, rounded(live[i].allocs));
+        size->freed_bytes = less(size->alloc_bytes, rounded(live[i].alloc_bytes[0]));
+    }
 }
 
 /* What the live blocks of a sample stand for. Summed anew each time, so that no rounding adds up.
@@ -235,7 +366,9 @@ static hx_error *estimate(const hx_reader *reader, struct hx_recording *recordin
 {
     size_t n = recording->costs.n;
     HX_FREE struct hx_reader_estimate *live = calloc(n + 1, sizeof *live);
-    if (!live)
+    HX_FREE struct hx_reader_estimate *sized =
+        calloc(recording->sizes.n + 1, sizeof *sized); /* all bytes in class 0 */
+    if (!live || !sized)
         return hx_error_nomem();
     for (uint64_t i = 0; i < recording->n_blocks; i++) {
         const struct hx_rec_block *block = &recording->block[i];
@@ -243,22 +376,17 @@ static hx_error *estimate(const hx_reader *reader, struct hx_recording *recordin
         double weight = hx_reader_weight(reader, block->requested);
         double size = (double)block->requested;
         sum->allocs += weight;
-        sum->alloc_bytes += weight * size;
+        sum->alloc_bytes[hx_size_class(block->requested)] += weight * size;
         sum->variance += size * size * weight * (weight - 1);
+        const struct hx_rec_size *one = size_of(recording, block->requested);
+        if (one) {
+            sized[one - recording->sizes.v].allocs += weight;
+            sized[one - recording->sizes.v].alloc_bytes[0] += weight * size;
+        }
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct hx_reader_estimate *all = &reader->estimates.v[cost_index(reader, i)];
-        const struct hx_reader_estimate *left = &live[i];
-        struct hx_rec_costs *costs = &recording->costs.v[i];
-        *costs = (struct hx_rec_costs){.allocs = rounded(all->allocs),
-                                       .alloc_bytes = rounded(all->alloc_bytes),
-                                       .live = rounded(left->allocs),
-                                       .live_bytes = rounded(left->alloc_bytes),
-                                       .alloc_variance = all->variance,
-                                       .live_variance = left->variance};
-        costs->frees = less(costs->allocs, costs->live);
-        costs->freed_bytes = less(costs->alloc_bytes, costs->live_bytes);
-    }
+    for (size_t i = 0; i < n; i++)
+        round_costs(&reader->estimates.v[cost_index(reader, i)], &live[i], &recording->costs.v[i]);
+    estimate_frees(recording, sized);
     return NULL;
 }
 
@@ -272,6 +400,8 @@ static void freeze_losses(const hx_reader *reader, struct hx_recording *recordin
     /* a sample knows few blocks: that others are freed is no loss */
     recording->unmatched_frees = reader->options.sample_bytes ? 0 : reader->unmatched_frees;
     recording->implied_frees = reader->implied_frees;
+    recording->unbalanced_pops = reader->unbalanced;
+    recording->lost_captures = reader->interned.lost_captures;
 }
 
 hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret)
@@ -288,6 +418,7 @@ hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret)
     recording->events = reader->events;
     freeze_losses(reader, recording);
     HX_TRY(freeze_stacks(reader, recording));
+    HX_TRY(freeze_sizes(reader, recording));
     HX_TRY(freeze_blocks(reader, recording));
     if (reader->options.sample_bytes)
         HX_TRY(estimate(reader, recording));
@@ -347,8 +478,19 @@ hx_error *hx_reader_check(const hx_reader *reader)
             count_block(&tally, &reader->contests.v.v[i].latest);
     if (tally.wrong || moving != reader->n_moving || moving != reader->moving_index.n)
         return broken("a block has a stack that is not there, or a realloc is lost");
-    for (size_t i = 0; i < n; i++)
-        if (reader->costs.v[i].allocs - reader->costs.v[i].frees != live[i])
+    struct hx_reader_sums all = {0};
+    for (size_t i = 0; i < n; i++) {
+        struct hx_reader_sums total = hx_reader_total(&reader->costs.v[i]);
+        if (total.allocs - total.frees != live[i])
             return broken("a stack has another number of live blocks than its costs say");
+        all.allocs += total.allocs;
+        all.frees += total.frees;
+    }
+    for (size_t i = 0; i < HX_READER_SIZES; i++) {
+        all.allocs -= reader->sizes->v[i].allocs;
+        all.frees -= reader->sizes->v[i].frees;
+    }
+    if (all.allocs || all.frees)
+        return broken("sizes were counted in other numbers than stacks");
     return NULL;
 }

@@ -7,14 +7,34 @@
 #include "attach/record/live.h"
 #include "attach/record/reader.h"
 
-/* A stack's costs, of what was recorded. */
+/* A stack's costs, of what was recorded. Everything of one size stands together, so that an event
+ * touches one line of memory. */
 struct hx_reader_cost {
-    uint64_t allocs, alloc_bytes, frees, freed_bytes;
+    struct hx_reader_sums {
+        uint64_t allocs, alloc_bytes, frees, freed_bytes;
+    } of[HX_SIZE_CLASSES];
 };
 
 /* The same as estimates of what a sample stands for, and the variance of alloc_bytes. */
 struct hx_reader_estimate {
-    double allocs, alloc_bytes, frees, freed_bytes, variance;
+    double allocs, alloc_bytes[HX_SIZE_CLASSES], frees, freed_bytes, variance;
+};
+
+/* Requests by size: number i is size i up to HX_SIZE_EXACT, then come larger sizes in the order in
+ * which they were first seen, while there is room, and at HX_READER_REST all others. Once there is
+ * no room no size gets any: what is freed is counted where its allocation was. */
+#define HX_READER_REST  (HX_SIZE_EXACT + 1 + HX_SIZES_LARGE)
+#define HX_READER_SIZES (HX_READER_REST + 1)
+struct hx_reader_sizes {
+    struct hx_reader_size {
+        uint64_t allocs, frees;
+    } v[HX_READER_SIZES];
+    uint64_t large[HX_SIZES_LARGE]; /* their sizes; n_large of them */
+    uint32_t n_large;
+    uint16_t slot[4 * HX_SIZES_LARGE];   /* open addressing: 1 + number in large; 0: empty */
+    uint64_t rest_allocated, rest_freed; /* bytes */
+    /* of a sampled stream: what they stand for */
+    double weight[HX_READER_SIZES], rest_weight; /* allocations; bytes */
 };
 
 /* A realloc that has begun and not ended. */
@@ -34,6 +54,8 @@ struct hx_reader {
     struct hx_live live;
     HX_VEC(struct hx_reader_cost) costs; /* of stack i at i + 1; at 0 those of no known stack */
     HX_VEC(struct hx_reader_estimate) estimates; /* the same; only of a sampled stream */
+    HX_VEC(uint64_t) entries;                    /* the same; as many as were needed so far */
+    struct hx_reader_sizes *sizes;
     struct hx_contests contests;
     HX_VEC(struct hx_reader_moving) moving;
     struct hx_index moving_index;
@@ -47,8 +69,15 @@ struct hx_reader {
     uint64_t began_ns, events;
     uint64_t lost_allocs, lost_frees;     /* by events */
     uint64_t source_allocs, source_frees; /* counted by the source */
-    uint64_t no_stack, full_stacks, unmatched_frees, implied_frees;
+    uint64_t no_stack, full_stacks, unmatched_frees, implied_frees, unbalanced;
 };
+
+/* --- reader_cost.c: sizes, and what a sample stands for --------------------------- */
+hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret);
+/* The number of a size above HX_SIZE_EXACT; makes one while there is room. */
+uint32_t hx_reader_large(struct hx_reader_sizes *sizes, uint64_t seed, uint64_t size);
+uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size); /* of any size */
+void hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed);
 
 /* How many allocations one in a sample stands for: 1 / p. */
 double hx_reader_weight(const struct hx_reader *reader, uint64_t requested);
@@ -56,20 +85,54 @@ double hx_reader_weight(const struct hx_reader *reader, uint64_t requested);
 void hx_reader_estimate_alloc(hx_reader *reader, uint32_t stack, uint64_t requested);
 void hx_reader_estimate_free(hx_reader *reader, uint32_t stack, uint64_t requested);
 
+/* Costs of a stack and of a size; stack HX_NO_STACK is legal. */
+static inline void hx_reader_count_alloc(hx_reader *reader, uint32_t stack, uint64_t requested)
+{
+    struct hx_reader_sums *sums =
+        &reader->costs.v[(uint32_t)(stack + 1)].of[hx_size_class(requested)];
+    sums->allocs++;
+    sums->alloc_bytes += requested;
+    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1))
+        reader->sizes->v[requested].allocs++;
+    else
+        hx_reader_count_large(reader, requested, false);
+}
+
+static inline void hx_reader_count_free(hx_reader *reader, uint32_t stack, uint64_t requested)
+{
+    struct hx_reader_sums *sums =
+        &reader->costs.v[(uint32_t)(stack + 1)].of[hx_size_class(requested)];
+    sums->frees++;
+    sums->freed_bytes += requested;
+    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1))
+        reader->sizes->v[requested].frees++;
+    else
+        hx_reader_count_large(reader, requested, true);
+}
+
+/* All classes of a stack together. */
+static inline struct hx_reader_sums hx_reader_total(const struct hx_reader_cost *cost)
+{
+    struct hx_reader_sums sums = {0};
+    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++) {
+        sums.allocs += cost->of[i].allocs;
+        sums.alloc_bytes += cost->of[i].alloc_bytes;
+        sums.frees += cost->of[i].frees;
+        sums.freed_bytes += cost->of[i].freed_bytes;
+    }
+    return sums;
+}
+
 static inline void hx_reader_book_alloc(hx_reader *reader, const struct hx_live_block *block)
 {
-    struct hx_reader_cost *cost = &reader->costs.v[(uint32_t)(block->stack + 1)];
-    cost->allocs++;
-    cost->alloc_bytes += block->requested;
+    hx_reader_count_alloc(reader, block->stack, block->requested);
     if (__builtin_expect(reader->options.sample_bytes != 0, 0))
         hx_reader_estimate_alloc(reader, block->stack, block->requested);
 }
 
 static inline void hx_reader_book_free(hx_reader *reader, const struct hx_live_block *block)
 {
-    struct hx_reader_cost *cost = &reader->costs.v[(uint32_t)(block->stack + 1)];
-    cost->frees++;
-    cost->freed_bytes += block->requested;
+    hx_reader_count_free(reader, block->stack, block->requested);
     if (__builtin_expect(reader->options.sample_bytes != 0, 0))
         hx_reader_estimate_free(reader, block->stack, block->requested);
 }

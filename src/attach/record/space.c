@@ -238,11 +238,44 @@ static bool in_allocator(const struct file_info *info, uint64_t vaddr)
     return false;
 }
 
+/* The code whose file has data at an address: all segments of a file have one bias, and code lies
+ * between them or beside them. */
+static const struct hx_space_part *data_beside(const hx_space *space, uint64_t addr)
+{
+    size_t low = 0, high = space->parts.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (space->parts.v[middle].start <= addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low ? low - 1 : 0; i <= low && i < space->parts.n; i++) {
+        const struct hx_space_part *part = &space->parts.v[i];
+        uint64_t offset;
+        if (part->file != HX_NO_FILE &&
+            hx_code_file_offset(space->code, part->file, addr - part->bias, &offset))
+            return part;
+    }
+    return NULL;
+}
+
+/* What was loaded from a file, code or data; the mappings are read again when it is nowhere. */
+static const struct hx_space_part *find_loaded(hx_space *space, uint64_t addr)
+{
+    const struct hx_space_part *part = look_up(space, addr);
+    if (!part)
+        part = data_beside(space, addr);
+    if (!part)
+        part = hx_space_find(space, addr);
+    return part ? part : data_beside(space, addr);
+}
+
 void hx_space_place(void *context, uint64_t pc, struct hx_placing *ret)
 {
     hx_space *space = context;
     *ret = (struct hx_placing){.file = HX_NO_FILE, .vaddr = pc};
-    const struct hx_space_part *part = hx_space_find(space, pc);
+    const struct hx_space_part *part = find_loaded(space, pc);
     if (!part || part->file == HX_NO_FILE)
         return;
     ret->file = part->file;
