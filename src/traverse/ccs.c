@@ -37,7 +37,7 @@ struct hx_ccs_table {
     struct segment *segment;
     uint32_t n, cap;
     uint32_t *slot;
-    uint32_t n_slots; /* a power of two; at most 7 of 10 are used */
+    uint32_t n_slots; /* a power of two; at most half of them are used */
     HX_VEC(struct back_edge) back_edges;
     HX_VEC(hx_centre) pending; /* of the call rule; between calls empty */
 };
@@ -69,8 +69,8 @@ static void slot_key(const struct hx_ccs_table *table, uint32_t slot, hx_ccs_row
     }
 }
 
-/* The slot of a key, or the empty one where it belongs. */
-static uint32_t *find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre)
+/* What stands in the slot of a key; 0: it has none. */
+static uint32_t find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre)
 {
     uint32_t at = (uint32_t)hash_of(on, centre) & (table->n_slots - 1);
     for (; table->slot[at]; at = (at + 1) & (table->n_slots - 1)) {
@@ -80,28 +80,32 @@ static uint32_t *find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_c
         if (slot_on == on && slot_centre == centre)
             break;
     }
-    return &table->slot[at];
+    return table->slot[at];
 }
 
-/* Doubles the slots. */
+/* Puts a key that is in no slot yet into the first empty one. */
+static void fill_slot(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, uint32_t slot)
+{
+    uint32_t at = (uint32_t)hash_of(on, centre) & (table->n_slots - 1);
+    while (table->slot[at])
+        at = (at + 1) & (table->n_slots - 1);
+    table->slot[at] = slot;
+}
+
+/* Doubles the slots, and fills them anew in the order of the rows: that of memory. */
 static hx_error *grow_slots(struct hx_ccs_table *table)
 {
-    uint32_t n_old = table->n_slots;
-    uint32_t *old = table->slot;
-    uint32_t *slot = n_old <= UINT32_MAX / 2 ? calloc((size_t)n_old * 2, sizeof *slot) : NULL;
+    uint32_t n = table->n_slots;
+    uint32_t *slot = n <= UINT32_MAX / 2 ? calloc((size_t)n * 2, sizeof *slot) : NULL;
     if (!slot)
         return hx_error_nomem();
+    free(table->slot);
     table->slot = slot;
-    table->n_slots = n_old * 2;
-    for (uint32_t i = 0; i < n_old; i++) {
-        if (!old[i])
-            continue;
-        hx_ccs_row on;
-        hx_centre centre;
-        slot_key(table, old[i], &on, &centre);
-        *find_slot(table, on, centre) = old[i];
-    }
-    free(old);
+    table->n_slots = n * 2;
+    for (uint32_t i = 1; i < table->n; i++)
+        fill_slot(table, table->row[i].parent, table->row[i].centre, i + 1);
+    for (uint32_t i = 0; i < table->back_edges.n; i++)
+        fill_slot(table, table->back_edges.v[i].on, table->back_edges.v[i].centre, BACK_EDGE | i);
     return NULL;
 }
 
@@ -111,7 +115,7 @@ static hx_error *make_room(struct hx_ccs_table *table)
     if (table->n >= ROWS_MAX - 2 || table->back_edges.n >= ROWS_MAX - 2)
         return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
                             "there are more than %u of them", ROWS_MAX - 2);
-    if (table->n + table->back_edges.n + 1 > (uint64_t)table->n_slots * 7 / 10)
+    if (table->n + table->back_edges.n + 1 > table->n_slots / 2)
         HX_TRY(grow_slots(table));
     if (table->n < table->cap)
         return NULL;
@@ -130,9 +134,9 @@ static hx_error *make_room(struct hx_ccs_table *table)
 
 /* --- rows -------------------------------------------------------------------------- */
 
-/* Room was made, the depth was tested, and the slot is the empty one of the key. */
-static hx_ccs_row add_row(struct hx_ccs_table *table, uint32_t *slot, hx_ccs_row parent,
-                          hx_ccs_row root, hx_centre centre)
+/* Room was made, the depth was tested, and there is no such row. */
+static hx_ccs_row add_row(struct hx_ccs_table *table, hx_ccs_row parent, hx_ccs_row root,
+                          hx_centre centre)
 {
     hx_ccs_row made = table->n++;
     uint32_t depth = made ? table->row[parent].depth + 1 : 0;
@@ -146,8 +150,8 @@ static hx_ccs_row add_row(struct hx_ccs_table *table, uint32_t *slot, hx_ccs_row
     }
     table->segment[made] =
         (struct segment){.mask = {(uint32_t)mask, (uint32_t)(mask >> 32)}, .above = above};
-    if (slot)
-        *slot = made + 1;
+    if (made) /* MAIN is nobody's child */
+        fill_slot(table, parent, centre, made + 1);
     return made;
 }
 
@@ -182,7 +186,7 @@ hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centr
     uint32_t slot = 0;
     if (table->row[on].centre == centre) {
         *ret = on;
-    } else if ((slot = *find_slot(table, on, centre))) {
+    } else if ((slot = find_slot(table, on, centre))) {
         *ret = slot & BACK_EDGE ? table->back_edges.v[slot & ~BACK_EDGE].to : slot - 1;
     } else {
         HX_TRY(make_room(table));
@@ -194,15 +198,13 @@ hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centr
             if (!hx_vec_push(&table->back_edges, edge))
                 return hx_error_nomem();
             slot = BACK_EDGE | (uint32_t)(table->back_edges.n - 1);
-            /* before it is in a slot, its key is not looked up */
-            *find_slot(table, on, centre) = slot;
+            fill_slot(table, on, centre, slot);
             *ret = earlier;
         } else if (table->row[on].depth >= DEPTH_MAX) {
             return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
                                 "one is more than %u centres deep", DEPTH_MAX);
         } else {
-            uint32_t *free_slot = find_slot(table, on, centre);
-            *ret = add_row(table, free_slot, on, table->row[on].root, centre);
+            *ret = add_row(table, on, table->row[on].root, centre);
         }
     }
     if (ret_back)
@@ -213,7 +215,7 @@ hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centr
 hx_error *hx_ccs_root(struct hx_ccs_table *table, hx_centre centre, bool is_caf, hx_ccs_row *ret)
 {
     hx_ccs_row row;
-    uint32_t slot = *find_slot(table, HX_CCS_TOP, centre);
+    uint32_t slot = find_slot(table, HX_CCS_TOP, centre);
     if (centre == table->row[HX_CCS_TOP].centre || slot & BACK_EDGE ||
         (slot && (table->row[slot - 1].root != slot - 1 || table->segment[slot - 1].caf != is_caf)))
         return hx_error_new(HX_E_CORRUPT, "cost-centre stacks", NULL,
@@ -222,8 +224,7 @@ hx_error *hx_ccs_root(struct hx_ccs_table *table, hx_centre centre, bool is_caf,
         row = slot - 1;
     } else {
         HX_TRY(make_room(table));
-        uint32_t *free_slot = find_slot(table, HX_CCS_TOP, centre);
-        row = add_row(table, free_slot, HX_CCS_TOP, table->n, centre);
+        row = add_row(table, HX_CCS_TOP, table->n, centre);
         table->segment[row].caf = is_caf;
     }
     *ret = row;
@@ -292,7 +293,7 @@ hx_error *hx_ccs_table_create(hx_centre main, enum hx_recursion recursion,
         hx_ccs_table_destroy(table);
         return err;
     }
-    add_row(table, NULL, HX_CCS_TOP, HX_CCS_TOP, main); /* nobody's child: in no slot */
+    add_row(table, HX_CCS_TOP, HX_CCS_TOP, main);
     *ret = table;
     return NULL;
 }
@@ -330,7 +331,7 @@ static const char *wrong_row(const struct hx_ccs_table *table, hx_ccs_row i)
         return "its root is not its parent's";
     if (row->root == i && row->parent != HX_CCS_TOP)
         return "it is a root, and MAIN's child it is not";
-    if (*find_slot(table, row->parent, row->centre) != i + 1)
+    if (find_slot(table, row->parent, row->centre) != i + 1)
         return "another row has its parent and centre";
     if (table->recursion == HX_RECURSION_TRUNCATES) {
         for (hx_ccs_row at = row->parent;; at = table->row[at].parent) {
