@@ -1,8 +1,8 @@
 /* ccs.c - the table of cost-centre stacks: push, call rule, and the machine on top of it.
  *
  * The memo of pushes is one open hash over all stacks. A slot holds a row, whose parent and centre
- * are the key, or the number of a back edge; so children cost four bytes a slot, and who walks the
- * rows never meets a back edge.
+ * are the key, or the number of a back edge, and half of the key's hash, so that others are passed
+ * without a look at their rows. Who walks the rows never meets a back edge.
  *
  * Whether a centre is on a stack already is asked once for each new row. The way to MAIN is walked
  * in segments of SEGMENT rows: each row holds which centres may stand between it and its segment's
@@ -14,16 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENT   16u                 /* rows */
-#define ROWS_MAX  (UINT32_C(1) << 31) /* numbers below; slots have one bit more */
+#define SEGMENT   16u /* rows */
+#define ROWS_MAX  (UINT32_C(1) << 30)
 #define BACK_EDGE (UINT32_C(1) << 31) /* a slot: index in back_edges; else a row + 1 */
 #define DEPTH_MAX (UINT32_C(1) << 16) /* what can be recorded is a fourth of it */
 #define NO_ABOVE  (ROWS_MAX - 1)
 
 struct segment {
     uint32_t mask[2];    /* 64 bits: centres from the segment's beginning to this row */
-    uint32_t above : 31; /* the row before the segment; NO_ABOVE: it begins with MAIN */
+    uint32_t above : 30; /* the row before the segment; NO_ABOVE: it begins with MAIN */
     uint32_t caf : 1;    /* this row's centre is a CAF */
+    uint32_t pushed : 1; /* something was pushed on this row: it has keys in the memo */
 };
 
 struct back_edge {
@@ -31,13 +32,19 @@ struct back_edge {
     hx_centre centre;
 };
 
+struct slot {
+    uint32_t value; /* 0: empty; a row + 1, or BACK_EDGE and an index */
+    uint32_t tag;   /* the upper half of the hash */
+};
+
 struct hx_ccs_table {
     enum hx_recursion recursion;
     struct hx_ccs_entry *row;
     struct segment *segment;
     uint32_t n, cap;
-    uint32_t *slot;
-    uint32_t n_slots; /* a power of two; at most half of them are used */
+    struct slot *slot;
+    struct hx_big slot_mem;
+    uint32_t n_slots; /* a power of two; at most 7 of 10 are used */
     HX_VEC(struct back_edge) back_edges;
     HX_VEC(hx_centre) pending; /* of the call rule; between calls empty */
 };
@@ -45,6 +52,7 @@ struct hx_ccs_table {
 static uint64_t hash_of(hx_ccs_row on, hx_centre centre)
 {
     uint64_t hash = ((uint64_t)on << 32 | centre) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
     return hash ^ hash >> 32;
 }
 
@@ -55,52 +63,52 @@ static uint64_t mask_of(hx_centre centre)
 
 /* --- the memo ---------------------------------------------------------------------- */
 
-static void slot_key(const struct hx_ccs_table *table, uint32_t slot, hx_ccs_row *ret_on,
-                     hx_centre *ret_centre)
+static bool has_key(const struct hx_ccs_table *table, uint32_t value, hx_ccs_row on,
+                    hx_centre centre)
 {
-    if (slot & BACK_EDGE) {
-        const struct back_edge *edge = &table->back_edges.v[slot & ~BACK_EDGE];
-        *ret_on = edge->on;
-        *ret_centre = edge->centre;
-    } else {
-        const struct hx_ccs_entry *row = &table->row[slot - 1];
-        *ret_on = row->parent;
-        *ret_centre = row->centre;
+    if (value & BACK_EDGE) {
+        const struct back_edge *edge = &table->back_edges.v[value & ~BACK_EDGE];
+        return edge->on == on && edge->centre == centre;
     }
+    const struct hx_ccs_entry *row = &table->row[value - 1];
+    return row->parent == on && row->centre == centre;
 }
 
 /* What stands in the slot of a key; 0: it has none. */
 static uint32_t find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre)
 {
-    uint32_t at = (uint32_t)hash_of(on, centre) & (table->n_slots - 1);
-    for (; table->slot[at]; at = (at + 1) & (table->n_slots - 1)) {
-        hx_ccs_row slot_on;
-        hx_centre slot_centre;
-        slot_key(table, table->slot[at], &slot_on, &slot_centre);
-        if (slot_on == on && slot_centre == centre)
+    if (!table->segment[on].pushed)
+        return 0;
+    uint64_t hash = hash_of(on, centre);
+    uint32_t at = (uint32_t)hash & (table->n_slots - 1);
+    for (; table->slot[at].value; at = (at + 1) & (table->n_slots - 1))
+        if (table->slot[at].tag == hash >> 32 && has_key(table, table->slot[at].value, on, centre))
             break;
-    }
-    return table->slot[at];
+    return table->slot[at].value;
 }
 
 /* Puts a key that is in no slot yet into the first empty one. */
-static void fill_slot(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, uint32_t slot)
+static void fill_slot(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, uint32_t value)
 {
-    uint32_t at = (uint32_t)hash_of(on, centre) & (table->n_slots - 1);
-    while (table->slot[at])
+    table->segment[on].pushed = 1;
+    uint64_t hash = hash_of(on, centre);
+    uint32_t at = (uint32_t)hash & (table->n_slots - 1);
+    while (table->slot[at].value)
         at = (at + 1) & (table->n_slots - 1);
-    table->slot[at] = slot;
+    table->slot[at] = (struct slot){value, (uint32_t)(hash >> 32)};
 }
 
 /* Doubles the slots, and fills them anew in the order of the rows: that of memory. */
 static hx_error *grow_slots(struct hx_ccs_table *table)
 {
     uint32_t n = table->n_slots;
-    uint32_t *slot = n <= UINT32_MAX / 2 ? calloc((size_t)n * 2, sizeof *slot) : NULL;
-    if (!slot)
+    struct hx_big mem;
+    if (n > UINT32_MAX / 2)
         return hx_error_nomem();
-    free(table->slot);
-    table->slot = slot;
+    HX_TRY(hx_big_reserve(&mem, (size_t)n * 2 * sizeof *table->slot));
+    hx_big_free(&table->slot_mem);
+    table->slot_mem = mem;
+    table->slot = mem.base;
     table->n_slots = n * 2;
     for (uint32_t i = 1; i < table->n; i++)
         fill_slot(table, table->row[i].parent, table->row[i].centre, i + 1);
@@ -115,7 +123,7 @@ static hx_error *make_room(struct hx_ccs_table *table)
     if (table->n >= ROWS_MAX - 2 || table->back_edges.n >= ROWS_MAX - 2)
         return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
                             "there are more than %u of them", ROWS_MAX - 2);
-    if (table->n + table->back_edges.n + 1 > table->n_slots / 2)
+    if (table->n + table->back_edges.n + 1 > (uint64_t)table->n_slots * 7 / 10)
         HX_TRY(grow_slots(table));
     if (table->n < table->cap)
         return NULL;
@@ -286,9 +294,10 @@ hx_error *hx_ccs_table_create(hx_centre main, enum hx_recursion recursion,
     if (!table)
         return hx_error_nomem();
     table->recursion = recursion;
-    table->n_slots = 64;
-    table->slot = calloc(table->n_slots, sizeof *table->slot);
-    hx_error *err = table->slot ? make_room(table) : hx_error_nomem();
+    table->n_slots = 128; /* at first, when they are doubled */
+    hx_error *err = grow_slots(table);
+    if (!err)
+        err = make_room(table);
     if (err) {
         hx_ccs_table_destroy(table);
         return err;
@@ -304,7 +313,7 @@ void hx_ccs_table_destroy(struct hx_ccs_table *table)
         return;
     free(table->row);
     free(table->segment);
-    free(table->slot);
+    hx_big_free(&table->slot_mem);
     hx_vec_free(&table->back_edges);
     hx_vec_free(&table->pending);
     free(table);
