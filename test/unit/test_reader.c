@@ -8,6 +8,7 @@
 #include "unit.h"
 
 #include "attach/record/reader.h"
+#include "base/cleanup.h"
 
 #include <math.h>
 
@@ -15,6 +16,8 @@
 #define ADDRESSES 12
 #define SITES     6
 #define EVENTS    600
+#define SIZES     5000 /* all are smaller, but for one */
+#define HUGE_SIZE ((uint64_t)5 << 30)
 
 struct item {
     uint64_t words[7];
@@ -87,7 +90,9 @@ static void publish(struct sim *sim, unsigned t)
 static uint64_t random_size(struct sim *sim)
 {
     uint64_t size = unit_below(sim->random, 1000);
-    return size == 7 ? (uint64_t)5 << 30 : size;
+    if (size % 8 == 3)
+        return 1000 + unit_below(sim->random, SIZES - 1001);
+    return size == 7 ? HUGE_SIZE : size;
 }
 
 static struct item *stamp_alloc(struct sim *sim, unsigned slot)
@@ -290,7 +295,8 @@ struct state {
     bool is_live[ADDRESSES], is_moving[THREADS], sure[ADDRESSES];
     uint64_t began[THREADS];
     struct hx_rec_costs costs[SITES];
-    uint64_t unmatched, doubtful; /* frees of unknown blocks; reallocs of such */
+    struct hx_rec_size sizes[SIZES]; /* the last one: HUGE_SIZE */
+    uint64_t unmatched, doubtful;    /* frees of unknown blocks; reallocs of such */
 };
 
 static unsigned slot_of(uint64_t address)
@@ -301,10 +307,22 @@ static unsigned slot_of(uint64_t address)
     return ADDRESSES;
 }
 
+static struct hx_rec_size *size_of(struct state *state, uint64_t bytes)
+{
+    return &state->sizes[bytes == HUGE_SIZE ? SIZES - 1 : bytes];
+}
+
+static unsigned class_of(uint64_t bytes)
+{
+    return bytes <= 32 ? 0 : bytes <= 256 ? 1 : bytes <= 2048 ? 2 : 3;
+}
+
 static void gone(struct state *state, const struct hx_rec_block *block)
 {
     state->costs[block->stack].frees++;
     state->costs[block->stack].freed_bytes += block->requested;
+    state->costs[block->stack].freed_class[class_of(block->requested)] += block->requested;
+    size_of(state, block->requested)->frees++;
 }
 
 /* The address was handed out since: a realloc must have freed what it had of it. */
@@ -330,6 +348,8 @@ static void came(struct state *state, const uint64_t *words, uint64_t when, bool
     state->sure[slot] = sure;
     state->costs[site].allocs++;
     state->costs[site].alloc_bytes += words[1];
+    state->costs[site].alloc_class[class_of(words[1])] += words[1];
+    size_of(state, words[1])->allocs++;
 }
 
 static void end_move(struct state *state, const struct item *item)
@@ -352,7 +372,7 @@ static void end_move(struct state *state, const struct item *item)
 
 static void replay(const struct sim *sim, struct state *state)
 {
-    *state = (struct state){0};
+    memset(state, 0, sizeof *state);
     for (size_t i = 0; i < sim->n; i++) { /* they stand in the order of their times */
         const struct item *item = &sim->items[i];
         uint64_t when = HX_EV_WHEN(item->words[0]);
@@ -424,7 +444,23 @@ static void compare(const struct state *state, const struct hx_recording *record
         assert_int_equal(is->frees, must->frees);
         assert_int_equal(is->freed_bytes, must->freed_bytes);
         assert_int_equal(is->live, must->allocs - must->frees);
+        assert_memory_equal(is->alloc_class, must->alloc_class, sizeof is->alloc_class);
+        assert_memory_equal(is->freed_class, must->freed_class, sizeof is->freed_class);
     }
+    size_t at = 0;
+    for (uint64_t i = 0; i < SIZES; i++) {
+        if (!state->sizes[i].allocs)
+            continue;
+        assert_true(at < recording->sizes.n);
+        const struct hx_rec_size *is = &recording->sizes.v[at++];
+        uint64_t size = i == SIZES - 1 ? HUGE_SIZE : i;
+        assert_int_equal(is->size, size);
+        assert_int_equal(is->allocs, state->sizes[i].allocs);
+        assert_int_equal(is->frees, state->sizes[i].frees);
+        assert_int_equal(is->alloc_bytes, is->allocs * size);
+        assert_int_equal(is->freed_bytes, is->frees * size);
+    }
+    assert_int_equal(at, recording->sizes.n);
 }
 
 /* A child begins with the same blocks, by the same stacks. */
@@ -527,7 +563,7 @@ static void test_hostile(void **unused)
         size_t n = 1 + unit_below(&random, sizeof words / sizeof *words), taken;
         for (size_t k = 0; k < n; k++) {
             uint64_t what = unit_below(&random, 8);
-            words[k] = what < 3 ? HX_EV_HEAD(1 + unit_below(&random, 12), unit_below(&random, 999))
+            words[k] = what < 3 ? HX_EV_HEAD(1 + unit_below(&random, 15), unit_below(&random, 999))
                        : what < 5 ? unit_below(&random, 64)
                        : what < 6 ? address_of((unsigned)unit_below(&random, ADDRESSES))
                                   : unit_random(&random) >> unit_below(&random, 64);
@@ -622,6 +658,291 @@ static void test_sampling(void **unused)
     assert_true(sqrt(costs->alloc_variance) < 0.02 * truth);
     assert_true(fabs(off_live) < 4 * sqrt(costs->live_variance));
     assert_true(fabs(off_count) < 0.05 * (double)n);
+    assert_null(hx_recording_check((hx_recording_sort(recording), recording)));
+    double sized = 0, sized_freed = 0;
+    for (size_t i = 0; i < recording->sizes.n; i++) {
+        sized += (double)recording->sizes.v[i].alloc_bytes;
+        sized_freed += (double)recording->sizes.v[i].freed_bytes;
+    }
+    assert_true(fabs(sized - (double)costs->alloc_bytes) < 1e-3 * truth);
+    assert_true(fabs(sized_freed - (double)costs->freed_bytes) < 1e-3 * truth);
+    hx_reader_destroy(reader);
+}
+
+/* --- sizes ----------------------------------------------------------------------- */
+
+/* More sizes than there is room for: the first ones stay exact, the rest is one row. */
+static void test_many_sizes(void **unused)
+{
+    (void)unused;
+    hx_reader *reader = new_reader(0);
+    size_t n = HX_SIZES_LARGE + 50, taken;
+    uint64_t rest = 0, when = 1;
+    for (size_t round = 0; round < 3; round++)
+        for (size_t i = 0; i < n; i++) {
+            uint64_t size = i == n - 1 ? UINT64_MAX : HX_SIZE_EXACT + 1 + i * 7;
+            struct hx_ev_alloc event = {HX_EV_HEAD(HX_EV_ALLOC, when++), 0x10000 + i * 16, size, 0,
+                                        HX_EV_KEY_FIRST};
+            struct hx_ev_free freed = {HX_EV_HEAD(HX_EV_FREE, when++), 0x10000 + i * 16};
+            assert_null(hx_reader_feed(reader, &event, sizeof event, UINT64_MAX, &taken));
+            if (round < 2)
+                assert_null(hx_reader_feed(reader, &freed, sizeof freed, UINT64_MAX, &taken));
+            rest += i >= HX_SIZES_LARGE ? size : 0;
+        }
+    assert_null(hx_reader_end_round(reader));
+    assert_null(hx_reader_check(reader));
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_reader_freeze(reader, &recording));
+    hx_recording_sort(recording);
+    assert_null(hx_recording_check(recording));
+    assert_int_equal(recording->sizes.n, HX_SIZES_LARGE + 1);
+    for (size_t i = 0; i < recording->sizes.n; i++) {
+        const struct hx_rec_size *size = &recording->sizes.v[i];
+        bool last = i == HX_SIZES_LARGE;
+        assert_int_equal(size->size, last ? UINT64_MAX : HX_SIZE_EXACT + 1 + i * 7);
+        assert_int_equal(size->allocs, last ? 150 : 3);
+        assert_int_equal(size->frees, last ? 100 : 2);
+        assert_int_equal(size->alloc_bytes, last ? rest : 3 * size->size);
+    }
+    hx_reader_destroy(reader);
+}
+
+/* --- regions, entered stacks and entries -------------------------------------------- */
+
+#define KEYS   60
+#define WORDS  9
+#define NO_KEY (HX_EV_KEY_FIRST + KEYS) /* and above: nobody knows these */
+
+/* The stacks of a program: word 0 of each is its own, so that no two are the same. */
+struct stacks {
+    uint64_t word[KEYS][WORDS];
+    size_t n[KEYS];
+    unsigned asked;
+};
+
+static bool give_words(void *context, uint64_t key, uint64_t *frame, size_t max, size_t *ret_n,
+                       uint64_t *ret_exact, bool *ret_cut)
+{
+    struct stacks *stacks = context;
+    stacks->asked++;
+    if (key < HX_EV_KEY_FIRST || key >= NO_KEY)
+        return false;
+    *ret_n = stacks->n[key - HX_EV_KEY_FIRST];
+    assert_true(*ret_n <= max);
+    memcpy(frame, stacks->word[key - HX_EV_KEY_FIRST], *ret_n * sizeof *frame);
+    *ret_exact = UINT64_MAX;
+    *ret_cut = false;
+    return true;
+}
+
+/* Regions of even numbers lie in a file, those above 5 are not known. */
+static bool give_centre(void *context, uint64_t word, struct hx_ev_centre *ret)
+{
+    (void)context;
+    uint64_t number = HX_EV_VALUE(word);
+    if (number > 5)
+        return false;
+    char text[64];
+    int n = snprintf(text, sizeof text, "region %d%cfunction%cfile.c", (int)number, 0, 0);
+    *ret = (struct hx_ev_centre){
+        .word = word, .address = 0x9000 + number, .line = 7 + (uint32_t)number, .n = (uint32_t)n};
+    memcpy(ret->text, text, (size_t)n);
+    return true;
+}
+
+static void place_even(void *context, uint64_t pc, struct hx_placing *ret)
+{
+    (void)context;
+    *ret = (struct hx_placing){.file = pc % 2 ? UINT32_MAX : 0, .vaddr = pc};
+}
+
+static hx_reader *stacks_reader(struct stacks *stacks, bool asks)
+{
+    struct hx_reader_source with = {.stack = asks ? give_words : NULL,
+                                    .centre = asks ? give_centre : NULL,
+                                    .place = place_even,
+                                    .context = stacks};
+    struct hx_reader_options options = {.method = "run"};
+    hx_reader *reader;
+    assert_null(hx_reader_create(&with, &options, &reader));
+    return reader;
+}
+
+/* `rings`: stacks may enter any other one, themselves too. */
+static void random_stacks(struct unit_random *random, struct stacks *stacks, bool rings)
+{
+    stacks->asked = 0;
+    for (size_t key = 0; key < KEYS; key++) {
+        stacks->n[key] = 1 + unit_below(random, WORDS);
+        for (size_t i = 0; i < stacks->n[key]; i++) {
+            uint64_t what = i ? unit_below(random, 8) : 7;
+            uint64_t other = unit_below(random, rings ? KEYS + 3 : key + 1);
+            stacks->word[key][i] =
+                what < 2   ? HX_EV_REGION | unit_below(random, 8)
+                : what < 4 ? HX_EV_DEFERRED |
+                                 (other == key && !rings ? NO_KEY + 1 : HX_EV_KEY_FIRST + other)
+                           : 0x400000 + unit_below(random, 64);
+        }
+        stacks->word[key][0] = 0x500000 + key;
+    }
+}
+
+static void expect_region(const struct hx_rec_place *place, uint64_t number)
+{
+    char label[32] = "<unknown region>";
+    if (number < 6)
+        snprintf(label, sizeof label, "region %d", (int)number);
+    assert_int_equal(place->kind, HX_REC_REGION);
+    assert_int_equal(place->n_lines, 1);
+    assert_string_equal(place->lines->function, label);
+    if (number >= 6)
+        return;
+    assert_int_equal(place->vaddr, 0x9000 + number);
+    assert_int_equal(place->file, number % 2 ? UINT32_MAX : 0);
+    assert_string_equal(place->lines->source, "file.c");
+    assert_int_equal(place->lines->line, 7 + number);
+}
+
+/* Is that stack the one of the key? What it enters is a stack with a lower number: that it is the
+ * right one shows in its first word, and it has its own turn. */
+static void expect_stack(const struct stacks *stacks, const struct hx_recording *recording,
+                         uint32_t number, size_t key, bool rings)
+{
+    const struct hx_rec_stack *stack = &recording->stacks.v[number];
+    assert_int_equal(stack->n, stacks->n[key]);
+    for (uint32_t i = 0; i < stack->n; i++) {
+        const struct hx_rec_place *place =
+            &recording->places.v[recording->stack_places.v[stack->first + i]];
+        uint64_t word = stacks->word[key][i], other = HX_EV_VALUE(word) - HX_EV_KEY_FIRST;
+        if (HX_EV_TAG(word) == HX_EV_REGION) {
+            expect_region(place, HX_EV_VALUE(word));
+        } else if (HX_EV_TAG(word) == HX_EV_DEFERRED) {
+            assert_int_equal(place->kind, HX_REC_DEFERRED);
+            if (place->stack == HX_NO_STACK) {
+                assert_true(rings || other >= KEYS);
+                continue;
+            }
+            assert_true(place->stack < number);
+            const struct hx_rec_stack *entered = &recording->stacks.v[place->stack];
+            uint32_t first = recording->stack_places.v[entered->first];
+            assert_int_equal(recording->places.v[first].vaddr, 0x500000 + other);
+        } else {
+            assert_int_equal(place->kind, HX_REC_CODE);
+            assert_int_equal(place->vaddr, word);
+        }
+    }
+}
+
+static void feed_word(hx_reader *reader, enum hx_event_kind kind, uint64_t word)
+{
+    size_t taken;
+    struct hx_ev_word event = {HX_EV_HEAD(kind, 1), word};
+    assert_null(hx_reader_feed(reader, &event, sizeof event, UINT64_MAX, &taken));
+    assert_int_equal(taken, sizeof event);
+}
+
+static void feed_stack(hx_reader *reader, const struct stacks *stacks, size_t key)
+{
+    size_t taken, bytes = sizeof(struct hx_ev_stack) + stacks->n[key] * 8;
+    uint64_t buffer[sizeof(struct hx_ev_stack) / 8 + WORDS];
+    struct hx_ev_stack *event = (struct hx_ev_stack *)buffer;
+    *event = (struct hx_ev_stack){.head = HX_EV_HEAD(HX_EV_STACK, 1),
+                                  .key = HX_EV_KEY_FIRST + key,
+                                  .n = (uint32_t)stacks->n[key],
+                                  .exact = UINT64_MAX};
+    memcpy(event->frame, stacks->word[key], stacks->n[key] * 8);
+    assert_null(hx_reader_feed(reader, event, bytes, UINT64_MAX, &taken));
+    assert_int_equal(taken, bytes);
+}
+
+static void feed_centre(hx_reader *reader, uint64_t number)
+{
+    size_t taken;
+    uint64_t buffer[(sizeof(struct hx_ev_centre) + HX_EV_CENTRE_TEXT) / 8] = {0};
+    struct hx_ev_centre *event = (struct hx_ev_centre *)buffer;
+    if (!give_centre(NULL, HX_EV_REGION | number, event))
+        return;
+    event->head = HX_EV_HEAD(HX_EV_CENTRE, 1);
+    size_t bytes = sizeof *event + (event->n + 7) / 8 * 8;
+    assert_null(hx_reader_feed(reader, event, bytes, UINT64_MAX, &taken));
+    assert_int_equal(taken, bytes);
+}
+
+static void run_stacks(struct unit_random *random, bool rings, bool asks)
+{
+    static struct stacks stacks;
+    uint64_t entries[KEYS] = {0}, unknown = 0, unbalanced = 0;
+    random_stacks(random, &stacks, rings);
+    hx_reader *reader = stacks_reader(&stacks, asks);
+    for (uint64_t i = 0; i < 8 && !asks; i++)
+        feed_centre(reader, i);
+    for (size_t key = 0; key < KEYS && !asks; key++)
+        feed_stack(reader, &stacks, key);
+    for (size_t i = 0; i < 100; i++) {
+        size_t key = unit_below(random, KEYS + 1);
+        feed_word(reader, HX_EV_ENTRY, HX_EV_KEY_FIRST + key);
+        *(key < KEYS ? &entries[key] : &unknown) += 1;
+        feed_word(reader, HX_EV_UNBALANCED, key);
+        unbalanced += key;
+        if (!asks && unit_below(random, 4) == 0)
+            feed_stack(reader, &stacks, unit_below(random, KEYS));
+    }
+    assert_null(hx_reader_check(reader));
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_reader_freeze(reader, &recording));
+    assert_null(hx_recording_check(recording));
+    assert_int_equal(recording->unbalanced_pops, unbalanced);
+    for (uint32_t i = 0; i < recording->stacks.n; i++) {
+        if (!recording->stacks.v[i].n) {
+            assert_int_equal(recording->costs.v[i].entries, unknown);
+            continue;
+        }
+        uint32_t first = recording->stack_places.v[recording->stacks.v[i].first];
+        size_t key = recording->places.v[first].vaddr - 0x500000;
+        expect_stack(&stacks, recording, i, key, rings);
+        if (!rings) /* in a ring one key may have had two stacks, by where the ring was cut */
+            assert_int_equal(recording->costs.v[i].entries, entries[key]);
+    }
+    hx_reader_destroy(reader);
+}
+
+static void test_regions(void **unused)
+{
+    (void)unused;
+    struct unit_random random = unit_random_begin("test_regions");
+    for (size_t i = 0; i < unit_rounds(200); i++)
+        run_stacks(&random, i % 4 > 1, i % 2);
+}
+
+/* Work that submits itself again for ever, and the line that it has. */
+static void test_long_chain(void **unused)
+{
+    (void)unused;
+    static struct stacks stacks;
+    hx_reader *reader = stacks_reader(&stacks, true);
+    for (size_t key = 0; key < KEYS; key++) {
+        stacks.n[key] = 3;
+        stacks.word[key][0] = 0x500000 + key;
+        stacks.word[key][1] = HX_EV_DEFERRED | (key ? HX_EV_KEY_FIRST + key - 1 : 0);
+        stacks.word[key][2] = 0x400000;
+    }
+    feed_word(reader, HX_EV_ENTRY, HX_EV_KEY_FIRST + KEYS - 1);
+    for (uint64_t more = 0; more < 20; more++) { /* and on, by stacks that only events bring */
+        uint64_t buffer[sizeof(struct hx_ev_stack) / 8 + 1];
+        struct hx_ev_stack *event = (struct hx_ev_stack *)buffer;
+        size_t taken;
+        *event =
+            (struct hx_ev_stack){.head = HX_EV_HEAD(HX_EV_STACK, 1), .key = NO_KEY + more, .n = 1};
+        event->frame[0] = HX_EV_DEFERRED | (NO_KEY + more - 1);
+        assert_null(hx_reader_feed(reader, buffer, sizeof buffer, UINT64_MAX, &taken));
+    }
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_reader_freeze(reader, &recording));
+    assert_null(hx_recording_check(recording));
+    assert_in_range(recording->lost_captures, 2, 3);
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    hx_recording_label(recording, 2, 9, &text);
+    assert_string_equal(hx_text_str(&text), "0x500002 < 0x500001 < 0x500000 < ...");
     hx_reader_destroy(reader);
 }
 
@@ -658,10 +979,11 @@ static void test_sort(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds), cmocka_unit_test(test_unknown_blocks),
-        cmocka_unit_test(test_losses), cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_many),   cmocka_unit_test(test_sampling),
-        cmocka_unit_test(test_sort),
+        cmocka_unit_test(test_rounds),  cmocka_unit_test(test_unknown_blocks),
+        cmocka_unit_test(test_losses),  cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_many),    cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_sort),    cmocka_unit_test(test_many_sizes),
+        cmocka_unit_test(test_regions), cmocka_unit_test(test_long_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,8 @@ hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret)
     struct hx_reader_sizes *sizes = calloc(1, sizeof *sizes);
     if (!sizes)
         return hx_error_nomem();
+    for (unsigned i = 0; i <= HX_SIZE_EXACT; i++)
+        sizes->class_of[i] = (uint8_t)hx_size_class(i);
     *ret = sizes;
     return NULL;
 }
@@ -36,13 +38,14 @@ uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size)
                                  : hx_reader_large(reader->sizes, reader->contests.seed, size);
 }
 
-void hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed)
+unsigned hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed)
 {
     struct hx_reader_sizes *sizes = reader->sizes;
     uint32_t number = hx_reader_large(sizes, reader->contests.seed, size);
     *(freed ? &sizes->v[number].frees : &sizes->v[number].allocs) += 1;
     if (number == HX_READER_REST)
         *(freed ? &sizes->rest_freed : &sizes->rest_allocated) += size;
+    return hx_size_class(size);
 }
 
 /* --- sampling ------------------------------------------------------------------

@@ -29,6 +29,7 @@ struct hx_reader_sizes {
     struct hx_reader_size {
         uint64_t allocs, frees;
     } v[HX_READER_SIZES];
+    uint8_t class_of[HX_SIZE_EXACT + 1];
     uint64_t large[HX_SIZES_LARGE]; /* their sizes; n_large of them */
     uint32_t n_large;
     uint16_t slot[4 * HX_SIZES_LARGE];   /* open addressing: 1 + number in large; 0: empty */
@@ -77,7 +78,8 @@ hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret);
 /* The number of a size above HX_SIZE_EXACT; makes one while there is room. */
 uint32_t hx_reader_large(struct hx_reader_sizes *sizes, uint64_t seed, uint64_t size);
 uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size); /* of any size */
-void hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed);
+/* Counts a request, or its end, and tells the class of its size. */
+unsigned hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed);
 
 /* How many allocations one in a sample stands for: 1 / p. */
 double hx_reader_weight(const struct hx_reader *reader, uint64_t requested);
@@ -88,26 +90,32 @@ void hx_reader_estimate_free(hx_reader *reader, uint32_t stack, uint64_t request
 /* Costs of a stack and of a size; stack HX_NO_STACK is legal. */
 static inline void hx_reader_count_alloc(hx_reader *reader, uint32_t stack, uint64_t requested)
 {
-    struct hx_reader_sums *sums =
-        &reader->costs.v[(uint32_t)(stack + 1)].of[hx_size_class(requested)];
+    struct hx_reader_sizes *sizes = reader->sizes;
+    unsigned class;
+    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1)) {
+        class = sizes->class_of[requested];
+        sizes->v[requested].allocs++;
+    } else {
+        class = hx_reader_count_large(reader, requested, false);
+    }
+    struct hx_reader_sums *sums = &reader->costs.v[(uint32_t)(stack + 1)].of[class];
     sums->allocs++;
     sums->alloc_bytes += requested;
-    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1))
-        reader->sizes->v[requested].allocs++;
-    else
-        hx_reader_count_large(reader, requested, false);
 }
 
 static inline void hx_reader_count_free(hx_reader *reader, uint32_t stack, uint64_t requested)
 {
-    struct hx_reader_sums *sums =
-        &reader->costs.v[(uint32_t)(stack + 1)].of[hx_size_class(requested)];
+    struct hx_reader_sizes *sizes = reader->sizes;
+    unsigned class;
+    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1)) {
+        class = sizes->class_of[requested];
+        sizes->v[requested].frees++;
+    } else {
+        class = hx_reader_count_large(reader, requested, true);
+    }
+    struct hx_reader_sums *sums = &reader->costs.v[(uint32_t)(stack + 1)].of[class];
     sums->frees++;
     sums->freed_bytes += requested;
-    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1))
-        reader->sizes->v[requested].frees++;
-    else
-        hx_reader_count_large(reader, requested, true);
 }
 
 /* All classes of a stack together. */
