@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/take.h"
 #include "cli/view.h"
+#include "store/mprof.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,14 +44,17 @@ static hx_error *has_rows(hx_store *store, const struct hx_query *query, const c
 /* Who allocated is known only when somebody recorded it. */
 static hx_error *has_recording(hx_store *store, const char *target, const struct hx_query *query)
 {
-    static const char *const recorded[] = {"sites", "modules", "stacks",
-                                           "ccs",   "costs",   "estimates"};
+    static const char *const recorded[] = {"sites",  "modules",    "stacks",       "ccs",
+                                           "costs",  "estimates",  "mprof_leaks",  "mprof_held",
+                                           "frames", "mprof_bins", "mprof_direct", "mprof_graph"};
     bool is_one = false, is = false;
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
         is_one |= strcmp(recorded[i], query->view) == 0;
     if (!is_one)
         return NULL;
     HX_TRY(has_rows(store, query, "costs", &is));
+    if (!is && (strcmp(query->view, "ccs") == 0 || strcmp(query->view, "frames") == 0))
+        HX_TRY(has_rows(store, query, "threads", &is)); /* where they stood is known without */
     if (!is)
         return hx_error_new(HX_E_ABSENT, target, "use heapx run or heapx record",
                             "%s is not known: nothing was recorded", query->view);
@@ -97,11 +101,28 @@ static hx_error *has_data(hx_store *store, const char *target, const struct hx_q
                               : "no objects were found, or the notes say why");
 }
 
+/* mprof's tables have a form of their own for people. */
+static hx_error *print_mprof(const struct hx_args *args, hx_store *store,
+                             const struct hx_query *query)
+{
+    enum hx_mprof_level level = args->terse     ? HX_MPROF_TERSE
+                                : args->verbose ? HX_MPROF_VERBOSE
+                                                : HX_MPROF_NORMAL;
+    hx_rows *rows = NULL;
+    if (args->format == HX_FORMAT_TEXT)
+        return hx_mprof_print(store, query, level, stdout);
+    HX_TRY(hx_query_mprof(store, query, level, &rows));
+    return hx_print_rows(store, rows, args->format);
+}
+
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)
 {
     HX_FREE char *column = NULL, *where = NULL;
     struct hx_query query = {.view = args->word[1], .limit = -1};
     HX_TRY(hx_view_word(query.view));
+    if (args->given & HX_OPTS_LEVELS && !hx_mprof_is_view(query.view))
+        return hx_error_new(HX_E_USAGE, query.view, "leave it out",
+                            "--terse, --normal and --verbose are for mprof's tables");
     if (args->sort) {
         HX_TRY(hx_sort_word(args->sort, &column, &query.ascending));
         query.sort = column;
@@ -125,6 +146,8 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     if (partial)
         *status = HX_EXIT_PARTIAL;
     HX_TRY(has_recording(store, args->word[0], &query));
+    if (hx_mprof_is_view(query.view))
+        return print_mprof(args, store, &query);
     HX_TRY(has_data(store, args->word[0], &query));
     hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));

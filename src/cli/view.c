@@ -8,16 +8,17 @@
 #include <string.h>
 
 /* Views of later versions. */
-static const char *const later[] = {"biography", "mprof_leaks", "mprof_bins", "mprof_direct",
-                                    "mprof_graph"};
+static const char *const later[] = {"biography"};
 
 /* Columns that are read upwards; all others are figures, of which the large ones matter. */
 static const char *const upwards[] = {
-    "snapshot", "taken_at", "pid",       "comm",   "exe",    "method",     "allocator", "notes",
-    "part",     "root_id",  "kind",      "name",   "module", "address",    "type",      "site",
-    "what",     "state",    "source",    "target", "offset", "dominator",  "scheme",    "bin",
-    "ccs_id",   "set_id",   "position",  "label",  "roots",  "confidence", "census",    "key",
-    "parent",   "status",   "parent_id", "depth"};
+    "snapshot",  "taken_at",   "pid",      "comm",   "exe",        "method",   "allocator",
+    "notes",     "part",       "root_id",  "kind",   "name",       "module",   "address",
+    "type",      "site",       "what",     "state",  "source",     "target",   "offset",
+    "dominator", "scheme",     "bin",      "ccs_id", "set_id",     "position", "label",
+    "roots",     "confidence", "census",   "key",    "parent",     "status",   "parent_id",
+    "depth",     "stack_id",   "frame_id", "tid",    "stack",      "path",     "cut",
+    "holder",    "size",       "entry",    "line",   "name_entry", "cycle",    "types"};
 
 static bool is_in(const char *word, const char *const *words, size_t n)
 {
@@ -62,6 +63,7 @@ unsigned hx_view_parts(const char *view)
         {"roots", HX_ANALYSE_RETAINED},
         {"types", HX_ANALYSE_RETAINED},
         {"sites", HX_ANALYSE_RETAINED},
+        {"mprof_held", HX_ANALYSE_RETAINERS},
         {"objects", HX_ANALYSE_ALL},
         {"pages", HX_ANALYSE_ALL},
     };
