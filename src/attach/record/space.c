@@ -73,6 +73,7 @@ struct span {
 /* What is known of a file, by its number. */
 struct file_info {
     bool asked, has_cfi;
+    bool asked_allocator;
     struct hx_cfi cfi;
     HX_VEC(struct span) allocator;
 };
@@ -90,10 +91,11 @@ struct hx_space {
     HX_VEC(struct hx_space_part) parts; /* sorted, apart */
     HX_VEC(struct file_info) files;
     struct cached_rule *rules; /* RULES_CACHED */
+    bool fixed;                /* the mappings are not read again */
     uint64_t futile_ns;        /* when the mappings were read last because of an address, in vain */
 };
 
-hx_error *hx_space_create(pid_t pid, hx_code *code, hx_space **ret)
+static hx_error *create(pid_t pid, hx_code *code, hx_space **ret)
 {
     hx_space *space = calloc(1, sizeof *space);
     if (!space)
@@ -101,7 +103,19 @@ hx_error *hx_space_create(pid_t pid, hx_code *code, hx_space **ret)
     space->pid = pid;
     space->code = code;
     space->rules = calloc(RULES_CACHED, sizeof *space->rules);
-    hx_error *err = space->rules ? hx_space_refresh(space) : hx_error_nomem();
+    if (!space->rules) {
+        free(space);
+        return hx_error_nomem();
+    }
+    *ret = space;
+    return NULL;
+}
+
+hx_error *hx_space_create(pid_t pid, hx_code *code, hx_space **ret)
+{
+    hx_space *space;
+    HX_TRY(create(pid, code, &space));
+    hx_error *err = hx_space_refresh(space);
     if (err)
         hx_space_destroy(space);
     else
@@ -132,6 +146,30 @@ static hx_error *part_of(hx_space *space, const struct hx_mapping *mapping,
     return NULL;
 }
 
+/* Code among the mappings takes the place of what was known, if there is any. */
+static hx_error *take_mappings(hx_space *space, const struct hx_mapping *mapping, size_t n)
+{
+    hx_error *err = NULL;
+    HX_VEC(struct hx_space_part) parts = {0};
+    for (size_t i = 0; i < n && !err; i++) {
+        struct hx_space_part part;
+        if (!(mapping[i].prot & HX_PROT_X) || strcmp(mapping[i].path, "[vsyscall]") == 0)
+            continue;
+        err = part_of(space, &mapping[i], &part);
+        if (!err && !hx_vec_push(&parts, part))
+            err = hx_error_nomem();
+    }
+    if (err || !parts.n) {
+        hx_vec_free(&parts);
+        return err;
+    }
+    free(space->parts.v);
+    space->parts.v = parts.v;
+    space->parts.n = parts.n;
+    space->parts.cap = parts.cap;
+    return NULL;
+}
+
 hx_error *hx_space_refresh(hx_space *space)
 {
     char path[64];
@@ -149,25 +187,23 @@ hx_error *hx_space_refresh(hx_space *space)
             hx_error_free(err);
         return nomem ? err : NULL;
     }
-    HX_VEC(struct hx_space_part) parts = {0};
-    for (size_t i = 0; i < n && !err; i++) {
-        struct hx_space_part part;
-        if (!(mapping[i].prot & HX_PROT_X) || strcmp(mapping[i].path, "[vsyscall]") == 0)
-            continue;
-        err = part_of(space, &mapping[i], &part);
-        if (!err && !hx_vec_push(&parts, part))
-            err = hx_error_nomem();
-    }
+    err = take_mappings(space, mapping, n);
     hx_mappings_free(mapping, n);
-    if (err || !parts.n) {
-        hx_vec_free(&parts);
-        return err;
-    }
-    free(space->parts.v);
-    space->parts.v = parts.v;
-    space->parts.n = parts.n;
-    space->parts.cap = parts.cap;
-    return NULL;
+    return err;
+}
+
+hx_error *hx_space_create_fixed(pid_t pid, hx_code *code, const struct hx_mapping *mapping,
+                                size_t n, hx_space **ret)
+{
+    hx_space *space;
+    HX_TRY(create(pid, code, &space));
+    space->fixed = true;
+    hx_error *err = take_mappings(space, mapping, n);
+    if (err)
+        hx_space_destroy(space);
+    else
+        *ret = space;
+    return err;
 }
 
 static const struct hx_space_part *look_up(const hx_space *space, uint64_t pc)
@@ -186,7 +222,8 @@ static const struct hx_space_part *look_up(const hx_space *space, uint64_t pc)
 const struct hx_space_part *hx_space_find(hx_space *space, uint64_t pc)
 {
     const struct hx_space_part *part = look_up(space, pc);
-    if (part || pc < 4096 || pc >> 63 || hx_now_ns() - space->futile_ns < REFRESH_GAP_NS)
+    if (part || space->fixed || pc < 4096 || pc >> 63 ||
+        hx_now_ns() - space->futile_ns < REFRESH_GAP_NS)
         return part;
     hx_error_free(hx_space_refresh(space)); /* without it, the address has no file */
     part = look_up(space, pc);
@@ -220,13 +257,19 @@ static struct file_info *info_of(hx_space *space, uint32_t file)
         return info;
     info->asked = true;
     info->has_cfi = hx_code_cfi(space->code, file, &info->cfi);
+    return info;
+}
+
+/* Symbols take their time: they are looked at when something is placed, not for unwinding. */
+static void find_allocator(hx_space *space, uint32_t file, struct file_info *info)
+{
+    info->asked_allocator = true;
     for (size_t i = 0; i < sizeof allocator_functions / sizeof *allocator_functions; i++) {
         uint64_t start, size;
         if (hx_code_function(space->code, file, allocator_functions[i], &start, &size) &&
             !hx_vec_push(&info->allocator, (struct span){start, start + size}))
             break;
     }
-    return info;
 }
 
 /* A return address may lie just behind its function. */
@@ -280,7 +323,9 @@ void hx_space_place(void *context, uint64_t pc, struct hx_placing *ret)
         return;
     ret->file = part->file;
     ret->vaddr = pc - part->bias;
-    const struct file_info *info = info_of(space, ret->file);
+    struct file_info *info = info_of(space, ret->file);
+    if (info && !info->asked_allocator)
+        find_allocator(space, ret->file, info);
     ret->allocator = info && in_allocator(info, ret->vaddr);
     ret->start = hx_code_is_start(space->code, ret->file, ret->vaddr);
 }
@@ -341,7 +386,7 @@ bool hx_space_unwind(hx_space *space, struct hx_cfi_frame from,
         enum hx_step step = hx_cfi_step(&rule, &from, read, context);
         if (step == HX_STEP_END || (step == HX_STEP_OK && !from.pc))
             return true;
-        if (step != HX_STEP_OK)
+        if (step != HX_STEP_OK || HX_EV_TAG(from.pc)) /* no address: it would read as a region */
             return false;
         if (from.exact && *n < 64)
             *exact |= (uint64_t)1 << *n;

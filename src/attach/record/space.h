@@ -14,6 +14,9 @@ typedef struct hx_space hx_space;
 
 /* `code` must outlive it. */
 hx_error *hx_space_create(pid_t pid, hx_code *code, hx_space **ret);
+/* Of the mappings of a snapshot; nothing is read again. */
+hx_error *hx_space_create_fixed(pid_t pid, hx_code *code, const struct hx_mapping *mapping,
+                                size_t n, hx_space **ret);
 void hx_space_destroy(hx_space *space); /* NULL is legal */
 
 /* Reads the mappings again. A process that is gone keeps what was known; so does one that has no
