@@ -356,9 +356,8 @@ static __always_inline void frame_pointer(struct hx_probe_scratch *s, struct hx_
 }
 
 /* One frame: notes s->pc, then goes to the caller's. */
-static long step(u32 i, struct walk *w)
+static __always_inline long step_from(struct hx_probe_scratch *s)
 {
-    struct hx_probe_scratch *s = w->s;
     u64 pc = s->pc, cfa = 0, ra = 0;
     u32 exact = s->exact_now & 1, n = s->n;
 
@@ -412,6 +411,11 @@ static long step(u32 i, struct walk *w)
     return 0;
 }
 
+static long step(u32 i, struct walk *w)
+{
+    return step_from(w->s);
+}
+
 static __always_inline struct hx_probe_scratch *claim(void)
 {
     u32 key = bpf_get_smp_processor_id() % config.cpus;
@@ -429,6 +433,8 @@ static __always_inline void release(struct hx_probe_scratch *s)
     __sync_lock_test_and_set(&s->claimed, 0);
 }
 
+#include "attach/record/probes_marks.bpf.h"
+
 /* A stack that only heapx can finish: with it goes the memory from the frame on. */
 static __noinline u64 send_raw(struct hx_probe_scratch *s)
 {
@@ -442,7 +448,7 @@ static __noinline u64 send_raw(struct hx_probe_scratch *s)
     for (int i = HX_PROBE_RAW_BYTES / 4096 - 1;
          bytes && bpf_probe_read_user(&s->record[8 + n], bytes, (void *)s->sp); i--)
         bytes = i >= 0 ? page + 4096 * i : 0;
-    e->key = 1ULL << 62 | __sync_fetch_and_add(&shared.raw_keys, 1);
+    e->key = HX_PROBE_KEY_RAW | __sync_fetch_and_add(&shared.raw_keys, 1);
     e->n = n;
     e->flags = HX_EV_STACK_CUT;
     e->exact = s->exact;
@@ -463,7 +469,8 @@ static __noinline u64 send_stack(struct hx_probe_scratch *s)
 {
     if (!s)
         return 0;
-    u64 key = s->hash | 1ULL << 63, slot = key & ((1 << HX_PROBE_KNOWN_LOG2) - 1);
+    u64 key = (s->hash & (HX_PROBE_KEY_STACK - 1)) | HX_PROBE_KEY_STACK;
+    u64 slot = key & ((1 << HX_PROBE_KNOWN_LOG2) - 1);
     if (shared.known[slot] == key || shared.known[slot ^ 1] == key)
         return key;
     struct hx_ev_stack *e = (void *)&s->record[4];
@@ -483,26 +490,31 @@ static __noinline u64 send_stack(struct hx_probe_scratch *s)
     return key;
 }
 
-/* The key of the stack from the caller of the function that has just returned. */
-static __noinline u64 take_stack(struct pt_regs *regs)
+/* The key of the stack from a frame on that has just called, and got control back. */
+static __noinline u64 take_from(struct start *from)
 {
     struct walk w = {.s = claim()};
     struct hx_probe_scratch *s = w.s;
     u64 key = 0;
-    if (!s) {
+    if (!s || !from) {
         __sync_fetch_and_add(&shared.lost_stacks, 1);
         return HX_EV_KEY_UNKNOWN;
     }
     s->n = s->done = s->cut = s->missed = s->unsure = s->exact_now = 0;
     s->fp_known = 1;
-    s->pc = regs->ip;
-    s->sp = regs->sp;
-    s->fp = regs->bp;
-    s->slot = regs->sp - 8;
+    s->pc = from->pc;
+    s->sp = from->sp;
+    s->fp = from->fp;
+    s->slot = from->sp - 8;
     s->exact = s->words = 0;
     s->hash = shared.seed;
     s->generation = shared.generation;
-    bpf_loop(HX_EV_FRAMES_MAX, step, &w, 0);
+    if (from->marks && from->marks->n) {
+        walk_marked(&w, from);
+    } else {
+        bpf_loop(HX_EV_FRAMES_MAX, step, &w, 0);
+        from->plain = s->hash;
+    }
     if (!s->done)
         s->cut = 1;
     if (s->cut)
@@ -515,6 +527,15 @@ static __noinline u64 take_stack(struct pt_regs *regs)
         __sync_fetch_and_add(&shared.lost_stacks, 1);
     release(s);
     return key;
+}
+
+/* The key of the stack from the caller of the function that has just returned. */
+static __always_inline u64 take_stack(struct pt_regs *regs)
+{
+    struct start from = {.pc = regs->ip, .sp = regs->sp, .fp = regs->bp};
+    if (shared.marks_ns)
+        from.marks = marks_of(0);
+    return take_from(&from);
 }
 
 /* --- samples ------------------------------------------------------------------------------ */
@@ -799,6 +820,8 @@ int on_maps(struct pt_regs *regs)
         send_word(HX_EV_MAPS, 0);
     return 0;
 }
+
+#include "attach/record/probes_ops.bpf.h"
 
 SEC("raw_tracepoint/sched_process_exec")
 int on_exec(void *ctx)

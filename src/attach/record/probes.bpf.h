@@ -21,7 +21,12 @@ enum hx_probe_kind {
     HX_PROBE_MMAP,         /* (address, length, ...) */
     HX_PROBE_MREMAP,       /* (address, old length, length, ...) */
     HX_PROBE_FREE,         /* (block, ...) */
-    HX_PROBE_MAPS, /* the dynamic linker is about to change, or has changed, what is mapped */
+    HX_PROBE_MAPS,    /* the dynamic linker is about to change, or has changed, what is mapped */
+    HX_PROBE_PUSH,    /* (region) */
+    HX_PROBE_POP,     /* (region) */
+    HX_PROBE_CAPTURE, /* (id) */
+    HX_PROBE_ENTER,   /* (id) */
+    HX_PROBE_LEAVE,   /* (id) */
     HX_PROBE_KINDS
 };
 #define HX_PROBE_LEAF             256 /* calls no other function that has a probe */
@@ -67,7 +72,9 @@ struct hx_probe_part {
 /* How often the probes ran, by processor; two may count on one, so a few get lost. */
 #define HX_PROBE_HITS 64
 struct hx_probe_hits {
-    HX_EV_U64 allocs, frees, unused[6];
+    HX_EV_U64 allocs, frees;
+    HX_EV_U64 pushes, pops; /* what takes a stack of a program's marks, and what does not */
+    HX_EV_U64 unused[4];
 };
 
 struct hx_probe_shared {
@@ -78,6 +85,8 @@ struct hx_probe_shared {
     HX_EV_U32 side;       /* which of part[] is valid */
     HX_EV_U32 n_parts[2];
     HX_EV_U64 seed;     /* of keys; changes when code was unmapped */
+    HX_EV_U64 marks_ns; /* the last probe of a mark was set; 0: there is none */
+    HX_EV_U64 epoch;    /* of the words for regions; changes when code was unmapped */
     long long raw_left; /* raw stacks that may be sent still; also by the probes */
 
     /* by the probes */
@@ -94,6 +103,15 @@ struct hx_probe_shared {
     HX_EV_U64 known[1 << HX_PROBE_KNOWN_LOG2];
 };
 
+/* Keys of stacks fit into a frame's word behind its tag. */
+#define HX_PROBE_KEY_RAW   ((HX_EV_U64)1 << 58)
+#define HX_PROBE_KEY_STACK ((HX_EV_U64)1 << 59)
+
+/* The word of a region: its address (48 bits), mixed with the epoch. */
+#define HX_PROBE_REGION(address, epoch)                                                            \
+    (HX_EV_REGION | HX_EV_VALUE((address) ^ (HX_EV_U64)(epoch) << 48))
+#define HX_PROBE_REGION_ADDRESS(word) ((word) & (((HX_EV_U64)1 << 48) - 1))
+
 #define HX_PROBE_RAW_BYTES 16384
 #define HX_PROBE_WINDOW    128 /* words of the stack that are read at once */
 
@@ -104,6 +122,15 @@ struct hx_probe_scratch {
     HX_EV_U64 pc, sp, fp, slot, hash, exact, generation;
     HX_EV_U64 from, words; /* the window: where, and how many words of it are valid */
     HX_EV_U64 window[HX_PROBE_WINDOW];
+    /* With marks: of each frame the stack pointer that its caller has, and bit 0 when a signal
+     * interrupted that; then the frames with the marks among them. */
+    HX_EV_U64 cfa[HX_EV_FRAMES_MAX], merged[HX_EV_FRAMES_MAX];
+    /* a signal handler on a stack of its own: the frame before, where it ends, how that went on */
+    HX_EV_U64 turn, turn_low, turn_high;
+    struct hx_probe_merge {
+        HX_EV_U64 low, end, hash, plain, exact;
+        HX_EV_U32 at, left, n, turned;
+    } merge;
     /* struct hx_ev_raw_stack, or from record[4] on struct hx_ev_stack; then the frames */
     HX_EV_U64 record[8 + HX_EV_FRAMES_MAX + HX_PROBE_RAW_BYTES / 8];
 };

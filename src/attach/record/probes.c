@@ -13,6 +13,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,10 @@ static const uint64_t ring_bytes = 16 << 20;
 /* How much of the ring is handed to the reader at once. */
 enum { batch_bytes = 256 << 10 };
 
+/* Captured stacks that can be told at a time, when the program defers work and when only a library
+ * that it loads later may. */
+enum { captures_marked = 1 << 17, captures_later = 1 << 14 };
+
 /* Less than this is not worth another round at once. */
 enum { worth_bytes = 64 << 10 };
 
@@ -40,9 +45,11 @@ struct probes {
     hx_space *space;
     hx_reader *reader;
     struct hx_probe_tables tables;
-    struct hx_probe_functions functions;
-    uint32_t files; /* that were searched for allocators */
+    struct hx_probe_functions functions, marks;
+    uint32_t files; /* that were searched for allocators and marks */
     unsigned allocators;
+    uint64_t odd_marks; /* probes that call themselves heapx's, and are not as its header's */
+    char *marks_error;  /* why those of some file could not be set; NULL: they were */
     struct hx_probe_kernel kernel;
     struct hx_probe_cost cost;
     pid_t linked;       /* the thread by which the kernel knows the process */
@@ -106,17 +113,74 @@ static void told(void *context, enum hx_event_kind kind, uint64_t when, uint64_t
     p->maps_changed = true;
 }
 
+/* A region that the probes could not read, as its page was not in memory: reading it from here
+ * brings it. */
+static bool centre(void *context, uint64_t word, struct hx_ev_centre *ret)
+{
+    const struct probes *p = context;
+    static const size_t most[] = {128, 96, 160};
+    struct {
+        uint64_t text[3];
+        uint32_t line, unused;
+    } region;
+    char path[64];
+    pid_t living = hx_proc_living(p->pid);
+    snprintf(path, sizeof path, "/proc/%d/mem", (int)(living ? living : p->pid));
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t address = HX_PROBE_REGION_ADDRESS(word);
+    if (fd < 0 || pread(fd, &region, sizeof region, (off_t)address) != sizeof region)
+        return false;
+    *ret = (struct hx_ev_centre){
+        .head = HX_EV_HEAD(HX_EV_CENTRE, 0), .word = word, .address = address, .line = region.line};
+    for (size_t i = 0; i < 3; i++) {
+        char *to = ret->text + ret->n;
+        ssize_t n = 0;
+        if (region.text[i] && region.text[i] <= INT64_MAX)
+            n = pread(fd, to, most[i] - 1, (off_t)region.text[i]);
+        to[n > 0 ? n : 0] = 0;
+        ret->n += (uint32_t)strlen(to) + 1;
+    }
+    return true;
+}
+
 /* --- rounds ------------------------------------------------------------------------------ */
+
+static hx_error *search_files(struct probes *p)
+{
+    for (size_t n = hx_code_count(p->code); p->files < n; p->files++) {
+        HX_TRY(hx_probe_find(p->code, p->files, p->mappings, &p->functions, &p->allocators));
+        HX_TRY(hx_probe_find_marks(p->code, p->files, &p->marks, &p->odd_marks));
+    }
+    return NULL;
+}
+
+/* Probes of what the program marks, from number `from` on. Without them its allocations are
+ * recorded all the same. */
+static hx_error *link_marks(struct probes *p, size_t from)
+{
+    if (from >= p->marks.n)
+        return NULL;
+    /* before: whatever marks meanwhile takes its stack already */
+    __atomic_store_n(&p->kernel.shared->marks_ns, hx_now_ns(), __ATOMIC_SEQ_CST);
+    hx_error *err = hx_probe_link(&p->kernel, p->code, p->linked, &p->marks, from);
+    __atomic_store_n(&p->kernel.shared->marks_ns, hx_now_ns(), __ATOMIC_SEQ_CST);
+    if (!err || err->kind == HX_E_NOMEM)
+        return err;
+    if (!p->marks_error)
+        p->marks_error = strdup(err->why);
+    hx_error_free(err);
+    return NULL;
+}
 
 /* Probes of files that were not there before; a failure is told by the caller's notes only. */
 static hx_error *find_new(struct probes *p)
 {
-    size_t from = p->functions.n, n_files = hx_code_count(p->code);
-    for (; p->files < n_files; p->files++)
-        HX_TRY(hx_probe_find(p->code, p->files, p->mappings, &p->functions, &p->allocators));
+    size_t from = p->functions.n, marks = p->marks.n;
+    HX_TRY(search_files(p));
     /* another allocator may be called by what was thought to call none */
     for (size_t i = from; i < p->functions.n; i++)
         p->functions.v[i].leaf &= p->allocators == 1;
+    HX_TRY(link_marks(p, marks));
     return hx_probe_link(&p->kernel, p->code, p->linked, &p->functions, from);
 }
 
@@ -156,7 +220,7 @@ static hx_error *follow_thread(struct probes *p)
     if (!living || living == p->linked)
         return NULL;
     p->linked = living;
-    HX_TRY(hx_probe_relink(&p->kernel, p->code, living, &p->functions));
+    HX_TRY(hx_probe_relink(&p->kernel, p->code, living, &p->functions, &p->marks));
     __atomic_fetch_add(&shared->lost_allocs, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&shared->lost_frees, 1, __ATOMIC_RELAXED);
     return NULL;
@@ -290,6 +354,8 @@ static void end(void *state)
     hx_reader_destroy(p->reader);
     hx_probe_tables_deinit(&p->tables);
     hx_vec_free(&p->functions);
+    hx_vec_free(&p->marks);
+    free(p->marks_error);
     hx_space_destroy(p->space);
     hx_code_destroy(p->code);
     if (p->pidfd >= 0)
@@ -403,8 +469,7 @@ static hx_error *look(struct probes *p)
     HX_TRY(hx_space_create(p->pid, p->code, &p->space));
     HX_TRY(hx_space_refresh(p->space));
     HX_TRY(hx_probe_tables_init(&p->tables, p->code, p->space));
-    for (size_t n = hx_code_count(p->code); p->files < n; p->files++)
-        HX_TRY(hx_probe_find(p->code, p->files, p->mappings, &p->functions, &p->allocators));
+    HX_TRY(search_files(p));
     if (!p->allocators)
         return hx_error_new(HX_E_ABSENT, name, "`heapx snap` shows its heap without a recorder",
                             "no file that it has mapped defines malloc and free (a static program "
@@ -429,7 +494,9 @@ static hx_error *install(struct probes *p, const struct hx_probe_config *config,
     HX_TRY(hx_probe_tables_push(&p->tables, &p->kernel));
     HX_TRY(hx_probe_link_exec(&p->kernel));
     p->linked = session ? p->pid : hx_proc_living(p->pid);
-    return hx_probe_link(&p->kernel, p->code, p->linked, &p->functions, 0);
+    HX_TRY(hx_probe_link(&p->kernel, p->code, p->linked, &p->functions, 0));
+    free(hx_steal(p->marks_error));
+    return link_marks(p, 0);
 }
 
 static hx_error *watch(struct probes *p)
@@ -489,6 +556,20 @@ static void put_slow(const struct probes *p, struct hx_text *text)
     }
 }
 
+/* What the program marks by heapx/scc.h, where that is not seen. */
+static void put_marks(const struct probes *p, struct hx_text *text)
+{
+    if (p->marks_error) {
+        hx_text_puts(text, "; regions that the program marks are not seen: ");
+        hx_text_escape(text, p->marks_error, strlen(p->marks_error), true);
+    }
+    if (p->odd_marks)
+        hx_text_putf(text,
+                     "; %" PRIu64 " probes of provider heapx are not as heapx/scc.h has them, "
+                     "and are left alone",
+                     p->odd_marks);
+}
+
 /* One sentence. */
 static void describe(const struct probes *p, char **ret)
 {
@@ -496,6 +577,7 @@ static void describe(const struct probes *p, char **ret)
     hx_text_puts(&text, "probes on ");
     put_files(p, &text);
     put_slow(p, &text);
+    put_marks(p, &text);
     if (p->tables.too_many_parts || p->tables.too_large)
         hx_text_puts(&text, "; not all of its code has unwind tables in the kernel");
     *ret = text.failed ? NULL : hx_steal(text.s);
@@ -516,6 +598,7 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     config.rules = p->tables.sizes.rules;
     p->tables.sizes.ring_bytes = ring_bytes;
     p->tables.sizes.sampled = sampled_blocks(p->pid, options);
+    p->tables.sizes.captures = p->marks.n ? captures_marked : captures_later;
     /* the better way needs Linux 6.13, and the first thread to be alive */
     hx_error *err = NULL;
     bool session = hx_proc_living(p->pid) == p->pid;
@@ -528,8 +611,12 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     }
     HX_TRY(err);
     HX_TRY(watch(p));
-    struct hx_reader_source reader = {
-        .place = place, .to_ns = to_ns, .unwind = unwind, .told = told, .context = p};
+    struct hx_reader_source reader = {.place = place,
+                                      .centre = centre,
+                                      .to_ns = to_ns,
+                                      .unwind = unwind,
+                                      .told = told,
+                                      .context = p};
     struct hx_reader_options reading = {.sample_bytes = options->sample_bytes, .method = "probes"};
     HX_TRY(hx_reader_create(&reader, &reading, &p->reader));
     p->batch = malloc(batch_bytes);

@@ -185,13 +185,20 @@ void hx_probe_cost_begin(struct hx_probe_cost *cost, pid_t pid)
 void hx_probe_cost_now(const struct hx_probe_cost *cost, const struct hx_probe_kernel *kernel,
                        pid_t pid, struct hx_record_overhead *ret)
 {
-    uint64_t allocs = 0, frees = 0, now = processor_ns(pid);
+    uint64_t allocs = 0, frees = 0, pushes = 0, now = processor_ns(pid);
     for (size_t i = 0; kernel->shared && i < HX_PROBE_HITS; i++) {
         allocs += __atomic_load_n(&kernel->shared->hits[i].allocs, __ATOMIC_RELAXED);
         frees += __atomic_load_n(&kernel->shared->hits[i].frees, __ATOMIC_RELAXED);
+        /* a pop is one trap as a free is; a push takes a stack besides, as an allocation does at
+         * the second of its two */
+        frees += __atomic_load_n(&kernel->shared->hits[i].pops, __ATOMIC_RELAXED);
+        pushes += __atomic_load_n(&kernel->shared->hits[i].pushes, __ATOMIC_RELAXED);
     }
+    double push_ns =
+        cost->alloc_ns > 2 * cost->free_ns ? cost->alloc_ns - cost->free_ns : cost->free_ns;
     ret->pair_ns = cost->alloc_ns + cost->free_ns;
-    ret->spent_ns = (uint64_t)((double)allocs * cost->alloc_ns + (double)frees * cost->free_ns);
+    ret->spent_ns = (uint64_t)((double)allocs * cost->alloc_ns + (double)frees * cost->free_ns +
+                               (double)pushes * push_ns);
     ret->program_ns = now > cost->begun_ns ? now - cost->begun_ns : 0;
     if (ret->spent_ns > ret->program_ns)
         ret->spent_ns = ret->program_ns;

@@ -34,6 +34,7 @@ struct task_struct {
     int pid, tgid;
     struct mm_struct *mm;
     struct uprobe_task *utask;
+    unsigned long long start_time; /* CLOCK_MONOTONIC */
 };
 
 #pragma clang attribute pop

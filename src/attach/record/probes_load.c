@@ -54,6 +54,8 @@ static hx_error *configure(struct bpf_object *object, const struct hx_probe_conf
     HX_TRY(size_map(object, "rows", sizes->rows));
     HX_TRY(size_map(object, "rules", sizes->rules));
     HX_TRY(size_map(object, "sampled", sizes->sampled));
+    HX_TRY(size_map(object, "captures", sizes->captures));
+    HX_TRY(size_map(object, "captured", sizes->captures / 4));
     return size_map(object, "scratches", config->scratches);
 }
 
@@ -158,9 +160,10 @@ static hx_error *keep_fd(struct hx_probe_kernel *kernel, int fd)
     return hx_error_nomem();
 }
 
+/* `semaphore`: NULL, or one for each offset. */
 static hx_error *link_multi(struct hx_probe_kernel *kernel, const char *name, pid_t pid,
                             const char *path, const uint64_t *offset, const uint64_t *cookie,
-                            size_t n, uint32_t flags)
+                            const uint64_t *semaphore, size_t n, uint32_t flags)
 {
     bool session = !strcmp(name, "on_session");
     struct multi_attr attr = {
@@ -168,6 +171,7 @@ static hx_error *link_multi(struct hx_probe_kernel *kernel, const char *name, pi
         .attach_type = session ? uprobe_session : uprobe_multi,
         .path = (uintptr_t)path,
         .offsets = (uintptr_t)offset,
+        .ref_ctr_offsets = (uintptr_t)semaphore,
         .cookies = (uintptr_t)cookie,
         .cnt = (uint32_t)n,
         .multi_flags = flags,
@@ -178,9 +182,11 @@ static hx_error *link_multi(struct hx_probe_kernel *kernel, const char *name, pi
 }
 
 static hx_error *link_one(struct hx_probe_kernel *kernel, const char *name, pid_t pid,
-                          const char *path, uint64_t offset, uint64_t cookie, bool ret)
+                          const char *path, uint64_t offset, uint64_t cookie, uint64_t semaphore,
+                          bool ret)
 {
-    LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = ret, .bpf_cookie = cookie);
+    LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = ret, .bpf_cookie = cookie,
+                .ref_ctr_offset = semaphore);
     struct bpf_link *link =
         bpf_program__attach_uprobe_opts(program(kernel, name), pid, path, offset, &opts);
     if (!link)
@@ -195,6 +201,8 @@ static const char *program_of(const struct hx_probe_function *function)
 {
     if (function->kind == HX_PROBE_FREE)
         return "on_free";
+    if (function->kind >= HX_PROBE_PUSH)
+        return "on_mark";
     return function->kind == HX_PROBE_MAPS ? "on_maps" : "on_session";
 }
 
@@ -209,17 +217,21 @@ static hx_error *link_program(struct hx_probe_kernel *kernel, const char *name, 
                               pid_t pid, const struct hx_probe_functions *functions, size_t from,
                               size_t to)
 {
-    HX_FREE uint64_t *offset = calloc(2 * (to - from), sizeof *offset);
+    HX_FREE uint64_t *offset = calloc(3 * (to - from), sizeof *offset);
     size_t n = 0;
     if (!offset)
         return hx_error_nomem();
-    uint64_t *cookie = offset + (to - from);
+    uint64_t *cookie = offset + (to - from), *semaphore = cookie + (to - from);
+    bool counted = !strcmp(name, "on_mark");
     for (size_t i = from; i < to; i++)
         if (!strcmp(program_of(&functions->v[i]), name)) {
             offset[n] = functions->v[i].offset;
+            semaphore[n] = functions->v[i].semaphore;
             cookie[n++] = cookie_of(functions, i);
         }
-    return n ? link_multi(kernel, name, pid, path, offset, cookie, n, 0) : NULL;
+    if (!n)
+        return NULL;
+    return link_multi(kernel, name, pid, path, offset, cookie, counted ? semaphore : NULL, n, 0);
 }
 
 /* One link a probe; the return first, so that no call is entered that is not seen to end. */
@@ -230,22 +242,23 @@ static hx_error *link_singly(struct hx_probe_kernel *kernel, const char *path, p
     const char *name = program_of(function);
     uint64_t cookie = cookie_of(functions, i);
     if (strcmp(name, "on_session") != 0)
-        return link_one(kernel, name, pid, path, function->offset, cookie, false);
-    HX_TRY(link_one(kernel, "on_return", pid, path, function->offset, cookie, true));
-    return link_one(kernel, "on_entry", pid, path, function->offset, cookie, false);
+        return link_one(kernel, name, pid, path, function->offset, cookie, function->semaphore,
+                        false);
+    HX_TRY(link_one(kernel, "on_return", pid, path, function->offset, cookie, 0, true));
+    return link_one(kernel, "on_entry", pid, path, function->offset, cookie, 0, false);
 }
 
 hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
                         const struct hx_probe_functions *functions, size_t from)
 {
-    static const char *const names[] = {"on_session", "on_free", "on_maps"};
+    static const char *const names[] = {"on_session", "on_free", "on_maps", "on_mark"};
     for (size_t i = from, to; i < functions->n; i = to) {
         for (to = i; to < functions->n && functions->v[to].file == functions->v[i].file; to++)
             ;
         const char *path = hx_code_open_path(code, functions->v[i].file);
         if (!path)
             continue;
-        for (size_t k = 0; kernel->session && k < 3; k++)
+        for (size_t k = 0; kernel->session && k < 4; k++)
             HX_TRY(link_program(kernel, names[k], path, pid, functions, i, to));
         for (size_t k = i; !kernel->session && k < to; k++)
             HX_TRY(link_singly(kernel, path, pid, functions, k));
@@ -254,13 +267,16 @@ hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid
 }
 
 hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
-                          const struct hx_probe_functions *functions)
+                          const struct hx_probe_functions *functions,
+                          const struct hx_probe_functions *marks)
 {
     struct bpf_link **old = kernel->links.v;
     size_t n = kernel->links.n;
     kernel->links.v = NULL;
     kernel->links.n = kernel->links.cap = 0;
     hx_error *err = hx_probe_link(kernel, code, pid, functions, 0);
+    if (!err)
+        hx_error_free(hx_probe_link(kernel, code, pid, marks, 0));
     for (size_t i = 0; i < n; i++)
         bpf_link__destroy(old[i]);
     free(old);
@@ -279,13 +295,13 @@ hx_error *hx_probe_link_own(struct hx_probe_kernel *kernel, uint64_t alloc, uint
     static const char path[] = "/proc/self/exe";
     uint64_t cookie = HX_PROBE_COOKIE(HX_PROBE_ALIGNED, 1) | HX_PROBE_LEAF;
     if (kernel->session) {
-        HX_TRY(link_multi(kernel, "on_session", getpid(), path, &alloc, &cookie, 1, 0));
-        return link_multi(kernel, "on_free", getpid(), path, &free, &cookie, 1, 0);
+        HX_TRY(link_multi(kernel, "on_session", getpid(), path, &alloc, &cookie, NULL, 1, 0));
+        return link_multi(kernel, "on_free", getpid(), path, &free, &cookie, NULL, 1, 0);
     }
     pid_t self = (pid_t)syscall(SYS_gettid);
-    HX_TRY(link_one(kernel, "on_return", self, path, alloc, cookie, true));
-    HX_TRY(link_one(kernel, "on_entry", self, path, alloc, cookie, false));
-    return link_one(kernel, "on_free", self, path, free, cookie, false);
+    HX_TRY(link_one(kernel, "on_return", self, path, alloc, cookie, 0, true));
+    HX_TRY(link_one(kernel, "on_entry", self, path, alloc, cookie, 0, false));
+    return link_one(kernel, "on_free", self, path, free, cookie, 0, false);
 }
 
 hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const char *path,
@@ -293,8 +309,8 @@ hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const c
 {
     uint64_t cookie = 0;
     if (kernel->session)
-        return link_multi(kernel, "on_maps", pid, path, &offset, &cookie, 1, multi_return);
-    return link_one(kernel, "on_maps", pid, path, offset, cookie, true);
+        return link_multi(kernel, "on_maps", pid, path, &offset, &cookie, NULL, 1, multi_return);
+    return link_one(kernel, "on_maps", pid, path, offset, cookie, 0, true);
 }
 
 /* --- the end ---------------------------------------------------------------------------- */

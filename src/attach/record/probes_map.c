@@ -213,8 +213,10 @@ hx_error *hx_probe_tables_push(struct hx_probe_tables *tables, struct hx_probe_k
         memcpy(shared->part[side], list, n * sizeof *list);
         shared->n_parts[side] = (uint32_t)n;
         __atomic_store_n(&shared->side, side, __ATOMIC_RELEASE);
-        if (lost)
+        if (lost) {
             shared->seed = shared->seed * 0x9e3779b97f4a7c15 + 1;
+            shared->epoch++;
+        }
         uint32_t generation = (shared->generation + 1) % HX_PROBE_GENERATIONS;
         if (!generation)
             memset(shared->cache, 0, sizeof shared->cache);

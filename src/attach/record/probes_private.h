@@ -38,6 +38,7 @@ struct hx_probe_kernel {
 struct hx_probe_sizes {
     uint64_t ring_bytes; /* a power of two, at least a page */
     uint32_t pieces, rows, rules, sampled;
+    uint32_t captures; /* stacks that a program may hold captured */
 };
 
 hx_error *hx_probe_load(const struct hx_probe_config *config, const struct hx_probe_sizes *sizes,
@@ -46,10 +47,11 @@ hx_error *hx_probe_load(const struct hx_probe_config *config, const struct hx_pr
 /* Sets the probes of functions [from, n) that lie in one file after the other. */
 hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
                         const struct hx_probe_functions *functions, size_t from);
-/* Sets all of them by another thread, then takes those away that were set by a thread that has
- * ended, which is slow. One link a probe only. */
+/* Sets all of them by another thread, those of `marks` as far as possible, then takes those away
+ * that were set by a thread that has ended, which is slow. One link a probe only. */
 hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
-                          const struct hx_probe_functions *functions);
+                          const struct hx_probe_functions *functions,
+                          const struct hx_probe_functions *marks);
 hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel);
 
 /* The probes of an allocation (its alignment and size) and a free on this process's own code. */

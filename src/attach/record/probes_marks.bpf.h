@@ -1,0 +1,232 @@
+/* probes_marks.bpf.h - the regions that a program marks (heapx/scc.h), and the work it defers: a
+ * part of probes.bpf.c.
+ *
+ * A thread's marks stand in the order of time. Each has the stack pointer of the function that made
+ * it, so a frame lies inside when it ends below. A mark belongs to a frame of the stack that is
+ * walked, or it is left alone: it is of another stack (a coroutine's), or stale, that is its
+ * function was left without a pop. The two are told apart by where the outermost frame of a mark's
+ * stack ends, its `base`, which is known once a walk has come by.
+ *
+ * Marks that were made before the probes were set are not known, and a pop of one is no mistake. So
+ * pops that find nothing count only where that cannot be: in a thread that began later, further
+ * inside than a region that was seen, or for the second time.
+ */
+
+#define MARKS     256
+#define MARK_MASK (MARKS - 1)
+
+struct mark {
+    u64 sp;
+    u64 word; /* in frames; 0: dead, and waits for its place to be taken */
+    u32 id;   /* hash of what it is popped by */
+    u32 base; /* of its stack, / 16; 0: not known */
+};
+
+struct marks {
+    u32 n, extra;           /* extra: pushed while there was no room */
+    u64 extra_sp;           /* of the first of them */
+    u64 high;               /* the highest sp of a push */
+    u64 popped_sp;          /* the last pop: where, */
+    u32 popped_id, any_pop; /* and of what */
+    u64 unbalanced;         /* not sent yet */
+    struct {                /* a walk over the list: see struct merge */
+        u32 from, to, dropped, found;
+    } walk;
+    struct mark mark[MARKS];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct marks);
+} marks SEC(".maps");
+
+/* Words of regions that are known to heapx. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(max_entries, 65536);
+    __type(key, u64);
+    __type(value, u32);
+} regions SEC(".maps");
+
+/* Ids of captures to keys of stacks. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1);
+    __type(key, u64);
+    __type(value, u64);
+} captures SEC(".maps");
+
+/* What is known of a captured stack, by its key. */
+struct captured {
+    u64 plain;  /* hash of it without the keys of entered ones */
+    u64 parent; /* key of the innermost one that was entered; 0: none */
+    u32 depth;  /* captured stacks behind it */
+    u32 unused;
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1);
+    __type(key, u64);
+    __type(value, struct captured);
+} captured SEC(".maps");
+
+#define CHAIN_MAX 64
+
+/* From where a stack is taken, and what came out of it. */
+struct start {
+    u64 pc, sp, fp;
+    struct marks *marks; /* NULL: none */
+    u32 capturing;       /* chains of captured stacks are cut here */
+    u32 pruning;         /* 1: stale marks become dead; 2: as many as possible */
+    u32 base;            /* of the stack, / 16; 0: not known */
+    u32 dropped;         /* marks that became dead */
+    u64 plain, parent;   /* as in struct captured */
+};
+
+static __always_inline struct marks *marks_of(u64 flags)
+{
+    return bpf_task_storage_get(&marks, bpf_get_current_task_btf(), 0, flags);
+}
+
+static __always_inline u64 mixed(u64 hash, u64 word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+    return hash ^ hash >> 32;
+}
+
+/* --- marks among frames --------------------------------------------------------------- */
+
+/* Numbers that a loop counts up lie in maps, where the verifier does not follow them. */
+struct merge {
+    struct hx_probe_scratch *s;
+    struct marks *m;
+    struct start *from;
+};
+
+/* Does a mark lie in a frame further outside than the one that ends at `high`? */
+static __always_inline bool comes_later(struct merge *g, u64 sp, u64 high)
+{
+    struct hx_probe_scratch *s = g->s;
+    if (g->s->merge.turned || s->turn >= HX_EV_FRAMES_MAX)
+        return sp >= high && sp < g->s->merge.end;
+    return (sp >= high && sp < s->turn_low) || (sp >= s->turn_high && sp < g->s->merge.end);
+}
+
+static __always_inline long put(struct merge *g, u64 word, u64 plain)
+{
+    u32 n = g->s->merge.n;
+    if (n >= HX_EV_FRAMES_MAX) {
+        g->s->cut = 1;
+        return 1;
+    }
+    g->s->merged[n & (HX_EV_FRAMES_MAX - 1)] = word;
+    g->s->merge.hash = mixed(g->s->merge.hash, word);
+    g->s->merge.plain = mixed(g->s->merge.plain, plain);
+    g->s->merge.n = n + 1;
+    return 0;
+}
+
+static __noinline u64 deferred_here(struct start *from, u64 word)
+{
+    u64 key = HX_EV_VALUE(word);
+    if (!from)
+        return word;
+    struct captured *c = from->capturing ? bpf_map_lookup_elem(&captured, &key) : NULL;
+    if (c && c->depth + 1 >= CHAIN_MAX)
+        word = HX_EV_DEFERRED;
+    if (!from->parent)
+        from->parent = HX_EV_VALUE(word);
+    return word;
+}
+
+static __always_inline long put_mark(struct merge *g, struct mark *mark)
+{
+    u64 word = mark->word;
+    mark->base = g->from->base;
+    if (HX_EV_TAG(word) != HX_EV_DEFERRED)
+        return put(g, word, word);
+    return put(g, deferred_here(g->from, word), HX_EV_DEFERRED);
+}
+
+/* A mark that lies in no frame: is it stale? */
+static __always_inline void pass(struct merge *g, struct mark *mark)
+{
+    if (g->from->pruning && mark->word && g->from->base && mark->base == g->from->base) {
+        mark->word = 0;
+        g->from->dropped++;
+    }
+}
+
+static long merge_one(u32 i, struct merge *g)
+{
+    struct hx_probe_scratch *s = g->s;
+    u32 at = g->s->merge.at, left = g->s->merge.left;
+    u64 cfa = s->cfa[at & (HX_EV_FRAMES_MAX - 1)];
+    u64 high = at < s->n ? cfa & ~1ULL : g->s->merge.end;
+    if (left) {
+        struct mark *mark = &g->m->mark[(left - 1) & MARK_MASK];
+        u64 sp = mark->sp;
+        if (mark->word && at < s->n && !(cfa & 1) && sp >= g->s->merge.low && sp < high) {
+            g->s->merge.left = left - 1;
+            return put_mark(g, mark);
+        }
+        if (!mark->word || !comes_later(g, sp, high)) {
+            pass(g, mark);
+            g->s->merge.left = left - 1;
+            return 0;
+        }
+    }
+    if (at >= s->n)
+        return 1;
+    if (at < 64 && s->exact >> at & 1 && g->s->merge.n < 64)
+        g->s->merge.exact |= 1ULL << (g->s->merge.n & 63);
+    g->s->merge.turned |= at == s->turn;
+    g->s->merge.low = high;
+    g->s->merge.at = at + 1;
+    u64 pc = s->record[8 + (at & (HX_EV_FRAMES_MAX - 1))];
+    return put(g, pc, pc);
+}
+
+/* One frame, with where it ends. */
+static long step_marked(u32 i, struct walk *w)
+{
+    struct hx_probe_scratch *s = w->s;
+    u32 n = s->n;
+    u64 sp = s->sp;
+    long done = step_from(s);
+    u64 signal = s->exact_now & 1, cfa = s->sp;
+    if (n >= HX_EV_FRAMES_MAX || s->n == n)
+        return done;
+    /* the outermost frame ends nowhere; nothing is in it */
+    s->cfa[n] = done ? sp : (cfa & ~1ULL) | signal;
+    if (!done && signal && (cfa < sp || cfa - sp > 65536)) {
+        s->turn = n;
+        s->turn_low = sp;
+        s->turn_high = cfa;
+    }
+    return done;
+}
+
+/* Walks up the stack, and puts the marks among its frames. */
+static __always_inline void walk_marked(struct walk *w, struct start *from)
+{
+    struct hx_probe_scratch *s = w->s;
+    struct merge g = {.s = s, .m = from->marks, .from = from};
+    s->merge = (struct hx_probe_merge){.low = s->sp, .hash = s->hash, .plain = s->hash};
+    s->turn = ~0ULL;
+    bpf_loop(HX_EV_FRAMES_MAX, step_marked, w, 0);
+    s->merge.end = s->sp;
+    s->merge.left = from->marks->n;
+    from->base = s->done && !s->cut ? s->sp >> 4 : 0;
+    bpf_loop(HX_EV_FRAMES_MAX + MARKS + 1, merge_one, &g, 0);
+    u32 bytes = s->merge.n * 8;
+    if (bytes <= sizeof s->merged)
+        bpf_probe_read_kernel(&s->record[8], bytes, s->merged);
+    s->n = s->merge.n;
+    s->hash = s->merge.hash;
+    s->exact = s->merge.exact;
+    from->plain = s->merge.plain;
+}
