@@ -34,8 +34,9 @@ enum hx_recursion {
 
 struct hx_ccs_entry {
     hx_ccs_row parent; /* of row 0: itself */
-    hx_ccs_row root;   /* MAIN, or the built-in or CAF child of MAIN that it is in: itself there */
-    uint32_t depth;    /* 0: MAIN */
+    hx_ccs_row
+        root;       /* the child of MAIN made by hx_ccs_root() that it is, or is below; else MAIN */
+    uint32_t depth; /* 0: MAIN */
     hx_centre centre;
 };
 
@@ -49,17 +50,22 @@ uint32_t hx_ccs_count(const struct hx_ccs_table *table);
 const struct hx_ccs_entry *hx_ccs_rows(const struct hx_ccs_table *table); /* until the next push */
 hx_error *hx_ccs_table_check(const struct hx_ccs_table *table);
 
-/* A child of MAIN that is a root of its own: built-in centres, and CAFs (is_caf). */
+/* A child of MAIN that is a root of its own: built-in centres, and CAFs (is_caf). The same row each
+ * time. HX_E_CORRUPT: the centre is on MAIN already as one of another kind. */
 hx_error *hx_ccs_root(struct hx_ccs_table *table, hx_centre centre, bool is_caf, hx_ccs_row *ret);
 
-/* The stack with the centre pushed. Remembered for each stack and centre, back edges included, so
- * that the way up is walked once. *ret_back (may be NULL): it is a back edge. */
+/* The stack with the centre pushed: the same when the centre is on top; what was remembered; the
+ * earlier occurrence (MAIN's own centre, too); else a new child. Remembered for each stack and
+ * centre, back edges included, so that the way up is walked once. *ret_back (may be NULL): it is a
+ * back edge. Who counts entries counts them at *ret. HX_E_LIMIT: deeper than 65,536. */
 hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, hx_ccs_row *ret,
                       bool *ret_back);
 
 /* The call rule: a function whose own stack is `function` is called with the current stack
- * `current`. What they do not share at their beginnings is pushed, so that inlining changes
- * nothing. */
+ * `current`. Of two stacks with the same root, what `function` has beyond their common beginning is
+ * pushed one by one, so that recursion truncates here as well. Of different roots, all of it is
+ * but MAIN and a CAF at its beginning. A CAF alone changes nothing. So inlining changes no stack.
+ */
 hx_error *hx_ccs_call(struct hx_ccs_table *table, hx_ccs_row current, hx_ccs_row function,
                       hx_ccs_row *ret);
 
@@ -86,7 +92,14 @@ void hx_ccs_pop_stack(struct hx_ccs_machine *machine);
 /* --- attribution -------------------------------------------------------------------
  * Recorded stacks are a tree of frames: frame 0 is MAIN, parent[i] < i. Another choice of cost
  * centres, or of recursion, attributes the same frames anew: linear in the frames, no event is
- * looked at again. */
+ * looked at again.
+ *
+ * The stack of a frame is made from that of its parent:
+ *   BUILTIN    MAIN and the centre, whatever the parent is; frames below push on it, as on `<cut>`
+ *   DEFERRED   that of `target` replaces it, with which every frame below goes on, another DEFERRED
+ *              one included; not known: the parent's stays
+ *   `caf`      MAIN and the CAF replace it first, inside of entered work as well
+ *   `centre`   is pushed when it is selected */
 enum hx_frame_kind {
     HX_FRAME_CODE,
     HX_FRAME_REGION,
