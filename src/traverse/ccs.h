@@ -34,9 +34,8 @@ enum hx_recursion {
 
 struct hx_ccs_entry {
     hx_ccs_row parent; /* of row 0: itself */
-    hx_ccs_row
-        root;       /* the child of MAIN made by hx_ccs_root() that it is, or is below; else MAIN */
-    uint32_t depth; /* 0: MAIN */
+    hx_ccs_row root;   /* itself or the row above that hx_ccs_root() made; else MAIN */
+    uint32_t depth;    /* 0: MAIN */
     hx_centre centre;
 };
 
