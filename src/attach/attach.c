@@ -2,6 +2,7 @@
 #include "attach/attach.h"
 
 #include "attach/agent.h"
+#include "attach/backtrace.h"
 #include "attach/preflight.h"
 #include "attach/proc.h"
 #include "attach/program_roots.h"
@@ -33,6 +34,7 @@ struct hx_attach {
     pid_t pid;
     pid_t via; /* the thread that stands for it: pid, unless its first thread has exited */
     struct hx_agent *agent;
+    hx_code *code; /* for the stacks of threads: the names stay for the next capture */
     /* of the newest capture */
     hx_modules *modules;
     const struct hx_image *image; /* owned by that snapshot */
@@ -49,8 +51,10 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
     if (!attach->via)
         attach->via = pid;
     hx_error *err = hx_agent_start(attach->via, &attach->agent);
+    if (!err)
+        err = hx_code_create(&attach->code);
     if (err) {
-        free(attach);
+        hx_attach_close(attach);
         return err;
     }
     *ret = attach;
@@ -62,6 +66,7 @@ void hx_attach_close(hx_attach *attach)
     if (!attach)
         return;
     hx_agent_stop(attach->agent);
+    hx_code_destroy(attach->code);
     hx_modules_destroy(attach->modules);
     free(attach);
 }
@@ -496,6 +501,7 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
                              "none of %d stops found them in agreement: some blocks may be missing "
                              "or stale",
                              TRIES);
+        HX_TRY(hx_backtraces(snapshot, attach->via, attach->code, progress));
         if (!snapshot->complete && !snapshot->losses.n)
             hx_snapshot_lose(snapshot, "parts of the heap that the notes tell of", 1, 0, 0);
         snapshot->pause_us = longest_us;

@@ -858,7 +858,9 @@ enum hx_step hx_cfi_step(const struct hx_cfi_rule *rule, struct hx_cfi_frame *fr
     if (!read(context,
               (rule->ra == HX_SAVE_AT_SP ? frame->sp : cfa) + (uint64_t)(int64_t)rule->ra_off, &ra))
         return HX_STEP_CUT;
-    if (ra == 0) /* where no entry tells it, the first frame of a thread is made so */
+    /* where no entry tells it, the first frame of a thread is made so; a signal comes where a NULL
+     * function was called */
+    if (ra == 0 && !rule->signal)
         return HX_STEP_END;
     if (rule->fp == HX_SAVE_UNKNOWN) {
         frame->fp_known = false;

@@ -375,16 +375,32 @@ static bool rule_at(hx_space *space, const struct hx_cfi_frame *frame, struct hx
     return (!info || !info->has_cfi) && frame->fp_known;
 }
 
+/* One step out. Who called what is no code (a function pointer that was NULL) is told by the word
+ * that the call has left. */
+static enum hx_step step_out(hx_space *space, struct hx_cfi_frame *frame,
+                             bool (*read)(void *context, uint64_t addr, uint64_t *ret),
+                             void *context)
+{
+    struct hx_cfi_rule rule;
+    uint64_t caller;
+    if (rule_at(space, frame, &rule))
+        return hx_cfi_step(&rule, frame, read, context);
+    if (!frame->exact || hx_space_find(space, frame->pc) || !read(context, frame->sp, &caller) ||
+        !hx_space_find(space, caller - 1))
+        return HX_STEP_CUT;
+    frame->pc = caller;
+    frame->sp += 8;
+    frame->exact = false;
+    return HX_STEP_OK;
+}
+
 bool hx_space_unwind(hx_space *space, struct hx_cfi_frame from,
                      bool (*read)(void *context, uint64_t addr, uint64_t *ret), void *context,
                      uint64_t *frame, size_t max, size_t *n, uint64_t *exact)
 {
     while (*n < max) {
-        struct hx_cfi_rule rule;
-        if (!rule_at(space, &from, &rule))
-            return false;
-        enum hx_step step = hx_cfi_step(&rule, &from, read, context);
-        if (step == HX_STEP_END || (step == HX_STEP_OK && !from.pc))
+        enum hx_step step = step_out(space, &from, read, context);
+        if (step == HX_STEP_END || (step == HX_STEP_OK && !from.pc && !from.exact))
             return true;
         if (step != HX_STEP_OK || HX_EV_TAG(from.pc)) /* no address: it would read as a region */
             return false;
