@@ -219,13 +219,79 @@ static void test_labels(void **state)
                 "std::__new_allocator<int>::allocate(unsigned long, void const*) < ...");
 }
 
+static uint32_t add_stack(struct hx_recording *recording, size_t first, bool cut)
+{
+    struct hx_rec_stack stack = {
+        .first = first, .n = (uint32_t)(recording->stack_places.n - first), .cut = cut};
+    assert_true(hx_vec_push(&recording->stacks, stack));
+    assert_true(hx_vec_push(&recording->costs, (struct hx_rec_costs){0}));
+    return (uint32_t)recording->stacks.n - 1;
+}
+
+static void expect_label(const struct hx_recording *recording, uint32_t stack, size_t frames,
+                         const char *wanted)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    hx_recording_label(recording, stack, frames, &text);
+    assert_string_equal(hx_text_str(&text), wanted);
+}
+
+/* A line goes on in what was entered; a region is its label; blocks of the recorder are its own. */
+static void test_entered(void **state)
+{
+    (void)state;
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_recording_create(&recording));
+    add_place(recording, false, "submit", NULL);
+    add_place(recording, false, "main", NULL);
+    uint32_t captured = add_stack(recording, 0, true);
+    size_t first = recording->stack_places.n;
+    struct hx_rec_place entered = {.file = UINT32_MAX, .kind = HX_REC_DEFERRED, .stack = captured};
+    add_place(recording, true, "malloc", NULL);
+    add_place(recording, false, "task", NULL);
+    add_place(recording, false, "std::vector<int> (a label)", NULL);
+    recording->places.v[recording->places.n - 1].kind = HX_REC_REGION;
+    assert_true(hx_vec_push(&recording->stack_places, (uint32_t)recording->places.n));
+    assert_true(hx_vec_push(&recording->places, entered));
+    add_place(recording, false, "worker", NULL);
+    uint32_t known = add_stack(recording, first, false);
+    expect_label(recording, known, 9, "task < std::vector<int> (a label) < submit < main < ...");
+    expect_label(recording, known, 3, "task < std::vector<int> (a label) < submit < ...");
+    expect_label(recording, known, 1, "task < ...");
+    assert_null(hx_recording_check(recording));
+
+    first = recording->stack_places.n;
+    entered.stack = HX_NO_STACK;
+    add_place(recording, false, "task", NULL);
+    assert_true(hx_vec_push(&recording->stack_places, (uint32_t)recording->places.n));
+    assert_true(hx_vec_push(&recording->places, entered));
+    add_place(recording, false, "worker", NULL);
+    expect_label(recording, add_stack(recording, first, false), 9, "task < ...");
+
+    first = recording->stack_places.n; /* a stack that enters itself is none that can be walked */
+    entered.stack = (uint32_t)recording->stacks.n;
+    assert_true(hx_vec_push(&recording->stack_places, (uint32_t)recording->places.n));
+    assert_true(hx_vec_push(&recording->places, entered));
+    expect_label(recording, add_stack(recording, first, false), 9, "...");
+    hx_error *err = hx_recording_check(recording);
+    assert_non_null(err);
+    hx_error_free(err);
+
+    first = recording->stack_places.n;
+    add_place(recording, true, "malloc", NULL);
+    add_place(recording, false, "heapx_start", NULL);
+    recording->places.v[recording->places.n - 1].recorder = true;
+    add_place(recording, false, "main", NULL);
+    expect_label(recording, add_stack(recording, first, false), 9, "<recorder>");
+    expect_label(recording, HX_SITE_BEFORE, 9, "<before attach>");
+    expect_label(recording, HX_NO_STACK, 9, "<unknown>");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short),
-        cmocka_unit_test(test_internal),
-        cmocka_unit_test(test_any),
-        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_short),  cmocka_unit_test(test_internal), cmocka_unit_test(test_any),
+        cmocka_unit_test(test_labels), cmocka_unit_test(test_entered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
