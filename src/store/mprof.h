@@ -8,9 +8,7 @@
 #ifndef HX_STORE_MPROF_H
 #define HX_STORE_MPROF_H
 
-#include "store/attribution.h"
 #include "store/query.h"
-#include "store/sqlite.h"
 
 enum hx_mprof_level {
     HX_MPROF_TERSE,
@@ -31,29 +29,5 @@ hx_error *hx_query_mprof(hx_store *store, const struct hx_query *query, enum hx_
  * plain rows: its entries have an order of their own. */
 hx_error *hx_mprof_print(hx_store *store, const struct hx_query *query, enum hx_mprof_level level,
                          void *file /* FILE */);
-
-/* --- filling ----------------------------------------------------------------------- */
-
-/* Recorded stacks as ccs.h wants them, with their numbers in the store. All is the caller's. */
-struct hx_mprof_frames {
-    sqlite3 *db;
-    const char *what;
-    const struct hx_frame *frame; /* centre: an index in centre_id */
-    const int64_t *frame_id;      /* ascending; they are stack numbers, too */
-    uint32_t n;
-    const int64_t *centre_id; /* hx_centre.centre; index 0..4 are the built-in ones, 1..5 */
-    const char *const *centre_label;
-    uint32_t n_centres;
-    const bool *selected; /* by centre; NULL: all. The built-in ones always are */
-    const struct hx_attribution *how;
-    const struct hx_progress *progress;
-};
-
-/* Writes the chains of all stacks in hx_stack that have none yet: hx_chain, hx_stack_chain. */
-hx_error *hx_mprof_fill_chains(const struct hx_mprof_frames *frames);
-
-/* Writes the figures of a snapshot from hx_stack_cost and hx_stack.origin, in place of those that
- * are there: hx_mprof, hx_function, hx_call, hx_cycle. */
-hx_error *hx_mprof_fill(const struct hx_mprof_frames *frames, int64_t snapshot);
 
 #endif

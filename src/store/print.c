@@ -8,6 +8,7 @@
 
 #include "base/vec.h"
 #include "base/text.h"
+#include "store/print.h"
 #include "sym/demangle.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static hx_error *write_error(int os_errno, FILE *file)
     return hx_error_os(os_errno, file == stdout ? "standard output" : "output", "write");
 }
 
-static hx_error *flush(struct hx_text *text, FILE *file)
+hx_error *hx_print_flush(struct hx_text *text, void *file)
 {
     if (text->failed)
         return hx_error_nomem();
@@ -47,6 +48,11 @@ static hx_error *flush(struct hx_text *text, FILE *file)
         return write_error(errno ? errno : EIO, file);
     hx_text_clear(text);
     return NULL;
+}
+
+hx_error *hx_print_end(void *file)
+{
+    return fflush(file) ? write_error(errno, file) : NULL;
 }
 
 /* The shortest form that reads back as the same number; has a point or an exponent. */
@@ -124,10 +130,10 @@ static hx_error *print_json(hx_rows *rows, FILE *file, struct hx_text *text)
         }
         hx_text_putc(text, '}');
         if (text->n > 1 << 16)
-            HX_TRY(flush(text, file));
+            HX_TRY(hx_print_flush(text, file));
     }
     hx_text_puts(text, first ? "]\n" : "\n]\n");
-    return flush(text, file);
+    return hx_print_flush(text, file);
 }
 
 static hx_error *print_csv(hx_rows *rows, FILE *file, struct hx_text *text, struct hx_text *scratch)
@@ -146,7 +152,7 @@ static hx_error *print_csv(hx_rows *rows, FILE *file, struct hx_text *text, stru
         bool more;
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
-            return flush(text, file);
+            return hx_print_flush(text, file);
         for (size_t c = 0; c < columns; c++) {
             if (c)
                 hx_text_putc(text, ',');
@@ -154,7 +160,7 @@ static hx_error *print_csv(hx_rows *rows, FILE *file, struct hx_text *text, stru
         }
         hx_text_putc(text, '\n');
         if (text->n > 1 << 16)
-            HX_TRY(flush(text, file));
+            HX_TRY(hx_print_flush(text, file));
     }
 }
 
@@ -199,7 +205,7 @@ static uint32_t next_char(const char **s)
     return c;
 }
 
-static size_t text_width(const char *s, size_t bytes)
+size_t hx_print_width(const char *s, size_t bytes)
 {
     size_t width = 0;
     for (const char *end = s + bytes; s < end;)
@@ -240,18 +246,25 @@ static void put_int(struct hx_text *text, int64_t value, bool grouped)
     }
 }
 
+void hx_print_name(struct hx_text *out, const char *s, size_t n, bool ascii,
+                   struct hx_text *scratch)
+{
+    if (hx_has_mangled(s, n)) {
+        hx_text_clear(scratch);
+        hx_demangle_names(scratch, s, n);
+        out->failed |= scratch->failed;
+        s = hx_text_str(scratch);
+        n = scratch->n;
+    }
+    hx_text_escape(out, s, n, ascii);
+}
+
 static void put_text(struct table *table, struct hx_value value)
 {
-    const char *s = value.text;
-    size_t n = value.text_bytes;
-    if (!table->stored && hx_has_mangled(s, n)) {
-        hx_text_clear(&table->name);
-        hx_demangle_names(&table->name, s, n);
-        table->text.failed |= table->name.failed;
-        s = hx_text_str(&table->name);
-        n = table->name.n;
-    }
-    hx_text_escape(&table->text, s, n, table->ascii);
+    if (table->stored)
+        hx_text_escape(&table->text, value.text, value.text_bytes, table->ascii);
+    else
+        hx_print_name(&table->text, value.text, value.text_bytes, table->ascii, &table->name);
 }
 
 static void put_cell(struct table *table, size_t column, struct hx_value value, struct cell *cell)
@@ -277,7 +290,7 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
         break;
     }
     cell->bytes = text->n - cell->at;
-    cell->width = text->failed ? 0 : text_width(text->s + cell->at, cell->bytes);
+    cell->width = text->failed ? 0 : hx_print_width(text->s + cell->at, cell->bytes);
 }
 
 static void put_spaces(struct hx_text *out, size_t n)
@@ -301,17 +314,19 @@ static size_t head_bytes(const char *s, size_t bytes, size_t width)
     return (size_t)(at - s);
 }
 
-/* Puts s at most `width` wide: beginning, a mark, end. Returns the width that it took. */
-static size_t put_cut(struct table *table, struct hx_text *out, const char *s, size_t bytes,
-                      size_t width)
+size_t hx_print_cut(struct hx_text *out, const char *s, size_t bytes, size_t width, bool ascii)
 {
-    const char *mark = table->ascii ? "~" : "…";
+    size_t wide = hx_print_width(s, bytes);
+    if (wide <= width) {
+        hx_text_putn(out, s, bytes);
+        return wide;
+    }
     size_t head = head_bytes(s, bytes, width / 2);
-    size_t used = text_width(s, head) + 1;
+    size_t used = hx_print_width(s, head) + 1;
     hx_text_putn(out, s, head);
-    hx_text_puts(out, mark);
+    hx_text_puts(out, ascii ? "~" : "…");
     const char *tail = s + head, *end = s + bytes;
-    size_t left = text_width(tail, bytes - head);
+    size_t left = hx_print_width(tail, bytes - head);
     while (left > width - used) {
         left -= char_width(next_char(&tail));
     }
@@ -329,7 +344,7 @@ static void put_line(struct table *table, struct hx_text *out, const struct cell
         if (!left && width < column)
             put_spaces(out, column - width);
         if (cell->text && table->screen && width > column)
-            width = put_cut(table, out, s, cell->bytes, column);
+            width = hx_print_cut(out, s, cell->bytes, column, table->ascii);
         else
             hx_text_putn(out, s, cell->bytes);
         if (c + 1 == table->columns)
@@ -449,10 +464,10 @@ static hx_error *print_table(struct table *table, FILE *file, struct hx_text *ou
             }
             first = false;
             if (out->n > 1 << 16)
-                HX_TRY(flush(out, file));
+                HX_TRY(hx_print_flush(out, file));
         }
         if (!more)
-            return flush(out, file);
+            return hx_print_flush(out, file);
         table->cells.n = columns;
         table->text.n = header_bytes;
         HX_TRY(hx_rows_next(table->rows, &more));
@@ -461,16 +476,21 @@ static hx_error *print_table(struct table *table, FILE *file, struct hx_text *ou
     }
 }
 
+size_t hx_print_screen(void *file, bool *ret_ascii)
+{
+    struct winsize size;
+    int fd = fileno(file);
+    *ret_ascii = false;
+    if (fd < 0 || !isatty(fd))
+        return 0;
+    *ret_ascii = strcasecmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 static hx_error *print_text(hx_rows *rows, FILE *file, bool stored, struct hx_text *out)
 {
     struct table table = {.rows = rows, .columns = hx_rows_columns(rows), .stored = stored};
-    struct winsize size;
-    int fd = fileno(file);
-    if (fd >= 0 && isatty(fd)) {
-        bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-        table.screen = known ? size.ws_col : 80;
-        table.ascii = strcasecmp(nl_langinfo(CODESET), "UTF-8") != 0;
-    }
+    table.screen = hx_print_screen(file, &table.ascii);
     hx_error *err = print_table(&table, file, out);
     hx_text_free(&table.text);
     hx_text_free(&table.name);
@@ -489,7 +509,5 @@ hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file)
                         : print_text(rows, file, format == HX_FORMAT_STORED, &text);
     hx_text_free(&text);
     hx_text_free(&scratch);
-    if (!err && fflush(file))
-        err = write_error(errno, file);
-    return err;
+    return err ? err : hx_print_end(file);
 }

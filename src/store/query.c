@@ -34,17 +34,23 @@ static const struct {
     {"ccs", "ccs_id"},
     {"costs", "snapshot, ccs_id"},
     {"estimates", "snapshot, ccs_id"},
-    {"stacks", "snapshot, ccs_id"},
+    {"stacks", "snapshot, stack_id"},
+    {"frames", "frame_id"},
+    {"threads", "snapshot, tid"},
     {"losses", "snapshot, what, address"},
+    {"mprof_leaks", "snapshot, kept_bytes DESC, path, cut"},
+    {"mprof_held", "snapshot, path, cut"},
+    {"mprof_bins", "snapshot, size = '<TOTAL>', size = 'other bins', size = '> 1024', size"},
+    {"mprof_direct", "snapshot, name <> '<TOTAL>', bytes DESC, name"},
+    {"mprof_graph", "snapshot, entry, line = 'descendant', line = 'member', line = 'self',"
+                    " bytes DESC, name_entry"},
     {"objects", "snapshot, address"},
     {"edges", "snapshot, source"},
     {"root_edges", "snapshot, root_id"},
 };
 
 /* Views that the schema will have once their data can be measured. */
-static const char *const later[] = {
-    "biography", "mprof_leaks", "mprof_bins", "mprof_direct", "mprof_graph",
-};
+static const char *const later[] = {"biography"};
 
 const struct hx_view *hx_view_find(const char *name)
 {
@@ -132,18 +138,38 @@ static void put_order(struct hx_text *sql, const struct hx_query *query, const s
     hx_text_puts(sql, key);
 }
 
-/* Members and cost centres belong to all snapshots that have their set, or figures of them. */
+/* Members, cost centres and frames belong to all snapshots that have their set, figures of them, or
+ * threads in them. */
 static const char *of_snapshot(const char *view)
 {
     if (strcmp(view, "retainer_members") == 0)
         return " WHERE set_id IN (SELECT set_id FROM retainers WHERE snapshot = ?1)";
     if (strcmp(view, "ccs") == 0)
-        return " WHERE ccs_id IN (SELECT ccs_id FROM costs WHERE snapshot = ?1"
-               " UNION ALL SELECT ccs_id FROM sites WHERE snapshot = ?1)";
+        return " WHERE ccs_id IN (WITH RECURSIVE up(id) AS"
+               " (SELECT ccs_id FROM costs WHERE snapshot = ?1"
+               " UNION SELECT ccs_id FROM sites WHERE snapshot = ?1"
+               " UNION SELECT ccs_id FROM threads WHERE snapshot = ?1"
+               " UNION SELECT c.parent_id FROM up CROSS JOIN hx_ccs AS c ON c.ccs_id = up.id)"
+               " SELECT id FROM up)";
+    if (strcmp(view, "frames") == 0)
+        return " WHERE frame_id IN (WITH RECURSIVE up(id) AS"
+               " (SELECT stack_id FROM hx_stack_cost WHERE snapshot = ?1"
+               " UNION SELECT stack_id FROM hx_stack_site WHERE snapshot = ?1"
+               " UNION SELECT stack_id FROM hx_thread WHERE snapshot = ?1"
+               " UNION SELECT f.parent_id FROM up CROSS JOIN hx_frame AS f ON f.frame_id = up.id"
+               " UNION SELECT p.target FROM up CROSS JOIN hx_frame AS f ON f.frame_id = up.id"
+               " CROSS JOIN hx_place AS p ON p.place = f.place AND p.target IS NOT NULL)"
+               " SELECT id FROM up)";
     return " WHERE snapshot = ?1";
 }
 
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret)
+{
+    return hx_query_from(store, query, NULL, ret);
+}
+
+hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const char *from,
+                        hx_rows **ret)
 {
     const struct hx_view *view = hx_view_find(query->view);
     if (!view)
@@ -152,7 +178,10 @@ hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows *
         HX_TRY(check_column(store, view->name, query->sort));
     struct hx_text sql = {0};
     hx_text_puts(&sql, "SELECT * FROM ");
-    put_name(&sql, view->name);
+    if (from)
+        hx_text_putf(&sql, "(%s)", from);
+    else
+        put_name(&sql, view->name);
     if (query->snapshot)
         hx_text_puts(&sql, of_snapshot(view->name));
     if (query->where)

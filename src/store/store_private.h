@@ -22,10 +22,19 @@ struct hx_store {
     bool created;  /* the file was made by this open */
     bool added;    /* a snapshot was stored */
     bool temporary;
-    bool overlaid; /* temporary tables lie over the file's own: hx_schema_overlay() */
+    bool overlaid;   /* temporary tables lie over the file's own: hx_schema_overlay() */
+    bool attributed; /* and of cost centres: hx_schema_overlay_attribution() */
 };
+
+/* Ends an attribution that lies over the file's own; before a snapshot is added. */
+hx_error *hx_store_attributed_end(hx_store *store);
 
 /* Rows of a statement, which they own from now on, also when this fails. */
 hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret);
+
+/* hx_query_view() over a SELECT that has the columns of the view, and some of its rows; NULL: over
+ * the view itself. */
+hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const char *from,
+                        hx_rows **ret);
 
 #endif

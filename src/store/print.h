@@ -1,0 +1,27 @@
+/* print.h - what the printers of rows share: names as they are shown, and how wide they are. */
+#ifndef HX_STORE_PRINT_H
+#define HX_STORE_PRINT_H
+
+#include "base/error.h"
+#include "base/text.h"
+
+/* Columns of the terminal that text takes; it is valid UTF-8. */
+size_t hx_print_width(const char *s, size_t bytes);
+
+/* Puts a text from the target as people read it: C++ names demangled, what a terminal would obey
+ * escaped. */
+void hx_print_name(struct hx_text *out, const char *s, size_t n, bool ascii,
+                   struct hx_text *scratch);
+
+/* Puts s at most `width` (1 or more) wide: all of it, or beginning, a mark, end. Returns the width
+ * that it took. */
+size_t hx_print_cut(struct hx_text *out, const char *s, size_t bytes, size_t width, bool ascii);
+
+/* Columns of the terminal that a file is, 0 when it is none; may it show more than ASCII? */
+size_t hx_print_screen(void *file /* FILE */, bool *ret_ascii);
+
+/* Writes and empties the text. */
+hx_error *hx_print_flush(struct hx_text *text, void *file /* FILE */);
+hx_error *hx_print_end(void *file); /* what was written has arrived */
+
+#endif
