@@ -59,8 +59,10 @@ struct hx_rec_place {
     uint8_t kind;        /* enum hx_rec_place_kind */
     uint8_t initialiser; /* enum hx_rec_initialiser; by hx_recording_name() */
     bool recorder;       /* in the recorder's own library */
-    uint32_t stack;      /* HX_REC_DEFERRED: an index in stacks, below that of each stack that it is
-                            in; HX_NO_STACK: it is not known any more */
+    uint32_t initialiser_callers; /* HX_REC_INITIALISES: so many of the outermost lines are of
+                                     functions that the initialiser was inlined into */
+    uint32_t stack; /* HX_REC_DEFERRED: an index in stacks, below that of each stack that it is
+                       in; HX_NO_STACK: it is not known any more */
     uint64_t vaddr;
     struct hx_rec_line *lines; /* innermost first; NULL before hx_recording_name() */
     size_t n_lines;

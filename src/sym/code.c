@@ -38,6 +38,8 @@ static void close_fd(int fd)
 static void deinit_file(struct hx_code_file *file)
 {
     hx_code_dwarf_destroy(file->dwarf);
+    hx_vec_free(&file->once);
+    hx_vec_free(&file->types);
     hx_code_symbols_deinit(&file->symbols);
     hx_elf_layout_deinit(&file->file.layout);
     close_fd(file->file.fd);
@@ -349,8 +351,7 @@ const char *hx_code_open_path(hx_code *code, uint32_t i)
 
 /* --- unwind tables ----------------------------------------------------------- */
 
-/* Reads at most `size` bytes at vaddr, as many as its segment has in the file. */
-static void *read_table(const struct hx_code_file *file, int fd, uint64_t vaddr, uint64_t size,
+void *hx_code_file_read(const struct hx_code_file *file, int fd, uint64_t vaddr, uint64_t size,
                         struct hx_cfi_bytes *ret)
 {
     const struct hx_elf_segment *seg = find_segment(file, vaddr);
@@ -433,12 +434,13 @@ static void load_cfi(struct hx_code_file *file)
     if (fd < 0)
         return;
     const struct hx_elf_layout *layout = &file->file.layout;
-    file->cfi_hdr = read_table(file, fd, layout->unwind_start, layout->unwind_size, &file->cfi.hdr);
+    file->cfi_hdr =
+        hx_code_file_read(file, fd, layout->unwind_start, layout->unwind_size, &file->cfi.hdr);
     struct frame_section frame = {0};
     hx_error_free(hx_elf_each_section(fd, match_frame, &frame));
     if (!frame.size && frame_pointer(&file->cfi.hdr, &frame.vaddr))
         frame.size = UINT64_MAX;
-    file->cfi_frame = read_table(file, fd, frame.vaddr, frame.size, &file->cfi.frame);
+    file->cfi_frame = hx_code_file_read(file, fd, frame.vaddr, frame.size, &file->cfi.frame);
     if (opened)
         close(fd);
 }

@@ -61,24 +61,31 @@ struct hx_code_line {
 /* Does the code at an address (as in hx_code_lines()) run once for the whole file, whoever comes
  * first? By structure, so in stripped files too: entries of .init_array and its like, calls between
  * those of __cxa_guard_acquire and __cxa_guard_release, and inside pthread_once() and call_once().
- */
+ * *ret_site: an address inside the call with which the initialisation of a static variable begins,
+ * whose innermost function is the one that it is in (it may be inlined into others); else 0. Takes
+ * the lock of names. */
 enum hx_code_once {
     HX_CODE_NOT_ONCE,
     HX_CODE_ONCE,       /* the function that the address is in is an initialiser, or initialises a
                            static variable there */
     HX_CODE_CALLS_ONCE, /* what is called there is one */
 };
-enum hx_code_once hx_code_once(hx_code *code, uint32_t file, uint64_t vaddr);
+enum hx_code_once hx_code_once(hx_code *code, uint32_t file, uint64_t vaddr, uint64_t *ret_site);
 
 /* Calls each() for structures, classes, unions and typedefs that the file's debug information
  * defines, with sizeof, until it returns false or deadline_ns (CLOCK_MONOTONIC) has passed; false
- * then. Some come several times. Takes the lock of names. */
+ * then. Each once. What was found is kept, also when time ran out: it is quick from then on. Names
+ * are the set's, valid until it is destroyed. Takes the lock of names, also during each(). */
 bool hx_code_types(hx_code *code, uint32_t file, uint64_t deadline_ns,
                    bool (*each)(void *context, const char *name, uint64_t bytes), void *context);
 
 /* Fills at most HX_CODE_LINES_MAX lines; at least one. `vaddr` is an address inside the instruction
  * that is meant (of a return address: less one). */
 size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct hx_code_line **ret);
+
+/* The same without debug information: the function that has code there, by its symbol and the
+ * unwind tables. */
+void hx_code_symbol_line(hx_code *code, uint32_t file, uint64_t vaddr, struct hx_code_line *ret);
 
 /* The address (p_vaddr) and size of a function that the file defines (.symtab, else .dynsym, also
  * in .gnu_debugdata and separate debug files); of several versions the default one. */

@@ -179,6 +179,27 @@ static void find_units(struct hx_code_dwarf *dwarf)
         qsort(dwarf->ranges.v, dwarf->ranges.n, sizeof *dwarf->ranges.v, by_start);
 }
 
+uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
+                                 bool (*each)(void *context, Dwarf_Die *unit), void *context)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die die;
+    uint8_t type;
+    for (size_t k = 0, n = 0; each && n < UNITS_MAX; n++) {
+        if (dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) != 0)
+            break;
+        bool known = (type == DW_UT_compile || type == DW_UT_skeleton) &&
+                     dwarf_tag(&die) != DW_TAG_partial_unit && k < dwarf->units.n;
+        if (known && type == DW_UT_skeleton)
+            find_split(&dwarf->units.v[k]);
+        if (known)
+            die = dwarf->units.v[k++].die;
+        if (!each(context, &die))
+            break;
+    }
+    return dwarf->tables.bytes;
+}
+
 struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_elf_layout *layout, int fd, int debug_fd,
                                            int alt_fd)
 {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TYPES_MAX 1000000 /* of one file */
+
 /* --- the answers that were given --------------------------------------------- */
 
 static size_t hash(uint32_t file, uint64_t vaddr)
@@ -279,4 +281,93 @@ size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct 
     size_t n = find_lines(code, file, vaddr, ret);
     pthread_mutex_unlock(&code->names);
     return n;
+}
+
+/* --- types ------------------------------------------------------------------- */
+
+struct type_keeper {
+    hx_code *code;
+    struct hx_code_file *file;
+    HX_VEC(uint32_t) slot; /* hash of types; 0: free, else a number + 1 */
+};
+
+static uint32_t *find_type(const struct type_keeper *keeper, const struct hx_code_type *type)
+{
+    size_t mask = keeper->slot.n - 1, at = hash(0, (uint64_t)(uintptr_t)type->name + type->bytes);
+    for (at &= mask; keeper->slot.v[at]; at = (at + 1) & mask) {
+        const struct hx_code_type *known = &keeper->file->types.v[keeper->slot.v[at] - 1];
+        if (known->name == type->name && known->bytes == type->bytes)
+            break;
+    }
+    return &keeper->slot.v[at];
+}
+
+static bool grow_types(struct type_keeper *keeper)
+{
+    size_t n = keeper->slot.n ? keeper->slot.n * 2 : 1024;
+    if (!hx_vec_reserve(&keeper->slot, n))
+        return false;
+    memset(keeper->slot.v, 0, n * sizeof *keeper->slot.v);
+    keeper->slot.n = n;
+    for (size_t i = 0; i < keeper->file->types.n; i++)
+        *find_type(keeper, &keeper->file->types.v[i]) = (uint32_t)i + 1;
+    return true;
+}
+
+/* Keeps each type once: every unit that includes a header has those in it. */
+static bool keep_type(void *context, const char *name, uint64_t bytes)
+{
+    struct type_keeper *keeper = context;
+    struct hx_code_type type = {keep(keeper->code, name), bytes};
+    if (keeper->file->types.n >= TYPES_MAX || !type.name ||
+        (keeper->file->types.n * 2 >= keeper->slot.n && !grow_types(keeper)))
+        return false;
+    uint32_t *slot = find_type(keeper, &type);
+    if (!*slot && hx_vec_push(&keeper->file->types, type))
+        *slot = (uint32_t)keeper->file->types.n;
+    return true;
+}
+
+static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadline_ns)
+{
+    struct type_keeper keeper = {.code = code, .file = file};
+    load_dwarf(code, file);
+    file->types_tried = true;
+    file->types_whole =
+        !file->dwarf || hx_code_dwarf_types(file->dwarf, deadline_ns, keep_type, &keeper);
+    hx_vec_free(&keeper.slot);
+}
+
+bool hx_code_types(hx_code *code, uint32_t i, uint64_t deadline_ns,
+                   bool (*each)(void *context, const char *name, uint64_t bytes), void *context)
+{
+    if (i >= hx_code_count(code))
+        return true;
+    pthread_mutex_lock(&code->names);
+    struct hx_code_file *file = hx_code_file_at(code, i);
+    if (!file->types_tried)
+        load_types(code, file, deadline_ns);
+    bool whole = file->types_whole;
+    for (size_t k = 0; k < file->types.n; k++)
+        if (!each(context, file->types.v[k].name, file->types.v[k].bytes)) {
+            whole = false;
+            break;
+        }
+    pthread_mutex_unlock(&code->names);
+    return whole;
+}
+
+/* --- without debug information ------------------------------------------------ */
+
+void hx_code_symbol_line(hx_code *code, uint32_t i, uint64_t vaddr, struct hx_code_line *ret)
+{
+    const struct hx_code_scope none = {.entry = UINT64_MAX};
+    *ret = (struct hx_code_line){0};
+    if (i >= hx_code_count(code))
+        return;
+    struct hx_code_file *file = hx_code_file_at(code, i);
+    hx_code_load_symbols(code, file);
+    pthread_mutex_lock(&code->names);
+    put_outermost(code, file, meant(file, vaddr), &none, ret);
+    pthread_mutex_unlock(&code->names);
 }

@@ -124,9 +124,10 @@ static void each_section(struct tables *tables, bool stubs,
     }
 }
 
-void hx_code_each_stub(int fd,
-                       void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
-                       void *context)
+static void look_through(int fd, bool stubs,
+                         void (*each)(void *context, uint64_t vaddr, uint64_t size,
+                                      const char *name),
+                         void *context)
 {
     struct stat st;
     struct tables tables = {.elf = elf_begin(fd, ELF_C_READ, NULL)};
@@ -138,8 +139,25 @@ void hx_code_each_stub(int fd,
         each_section(&tables, false, NULL, NULL);
         if (tables.slots.n)
             qsort(tables.slots.v, tables.slots.n, sizeof *tables.slots.v, by_address);
-        each_section(&tables, true, each, context);
+        for (size_t i = 0; !stubs && i < tables.slots.n; i++)
+            each(context, tables.slots.v[i].address, 8, tables.slots.v[i].name);
+        if (stubs)
+            each_section(&tables, true, each, context);
     }
     hx_vec_free(&tables.slots);
     elf_end(tables.elf);
+}
+
+void hx_code_each_stub(int fd,
+                       void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
+                       void *context)
+{
+    look_through(fd, true, each, context);
+}
+
+void hx_code_each_slot(int fd,
+                       void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
+                       void *context)
+{
+    look_through(fd, false, each, context);
 }

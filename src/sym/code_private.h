@@ -52,6 +52,18 @@ struct hx_code_symbols {
     HX_VEC(char) names;
 };
 
+struct hx_code_type {
+    const char *name;
+    uint64_t bytes;
+};
+
+/* Code that runs once, and calls to such code. */
+struct hx_code_once_range {
+    uint64_t start, end;
+    uint64_t site; /* the call that begins the initialisation; 0: the whole function is one */
+    uint8_t kind;  /* enum hx_code_once */
+};
+
 /* The root folder of a target, where separate debug files are looked for. */
 struct hx_code_root {
     uint64_t dev, inode, mounts; /* mounts: the number of its mount namespace */
@@ -80,6 +92,10 @@ struct hx_code_file {
     /* With the lock of names. */
     bool dwarf_tried;
     struct hx_code_dwarf *dwarf; /* NULL: none */
+    bool types_tried, types_whole;
+    HX_VEC(struct hx_code_type) types;
+    bool once_tried;
+    HX_VEC(struct hx_code_once_range) once; /* by start, apart */
 };
 
 /* Files never move, and whoever knows a number may go to its file without a lock: block k has room
@@ -144,6 +160,22 @@ void hx_code_each_stub(int fd,
                        void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
                        void *context);
 
+/* The same for words that are filled in with the address of a function. */
+void hx_code_each_slot(int fd,
+                       void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
+                       void *context);
+
+/* --- code_init.c ------------------------------------------------------------- */
+
+/* Functions that run when the file was loaded. */
+struct hx_code_inits {
+    HX_VEC(uint64_t) entries;
+    Elf64_Rela *relocations; /* of the whole file */
+    size_t n_relocations;
+};
+void hx_code_inits_find(struct hx_code_file *file, int fd, struct hx_code_inits *ret);
+void hx_code_inits_free(struct hx_code_inits *inits);
+
 /* --- code_tables.c ----------------------------------------------------------- */
 
 /* The debug information of one file, in memory. */
@@ -192,10 +224,27 @@ void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf);
 size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
                             struct hx_code_scope *scopes, size_t max);
 
+/* Calls each() for the units of entries, those without code too, until it returns false; returns
+ * how many bytes the tables have. each may be NULL. */
+uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
+                                 bool (*each)(void *context, Dwarf_Die *unit), void *context);
+
+/* --- code_types.c ------------------------------------------------------------ */
+
+/* As hx_code_types(). */
+bool hx_code_dwarf_types(struct hx_code_dwarf *dwarf, uint64_t deadline_ns,
+                         bool (*each)(void *context, const char *name, uint64_t bytes),
+                         void *context);
+
 /* --- code.c ------------------------------------------------------------------ */
 
 /* A descriptor of the file, *ret_close: the caller closes it. -1: none. With the file's lock. */
 int hx_code_file_fd(struct hx_code_file *file, bool *ret_close);
+
+/* Reads at most `size` bytes at vaddr, as many as its segment has in the file; the caller frees.
+ * NULL: there are none. */
+void *hx_code_file_read(const struct hx_code_file *file, int fd, uint64_t vaddr, uint64_t size,
+                        struct hx_cfi_bytes *ret);
 
 /* The file's unwind tables; takes its lock. False: it has none. */
 bool hx_code_file_cfi(struct hx_code_file *file, struct hx_cfi *ret);

@@ -44,9 +44,16 @@ bool hx_space_unwind(hx_space *space, struct hx_cfi_frame from,
                      bool (*read)(void *context, uint64_t addr, uint64_t *ret), void *context,
                      uint64_t *frame, size_t max, size_t *n, uint64_t *exact);
 
-/* Fills in files and names of a recording that the reader froze. Any thread may, also while another
- * one places stacks with the same code. */
+/* Fills in what code is called (naming.c): files, lines, initialiser and recorder of the places of
+ * a recording that the reader froze, and the types of its sizes. Regions have their lines already,
+ * and work that was put off has none. Any thread may, also while another one places stacks with the
+ * same code. */
 hx_error *hx_recording_name(struct hx_recording *recording, hx_code *code,
                             const struct hx_progress *progress);
+
+/* The same without types; places that have no lines at the deadline (CLOCK_MONOTONIC) are named by
+ * symbols alone. A look-up that has begun is ended. */
+hx_error *hx_recording_name_until(struct hx_recording *recording, hx_code *code,
+                                  uint64_t deadline_ns, const struct hx_progress *progress);
 
 #endif
