@@ -1,8 +1,9 @@
 /* ccs.c - the table of cost-centre stacks: push, call rule, and the machine on top of it.
  *
- * The memo of pushes is one open hash over all stacks. A slot holds a row, whose parent and centre
- * are the key, or the number of a back edge, and half of the key's hash, so that others are passed
- * without a look at their rows. Who walks the rows never meets a back edge.
+ * The memo of pushes: each row names the first one on it, which mostly is the only one, and all
+ * others stand in one open hash over all stacks. Either is a row, whose parent and centre are the
+ * key, or the number of a back edge; so who walks the rows never meets a back edge. Slots of the
+ * hash have half of it beside them, so that others are passed without a look at their rows.
  *
  * Whether a centre is on a stack already is asked once for each new row. The way to MAIN is walked
  * in segments of SEGMENT rows: each row holds which centres may stand between it and its segment's
@@ -16,7 +17,7 @@
 
 #define SEGMENT   16u /* rows */
 #define ROWS_MAX  (UINT32_C(1) << 30)
-#define BACK_EDGE (UINT32_C(1) << 31) /* a slot: index in back_edges; else a row + 1 */
+#define BACK_EDGE (UINT32_C(1) << 31) /* the rest is an index in back_edges */
 #define DEPTH_MAX (UINT32_C(1) << 16) /* what can be recorded is a fourth of it */
 #define NO_ABOVE  (ROWS_MAX - 1)
 
@@ -24,7 +25,8 @@ struct segment {
     uint32_t mask[2];    /* 64 bits: centres from the segment's beginning to this row */
     uint32_t above : 30; /* the row before the segment; NO_ABOVE: it begins with MAIN */
     uint32_t caf : 1;    /* this row's centre is a CAF */
-    uint32_t pushed : 1; /* something was pushed on this row: it has keys in the memo */
+    uint32_t more : 1;   /* something else was pushed on it, too */
+    uint32_t first;      /* pushed on it: a row + 1, or BACK_EDGE and an index; 0: nothing */
 };
 
 struct back_edge {
@@ -33,7 +35,7 @@ struct back_edge {
 };
 
 struct slot {
-    uint32_t value; /* 0: empty; a row + 1, or BACK_EDGE and an index */
+    uint32_t value; /* 0: empty; else as `first` of a segment */
     uint32_t tag;   /* the upper half of the hash */
 };
 
@@ -44,7 +46,7 @@ struct hx_ccs_table {
     uint32_t n, cap;
     struct slot *slot;
     struct hx_big slot_mem;
-    uint32_t n_slots; /* a power of two; at most 7 of 10 are used */
+    uint32_t n_slots, n_used; /* n_slots: a power of two; at most 7 of 10 are used */
     HX_VEC(struct back_edge) back_edges;
     HX_VEC(hx_centre) pending; /* of the call rule; between calls empty */
 };
@@ -77,7 +79,10 @@ static bool has_key(const struct hx_ccs_table *table, uint32_t value, hx_ccs_row
 /* What stands in the slot of a key; 0: it has none. */
 static uint32_t find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre)
 {
-    if (!table->segment[on].pushed)
+    const struct segment *segment = &table->segment[on];
+    if (segment->first && has_key(table, segment->first, on, centre))
+        return segment->first;
+    if (!segment->more)
         return 0;
     uint64_t hash = hash_of(on, centre);
     uint32_t at = (uint32_t)hash & (table->n_slots - 1);
@@ -90,12 +95,23 @@ static uint32_t find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_ce
 /* Puts a key that is in no slot yet into the first empty one. */
 static void fill_slot(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, uint32_t value)
 {
-    table->segment[on].pushed = 1;
+    table->segment[on].more = 1;
     uint64_t hash = hash_of(on, centre);
     uint32_t at = (uint32_t)hash & (table->n_slots - 1);
     while (table->slot[at].value)
         at = (at + 1) & (table->n_slots - 1);
     table->slot[at] = (struct slot){value, (uint32_t)(hash >> 32)};
+}
+
+/* Remembers a push that is not known yet. There is room. */
+static void remember(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, uint32_t value)
+{
+    if (!table->segment[on].first) {
+        table->segment[on].first = value;
+        return;
+    }
+    fill_slot(table, on, centre, value);
+    table->n_used++;
 }
 
 /* Doubles the slots, and fills them anew in the order of the rows: that of memory. */
@@ -110,24 +126,30 @@ static hx_error *grow_slots(struct hx_ccs_table *table)
     table->slot_mem = mem;
     table->slot = mem.base;
     table->n_slots = n * 2;
-    for (uint32_t i = 1; i < table->n; i++)
-        fill_slot(table, table->row[i].parent, table->row[i].centre, i + 1);
-    for (uint32_t i = 0; i < table->back_edges.n; i++)
-        fill_slot(table, table->back_edges.v[i].on, table->back_edges.v[i].centre, BACK_EDGE | i);
+    for (uint32_t i = 1; i < table->n; i++) {
+        const struct hx_ccs_entry *row = &table->row[i];
+        if (table->segment[row->parent].first != i + 1)
+            fill_slot(table, row->parent, row->centre, i + 1);
+    }
+    for (uint32_t i = 0; i < table->back_edges.n; i++) {
+        const struct back_edge *edge = &table->back_edges.v[i];
+        if (table->segment[edge->on].first != (BACK_EDGE | i))
+            fill_slot(table, edge->on, edge->centre, BACK_EDGE | i);
+    }
     return NULL;
 }
 
-/* Room for one row or back edge more. Rows grow by a fourth: there may be millions. */
+/* Room for one row or back edge more. Rows grow by an eighth: there may be millions. */
 static hx_error *make_room(struct hx_ccs_table *table)
 {
     if (table->n >= ROWS_MAX - 2 || table->back_edges.n >= ROWS_MAX - 2)
         return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
                             "there are more than %u of them", ROWS_MAX - 2);
-    if (table->n + table->back_edges.n + 1 > (uint64_t)table->n_slots * 7 / 10)
+    if (table->n_used >= (uint64_t)table->n_slots * 7 / 10)
         HX_TRY(grow_slots(table));
     if (table->n < table->cap)
         return NULL;
-    uint32_t cap = table->cap + table->cap / 4 + 64;
+    uint32_t cap = table->cap + table->cap / 8 + 64;
     struct hx_ccs_entry *row = realloc(table->row, (size_t)cap * sizeof *row);
     if (!row)
         return hx_error_nomem();
@@ -159,7 +181,7 @@ static hx_ccs_row add_row(struct hx_ccs_table *table, hx_ccs_row parent, hx_ccs_
     table->segment[made] =
         (struct segment){.mask = {(uint32_t)mask, (uint32_t)(mask >> 32)}, .above = above};
     if (made) /* MAIN is nobody's child */
-        fill_slot(table, parent, centre, made + 1);
+        remember(table, parent, centre, made + 1);
     return made;
 }
 
@@ -206,7 +228,7 @@ hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centr
             if (!hx_vec_push(&table->back_edges, edge))
                 return hx_error_nomem();
             slot = BACK_EDGE | (uint32_t)(table->back_edges.n - 1);
-            fill_slot(table, on, centre, slot);
+            remember(table, on, centre, slot);
             *ret = earlier;
         } else if (table->row[on].depth >= DEPTH_MAX) {
             return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
