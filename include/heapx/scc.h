@@ -94,8 +94,6 @@ typedef struct heapx_stack {
     static const struct heapx_centre name HEAPX_UNUSED_ = {(label), HEAPX_NULL_, __FILE__,         \
                                                            __LINE__, 0}
 
-#if HEAPX_SCC_ENABLED
-
 /* What the library of `heapx run` puts in its place. It is called as if by the function that the
  * call stands in. */
 struct heapx_scc_listener {
@@ -116,6 +114,9 @@ struct heapx_scc_module {
     const struct heapx_scc_listener *listener;
     uint64_t captures; /* how many were numbered here */
 };
+
+#if HEAPX_SCC_ENABLED
+
 extern struct heapx_scc_module heapx_scc_v1 __attribute__((visibility("hidden")));
 
 /* Probe and call of the listener, below. */

@@ -4,9 +4,9 @@
  *   preload_reader [OPTION...] -- COMMAND [ARGUMENT...]
  *
  * -c children, -e at exit, -m mappings, -s BYTES sample, -l LEAST, -M MOST, -n no reader at all, -d
- * only drain, -k MS be gone after so many milliseconds, -q print nothing of processes. Ends with
- * the status of the program (128 + signal). HX_TEST_PRELOAD is what the user would preload. For
- * each process one line goes to standard error:
+ * only drain, -S print stacks with marks, -k MS be gone after so many milliseconds, -q print
+ * nothing of processes. Ends with the status of the program (128 + signal). HX_TEST_PRELOAD is what
+ * the user would preload. For each process one line goes to standard error:
  *
  *   pid=.. parent=.. allocs=.. frees=.. reallocs=.. live=.. live_bytes=.. lost=.. unknown=..
  * twice=.. torn=.. nostack=.. rings=.. exit=..
@@ -44,8 +44,11 @@ struct table {
 struct seen {
     struct hx_region *region;
     struct table table;
-    uint64_t allocs, frees, reallocs, unknown, twice, torn, nostack, live_bytes, exit,
-        last[HX_RINGS];
+    uint64_t allocs, frees, reallocs, unknown, twice, torn, nostack, live_bytes, exit, entries,
+        unbalanced, last[HX_RINGS];
+    struct by_stack {
+        uint64_t allocs, bytes, entries;
+    } * by_stack; /* HX_REGION_STACKS */
 };
 struct event {
     uint64_t when, order;
@@ -54,7 +57,7 @@ struct event {
 struct options {
     uint32_t flags;
     unsigned long long sample, least, most;
-    bool none, drain, quiet;
+    bool none, drain, quiet, stacks;
     long gone_ms;
 };
 
@@ -145,6 +148,8 @@ static size_t length_of(uint64_t head)
     case HX_EV_FORK:
     case HX_EV_EXEC:
     case HX_EV_EXIT:
+    case HX_EV_ENTRY:
+    case HX_EV_UNBALANCED:
         return sizeof(struct hx_ev_word);
     default:
         return 0;
@@ -162,8 +167,19 @@ static void stack_of(struct seen *seen, uint64_t key)
         seen->torn++;
 }
 
+static struct by_stack *at_stack(struct seen *seen, uint64_t key)
+{
+    static struct by_stack none;
+    if (!seen->by_stack)
+        seen->by_stack = calloc(HX_REGION_STACKS, sizeof *seen->by_stack);
+    return key < HX_EV_KEY_FIRST || key - HX_EV_KEY_FIRST >= HX_REGION_STACKS
+               ? &none
+               : &seen->by_stack[key - HX_EV_KEY_FIRST];
+}
+
 static void apply(struct seen *seen, const uint8_t *at)
 {
+    const struct hx_ev_word *word = (const void *)at;
     const struct hx_ev_alloc *alloc = (const void *)at;
     const struct hx_ev_free *gone = (const void *)at;
     const struct hx_ev_realloc_end *end = (const void *)at;
@@ -175,6 +191,8 @@ static void apply(struct seen *seen, const uint8_t *at)
         if (alloc->usable && alloc->usable < alloc->requested)
             seen->torn++;
         stack_of(seen, alloc->stack);
+        at_stack(seen, alloc->stack)->allocs++;
+        at_stack(seen, alloc->stack)->bytes += alloc->requested;
         came(seen, alloc->address, alloc->requested);
         break;
     case HX_EV_FREE:
@@ -195,6 +213,14 @@ static void apply(struct seen *seen, const uint8_t *at)
         break;
     case HX_EV_EXIT:
         seen->exit++;
+        break;
+    case HX_EV_ENTRY:
+        stack_of(seen, word->word);
+        at_stack(seen, word->word)->entries++;
+        seen->entries++;
+        break;
+    case HX_EV_UNBALANCED:
+        seen->unbalanced += word->word;
         break;
     }
 }
@@ -329,11 +355,38 @@ static void print(const struct seen *seen)
             atomic_load(&region->ring[i].lost_allocs) + atomic_load(&region->ring[i].lost_frees);
     fprintf(stderr,
             "pid=%d parent=%d execed=%u allocs=%lu frees=%lu reallocs=%lu live=%zu live_bytes=%lu "
-            "lost=%lu unknown=%lu twice=%lu torn=%lu nostack=%lu rings=%u stacks=%lu exit=%lu\n",
+            "lost=%lu unknown=%lu twice=%lu torn=%lu nostack=%lu rings=%u stacks=%lu exit=%lu "
+            "entries=%lu unbalanced=%lu\n",
             region->pid, region->parent, region->execed, seen->allocs, seen->frees, seen->reallocs,
             seen->table.live, seen->live_bytes, lost, seen->unknown, seen->twice, seen->torn,
             seen->nostack, atomic_load(&region->rings_used), atomic_load(&region->stacks_used),
-            seen->exit);
+            seen->exit, seen->entries, seen->unbalanced);
+}
+
+static void print_word(const struct hx_region *region, uint64_t word)
+{
+    uint64_t value = HX_EV_VALUE(word);
+    if (HX_EV_TAG(word) == HX_EV_REGION)
+        fprintf(stderr, " <%s>",
+                value && value <= HX_REGION_CENTRES ? region->centres.centre[value - 1].text : "?");
+    else if (HX_EV_TAG(word) == HX_EV_DEFERRED)
+        fprintf(stderr, " @%lu", value ? value - HX_EV_KEY_FIRST : 0);
+    else
+        fprintf(stderr, " %#lx", word);
+}
+
+static void print_stacks(const struct seen *seen)
+{
+    const struct hx_region *region = seen->region;
+    for (uint64_t i = 0; seen->by_stack && i < atomic_load(&region->stacks_used); i++) {
+        const struct hx_region_stack *stack = &region->stack[i];
+        const struct by_stack *costs = &seen->by_stack[i];
+        fprintf(stderr, "pid=%d stack=%lu allocs=%lu bytes=%lu entries=%lu:", region->pid, i,
+                costs->allocs, costs->bytes, costs->entries);
+        for (uint32_t j = 0; j < stack->n; j++)
+            print_word(region, region->frame[stack->first + j]);
+        fprintf(stderr, "\n");
+    }
 }
 
 /* --- the program ---------------------------------------------------------------------------------
@@ -383,7 +436,7 @@ int main(int argc, char **argv)
     struct options options = {0};
     char folder[] = "/dev/shm/heapx-test-XXXXXX";
     int status = 0;
-    for (int c; (c = getopt(argc, argv, "+cems:l:M:ndk:q")) != -1;)
+    for (int c; (c = getopt(argc, argv, "+cems:l:M:ndk:qS")) != -1;)
         switch (c) {
         case 'c':
             options.flags |= HX_RUN_CHILDREN;
@@ -415,6 +468,9 @@ int main(int argc, char **argv)
         case 'q':
             options.quiet = true;
             break;
+        case 'S':
+            options.stacks = true;
+            break;
         default:
             return 2;
         }
@@ -433,6 +489,8 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < n_processes && !options.quiet; i++)
         print(processes[i]);
+    for (size_t i = 0; i < n_processes && options.stacks; i++)
+        print_stacks(processes[i]);
     for (int i = 0; i < 2; i++) {
         DIR *dir = fdopendir(dup(fd));
         rewinddir(dir);

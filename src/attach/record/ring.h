@@ -23,7 +23,7 @@
 #include <stddef.h>
 
 #define HX_REGION_MAGIC   0x314e4749474552ULL
-#define HX_REGION_VERSION 2
+#define HX_REGION_VERSION 3
 
 #define HX_RING_BYTES ((uint64_t)256 << 10) /* a power of two; of events */
 #define HX_RINGS      4096                  /* address space only, until a thread takes one */
@@ -67,6 +67,22 @@ struct hx_region_stack {
     uint16_t generation; /* of the mappings of code: see hx_region.generation */
 };
 
+/* Regions that the program marked (heapx/scc.h), each when it is pushed first. The word of one in
+ * frames is HX_EV_REGION | 1 + index of the entry; HX_EV_REGION alone is one that found no room.
+ * Entries are complete, and `n` set (release), before an event names them, and never change. The
+ * index is the program's own, as that of stacks. */
+#define HX_REGION_CENTRES ((uint64_t)1 << 15)
+struct hx_region_centre {
+    uint64_t address; /* of the structure, in the program */
+    uint32_t line;
+    _Atomic uint32_t n; /* bytes of text, as in struct hx_ev_centre; 0: not published */
+    char text[HX_EV_CENTRE_TEXT];
+};
+struct hx_region_centres {
+    _Atomic uint64_t index[2 * HX_REGION_CENTRES];
+    struct hx_region_centre centre[HX_REGION_CENTRES];
+};
+
 /* What heapx asks for; by whoever makes the folder, in the environment. */
 #define HX_RUN_ENV "HEAPX_RUN" /* FOLDER:FLAGS:SAMPLE:LEAST:MOST, numbers in hexadecimal */
 enum hx_run_flag {
@@ -108,6 +124,7 @@ struct hx_region {
     _Atomic uint64_t frames_used; /* words of frame[] that are given out */
     _Atomic uint64_t stacks_used, stacks_full;      /* entries; stacks that found no room */
     _Atomic uint64_t no_ring_allocs, no_ring_frees; /* events of threads that found no ring */
+    _Atomic uint64_t centres_used, centres_full;    /* entries; regions that found no room */
 
     /* requests of the program, which heapx answers */
     _Alignas(64) _Atomic uint32_t maps_asked; /* all stacks so far have to be placed: code goes */
@@ -118,11 +135,12 @@ struct hx_region {
     int32_t exit_tid;
     int32_t exit_signal; /* that ends it; 0: it exits */
 
-    /* The four parts behind it are as large as the file; the program may have mapped only their
+    /* The five parts behind it are as large as the file; the program may have mapped only their
      * beginnings, and has filled only the pages that it uses. */
     _Alignas(4096) _Atomic uint64_t index[HX_REGION_INDEX];
     _Alignas(4096) struct hx_region_stack stack[HX_REGION_STACKS];
     _Alignas(4096) uint64_t frame[HX_REGION_FRAMES];
+    _Alignas(4096) struct hx_region_centres centres;
     struct hx_ring ring[HX_RINGS];
 };
 

@@ -108,6 +108,23 @@ static bool give_stack(void *context, uint64_t key, uint64_t *frame, size_t max,
     return true;
 }
 
+static bool give_centre(void *context, uint64_t word, struct hx_ev_centre *ret)
+{
+    const struct rings *rings = context;
+    uint64_t i = HX_EV_VALUE(word) - 1;
+    if (i >= HX_REGION_CENTRES)
+        return false;
+    const struct hx_region_centre *centre = &rings->region->centres.centre[i];
+    uint32_t n = atomic_load_explicit(&centre->n, memory_order_acquire);
+    if (!n || n > HX_EV_CENTRE_TEXT)
+        return false;
+    *ret = (struct hx_ev_centre){
+        .word = word, .address = centre->address, .line = centre->line, .n = n};
+    memcpy(ret->text, centre->text, n);
+    ret->text[n - 1] = 0;
+    return true;
+}
+
 static void place(void *context, uint64_t pc, struct hx_placing *ret)
 {
     struct rings *rings = context;
@@ -737,8 +754,12 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
 
 static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
 {
-    const struct hx_reader_source source = {
-        .stack = give_stack, .place = place, .to_ns = to_ns, .told = told, .context = rings};
+    const struct hx_reader_source source = {.stack = give_stack,
+                                            .centre = give_centre,
+                                            .place = place,
+                                            .to_ns = to_ns,
+                                            .told = told,
+                                            .context = rings};
     const struct hx_reader_options options = {.sample_bytes = rings->region->sample_bytes,
                                               .from_start =
                                                   rings->region->parent == 0 || inherited->when,

@@ -31,6 +31,8 @@ void cfree(void *p);
 
 HX_EXPORT void *malloc(size_t bytes)
 {
+    if (HX_RARELY((uint64_t)__builtin_return_address(0) - hx_real.loader < hx_real.loader_bytes))
+        hx_scc_loader_allocates();
     ALLOCATE(bytes, hx_real.malloc(bytes));
 }
 

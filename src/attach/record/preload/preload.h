@@ -12,6 +12,8 @@
 
 #include "attach/record/preload/unwind.h"
 #include "attach/record/ring.h"
+#define HEAPX_SCC_DISABLE /* its types only */
+#include "heapx/scc.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -67,6 +69,10 @@ enum hx_stage {
     HX_STAGE_OFF, /* for good */
 };
 
+/* Captured stacks are known by a number of the region, so that none is mistaken for one of another
+ * process. Regions of so many parents are remembered. */
+#define HX_STAMPS 8
+
 /* What one ring's writer needs; private, one for each ring, with its unwinder's memory behind. */
 struct hx_writer {
     struct hx_ring *ring;
@@ -85,6 +91,7 @@ struct hx_process {
     struct hx_region
         *place; /* where the region lies, or will: of it what stands before the index */
     struct hx_tables tables; /* three more parts of it */
+    struct hx_pages centres; /* struct hx_region_centres */
     struct hx_ring *ring;    /* and the last one: n_rings, as far as they are populated */
     _Atomic uint32_t n_rings;
     _Atomic uint32_t rings_refused; /* by a lack of memory, since the last success */
@@ -103,6 +110,11 @@ struct hx_process {
     int tid_offset;  /* from the thread pointer to its tid; 0: not known */
     uint64_t sample_bytes, least_bytes, most_bytes;
     uint64_t fork_when; /* by the thread that forks; 0: nobody does */
+    struct hx_stamp {
+        uint32_t stamp; /* less than 2^31 */
+        uint64_t end;   /* of keys that are known here */
+    } stamp[HX_STAMPS]; /* of this region, of that which it goes on from, ... */
+    uint32_t n_stamps;
     pthread_key_t key;
     bool has_key;
     _Atomic bool gave_up; /* on the reader, whose last sign of life was then: */
@@ -132,6 +144,7 @@ struct hx_thread {
     struct hx_writer *writer[HX_LEVELS];
 };
 extern __thread struct hx_thread hx_thread;
+extern __thread struct hx_marks hx_marks;
 
 /* Registers of the caller, after the call will have returned. */
 struct hx_caller {
@@ -161,8 +174,9 @@ struct hx_real {
     void (*free_aligned_sized)(void *, size_t, size_t);
     void (*cfree)(void *);
     size_t (*malloc_usable_size)(void *);
-    uint64_t start, end; /* the object that malloc lies in */
-    bool libc;           /* which is libc */
+    uint64_t start, end;           /* the object that malloc lies in */
+    uint64_t loader, loader_bytes; /* the dynamic linker */
+    bool libc;                     /* which is libc */
 };
 extern struct hx_real hx_real;
 
@@ -281,6 +295,22 @@ void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t
                      const struct hx_caller *caller);
 void hx_tell_realloc_begin(uint64_t old);
 void hx_tell_word(enum hx_event_kind kind, uint64_t word);
+
+/* For an event of several steps: its writer, NULL when there is none; the event; the end. */
+struct hx_writer *hx_writer_enter(struct hx_thread *thread);
+void hx_writer_word(struct hx_writer *writer, enum hx_event_kind kind, uint64_t word);
+void hx_writer_exit(struct hx_thread *thread, struct hx_writer *writer);
+
+/* --- what the program marks (scc.c, centres.c) ----------------------------------------------- */
+
+/* Gives all modules that have heapx/scc.h the listener. */
+void hx_scc_find(void);
+/* The dynamic linker calls malloc: perhaps it has mapped something. */
+void hx_scc_loader_allocates(void);
+void hx_marks_leave(void);
+
+/* What stands for a region in frames. */
+uint64_t hx_centre_word(const struct heapx_centre *centre);
 
 /* --- samples (sample.c) --------------------------------------------------------------------- */
 

@@ -32,8 +32,10 @@ static void thread_ends(void *context)
         return;
     if (++thread->rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
         pthread_setspecific(hx_process.key, thread);
-    else
+    else {
         hx_thread_leave(thread);
+        hx_marks_leave();
+    }
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -89,6 +91,7 @@ static void start(void)
                     : process->least_bytes || process->most_bytes ? HX_GATE_SIZES
                                                                   : HX_GATE_ALL;
     process->has_key = pthread_key_create(&process->key, thread_ends) == 0;
+    hx_scc_find();
     open_gate();
     /* what these allocate is libc's, and lives on: it is recorded like all else */
     pthread_atfork(before_fork, after_fork, hx_forked);

@@ -207,11 +207,15 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *context)
         start = from < start ? from : start;
         end = from + phdr->p_memsz > end ? from + phdr->p_memsz : end;
     }
-    if (at < start || at >= end)
-        return 0;
-    real->start = start;
-    real->end = end;
-    return 1;
+    if (at >= start && at < end) {
+        real->start = start;
+        real->end = end;
+    }
+    if (start == _r_debug.r_ldbase) {
+        real->loader = start;
+        real->loader_bytes = end - start;
+    }
+    return 0;
 }
 
 #define FIND(real, name)                                                                           \

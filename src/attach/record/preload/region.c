@@ -23,11 +23,23 @@
 struct shape {
     size_t slot, unwind, samples; /* private */
     uint32_t rings;
-    uint64_t part[4]; /* bytes of index, stacks, frames, rings */
+    uint64_t part[5]; /* bytes of index, stacks, frames, centres, rings */
 };
-static const uint64_t part_at[4] = {
+static const uint64_t part_at[5] = {
     offsetof(struct hx_region, index), offsetof(struct hx_region, stack),
-    offsetof(struct hx_region, frame), offsetof(struct hx_region, ring)};
+    offsetof(struct hx_region, frame), offsetof(struct hx_region, centres),
+    offsetof(struct hx_region, ring)};
+
+/* What consists of pieces: all but the rings. */
+#define N_TABLES 4
+static void get_tables(struct hx_pages *ret[N_TABLES])
+{
+    struct hx_tables *tables = &hx_process.tables;
+    ret[0] = &tables->index;
+    ret[1] = &tables->stacks;
+    ret[2] = &tables->frames;
+    ret[3] = &hx_process.centres;
+}
 #define HEAD_BYTES offsetof(struct hx_region, index)
 
 #define PLENTY   ((uint64_t)4 << 30)
@@ -52,7 +64,9 @@ static struct shape shape_for(uint64_t budget)
     shape.part[0] = WHOLE(hx_index_bytes(levels));
     shape.part[1] = at_most(tables / 8, sizeof((struct hx_region *)0)->stack);
     shape.part[2] = at_most(tables, sizeof((struct hx_region *)0)->frame);
-    shape.part[3] = shape.rings * sizeof(struct hx_ring);
+    const uint64_t centres = sizeof(struct hx_region_centres);
+    shape.part[3] = at_most(tables / 8 + sizeof((struct hx_region_centres *)0)->index, centres);
+    shape.part[4] = shape.rings * sizeof(struct hx_ring);
     if (hx_process.sample_bytes)
         shape.samples = hx_sample_bytes(plenty ? UINT64_MAX : budget / 16);
     return shape;
@@ -71,7 +85,10 @@ static uint64_t private_bytes(const struct shape *shape)
 
 static uint64_t shared_bytes(const struct shape *shape)
 {
-    return HEAD_BYTES + shape->part[0] + shape->part[1] + shape->part[2] + shape->part[3];
+    uint64_t bytes = HEAD_BYTES;
+    for (size_t i = 0; i < sizeof shape->part / sizeof *shape->part; i++)
+        bytes += shape->part[i];
+    return bytes;
 }
 
 static uint64_t limit_of(int resource)
@@ -110,10 +127,10 @@ static bool reserve(const struct shape *shape)
     if (shape->samples)
         hx_sample_use(at + shape->unwind, shape->samples);
     process->place = (struct hx_region *)((uint8_t *)p + own);
-    struct hx_tables *tables = &process->tables;
-    struct hx_pages *pages[] = {&tables->index, &tables->stacks, &tables->frames};
+    struct hx_pages *pages[N_TABLES];
+    get_tables(pages);
     uint8_t *part = (uint8_t *)process->place + HEAD_BYTES;
-    for (int i = 0; i < 3; part += shape->part[i++]) {
+    for (int i = 0; i < N_TABLES; part += shape->part[i++]) {
         pages[i]->at = part;
         pages[i]->bytes = shape->part[i];
     }
@@ -191,7 +208,8 @@ static bool map_parts(int fd)
         {tables->index.at, tables->index.bytes, part_at[0]},
         {tables->stacks.at, tables->stacks.bytes, part_at[1]},
         {tables->frames.at, tables->frames.bytes, part_at[2]},
-        {process->ring, process->n_rings * sizeof(struct hx_ring), part_at[3]},
+        {process->centres.at, process->centres.bytes, part_at[3]},
+        {process->ring, process->n_rings * sizeof(struct hx_ring), part_at[4]},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         long p = hx_sys6(SYS_mmap, (long)part[i].at, (long)part[i].bytes, PROT_NONE,
@@ -257,9 +275,9 @@ static bool write_all(int fd, const uint8_t *from, uint64_t bytes, uint64_t to)
  * refers to other things, then these. */
 static bool copy_tables(int fd)
 {
-    const struct hx_tables *tables = &hx_process.tables;
-    const struct hx_pages *pages[] = {&tables->index, &tables->stacks, &tables->frames};
-    for (int i = 0; i < 3; i++)
+    struct hx_pages *pages[N_TABLES];
+    get_tables(pages);
+    for (int i = 0; i < N_TABLES; i++)
         for (uint64_t piece = 0, at = 0; at < pages[i]->bytes; at = ++piece << HX_PIECE_BITS) {
             uint64_t left = pages[i]->bytes - at;
             if (hx_pages_ready(pages[i], piece) &&
@@ -271,10 +289,11 @@ static bool copy_tables(int fd)
 }
 
 /* The same pieces as in the parent, which have been written. */
-static bool open_tables(const struct hx_tables *tables)
+static bool open_tables(void)
 {
-    const struct hx_pages *pages[] = {&tables->index, &tables->stacks, &tables->frames};
-    for (int i = 0; i < 3; i++)
+    struct hx_pages *pages[N_TABLES];
+    get_tables(pages);
+    for (int i = 0; i < N_TABLES; i++)
         for (uint64_t piece = 0, at = 0; at < pages[i]->bytes; at = ++piece << HX_PIECE_BITS) {
             uint64_t left = pages[i]->bytes - at;
             if (hx_pages_ready(pages[i], piece) &&
@@ -296,15 +315,15 @@ static void forget_page(void *at, uint64_t bytes)
 void hx_region_drop(void)
 {
     struct hx_process *process = &hx_process;
-    struct hx_tables *tables = &process->tables;
+    struct hx_pages *pages[N_TABLES];
     uint64_t rings = process->n_rings;
     while (rings > 0 &&
            !(atomic_load(&process->populated[(rings - 1) / 64]) >> (rings - 1) % 64 & 1))
         rings--;
     forget_page(process->place, HEAD_BYTES);
-    forget_page(tables->index.at, hx_pages_extent(&tables->index));
-    forget_page(tables->stacks.at, hx_pages_extent(&tables->stacks));
-    forget_page(tables->frames.at, hx_pages_extent(&tables->frames));
+    get_tables(pages);
+    for (int i = 0; i < N_TABLES; i++)
+        forget_page(pages[i]->at, hx_pages_extent(pages[i]));
     forget_page(process->ring, rings * sizeof *process->ring);
 }
 
@@ -323,29 +342,48 @@ static void set_apart(const struct hx_thread *thread)
     }
 }
 
+/* `keys`: how many of its parent's this one knows. */
+static void add_stamp(const struct hx_region *region, uint64_t keys)
+{
+    struct hx_process *process = &hx_process;
+    struct hx_stamp *stamp = process->stamp;
+    uint64_t mixed = (region->began ^ (uint64_t)process->pid << 40) * 0x9e3779b97f4a7c15ULL;
+    uint32_t n = process->n_stamps;
+    n = region->parent ? n < HX_STAMPS ? n : HX_STAMPS - 1 : 0;
+    for (uint32_t i = n; i > 0; i--) {
+        stamp[i] = stamp[i - 1];
+        stamp[i].end = keys < stamp[i].end ? keys : stamp[i].end;
+    }
+    stamp[0] = (struct hx_stamp){(uint32_t)(mixed >> 33), UINT64_MAX};
+    process->n_stamps = n + 1;
+}
+
 /* --- making it ------------------------------------------------------------------------------ */
 
 static const char *fill_region(int fd, int parent)
 {
     struct hx_process *process = &hx_process;
     struct hx_region *region = process->place;
-    uint64_t frames = 0, stacks = 0;
+    uint64_t frames = 0, stacks = 0, centres = 0;
     uint32_t generation = 0;
     if (parent) {
         if (!copy_tables(fd))
             return "there is no room for its shared memory";
         frames = atomic_load(&region->frames_used);
         stacks = atomic_load(&region->stacks_used);
+        centres = atomic_load(&region->centres_used);
         generation = atomic_load(&region->generation);
     }
     if (!map_parts(fd))
         return "the memory for its recording could not be mapped";
-    if (!hx_pages_fill(region, HEAD_BYTES) || (parent && !open_tables(&process->tables)))
+    if (!hx_pages_fill(region, HEAD_BYTES) || (parent && !open_tables()))
         return "there is no room for its shared memory";
     describe(region, parent);
     atomic_store(&region->frames_used, frames);
     atomic_store(&region->stacks_used, stacks);
+    atomic_store(&region->centres_used, centres);
     atomic_store(&region->generation, generation);
+    add_stamp(region, HX_EV_KEY_FIRST + stacks);
     memset(process->rings, 0, sizeof process->rings);
     memset(process->populated, 0, sizeof process->populated);
     process->rings_refused = 0;
@@ -423,6 +461,8 @@ void hx_region_stock(void)
     uint64_t entry = atomic_load(&tables->region->stacks_used) * stack;
     uint64_t frame = atomic_load(&tables->region->frames_used) * 8;
     hx_pages_get(&tables->index, 0, hx_index_bytes(2), false);
+    hx_pages_get(&hx_process.centres, 0, offsetof(struct hx_region_centres, centre) + ahead / 8,
+                 false);
     for (uint64_t at = 0; at < ahead; at += HX_PIECE) {
         hx_pages_get(&tables->frames, frame + at, 1, false);
         if (at < ahead / 4)

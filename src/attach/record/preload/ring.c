@@ -435,6 +435,13 @@ static __attribute__((noinline, cold)) void lost_free(struct hx_writer *writer)
         atomic_fetch_add(&hx_process.region->no_ring_frees, 1);
 }
 
+static inline uint64_t take_stack(struct hx_writer *writer, uint64_t pc, uint64_t sp, uint64_t fp)
+{
+    if (HX_RARELY(hx_marks.n))
+        return hx_unwind_marked(hx_process.unwind, writer->unwind, pc, sp, fp, &hx_marks);
+    return hx_unwind_stack(hx_process.unwind, writer->unwind, pc, sp, fp);
+}
+
 static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64_t bytes,
                               uint64_t usable, uint64_t pc, uint64_t sp, uint64_t fp)
 {
@@ -443,7 +450,7 @@ static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64
         lost_alloc(NULL, bytes);
         return false;
     }
-    uint64_t stack = hx_unwind_stack(hx_process.unwind, writer->unwind, pc, sp, fp);
+    uint64_t stack = take_stack(writer, pc, sp, fp);
     struct hx_ev_alloc *event = (struct hx_ev_alloc *)begin(writer, sizeof *event);
     bool ok = event;
     if (HX_LIKELY(ok)) {
@@ -606,9 +613,7 @@ void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t
         lost_alloc(NULL, bytes);
         return;
     }
-    uint64_t stack =
-        p ? hx_unwind_stack(hx_process.unwind, writer->unwind, caller->pc, caller->sp, caller->fp)
-          : HX_EV_KEY_UNKNOWN;
+    uint64_t stack = p ? take_stack(writer, caller->pc, caller->sp, caller->fp) : HX_EV_KEY_UNKNOWN;
     struct hx_ev_realloc_end *event = (struct hx_ev_realloc_end *)begin(writer, sizeof *event);
     if (HX_LIKELY(event)) {
         event->head = HX_EV_HEAD(HX_EV_REALLOC_END, hx_now());
@@ -626,17 +631,32 @@ void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t
     leave(thread, writer);
 }
 
-void hx_tell_word(enum hx_event_kind kind, uint64_t word)
+struct hx_writer *hx_writer_enter(struct hx_thread *thread)
 {
-    struct hx_thread *thread = &hx_thread;
-    struct hx_writer *writer = enter(thread);
-    if (!writer)
-        return;
+    return enter(thread);
+}
+
+void hx_writer_exit(struct hx_thread *thread, struct hx_writer *writer)
+{
+    leave(thread, writer);
+}
+
+void hx_writer_word(struct hx_writer *writer, enum hx_event_kind kind, uint64_t word)
+{
     struct hx_ev_word *event = (struct hx_ev_word *)begin(writer, sizeof *event);
     if (event) {
         event->head = HX_EV_HEAD(kind, hx_now());
         event->word = word;
         publish(writer, sizeof *event);
     }
+}
+
+void hx_tell_word(enum hx_event_kind kind, uint64_t word)
+{
+    struct hx_thread *thread = &hx_thread;
+    struct hx_writer *writer = enter(thread);
+    if (!writer)
+        return;
+    hx_writer_word(writer, kind, word);
     leave(thread, writer);
 }

@@ -3,7 +3,6 @@
 #include "attach/record/preload/unwind_private.h"
 
 #include <string.h>
-#include <sys/auxv.h>
 
 #define PAGE         ((uint64_t)4096)
 #define SIGNALS_MAX  16  /* signal frames on one stack */
@@ -33,33 +32,9 @@ struct walk {
     uint32_t at;            /* index in last of a frame at or above sp */
 };
 
-size_t hx_unwind_bytes(void)
-{
-    return sizeof(struct hx_unwind);
-}
-
 size_t hx_unwind_thread_bytes(void)
 {
     return sizeof(struct hx_unwind_thread);
-}
-
-void hx_unwind_init(struct hx_unwind *unwind, struct hx_tables *tables)
-{
-    /* Rules of the parent hold in a child, but what threads remember are keys of its region. */
-    unwind->tables = tables;
-    unwind->on_stack = getauxval(AT_RANDOM);
-    hx_rules_init(unwind, getauxval(AT_SYSINFO_EHDR));
-    atomic_fetch_add_explicit(&unwind->epoch, 1, memory_order_seq_cst);
-}
-
-void hx_unwind_forget(struct hx_unwind *unwind)
-{
-    hx_rules_forget(unwind);
-}
-
-void hx_unwind_bar_calls(struct hx_unwind *unwind)
-{
-    atomic_store_explicit(&unwind->barred, 1, memory_order_relaxed);
 }
 
 /* A word of the stack. Not C's idea of an access: it may lie in a frame that a sanitizer guards. */
@@ -841,10 +816,10 @@ static uint64_t recall_elsewhere(struct walk *walk)
     return recall(thread, set, walk->pc, sp, walk->fp, walk->epoch, room_of(walk));
 }
 
-/* A stack that is not remembered, or cannot be told to be without a closer look. */
-static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
-                                               struct hx_unwind_thread *thread, uint64_t pc,
-                                               uint64_t sp, uint64_t fp, uint32_t epoch)
+static inline __attribute__((always_inline)) struct walk begin_walk(struct hx_unwind *unwind,
+                                                                    struct hx_unwind_thread *thread,
+                                                                    uint64_t pc, uint64_t sp,
+                                                                    uint64_t fp, uint32_t epoch)
 {
     uint64_t self = control_block();
     if (HX_UNLIKELY(thread->self != self))
@@ -854,7 +829,15 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     walk.epoch = epoch;
     walk.entry_fp = fp;
     enter_stack(&walk, sp, true);
+    return walk;
+}
 
+/* A stack that is not remembered, or cannot be told to be without a closer look. */
+static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
+                                               struct hx_unwind_thread *thread, uint64_t pc,
+                                               uint64_t sp, uint64_t fp, uint32_t epoch)
+{
+    struct walk walk = begin_walk(unwind, thread, pc, sp, fp, epoch);
     uint64_t key;
     if (!walk.own) {
         key = recall_elsewhere(&walk);
@@ -872,6 +855,17 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
         keep(&walk, &head);
     }
     return key;
+}
+
+void hx_unwind_walk(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                    uint64_t sp, uint64_t fp, struct hx_walked *ret)
+{
+    uint32_t epoch = atomic_load_explicit(&unwind->epoch, memory_order_acquire);
+    struct walk walk = begin_walk(unwind, thread, pc, sp, fp, epoch);
+    ret->own = walk.own ? thread->now : (struct hx_span){0, 0};
+    take_frames(&walk);
+    ret->taken = walk.taken;
+    ret->mark = walk.trace->mark + walk.trace->first;
 }
 
 uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,

@@ -8,6 +8,7 @@
 #ifndef HX_ATTACH_RECORD_PRELOAD_UNWIND_H
 #define HX_ATTACH_RECORD_PRELOAD_UNWIND_H
 
+#include "attach/record/preload/marks.h"
 #include "attach/record/preload/pages.h"
 #include "attach/record/ring.h"
 
@@ -39,6 +40,19 @@ void hx_unwind_init(struct hx_unwind *unwind, struct hx_tables *tables);
  * registers that it will have on return. */
 uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
                          uint64_t sp, uint64_t fp);
+
+/* The same with what is marked on it. Marks that were left behind are taken away. */
+uint64_t hx_unwind_marked(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                          uint64_t sp, uint64_t fp, struct hx_marks *marks);
+
+/* Completes a mark of that caller: its cfa, ret and base. */
+void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                     uint64_t sp, uint64_t fp, struct hx_mark *mark);
+
+/* The stack that is captured when `key` is the current one: itself, or an earlier one when work
+ * that was captured captures the same again, so that work which goes on for ever has an end of
+ * stacks. */
+uint64_t hx_unwind_capture(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t key);
 
 /* Code is about to be unmapped, or was: whatever is cached is forgotten, by all threads before they
  * take another stack. Call it before and after, and let region->generation grow before the first of

@@ -54,6 +54,25 @@ static bool same(struct hx_unwind *unwind, uint64_t entry, uint16_t generation,
     return differ == 0;
 }
 
+bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_taken *ret)
+{
+    uint64_t entry = key - HX_EV_KEY_FIRST, at = entry * sizeof(struct hx_region_stack);
+    if (key < HX_EV_KEY_FIRST || entry >= HX_REGION_STACKS ||
+        !hx_pages_use(&unwind->tables->stacks, at, sizeof(struct hx_region_stack), true))
+        return false;
+    const struct hx_region_stack *stack = (const void *)(unwind->tables->stacks.at + at);
+    uint32_t n = atomic_load_explicit(&stack->n, memory_order_acquire);
+    uint64_t first = stack->first;
+    if (n == 0 || n > HX_EV_FRAMES_MAX || first > HX_REGION_FRAMES ||
+        !hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)n * 8, true))
+        return false;
+    *ret = (struct hx_taken){.frame = (const uint64_t *)unwind->tables->frames.at + first,
+                             .n = n,
+                             .cut = stack->flags & HX_EV_STACK_CUT,
+                             .exact = stack->exact};
+    return true;
+}
+
 /* Gives out n of what a counter counts; `room` when there are not so many. */
 static uint64_t give_out(_Atomic uint64_t *used, uint64_t n, uint64_t room)
 {

@@ -113,6 +113,9 @@ static inline uint64_t hx_hash_mix(uint64_t hash, uint64_t word)
 }
 uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_taken *taken);
 
+/* One that was. False: there is none of that key, or nobody can tell any more. */
+bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_taken *ret);
+
 /* --- one thread --------------------------------------------------------------------------------
  */
 
@@ -194,6 +197,14 @@ struct hx_trace {
 };
 enum { HX_FP_ELSEWHERE = 0, HX_FP_ENTRY = 1 }; /* in no word; still as it was at the beginning */
 
+/* Stacks with marks that were taken lately, by the stack without them, what is marked, and where.
+ */
+#define HX_MERGED 512
+struct hx_merged {
+    uint64_t base, marks, sp;
+    uint64_t key; /* 0: empty */
+};
+
 struct hx_unwind_thread {
     uint64_t self;         /* address of the thread's control block: whose this is */
     struct hx_span now;    /* the one of `own` that sp was in lately */
@@ -210,7 +221,19 @@ struct hx_unwind_thread {
     _Alignas(64) struct hx_memo_node node[HX_MEMO_NODES][HX_MEMO_WAYS];
     struct hx_memo memo[HX_MEMO_SETS][HX_MEMO_WAYS];
     struct hx_memo_more more[HX_MEMO_MORE];
+    struct hx_merged merged[HX_MERGED];
+    uint64_t marked[HX_EV_FRAMES_MAX]; /* a stack with marks that is being made */
 };
+
+/* A stack that was taken anew, whatever is remembered: frame i is at mark[i].sp. Both lie in the
+ * thread's memory until its next stack. */
+struct hx_walked {
+    struct hx_taken taken;
+    const struct hx_trace_mark *mark;
+    struct hx_span own; /* the stack where it begins, if that is the thread's own; else 0, 0 */
+};
+void hx_unwind_walk(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                    uint64_t sp, uint64_t fp, struct hx_walked *ret);
 
 /* Makes thread->now the lasting memory that holds sp. The stack of the main thread is never
  * unmapped, nor is that of another thread while it lives; it holds the thread's control block at

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #define PAGE ((uint64_t)4096)
 
@@ -331,4 +332,31 @@ void hx_rules_init(struct hx_unwind *unwind, uint64_t vdso)
             pages = (headers[i].p_memsz + PAGE - 1) / PAGE;
     unwind->vdso = vdso;
     unwind->vdso_end = vdso + pages * PAGE;
+}
+
+/* --- for the whole process -------------------------------------------------------------------
+ */
+
+size_t hx_unwind_bytes(void)
+{
+    return sizeof(struct hx_unwind);
+}
+
+void hx_unwind_init(struct hx_unwind *unwind, struct hx_tables *tables)
+{
+    /* Rules of the parent hold in a child, but what threads remember are keys of its region. */
+    unwind->tables = tables;
+    unwind->on_stack = getauxval(AT_RANDOM);
+    hx_rules_init(unwind, getauxval(AT_SYSINFO_EHDR));
+    atomic_fetch_add_explicit(&unwind->epoch, 1, memory_order_seq_cst);
+}
+
+void hx_unwind_forget(struct hx_unwind *unwind)
+{
+    hx_rules_forget(unwind);
+}
+
+void hx_unwind_bar_calls(struct hx_unwind *unwind)
+{
+    atomic_store_explicit(&unwind->barred, 1, memory_order_relaxed);
 }
