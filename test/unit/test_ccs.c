@@ -606,6 +606,33 @@ static void test_attribute_damaged(void **state)
     }
 }
 
+/* Deeper than anything recorded: a file made to take long is refused, and work can be ended. */
+static void test_attribute_ends(void **state)
+{
+    (void)state;
+    enum { N = 70000 };
+    struct hx_frame *frames = malloc(N * sizeof *frames);
+    assert_non_null(frames);
+    for (uint32_t i = 0; i < N; i++)
+        frames[i] = frame(i ? i - 1 : 0, (int)i);
+    struct hx_ccs_table *table = new_table(HX_RECURSION_WHOLE);
+    hx_ccs_row *row;
+    hx_error *err = hx_ccs_attribute(frames, N, NULL, table, NULL, &row);
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_LIMIT);
+    hx_error_free(err);
+    end_table(table);
+    table = new_table(HX_RECURSION_TRUNCATES);
+    atomic_bool cancel = true;
+    struct hx_progress progress = {.cancel = &cancel};
+    err = hx_ccs_attribute(frames, N, NULL, table, &progress, &row);
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_CANCEL);
+    hx_error_free(err);
+    end_table(table);
+    free(frames);
+}
+
 static void test_callers(void **state)
 {
     (void)state;
@@ -731,6 +758,32 @@ static void test_random_attribution(void **state)
     }
 }
 
+/* Frames that come behind others change nothing of theirs: the same rows have the same numbers. */
+static void test_random_extension(void **state)
+{
+    (void)state;
+    enum { N = 400 };
+    struct unit_random random = unit_random_begin("extension");
+    static struct hx_frame frames[N];
+    for (size_t round = unit_rounds(40); round--;) {
+        enum hx_recursion recursion = (enum hx_recursion)(round & 1);
+        uint32_t n = 2 + (uint32_t)unit_below(&random, N - 2), half = n / 2;
+        random_frames(&random, frames, n);
+        struct hx_ccs_table *small = new_table(recursion), *large = new_table(recursion);
+        hx_ccs_row *in_small, *in_large;
+        assert_null(hx_ccs_attribute(frames, half, NULL, small, NULL, &in_small));
+        assert_null(hx_ccs_attribute(frames, n, NULL, large, NULL, &in_large));
+        assert_memory_equal(in_small, in_large, half * sizeof *in_small);
+        assert_true(hx_ccs_count(small) <= hx_ccs_count(large));
+        assert_memory_equal(hx_ccs_rows(small), hx_ccs_rows(large),
+                            hx_ccs_count(small) * sizeof(struct hx_ccs_entry));
+        free(in_small);
+        free(in_large);
+        end_table(small);
+        end_table(large);
+    }
+}
+
 /* The call rule on lists: what they share at their beginnings is not pushed again. */
 static void test_random_calls(void **state)
 {
@@ -820,8 +873,10 @@ int main(void)
         cmocka_unit_test(test_attribute_caf),
         cmocka_unit_test(test_attribute_inlined),
         cmocka_unit_test(test_attribute_damaged),
+        cmocka_unit_test(test_attribute_ends),
         cmocka_unit_test(test_callers),
         cmocka_unit_test(test_random_attribution),
+        cmocka_unit_test(test_random_extension),
         cmocka_unit_test(test_random_calls),
         cmocka_unit_test(test_million),
     };
