@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/pairs.h"
 #include "store/sets.h"
 #include "traverse/bins.h"
 
@@ -219,12 +220,113 @@ static hx_error *write_retainers(struct hx_writer *w, const struct hx_analysis *
     return hx_analyse_column(w, HX_COL_SET, gather_set, r);
 }
 
+/* --- holders ------------------------------------------------------------------------ */
+
+enum { HOLDERS = 8 }; /* sets of one stack and state; the others are one row */
+
+/* What a set holds of the objects of a stack in a state. */
+struct holder {
+    uint32_t site, set;
+    uint8_t state;
+    uint64_t bytes, objects;
+};
+typedef HX_VEC(struct holder) holders;
+
+static void free_holders(holders *list)
+{
+    hx_vec_free(list);
+}
+
+static int by_stack(const void *a, const void *b)
+{
+    const struct holder *x = a, *y = b;
+    if (x->site != y->site)
+        return x->site < y->site ? -1 : 1;
+    if (x->state != y->state)
+        return x->state < y->state ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->set > y->set) - (x->set < y->set);
+}
+
+/* Groups of stack and state are numbered first: a key of both and a set has too many bits. */
+static hx_error *sum_holders(const struct hx_writer *w, const struct retainers *r, holders *ret)
+{
+    HX_CLEANUP(hx_pairs_free) struct hx_pairs groups = {0}, known = {0};
+    const struct hx_graph *g = w->graph;
+    uint32_t n_groups = 0;
+    for (hx_obj i = 0; i < g->n; i++) {
+        uint32_t site = g->site[i], *group, *slot;
+        uint8_t state = g->state[i];
+        if (site >= w->snapshot->sites.n)
+            continue;
+        HX_TRY(hx_pairs_at(&groups, hx_pair_key(site, state), &group));
+        *group = *group == HX_NO_PAIR ? n_groups++ : *group;
+        HX_TRY(hx_pairs_at(&known, hx_pair_key(*group, r->retention.set[i]), &slot));
+        if (*slot == HX_NO_PAIR) {
+            struct holder holder = {.site = site, .set = r->retention.set[i], .state = state};
+            if (!hx_vec_push(ret, holder))
+                return hx_error_nomem();
+            *slot = (uint32_t)ret->n - 1;
+        }
+        ret->v[*slot].bytes += g->size[i];
+        ret->v[*slot].objects++;
+    }
+    if (ret->n)
+        qsort(ret->v, ret->n, sizeof *ret->v, by_stack);
+    return NULL;
+}
+
+static hx_error *write_holder(struct hx_writer *w, const struct retainers *r, sqlite3_stmt *st,
+                              const struct holder *holder, bool rest)
+{
+    sqlite3_clear_bindings(st);
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int64(st, 2, w->snapshot->sites.v[holder->site].stack_id);
+    hx_bind_text(st, 3, hx_state_name((enum hx_state)holder->state));
+    if (!rest)
+        sqlite3_bind_int64(st, 4, r->stored[holder->set]);
+    sqlite3_bind_int64(st, 5, (int64_t)holder->bytes);
+    sqlite3_bind_int64(st, 6, (int64_t)holder->objects);
+    return hx_db_run(w->db, w->what, st);
+}
+
+static hx_error *write_holders(struct hx_writer *w, const struct retainers *r)
+{
+    HX_CLEANUP(free_holders) holders all = {0};
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_holder WHERE snapshot = ?"));
+    if (!w->graph->site || !w->graph->state)
+        return NULL;
+    HX_TRY(sum_holders(w, r, &all));
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_holder VALUES(?,?,?,?,?,?)", &st));
+    for (size_t i = 0, end; i < all.n; i = end) {
+        struct holder rest = all.v[i];
+        rest.bytes = rest.objects = 0;
+        for (end = i;
+             end < all.n && all.v[end].site == all.v[i].site && all.v[end].state == all.v[i].state;
+             end++) {
+            if (end - i < HOLDERS) {
+                HX_TRY(write_holder(w, r, st, &all.v[end], false));
+            } else {
+                rest.bytes += all.v[end].bytes;
+                rest.objects += all.v[end].objects;
+            }
+        }
+        if (rest.objects)
+            HX_TRY(write_holder(w, r, st, &rest, true));
+    }
+    return NULL;
+}
+
 static hx_error *analyse_retainers(struct hx_writer *w, const struct hx_analysis *analysis)
 {
     struct retainers r = {0};
     hx_error *err = find_retainers(w, analysis, &r);
     if (!err)
         err = write_retainers(w, analysis, &r);
+    if (!err)
+        err = write_holders(w, &r);
     free(r.stored);
     hx_census_deinit(&r.census);
     hx_retention_deinit(&r.retention);

@@ -27,7 +27,8 @@ struct hx_attribution {
 /* Lays another attribution of one snapshot (0: of all) over the store's, for this connection.
  * Linear in the recorded stacks; no object is looked at: retained figures of sites are then NULL,
  * until hx_store_revise() with HX_ANALYSE_RETAINED. *ret_idle (may be NULL) as in centres.h; the
- * pattern is the caller's. HX_E_ABSENT: nothing was recorded. */
+ * pattern is the caller's. HX_E_ABSENT: nothing was recorded. It lasts until the next one, or until
+ * a snapshot is added. */
 hx_error *hx_store_attribute(hx_store *store, int64_t snapshot, const struct hx_attribution *how,
                              const struct hx_progress *progress, const char **ret_idle);
 

@@ -5,6 +5,7 @@
 #include "model/graph.h"
 #include "store/db.h"
 #include "store/overlay.h"
+#include "store/stack_map.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ struct hx_blocks {
     HX_VEC(struct hx_block_index *) index;
     HX_VEC(struct named) named;
     size_t name_bytes, last_named; /* the index in `named` that was asked for last */
+    hx_stack_map *stacks;          /* NULL: not asked for yet */
     struct entry *slot[SLOTS];
     struct entry *newest, *oldest;
     size_t bytes;
@@ -120,6 +122,8 @@ enum { EVERYTHING = -1 }; /* no snapshot has that number */
 static void forget(hx_blocks *blocks, int64_t snapshot)
 {
     hx_blocks_rest(blocks); /* it may have been made before there were temporary tables */
+    hx_stack_map_free(blocks->stacks);
+    blocks->stacks = NULL;
     for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
         newer = entry->newer;
         if (snapshot == EVERYTHING || entry->snapshot == snapshot)
@@ -151,6 +155,11 @@ static void forget(hx_blocks *blocks, int64_t snapshot)
 void hx_blocks_forget(hx_blocks *blocks, int64_t snapshot)
 {
     forget(blocks, snapshot);
+}
+
+void hx_blocks_forget_all(hx_blocks *blocks)
+{
+    forget(blocks, EVERYTHING);
 }
 
 void hx_blocks_refresh(hx_blocks *blocks)
@@ -410,6 +419,19 @@ static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block
     return bad ? damaged("a number") : NULL;
 }
 
+/* From whole stacks to what they are attributed to now. */
+static hx_error *derive_ccs(hx_blocks *blocks, const struct hx_block *block)
+{
+    uint64_t *value = blocks->value;
+    bool there;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_STACK, value, &there));
+    if (there && !blocks->stacks)
+        HX_TRY(hx_stack_map_load(blocks->db, &blocks->stacks));
+    for (size_t i = 0; there && i < block->n; i++)
+        value[i] = hx_stack_map_at(blocks->stacks, value[i]);
+    return NULL;
+}
+
 static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
 {
     uint64_t *value = blocks->value;
@@ -476,6 +498,8 @@ static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct h
                                is_optional(family, column) ? &there : NULL);
     case HX_PLUS_ONE:
         return derive_plus_one(blocks, block, column);
+    case HX_CCS:
+        return derive_ccs(blocks, block);
     case HX_DOMINATOR:
         return derive_dominators(blocks, block);
     case HX_RETAINED:

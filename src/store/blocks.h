@@ -77,6 +77,7 @@ enum hx_derived {
     HX_RETAINED,     /* object: retained bytes, plus 1; 0: NULL */
     HX_SURE,         /* object: the same over sure edges */
     HX_SURE_OBJECTS, /* object: retained objects over sure edges, plus 1; 0: NULL */
+    HX_CCS,          /* object: ccs_id that the stack of its site is attributed to; 0: NULL */
 };
 
 typedef struct hx_blocks hx_blocks;
@@ -87,8 +88,10 @@ void hx_blocks_unref(hx_blocks *blocks); /* NULL is legal; the last one frees */
 /* Statements hold the connection open: ends them until the next use. */
 void hx_blocks_rest(hx_blocks *blocks);
 
-/* Drops all that is kept of a snapshot, which was revised. */
+/* Drops all that is kept of a snapshot, which was revised; of all, when stacks are attributed
+ * anew. */
 void hx_blocks_forget(hx_blocks *blocks, int64_t snapshot);
+void hx_blocks_forget_all(hx_blocks *blocks);
 
 /* Drops all that is kept of any snapshot when the file has changed since the last call, by
  * whomever. To be called before something is read for a new statement. */

@@ -1,5 +1,5 @@
-/* costs.c - what was recorded, as rows: costs of the nodes with what they inherit, the errors of
- * estimates, the census of sites, and what a recording says of itself. */
+/* costs.c - what was recorded, as rows by whole stacks: their costs, the census of sites, sizes of
+ * requests, and what a recording says of itself. What follows from them: attribute.c. */
 #include "store/recording.h"
 
 #include "base/cleanup.h"
@@ -15,18 +15,6 @@
 
 #define CHECK_MASK 0x3fff
 
-enum { ALLOC_BYTES, ALLOCS, FREED_BYTES, FREES, LIVE_BYTES, LIVE, OWN };
-enum { INHERITED_ALLOC_BYTES, INHERITED_ALLOCS, INHERITED_LIVE_BYTES, INHERITED_LIVE, INHERITED };
-
-/* Figures of one node. */
-struct node_costs {
-    bool there;      /* it, or a node below it, has figures */
-    bool uncosted;   /* its allocations were not seen: only what is live is known */
-    bool bytes_lack; /* not even all of their requested bytes */
-    uint64_t own[OWN], inherited[INHERITED];
-    double alloc_variance, live_variance;
-};
-
 /* Counts come from a recorder that may be lied to: they stop at the top. */
 static void add(uint64_t *sum, uint64_t n)
 {
@@ -39,128 +27,167 @@ static void bind_count(sqlite3_stmt *st, int i, uint64_t n)
     sqlite3_bind_int64(st, i, n > INT64_MAX ? INT64_MAX : (int64_t)n);
 }
 
-/* --- summing up -------------------------------------------------------------------- */
-
-static void add_stacks(const struct hx_recorded *recorded, struct node_costs *costs)
-{
-    const struct hx_recording *recording = recorded->shadow.recording;
-    for (size_t i = 0; i < recording->stacks.n; i++) {
-        const struct hx_rec_costs *from = &recording->costs.v[i];
-        if (recorded->node[i] == HX_NO_PAIR || !hx_has_costs(from))
-            continue;
-        struct node_costs *to = &costs[recorded->node[i]];
-        to->there = true;
-        add(&to->own[ALLOC_BYTES], from->alloc_bytes);
-        add(&to->own[ALLOCS], from->allocs);
-        add(&to->own[FREED_BYTES], from->freed_bytes);
-        add(&to->own[FREES], from->frees);
-        add(&to->own[LIVE_BYTES], from->live_bytes);
-        add(&to->own[LIVE], from->live);
-        to->alloc_variance += from->alloc_variance;
-        to->live_variance += from->live_variance;
-    }
-}
-
-/* Objects that have no recorded allocation. In a sampled recording the estimates of the others
- * speak for them. */
-static void add_unseen(const struct hx_recorded *recorded, struct node_costs *costs)
-{
-    const struct hx_graph *graph = &recorded->shadow.graph;
-    if (recorded->shadow.recording->sample_bytes || !graph->site)
-        return;
-    for (hx_obj i = 0; i < graph->n; i++) {
-        int64_t id = recorded->shadow.sites.v[graph->site[i]].ccs_id;
-        if (id != HX_CCS_BEFORE && id != HX_CCS_UNKNOWN)
-            continue;
-        struct node_costs *to = &costs[id - 1];
-        to->there = to->uncosted = true;
-        to->own[LIVE]++;
-        if (graph->requested && graph->requested[i] != HX_NO_REQUEST)
-            add(&to->own[LIVE_BYTES], graph->requested[i]);
-        else
-            to->bytes_lack = true;
-    }
-}
-
-/* Children stand behind their parents. */
-static void inherit(const struct hx_ccs *ccs, struct node_costs *costs)
-{
-    for (size_t i = ccs->node.n; i-- > 0;) {
-        struct node_costs *node = &costs[i], *parent = &costs[ccs->node.v[i].parent];
-        if (!node->there)
-            continue;
-        add(&node->inherited[INHERITED_ALLOC_BYTES], node->own[ALLOC_BYTES]);
-        add(&node->inherited[INHERITED_ALLOCS], node->own[ALLOCS]);
-        if (!node->bytes_lack)
-            add(&node->inherited[INHERITED_LIVE_BYTES], node->own[LIVE_BYTES]);
-        add(&node->inherited[INHERITED_LIVE], node->own[LIVE]);
-        if (!i)
-            break;
-        parent->there = true;
-        for (int k = 0; k < INHERITED; k++)
-            add(&parent->inherited[k], node->inherited[k]);
-    }
-}
-
-/* --- rows -------------------------------------------------------------------------- */
-
-static hx_error *write_node(struct hx_writer *w, sqlite3_stmt *st, int64_t id,
-                            const struct node_costs *costs)
-{
-    sqlite3_clear_bindings(st);
-    sqlite3_bind_int64(st, 1, w->id);
-    sqlite3_bind_int64(st, 2, id);
-    for (int k = 0; k < OWN; k++)
-        if (k == LIVE || !(costs->uncosted && (k != LIVE_BYTES || costs->bytes_lack)))
-            bind_count(st, 3 + k, costs->own[k]);
-    for (int k = 0; k < INHERITED; k++)
-        if (k == INHERITED_LIVE ||
-            !(costs->uncosted && (k != INHERITED_LIVE_BYTES || costs->bytes_lack)))
-            bind_count(st, 3 + OWN + k, costs->inherited[k]);
-    return hx_db_run(w->db, w->what, st);
-}
-
-static hx_error *write_costs(struct hx_writer *w, const struct node_costs *costs)
-{
-    const struct hx_ccs *ccs = &w->recorded->ccs;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(
-        hx_db_prepare(w->db, w->what, "INSERT INTO hx_cost VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", &st));
-    for (size_t i = 0; i < ccs->node.n; i++) {
-        if ((i & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
-            return hx_error_cancelled(w->what);
-        if (costs[i].there)
-            HX_TRY(write_node(w, st, ccs->node.v[i].id, &costs[i]));
-    }
-    return NULL;
-}
-
 static double root_of(double square)
 {
     return square > 0 ? sqrt(square) : 0; /* also of what is no number */
 }
 
-/* One standard error, in whole bytes. */
-static uint64_t error_of(double variance)
+/* --- costs ------------------------------------------------------------------------- */
+
+/* Of one whole stack: several of the recording may be the same but for the allocator's frames. */
+struct stack_costs {
+    uint32_t node;
+    struct hx_rec_costs own;
+};
+typedef HX_VEC(struct stack_costs) all_costs;
+
+static void free_costs(all_costs *costs)
 {
-    double error = root_of(variance) + 0.5;
-    return error < 9e18 ? (uint64_t)error : INT64_MAX;
+    hx_vec_free(costs);
 }
 
-static hx_error *write_estimates(struct hx_writer *w, const struct node_costs *costs)
+static void add_costs(struct hx_rec_costs *to, const struct hx_rec_costs *from)
 {
-    const struct hx_ccs *ccs = &w->recorded->ccs;
-    if (!w->snapshot->recording->sample_bytes)
-        return NULL;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_estimate VALUES(?,?,?,?)", &st));
-    for (size_t i = 0; i < ccs->node.n; i++) {
-        if (!costs[i].there)
+    add(&to->alloc_bytes, from->alloc_bytes);
+    add(&to->allocs, from->allocs);
+    add(&to->freed_bytes, from->freed_bytes);
+    add(&to->frees, from->frees);
+    add(&to->live_bytes, from->live_bytes);
+    add(&to->live, from->live);
+    add(&to->entries, from->entries);
+    for (int k = 0; k < HX_SIZE_CLASSES; k++) {
+        add(&to->alloc_class[k], from->alloc_class[k]);
+        add(&to->freed_class[k], from->freed_class[k]);
+    }
+    to->alloc_variance += from->alloc_variance;
+    to->live_variance += from->live_variance;
+}
+
+static hx_error *sum_stacks(const struct hx_recorded *recorded, all_costs *ret)
+{
+    const struct hx_recording *recording = recorded->shadow.recording;
+    HX_CLEANUP(hx_pairs_free) struct hx_pairs known = {0};
+    for (size_t i = 0; i < recording->stacks.n; i++) {
+        uint32_t node = recorded->stacks.node[i], *slot;
+        if (node == HX_NO_PAIR || !hx_has_costs(&recording->costs.v[i]))
             continue;
+        HX_TRY(hx_pairs_at(&known, node, &slot));
+        if (*slot == HX_NO_PAIR) {
+            if (!hx_vec_push(ret, ((struct stack_costs){.node = node})))
+                return hx_error_nomem();
+            *slot = (uint32_t)ret->n - 1;
+        }
+        add_costs(&ret->v[*slot].own, &recording->costs.v[i]);
+    }
+    return NULL;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    uint32_t x = ((const struct stack_costs *)a)->node, y = ((const struct stack_costs *)b)->node;
+    return (x > y) - (x < y);
+}
+
+/* Entries are those of regions; of functions they cannot be seen. */
+static hx_error *write_stack(struct hx_writer *w, sqlite3_stmt *st, const struct stack_costs *costs)
+{
+    const struct hx_recorded *recorded = w->recorded;
+    const struct hx_rec_costs *own = &costs->own;
+    sqlite3_clear_bindings(st);
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int64(st, 2, recorded->frames.node.v[costs->node].id);
+    if (recorded->attributing.frame[costs->node].kind == HX_FRAME_REGION)
+        bind_count(st, 3, own->entries);
+    const uint64_t figures[] = {own->alloc_bytes, own->allocs,     own->freed_bytes,
+                                own->frees,       own->live_bytes, own->live};
+    for (int k = 0; k < 6; k++)
+        bind_count(st, 4 + k, figures[k]);
+    for (int k = 0; k < HX_SIZE_CLASSES; k++) {
+        bind_count(st, 10 + k, own->alloc_class[k]);
+        bind_count(st, 10 + HX_SIZE_CLASSES + k, own->freed_class[k]);
+    }
+    sqlite3_bind_double(st, 18, own->alloc_variance);
+    sqlite3_bind_double(st, 19, own->live_variance);
+    return hx_db_run(w->db, w->what, st);
+}
+
+/* Objects that have no recorded allocation: nothing but what is live is known of them. In a sampled
+ * recording the estimates of the others speak for them. */
+static hx_error *write_unseen(struct hx_writer *w, sqlite3_stmt *st, int64_t id)
+{
+    const struct hx_graph *graph = w->graph;
+    uint64_t live = 0, bytes = 0;
+    bool lack = false;
+    if (w->snapshot->recording->sample_bytes || !graph->site)
+        return NULL;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        if (w->snapshot->sites.v[graph->site[i]].stack_id != id)
+            continue;
+        bool known = graph->requested && graph->requested[i] != HX_NO_REQUEST;
+        live++;
+        add(&bytes, known ? graph->requested[i] : 0);
+        lack |= !known;
+    }
+    if (!live)
+        return NULL;
+    sqlite3_clear_bindings(st);
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int64(st, 2, id);
+    if (!lack)
+        bind_count(st, 8, bytes);
+    bind_count(st, 9, live);
+    return hx_db_run(w->db, w->what, st);
+}
+
+static hx_error *write_stack_costs(struct hx_writer *w)
+{
+    HX_CLEANUP(free_costs) all_costs costs = {0};
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(sum_stacks(w->recorded, &costs));
+    if (costs.n)
+        qsort(costs.v, costs.n, sizeof *costs.v, by_node);
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "INSERT INTO hx_stack_cost"
+                         " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                         &st));
+    HX_TRY(write_unseen(w, st, HX_CCS_BEFORE));
+    HX_TRY(write_unseen(w, st, HX_CCS_UNKNOWN));
+    for (size_t i = 0; i < costs.n; i++) {
+        if ((i & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
+            return hx_error_cancelled(w->what);
+        HX_TRY(write_stack(w, st, &costs.v[i]));
+    }
+    return NULL;
+}
+
+/* --- sizes ------------------------------------------------------------------------- */
+
+static hx_error *write_sizes(struct hx_writer *w, const struct hx_recording *recording)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(
+        hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_size VALUES(?,?,?,?,?,?)", &st));
+    for (size_t i = 0; i < recording->sizes.n; i++) {
+        const struct hx_rec_size *size = &recording->sizes.v[i];
         sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, ccs->node.v[i].id);
-        bind_count(st, 3, error_of(costs[i].alloc_variance));
-        bind_count(st, 4, error_of(costs[i].live_variance));
+        sqlite3_bind_int64(st, 2, size->size > INT64_MAX ? -1 : (int64_t)size->size);
+        bind_count(st, 3, size->allocs);
+        bind_count(st, 4, size->alloc_bytes);
+        bind_count(st, 5, size->frees);
+        bind_count(st, 6, size->freed_bytes);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+static hx_error *write_size_types(struct hx_writer *w, const struct hx_recording *recording)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT OR IGNORE INTO hx_size_type VALUES(?,?,?)", &st));
+    for (size_t i = 0; i < recording->sized_types.n; i++) {
+        sqlite3_bind_int64(st, 1, w->id);
+        bind_count(st, 2, recording->sized_types.v[i].bytes);
+        hx_bind_text(st, 3, recording->sized_types.v[i].name);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;
@@ -168,37 +195,120 @@ static hx_error *write_estimates(struct hx_writer *w, const struct node_costs *c
 
 /* --- sites ------------------------------------------------------------------------- */
 
-static int64_t site_number(const void *context, uint32_t key)
-{
-    return ((const struct hx_snapshot *)context)->sites.v[key].ccs_id;
-}
+struct census {
+    uint64_t *bytes, *objects; /* of each site */
+};
 
-static hx_error *write_census(struct hx_writer *w, const struct hx_census *census)
+static hx_error *write_census(struct hx_writer *w, const struct census *census)
 {
-    HX_TRY(hx_analyse_adds_up(w, census, "sites"));
+    const struct hx_snapshot *snapshot = w->snapshot;
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_site VALUES(?,?,?,?,NULL,NULL)", &st));
-    for (uint32_t key = 0; key < census->n; key++) {
-        if (!census->objects[key])
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_stack_site VALUES(?,?,?,?)", &st));
+    for (size_t site = 0; site < snapshot->sites.n; site++) {
+        if (!census->objects[site])
             continue;
         sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, site_number(w->snapshot, key));
-        bind_count(st, 3, census->bytes[key]);
-        bind_count(st, 4, census->objects[key]);
+        sqlite3_bind_int64(st, 2, snapshot->sites.v[site].stack_id);
+        bind_count(st, 3, census->bytes[site]);
+        bind_count(st, 4, census->objects[site]);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
-    return hx_analyse_pages(w, census, "site", site_number, w->snapshot);
+    return NULL;
 }
 
-static hx_error *write_sites(struct hx_writer *w)
+/* By whole stacks; every object is in one. */
+static hx_error *write_stack_sites(struct hx_writer *w)
+{
+    const struct hx_graph *graph = w->graph;
+    size_t n = w->snapshot->sites.n;
+    if (!graph->site || !graph->n)
+        return NULL;
+    HX_FREE uint64_t *bytes = calloc(n + 1, sizeof *bytes);
+    HX_FREE uint64_t *objects = calloc(n + 1, sizeof *objects);
+    if (!bytes || !objects)
+        return hx_error_nomem();
+    for (hx_obj i = 0; i < graph->n; i++) {
+        bytes[graph->site[i]] += graph->size[i];
+        objects[graph->site[i]]++;
+    }
+    return write_census(w, &(struct census){bytes, objects});
+}
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static hx_error *number_groups(const struct hx_snapshot *snapshot, struct hx_site_groups *ret,
+                               uint32_t *of_site)
+{
+    size_t n = snapshot->sites.n;
+    for (size_t i = 0; i < n; i++)
+        ret->ccs_id[i] = snapshot->sites.v[i].ccs_id;
+    if (n)
+        qsort(ret->ccs_id, n, sizeof *ret->ccs_id, by_number);
+    for (size_t i = 0; i < n; i++)
+        if (!ret->n || ret->ccs_id[i] != ret->ccs_id[ret->n - 1])
+            ret->ccs_id[ret->n++] = ret->ccs_id[i];
+    for (size_t i = 0; i < n; i++) {
+        const int64_t *found = bsearch(&snapshot->sites.v[i].ccs_id, ret->ccs_id, ret->n,
+                                       sizeof *ret->ccs_id, by_number);
+        of_site[i] = (uint32_t)(found - ret->ccs_id);
+    }
+    return NULL;
+}
+
+hx_error *hx_site_groups_make(const struct hx_snapshot *snapshot, struct hx_site_groups *ret)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    size_t n = snapshot->sites.n;
+    HX_FREE uint32_t *of_site = malloc((n + 1) * sizeof *of_site);
+    *ret = (struct hx_site_groups){.ccs_id = malloc((n + 1) * sizeof *ret->ccs_id)};
+    if (!of_site || !ret->ccs_id)
+        return hx_error_nomem();
+    HX_TRY(number_groups(snapshot, ret, of_site));
+    HX_TRY(hx_big_reserve(&ret->group_mem, (size_t)graph->n * sizeof *ret->group));
+    uint32_t *group = ret->group_mem.base;
+    for (hx_obj i = 0; i < graph->n; i++)
+        group[i] = graph->site[i] < n ? of_site[graph->site[i]] : UINT32_MAX;
+    ret->group = group;
+    return NULL;
+}
+
+void hx_site_groups_deinit(struct hx_site_groups *groups)
+{
+    free(groups->ccs_id);
+    hx_big_free(&groups->group_mem);
+    *groups = (struct hx_site_groups){0};
+}
+
+static int64_t group_number(const void *context, uint32_t key)
+{
+    return ((const struct hx_site_groups *)context)->ccs_id[key];
+}
+
+hx_error *hx_writer_site_pages(struct hx_writer *w, const struct hx_site_groups *groups)
 {
     struct hx_census census = {0};
+    hx_error *err = hx_census_take(w->snapshot, groups->group, groups->n, w->progress, &census);
+    if (!err)
+        err = hx_analyse_adds_up(w, &census, "sites");
+    if (!err)
+        err = hx_analyse_pages(w, &census, "site", group_number, groups);
+    hx_census_deinit(&census);
+    return err;
+}
+
+static hx_error *write_pages(struct hx_writer *w)
+{
     if (!w->graph->site || !w->graph->n)
         return NULL;
-    HX_TRY(hx_census_take(w->snapshot, w->graph->site, (uint32_t)w->snapshot->sites.n, w->progress,
-                          &census));
-    hx_error *err = write_census(w, &census);
-    hx_census_deinit(&census);
+    struct hx_site_groups groups = {0};
+    hx_error *err = hx_site_groups_make(w->snapshot, &groups);
+    if (!err)
+        err = hx_writer_site_pages(w, &groups);
+    hx_site_groups_deinit(&groups);
     return err;
 }
 
@@ -222,6 +332,7 @@ static hx_error *write_losses(struct hx_writer *w, const struct hx_recording *re
     HX_TRY(write_loss(w, st, "events lost: frees", recording->lost_frees));
     HX_TRY(write_loss(w, st, "stacks cut", recording->cut_stacks));
     HX_TRY(write_loss(w, st, "stacks without room", recording->full_stacks));
+    HX_TRY(write_loss(w, st, "captured stacks lost", recording->lost_captures));
     return write_loss(w, st, "implied frees", recording->implied_frees);
 }
 
@@ -298,6 +409,13 @@ static void put_notes(struct hx_writer *w, const struct hx_recording *recording)
     hx_text_puts(text, recording->events == 1 ? " event" : " events");
     if (recording->sample_bytes)
         put_sampling(text, recording);
+    if (recording->unbalanced_pops) {
+        hx_text_puts(text, "; ");
+        put_count(text, recording->unbalanced_pops);
+        hx_text_puts(text, recording->unbalanced_pops == 1
+                               ? " region was left without its pop"
+                               : " regions were left without their pop");
+    }
     if (recording->upper_bounds)
         hx_text_puts(text, "; frees were lost: live figures are upper bounds");
 }
@@ -324,18 +442,13 @@ hx_error *hx_writer_recording(struct hx_writer *w)
     const struct hx_recording *recording = w->snapshot->recording;
     if (!recording || !w->recorded)
         return NULL;
-    const struct hx_ccs *ccs = &w->recorded->ccs;
-    HX_FREE struct node_costs *costs = calloc(ccs->node.n, sizeof *costs);
-    if (!costs)
-        return hx_error_nomem();
-    add_stacks(w->recorded, costs);
-    add_unseen(w->recorded, costs);
-    costs[HX_CCS_MAIN - 1].there = true; /* that nothing was allocated is a figure, too */
-    inherit(ccs, costs);
     put_notes(w, recording);
     HX_TRY(write_recording(w, recording));
-    HX_TRY(write_costs(w, costs));
-    HX_TRY(write_estimates(w, costs));
     HX_TRY(write_losses(w, recording));
-    return write_sites(w);
+    HX_TRY(write_stack_costs(w));
+    HX_TRY(write_sizes(w, recording));
+    HX_TRY(write_size_types(w, recording));
+    HX_TRY(write_stack_sites(w));
+    HX_TRY(hx_attribute_new(&w->recorded->attributing, w->id));
+    return write_pages(w);
 }

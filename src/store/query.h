@@ -20,9 +20,16 @@
     X(sites, "bytes", "objects by the stack that allocated them")                                  \
     X(modules, "bytes", "objects by the module that allocated them")                               \
     X(stacks, "alloc_bytes", "what each stack allocated, and what of it is there, in words")       \
+    X(frames, NULL, "the tree of calls as recorded: functions, regions, entered stacks")           \
+    X(threads, NULL, "what each thread was doing")                                                 \
     X(ccs, NULL, "the tree of cost centres: functions, by who called them")                        \
     X(costs, "inherited_alloc_bytes", "what was allocated, freed and is live, by cost centre")     \
     X(estimates, "alloc_bytes", "costs of a sampled recording with their standard errors")         \
+    X(mprof_leaks, NULL, "what was never freed, by the last functions that asked for it")          \
+    X(mprof_held, "reachable_bytes", "who still holds what was never freed")                       \
+    X(mprof_bins, NULL, "requests by their size")                                                  \
+    X(mprof_direct, NULL, "functions by what they ask for themselves")                             \
+    X(mprof_graph, NULL, "the call graph of allocations")                                          \
     X(pages, "only_pages", "resident pages by what lies on them alone")                            \
     X(dominators, "retained_bytes", "the objects with which most would go")                        \
     X(losses, "count", "what could not be seen")                                                   \

@@ -9,7 +9,7 @@
 #include "store/column.h"
 #include "store/db.h"
 #include "store/overlay.h"
-#include "store/recording.h"
+#include "store/attribute.h"
 #include "store/schema.h"
 #include "store/store_private.h"
 
@@ -142,9 +142,9 @@ static hx_error *load_types(struct reader *r, const struct block *block)
     return NULL;
 }
 
-static int by_ccs(const void *a, const void *b)
+static int by_stack(const void *a, const void *b)
 {
-    int64_t x = ((const struct hx_site *)a)->ccs_id, y = ((const struct hx_site *)b)->ccs_id;
+    int64_t x = ((const struct hx_site *)a)->stack_id, y = ((const struct hx_site *)b)->stack_id;
     return (x > y) - (x < y);
 }
 
@@ -154,7 +154,7 @@ static hx_error *load_sites(struct reader *r, const struct block *block)
     struct hx_graph *g = &r->snapshot->graph;
     const struct hx_site *sites = r->snapshot->sites.v, *site = NULL;
     bool there;
-    HX_TRY(decode_if_there(r, block, HX_COL_CCS, &there));
+    HX_TRY(decode_if_there(r, block, HX_COL_STACK, &there));
     if (there && block->from == 0) {
         HX_TRY(hx_big_reserve(&g->site_mem, (size_t)g->n * sizeof *g->site));
         g->site = g->site_mem.base;
@@ -162,10 +162,10 @@ static hx_error *load_sites(struct reader *r, const struct block *block)
     if (there != (g->site != NULL))
         return damaged(r, "a column is missing");
     for (size_t i = 0; there && i < block->n; i++) {
-        struct hx_site wanted = {.ccs_id = (int64_t)r->value[i]};
-        if (!site || site->ccs_id != wanted.ccs_id) /* neighbours are often of one site */
+        struct hx_site wanted = {.stack_id = (int64_t)r->value[i]};
+        if (!site || site->stack_id != wanted.stack_id) /* neighbours are often of one site */
             site = r->snapshot->sites.n
-                       ? bsearch(&wanted, sites, r->snapshot->sites.n, sizeof wanted, by_ccs)
+                       ? bsearch(&wanted, sites, r->snapshot->sites.n, sizeof wanted, by_stack)
                        : NULL;
         if (!site)
             return damaged(r, "a site that is not there");
@@ -516,22 +516,22 @@ static hx_error *load_type_names(struct reader *r)
     return have_twins(name, s->types.n) ? damaged(r, "two types of one name") : NULL;
 }
 
-static hx_error *load_site(struct reader *r, sqlite3_stmt *st)
+static hx_error *load_site(struct reader *r, sqlite3_stmt *st, const hx_ccs_names *names)
 {
     struct hx_snapshot *s = r->snapshot;
     HX_CLEANUP(hx_text_free) struct hx_text label = {0};
-    const char *text = (const char *)sqlite3_column_text(st, 1);
     struct hx_site site = {
-        .ccs_id = sqlite3_column_int64(st, 0),
+        .stack_id = sqlite3_column_int64(st, 0),
+        .ccs_id = sqlite3_column_int64(st, 1),
         .stack = HX_NO_STACK,
         .identity = (uint64_t)sqlite3_column_int64(st, 2),
     };
-    if (site.ccs_id < 1 || s->sites.n + 1 >= HX_NO_SITE ||
-        (s->sites.n && s->sites.v[s->sites.n - 1].ccs_id >= site.ccs_id))
+    if (site.stack_id < 1 || s->sites.n + 1 >= HX_NO_SITE ||
+        (s->sites.n && s->sites.v[s->sites.n - 1].stack_id >= site.stack_id))
         return damaged(r, "a site");
-    if (site.ccs_id == HX_CCS_BEFORE || site.ccs_id == HX_CCS_UNKNOWN)
-        site.stack = site.ccs_id == HX_CCS_BEFORE ? HX_SITE_BEFORE : HX_SITE_UNKNOWN;
-    hx_site_label(site.ccs_id, text ? text : "", &label);
+    if (site.stack_id == HX_CCS_BEFORE || site.stack_id == HX_CCS_UNKNOWN)
+        site.stack = site.stack_id == HX_CCS_BEFORE ? HX_SITE_BEFORE : HX_SITE_UNKNOWN;
+    HX_TRY(hx_ccs_names_label(names, site.ccs_id, &label));
     site.label = label.failed ? NULL : strdup(hx_text_str(&label));
     if (!site.label || !hx_vec_push(&s->sites, site)) {
         free(site.label);
@@ -540,18 +540,29 @@ static hx_error *load_site(struct reader *r, sqlite3_stmt *st)
     return NULL;
 }
 
+/* Whole stacks, called by what they are attributed to now. */
 static hx_error *load_site_labels(struct reader *r)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
+    hx_ccs_names *names = NULL;
     HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT s.ccs_id, t.site, t.identity FROM hx_site AS s"
-                         " LEFT JOIN hx_stack AS t ON t.ccs_id = s.ccs_id"
-                         " WHERE s.snapshot = ? ORDER BY s.ccs_id",
+                         "SELECT s.stack_id, a.ccs_id, t.identity FROM hx_stack_site AS s"
+                         " LEFT JOIN hx_stack AS t ON t.stack_id = s.stack_id"
+                         " LEFT JOIN hx_attributed AS a ON a.stack_id = s.stack_id"
+                         " WHERE s.snapshot = ? ORDER BY s.stack_id",
                          &st));
     sqlite3_bind_int64(st, 1, r->id);
+    hx_error *err = NULL;
     int code;
-    while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        HX_TRY(load_site(r, st));
+    while (!err && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        if (!names)
+            err = hx_ccs_names_load(r->db, r->what, &names);
+        if (!err)
+            err = load_site(r, st, names);
+    }
+    hx_ccs_names_free(names);
+    if (err)
+        return err;
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
 

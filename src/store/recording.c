@@ -2,6 +2,7 @@
 #include "store/recording.h"
 
 #include "base/cleanup.h"
+#include "model/function_name.h"
 #include "store/db.h"
 
 #include <inttypes.h>
@@ -10,14 +11,21 @@
 
 /* --- places ------------------------------------------------------------------------ */
 
-/* The functions of the recording's places, in the numbers of the tree. */
+/* A function of a place. */
+struct function {
+    uint32_t place; /* in the numbers of the tree */
+    bool internal;  /* of the language's library: its caller asked for the memory */
+};
+
+/* The functions of the recording's places. */
 struct naming {
-    struct hx_ccs *ccs;
+    struct hx_frames *frames;
     const struct hx_recording *recording;
-    uint32_t *file;            /* of each file; HX_NO_PAIR: not asked for yet */
-    uint32_t *first, *count;   /* of each place: a part of `function`; 0 of them: the same */
-    HX_VEC(uint32_t) function; /* outermost first */
-    struct hx_text label, source;
+    const uint32_t *node;             /* of each stack that was placed */
+    uint32_t *file;                   /* of each file; HX_NO_PAIR: not asked for yet */
+    uint32_t *first, *count;          /* of each place: a part of `function`; 0 of them: the same */
+    HX_VEC(struct function) function; /* outermost first */
+    struct hx_text label, source, declared, centre;
 };
 
 static void deinit_naming(struct naming *naming)
@@ -28,6 +36,8 @@ static void deinit_naming(struct naming *naming)
     hx_vec_free(&naming->function);
     hx_text_free(&naming->label);
     hx_text_free(&naming->source);
+    hx_text_free(&naming->declared);
+    hx_text_free(&naming->centre);
 }
 
 static hx_error *init_naming(struct naming *naming)
@@ -44,14 +54,15 @@ static hx_error *init_naming(struct naming *naming)
 
 static hx_error *file_of(struct naming *naming, const struct hx_rec_place *place, uint32_t *ret)
 {
-    *ret = HX_CCS_NO_FILE;
+    *ret = HX_FRAMES_NO_FILE;
     if (place->file >= naming->recording->files.n)
         return NULL;
     uint32_t *known = &naming->file[place->file];
     const struct hx_rec_file *file = &naming->recording->files.v[place->file];
     if (*known == HX_NO_PAIR)
-        HX_TRY(hx_ccs_file(naming->ccs, file->path ? file->path : "", file->name ? file->name : "",
-                           file->build_id ? file->build_id : "", known));
+        HX_TRY(hx_frames_file(naming->frames, file->path ? file->path : "",
+                              file->name ? file->name : "", file->build_id ? file->build_id : "",
+                              known));
     *ret = *known;
     return NULL;
 }
@@ -63,37 +74,112 @@ static const char *module_of(const struct hx_recording *recording, const struct 
     return name && *name ? name : "(unknown)";
 }
 
+/* A name for what has none. */
+static void put_address(const struct naming *naming, const struct hx_rec_place *place,
+                        uint64_t vaddr, struct hx_text *text)
+{
+    if (place->file < naming->recording->files.n)
+        hx_text_putf(text, "%s+0x%" PRIx64, module_of(naming->recording, place), vaddr);
+    else
+        hx_text_putf(text, "0x%" PRIx64, vaddr);
+}
+
+/* "FILE:LINE"; NULL: unknown. */
+static const char *put_source(const char *source, uint32_t line, struct hx_text *text)
+{
+    hx_text_clear(text);
+    if (!source)
+        return NULL;
+    hx_text_puts(text, source);
+    if (line)
+        hx_text_putf(text, ":%u", line);
+    return hx_text_str(text);
+}
+
+/* The code object or region that a line of a place is. */
+static hx_error *centre_of(struct naming *naming, const struct hx_rec_place *place,
+                           const struct hx_rec_line *line, uint32_t file, hx_centre *ret)
+{
+    static const struct hx_rec_line none = {0};
+    const struct hx_rec_line *known = line ? line : &none;
+    bool region = place->kind == HX_REC_REGION;
+    hx_text_clear(&naming->centre);
+    if (known->function)
+        hx_text_puts(&naming->centre, known->function);
+    else
+        put_address(naming, place, known->entry ? known->entry : place->vaddr, &naming->centre);
+    struct hx_frames_centre centre = {
+        .kind = region ? HX_CENTRE_REGION : HX_CENTRE_FUNCTION,
+        .file = file,
+        .module = module_of(naming->recording, place),
+        .source = region ? put_source(known->source, known->line, &naming->declared)
+                         : put_source(known->declared, known->declared_line, &naming->declared),
+        .entry = region ? place->vaddr : known->entry,
+    };
+    if (naming->centre.failed || naming->declared.failed)
+        return hx_error_nomem();
+    centre.label = hx_text_str(&naming->centre);
+    return hx_frames_centre(naming->frames, &centre, ret);
+}
+
+static hx_error *add_function(struct naming *naming, const struct hx_frames_place *place,
+                              bool internal)
+{
+    struct function function = {.internal = internal};
+    HX_TRY(hx_frames_place(naming->frames, place, &function.place));
+    return hx_vec_push(&naming->function, function) ? NULL : hx_error_nomem();
+}
+
+/* Of functions in one place, the one that initialises; what calls an initialiser is the innermost.
+ */
+static uint8_t initialiser_of(const struct hx_rec_place *place, size_t line, size_t lines)
+{
+    bool at = place->initialiser == HX_REC_INITIALISES
+                  ? line + 1 + place->initialiser_callers == lines
+                  : line == 0;
+    return at ? place->initialiser : HX_REC_NOT_INITIALISER;
+}
+
 /* One function: line `line` of a place (of none where it has no lines). */
 static hx_error *name_function(struct naming *naming, const struct hx_rec_place *place, size_t line)
 {
     const struct hx_rec_line *known = line < place->n_lines ? &place->lines[line] : NULL;
     hx_text_clear(&naming->label);
-    hx_text_clear(&naming->source);
     if (known && known->function)
         hx_text_puts(&naming->label, known->function);
-    else if (place->file < naming->recording->files.n)
-        hx_text_putf(&naming->label, "%s+0x%" PRIx64, module_of(naming->recording, place),
-                     place->vaddr);
     else
-        hx_text_putf(&naming->label, "0x%" PRIx64, place->vaddr);
-    if (known && known->source) {
-        hx_text_puts(&naming->source, known->source);
-        if (known->line)
-            hx_text_putf(&naming->source, ":%u", known->line);
-    }
+        put_address(naming, place, place->vaddr, &naming->label);
+    struct hx_frames_place function = {
+        .vaddr = place->vaddr,
+        .entry = known && place->kind == HX_REC_CODE ? known->entry : 0,
+        .inlined = (int32_t)(place->n_lines ? place->n_lines - 1 - line : 0),
+        .module = module_of(naming->recording, place),
+        .source = known ? put_source(known->source, known->line, &naming->source) : NULL,
+        .kind = place->kind == HX_REC_REGION ? HX_FRAME_REGION : HX_FRAME_CODE,
+        .initialiser = initialiser_of(place, line, place->n_lines ? place->n_lines : 1),
+    };
     if (naming->label.failed || naming->source.failed)
         return hx_error_nomem();
-    struct hx_ccs_place function = {
-        .vaddr = place->vaddr,
-        .inlined = (int32_t)(place->n_lines ? place->n_lines - 1 - line : 0),
-        .label = hx_text_str(&naming->label),
-        .module = module_of(naming->recording, place),
-        .source = known && known->source ? hx_text_str(&naming->source) : NULL,
-    };
-    uint32_t number;
+    function.label = hx_text_str(&naming->label);
     HX_TRY(file_of(naming, place, &function.file));
-    HX_TRY(hx_ccs_place(naming->ccs, &function, &number));
-    return hx_vec_push(&naming->function, number) ? NULL : hx_error_nomem();
+    HX_TRY(centre_of(naming, place, known, function.file, &function.centre));
+    bool internal = place->kind == HX_REC_CODE && known && known->function &&
+                    hx_function_name_internal(known->function);
+    return add_function(naming, &function, internal);
+}
+
+static hx_error *name_entered(struct naming *naming, const struct hx_rec_place *place)
+{
+    bool known = place->stack < naming->recording->stacks.n;
+    struct hx_frames_place entered = {
+        .file = HX_FRAMES_NO_FILE,
+        .label = "(entered stack)",
+        .module = "<built-in>",
+        .kind = HX_FRAME_DEFERRED,
+        .target = known ? naming->node[place->stack] : HX_NO_PAIR,
+        .centre = HX_NO_CENTRE,
+    };
+    return add_function(naming, &entered, true);
 }
 
 static hx_error *name_place(struct naming *naming, uint32_t number)
@@ -101,11 +187,15 @@ static hx_error *name_place(struct naming *naming, uint32_t number)
     if (naming->count[number])
         return NULL;
     const struct hx_rec_place *place = &naming->recording->places.v[number];
-    size_t lines = place->n_lines ? place->n_lines : 1;
+    bool deferred = place->kind == HX_REC_DEFERRED;
+    bool region = place->kind == HX_REC_REGION;
+    size_t lines = place->n_lines && !deferred && !region ? place->n_lines : 1;
     if (naming->function.n + lines >= HX_NO_PAIR)
         return hx_error_new(HX_E_FAIL, "recording", NULL, "too many places in code");
     naming->first[number] = (uint32_t)naming->function.n;
-    for (size_t line = lines; line-- > 0;)
+    if (deferred)
+        HX_TRY(name_entered(naming, place));
+    for (size_t line = lines; line-- > 0 && !deferred;)
         HX_TRY(name_function(naming, place, line));
     naming->count[number] = (uint32_t)lines;
     return NULL;
@@ -124,47 +214,89 @@ static uint32_t allocator_frames(const struct hx_recording *recording,
     return 0;
 }
 
-static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *stack, uint32_t *ret)
+/* The nearest frame of code that is not the allocator's; NULL: none. */
+static const struct hx_rec_place *nearest_code(const struct hx_recording *recording,
+                                               const struct hx_rec_stack *stack)
 {
-    const uint32_t *place = naming->recording->stack_places.v + stack->first;
-    uint32_t inner = allocator_frames(naming->recording, stack);
+    const uint32_t *place = recording->stack_places.v + stack->first;
+    for (uint32_t i = 0; i < stack->n; i++) {
+        const struct hx_rec_place *at = &recording->places.v[place[i]];
+        if (!at->allocator && at->kind == HX_REC_CODE)
+            return at;
+    }
+    return NULL;
+}
+
+static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *stack, uint32_t *ret,
+                             uint32_t *ret_origin)
+{
+    const struct hx_recording *recording = naming->recording;
+    const uint32_t *place = recording->stack_places.v + stack->first;
+    const struct hx_rec_place *nearest = nearest_code(recording, stack);
+    if (nearest && nearest->recorder) {
+        HX_TRY(hx_frames_recorder(naming->frames, ret));
+        *ret_origin = *ret;
+        return NULL;
+    }
+    uint32_t inner = allocator_frames(recording, stack);
     uint32_t node = stack->cut || !stack->n ? HX_CCS_CUT - 1 : HX_CCS_MAIN - 1;
+    uint32_t origin = HX_NO_PAIR;
     for (uint32_t i = stack->n; i-- > inner;) {
         HX_TRY(name_place(naming, place[i]));
         uint32_t first = naming->first[place[i]], count = naming->count[place[i]];
-        for (uint32_t k = first; k < first + count; k++)
-            HX_TRY(hx_ccs_child(naming->ccs, node, naming->function.v[k], &node));
+        for (uint32_t k = first; k < first + count; k++) {
+            HX_TRY(hx_frames_child(naming->frames, node, naming->function.v[k].place, &node));
+            if (!naming->function.v[k].internal && !recording->places.v[place[i]].allocator)
+                origin = node;
+        }
     }
     *ret = node;
+    *ret_origin = origin == HX_NO_PAIR ? node : origin;
+    return NULL;
+}
+
+/* What was entered is in the tree, too. It stands before the stacks that it is in. */
+static void want_entered(const struct hx_recording *recording, bool *placed)
+{
+    for (size_t i = recording->stacks.n; i-- > 0;) {
+        const struct hx_rec_stack *stack = &recording->stacks.v[i];
+        for (uint32_t k = 0; placed[i] && k < stack->n; k++) {
+            uint32_t number = recording->stack_places.v[stack->first + k];
+            const struct hx_rec_place *place = &recording->places.v[number];
+            if (place->kind == HX_REC_DEFERRED && place->stack < i)
+                placed[place->stack] = true;
+        }
+    }
+}
+
+/* Stacks that are not wanted, and that no wanted one entered, stay out of the tree. */
+static hx_error *place_stacks(struct hx_frames *frames, const struct hx_recording *recording,
+                              struct hx_placed *placed)
+{
+    size_t n = recording->stacks.n;
+    HX_FREE bool *chosen = calloc(n + 1, sizeof *chosen);
+    placed->node = malloc((n + 1) * sizeof *placed->node);
+    placed->origin = malloc((n + 1) * sizeof *placed->origin);
+    if (!chosen || !placed->node || !placed->origin)
+        return hx_error_nomem();
+    HX_CLEANUP(deinit_naming)
+    struct naming naming = {.frames = frames, .recording = recording, .node = placed->node};
+    HX_TRY(init_naming(&naming));
+    memcpy(chosen, placed->wanted, n * sizeof *chosen);
+    want_entered(recording, chosen);
+    memset(placed->node, 0xff, (n + 1) * sizeof *placed->node);
+    for (size_t i = 0; i < n; i++)
+        if (chosen[i])
+            HX_TRY(place_stack(&naming, &recording->stacks.v[i], &placed->node[i],
+                               &placed->origin[i]));
     return NULL;
 }
 
 /* --- stacks as rows ---------------------------------------------------------------- */
 
-void hx_site_label(int64_t ccs_id, const char *label, struct hx_text *ret)
-{
-    const char *builtin = hx_ccs_builtin_name(ccs_id);
-    if (builtin && ccs_id != HX_CCS_CUT) /* nobody can mistake these */
-        hx_text_puts(ret, builtin);
-    else
-        hx_text_putf(ret, "#%" PRId64 " %s", ccs_id, label);
-}
-
-/* The module of the nearest frame outside the allocator. */
-static const char *stack_module(const struct hx_recording *recording, uint32_t number)
-{
-    if (number >= recording->stacks.n)
-        return "(unknown)";
-    const struct hx_rec_stack *stack = &recording->stacks.v[number];
-    const uint32_t *place = recording->stack_places.v + stack->first;
-    for (uint32_t i = 0; i < stack->n; i++)
-        if (!recording->places.v[place[i]].allocator)
-            return module_of(recording, &recording->places.v[place[i]]);
-    return "(unknown)";
-}
-
 struct stacks {
     struct hx_writer *w;
+    const struct hx_recording *recording;
     sqlite3_stmt *insert;
     bool *written; /* by index of the node */
     struct hx_text label, site;
@@ -175,63 +307,108 @@ static hx_error *find_written(const struct stacks *stacks)
 {
     const struct hx_writer *w = stacks->w;
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT ccs_id FROM hx_stack", &st));
+    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT stack_id FROM hx_stack", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        size_t index = hx_ccs_index(&w->recorded->ccs, sqlite3_column_int64(st, 0));
+        size_t index = hx_frames_index(&w->recorded->frames, sqlite3_column_int64(st, 0));
         if (index != SIZE_MAX)
             stacks->written[index] = true;
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(w->db, code, w->what);
 }
 
-static hx_error *write_stack(struct stacks *stacks, uint32_t index, uint32_t number)
+/* The module of the nearest frame outside the allocator. */
+static const char *stack_module(const struct hx_recording *recording, uint32_t number)
 {
-    const struct hx_ccs_node *node = &stacks->w->recorded->ccs.node.v[index];
-    const struct hx_recording *recording = stacks->w->snapshot->recording;
+    const struct hx_rec_place *nearest = NULL;
+    if (number < recording->stacks.n)
+        nearest = nearest_code(recording, &recording->stacks.v[number]);
+    return nearest ? module_of(recording, nearest) : "(unknown)";
+}
+
+static hx_error *write_stack(struct stacks *stacks, uint32_t index, uint32_t origin,
+                             uint32_t number)
+{
+    const struct hx_frames_node *node = stacks->w->recorded->frames.node.v;
     sqlite3_stmt *st = stacks->insert;
     if (stacks->written[index])
         return NULL;
     stacks->written[index] = true;
     hx_text_clear(&stacks->label);
     hx_text_clear(&stacks->site);
-    hx_recording_label(recording, number, HX_STACK_FRAMES, &stacks->label);
-    hx_recording_label(recording, number, HX_SITE_FRAMES, &stacks->site);
+    hx_recording_label(stacks->recording, number, HX_STACK_FRAMES, &stacks->label);
+    hx_recording_label(stacks->recording, number, HX_SITE_FRAMES, &stacks->site);
     if (stacks->label.failed || stacks->site.failed)
         return hx_error_nomem();
-    bool empty = !stacks->label.n || node->id == HX_CCS_CUT;
-    const char *cut = hx_ccs_builtin_name(HX_CCS_CUT);
-    sqlite3_bind_int64(st, 1, node->id);
+    bool empty = !stacks->label.n || node[index].id == HX_CCS_CUT;
+    const char *cut = hx_builtin_name(HX_CCS_CUT);
+    sqlite3_bind_int64(st, 1, node[index].id);
     hx_bind_text(st, 2, empty ? cut : hx_text_str(&stacks->label));
     hx_bind_text(st, 3, empty ? cut : hx_text_str(&stacks->site));
-    hx_bind_text(st, 4, stack_module(recording, number));
-    sqlite3_bind_int64(st, 5, (int64_t)node->identity);
+    hx_bind_text(st, 4, stack_module(stacks->recording, number));
+    sqlite3_bind_int64(st, 5, (int64_t)node[index].identity);
+    sqlite3_bind_int64(st, 6, node[origin].id);
     return hx_db_run(stacks->w->db, stacks->w->what, st);
+}
+
+static hx_error *write_placed(struct stacks *stacks, const struct hx_recording *recording,
+                              const struct hx_placed *placed)
+{
+    stacks->recording = recording;
+    for (size_t i = 0; recording && i < recording->stacks.n; i++)
+        if (placed->wanted[i])
+            HX_TRY(write_stack(stacks, placed->node[i], placed->origin[i], (uint32_t)i));
+    return NULL;
 }
 
 /* Whole stacks have labels. */
 static hx_error *write_stacks(struct hx_writer *w)
 {
     const struct hx_recorded *recorded = w->recorded;
-    HX_FREE bool *written = calloc(recorded->ccs.node.n, sizeof *written);
-    struct stacks stacks = {.w = w, .written = written};
+    const struct hx_recording *recording = w->snapshot->recording;
+    HX_FREE bool *written = calloc(recorded->frames.node.n, sizeof *written);
+    struct stacks stacks = {.w = w, .written = written, .recording = recording};
     if (!written)
         return hx_error_nomem();
     hx_error *err = find_written(&stacks);
     if (!err)
-        err = hx_db_prepare(w->db, w->what, "INSERT OR IGNORE INTO hx_stack VALUES(?,?,?,?,?)",
+        err = hx_db_prepare(w->db, w->what, "INSERT INTO hx_stack VALUES(?,?,?,?,?,?)",
                             &stacks.insert);
+    if (!err && recording)
+        err = write_stack(&stacks, HX_CCS_BEFORE - 1, HX_CCS_BEFORE - 1, HX_SITE_BEFORE);
+    if (!err && recording)
+        err = write_stack(&stacks, HX_CCS_UNKNOWN - 1, HX_CCS_UNKNOWN - 1, HX_SITE_UNKNOWN);
     if (!err)
-        err = write_stack(&stacks, HX_CCS_BEFORE - 1, HX_SITE_BEFORE);
+        err = write_placed(&stacks, recording, &recorded->stacks);
     if (!err)
-        err = write_stack(&stacks, HX_CCS_UNKNOWN - 1, HX_SITE_UNKNOWN);
-    for (size_t i = 0; i < w->snapshot->recording->stacks.n && !err; i++)
-        if (recorded->node[i] != HX_NO_PAIR)
-            err = write_stack(&stacks, recorded->node[i], (uint32_t)i);
+        err = write_placed(&stacks, w->snapshot->backtraces, &recorded->backtraces);
     sqlite3_finalize(stacks.insert);
     hx_text_free(&stacks.label);
     hx_text_free(&stacks.site);
     return err;
+}
+
+/* --- threads ----------------------------------------------------------------------- */
+
+static hx_error *write_threads(struct hx_writer *w)
+{
+    const struct hx_snapshot *snapshot = w->snapshot;
+    const struct hx_placed *placed = &w->recorded->backtraces;
+    if (!snapshot->backtraces)
+        return NULL;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_thread VALUES(?,?,?,?)", &st));
+    for (size_t i = 0; i < snapshot->n_threads && i < snapshot->thread_stack.n; i++) {
+        uint32_t stack = snapshot->thread_stack.v[i];
+        sqlite3_clear_bindings(st);
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_int64(st, 2, snapshot->thread[i].tid);
+        hx_bind_text(st, 3, snapshot->thread[i].comm);
+        if (stack < snapshot->backtraces->stacks.n)
+            sqlite3_bind_int64(st, 4, w->recorded->frames.node.v[placed->node[stack]].id);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
 }
 
 /* --- sites ------------------------------------------------------------------------- */
@@ -239,27 +416,22 @@ static hx_error *write_stacks(struct hx_writer *w)
 static uint32_t node_of_site(const struct hx_recorded *recorded, const struct hx_site *site)
 {
     const struct hx_recording *recording = recorded->shadow.recording;
-    if (site->stack < recording->stacks.n && recorded->node[site->stack] != HX_NO_PAIR)
-        return recorded->node[site->stack];
+    if (site->stack < recording->stacks.n && recorded->stacks.node[site->stack] != HX_NO_PAIR)
+        return recorded->stacks.node[site->stack];
     return site->stack == HX_SITE_BEFORE ? HX_CCS_BEFORE - 1 : HX_CCS_UNKNOWN - 1;
 }
 
 static hx_error *add_site(struct hx_recorded *recorded, uint32_t node, uint32_t stack,
                           struct hx_text *text, uint32_t *ret)
 {
-    const struct hx_ccs_node *at = &recorded->ccs.node.v[node];
-    struct hx_text label = {0};
-    hx_recording_label(recorded->shadow.recording, stack, HX_SITE_FRAMES, &label);
+    const struct hx_frames_node *at = &recorded->frames.node.v[node];
+    hx_ccs_row row = recorded->attributing.row[node];
     hx_text_clear(text);
-    hx_site_label(at->id,
-                  label.n && at->id != HX_CCS_CUT ? hx_text_str(&label)
-                                                  : hx_ccs_builtin_name(HX_CCS_CUT),
-                  text);
-    bool failed = label.failed || text->failed;
-    hx_text_free(&label);
-    struct hx_site site = {.label = failed ? NULL : strdup(hx_text_str(text)),
+    hx_ccs_label(hx_attributing_name, &recorded->attributing, row, text);
+    struct hx_site site = {.label = text->failed ? NULL : strdup(hx_text_str(text)),
                            .stack = stack,
-                           .ccs_id = at->id,
+                           .stack_id = at->id,
+                           .ccs_id = hx_ccs_id_of(row),
                            .identity = at->identity};
     if (!site.label || !hx_vec_push(&recorded->shadow.sites, site)) {
         free(site.label);
@@ -309,40 +481,62 @@ static hx_error *make_sites(struct hx_recorded *recorded, const struct hx_snapsh
 
 /* --- the whole --------------------------------------------------------------------- */
 
-/* Stacks that nothing is of stay out of the tree. */
-static hx_error *place_stacks(struct hx_recorded *recorded, const struct hx_snapshot *snapshot)
+/* Those that something is of. */
+static hx_error *want_stacks(const struct hx_snapshot *snapshot, bool **ret)
 {
     const struct hx_recording *recording = snapshot->recording;
-    HX_CLEANUP(deinit_naming)
-    struct naming naming = {.ccs = &recorded->ccs, .recording = recording};
-    HX_FREE bool *wanted = calloc(recording->stacks.n + 1, sizeof *wanted);
-    recorded->node = malloc((recording->stacks.n + 1) * sizeof *recorded->node);
-    if (!wanted || !recorded->node)
+    bool *wanted = *ret = calloc(recording->stacks.n + 1, sizeof *wanted);
+    if (!wanted)
         return hx_error_nomem();
-    HX_TRY(init_naming(&naming));
-    for (size_t i = 0; i < recording->stacks.n; i++) {
+    for (size_t i = 0; i < recording->stacks.n; i++)
         wanted[i] = hx_has_costs(&recording->costs.v[i]);
-        recorded->node[i] = HX_NO_PAIR;
-    }
     for (size_t i = 0; i < snapshot->sites.n; i++)
         if (snapshot->sites.v[i].stack < recording->stacks.n)
             wanted[snapshot->sites.v[i].stack] = true;
-    for (size_t i = 0; i < recording->stacks.n; i++)
-        if (wanted[i])
-            HX_TRY(place_stack(&naming, &recording->stacks.v[i], &recorded->node[i]));
     return NULL;
 }
 
+static hx_error *want_backtraces(const struct hx_snapshot *snapshot, bool **ret)
+{
+    size_t n = snapshot->backtraces->stacks.n;
+    bool *wanted = *ret = calloc(n + 1, sizeof *wanted);
+    if (!wanted)
+        return hx_error_nomem();
+    for (size_t i = 0; i < snapshot->thread_stack.n; i++)
+        if (snapshot->thread_stack.v[i] < n)
+            wanted[snapshot->thread_stack.v[i]] = true;
+    return NULL;
+}
+
+static hx_error *place_all(struct hx_recorded *recorded, const struct hx_snapshot *snapshot)
+{
+    if (snapshot->recording) {
+        HX_TRY(hx_recording_check(snapshot->recording));
+        HX_TRY(want_stacks(snapshot, &recorded->stacks.wanted));
+        HX_TRY(place_stacks(&recorded->frames, snapshot->recording, &recorded->stacks));
+    }
+    if (!snapshot->backtraces)
+        return NULL;
+    HX_TRY(hx_recording_check(snapshot->backtraces));
+    HX_TRY(want_backtraces(snapshot, &recorded->backtraces.wanted));
+    return place_stacks(&recorded->frames, snapshot->backtraces, &recorded->backtraces);
+}
+
+/* Cost-centre stacks are always attributed by the default choice; that of a reader is his own. */
 static hx_error *intern(struct hx_writer *w, const struct hx_snapshot *snapshot)
 {
     struct hx_recorded *recorded = w->recorded;
-    HX_TRY(hx_recording_check(snapshot->recording));
-    HX_TRY(hx_ccs_load(w->db, w->what, &recorded->ccs));
-    recorded->has_ccs = true;
-    HX_TRY(place_stacks(recorded, snapshot));
-    HX_TRY(hx_ccs_store(&recorded->ccs));
+    const struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
+    HX_TRY(hx_frames_load(w->db, w->what, true, &recorded->frames));
+    recorded->has_frames = true;
+    HX_TRY(place_all(recorded, snapshot));
+    HX_TRY(hx_attributing_init(w->db, w->what, &recorded->frames, &how, w->progress,
+                               &recorded->attributing));
+    HX_TRY(hx_frames_store(&recorded->frames));
     HX_TRY(write_stacks(w));
-    return make_sites(recorded, snapshot);
+    HX_TRY(write_threads(w));
+    HX_TRY(hx_attribute_stacks(&recorded->attributing));
+    return snapshot->recording ? make_sites(recorded, snapshot) : NULL;
 }
 
 hx_error *hx_writer_recorded(struct hx_writer *w)
@@ -360,7 +554,14 @@ hx_error *hx_writer_recorded(struct hx_writer *w)
         recorded->shadow.graph.requested = NULL;
     w->snapshot = &recorded->shadow;
     w->graph = &recorded->shadow.graph;
-    return snapshot->recording ? intern(w, snapshot) : NULL;
+    return snapshot->recording || snapshot->backtraces ? intern(w, snapshot) : NULL;
+}
+
+static void deinit_placed(struct hx_placed *placed)
+{
+    free(placed->node);
+    free(placed->origin);
+    free(placed->wanted);
 }
 
 void hx_recorded_destroy(struct hx_recorded *recorded)
@@ -371,8 +572,10 @@ void hx_recorded_destroy(struct hx_recorded *recorded)
         free(recorded->shadow.sites.v[i].label);
     hx_vec_free(&recorded->shadow.sites);
     hx_big_free(&recorded->shadow.graph.site_mem);
-    if (recorded->has_ccs)
-        hx_ccs_deinit(&recorded->ccs);
-    free(recorded->node);
+    hx_attributing_deinit(&recorded->attributing);
+    if (recorded->has_frames)
+        hx_frames_deinit(&recorded->frames);
+    deinit_placed(&recorded->stacks);
+    deinit_placed(&recorded->backtraces);
     free(recorded);
 }

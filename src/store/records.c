@@ -165,7 +165,7 @@ static hx_error *write_leaks(struct hx_writer *w)
         sqlite3_bind_int64(st, 4, (int64_t)leak->bytes[kind]);
         sqlite3_bind_int64(st, 5, (int64_t)leak->objects[kind]);
         if (leak->site < w->snapshot->sites.n)
-            sqlite3_bind_int64(st, 6, w->snapshot->sites.v[leak->site].ccs_id);
+            sqlite3_bind_int64(st, 6, w->snapshot->sites.v[leak->site].stack_id);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/recording.h"
 #include "traverse/dominators.h"
 #include "traverse/groups.h"
 #include "traverse/sure.h"
@@ -377,7 +378,8 @@ static hx_error *write_types(struct retained *r)
 
 /* --- sites ------------------------------------------------------------------------- */
 
-static hx_error *write_site_rows(struct hx_writer *w, const struct hx_groups *groups)
+static hx_error *write_site_rows(struct hx_writer *w, const struct hx_site_groups *sites,
+                                 const struct hx_groups *groups)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what,
@@ -390,30 +392,50 @@ static hx_error *write_site_rows(struct hx_writer *w, const struct hx_groups *gr
         sqlite3_bind_int64(st, 1, (int64_t)groups->bytes[key]);
         sqlite3_bind_int64(st, 2, (int64_t)groups->objects[key]);
         sqlite3_bind_int64(st, 3, w->id);
-        sqlite3_bind_int64(st, 4, w->snapshot->sites.v[key].ccs_id);
+        sqlite3_bind_int64(st, 4, sites->ccs_id[key]);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;
 }
 
 /* As types: those with the most bytes first while time allows. */
-static hx_error *measure_sites(struct retained *r)
+static hx_error *measure_groups(struct retained *r, const struct hx_site_groups *sites)
 {
     struct hx_writer *w = r->w;
-    const struct hx_graph *graph = w->graph;
-    size_t n = w->snapshot->sites.n;
-    if (!graph->site || !n)
-        return NULL;
     struct hx_groups groups = {0};
-    unsigned threads = graph->n <= TWO_FIT ? r->threads : 1;
-    HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, graph->site, (uint32_t)n,
+    unsigned threads = w->graph->n <= TWO_FIT ? r->threads : 1;
+    HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, sites->group, sites->n,
                              measured_groups(w), threads, w->progress, &groups));
     if (groups.measured < groups.n)
         hx_text_putf(&w->notes,
                      "%sretained sizes of the smaller sites (%u of %u) were not measured: too many",
                      w->notes.n ? "; " : "", groups.n - groups.measured, groups.n);
-    hx_error *err = write_site_rows(w, &groups);
+    hx_error *err = write_site_rows(w, sites, &groups);
     hx_groups_deinit(&groups);
+    return err;
+}
+
+/* Of a snapshot that is revised the cost centres may be others than before. */
+static hx_error *renew_pages(struct hx_writer *w, const struct hx_site_groups *sites)
+{
+    if (w->adding)
+        return NULL;
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'site'"));
+    return hx_writer_site_pages(w, sites);
+}
+
+static hx_error *measure_sites(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    if (!w->graph->site || !w->snapshot->sites.n)
+        return NULL;
+    struct hx_site_groups sites = {0};
+    hx_error *err = hx_site_groups_make(w->snapshot, &sites);
+    if (!err)
+        err = measure_groups(r, &sites);
+    if (!err)
+        err = renew_pages(w, &sites);
+    hx_site_groups_deinit(&sites);
     return err;
 }
 

@@ -117,8 +117,18 @@ static hx_error *revise_row(struct hx_writer *w)
     return hx_db_run(w->db, w->what, st);
 }
 
+/* What an attribution has laid over a store that is revised in place is no place for the pages of
+ * other censuses. */
+static hx_error *keep_pages(struct hx_writer *w)
+{
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM main.hx_page WHERE snapshot = ?"
+                                " AND census <> 'site'"));
+    return hx_analyse_forget(w, "INSERT INTO main.hx_page SELECT * FROM temp.hx_page"
+                                " WHERE snapshot = ? AND census <> 'site'");
+}
+
 static hx_error *revise_all(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts,
-                            bool overlay)
+                            bool overlay, bool attributed)
 {
     for (hx_obj i = 0; i < w->graph->n; i++)
         w->heap_bytes += w->graph->size[i];
@@ -126,6 +136,8 @@ static hx_error *revise_all(struct hx_writer *w, const struct hx_analysis *analy
     if (parts & HX_ANALYSE_BINS)
         HX_TRY(replace_named(w, overlay));
     HX_TRY(hx_analyse(w, analysis, parts));
+    if (!overlay && attributed)
+        HX_TRY(keep_pages(w));
     return revise_row(w);
 }
 
@@ -155,7 +167,7 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snaps
         .rows_total = snapshot->root_edges.n,
     };
     HX_TRY(hx_db_exec(store->db, store->path, overlay ? "BEGIN" : "BEGIN IMMEDIATE"));
-    hx_error *err = revise_all(&w, analysis, parts, overlay);
+    hx_error *err = revise_all(&w, analysis, parts, overlay, store->attributed);
     hx_writer_deinit(&w);
     err = hx_store_end(store, err);
     hx_blocks_forget(store->blocks, number);

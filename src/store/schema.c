@@ -1,12 +1,15 @@
 /* schema.c - tables, views, and the steps from one schema to the next.
  *
- * A table is written down once, in the words of the schema that brought it; what later ones add to
- * it are ALTERs. A new store goes the same way as an old one that is brought up to date, so that
- * both end the same. Views hold nothing: each step makes all of them anew. */
+ * A table is written down once, in the words of the schema that brought it; what later ones change
+ * of it are ALTERs, and what they move into tables of their own are statements behind these. A new
+ * store goes the same way as an old one that is brought up to date, so that both end the same.
+ * Views hold nothing: each step makes all of them anew. */
 #include "store/schema.h"
 
 #include "base/text.h"
+#include "store/attribute.h"
 #include "store/db.h"
+#include "store/mprof_sql.h"
 #include "store/store.h"
 
 #include <string.h>
@@ -17,7 +20,13 @@ struct table {
     const char *index; /* "NAME ON TABLE(...)"; NULL: none */
     bool unique;       /* the index is */
     bool rowid;
-    enum { STAYS, OVERLAID, OVERLAID_EMPTY } overlay; /* what hx_schema_overlay() does with it */
+    enum {
+        STAYS = 0,
+        OVERLAID = 1,       /* hx_schema_overlay(): with what the file's own holds */
+        OVERLAID_EMPTY = 2, /* hx_schema_overlay(): empty */
+        ATTRIBUTED = 4,     /* hx_schema_overlay_attribution(): empty */
+        PAGES = 8,          /* the same: but for the census of sites */
+    } overlay;
 };
 
 /* clang-format off */
@@ -94,7 +103,7 @@ static const struct table tables[] = {
     {2, "hx_page", /* key: a set_id, a bin, a type, as the census says */
      "snapshot INTEGER, census TEXT, key INTEGER, only_pages INTEGER, shared_pages INTEGER,"
      " PRIMARY KEY(snapshot, census, key)",
-     NULL, false, false, OVERLAID},
+     NULL, false, false, OVERLAID | PAGES},
 
     {3, "hx_file", /* that code ran from */
      "file INTEGER PRIMARY KEY, path TEXT, name TEXT, build_id TEXT",
@@ -103,10 +112,10 @@ static const struct table tables[] = {
      "place INTEGER PRIMARY KEY, file INTEGER, vaddr INTEGER, inlined INTEGER, label TEXT,"
      " module TEXT, source TEXT, is_caf INTEGER",
      NULL, false, true, STAYS},
-    {3, "hx_ccs",
+    {3, "hx_ccs", /* hx_frame since 4 */
      "ccs_id INTEGER PRIMARY KEY, parent_id INTEGER, depth INTEGER, place INTEGER",
      "hx_ccs_place ON hx_ccs(parent_id, place)", true, true, STAYS},
-    {3, "hx_stack", /* nodes that are whole stacks; site: the shorter label */
+    {3, "hx_stack", /* frames that are whole stacks; site: the shorter label */
      "ccs_id INTEGER PRIMARY KEY, label TEXT, site TEXT, module TEXT, identity INTEGER",
      NULL, false, true, STAYS},
     {3, "hx_recording",
@@ -114,7 +123,7 @@ static const struct table tables[] = {
      " sample_bytes INTEGER, began_ns INTEGER, frozen_ns INTEGER, events INTEGER,"
      " unmatched_frees INTEGER",
      NULL, false, true, STAYS},
-    {3, "hx_cost",
+    {3, "hx_cost", /* hx_stack_cost since 4 */
      "snapshot INTEGER, ccs_id INTEGER, alloc_bytes INTEGER, alloc_objects INTEGER,"
      " freed_bytes INTEGER, freed_objects INTEGER, live_bytes INTEGER, live_objects INTEGER,"
      " inherited_alloc_bytes INTEGER, inherited_alloc_objects INTEGER,"
@@ -124,21 +133,113 @@ static const struct table tables[] = {
     {3, "hx_estimate",
      "snapshot INTEGER, ccs_id INTEGER, alloc_error_bytes INTEGER, live_error_bytes INTEGER,"
      " PRIMARY KEY(snapshot, ccs_id)",
-     NULL, false, false, STAYS},
+     NULL, false, false, ATTRIBUTED},
     {3, "hx_site",
      "snapshot INTEGER, ccs_id INTEGER, bytes INTEGER, objects INTEGER, retained_bytes INTEGER,"
      " retained_objects INTEGER, PRIMARY KEY(snapshot, ccs_id)",
-     NULL, false, false, OVERLAID},
+     NULL, false, false, OVERLAID | ATTRIBUTED},
+
+    /* what was recorded: by whole stacks, whose number is that of their innermost frame */
+    {4, "hx_stack_cost", /* classes: mprof's, by size of the request; NULL: not known */
+     "snapshot INTEGER, stack_id INTEGER, entries INTEGER, alloc_bytes INTEGER,"
+     " alloc_objects INTEGER, freed_bytes INTEGER, freed_objects INTEGER, live_bytes INTEGER,"
+     " live_objects INTEGER, alloc_s INTEGER, alloc_m INTEGER, alloc_l INTEGER, alloc_x INTEGER,"
+     " freed_s INTEGER, freed_m INTEGER, freed_l INTEGER, freed_x INTEGER, alloc_variance REAL,"
+     " live_variance REAL, PRIMARY KEY(snapshot, stack_id)",
+     NULL, false, false, STAYS},
+    {4, "hx_stack_site",
+     "snapshot INTEGER, stack_id INTEGER, bytes INTEGER, objects INTEGER,"
+     " PRIMARY KEY(snapshot, stack_id)",
+     NULL, false, false, STAYS},
+    {4, "hx_centre", /* identity: the same in every store */
+     "centre INTEGER PRIMARY KEY, kind TEXT, label TEXT, module TEXT, source TEXT,"
+     " is_caf INTEGER, file INTEGER, identity INTEGER",
+     NULL, false, true, STAYS},
+    {4, "hx_thread",
+     "snapshot INTEGER, tid INTEGER, name TEXT, stack_id INTEGER, PRIMARY KEY(snapshot, tid)",
+     NULL, false, false, STAYS},
+    {4, "hx_size", /* size -1: larger ones that found no room */
+     "snapshot INTEGER, size INTEGER, alloc_objects INTEGER, alloc_bytes INTEGER,"
+     " freed_objects INTEGER, freed_bytes INTEGER, PRIMARY KEY(snapshot, size)",
+     NULL, false, false, STAYS},
+    {4, "hx_size_type",
+     "snapshot INTEGER, size INTEGER, name TEXT, PRIMARY KEY(snapshot, size, name)",
+     NULL, false, false, STAYS},
+
+    /* what follows from it for a choice of cost centres; retained_* of sites and hx_holder also
+     * from the objects */
+    {4, "hx_ccs",
+     "ccs_id INTEGER PRIMARY KEY, parent_id INTEGER, depth INTEGER, centre INTEGER,"
+     " identity INTEGER",
+     "hx_ccs_centre ON hx_ccs(parent_id, centre)", true, true, ATTRIBUTED},
+    {4, "hx_attributed",
+     "stack_id INTEGER PRIMARY KEY, ccs_id INTEGER",
+     "hx_attributed_ccs ON hx_attributed(ccs_id)", false, true, ATTRIBUTED},
+    {4, "hx_cost",
+     "snapshot INTEGER, ccs_id INTEGER, entries INTEGER, alloc_bytes INTEGER,"
+     " alloc_objects INTEGER, freed_bytes INTEGER, freed_objects INTEGER, live_bytes INTEGER,"
+     " live_objects INTEGER, inherited_alloc_bytes INTEGER, inherited_alloc_objects INTEGER,"
+     " inherited_live_bytes INTEGER, inherited_live_objects INTEGER,"
+     " PRIMARY KEY(snapshot, ccs_id)",
+     NULL, false, false, ATTRIBUTED},
+    {4, "hx_holder", /* the largest sets that hold a stack's objects; set_id NULL: the others */
+     "snapshot INTEGER, stack_id INTEGER, state TEXT, set_id INTEGER, bytes INTEGER,"
+     " objects INTEGER",
+     "hx_holder_stack ON hx_holder(snapshot, stack_id)", false, true, OVERLAID},
+    HX_MPROF_TABLES
 };
 
+/* Tables that later schemas have by another name, or not at all. */
+static const struct ended {
+    int since, until;
+    const char *name;
+} ended[] = {
+    {3, 4, "hx_ccs"},
+    {3, 4, "hx_cost"},
+};
+
+/* Before a step's tables are made, in this order. */
 static const struct alteration {
     int since;
-    const char *table, *column;
+    const char *table, *what;
 } alterations[] = {
-    {2, "hx_root", "retained_bytes INTEGER"},
-    {2, "hx_root", "retained_objects INTEGER"},
-    {2, "hx_snapshot", "parts INTEGER NOT NULL DEFAULT 0"},
-    {3, "hx_leak", "ccs_id INTEGER"},
+    {2, "hx_root", "ADD COLUMN retained_bytes INTEGER"},
+    {2, "hx_root", "ADD COLUMN retained_objects INTEGER"},
+    {2, "hx_snapshot", "ADD COLUMN parts INTEGER NOT NULL DEFAULT 0"},
+    {3, "hx_leak", "ADD COLUMN ccs_id INTEGER"},
+    {4, "hx_leak", "RENAME COLUMN ccs_id TO stack_id"},
+    {4, "hx_place", "ADD COLUMN kind INTEGER"},   /* enum hx_frame_kind; NULL: of schema 3 */
+    {4, "hx_place", "ADD COLUMN centre INTEGER"}, /* NULL: none */
+    {4, "hx_place", "ADD COLUMN target INTEGER"}, /* the frame that was entered; NULL: unknown */
+    {4, "hx_place", "ADD COLUMN initialiser INTEGER"}, /* enum hx_rec_initialiser */
+    {4, "hx_place", "ADD COLUMN entry INTEGER"}, /* vaddr of its function; NULL: unknown */
+    {4, "hx_ccs", "RENAME TO hx_frame"},
+    {4, "hx_frame", "RENAME COLUMN ccs_id TO frame_id"},
+    {4, "hx_stack", "RENAME COLUMN ccs_id TO stack_id"},
+    {4, "hx_stack", "ADD COLUMN origin INTEGER"}, /* the frame that asked for the memory */
+    {4, "hx_cost", "RENAME TO hx_cost_3"},
+};
+
+/* Behind them. Without classes of sizes nothing is known of them. */
+static const struct move {
+    int since;
+    const char *sql;
+} moves[] = {
+    {4, "DROP INDEX hx_ccs_place"},
+    {4, "UPDATE hx_stack SET origin = stack_id"},
+    {4, "INSERT INTO hx_stack_cost(snapshot, stack_id, alloc_bytes, alloc_objects, freed_bytes,"
+        " freed_objects, live_bytes, live_objects, alloc_variance, live_variance)"
+        " SELECT c.snapshot, c.ccs_id, c.alloc_bytes, c.alloc_objects, c.freed_bytes,"
+        " c.freed_objects, c.live_bytes, c.live_objects,"
+        " 1.0 * e.alloc_error_bytes * e.alloc_error_bytes,"
+        " 1.0 * e.live_error_bytes * e.live_error_bytes FROM hx_cost_3 AS c"
+        " LEFT JOIN hx_estimate AS e ON e.snapshot = c.snapshot AND e.ccs_id = c.ccs_id"
+        " WHERE c.ccs_id IN (SELECT stack_id FROM hx_stack)"
+        " AND (coalesce(c.alloc_objects, 1) <> 0 OR c.live_objects <> 0 OR c.freed_objects <> 0"
+        " OR c.alloc_bytes <> 0 OR c.live_bytes <> 0 OR c.freed_bytes <> 0)"},
+    {4, "DROP TABLE hx_cost_3"},
+    {4, "DELETE FROM hx_estimate"},
+    {4, "INSERT INTO hx_stack_site SELECT snapshot, ccs_id, bytes, objects FROM hx_site"},
 };
 
 #define FINISHED " WHERE snapshot IN (SELECT snapshot FROM hx_snapshot)"
@@ -160,7 +261,7 @@ static const struct public_view {
     {1, "leaks",
      "SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
      " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes, sum(l.objects) AS objects"
-     " FROM hx_leak AS l LEFT JOIN hx_stack AS t ON t.ccs_id = l.ccs_id" FINISHED
+     " FROM hx_leak AS l LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id" FINISHED
      " GROUP BY 1, 2, 3, 4"},
     {1, "losses",
      "SELECT snapshot, what, count, bytes, address FROM hx_loss" FINISHED},
@@ -205,11 +306,11 @@ static const struct public_view {
      " only_pages, shared_pages FROM hx_page" FINISHED},
 
     {3, "ccs",
-     "SELECT c.ccs_id AS ccs_id, c.parent_id AS parent_id, c.depth AS depth, p.label AS label,"
-     " p.module AS module, p.source AS source, p.is_caf AS is_caf"
-     " FROM hx_ccs AS c CROSS JOIN hx_place AS p ON p.place = c.place"},
+     "SELECT c.ccs_id AS ccs_id, c.parent_id AS parent_id, c.depth AS depth, k.label AS label,"
+     " k.module AS module, k.source AS source, k.is_caf AS is_caf"
+     " FROM hx_ccs AS c CROSS JOIN hx_centre AS k ON k.centre = c.centre"},
     {3, "costs",
-     "SELECT snapshot, ccs_id, NULL AS entries, alloc_bytes, alloc_objects, freed_bytes,"
+     "SELECT snapshot, ccs_id, entries, alloc_bytes, alloc_objects, freed_bytes,"
      " freed_objects, live_bytes, live_objects, inherited_alloc_bytes, inherited_alloc_objects,"
      " inherited_live_bytes, inherited_live_objects FROM hx_cost" FINISHED},
     {3, "estimates",
@@ -221,18 +322,32 @@ static const struct public_view {
     {3, "sites",
      "SELECT snapshot, ccs_id, bytes, objects, retained_bytes FROM hx_site" FINISHED},
     {3, "stacks",
-     "SELECT c.snapshot AS snapshot, c.ccs_id AS ccs_id, c.alloc_bytes AS alloc_bytes,"
-     " c.alloc_objects AS alloc_objects, c.freed_bytes AS freed_bytes,"
-     " c.freed_objects AS freed_objects, c.live_bytes AS live_bytes,"
-     " c.live_objects AS live_objects, s.bytes AS bytes, s.objects AS objects, t.label AS site"
-     " FROM hx_cost AS c JOIN hx_stack AS t ON t.ccs_id = c.ccs_id"
-     " LEFT JOIN hx_site AS s ON s.snapshot = c.snapshot AND s.ccs_id = c.ccs_id"
+     "SELECT c.snapshot AS snapshot, c.stack_id AS stack_id, a.ccs_id AS ccs_id,"
+     " c.alloc_bytes AS alloc_bytes, c.alloc_objects AS alloc_objects,"
+     " c.freed_bytes AS freed_bytes, c.freed_objects AS freed_objects,"
+     " c.live_bytes AS live_bytes, c.live_objects AS live_objects, s.bytes AS bytes,"
+     " s.objects AS objects, t.label AS site"
+     " FROM hx_stack_cost AS c JOIN hx_stack AS t ON t.stack_id = c.stack_id"
+     " LEFT JOIN hx_attributed AS a ON a.stack_id = c.stack_id"
+     " LEFT JOIN hx_stack_site AS s ON s.snapshot = c.snapshot AND s.stack_id = c.stack_id"
      " WHERE c.snapshot IN (SELECT snapshot FROM hx_snapshot)"},
     {3, "modules",
      "SELECT s.snapshot AS snapshot, coalesce(t.module, '(unknown)') AS module,"
      " sum(s.bytes) AS bytes, sum(s.objects) AS objects"
-     " FROM hx_site AS s LEFT JOIN hx_stack AS t ON t.ccs_id = s.ccs_id" FINISHED
+     " FROM hx_stack_site AS s LEFT JOIN hx_stack AS t ON t.stack_id = s.stack_id" FINISHED
      " GROUP BY 1, 2"},
+
+    {4, "frames",
+     "SELECT f.frame_id AS frame_id, f.parent_id AS parent_id, f.depth AS depth,"
+     " p.label AS label, p.module AS module, p.source AS source"
+     " FROM hx_frame AS f CROSS JOIN hx_place AS p ON p.place = f.place"},
+    {4, "threads",
+     "SELECT h.snapshot AS snapshot, h.tid AS tid, h.name AS name, h.stack_id AS stack_id,"
+     " a.ccs_id AS ccs_id, t.label AS stack FROM hx_thread AS h"
+     " LEFT JOIN hx_attributed AS a ON a.stack_id = h.stack_id"
+     " LEFT JOIN hx_stack AS t ON t.stack_id = h.stack_id"
+     " WHERE h.snapshot IN (SELECT snapshot FROM hx_snapshot)"},
+    HX_MPROF_VIEWS
 };
 /* clang-format on */
 
@@ -249,22 +364,34 @@ static void put_table(struct hx_text *sql, const struct table *table, const char
                      *temp ? "temp." : "", table->index);
 }
 
+/* Has schema `version` the table? */
+static bool is_in(const struct table *table, int version)
+{
+    for (size_t i = 0; i < COUNT(ended); i++)
+        if (ended[i].since == table->since && ended[i].until <= version &&
+            strcmp(ended[i].name, table->name) == 0)
+            return false;
+    return table->since <= version;
+}
+
 /* What schema `since` brought. */
 static void put_step(struct hx_text *sql, int since)
 {
+    for (size_t i = 0; i < COUNT(alterations); i++)
+        if (alterations[i].since == since)
+            hx_text_putf(sql, "ALTER TABLE %s %s;\n", alterations[i].table, alterations[i].what);
     for (size_t i = 0; i < COUNT(tables); i++)
         if (tables[i].since == since)
             put_table(sql, &tables[i], "");
-    for (size_t i = 0; i < COUNT(alterations); i++)
-        if (alterations[i].since == since)
-            hx_text_putf(sql, "ALTER TABLE %s ADD COLUMN %s;\n", alterations[i].table,
-                         alterations[i].column);
+    for (size_t i = 0; i < COUNT(moves); i++)
+        if (moves[i].since == since)
+            hx_text_putf(sql, "%s;\n", moves[i].sql);
 }
 
-static void put_views(struct hx_text *sql, const char *temp)
+static void put_views(struct hx_text *sql, const char *how)
 {
     for (size_t i = 0; i < COUNT(views); i++)
-        hx_text_putf(sql, "CREATE %sVIEW %s AS %s;\n", temp, views[i].name, views[i].select);
+        hx_text_putf(sql, "CREATE %s %s AS %s;\n", how, views[i].name, views[i].select);
 }
 
 /* Runs and frees the text. */
@@ -283,7 +410,7 @@ static void put_steps(struct hx_text *sql, int version)
             hx_text_putf(sql, "DROP VIEW %s;\n", views[i].name);
     for (int v = version + 1; v <= HX_STORE_SCHEMA; v++)
         put_step(sql, v);
-    put_views(sql, "");
+    put_views(sql, "VIEW");
     hx_text_putf(sql, "PRAGMA user_version = %d;\n", HX_STORE_SCHEMA);
 }
 
@@ -302,42 +429,77 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version)
     struct hx_text sql = {0};
     hx_text_puts(&sql, "BEGIN IMMEDIATE;\n");
     put_steps(&sql, version);
-    hx_text_puts(&sql, "COMMIT;\n");
     hx_error *err = run(db, what, &sql);
+    if (!err && version < 4)
+        err = hx_attribute_migrated(db, what);
+    if (!err)
+        err = hx_db_exec(db, what, "COMMIT");
     if (err && !sqlite3_get_autocommit(db))
         hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
     return err;
 }
 
-static bool is_overlaid(const char *name)
+/* The tables of this program's schema that an overlay of a kind has and that are not there yet;
+ * what is there keeps what it holds. */
+static void put_overlay(struct hx_text *sql, sqlite3 *db, unsigned kind)
 {
-    for (size_t i = 0; i < COUNT(tables); i++)
-        if (strcmp(tables[i].name, name) == 0)
-            return tables[i].overlay != STAYS;
-    return false;
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        const struct table *table = &tables[i];
+        if (!(table->overlay & kind) || !is_in(table, HX_STORE_SCHEMA) ||
+            sqlite3_table_column_metadata(db, "temp", table->name, NULL, NULL, NULL, NULL, NULL,
+                                          NULL) == SQLITE_OK)
+            continue;
+        put_table(sql, table, "TEMP ");
+        for (size_t k = 0; k < COUNT(alterations); k++)
+            if (strcmp(alterations[k].table, table->name) == 0 &&
+                alterations[k].since > table->since)
+                hx_text_putf(sql, "ALTER TABLE temp.%s %s;\n", table->name, alterations[k].what);
+        if (table->overlay & kind & (OVERLAID | PAGES))
+            hx_text_putf(sql, "INSERT INTO temp.%s SELECT * FROM main.%s;\n", table->name,
+                         table->name);
+    }
+    put_views(sql, "TEMP VIEW IF NOT EXISTS");
+}
+
+static hx_error *run_overlay(sqlite3 *db, const char *what, struct hx_text *sql)
+{
+    hx_text_puts(sql, "COMMIT;\n");
+    hx_error *err = run(db, what, sql);
+    if (err && !sqlite3_get_autocommit(db))
+        hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
+    return err;
 }
 
 hx_error *hx_schema_overlay(sqlite3 *db, const char *what)
 {
     struct hx_text sql = {0};
     hx_text_puts(&sql, "BEGIN;\n");
+    put_overlay(&sql, db, OVERLAID | OVERLAID_EMPTY);
+    return run_overlay(db, what, &sql);
+}
+
+hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "BEGIN;\n");
+    put_overlay(&sql, db, ATTRIBUTED | PAGES);
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (tables[i].overlay != STAYS)
-            put_table(&sql, &tables[i], "TEMP ");
-    for (size_t i = 0; i < COUNT(alterations); i++)
-        if (is_overlaid(alterations[i].table))
-            hx_text_putf(&sql, "ALTER TABLE temp.%s ADD COLUMN %s;\n", alterations[i].table,
-                         alterations[i].column);
+        if (tables[i].overlay & ATTRIBUTED && is_in(&tables[i], HX_STORE_SCHEMA))
+            hx_text_putf(&sql, "DELETE FROM temp.%s;\n", tables[i].name);
+    hx_text_puts(&sql, "DELETE FROM temp.hx_page WHERE census = 'site';\n");
+    return run_overlay(db, what, &sql);
+}
+
+hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "BEGIN;\n");
+    for (size_t i = 0; i < COUNT(views); i++)
+        hx_text_putf(&sql, "DROP VIEW IF EXISTS temp.%s;\n", views[i].name);
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (tables[i].overlay == OVERLAID)
-            hx_text_putf(&sql, "INSERT INTO temp.%s SELECT * FROM main.%s;\n", tables[i].name,
-                         tables[i].name);
-    put_views(&sql, "TEMP ");
-    hx_text_puts(&sql, "COMMIT;\n");
-    hx_error *err = run(db, what, &sql);
-    if (err && !sqlite3_get_autocommit(db))
-        hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
-    return err;
+        if (tables[i].overlay & (ATTRIBUTED | PAGES) && is_in(&tables[i], HX_STORE_SCHEMA))
+            hx_text_putf(&sql, "DROP TABLE IF EXISTS temp.%s;\n", tables[i].name);
+    return run_overlay(db, what, &sql);
 }
 
 /* --- what a file is ---------------------------------------------------------------- */
@@ -362,7 +524,7 @@ static hx_error *count_missing(sqlite3 *db, const char *what, int version, int64
     int64_t expected = 0, there = 0;
     hx_text_puts(&sql, "SELECT count(*) FROM main.sqlite_schema WHERE name IN (''");
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (tables[i].since <= version && ++expected)
+        if (is_in(&tables[i], version) && ++expected)
             hx_text_putf(&sql, ",'%s'", tables[i].name);
     for (size_t i = 0; i < COUNT(views); i++)
         if (views[i].since <= version && ++expected)

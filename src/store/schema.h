@@ -51,7 +51,7 @@ enum hx_column_id {
 
     /* since schema 3; absent where nothing was recorded */
     HX_COL_REQUESTED = 13, /* object: bytes asked for, plus 1; 0: unknown */
-    HX_COL_CCS = 14,       /* object: ccs_id of its site */
+    HX_COL_STACK = 14,     /* object: stack_id of its site; served as the ccs_id of that */
 
     HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first */
     HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */
@@ -76,8 +76,14 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version);
 
 /* Lays temporary tables and views of the same names over those of the analysis, the tables with
  * what the file's own hold (those of blocks empty): from now on this connection sees and changes
- * these, and the file stays as it is. Once for a connection. */
+ * these, and the file stays as it is. */
 hx_error *hx_schema_overlay(sqlite3 *db, const char *what);
+
+/* The same with the tables that follow from a choice of cost centres, all of them empty. What is
+ * there of another choice goes. */
+hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what);
+/* In a store that has no other overlay: the file's own are seen again. */
+hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what);
 
 /* Is this, by application_id and user_version, a store that this program knows?
  * *ret_version is its schema, at most HX_STORE_SCHEMA. */

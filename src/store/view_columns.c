@@ -58,9 +58,40 @@ static const struct hx_filter_column columns[] = {
     N(estimates, snapshot) N(estimates, ccs_id) N(estimates, alloc_bytes)
     N(estimates, alloc_error_bytes) N(estimates, live_bytes) N(estimates, live_error_bytes)
 
-    N(stacks, snapshot) N(stacks, ccs_id) N(stacks, alloc_bytes) N(stacks, alloc_objects)
-    N(stacks, freed_bytes) N(stacks, freed_objects) N(stacks, live_bytes) N(stacks, live_objects)
+    N(frames, frame_id) N(frames, parent_id) N(frames, depth) T(frames, label) T(frames, module)
+    T(frames, source)
+
+    N(threads, snapshot) N(threads, tid) T(threads, name) N(threads, stack_id) N(threads, ccs_id)
+    T(threads, stack)
+
+    N(stacks, snapshot) N(stacks, stack_id) N(stacks, ccs_id) N(stacks, alloc_bytes)
+    N(stacks, alloc_objects) N(stacks, freed_bytes) N(stacks, freed_objects) N(stacks, live_bytes) N(stacks, live_objects)
     N(stacks, bytes) N(stacks, objects) T(stacks, site)
+
+    N(mprof_leaks, snapshot) N(mprof_leaks, kept_bytes) N(mprof_leaks, kept_percent)
+    N(mprof_leaks, allocs) N(mprof_leaks, alloc_bytes) N(mprof_leaks, alloc_percent)
+    N(mprof_leaks, frees) N(mprof_leaks, free_bytes) N(mprof_leaks, free_percent)
+    T(mprof_leaks, path) N(mprof_leaks, cut)
+
+    N(mprof_held, snapshot) T(mprof_held, path) N(mprof_held, cut) N(mprof_held, reachable_bytes)
+    N(mprof_held, possible_bytes) N(mprof_held, lost_bytes) N(mprof_held, objects)
+    T(mprof_held, holder) N(mprof_held, holder_bytes)
+
+    N(mprof_bins, snapshot) A(mprof_bins, size) N(mprof_bins, allocs) N(mprof_bins, bytes)
+    N(mprof_bins, bytes_percent) N(mprof_bins, frees) N(mprof_bins, kept_bytes)
+    N(mprof_bins, kept_percent) T(mprof_bins, types)
+
+    N(mprof_direct, snapshot) N(mprof_direct, percent) N(mprof_direct, bytes) N(mprof_direct, s)
+    N(mprof_direct, m) N(mprof_direct, l) N(mprof_direct, x) N(mprof_direct, kept_bytes)
+    N(mprof_direct, kept_s) N(mprof_direct, kept_m) N(mprof_direct, kept_l)
+    N(mprof_direct, kept_x) N(mprof_direct, calls) T(mprof_direct, name)
+
+    N(mprof_graph, snapshot) N(mprof_graph, entry) T(mprof_graph, line) T(mprof_graph, name)
+    N(mprof_graph, name_entry) N(mprof_graph, self_desc_percent) N(mprof_graph, bytes)
+    N(mprof_graph, bytes_percent) N(mprof_graph, size_s) N(mprof_graph, size_m)
+    N(mprof_graph, size_l) N(mprof_graph, size_x) N(mprof_graph, frac_s) N(mprof_graph, frac_m)
+    N(mprof_graph, frac_l) N(mprof_graph, frac_x) N(mprof_graph, called) N(mprof_graph, total)
+    N(mprof_graph, recursive) N(mprof_graph, cycle)
 
     N(pages, snapshot) T(pages, census) A(pages, key) N(pages, only_pages)
     N(pages, shared_pages)

@@ -27,10 +27,11 @@ static const struct hx_table objects_table = {
         "CREATE TABLE x(snapshot INTEGER, address INTEGER, bytes INTEGER, requested INTEGER,"
         " type TEXT, state TEXT, set_id INTEGER, bin TEXT, ccs_id INTEGER, dominator INTEGER,"
         " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
-        " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER)",
+        " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER,"
+        " stack_id INTEGER HIDDEN)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
-    .filter = {5, 4, 6, 7, 8},
+    .filter = {5, 4, 6, 7, 8, 16},
     .rows = 1e7,
     .rows_of_key = 1,
     .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
@@ -41,14 +42,15 @@ static const struct hx_table objects_table = {
                {HX_SERVE_STATE, HX_PLAIN, HX_COL_STATE},
                {HX_SERVE_UNPLUS, HX_PLUS_ONE, HX_COL_SET},
                {HX_SERVE_BIN, HX_PLUS_ONE, HX_COL_BIN},
-               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_CCS},
+               {HX_SERVE_UNZERO, HX_CCS, 0},
                {HX_SERVE_OBJECT_UNPLUS, HX_DOMINATOR, 0},
                {HX_SERVE_UNPLUS, HX_RETAINED, 0},
                {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_RETAINED_OBJECTS},
                {HX_SERVE_UNPLUS, HX_SURE, 0},
                {HX_SERVE_UNPLUS, HX_SURE_OBJECTS, 0},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_IN},
-               {HX_SERVE_INT, HX_PLAIN, HX_COL_OUT}},
+               {HX_SERVE_INT, HX_PLAIN, HX_COL_OUT},
+               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_STACK}},
 };
 
 static const struct hx_table edges_table = {

@@ -5,7 +5,7 @@
 #include "store/blocks.h"
 #include "store/sqlite.h"
 
-enum { HX_TABLE_COLUMNS = 16, HX_TABLE_FILTERS = 5 };
+enum { HX_TABLE_COLUMNS = 17, HX_TABLE_FILTERS = 6 };
 
 /* How a column is served. */
 enum hx_serve {
@@ -47,13 +47,13 @@ enum hx_plan {
     HX_PLAN_HIGH = 16,    /* key < or <= */
     HX_PLAN_FILTER = 32,  /* = or IS or IS NULL on table.filter[0]; the next bits: on the others */
     HX_PLAN_FILTERS = HX_PLAN_FILTER * ((1 << HX_TABLE_FILTERS) - 1),
-    HX_PLAN_LIMIT = 1024, /* the first rows by the column that the plan names, see plan_top() */
-    HX_PLAN_OFFSET = 2048,
-    HX_PLAN_BITS = 12,
+    HX_PLAN_LIMIT = 2048, /* the first rows by the column that the plan names, see plan_top() */
+    HX_PLAN_OFFSET = 4096,
+    HX_PLAN_BITS = 13,
     HX_PLAN_NULL_SHIFT = HX_PLAN_BITS - 5, /* a filter's bit so much higher: NULL equals NULL */
-    HX_PLAN_COLUMN_SHIFT = 17,             /* HX_PLAN_LIMIT: the column to order by */
+    HX_PLAN_COLUMN_SHIFT = 19,             /* HX_PLAN_LIMIT: the column to order by */
     HX_PLAN_COLUMN_MASK = 0xff,
-    HX_PLAN_LARGEST = 1 << 25, /* HX_PLAN_LIMIT: descending */
+    HX_PLAN_LARGEST = 1 << 27, /* HX_PLAN_LIMIT: descending */
 };
 
 /* Chooses the plan; writes it into `info`. */

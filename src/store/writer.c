@@ -72,10 +72,10 @@ static void gather_requested(const struct hx_writer *w, const struct span *span,
         *value++ = w->graph->requested[i] + 1; /* unknown: 0 */
 }
 
-static void gather_ccs(const struct hx_writer *w, const struct span *span, uint64_t *value)
+static void gather_stack(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t i = span->from; i < span->to; i++)
-        *value++ = (uint64_t)w->snapshot->sites.v[w->graph->site[i]].ccs_id;
+        *value++ = (uint64_t)w->snapshot->sites.v[w->graph->site[i]].stack_id;
 }
 
 static void gather_source(const struct hx_writer *w, const struct span *span, uint64_t *value)
@@ -185,7 +185,7 @@ static const struct column object_columns[] = {
     {HX_COL_OUT, gather_out},
     {HX_COL_TYPE, gather_type},
     {HX_COL_REQUESTED, gather_requested},
-    {HX_COL_CCS, gather_ccs},
+    {HX_COL_STACK, gather_stack},
 };
 enum { OBJECT_COLUMNS = 5 };
 static const struct column edge_columns[] = {
@@ -427,6 +427,7 @@ hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
 {
     if (!store->writer)
         return hx_error_new(HX_E_FAIL, store->path, NULL, "the store is open for reading only");
+    HX_TRY(hx_store_attributed_end(store));
     struct hx_writer w = {
         .db = store->db,
         .what = store->path,

@@ -1,0 +1,80 @@
+/* attribute.h - one pass of an attribution, and the parts that work on it.
+ *
+ * The same for a new snapshot, for one that is looked at by other cost centres, and for a file of
+ * an older schema. Table names in statements are bare, so that temporary tables of the same names
+ * take the place of the file's own.
+ */
+#ifndef HX_STORE_ATTRIBUTE_H
+#define HX_STORE_ATTRIBUTE_H
+
+#include "base/progress.h"
+#include "store/attribution.h"
+#include "store/frames.h"
+
+/* Invariants: frame has frames->node.n; row[i] is a row of the table, which has the built-in roots
+ * first, so that row r is ccs_id r + 1. */
+struct hx_attributing {
+    sqlite3 *db;
+    const char *what;
+    const struct hx_progress *progress;
+    struct hx_attribution how;
+    struct hx_frames *frames;   /* the caller's */
+    struct hx_frame *frame;     /* of each node */
+    bool *selected;             /* of each centre; NULL: all */
+    struct hx_ccs_table *table; /* cost-centre stacks */
+    hx_ccs_row *row;            /* of each node: the stack that what it allocates belongs to */
+    const char *idle;           /* as in centres.h */
+};
+
+/* Attributes all frames. On error too `ret` is to be given to hx_attributing_deinit(). */
+hx_error *hx_attributing_init(sqlite3 *db, const char *what, struct hx_frames *frames,
+                              const struct hx_attribution *how, const struct hx_progress *progress,
+                              struct hx_attributing *ret);
+void hx_attributing_deinit(struct hx_attributing *a);
+
+/* hx_ccs and hx_attributed: those rows that are not there yet. HX_E_CORRUPT when what is there is
+ * of another choice. */
+hx_error *hx_attribute_stacks(const struct hx_attributing *a);
+
+/* All of a snapshot that was just stored: the above, mprof's chains, and what follows. */
+hx_error *hx_attribute_new(const struct hx_attributing *a, int64_t snapshot);
+
+/* hx_cost, hx_estimate and hx_site (without retained figures) of a snapshot, from hx_stack_cost and
+ * hx_stack_site. */
+hx_error *hx_attribute_snapshot(const struct hx_attributing *a, int64_t snapshot);
+
+static inline int64_t hx_ccs_id_of(hx_ccs_row row)
+{
+    return (int64_t)row + 1;
+}
+
+/* --- labels ------------------------------------------------------------------------ */
+
+#define HX_SITE_FRAMES 5 /* of a site's label, as a retainer has it */
+
+/* Cost-centre stacks and what their centres are called. */
+struct hx_ccs_name {
+    hx_ccs_row parent; /* of row 0: itself */
+    const char *label;
+    bool function; /* its label is a function's name */
+};
+typedef void hx_ccs_name_fn(const void *context, hx_ccs_row row, struct hx_ccs_name *ret);
+
+/* Appends a stack as one line, innermost first: "#12 make_widget < main". It is what the objects of
+ * a site are called as retainers. */
+void hx_ccs_label(hx_ccs_name_fn *name, const void *context, hx_ccs_row row, struct hx_text *text);
+
+/* Its context is a struct hx_attributing. */
+void hx_attributing_name(const void *context, hx_ccs_row row, struct hx_ccs_name *ret);
+
+/* Those of a store. */
+typedef struct hx_ccs_names hx_ccs_names;
+hx_error *hx_ccs_names_load(sqlite3 *db, const char *what, hx_ccs_names **ret);
+void hx_ccs_names_free(hx_ccs_names *names); /* NULL is legal */
+/* HX_E_CORRUPT: there is no such stack. */
+hx_error *hx_ccs_names_label(const hx_ccs_names *names, int64_t ccs_id, struct hx_text *text);
+
+/* Everything that follows from the frames of a file that was just brought to schema 4. */
+hx_error *hx_attribute_migrated(sqlite3 *db, const char *what);
+
+#endif

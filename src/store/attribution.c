@@ -1,0 +1,182 @@
+/* attribution.c - attributions of whole stores: of a snapshot that was just added, of one that is
+ * looked at by other cost centres, and of a file that came from an older schema. */
+#include "store/attribute.h"
+
+#include "base/cleanup.h"
+#include "store/db.h"
+#include "store/mprof_fill.h"
+#include "store/store_private.h"
+#include "store/writer.h"
+
+#include <stdlib.h>
+
+hx_error *hx_attribute_new(const struct hx_attributing *a, int64_t snapshot)
+{
+    HX_TRY(hx_mprof_chains(a));
+    HX_TRY(hx_attribute_snapshot(a, snapshot));
+    return hx_mprof_snapshot(a, snapshot);
+}
+
+/* --- all of it --------------------------------------------------------------------- */
+
+typedef HX_VEC(int64_t) numbers;
+
+static void free_numbers(numbers *list)
+{
+    hx_vec_free(list);
+}
+
+static hx_error *list_recorded(const struct hx_attributing *a, numbers *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(
+        hx_db_prepare(a->db, a->what, "SELECT snapshot FROM hx_recording ORDER BY snapshot", &st));
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW)
+        if (!hx_vec_push(ret, sqlite3_column_int64(st, 0)))
+            return hx_error_nomem();
+    return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
+}
+
+/* Into tables that are empty. Snapshot 0: of all. */
+static hx_error *fill(const struct hx_attributing *a, int64_t snapshot)
+{
+    HX_CLEANUP(free_numbers) numbers snapshots = {0};
+    HX_TRY(hx_attribute_stacks(a));
+    HX_TRY(list_recorded(a, &snapshots));
+    for (size_t i = 0; i < snapshots.n; i++)
+        if (!snapshot || snapshot == snapshots.v[i])
+            HX_TRY(hx_attribute_new(a, snapshots.v[i]));
+    return NULL;
+}
+
+/* --- by other cost centres --------------------------------------------------------- */
+
+static hx_error *absent(const hx_store *store, int64_t snapshot)
+{
+    const char *todo = "use heapx run or heapx record";
+    if (!snapshot)
+        return hx_error_new(HX_E_ABSENT, store->path, todo, "nothing was recorded");
+    return hx_error_new(HX_E_ABSENT, store->path, todo, "nothing was recorded of snapshot %lld",
+                        (long long)snapshot);
+}
+
+/* Does the snapshot have stacks? */
+static hx_error *check_recorded(hx_store *store, int64_t snapshot)
+{
+    unsigned parts; /* is there such a snapshot? */
+    if (!snapshot)
+        return NULL;
+    HX_TRY(hx_store_parts(store, snapshot, &parts));
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(store->db, store->path,
+                         "SELECT 1 FROM hx_recording WHERE snapshot = ?1"
+                         " UNION ALL SELECT 1 FROM hx_thread WHERE snapshot = ?1",
+                         &st));
+    sqlite3_bind_int64(st, 1, snapshot);
+    int code = sqlite3_step(st);
+    if (code == SQLITE_DONE)
+        return absent(store, snapshot);
+    return code == SQLITE_ROW ? NULL : hx_db_error(store->db, code, store->path);
+}
+
+static hx_error *lay_over(hx_store *store, const struct hx_attributing *a, int64_t snapshot)
+{
+    HX_TRY(hx_schema_overlay_attribution(store->db, store->path));
+    store->attributed = true;
+    hx_blocks_forget_all(store->blocks);
+    HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
+    hx_error *err = fill(a, snapshot);
+    if (!err)
+        err = hx_db_exec(store->db, store->path, "COMMIT");
+    if (err && !sqlite3_get_autocommit(store->db))
+        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    return err;
+}
+
+hx_error *hx_store_attribute(hx_store *store, int64_t snapshot, const struct hx_attribution *how,
+                             const struct hx_progress *progress, const char **ret_idle)
+{
+    struct hx_frames frames;
+    HX_TRY(check_recorded(store, snapshot));
+    HX_TRY(hx_frames_load(store->db, store->path, false, &frames));
+    struct hx_attributing a = {0};
+    hx_error *err = frames.node.n ? NULL : absent(store, 0);
+    if (!err)
+        err = hx_attributing_init(store->db, store->path, &frames, how, progress, &a);
+    if (!err)
+        err = lay_over(store, &a, snapshot);
+    if (!err && ret_idle)
+        *ret_idle = a.idle;
+    hx_attributing_deinit(&a);
+    hx_frames_deinit(&frames);
+    return err;
+}
+
+hx_error *hx_store_attributed_end(hx_store *store)
+{
+    if (!store->attributed)
+        return NULL;
+    HX_TRY(hx_schema_drop_attribution(store->db, store->path));
+    store->attributed = false;
+    hx_blocks_forget_all(store->blocks);
+    return NULL;
+}
+
+/* --- of an older schema ------------------------------------------------------------- */
+
+/* Sites were whole stacks: their retained figures and pages stay where a cost-centre stack has but
+ * one of them. */
+static hx_error *merge_sites(sqlite3 *db, const char *what)
+{
+    return hx_db_exec(
+        db, what,
+        "CREATE TEMP TABLE hx_old_site AS SELECT s.snapshot AS snapshot, a.ccs_id AS ccs_id,"
+        " CASE count(*) WHEN 1 THEN max(s.retained_bytes) END AS retained_bytes,"
+        " CASE count(*) WHEN 1 THEN max(s.retained_objects) END AS retained_objects,"
+        " CASE count(*) WHEN 1 THEN max(p.only_pages) END AS only_pages,"
+        " CASE count(*) WHEN 1 THEN max(p.shared_pages) END AS shared_pages"
+        " FROM hx_site AS s JOIN hx_attributed AS a ON a.stack_id = s.ccs_id"
+        " LEFT JOIN hx_page AS p ON p.snapshot = s.snapshot AND p.census = 'site'"
+        " AND p.key = s.ccs_id GROUP BY 1, 2;"
+        "DELETE FROM hx_site; DELETE FROM hx_page WHERE census = 'site'");
+}
+
+static hx_error *keep_sites(sqlite3 *db, const char *what)
+{
+    return hx_db_exec(
+        db, what,
+        "UPDATE hx_site SET (retained_bytes, retained_objects) ="
+        " (SELECT o.retained_bytes, o.retained_objects FROM temp.hx_old_site AS o"
+        " WHERE o.snapshot = hx_site.snapshot AND o.ccs_id = hx_site.ccs_id);"
+        "INSERT INTO hx_page SELECT snapshot, 'site', ccs_id, only_pages, shared_pages"
+        " FROM temp.hx_old_site WHERE only_pages IS NOT NULL;"
+        "DROP TABLE temp.hx_old_site");
+}
+
+static hx_error *attribute_all(const struct hx_attributing *a)
+{
+    HX_TRY(hx_frames_store(a->frames));
+    HX_TRY(hx_attribute_stacks(a));
+    HX_TRY(merge_sites(a->db, a->what));
+    HX_TRY(fill(a, 0));
+    return keep_sites(a->db, a->what);
+}
+
+hx_error *hx_attribute_migrated(sqlite3 *db, const char *what)
+{
+    const struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
+    struct hx_frames frames;
+    int64_t any;
+    HX_TRY(hx_db_int(db, what, "SELECT count(*) FROM (SELECT 1 FROM hx_frame LIMIT 1)", &any));
+    if (!any)
+        return NULL;
+    HX_TRY(hx_frames_adopt(db, what, &frames));
+    struct hx_attributing a = {0};
+    hx_error *err = hx_attributing_init(db, what, &frames, &how, NULL, &a);
+    if (!err)
+        err = attribute_all(&a);
+    hx_attributing_deinit(&a);
+    hx_frames_deinit(&frames);
+    return err;
+}
