@@ -88,6 +88,8 @@ void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
 
 /* screen_objects.c: the condition on `objects` for a pane's subset */
 void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql);
+/* tree_sql.c: "(SELECT ...)", a cost-centre stack and all that begin with it */
+void hx_below_sql(int64_t ccs_id, struct hx_text *sql);
 /* screen_named.c: columns exclusive_bytes and shared_bytes of a row n of hx_named */
 void hx_named_bytes_sql(struct hx_text *sql);
 /* screen_dominators.c: one level down, or the object where there is none */

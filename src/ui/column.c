@@ -79,6 +79,35 @@ static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *re
     hx_text_free(&calls);
 }
 
+/* What a node is, where its name does not say so. */
+static void put_node_kind(const struct hx_table *rows, size_t row, bool ascii, struct hx_text *ret)
+{
+    const char *kind = hx_table_text(rows, row, "kind");
+    const char *module = hx_table_shown(rows, row, "module");
+    if (strcmp(kind, "caf") == 0) {
+        hx_text_puts(ret, " of ");
+        hx_text_escape(ret, module, strlen(module), ascii);
+    } else if (strcmp(kind, "region") == 0) {
+        hx_text_puts(ret, " (region)");
+    }
+}
+
+/* "  + main": a cell for each level, whether there is more below, and its name. */
+static void put_node(const struct hx_cell *cell, const struct hx_table *rows, size_t row,
+                     bool ascii, struct hx_text *ret)
+{
+    const char *below = hx_table_text(rows, row, "below");
+    int64_t depth = hx_table_int(rows, row, "depth", 0);
+    for (int64_t i = 0; i < depth && i < HX_INDENT_MAX; i++)
+        hx_text_putc(ret, ' ');
+    hx_text_puts(ret, strcmp(below, "folded") == 0     ? "+ "
+                      : strcmp(below, "unfolded") == 0 ? "- "
+                      : strcmp(below, "more") == 0     ? "... "
+                                                       : "  ");
+    put_calls(cell, ascii, ret);
+    put_node_kind(rows, row, ascii, ret);
+}
+
 static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *ret)
 {
     const char *file = hx_source_file(hx_cell_shown(cell));
@@ -99,6 +128,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
         hx_text_putn(ret, cell->text, cell->n);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_CALLS)
         put_calls(cell, ascii, ret);
+    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_TREE)
+        put_node(cell, rows, row, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SOURCE)
         put_source(cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT)
@@ -124,6 +155,7 @@ bool hx_column_right(const struct hx_column *column)
     switch (column->as) {
     case HX_AS_TEXT:
     case HX_AS_CALLS:
+    case HX_AS_TREE:
     case HX_AS_SOURCE:
     case HX_AS_SAFE:
     case HX_AS_TIME:

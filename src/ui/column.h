@@ -8,6 +8,7 @@
 enum hx_as {
     HX_AS_TEXT,   /* as it is, escaped */
     HX_AS_CALLS,  /* the label of a stack, shortened (calls.h); too long: its end is cut */
+    HX_AS_TREE,   /* the label of a node, indented by its depth (tree.h) */
     HX_AS_SOURCE, /* a file and line, without the folders */
     HX_AS_SAFE,   /* text of the explorer's own, escaped already */
     HX_AS_BYTES,  /* 1.50M */
@@ -19,6 +20,9 @@ enum hx_as {
     HX_AS_SHARE,  /* percent of `whole` */
     HX_AS_BAR,    /* a bar of value/whole, of which `marked` is drawn differently */
 };
+
+/* A node is not indented by more levels than that. */
+#define HX_INDENT_MAX 1000
 
 /* A list of them ends with name NULL. */
 struct hx_column {

@@ -253,6 +253,30 @@ static double number(const struct hx_table *rows, size_t row, const char *name)
     return name ? (double)hx_table_int(rows, row, name, 0) : 0;
 }
 
+/* Levels of a deep tree that are left out of the indentation, so that the names around the cursor
+ * are legible. */
+static int64_t levels_left_out(const struct hx_pane *pane, int width)
+{
+    size_t row;
+    if (!hx_pane_row(pane, &row))
+        return 0;
+    int64_t depth = hx_table_int(&pane->rows, row, "depth", 0), room = width / 4;
+    return depth > room ? depth - room : 0;
+}
+
+/* Takes levels off the beginning of a node's text; its name keeps some room. */
+static void cut_indentation(struct hx_text *text, int64_t levels, int width)
+{
+    size_t indent = strspn(hx_text_str(text), " "), most = width > 12 ? (size_t)width - 12 : 0;
+    size_t left = (int64_t)indent > levels ? indent - (size_t)levels : 0;
+    if (indent && left > most)
+        left = most;
+    if (!text->failed && indent > left) {
+        memmove(text->s, text->s + indent - left, text->n - (indent - left) + 1);
+        text->n -= indent - left;
+    }
+}
+
 static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t row, int y,
                      const int *width, bool cursor)
 {
@@ -276,6 +300,8 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
             if ((columns[i].as == HX_AS_TEXT || columns[i].as == HX_AS_SOURCE) &&
                 columns[i].width <= 0)
                 hx_text_middle(&ui->term, width[i], &text);
+            if (columns[i].as == HX_AS_TREE)
+                cut_indentation(&text, levels_left_out(pane, width[i]), width[i]);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
                    style);
             hx_text_free(&text);
@@ -298,7 +324,7 @@ static void say_lacking(const struct hx_ui *ui, const struct hx_pane *pane, stru
 
 static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    if (pane->screen->source && !ui->snapshot)
+    if (hx_screen_stored(pane->screen) && !ui->snapshot)
         hx_text_puts(ret, ui->snapping ? "The first snapshot is being taken."
                                        : "No snapshot yet. Press a to take one.");
     else if (pane->problem)
@@ -453,6 +479,8 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
     } else if (!hx_jobs_status(ui->jobs, &text)) {
         const char *hints[] = {"? help",   "Enter open",   "w why",  "/ search",
                                "< > sort", "[ ] snapshot", "a snap", "q quit"};
+        if (pane->screen->tree)
+            hints[2] = "+ - unfold";
         text.n = 0;
         put_recording(ui, layout->columns - right - 2, &text);
         for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)

@@ -100,11 +100,7 @@ void hx_ui_key(struct hx_ui *ui, int key)
         return;
     }
     if (key >= '0' && key <= '9') {
-        const struct hx_screen *screen = hx_screen_by_digit(key - '0');
-        if (screen)
-            hx_ui_complain(ui, hx_ui_show(ui, screen));
-        else
-            hx_ui_say(ui, "%c: %s: not in this version yet", key, hx_screen_later(key - '0'));
+        hx_ui_complain(ui, hx_ui_show(ui, hx_screen_by_digit(key - '0')));
         return;
     }
     const struct hx_request *request = hx_request_of_key(key);

@@ -1,6 +1,7 @@
 /* pane.c - windows over lists: loading, moving, keeping the cursor on its row. */
 #include "ui/app.h"
 #include "ui/calls.h"
+#include "ui/tree.h"
 
 #include "sym/demangle.h"
 
@@ -38,6 +39,7 @@ void hx_pane_destroy(struct hx_pane *pane)
     free(pane->filter);
     free(pane->condition);
     hx_filter_destroy(pane->parsed);
+    hx_tree_destroy(pane->tree);
     free(pane->keep);
     free(pane->problem);
     free(pane);
@@ -465,7 +467,7 @@ void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, boo
 
 void hx_pane_outdate(struct hx_pane *pane)
 {
-    if (!pane->screen->source || !pane->loaded)
+    if (!hx_screen_stored(pane->screen) || !pane->loaded)
         return;
     if (!pane->stale)
         keep_cursor(pane);
@@ -516,7 +518,7 @@ static bool near_edge(const struct hx_pane *pane)
 void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
 {
     scroll(pane);
-    if (pane->screen->source && !ui->snapshot)
+    if (hx_screen_stored(pane->screen) && !ui->snapshot)
         return; /* nothing was taken yet */
     bool other = pane->snapshot != ui->snapshot && !pane->screen->pinned;
     if ((!pane->loaded || pane->stale) && !pane->loading) {

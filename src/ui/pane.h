@@ -36,12 +36,13 @@ struct hx_pane {
     int64_t cursor, top, total;
     int64_t offset;
     struct hx_table rows, facts;
-    bool loaded;   /* rows were loaded at least once */
-    bool loading;  /* a job is under way */
-    bool stale;    /* rows are of another snapshot or order */
-    uint64_t want; /* number of the newest load; older ones are ignored */
-    char *keep;    /* key of the row to find again, owned */
-    char *problem; /* why loading failed, owned */
+    struct hx_tree *tree; /* of a screen that is a tree; NULL before its first load; owned */
+    bool loaded;          /* rows were loaded at least once */
+    bool loading;         /* a job is under way */
+    bool stale;           /* rows are of another snapshot or order */
+    uint64_t want;        /* number of the newest load; older ones are ignored */
+    char *keep;           /* key of the row to find again, owned */
+    char *problem;        /* why loading failed, owned */
     /* of the last drawing */
     int height;     /* rows that were visible */
     int first_line; /* of the screen, where they began */

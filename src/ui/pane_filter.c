@@ -1,5 +1,6 @@
 /* pane_filter.c - showing only the rows for which a condition holds. */
 #include "ui/app.h"
+#include "ui/tree.h"
 
 #include "traverse/filter.h"
 
@@ -10,6 +11,7 @@ static enum hx_filter_class class_of_cells(enum hx_as as)
     switch (as) {
     case HX_AS_TEXT:
     case HX_AS_CALLS:
+    case HX_AS_TREE:
     case HX_AS_SOURCE:
     case HX_AS_SAFE:
     case HX_AS_TIME:
@@ -101,13 +103,14 @@ hx_error *hx_pane_filter(struct hx_ui *ui, struct hx_pane *pane, const char *fil
             return hx_error_nomem();
         HX_TRY(parse_for(pane, filter, &parsed));
     }
-    if (!pane->screen->source) {
+    if (!hx_screen_stored(pane->screen)) {
         set_filter(pane, hx_steal(copy), NULL, hx_steal(parsed));
         return pane->screen->fill(ui, pane);
     }
     if (filter)
         HX_TRY(to_sql(parsed, &condition));
     set_filter(pane, hx_steal(copy), hx_steal(condition), NULL);
+    hx_tree_forget_filter(pane->tree);
     hx_pane_order(ui, pane, pane->sort, pane->ascending); /* the same one, of other rows */
     return NULL;
 }

@@ -1,12 +1,12 @@
 /* pane_work.c - searching a list and writing it to a file, in the background. */
 #include "ui/app.h"
+#include "ui/matcher.h"
+#include "ui/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <regex.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <wctype.h>
 
 /* --- search --- */
 
@@ -16,9 +16,8 @@ struct search {
     const struct hx_screen *screen;
     struct hx_load load;
     struct hx_table facts;
-    regex_t regex;
-    char *literal; /* the pattern, when it has nothing but letters; else NULL */
-    bool has_regex, any_case, backwards, ascii;
+    struct hx_matcher *matcher;
+    bool backwards, ascii;
     int64_t from; /* the cursor */
     int64_t seen, total;
     struct hx_table row; /* the one that is looked at */
@@ -32,10 +31,7 @@ static bool matches(struct search *search, const struct hx_table *rows, size_t r
     struct hx_text *text = &search->text;
     hx_text_clear(text);
     hx_column_row(search->screen->columns, rows, row, &search->facts, search->ascii, text);
-    const char *s = hx_text_str(text);
-    if (!search->literal)
-        return regexec(&search->regex, s, 0, NULL, 0) == 0;
-    return (search->any_case ? strcasestr(s, search->literal) : strstr(s, search->literal)) != NULL;
+    return hx_matcher_matches(search->matcher, hx_text_str(text));
 }
 
 /* Which columns of the rows are shown, so that the others need not be decoded. */
@@ -120,9 +116,7 @@ static void search_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 static void search_destroy(struct hx_job *job)
 {
     struct search *search = (struct search *)job;
-    if (search->has_regex)
-        regfree(&search->regex);
-    free(search->literal);
+    hx_matcher_destroy(search->matcher);
     hx_table_deinit(&search->row);
     hx_text_free(&search->text);
     hx_load_end(&search->load);
@@ -169,41 +163,13 @@ static hx_error *copy_facts(const struct hx_table *facts, struct hx_table *ret)
     return NULL;
 }
 
-/* Small letters find both; a capital means what it says. */
-static bool in_any_case(const char *pattern)
-{
-    for (const char *s = pattern; *s; s++)
-        if (*s >= 'A' && *s <= 'Z' && !(s > pattern && s[-1] == '\\'))
-            return false;
-    return true;
-}
-
-static hx_error *compile(struct search *search, const char *pattern)
-{
-    search->any_case = in_any_case(pattern);
-    int flags = REG_EXTENDED | REG_NOSUB | (search->any_case ? REG_ICASE : 0);
-    int code = regcomp(&search->regex, pattern, flags);
-    search->has_regex = !code;
-    if (code) {
-        char why[128];
-        regerror(code, &search->regex, why, sizeof why);
-        return hx_error_new(HX_E_USAGE, pattern, "write a POSIX extended regular expression", "%s",
-                            why);
-    }
-    /* Most searches are for plain words, which need no expression. */
-    bool plain = true;
-    for (const char *s = pattern; *s; s++)
-        plain &= (unsigned char)*s < 0x80 && !strchr(".[]{}()\\*+?|^$", *s);
-    if (plain && !(search->literal = strdup(pattern)))
-        return hx_error_nomem();
-    return NULL;
-}
-
 hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pattern,
                          bool backwards)
 {
     if (!pane->loaded || !pane->screen->columns)
         return NULL;
+    if (pane->screen->tree)
+        return hx_tree_search(ui, pane, pattern, backwards);
     struct search *search = calloc(1, sizeof *search);
     if (!search)
         return hx_error_nomem();
@@ -220,7 +186,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     search->from = pane->cursor;
     search->found = -1;
     search->total = pane->total;
-    hx_error *error = compile(search, pattern);
+    hx_error *error = hx_matcher_create(pattern, &search->matcher);
     if (!error)
         error = copy_facts(&pane->facts, &search->facts);
     if (error) {

@@ -2,6 +2,7 @@
 #include "ui/request.h"
 
 #include "ui/app.h"
+#include "ui/tree.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -275,7 +276,7 @@ static hx_error *open_stack(struct hx_ui *ui, uint64_t object)
     return hx_ui_push(ui, pane);
 }
 
-/* Of a row's site, else of the object that it stands for. */
+/* Of a row's stack, else of the object that it stands for; of a cost centre all that there are. */
 static hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
@@ -285,14 +286,90 @@ static hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
         HX_TRY(parse_address(arg, &address));
         return hx_ui_resolve(ui, address, open_stack);
     }
-    int64_t site = hx_pane_row(pane, &row) ? hx_table_int(&pane->rows, row, "ccs_id", 0) : 0;
-    if (site)
-        return hx_ui_open_text(ui, &hx_screen_stack, NULL, site);
+    int64_t id = 0, ccs = 0;
+    if (hx_pane_row(pane, &row)) {
+        id = hx_table_int(&pane->rows, row, "stack_id", 0);
+        ccs = hx_pane_object(pane, row, &address) ? 0 : hx_table_int(&pane->rows, row, "ccs_id", 0);
+    }
+    if (id)
+        return hx_ui_open_text(ui, &hx_screen_stack, NULL, id);
+    if (ccs)
+        return hx_ui_open_subset(ui, &hx_screen_sites, HX_SUBSET_BELOW,
+                                 hx_table_text(&pane->rows, row, "label"), NULL, ccs);
     if (pane->screen == &hx_screen_leaks)
         return hx_error_new(HX_E_ABSENT, "stack", "heapx run and heapx record do it",
                             "who allocated was not recorded");
     HX_TRY(subject(ui, &address));
     return open_stack(ui, address);
+}
+
+/* --- trees --- */
+
+/* What a key does to the row of a tree. */
+static hx_error *on_node(struct hx_ui *ui,
+                         hx_error *(*what)(struct hx_ui *, struct hx_pane *, size_t))
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    size_t row;
+    if (!pane->screen->tree)
+        return hx_error_new(HX_E_ABSENT, pane->screen->name, "screen 4 is one", "is no tree");
+    if (!hx_pane_row(pane, &row))
+        return no_row(pane);
+    return what(ui, pane, row);
+}
+
+static hx_error *hx_do_unfold(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return on_node(ui, hx_tree_unfold);
+}
+
+static hx_error *hx_do_fold(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return on_node(ui, hx_tree_fold);
+}
+
+static hx_error *hx_do_unfold_all(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return on_node(ui, hx_tree_unfold_all);
+}
+
+/* The snapshot to compare with: the one before the shown one, or that was asked for. */
+static hx_error *find_other(struct hx_ui *ui, const char *arg, int64_t *ret)
+{
+    size_t row = hx_ui_snapshot_row(ui), n = ui->snapshots.n_rows;
+    uint64_t number;
+    if (!*arg && row > 0 && row < n) {
+        *ret = hx_table_int(&ui->snapshots, row - 1, "snapshot", 0);
+        return NULL;
+    }
+    if (!*arg)
+        return hx_error_new(HX_E_ABSENT, "this snapshot", "`:difference N` names another one",
+                            "has none before it");
+    for (size_t i = 0; hx_parse_u64(arg, &number) && i < n; i++) {
+        int64_t snapshot = hx_table_int(&ui->snapshots, i, "snapshot", 0);
+        if (number && (uint64_t)snapshot == number && snapshot != ui->snapshot) {
+            *ret = snapshot;
+            return NULL;
+        }
+    }
+    return hx_error_new(HX_E_ABSENT, arg, "screen 1 shows them",
+                        "no other snapshot has that number");
+}
+
+static hx_error *hx_do_difference(struct hx_ui *ui, const char *arg)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    int64_t other = 0;
+    if (!pane->screen->tree)
+        return hx_error_new(HX_E_ABSENT, pane->screen->name,
+                            "screen 4 has them; `heapx diff` compares any view",
+                            "shows no differences");
+    if (*arg || !pane->tree || !pane->tree->other)
+        HX_TRY(find_other(ui, arg, &other));
+    return hx_tree_compare(ui, pane, other);
 }
 
 static hx_error *hx_do_goto(struct hx_ui *ui, const char *arg)
@@ -312,6 +389,12 @@ static hx_error *hx_do_details(struct hx_ui *ui, const char *arg)
 }
 
 /* --- screens and snapshots --- */
+
+static hx_error *hx_do_threads(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return hx_ui_show(ui, &hx_screen_threads);
+}
 
 static hx_error *step_screen(struct hx_ui *ui, int step)
 {
@@ -459,15 +542,15 @@ static bool sortable(const struct hx_column *column)
 
 static void order_by(struct hx_ui *ui, struct hx_pane *pane, const struct hx_column *column)
 {
-    bool ascending =
-        column->as == HX_AS_TEXT || column->as == HX_AS_HEX || column->as == HX_AS_OFFSET;
+    bool ascending = column->as == HX_AS_TEXT || column->as == HX_AS_TREE ||
+                     column->as == HX_AS_HEX || column->as == HX_AS_OFFSET;
     hx_pane_order(ui, pane, column->name, ascending);
 }
 
 static hx_error *step_sort(struct hx_ui *ui, int step)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
-    if (!pane->screen->source)
+    if (!hx_screen_stored(pane->screen))
         return unsortable(pane);
     const struct hx_column *columns = pane->screen->columns;
     int n = 0, at = -1;
@@ -502,7 +585,7 @@ static hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     struct hx_pane *pane = hx_ui_pane(ui);
-    if (!pane->screen->source)
+    if (!hx_screen_stored(pane->screen))
         return unsortable(pane);
     if (!pane->sort)
         return hx_error_new(HX_E_USAGE, "order", "choose a column with < or >",
@@ -514,7 +597,7 @@ static hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
 static hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
-    if (!pane->screen->source)
+    if (!hx_screen_stored(pane->screen))
         return unsortable(pane);
     for (const struct hx_column *column = pane->screen->columns; column->name; column++) {
         if (sortable(column) && (strcmp(column->name, arg) == 0 ||

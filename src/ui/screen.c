@@ -9,11 +9,6 @@ const struct hx_screen *const hx_screens[HX_SCREENS] = {
 #undef HX_UI_SCREEN_ENTRY
 };
 
-/* The digits are a promise to fingers and scripts, so those to come are taken already. */
-static const char *const planned[10] = {
-    [4] = "cost centres",
-};
-
 void hx_text_sql(struct hx_text *sql, const char *text)
 {
     if (!text) {
@@ -43,9 +38,4 @@ const struct hx_screen *hx_screen_by_digit(int digit)
         if (hx_screens[i]->digit == digit)
             return hx_screens[i];
     return NULL;
-}
-
-const char *hx_screen_later(int digit)
-{
-    return digit < 0 || digit > 9 || hx_screen_by_digit(digit) ? NULL : planned[digit];
 }

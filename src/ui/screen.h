@@ -17,6 +17,7 @@
     X(timeline)                                                                                    \
     X(retainers)                                                                                   \
     X(bins)                                                                                        \
+    X(ccs)                                                                                         \
     X(types)                                                                                       \
     X(leaks)                                                                                       \
     X(dominators)                                                                                  \
@@ -25,9 +26,11 @@
     X(losses)                                                                                      \
     X(pages)                                                                                       \
     X(sites)                                                                                       \
+    X(threads)                                                                                     \
     X(named)                                                                                       \
     X(set)                                                                                         \
     X(bin)                                                                                         \
+    X(centre)                                                                                      \
     X(dominated)                                                                                   \
     X(object)                                                                                      \
     X(root)                                                                                        \
@@ -53,12 +56,15 @@ struct hx_source {
 /* Which objects a pane is about; what tells them is in its text, id and address. */
 enum hx_subset {
     HX_SUBSET_ALL,
-    HX_SUBSET_LEAK, /* text: the kind; more: the type, NULL when unknown; id: the ccs_id of one of
-                       the sites of that label, 0 when unknown */
-    HX_SUBSET_SET,  /* id: the retainer set */
-    HX_SUBSET_BIN,  /* text: the named roots */
-    HX_SUBSET_TYPE, /* text: the type, NULL when unknown */
-    HX_SUBSET_SITE, /* id: the ccs_id; text: its label */
+    HX_SUBSET_LEAK,   /* text: the kind; more: the type, NULL when unknown; id: one of the stacks of
+                         that   label, 0 when unknown */
+    HX_SUBSET_SET,    /* id: the retainer set */
+    HX_SUBSET_BIN,    /* text: the named roots */
+    HX_SUBSET_TYPE,   /* text: the type, NULL when unknown */
+    HX_SUBSET_SITE,   /* id: the recorded stack; text: its label */
+    HX_SUBSET_CCS,    /* id: the cost-centre stack; text: the label of its centre */
+    HX_SUBSET_THREAD, /* no objects: id: the stack that a thread stood in; text: its name */
+    HX_SUBSET_BELOW,  /* the same with all stacks that begin with it */
 };
 
 struct hx_screen {
@@ -71,6 +77,7 @@ struct hx_screen {
     bool by_argument;  /* needs to be told what to show: not reached by name */
     bool pinned;       /* stays with its snapshot when a newer one comes */
     bool over_time;    /* marks the row of the current snapshot */
+    bool tree;         /* rows hang on each other (tree.h); they are made in fill() */
     const struct hx_column *columns;
     const char *const *key; /* columns that tell rows apart, ends with NULL */
     const char *sort;       /* column of the first order; NULL: as stored */
@@ -92,6 +99,12 @@ struct hx_screen {
     hx_error *(*objects)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 };
 
+/* Do its rows come from the store, so that they can be sorted and filtered there? */
+static inline bool hx_screen_stored(const struct hx_screen *screen)
+{
+    return screen->source || screen->tree;
+}
+
 #define HX_UI_DECLARE_SCREEN(name) extern const struct hx_screen hx_screen_##name;
 HX_UI_SCREENS(HX_UI_DECLARE_SCREEN)
 #undef HX_UI_DECLARE_SCREEN
@@ -109,8 +122,6 @@ extern const struct hx_screen *const hx_screens[HX_SCREENS];
 void hx_text_sql(struct hx_text *sql, const char *text);
 
 const struct hx_screen *hx_screen_find(const char *name); /* NULL when unknown */
-const struct hx_screen *hx_screen_by_digit(int digit);
-/* The name of a digit's screen that this version does not have; NULL when it has it. */
-const char *hx_screen_later(int digit);
+const struct hx_screen *hx_screen_by_digit(int digit);    /* each digit has one */
 
 #endif

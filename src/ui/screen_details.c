@@ -89,7 +89,9 @@ static int value_width(void)
 struct asking {
     struct hx_job job;
     uint64_t pane, want;
-    int64_t ccs_id;
+    int64_t stack_id, ccs_id; /* one of them; of neither, the stack of an object */
+    int64_t snapshot;
+    uint64_t address;
     struct hx_table frames;
 };
 
@@ -97,8 +99,17 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
 {
     struct asking *asking = (struct asking *)job;
     struct hx_text sql = {0}, id = {0};
-    hx_text_putf(&id, "%" PRId64, asking->ccs_id);
-    hx_calls_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
+    if (asking->stack_id || asking->ccs_id)
+        hx_text_putf(&id, "%" PRId64, asking->stack_id ? asking->stack_id : asking->ccs_id);
+    else
+        hx_text_putf(&id,
+                     "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64
+                     " AND address = %" PRId64 ")",
+                     asking->snapshot, (int64_t)asking->address);
+    if (asking->ccs_id)
+        hx_centres_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
+    else
+        hx_calls_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
     HX_ROWS hx_rows *rows = NULL;
     hx_error *error =
         sql.failed || id.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
@@ -141,7 +152,10 @@ static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     pane->rows = (struct hx_table){0};
     for (size_t i = 0; i < asking->frames.n_rows && !error; i++) {
         struct hx_text name = {0}, text = {0};
-        hx_text_putf(&name, "%s%s", i ? "             " : "allocated by ",
+        hx_text_putf(&name, "%s%s",
+                     i                ? "             "
+                     : asking->ccs_id ? "called       "
+                                      : "allocated by ",
                      hx_table_text(&asking->frames, i, "frame"));
         put_frame(&asking->frames, i, !ui->term.utf8, &text);
         error = add_lines(&rows, hx_text_str(&name), hx_text_str(&text), value_width());
@@ -159,9 +173,18 @@ static void asking_destroy(struct hx_job *job)
     free(asking);
 }
 
-/* The stack comes later than the rest. */
-static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, int64_t ccs_id)
+/* The stack comes later than the rest: that of the row, or of the object that it stands for. */
+static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, const struct hx_pane *below,
+                     size_t row)
 {
+    int64_t stack_id = hx_table_int(&below->rows, row, "stack_id", 0);
+    int64_t ccs_id = stack_id ? 0 : hx_table_int(&below->rows, row, "ccs_id", 0);
+    uint64_t address = 0;
+    if (!stack_id && !ccs_id)
+        return NULL;
+    if (!stack_id && hx_pane_object(below, row, &address))
+        ccs_id = 0;
+
     struct asking *asking = calloc(1, sizeof *asking);
     if (!asking)
         return hx_error_nomem();
@@ -173,7 +196,10 @@ static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, int64_t ccs_id)
                                   .destroy = asking_destroy};
     asking->pane = pane->serial;
     asking->want = ++pane->want;
+    asking->stack_id = stack_id;
     asking->ccs_id = ccs_id;
+    asking->snapshot = below->snapshot;
+    asking->address = address;
     hx_jobs_start(ui->jobs, &asking->job);
     return NULL;
 }
@@ -187,7 +213,6 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     size_t row;
     const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
     int width = value_width();
-    int64_t ccs_id = 0;
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = NULL;
     for (size_t i = 0; below && hx_pane_row(below, &row) && i < below->rows.n_columns && !error;
@@ -203,15 +228,13 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
             error = add_lines(&rows, "  as stored", hx_text_str(&text), width);
         }
         hx_text_free(&text);
-        if (strcmp(name, "ccs_id") == 0 && cell->type == HX_VALUE_INT)
-            ccs_id = cell->i;
     }
     if (error) {
         hx_table_deinit(&rows);
         return error;
     }
     hx_pane_set_rows(pane, &rows);
-    return ccs_id ? ask(ui, pane, ccs_id) : NULL;
+    return below && hx_pane_row(below, &row) ? ask(ui, pane, below, row) : NULL;
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

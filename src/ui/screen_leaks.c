@@ -26,14 +26,14 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  " WHEN 'definite' THEN 'nothing points to it'"
                  " WHEN 'indirect' THEN 'held by lost objects only'"
                  " WHEN 'possible' THEN 'by interior pointers only' END) AS about,"
-                 " max(l.ccs_id) AS ccs_id FROM hx_leak AS l"
-                 " LEFT JOIN hx_stack AS t ON t.ccs_id = l.ccs_id WHERE l.snapshot = %" PRId64
+                 " max(l.stack_id) AS stack_id FROM hx_leak AS l"
+                 " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id WHERE l.snapshot = %" PRId64
                  " GROUP BY 1, 2, 3, 4",
                  snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM leaks WHERE snapshot = %" PRId64 ") AS rows,"
                  " heap_bytes, leaked_bytes, leaked_objects, EXISTS (SELECT 1 FROM hx_leak"
-                 " WHERE snapshot = %" PRId64 " AND ccs_id IS NOT NULL) AS sites FROM snapshots"
+                 " WHERE snapshot = %" PRId64 " AND stack_id IS NOT NULL) AS sites FROM snapshots"
                  " WHERE snapshot = %" PRId64,
                  snapshot, snapshot, snapshot);
 }
@@ -61,13 +61,14 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_LEAK,
                              hx_table_text(&pane->rows, row, "kind"),
                              typed ? hx_table_text(&pane->rows, row, "type") : NULL,
-                             hx_table_int(&pane->rows, row, "ccs_id", 0));
+                             hx_table_int(&pane->rows, row, "stack_id", 0));
 }
 
 static const char *const key[] = {"kind", "type", "site", NULL};
 
 const struct hx_screen hx_screen_leaks = {
     .name = "leaks",
+    .brief = "leak",
     .about = "lost objects by kind",
     .digit = 6,
     .columns = columns,

@@ -52,10 +52,10 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  " WHERE snapshot = %" PRId64 " AND target = %s) q"
                  " LEFT JOIN objects o ON o.snapshot = %" PRId64 " AND o.address = %s"
                  " LEFT JOIN retainers t ON t.snapshot = %" PRId64 " AND t.set_id = o.set_id"
-                 " LEFT JOIN hx_ccs c ON c.ccs_id = o.ccs_id LEFT JOIN (",
+                 " LEFT JOIN hx_frame c ON c.frame_id = o.stack_id LEFT JOIN (",
                  snapshot, self.s, snapshot, self.s, snapshot);
     hx_text_putf(&site,
-                 "(SELECT ccs_id FROM objects WHERE snapshot = %" PRId64 " AND address = %s)",
+                 "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64 " AND address = %s)",
                  snapshot, self.s);
     hx_calls_sql(&ret->facts, hx_text_str(&site), FRAMES_READ);
     hx_text_puts(&ret->facts, ") f");

@@ -39,8 +39,8 @@ void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql)
         hx_text_sql(sql, pane->more);
         if (pane->id)
             hx_text_putf(sql,
-                         " AND ccs_id IN (SELECT s.ccs_id FROM hx_stack s WHERE s.label ="
-                         " (SELECT label FROM hx_stack WHERE ccs_id = %" PRId64 "))",
+                         " AND +stack_id IN (SELECT s.stack_id FROM hx_stack s WHERE s.label ="
+                         " (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 "))",
                          pane->id);
         break;
     case HX_SUBSET_SET:
@@ -55,8 +55,16 @@ void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql)
         hx_text_sql(sql, pane->text);
         break;
     case HX_SUBSET_SITE:
+        hx_text_putf(sql, "stack_id = %" PRId64, pane->id);
+        break;
+    case HX_SUBSET_CCS:
         hx_text_putf(sql, "ccs_id = %" PRId64, pane->id);
         break;
+    case HX_SUBSET_BELOW: /* looked up for each object, not scanned for each stack */
+        hx_text_puts(sql, "+ccs_id IN ");
+        hx_below_sql(pane->id, sql);
+        break;
+    case HX_SUBSET_THREAD:
     case HX_SUBSET_ALL:
         break;
     }
@@ -74,14 +82,15 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
     }
     hx_text_puts(sql, "SELECT coalesce(sum(objects), 0) AS rows, coalesce(sum(bytes), 0) AS bytes");
     if (pane->subset == HX_SUBSET_LEAK && pane->id)
-        hx_text_putf(sql, ", (SELECT label FROM hx_stack WHERE ccs_id = %" PRId64 ") AS site",
+        hx_text_putf(sql, ", (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ") AS site",
                      pane->id);
     switch (pane->subset) {
     case HX_SUBSET_LEAK:
         hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(pane));
         hx_text_sql(sql, pane->more);
         if (pane->id)
-            hx_text_putf(sql, " AND site = (SELECT label FROM hx_stack WHERE ccs_id = %" PRId64 ")",
+            hx_text_putf(sql,
+                         " AND site = (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ")",
                          pane->id);
         break;
     case HX_SUBSET_SET:
@@ -92,7 +101,14 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
         hx_text_sql(sql, pane->text);
         break;
     case HX_SUBSET_SITE:
-        hx_text_putf(sql, " FROM sites WHERE ccs_id = %" PRId64, pane->id);
+        hx_text_putf(sql, " FROM hx_stack_site WHERE stack_id = %" PRId64, pane->id);
+        break;
+    case HX_SUBSET_CCS:
+        hx_text_putf(sql, " FROM hx_site WHERE ccs_id = %" PRId64, pane->id);
+        break;
+    case HX_SUBSET_BELOW:
+        hx_text_puts(sql, " FROM hx_site WHERE +ccs_id IN ");
+        hx_below_sql(pane->id, sql);
         break;
     default:
         hx_text_puts(sql, " FROM types WHERE type = ");
@@ -126,6 +142,7 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
 {
     const char *state = state_of(pane);
     switch (pane->subset) {
+    case HX_SUBSET_THREAD:
     case HX_SUBSET_ALL:
         hx_text_puts(ret, "Objects of the heap");
         break;
@@ -154,8 +171,11 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
         hx_pane_put_text(pane, ascii, ret);
         break;
     case HX_SUBSET_SITE:
+    case HX_SUBSET_CCS:
+    case HX_SUBSET_BELOW:
         hx_text_puts(ret, "Objects allocated by ");
         hx_pane_put_calls(pane, ascii, ret);
+        hx_text_puts(ret, pane->subset == HX_SUBSET_BELOW ? " and what it called" : "");
         break;
     }
 }

@@ -1,4 +1,5 @@
-/* screen_sites.c - bytes by the stack that allocated them. */
+/* screen_sites.c - bytes by the recorded stack that allocated them: all, or those of a cost centre
+ * and what it called. */
 #include "ui/app.h"
 
 #include <inttypes.h>
@@ -8,29 +9,55 @@ static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 2, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
-    {"retained_bytes", "retained", HX_AS_BYTES, 9, 3, NULL, NULL},
+    {"alloc_bytes", "allocated", HX_AS_BYTES, 9, 3, NULL, NULL},
     {"site", "allocated by", HX_AS_CALLS, -36, 0, NULL, NULL},
     {"source", NULL, HX_AS_SOURCE, -18, 4, NULL, NULL},
     {0},
 };
 
+/* "(SELECT ...)": the stacks to list. Of a cost centre also those that have nothing any more. */
+static void put_stacks(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    if (pane->subset != HX_SUBSET_BELOW) {
+        hx_text_putf(sql,
+                     " (SELECT snapshot, stack_id, bytes, objects FROM hx_stack_site"
+                     " WHERE snapshot = %" PRId64 ")",
+                     snapshot);
+        return;
+    }
+    hx_text_putf(sql,
+                 " (SELECT %" PRId64 " AS snapshot, y.stack_id AS stack_id, x.bytes AS bytes,"
+                 " x.objects AS objects FROM hx_attributed y LEFT JOIN hx_stack_site x"
+                 " ON x.snapshot = %" PRId64 " AND x.stack_id = y.stack_id"
+                 " LEFT JOIN hx_stack_cost z ON z.snapshot = %" PRId64
+                 " AND z.stack_id = y.stack_id WHERE (x.stack_id IS NOT NULL OR z.stack_id"
+                 " IS NOT NULL) AND y.ccs_id IN ",
+                 snapshot, snapshot, snapshot);
+    hx_below_sql(pane->id, sql);
+    hx_text_puts(sql, ")");
+}
+
 /* Several sites may have one label: they differ in the lines that the calls stand in. */
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    (void)pane;
-    ret->like = "sites";
+    ret->like = "stacks";
+    hx_text_puts(&ret->sql, "SELECT s.snapshot AS snapshot, s.stack_id AS stack_id,"
+                            " a.ccs_id AS ccs_id, s.bytes AS bytes, s.objects AS objects,"
+                            " k.alloc_bytes AS alloc_bytes, k.alloc_objects AS alloc_objects,"
+                            " t.label AS site, t.module AS module, p.source AS source FROM");
+    put_stacks(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
-                 "SELECT s.snapshot AS snapshot, s.ccs_id AS ccs_id, s.bytes AS bytes,"
-                 " s.objects AS objects, s.retained_bytes AS retained_bytes,"
-                 " t.label AS site, t.module AS module, p.source AS source FROM hx_site s"
-                 " LEFT JOIN hx_stack t ON t.ccs_id = s.ccs_id"
-                 " LEFT JOIN hx_ccs c ON c.ccs_id = s.ccs_id"
-                 " LEFT JOIN hx_place p ON p.place = c.place WHERE s.snapshot = %" PRId64,
+                 " s LEFT JOIN hx_stack_cost k ON k.snapshot = %" PRId64
+                 " AND k.stack_id = s.stack_id LEFT JOIN hx_stack t ON t.stack_id = s.stack_id"
+                 " LEFT JOIN hx_attributed a ON a.stack_id = s.stack_id"
+                 " LEFT JOIN hx_frame c ON c.frame_id = s.stack_id"
+                 " LEFT JOIN hx_place p ON p.place = c.place",
                  snapshot);
     hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM hx_site WHERE snapshot = s.snapshot) AS rows,"
-                 " (SELECT sum(x.bytes) FROM hx_site x JOIN hx_ccs c ON c.ccs_id = x.ccs_id"
-                 " JOIN hx_place p ON p.place = c.place WHERE x.snapshot = s.snapshot"
+                 "SELECT (SELECT count(*) FROM hx_stack_site WHERE snapshot = s.snapshot) AS rows,"
+                 " (SELECT sum(x.bytes) FROM hx_stack_site x"
+                 " JOIN hx_frame c ON c.frame_id = x.stack_id JOIN hx_place p ON p.place = c.place "
+                 "WHERE x.snapshot = s.snapshot"
                  " AND p.inlined >= 0) AS known, s.heap_bytes AS heap_bytes,"
                  " r.method AS method, r.events AS events, r.sample_bytes AS sample_bytes,"
                  " r.upper_bounds AS upper_bounds FROM snapshots s"
@@ -41,12 +68,17 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
     char size[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
     int64_t heap = hx_table_int(facts, 0, "heap_bytes", 0);
     int64_t events = hx_table_int(facts, 0, "events", -1);
     int64_t sample = hx_table_int(facts, 0, "sample_bytes", 0);
+    if (pane->subset == HX_SUBSET_BELOW) {
+        hx_text_puts(ret, "Stacks of ");
+        hx_pane_put_calls(pane, !ui->term.utf8, ret);
+        hx_text_puts(ret, " and what it called");
+        return;
+    }
     hx_text_puts(ret, "Allocation sites");
     if (!pane->total || events < 0)
         return;
@@ -66,10 +98,10 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_SITE,
                              hx_table_text(&pane->rows, row, "site"), NULL,
-                             hx_table_int(&pane->rows, row, "ccs_id", 0));
+                             hx_table_int(&pane->rows, row, "stack_id", 0));
 }
 
-static const char *const key[] = {"ccs_id", NULL};
+static const char *const key[] = {"stack_id", NULL};
 
 const struct hx_screen hx_screen_sites = {
     .name = "sites",

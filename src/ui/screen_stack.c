@@ -18,12 +18,12 @@ static const struct hx_column columns[] = {
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     struct hx_text id = {0};
-    ret->like = "ccs";
+    ret->like = "frames";
     if (pane->id)
         hx_text_putf(&id, "%" PRId64, pane->id);
     else
         hx_text_putf(&id,
-                     "(SELECT ccs_id FROM objects WHERE snapshot = %" PRId64
+                     "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64
                      " AND address = %" PRId64 ")",
                      snapshot, (int64_t)pane->address);
     hx_calls_sql(&ret->sql, hx_text_str(&id), HX_CALLS_MAX);
@@ -31,11 +31,11 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  "SELECT max(c.depth, 1) AS rows, t.label AS label, x.bytes AS bytes,"
                  " x.objects AS objects, k.alloc_bytes AS alloc_bytes,"
                  " k.alloc_objects AS alloc_objects, k.freed_bytes AS freed_bytes,"
-                 " k.freed_objects AS freed_objects, c.ccs_id AS ccs_id FROM hx_ccs c"
-                 " LEFT JOIN hx_stack t ON t.ccs_id = c.ccs_id"
-                 " LEFT JOIN hx_site x ON x.ccs_id = c.ccs_id AND x.snapshot = %" PRId64
-                 " LEFT JOIN hx_cost k ON k.ccs_id = c.ccs_id AND k.snapshot = %" PRId64
-                 " WHERE c.ccs_id = %s",
+                 " k.freed_objects AS freed_objects, c.frame_id AS stack_id FROM hx_frame c"
+                 " LEFT JOIN hx_stack t ON t.stack_id = c.frame_id"
+                 " LEFT JOIN hx_stack_site x ON x.stack_id = c.frame_id AND x.snapshot = %" PRId64
+                 " LEFT JOIN hx_stack_cost k ON k.stack_id = c.frame_id"
+                 " AND k.snapshot = %" PRId64 " WHERE c.frame_id = %s",
                  snapshot, snapshot, hx_text_str(&id));
     ret->sql.failed |= id.failed;
     hx_text_free(&id);
@@ -56,8 +56,10 @@ static void put_sum(const struct hx_table *facts, const char *what, const char *
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
-    if (pane->id)
+    if (pane->subset == HX_SUBSET_THREAD) {
+        hx_text_puts(ret, "Where the thread stood: ");
+        hx_pane_put_text(pane, !ui->term.utf8, ret);
+    } else if (pane->id)
         hx_text_puts(ret, "Stack of an allocation site");
     else
         hx_text_putf(ret, "Stack that allocated 0x%" PRIx64, pane->address);
@@ -75,7 +77,7 @@ static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     (void)row;
     return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_SITE,
                              hx_table_text(&pane->facts, 0, "label"), NULL,
-                             hx_table_int(&pane->facts, 0, "ccs_id", 0));
+                             hx_table_int(&pane->facts, 0, "stack_id", 0));
 }
 
 static const char *const key[] = {"frame", NULL};
