@@ -44,7 +44,7 @@ static hx_error *count_recorded(hx_store *store, int64_t snapshot, int64_t *ret_
 
 hx_error *hx_mprof_test(hx_store *store, const struct hx_query *query)
 {
-    int64_t all, sized;
+    int64_t all = 0, sized = 0;
     HX_TRY(count_recorded(store, query->snapshot, &all, &sized));
     bool by_size =
         strcmp(query->view, "mprof_bins") == 0 || strcmp(query->view, "mprof_graph") == 0;

@@ -133,7 +133,7 @@ static int64_t builtin_of(const struct chains *c, uint32_t frame)
 
 static hx_error *take_function(struct chains *c, uint32_t frame, size_t *bytes)
 {
-    uint32_t name;
+    uint32_t name = NO_NAME;
     HX_TRY(name_of(c, frame, &name));
     *bytes += strlen(c->strings.v + c->names.v[name].text) + strlen(" > ");
     return hx_vec_push(&c->chain, name) ? NULL : hx_error_nomem();
