@@ -17,34 +17,52 @@ hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret)
     return NULL;
 }
 
-/* The table of slots is never more than a fourth full. */
-uint32_t hx_reader_large(struct hx_reader_sizes *sizes, uint64_t seed, uint64_t size)
+/* The slot of a size above HX_SIZE_EXACT; NULL: it is among the rest. Never more than a fourth of
+ * the slots is used. */
+static inline struct hx_reader_large *find_large(hx_reader *reader, uint64_t size)
 {
-    const uint32_t mask = sizeof sizes->slot / sizeof *sizes->slot - 1;
-    uint32_t at = (uint32_t)hx_hash(seed, size) & mask;
-    for (; sizes->slot[at]; at = (at + 1) & mask)
-        if (sizes->large[sizes->slot[at] - 1] == size)
-            return HX_SIZE_EXACT + sizes->slot[at];
+    struct hx_reader_sizes *sizes = reader->sizes;
+    uint32_t at = (uint32_t)hx_hash(reader->contests.seed, size) % HX_READER_SLOTS;
+    for (; sizes->large[at].size; at = (at + 1) % HX_READER_SLOTS)
+        if (sizes->large[at].size == size)
+            return &sizes->large[at];
     if (sizes->n_large == HX_SIZES_LARGE || size == UINT64_MAX) /* that one names the rest */
-        return HX_READER_REST;
-    sizes->large[sizes->n_large++] = size;
-    sizes->slot[at] = (uint16_t)sizes->n_large;
-    return HX_SIZE_EXACT + sizes->n_large;
+        return NULL;
+    sizes->n_large++;
+    sizes->large[at].size = size;
+    return &sizes->large[at];
 }
 
 uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size)
 {
-    return size <= HX_SIZE_EXACT ? (uint32_t)size
-                                 : hx_reader_large(reader->sizes, reader->contests.seed, size);
+    if (size <= HX_SIZE_EXACT)
+        return (uint32_t)size;
+    const struct hx_reader_large *large = find_large(reader, size);
+    return large ? (uint32_t)(HX_SIZE_EXACT + 1 + (large - reader->sizes->large)) : HX_READER_REST;
+}
+
+bool hx_reader_size_at(const struct hx_reader_sizes *sizes, uint32_t number, uint64_t *ret_size,
+                       const struct hx_reader_size **ret)
+{
+    if (number <= HX_SIZE_EXACT) {
+        *ret_size = number;
+        *ret = &sizes->exact[number];
+        return true;
+    }
+    const struct hx_reader_large *large = &sizes->large[number - HX_SIZE_EXACT - 1];
+    bool rest = number == HX_READER_REST;
+    *ret_size = rest ? UINT64_MAX : large->size;
+    *ret = rest ? &sizes->rest : &large->counts;
+    return rest || large->size;
 }
 
 unsigned hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed)
 {
-    struct hx_reader_sizes *sizes = reader->sizes;
-    uint32_t number = hx_reader_large(sizes, reader->contests.seed, size);
-    *(freed ? &sizes->v[number].frees : &sizes->v[number].allocs) += 1;
-    if (number == HX_READER_REST)
-        *(freed ? &sizes->rest_freed : &sizes->rest_allocated) += size;
+    struct hx_reader_large *large = find_large(reader, size);
+    struct hx_reader_size *counts = large ? &large->counts : &reader->sizes->rest;
+    *(freed ? &counts->frees : &counts->allocs) += 1;
+    if (!large)
+        *(freed ? &reader->sizes->rest_freed : &reader->sizes->rest_allocated) += size;
     return hx_size_class(size);
 }
 

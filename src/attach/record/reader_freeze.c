@@ -273,30 +273,34 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Of a sampled stream the allocations are what they stand for, and the frees follow. */
-static hx_error *freeze_sizes(const hx_reader *reader, struct hx_recording *recording)
+static struct hx_rec_size freeze_size(const hx_reader *reader, uint32_t number, uint64_t size,
+                                      const struct hx_reader_size *counts)
 {
     const struct hx_reader_sizes *sizes = reader->sizes;
-    uint32_t n_sizes = HX_SIZE_EXACT + 1 + sizes->n_large;
-    if (!hx_vec_reserve(&recording->sizes, n_sizes + 1))
-        return hx_error_nomem();
-    for (uint32_t i = 0; i <= n_sizes; i++) {
-        uint32_t number = i < n_sizes ? i : HX_READER_REST;
-        const struct hx_reader_size *from = &sizes->v[number];
-        struct hx_rec_size to = {.size = i <= HX_SIZE_EXACT ? i
-                                         : i < n_sizes      ? sizes->large[i - HX_SIZE_EXACT - 1]
-                                                            : UINT64_MAX,
-                                 .allocs = from->allocs,
-                                 .frees = from->frees};
-        to.alloc_bytes = i < n_sizes ? to.allocs * to.size : sizes->rest_allocated;
-        to.freed_bytes = i < n_sizes ? to.frees * to.size : sizes->rest_freed;
-        if (reader->options.sample_bytes) {
-            double weight = sizes->weight[number];
-            to.allocs = rounded(weight);
-            to.alloc_bytes = rounded(i < n_sizes ? weight * (double)to.size : sizes->rest_weight);
-            to.frees = to.freed_bytes = 0;
-        }
-        if (from->allocs)
-            recording->sizes.v[recording->sizes.n++] = to;
+    double weight = sizes->weight[number];
+    bool rest = number == HX_READER_REST;
+    if (reader->options.sample_bytes)
+        return (struct hx_rec_size){.size = size,
+                                    .allocs = rounded(weight),
+                                    .alloc_bytes =
+                                        rounded(rest ? sizes->rest_weight : weight * (double)size)};
+    return (struct hx_rec_size){
+        .size = size,
+        .allocs = counts->allocs,
+        .alloc_bytes = rest ? sizes->rest_allocated : counts->allocs * size,
+        .frees = counts->frees,
+        .freed_bytes = rest ? sizes->rest_freed : counts->frees * size,
+    };
+}
+
+static hx_error *freeze_sizes(const hx_reader *reader, struct hx_recording *recording)
+{
+    for (uint32_t i = 0; i < HX_READER_SIZES; i++) {
+        const struct hx_reader_size *counts;
+        uint64_t size;
+        if (hx_reader_size_at(reader->sizes, i, &size, &counts) && counts->allocs &&
+            !hx_vec_push(&recording->sizes, freeze_size(reader, i, size, counts)))
+            return hx_error_nomem();
     }
     if (recording->sizes.n)
         qsort(recording->sizes.v, recording->sizes.n, sizeof *recording->sizes.v, by_size);
@@ -486,9 +490,13 @@ hx_error *hx_reader_check(const hx_reader *reader)
         all.allocs += total.allocs;
         all.frees += total.frees;
     }
-    for (size_t i = 0; i < HX_READER_SIZES; i++) {
-        all.allocs -= reader->sizes->v[i].allocs;
-        all.frees -= reader->sizes->v[i].frees;
+    for (uint32_t i = 0; i < HX_READER_SIZES; i++) {
+        const struct hx_reader_size *counts;
+        uint64_t size;
+        if (!hx_reader_size_at(reader->sizes, i, &size, &counts))
+            continue;
+        all.allocs -= counts->allocs;
+        all.frees -= counts->frees;
     }
     if (all.allocs || all.frees)
         return broken("sizes were counted in other numbers than stacks");

@@ -20,21 +20,25 @@ struct hx_reader_estimate {
     double allocs, alloc_bytes[HX_SIZE_CLASSES], frees, freed_bytes, variance;
 };
 
-/* Requests by size: number i is size i up to HX_SIZE_EXACT, then come larger sizes in the order in
- * which they were first seen, while there is room, and at HX_READER_REST all others. Once there is
- * no room no size gets any: what is freed is counted where its allocation was. */
-#define HX_READER_REST  (HX_SIZE_EXACT + 1 + HX_SIZES_LARGE)
+/* Requests by size: number i is size i up to HX_SIZE_EXACT. Larger sizes have the slots of a table
+ * behind it, while it has room, and all others HX_READER_REST. Once there is no room no size gets
+ * any: what is freed is counted where its allocation was. */
+#define HX_READER_SLOTS (4 * HX_SIZES_LARGE) /* a power of two */
+#define HX_READER_REST  (HX_SIZE_EXACT + 1 + HX_READER_SLOTS)
 #define HX_READER_SIZES (HX_READER_REST + 1)
 struct hx_reader_sizes {
     struct hx_reader_size {
         uint64_t allocs, frees;
-    } v[HX_READER_SIZES];
+    } exact[HX_SIZE_EXACT + 1];
     uint8_t class_of[HX_SIZE_EXACT + 1];
-    uint64_t large[HX_SIZES_LARGE]; /* their sizes; n_large of them */
-    uint32_t n_large;
-    uint16_t slot[4 * HX_SIZES_LARGE];   /* open addressing: 1 + number in large; 0: empty */
+    struct hx_reader_large {
+        uint64_t size; /* 0: empty */
+        struct hx_reader_size counts;
+    } large[HX_READER_SLOTS]; /* open addressing */
+    uint32_t n_large;         /* at most HX_SIZES_LARGE */
+    struct hx_reader_size rest;
     uint64_t rest_allocated, rest_freed; /* bytes */
-    /* of a sampled stream: what they stand for */
+    /* of a sampled stream: what they stand for, by number */
     double weight[HX_READER_SIZES], rest_weight; /* allocations; bytes */
 };
 
@@ -75,9 +79,10 @@ struct hx_reader {
 
 /* --- reader_cost.c: sizes, and what a sample stands for --------------------------- */
 hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret);
-/* The number of a size above HX_SIZE_EXACT; makes one while there is room. */
-uint32_t hx_reader_large(struct hx_reader_sizes *sizes, uint64_t seed, uint64_t size);
-uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size); /* of any size */
+uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size);
+/* The size and counts of a number; false: there is none. UINT64_MAX: the rest. */
+bool hx_reader_size_at(const struct hx_reader_sizes *sizes, uint32_t number, uint64_t *ret_size,
+                       const struct hx_reader_size **ret);
 /* Counts a request, or its end, and tells the class of its size. */
 unsigned hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed);
 
@@ -94,7 +99,7 @@ static inline void hx_reader_count_alloc(hx_reader *reader, uint32_t stack, uint
     unsigned class;
     if (__builtin_expect(requested <= HX_SIZE_EXACT, 1)) {
         class = sizes->class_of[requested];
-        sizes->v[requested].allocs++;
+        sizes->exact[requested].allocs++;
     } else {
         class = hx_reader_count_large(reader, requested, false);
     }
@@ -109,7 +114,7 @@ static inline void hx_reader_count_free(hx_reader *reader, uint32_t stack, uint6
     unsigned class;
     if (__builtin_expect(requested <= HX_SIZE_EXACT, 1)) {
         class = sizes->class_of[requested];
-        sizes->v[requested].frees++;
+        sizes->exact[requested].frees++;
     } else {
         class = hx_reader_count_large(reader, requested, true);
     }
