@@ -264,8 +264,9 @@ static int64_t levels_left_out(const struct hx_pane *pane, int width)
     return depth > room ? depth - room : 0;
 }
 
-/* Takes levels off the beginning of a node's text; its name keeps some room. */
-static void cut_indentation(struct hx_text *text, int64_t levels, int width)
+/* Takes levels off the beginning of a node's text; its name keeps some room, and loses its middle
+ * where that is too little. */
+static void fit_node(const struct hx_term *term, struct hx_text *text, int64_t levels, int width)
 {
     size_t indent = strspn(hx_text_str(text), " "), most = width > 12 ? (size_t)width - 12 : 0;
     size_t left = (int64_t)indent > levels ? indent - (size_t)levels : 0;
@@ -275,6 +276,15 @@ static void cut_indentation(struct hx_text *text, int64_t levels, int width)
         memmove(text->s, text->s + indent - left, text->n - (indent - left) + 1);
         text->n -= indent - left;
     }
+    struct hx_text name = {0};
+    size_t first = left + 2 < text->n ? left + 2 : text->n; /* behind the mark */
+    hx_text_puts(&name, hx_text_str(text) + first);
+    hx_text_middle(term, width - (int)first, &name);
+    if (!text->failed && !name.failed && width > (int)first) {
+        text->n = first;
+        hx_text_puts(text, hx_text_str(&name));
+    }
+    hx_text_free(&name);
 }
 
 static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t row, int y,
@@ -301,7 +311,7 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
                 columns[i].width <= 0)
                 hx_text_middle(&ui->term, width[i], &text);
             if (columns[i].as == HX_AS_TREE)
-                cut_indentation(&text, levels_left_out(pane, width[i]), width[i]);
+                fit_node(&ui->term, &text, levels_left_out(pane, width[i]), width[i]);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
                    style);
             hx_text_free(&text);

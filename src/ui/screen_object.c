@@ -117,7 +117,7 @@ static void put_frame(const struct hx_table *facts, size_t i, bool ascii, struct
 static void put_stack(const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
     size_t n = facts->n_rows, first = 0;
-    int64_t depth = hx_table_int(facts, 0, "depth", 0);
+    int64_t depth = n < FRAMES_READ ? (int64_t)n : hx_table_int(facts, 0, "depth", 0);
     if (!*hx_table_text(facts, 0, "frame"))
         return;
     while (first < n && hx_call_is_library(hx_table_shown(facts, first, "function")))

@@ -63,7 +63,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "Stack of an allocation site");
     else
         hx_text_putf(ret, "Stack that allocated 0x%" PRIx64, pane->address);
-    if (!pane->loaded || pane->problem)
+    if (!pane->loaded || pane->problem || pane->subset == HX_SUBSET_THREAD)
         return;
     put_sum(&pane->facts, "\nlive: ", "bytes", "objects", ret);
     if (hx_table_int(&pane->facts, 0, "bytes", -1) >= 0)

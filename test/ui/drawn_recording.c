@@ -51,11 +51,28 @@ static const struct {
     {LIBC, false, 0x271ca, {{"__libc_start_call_main", "libc_start_call_main.h", 58}}},
     {VICTIM, false, 0x1080, {{"_start", NULL, 0}}},
     {UINT32_MAX, false, 0x7f0000400010, {{NULL, NULL, 0}}},
+    {VICTIM, false, 0x1810, {{"parse_value", "parse.c", 88}}},
+    /* 15 */
+    {VICTIM, false, 0x1850, {{"parse_list", "parse.c", 52}}},
+    {VICTIM, false, 0x4010, {{"nightly report", "report.c", 30}}},
+    {VICTIM, false, 0x1900, {{"query_rows", "report.c", 12}}},
+    {VICTIM, false, 0x1940, {{"run_report", "report.c", 31}}},
+    {VICTIM, false, 0x1a00, {{"submit_index", "pool.c", 70}}},
+    /* 20 */
+    {VICTIM, false, 0x1a40, {{"build_index", "index.c", 14}}},
+    {VICTIM, false, 0x1a80, {{"worker_loop", "pool.c", 25}}},
+    {LIBC, false, 0x89134, {{"start_thread", "pthread_create.c", 442}}},
+    {VICTIM, false, 0x1b00, {{"_GLOBAL__sub_I_defaults", "defaults.cc", 5}}},
+    {VICTIM, false, 0x1b40, {{"read_defaults()", "defaults.cc", 21}}},
+    /* 25 */
+    {UINT32_MAX, false, 0, {{NULL, NULL, 0}}},
+    {LIBC, false, 0x108db7, {{"epoll_wait", "epoll_wait.c", 30}}},
 };
+enum { REGION = 16, DEFERRED = 25, INITIALISER = 23 };
 
 #define WALKS 40 /* frames of a recursion */
 
-static const struct {
+static const struct drawn_stack {
     bool cut;
     int place[10]; /* ends with -1; the place before -2 comes WALKS times */
 } stacks[] = {
@@ -66,8 +83,30 @@ static const struct {
     {false, {0, 6, -2, 10, 11, 12, -1}},
     {true, {0, 7, 8, 13, -1}},
     {true, {-1}},
+    /* two functions that call each other, a region, and where it was entered */
+    {false, {0, 14, 15, 14, 15, 14, 10, 11, 12, -1}},
+    {false, {0, 17, 16, 18, 10, 11, 12, -1}},
+    {false, {16, 18, 10, 11, 12, -1}},
+    /* a stack that was captured, and what was done for it by a worker; an initialiser */
+    {false, {19, 9, 10, 11, 12, -1}},
+    {false, {0, 20, 25, 21, 22, -1}},
+    {false, {0, 24, 23, 12, -1}},
 };
-enum { STACKS = sizeof stacks / sizeof *stacks };
+enum {
+    STACKS = sizeof stacks / sizeof *stacks,
+    PARSED = 7,
+    REPORTED,
+    ENTERED,
+    CAPTURED,
+    INDEXED,
+    SET
+};
+
+/* Where the threads stood. */
+static const struct drawn_stack standing[] = {
+    {false, {2, 9, 10, 11, 12, -1}},
+    {false, {26, 21, 22, -1}},
+};
 
 static char *copy(const char *text)
 {
@@ -86,15 +125,28 @@ static void add_places(struct hx_recording *recording)
     }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         struct hx_rec_place place = {.file = places[i].file,
+                                     .kind = i == REGION     ? HX_REC_REGION
+                                             : i == DEFERRED ? HX_REC_DEFERRED
+                                                             : HX_REC_CODE,
+                                     .stack = i == DEFERRED ? CAPTURED : HX_NO_STACK,
+                                     .initialiser = i == INITIALISER ? HX_REC_INITIALISES
+                                                                     : HX_REC_NOT_INITIALISER,
                                      .allocator = places[i].allocator,
                                      .vaddr = places[i].vaddr,
                                      .lines = calloc(3, sizeof *place.lines)};
         if (!place.lines)
             die(hx_error_nomem());
-        for (; place.n_lines < 3 && places[i].lines[place.n_lines].function; place.n_lines++)
+        for (; place.n_lines < 3 && places[i].lines[place.n_lines].function; place.n_lines++) {
+            const char *source = places[i].lines[place.n_lines].source;
+            uint32_t line = places[i].lines[place.n_lines].line;
             place.lines[place.n_lines] = (struct hx_rec_line){
-                copy(places[i].lines[place.n_lines].function),
-                copy(places[i].lines[place.n_lines].source), places[i].lines[place.n_lines].line};
+                .function = copy(places[i].lines[place.n_lines].function),
+                .source = copy(source),
+                .line = line,
+                .declared = copy(source),
+                .declared_line = line - line % 10, /* a function begins somewhere above */
+                .entry = place.n_lines ? 0 : places[i].vaddr & ~(uint64_t)0x3f};
+        }
         if (!hx_vec_push(&recording->places, place))
             die(hx_error_nomem());
     }
@@ -107,18 +159,29 @@ static void add_frames(struct hx_recording *recording, uint32_t place, int times
             die(hx_error_nomem());
 }
 
+static struct hx_rec_stack add_stack(struct hx_recording *recording,
+                                     const struct drawn_stack *drawn)
+{
+    struct hx_rec_stack stack = {.first = recording->stack_places.n, .cut = drawn->cut};
+    for (int k = 0; drawn->place[k] != -1; k++)
+        add_frames(recording, (uint32_t)drawn->place[drawn->place[k] == -2 ? k - 1 : k],
+                   drawn->place[k] == -2 ? WALKS - 1 : 1);
+    stack.n = (uint32_t)(recording->stack_places.n - stack.first);
+    return stack;
+}
+
 static void add_stacks(struct hx_recording *recording, unsigned number)
 {
     for (size_t i = 0; i < STACKS; i++) {
-        struct hx_rec_stack stack = {.first = recording->stack_places.n, .cut = stacks[i].cut};
-        for (int k = 0; stacks[i].place[k] != -1; k++)
-            add_frames(recording, (uint32_t)stacks[i].place[stacks[i].place[k] == -2 ? k - 1 : k],
-                       stacks[i].place[k] == -2 ? WALKS - 1 : 1);
-        stack.n = (uint32_t)(recording->stack_places.n - stack.first);
+        struct hx_rec_stack stack = add_stack(recording, &stacks[i]);
         struct hx_rec_costs costs = {.allocs = 1000 * (i + 1) * number,
                                      .alloc_bytes = 40961 * (i + 1) * number,
                                      .frees = 900 * (i + 1) * number,
                                      .freed_bytes = 36000 * (i + 1) * number};
+        if (i == ENTERED || i == CAPTURED)
+            costs = (struct hx_rec_costs){.entries = i == ENTERED ? 12 * number : 0};
+        if (i == SET) /* once, and never again */
+            costs = (struct hx_rec_costs){.allocs = 3, .alloc_bytes = 3000};
         costs.live = costs.allocs - costs.frees;
         costs.live_bytes = costs.alloc_bytes - costs.freed_bytes;
         if (!hx_vec_push(&recording->stacks, stack) || !hx_vec_push(&recording->costs, costs))
@@ -132,8 +195,10 @@ static uint32_t site_of(const struct hx_snapshot *snapshot, hx_obj i)
     const struct hx_graph *graph = &snapshot->graph;
     const char *type = graph->type[i] == HX_NO_TYPE ? "" : snapshot->types.v[graph->type[i]].name;
     uint64_t size = graph->size[i];
-    if (strcmp(type, "cache::node") == 0)
-        return 0;
+    if (strcmp(type, "cache::node") == 0) {
+        static const uint32_t sites[] = {PARSED, REPORTED, INDEXED, INDEXED, SET};
+        return i % 16 < 5 ? sites[i % 16] : 0;
+    }
     if (strcmp(type, "block") == 0 || size == 4096)
         return 1;
     if (strncmp(type, "net::session", 12) == 0)
@@ -167,6 +232,32 @@ static void give_sites(struct hx_snapshot *snapshot)
     }
 }
 
+static void draw_threads(struct hx_snapshot *snapshot)
+{
+    static const char *const names[] = {"victim", "worker\x1b[5m", "lost"};
+    enum { THREADS = sizeof names / sizeof *names };
+    struct hx_recording *stacks_of;
+    die(hx_recording_create(&stacks_of));
+    snapshot->backtraces = stacks_of;
+    add_places(stacks_of);
+    stacks_of->places.v[DEFERRED].stack = HX_NO_STACK;
+    snapshot->thread = calloc(THREADS, sizeof *snapshot->thread);
+    if (!snapshot->thread)
+        die(hx_error_nomem());
+    snapshot->n_threads = THREADS;
+    for (uint32_t i = 0; i < THREADS; i++) {
+        bool known = i < sizeof standing / sizeof *standing;
+        snapshot->thread[i].tid = 4242 + (int)i;
+        snprintf(snapshot->thread[i].comm, sizeof snapshot->thread[i].comm, "%s", names[i]);
+        if (known && !hx_vec_push(&stacks_of->stacks, add_stack(stacks_of, &standing[i])))
+            die(hx_error_nomem());
+        if (known && !hx_vec_push(&stacks_of->costs, (struct hx_rec_costs){0}))
+            die(hx_error_nomem());
+        if (!hx_vec_push(&snapshot->thread_stack, known ? i : HX_NO_STACK))
+            die(hx_error_nomem());
+    }
+}
+
 void draw_recording(struct hx_snapshot *snapshot, unsigned number)
 {
     struct hx_recording *recording;
@@ -182,4 +273,5 @@ void draw_recording(struct hx_snapshot *snapshot, unsigned number)
     add_stacks(recording, number);
     die(hx_recording_check(recording));
     give_sites(snapshot);
+    draw_threads(snapshot);
 }
