@@ -89,6 +89,15 @@ void hx_marks_drop(struct hx_marks *marks, uint32_t index)
     lower(marks);
 }
 
+void hx_marks_leave_frames(struct hx_marks *marks, uint64_t sp)
+{
+    for (uint32_t i = marks->n; i-- > 0;) {
+        const struct hx_mark *mark = &hx_marks_at(marks)[i];
+        if (i < marks->n && hx_mark_is_there(mark) && mark->base == 0 && mark->sp < sp)
+            hx_marks_drop(marks, i);
+    }
+}
+
 /* The slot of a push that never came back, because a handler of a signal in its middle left by
  * longjmp(), is given back with the mark below it. */
 static void give_back(struct hx_marks *marks, uint32_t above)

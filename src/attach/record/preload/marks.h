@@ -68,6 +68,9 @@ void hx_marks_pop(struct hx_marks *marks, uint64_t tag, uint64_t object, uint64_
 /* Takes away one in the middle that was left behind. */
 void hx_marks_drop(struct hx_marks *marks, uint32_t index);
 
+/* All frames of the thread's own stack below sp are left by a jump. */
+void hx_marks_leave_frames(struct hx_marks *marks, uint64_t sp);
+
 /* Are two marks on one stack, as far as can be told? */
 bool hx_marks_together(const struct hx_mark *a, const struct hx_mark *b);
 

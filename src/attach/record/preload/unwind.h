@@ -49,6 +49,9 @@ uint64_t hx_unwind_marked(struct hx_unwind *unwind, struct hx_unwind_thread *thr
 void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
                      uint64_t sp, uint64_t fp, struct hx_mark *mark);
 
+/* Are these two addresses on the thread's own stack? False also when that is not known. */
+bool hx_unwind_on_own(const struct hx_unwind_thread *thread, uint64_t a, uint64_t b);
+
 /* The stack that is captured when `key` is the current one: itself, or an earlier one when work
  * that was captured captures the same again, so that work which goes on for ever has an end of
  * stacks. */

@@ -48,6 +48,15 @@ void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, 
         mark->base = n > 0 && !walked.taken.cut ? walked.mark[n - 1].sp : 1;
 }
 
+bool hx_unwind_on_own(const struct hx_unwind_thread *thread, uint64_t a, uint64_t b)
+{
+    const struct hx_span *now = &thread->now;
+    uint64_t self;
+    __asm__("movq %%fs:0, %0" : "=r"(self));
+    return thread->self == self && a >= now->start && a < now->end && b >= now->start &&
+           b < now->end;
+}
+
 /* --- merging -------------------------------------------------------------------------------------
  */
 
