@@ -34,7 +34,8 @@ struct range {
     uint32_t node;
 };
 
-/* A class or namespace, whose entries lie in [die, end) and in its parent. */
+/* A class or namespace, or a function that classes may be in, whose entries lie in [die, end) and
+ * in its parent. */
 struct space {
     Dwarf_Off die, end;
     uint32_t parent; /* NODE_NONE: in none */
@@ -43,6 +44,7 @@ struct space {
 struct unit {
     Dwarf_Die skeleton, die; /* the same, unless its entries are in a file of their own */
     bool walked;
+    bool cxx; /* functions have classes in them, and what these call functions */
     HX_VEC(struct node) nodes;
     HX_VEC(struct range) ranges;    /* in the order of the walk */
     HX_VEC(struct range) functions; /* those of functions, by start */
@@ -295,13 +297,28 @@ struct level {
     uint32_t own_space;
 };
 
+static bool is_cxx(struct unit *unit)
+{
+    switch (dwarf_srclang(&unit->die)) {
+    case DW_LANG_C_plus_plus:
+    case DW_LANG_C_plus_plus_03:
+    case DW_LANG_C_plus_plus_11:
+    case DW_LANG_C_plus_plus_14:
+    case 0x2b: /* C++17 */
+    case 0x2c: /* C++20 */
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Puts down a class or namespace; its number, else NODE_NONE. */
 static uint32_t enter_space(struct unit *unit, Dwarf_Die *die, int tag, uint32_t parent)
 {
     uint32_t number = (uint32_t)unit->spaces.n;
     struct space space = {dwarf_dieoffset(die), UINT64_MAX, parent};
     if (tag != DW_TAG_namespace && tag != DW_TAG_class_type && tag != DW_TAG_structure_type &&
-        tag != DW_TAG_union_type)
+        tag != DW_TAG_union_type && (tag != DW_TAG_subprogram || !unit->cxx))
         return NODE_NONE;
     return number != NODE_NONE && hx_vec_push(&unit->spaces, space) ? number : NODE_NONE;
 }
@@ -340,6 +357,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
     size_t depth = 0;
     unit->walked = true;
     find_split(unit);
+    unit->cxx = is_cxx(unit);
     if (dwarf_child(&unit->die, &level[0].die) != 0)
         return;
     level[0].node = level[0].own = NODE_NONE;
@@ -351,8 +369,12 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
             tag == DW_TAG_subprogram || (tag == DW_TAG_inlined_subroutine && at->node != NODE_NONE);
         if (has_code)
             at->own = visit(dwarf, unit, &at->die, tag, at->node);
-        bool enter =
-            can_hold_code(tag) && depth + 1 < DEPTH_MAX && (!has_code || at->own != NODE_NONE);
+        /* What a class is called is told by the function that it is in, also by one without code of
+         * its own. */
+        bool named =
+            unit->cxx && tag == DW_TAG_subprogram && !dwarf_hasattr(&at->die, DW_AT_declaration);
+        bool enter = can_hold_code(tag) && depth + 1 < DEPTH_MAX &&
+                     (!has_code || named || at->own != NODE_NONE);
         if (enter && dwarf_child(&at->die, &level[depth + 1].die) == 0) {
             level[depth + 1].node = at->own != NODE_NONE ? at->own : at->node;
             level[depth + 1].own = level[depth + 1].own_space = NODE_NONE;
@@ -458,28 +480,68 @@ static uint32_t find_space(const struct unit *unit, Dwarf_Off die)
     return found;
 }
 
-/* What a function without a mangled name (a constructor, say) is declared in. */
-static void put_within(struct unit *unit, Dwarf_Die die, struct hx_code_scope *scope)
+/* The entry that declares what this one defines or is an instance of. False: it cannot be had. */
+static bool find_declaration(Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
     for (int i = 0; i < 4; i++)
-        if (!dwarf_attr(&die, DW_AT_abstract_origin, &attr) &&
-            !dwarf_attr(&die, DW_AT_specification, &attr))
+        if (!dwarf_attr(die, DW_AT_abstract_origin, &attr) &&
+            !dwarf_attr(die, DW_AT_specification, &attr))
             break;
-        else if (!dwarf_formref_die(&attr, &die))
+        else if (!dwarf_formref_die(&attr, die))
+            return false;
+    return true;
+}
+
+/* The file that declares an entry. Number 0 is one from version 5 on, which libdw does not say. */
+static const char *declaring_file(Dwarf_Die *die)
+{
+    Dwarf_Attribute attr;
+    Dwarf_Word number;
+    Dwarf_Die unit;
+    Dwarf_Half version;
+    Dwarf_Files *files;
+    size_t n;
+    if (!dwarf_attr_integrate(die, DW_AT_decl_file, &attr) ||
+        dwarf_formudata(&attr, &number) != 0 ||
+        !dwarf_cu_die(attr.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) ||
+        (number == 0 && version < 5))
+        return NULL;
+    if (number)
+        return dwarf_decl_file(die);
+    return dwarf_getsrcfiles(&unit, &files, &n) == 0 && n ? dwarf_filesrc(files, 0, NULL, NULL)
+                                                          : NULL;
+}
+
+static void put_declared(Dwarf_Die *die, struct hx_code_scope *scope)
+{
+    int line = 0;
+    scope->declared = declaring_file(die);
+    if (dwarf_decl_line(die, &line) == 0 && line > 0)
+        scope->declared_line = (uint32_t)line;
+}
+
+/* What a function without a mangled name (a constructor, say) is declared in. One that the compiler
+ * made for a class, such as the body of a lambda, is declared where that is. */
+static void put_within(struct unit *unit, Dwarf_Die die, struct hx_code_scope *scope)
+{
+    while (scope->n_within < HX_CODE_WITHIN_MAX) {
+        if (!find_declaration(&die) || die.cu != unit->die.cu)
             return;
-    if (die.cu != unit->die.cu)
-        return;
-    uint32_t at = find_space(unit, dwarf_dieoffset(&die));
-    for (; at != NODE_NONE && scope->n_within < HX_CODE_WITHIN_MAX;
-         at = unit->spaces.v[at].parent) {
-        if (!dwarf_offdie(dwarf_cu_getdwarf(unit->die.cu), unit->spaces.v[at].die, &die))
+        uint32_t at = find_space(unit, dwarf_dieoffset(&die));
+        if (at == NODE_NONE ||
+            !dwarf_offdie(dwarf_cu_getdwarf(unit->die.cu), unit->spaces.v[at].die, &die))
             return;
-        const char *name = string_of(&die, DW_AT_name);
+        const char *name = inherited_string(&die, DW_AT_name);
         if (!name && dwarf_tag(&die) == DW_TAG_namespace)
             name = "(anonymous namespace)";
-        if (name)
-            scope->within[scope->n_within++] = name;
+        if (!scope->declared)
+            put_declared(&die, scope);
+        bool body = scope->name && strncmp(scope->name, "operator()", 10) == 0;
+        scope->within[scope->n_within] = name                       ? name
+                                         : body && !scope->n_within ? "{lambda}"
+                                                                    : "{unnamed}";
+        scope->n_within++;
     }
 }
 
@@ -503,10 +565,7 @@ static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope 
                                         .line = line};
         if (!scope->linkage)
             scope->linkage = inherited_string(&die, DW_AT_MIPS_linkage_name);
-        int declared_line = 0;
-        scope->declared = dwarf_decl_file(&die);
-        if (dwarf_decl_line(&die, &declared_line) == 0 && declared_line > 0)
-            scope->declared_line = (uint32_t)declared_line;
+        put_declared(&die, scope);
         if (!scope->linkage)
             put_within(unit, die, scope);
         if (unit->nodes.v[node].parent == NODE_NONE) {

@@ -185,7 +185,10 @@ static void put_outermost(hx_code *code, struct hx_code_file *file, uint64_t vad
         line->offset = vaddr - symbol->start;
     else if (vaddr >= scope->entry)
         line->offset = vaddr - scope->entry;
-    if (declared && (!name || is_of_function(name, declared))) {
+    /* What no other file sees has a mangled name only where it has code of its own: as that does
+     * not tell the calls that were inlined, it is not used at all. */
+    bool unseen = !scope->linkage && name && strncmp(name, "_Z", 2) == 0;
+    if (declared && (!name || unseen || is_of_function(name, declared))) {
         line->function = scope_name(code, scope);
     } else if (symbol) {
         if (!symbol->shown)

@@ -105,6 +105,8 @@ static bool put_name(struct types *types, Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
     const char *name = dwarf_attr(die, DW_AT_name, &attr) ? dwarf_formstring(&attr) : NULL;
+    if (!name && dwarf_tag(die) == DW_TAG_namespace)
+        name = "(anonymous namespace)";
     if (!name || types->name.n + strlen(name) > NAME_BYTES)
         return false;
     if (types->name.n)

@@ -5,6 +5,7 @@
 #include "attach/proc.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/timing.h"
 #include "sym/code.h"
 
 #include <elf.h>
@@ -40,6 +41,34 @@ static const char cxx_source[] =
     "template long twice<long>(long);\n"
     "}\n"
     "void *operator new(unsigned long n) { return (void *)n; }\n";
+
+/* Functions of all sorts that a compiler inlines, moves parts of away, and makes special ones of.
+ */
+static const char sorts_source[] =
+    "volatile long sink;\n"
+    "#define NI __attribute__((noinline))\n"
+    "extern \"C\" { void *malloc(unsigned long); void free(void *); void abort(); }\n"
+    "namespace shop {\n"
+    "struct Item { void *p; Item(int n) : p(malloc(n)) { sink = sink + n; }\n"
+    "  Item(const Item &o) : p(o.p) { sink = sink + 1; } ~Item() { free(p); }\n"
+    "  int price(int n) const { return n + sink; } operator bool() const { return sink; } };\n"
+    "namespace { int hidden(int n) { sink = sink + n; return n; }\n"
+    "  template <class T> T twice(T t) { return t + hidden(t); }\n"
+    "  struct Anon { int m(int n) { return hidden(n) + 1; } }; }\n"
+    "static int early(int n, int unused) { if (n > 100) { for (int i = 0; i < n; i++)\n"
+    "  sink = sink + i * n; return malloc(n) ? 1 : 0; } return n; }\n"
+    "NI int sell(int n) { Item item(n); auto add = [n](int m) { return hidden(m + n); }; Anon a;\n"
+    "  return item.price(n) + add(n) + twice(n) + twice<long>(n) + a.m(n) + early(n, 3); }\n"
+    "NI int buy(int n) { Item item(n), other(item);\n"
+    "  auto add = [&](auto m) { sink = sink + m; return hidden((int)m); };\n"
+    "  return other.price(n) + add(3L) + early(n, 3) + (item ? 1 : 2); } }\n"
+    "extern \"C\" { static int plain(int n) { sink = sink + n; return n * 3; }\n"
+    "  NI int use(int n) { return plain(n) + plain(n + 1); }\n"
+    "  NI int (*pick(void))(int) { return plain; } }\n"
+    "static NI int special(int a, int b) { sink = sink + a * b; if (b > 3) abort(); return a; }\n"
+    "int main(int c, char **) { struct Local { int g(int n) { return n + sink; } } l;\n"
+    "  return shop::sell(c) + shop::buy(c) + use(c) + pick()(c) + special(3, 7) + special(c, 7)\n"
+    "    + l.g(c); }\n";
 
 struct folder {
     char path[32];
@@ -363,6 +392,188 @@ static void test_cxx(void **state)
         }
     }
     assert_true(inlined > 0);
+    hx_code_destroy(code);
+}
+
+/* What functions are called and where they are declared: each once. */
+struct sorts {
+    char (*name)[256];
+    size_t n;
+};
+
+static void add_sort(struct sorts *sorts, const struct hx_code_line *line)
+{
+    char name[256];
+    const char *file = line->declared ? strrchr(line->declared, '/') : NULL;
+    if (!file || strcmp(file, "/sorts.cc") != 0)
+        return;
+    snprintf(name, sizeof name, "%s:%u", line->function, line->declared_line);
+    for (size_t i = 0; i < sorts->n; i++)
+        if (strcmp(sorts->name[i], name) == 0)
+            return;
+    sorts->name = realloc(sorts->name, (sorts->n + 1) * sizeof *sorts->name);
+    assert_non_null(sorts->name);
+    strcpy(sorts->name[sorts->n++], name);
+}
+
+static struct sorts find_sorts(const char *name)
+{
+    hx_code *code = create();
+    struct sorts sorts = {0};
+    struct hx_mapping mapping = map_code(name, 0);
+    uint32_t file = add_file(code, name, 0);
+    free(mapping.path);
+    for (uint64_t at = mapping.start; at < mapping.end; at++) {
+        const struct hx_code_line *line;
+        size_t n = hx_code_lines(code, file, at, &line);
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(i + 1 < n ? line[i].entry : 0, 0);
+            if (line[i].function)
+                add_sort(&sorts, &line[i]);
+        }
+    }
+    hx_code_destroy(code);
+    return sorts;
+}
+
+/* A function is the same one wherever its code is: no build has one that the plain build, where
+ * each has code of its own, does not have. */
+static void test_same_function(void **state)
+{
+    (void)state;
+    static const char *const compilers[] = {"${CXX:-c++}", "clang++"};
+    static const char *const options[] = {"-O1", "-O2", "-O3", "-Os", "-O2 -gdwarf-4"};
+    write_file("sorts.cc", sorts_source, sizeof sorts_source - 1);
+    for (size_t k = 0; k < 2; k++) {
+        char command[256];
+        snprintf(command, sizeof command, "%s -std=c++14 -g -O0 -fno-inline sorts.cc -o sorts",
+                 compilers[k]);
+        if (!run(command))
+            continue;
+        struct sorts plain = find_sorts("sorts");
+        assert_true(plain.n >= 16);
+        for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
+            snprintf(command, sizeof command, "%s -std=c++14 -g %s sorts.cc -o sorted",
+                     compilers[k], options[o]);
+            assert_true(run(command));
+            struct sorts sorts = find_sorts("sorted");
+            assert_true(sorts.n >= 10);
+            size_t wrong = 0;
+            for (size_t i = 0; i < sorts.n; i++) {
+                size_t j = 0;
+                while (j < plain.n && strcmp(plain.name[j], sorts.name[i]) != 0)
+                    j++;
+                wrong += j == plain.n;
+                if (j == plain.n)
+                    printf("%s %s: %s\n", compilers[k], options[o], sorts.name[i]);
+            }
+            free(sorts.name);
+            assert_int_equal(wrong, 0);
+        }
+        free(plain.name);
+    }
+}
+
+/* Without debug information a part that was moved away still is of its function; without symbols
+ * the unwind tables tell where one begins. */
+static void test_entries(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "#include <stdlib.h>\nvolatile int sink;\n"
+        "__attribute__((noinline)) int risky(int n) { if (__builtin_expect(n > 9, 0)) {\n"
+        "  __builtin_expect(sink = 1, 1); abort(); } sink += n; return n; }\n"
+        "int main(int c, char **v) { (void)v; return risky(c); }\n";
+    write_file("risky.c", text, sizeof text - 1);
+    if (!run("${CC:-cc} -O2 -g risky.c -o risky && strip -g -o symbols risky && "
+             "strip -o none risky"))
+        skip();
+    hx_code *code = create();
+    uint32_t whole = add_file(code, "risky", 0), symbols = add_file(code, "symbols", 0);
+    uint32_t none = add_file(code, "none", 0);
+    struct found risky = find(code, whole, "risky"), cold = find(code, whole, "risky.cold");
+    const struct hx_code_line *line;
+    assert_true(risky.size > 1);
+    for (int i = 0; i < 2; i++) {
+        uint64_t at = i && cold.size ? cold.vaddr : risky.vaddr + 1;
+        size_t n = hx_code_lines(code, whole, at, &line);
+        assert_string_equal(line[n - 1].function, "risky");
+        assert_int_equal(line[n - 1].declared_line, 3);
+        assert_int_equal(line[n - 1].entry, risky.vaddr);
+        assert_int_equal(hx_code_lines(code, symbols, at, &line), 1);
+        assert_string_equal(line->function, "risky");
+        assert_null(line->declared);
+        assert_int_equal(line->entry, risky.vaddr);
+        assert_int_equal(hx_code_lines(code, none, at, &line), 1);
+        assert_null(line->function);
+        assert_int_equal(line->entry, i && cold.size ? cold.vaddr : risky.vaddr);
+        struct hx_code_line brief;
+        hx_code_symbol_line(code, whole, at, &brief);
+        assert_string_equal(brief.function, "risky");
+        assert_int_equal(brief.entry, risky.vaddr);
+        assert_null(brief.source);
+    }
+    hx_code_destroy(code);
+}
+
+/* --- types ------------------------------------------------------------------- */
+
+struct wanted_type {
+    const char *name;
+    uint64_t bytes;
+    size_t seen;
+};
+
+static bool see_type(void *context, const char *name, uint64_t bytes)
+{
+    struct wanted_type *type = context;
+    for (; type->name; type++)
+        type->seen += strcmp(type->name, name) == 0 && type->bytes == bytes;
+    return true;
+}
+
+static bool see_one(void *context, const char *name, uint64_t bytes)
+{
+    (void)name, (void)bytes;
+    ++*(size_t *)context;
+    return false;
+}
+
+static void test_types(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "namespace shop { struct Item { char c[204]; struct Tag { long l[3]; } t; };\n"
+        "union Any { int i; char c[33]; }; namespace { class Hidden { int i[7]; } hidden; } }\n"
+        "typedef struct { char c[51]; } widget; typedef int row[13][2]; typedef int number;\n"
+        "struct unknown *known; shop::Item item; shop::Any any; widget w; row r; number n;\n"
+        "int main() { return sizeof shop::hidden + n; }\n";
+    struct wanted_type wanted[] = {
+        {"shop::Item", 232, 0}, {"shop::Item::Tag", 24, 0},
+        {"shop::Any", 36, 0},   {"widget", 51, 0},
+        {"row", 104, 0},        {"shop::(anonymous namespace)::Hidden", 28, 0},
+        {NULL, 0, 0},
+    };
+    write_file("types.cc", text, sizeof text - 1);
+    if (!run("${CXX:-c++} -g types.cc -o types && strip -o typeless types"))
+        skip();
+    hx_code *code = create();
+    uint32_t file = add_file(code, "types", 0), bare = add_file(code, "typeless", 0);
+    uint64_t later = hx_now_ns() + 60000000000u;
+    size_t calls = 0;
+    assert_true(hx_code_types(code, file, later, see_type, wanted));
+    for (size_t i = 0; wanted[i].name; i++)
+        assert_int_equal(wanted[i].seen, 1);
+    assert_true(hx_code_types(code, file, 0, see_type, wanted)); /* it was kept */
+    assert_int_equal(wanted[0].seen, 2);
+    assert_false(hx_code_types(code, file, later, see_one, &calls));
+    assert_int_equal(calls, 1);
+    assert_true(hx_code_types(code, bare, later, see_one, &calls));
+    hx_code_destroy(code);
+    code = create();
+    file = add_file(code, "types", 0);
+    assert_false(hx_code_types(code, file, 0, see_one, &calls)); /* no time */
+    assert_int_equal(calls, 1);
     hx_code_destroy(code);
 }
 
@@ -700,6 +911,8 @@ static bool use(const char *name, struct unit_random *random)
         lines |= line[0].line != 0;
     }
     name_at(code, file, unit_random(random));
+    size_t types = 0;
+    (void)hx_code_types(code, file, hx_now_ns() + 1000000000, see_one, &types);
     hx_code_destroy(code);
     return lines;
 }
@@ -803,13 +1016,15 @@ static void test_addr2line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_program),   cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_stripped),  cmocka_unit_test(test_packed_symbols),
-        cmocka_unit_test(test_cxx),       cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_self),      cmocka_unit_test(test_vdso),
-        cmocka_unit_test(test_replaced),  cmocka_unit_test(test_no_files),
-        cmocka_unit_test(test_damaged),   cmocka_unit_test(test_many),
-        cmocka_unit_test(test_addr2line), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_same_function),  cmocka_unit_test(test_entries),
+        cmocka_unit_test(test_types),          cmocka_unit_test(test_program),
+        cmocka_unit_test(test_fixed),          cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_packed_symbols), cmocka_unit_test(test_cxx),
+        cmocka_unit_test(test_versions),       cmocka_unit_test(test_self),
+        cmocka_unit_test(test_vdso),           cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_no_files),       cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_many),           cmocka_unit_test(test_addr2line),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
