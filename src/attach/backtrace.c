@@ -5,7 +5,6 @@
 #include "attach/record/space.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
-#include "sym/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -129,57 +128,6 @@ static hx_error *hand_over(struct hx_interned *interned, struct hx_recording *re
     return NULL;
 }
 
-/* --- names ------------------------------------------------------------------------ */
-
-/* Who listens to the naming and ends it when the time is up. */
-struct patience {
-    const struct hx_progress *outer;
-    uint64_t deadline_ns;
-    atomic_bool *enough;
-};
-
-static void tick(void *context, const char *stage, uint64_t done, uint64_t total)
-{
-    const struct patience *patience = context;
-    hx_progress_at(patience->outer, stage, done, total);
-    if (hx_progress_cancelled(patience->outer) || hx_now_ns() > patience->deadline_ns)
-        atomic_store(patience->enough, true);
-}
-
-/* A symbol is better than nothing. */
-static hx_error *name_by_symbol(struct hx_rec_place *place, hx_code *code)
-{
-    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
-    uint64_t offset;
-    const char *symbol = hx_code_symbol(code, place->file, place->vaddr, &offset);
-    if (!symbol)
-        return NULL;
-    hx_demangle_function(&text, symbol);
-    place->lines = calloc(1, sizeof *place->lines);
-    if (!place->lines)
-        return hx_error_nomem();
-    place->n_lines = 1;
-    place->lines->entry = place->vaddr - offset;
-    place->lines->function = strdup(hx_text_str(&text));
-    return place->lines->function ? NULL : hx_error_nomem();
-}
-
-static hx_error *name(struct hx_recording *recording, hx_code *code,
-                      const struct hx_progress *progress)
-{
-    atomic_bool enough = false;
-    struct patience patience = {progress, hx_now_ns() + NAMING_NS, &enough};
-    const struct hx_progress inner = {.report = tick, .context = &patience, .cancel = &enough};
-    hx_error *err = hx_recording_name(recording, code, &inner);
-    if (!err || err->kind != HX_E_CANCEL || hx_progress_cancelled(progress))
-        return err;
-    hx_error_free(err);
-    for (size_t i = 0; i < recording->places.n; i++)
-        if (!recording->places.v[i].lines && recording->places.v[i].file < hx_code_count(code))
-            HX_TRY(name_by_symbol(&recording->places.v[i], code));
-    return NULL;
-}
-
 hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
                         const struct hx_progress *progress)
 {
@@ -193,8 +141,8 @@ hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
     HX_TRY(hx_recording_create(&recording));
     HX_TRY(trace_all(&tracing, snapshot, progress));
     HX_TRY(hand_over(&tracing.interned, recording));
-    HX_TRY(name(recording, code, progress));
+    HX_TRY(hx_recording_name_until(recording, code, hx_now_ns() + NAMING_NS, progress));
     snapshot->backtraces = hx_steal(recording);
-    hx_timing_end(begun, "backtraces", snapshot->n_threads);
+    hx_timing_end(begun, "backtraces", snapshot->n_threads); /* "names" included */
     return NULL;
 }

@@ -47,14 +47,26 @@ static bool copy_line(const struct hx_code_line *from, struct hx_rec_line *to)
            !from->declared == !to->declared;
 }
 
+/* A function of heapx/scc.h, which is part of the mark and no function of the program. */
+static bool is_mark(const struct hx_code_line *line)
+{
+    const char *slash = line->declared ? strrchr(line->declared, '/') : NULL;
+    return line->function && line->declared &&
+           strcmp(slash ? slash + 1 : line->declared, "scc.h") == 0 &&
+           (strncmp(line->function, "heapx_scc_", 10) == 0 ||
+            strncmp(line->function, "heapx::", 7) == 0);
+}
+
+/* Functions that were inlined are left out when they only mark: the stack of a push is then that of
+ * what is allocated in it. */
 static hx_error *put_lines(struct hx_rec_place *place, const struct hx_code_line *line, size_t n)
 {
     place->lines = calloc(n, sizeof *place->lines);
     if (!place->lines)
         return hx_error_nomem();
-    place->n_lines = n;
     for (size_t i = 0; i < n; i++)
-        if (!copy_line(&line[i], &place->lines[i]))
+        if ((i + 1 == n || place->initialiser_callers || !is_mark(&line[i])) &&
+            !copy_line(&line[i], &place->lines[place->n_lines++]))
             return hx_error_nomem();
     return NULL;
 }
