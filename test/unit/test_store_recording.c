@@ -3,6 +3,7 @@
 #define MODEL_LABEL 16384 /* names of sites are long */
 #include "analysis_check.h"
 
+#include "store/attribution.h"
 #include "store/recording.h"
 #include "traverse/diff.h"
 
@@ -10,7 +11,7 @@
 
 /* --- programs ---------------------------------------------------------------------- */
 
-enum { FILES = 4, PLACES = 14, MOST_STACKS = 24, MOST_FRAMES = 9 };
+enum { FILES = 5, PLACES = 14, MOST_STACKS = 24, MOST_FRAMES = 9 };
 
 /* Names as hostile as names can be. */
 static const char *const functions[] = {"main",
@@ -46,7 +47,17 @@ static void make_program(struct unit_random *random, struct program *program)
             .allocator = unit_below(random, 4) == 0,
             .vaddr = unit_below(random, 9) ? 0x1000 + i * 16 : UINT64_MAX - i,
             .n_lines = unit_below(random, 4),
+            .initialiser = unit_below(random, 6) ? 0 : (uint8_t)unit_below(random, 3),
+            .recorder = unit_below(random, 12) == 0,
         };
+        if (place->recorder) /* which is one file */
+            place->file = 0;
+        if (unit_below(random, 6) == 0) { /* a region is one line, and nobody's code */
+            place->kind = HX_REC_REGION;
+            place->allocator = place->recorder = false;
+            place->initialiser = 0;
+            place->n_lines = 1;
+        }
         place->lines = calloc(place->n_lines + 1, sizeof *place->lines);
         assert_non_null(place->lines);
         for (size_t k = 0; k < place->n_lines; k++)
@@ -54,7 +65,12 @@ static void make_program(struct unit_random *random, struct program *program)
                 .function = unit_below(random, 4) ? some_text(random) : NULL,
                 .source = unit_below(random, 2) ? some_text(random) : NULL,
                 .line = (uint32_t)unit_below(random, 3),
+                .declared = unit_below(random, 2) ? some_text(random) : NULL,
+                .declared_line = (uint32_t)unit_below(random, 3),
             };
+        for (size_t k = 0; k < place->n_lines; k++) /* the same function begins at one place */
+            place->lines[k].entry =
+                place->lines[k].function ? 0x100 : unit_below(random, 2) * 0x200;
     }
 }
 
@@ -64,6 +80,7 @@ static void free_program(struct program *program)
         for (size_t k = 0; k < program->place[i].n_lines; k++) {
             free(program->place[i].lines[k].function);
             free(program->place[i].lines[k].source);
+            free(program->place[i].lines[k].declared);
         }
         free(program->place[i].lines);
     }
@@ -77,8 +94,9 @@ static void add_files(struct hx_recording *recording, uint32_t first)
     for (uint32_t i = 0; i < FILES; i++) {
         struct hx_rec_file file = {0};
         uint32_t n = (first + i) % FILES;
-        assert_true(asprintf(&file.path, "/lib/%s%u", n == 2 ? "\xff" : "lib", n) > 0);
-        assert_true(asprintf(&file.name, "%s%u", n == 2 ? "\xff" : "lib", n) > 0);
+        const char *name = n == 2 ? "\xff" : n == 3 ? "libc.so." : "lib";
+        assert_true(asprintf(&file.path, "/lib/%s%u", name, n) > 0);
+        assert_true(asprintf(&file.name, "%s%u", name, n) > 0);
         file.build_id = strdup(n == 1 ? "" : "00ff");
         assert_true(hx_vec_push(&recording->files, file));
     }
@@ -97,6 +115,8 @@ static void add_place(struct hx_recording *recording, const struct hx_rec_place 
             place.lines[k].function = strdup(place.lines[k].function);
         if (place.lines[k].source)
             place.lines[k].source = strdup(place.lines[k].source);
+        if (place.lines[k].declared)
+            place.lines[k].declared = strdup(place.lines[k].declared);
     }
     assert_true(hx_vec_push(&recording->places, place));
 }
@@ -108,8 +128,18 @@ static void add_stack(struct unit_random *random, struct hx_recording *recording
                                  .n = (uint32_t)unit_below(random, MOST_FRAMES),
                                  .cut = unit_below(random, 5) == 0};
     size_t span = unit_below(random, 3) ? 3 : PLACES;
-    for (uint32_t i = 0; i < stack.n; i++)
-        assert_true(hx_vec_push(&recording->stack_places, (uint32_t)unit_below(random, span)));
+    for (uint32_t i = 0; i < stack.n; i++) {
+        uint32_t place = (uint32_t)unit_below(random, span);
+        if (unit_below(random, 12) == 0) { /* of some other one, or of one that is lost */
+            struct hx_rec_place entered = {
+                .kind = HX_REC_DEFERRED, .file = UINT32_MAX, .stack = HX_NO_STACK};
+            if (recording->stacks.n && unit_below(random, 4))
+                entered.stack = (uint32_t)unit_below(random, recording->stacks.n);
+            place = (uint32_t)recording->places.n;
+            assert_true(hx_vec_push(&recording->places, entered));
+        }
+        assert_true(hx_vec_push(&recording->stack_places, place));
+    }
     assert_true(hx_vec_push(&recording->stacks, stack));
     struct hx_rec_costs costs = {0};
     if (unit_below(random, 5)) {
@@ -119,6 +149,10 @@ static void add_stack(struct unit_random *random, struct hx_recording *recording
         costs.freed_bytes = unit_below(random, costs.alloc_bytes + 1);
         costs.live = costs.allocs - costs.frees;
         costs.live_bytes = costs.alloc_bytes - costs.freed_bytes;
+        costs.alloc_class[0] = costs.alloc_bytes / 3;
+        costs.alloc_class[3] = costs.alloc_bytes - costs.alloc_class[0];
+        costs.freed_class[3] = costs.freed_bytes;
+        costs.entries = unit_below(random, 3);
     }
     if (recording->sample_bytes) {
         costs.alloc_variance = (double)unit_below(random, 1 << 30);
@@ -145,6 +179,8 @@ static void record(struct unit_random *random, const struct program *program, st
     recording->cut_stacks = 3 * unit_below(random, 2);
     recording->full_stacks = 4 * unit_below(random, 2);
     recording->implied_frees = 5 * unit_below(random, 2);
+    recording->lost_captures = 6 * unit_below(random, 2);
+    recording->unbalanced_pops = unit_below(random, 3);
     add_files(recording, first);
     for (size_t i = 0; i < PLACES; i++)
         add_place(recording, &program->place[turn ? PLACES - 1 - i : i], first);
@@ -185,8 +221,8 @@ static void give_sites(struct unit_random *random, struct hx_snapshot *s)
 
 struct expected {
     char *path;
-    bool uncosted, lacks;
-    uint64_t own[6], inherited[4];
+    bool uncosted, lacks, entered;
+    uint64_t entries, own[6], inherited[4];
     double alloc_variance, live_variance;
 };
 typedef HX_VEC(struct expected) expectation;
@@ -207,64 +243,180 @@ static void free_expectation(expectation *all)
     hx_vec_free(all);
 }
 
-static void put_function(const struct hx_recording *r, const struct hx_rec_place *place,
-                         size_t line, struct hx_text *path)
+/* What cost centres are chosen, and what becomes of recursion. */
+struct choice {
+    bool (*chosen)(const char *label); /* NULL: all */
+    bool whole;
+};
+
+/* A cost-centre stack: what each centre is, MAIN left out. */
+typedef HX_VEC(char *) centres;
+
+static void drop_to(centres *stack, size_t n)
 {
-    const struct hx_rec_line *known = line < place->n_lines ? &place->lines[line] : NULL;
-    bool has = place->file != UINT32_MAX;
-    const char *module = has ? r->files.v[place->file].name : "(unknown)";
-    hx_text_puts(path, "\x01");
-    if (known && known->function)
-        hx_text_puts(path, known->function);
+    while (stack->n > n)
+        free(stack->v[--stack->n]);
+}
+
+/* The push rule. Owns the text. */
+static void push(const struct choice *choice, centres *stack, char *what)
+{
+    for (size_t i = stack->n; i-- > 0;) {
+        if (strcmp(stack->v[i], what) == 0 && (!choice->whole || i + 1 == stack->n)) {
+            drop_to(stack, i + 1);
+            free(what);
+            return;
+        }
+    }
+    assert_true(hx_vec_push(stack, what));
+}
+
+static const char *module_name(const struct hx_recording *r, const struct hx_rec_place *place)
+{
+    return place->file != UINT32_MAX ? r->files.v[place->file].name : "(unknown)";
+}
+
+static char *centre_text(const struct hx_recording *r, const struct hx_rec_place *place,
+                         const char *kind, const char *label, const char *source)
+{
+    char *text;
+    assert_true(asprintf(&text, "%s\x02%s\x02%s\x02%s\x02%s", label, module_name(r, place), source,
+                         kind, place->file != UINT32_MAX ? r->files.v[place->file].path : "-") > 0);
+    return text;
+}
+
+static void push_function(const struct choice *choice, const struct hx_recording *r,
+                          const struct hx_rec_place *place, size_t line, centres *stack)
+{
+    static const struct hx_rec_line none;
+    const struct hx_rec_line *is = line < place->n_lines ? &place->lines[line] : &none;
+    bool region = place->kind == HX_REC_REGION, has = place->file != UINT32_MAX;
+    const char *file = region ? is->source : is->declared;
+    uint32_t number = region ? is->line : is->declared_line;
+    char label[256], source[256];
+    uint64_t at = is->entry ? is->entry : place->vaddr;
+    if (is->function)
+        snprintf(label, sizeof label, "%s", is->function);
     else if (has)
-        hx_text_putf(path, "%s+0x%llx", module, (unsigned long long)place->vaddr);
+        snprintf(label, sizeof label, "%s+0x%llx", module_name(r, place), (unsigned long long)at);
     else
-        hx_text_putf(path, "0x%llx", (unsigned long long)place->vaddr);
-    hx_text_putf(path, "\x02%s\x02", module);
-    if (known && known->source && known->line)
-        hx_text_putf(path, "%s:%u", known->source, known->line);
+        snprintf(label, sizeof label, "0x%llx", (unsigned long long)at);
+    if (file && number)
+        snprintf(source, sizeof source, "%s:%u", file, number);
     else
-        hx_text_puts(path, known && known->source ? known->source : "-");
-    hx_text_putf(path, "\x02%lld\x02%s", (long long)place->vaddr,
-                 has ? r->files.v[place->file].path : "-");
-    hx_text_putf(path, "\x02%zu", place->n_lines ? place->n_lines - 1 - line : 0);
+        snprintf(source, sizeof source, "%s", file ? file : "-");
+    if (!choice->chosen || choice->chosen(label))
+        push(choice, stack, centre_text(r, place, region ? "region" : "function", label, source));
+}
+
+static const char *unseen_name(uint32_t number)
+{
+    return number == HX_SITE_BEFORE ? "<before attach>" : "<unknown>";
+}
+
+static void push_builtin(const struct choice *choice, const char *name, centres *stack)
+{
+    char *text;
+    drop_to(stack, 0);
+    assert_true(asprintf(&text,
+                         "%s\x02<built-in>\x02-\x02"
+                         "builtin\x02-",
+                         name) > 0);
+    push(choice, stack, text);
+}
+
+static void enter_caf(const struct choice *choice, const struct hx_recording *r,
+                      const struct hx_rec_place *place, centres *stack)
+{
+    drop_to(stack, 0);
+    push(choice, stack, centre_text(r, place, "caf", "CAF", "-"));
+}
+
+/* The cost-centre stack of a recorded one; recursion is as deep as captured stacks are. */
+static void attribute(const struct choice *choice, const struct hx_recording *r, uint32_t number,
+                      centres *ret)
+{
+    drop_to(ret, 0);
+    if (number >= r->stacks.n) {
+        push_builtin(choice, unseen_name(number), ret);
+        return;
+    }
+    const struct hx_rec_stack *stack = &r->stacks.v[number];
+    const uint32_t *places = r->stack_places.v + stack->first;
+    uint32_t inner = 0, near = 0;
+    while (inner < stack->n && r->places.v[places[inner]].allocator)
+        inner++;
+    inner = inner == stack->n ? 0 : inner;
+    while (near < stack->n &&
+           (r->places.v[places[near]].allocator || r->places.v[places[near]].kind != HX_REC_CODE))
+        near++;
+    if (near < stack->n && r->places.v[places[near]].recorder) {
+        push_builtin(choice, "<recorder>", ret);
+        return;
+    }
+    if (stack->cut || !stack->n)
+        push_builtin(choice, "<cut>", ret);
+    bool pending = false;
+    for (uint32_t i = stack->n; i-- > inner;) {
+        const struct hx_rec_place *place = &r->places.v[places[i]];
+        bool runtime = strncmp(module_name(r, place), "libc.so", 7) == 0;
+        if (place->kind == HX_REC_DEFERRED) {
+            if (place->stack < number)
+                attribute(choice, r, place->stack, ret);
+            pending = false;
+            continue;
+        }
+        size_t lines = place->n_lines ? place->n_lines : 1;
+        for (size_t line = lines; line-- > 0;) {
+            bool code = place->kind == HX_REC_CODE;
+            bool once = line + 1 == lines && place->initialiser == HX_REC_INITIALISES;
+            if (code && (once || (pending && !runtime)))
+                enter_caf(choice, r, place, ret);
+            pending = (line == 0 && place->initialiser == HX_REC_CALLS_INITIALISER) ||
+                      (pending && (!code || runtime));
+            push_function(choice, r, place, line, ret);
+        }
+    }
 }
 
 typedef void visit_fn(void *context, const char *path);
 
-/* Each node of a stack, MAIN first. */
-static void walk(const struct hx_recording *r, uint32_t number, visit_fn *visit, void *context,
-                 struct hx_text *path)
+/* Each prefix of a recorded stack's, MAIN first; `path` ends as the whole. */
+static void walk(const struct choice *choice, const struct hx_recording *r, uint32_t number,
+                 visit_fn *visit, void *context, struct hx_text *path)
 {
+    centres stack = {0};
+    attribute(choice, r, number, &stack);
     hx_text_clear(path);
     visit(context, hx_text_str(path));
-    const char *builtin = number == HX_SITE_BEFORE     ? "<before attach>"
-                          : number >= r->stacks.n      ? "<unknown>"
-                          : r->stacks.v[number].cut    ? "<cut>"
-                          : r->stacks.v[number].n == 0 ? "<cut>"
-                                                       : NULL;
-    if (builtin) {
-        hx_text_putf(path, "\x01%s\x02<built-in>\x02-\x02", builtin);
-        hx_text_putf(path, "%d\x02-\x02-1",
-                     *builtin == '<' && builtin[1] == 'b'   ? 1
-                     : *builtin == '<' && builtin[1] == 'u' ? 2
-                                                            : 3);
+    for (size_t i = 0; i < stack.n; i++) {
+        hx_text_putf(path, "\x01%s", stack.v[i]);
         visit(context, hx_text_str(path));
     }
-    if (number >= r->stacks.n)
-        return;
+    drop_to(&stack, 0);
+    hx_vec_free(&stack);
+}
+
+/* Is the innermost frame a region, and chosen? Its entries are known then. */
+static bool is_entered(const struct choice *choice, const struct hx_recording *r, uint32_t number)
+{
     const struct hx_rec_stack *stack = &r->stacks.v[number];
-    uint32_t inner = 0;
-    while (inner < stack->n && r->places.v[r->stack_places.v[stack->first + inner]].allocator)
+    const uint32_t *places = r->stack_places.v + stack->first;
+    uint32_t inner = 0, near = 0;
+    while (inner < stack->n && r->places.v[places[inner]].allocator)
         inner++;
-    inner = inner == stack->n ? 0 : inner;
-    for (uint32_t i = stack->n; i-- > inner;) {
-        const struct hx_rec_place *place = &r->places.v[r->stack_places.v[stack->first + i]];
-        for (size_t line = place->n_lines ? place->n_lines : 1; line-- > 0;) {
-            put_function(r, place, line, path);
-            visit(context, hx_text_str(path));
-        }
-    }
+    while (near < stack->n &&
+           (r->places.v[places[near]].allocator || r->places.v[places[near]].kind != HX_REC_CODE))
+        near++;
+    if (inner == stack->n || r->places.v[places[inner]].kind != HX_REC_REGION ||
+        (near < stack->n && r->places.v[places[near]].recorder))
+        return false;
+    centres one = {0};
+    push_function(choice, r, &r->places.v[places[inner]], 0, &one);
+    bool chosen = one.n > 0;
+    drop_to(&one, 0);
+    hx_vec_free(&one);
+    return chosen;
 }
 
 struct adding {
@@ -282,7 +434,7 @@ static void add_inherited(void *context, const char *path)
     e->inherited[3] += adding->live;
 }
 
-static void expect_costs(const struct hx_snapshot *s, expectation *all)
+static void expect_costs(const struct choice *choice, const struct hx_snapshot *s, expectation *all)
 {
     const struct hx_recording *r = s->recording;
     struct hx_text path = {0};
@@ -292,8 +444,12 @@ static void expect_costs(const struct hx_snapshot *s, expectation *all)
         if (!c->allocs)
             continue;
         struct adding adding = {all, c->alloc_bytes, c->allocs, c->live_bytes, c->live};
-        walk(r, i, add_inherited, &adding, &path);
+        walk(choice, r, i, add_inherited, &adding, &path);
         struct expected *e = expect(all, hx_text_str(&path));
+        if (is_entered(choice, r, i)) {
+            e->entered = true;
+            e->entries += c->entries;
+        }
         const uint64_t own[] = {c->alloc_bytes, c->allocs,     c->freed_bytes,
                                 c->frees,       c->live_bytes, c->live};
         for (int k = 0; k < 6; k++)
@@ -316,7 +472,7 @@ static void expect_costs(const struct hx_snapshot *s, expectation *all)
         if (!adding.live)
             continue;
         adding.live_bytes = lacks ? 0 : adding.live_bytes;
-        walk(r, unseen ? HX_SITE_UNKNOWN : HX_SITE_BEFORE, add_inherited, &adding, &path);
+        walk(choice, r, unseen ? HX_SITE_UNKNOWN : HX_SITE_BEFORE, add_inherited, &adding, &path);
         struct expected *e = expect(all, hx_text_str(&path));
         e->uncosted = true;
         e->lacks = lacks;
@@ -328,13 +484,13 @@ static void expect_costs(const struct hx_snapshot *s, expectation *all)
 
 /* --- comparing ----------------------------------------------------------------------- */
 
-/* The whole path of each cost centre, as put_function() writes it. */
+/* The whole path of each cost-centre stack, as walk() writes it. */
 #define PATHS                                                                                      \
     "WITH RECURSIVE path(ccs_id, path) AS (SELECT ccs_id, '' FROM ccs WHERE parent_id IS NULL"     \
     " UNION ALL SELECT c.ccs_id, p.path || char(1) || v.label || char(2) || v.module || char(2)"   \
-    " || coalesce(v.source, '-') || char(2) || x.vaddr || char(2) || coalesce(f.path, '-')"        \
-    " || char(2) || x.inlined FROM path AS p JOIN hx_ccs AS c ON c.parent_id = p.ccs_id"           \
-    " JOIN ccs AS v ON v.ccs_id = c.ccs_id JOIN hx_place AS x ON x.place = c.place"                \
+    " || coalesce(v.source, '-') || char(2) || x.kind || char(2) || coalesce(f.path, '-')"         \
+    " FROM path AS p JOIN hx_ccs AS c ON c.parent_id = p.ccs_id"                                   \
+    " JOIN ccs AS v ON v.ccs_id = c.ccs_id JOIN hx_centre AS x ON x.centre = c.centre"             \
     " LEFT JOIN hx_file AS f ON f.file = x.file) "
 
 static void put_number(struct hx_text *text, bool known, uint64_t n)
@@ -350,15 +506,17 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct expected *)a)->path, ((const struct expected *)b)->path);
 }
 
-static void check_costs(hx_store *store, int64_t id, const struct hx_snapshot *s)
+static void check_costs(hx_store *store, int64_t id, const struct hx_snapshot *s,
+                        const struct choice *choice)
 {
     expectation all = {0};
     struct hx_text text = {0}, errors = {0};
-    expect_costs(s, &all);
+    expect_costs(choice, s, &all);
     qsort(all.v, all.n, sizeof *all.v, by_path);
     for (size_t i = 0; i < all.n; i++) {
         const struct expected *e = &all.v[i];
-        hx_text_putf(&text, "%s|NULL|", e->path);
+        hx_text_putf(&text, "%s|", e->path);
+        put_number(&text, e->entered, e->entries);
         for (int k = 0; k < 6; k++)
             put_number(&text, k == 5 || !e->uncosted || (k == 4 && !e->lacks), e->own[k]);
         for (int k = 0; k < 4; k++)
@@ -400,33 +558,61 @@ static const char *module_of(const struct hx_recording *r, uint32_t number)
     const struct hx_rec_stack *stack = &r->stacks.v[number];
     for (uint32_t i = 0; i < stack->n; i++) {
         const struct hx_rec_place *place = &r->places.v[r->stack_places.v[stack->first + i]];
-        if (!place->allocator)
-            return place->file == UINT32_MAX ? "(unknown)" : r->files.v[place->file].name;
+        if (!place->allocator && place->kind == HX_REC_CODE)
+            return module_name(r, place);
     }
     return "(unknown)";
 }
 
-/* Object by object; the censuses follow from these. */
-static void check_sites(hx_store *store, int64_t id, const struct hx_snapshot *s)
+static uint32_t stack_of(const struct hx_snapshot *s, hx_obj object)
+{
+    uint32_t site = s->graph.site[object];
+    return site == HX_NO_SITE ? HX_SITE_UNKNOWN : s->sites.v[site].stack;
+}
+
+/* Object by object; the census follows from these. */
+static void check_sites(hx_store *store, int64_t id, const struct hx_snapshot *s,
+                        const struct choice *choice)
 {
     struct hx_text text = {0}, path = {0};
     for (hx_obj i = 0; i < s->graph.n && s->graph.site; i++) {
-        uint32_t site = s->graph.site[i];
-        uint32_t stack = site == HX_NO_SITE ? HX_SITE_UNKNOWN : s->sites.v[site].stack;
-        walk(s->recording, stack, nothing, NULL, &path);
+        walk(choice, s->recording, stack_of(s, i), nothing, NULL, &path);
         hx_text_putf(&text, "%llu|", (unsigned long long)s->graph.addr[i]);
         put_number(&text, s->graph.requested[i] != HX_NO_REQUEST, s->graph.requested[i]);
-        hx_text_putf(&text, "%s|%s|\n", hx_text_str(&path), module_of(s->recording, stack));
+        hx_text_putf(&text, "%s|\n", hx_text_str(&path));
     }
     char *found = tell_format(store,
-                              PATHS "SELECT address, requested, path, module FROM objects"
-                                    " JOIN path USING(ccs_id) JOIN hx_stack USING(ccs_id)"
+                              PATHS "SELECT address, requested, path FROM objects"
+                                    " JOIN path USING(ccs_id)"
                                     " WHERE snapshot = %d ORDER BY address",
                               (int)id);
     assert_string_equal(found, hx_text_str(&text));
     free(found);
     hx_text_free(&text);
     hx_text_free(&path);
+}
+
+static void check_modules(hx_store *store, int64_t id, const struct hx_snapshot *s)
+{
+    expectation all = {0};
+    struct hx_text text = {0};
+    for (hx_obj i = 0; i < s->graph.n && s->graph.site; i++) {
+        struct expected *e = expect(&all, module_of(s->recording, stack_of(s, i)));
+        e->own[0] += s->graph.size[i];
+        e->own[1]++;
+    }
+    if (all.n)
+        qsort(all.v, all.n, sizeof *all.v, by_path);
+    for (size_t i = 0; i < all.n; i++)
+        hx_text_putf(&text, "%s|%llu|%llu|\n", all.v[i].path, (unsigned long long)all.v[i].own[0],
+                     (unsigned long long)all.v[i].own[1]);
+    char *found = tell_format(
+        store, "SELECT module, bytes, objects FROM modules WHERE snapshot = %d ORDER BY module",
+        (int)id);
+    assert_string_equal(found, hx_text_str(&text));
+    free(found);
+    hx_text_free(&text);
+    free_expectation(&all);
 }
 
 /* What would go with all objects of a site. */
@@ -437,12 +623,21 @@ static void check_retained(hx_store *store, int64_t id, const struct hx_snapshot
     struct hx_text text = {0};
     unsigned follows = model_follows(loaded, false);
     model_search(loaded, follows, UINT32_MAX, UINT32_MAX, none, scope);
-    for (uint32_t k = 0; k < loaded->sites.n; k++) {
+    int64_t last = 0;
+    for (hx_obj n = 0; n < loaded->graph.n; n++) {
         bool gone[MODEL_MAX] = {false};
+        int64_t next = INT64_MAX; /* cost-centre stacks in their order */
+        for (hx_obj i = 0; i < loaded->graph.n; i++) {
+            int64_t ccs = loaded->sites.v[loaded->graph.site[i]].ccs_id;
+            next = ccs > last && ccs < next ? ccs : next;
+        }
+        if (next == INT64_MAX)
+            break;
+        last = next;
         for (hx_obj i = 0; i < loaded->graph.n; i++)
-            gone[i] = loaded->graph.site[i] == k;
+            gone[i] = loaded->sites.v[loaded->graph.site[i]].ccs_id == next;
         model_search(loaded, follows, UINT32_MAX, UINT32_MAX, gone, reached);
-        hx_text_putf(&text, "%lld|%llu|\n", (long long)loaded->sites.v[k].ccs_id,
+        hx_text_putf(&text, "%lld|%llu|\n", (long long)next,
                      (unsigned long long)model_lost(loaded, scope, reached).bytes);
     }
     char *found = tell_format(
@@ -456,6 +651,11 @@ static void check_retained(hx_store *store, int64_t id, const struct hx_snapshot
 static void check_store(hx_store *store)
 {
     assert_nothing(store, PATHS "SELECT path FROM path GROUP BY path HAVING count(*) > 1");
+    assert_nothing(store, "SELECT f.frame_id FROM frames AS f JOIN frames AS p"
+                          " ON p.frame_id = f.parent_id WHERE f.depth <> p.depth + 1");
+    assert_nothing(store, "SELECT snapshot FROM hx_stack_cost WHERE alloc_bytes <>"
+                          " alloc_s + alloc_m + alloc_l + alloc_x OR freed_bytes <>"
+                          " freed_s + freed_m + freed_l + freed_x");
     assert_nothing(store, PATHS "SELECT ccs_id FROM ccs EXCEPT SELECT ccs_id FROM path");
     assert_nothing(store, "SELECT c.ccs_id FROM ccs AS c JOIN ccs AS p ON p.ccs_id = c.parent_id"
                           " WHERE c.depth <> p.depth + 1");
@@ -468,13 +668,16 @@ static void check_store(hx_store *store)
     assert_same_rows(store, "SELECT snapshot, ccs_id, bytes, objects FROM sites",
                      "SELECT snapshot, ccs_id, sum(bytes), count(*) FROM objects"
                      " WHERE ccs_id IS NOT NULL GROUP BY 1, 2");
-    assert_same_rows(store, "SELECT snapshot, module, bytes, objects FROM modules",
-                     "SELECT snapshot, module, sum(bytes), count(*) FROM objects JOIN hx_stack"
-                     " USING(ccs_id) GROUP BY 1, 2");
-    assert_same_rows(store, "SELECT snapshot, kind, type, site, bytes, objects FROM leaks",
-                     "SELECT snapshot, state, type, label, sum(bytes), count(*) FROM objects"
-                     " LEFT JOIN hx_stack USING(ccs_id) WHERE state <> 'reachable'"
-                     " GROUP BY 1, 2, 3, 4");
+    assert_same_rows(store,
+                     "SELECT snapshot, kind, type, sum(bytes), sum(objects) FROM leaks"
+                     " GROUP BY 1, 2, 3",
+                     "SELECT snapshot, state, type, sum(bytes), count(*) FROM objects"
+                     " WHERE state <> 'reachable' GROUP BY 1, 2, 3");
+    assert_same_rows(store, "SELECT snapshot, ccs_id, bytes, objects FROM sites",
+                     "SELECT s.snapshot, ccs_id, sum(s.bytes), sum(s.objects) FROM hx_stack_site"
+                     " AS s JOIN hx_attributed USING(stack_id) GROUP BY 1, 2");
+    assert_nothing(store, "SELECT stack_id FROM hx_stack EXCEPT SELECT stack_id FROM"
+                          " hx_attributed");
     assert_nothing(store,
                    "SELECT s.snapshot FROM snapshots AS s WHERE"
                    " (SELECT sum(alloc_bytes) FROM stacks AS t WHERE t.snapshot = s.snapshot)"
@@ -489,7 +692,7 @@ static void check_store(hx_store *store)
     assert_nothing(store, "SELECT * FROM pages AS p WHERE census = 'site' AND NOT EXISTS (SELECT 1"
                           " FROM sites AS s WHERE s.snapshot = p.snapshot AND s.ccs_id = p.key)");
     assert_nothing(store, "SELECT * FROM retainer_members WHERE kind = 'site'"
-                          " AND (label NOT GLOB '#*')");
+                          " AND label NOT GLOB '#*' AND label NOT IN ('MAIN', '<recorder>')");
 }
 
 /* A filter on the site gives what SQLite itself would choose. */
@@ -514,7 +717,8 @@ static void check_losses(hx_store *store, int64_t id, const struct hx_recording 
     const struct {
         const char *what;
         uint64_t n;
-    } losses[] = {{"events lost: allocations", r->lost_allocs},
+    } losses[] = {{"captured stacks lost", r->lost_captures},
+                  {"events lost: allocations", r->lost_allocs},
                   {"events lost: frees", r->lost_frees},
                   {"implied frees", r->implied_frees},
                   {"stacks cut", r->cut_stacks},
@@ -531,6 +735,9 @@ static void check_losses(hx_store *store, int64_t id, const struct hx_recording 
     assert_non_null(strstr(found, r->from_start ? " from the start, " : " since 23:59:00 (UTC), "));
     assert_int_equal(strstr(found, "by probes") != NULL, strcmp(r->method, "probes") == 0);
     assert_int_equal(strstr(found, "live figures are upper bounds") != NULL, r->upper_bounds);
+    assert_int_equal(strstr(found, "left without its pop") != NULL, r->unbalanced_pops == 1);
+    assert_int_equal(strstr(found, "; 2 regions were left without") != NULL,
+                     r->unbalanced_pops == 2);
     assert_int_equal(strstr(found, "sampled every 524,288 bytes") != NULL, r->sample_bytes != 0);
     free(found);
 }
@@ -545,12 +752,15 @@ static struct hx_snapshot *make_snapshot(struct unit_random *random, const struc
     return s;
 }
 
+static const struct choice default_choice;
+
 static void check_snapshot(hx_store *store, int64_t id, const struct hx_snapshot *s,
                            const struct hx_analysis *analysis)
 {
     struct hx_snapshot *loaded;
-    check_costs(store, id, s);
-    check_sites(store, id, s);
+    check_costs(store, id, s, &default_choice);
+    check_sites(store, id, s, &default_choice);
+    check_modules(store, id, s);
     check_losses(store, id, s->recording);
     assert_done(hx_store_load(store, id, NULL, &loaded));
     assert_null(loaded->recording);
@@ -703,10 +913,11 @@ static void must_run(sqlite3 *db, const char *sql)
         fail_msg("%s: %s", sql, message);
 }
 
-static char *golden_sql(void)
+static char *golden_sql(int version)
 {
     const char *source = getenv("HX_SRCDIR");
-    char *path = model_path(source ? source : ".", "test/golden/store-schema-2.sql");
+    char *path = model_path(source ? source : ".", version == 2 ? "test/golden/store-schema-2.sql"
+                                                                : "test/golden/store-schema-3.sql");
     static char sql[1 << 16];
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -733,7 +944,7 @@ static void make_schema_2(const char *path, const char *from)
     sqlite3 *db;
     char *attach = sqlite3_mprintf("ATTACH %Q AS new", from);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    must_run(db, golden_sql());
+    must_run(db, golden_sql(2));
     must_run(db, attach);
     sqlite3_free(attach);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
@@ -789,18 +1000,375 @@ static void schema_2(void **state)
     model_remove(directory);
 }
 
+/* --- schema 3 ------------------------------------------------------------------------ */
+
+/* A program without what schema 3 did not know. */
+static void make_plain(struct unit_random *random, struct program *program)
+{
+    make_program(random, program);
+    for (size_t i = 0; i < PLACES; i++) {
+        struct hx_rec_place *place = &program->place[i];
+        place->kind = HX_REC_CODE;
+        place->initialiser = 0;
+        place->recorder = false;
+        for (size_t k = 0; k < place->n_lines; k++) {
+            free(place->lines[k].declared);
+            place->lines[k].declared = NULL;
+            place->lines[k].entry = 0;
+        }
+    }
+}
+
+static void forget_entered(struct hx_snapshot *s)
+{
+    for (size_t i = 0; i < s->recording->stack_places.n; i++) {
+        uint32_t *place = &s->recording->stack_places.v[i];
+        if (s->recording->places.v[*place].kind == HX_REC_DEFERRED)
+            *place = 0;
+    }
+}
+
+/* A store of schema 3 with what another one holds: figures by whole stacks, which were ccs_ids. */
+static void make_schema_3(const char *path, const char *from)
+{
+    static const char *const same[] = {
+        "hx_snapshot",  "hx_account", "hx_root",      "hx_loss", "hx_block",     "hx_column",
+        "hx_type",      "hx_named",   "hx_bin",       "hx_set",  "hx_retainer",  "hx_set_member",
+        "hx_retention", "hx_census",  "hx_dominator", "hx_leak", "hx_recording", "hx_file"};
+    sqlite3 *db;
+    char *attach = sqlite3_mprintf("ATTACH %Q AS new", from);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    must_run(db, golden_sql(3));
+    must_run(db, attach);
+    sqlite3_free(attach);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        copy_table(db, same[i], "*");
+    copy_table(db, "hx_place", "place, file, vaddr, inlined, label, module, source, is_caf");
+    copy_table(db, "hx_stack", "stack_id, label, site, module, identity");
+    must_run(db, "INSERT INTO hx_ccs SELECT * FROM new.hx_frame;"
+                 "INSERT INTO hx_site SELECT snapshot, stack_id, bytes, objects, 7, 8"
+                 " FROM new.hx_stack_site;"
+                 "INSERT INTO hx_cost SELECT snapshot, stack_id, alloc_bytes, alloc_objects,"
+                 " freed_bytes, freed_objects, live_bytes, live_objects, 1, 1, 1, 1"
+                 " FROM new.hx_stack_cost;"
+                 "INSERT OR IGNORE INTO hx_cost SELECT DISTINCT snapshot, 1, 0, 0, 0, 0, 0, 0, 1,"
+                 " 1, 1, 1 FROM new.hx_recording;"
+                 "INSERT INTO hx_estimate SELECT c.snapshot, c.stack_id,"
+                 " CAST(round(sqrt(c.alloc_variance)) AS INTEGER),"
+                 " CAST(round(sqrt(c.live_variance)) AS INTEGER) FROM new.hx_stack_cost AS c"
+                 " JOIN new.hx_recording AS r USING(snapshot) WHERE r.sample_bytes");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+#define STACK_FIGURES                                                                              \
+    "SELECT snapshot, stack_id, alloc_bytes, alloc_objects, freed_bytes, freed_objects,"           \
+    " live_bytes, live_objects, bytes, objects, site FROM stacks ORDER BY 1, 2"
+
+static void schema_3(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("schema_3");
+    char *directory = model_directory();
+    char *old = model_path(directory, "old"), *new = model_path(directory, "new");
+    for (size_t round = unit_rounds(20); round > 0; round--) {
+        struct program program;
+        struct hx_snapshot *s[2], *more;
+        hx_store *store, *fresh;
+        int64_t id;
+        make_plain(&random, &program);
+        struct hx_analysis analysis = some_analysis(&random);
+        assert_done(hx_store_append(new, &store));
+        for (int i = 0; i < 2; i++) {
+            s[i] = make_snapshot(&random, &program);
+            forget_entered(s[i]);
+            assert_done(hx_store_add(store, s[i], &analysis, NULL, &id));
+        }
+        assert_done(hx_store_close(store));
+        make_schema_3(old, new);
+        assert_done(hx_store_open(old, &store)); /* brought up to date on a copy */
+        assert_done(hx_store_open(new, &fresh));
+        char *was = tell_format(fresh, STACK_FIGURES), *is = tell_format(store, STACK_FIGURES);
+        assert_string_equal(is, was);
+        free(was), free(is);
+        check_store(store);
+        assert_nothing(store, "SELECT 1 FROM sites WHERE retained_bytes <> 7");
+        for (int i = 0; i < 2; i++)
+            if (!s[i]->recording->sample_bytes) /* errors were rounded */
+                check_costs(store, i + 1, s[i], &default_choice);
+        assert_done(hx_store_close(store));
+        assert_done(hx_store_close(fresh));
+        more = make_snapshot(&random, &program);
+        assert_done(hx_store_append(old, &store));
+        assert_done(hx_store_add(store, more, &analysis, NULL, &id));
+        check_snapshot(store, 3, more, &analysis);
+        check_store(store);
+        assert_done(hx_store_close(store));
+        char *migrated = schema_of(old), *created = schema_of(new);
+        assert_string_equal(migrated, created);
+        free(migrated), free(created);
+        for (int i = 0; i < 2; i++)
+            hx_snapshot_destroy(s[i]);
+        hx_snapshot_destroy(more);
+        free_program(&program);
+        assert_int_equal(unlink(old), 0);
+        assert_int_equal(unlink(new), 0);
+    }
+    free(old), free(new);
+    model_remove(directory);
+}
+
+/* --- other cost centres ---------------------------------------------------------------- */
+
+static bool has_f(const char *label)
+{
+    return strchr(label, 'f') != NULL;
+}
+
+static bool has_no_f(const char *label)
+{
+    return strchr(label, 'f') == NULL;
+}
+
+#define ATTRIBUTED                                                                                 \
+    "SELECT 'ccs', ccs_id, parent_id, depth, label, module, source, is_caf, 0, 0, 0 FROM ccs"      \
+    " UNION ALL SELECT 'cost', snapshot, ccs_id, entries, alloc_bytes, alloc_objects, "            \
+    "freed_bytes,"                                                                                 \
+    " live_bytes, inherited_alloc_bytes, inherited_live_bytes, inherited_live_objects FROM costs"  \
+    " UNION ALL SELECT 'estimate', snapshot, ccs_id, alloc_error_bytes, 0, 0, 0, 0, 0, 0, 0 FROM"  \
+    " estimates UNION ALL SELECT 'site', snapshot, ccs_id, bytes, objects, 0, 0, 0, 0, 0, 0 FROM"  \
+    " sites UNION ALL SELECT 'object', snapshot, address, ccs_id, 0, 0, 0, 0, 0, 0, 0 FROM"        \
+    " objects ORDER BY 1, 2, 3, 4"
+
+/* Of one snapshot, by a choice, against what it has to be. */
+static void check_choice(hx_store *store, int64_t id, const struct hx_snapshot *s,
+                         const struct choice *choice, const char *pattern)
+{
+    struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
+    const char *idle = NULL;
+    struct hx_snapshot *loaded;
+    struct hx_analysis analysis = {.scheme = &hx_scheme_site, .max_set = 4, .threads = 1};
+    how.pattern = &pattern;
+    how.n_patterns = pattern != NULL;
+    how.recursion = choice->whole ? HX_RECURSION_WHOLE : HX_RECURSION_TRUNCATES;
+    assert_done(hx_store_attribute(store, id, &how, NULL, &idle));
+    check_costs(store, id, s, choice);
+    check_sites(store, id, s, choice);
+    check_modules(store, id, s);
+    assert_done(hx_store_load(store, id, NULL, &loaded));
+    if (!loaded->graph.site) {
+        hx_snapshot_destroy(loaded);
+        return;
+    }
+    assert_nothing(store, "SELECT 1 FROM sites WHERE retained_bytes IS NOT NULL");
+    assert_nothing(store, "SELECT 1 FROM pages WHERE census = 'site'");
+    assert_done(hx_store_revise(store, id, loaded, &analysis, HX_ANALYSE_ALL, NULL));
+    check_retained(store, id, loaded);
+    check_all(store, id, loaded, &analysis);
+    assert_nothing(store, "SELECT 1 FROM pages AS p WHERE census = 'site' AND NOT EXISTS (SELECT 1"
+                          " FROM sites AS s WHERE s.snapshot = p.snapshot AND s.ccs_id = p.key)");
+    hx_snapshot_destroy(loaded);
+}
+
+/* The same attribution again is the same in every number; another one is what it has to be; and
+ * nothing of it is in the file. */
+static void chosen(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("chosen");
+    char *directory = model_directory(), *path = model_path(directory, "store");
+    static const struct choice all_whole = {NULL, true}, some = {has_f, false},
+                               others = {has_no_f, false}, some_whole = {has_f, true};
+    for (size_t round = unit_rounds(40); round > 0; round--) {
+        struct program program;
+        struct hx_snapshot *s[2];
+        hx_store *store;
+        int64_t id;
+        make_program(&random, &program);
+        for (size_t i = 0; i < PLACES; i++) /* patterns over names choose no regions */
+            program.place[i].kind = HX_REC_CODE;
+        bool in_place = unit_below(&random, 3) == 0;
+        assert_done(hx_store_append(path, &store));
+        for (int i = 0; i < 2; i++) {
+            struct hx_analysis analysis = some_analysis(&random);
+            s[i] = make_snapshot(&random, &program);
+            assert_done(hx_store_add(store, s[i], &analysis, NULL, &id));
+        }
+        if (!in_place) {
+            assert_done(hx_store_close(store));
+            assert_done(hx_store_open(path, &store));
+        }
+        struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
+        char *before = tell_format(store, ATTRIBUTED);
+        assert_done(hx_store_attribute(store, 0, &how, NULL, NULL));
+        char *after = tell_format(store, ATTRIBUTED);
+        assert_string_equal(after, before);
+        free(after);
+        check_choice(store, 2, s[1], &some, "f");
+        check_choice(store, 1, s[0], &others, "!f");
+        check_choice(store, 1, s[0], &all_whole, NULL);
+        check_choice(store, 2, s[1], &some_whole, "f");
+        if (in_place) { /* ends with the next snapshot */
+            assert_done(hx_store_add(store, s[0], NULL, NULL, &id));
+            check_costs(store, 3, s[0], &default_choice);
+            check_sites(store, 3, s[0], &default_choice);
+            check_store(store);
+        }
+        assert_done(hx_store_close(store));
+        assert_done(hx_store_open(path, &store));
+        after = tell_format(store, ATTRIBUTED);
+        if (!in_place)
+            assert_string_equal(after, before);
+        check_costs(store, 1, s[0], &default_choice);
+        assert_done(hx_store_close(store));
+        free(before), free(after);
+        for (int i = 0; i < 2; i++)
+            hx_snapshot_destroy(s[i]);
+        free_program(&program);
+        assert_int_equal(unlink(path), 0);
+    }
+    free(path);
+    model_remove(directory);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("refused");
+    struct program program;
+    struct hx_snapshot *s, *none;
+    hx_store *store;
+    int64_t id;
+    const char *pattern = "(", *idle = NULL;
+    struct hx_attribution how = {.pattern = &pattern, .n_patterns = 1};
+    make_program(&random, &program);
+    s = make_snapshot(&random, &program);
+    none = model_to_analyse(&random, 24);
+    assert_done(hx_store_temporary(&store));
+    assert_done(hx_store_add(store, none, NULL, NULL, &id));
+    assert_refused(hx_store_attribute(store, 0, &how, NULL, NULL), HX_E_ABSENT, "heapx record");
+    assert_done(hx_store_add(store, s, NULL, NULL, &id));
+    assert_refused(hx_store_attribute(store, 1, &how, NULL, NULL), HX_E_ABSENT, "heapx record");
+    assert_refused(hx_store_attribute(store, 9, &how, NULL, NULL), HX_E_ABSENT, "snapshot 9");
+    hx_error *err = hx_store_attribute(store, 2, &how, NULL, NULL);
+    assert_true(err && err->kind == HX_E_USAGE);
+    hx_error_free(err);
+    check_costs(store, 2, s, &default_choice);
+    pattern = "no function is called that";
+    assert_done(hx_store_attribute(store, 2, &how, NULL, &idle));
+    assert_ptr_equal(idle, pattern);
+    assert_done(hx_store_close(store));
+    hx_snapshot_destroy(s);
+    hx_snapshot_destroy(none);
+    free_program(&program);
+}
+
+/* --- threads ----------------------------------------------------------------------------- */
+
+/* What threads did is stored without a recording, too, and beside one in the same tree. */
+static void threads(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("threads");
+    for (size_t round = unit_rounds(20); round > 0; round--) {
+        struct program program;
+        hx_store *store;
+        int64_t id;
+        struct hx_text text = {0}, path = {0};
+        make_program(&random, &program);
+        struct hx_snapshot *s = make_snapshot(&random, &program);
+        s->backtraces = s->recording;
+        s->recording = NULL;
+        s->graph.site = NULL;
+        if (unit_below(&random, 2))
+            record(&random, &program, s);
+        s->n_threads = 3;
+        s->thread = calloc(s->n_threads, sizeof *s->thread);
+        for (uint32_t i = 0; i < s->n_threads; i++) {
+            size_t stacks = s->backtraces->stacks.n;
+            uint32_t stack = stacks && i ? (uint32_t)unit_below(&random, stacks) : HX_NO_STACK;
+            s->thread[i].tid = (pid_t)i + 7;
+            snprintf(s->thread[i].comm, sizeof s->thread[i].comm, "worker %u", i);
+            assert_true(hx_vec_push(&s->thread_stack, stack));
+            hx_text_putf(&text, "%u|worker %u|", i + 7, i);
+            if (stack == HX_NO_STACK) {
+                hx_text_puts(&text, "NULL|\n");
+                continue;
+            }
+            walk(&default_choice, s->backtraces, stack, nothing, NULL, &path);
+            hx_text_putf(&text, "%s|\n", hx_text_str(&path));
+        }
+        assert_done(hx_store_temporary(&store));
+        assert_done(hx_store_add(store, s, NULL, NULL, &id));
+        char *found = tell_format(store, PATHS "SELECT tid, name, path FROM threads LEFT JOIN path"
+                                               " USING(ccs_id) ORDER BY tid");
+        assert_string_equal(found, hx_text_str(&text));
+        free(found);
+        assert_nothing(store, "SELECT 1 FROM threads WHERE (stack IS NULL) <> (stack_id IS NULL)"
+                              " OR (stack_id IS NULL) <> (ccs_id IS NULL)");
+        if (!s->recording)
+            assert_nothing(store, "SELECT ccs_id FROM costs UNION SELECT ccs_id FROM sites");
+        check_store(store);
+        for (const struct hx_view *view = hx_views; view->name; view++) {
+            struct hx_query query = {.view = view->name, .limit = -1, .snapshot = 1};
+            hx_rows *rows;
+            bool more = true;
+            assert_done(hx_query_view(store, &query, &rows));
+            while (more)
+                assert_done(hx_rows_next(rows, &more));
+            hx_rows_end(rows);
+        }
+        assert_done(hx_store_close(store));
+        hx_text_free(&text);
+        hx_text_free(&path);
+        hx_snapshot_destroy(s);
+        free_program(&program);
+    }
+}
+
 /* --- damage -------------------------------------------------------------------------- */
 
-/* A store that lies about its cost centres: an error or figures, but an end. */
+/* A store that lies about its stacks and cost centres: an error or figures, but an end. */
 static void damaged(void **state)
 {
     (void)state;
     struct unit_random random = unit_random_begin("damaged");
     static const char *const lies[] = {
         "DELETE FROM hx_ccs WHERE ccs_id = 2",
+        "DELETE FROM hx_ccs",
+        "UPDATE hx_ccs SET parent_id = ccs_id + 1",
+        "UPDATE hx_ccs SET centre = 99999 WHERE ccs_id = (SELECT max(ccs_id) FROM hx_ccs)",
+        "DELETE FROM hx_frame WHERE frame_id = 2",
+        "UPDATE hx_frame SET parent_id = frame_id",
+        "UPDATE hx_frame SET parent_id = frame_id + 1 WHERE frame_id > 1",
+        "UPDATE hx_frame SET parent_id = 99999",
+        "UPDATE hx_frame SET place = NULL WHERE frame_id > 4",
+        "UPDATE hx_frame SET frame_id = 9223372036854775807 WHERE frame_id ="
+        " (SELECT max(frame_id) FROM hx_frame)",
+        "UPDATE hx_place SET kind = 2, target = 99999",
+        "UPDATE hx_place SET kind = 2, target = (SELECT max(frame_id) FROM hx_frame)"
+        " WHERE place > 4",
+        "UPDATE hx_place SET kind = 3, centre = NULL WHERE place > 4",
+        "UPDATE hx_place SET kind = 99, initialiser = -1",
+        "UPDATE hx_place SET centre = 99999",
+        "UPDATE hx_place SET centre = 2 WHERE place = 1",
+        "DELETE FROM hx_centre",
+        "DELETE FROM hx_centre WHERE centre > 5",
+        "UPDATE hx_centre SET label = NULL, kind = 'x', identity = 0, file = 77",
+        "UPDATE hx_centre SET centre = 9223372036854775807 WHERE centre = (SELECT max(centre) FROM"
+        " hx_centre)",
+        "DELETE FROM hx_attributed",
+        "UPDATE hx_attributed SET ccs_id = 99999",
+        "UPDATE hx_attributed SET ccs_id = -5",
+        "UPDATE hx_attributed SET stack_id = stack_id + 1000000000000",
+        "UPDATE hx_stack_cost SET stack_id = stack_id + 100000",
+        "UPDATE hx_stack_cost SET alloc_bytes = 'x', live_bytes = -5, entries = 1e300",
+        "UPDATE hx_stack_cost SET alloc_bytes = 9223372036854775807, live_objects ="
+        " 9223372036854775807, alloc_variance = 1e308",
+        "UPDATE hx_stack_site SET stack_id = stack_id - 5",
+        "DELETE FROM hx_stack_site",
         "UPDATE hx_ccs SET parent_id = ccs_id",
         "UPDATE hx_ccs SET parent_id = 99999",
-        "UPDATE hx_ccs SET place = NULL WHERE ccs_id > 3",
+        "UPDATE hx_ccs SET centre = NULL WHERE ccs_id > 5",
         "UPDATE hx_ccs SET ccs_id = 9223372036854775807 WHERE ccs_id = (SELECT max(ccs_id) FROM"
         " hx_ccs)",
         "UPDATE hx_place SET file = 12345, vaddr = 'x', label = NULL",
@@ -836,6 +1404,14 @@ static void damaged(void **state)
         if (!err)
             hx_error_free(hx_store_revise(store, 1, loaded, &analysis, HX_ANALYSE_ALL, NULL));
         hx_error_free(err);
+        for (int round = 0; round < 4; round++) { /* the last views are those of the overlay */
+            const char *pattern = round & 2 ? "!f" : ".";
+            struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
+            how.pattern = &pattern;
+            how.n_patterns = 1;
+            how.recursion = round & 1 ? HX_RECURSION_WHOLE : HX_RECURSION_TRUNCATES;
+            hx_error_free(hx_store_attribute(store, round & 1, &how, NULL, NULL));
+        }
         err = NULL;
         for (const struct hx_view *view = hx_views; view->name; view++) {
             struct hx_query query = {.view = view->name, .limit = -1};
@@ -866,7 +1442,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded), cmocka_unit_test(two_stores), cmocka_unit_test(not_recorded),
-        cmocka_unit_test(schema_2), cmocka_unit_test(damaged),
+        cmocka_unit_test(schema_2), cmocka_unit_test(schema_3),   cmocka_unit_test(chosen),
+        cmocka_unit_test(refused),  cmocka_unit_test(threads),    cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
