@@ -89,7 +89,6 @@ struct at {
     uint32_t number; /* of the stack */
     uint32_t frame;  /* stack->n: behind the last one */
     size_t line;
-    bool lost; /* a stack was entered that is not known any more */
 };
 
 static const struct hx_rec_place *place_at(const struct hx_recording *recording,
@@ -98,16 +97,17 @@ static const struct hx_rec_place *place_at(const struct hx_recording *recording,
     return &recording->places.v[recording->stack_places.v[at->stack->first + at->frame]];
 }
 
-/* Goes into what was entered at this frame. */
+/* Goes into what was entered at this frame; of what is not known any more the frames of who entered
+ * it are left. */
 static void enter(const struct hx_recording *recording, struct at *at)
 {
     while (at->frame < at->stack->n) {
         const struct hx_rec_place *place = place_at(recording, at);
         if (place->kind != HX_REC_DEFERRED)
             return;
-        at->lost = place->stack >= at->number;
-        at->frame = at->lost ? at->stack->n : 0;
-        if (!at->lost) {
+        bool known = place->stack < at->number;
+        at->frame = known ? 0 : at->frame + 1;
+        if (known) {
             at->number = place->stack;
             at->stack = &recording->stacks.v[at->number];
         }
@@ -179,8 +179,10 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t number, s
         hx_text_puts(text, shown++ ? " < " : "");
         append_function(recording, place, at.line, text);
     }
-    if (more || at.lost || at.stack->cut)
+    if (more || at.stack->cut)
         hx_text_puts(text, shown ? " < ..." : "...");
+    else if (!shown)
+        hx_text_puts(text, "<unknown>");
 }
 
 /* How many allocations a recorded one stands for. */
