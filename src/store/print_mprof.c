@@ -278,21 +278,28 @@ static const char *end_of_type(const char *s, const char *end)
     return s;
 }
 
-/* Three a line. */
+/* Three a line, or as many as fit. */
 static void put_types(struct hx_mprof_printer *p, struct hx_value types, size_t column)
 {
     const char *s = types.text, *end = s + types.text_bytes;
-    size_t room = p->screen > column ? p->screen - column : 0, width = room / 3;
-    width = width > 2 + NAME_LEAST ? width - 2 : NAME_LEAST;
-    for (size_t n = 0; types.type == HX_VALUE_TEXT && s < end; n++) {
+    size_t room = p->screen > column + NAME_LEAST ? p->screen - column : NAME_LEAST;
+    size_t on_line = 0, used = 0;
+    while (types.type == HX_VALUE_TEXT && s < end) {
         const char *next = end_of_type(s, end);
-        if (n && n % 3 == 0) {
+        hx_text_clear(&p->name);
+        hx_print_name(&p->name, s, (size_t)(next - s), p->ascii, &p->scratch);
+        p->out.failed |= p->name.failed;
+        size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n) + strlen(", ");
+        if (on_line == 3 || (on_line && used + wide > room)) {
             hx_mprof_end_line(&p->out);
             hx_mprof_put_spaces(&p->out, column);
+            on_line = used = 0;
         }
-        hx_mprof_put_name(p, s, (size_t)(next - s), width);
+        hx_print_cut(&p->out, hx_text_str(&p->name), p->name.n, room - 1, p->ascii);
         hx_text_puts(&p->out, next < end ? ", " : "");
-        s = next < end ? next + 2 : end;
+        on_line++;
+        used += wide;
+        s = next < end ? next + strlen(", ") : end;
     }
     hx_mprof_end_line(&p->out);
 }
@@ -460,7 +467,7 @@ static hx_error *print_snapshot(struct hx_mprof_printer *p, const struct table *
     query->snapshot = sqlite3_column_int64(st, 0);
     p->freed = sqlite3_column_int64(st, 3) > 0;
     hx_text_putf(&p->out,
-                 "%s of snapshot %" PRId64 ": %" PRId64 " bytes in %" PRId64
+                 "%s of snapshot %" PRId64 "\n%" PRId64 " bytes in %" PRId64
                  " allocations, %" PRId64 " bytes not freed\n\n",
                  table->title, query->snapshot, (int64_t)sqlite3_column_int64(st, 2),
                  (int64_t)sqlite3_column_int64(st, 1), (int64_t)sqlite3_column_int64(st, 4));
