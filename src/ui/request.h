@@ -31,10 +31,9 @@ struct hx_ui;
     X(stack, "stack", "s", "[ADDRESS]", "Look", "who allocated it: the stack")                     \
     X(threads, "threads", "", "", "Look", "where each thread stood")                               \
     X(unfold, "unfold", "+", "", "Look", "what is below this node of a tree")                      \
-    X(fold, "fold", "-", "", "Look", "not any more; else the node that it is below")               \
+    X(fold, "fold", "-", "", "Look", "not any more, or what it is below")                          \
     X(unfold_all, "unfold-all", "*", "", "Look", "everything below this node")                     \
-    X(difference, "difference", "d", "[SNAPSHOT]", "Look",                                         \
-      "a tree's growth since the previous snapshot or that one")                                   \
+    X(difference, "difference", "d", "[SNAPSHOT]", "Look", "a tree's growth since a snapshot")     \
     X(goto, "goto", "", "ADDRESS", "Look", "the object that contains an address")                  \
     X(details, "details", "i", "", "Look", "all values of this row")                               \
     X(next_screen, "next-screen", "Tab", "", "Screens", "next screen")                             \
