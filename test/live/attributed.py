@@ -127,15 +127,17 @@ def add(to, more):
         to[k] = None if to[k] is None or more[k] is None else to[k] + more[k]
 
 
-def reckon_costs(raw, stacks, costs):
-    """{stack: own figures}, {stack: with what those above it asked for}, {stack: entries}"""
+def reckon_costs(raw, stacks, costs, name=lambda centre: centre):
+    """{stack: own figures}, {stack: with what those above it asked for}, {stack: entries}; stacks
+    consist of names of centres."""
     own = collections.defaultdict(lambda: dict.fromkeys(OWN, 0))
     inherited = collections.defaultdict(lambda: dict.fromkeys(INHERITED, 0))
     entries = collections.Counter()
     for stack_id, row in costs.items():
         stack, place = stacks[stack_id], raw.place(stack_id)
         add(own[stack], {k: row[k] for k in OWN})
-        if row["entries"] is not None and place["kind"] == REGION and stack[-1] == place["centre"]:
+        if row["entries"] is not None and place["kind"] == REGION and \
+                stack[-1] == name(place["centre"]):
             entries[stack] += row["entries"]
     for stack, figures in own.items():
         for depth in range(1, len(stack) + 1):
@@ -431,7 +433,7 @@ def other_test(raw, *patterns, whole=False):
     check(table, f"no costs with {options}")
     for snapshot in raw.snapshots:
         compare_costs(f"{options}, snapshot {snapshot}",
-                      reckon_costs(raw, named, raw.costs(snapshot)), nodes,
+                      reckon_costs(raw, named, raw.costs(snapshot), name.get), nodes,
                       [r for r in table if r["snapshot"] == snapshot])
 
 
