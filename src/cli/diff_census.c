@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEYS = 3, A = 0, B = 1 };
+enum { KEYS = 4, A = 0, B = 1 };
 
 /* Which columns are what. */
 struct hx_diff_census {
@@ -22,14 +22,26 @@ struct hx_diff_census {
     const char *bytes, *objects; /* columns or SQL; objects NULL: it counts none */
     bool whole;                  /* has a row for every object, so none at all is no data */
     const char *of_objects;      /* the same key as columns of `objects`; NULL: has none */
-    bool labels;                 /* that is a set_id, and the key its label */
+    bool labels;                 /* that is a set_id, and the key its label; or a ccs_id, and the
+                                    label is the second key */
     bool numbered;               /* the first key is a number that means something in one store */
-    bool lost_only;              /* speaks only of objects that are lost, or may be */
-    bool largest_only;           /* rows are left out: `objects` has the others, by address */
+    const char *identity; /* SQL: the same in every store, not shown; NULL: the keys say it */
+    bool lost_only;       /* speaks only of objects that are lost, or may be */
+    bool largest_only;    /* rows are left out: `objects` has the others, by address */
 };
 
-/* What the store says of the whole stack whose number is the row's ccs_id. */
-#define STACK(column) "(SELECT t." column " FROM hx_stack AS t WHERE t.ccs_id = x.ccs_id)"
+/* What the store says of the whole stack that allocated an object. */
+#define STACK(column) "(SELECT t." column " FROM hx_stack AS t WHERE t.stack_id = x.stack_id)"
+
+/* Of a site's cost-centre stack: its innermost functions, and what it is in every store. */
+#define CCS_LABEL                                                                                  \
+    "(WITH RECURSIVE up(parent, n, label) AS (SELECT c.parent_id, 0, k.label FROM hx_ccs AS c"     \
+    " JOIN hx_centre AS k ON k.centre = c.centre WHERE c.ccs_id = x.ccs_id UNION ALL"              \
+    " SELECT c.parent_id, up.n + 1, k.label FROM up CROSS JOIN hx_ccs AS c ON c.ccs_id ="          \
+    " up.parent CROSS JOIN hx_centre AS k ON k.centre = c.centre"                                  \
+    " WHERE c.parent_id IS NOT NULL AND up.n < 12)"                                                \
+    " SELECT group_concat(CASE n WHEN 12 THEN '...' ELSE label END, ' < ') FROM up)"
+#define CCS_IDENTITY "(SELECT c.identity FROM hx_ccs AS c WHERE c.ccs_id = x.ccs_id)"
 
 static const struct hx_diff_census censuses[] = {
     {.view = "retainers",
@@ -59,12 +71,14 @@ static const struct hx_diff_census censuses[] = {
      .lost_only = true},
     {.view = "sites",
      .key = {"ccs_id", "label"},
-     .of_rows = "ccs_id, " STACK("label"),
+     .of_rows = "ccs_id, " CCS_LABEL,
      .bytes = "bytes",
      .objects = "objects",
      .whole = true,
-     .of_objects = "ccs_id, " STACK("label"),
-     .numbered = true},
+     .of_objects = "ccs_id, NULL",
+     .labels = true,
+     .numbered = true,
+     .identity = CCS_IDENTITY},
     {.view = "modules",
      .key = {"module"},
      .bytes = "bytes",
@@ -248,6 +262,8 @@ static hx_error *take_row(void *context, hx_rows *rows)
         key.key[i] = hx_rows_value(rows, i);
     if (reading->census->is->numbered && reading->other_store)
         key.key[0] = (struct hx_value){.type = HX_VALUE_NULL};
+    if (reading->census->is->identity)
+        key.key[keys] = hx_rows_value(rows, keys + 2);
     reading->rows++;
     return add_row(reading->census, reading->side, &key, hx_rows_value(rows, keys),
                    hx_rows_value(rows, keys + 1));
@@ -289,8 +305,9 @@ static hx_error *read_side(const struct hx_diff_call *call, int side, struct cen
         hx_text_putf(&sql, "\"%s\", ", is->key[i]);
     if (is->of_rows)
         hx_text_putf(&sql, "%s, ", is->of_rows);
-    hx_text_putf(&sql, "%s, %s FROM %s AS x WHERE snapshot = %s", is->bytes,
-                 is->objects ? is->objects : "NULL", is->view, number);
+    hx_text_putf(&sql, "%s, %s, %s FROM %s AS x WHERE snapshot = %s", is->bytes,
+                 is->objects ? is->objects : "NULL", is->identity ? is->identity : "NULL", is->view,
+                 number);
     struct reading reading = {.census = census,
                               .side = side,
                               .other_store =
@@ -389,8 +406,9 @@ static hx_error *find_missing(const struct hx_diff_call *call, int side, struct 
 /* --- objects that are still there -------------------------------------------------- */
 
 struct label {
-    int64_t set_id;
-    char *label; /* NULL: it has none */
+    int64_t set_id; /* or ccs_id */
+    char *label;    /* NULL: it has none */
+    struct hx_value identity;
 };
 
 /* The objects of B one by one, beside the bits that choose among them. */
@@ -406,7 +424,7 @@ static hx_error *take_label(void *context, hx_rows *rows)
 {
     struct counting *counting = context;
     struct hx_value text = hx_rows_value(rows, 1);
-    struct label label = {.set_id = hx_rows_value(rows, 0).i};
+    struct label label = {.set_id = hx_rows_value(rows, 0).i, .identity = hx_rows_value(rows, 2)};
     if (text.type == HX_VALUE_TEXT && !(label.label = strdup(text.text)))
         return hx_error_nomem();
     if (hx_vec_push(&counting->labels, label))
@@ -421,13 +439,24 @@ static int by_set(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct hx_value label_of(const struct counting *counting, struct hx_value set)
+static const struct label *label_of(const struct counting *counting, struct hx_value set)
 {
+    static const struct label none = {.identity = {.type = HX_VALUE_NULL}};
     struct label wanted = {.set_id = set.i};
     const struct label *found = NULL;
     if (set.type == HX_VALUE_INT && counting->labels.n)
         found = bsearch(&wanted, counting->labels.v, counting->labels.n, sizeof wanted, by_set);
-    return hx_value_text(found ? found->label : NULL);
+    return found ? found : &none;
+}
+
+/* Numbers of objects become what the rows say. */
+static void name_key(const struct counting *counting, struct change *key)
+{
+    const struct hx_diff_census *is = counting->census->is;
+    const struct label *label = label_of(counting, key->key[0]);
+    key->key[is->numbered] = hx_value_text(label->label);
+    if (is->identity)
+        key->key[count_keys(is)] = label->identity;
 }
 
 static bool is_lost(struct hx_value state)
@@ -455,7 +484,7 @@ static hx_error *take_object(void *context, hx_rows *rows)
     for (size_t i = 0; i < count_keys(is); i++)
         key.key[i] = hx_rows_value(rows, i + 1);
     if (is->labels)
-        key.key[0] = label_of(counting, key.key[0]);
+        name_key(counting, &key);
     if (is->lost_only && !is_lost(key.key[0]))
         return NULL;
     return add_row(counting->census, B, &key, hx_value_int((int64_t)graph->size[object]),
@@ -465,10 +494,11 @@ static hx_error *take_object(void *context, hx_rows *rows)
 static hx_error *count_objects(const struct hx_diff_side *side, struct counting *counting)
 {
     const struct hx_diff_census *is = counting->census->is;
-    char sql[256];
+    char sql[1024];
     if (is->labels) {
-        snprintf(sql, sizeof sql, "SELECT set_id, label FROM retainers WHERE snapshot = %" PRId64,
-                 side->number);
+        snprintf(sql, sizeof sql, "SELECT %s, %s FROM %s AS x WHERE snapshot = %" PRId64,
+                 is->of_rows ? is->of_rows : "set_id, label", is->identity ? is->identity : "NULL",
+                 is->view, side->number);
         HX_TRY(each_row(side->store, sql, take_label, counting));
         if (counting->labels.n)
             qsort(counting->labels.v, counting->labels.n, sizeof *counting->labels.v, by_set);
@@ -658,7 +688,7 @@ hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_c
         err = read_still(call, &census);
     for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && !still; side++)
         err = read_side(call, side, &census);
-    if (!err && is->labels && !still)
+    if (!err && is->labels && !is->numbered && !still)
         err = compare_schemes(call);
     for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && is->largest_only; side++)
         err = find_missing(call, side, &census);
