@@ -848,7 +848,7 @@ static void test_held(void **state)
 /* --- width and foreign names -------------------------------------------------------------- */
 
 #define LONG_NAME "std::vector<std::pair<unsigned long, std::basic_string<char>>>::emplace_back_for"
-#define MANY      100000000000ULL
+#define MANY      1000000000ULL
 
 static void test_width(void **state)
 {
@@ -871,7 +871,7 @@ static void test_width(void **state)
             if (wide > 100)
                 fail_msg("%s: %zu wide: %.*s", views[v], wide, (int)(next - 1 - line), line);
         }
-        assert_non_null(strstr(text, v == 1 ? "100000000000" : "2400000000000"));
+        assert_non_null(strstr(text, v == 1 ? "1000000000" : "24000000000"));
         free(text);
     }
     setenv("COLUMNS", "160", 1);
