@@ -181,7 +181,7 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t number, s
     }
     if (more || at.stack->cut)
         hx_text_puts(text, shown ? " < ..." : "...");
-    else if (!shown)
+    else if (!shown && recording->stacks.v[number].n) /* nothing but what is lost */
         hx_text_puts(text, "<unknown>");
 }
 
