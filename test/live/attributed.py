@@ -272,7 +272,8 @@ def mprof_test(raw):
         costs = {s: r for s, r in raw.costs(snapshot).items() if r["alloc_bytes"] is not None}
         leaks_test(raw, callers, snapshot, costs)
         direct_test(raw, callers, snapshot, costs)
-        graph_test(raw, callers, snapshot, costs)
+        if all(r["alloc_s"] is not None for r in costs.values()):  # not of schema 3
+            graph_test(raw, callers, snapshot, costs)
         bins_test(raw, snapshot, costs)
 
 
@@ -314,7 +315,7 @@ def direct_test(raw, callers, snapshot, costs):
 def bins_test(raw, snapshot, costs):
     rows = raw.rows("select * from hx_size where snapshot = ?", snapshot)
     if not rows:
-        return
+        return  # of schema 3
     # estimates are rounded, each for itself
     exact = not raw.rows("select sample_bytes from hx_recording where snapshot = ?", snapshot)[0][0]
     for k in ("alloc_bytes", "alloc_objects"):
