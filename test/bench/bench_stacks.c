@@ -265,6 +265,7 @@ int main(int argc, char **argv)
            1e9 * took / (double)events);
     begun = now();
     must(hx_reader_freeze(reader, &recording));
+    hx_recording_sort(recording);
     printf("%-34s %8.3f s, %zu stacks\n", "freeze", now() - begun, recording->stacks.n);
     hx_reader_destroy(reader);
     begun = now();
