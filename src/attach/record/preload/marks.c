@@ -119,14 +119,16 @@ static bool is_over(struct hx_marks *marks, uint64_t sp)
     return inside;
 }
 
-void hx_marks_pop(struct hx_marks *marks, uint64_t tag, uint64_t object, uint64_t sp)
+void hx_marks_pop(struct hx_marks *marks, const struct hx_mark *which)
 {
-    struct hx_mark *mark = hx_marks_at(marks);
+    const struct hx_mark *mark = hx_marks_at(marks);
     uint32_t found = marks->n;
-    if (is_over(marks, sp))
+    if (is_over(marks, which->sp))
         return;
-    while (found > 0 && !(hx_mark_is_there(&mark[found - 1]) && mark[found - 1].object == object &&
-                          HX_EV_TAG(mark[found - 1].word) == tag))
+    while (found > 0 &&
+           !(hx_mark_is_there(&mark[found - 1]) && mark[found - 1].object == which->object &&
+             HX_EV_TAG(mark[found - 1].word) == HX_EV_TAG(which->word) &&
+             hx_marks_together(&mark[found - 1], which)))
         found--;
     if (found == 0) {
         marks->unbalanced++;

@@ -61,9 +61,10 @@ uint64_t hx_marks_hash(struct hx_marks *marks);
 /* Puts a mark on top; its hash is set. False: there is no room, it is only counted. */
 bool hx_marks_push(struct hx_marks *marks, const struct hx_mark *mark);
 
-/* Takes away the topmost mark of `object` and kind (tag of its word), and what was on top of it on
- * the same stack, which counts as unbalanced, as does finding none. sp: of who does it. */
-void hx_marks_pop(struct hx_marks *marks, uint64_t tag, uint64_t object, uint64_t sp);
+/* Takes away the topmost mark of that object and kind (tag of its word) that is on the stack of who
+ * does it, at `sp` there, and what was on top of it on the same stack, which counts as unbalanced,
+ * as does finding none. */
+void hx_marks_pop(struct hx_marks *marks, const struct hx_mark *which);
 
 /* Takes away one in the middle that was left behind. */
 void hx_marks_drop(struct hx_marks *marks, uint32_t index);

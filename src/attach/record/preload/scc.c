@@ -69,6 +69,24 @@ static bool put(struct hx_thread *thread, const struct hx_writer *writer,
     return hx_marks_push(&hx_marks, mark);
 }
 
+static void take(const struct hx_caller *caller, uint64_t tag, uint64_t object)
+{
+    struct hx_thread *thread = &hx_thread;
+    const struct hx_writer *first = thread->writer[0];
+    struct hx_mark which = {.sp = caller->sp, .word = tag, .object = object, .base = 1};
+    if (HX_LIKELY(first && hx_unwind_on_own(first->unwind, caller->sp, caller->sp))) {
+        which.base = 0;
+    } else if (records()) {
+        struct hx_writer *writer = hx_writer_enter(thread);
+        if (writer) {
+            which.base = hx_unwind_base(hx_process.unwind, writer->unwind, caller->pc, caller->sp,
+                                        caller->fp);
+            hx_writer_exit(thread, writer);
+        }
+    }
+    hx_marks_pop(&hx_marks, &which);
+}
+
 static void tell_unbalanced(void)
 {
     uint32_t n = hx_marks.unbalanced;
@@ -107,7 +125,7 @@ static void pop(const struct heapx_centre *centre)
     struct hx_caller caller = HX_CALLER();
     if (!keeps_marks() || !centre)
         return;
-    hx_marks_pop(&hx_marks, HX_EV_REGION, (uint64_t)centre, caller.sp);
+    take(&caller, HX_EV_REGION, (uint64_t)centre);
     tell_unbalanced();
 }
 
@@ -157,7 +175,7 @@ static void leave(uint64_t id)
     struct hx_caller caller = HX_CALLER();
     if (!keeps_marks())
         return;
-    hx_marks_pop(&hx_marks, HX_EV_DEFERRED, id, caller.sp);
+    take(&caller, HX_EV_DEFERRED, id);
     tell_unbalanced();
 }
 

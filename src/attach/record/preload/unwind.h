@@ -49,6 +49,11 @@ uint64_t hx_unwind_marked(struct hx_unwind *unwind, struct hx_unwind_thread *thr
 void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
                      uint64_t sp, uint64_t fp, struct hx_mark *mark);
 
+/* Which stack sp is on, for struct hx_mark's base; takes no more than a look on the thread's own.
+ */
+uint64_t hx_unwind_base(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                        uint64_t sp, uint64_t fp);
+
 /* Are these two addresses on the thread's own stack? False also when that is not known. */
 bool hx_unwind_on_own(const struct hx_unwind_thread *thread, uint64_t a, uint64_t b);
 

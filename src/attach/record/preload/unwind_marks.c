@@ -26,28 +26,6 @@ static uint64_t frame_end(struct hx_unwind *unwind, struct hx_unwind_thread *thr
     return cfa > sp ? cfa : 0;
 }
 
-void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
-                     uint64_t sp, uint64_t fp, struct hx_mark *mark)
-{
-    mark->cfa = frame_end(unwind, thread, pc, sp, fp);
-    mark->ret = 0;
-    mark->base = 0;
-    uint64_t self;
-    __asm__("movq %%fs:0, %0" : "=r"(self));
-    if (thread->self == self && sp >= thread->now.start && sp < thread->now.end) {
-        if (mark->cfa > sp && mark->cfa <= thread->now.end)
-            mark->ret = *(const volatile uint64_t *)(uintptr_t)(mark->cfa - 8);
-        return;
-    }
-    struct hx_walked walked;
-    hx_unwind_walk(unwind, thread, pc, sp, fp, &walked);
-    uint32_t n = walked.taken.n;
-    if (n > 1)
-        mark->ret = walked.taken.frame[1];
-    if (walked.own.end == 0)
-        mark->base = n > 0 && !walked.taken.cut ? walked.mark[n - 1].sp : 1;
-}
-
 bool hx_unwind_on_own(const struct hx_unwind_thread *thread, uint64_t a, uint64_t b)
 {
     const struct hx_span *now = &thread->now;
@@ -55,6 +33,42 @@ bool hx_unwind_on_own(const struct hx_unwind_thread *thread, uint64_t a, uint64_
     __asm__("movq %%fs:0, %0" : "=r"(self));
     return thread->self == self && a >= now->start && a < now->end && b >= now->start &&
            b < now->end;
+}
+
+static uint64_t base_of(const struct hx_walked *walked)
+{
+    uint32_t n = walked->taken.n;
+    if (walked->own.end != 0)
+        return 0;
+    return n > 0 && !walked->taken.cut ? walked->mark[n - 1].sp : 1;
+}
+
+uint64_t hx_unwind_base(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                        uint64_t sp, uint64_t fp)
+{
+    struct hx_walked walked;
+    if (hx_unwind_on_own(thread, sp, sp))
+        return 0;
+    hx_unwind_walk(unwind, thread, pc, sp, fp, &walked);
+    return base_of(&walked);
+}
+
+void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                     uint64_t sp, uint64_t fp, struct hx_mark *mark)
+{
+    mark->cfa = frame_end(unwind, thread, pc, sp, fp);
+    mark->ret = 0;
+    mark->base = 0;
+    if (hx_unwind_on_own(thread, sp, sp)) {
+        if (mark->cfa > sp && mark->cfa <= thread->now.end)
+            mark->ret = *(const volatile uint64_t *)(uintptr_t)(mark->cfa - 8);
+        return;
+    }
+    struct hx_walked walked;
+    hx_unwind_walk(unwind, thread, pc, sp, fp, &walked);
+    if (walked.taken.n > 1)
+        mark->ret = walked.taken.frame[1];
+    mark->base = base_of(&walked);
 }
 
 /* --- merging -------------------------------------------------------------------------------------

@@ -1,0 +1,18 @@
+/* scc_plugin.c - a library that scc_victim loads: it has regions of its own, one already when it is
+ * constructed. */
+#include "scc_victim.h"
+
+static __attribute__((constructor)) FAR void constructed(void)
+{
+    HEAPX_SCC("constructing");
+    keep(1901);
+    THEN();
+}
+
+void plugin_work(void);
+void plugin_work(void)
+{
+    HEAPX_SCC("plugin");
+    keep(1902);
+    THEN();
+}
