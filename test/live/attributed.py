@@ -486,5 +486,15 @@ def cxx(folder):
     run(folder, victim_argv(), "std::", "main")
 
 
+def marked(folder):
+    """Regions, entered stacks, and what was popped in vain."""
+    run(folder, [live.victim("scc_victim"), os.path.join(live.BUILD, "test/live/scc_plugin.so")],
+        "loop", "^pool")
+
+
+def pool(folder):
+    run(folder, [live.victim("scc_pool")], "alice", "make_widget")
+
+
 if __name__ == "__main__":
-    live.main(git, python, cxx)
+    live.main(git, python, cxx, marked, pool)
