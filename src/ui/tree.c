@@ -572,7 +572,7 @@ static hx_error *note_unfolded(const struct hx_pane *pane, struct load *load)
 {
     const struct hx_table *rows = &pane->rows;
     HX_VEC(int64_t) parents = {0};
-    bool ok = hx_vec_push(&load->way, (struct hx_tree_way){.id = HX_TREE_TOP});
+    bool ok = rows->n_rows || hx_vec_push(&load->way, (struct hx_tree_way){.id = HX_TREE_TOP});
     for (size_t row = 0; rows->n_columns == HX_TREE_WIDTH && row < rows->n_rows && ok; row++) {
         if (is_below(rows, row, HX_TREE_OPEN))
             ok = hx_vec_push(&load->way,

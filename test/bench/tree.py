@@ -103,7 +103,7 @@ def measure(build, store):
     start = play(build, store, [])
     print(f"{'explorer alone':34} {start * 1000:9.1f} ms")
     for what, before, keys, n in (
-            ("open screen 4", [], ["4"], 1),
+            ("open screen 4, and 1", ["4 1"], ["4 1"] * 20, 40),
             ("unfold, fold", ["4 j j"], ["+ -"] * 50, 100),
             ("move", ["4 *"], ["j j j j j k k k k j"] * 20, 200),
             ("unfold all, 10,000 rows", ["4"], ["*"], 1),
