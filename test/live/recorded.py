@@ -33,7 +33,7 @@ class Tree:
 
 def objects(store, where="1"):
     """The objects of the last snapshot."""
-    return rows(store, "SELECT address, bytes, requested, state, ccs_id FROM objects WHERE snapshot = "
+    return rows(store, "SELECT address, bytes, requested, state, ccs_id, stack_id FROM objects WHERE snapshot = "
                        f"(SELECT max(snapshot) FROM snapshots) AND ({where})")
 
 
@@ -45,6 +45,14 @@ def losses(store):
     return {row["what"]: row["count"] for row in
             rows(store, "SELECT what, count FROM losses WHERE snapshot = "
                         "(SELECT max(snapshot) FROM snapshots)")}
+
+
+class Frames(Tree):
+    """The stacks of a store as they were recorded, by the stack_id of objects."""
+
+    def __init__(self, store):
+        self.node = {row["frame_id"]: row | {"ccs_id": row["frame_id"]} for row in
+                     rows(store, "SELECT frame_id, parent_id, depth, label, module, source FROM frames")}
 
 
 class Run:

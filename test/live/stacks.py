@@ -189,7 +189,7 @@ def oracle(folder):
 def compare(folder, store, before_too):
     """The objects of the store's last snapshot against gdb."""
     calls = oracle_frames(folder)
-    tree = recorded.Tree(store)
+    tree = recorded.Frames(store)
     blocks = {}
     for row in recorded.objects(store):
         if row["requested"] is not None:
@@ -209,7 +209,7 @@ def compare(folder, store, before_too):
         if len(mine) != 1:
             text.append(f"  size {size}: {len(mine)} blocks of it recorded")
             continue
-        one, _, more, lines = compare_one(tree.path(mine[0]["ccs_id"]), theirs)
+        one, _, more, lines = compare_one(tree.path(mine[0]["stack_id"]), theirs)
         found += one
         extra += more
         if lines:
