@@ -26,7 +26,7 @@ enum {
     CYCLE,
     COLUMNS
 };
-enum { NAME_LEAST = 8, INDENT = 4 };
+enum { NAME_LEAST = 8, INDENT = 2 };
 
 enum kind { SELF, ANCESTOR, DESCENDANT, MEMBER, KINDS };
 
@@ -39,7 +39,7 @@ struct line {
 struct entry {
     HX_VEC(struct line) lines;
     struct hx_text names;
-    size_t bytes, called, total; /* widths */
+    size_t index, bytes, called, total; /* widths */
 };
 
 /* --- lines ----------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static void put_columns(struct hx_mprof_printer *p, const struct entry *entry,
     if (self)
         snprintf(index, sizeof index, "[%" PRId64 "]", line->value[ENTRY].i);
     hx_mprof_cell(line->value[TOTAL_SHARE], cell);
-    hx_text_putf(out, "%-7s %4s  ", index, cell);
+    hx_text_putf(out, "%-*s %4s  ", (int)entry->index, index, cell);
     if (line->value[BYTES].type == HX_VALUE_NULL) /* inside a cycle */
         hx_mprof_put_spaces(out, entry->bytes);
     else
@@ -94,8 +94,8 @@ static void put_name(struct hx_mprof_printer *p, const struct entry *entry, cons
     char behind[96] = "";
     const char *name = hx_text_str(&entry->names) + line->name;
     bool is_cycle = line->kind == SELF && strncmp(name, "<cycle ", 7) == 0;
-    size_t used = 7 + 1 + 4 + 2 + entry->bytes + 1 + 4 + 2 + 11 + 2 + 11 + 2 + entry->called + 1 +
-                  entry->total + 2;
+    size_t used = entry->index + 1 + 4 + 2 + entry->bytes + 1 + 4 + 2 + 11 + 2 + 11 + 2 +
+                  entry->called + 1 + entry->total + 2;
     if (line->kind != SELF) {
         hx_mprof_put_spaces(&p->out, INDENT);
         used += INDENT;
@@ -104,7 +104,8 @@ static void put_name(struct hx_mprof_printer *p, const struct entry *entry, cons
         snprintf(behind, sizeof behind, " [%" PRId64 "]%s", line->value[NAME_ENTRY].i,
                  as_a_whole ? " as a whole" : "");
     if (line->value[CYCLE].type == HX_VALUE_INT && !is_cycle)
-        snprintf(behind + strlen(behind), sizeof behind - strlen(behind), " in <cycle %" PRId64 ">",
+        snprintf(behind + strlen(behind), sizeof behind - strlen(behind),
+                 line->kind == SELF ? " in <cycle %" PRId64 ">" : " <cycle %" PRId64 ">",
                  line->value[CYCLE].i);
     used += strlen(behind);
     hx_mprof_put_name(p, name, strlen(name),
@@ -236,11 +237,11 @@ static hx_error *take_line(struct entry *entry, const hx_rows *rows)
 
 static void put_titles(struct hx_mprof_printer *p, const struct entry *entry)
 {
-    hx_text_putf(&p->out, "%-7s %4s  %*s       %-11s  %s\n", "index", "self", (int)entry->bytes,
-                 "self", " size-func", " frac");
-    hx_text_putf(&p->out, "%-7s %4s  %*s %-4s  %-11s  %-11s  %*s%-*s  name [index]\n", "", "desc",
-                 (int)entry->bytes, "bytes", "(%)", " s  m  l  x", " s  m  l  x",
-                 (int)entry->called, "called", (int)entry->total + 1, "/total");
+    hx_text_putf(&p->out, "%-*s %4s  %*s       %-11s  %s\n", (int)entry->index, "index", "self",
+                 (int)entry->bytes, "self", " size-func", " frac");
+    hx_text_putf(&p->out, "%-*s %4s  %*s %-4s  %-11s  %-11s  %*s%-*s  name [index]\n",
+                 (int)entry->index, "", "desc", (int)entry->bytes, "bytes", "(%)", " s  m  l  x",
+                 " s  m  l  x", (int)entry->called, "called", (int)entry->total + 1, "/total");
 }
 
 static hx_error *print_entries(struct hx_mprof_printer *p, hx_rows *rows, struct entry *entry)
@@ -271,6 +272,7 @@ static size_t larger(size_t a, size_t b)
 hx_error *hx_mprof_print_graph(struct hx_mprof_printer *p, hx_rows *rows)
 {
     struct entry entry = {
+        .index = larger(p->width[ENTRY] + 2, 5),
         .bytes = larger(p->width[BYTES], 5),
         .called = larger(p->width[CALLED], 6),
         .total = larger(larger(p->width[TOTAL], p->width[RECURSIVE]), 5),
