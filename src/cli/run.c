@@ -134,6 +134,8 @@ static hx_error *add_process(struct run *run, pid_t pid)
         return NULL;
     }
     enum hx_launched_whose whose = hx_launched_whose(&run->launched, pid);
+    if (whose == HX_LAUNCHED_UNKNOWN)
+        return NULL; /* it is looked for again */
     if (whose != HX_LAUNCHED_ITS) {
         if (whose == HX_LAUNCHED_STRANGERS)
             refuse(run, "another PID namespace has its number");

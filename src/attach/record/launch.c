@@ -216,13 +216,28 @@ bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, s
     return true;
 }
 
+/* Its first word is written last, when it is mapped where it will be. */
+static bool is_whole(int folder_fd, const char *name)
+{
+    uint64_t magic = 0;
+    HX_FD int fd = openat(folder_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 || (pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic != 0);
+}
+
 enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid)
 {
     char path[64];
     HX_FREE char *maps = NULL;
     struct hx_mapping *mapping = NULL;
     size_t len = 0, n = 0;
-    bool is = false;
+    bool is = false, whole = true;
+    for (int i = 0; whole && i < 1000; i++) { /* before the mappings are read */
+        struct stat st;
+        snprintf(path, sizeof path, "%d.%d", (int)pid, i);
+        if (fstatat(launched->folder_fd, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            break;
+        whole = is_whole(launched->folder_fd, path);
+    }
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     hx_error *err = hx_proc_read(path, &maps, &len);
     if (!err)
@@ -239,7 +254,9 @@ enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid
     hx_error_free(err);
     hx_mappings_free(mapping, n);
     /* one that ends has no mappings any more */
-    return is ? HX_LAUNCHED_ITS : n ? HX_LAUNCHED_STRANGERS : HX_LAUNCHED_GONE;
+    if (is)
+        return HX_LAUNCHED_ITS;
+    return !n ? HX_LAUNCHED_GONE : whole ? HX_LAUNCHED_STRANGERS : HX_LAUNCHED_UNKNOWN;
 }
 
 void hx_launched_refuse(const struct hx_launched *launched, pid_t pid)

@@ -54,8 +54,14 @@ void hx_launched_refuse(const struct hx_launched *launched, pid_t pid);
 /* How many processes have left such a sentence, and one of these. */
 size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size);
 
-/* Whose is the region that has a process's number? A stranger's is of another PID namespace. */
-enum hx_launched_whose { HX_LAUNCHED_ITS, HX_LAUNCHED_GONE, HX_LAUNCHED_STRANGERS };
+/* Whose is the region that has a process's number? A stranger's is of another PID namespace. One
+ * that is being made cannot be told yet. */
+enum hx_launched_whose {
+    HX_LAUNCHED_ITS,
+    HX_LAUNCHED_GONE,
+    HX_LAUNCHED_STRANGERS,
+    HX_LAUNCHED_UNKNOWN,
+};
 enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid);
 
 /* Lets go of the folder (regions that are mapped stay so); a process that still waits ends. */
