@@ -34,7 +34,8 @@ struct hx_rec_line {
     char *source;   /* NULL: unknown; owned */
     uint32_t line;  /* 0: unknown */
     /* Of the function itself: the code object that a cost centre is. */
-    char *declared;         /* file in which it is declared; NULL: unknown; owned */
+    char *declared;         /* file in which it is declared; NULL: unknown; owned. Of a region: the
+                               name, without its types, of the function that it is written in */
     uint32_t declared_line; /* 0: unknown */
     uint64_t entry; /* p_vaddr of its first instruction; of an inlined one, and unknown: 0 */
 };

@@ -227,6 +227,53 @@ static const struct hx_rec_place *nearest_code(const struct hx_recording *record
     return NULL;
 }
 
+static bool ends_name(char c)
+{
+    return c == 0 || c == '(' || c == '<' || c == '.' || c == '[' || c == ' ';
+}
+
+/* Is that the function of this name? It may come with what it belongs to, and with its types. */
+static bool is_named(const char *function, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = function; n && (at = strstr(at, name)); at++)
+        if ((at == function || at[-1] == ':' || at[-1] == ' ') && ends_name(at[n]))
+            return true;
+    return false;
+}
+
+/* Where a stack is being placed. */
+struct placing {
+    uint32_t next; /* places further inside than that are still to come */
+    uint32_t node, origin;
+};
+
+static hx_error *place_function(struct naming *naming, uint32_t place, uint32_t function,
+                                struct placing *at)
+{
+    const struct function *of = &naming->function.v[function];
+    HX_TRY(hx_frames_child(naming->frames, at->node, of->place, &at->node));
+    if (!of->internal && !naming->recording->places.v[place].allocator)
+        at->origin = at->node;
+    return NULL;
+}
+
+/* Regions stand behind the frame in which they are. Where functions were inlined it is several, and
+ * each region goes with the one that it is written in. */
+static hx_error *place_regions(struct naming *naming, const uint32_t *place, uint32_t inner,
+                               const struct hx_rec_line *line, struct placing *at)
+{
+    for (; at->next > inner && line->function; at->next--) {
+        const struct hx_rec_place *region = &naming->recording->places.v[place[at->next - 1]];
+        if (region->kind != HX_REC_REGION || !region->n_lines || !region->lines->declared ||
+            !is_named(line->function, region->lines->declared))
+            return NULL;
+        HX_TRY(name_place(naming, place[at->next - 1]));
+        HX_TRY(place_function(naming, place[at->next - 1], naming->first[place[at->next - 1]], at));
+    }
+    return NULL;
+}
+
 static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *stack, uint32_t *ret,
                              uint32_t *ret_origin)
 {
@@ -239,19 +286,24 @@ static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *s
         return NULL;
     }
     uint32_t inner = allocator_frames(recording, stack);
-    uint32_t node = stack->cut || !stack->n ? HX_CCS_CUT - 1 : HX_CCS_MAIN - 1;
-    uint32_t origin = HX_NO_PAIR;
-    for (uint32_t i = stack->n; i-- > inner;) {
-        HX_TRY(name_place(naming, place[i]));
-        uint32_t first = naming->first[place[i]], count = naming->count[place[i]];
-        for (uint32_t k = first; k < first + count; k++) {
-            HX_TRY(hx_frames_child(naming->frames, node, naming->function.v[k].place, &node));
-            if (!naming->function.v[k].internal && !recording->places.v[place[i]].allocator)
-                origin = node;
+    struct placing at = {
+        .next = stack->n,
+        .node = stack->cut || !stack->n ? HX_CCS_CUT - 1 : HX_CCS_MAIN - 1,
+        .origin = HX_NO_PAIR,
+    };
+    while (at.next > inner) {
+        uint32_t number = place[--at.next];
+        HX_TRY(name_place(naming, number));
+        uint32_t first = naming->first[number], count = naming->count[number];
+        for (uint32_t k = 0; k < count; k++) {
+            HX_TRY(place_function(naming, number, first + k, &at));
+            if (count > 1)
+                HX_TRY(place_regions(naming, place, inner,
+                                     &recording->places.v[number].lines[count - 1 - k], &at));
         }
     }
-    *ret = node;
-    *ret_origin = origin == HX_NO_PAIR ? node : origin;
+    *ret = at.node;
+    *ret_origin = at.origin == HX_NO_PAIR ? at.node : at.origin;
     return NULL;
 }
 

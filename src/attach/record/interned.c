@@ -16,6 +16,7 @@ static void free_lines(struct hx_rec_place *place)
     for (size_t i = 0; i < place->n_lines; i++) {
         free(place->lines[i].function);
         free(place->lines[i].source);
+        free(place->lines[i].declared);
     }
     free(place->lines);
     place->lines = NULL;
@@ -107,7 +108,7 @@ static struct hx_rec_line *region_line(const struct hx_ev_centre *event)
     if (!line)
         return NULL;
     line->function = next_text(&text, end);
-    free(next_text(&text, end)); /* the function that the region is in: the frame behind it */
+    line->declared = next_text(&text, end);
     line->source = next_text(&text, end);
     line->line = event->line;
     if (!line->function)
@@ -194,8 +195,10 @@ hx_error *hx_interned_copy_lines(const struct hx_rec_place *from, struct hx_rec_
         const struct hx_rec_line *line = &from->lines[i];
         to->lines[i].function = line->function ? strdup(line->function) : NULL;
         to->lines[i].source = line->source ? strdup(line->source) : NULL;
+        to->lines[i].declared = line->declared ? strdup(line->declared) : NULL;
         to->lines[i].line = line->line;
-        if ((line->function && !to->lines[i].function) || (line->source && !to->lines[i].source))
+        if ((line->function && !to->lines[i].function) || (line->source && !to->lines[i].source) ||
+            (line->declared && !to->lines[i].declared))
             return hx_error_nomem();
     }
     return to->n_lines == from->n_lines ? NULL : hx_error_nomem();
