@@ -47,17 +47,19 @@ static hx_code *create(uint32_t *ret_file, uint64_t *ret_bias)
     Dl_info info;
     hx_code *code;
     assert_true(dladdr((void *)(uintptr_t)here(), &info));
-    assert_int_equal(stat("/proc/self/exe", &st), 0);
+    char *path = realpath("/proc/self/exe", NULL); /* what it leads to is Valgrind, under that */
+    assert_non_null(path);
+    assert_int_equal(stat(path, &st), 0);
     struct hx_mapping mapping = {.start = 0x1000,
                                  .end = 0x2000,
                                  .prot = HX_PROT_R | HX_PROT_X,
-                                 .path = realpath("/proc/self/exe", NULL),
+                                 .path = path,
                                  .dev = st.st_dev,
                                  .inode = st.st_ino};
     assert_null(hx_code_create(&code));
     assert_null(hx_code_add(code, getpid(), &mapping, ret_file));
     *ret_bias = (uint64_t)(uintptr_t)info.dli_fbase;
-    free(mapping.path);
+    free(path);
     return code;
 }
 
