@@ -3,6 +3,7 @@
 #include "store/attribute.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "store/db.h"
 #include "traverse/centres.h"
 
@@ -58,9 +59,12 @@ hx_error *hx_attributing_init(sqlite3 *db, const char *what, struct hx_frames *f
 {
     *ret = (struct hx_attributing){
         .db = db, .what = what, .progress = progress, .how = *how, .frames = frames};
+    uint64_t begun = hx_timing_begin();
     HX_TRY(hx_frames_make(frames, &ret->frame));
     HX_TRY(choose(ret));
-    return make_table(ret);
+    HX_TRY(make_table(ret));
+    hx_timing_end(begun, "attribution", frames->node.n);
+    return NULL;
 }
 
 void hx_attributing_deinit(struct hx_attributing *a)
@@ -171,11 +175,13 @@ static hx_error *write_attributed(const struct hx_attributing *a, const numbers 
 hx_error *hx_attribute_stacks(const struct hx_attributing *a)
 {
     numbers stacks = {0};
+    uint64_t begun = hx_timing_begin();
     hx_error *err = write_stacks(a);
     if (!err)
         err = new_stacks(a, &stacks);
     if (!err)
         err = write_attributed(a, &stacks);
+    hx_timing_end(begun, "centre-stacks", hx_ccs_count(a->table));
     hx_vec_free(&stacks);
     return err;
 }

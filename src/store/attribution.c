@@ -3,6 +3,7 @@
 #include "store/attribute.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "store/db.h"
 #include "store/mprof_fill.h"
 #include "store/store_private.h"
@@ -12,9 +13,16 @@
 
 hx_error *hx_attribute_new(const struct hx_attributing *a, int64_t snapshot)
 {
+    uint64_t begun = hx_timing_begin();
     HX_TRY(hx_mprof_chains(a));
+    hx_timing_end(begun, "chains", a->frames->node.n);
+    begun = hx_timing_begin();
     HX_TRY(hx_attribute_snapshot(a, snapshot));
-    return hx_mprof_snapshot(a, snapshot);
+    hx_timing_end(begun, "costs", a->frames->node.n);
+    begun = hx_timing_begin();
+    HX_TRY(hx_mprof_snapshot(a, snapshot));
+    hx_timing_end(begun, "mprof", a->frames->node.n);
+    return NULL;
 }
 
 /* --- all of it --------------------------------------------------------------------- */
@@ -87,6 +95,8 @@ static hx_error *lay_over(hx_store *store, const struct hx_attributing *a, int64
     hx_blocks_forget_all(store->blocks);
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
     hx_error *err = fill(a, snapshot);
+    if (!err)
+        err = hx_schema_index_attribution(store->db, store->path);
     if (!err)
         err = hx_db_exec(store->db, store->path, "COMMIT");
     if (err && !sqlite3_get_autocommit(store->db))

@@ -29,6 +29,7 @@ struct hx_known_place {
     uint8_t kind, initialiser;
     hx_centre centre; /* HX_NO_CENTRE: none */
     int64_t target;   /* HX_FRAME_DEFERRED: number of the frame; 0: not known */
+    bool runtime;     /* of the language's own library */
 };
 
 static const char *const builtins[] = {"MAIN", "<before attach>", "<unknown>", "<cut>",
@@ -167,6 +168,17 @@ hx_error *hx_frames_file(struct hx_frames *frames, const char *path, const char 
     return hx_vec_push(&frames->files, file) ? NULL : hx_error_nomem();
 }
 
+/* Of the language's own library, which runs an initialiser for somebody else. */
+static bool is_runtime(const char *module)
+{
+    static const char *const begin[] = {"libc.so",  "libc-2.", "libpthread", "libstdc++.so",
+                                        "libgcc_s", "libc++",  "ld-linux",   "ld-musl"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(module, begin[i], strlen(begin[i])) == 0)
+            return true;
+    return false;
+}
+
 static hx_error *add_place(struct hx_frames *frames, int64_t id,
                            const struct hx_frames_place *place, int64_t target, uint64_t hash,
                            uint32_t next)
@@ -184,6 +196,7 @@ static hx_error *add_place(struct hx_frames *frames, int64_t id,
         .initialiser = place->initialiser,
         .centre = place->centre,
         .target = target,
+        .runtime = place->kind == HX_FRAME_CODE && is_runtime(place->module),
     };
     HX_TRY(keep(frames, place->label, &known.label));
     HX_TRY(keep(frames, place->module, &known.module));
@@ -330,17 +343,6 @@ const char *hx_frames_source(const struct hx_frames *frames, hx_centre centre)
 
 /* --- as others work on them -------------------------------------------------------- */
 
-/* Of the language's own library, which runs an initialiser for somebody else. */
-static bool is_runtime(const char *module)
-{
-    static const char *const begin[] = {"libc.so",  "libc-2.", "libpthread", "libstdc++.so",
-                                        "libgcc_s", "libc++",  "ld-linux",   "ld-musl"};
-    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-        if (strncmp(module, begin[i], strlen(begin[i])) == 0)
-            return true;
-    return false;
-}
-
 /* The CAF of a place's module; HX_NO_CENTRE when there is none and none may be made. */
 static hx_error *find_caf(struct hx_frames *frames, const struct hx_known_place *place,
                           hx_centre *ret)
@@ -398,11 +400,10 @@ static hx_error *make_frame(const struct making *making, uint32_t i, struct hx_f
             return damaged(frames);
         ret->target = (uint32_t)target;
     }
-    bool runtime = place->kind == HX_FRAME_CODE && is_runtime(text_at(frames, place->module));
     making->pending[i] = place->initialiser == HX_REC_CALLS_INITIALISER ||
-                         (within && (runtime || place->kind == HX_FRAME_REGION));
+                         (within && (place->runtime || place->kind == HX_FRAME_REGION));
     if (place->kind == HX_FRAME_CODE &&
-        (place->initialiser == HX_REC_INITIALISES || (within && !runtime)))
+        (place->initialiser == HX_REC_INITIALISES || (within && !place->runtime)))
         HX_TRY(make_caf(making, place, &ret->caf));
     return NULL;
 }

@@ -359,9 +359,13 @@ static void put_table(struct hx_text *sql, const struct table *table, const char
 {
     hx_text_putf(sql, "CREATE %sTABLE %s(%s)%s;\n", temp, table->name, table->columns,
                  table->rowid ? "" : " WITHOUT ROWID");
+}
+
+static void put_index(struct hx_text *sql, const struct table *table, const char *schema)
+{
     if (table->index)
-        hx_text_putf(sql, "CREATE %sINDEX %s%s;\n", table->unique ? "UNIQUE " : "",
-                     *temp ? "temp." : "", table->index);
+        hx_text_putf(sql, "CREATE %sINDEX %s%s;\n", table->unique ? "UNIQUE " : "", schema,
+                     table->index);
 }
 
 /* Has schema `version` the table? */
@@ -381,8 +385,10 @@ static void put_step(struct hx_text *sql, int since)
         if (alterations[i].since == since)
             hx_text_putf(sql, "ALTER TABLE %s %s;\n", alterations[i].table, alterations[i].what);
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (tables[i].since == since)
+        if (tables[i].since == since) {
             put_table(sql, &tables[i], "");
+            put_index(sql, &tables[i], "");
+        }
     for (size_t i = 0; i < COUNT(moves); i++)
         if (moves[i].since == since)
             hx_text_putf(sql, "%s;\n", moves[i].sql);
@@ -450,6 +456,8 @@ static void put_overlay(struct hx_text *sql, sqlite3 *db, unsigned kind)
                                           NULL) == SQLITE_OK)
             continue;
         put_table(sql, table, "TEMP ");
+        if (kind & OVERLAID)
+            put_index(sql, table, "temp.");
         for (size_t k = 0; k < COUNT(alterations); k++)
             if (strcmp(alterations[k].table, table->name) == 0 &&
                 alterations[k].since > table->since)
@@ -481,13 +489,26 @@ hx_error *hx_schema_overlay(sqlite3 *db, const char *what)
 hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what)
 {
     struct hx_text sql = {0};
-    hx_text_puts(&sql, "BEGIN;\n");
-    put_overlay(&sql, db, ATTRIBUTED | PAGES);
     for (size_t i = 0; i < COUNT(tables); i++)
         if (tables[i].overlay & ATTRIBUTED && is_in(&tables[i], HX_STORE_SCHEMA))
-            hx_text_putf(&sql, "DELETE FROM temp.%s;\n", tables[i].name);
+            hx_text_putf(&sql, "DROP TABLE IF EXISTS temp.%s;\n", tables[i].name);
+    hx_error *err = run(db, what, &sql);
+    if (err)
+        return err;
+    hx_text_puts(&sql, "BEGIN;\n");
+    put_overlay(&sql, db, ATTRIBUTED | PAGES);
     hx_text_puts(&sql, "DELETE FROM temp.hx_page WHERE census = 'site';\n");
     return run_overlay(db, what, &sql);
+}
+
+hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what)
+{
+    struct hx_text sql = {0};
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (tables[i].overlay & ATTRIBUTED && is_in(&tables[i], HX_STORE_SCHEMA))
+            put_index(&sql, &tables[i], "temp.");
+    hx_text_puts(&sql, "SELECT 1");
+    return run(db, what, &sql);
 }
 
 hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what)

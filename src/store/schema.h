@@ -80,8 +80,9 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version);
 hx_error *hx_schema_overlay(sqlite3 *db, const char *what);
 
 /* The same with the tables that follow from a choice of cost centres, all of them empty. What is
- * there of another choice goes. */
+ * there of another choice goes. They are filled first, and get their indexes then. */
 hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what);
+hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what);
 /* In a store that has no other overlay: the file's own are seen again. */
 hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what);
 
