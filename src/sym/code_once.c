@@ -10,6 +10,7 @@
 #include "sym/code_private.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #define ACQUIRES_MAX   262144
 #define TEST_MAX       12 /* instructions between a call and the branch by its result */
 #define CALLEES_MAX    16
+#define ENTRIES_NS     ((uint64_t)1000000000) /* for unwind tables that cannot be searched */
 
 enum meaning { MEANS_NOTHING, MEANS_ACQUIRE, MEANS_DONE, MEANS_NO_RETURN };
 
@@ -68,6 +70,7 @@ struct maker {
     int fd;
     struct hx_cfi cfi;
     bool has_cfi, guarded;
+    uint64_t deadline_ns; /* for what unwind tables say of initialisers */
     struct hx_code_flow flow;
     struct hx_code_inits inits;
     HX_VEC(struct target) targets, words; /* by address */
@@ -246,7 +249,8 @@ static struct piece piece_at(const struct maker *maker, uint64_t entry)
 {
     struct piece piece = {.entry = entry, .start = entry, .end = entry + 1};
     const struct hx_code_symbol *symbol = hx_code_symbols_find(&maker->file->symbols, entry);
-    if (maker->has_cfi && hx_cfi_function(&maker->cfi, entry, &piece.start, &piece.end))
+    if (maker->has_cfi && hx_now_ns() < maker->deadline_ns &&
+        hx_cfi_function(&maker->cfi, entry, &piece.start, &piece.end))
         return piece;
     if (symbol) {
         piece.start = symbol->start;
@@ -585,7 +589,7 @@ static void settle(struct maker *maker)
 /* With the lock of names. */
 static void make(hx_code *code, struct hx_code_file *file)
 {
-    struct maker maker = {.file = file};
+    struct maker maker = {.file = file, .deadline_ns = hx_now_ns() + ENTRIES_NS};
     bool opened;
     file->once_tried = true;
     hx_code_load_symbols(code, file);
