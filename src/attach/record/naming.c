@@ -205,6 +205,17 @@ static hx_error *put_types(struct hx_recording *recording, struct typing *typing
     return NULL;
 }
 
+/* The language's own libraries: what they allocate for themselves is not named by the program. */
+static bool is_runtime(const char *file)
+{
+    static const char *const begin[] = {"libc.so",     "ld-linux",     "libpthread.so",  "libm.so",
+                                        "libgcc_s.so", "libstdc++.so", HX_RECORD_LIBRARY};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(file, begin[i], strlen(begin[i])) == 0)
+            return true;
+    return false;
+}
+
 /* The types of files that stacks pass through, the program's before others. */
 static hx_error *name_types(struct hx_recording *recording, hx_code *code)
 {
@@ -221,7 +232,8 @@ static hx_error *name_types(struct hx_recording *recording, hx_code *code)
     qsort(sized, typing.n, sizeof *sized, by_bytes);
     for (size_t i = 0; i < recording->places.n; i++) {
         const struct hx_rec_place *place = &recording->places.v[i];
-        if (place->kind == HX_REC_CODE && place->file < n_files && !used[place->file])
+        if (place->kind == HX_REC_CODE && place->file < n_files && !used[place->file] &&
+            !is_runtime(hx_code_name(code, place->file)))
             used[place->file] = hx_code_function(code, place->file, "main", &vaddr, &size) ? 2 : 1;
     }
     for (typing.rank = 0; typing.rank < RANKS; typing.rank++)
