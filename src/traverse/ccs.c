@@ -208,37 +208,39 @@ static hx_error *no_such_row(hx_ccs_row row)
     return hx_error_new(HX_E_FAIL, "cost-centre stacks", NULL, "there is no stack %u", row);
 }
 
+/* A push that is not known yet: the slot it is remembered by. */
+static hx_error *push_new(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre,
+                          uint32_t *ret)
+{
+    HX_TRY(make_room(table));
+    hx_ccs_row earlier =
+        table->recursion == HX_RECURSION_TRUNCATES ? occurrence(table, on, centre) : HX_NO_CCS_ROW;
+    if (earlier != HX_NO_CCS_ROW) {
+        struct back_edge edge = {on, earlier, centre};
+        if (!hx_vec_push(&table->back_edges, edge))
+            return hx_error_nomem();
+        *ret = BACK_EDGE | (uint32_t)(table->back_edges.n - 1);
+        remember(table, on, centre, *ret);
+        return NULL;
+    }
+    if (table->row[on].depth >= DEPTH_MAX)
+        return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
+                            "one is more than %u centres deep", DEPTH_MAX);
+    *ret = add_row(table, on, table->row[on].root, centre) + 1;
+    return NULL;
+}
+
 hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, hx_ccs_row *ret,
                       bool *ret_back)
 {
     if (on >= table->n)
         return no_such_row(on);
-    uint32_t slot = 0;
-    if (table->row[on].centre == centre) {
-        *ret = on;
-    } else if ((slot = find_slot(table, on, centre))) {
-        *ret = slot & BACK_EDGE ? table->back_edges.v[slot & ~BACK_EDGE].to : slot - 1;
-    } else {
-        HX_TRY(make_room(table));
-        hx_ccs_row earlier = table->recursion == HX_RECURSION_TRUNCATES
-                                 ? occurrence(table, on, centre)
-                                 : HX_NO_CCS_ROW;
-        if (earlier != HX_NO_CCS_ROW) {
-            struct back_edge edge = {on, earlier, centre};
-            if (!hx_vec_push(&table->back_edges, edge))
-                return hx_error_nomem();
-            slot = BACK_EDGE | (uint32_t)(table->back_edges.n - 1);
-            remember(table, on, centre, slot);
-            *ret = earlier;
-        } else if (table->row[on].depth >= DEPTH_MAX) {
-            return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
-                                "one is more than %u centres deep", DEPTH_MAX);
-        } else {
-            *ret = add_row(table, on, table->row[on].root, centre);
-        }
-    }
+    uint32_t value = on + 1; /* on top already */
+    if (table->row[on].centre != centre && !(value = find_slot(table, on, centre)))
+        HX_TRY(push_new(table, on, centre, &value));
+    *ret = value & BACK_EDGE ? table->back_edges.v[value & ~BACK_EDGE].to : value - 1;
     if (ret_back)
-        *ret_back = slot & BACK_EDGE;
+        *ret_back = value & BACK_EDGE;
     return NULL;
 }
 
