@@ -24,7 +24,7 @@ struct mark {
 
 struct marks {
     u32 n, extra;           /* extra: pushed while there was no room */
-    u64 extra_sp;           /* of the first of them */
+    u64 extra_end;          /* where the frame ends that pushed the first of them */
     u64 high;               /* the highest sp of a push */
     u64 popped_sp;          /* the last pop: where, */
     u32 popped_id, any_pop; /* and of what */
@@ -83,6 +83,7 @@ struct start {
     u32 pruning;         /* 1: stale marks become dead; 2: as many as possible */
     u32 base;            /* of the stack, / 16; 0: not known */
     u32 dropped;         /* marks that became dead */
+    u64 cfa;             /* where the first frame ends; 0: not known */
     u64 plain, parent;   /* as in struct captured */
 };
 
@@ -219,8 +220,10 @@ static __always_inline void walk_marked(struct walk *w, struct start *from)
     s->turn = ~0ULL;
     bpf_loop(HX_EV_FRAMES_MAX, step_marked, w, 0);
     s->merge.end = s->sp;
+    from->cfa = s->n > 1 ? s->cfa[0] & ~1ULL : 0;
     s->merge.left = from->marks->n;
-    from->base = s->done && !s->cut ? s->sp >> 4 : 0;
+    /* also where unwinding fails: below a coroutine it always fails at the same place */
+    from->base = s->done && s->n < HX_EV_FRAMES_MAX ? s->sp >> 4 : 0;
     bpf_loop(HX_EV_FRAMES_MAX + MARKS + 1, merge_one, &g, 0);
     u32 bytes = s->merge.n * 8;
     if (bytes <= sizeof s->merged)

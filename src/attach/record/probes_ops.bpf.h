@@ -3,11 +3,21 @@
 
 /* --- lists of marks ------------------------------------------------------------------- */
 
+#define STACK_MAX (64 << 20) /* bytes of one stack, where it is not known where it ends */
+
 struct sift {
     struct marks *m;
-    u32 above; /* 1: those of the stack `base` are dropped */
-    u32 base;
+    u64 sp; /* those deeper on the same stack are dropped; 0: none */
+    u32 base, unused;
 };
+
+/* Is a mark that was made later than one at `sp` of the stack `base` on the same stack? */
+static __always_inline bool is_deeper(struct mark *mark, u64 sp, u32 base)
+{
+    if (mark->base && base)
+        return mark->base == base;
+    return mark->sp <= sp && sp - mark->sp < STACK_MAX;
+}
 
 /* Moves the marks that stay over those that do not. */
 static long sift_one(u32 i, struct sift *f)
@@ -17,7 +27,7 @@ static long sift_one(u32 i, struct sift *f)
     if (from >= m->n)
         return 1;
     struct mark mark = m->mark[from & MARK_MASK];
-    bool drop = f->above && (!mark.base || !f->base || mark.base == f->base);
+    bool drop = f->sp && is_deeper(&mark, f->sp, f->base);
     m->walk.from = from + 1;
     if (!mark.word || drop) {
         m->walk.dropped += mark.word != 0;
@@ -28,11 +38,11 @@ static long sift_one(u32 i, struct sift *f)
     return 0;
 }
 
-/* Drops dead marks from number `at` on and, with `above`, those of the stack `base`. How many of
- * these lived. */
-static __noinline u32 sift(struct marks *m, u32 at, u32 above, u32 base)
+/* Drops dead marks from number `at` on and, unless sp is 0, those deeper on the stack `base`. How
+ * many of these lived. */
+static __noinline u32 sift(struct marks *m, u32 at, u64 sp, u32 base)
 {
-    struct sift f = {.m = m, .above = above, .base = base};
+    struct sift f = {.m = m, .sp = sp, .base = base};
     if (!m)
         return 0;
     m->walk.from = m->walk.to = at;
@@ -48,6 +58,15 @@ struct find {
     u32 id, unused;
 };
 
+/* Is it on the stack where `sp` is further outside? A pop at the end of a function may have left
+ * its frame. */
+static __always_inline bool is_around(struct mark *mark, u64 sp)
+{
+    if (mark->sp > sp)
+        return false;
+    return mark->base ? (u32)(mark->base - (u32)(sp >> 4)) < STACK_MAX : sp - mark->sp < STACK_MAX;
+}
+
 static long find_one(u32 i, struct find *f)
 {
     struct marks *m = f->m;
@@ -58,7 +77,7 @@ static long find_one(u32 i, struct find *f)
     if (mark->word && mark->id == f->id) {
         if (!m->walk.found)
             m->walk.found = at;
-        if (mark->sp == f->sp) {
+        if (is_around(mark, f->sp)) {
             m->walk.found = at;
             return 1;
         }
@@ -67,8 +86,8 @@ static long find_one(u32 i, struct find *f)
     return 0;
 }
 
-/* 1 + the number of the topmost mark of that id, one of this very frame before all others (the same
- * region may be on several stacks); 0: there is none. */
+/* 1 + the number of the topmost mark of that id, one of this stack before all others; 0: there is
+ * none. */
 static __noinline u32 find(struct marks *m, u32 id, u64 sp)
 {
     struct find f = {.m = m, .sp = sp, .id = id};
@@ -230,9 +249,14 @@ static __always_inline bool start_at(struct pt_regs *regs, struct start *from)
 static __noinline int make_room(struct pt_regs *regs, struct marks *m, u64 word)
 {
     struct start from = {.marks = m, .pruning = 1};
-    if (!m || !start_at(regs, &from))
+    if (!m)
+        return 0;
+    m->extra_end = regs->sp + 8;
+    if (!start_at(regs, &from))
         return 0;
     take_from(&from);
+    if (from.cfa > m->extra_end)
+        m->extra_end = from.cfa;
     u32 dropped = from.dropped ? from.dropped : drop_twins(m, from.sp, word);
     if (dropped) {
         sift(m, 0, 0, 0);
@@ -245,7 +269,7 @@ static __noinline int make_room(struct pt_regs *regs, struct marks *m, u64 word)
 static __always_inline bool add_mark(struct pt_regs *regs, struct marks *m, u64 word, u32 id)
 {
     u64 sp = regs->sp + 8;
-    if (m->extra && sp > m->extra_sp) { /* these were left without a pop */
+    if (m->extra && sp > m->extra_end) { /* these were left without a pop */
         send_unbalanced(m, m->extra);
         m->extra = 0;
     }
@@ -253,8 +277,6 @@ static __always_inline bool add_mark(struct pt_regs *regs, struct marks *m, u64 
         make_room(regs, m, word);
     u32 n = m->n;
     if (n >= MARKS || m->extra) {
-        if (!m->extra)
-            m->extra_sp = sp;
         m->extra++;
         return false;
     }
@@ -298,7 +320,7 @@ static __noinline int pop(u64 sp, u32 id)
     if (!m)
         return pop_nothing(m, id, sp);
     if (m->extra) {
-        if (sp <= m->extra_sp) {
+        if (sp <= m->extra_end) {
             m->extra--;
             return 0;
         }
@@ -308,7 +330,7 @@ static __noinline int pop(u64 sp, u32 id)
     u32 n = m->n, found = n;
     if (n) {
         struct mark *top = &m->mark[(n - 1) & MARK_MASK];
-        if (top->id != id || top->sp != sp || !top->word)
+        if (top->id != id || !top->word || !is_around(top, sp))
             found = find(m, id, sp);
     }
     if (!found)
@@ -322,7 +344,7 @@ static __noinline int pop(u64 sp, u32 id)
         m->n = n - 1;
         return 0;
     }
-    u32 skipped = sift(m, (found - 1) & MARK_MASK, 1, base);
+    u32 skipped = sift(m, (found - 1) & MARK_MASK, sp, base);
     return skipped ? send_unbalanced(m, skipped) : 0;
 }
 

@@ -1,0 +1,10 @@
+/* marks_plugin.c - a library that marks a region, for test_probe_marks. */
+#include "heapx/scc.h"
+
+#include <stdlib.h>
+
+void *marked_malloc(size_t bytes)
+{
+    HEAPX_SCC("plugin");
+    return malloc(bytes);
+}
