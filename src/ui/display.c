@@ -87,26 +87,28 @@ static void draw_way(const struct hx_ui *ui, int x, int width)
 }
 
 /* How the list of screens names them, and all but the current one. */
-enum naming { NAME_FULL, NAME_BRIEF, NAME_ALL_BRIEF, NAME_DIGIT };
+enum naming { NAME_FULL, NAME_BRIEF, NAME_ALL_BRIEF, NAME_DIGIT, NAME_BRIEF_DIGIT };
 
-/* " 3 bins ", "[3 bins]" */
+/* " 3 bins ", "[3 bins]"; brief ones stand closer: " 3 bins", " [3 bins]" */
 static void screen_label(const struct hx_screen *screen, bool current, enum naming naming,
                          char label[64])
 {
-    bool brief = naming == NAME_ALL_BRIEF || (naming == NAME_BRIEF && !current);
+    bool brief = naming == NAME_ALL_BRIEF || naming == NAME_BRIEF_DIGIT ||
+                 (naming == NAME_BRIEF && !current);
+    bool close = naming == NAME_ALL_BRIEF || naming == NAME_BRIEF;
     const char *name = brief && screen->brief ? screen->brief : screen->name;
     if (current)
-        snprintf(label, 64, "[%d %s]", screen->digit, name);
-    else if (naming == NAME_DIGIT)
+        snprintf(label, 64, "%s[%d %s]", close ? " " : "", screen->digit, name);
+    else if (naming >= NAME_DIGIT)
         snprintf(label, 64, " %d ", screen->digit);
     else
-        snprintf(label, 64, " %d %s ", screen->digit, name);
+        snprintf(label, 64, " %d %s%s", screen->digit, name, close ? "" : " ");
 }
 
-/* Draws the screens from column 1 on, or only adds up how wide they are. */
+/* Draws the screens, or only adds up how wide they are. */
 static int put_screens(const struct hx_ui *ui, enum naming naming, int columns, bool draw)
 {
-    int x = 1;
+    int x = naming == NAME_FULL || naming >= NAME_DIGIT;
     for (size_t i = 0; i < HX_SCREENS; i++) {
         const struct hx_screen *screen = hx_screens[i];
         if (screen->digit < 0)
@@ -131,7 +133,7 @@ static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
 {
     int way = ui->at ? 3 + (int)strlen(hx_ui_pane(ui)->screen->name) : 0;
     enum naming naming = NAME_FULL;
-    while (naming < NAME_DIGIT && put_screens(ui, naming, 0, false) + way > layout->columns)
+    while (naming < NAME_BRIEF_DIGIT && put_screens(ui, naming, 0, false) + way > layout->columns)
         naming++;
     int x = put_screens(ui, naming, layout->columns, true);
     if (x < layout->columns)

@@ -17,7 +17,7 @@
     X(timeline)                                                                                    \
     X(retainers)                                                                                   \
     X(bins)                                                                                        \
-    X(ccs)                                                                                         \
+    X(centres)                                                                                     \
     X(types)                                                                                       \
     X(leaks)                                                                                       \
     X(dominators)                                                                                  \

@@ -68,7 +68,6 @@ static const char *const key[] = {"kind", "type", "site", NULL};
 
 const struct hx_screen hx_screen_leaks = {
     .name = "leaks",
-    .brief = "leak",
     .about = "lost objects by kind",
     .digit = 6,
     .columns = columns,

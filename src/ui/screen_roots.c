@@ -42,7 +42,6 @@ static const char *const key[] = {"kind", "name", "module", "address", NULL};
 
 const struct hx_screen hx_screen_roots = {
     .name = "roots",
-    .brief = "root",
     .about = "places outside that hold pointers",
     .digit = 9,
     .columns = columns,

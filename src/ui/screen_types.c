@@ -58,7 +58,6 @@ static const char *const key[] = {"type", "confidence", NULL};
 
 const struct hx_screen hx_screen_types = {
     .name = "types",
-    .brief = "type",
     .about = "bytes by type of the object",
     .digit = 5,
     .needs = HX_ANALYSE_RETAINED,

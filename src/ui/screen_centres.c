@@ -1,4 +1,4 @@
-/* screen_ccs.c - the tree of cost-centre stacks: who allocated, by who called them. */
+/* screen_centres.c - the tree of cost-centre stacks: who allocated, by who called them. */
 #include "ui/app.h"
 #include "ui/tree.h"
 
@@ -74,7 +74,7 @@ static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 
 static const char *const key[] = {"ccs_id", NULL};
 
-const struct hx_screen hx_screen_ccs = {
+const struct hx_screen hx_screen_centres = {
     .name = "centres",
     .brief = "ccs",
     .about = "the tree of cost centres: functions, by who called them",
