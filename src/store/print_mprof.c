@@ -149,6 +149,29 @@ static void put_part(struct hx_text *out, int64_t part, double all, const char *
     *first = false;
 }
 
+/* Goes on in another line when it does not fit behind what took `used` columns. */
+static void put_holder(struct hx_mprof_printer *p, struct hx_value holder, bool most, size_t used,
+                       size_t column, size_t width)
+{
+    const char *word = most ? "mostly by `" : "the most by `";
+    hx_text_clear(&p->name);
+    hx_print_name(&p->name, holder.text, holder.text_bytes, p->ascii, &p->scratch);
+    p->out.failed |= p->name.failed;
+    size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n), around = strlen(word) + 1;
+    if (used + strlen("; ") + around + wide <= width) {
+        hx_text_puts(&p->out, "; ");
+    } else {
+        size_t indent = strlen("held: ");
+        hx_mprof_end_line(&p->out);
+        hx_mprof_put_spaces(&p->out, column + indent);
+        around += indent;
+    }
+    hx_text_puts(&p->out, word);
+    hx_print_cut(&p->out, hx_text_str(&p->name), p->name.n,
+                 around + NAME_LEAST < width ? width - around : NAME_LEAST, p->ascii);
+    hx_text_putc(&p->out, '`');
+}
+
 /* Never freed is not lost: who still has it? */
 static void put_held(struct hx_mprof_printer *p, const struct hx_rows *rows, size_t column,
                      size_t width)
@@ -167,14 +190,9 @@ static void put_held(struct hx_mprof_printer *p, const struct hx_rows *rows, siz
     put_part(&p->out, reachable, all, "reachable", &first);
     put_part(&p->out, possible, all, "possibly reachable", &first);
     put_part(&p->out, lost, all, "lost", &first);
-    if (holder.type == HX_VALUE_TEXT) {
-        bool most = 2 * (double)whole(hx_rows_value(rows, HELD + 5)) > held;
-        hx_text_puts(&p->out, most ? "; mostly by `" : "; the most by `");
-        size_t used = p->out.n - begin + 1;
-        hx_mprof_put_name(p, holder.text, holder.text_bytes,
-                          used + NAME_LEAST < width ? width - used : NAME_LEAST);
-        hx_text_putc(&p->out, '`');
-    }
+    if (holder.type == HX_VALUE_TEXT)
+        put_holder(p, holder, 2 * (double)whole(hx_rows_value(rows, HELD + 5)) > held,
+                   p->out.n - begin, column, width);
     hx_mprof_end_line(&p->out);
 }
 

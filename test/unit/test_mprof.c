@@ -834,7 +834,8 @@ static void test_held(void **state)
         "kept bytes (%)   allocs  bytes (%)   path\n"
         "      1000 (95)      10   1000 (95)  || > main > f > g\n"
         "                                     held: 77 % reachable; 22 % possibly reachable;"
-        " < 1 % lost; mostly by `pool`\n"
+        " < 1 % lost\n"
+        "                                           mostly by `pool`\n"
         "        50 (4)        1     50 (4)   || > main > gone\n");
 }
 
