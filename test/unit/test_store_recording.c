@@ -65,7 +65,9 @@ static void make_program(struct unit_random *random, struct program *program)
                 .function = unit_below(random, 4) ? some_text(random) : NULL,
                 .source = unit_below(random, 2) ? some_text(random) : NULL,
                 .line = (uint32_t)unit_below(random, 3),
-                .declared = unit_below(random, 2) ? some_text(random) : NULL,
+                .declared = place->kind == HX_REC_CODE && unit_below(random, 2)
+                                ? some_text(random)
+                                : NULL, /* of a region: the function that it is in */
                 .declared_line = (uint32_t)unit_below(random, 3),
             };
         for (size_t k = 0; k < place->n_lines; k++) /* the same function begins at one place */
@@ -332,6 +334,19 @@ static void enter_caf(const struct choice *choice, const struct hx_recording *r,
     push(choice, stack, centre_text(r, place, "caf", "CAF", "-"));
 }
 
+/* Is a region, at such a place, written in the function? */
+static bool is_written_in(const struct hx_rec_place *region, const char *function)
+{
+    const char *name = region->n_lines ? region->lines[0].declared : NULL;
+    if (region->kind != HX_REC_REGION || !name || !*name || !function)
+        return false;
+    for (size_t at = 0, n = strlen(name); at + n <= strlen(function); at++)
+        if (memcmp(function + at, name, n) == 0 && (at == 0 || strchr(": ", function[at - 1])) &&
+            (function[at + n] == 0 || strchr("(<.[ ", function[at + n])))
+            return true;
+    return false;
+}
+
 /* The cost-centre stack of a recorded one; recursion is as deep as captured stacks are. */
 static void attribute(const struct choice *choice, const struct hx_recording *r, uint32_t number,
                       centres *ret)
@@ -375,6 +390,10 @@ static void attribute(const struct choice *choice, const struct hx_recording *r,
             pending = (line == 0 && place->initialiser == HX_REC_CALLS_INITIALISER) ||
                       (pending && (!code || runtime));
             push_function(choice, r, place, line, ret);
+            const char *function = line < place->n_lines ? place->lines[line].function : NULL;
+            for (; lines > 1 && i > inner && is_written_in(&r->places.v[places[i - 1]], function);
+                 i--)
+                push_function(choice, r, &r->places.v[places[i - 1]], 0, ret);
         }
     }
 }
