@@ -128,6 +128,19 @@ static hx_error *hand_over(struct hx_interned *interned, struct hx_recording *re
     return NULL;
 }
 
+/* A thread that was stopped inside the recorder's library stands where it went there. */
+static void leave_recorder(struct hx_recording *recording)
+{
+    for (size_t i = 0; i < recording->stacks.n; i++) {
+        struct hx_rec_stack *stack = &recording->stacks.v[i];
+        const uint32_t *place = recording->stack_places.v;
+        while (stack->n > 1 && recording->places.v[place[stack->first]].recorder) {
+            stack->first++;
+            stack->n--;
+        }
+    }
+}
+
 hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
                         const struct hx_progress *progress)
 {
@@ -142,6 +155,7 @@ hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
     HX_TRY(trace_all(&tracing, snapshot, progress));
     HX_TRY(hand_over(&tracing.interned, recording));
     HX_TRY(hx_recording_name_until(recording, code, hx_now_ns() + NAMING_NS, progress));
+    leave_recorder(recording);
     snapshot->backtraces = hx_steal(recording);
     hx_timing_end(begun, "backtraces", snapshot->n_threads); /* "names" included */
     return NULL;
