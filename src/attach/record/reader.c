@@ -24,10 +24,11 @@ static hx_error *reserve_costs(hx_reader *reader)
 {
     size_t need = reader->interned.stacks.n + 1, had = reader->costs.n;
     if (had < need) {
-        if (!hx_vec_reserve(&reader->costs, need))
+        if (!hx_vec_reserve(&reader->costs, need) || !hx_vec_reserve(&reader->recent, need))
             return hx_error_nomem();
         memset(reader->costs.v + had, 0, (need - had) * sizeof *reader->costs.v);
-        reader->costs.n = need;
+        memset(reader->recent.v + had, 0, (need - had) * sizeof *reader->recent.v);
+        reader->costs.n = reader->recent.n = need;
     }
     had = reader->estimates.n;
     if (reader->options.sample_bytes && had < need) {
@@ -69,6 +70,7 @@ void hx_reader_destroy(hx_reader *reader)
     hx_live_deinit(&reader->live);
     hx_contests_deinit(&reader->contests);
     hx_vec_free(&reader->costs);
+    hx_vec_free(&reader->recent);
     hx_vec_free(&reader->estimates);
     hx_vec_free(&reader->entries);
     free(reader->sizes);
@@ -274,39 +276,48 @@ static inline bool is_plain(const hx_reader *reader)
              reader->options.sample_bytes);
 }
 
-static inline bool plain_alloc(hx_reader *reader, const struct hx_ev_alloc *event, uint64_t hash)
+static inline uint64_t load(const uint8_t *p, size_t offset)
+{
+    uint64_t word;
+    memcpy(&word, p + offset, sizeof word);
+    return word;
+}
+
+static inline bool plain_alloc(hx_reader *reader, const uint8_t *p, uint64_t hash)
 {
     struct hx_live_shard *shard = hx_live_shard_of(&reader->live, hash);
     struct hx_live_entry entry;
-    const struct hx_live_block block = {.address = event->address,
-                                        .when = HX_EV_WHEN(event->head),
-                                        .requested = event->requested,
-                                        .usable = event->usable,
-                                        .stack =
-                                            hx_interned_known(&reader->interned, event->stack)};
+    const struct hx_live_block block = {
+        .address = load(p, offsetof(struct hx_ev_alloc, address)),
+        .when = HX_EV_WHEN(load(p, offsetof(struct hx_ev_alloc, head))),
+        .requested = load(p, offsetof(struct hx_ev_alloc, requested)),
+        .usable = load(p, offsetof(struct hx_ev_alloc, usable)),
+        .stack =
+            hx_interned_known(&reader->interned, load(p, offsetof(struct hx_ev_alloc, stack)))};
     if (!block.address || block.stack == HX_NO_STACK || !hx_live_may_grow(shard) ||
         !hx_live_pack(&block, &entry) || hx_live_find(shard, hash, block.address))
         return false;
     *hx_live_place(shard, hash) = entry;
     reader->live.n++;
-    hx_reader_count_alloc(reader, block.stack, block.requested);
+    hx_reader_count(reader, block.stack, block.requested, HX_READER_ALLOC);
     return true;
 }
 
-static inline bool plain_free(hx_reader *reader, const struct hx_ev_free *event, uint64_t hash)
+static inline bool plain_free(hx_reader *reader, const uint8_t *p, uint64_t hash)
 {
     struct hx_live_shard *shard = hx_live_shard_of(&reader->live, hash);
-    struct hx_live_entry *entry = hx_live_find(shard, hash, event->address);
+    uint64_t address = load(p, offsetof(struct hx_ev_free, address));
+    uint64_t when = HX_EV_WHEN(load(p, offsetof(struct hx_ev_free, head)));
+    struct hx_live_entry *entry = hx_live_find(shard, hash, address);
     struct hx_contests *contests = &reader->contests;
-    uint64_t when = HX_EV_WHEN(event->head);
     if (!entry || entry->when > when || !hx_live_may_shrink(shard) ||
         (!reader->one_stream && contests->log.n == contests->log.cap))
         return false;
-    hx_reader_count_free(reader, entry->stack, entry->requested);
+    hx_reader_count(reader, entry->stack, entry->requested, HX_READER_FREE);
     hx_live_erase(shard, hash, entry);
     reader->live.n--;
     if (!reader->one_stream)
-        contests->log.v[contests->log.n++] = (struct hx_contest_free){event->address, when};
+        contests->log.v[contests->log.n++] = (struct hx_contest_free){address, when};
     return true;
 }
 
@@ -316,34 +327,48 @@ struct item {
     uint64_t hash; /* of its address */
 };
 
-static hx_error *take_item(hx_reader *reader, const struct item *item)
+static __attribute__((noinline)) hx_error *take_long(hx_reader *reader, const uint8_t *p)
 {
-    if (*item->p == HX_EV_ALLOC) {
+    if (*p == HX_EV_ALLOC) {
         struct hx_ev_alloc event;
-        memcpy(&event, item->p, sizeof event);
-        if (__builtin_expect(is_plain(reader), 1) && plain_alloc(reader, &event, item->hash))
-            return NULL;
+        memcpy(&event, p, sizeof event);
         return hx_reader_alloc(reader, HX_EV_WHEN(event.head), event.address, event.requested,
                                event.usable, event.stack);
     }
-    if (*item->p == HX_EV_FREE) {
+    if (*p == HX_EV_FREE) {
         struct hx_ev_free event;
-        memcpy(&event, item->p, sizeof event);
-        if (__builtin_expect(is_plain(reader), 1) && plain_free(reader, &event, item->hash))
-            return NULL;
+        memcpy(&event, p, sizeof event);
         return take_free(reader, HX_EV_WHEN(event.head), event.address);
     }
-    return take_rare(reader, item->p, record_size(item->p, SIZE_MAX));
+    return take_rare(reader, p, record_size(p, SIZE_MAX));
 }
 
-/* Looks at the records from *p on that only change blocks; how many. */
-static inline size_t look_ahead(const hx_reader *reader, const uint8_t **p, const uint8_t *end,
+/* Only the long way leads away from what is plain, or back. */
+static inline hx_error *take_items(hx_reader *reader, const struct item *item, size_t n)
+{
+    bool plain = is_plain(reader);
+    for (const struct item *end = item + n; item < end; item++) {
+        if (__builtin_expect(plain, 1)) {
+            if (*item->p == HX_EV_ALLOC
+                    ? plain_alloc(reader, item->p, item->hash)
+                    : *item->p == HX_EV_FREE && plain_free(reader, item->p, item->hash))
+                continue;
+        }
+        HX_TRY(take_long(reader, item->p));
+        plain = is_plain(reader);
+    }
+    return NULL;
+}
+
+/* Looks at the records from *from on that only change blocks; how many. */
+static inline size_t look_ahead(const hx_reader *reader, const uint8_t **from, const uint8_t *end,
                                 uint64_t until, struct item *item)
 {
+    const uint8_t *p = *from;
     size_t n = 0;
     for (; n < BLOCK; n++) {
-        size_t left = (size_t)(end - *p), size, at = 8;
-        uint8_t kind = left >= sizeof(struct hx_ev_free) ? **p : 0;
+        size_t left = (size_t)(end - p), size, at = 8;
+        uint8_t kind = left >= sizeof(struct hx_ev_free) ? *p : 0;
         if (kind == HX_EV_ALLOC)
             size = sizeof(struct hx_ev_alloc);
         else if (kind == HX_EV_FREE)
@@ -354,15 +379,13 @@ static inline size_t look_ahead(const hx_reader *reader, const uint8_t **p, cons
             size = sizeof(struct hx_ev_realloc_end), at = 16; /* of the new block */
         else
             break;
-        uint64_t head, address;
-        memcpy(&head, *p, sizeof head);
-        if (size > left || HX_EV_WHEN(head) >= until)
+        if (size > left || HX_EV_WHEN(load(p, 0)) >= until)
             break;
-        memcpy(&address, *p + at, sizeof address);
-        item[n] = (struct item){*p, hx_live_hash(&reader->live, address)};
+        item[n] = (struct item){p, hx_live_hash(&reader->live, load(p, at))};
         hx_live_prefetch(&reader->live, item[n].hash);
-        *p += size;
+        p += size;
     }
+    *from = p;
     return n;
 }
 
@@ -375,8 +398,7 @@ static hx_error *take_blocks(hx_reader *reader, const uint8_t **p, const uint8_t
     size_t n = look_ahead(reader, p, end, until, items[0]), next;
     for (; n; n = next, turn = !turn) {
         next = look_ahead(reader, p, end, until, items[!turn]);
-        for (size_t i = 0; i < n; i++)
-            HX_TRY(take_item(reader, &items[turn][i]));
+        HX_TRY(take_items(reader, items[turn], n));
         reader->events += n;
     }
     return NULL;

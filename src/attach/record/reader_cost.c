@@ -1,4 +1,5 @@
-/* reader_cost.c - costs beside the short way: requests by size, and what a sample stands for. */
+/* reader_cost.c - costs beside the short way: requests by size, sums that overflow, and what a
+ * sample stands for. */
 #include "attach/record/reader_private.h"
 
 #include <math.h>
@@ -6,64 +7,163 @@
 
 /* --- sizes ----------------------------------------------------------------------- */
 
+#define TAGS UINT64_C(0x0101010101010101) /* the lowest bit of each */
+#define USED (TAGS * 0x80)                /* the highest: set in all but empty ones */
+
 hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret)
 {
     struct hx_reader_sizes *sizes = calloc(1, sizeof *sizes);
     if (!sizes)
         return hx_error_nomem();
     for (unsigned i = 0; i <= HX_SIZE_EXACT; i++)
-        sizes->class_of[i] = (uint8_t)hx_size_class(i);
+        sizes->at_bit[i] = HX_READER_FEW_AT(hx_size_class(i));
     *ret = sizes;
     return NULL;
 }
 
-/* The slot of a size above HX_SIZE_EXACT; NULL: it is among the rest. Never more than a fourth of
- * the slots is used. */
-static inline struct hx_reader_large *find_large(hx_reader *reader, uint64_t size)
+/* The slots of a group whose tags are that of the hash, as their highest bits; the lowest of them
+ * surely, others that follow may be wrong. */
+static inline uint64_t matches(uint64_t tags, uint64_t hash)
 {
-    struct hx_reader_sizes *sizes = reader->sizes;
-    uint32_t at = (uint32_t)hx_hash(reader->contests.seed, size) % HX_READER_SLOTS;
-    for (; sizes->large[at].size; at = (at + 1) % HX_READER_SLOTS)
-        if (sizes->large[at].size == size)
-            return &sizes->large[at];
-    if (sizes->n_large == HX_SIZES_LARGE || size == UINT64_MAX) /* that one names the rest */
-        return NULL;
-    sizes->n_large++;
-    sizes->large[at].size = size;
-    return &sizes->large[at];
+    uint64_t differ = tags ^ (TAGS * (0x80 | (hash >> 32 & 0x7f)));
+    return (differ - TAGS) & ~differ & USED;
+}
+
+/* No size gets a slot any more. */
+static void note_settled(struct hx_reader_sizes *sizes)
+{
+    for (uint32_t group = 0; group < HX_READER_GROUPS; group++)
+        sizes->settled[group] = (sizes->tags[group] & USED) != USED;
+}
+
+/* The slot of a size above HX_SIZE_EXACT, which gets one if there is room. */
+static __attribute__((noinline)) uint32_t search_large(struct hx_reader_sizes *sizes, uint64_t size,
+                                                       uint64_t hash)
+{
+    for (uint32_t group = (uint32_t)hash % HX_READER_GROUPS;;
+         group = (group + 1) % HX_READER_GROUPS) {
+        uint64_t tags = sizes->tags[group], empty = ~tags & USED;
+        for (uint64_t m = matches(tags, hash); m; m &= m - 1) {
+            uint32_t slot = group * 8 + (uint32_t)__builtin_ctzll(m) / 8;
+            if (sizes->large[slot].size == size)
+                return slot;
+        }
+        if (!empty)
+            continue;
+        if (sizes->n_large == HX_SIZES_LARGE || size == UINT64_MAX) /* that one names the rest */
+            return HX_READER_SLOTS;
+        uint32_t bit = (uint32_t)__builtin_ctzll(empty) - 7;
+        sizes->tags[group] |= (0x80 | (hash >> 32 & 0x7f)) << bit;
+        sizes->large[group * 8 + bit / 8].size = size;
+        if (++sizes->n_large == HX_SIZES_LARGE)
+            note_settled(sizes);
+        return group * 8 + bit / 8;
+    }
 }
 
 uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size)
 {
     if (size <= HX_SIZE_EXACT)
         return (uint32_t)size;
-    const struct hx_reader_large *large = find_large(reader, size);
-    return large ? (uint32_t)(HX_SIZE_EXACT + 1 + (large - reader->sizes->large)) : HX_READER_REST;
+    return HX_SIZE_EXACT + 1 +
+           search_large(reader->sizes, size, hx_hash(reader->contests.seed, size));
 }
 
 bool hx_reader_size_at(const struct hx_reader_sizes *sizes, uint32_t number, uint64_t *ret_size,
-                       const struct hx_reader_size **ret)
+                       uint64_t ret_count[HX_READER_WAYS])
 {
-    if (number <= HX_SIZE_EXACT) {
-        *ret_size = number;
-        *ret = &sizes->exact[number];
-        return true;
-    }
-    const struct hx_reader_large *large = &sizes->large[number - HX_SIZE_EXACT - 1];
-    bool rest = number == HX_READER_REST;
-    *ret_size = rest ? UINT64_MAX : large->size;
-    *ret = rest ? &sizes->rest : &large->counts;
-    return rest || large->size;
+    bool exact = number <= HX_SIZE_EXACT, rest = number == HX_READER_REST;
+    const struct hx_reader_large *large = exact ? NULL : &sizes->large[number - HX_SIZE_EXACT - 1];
+    const uint32_t *count = exact ? sizes->exact[number] : large->count;
+    for (unsigned way = 0; way < HX_READER_WAYS; way++)
+        ret_count[way] = (uint64_t)sizes->carry[number][way] << 32 | count[way];
+    *ret_size = exact ? number : rest ? UINT64_MAX : large->size;
+    return exact || rest || large->size;
 }
 
-unsigned hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed)
+void hx_reader_carry_size(hx_reader *reader, uint32_t number, unsigned way)
 {
-    struct hx_reader_large *large = find_large(reader, size);
-    struct hx_reader_size *counts = large ? &large->counts : &reader->sizes->rest;
-    *(freed ? &counts->frees : &counts->allocs) += 1;
-    if (!large)
-        *(freed ? &reader->sizes->rest_freed : &reader->sizes->rest_allocated) += size;
-    return hx_size_class(size);
+    reader->sizes->carry[number][way]++;
+}
+
+static inline void count_large(hx_reader *reader, size_t at, uint64_t size, unsigned way,
+                               uint32_t slot)
+{
+    struct hx_reader_sizes *sizes = reader->sizes;
+    if (size <= HX_SIZE_EXACT)
+        __builtin_unreachable(); /* so that one comparison tells the class */
+    sizes->rest_bytes[way] += slot == HX_READER_SLOTS ? size : 0;
+    if (__builtin_expect(!++sizes->large[slot].count[way], 0))
+        hx_reader_carry_size(reader, HX_SIZE_EXACT + 1 + slot, way);
+    struct hx_reader_few *few = &reader->recent.v[at].way[way];
+    uint64_t word, last = hx_size_class(size) == HX_SIZE_CLASSES - 1 ? size : 0;
+    uint64_t more = HX_READER_FEW_ONE + ((size - last) << HX_READER_FEW_AT(HX_SIZE_CLASSES - 2));
+    if (__builtin_expect(__builtin_add_overflow(few->word, more, &word), 0)) {
+        hx_reader_carry_sums(reader, at, size, way);
+        return;
+    }
+    few->word = word;
+    few->large += last;
+}
+
+static __attribute__((noinline)) void count_searched(hx_reader *reader, size_t at, uint64_t size,
+                                                     unsigned way)
+{
+    count_large(reader, at, size, way, hx_reader_size_number(reader, size) - HX_SIZE_EXACT - 1);
+}
+
+/* Which sizes have slots follows no pattern when there are many: so there is one branch, for what
+ * is rare, and none for the question whether a size has one. */
+void hx_reader_count_large(hx_reader *reader, size_t at, uint64_t size, unsigned way)
+{
+    const struct hx_reader_sizes *sizes = reader->sizes;
+    uint64_t hash = hx_hash(reader->contests.seed, size);
+    uint32_t group = (uint32_t)hash % HX_READER_GROUPS;
+    uint64_t m = matches(sizes->tags[group], hash);
+    uint32_t found = group * 8 + (uint32_t)__builtin_ctzll(m | 1) / 8; /* bit 0 is of no match */
+    uint32_t slot = m ? found : HX_READER_SLOTS;
+    uint64_t other = m ? sizes->large[slot].size ^ size : !sizes->settled[group];
+    if (__builtin_expect(other != 0, 0))
+        count_searched(reader, at, size, way);
+    else
+        count_large(reader, at, size, way, slot);
+}
+
+/* --- stacks ---------------------------------------------------------------------- */
+
+static void add_few(struct hx_reader_sums *sums, const struct hx_reader_few *few)
+{
+    sums->n += few->word / HX_READER_FEW_ONE;
+    for (unsigned i = 0; i < HX_SIZE_CLASSES - 1; i++) {
+        uint64_t end = UINT64_C(1) << HX_READER_FEW_AT(i + 1);
+        sums->bytes[i] += few->word % end >> HX_READER_FEW_AT(i);
+    }
+    sums->bytes[HX_SIZE_CLASSES - 1] += few->large;
+}
+
+void hx_reader_carry_sums(hx_reader *reader, size_t at, uint64_t size, unsigned way)
+{
+    struct hx_reader_sums *sums = &reader->costs.v[at].way[way];
+    add_few(sums, &reader->recent.v[at].way[way]);
+    reader->recent.v[at].way[way] = (struct hx_reader_few){0};
+    sums->n++;
+    sums->bytes[hx_size_class(size)] += size;
+}
+
+struct hx_reader_cost hx_reader_cost(const hx_reader *reader, size_t at)
+{
+    struct hx_reader_cost cost = reader->costs.v[at];
+    for (unsigned way = 0; way < HX_READER_WAYS; way++)
+        add_few(&cost.way[way], &reader->recent.v[at].way[way]);
+    return cost;
+}
+
+uint64_t hx_reader_bytes(const struct hx_reader_sums *sums)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++)
+        bytes += sums->bytes[i];
+    return bytes;
 }
 
 /* --- sampling ------------------------------------------------------------------

@@ -11,6 +11,7 @@ static uint64_t reader_bytes(const hx_reader *reader)
 {
     return sizeof *reader + hx_live_bytes(&reader->live) + hx_interned_bytes(&reader->interned) +
            reader->costs.cap * sizeof *reader->costs.v +
+           reader->recent.cap * sizeof *reader->recent.v +
            reader->estimates.cap * sizeof *reader->estimates.v + sizeof *reader->sizes +
            reader->entries.cap * sizeof *reader->entries.v +
            reader->contests.v.cap * sizeof *reader->contests.v.v +
@@ -47,11 +48,11 @@ void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
                                         .memory_bytes = reader_bytes(reader)};
     uint64_t freed_bytes = 0;
     for (size_t i = 0; i < reader->costs.n; i++) {
-        struct hx_reader_sums total = hx_reader_total(&reader->costs.v[i]);
-        figures.allocs += total.allocs;
-        figures.alloc_bytes += total.alloc_bytes;
-        figures.frees += total.frees;
-        freed_bytes += total.freed_bytes;
+        struct hx_reader_cost cost = hx_reader_cost(reader, i);
+        figures.allocs += cost.way[HX_READER_ALLOC].n;
+        figures.alloc_bytes += hx_reader_bytes(&cost.way[HX_READER_ALLOC]);
+        figures.frees += cost.way[HX_READER_FREE].n;
+        freed_bytes += hx_reader_bytes(&cost.way[HX_READER_FREE]);
     }
     if (reader->options.sample_bytes) {
         struct hx_reader_estimate sum = {0};
@@ -255,15 +256,14 @@ static hx_error *freeze_places(const hx_reader *reader, struct hx_recording *rec
 
 static void freeze_cost(const struct hx_reader_cost *cost, struct hx_rec_costs *ret)
 {
-    struct hx_reader_sums total = hx_reader_total(cost);
-    *ret = (struct hx_rec_costs){.allocs = total.allocs,
-                                 .alloc_bytes = total.alloc_bytes,
-                                 .frees = total.frees,
-                                 .freed_bytes = total.freed_bytes};
-    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++) {
-        ret->alloc_class[i] = cost->of[i].alloc_bytes;
-        ret->freed_class[i] = cost->of[i].freed_bytes;
-    }
+    const struct hx_reader_sums *all = &cost->way[HX_READER_ALLOC];
+    const struct hx_reader_sums *freed = &cost->way[HX_READER_FREE];
+    *ret = (struct hx_rec_costs){.allocs = all->n,
+                                 .alloc_bytes = hx_reader_bytes(all),
+                                 .frees = freed->n,
+                                 .freed_bytes = hx_reader_bytes(freed)};
+    memcpy(ret->alloc_class, all->bytes, sizeof ret->alloc_class);
+    memcpy(ret->freed_class, freed->bytes, sizeof ret->freed_class);
 }
 
 static int by_size(const void *a, const void *b)
@@ -274,7 +274,7 @@ static int by_size(const void *a, const void *b)
 
 /* Of a sampled stream the allocations are what they stand for, and the frees follow. */
 static struct hx_rec_size freeze_size(const hx_reader *reader, uint32_t number, uint64_t size,
-                                      const struct hx_reader_size *counts)
+                                      const uint64_t count[HX_READER_WAYS])
 {
     const struct hx_reader_sizes *sizes = reader->sizes;
     double weight = sizes->weight[number];
@@ -286,20 +286,19 @@ static struct hx_rec_size freeze_size(const hx_reader *reader, uint32_t number, 
                                         rounded(rest ? sizes->rest_weight : weight * (double)size)};
     return (struct hx_rec_size){
         .size = size,
-        .allocs = counts->allocs,
-        .alloc_bytes = rest ? sizes->rest_allocated : counts->allocs * size,
-        .frees = counts->frees,
-        .freed_bytes = rest ? sizes->rest_freed : counts->frees * size,
+        .allocs = count[HX_READER_ALLOC],
+        .alloc_bytes = rest ? sizes->rest_bytes[HX_READER_ALLOC] : count[HX_READER_ALLOC] * size,
+        .frees = count[HX_READER_FREE],
+        .freed_bytes = rest ? sizes->rest_bytes[HX_READER_FREE] : count[HX_READER_FREE] * size,
     };
 }
 
 static hx_error *freeze_sizes(const hx_reader *reader, struct hx_recording *recording)
 {
     for (uint32_t i = 0; i < HX_READER_SIZES; i++) {
-        const struct hx_reader_size *counts;
-        uint64_t size;
-        if (hx_reader_size_at(reader->sizes, i, &size, &counts) && counts->allocs &&
-            !hx_vec_push(&recording->sizes, freeze_size(reader, i, size, counts)))
+        uint64_t size, count[HX_READER_WAYS];
+        if (hx_reader_size_at(reader->sizes, i, &size, count) && count[HX_READER_ALLOC] &&
+            !hx_vec_push(&recording->sizes, freeze_size(reader, i, size, count)))
             return hx_error_nomem();
     }
     if (recording->sizes.n)
@@ -312,8 +311,8 @@ static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *rec
     HX_TRY(freeze_places(reader, recording));
     COPY_VEC(&recording->stack_places, &reader->interned.stack_places);
     COPY_VEC(&recording->stacks, &reader->interned.stacks);
-    struct hx_reader_sums without = hx_reader_total(&reader->costs.v[0]);
-    if (without.allocs || (reader->entries.n && reader->entries.v[0])) {
+    struct hx_reader_cost without = hx_reader_cost(reader, 0);
+    if (without.way[HX_READER_ALLOC].n || (reader->entries.n && reader->entries.v[0])) {
         struct hx_rec_stack none = {.first = recording->stack_places.n, .cut = true};
         if (!hx_vec_push(&recording->stacks, none))
             return hx_error_nomem();
@@ -324,7 +323,8 @@ static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *rec
     for (size_t i = 0; i < n; i++) {
         size_t number = cost_index(reader, i);
         struct hx_rec_costs *costs = &recording->costs.v[i];
-        freeze_cost(&reader->costs.v[number], costs);
+        struct hx_reader_cost cost = hx_reader_cost(reader, number);
+        freeze_cost(&cost, costs);
         costs->entries = number < reader->entries.n ? reader->entries.v[number] : 0;
         /* those without any stack are counted by why they have none */
         recording->cut_stacks +=
@@ -462,7 +462,7 @@ hx_error *hx_reader_check(const hx_reader *reader)
 {
     HX_TRY(hx_live_check(&reader->live));
     size_t n = reader->costs.n;
-    if (n != reader->interned.stacks.n + 1)
+    if (n != reader->interned.stacks.n + 1 || n != reader->recent.n)
         return broken("as many costs as stacks were expected");
     HX_FREE uint64_t *live = calloc(n, sizeof *live);
     if (!live)
@@ -482,23 +482,22 @@ hx_error *hx_reader_check(const hx_reader *reader)
             count_block(&tally, &reader->contests.v.v[i].latest);
     if (tally.wrong || moving != reader->n_moving || moving != reader->moving_index.n)
         return broken("a block has a stack that is not there, or a realloc is lost");
-    struct hx_reader_sums all = {0};
+    uint64_t all[HX_READER_WAYS] = {0};
     for (size_t i = 0; i < n; i++) {
-        struct hx_reader_sums total = hx_reader_total(&reader->costs.v[i]);
-        if (total.allocs - total.frees != live[i])
+        struct hx_reader_cost cost = hx_reader_cost(reader, i);
+        if (cost.way[HX_READER_ALLOC].n - cost.way[HX_READER_FREE].n != live[i])
             return broken("a stack has another number of live blocks than its costs say");
-        all.allocs += total.allocs;
-        all.frees += total.frees;
+        for (unsigned way = 0; way < HX_READER_WAYS; way++)
+            all[way] += cost.way[way].n;
     }
     for (uint32_t i = 0; i < HX_READER_SIZES; i++) {
-        const struct hx_reader_size *counts;
-        uint64_t size;
-        if (!hx_reader_size_at(reader->sizes, i, &size, &counts))
+        uint64_t size, count[HX_READER_WAYS];
+        if (!hx_reader_size_at(reader->sizes, i, &size, count))
             continue;
-        all.allocs -= counts->allocs;
-        all.frees -= counts->frees;
+        for (unsigned way = 0; way < HX_READER_WAYS; way++)
+            all[way] -= count[way];
     }
-    if (all.allocs || all.frees)
+    if (all[HX_READER_ALLOC] || all[HX_READER_FREE])
         return broken("sizes were counted in other numbers than stacks");
     return NULL;
 }

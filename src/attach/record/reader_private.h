@@ -7,13 +7,34 @@
 #include "attach/record/live.h"
 #include "attach/record/reader.h"
 
-/* A stack's costs, of what was recorded. Everything of one size stands together, so that an event
- * touches one line of memory. */
-struct hx_reader_cost {
-    struct hx_reader_sums {
-        uint64_t allocs, alloc_bytes, frees, freed_bytes;
-    } of[HX_SIZE_CLASSES];
+enum { HX_READER_ALLOC, HX_READER_FREE, HX_READER_WAYS };
+
+/* A stack's costs, of what was recorded: those of its allocations, and of their frees. */
+struct hx_reader_sums {
+    uint64_t n, bytes[HX_SIZE_CLASSES];
 };
+struct hx_reader_cost {
+    struct hx_reader_sums way[HX_READER_WAYS];
+};
+
+/* What is not among them yet, because all that an event touches of a stack has to fit into half a
+ * line of memory. The number of those requests, less than 2^10, stands in the topmost bits of a
+ * word, and below it the bytes of the classes but the last; so few of them have no more bytes than
+ * there are bits. Before the number would overflow all is added to the costs. */
+struct hx_reader_recent {
+    struct hx_reader_few {
+        uint64_t word, large; /* bytes of the last class */
+    } way[HX_READER_WAYS];
+};
+#define HX_READER_FEW_BITS 10
+#define HX_READER_FEW_ONE  (UINT64_C(1) << (64 - HX_READER_FEW_BITS))
+/* Lowest bit of the bytes of a class: at most 32, 256 and 2048 of one request. */
+#define HX_READER_FEW_AT(class)                                                                    \
+    ((class) == 0   ? 0                                                                            \
+     : (class) == 1 ? HX_READER_FEW_BITS + 5                                                       \
+     : (class) == 2 ? 2 * HX_READER_FEW_BITS + 13                                                  \
+                    : 64 - HX_READER_FEW_BITS)
+_Static_assert(4 * HX_READER_FEW_BITS + 5 + 8 + 11 == 64, "a word has no room for that many");
 
 /* The same as estimates of what a sample stands for, and the variance of alloc_bytes. */
 struct hx_reader_estimate {
@@ -21,23 +42,28 @@ struct hx_reader_estimate {
 };
 
 /* Requests by size: number i is size i up to HX_SIZE_EXACT. Larger sizes have the slots of a table
- * behind it, while it has room, and all others HX_READER_REST. Once there is no room no size gets
- * any: what is freed is counted where its allocation was. */
-#define HX_READER_SLOTS (4 * HX_SIZES_LARGE) /* a power of two */
-#define HX_READER_REST  (HX_SIZE_EXACT + 1 + HX_READER_SLOTS)
-#define HX_READER_SIZES (HX_READER_REST + 1)
+ * behind it, while it has room, and all others the last one, HX_READER_REST. Once there is no room
+ * no size gets any: what is freed is counted where its allocation was.
+ *
+ * The table has groups of eight slots, and a word of tags for each: a byte for each slot, some bits
+ * of the hash of its size, 0 when it is empty. A size that finds its group full is in the next one
+ * that was not. */
+#define HX_READER_GROUPS 256 /* a power of two; at most half of the slots are used */
+#define HX_READER_SLOTS  (8 * HX_READER_GROUPS)
+#define HX_READER_REST   (HX_SIZE_EXACT + 1 + HX_READER_SLOTS)
+#define HX_READER_SIZES  (HX_READER_REST + 1)
 struct hx_reader_sizes {
-    struct hx_reader_size {
-        uint64_t allocs, frees;
-    } exact[HX_SIZE_EXACT + 1];
-    uint8_t class_of[HX_SIZE_EXACT + 1];
+    uint32_t exact[HX_SIZE_EXACT + 1][HX_READER_WAYS]; /* counts, modulo 2^32 */
+    uint8_t at_bit[HX_SIZE_EXACT + 1];                 /* HX_READER_FEW_AT() of its class */
+    uint64_t tags[HX_READER_GROUPS];
     struct hx_reader_large {
-        uint64_t size; /* 0: empty */
-        struct hx_reader_size counts;
-    } large[HX_READER_SLOTS]; /* open addressing */
-    uint32_t n_large;         /* at most HX_SIZES_LARGE */
-    struct hx_reader_size rest;
-    uint64_t rest_allocated, rest_freed; /* bytes */
+        uint64_t size;
+        uint32_t count[HX_READER_WAYS]; /* modulo 2^32 */
+    } large[HX_READER_SLOTS + 1];
+    uint8_t settled[HX_READER_GROUPS]; /* a size that has no tag here is among the rest */
+    uint32_t n_large;                  /* at most HX_SIZES_LARGE */
+    uint64_t rest_bytes[HX_READER_WAYS];
+    uint32_t carry[HX_READER_SIZES][HX_READER_WAYS]; /* how often a count came to 2^32, by number */
     /* of a sampled stream: what they stand for, by number */
     double weight[HX_READER_SIZES], rest_weight; /* allocations; bytes */
 };
@@ -57,7 +83,8 @@ struct hx_reader {
     struct hx_reader_options options;
     struct hx_interned interned;
     struct hx_live live;
-    HX_VEC(struct hx_reader_cost) costs; /* of stack i at i + 1; at 0 those of no known stack */
+    HX_VEC(struct hx_reader_recent) recent; /* of stack i at i + 1; at 0 those of no known stack */
+    HX_VEC(struct hx_reader_cost) costs;    /* the same */
     HX_VEC(struct hx_reader_estimate) estimates; /* the same; only of a sampled stream */
     HX_VEC(uint64_t) entries;                    /* the same; as many as were needed so far */
     struct hx_reader_sizes *sizes;
@@ -80,11 +107,18 @@ struct hx_reader {
 /* --- reader_cost.c: sizes, and what a sample stands for --------------------------- */
 hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret);
 uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size);
-/* The size and counts of a number; false: there is none. UINT64_MAX: the rest. */
+/* The size of a number, UINT64_MAX for the rest, and its counts; false: there is none. */
 bool hx_reader_size_at(const struct hx_reader_sizes *sizes, uint32_t number, uint64_t *ret_size,
-                       const struct hx_reader_size **ret);
-/* Counts a request, or its end, and tells the class of its size. */
-unsigned hx_reader_count_large(hx_reader *reader, uint64_t size, bool freed);
+                       uint64_t ret_count[HX_READER_WAYS]);
+
+/* All costs of stack at - 1, or of no known stack. */
+struct hx_reader_cost hx_reader_cost(const hx_reader *reader, size_t at);
+uint64_t hx_reader_bytes(const struct hx_reader_sums *sums); /* of all classes */
+
+/* Count one of a size that has no exact number; and what overflows. */
+void hx_reader_count_large(hx_reader *reader, size_t at, uint64_t size, unsigned way);
+void hx_reader_carry_size(hx_reader *reader, uint32_t number, unsigned way);
+void hx_reader_carry_sums(hx_reader *reader, size_t at, uint64_t size, unsigned way);
 
 /* How many allocations one in a sample stands for: 1 / p. */
 double hx_reader_weight(const struct hx_reader *reader, uint64_t requested);
@@ -92,60 +126,37 @@ double hx_reader_weight(const struct hx_reader *reader, uint64_t requested);
 void hx_reader_estimate_alloc(hx_reader *reader, uint32_t stack, uint64_t requested);
 void hx_reader_estimate_free(hx_reader *reader, uint32_t stack, uint64_t requested);
 
-/* Costs of a stack and of a size; stack HX_NO_STACK is legal. */
-static inline void hx_reader_count_alloc(hx_reader *reader, uint32_t stack, uint64_t requested)
+/* Counts a request, or its end: costs of a stack and of a size. Stack HX_NO_STACK is legal. */
+static inline void hx_reader_count(hx_reader *reader, uint32_t stack, uint64_t size, unsigned way)
 {
     struct hx_reader_sizes *sizes = reader->sizes;
-    unsigned class;
-    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1)) {
-        class = sizes->class_of[requested];
-        sizes->exact[requested].allocs++;
-    } else {
-        class = hx_reader_count_large(reader, requested, false);
+    size_t at = (uint32_t)(stack + 1);
+    if (__builtin_expect(size > HX_SIZE_EXACT, 0)) {
+        hx_reader_count_large(reader, at, size, way);
+        return;
     }
-    struct hx_reader_sums *sums = &reader->costs.v[(uint32_t)(stack + 1)].of[class];
-    sums->allocs++;
-    sums->alloc_bytes += requested;
-}
-
-static inline void hx_reader_count_free(hx_reader *reader, uint32_t stack, uint64_t requested)
-{
-    struct hx_reader_sizes *sizes = reader->sizes;
-    unsigned class;
-    if (__builtin_expect(requested <= HX_SIZE_EXACT, 1)) {
-        class = sizes->class_of[requested];
-        sizes->exact[requested].frees++;
-    } else {
-        class = hx_reader_count_large(reader, requested, true);
-    }
-    struct hx_reader_sums *sums = &reader->costs.v[(uint32_t)(stack + 1)].of[class];
-    sums->frees++;
-    sums->freed_bytes += requested;
-}
-
-/* All classes of a stack together. */
-static inline struct hx_reader_sums hx_reader_total(const struct hx_reader_cost *cost)
-{
-    struct hx_reader_sums sums = {0};
-    for (unsigned i = 0; i < HX_SIZE_CLASSES; i++) {
-        sums.allocs += cost->of[i].allocs;
-        sums.alloc_bytes += cost->of[i].alloc_bytes;
-        sums.frees += cost->of[i].frees;
-        sums.freed_bytes += cost->of[i].freed_bytes;
-    }
-    return sums;
+    if (__builtin_expect(!++sizes->exact[size][way], 0))
+        hx_reader_carry_size(reader, (uint32_t)size, way);
+    struct hx_reader_few *few = &reader->recent.v[at].way[way];
+    uint64_t word;
+    if (__builtin_expect(__builtin_add_overflow(
+                             few->word, HX_READER_FEW_ONE + (size << sizes->at_bit[size]), &word),
+                         0))
+        hx_reader_carry_sums(reader, at, size, way);
+    else
+        few->word = word;
 }
 
 static inline void hx_reader_book_alloc(hx_reader *reader, const struct hx_live_block *block)
 {
-    hx_reader_count_alloc(reader, block->stack, block->requested);
+    hx_reader_count(reader, block->stack, block->requested, HX_READER_ALLOC);
     if (__builtin_expect(reader->options.sample_bytes != 0, 0))
         hx_reader_estimate_alloc(reader, block->stack, block->requested);
 }
 
 static inline void hx_reader_book_free(hx_reader *reader, const struct hx_live_block *block)
 {
-    hx_reader_count_free(reader, block->stack, block->requested);
+    hx_reader_count(reader, block->stack, block->requested, HX_READER_FREE);
     if (__builtin_expect(reader->options.sample_bytes != 0, 0))
         hx_reader_estimate_free(reader, block->stack, block->requested);
 }
