@@ -418,17 +418,22 @@ FUNCTION void run_coroutine(int number)
     }
 }
 
+FUNCTION void make_coroutine(int number, char *stack, size_t bytes)
+{
+    ucontext_t *made = &coroutine[number];
+    getcontext(made);
+    made->uc_stack.ss_sp = stack;
+    made->uc_stack.ss_size = bytes;
+    made->uc_link = number ? &main_context : &coroutine[1];
+    makecontext(made, (void (*)(void))run_coroutine, 1, number);
+}
+
 static void victim_coroutines(struct stage *stage)
 {
     static char stack[2][65536];
     handling = stage;
-    for (int i = 0; i < 2; i++) {
-        getcontext(&coroutine[i]);
-        coroutine[i].uc_stack.ss_sp = stack[i];
-        coroutine[i].uc_stack.ss_size = sizeof stack[i];
-        coroutine[i].uc_link = i ? &main_context : &coroutine[1];
-        makecontext(&coroutine[i], (void (*)(void))run_coroutine, 1, i);
-    }
+    make_coroutine(0, stack[0], sizeof stack[0]);
+    make_coroutine(1, stack[1], sizeof stack[1]);
     HEAPX_SCC("scheduler");
     for (int i = 0; i < 4; i++) {
         HEAPX_SCC("round");

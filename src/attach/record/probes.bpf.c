@@ -355,6 +355,9 @@ static __always_inline void frame_pointer(struct hx_probe_scratch *s, struct hx_
     s->fp = fp;
 }
 
+/* Bytes of a frame that is only guessed. */
+#define FP_FRAME_MAX (1 << 20)
+
 /* One frame: notes s->pc, then goes to the caller's. */
 static __always_inline long step_from(struct hx_probe_scratch *s)
 {
@@ -395,7 +398,8 @@ static __always_inline long step_from(struct hx_probe_scratch *s)
     if (cfa <= s->sp && !r->signal)
         return ends(s, true);
     if (rule == HX_PROBE_RULE_FP) {
-        if (s->fp < s->sp)
+        /* or it would lead from a coroutine's stack to that which made it */
+        if (s->fp < s->sp || s->fp - s->sp > FP_FRAME_MAX)
             return ends(s, true);
         s->unsure = 1;
     }

@@ -16,10 +16,11 @@
 #define MARK_MASK (MARKS - 1)
 
 struct mark {
-    u64 sp;
-    u64 word; /* in frames; 0: dead, and waits for its place to be taken */
-    u32 id;   /* hash of what it is popped by */
-    u32 base; /* of its stack, / 16; 0: not known */
+    u64 sp : 48;
+    u64 frame : 16; /* frame_of() it; 0: not known */
+    u64 word;       /* in frames; 0: dead, and waits for its place to be taken */
+    u32 id;         /* hash of what it is popped by */
+    u32 base;       /* of its stack, / 16; 0: not known */
 };
 
 struct marks {
@@ -143,10 +144,21 @@ static __noinline u64 deferred_here(struct start *from, u64 word)
     return word;
 }
 
-static __always_inline long put_mark(struct merge *g, struct mark *mark)
+/* 16 bits that tell frames at the same place apart: by where they end, and go on in their caller.
+ */
+static __always_inline u64 frame_of(struct merge *g, u64 sp, u64 end)
+{
+    struct hx_probe_scratch *s = g->s;
+    u32 next = s->merge.at + 1;
+    u64 pc = next < s->n ? s->record[8 + (next & (HX_EV_FRAMES_MAX - 1))] : 0;
+    return (mixed(end - sp, pc) >> 20 & 0xffff) | 1;
+}
+
+static __always_inline long put_mark(struct merge *g, struct mark *mark, u64 high)
 {
     u64 word = mark->word;
     mark->base = g->from->base;
+    mark->frame = frame_of(g, mark->sp, high);
     if (HX_EV_TAG(word) != HX_EV_DEFERRED)
         return put(g, word, word);
     return put(g, deferred_here(g->from, word), HX_EV_DEFERRED);
@@ -170,9 +182,12 @@ static long merge_one(u32 i, struct merge *g)
     if (left) {
         struct mark *mark = &g->m->mark[(left - 1) & MARK_MASK];
         u64 sp = mark->sp;
-        if (mark->word && at < s->n && !(cfa & 1) && sp >= g->s->merge.low && sp < high) {
+        u64 frame = mark->frame;
+        bool inside = sp >= g->s->merge.low && sp < high && !(cfa & 1);
+        /* at the same place there may be another frame by now */
+        if (mark->word && at < s->n && inside && (!frame || frame == frame_of(g, sp, high))) {
             g->s->merge.left = left - 1;
-            return put_mark(g, mark);
+            return put_mark(g, mark, high);
         }
         if (!mark->word || !comes_later(g, sp, high)) {
             pass(g, mark);
