@@ -21,11 +21,22 @@ hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret)
     return NULL;
 }
 
+/* Sizes differ in few bits, so the topmost ones of their hashes differ best. */
+static inline uint32_t group_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> 56) % HX_READER_GROUPS;
+}
+
+static inline uint64_t tag_of(uint64_t hash)
+{
+    return 0x80 | (hash >> 48 & 0x7f);
+}
+
 /* The slots of a group whose tags are that of the hash, as their highest bits; the lowest of them
  * surely, others that follow may be wrong. */
 static inline uint64_t matches(uint64_t tags, uint64_t hash)
 {
-    uint64_t differ = tags ^ (TAGS * (0x80 | (hash >> 32 & 0x7f)));
+    uint64_t differ = tags ^ (TAGS * tag_of(hash));
     return (differ - TAGS) & ~differ & USED;
 }
 
@@ -40,8 +51,7 @@ static void note_settled(struct hx_reader_sizes *sizes)
 static __attribute__((noinline)) uint32_t search_large(struct hx_reader_sizes *sizes, uint64_t size,
                                                        uint64_t hash)
 {
-    for (uint32_t group = (uint32_t)hash % HX_READER_GROUPS;;
-         group = (group + 1) % HX_READER_GROUPS) {
+    for (uint32_t group = group_of(hash);; group = (group + 1) % HX_READER_GROUPS) {
         uint64_t tags = sizes->tags[group], empty = ~tags & USED;
         for (uint64_t m = matches(tags, hash); m; m &= m - 1) {
             uint32_t slot = group * 8 + (uint32_t)__builtin_ctzll(m) / 8;
@@ -53,7 +63,7 @@ static __attribute__((noinline)) uint32_t search_large(struct hx_reader_sizes *s
         if (sizes->n_large == HX_SIZES_LARGE || size == UINT64_MAX) /* that one names the rest */
             return HX_READER_SLOTS;
         uint32_t bit = (uint32_t)__builtin_ctzll(empty) - 7;
-        sizes->tags[group] |= (0x80 | (hash >> 32 & 0x7f)) << bit;
+        sizes->tags[group] |= tag_of(hash) << bit;
         sizes->large[group * 8 + bit / 8].size = size;
         if (++sizes->n_large == HX_SIZES_LARGE)
             note_settled(sizes);
@@ -112,21 +122,20 @@ static __attribute__((noinline)) void count_searched(hx_reader *reader, size_t a
     count_large(reader, at, size, way, hx_reader_size_number(reader, size) - HX_SIZE_EXACT - 1);
 }
 
-/* Which sizes have slots follows no pattern when there are many: so there is one branch, for what
- * is rare, and none for the question whether a size has one. */
+/* Nearly every size is decided by the tags of its first group: it has the slot of the lowest match,
+ * or, once there is no room, none. */
 void hx_reader_count_large(hx_reader *reader, size_t at, uint64_t size, unsigned way)
 {
     const struct hx_reader_sizes *sizes = reader->sizes;
     uint64_t hash = hx_hash(reader->contests.seed, size);
-    uint32_t group = (uint32_t)hash % HX_READER_GROUPS;
+    uint32_t group = group_of(hash);
     uint64_t m = matches(sizes->tags[group], hash);
-    uint32_t found = group * 8 + (uint32_t)__builtin_ctzll(m | 1) / 8; /* bit 0 is of no match */
-    uint32_t slot = m ? found : HX_READER_SLOTS;
-    uint64_t other = m ? sizes->large[slot].size ^ size : !sizes->settled[group];
-    if (__builtin_expect(other != 0, 0))
-        count_searched(reader, at, size, way);
-    else
+    uint32_t slot = m ? group * 8 + (uint32_t)__builtin_ctzll(m) / 8 : HX_READER_SLOTS;
+    bool sure = m ? sizes->large[slot].size == size : sizes->settled[group];
+    if (__builtin_expect(sure, 1))
         count_large(reader, at, size, way, slot);
+    else
+        count_searched(reader, at, size, way);
 }
 
 /* --- stacks ---------------------------------------------------------------------- */
