@@ -707,6 +707,40 @@ static void test_many_sizes(void **unused)
     hx_reader_destroy(reader);
 }
 
+/* So many requests of one stack that sums of them are carried, by sizes at the bounds of classes.
+ */
+static void test_carried_sums(void **unused)
+{
+    (void)unused;
+    static const uint64_t sizes[] = {0, 32, 33, 256, 257, 1024, 1025, 2048, 2049, UINT32_MAX};
+    hx_reader *reader = new_reader(0);
+    uint64_t bytes[HX_SIZE_CLASSES] = {0}, sum = 0;
+    size_t n = 20000, taken;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t size = i < 5000 ? 2048 : sizes[i / 7 % (sizeof sizes / sizeof *sizes)];
+        struct hx_ev_alloc event = {HX_EV_HEAD(HX_EV_ALLOC, i * 2 + 1), 0x10000, size, 0,
+                                    HX_EV_KEY_FIRST};
+        struct hx_ev_free freed = {HX_EV_HEAD(HX_EV_FREE, i * 2 + 2), 0x10000};
+        hx_reader_one_stream(reader);
+        assert_null(hx_reader_feed(reader, &event, sizeof event, UINT64_MAX, &taken));
+        assert_null(hx_reader_feed(reader, &freed, sizeof freed, UINT64_MAX, &taken));
+        bytes[class_of(size)] += size;
+        sum += size;
+    }
+    assert_null(hx_reader_end_round(reader));
+    assert_null(hx_reader_check(reader));
+    HX_RECORDING struct hx_recording *recording = NULL;
+    assert_null(hx_reader_freeze(reader, &recording));
+    const struct hx_rec_costs *costs = &recording->costs.v[0];
+    assert_int_equal(costs->allocs, n);
+    assert_int_equal(costs->frees, n);
+    assert_int_equal(costs->alloc_bytes, sum);
+    assert_int_equal(costs->freed_bytes, sum);
+    assert_memory_equal(costs->alloc_class, bytes, sizeof bytes);
+    assert_memory_equal(costs->freed_class, bytes, sizeof bytes);
+    hx_reader_destroy(reader);
+}
+
 /* --- regions, entered stacks and entries -------------------------------------------- */
 
 #define KEYS   60
@@ -979,11 +1013,12 @@ static void test_sort(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds),  cmocka_unit_test(test_unknown_blocks),
-        cmocka_unit_test(test_losses),  cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_many),    cmocka_unit_test(test_sampling),
-        cmocka_unit_test(test_sort),    cmocka_unit_test(test_many_sizes),
-        cmocka_unit_test(test_regions), cmocka_unit_test(test_long_chain),
+        cmocka_unit_test(test_rounds),       cmocka_unit_test(test_unknown_blocks),
+        cmocka_unit_test(test_losses),       cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_many),         cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_sort),         cmocka_unit_test(test_many_sizes),
+        cmocka_unit_test(test_regions),      cmocka_unit_test(test_long_chain),
+        cmocka_unit_test(test_carried_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
