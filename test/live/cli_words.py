@@ -113,7 +113,7 @@ def usage(folder):
 
 def not_in_this_version(folder):
     for args in (["export", "x", "hp"], ["import", "x", "-o", "y"],
-                 ["help", "export"], ["report", "x", "biography"], ["report", "x", "mprof_leaks"],
+                 ["help", "export"], ["report", "x", "biography"],
                  ["diff", "x:1", "x:2", "biography"],
                  ["snap", "1", "-o", "x", "--when", "rss > 2G"],
                  ["snap", "1", "-o", "x", "--content", "full"],
