@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define CHUNK 200 /* nodes whose children one statement asks for */
+#define CHAIN 100 /* nodes that unfold by themselves, one below the other */
 
 void hx_tree_destroy(struct hx_tree *tree)
 {
@@ -85,6 +86,7 @@ struct load {
     int64_t depth;                  /* of the node */
     size_t skip;                    /* so many of its children are there already */
     bool all;                       /* all that is below, as far as it fits */
+    bool single, main;              /* only children unfold, too; those that have nearly all do */
     HX_VEC(struct hx_tree_way) way; /* what is unfolded, by id */
     int64_t keep, go_to;
     /* answers */
@@ -219,19 +221,62 @@ static hx_error *ask_children(struct load *load, const int64_t *id, size_t n)
     return error ? error : take_children(load, rows);
 }
 
+/* A node with one child is nothing to stop at; nor, at the first look, one of whose children has
+ * nine tenths of what all of them have. The row of that child among the loose ones. */
+static bool goes_on(const struct load *load, const struct group *group, size_t *ret)
+{
+    *ret = group->first;
+    if (group->more || group->n < 2 || !load->main)
+        return group->n == 1 && !group->more && (load->single || load->main);
+    static const enum hx_tree_column figures[] = {HX_TREE_inherited_live_bytes,
+                                                  HX_TREE_inherited_alloc_bytes};
+    for (size_t f = 0; f < 2; f++) {
+        double sum = 0, most = 0;
+        for (size_t row = group->first; row < group->first + group->n; row++) {
+            double bytes = (double)int_at(&load->loose, row, figures[f]);
+            sum += bytes;
+            if (bytes > most) {
+                most = bytes;
+                *ret = row;
+            }
+        }
+        if (sum > 0)
+            return most >= sum * 0.9;
+    }
+    return false;
+}
+
+/* What of the groups that came unfolds by itself. */
+static bool follow(struct load *load, size_t first_group, size_t *followed, int64_t *ret)
+{
+    for (size_t i = first_group, row; i < load->groups.n; i++) {
+        if (*followed == CHAIN || !goes_on(load, &load->groups.v[i], &row) ||
+            !is_below(&load->loose, row, HX_TREE_FOLDED))
+            continue;
+        ++*followed;
+        *ret = int_at(&load->loose, row, HX_TREE_ccs_id);
+        return true;
+    }
+    return false;
+}
+
 /* All children of what is unfolded; `all`: of what these unfold then, too. */
 static hx_error *ask_all(struct load *load)
 {
     HX_VEC(int64_t) next = {0};
+    size_t followed = 0;
     hx_error *error = NULL;
     for (size_t i = 0; i < load->way.n && !error; i++)
         if (!hx_vec_push(&next, load->way.v[i].id))
             error = hx_error_nomem();
     for (size_t done = 0; done < next.n && !error && !load->limited;) {
         size_t n = next.n - done < CHUNK ? next.n - done : CHUNK;
-        size_t before = load->loose.n_rows;
+        size_t before = load->loose.n_rows, groups = load->groups.n;
+        int64_t id;
         error = ask_children(load, next.v + done, n);
         done += n;
+        if (!error && !load->all && follow(load, groups, &followed, &id) && !hx_vec_push(&next, id))
+            error = hx_error_nomem();
         for (size_t i = before; i < load->loose.n_rows && load->all && !error; i++)
             if (is_below(&load->loose, i, HX_TREE_FOLDED) &&
                 !hx_vec_push(&next, int_at(&load->loose, i, HX_TREE_ccs_id)))
@@ -613,6 +658,7 @@ hx_error *hx_tree_fill(struct hx_ui *ui, struct hx_pane *pane)
     load->keep =
         pane->cursor && hx_pane_row(pane, &row) ? int_at(&pane->rows, row, HX_TREE_ccs_id) : 0;
     load->go_to = tree->go_to;
+    load->main = !pane->rows.n_rows;
     load->want = ++pane->want;
     hx_vec_free(&tree->way);
     tree->go_to = 0;
@@ -640,6 +686,7 @@ static hx_error *load_below(struct hx_ui *ui, struct hx_pane *pane, size_t row, 
     load->want = pane->want;
     load->depth = int_at(rows, parent, HX_TREE_depth);
     load->all = all && !rest;
+    load->single = !rest;
     for (size_t i = parent + 1; rest && i < row; i++)
         load->skip += int_at(rows, i, HX_TREE_depth) == load->depth + 1;
     hx_jobs_start(ui->jobs, &load->job);
