@@ -4,6 +4,7 @@
 #include "cli/take.h"
 #include "cli/view.h"
 #include "store/mprof.h"
+#include "store/print_centres.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -149,6 +150,8 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     if (hx_mprof_is_view(query.view))
         return print_mprof(args, store, &query);
     HX_TRY(has_data(store, args->word[0], &query));
+    if (args->format == HX_FORMAT_TEXT && hx_centres_is_view(query.view))
+        return hx_centres_print(store, &query, stdout);
     hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));
     return hx_print_rows(store, rows, args->format);

@@ -11,6 +11,9 @@
  * std::string goes by this name. What cannot be understood stays as it is. */
 void hx_function_name_short(struct hx_text *text, const char *name);
 
+/* Appends n bytes of a name without parameters, template arguments and what it returns. */
+void hx_function_name_bare(struct hx_text *text, const char *name, size_t n);
+
 /* Is it the business of an allocator, a container or a smart pointer of the library, which the
  * program did not call by this name (std::allocator<int>::allocate, std::vector<int>::_M_insert,
  * alloc::raw_vec::finish_grow)? */

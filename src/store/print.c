@@ -6,8 +6,10 @@
  * still does not fit is printed one value a line. */
 #include "store/query.h"
 
-#include "base/vec.h"
+#include "base/cleanup.h"
 #include "base/text.h"
+#include "base/vec.h"
+#include "model/function_name.h"
 #include "store/print.h"
 #include "sym/demangle.h"
 
@@ -166,7 +168,7 @@ static hx_error *print_csv(hx_rows *rows, FILE *file, struct hx_text *text, stru
 
 /* --- text -------------------------------------------------------------------------- */
 
-enum { LAYOUT_ROWS = 1000, TEXT_LEAST = 8, GAP = 2 };
+enum { LAYOUT_ROWS = 1000, TEXT_LEAST = 8, GAP = 2, PLAIN_WIDTH = 100, LEAST_WIDTH = 60 };
 
 struct cell {
     size_t at, bytes, width; /* in table.text */
@@ -179,6 +181,8 @@ struct table {
     size_t screen; /* columns of the terminal, 0: none */
     bool ascii;
     bool stored;         /* names of symbols stay as they are */
+    bool units;          /* bytes have short ones */
+    size_t shown;        /* a column of such texts as are to be shown, where there are units */
     struct hx_text text; /* the cells' bytes */
     struct hx_text name; /* scratch */
     HX_VEC(struct cell) cells;
@@ -235,6 +239,12 @@ static bool is_quantity(const char *name)
            strcmp(name, "size") == 0 || ends_with(name, "_pages");
 }
 
+/* Bytes that are told in short units where the table is made to fit. */
+static bool is_bytes(const char *name)
+{
+    return ends_with(name, "bytes") || ends_with(name, "alloc") || ends_with(name, "live");
+}
+
 static void put_int(struct hx_text *text, int64_t value, bool grouped)
 {
     char digits[24];
@@ -259,9 +269,11 @@ void hx_print_name(struct hx_text *out, const char *s, size_t n, bool ascii,
     hx_text_escape(out, s, n, ascii);
 }
 
-static void put_text(struct table *table, struct hx_value value)
+static void put_text(struct table *table, size_t column, struct hx_value value)
 {
-    if (table->stored)
+    if (table->units && column == table->shown && table->cells.n >= table->columns)
+        hx_text_putn(&table->text, value.text, value.text_bytes);
+    else if (table->stored)
         hx_text_escape(&table->text, value.text, value.text_bytes, table->ascii);
     else
         hx_print_name(&table->text, value.text, value.text_bytes, table->ascii, &table->name);
@@ -279,6 +291,8 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
     case HX_VALUE_INT:
         if (is_address(name))
             hx_text_putf(text, "0x%llx", (unsigned long long)value.i);
+        else if (table->units && value.i >= 0 && is_bytes(name))
+            hx_text_puts(text, hx_human_bytes((uint64_t)value.i, (char[HX_HUMAN]){0}));
         else
             put_int(text, value.i, table->screen && is_quantity(name));
         break;
@@ -286,7 +300,7 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
         put_real(text, value.real);
         break;
     case HX_VALUE_TEXT:
-        put_text(table, value);
+        put_text(table, column, value);
         break;
     }
     cell->bytes = text->n - cell->at;
@@ -332,6 +346,43 @@ size_t hx_print_cut(struct hx_text *out, const char *s, size_t bytes, size_t wid
     }
     hx_text_putn(out, tail, (size_t)(end - tail));
     return used + left;
+}
+
+/* Where the parameters begin with which a name ends, or the end. */
+static size_t parameters_at(const char *s, size_t n)
+{
+    static const char constant[] = " const";
+    size_t end = n, depth = 0;
+    if (n > sizeof constant && ends_with(s, constant))
+        end -= sizeof constant - 1;
+    if (!end || s[end - 1] != ')')
+        return n;
+    for (size_t at = end; at--;) {
+        depth += s[at] == ')';
+        if (s[at] == '(' && --depth == 0)
+            return at && !(at >= 8 && strncmp(s + at - 8, "operator", 8) == 0) ? at : n;
+    }
+    return n;
+}
+
+size_t hx_print_cut_function(struct hx_text *out, const struct hx_text *name, size_t width,
+                             bool ascii)
+{
+    if (hx_print_width(hx_text_str(name), name->n) <= width)
+        return hx_print_cut(out, hx_text_str(name), name->n, width, ascii);
+    HX_CLEANUP(hx_text_free) struct hx_text brief = {0};
+    HX_CLEANUP(hx_text_free) struct hx_text bare = {0};
+    hx_function_name_short(&brief, hx_text_str(name));
+    hx_function_name_bare(&bare, hx_text_str(&brief), brief.n);
+    size_t at = parameters_at(hx_text_str(&brief), brief.n);
+    if (hx_print_width(hx_text_str(&brief), brief.n) > width && at + 3 < brief.n) {
+        brief.s[brief.n = at] = 0;
+        hx_text_puts(&brief, ascii ? "(~)" : "(…)");
+    }
+    out->failed |= brief.failed || bare.failed;
+    const struct hx_text *put =
+        hx_print_width(hx_text_str(&brief), brief.n) > width ? &bare : &brief;
+    return hx_print_cut(out, hx_text_str(put), put->n, width, ascii);
 }
 
 static void put_line(struct table *table, struct hx_text *out, const struct cell *row)
@@ -487,26 +538,47 @@ size_t hx_print_screen(void *file, bool *ret_ascii)
     return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static hx_error *print_text(hx_rows *rows, FILE *file, bool stored, struct hx_text *out)
+size_t hx_print_columns(void *file, bool *ret_ascii)
 {
-    struct table table = {.rows = rows, .columns = hx_rows_columns(rows), .stored = stored};
-    table.screen = hx_print_screen(file, &table.ascii);
-    hx_error *err = print_table(&table, file, out);
-    hx_text_free(&table.text);
-    hx_text_free(&table.name);
-    hx_vec_free(&table.cells);
-    free(table.width);
-    free(table.cut);
+    uint64_t columns;
+    const char *given = getenv("COLUMNS");
+    size_t screen = hx_print_screen(file, ret_ascii);
+    if (given && hx_parse_u64(given, &columns) && columns > 0 && columns < 10000)
+        screen = (size_t)columns;
+    else if (!screen)
+        screen = PLAIN_WIDTH;
+    return screen > LEAST_WIDTH ? screen : LEAST_WIDTH;
+}
+
+static hx_error *print_text(struct table *table, FILE *file, struct hx_text *out)
+{
+    table->columns = hx_rows_columns(table->rows);
+    hx_error *err = print_table(table, file, out);
+    hx_text_free(&table->text);
+    hx_text_free(&table->name);
+    hx_vec_free(&table->cells);
+    free(table->width);
+    free(table->cut);
     return err;
+}
+
+hx_error *hx_print_fitted(hx_rows *rows, size_t screen, bool ascii, size_t shown, void *file)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    struct table table = {
+        .rows = rows, .screen = screen, .ascii = ascii, .units = true, .shown = shown};
+    HX_TRY(print_text(&table, file, &text));
+    return hx_print_end(file);
 }
 
 hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file)
 {
     struct hx_text text = {0}, scratch = {0};
-    hx_error *err = format == HX_FORMAT_JSON ? print_json(rows, file, &text)
-                    : format == HX_FORMAT_CSV
-                        ? print_csv(rows, file, &text, &scratch)
-                        : print_text(rows, file, format == HX_FORMAT_STORED, &text);
+    struct table table = {.rows = rows, .stored = format == HX_FORMAT_STORED};
+    table.screen = hx_print_screen(file, &table.ascii);
+    hx_error *err = format == HX_FORMAT_JSON  ? print_json(rows, file, &text)
+                    : format == HX_FORMAT_CSV ? print_csv(rows, file, &text, &scratch)
+                                              : print_text(&table, file, &text);
     hx_text_free(&text);
     hx_text_free(&scratch);
     return err ? err : hx_print_end(file);

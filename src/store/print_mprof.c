@@ -14,7 +14,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { PLAIN_WIDTH = 100, LEAST_WIDTH = 60, PATH_LEAST = 40, NAME_LEAST = 8 };
+enum { PATH_LEAST = 40, NAME_LEAST = 8 };
 
 /* --- cells ---------------------------------------------------------------------------- */
 
@@ -82,7 +82,28 @@ size_t hx_mprof_put_name(struct hx_mprof_printer *p, const char *s, size_t n, si
     p->out.failed |= p->name.failed;
     if (p->out.failed)
         return 0;
-    return hx_print_cut(&p->out, hx_text_str(&p->name), p->name.n, width, p->ascii);
+    return hx_print_cut_function(&p->out, &p->name, width, p->ascii);
+}
+
+/* Where the next arrow of a path stands. Lists of template arguments may have one, too: behind
+ * another bracket, and where some are open. */
+static const char *next_arrow(const char *s, const char *end)
+{
+    int open = 0;
+    const char *at = s;
+    for (; end - at > 2; at++) {
+        if (at[0] == ' ' && at[1] == '>' && at[2] == ' ' && at > s && (at[-1] != '>' || !open))
+            return at;
+        size_t symbols =
+            at - s >= 8 && memcmp(at - 8, "operator", 8) == 0 ? strspn(at, "<>-=*&") : 0;
+        if (symbols) {
+            at += symbols - 1;
+            continue;
+        }
+        open += *at == '<';
+        open -= *at == '>' && open && at[-1] != '-';
+    }
+    return NULL;
 }
 
 /* "|| > f > g": what does not fit goes on in further lines that begin at `column`. */
@@ -95,7 +116,7 @@ static void put_path(struct hx_mprof_printer *p, struct hx_value path, bool cut,
     size_t at = strlen(cut ? "..." : "||"), indent = 3;
     hx_text_puts(&p->out, cut ? "..." : "||");
     for (bool first = true; first || s < end; first = false) {
-        const char *next = memmem(s, (size_t)(end - s), arrow, strlen(arrow));
+        const char *next = next_arrow(s, end);
         size_t n = (size_t)((next ? next : end) - s);
         hx_text_clear(&p->name);
         hx_print_name(&p->name, s, n, p->ascii, &p->scratch);
@@ -109,7 +130,7 @@ static void put_path(struct hx_mprof_printer *p, struct hx_value path, bool cut,
         hx_text_puts(&p->out, arrow);
         at += strlen(arrow);
         size_t room = at + NAME_LEAST < width ? width - at : NAME_LEAST;
-        at += hx_print_cut(&p->out, hx_text_str(&p->name), p->name.n, room, p->ascii);
+        at += hx_print_cut_function(&p->out, &p->name, room, p->ascii);
         s = next ? next + strlen(arrow) : end;
     }
     hx_mprof_end_line(&p->out);
@@ -526,18 +547,6 @@ static hx_error *print_all(struct hx_mprof_printer *p, const struct table *table
     return hx_print_end(p->file);
 }
 
-static size_t screen_of(void *file, bool *ret_ascii)
-{
-    uint64_t columns;
-    const char *given = getenv("COLUMNS");
-    size_t screen = hx_print_screen(file, ret_ascii);
-    if (given && hx_parse_u64(given, &columns) && columns > 0 && columns < 10000)
-        screen = (size_t)columns;
-    else if (!screen)
-        screen = PLAIN_WIDTH;
-    return screen > LEAST_WIDTH ? screen : LEAST_WIDTH;
-}
-
 hx_error *hx_mprof_print(hx_store *store, const struct hx_query *query, enum hx_mprof_level level,
                          void *file)
 {
@@ -553,7 +562,7 @@ hx_error *hx_mprof_print(hx_store *store, const struct hx_query *query, enum hx_
         return err;
     }
     struct hx_mprof_printer p = {.store = store, .level = level, .file = file};
-    p.screen = screen_of(file, &p.ascii);
+    p.screen = hx_print_columns(file, &p.ascii);
     hx_error *err = print_all(&p, table, query);
     hx_text_free(&p.out);
     hx_text_free(&p.name);

@@ -1,104 +1,13 @@
 /* calls.c - stacks in one line, and how their frames are asked for. */
 #include "ui/calls.h"
 
+#include "model/function_name.h"
 #include "traverse/ccs.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #define BETWEEN " < "
-
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) || c == '_' || c == '$';
-}
-
-static bool begins(const char *s, const char *end, const char *with)
-{
-    size_t n = strlen(with);
-    return (size_t)(end - s) >= n && memcmp(s, with, n) == 0;
-}
-
-/* Behind the bracket that belongs to the one at s; the end where there is none. */
-static const char *behind(const char *s, const char *end, char open, char close)
-{
-    int depth = 0;
-    for (; s < end; s++) {
-        if (*s == open)
-            depth++;
-        else if (*s == close && s[-1] != '-' && --depth == 0) /* no arrow */
-            return s + 1;
-    }
-    return end;
-}
-
-/* Behind "operator" and what it names: its signs or the type that it makes. */
-static const char *behind_operator(const char *s, const char *end)
-{
-    static const char *const signs[] = {
-        "()", "[]", "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "++",   "--", "&&",
-        "||", "==", "!=",  "+=",  "-=",  "*=",  "/=", "%=", "&=", "|=", "^=", "\"\"", "<",  ">",
-        "+",  "-",  "*",   "/",   "%",   "&",   "|",  "^",  "~",  "!",  "=",  ","};
-    s += strlen("operator");
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (begins(s, end, signs[i]))
-            return s + strlen(signs[i]);
-    while (s < end && *s != '(' && *s != '<') /* new, delete, a type */
-        s++;
-    return s;
-}
-
-/* Only demangled C++ functions have parameters, and all of them have. */
-static void put_function(struct hx_text *text, const char *s, const char *end)
-{
-    static const char nameless[] = "(anonymous namespace)";
-    const char *whole = s;
-    size_t begin = text->n;
-    bool parameters = false;
-    if (!memchr(s, '(', (size_t)(end - s)) || *s == '(') {
-        if (!begins(s, end, nameless)) {
-            hx_text_putn(text, s, (size_t)(end - s));
-            return;
-        }
-    }
-    while (s < end) {
-        if (begins(s, end, nameless)) {
-            hx_text_puts(text, nameless);
-            s += strlen(nameless);
-        } else if (begins(s, end, "operator") && (s == whole || !is_word(s[-1])) &&
-                   !(s + 8 < end && is_word(s[8]))) {
-            const char *next = behind_operator(s, end);
-            hx_text_putn(text, s, (size_t)(next - s));
-            s = next + begins(next, end, " <");
-        } else if (begins(s, end, "__cxx11::")) {
-            s += strlen("__cxx11::");
-        } else if (*s == '<') {
-            s = behind(s, end, '<', '>');
-        } else if (*s == '(') {
-            s = behind(s, end, '(', ')');
-            parameters = text->n - begin != strlen("decltype") ||
-                         memcmp(text->s + begin, "decltype", text->n - begin) != 0;
-        } else if (*s == ' ' && parameters) {
-            const char *scope = memmem(s, (size_t)(end - s), "::", 2);
-            if (!scope) /* const, a clone */
-                break;
-            s = scope; /* something inside this function */
-            parameters = false;
-        } else if (*s == ' ') { /* that was the result */
-            if (!text->failed)
-                text->n = begin;
-            s++;
-        } else {
-            if (!begins(s, end, "{lambda"))
-                parameters &= *s != ':';
-            hx_text_putc(text, *s++);
-        }
-    }
-    if (!text->failed && text->n == begin)
-        hx_text_putn(text, whole, (size_t)(end - whole));
-    else if (!text->failed && text->s)
-        text->s[text->n] = 0;
-}
 
 static bool is_library(const char *s)
 {
@@ -124,7 +33,7 @@ const char *hx_source_file(const char *source)
 bool hx_call_is_library(const char *function)
 {
     struct hx_text call = {0};
-    put_function(&call, function, function + strlen(function));
+    hx_function_name_bare(&call, function, strlen(function));
     bool library = is_library(hx_text_str(&call));
     hx_text_free(&call);
     return library;
@@ -164,7 +73,7 @@ void hx_text_calls(struct hx_text *text, const char *label)
         end = end ? end : s + strlen(s);
         if (was_main && is_start(s))
             break;
-        put_function(&call, s, end);
+        hx_function_name_bare(&call, s, (size_t)(end - s));
         was_main = strcmp(hx_text_str(&call), "main") == 0;
         if (is_library(hx_text_str(&call))) {
             struct hx_text inner = library;
