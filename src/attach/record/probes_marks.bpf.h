@@ -206,6 +206,13 @@ static long merge_one(u32 i, struct merge *g)
     return put(g, pc, pc);
 }
 
+/* Numbers that the compiler knows to be small, and keeps on the stack, old verifiers do not. */
+static __always_inline u32 frame_index(u32 i)
+{
+    __asm__("" : "+r"(i));
+    return i & (HX_EV_FRAMES_MAX - 1);
+}
+
 /* One frame, with where it ends. */
 static long step_marked(u32 i, struct walk *w)
 {
@@ -217,7 +224,7 @@ static long step_marked(u32 i, struct walk *w)
     if (n >= HX_EV_FRAMES_MAX || s->n == n)
         return done;
     /* the outermost frame ends nowhere; nothing is in it */
-    s->cfa[n] = done ? sp : (cfa & ~1ULL) | signal;
+    s->cfa[frame_index(n)] = done ? sp : (cfa & ~1ULL) | signal;
     if (!done && signal && (cfa < sp || cfa - sp > 65536)) {
         s->turn = n;
         s->turn_low = sp;
