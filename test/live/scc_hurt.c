@@ -4,7 +4,8 @@
  *   scc_hurt [THREADS [PLUGIN]]      until its input ends
  *   scc_hurt seccomp                 in a sandbox that allows next to nothing
  *   scc_hurt child                   for a moment, once
- *   scc_hurt silent                  listens to nobody; marks when a line comes
+ *   scc_hurt hostile [scribble]      marks what is not there, with names that hurt; then writes
+ * over what it shares with heapx
  *
  * Says "at LISTENER SEMAPHORE STUBS" first, "went wrong: ..." when it did, and at the end how often
  * it did everything.
@@ -23,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -350,6 +352,108 @@ static void look_at_stubs(unsigned char *ret)
     memcpy(ret + 32, (const void *)(uintptr_t)heapx_scc_v1_leave, 16);
 }
 
+/* --- lies ---------------------------------------------------------------------------------------
+ */
+
+/* Writable memory that is shared, but for where it was told is not. */
+static FAR void scribble(struct self *self)
+{
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned long start[64], end[64], n = 0;
+    MUST(maps != NULL);
+    while (maps && n < 64 && fgets(line, sizeof line, maps)) {
+        char how[8];
+        if (sscanf(line, "%lx-%lx %7s", &start[n], &end[n], how) == 3 && strcmp(how, "rw-s") == 0)
+            n++;
+    }
+    if (maps)
+        fclose(maps);
+    printf("%lu shared\n", n);
+    fflush(stdout);
+    for (int round = 0; round < 20; round++) {
+        for (unsigned long i = 0; i < n; i++)
+            for (unsigned long at = start[i]; at < end[i]; at += 8 * (1 + chance(self, 200)))
+                *(volatile uint64_t *)at = chance(self, 3)   ? chance(self, 1000)
+                                           : chance(self, 2) ? self->seed
+                                                             : *(volatile uint64_t *)(at ^ 64);
+        usleep(30000);
+    }
+    _exit(0);
+}
+
+static FAR void on(const struct heapx_centre *centre, size_t bytes)
+{
+    heapx_scc_push(centre);
+    keep(bytes);
+    heapx_stack stack = heapx_scc_capture();
+    heapx_scc_pop(centre);
+    for (int i = 0; i < 40; i++) { /* what is captured next to it is nobody's, or another's */
+        heapx_stack wild = {i < 10   ? stack.id + (uint64_t)i
+                            : i < 30 ? stack.id ^ (uint64_t)1 << i
+                                     : (uint64_t)i << 58};
+        HEAPX_SCC_ENTER(wild);
+        keep(bytes + 1);
+        stack = heapx_scc_capture();
+    }
+    THEN();
+}
+
+static int hostile(int scribbles)
+{
+    static char large[1 << 20];
+    static struct heapx_centre centre[16];
+    struct self self = {.seed = 5};
+    char *page = mmap(NULL, 3 << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(large, 'x', sizeof large - 1);
+    memset(page, 'u', 2 << 12);
+    mprotect(page + (2 << 12), 1 << 12, PROT_NONE);
+    char *const labels[] = {page + (2 << 12) - 20,
+                            page + (2 << 12),
+                            (char *)8,
+                            (char *)-4096,
+                            (char *)0x800000000000,
+                            large,
+                            (char *)(uintptr_t) "\033[31mred\033]0;title\a",
+                            (char *)(uintptr_t) "\xff\xfe\xc2\x9b"
+                                                "5n",
+                            (char *)(uintptr_t) "\u202eright",
+                            (char *)(uintptr_t) "a\nb\rc\td",
+                            (char *)(uintptr_t) "",
+                            NULL};
+    size_t n = sizeof labels / sizeof *labels;
+    for (size_t i = 0; i < n; i++) {
+        centre[i] = (struct heapx_centre){labels[i], labels[(i + 1) % n], labels[(i + 2) % n],
+                                          (unsigned)-1, 77};
+        on(&centre[i], 5000 + 2 * i);
+    }
+    const struct heapx_centre *const wild[] = {(void *)8,
+                                               (void *)-8,
+                                               (void *)(page + (2 << 12)),
+                                               (void *)(page + (2 << 12) - 8),
+                                               (void *)0x800000000000,
+                                               (void *)(page + 3),
+                                               NULL,
+                                               (void *)(uintptr_t)hostile};
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++)
+        on(wild[i], 6000 + 2 * i);
+    for (int i = 0; i < 200; i++) { /* one after the other at one place */
+        struct heapx_centre *own = malloc(sizeof *own);
+        *own = (struct heapx_centre){i % 2 ? "even" : "odd", "freed", "freed.c", (unsigned)i, 0};
+        on(own, 7000);
+        memset(own, 0xee, sizeof *own);
+        free(own);
+    }
+    for (uintptr_t i = 0; i < 40000; i++) { /* more than can be told apart */
+        heapx_scc_push((void *)(i << 12 | 16));
+        heapx_scc_pop((void *)(i << 12 | 16));
+    }
+    if (scribbles)
+        scribble(&self);
+    printf("hostile: ok\n");
+    return 0;
+}
+
 /* exit_group() is more than strict mode allows. */
 static int in_sandbox(void)
 {
@@ -389,7 +493,7 @@ int main(int argc, char **argv)
         return in_sandbox();
     if (strcmp(how, "child") == 0)
         return as_child();
-    int n = strcmp(how, "silent") == 0 ? 0 : atoi(how);
+    int n = atoi(how);
     n = n < 0 || n > MOST_THREADS ? 4 : n;
     plugin_path = argc > 2 ? argv[2] : NULL;
     look_at_stubs(before);
@@ -398,6 +502,8 @@ int main(int argc, char **argv)
            (unsigned long)(uintptr_t)heapx_scc_v1_push);
     fflush(stdout);
 
+    if (strcmp(how, "hostile") == 0)
+        return read(0, before, 1) < 0 || hostile(argc > 2);
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART};
     struct itimerval often = {{0, 2000}, {0, 2000}}, never_again = {{0, 0}, {0, 0}};
     sigaction(SIGUSR1, &action, NULL);

@@ -17,7 +17,7 @@ import time
 
 import live
 import recorded
-from live import check
+from live import check, rows
 
 ROUNDS = int(os.environ.get("HX_ROUNDS", "2"))
 SEED = int(os.environ.get("HX_SEED", str(time.time_ns() % 10**6)))
@@ -176,6 +176,60 @@ def beside(folder):
     check_store(store)
 
 
+HOSTILE = ["hostile"]
+UNESCAPED = re.compile("[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\ufffd]")
+VIEWS = "ccs costs sites stacks frames threads mprof_leaks mprof_direct mprof_graph".split()
+
+
+def check_shown(store):
+    """Names are no commands to a terminal, in whatever width."""
+    for view in VIEWS:
+        for columns in (20, 80, 300):
+            text = live.heapx("report", store, view, "--limit", "3000", env={"COLUMNS": str(columns)}, ok=(0, 1, 3))[1]
+            bad = UNESCAPED.search(text)
+            check(not bad, f"{view}, {columns} columns: {text[max(0, bad.start() - 99):bad.end() + 99]!r}"
+                  if bad else "")
+
+
+def hostile(folder):
+    """Regions that are not there, names that hurt, stacks of nobody."""
+    store = os.path.join(folder, "a.db")
+    with recorded.Run(store, [live.victim("scc_hurt"), *HOSTILE], "--at-exit") as process:
+        status = process.wait(60, b"go")
+        check(status in (0, 3) and b"hostile: ok" in process.out, f"exit {status}: {process.err[-800:]}")
+    check_shown(store)
+    labels = {row["label"] for row in rows(store, "SELECT label FROM ccs")}
+    check("u" * 20 in labels and "x" * 127 in labels and "odd" in labels, f"regions: {labels}")
+
+
+def hostile_recorded(folder):
+    recorded.may_probe()
+    store = os.path.join(folder, "a.db")
+    with live.Target([live.victim("scc_hurt"), *HOSTILE]) as target:
+        places = Places(target.pid, target.wait_line("at "))
+        process = begin(folder, "record", target.pid, "-o", store, "--every", "300ms")
+        places.wait_heard(process)
+        time.sleep(0.3)
+        text = target.process.communicate(b"go", timeout=60)[0]
+        check(b"hostile: ok" in text, f"exit {target.process.returncode}: {text}")
+        status = process.wait(60)
+        check(status in (0, 1, 3), f"heapx record: exit {status}: {said(folder)}")
+    check_store(store)
+    if os.path.exists(store):
+        check_shown(store)
+
+
+def scribbles(folder):
+    """The program writes over what it shares with heapx: it may hurt itself, not heapx."""
+    store = os.path.join(folder, "a.db")
+    with recorded.Run(store, [live.victim("scc_hurt"), *HOSTILE, "scribble"], "--every", "100ms") as process:
+        status = process.wait(60, b"go")
+        err = process.err.decode(errors="replace")
+        check("Sanitizer" not in err and "runtime error" not in err, err[-3000:])
+        check(b" shared" in process.out, f"exit {status}: {err}")
+    check_store(store)
+
+
 if __name__ == "__main__":
     print(f"HX_SEED={SEED} HX_ROUNDS={ROUNDS}")
-    live.main(run, run_killed, sandbox, record, beside)
+    live.main(run, run_killed, sandbox, record, beside, hostile, hostile_recorded, scribbles)

@@ -5,7 +5,9 @@
  */
 #include "attach/record/preload/preload.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 /* A word of the index: bits 3 to 46 of the address, what was unmapped since by 4 bits, 1 + entry.
  */
@@ -15,7 +17,13 @@
 #define ADDRESS_BITS 44
 #define TRIES        64
 
+/* Bytes of the texts with their ends, as where the kernel reads them (probes_ops.bpf.h). */
+#define LABEL_MAX    128
+#define FUNCTION_MAX 96
+#define FILE_MAX     160
+
 _Static_assert(HX_REGION_CENTRES < 1 << ENTRY_BITS, "the index has no room for so many");
+_Static_assert(LABEL_MAX + FUNCTION_MAX + FILE_MAX <= HX_EV_CENTRE_TEXT, "texts have no room");
 
 static bool use(uint64_t from, uint64_t bytes)
 {
@@ -23,15 +31,42 @@ static bool use(uint64_t from, uint64_t bytes)
                         atomic_load_explicit(&hx_process.barred, memory_order_relaxed));
 }
 
-/* As much of a text as there is room for, and its end. */
-static uint32_t add_text(char *to, uint32_t at, const char *text)
+/* Bytes of the program's own memory, which need not be there: regions made at run time may point
+ * anywhere. */
+static uint64_t read_own(void *to, const void *from, uint64_t bytes)
 {
-    if (at == HX_EV_CENTRE_TEXT)
-        return at;
-    for (; text && *text && at < HX_EV_CENTRE_TEXT - 1; text++)
-        to[at++] = *text;
-    to[at++] = 0;
-    return at;
+    const struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)from, bytes};
+    bool barred = atomic_load_explicit(&hx_process.barred, memory_order_relaxed);
+    long n = -ENOSYS;
+    if (!barred)
+        n = hx_sys6(SYS_process_vm_readv, HX_SYS(SYS_getpid, 0, 0, 0, 0), (long)&here, 1,
+                    (long)&there, 1, 0);
+    if (n >= 0 || n == -EFAULT)
+        return n > 0 ? (uint64_t)n : 0;
+    memcpy(to, from, bytes); /* it cannot be asked, and was always true so far */
+    return bytes;
+}
+
+/* The same of a text, up to its end. */
+static uint64_t read_text(char *to, const char *from, uint64_t max)
+{
+    uint64_t n = 0;
+    for (bool more = true; more && n < max;) { /* not over the end of a page that is the last */
+        uint64_t page = 4096 - ((uint64_t)(from + n) & 4095),
+                 want = max - n < page ? max - n : page;
+        uint64_t got = read_own(to + n, from + n, want), len = strnlen(to + n, got);
+        more = got == want && len == got;
+        n += len;
+    }
+    return n;
+}
+
+/* As much of a text as there is room for, and its end; behind it zeros. */
+static uint32_t add_text(char *to, uint32_t at, uint32_t max, const char *text)
+{
+    uint64_t n = text ? read_text(to + at, text, max - 1) : 0;
+    memset(to + at + n, 0, max - n);
+    return at + (uint32_t)n + 1;
 }
 
 /* The number of its entry; HX_REGION_CENTRES: there is no room. */
@@ -46,11 +81,14 @@ static uint64_t store(const struct heapx_centre *centre)
             return HX_REGION_CENTRES;
     } while (!atomic_compare_exchange_weak(&region->centres_used, &i, i + 1));
     struct hx_region_centre *entry = (void *)(hx_process.centres.at + from + i * size);
-    uint32_t n = add_text(entry->text, 0, centre->label);
-    n = add_text(entry->text, n, centre->function);
-    n = add_text(entry->text, n, centre->file);
+    struct heapx_centre said;
+    if (read_own(&said, centre, sizeof said) != sizeof said)
+        said = (struct heapx_centre){0};
+    uint32_t n = add_text(entry->text, 0, LABEL_MAX, said.label);
+    n = add_text(entry->text, n, FUNCTION_MAX, said.function);
+    n = add_text(entry->text, n, FILE_MAX, said.file);
     entry->address = (uint64_t)centre;
-    entry->line = centre->line;
+    entry->line = said.line;
     atomic_store_explicit(&entry->n, n, memory_order_release);
     return i;
 }

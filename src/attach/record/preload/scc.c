@@ -206,6 +206,12 @@ static bool is_data(const struct dl_phdr_info *info, uint64_t at, uint64_t bytes
     return writable && at % sizeof(uint64_t) == 0;
 }
 
+/* Is it what the note says, and listened to by nobody? What is not ours is never written to. */
+static bool is_free(const struct heapx_scc_module *module)
+{
+    return !module->listener && !module->unused[0] && !module->unused[1] && !module->unused[2];
+}
+
 /* The notes of a segment: of owner "heapx" and type 2, the distance from what it holds. */
 static void look_at_notes(const struct dl_phdr_info *info, uint64_t at, uint64_t end,
                           uint64_t align)
@@ -223,7 +229,7 @@ static void look_at_notes(const struct dl_phdr_info *info, uint64_t at, uint64_t
             memcmp((const void *)name, "heapx", 6) == 0) {
             memcpy(&to, (const void *)body, sizeof to);
             struct heapx_scc_module *module = (struct heapx_scc_module *)(body + to);
-            if (is_data(info, body + to, sizeof *module))
+            if (is_data(info, body + to, sizeof *module) && is_free(module))
                 __atomic_store_n(&module->listener, &listener, __ATOMIC_RELEASE);
         }
         if (bytes > left - name_bytes)
