@@ -282,3 +282,14 @@ bool hx_function_name_internal(const char *name)
         }
     }
 }
+
+bool hx_is_runtime_module(const char *name)
+{
+    static const char *const begin[] = {"libc.so",   "libc-2.",      "libc.musl", "libpthread",
+                                        "libm.so",   "libm-2.",      "libgcc_s",  "libstdc++.so",
+                                        "libc++.so", "libc++abi.so", "ld-linux",  "ld-musl"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(name, begin[i], strlen(begin[i])) == 0)
+            return true;
+    return false;
+}

@@ -1,5 +1,5 @@
 /* function_name.h - demangled names of functions as labels want them: short, and those of a
- * language's library that nobody calls by name told apart.
+ * language's library that nobody calls by name told apart; and files of such a library.
  */
 #ifndef HX_MODEL_FUNCTION_NAME_H
 #define HX_MODEL_FUNCTION_NAME_H
@@ -18,5 +18,10 @@ void hx_function_name_bare(struct hx_text *text, const char *name, size_t n);
  * program did not call by this name (std::allocator<int>::allocate, std::vector<int>::_M_insert,
  * alloc::raw_vec::finish_grow)? */
 bool hx_function_name_internal(const char *name);
+
+/* Is a file, by its name, one of the language's own libraries ("libc.so.6", "libstdc++.so.6.0.30")?
+ * They run initialisers for somebody else, and what they allocate for themselves has no name in the
+ * program. */
+bool hx_is_runtime_module(const char *name);
 
 #endif

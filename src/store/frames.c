@@ -6,6 +6,7 @@
 #include "store/frames.h"
 
 #include "base/cleanup.h"
+#include "model/function_name.h"
 #include "model/recording.h"
 #include "store/db.h"
 
@@ -168,17 +169,6 @@ hx_error *hx_frames_file(struct hx_frames *frames, const char *path, const char 
     return hx_vec_push(&frames->files, file) ? NULL : hx_error_nomem();
 }
 
-/* Of the language's own library, which runs an initialiser for somebody else. */
-static bool is_runtime(const char *module)
-{
-    static const char *const begin[] = {"libc.so",  "libc-2.", "libpthread", "libstdc++.so",
-                                        "libgcc_s", "libc++",  "ld-linux",   "ld-musl"};
-    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-        if (strncmp(module, begin[i], strlen(begin[i])) == 0)
-            return true;
-    return false;
-}
-
 static hx_error *add_place(struct hx_frames *frames, int64_t id,
                            const struct hx_frames_place *place, int64_t target, uint64_t hash,
                            uint32_t next)
@@ -196,7 +186,7 @@ static hx_error *add_place(struct hx_frames *frames, int64_t id,
         .initialiser = place->initialiser,
         .centre = place->centre,
         .target = target,
-        .runtime = place->kind == HX_FRAME_CODE && is_runtime(place->module),
+        .runtime = place->kind == HX_FRAME_CODE && hx_is_runtime_module(place->module),
     };
     HX_TRY(keep(frames, place->label, &known.label));
     HX_TRY(keep(frames, place->module, &known.module));

@@ -48,6 +48,18 @@ static inline char *tell_format(hx_store *store, const char *format, ...)
     return text.s;
 }
 
+/* Says the first line that differs: whole tables are too long to read. */
+static inline void assert_same_lines(const char *found, const char *expected)
+{
+    while (*found || *expected) {
+        size_t n = strcspn(found, "\n"), m = strcspn(expected, "\n");
+        if (n != m || memcmp(found, expected, n) != 0)
+            fail_msg("found:\n%.*s\nexpected:\n%.*s", (int)n, found, (int)m, expected);
+        found += n + (found[n] == '\n');
+        expected += m + (expected[m] == '\n');
+    }
+}
+
 /* The statement has no rows. */
 static inline void assert_nothing(hx_store *store, const char *sql)
 {

@@ -287,11 +287,32 @@ static void test_entered(void **state)
     expect_label(recording, HX_NO_STACK, 9, "<unknown>");
 }
 
+static void test_runtime(void **state)
+{
+    (void)state;
+    static const char *const runtime[] = {
+        "libc.so.6",       "libc-2.31.so",   "libc.musl-x86_64.so.1", "libpthread-2.31.so",
+        "libpthread.so.0", "libm.so.6",      "libgcc_s.so.1",         "libstdc++.so.6.0.30",
+        "libc++.so.1",     "libc++abi.so.1", "ld-musl-x86_64.so.1",   "ld-linux-x86-64.so.2",
+    };
+    static const char *const other[] = {
+        "",          "libc",          "libcrypt.so.1", "libmount.so.1",
+        "libcap.so", "libm17n.so.0",  "a libc.so.6",   "ld",
+        "(unknown)", "libc++tools.so"};
+    for (size_t i = 0; i < sizeof runtime / sizeof *runtime; i++)
+        if (!hx_is_runtime_module(runtime[i]))
+            fail_msg("%s", runtime[i]);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (hx_is_runtime_module(other[i]))
+            fail_msg("%s", other[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short),  cmocka_unit_test(test_internal), cmocka_unit_test(test_any),
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_entered),
+        cmocka_unit_test(test_short),   cmocka_unit_test(test_internal),
+        cmocka_unit_test(test_any),     cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_entered), cmocka_unit_test(test_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
