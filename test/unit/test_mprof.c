@@ -119,6 +119,17 @@ static uint32_t call(struct recorded *r, uint32_t parent, const char *word)
     return node;
 }
 
+/* A tilde stands for an arrow that belongs to a name. */
+static uint32_t name_node(struct recorded *r, uint32_t parent, const char *word)
+{
+    struct hx_text name = {0};
+    for (; *word; word++)
+        hx_text_puts(&name, *word == '~' ? " > " : (char[]){*word, 0});
+    uint32_t node = call(r, parent, hx_text_str(&name));
+    hx_text_free(&name);
+    return node;
+}
+
 static uint32_t path_node(struct recorded *r, const char *path)
 {
     char words[4096];
@@ -135,7 +146,7 @@ static uint32_t path_node(struct recorded *r, const char *path)
         else if (strcmp(word, "<unknown>") == 0)
             node = HX_CCS_UNKNOWN - 1;
         else
-            node = call(r, node, word);
+            node = name_node(r, node, word);
     }
     return node;
 }
@@ -876,6 +887,28 @@ static void test_width(void **state)
     free(text);
 }
 
+/* An arrow within template arguments is no call. */
+static void test_arrows(void **state)
+{
+    struct recorded *r = *state;
+    static const char *const whole[] = {"app::make<int>", "app::operator>(int)", "app::operator->",
+                                        "app::keep(std::set<int, std::less<int> > const&)"};
+    ask(r,
+        "app::make<int> > app::keep(std::set<int, std::less<int>~const&) > app::operator>(int)"
+        " > app::operator-> > last",
+        24, 9, 0);
+    snapshot(r);
+    struct hx_query query = query_of("mprof_leaks");
+    setenv("COLUMNS", "60", 1);
+    char *text = printed(r, &query, HX_MPROF_VERBOSE);
+    unsetenv("COLUMNS");
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        assert_non_null(strstr(text, whole[i]));
+    assert_non_null(strstr(text, " > last\n"));
+    assert_null(strstr(text, "  > const&"));
+    free(text);
+}
+
 /* --- sums over random stacks --------------------------------------------------------------- */
 
 static void ask_random(struct recorded *r, struct unit_random *random)
@@ -970,6 +1003,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nothing_allocated, begin, end),
         cmocka_unit_test_setup_teardown(test_held, begin, end),
         cmocka_unit_test_setup_teardown(test_width, begin, end),
+        cmocka_unit_test_setup_teardown(test_arrows, begin, end),
         cmocka_unit_test(test_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

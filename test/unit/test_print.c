@@ -2,6 +2,7 @@
 #include "store_model.h"
 
 #include "config.h"
+#include "store/print.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -339,6 +340,46 @@ static void generator_ends(void **state)
     hx_rows_end(rows);
 }
 
+/* What tells least of a function's name goes first. */
+static void functions(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t width;
+        bool ascii;
+        const char *shown;
+    } cases[] = {
+        {"load(int)", 9, false, "load(int)"},
+        {"app::load(int, char const*)", 12, false, "app::load(…)"},
+        {"app::load(int, char const*)", 12, true, "app::load(~)"},
+        {"app::load(int, char const*)", 11, false, "app::load"},
+        {"app::load(int, char const*)", 6, false, "app…ad"},
+        {"app::cache::get(int) const", 18, false, "app::cache::get(…)"},
+        {"app::handler::operator()(int) const", 30, false, "app::handler::operator()(…)"},
+        {"app::handler::operator()()", 24, false, "app::handler::operator()"},
+        {"std::vector<int, std::allocator<int> >::resize(unsigned long)", 20, false,
+         "std::vector::resize"},
+        {"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::append("
+         "char const*, unsigned long)",
+         22, false, "std::string::append(…)"},
+        {"a_c_function_of_some_length", 11, false, "a_c_f…ength"},
+        {"broken<((", 5, false, "br…en"},
+        {"()", 1, false, "…"},
+        {"", 1, false, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hx_text name = {0}, out = {0};
+        hx_text_puts(&name, cases[i].name);
+        size_t width = hx_print_cut_function(&out, &name, cases[i].width, cases[i].ascii);
+        assert_string_equal(hx_text_str(&out), cases[i].shown);
+        assert_int_equal(width, hx_print_width(hx_text_str(&out), out.n));
+        assert_true(width <= cases[i].width);
+        hx_text_free(&name);
+        hx_text_free(&out);
+    }
+}
+
 static void formats(void **state)
 {
     (void)state;
@@ -353,17 +394,12 @@ static void formats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mangled),
-        cmocka_unit_test(json),
-        cmocka_unit_test(csv),
-        cmocka_unit_test(text),
-        cmocka_unit_test(empty),
-        cmocka_unit_test(many),
-        cmocka_unit_test(terminal),
-        cmocka_unit_test(formats),
-        cmocka_unit_test(write_errors),
-        cmocka_unit_test(generated),
-        cmocka_unit_test(generator_ends),
+        cmocka_unit_test(mangled),   cmocka_unit_test(json),
+        cmocka_unit_test(csv),       cmocka_unit_test(text),
+        cmocka_unit_test(empty),     cmocka_unit_test(many),
+        cmocka_unit_test(terminal),  cmocka_unit_test(formats),
+        cmocka_unit_test(functions), cmocka_unit_test(write_errors),
+        cmocka_unit_test(generated), cmocka_unit_test(generator_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
