@@ -121,8 +121,22 @@ def sandbox(folder):
     """Where next to no system call is allowed."""
     store = os.path.join(folder, "a.db")
     with recorded.Run(store, [live.victim("scc_hurt"), "seccomp"], "--at-exit") as process:
-        status = process.wait(60, b"")
+        status = process.wait(60, b"go")
         check(status in (0, 3) and b"sandbox: ok" in process.out, f"exit {status}: {process.out} {process.err}")
+
+
+def sandbox_recorded(folder):
+    recorded.may_probe()
+    with live.Target([live.victim("scc_hurt"), "seccomp"]) as target:
+        places = Places(target.pid, target.wait_line("at "))
+        process = begin(folder, "record", target.pid, "-o", f"{folder}/a.db")
+        places.wait_heard(process)
+        time.sleep(0.3)
+        text = target.process.communicate(b"go", timeout=60)[0]
+        check(b"sandbox: ok" in text and target.process.returncode == 0,
+              f"exit {target.process.returncode}: {text}")
+        status = process.wait(60)
+        check(status in (0, 1, 3), f"heapx record: exit {status}: {said(folder)}")
 
 
 def record(folder):
@@ -232,4 +246,4 @@ def scribbles(folder):
 
 if __name__ == "__main__":
     print(f"HX_SEED={SEED} HX_ROUNDS={ROUNDS}")
-    live.main(run, run_killed, sandbox, record, beside, hostile, hostile_recorded, scribbles)
+    live.main(run, run_killed, sandbox, sandbox_recorded, record, beside, hostile, hostile_recorded, scribbles)
