@@ -415,9 +415,31 @@ static __always_inline long step_from(struct hx_probe_scratch *s)
     return 0;
 }
 
+/* Numbers that the compiler knows to be small, and keeps on the stack, old verifiers do not. */
+static __always_inline u32 frame_index(u32 i)
+{
+    __asm__("" : "+r"(i));
+    return i & (HX_EV_FRAMES_MAX - 1);
+}
+
+/* The same, with where the frame ends. */
 static long step(u32 i, struct walk *w)
 {
-    return step_from(w->s);
+    struct hx_probe_scratch *s = w->s;
+    u32 n = s->n;
+    u64 sp = s->sp;
+    long done = step_from(s);
+    u64 signal = s->exact_now & 1, cfa = s->sp;
+    if (n >= HX_EV_FRAMES_MAX || s->n == n)
+        return done;
+    /* the outermost frame ends nowhere; nothing is in it */
+    s->cfa[frame_index(n)] = done ? sp : (cfa & ~1ULL) | signal;
+    if (!done && signal && (cfa < sp || cfa - sp > 65536)) {
+        s->turn = n;
+        s->turn_low = sp;
+        s->turn_high = cfa;
+    }
+    return done;
 }
 
 static __always_inline struct hx_probe_scratch *claim(void)
@@ -494,8 +516,9 @@ static __noinline u64 send_stack(struct hx_probe_scratch *s)
     return key;
 }
 
-/* The key of the stack from a frame on that has just called, and got control back. */
-static __noinline u64 take_from(struct start *from)
+/* The key of the stack from a frame on that has just called, and got control back. Not static: the
+ * verifier looks at it once then, and not for each call. */
+__noinline u64 take_from(struct start *from)
 {
     struct walk w = {.s = claim()};
     struct hx_probe_scratch *s = w.s;
@@ -513,12 +536,12 @@ static __noinline u64 take_from(struct start *from)
     s->exact = s->words = 0;
     s->hash = shared.seed;
     s->generation = shared.generation;
-    if (from->marks && from->marks->n) {
-        walk_marked(&w, from);
-    } else {
-        bpf_loop(HX_EV_FRAMES_MAX, step, &w, 0);
-        from->plain = s->hash;
-    }
+    s->turn = ~0ULL;
+    bpf_loop(HX_EV_FRAMES_MAX, step, &w, 0);
+    from->plain = s->hash;
+    struct marks *m = from->marked ? marks_of(0) : NULL;
+    if (m && m->n)
+        put_marks(s, m, from);
     if (!s->done)
         s->cut = 1;
     if (s->cut)
@@ -536,9 +559,8 @@ static __noinline u64 take_from(struct start *from)
 /* The key of the stack from the caller of the function that has just returned. */
 static __always_inline u64 take_stack(struct pt_regs *regs)
 {
-    struct start from = {.pc = regs->ip, .sp = regs->sp, .fp = regs->bp};
-    if (shared.marks_ns)
-        from.marks = marks_of(0);
+    struct start from = {
+        .pc = regs->ip, .sp = regs->sp, .fp = regs->bp, .marked = shared.marks_ns != 0};
     return take_from(&from);
 }
 

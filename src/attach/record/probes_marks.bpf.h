@@ -79,13 +79,14 @@ struct {
 /* From where a stack is taken, and what came out of it. */
 struct start {
     u64 pc, sp, fp;
-    struct marks *marks; /* NULL: none */
-    u32 capturing;       /* chains of captured stacks are cut here */
-    u32 pruning;         /* 1: stale marks become dead; 2: as many as possible */
-    u32 base;            /* of the stack, / 16; 0: not known */
-    u32 dropped;         /* marks that became dead */
-    u64 cfa;             /* where the first frame ends; 0: not known */
-    u64 plain, parent;   /* as in struct captured */
+    u64 cfa;           /* where the first frame ends; 0: not known */
+    u64 plain, parent; /* as in struct captured */
+    u32 marked;        /* 1: with the thread's marks */
+    u32 capturing;     /* 1: chains of captured stacks are cut here */
+    u32 pruning;       /* 1: stale marks become dead */
+    u32 base;          /* of the stack, / 16; 0: not known */
+    u32 dropped;       /* marks that became dead */
+    u32 unused;
 };
 
 static __always_inline struct marks *marks_of(u64 flags)
@@ -206,44 +207,15 @@ static long merge_one(u32 i, struct merge *g)
     return put(g, pc, pc);
 }
 
-/* Numbers that the compiler knows to be small, and keeps on the stack, old verifiers do not. */
-static __always_inline u32 frame_index(u32 i)
+/* Puts the marks among the frames of a stack that was walked. */
+static __always_inline void put_marks(struct hx_probe_scratch *s, struct marks *m,
+                                      struct start *from)
 {
-    __asm__("" : "+r"(i));
-    return i & (HX_EV_FRAMES_MAX - 1);
-}
-
-/* One frame, with where it ends. */
-static long step_marked(u32 i, struct walk *w)
-{
-    struct hx_probe_scratch *s = w->s;
-    u32 n = s->n;
-    u64 sp = s->sp;
-    long done = step_from(s);
-    u64 signal = s->exact_now & 1, cfa = s->sp;
-    if (n >= HX_EV_FRAMES_MAX || s->n == n)
-        return done;
-    /* the outermost frame ends nowhere; nothing is in it */
-    s->cfa[frame_index(n)] = done ? sp : (cfa & ~1ULL) | signal;
-    if (!done && signal && (cfa < sp || cfa - sp > 65536)) {
-        s->turn = n;
-        s->turn_low = sp;
-        s->turn_high = cfa;
-    }
-    return done;
-}
-
-/* Walks up the stack, and puts the marks among its frames. */
-static __always_inline void walk_marked(struct walk *w, struct start *from)
-{
-    struct hx_probe_scratch *s = w->s;
-    struct merge g = {.s = s, .m = from->marks, .from = from};
-    s->merge = (struct hx_probe_merge){.low = s->sp, .hash = s->hash, .plain = s->hash};
-    s->turn = ~0ULL;
-    bpf_loop(HX_EV_FRAMES_MAX, step_marked, w, 0);
-    s->merge.end = s->sp;
+    struct merge g = {.s = s, .m = m, .from = from};
+    s->merge = (struct hx_probe_merge){
+        .low = from->sp, .hash = shared.seed, .plain = shared.seed, .end = s->sp};
     from->cfa = s->n > 1 ? s->cfa[0] & ~1ULL : 0;
-    s->merge.left = from->marks->n;
+    s->merge.left = m->n;
     /* also where unwinding fails: below a coroutine it always fails at the same place */
     from->base = s->done && s->n < HX_EV_FRAMES_MAX ? s->sp >> 4 : 0;
     bpf_loop(HX_EV_FRAMES_MAX + MARKS + 1, merge_one, &g, 0);

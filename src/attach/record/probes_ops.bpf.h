@@ -248,7 +248,7 @@ static __always_inline bool start_at(struct pt_regs *regs, struct start *from)
 /* Room for one more. */
 static __noinline int make_room(struct pt_regs *regs, struct marks *m, u64 word)
 {
-    struct start from = {.marks = m, .pruning = 1};
+    struct start from = {.marked = 1, .pruning = 1};
     if (!m)
         return 0;
     m->extra_end = regs->sp + 8;
@@ -288,7 +288,7 @@ static __always_inline bool add_mark(struct pt_regs *regs, struct marks *m, u64 
 static __noinline int push(struct pt_regs *regs, u64 address)
 {
     struct marks *m = marks_of(BPF_LOCAL_STORAGE_GET_F_CREATE);
-    struct start from = {.marks = m, .pruning = 1};
+    struct start from = {.marked = 1, .pruning = 1};
     u64 word = word_of_region(address);
     hits()->pushes++;
     if (!m || !add_mark(regs, m, word, id_of(address, 0)))
@@ -382,7 +382,7 @@ static __noinline u64 captured_as(u64 key, u64 plain, u64 parent)
 
 static __noinline int capture(struct pt_regs *regs, u64 id)
 {
-    struct start from = {.marks = marks_of(0), .capturing = 1};
+    struct start from = {.marked = 1, .capturing = 1};
     hits()->pushes++;
     if (!start_at(regs, &from))
         return 0;
