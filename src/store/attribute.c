@@ -103,6 +103,15 @@ static hx_error *check_stored(const struct hx_attributing *a, uint32_t *ret)
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
 }
 
+void hx_attributing_identities(const struct hx_attributing *a, uint64_t *ret)
+{
+    const struct hx_ccs_entry *entry = hx_ccs_rows(a->table);
+    for (hx_ccs_row row = 0; row < hx_ccs_count(a->table); row++) {
+        uint64_t above = row ? ret[entry[row].parent] : 0;
+        ret[row] = hx_frames_mix(above, a->frames->centres.v[entry[row].centre].identity);
+    }
+}
+
 static hx_error *write_stacks(const struct hx_attributing *a)
 {
     const struct hx_ccs_entry *entry = hx_ccs_rows(a->table);
@@ -113,12 +122,8 @@ static hx_error *write_stacks(const struct hx_attributing *a)
     if (!identity)
         return hx_error_nomem();
     HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_ccs VALUES(?,?,?,?,?)", &st));
-    for (hx_ccs_row row = 0; row < n; row++) {
-        uint64_t above = row ? identity[entry[row].parent] : 0;
-        uint64_t own = a->frames->centres.v[entry[row].centre].identity;
-        identity[row] = hx_frames_mix(above, own);
-        if (row < from)
-            continue;
+    hx_attributing_identities(a, identity);
+    for (hx_ccs_row row = from; row < n; row++) {
         sqlite3_bind_int64(st, 1, hx_ccs_id_of(row));
         if (row)
             sqlite3_bind_int64(st, 2, hx_ccs_id_of(entry[row].parent));
@@ -172,34 +177,26 @@ static hx_error *write_attributed(const struct hx_attributing *a, const numbers 
     return NULL;
 }
 
-hx_error *hx_attribute_stacks(const struct hx_attributing *a)
+hx_error *hx_attribute_numbers(const struct hx_attributing *a)
 {
     numbers stacks = {0};
-    uint64_t begun = hx_timing_begin();
-    hx_error *err = write_stacks(a);
-    if (!err)
-        err = new_stacks(a, &stacks);
+    hx_error *err = new_stacks(a, &stacks);
     if (!err)
         err = write_attributed(a, &stacks);
-    hx_timing_end(begun, "centre-stacks", hx_ccs_count(a->table));
     hx_vec_free(&stacks);
     return err;
 }
 
+hx_error *hx_attribute_stacks(const struct hx_attributing *a)
+{
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(write_stacks(a));
+    HX_TRY(hx_attribute_numbers(a));
+    hx_timing_end(begun, "centre-stacks", hx_ccs_count(a->table));
+    return NULL;
+}
+
 /* --- costs ------------------------------------------------------------------------- */
-
-enum { ALLOC_BYTES, ALLOCS, FREED_BYTES, FREES, LIVE_BYTES, LIVE, OWN };
-enum { INHERITED_ALLOC_BYTES, INHERITED_ALLOCS, INHERITED_LIVE_BYTES, INHERITED_LIVE, INHERITED };
-
-/* Figures of one stack. */
-struct row_costs {
-    bool there;      /* it, or one below it, has figures */
-    bool uncosted;   /* its allocations were not seen: only what is live is known */
-    bool bytes_lack; /* not even all of their requested bytes */
-    bool entered;    /* its entries were counted */
-    uint64_t entries, own[OWN], inherited[INHERITED];
-    double alloc_variance, live_variance;
-};
 
 /* Counts come from a recorder that may be lied to, and from a file: they stop at the top. */
 static void add(uint64_t *sum, uint64_t n)
@@ -214,14 +211,19 @@ static uint64_t count_of(sqlite3_stmt *st, int column)
     return n > 0 ? (uint64_t)n : 0;
 }
 
+static int64_t capped(uint64_t n)
+{
+    return n > INT64_MAX ? INT64_MAX : (int64_t)n;
+}
+
 static void bind_count(sqlite3_stmt *st, int i, uint64_t n)
 {
-    sqlite3_bind_int64(st, i, n > INT64_MAX ? INT64_MAX : (int64_t)n);
+    sqlite3_bind_int64(st, i, capped(n));
 }
 
 /* Entries of a region that was not selected are nobody's. */
 static void add_entries(const struct hx_attributing *a, size_t node, uint64_t entries,
-                        struct row_costs *to)
+                        struct hx_own_costs *to)
 {
     const struct hx_frame *frame = &a->frame[node];
     if (frame->kind != HX_FRAME_REGION ||
@@ -231,27 +233,39 @@ static void add_entries(const struct hx_attributing *a, size_t node, uint64_t en
     add(&to->entries, entries);
 }
 
+static hx_error *own_of(struct hx_ccs_costs *costs, hx_ccs_row row, struct hx_own_costs **ret)
+{
+    uint32_t *own = &costs->row[row].own;
+    if (*own == HX_NO_COSTS || *own == HX_NONE_OWN) {
+        if (!hx_vec_push(&costs->own, (struct hx_own_costs){0}))
+            return hx_error_nomem();
+        *own = (uint32_t)costs->own.n - 1;
+    }
+    *ret = &costs->own.v[*own];
+    return NULL;
+}
+
 static hx_error *add_stack(const struct hx_attributing *a, sqlite3_stmt *st,
-                           struct row_costs *costs)
+                           struct hx_ccs_costs *costs)
 {
     size_t node = hx_frames_index(a->frames, sqlite3_column_int64(st, 0));
+    struct hx_own_costs *to = NULL;
     if (node == SIZE_MAX)
         return damaged(a);
-    struct row_costs *to = &costs[a->row[node]];
-    to->there = true;
+    HX_TRY(own_of(costs, a->row[node], &to));
     if (sqlite3_column_type(st, 1) != SQLITE_NULL)
         add_entries(a, node, count_of(st, 1), to);
-    to->uncosted |= sqlite3_column_type(st, 2 + ALLOC_BYTES) == SQLITE_NULL;
-    to->bytes_lack |= sqlite3_column_type(st, 2 + LIVE_BYTES) == SQLITE_NULL;
-    for (int k = 0; k < OWN; k++)
-        add(&to->own[k], count_of(st, 2 + k));
-    to->alloc_variance += sqlite3_column_double(st, 2 + OWN);
-    to->live_variance += sqlite3_column_double(st, 3 + OWN);
+    to->uncosted |= sqlite3_column_type(st, 2 + HX_ALLOC_BYTES) == SQLITE_NULL;
+    to->bytes_lack |= sqlite3_column_type(st, 2 + HX_LIVE_BYTES) == SQLITE_NULL;
+    for (int k = 0; k < HX_OWN_COSTS; k++)
+        add(&to->figure[k], count_of(st, 2 + k));
+    to->alloc_variance += sqlite3_column_double(st, 2 + HX_OWN_COSTS);
+    to->live_variance += sqlite3_column_double(st, 3 + HX_OWN_COSTS);
     return NULL;
 }
 
 static hx_error *add_stacks(const struct hx_attributing *a, int64_t snapshot,
-                            struct row_costs *costs)
+                            struct hx_ccs_costs *costs)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(a->db, a->what,
@@ -267,81 +281,33 @@ static hx_error *add_stacks(const struct hx_attributing *a, int64_t snapshot,
 }
 
 /* Children stand behind their parents. */
-static void inherit(const struct hx_attributing *a, struct row_costs *costs)
+static void inherit(const struct hx_attributing *a, struct hx_ccs_costs *costs)
 {
     const struct hx_ccs_entry *entry = hx_ccs_rows(a->table);
-    for (hx_ccs_row row = hx_ccs_count(a->table); row-- > 0;) {
-        struct row_costs *at = &costs[row], *parent = &costs[entry[row].parent];
-        if (!at->there)
+    for (hx_ccs_row row = costs->n; row-- > 0;) {
+        struct hx_row_costs *at = &costs->row[row], *parent = &costs->row[entry[row].parent];
+        if (at->own == HX_NO_COSTS)
             continue;
-        add(&at->inherited[INHERITED_ALLOC_BYTES], at->own[ALLOC_BYTES]);
-        add(&at->inherited[INHERITED_ALLOCS], at->own[ALLOCS]);
-        if (!at->bytes_lack)
-            add(&at->inherited[INHERITED_LIVE_BYTES], at->own[LIVE_BYTES]);
-        add(&at->inherited[INHERITED_LIVE], at->own[LIVE]);
+        const struct hx_own_costs *own = &costs->own.v[at->own];
+        add(&at->inherited[HX_INHERITED_ALLOC_BYTES], own->figure[HX_ALLOC_BYTES]);
+        add(&at->inherited[HX_INHERITED_ALLOCS], own->figure[HX_ALLOCS]);
+        if (!own->bytes_lack)
+            add(&at->inherited[HX_INHERITED_LIVE_BYTES], own->figure[HX_LIVE_BYTES]);
+        add(&at->inherited[HX_INHERITED_LIVE], own->figure[HX_LIVE]);
         if (!row)
             break;
-        parent->there = true;
-        for (int k = 0; k < INHERITED; k++)
+        if (parent->own == HX_NO_COSTS)
+            parent->own = HX_NONE_OWN;
+        for (int k = 0; k < HX_INHERITED_COSTS; k++)
             add(&parent->inherited[k], at->inherited[k]);
     }
 }
 
-static hx_error *write_row(const struct hx_attributing *a, sqlite3_stmt *st, int64_t snapshot,
-                           hx_ccs_row row, const struct row_costs *costs)
-{
-    sqlite3_clear_bindings(st);
-    sqlite3_bind_int64(st, 1, snapshot);
-    sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
-    if (costs->entered)
-        bind_count(st, 3, costs->entries);
-    for (int k = 0; k < OWN; k++)
-        if (k == LIVE || !(costs->uncosted && (k != LIVE_BYTES || costs->bytes_lack)))
-            bind_count(st, 4 + k, costs->own[k]);
-    for (int k = 0; k < INHERITED; k++)
-        if (k == INHERITED_LIVE ||
-            !(costs->uncosted && (k != INHERITED_LIVE_BYTES || costs->bytes_lack)))
-            bind_count(st, 4 + OWN + k, costs->inherited[k]);
-    return hx_db_run(a->db, a->what, st);
-}
-
-static hx_error *write_costs(const struct hx_attributing *a, int64_t snapshot,
-                             const struct row_costs *costs)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_cost VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                         &st));
-    for (hx_ccs_row row = 0; row < hx_ccs_count(a->table); row++) {
-        if ((row & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(a->progress))
-            return hx_error_cancelled(a->what);
-        if (costs[row].there)
-            HX_TRY(write_row(a, st, snapshot, row, &costs[row]));
-    }
-    return NULL;
-}
-
 /* One standard error, in whole bytes. */
-static uint64_t error_of(double variance)
+static int64_t error_of(double variance)
 {
     double error = (variance > 0 ? sqrt(variance) : 0) + 0.5; /* 0 also of what is no number */
-    return error < 9e18 ? (uint64_t)error : INT64_MAX;
-}
-
-static hx_error *write_estimates(const struct hx_attributing *a, int64_t snapshot,
-                                 const struct row_costs *costs)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_estimate VALUES(?,?,?,?)", &st));
-    for (hx_ccs_row row = 0; row < hx_ccs_count(a->table); row++) {
-        if (!costs[row].there)
-            continue;
-        sqlite3_bind_int64(st, 1, snapshot);
-        sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
-        bind_count(st, 3, error_of(costs[row].alloc_variance));
-        bind_count(st, 4, error_of(costs[row].live_variance));
-        HX_TRY(hx_db_run(a->db, a->what, st));
-    }
-    return NULL;
+    return error < 9e18 ? (int64_t)error : INT64_MAX;
 }
 
 /* Was something recorded, and every allocation of it? */
@@ -356,6 +322,119 @@ static hx_error *ask_recording(const struct hx_attributing *a, int64_t snapshot,
     *ret_there = code == SQLITE_ROW;
     *ret_sampled = *ret_there && sqlite3_column_int64(st, 0) != 0;
     return code == SQLITE_ROW || code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
+}
+
+hx_error *hx_ccs_costs_make(const struct hx_attributing *a, int64_t snapshot,
+                            struct hx_ccs_costs *ret)
+{
+    uint32_t n = hx_ccs_count(a->table);
+    HX_TRY(ask_recording(a, snapshot, &ret->recorded, &ret->sampled));
+    if (!ret->recorded)
+        return NULL;
+    ret->row = calloc(n, sizeof *ret->row);
+    if (!ret->row || !hx_vec_push(&ret->own, (struct hx_own_costs){0}))
+        return hx_error_nomem();
+    ret->n = n;
+    for (hx_ccs_row row = 0; row < n; row++)
+        ret->row[row].own = HX_NO_COSTS;
+    ret->row[HX_CCS_TOP].own = HX_NONE_OWN; /* that nothing was allocated is a figure, too */
+    HX_TRY(add_stacks(a, snapshot, ret));
+    inherit(a, ret);
+    return NULL;
+}
+
+void hx_ccs_costs_deinit(struct hx_ccs_costs *costs)
+{
+    free(costs->row);
+    hx_vec_free(&costs->own);
+    *costs = (struct hx_ccs_costs){0};
+}
+
+bool hx_ccs_costs_value(const struct hx_ccs_costs *costs, hx_ccs_row row, int column, int64_t *ret)
+{
+    const struct hx_row_costs *at = &costs->row[row];
+    const struct hx_own_costs *own = &costs->own.v[at->own];
+    if (column == 0) {
+        *ret = capped(own->entries);
+        return own->entered;
+    }
+    bool inherited = column > HX_OWN_COSTS;
+    int k = column - 1 - (inherited ? HX_OWN_COSTS : 0);
+    *ret = capped(inherited ? at->inherited[k] : own->figure[k]);
+    if (k == (inherited ? (int)HX_INHERITED_LIVE : (int)HX_LIVE) || !own->uncosted)
+        return true;
+    return k == (inherited ? (int)HX_INHERITED_LIVE_BYTES : (int)HX_LIVE_BYTES) && !own->bytes_lack;
+}
+
+void hx_ccs_costs_error(const struct hx_ccs_costs *costs, hx_ccs_row row, int64_t *ret_alloc,
+                        int64_t *ret_live)
+{
+    const struct hx_own_costs *own = &costs->own.v[costs->row[row].own];
+    *ret_alloc = error_of(own->alloc_variance);
+    *ret_live = error_of(own->live_variance);
+}
+
+static hx_error *write_costs(const struct hx_attributing *a, int64_t snapshot,
+                             const struct hx_ccs_costs *costs)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_cost VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                         &st));
+    sqlite3_bind_int64(st, 1, snapshot);
+    for (hx_ccs_row row = 0; row < costs->n; row++) {
+        if ((row & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(a->progress))
+            return hx_error_cancelled(a->what);
+        if (!hx_ccs_costs_there(costs, row))
+            continue;
+        sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
+        for (int k = 0; k < HX_COST_COLUMNS; k++) {
+            int64_t value = 0;
+            if (hx_ccs_costs_value(costs, row, k, &value))
+                sqlite3_bind_int64(st, 3 + k, value);
+            else
+                sqlite3_bind_null(st, 3 + k);
+        }
+        HX_TRY(hx_db_run(a->db, a->what, st));
+    }
+    return NULL;
+}
+
+static hx_error *write_estimates(const struct hx_attributing *a, int64_t snapshot,
+                                 const struct hx_ccs_costs *costs)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_estimate VALUES(?,?,?,?)", &st));
+    sqlite3_bind_int64(st, 1, snapshot);
+    for (hx_ccs_row row = 0; row < costs->n; row++) {
+        int64_t alloc, live;
+        if (!hx_ccs_costs_there(costs, row))
+            continue;
+        hx_ccs_costs_error(costs, row, &alloc, &live);
+        sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
+        sqlite3_bind_int64(st, 3, alloc);
+        sqlite3_bind_int64(st, 4, live);
+        HX_TRY(hx_db_run(a->db, a->what, st));
+    }
+    return NULL;
+}
+
+static hx_error *write_all_costs(const struct hx_attributing *a, int64_t snapshot,
+                                 const struct hx_ccs_costs *costs)
+{
+    if (!costs->recorded)
+        return NULL;
+    HX_TRY(write_costs(a, snapshot, costs));
+    return costs->sampled ? write_estimates(a, snapshot, costs) : NULL;
+}
+
+hx_error *hx_attribute_costs(const struct hx_attributing *a, int64_t snapshot)
+{
+    struct hx_ccs_costs costs = {0};
+    hx_error *err = hx_ccs_costs_make(a, snapshot, &costs);
+    if (!err)
+        err = write_all_costs(a, snapshot, &costs);
+    hx_ccs_costs_deinit(&costs);
+    return err;
 }
 
 /* --- sites ------------------------------------------------------------------------- */
@@ -398,23 +477,11 @@ static hx_error *write_sites(const struct hx_attributing *a, int64_t snapshot,
     return NULL;
 }
 
-hx_error *hx_attribute_snapshot(const struct hx_attributing *a, int64_t snapshot)
+hx_error *hx_attribute_sites(const struct hx_attributing *a, int64_t snapshot)
 {
-    size_t n = hx_ccs_count(a->table);
-    HX_FREE struct row_costs *costs = calloc(n, sizeof *costs);
-    HX_FREE struct row_site *sites = calloc(n, sizeof *sites);
-    bool there, sampled;
-    if (!costs || !sites)
+    HX_FREE struct row_site *sites = calloc(hx_ccs_count(a->table), sizeof *sites);
+    if (!sites)
         return hx_error_nomem();
-    HX_TRY(ask_recording(a, snapshot, &there, &sampled));
-    if (!there)
-        return NULL;
-    HX_TRY(add_stacks(a, snapshot, costs));
-    costs[HX_CCS_TOP].there = true; /* that nothing was allocated is a figure, too */
-    inherit(a, costs);
-    HX_TRY(write_costs(a, snapshot, costs));
-    if (sampled)
-        HX_TRY(write_estimates(a, snapshot, costs));
     HX_TRY(add_sites(a, snapshot, sites));
     return write_sites(a, snapshot, sites);
 }

@@ -35,18 +35,86 @@ void hx_attributing_deinit(struct hx_attributing *a);
 /* hx_ccs and hx_attributed: those rows that are not there yet. HX_E_CORRUPT when what is there is
  * of another choice. */
 hx_error *hx_attribute_stacks(const struct hx_attributing *a);
+hx_error *hx_attribute_numbers(const struct hx_attributing *a); /* hx_attributed alone */
+
+/* hx_ccs.identity of each row of the table. */
+void hx_attributing_identities(const struct hx_attributing *a, uint64_t *ret);
 
 /* All of a snapshot that was just stored: the above, mprof's chains, and what follows. */
 hx_error *hx_attribute_new(const struct hx_attributing *a, int64_t snapshot);
 
-/* hx_cost, hx_estimate and hx_site (without retained figures) of a snapshot, from hx_stack_cost and
- * hx_stack_site. */
-hx_error *hx_attribute_snapshot(const struct hx_attributing *a, int64_t snapshot);
+/* hx_cost and hx_estimate of a snapshot, from hx_stack_cost; nothing when nothing was recorded. */
+hx_error *hx_attribute_costs(const struct hx_attributing *a, int64_t snapshot);
+/* hx_site (without retained figures), from hx_stack_site. */
+hx_error *hx_attribute_sites(const struct hx_attributing *a, int64_t snapshot);
 
 static inline int64_t hx_ccs_id_of(hx_ccs_row row)
 {
     return (int64_t)row + 1;
 }
+
+/* --- costs ------------------------------------------------------------------------- */
+
+enum {
+    HX_ALLOC_BYTES,
+    HX_ALLOCS,
+    HX_FREED_BYTES,
+    HX_FREES,
+    HX_LIVE_BYTES,
+    HX_LIVE,
+    HX_OWN_COSTS,
+};
+enum {
+    HX_INHERITED_ALLOC_BYTES,
+    HX_INHERITED_ALLOCS,
+    HX_INHERITED_LIVE_BYTES,
+    HX_INHERITED_LIVE,
+    HX_INHERITED_COSTS,
+};
+
+/* What stands in a cost-centre stack itself; few of them have anything. */
+struct hx_own_costs {
+    bool uncosted;   /* its allocations were not seen: only what is live is known */
+    bool bytes_lack; /* not even all of their requested bytes */
+    bool entered;    /* its entries were counted */
+    uint64_t entries, figure[HX_OWN_COSTS];
+    double alloc_variance, live_variance;
+};
+
+#define HX_NO_COSTS UINT32_MAX
+#define HX_NONE_OWN 0 /* what it has is inherited */
+
+struct hx_row_costs {
+    uint64_t inherited[HX_INHERITED_COSTS];
+    uint32_t own; /* in hx_ccs_costs.own; HX_NO_COSTS: neither it nor one below it has figures */
+};
+
+/* Of a snapshot. Invariants: own[HX_NONE_OWN] is all 0; `row` has n, one for each row of the table,
+ * and none when nothing was recorded. */
+struct hx_ccs_costs {
+    bool recorded, sampled;
+    uint32_t n;
+    struct hx_row_costs *row;
+    HX_VEC(struct hx_own_costs) own;
+};
+
+/* On error too `ret`, which is all 0, is to be given to hx_ccs_costs_deinit(). */
+hx_error *hx_ccs_costs_make(const struct hx_attributing *a, int64_t snapshot,
+                            struct hx_ccs_costs *ret);
+void hx_ccs_costs_deinit(struct hx_ccs_costs *costs);
+
+/* Is there a row of hx_cost? Only then the others may be asked. */
+static inline bool hx_ccs_costs_there(const struct hx_ccs_costs *costs, hx_ccs_row row)
+{
+    return row < costs->n && costs->row[row].own != HX_NO_COSTS;
+}
+
+/* A column of hx_cost behind the first two; false: NULL. */
+enum { HX_COST_COLUMNS = 1 + HX_OWN_COSTS + HX_INHERITED_COSTS };
+bool hx_ccs_costs_value(const struct hx_ccs_costs *costs, hx_ccs_row row, int column, int64_t *ret);
+/* Those of hx_estimate: one standard error, in bytes. */
+void hx_ccs_costs_error(const struct hx_ccs_costs *costs, hx_ccs_row row, int64_t *ret_alloc,
+                        int64_t *ret_live);
 
 /* --- labels ------------------------------------------------------------------------ */
 

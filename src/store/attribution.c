@@ -5,24 +5,32 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/laid.h"
 #include "store/mprof_fill.h"
 #include "store/store_private.h"
 #include "store/writer.h"
 
 #include <stdlib.h>
 
-hx_error *hx_attribute_new(const struct hx_attributing *a, int64_t snapshot)
+/* What follows from chains, and sites; the costs of stacks apart. */
+static hx_error *attribute_rest(const struct hx_attributing *a, int64_t snapshot)
 {
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_mprof_chains(a));
     hx_timing_end(begun, "chains", a->frames->node.n);
-    begun = hx_timing_begin();
-    HX_TRY(hx_attribute_snapshot(a, snapshot));
-    hx_timing_end(begun, "costs", a->frames->node.n);
+    HX_TRY(hx_attribute_sites(a, snapshot));
     begun = hx_timing_begin();
     HX_TRY(hx_mprof_snapshot(a, snapshot));
     hx_timing_end(begun, "mprof", a->frames->node.n);
     return NULL;
+}
+
+hx_error *hx_attribute_new(const struct hx_attributing *a, int64_t snapshot)
+{
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_attribute_costs(a, snapshot));
+    hx_timing_end(begun, "costs", a->frames->node.n);
+    return attribute_rest(a, snapshot);
 }
 
 /* --- all of it --------------------------------------------------------------------- */
@@ -46,15 +54,17 @@ static hx_error *list_recorded(const struct hx_attributing *a, numbers *ret)
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
 }
 
-/* Into tables that are empty. Snapshot 0: of all. */
-static hx_error *fill(const struct hx_attributing *a, int64_t snapshot)
+typedef hx_error *attribute_fn(const struct hx_attributing *a, int64_t snapshot);
+
+/* Snapshot 0: all. */
+static hx_error *each_recorded(const struct hx_attributing *a, int64_t snapshot,
+                               attribute_fn *attribute)
 {
     HX_CLEANUP(free_numbers) numbers snapshots = {0};
-    HX_TRY(hx_attribute_stacks(a));
     HX_TRY(list_recorded(a, &snapshots));
     for (size_t i = 0; i < snapshots.n; i++)
         if (!snapshot || snapshot == snapshots.v[i])
-            HX_TRY(hx_attribute_new(a, snapshots.v[i]));
+            HX_TRY(attribute(a, snapshots.v[i]));
     return NULL;
 }
 
@@ -88,11 +98,19 @@ static hx_error *check_recorded(hx_store *store, int64_t snapshot)
     return code == SQLITE_ROW ? NULL : hx_db_error(store->db, code, store->path);
 }
 
+/* Into tables that are empty; what is not written there is served from the pass. */
+static hx_error *fill(const struct hx_attributing *a, int64_t snapshot)
+{
+    HX_TRY(hx_attribute_numbers(a));
+    return each_recorded(a, snapshot, attribute_rest);
+}
+
 static hx_error *lay_over(hx_store *store, const struct hx_attributing *a, int64_t snapshot)
 {
     HX_TRY(hx_schema_overlay_attribution(store->db, store->path));
     store->attributed = true;
     hx_blocks_forget_all(store->blocks);
+    HX_TRY(hx_laid_set(store->laid, NULL, NULL, 0));
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
     hx_error *err = fill(a, snapshot);
     if (!err)
@@ -104,23 +122,56 @@ static hx_error *lay_over(hx_store *store, const struct hx_attributing *a, int64
     return err;
 }
 
+static void free_pass(struct hx_attributing *pass)
+{
+    if (pass)
+        hx_attributing_deinit(pass);
+    free(pass);
+}
+
+static void free_frames(struct hx_frames *frames)
+{
+    hx_frames_deinit(frames);
+    free(frames);
+}
+
+/* With frames that are the store's. */
+static hx_error *attribute(hx_store *store, int64_t snapshot, const struct hx_attribution *how,
+                           const struct hx_progress *progress, struct hx_frames *frames,
+                           struct hx_attributing **ret)
+{
+    if (!frames->node.n)
+        return absent(store, 0);
+    struct hx_attributing *pass = *ret = calloc(1, sizeof *pass);
+    if (!pass)
+        return hx_error_nomem();
+    HX_TRY(hx_attributing_init(store->db, store->path, frames, how, progress, pass));
+    return lay_over(store, pass, snapshot);
+}
+
 hx_error *hx_store_attribute(hx_store *store, int64_t snapshot, const struct hx_attribution *how,
                              const struct hx_progress *progress, const char **ret_idle)
 {
-    struct hx_frames frames;
     HX_TRY(check_recorded(store, snapshot));
-    HX_TRY(hx_frames_load(store->db, store->path, false, &frames));
-    struct hx_attributing a = {0};
-    hx_error *err = frames.node.n ? NULL : absent(store, 0);
-    if (!err)
-        err = hx_attributing_init(store->db, store->path, &frames, how, progress, &a);
-    if (!err)
-        err = lay_over(store, &a, snapshot);
-    if (!err && ret_idle)
-        *ret_idle = a.idle;
-    hx_attributing_deinit(&a);
-    hx_frames_deinit(&frames);
-    return err;
+    struct hx_frames *frames = calloc(1, sizeof *frames);
+    struct hx_attributing *pass = NULL;
+    uint64_t begun = hx_timing_begin();
+    hx_error *err =
+        frames ? hx_frames_load(store->db, store->path, false, frames) : hx_error_nomem();
+    if (err) {
+        free(frames);
+        return err;
+    }
+    hx_timing_end(begun, "frames", frames->node.n);
+    err = attribute(store, snapshot, how, progress, frames, &pass);
+    if (err) {
+        free_pass(pass);
+        free_frames(frames);
+        return err;
+    }
+    if (ret_idle)
+        *ret_idle = pass->idle;
+    return hx_laid_set(store->laid, frames, pass, snapshot);
 }
 
 hx_error *hx_store_attributed_end(hx_store *store)
@@ -130,7 +181,7 @@ hx_error *hx_store_attributed_end(hx_store *store)
     HX_TRY(hx_schema_drop_attribution(store->db, store->path));
     store->attributed = false;
     hx_blocks_forget_all(store->blocks);
-    return NULL;
+    return hx_laid_set(store->laid, NULL, NULL, 0);
 }
 
 /* --- of an older schema ------------------------------------------------------------- */
@@ -169,7 +220,7 @@ static hx_error *attribute_all(const struct hx_attributing *a)
     HX_TRY(hx_frames_store(a->frames));
     HX_TRY(hx_attribute_stacks(a));
     HX_TRY(merge_sites(a->db, a->what));
-    HX_TRY(fill(a, 0));
+    HX_TRY(each_recorded(a, 0, hx_attribute_new));
     return keep_sites(a->db, a->what);
 }
 

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "store/attribute.h"
 #include "store/db.h"
+#include "store/laid.h"
 #include "store/mprof_sql.h"
 #include "store/store.h"
 
@@ -26,6 +27,7 @@ struct table {
         OVERLAID_EMPTY = 2, /* hx_schema_overlay(): empty */
         ATTRIBUTED = 4,     /* hx_schema_overlay_attribution(): empty */
         PAGES = 8,          /* the same: but for the census of sites */
+        LAID = 16,          /* with ATTRIBUTED: in memory (laid.h) */
     } overlay;
 };
 
@@ -133,7 +135,7 @@ static const struct table tables[] = {
     {3, "hx_estimate",
      "snapshot INTEGER, ccs_id INTEGER, alloc_error_bytes INTEGER, live_error_bytes INTEGER,"
      " PRIMARY KEY(snapshot, ccs_id)",
-     NULL, false, false, ATTRIBUTED},
+     NULL, false, false, ATTRIBUTED | LAID},
     {3, "hx_site",
      "snapshot INTEGER, ccs_id INTEGER, bytes INTEGER, objects INTEGER, retained_bytes INTEGER,"
      " retained_objects INTEGER, PRIMARY KEY(snapshot, ccs_id)",
@@ -171,7 +173,7 @@ static const struct table tables[] = {
     {4, "hx_ccs",
      "ccs_id INTEGER PRIMARY KEY, parent_id INTEGER, depth INTEGER, centre INTEGER,"
      " identity INTEGER",
-     "hx_ccs_centre ON hx_ccs(parent_id, centre)", true, true, ATTRIBUTED},
+     "hx_ccs_centre ON hx_ccs(parent_id, centre)", true, true, ATTRIBUTED | LAID},
     {4, "hx_attributed",
      "stack_id INTEGER PRIMARY KEY, ccs_id INTEGER",
      "hx_attributed_ccs ON hx_attributed(ccs_id)", false, true, ATTRIBUTED},
@@ -181,7 +183,7 @@ static const struct table tables[] = {
      " live_objects INTEGER, inherited_alloc_bytes INTEGER, inherited_alloc_objects INTEGER,"
      " inherited_live_bytes INTEGER, inherited_live_objects INTEGER,"
      " PRIMARY KEY(snapshot, ccs_id)",
-     NULL, false, false, ATTRIBUTED},
+     NULL, false, false, ATTRIBUTED | LAID},
     {4, "hx_holder", /* the largest sets that hold a stack's objects; set_id NULL: the others */
      "snapshot INTEGER, stack_id INTEGER, state TEXT, set_id INTEGER, bytes INTEGER,"
      " objects INTEGER",
@@ -361,6 +363,12 @@ static void put_table(struct hx_text *sql, const struct table *table, const char
                  table->rowid ? "" : " WITHOUT ROWID");
 }
 
+static void put_laid(struct hx_text *sql, const struct table *table)
+{
+    hx_text_putf(sql, "CREATE VIRTUAL TABLE temp.%s USING " HX_LAID_MODULE "(%s);\n", table->name,
+                 table->name);
+}
+
 static void put_index(struct hx_text *sql, const struct table *table, const char *schema)
 {
     if (table->index)
@@ -455,6 +463,10 @@ static void put_overlay(struct hx_text *sql, sqlite3 *db, unsigned kind)
             sqlite3_table_column_metadata(db, "temp", table->name, NULL, NULL, NULL, NULL, NULL,
                                           NULL) == SQLITE_OK)
             continue;
+        if (table->overlay & LAID) {
+            put_laid(sql, table);
+            continue;
+        }
         put_table(sql, table, "TEMP ");
         if (kind & OVERLAID)
             put_index(sql, table, "temp.");
@@ -505,7 +517,8 @@ hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what)
 {
     struct hx_text sql = {0};
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (tables[i].overlay & ATTRIBUTED && is_in(&tables[i], HX_STORE_SCHEMA))
+        if (tables[i].overlay & ATTRIBUTED && !(tables[i].overlay & LAID) &&
+            is_in(&tables[i], HX_STORE_SCHEMA))
             put_index(&sql, &tables[i], "temp.");
     hx_text_puts(&sql, "SELECT 1");
     return run(db, what, &sql);

@@ -5,6 +5,7 @@
 #include "store/db.h"
 #include "store/file.h"
 #include "store/functions.h"
+#include "store/laid.h"
 #include "store/schema.h"
 #include "store/store_private.h"
 #include "store/vtab.h"
@@ -24,6 +25,8 @@ static void disconnect(hx_store *store)
         hx_blocks_rest(store->blocks);
     hx_blocks_unref(store->blocks);
     store->blocks = NULL;
+    hx_laid_unref(store->laid);
+    store->laid = NULL;
     sqlite3_close_v2(store->db);
     store->db = NULL;
 }
@@ -76,6 +79,7 @@ static hx_error *connect_to(hx_store *store, const char *name, int flags)
                       "PRAGMA cell_size_check = 1; PRAGMA cache_size = -16384"));
     HX_TRY(hx_functions(store->db));
     HX_TRY(hx_object_tables(store->db, &store->blocks));
+    HX_TRY(hx_laid_create(store->db, store->path, &store->laid));
     /* connects them now: a user's statement is not allowed to declare tables */
     return hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
 }

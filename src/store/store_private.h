@@ -14,13 +14,14 @@ enum { HX_STORE_BUSY_MS = 10000 };
 struct hx_store {
     sqlite3 *db;
     hx_blocks
-        *blocks;   /* of the object tables: call hx_blocks_forget() when a snapshot was revised */
-    char *path;    /* as the user gave it: for messages */
-    char *file;    /* what SQLite opened: absolute, or with "./" in front */
-    char *scratch; /* private copy or temporary store to remove at close; NULL: none */
-    bool writer;   /* opened for appending */
-    bool created;  /* the file was made by this open */
-    bool added;    /* a snapshot was stored */
+        *blocks; /* of the object tables: call hx_blocks_forget() when a snapshot was revised */
+    struct hx_laid *laid; /* what lies over it in memory */
+    char *path;           /* as the user gave it: for messages */
+    char *file;           /* what SQLite opened: absolute, or with "./" in front */
+    char *scratch;        /* private copy or temporary store to remove at close; NULL: none */
+    bool writer;          /* opened for appending */
+    bool created;         /* the file was made by this open */
+    bool added;           /* a snapshot was stored */
     bool temporary;
     bool overlaid;   /* temporary tables lie over the file's own: hx_schema_overlay() */
     bool attributed; /* and of cost centres: hx_schema_overlay_attribution() */
