@@ -160,9 +160,11 @@ static hx_error *link_marks(struct probes *p, size_t from)
 {
     if (from >= p->marks.n)
         return NULL;
+    hx_error *err = hx_probe_load_marks(&p->kernel);
     /* before: whatever marks meanwhile takes its stack already */
     __atomic_store_n(&p->kernel.shared->marks_ns, hx_now_ns(), __ATOMIC_SEQ_CST);
-    hx_error *err = hx_probe_link(&p->kernel, p->code, p->linked, &p->marks, from);
+    if (!err)
+        err = hx_probe_link(&p->kernel, p->code, p->linked, &p->marks, from);
     __atomic_store_n(&p->kernel.shared->marks_ns, hx_now_ns(), __ATOMIC_SEQ_CST);
     if (!err || err->kind == HX_E_NOMEM)
         return err;

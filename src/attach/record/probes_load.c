@@ -59,7 +59,7 @@ static hx_error *configure(struct bpf_object *object, const struct hx_probe_conf
     return size_map(object, "scratches", config->scratches);
 }
 
-/* Which programs, and for which kind of link. */
+/* Which programs, and for which kind of link. That of marks comes when there are any. */
 static void choose(struct bpf_object *object, bool session)
 {
     struct bpf_program *program;
@@ -71,6 +71,8 @@ static void choose(struct bpf_object *object, bool session)
             bpf_program__set_expected_attach_type(program, (enum bpf_attach_type)uprobe_session);
         } else if (!strcmp(name, "on_entry") || !strcmp(name, "on_return")) {
             bpf_program__set_autoload(program, !session);
+        } else if (!strcmp(name, "on_mark")) {
+            bpf_program__set_autoload(program, false);
         } else if (session && strcmp(name, "on_exec") != 0) {
             bpf_program__set_expected_attach_type(program, (enum bpf_attach_type)uprobe_multi);
         }
@@ -110,16 +112,20 @@ static hx_error *map_ring(struct hx_probe_kernel *kernel, uint64_t bytes)
     return NULL;
 }
 
+static hx_error *open_object(struct bpf_object **ret)
+{
+    /* Copied: the bytes need not be aligned as libelf wants them. */
+    LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "heapx");
+    *ret = bpf_object__open_mem(hx_probes_object, (size_t)(hx_probes_object_end - hx_probes_object),
+                                &opts);
+    return *ret ? NULL : hx_error_os(errno, "the probes", "bpf_object__open_mem");
+}
+
 static hx_error *load(const struct hx_probe_config *config, const struct hx_probe_sizes *sizes,
                       struct hx_probe_kernel *kernel)
 {
     libbpf_set_print(quiet);
-    /* Copied: the bytes need not be aligned as libelf wants them. */
-    LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "heapx");
-    kernel->object = bpf_object__open_mem(hx_probes_object,
-                                          (size_t)(hx_probes_object_end - hx_probes_object), &opts);
-    if (!kernel->object)
-        return hx_error_os(errno, "the probes", "bpf_object__open_mem");
+    HX_TRY(open_object(&kernel->object));
     HX_TRY(configure(kernel->object, config, sizes));
     choose(kernel->object, kernel->session);
     int rc = bpf_object__load(kernel->object);
@@ -145,11 +151,49 @@ hx_error *hx_probe_load(const struct hx_probe_config *config, const struct hx_pr
     return err;
 }
 
+/* The same programs once more, of which only that of marks is loaded, on the maps of the first. */
+static hx_error *load_marks(const struct hx_probe_kernel *kernel, struct bpf_object *object)
+{
+    struct bpf_program *program;
+    struct bpf_map *map;
+    bpf_object__for_each_map(map, object)
+    {
+        struct bpf_map *first = bpf_object__find_map_by_name(kernel->object, bpf_map__name(map));
+        int rc = first ? bpf_map__reuse_fd(map, bpf_map__fd(first)) : -ENOENT;
+        if (rc)
+            return hx_error_os(-rc, "the probes", "bpf_map__reuse_fd");
+    }
+    bpf_object__for_each_program(program, object)
+    {
+        bool is_mark = !strcmp(bpf_program__name(program), "on_mark");
+        bpf_program__set_autoload(program, is_mark);
+        if (is_mark && kernel->session)
+            bpf_program__set_expected_attach_type(program, (enum bpf_attach_type)uprobe_multi);
+    }
+    int rc = bpf_object__load(object);
+    return rc ? hx_probe_refused(-rc, "bpf") : NULL;
+}
+
+hx_error *hx_probe_load_marks(struct hx_probe_kernel *kernel)
+{
+    struct bpf_object *object;
+    if (kernel->marks)
+        return NULL;
+    HX_TRY(open_object(&object));
+    hx_error *err = load_marks(kernel, object);
+    if (err)
+        bpf_object__close(object);
+    else
+        kernel->marks = object;
+    return err;
+}
+
 /* --- links -------------------------------------------------------------------------- */
 
 static struct bpf_program *program(const struct hx_probe_kernel *kernel, const char *name)
 {
-    return bpf_object__find_program_by_name(kernel->object, name);
+    return bpf_object__find_program_by_name(
+        strcmp(name, "on_mark") != 0 ? kernel->object : kernel->marks, name);
 }
 
 static hx_error *keep_fd(struct hx_probe_kernel *kernel, int fd)
@@ -275,7 +319,7 @@ hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t p
     kernel->links.v = NULL;
     kernel->links.n = kernel->links.cap = 0;
     hx_error *err = hx_probe_link(kernel, code, pid, functions, 0);
-    if (!err)
+    if (!err && kernel->marks)
         hx_error_free(hx_probe_link(kernel, code, pid, marks, 0));
     for (size_t i = 0; i < n; i++)
         bpf_link__destroy(old[i]);
@@ -345,6 +389,7 @@ void hx_probe_unload(struct hx_probe_kernel *kernel)
         munmap((void *)kernel->consumed, page);
     if (kernel->produced)
         munmap((void *)kernel->produced, page + 2 * kernel->ring_bytes);
+    bpf_object__close(kernel->marks);
     bpf_object__close(kernel->object);
     *kernel = (struct hx_probe_kernel){.ring_fd = -1};
 }

@@ -22,7 +22,8 @@ struct bpf_link;
 
 struct hx_probe_kernel {
     struct bpf_object *object;
-    bool session; /* one link for many probes, entry and return in one */
+    struct bpf_object *marks; /* what serves a program's marks; NULL: there were none so far */
+    bool session;             /* one link for many probes, entry and return in one */
     HX_VEC(struct bpf_link *) links;
     HX_VEC(int) fds; /* links that libbpf does not know of */
     struct hx_probe_shared *shared;
@@ -43,6 +44,10 @@ struct hx_probe_sizes {
 
 hx_error *hx_probe_load(const struct hx_probe_config *config, const struct hx_probe_sizes *sizes,
                         bool session, struct hx_probe_kernel *ret);
+
+/* What serves the probes of a program's marks; before those are linked. It takes the verifier as
+ * long as all the rest. Twice is legal. */
+hx_error *hx_probe_load_marks(struct hx_probe_kernel *kernel);
 
 /* Sets the probes of functions [from, n) that lie in one file after the other. */
 hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
