@@ -30,6 +30,7 @@ static const struct {
 enum { most_bytes = 4 << 20, most_sections = 8, most_probes = 64 };
 
 enum { note_type = 3, note_words = 3 };
+enum { module_bytes = 24 }; /* of struct heapx_scc_module */
 
 struct notes {
     hx_code *code;
@@ -83,6 +84,15 @@ static bool is_nop(int fd, uint64_t offset)
            (n == sizeof bytes && !memcmp(bytes, long_nop, sizeof long_nop));
 }
 
+/* The kernel counts in the program's memory: only where it is as the header leaves it, all zero. */
+static bool is_module(int fd, uint64_t offset)
+{
+    static const uint8_t zero[module_bytes];
+    uint8_t bytes[module_bytes];
+    return pread(fd, bytes, sizeof bytes, (off_t)offset) == sizeof bytes &&
+           !memcmp(bytes, zero, sizeof bytes);
+}
+
 /* The next of the texts at the end of a note; NULL: it is not ended. */
 static const char *next_text(const char **at, const char *end)
 {
@@ -118,8 +128,9 @@ static hx_error *add_probe(struct notes *notes, uint32_t kind, const uint64_t *w
         .file = notes->file, .name = own_name(kind), .kind = kind, .vaddr = word[0] + moved};
     if (notes->ret->n - notes->first >= most_probes ||
         !place_of(notes, probe.vaddr, 1, PF_X, &probe.offset) || !is_nop(notes->fd, probe.offset) ||
-        !word[2] || !place_of(notes, word[2] + moved, 2, PF_W, &probe.semaphore) ||
-        probe.semaphore & 1 || is_taken(notes, probe.offset)) {
+        !word[2] || !place_of(notes, word[2] + moved, module_bytes, PF_W, &probe.semaphore) ||
+        probe.semaphore & 1 || !is_module(notes->fd, probe.semaphore) ||
+        is_taken(notes, probe.offset)) {
         notes->odd++;
         return NULL;
     }
