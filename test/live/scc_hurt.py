@@ -233,6 +233,30 @@ def hostile_recorded(folder):
         check_shown(store)
 
 
+def wild(folder):
+    """Notes that lead anywhere: what is there stays as it is."""
+    store = os.path.join(folder, "a.db")
+    with recorded.Run(store, [live.victim("scc_wild")], "--at-exit") as process:
+        status = process.wait(60, b"go")
+        check(status in (0, 3) and b"wild: ok" in process.out, f"exit {status}: {process.out} {process.err}")
+    check(any(row["label"] == "wild" for row in rows(store, "SELECT label FROM ccs")), "the right note")
+
+
+def wild_recorded(folder):
+    recorded.may_probe()
+    store = os.path.join(folder, "a.db")
+    with live.Target([live.victim("scc_wild")]) as target:
+        places = Places(target.pid, target.wait_line("at "))
+        process = begin(folder, "record", target.pid, "-o", store)
+        places.wait_heard(process)
+        time.sleep(0.3)
+        text = target.process.communicate(b"go", timeout=60)[0]
+        check(b"wild: ok" in text, f"exit {target.process.returncode}: {text}")
+        status = process.wait(60)
+        check(status in (0, 3), f"heapx record: exit {status}: {said(folder)}")
+    check(any(row["label"] == "wild" for row in rows(store, "SELECT label FROM ccs")), "the right notes")
+
+
 def scribbles(folder):
     """The program writes over what it shares with heapx: it may hurt itself, not heapx."""
     store = os.path.join(folder, "a.db")
@@ -246,4 +270,5 @@ def scribbles(folder):
 
 if __name__ == "__main__":
     print(f"HX_SEED={SEED} HX_ROUNDS={ROUNDS}")
-    live.main(run, run_killed, sandbox, sandbox_recorded, record, beside, hostile, hostile_recorded, scribbles)
+    live.main(run, run_killed, sandbox, sandbox_recorded, record, beside, hostile, hostile_recorded, wild, wild_recorded,
+              scribbles)
