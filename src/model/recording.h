@@ -38,6 +38,7 @@ struct hx_rec_line {
                                name, without its types, of the function that it is written in */
     uint32_t declared_line; /* 0: unknown */
     uint64_t entry; /* p_vaddr of its first instruction; of an inlined one, and unknown: 0 */
+    bool entered;   /* a callable of heapx/scc.h, which entered a stack, is right around it */
 };
 
 enum hx_rec_place_kind {

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "model/function_name.h"
 #include "store/db.h"
+#include "store/marks.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct naming {
     uint32_t *file;                   /* of each file; HX_NO_PAIR: not asked for yet */
     uint32_t *first, *count;          /* of each place: a part of `function`; 0 of them: the same */
     HX_VEC(struct function) function; /* outermost first */
+    struct hx_marks marks;
     struct hx_text label, source, declared, centre;
 };
 
@@ -34,6 +36,7 @@ static void deinit_naming(struct naming *naming)
     free(naming->first);
     free(naming->count);
     hx_vec_free(&naming->function);
+    hx_marks_deinit(&naming->marks);
     hx_text_free(&naming->label);
     hx_text_free(&naming->source);
     hx_text_free(&naming->declared);
@@ -49,7 +52,7 @@ static hx_error *init_naming(struct naming *naming)
     if (!naming->file || !naming->first || !naming->count)
         return hx_error_nomem();
     memset(naming->file, 0xff, (files + 1) * sizeof *naming->file);
-    return NULL;
+    return hx_marks_init(&naming->marks, naming->recording);
 }
 
 static hx_error *file_of(struct naming *naming, const struct hx_rec_place *place, uint32_t *ret)
@@ -245,7 +248,15 @@ static bool is_named(const char *function, const char *name)
 /* Where a stack is being placed. */
 struct placing {
     uint32_t next; /* places further inside than that are still to come */
+    bool push;     /* the innermost one is a region where it is pushed: it stays that */
     uint32_t node, origin;
+};
+
+/* Marks of one frame that were placed: the last region and the last entered stack, each with how
+ * many functions of the frame it is in. */
+struct made {
+    uint32_t region;
+    size_t depth, entered;
 };
 
 static hx_error *place_function(struct naming *naming, uint32_t place, uint32_t function,
@@ -258,18 +269,39 @@ static hx_error *place_function(struct naming *naming, uint32_t place, uint32_t 
     return NULL;
 }
 
-/* Regions stand behind the frame in which they are. Where functions were inlined it is several, and
- * each region goes with the one that it is written in. */
-static hx_error *place_regions(struct naming *naming, const uint32_t *place, uint32_t inner,
-                               const struct hx_rec_line *line, struct placing *at)
+/* The mark belongs to function `k` of the place it stands behind, or to one further outside. */
+static bool is_made_by(const struct naming *naming, uint32_t frame, uint32_t mark, size_t k,
+                       struct made *made)
 {
-    for (; at->next > inner && line->function; at->next--) {
-        const struct hx_rec_place *region = &naming->recording->places.v[place[at->next - 1]];
-        if (region->kind != HX_REC_REGION || !region->n_lines || !region->lines->declared ||
-            !is_named(line->function, region->lines->declared))
+    const struct hx_recording *recording = naming->recording;
+    const struct hx_rec_place *region = &recording->places.v[mark],
+                              *at = &recording->places.v[frame];
+    bool deferred = region->kind == HX_REC_DEFERRED;
+    size_t above = deferred ? made->entered : made->region == mark ? made->depth : 0;
+    size_t depth = hx_marks_depth(&naming->marks, recording, frame, mark, above);
+    const struct hx_rec_line *line = &at->lines[at->n_lines - 1 - k];
+    bool here = depth ? depth <= k + 1
+                      : !deferred && line->function && region->n_lines && region->lines->declared &&
+                            is_named(line->function, region->lines->declared);
+    if (here && deferred)
+        made->entered = k + 1;
+    else if (here)
+        *made = (struct made){.region = mark, .depth = k + 1, .entered = made->entered};
+    return here;
+}
+
+/* Marks stand behind the frame in which they are. Where functions were inlined it is several, and
+ * each mark goes with the one that made it. */
+static hx_error *place_marks(struct naming *naming, const uint32_t *place, uint32_t inner,
+                             uint32_t frame, size_t k, struct made *made, struct placing *at)
+{
+    for (; at->next > inner + at->push; at->next--) {
+        uint32_t mark = place[at->next - 1];
+        if (naming->recording->places.v[mark].kind == HX_REC_CODE ||
+            !is_made_by(naming, frame, mark, k, made))
             return NULL;
-        HX_TRY(name_place(naming, place[at->next - 1]));
-        HX_TRY(place_function(naming, place[at->next - 1], naming->first[place[at->next - 1]], at));
+        HX_TRY(name_place(naming, mark));
+        HX_TRY(place_function(naming, mark, naming->first[mark], at));
     }
     return NULL;
 }
@@ -286,8 +318,10 @@ static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *s
         return NULL;
     }
     uint32_t inner = allocator_frames(recording, stack);
+    size_t index = (size_t)(stack - recording->stacks.v);
     struct placing at = {
         .next = stack->n,
+        .push = index < recording->costs.n && recording->costs.v[index].entries,
         .node = stack->cut || !stack->n ? HX_CCS_CUT - 1 : HX_CCS_MAIN - 1,
         .origin = HX_NO_PAIR,
     };
@@ -295,11 +329,11 @@ static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *s
         uint32_t number = place[--at.next];
         HX_TRY(name_place(naming, number));
         uint32_t first = naming->first[number], count = naming->count[number];
+        struct made made = {.region = UINT32_MAX};
         for (uint32_t k = 0; k < count; k++) {
             HX_TRY(place_function(naming, number, first + k, &at));
             if (count > 1)
-                HX_TRY(place_regions(naming, place, inner,
-                                     &recording->places.v[number].lines[count - 1 - k], &at));
+                HX_TRY(place_marks(naming, place, inner, number, k, &made, &at));
         }
     }
     *ret = at.node;

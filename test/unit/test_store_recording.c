@@ -69,6 +69,7 @@ static void make_program(struct unit_random *random, struct program *program)
                                 ? some_text(random)
                                 : NULL, /* of a region: the function that it is in */
                 .declared_line = (uint32_t)unit_below(random, 3),
+                .entered = unit_below(random, 4) == 0,
             };
         for (size_t k = 0; k < place->n_lines; k++) /* the same function begins at one place */
             place->lines[k].entry =
@@ -347,6 +348,77 @@ static bool is_written_in(const struct hx_rec_place *region, const char *functio
     return false;
 }
 
+static bool equal(const char *a, const char *b)
+{
+    return strcmp(a ? a : "\x01", b ? b : "\x01") == 0;
+}
+
+/* Functions of `push`, from the outermost, that a place is in, too; each but the last is left by
+ * the same call. */
+static size_t shared_functions(const struct hx_rec_place *push, const struct hx_rec_place *at)
+{
+    for (size_t n = 0;; n++) {
+        if (n == push->n_lines || n == at->n_lines)
+            return n;
+        const struct hx_rec_line *x = &push->lines[push->n_lines - n - 1];
+        const struct hx_rec_line *y = &at->lines[at->n_lines - n - 1];
+        if (n && (x[1].line != y[1].line || !equal(x[1].source, y[1].source)))
+            return n;
+        if (!x->function || !equal(x->function, y->function) || !equal(x->declared, y->declared) ||
+            x->declared_line != y->declared_line)
+            return n;
+    }
+}
+
+/* How many functions of a place are outside of a region, by the pushes that were seen; 0: unknown.
+ */
+static size_t around_region(const struct hx_recording *r, const struct hx_rec_place *at,
+                            uint32_t region, size_t above)
+{
+    size_t best = 0, nearest = 0;
+    for (size_t i = 0; i < r->stacks.n && i < r->costs.n; i++) {
+        const uint32_t *places = r->stack_places.v + r->stacks.v[i].first;
+        uint32_t k = 1, n = r->stacks.v[i].n;
+        while (k < n && r->places.v[places[k]].kind != HX_REC_CODE)
+            k++;
+        if (k >= n || places[0] != region || !r->costs.v[i].entries)
+            continue;
+        const struct hx_rec_place *push = &r->places.v[places[k]];
+        size_t shared = shared_functions(push, at);
+        nearest = shared > nearest ? shared : nearest;
+        if (!shared || shared < push->n_lines)
+            continue;
+        bool inside = shared > above, best_inside = best > above;
+        if (!best || inside > best_inside || (inside == best_inside && (shared < best) == inside))
+            best = shared;
+    }
+    return best ? best : nearest;
+}
+
+/* Of marks behind a frame of several functions: does the next one go behind function `line`? */
+static bool stands_here(const struct hx_recording *r, uint32_t frame, uint32_t mark, size_t line,
+                        uint32_t *region, size_t *above, size_t *entered)
+{
+    const struct hx_rec_place *at = &r->places.v[frame], *is = &r->places.v[mark];
+    size_t outside = at->n_lines - line, found = 0;
+    if (is->kind == HX_REC_CODE)
+        return false;
+    if (is->kind == HX_REC_DEFERRED) {
+        for (size_t i = *entered + 1; i < at->n_lines && !found; i++)
+            found = at->lines[at->n_lines - 1 - i].entered ? i : 0;
+        if (!found || found > outside)
+            return false;
+        *entered = outside;
+        return true;
+    }
+    found = around_region(r, at, mark, *region == mark ? *above : 0);
+    if (found ? found > outside : !is_written_in(is, at->lines[line].function))
+        return false;
+    *region = mark;
+    *above = outside;
+    return true;
+}
+
 /* The cost-centre stack of a recorded one; recursion is as deep as captured stacks are. */
 static void attribute(const struct choice *choice, const struct hx_recording *r, uint32_t number,
                       centres *ret)
@@ -373,7 +445,8 @@ static void attribute(const struct choice *choice, const struct hx_recording *r,
         push_builtin(choice, "<cut>", ret);
     bool pending = false;
     for (uint32_t i = stack->n; i-- > inner;) {
-        const struct hx_rec_place *place = &r->places.v[places[i]];
+        const uint32_t frame = places[i];
+        const struct hx_rec_place *place = &r->places.v[frame];
         bool runtime = strncmp(module_name(r, place), "libc.so", 7) == 0;
         if (place->kind == HX_REC_DEFERRED) {
             if (place->stack < number)
@@ -381,7 +454,8 @@ static void attribute(const struct choice *choice, const struct hx_recording *r,
             pending = false;
             continue;
         }
-        size_t lines = place->n_lines ? place->n_lines : 1;
+        size_t lines = place->n_lines ? place->n_lines : 1, above = 0, entered = 0;
+        uint32_t region = UINT32_MAX;
         for (size_t line = lines; line-- > 0;) {
             bool code = place->kind == HX_REC_CODE;
             bool once = line + 1 == lines && place->initialiser == HX_REC_INITIALISES;
@@ -390,10 +464,16 @@ static void attribute(const struct choice *choice, const struct hx_recording *r,
             pending = (line == 0 && place->initialiser == HX_REC_CALLS_INITIALISER) ||
                       (pending && (!code || runtime));
             push_function(choice, r, place, line, ret);
-            const char *function = line < place->n_lines ? place->lines[line].function : NULL;
-            for (; lines > 1 && i > inner && is_written_in(&r->places.v[places[i - 1]], function);
-                 i--)
-                push_function(choice, r, &r->places.v[places[i - 1]], 0, ret);
+            for (; lines > 1 && i > inner + (number < r->costs.n && r->costs.v[number].entries) &&
+                   stands_here(r, frame, places[i - 1], line, &region, &above, &entered);
+                 i--) {
+                const struct hx_rec_place *mark = &r->places.v[places[i - 1]];
+                if (mark->kind == HX_REC_REGION)
+                    push_function(choice, r, mark, 0, ret);
+                else if (mark->stack < number)
+                    attribute(choice, r, mark->stack, ret);
+                pending = pending && mark->kind == HX_REC_REGION;
+            }
         }
     }
 }
@@ -416,6 +496,20 @@ static void walk(const struct choice *choice, const struct hx_recording *r, uint
     hx_vec_free(&stack);
 }
 
+/* Do regions, up to the innermost, stand before the last function of the frame behind them? */
+static bool is_around_more(const struct hx_recording *r, const uint32_t *places, uint32_t inner,
+                           uint32_t behind)
+{
+    const struct hx_rec_place *frame = &r->places.v[places[behind]];
+    size_t above = 0, entered = 0;
+    uint32_t region = UINT32_MAX, i = behind;
+    for (size_t line = frame->n_lines; line-- > 1 && frame->kind == HX_REC_CODE;)
+        while (i > inner &&
+               stands_here(r, places[behind], places[i - 1], line, &region, &above, &entered))
+            i--;
+    return i == inner;
+}
+
 /* Is the innermost frame a region, and chosen? Its entries are known then. */
 static bool is_entered(const struct choice *choice, const struct hx_recording *r, uint32_t number)
 {
@@ -429,6 +523,12 @@ static bool is_entered(const struct choice *choice, const struct hx_recording *r
         near++;
     if (inner == stack->n || r->places.v[places[inner]].kind != HX_REC_REGION ||
         (near < stack->n && r->places.v[places[near]].recorder))
+        return false;
+    uint32_t behind = inner + 1;
+    while (behind < stack->n && r->places.v[places[behind]].kind != HX_REC_CODE)
+        behind++;
+    if (!r->costs.v[number].entries && behind < stack->n &&
+        is_around_more(r, places, inner, behind))
         return false;
     centres one = {0};
     push_function(choice, r, &r->places.v[places[inner]], 0, &one);

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "model/function_name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,14 @@ static bool is_mark(const struct hx_code_line *line)
     return line->function && line->declared &&
            strcmp(slash ? slash + 1 : line->declared, "scc.h") == 0 &&
            (strncmp(line->function, "heapx_scc_", 10) == 0 ||
-            strncmp(line->function, "heapx::", 7) == 0);
+            strstr(line->function, "heapx::")); /* there may be a type in front */
+}
+
+/* The callable that enters the stack on which it was made, and calls what it holds. */
+static bool is_callable(const struct hx_code_line *line)
+{
+    return is_mark(line) && strstr(line->function, "heapx::boxed<") &&
+           strstr(line->function, "::operator()");
 }
 
 /* Functions that were inlined are left out when they only mark: the stack of a push is then that of
@@ -64,10 +72,13 @@ static hx_error *put_lines(struct hx_rec_place *place, const struct hx_code_line
     place->lines = calloc(n, sizeof *place->lines);
     if (!place->lines)
         return hx_error_nomem();
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (place->n_lines && is_callable(&line[i]))
+            place->lines[place->n_lines - 1].entered = true;
         if ((i + 1 == n || place->initialiser_callers || !is_mark(&line[i])) &&
             !copy_line(&line[i], &place->lines[place->n_lines++]))
             return hx_error_nomem();
+    }
     return NULL;
 }
 
@@ -205,17 +216,6 @@ static hx_error *put_types(struct hx_recording *recording, struct typing *typing
     return NULL;
 }
 
-/* The language's own libraries: what they allocate for themselves is not named by the program. */
-static bool is_runtime(const char *file)
-{
-    static const char *const begin[] = {"libc.so",     "ld-linux",     "libpthread.so",  "libm.so",
-                                        "libgcc_s.so", "libstdc++.so", HX_RECORD_LIBRARY};
-    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-        if (strncmp(file, begin[i], strlen(begin[i])) == 0)
-            return true;
-    return false;
-}
-
 /* The types of files that stacks pass through, the program's before others. */
 static hx_error *name_types(struct hx_recording *recording, hx_code *code)
 {
@@ -232,8 +232,8 @@ static hx_error *name_types(struct hx_recording *recording, hx_code *code)
     qsort(sized, typing.n, sizeof *sized, by_bytes);
     for (size_t i = 0; i < recording->places.n; i++) {
         const struct hx_rec_place *place = &recording->places.v[i];
-        if (place->kind == HX_REC_CODE && place->file < n_files && !used[place->file] &&
-            !is_runtime(hx_code_name(code, place->file)))
+        if (place->kind == HX_REC_CODE && !place->recorder && place->file < n_files &&
+            !used[place->file] && !hx_is_runtime_module(hx_code_name(code, place->file)))
             used[place->file] = hx_code_function(code, place->file, "main", &vaddr, &size) ? 2 : 1;
     }
     for (typing.rank = 0; typing.rank < RANKS; typing.rank++)
