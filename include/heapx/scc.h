@@ -109,9 +109,9 @@ struct heapx_scc_listener {
  * symbols were stripped, by a note of owner "heapx" and type 2 that holds the distance to it from
  * the note's own 8 bytes. This layout never changes; another one would have another name. */
 struct heapx_scc_module {
-    unsigned short semaphore; /* how many probes are set, by the kernel */
+    volatile unsigned short semaphore; /* how many probes are set, by the kernel */
     unsigned short unused[3];
-    const struct heapx_scc_listener *listener;
+    const struct heapx_scc_listener *volatile listener;
     uint64_t captures; /* how many were numbered here */
 };
 
@@ -217,13 +217,13 @@ __asm__(".ifndef heapx_scc_v1\n"
 #undef HEAPX_STUB_END_
 #undef HEAPX_PROBE_
 
-static HEAPX_INLINE_ int heapx_scc_listens_(void)
-{
-    const struct heapx_scc_module *mine = &heapx_scc_v1;
-    return __atomic_load_n(&mine->listener, __ATOMIC_RELAXED) ||
-           __atomic_load_n(&mine->semaphore, __ATOMIC_RELAXED);
-}
-#define HEAPX_LISTENS_() __builtin_expect(heapx_scc_listens_(), 0)
+/* In a condition as it stands, which compilers make the least of where they do not optimize. */
+#define HEAPX_LISTENED_() (heapx_scc_v1.listener || heapx_scc_v1.semaphore)
+#ifdef __OPTIMIZE__
+#define HEAPX_LISTENS_() __builtin_expect(HEAPX_LISTENED_(), 0)
+#else
+#define HEAPX_LISTENS_() HEAPX_LISTENED_()
+#endif
 
 /* Puts a region on the calling function. */
 static HEAPX_INLINE_ void heapx_scc_push(const struct heapx_centre *centre)
