@@ -2,6 +2,7 @@
  * and writers that are killed. Never a crash, never a changed file, one clear line. */
 #include "store_model.h"
 
+#include "store/attribution.h"
 #include "store/column.h"
 #include "traverse/reach.h"
 
@@ -358,6 +359,196 @@ static void lies(void **state)
         write_file(path, bytes, size);
         sqlite_do(path, harmless[i]);
         read_all(path);
+    }
+    free(bytes);
+    free(path);
+    model_remove(directory);
+}
+
+/* --- recordings that lie ------------------------------------------------------------- */
+
+enum { RECORDED_PLACES = 12, RECORDED_STACKS = 30 };
+
+/* Functions that call each other, a region, and stacks that enter others. */
+static void add_recording(struct unit_random *random, struct hx_snapshot *s)
+{
+    struct hx_recording *recording;
+    struct hx_rec_file file = {.path = strdup("/bin/a"), .name = strdup("a"), .build_id = NULL};
+    assert_done(hx_recording_create(&recording));
+    s->recording = recording;
+    recording->method = "run";
+    recording->from_start = true;
+    assert_true(hx_vec_push(&recording->files, file));
+    for (uint32_t i = 0; i < RECORDED_PLACES; i++) {
+        struct hx_rec_place place = {.kind = i == 1 ? HX_REC_REGION : HX_REC_CODE,
+                                     .stack = HX_NO_STACK,
+                                     .vaddr = 0x1000 + i,
+                                     .n_lines = 1,
+                                     .lines = calloc(1, sizeof *place.lines)};
+        assert_non_null(place.lines);
+        assert_true(asprintf(&place.lines->function, "function %u", (unsigned)i) > 0);
+        assert_true(hx_vec_push(&recording->places, place));
+    }
+    for (uint32_t i = 0; i < RECORDED_STACKS; i++) {
+        struct hx_rec_stack stack = {.first = recording->stack_places.n, .n = 1 + i % 7};
+        for (uint32_t k = 0; k < stack.n; k++) {
+            uint32_t at = (uint32_t)unit_below(random, RECORDED_PLACES);
+            if (i > 0 && unit_below(random, 10) == 0) {
+                struct hx_rec_place entered = {.kind = HX_REC_DEFERRED,
+                                               .file = UINT32_MAX,
+                                               .stack = (uint32_t)unit_below(random, i)};
+                at = (uint32_t)recording->places.n;
+                assert_true(hx_vec_push(&recording->places, entered));
+            }
+            assert_true(hx_vec_push(&recording->stack_places, at));
+        }
+        assert_true(hx_vec_push(&recording->stacks, stack));
+        struct hx_rec_costs costs = {.allocs = 2, .alloc_bytes = 64, .frees = 1, .freed_bytes = 32};
+        costs.live = 1;
+        costs.live_bytes = 32;
+        costs.alloc_class[0] = 64;
+        costs.freed_class[0] = 32;
+        assert_true(hx_vec_push(&recording->costs, costs));
+    }
+    struct hx_rec_size size = {32, 60, 1920, 30, 960};
+    assert_true(hx_vec_push(&recording->sizes, size));
+    assert_done(hx_recording_check(recording));
+}
+
+static void make_recorded_store(struct unit_random *random, const char *path)
+{
+    struct hx_analysis analysis = {.scheme = hx_scheme_find("root"), .max_set = 4, .threads = 1};
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_append(path, &store));
+    for (int i = 0; i < 2; i++) {
+        struct hx_snapshot *s = model_snapshot(random, 60);
+        assert_done(hx_reach(s, s->interior, 1, NULL));
+        add_recording(random, s);
+        assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+        hx_snapshot_destroy(s);
+    }
+    assert_done(hx_store_close(store));
+}
+
+/* All views of a recording, as it is stored and for other cost centres. Errors are fine. */
+static void read_recorded(struct unit_random *random, const char *path)
+{
+    static const char *const views[] = {
+        "ccs",     "costs",       "estimates", "sites",      "modules",      "stacks",
+        "frames",  "threads",     "leaks",     "mprof_held", "mprof_leaks",  "mprof_bins",
+        "objects", "mprof_graph", "snapshots", "pages",      "mprof_direct",
+    };
+    static const char *const some[] = {"function 1*", "!function 2", "region:*"};
+    hx_store *store;
+    hx_error *err = hx_store_open(path, &store);
+    hx_error_free(err);
+    if (err)
+        return;
+    for (size_t i = 0; i < 2 * sizeof views / sizeof *views; i++) {
+        char sql[64];
+        hx_rows *rows;
+        bool more = true;
+        if (i == sizeof views / sizeof *views) {
+            struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
+            how.pattern = some;
+            how.n_patterns = unit_below(random, 4);
+            how.recursion = unit_below(random, 2) ? HX_RECURSION_TRUNCATES : HX_RECURSION_WHOLE;
+            how.chain_depth = (uint32_t)unit_below(random, 3);
+            hx_error_free(
+                hx_store_attribute(store, (int64_t)unit_below(random, 3), &how, NULL, NULL));
+        }
+        snprintf(sql, sizeof sql, "SELECT * FROM %s", views[i % (sizeof views / sizeof *views)]);
+        err = hx_query_sql(store, sql, &rows);
+        if (!err) {
+            while (!err && more)
+                err = hx_rows_next(rows, &more);
+            hx_rows_end(rows);
+        }
+        hx_error_free(err);
+    }
+    hx_error_free(hx_store_close(store));
+}
+
+/* One more snapshot, onto what lies; an error adds nothing. */
+static void append_recorded(struct unit_random *random, const char *path)
+{
+    struct hx_snapshot *s = model_snapshot(random, 20);
+    hx_store *store;
+    int64_t id;
+    add_recording(random, s);
+    hx_error *err = hx_store_append(path, &store);
+    if (!err) {
+        hx_error_free(hx_store_add(store, s, NULL, NULL, &id));
+        hx_error_free(hx_store_close(store));
+    }
+    hx_error_free(err);
+    hx_snapshot_destroy(s);
+}
+
+/* Cells of a recording's tables are changed at random: parents that are children, stacks that enter
+ * themselves, numbers that nobody has, texts where numbers are. */
+static void recorded_lies(void **state)
+{
+    (void)state;
+    static const char *const tables[] = {
+        "hx_frame", "hx_place",       "hx_centre",     "hx_ccs",      "hx_attributed",
+        "hx_cost",  "hx_stack",       "hx_stack_cost", "hx_site",     "hx_stack_site",
+        "hx_chain", "hx_stack_chain", "hx_chain_cost", "hx_function", "hx_call",
+        "hx_cycle", "hx_mprof",       "hx_size",       "hx_holder",   "hx_recording"};
+    static const char *const values[] = {"NULL",
+                                         "0",
+                                         "1",
+                                         "2",
+                                         "-1",
+                                         "9223372036854775807",
+                                         "-9223372036854775807",
+                                         "4294967295",
+                                         "4294967296",
+                                         "0.5",
+                                         "'text'",
+                                         "x'ff00'",
+                                         "1e300",
+                                         "own"};
+    struct unit_random random = unit_random_begin("recorded_lies");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_recorded_store(&random, path);
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t round = 0; round < unit_rounds(120); round++) {
+        sqlite3 *db;
+        write_file(path, bytes, size);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        for (uint64_t changes = 1 + unit_below(&random, 4); changes > 0; changes--) {
+            const char *table = tables[unit_below(&random, sizeof tables / sizeof *tables)];
+            sqlite3_stmt *st;
+            char sql[400];
+            snprintf(sql, sizeof sql, "SELECT * FROM %s", table);
+            assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+            const char *column = sqlite3_column_name(
+                st, (int)unit_below(&random, (uint64_t)sqlite3_column_count(st)));
+            const char *key = sqlite3_column_name(st, 0), *next = sqlite3_column_name(st, 1);
+            const char *value = values[unit_below(&random, sizeof values / sizeof *values)];
+            unsigned some = 1 + (unsigned)unit_below(&random, 20);
+            unsigned first = (unsigned)unit_below(&random, 1000);
+            char where[160];
+            if (strcmp(value, "own") == 0)
+                value = key;
+            snprintf(where, sizeof where, "abs(%s * 7919 + %s * 104729 + %u) %% %u = 0", key, next,
+                     first, some);
+            if (unit_below(&random, 6) == 0)
+                snprintf(sql, sizeof sql, "DELETE FROM %s WHERE %s", table, where);
+            else
+                snprintf(sql, sizeof sql, "UPDATE OR IGNORE %s SET \"%s\" = %s WHERE %s", table,
+                         column, value, where);
+            sqlite3_finalize(st);
+            sqlite3_exec(db, sql, NULL, NULL, NULL);
+        }
+        sqlite3_close(db);
+        read_recorded(&random, path);
+        if (round % 4 == 0)
+            append_recorded(&random, path);
+        unlink(path);
     }
     free(bytes);
     free(path);
@@ -797,6 +988,7 @@ int main(void)
         cmocka_unit_test(numbers_far_apart),
         cmocka_unit_test(numbers_used_up),
         cmocka_unit_test(lies),
+        cmocka_unit_test(recorded_lies),
         cmocka_unit_test(columns),
         cmocka_unit_test(foreign),
         cmocka_unit_test(nothing_stored),
