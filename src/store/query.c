@@ -179,9 +179,8 @@ hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const cha
     struct hx_text sql = {0};
     hx_text_puts(&sql, "SELECT * FROM ");
     if (from)
-        hx_text_putf(&sql, "(%s)", from);
-    else
-        put_name(&sql, view->name);
+        hx_text_putf(&sql, "(%s) AS ", from); /* conditions name the view */
+    put_name(&sql, view->name);
     if (query->snapshot)
         hx_text_puts(&sql, of_snapshot(view->name));
     if (query->where)

@@ -534,7 +534,7 @@ static void test_bin_levels(void **state)
     expect_columns(r, "mprof_bins", HX_MPROF_VERBOSE, "size allocs",
                    "8|932\n9|20\n10|21\n11|10\n12|11\n13|2\n14|3\n101|1\n<TOTAL>|1000\n");
     struct hx_query query = query_of("mprof_bins");
-    query.where = "size = 'other bins'";
+    query.where = "mprof_bins.size = 'other bins'"; /* as the filter language makes it */
     char *rows = rows_of(r, &query, HX_MPROF_TERSE, "bytes bytes_percent kept_percent");
     assert_string_equal(rows, "459|5.558919704%|43.42478713%\n");
     free(rows);
