@@ -317,6 +317,31 @@ static void test_forgotten(void **state)
     end(&scene);
 }
 
+/* Faster than anybody reads: what does not fit is counted. */
+enum { many_entries = 800000 };
+
+static void victim_fills(struct stage *stage)
+{
+    for (int i = 0; i < many_entries; i++) {
+        HEAPX_SCC("fill");
+        NO_JUMP;
+    }
+    stage->note = 1;
+}
+
+static void test_full(void **state)
+{
+    NEEDS_PROBES;
+    struct scene scene;
+    begin(&scene, victim_fills, 0, &everything);
+    for (int i = 0; atomic_load(&scene.stage->done) < 2 && i < 60000; i++)
+        nap();
+    watch(&scene);
+    assert_true(scene.recording->lost_entries > 0);
+    assert_int_equal(entries(&scene, "fill") + scene.recording->lost_entries, many_entries);
+    end(&scene);
+}
+
 /* --- other stacks ---------------------------------------------------------------------------- */
 
 static struct stage *handling;
@@ -861,6 +886,7 @@ int main(void)
         cmocka_unit_test(test_deferred),  cmocka_unit_test(test_again),
         cmocka_unit_test(test_chain),     cmocka_unit_test(test_before),
         cmocka_unit_test(test_killed),    cmocka_unit_test(test_plugin),
+        cmocka_unit_test(test_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ struct hx_probe_shared {
     long long raw_left; /* raw stacks that may be sent still; also by the probes */
 
     /* by the probes */
-    _Alignas(64) HX_EV_U64 lost_allocs, lost_frees, lost_bytes;
+    _Alignas(64) HX_EV_U64 lost_allocs, lost_frees, lost_bytes, lost_entries;
     HX_EV_U64 lost_stacks; /* allocations without a stack: no scratch, or no room in the ring */
     HX_EV_U64 raw_stacks, raw_keys;
     HX_EV_U64 cut_stacks;

@@ -289,6 +289,8 @@ static hx_error *run_round(void *state, const struct hx_stop_mark *mark, bool *r
     HX_TRY(drain(p, end, until));
     hx_reader_lost(p->reader, __atomic_load_n(&kernel->shared->lost_allocs, __ATOMIC_RELAXED),
                    __atomic_load_n(&kernel->shared->lost_frees, __ATOMIC_RELAXED));
+    hx_reader_lost_entries(p->reader,
+                           __atomic_load_n(&kernel->shared->lost_entries, __ATOMIC_RELAXED));
     HX_TRY(hx_reader_end_round(p->reader));
     HX_TRY(follow_maps(p));
     HX_TRY(follow_thread(p));

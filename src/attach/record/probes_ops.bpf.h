@@ -302,11 +302,11 @@ static __noinline int push(struct pt_regs *regs, u64 address)
         sift(m, 0, 0, 0);
         send_unbalanced(m, from.dropped);
     }
-    if (key < HX_EV_KEY_FIRST)
+    struct hx_ev_word *e = key >= HX_EV_KEY_FIRST ? bpf_ringbuf_reserve(&ring, sizeof *e, 0) : NULL;
+    if (!e) {
+        __sync_fetch_and_add(&shared.lost_entries, 1);
         return 0;
-    struct hx_ev_word *e = bpf_ringbuf_reserve(&ring, sizeof *e, 0);
-    if (!e)
-        return 0;
+    }
     e->head = now(HX_EV_ENTRY);
     e->word = key;
     bpf_ringbuf_submit(e, wakes());

@@ -437,3 +437,9 @@ void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees)
     if (frees > reader->source_frees)
         reader->source_frees = frees;
 }
+
+void hx_reader_lost_entries(hx_reader *reader, uint64_t entries)
+{
+    if (entries > reader->source_entries)
+        reader->source_entries = entries;
+}

@@ -69,6 +69,8 @@ hx_error *hx_reader_end_round(hx_reader *reader);
 
 /* Losses that the source counted by itself; they only grow. */
 void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees);
+/* The same of entries of regions. */
+void hx_reader_lost_entries(hx_reader *reader, uint64_t entries);
 
 /* Figures for a status line; cheap. */
 struct hx_reader_figures {

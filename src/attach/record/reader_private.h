@@ -101,6 +101,7 @@ struct hx_reader {
     uint64_t began_ns, events;
     uint64_t lost_allocs, lost_frees;     /* by events */
     uint64_t source_allocs, source_frees; /* counted by the source */
+    uint64_t source_entries;
     uint64_t no_stack, full_stacks, unmatched_frees, implied_frees, unbalanced;
 };
 

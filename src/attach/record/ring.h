@@ -39,8 +39,8 @@ struct hx_ring {
     _Atomic uint32_t state; /* enum hx_ring_state */
     _Atomic uint32_t tid;   /* of the writer */
     _Alignas(64) _Atomic uint64_t head;
-    _Atomic uint64_t lost_allocs, lost_frees, lost_bytes; /* only grow */
-    _Alignas(64) _Atomic uint64_t tail;                   /* by the reader */
+    _Atomic uint64_t lost_allocs, lost_frees, lost_bytes, lost_entries; /* only grow */
+    _Alignas(64) _Atomic uint64_t tail;                                 /* by the reader */
     _Alignas(4096) uint8_t bytes[HX_RING_BYTES];
 };
 enum hx_ring_state {

@@ -309,12 +309,15 @@ static void tell_losses(struct rings *rings, uint32_t used)
     const struct hx_region *region = rings->region;
     uint64_t allocs = atomic_load_explicit(&region->no_ring_allocs, memory_order_relaxed);
     uint64_t frees = atomic_load_explicit(&region->no_ring_frees, memory_order_relaxed);
+    uint64_t entries = 0;
     for (uint32_t i = 0; i < used; i++) {
         allocs += atomic_load_explicit(&region->ring[i].lost_allocs, memory_order_relaxed);
         frees += atomic_load_explicit(&region->ring[i].lost_frees, memory_order_relaxed);
+        entries += atomic_load_explicit(&region->ring[i].lost_entries, memory_order_relaxed);
     }
     frees += rings->broken + hx_guard_was_cut(rings->guard);
     hx_reader_lost(rings->reader, allocs, frees);
+    hx_reader_lost_entries(rings->reader, entries);
 }
 
 static void wake(_Atomic uint32_t *word)

@@ -648,6 +648,8 @@ void hx_writer_word(struct hx_writer *writer, enum hx_event_kind kind, uint64_t 
         event->head = HX_EV_HEAD(kind, hx_now());
         event->word = word;
         publish(writer, sizeof *event);
+    } else if (kind == HX_EV_ENTRY) {
+        add(&writer->ring->lost_entries, 1);
     }
 }
 
