@@ -6,6 +6,8 @@ programs with the header switched off show that the bytes are the worker's then.
 """
 import os
 import re
+import shutil
+import subprocess
 
 import live
 import recorded
@@ -151,6 +153,30 @@ def pool(folder):
     check_pool(run(os.path.join(folder, "a.db"), "scc_pool"))
 
 
+def pool_recorded(folder):
+    """The same by the probes that the notes tell of, in a program that runs already."""
+    recorded.may_probe()
+    store, program = os.path.join(folder, "a.db"), live.victim("scc_pool")
+    if shutil.which("readelf"):
+        notes = subprocess.run(["readelf", "-n", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        names = re.findall(r"Provider: heapx\s+Name: (\w+)\s+Location: 0x\w+, Base: 0x0*[1-9a-f]\w*, "
+                           r"Semaphore: 0x0*[1-9a-f]\w*\s+Arguments: 8@%rdi", notes)
+        check(sorted(names) == ["capture", "enter", "leave", "pop", "push"], f"readelf -n: {notes[-900:]}")
+    with live.Target([program, "--wait"]) as target:
+        entry = int(target.wait_line("entry").split()[1], 16)
+        with recorded.Record(store, target.pid, [entry]) as recorder:
+            target.process.stdin.write(b"\n")
+            target.process.stdin.flush()
+            target.wait_line("done")
+            recorder.end()
+    costs = Costs(store)
+    check_pool(costs)
+    check(not any("entries" in loss["what"] for loss in costs.losses), f"lost: {costs.losses}")
+    marked_rows = rows(store, "SELECT c.label, sum(k.inherited_live_objects) AS n FROM ccs c JOIN costs k USING "
+                              "(ccs_id) WHERE c.source LIKE '%scc_pool.cc:%' GROUP BY 1")
+    check(any(row["label"] == "bob's share" and row["n"] for row in marked_rows), f"regions: {marked_rows}")
+
+
 def pool_switched_off(folder):
     check_pool_off(run(os.path.join(folder, "a.db"), "scc_pool_off"))
 
@@ -168,4 +194,4 @@ def forked(folder):
 
 
 if __name__ == "__main__":
-    live.main(marked, executed, switched_off, pool, pool_switched_off, forked, traces=False)
+    live.main(marked, executed, switched_off, pool, pool_recorded, pool_switched_off, forked, traces=False)

@@ -1,8 +1,14 @@
 /* scc_pool.cc - a thread pool in C++ whose tasks belong to who submitted them, and regions that
- * exceptions leave. Built a second time with HEAPX_SCC_DISABLE: then they belong to the worker. */
+ * exceptions leave. Built a second time with HEAPX_SCC_DISABLE: then they belong to the worker.
+ *
+ *   scc_pool [--wait]
+ *
+ * --wait: says where malloc lies, begins when a line comes, says "done" and waits for the end. */
 #include "scc_victim.h"
 
 #include <condition_variable>
+#include <cstdio>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -135,8 +141,18 @@ FAR void exceptions()
 
 } // namespace
 
-int main()
+static bool asked(const char *what, unsigned long where)
 {
+    std::printf("%s %#lx\n", what, where);
+    std::fflush(stdout);
+    return std::getchar() != EOF;
+}
+
+int main(int argc, char **argv)
+{
+    bool waits = argc > 1 && !std::strcmp(argv[1], "--wait");
+    if (waits && !asked("entry", reinterpret_cast<unsigned long>(&std::malloc)))
+        return 2;
     {
         pool workers(3);
         alice(workers);
@@ -146,5 +162,7 @@ int main()
     int got = force(a) + force(b);
     exceptions();
     keep(3202);
+    if (waits)
+        asked("done", 0);
     return got != 6;
 }
