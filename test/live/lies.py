@@ -2,7 +2,7 @@
 """lies.py - stores whose tables lie about what was recorded: cells and rows of a real recording
 are changed at random, and all views, forms, options and screens look at it.
 
-    lies.py        environment: HX_SEED, HX_SECONDS (8), HX_STORE (a store to begin with)
+    lies.py        environment: HX_SEED, HX_SECONDS (5), HX_STORE (a store to begin with)
 
 Errors are right. Crashes, reports of sanitizers, hangs, much memory, and bytes on the display that
 were not escaped are not. scripts/soak lies does it for ten minutes.
@@ -20,7 +20,7 @@ import recorded
 from live import check
 
 SEED = int(os.environ.get("HX_SEED", str(time.time_ns() % 10**6)))
-SECONDS = float(os.environ.get("HX_SECONDS", "8"))
+SECONDS = float(os.environ.get("HX_SECONDS", "5"))
 PATIENCE = 40 if SECONDS < 60 else 120
 MEMORY = 1 << 30
 
