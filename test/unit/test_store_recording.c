@@ -65,9 +65,8 @@ static void make_program(struct unit_random *random, struct program *program)
                 .function = unit_below(random, 4) ? some_text(random) : NULL,
                 .source = unit_below(random, 2) ? some_text(random) : NULL,
                 .line = (uint32_t)unit_below(random, 3),
-                .declared = place->kind == HX_REC_CODE && unit_below(random, 2)
-                                ? some_text(random)
-                                : NULL, /* of a region: the function that it is in */
+                /* of a region: the function that it is in */
+                .declared = unit_below(random, 2) ? some_text(random) : NULL,
                 .declared_line = (uint32_t)unit_below(random, 3),
                 .entered = unit_below(random, 4) == 0,
             };
@@ -652,13 +651,13 @@ static void check_costs(hx_store *store, int64_t id, const struct hx_snapshot *s
               " inherited_live_bytes, inherited_live_objects FROM costs JOIN path USING(ccs_id)"
               " WHERE snapshot = %d ORDER BY path",
         (int)id);
-    assert_string_equal(found, hx_text_str(&text));
+    assert_same_lines(found, hx_text_str(&text));
     free(found);
     found = tell_format(store,
                         PATHS "SELECT path, alloc_error_bytes, live_error_bytes FROM estimates"
                               " JOIN path USING(ccs_id) WHERE snapshot = %d ORDER BY path",
                         (int)id);
-    assert_string_equal(found, hx_text_str(&errors));
+    assert_same_lines(found, hx_text_str(&errors));
     free(found);
     free_expectation(&all);
     hx_text_free(&text);
@@ -705,7 +704,7 @@ static void check_sites(hx_store *store, int64_t id, const struct hx_snapshot *s
                                     " JOIN path USING(ccs_id)"
                                     " WHERE snapshot = %d ORDER BY address",
                               (int)id);
-    assert_string_equal(found, hx_text_str(&text));
+    assert_same_lines(found, hx_text_str(&text));
     free(found);
     hx_text_free(&text);
     hx_text_free(&path);
@@ -728,7 +727,7 @@ static void check_modules(hx_store *store, int64_t id, const struct hx_snapshot 
     char *found = tell_format(
         store, "SELECT module, bytes, objects FROM modules WHERE snapshot = %d ORDER BY module",
         (int)id);
-    assert_string_equal(found, hx_text_str(&text));
+    assert_same_lines(found, hx_text_str(&text));
     free(found);
     hx_text_free(&text);
     free_expectation(&all);
@@ -761,7 +760,7 @@ static void check_retained(hx_store *store, int64_t id, const struct hx_snapshot
     }
     char *found = tell_format(
         store, "SELECT ccs_id, retained_bytes FROM sites WHERE snapshot = %d ORDER BY 1", (int)id);
-    assert_string_equal(found, hx_text_str(&text));
+    assert_same_lines(found, hx_text_str(&text));
     free(found);
     hx_text_free(&text);
 }
@@ -847,7 +846,7 @@ static void check_losses(hx_store *store, int64_t id, const struct hx_recording 
             hx_text_putf(&text, "%s|%llu|\n", losses[i].what, (unsigned long long)losses[i].n);
     char *found = tell_format(
         store, "SELECT what, count FROM losses WHERE snapshot = %d ORDER BY what", (int)id);
-    assert_string_equal(found, hx_text_str(&text));
+    assert_same_lines(found, hx_text_str(&text));
     free(found);
     hx_text_free(&text);
     found = tell_format(store, "SELECT notes FROM snapshots WHERE snapshot = %d", (int)id);
@@ -1420,7 +1419,7 @@ static void threads(void **state)
         assert_done(hx_store_add(store, s, NULL, NULL, &id));
         char *found = tell_format(store, PATHS "SELECT tid, name, path FROM threads LEFT JOIN path"
                                                " USING(ccs_id) ORDER BY tid");
-        assert_string_equal(found, hx_text_str(&text));
+        assert_same_lines(found, hx_text_str(&text));
         free(found);
         assert_nothing(store, "SELECT 1 FROM threads WHERE (stack IS NULL) <> (stack_id IS NULL)"
                               " OR (stack_id IS NULL) <> (ccs_id IS NULL)");
