@@ -5,13 +5,15 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/schema.h"
 #include "traverse/centres.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_MASK 0x3fff
+#define CHECK_MASK  0x3fff
+#define MANY_STACKS 50000u
 
 static hx_error *damaged(const struct hx_attributing *a)
 {
@@ -112,11 +114,17 @@ void hx_attributing_identities(const struct hx_attributing *a, uint64_t *ret)
     }
 }
 
-static hx_error *write_stacks(const struct hx_attributing *a)
+/* An index that most rows are new in is made behind them: one by one they would go anywhere in it.
+ */
+static bool is_mostly_new(uint32_t from, uint32_t n)
+{
+    return n - from > MANY_STACKS && from < n / 2;
+}
+
+static hx_error *insert_stacks(const struct hx_attributing *a, uint32_t from)
 {
     const struct hx_ccs_entry *entry = hx_ccs_rows(a->table);
-    uint32_t n = hx_ccs_count(a->table), from = 0;
-    HX_TRY(check_stored(a, &from));
+    uint32_t n = hx_ccs_count(a->table);
     HX_FREE uint64_t *identity = malloc(n * sizeof *identity);
     HX_STATEMENT sqlite3_stmt *st = NULL;
     if (!identity)
@@ -135,6 +143,17 @@ static hx_error *write_stacks(const struct hx_attributing *a)
             return hx_error_cancelled(a->what);
     }
     return NULL;
+}
+
+static hx_error *write_stacks(const struct hx_attributing *a)
+{
+    uint32_t from = 0;
+    HX_TRY(check_stored(a, &from));
+    if (!is_mostly_new(from, hx_ccs_count(a->table)))
+        return insert_stacks(a, from);
+    HX_TRY(hx_schema_drop_index(a->db, a->what, "hx_ccs"));
+    HX_TRY(insert_stacks(a, from));
+    return hx_schema_make_index(a->db, a->what, "hx_ccs");
 }
 
 /* The row of a stack; damage when there is no such frame. */
@@ -381,13 +400,16 @@ static hx_error *write_costs(const struct hx_attributing *a, int64_t snapshot,
     HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_cost VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
                          &st));
     sqlite3_bind_int64(st, 1, snapshot);
+    uint32_t bound = HX_NO_COSTS; /* what is a row's own is mostly nothing, as in the one before */
     for (hx_ccs_row row = 0; row < costs->n; row++) {
         if ((row & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(a->progress))
             return hx_error_cancelled(a->what);
         if (!hx_ccs_costs_there(costs, row))
             continue;
         sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
-        for (int k = 0; k < HX_COST_COLUMNS; k++) {
+        bool same = costs->row[row].own == bound;
+        bound = costs->row[row].own;
+        for (int k = same ? HX_COST_COLUMNS - HX_INHERITED_COSTS : 0; k < HX_COST_COLUMNS; k++) {
             int64_t value = 0;
             if (hx_ccs_costs_value(costs, row, k, &value))
                 sqlite3_bind_int64(st, 3 + k, value);

@@ -524,6 +524,35 @@ hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what)
     return run(db, what, &sql);
 }
 
+static const struct table *find_table(const char *name)
+{
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (strcmp(tables[i].name, name) == 0 && is_in(&tables[i], HX_STORE_SCHEMA))
+            return &tables[i];
+    return NULL;
+}
+
+hx_error *hx_schema_drop_index(sqlite3 *db, const char *what, const char *name)
+{
+    const struct table *table = find_table(name);
+    struct hx_text sql = {0};
+    if (table && table->index)
+        hx_text_putf(&sql, "DROP INDEX IF EXISTS main.%.*s;\n", (int)strcspn(table->index, " "),
+                     table->index);
+    hx_text_puts(&sql, "SELECT 1");
+    return run(db, what, &sql);
+}
+
+hx_error *hx_schema_make_index(sqlite3 *db, const char *what, const char *name)
+{
+    const struct table *table = find_table(name);
+    struct hx_text sql = {0};
+    if (table)
+        put_index(&sql, table, "main.");
+    hx_text_puts(&sql, "SELECT 1");
+    return run(db, what, &sql);
+}
+
 hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what)
 {
     struct hx_text sql = {0};

@@ -83,6 +83,9 @@ hx_error *hx_schema_overlay(sqlite3 *db, const char *what);
  * there of another choice goes. They are filled first, and get their indexes then. */
 hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what);
 hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what);
+/* The index of a table of the file, within a transaction: for whoever fills most of the table. */
+hx_error *hx_schema_drop_index(sqlite3 *db, const char *what, const char *table);
+hx_error *hx_schema_make_index(sqlite3 *db, const char *what, const char *table);
 /* In a store that has no other overlay: the file's own are seen again. */
 hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what);
 
