@@ -3,6 +3,12 @@
 
 #include <stdlib.h>
 
+/* How many probes are set in it. */
+int marked_probes(void)
+{
+    return heapx_scc_v1.semaphore;
+}
+
 void *marked_malloc(size_t bytes)
 {
     HEAPX_SCC("plugin");

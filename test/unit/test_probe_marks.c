@@ -694,7 +694,7 @@ static void test_killed(void **state)
     begin_victim(&scene, victim_marking, 0);
     atomic_store(&scene.stage->go, 1);
     await(&scene.stage->done, 1);
-    for (size_t i = 0; i < unit_rounds(5); i++) {
+    for (size_t i = 0; i < 2; i++) {
         pid_t recorder = fork();
         if (recorder == 0) {
             const struct hx_source *source;
@@ -725,17 +725,22 @@ static void test_killed(void **state)
 static void victim_plugin(struct stage *stage)
 {
     void *(*marked)(size_t) = NULL;
+    int (*probes)(void) = NULL;
     HEAPX_SCC("loads");
     for (int i = 0; i < 2; i++) {
         void *library = dlopen("./marks_plugin.so", RTLD_NOW);
         void *symbol = library ? dlsym(library, "marked_malloc") : NULL;
         memcpy(&marked, &symbol, sizeof marked);
-        if (!marked)
+        symbol = marked ? dlsym(library, "marked_probes") : NULL;
+        memcpy(&probes, &symbol, sizeof probes);
+        if (!probes)
             return;
-        for (int k = 0; k < 300; k++) /* its probes are set by and by */
+        for (int k = 0; k < 10000 && probes() < 5; k++) /* they are set by and by */
+            nap();
+        for (int k = 0; k < 100; k++) /* as are the tables of its code */
             nap();
         note_block(stage, marked(81), 81);
-        for (int k = 0; k < 300; k++) /* and its texts are read */
+        for (int k = 0; k < 100; k++) /* and its texts are read */
             nap();
         dlclose(library);
     }
