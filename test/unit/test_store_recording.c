@@ -178,6 +178,7 @@ static void record(struct unit_random *random, const struct program *program, st
     recording->events = unit_below(random, 10000000);
     recording->lost_allocs = unit_below(random, 2);
     recording->lost_frees = 7 * unit_below(random, 2);
+    recording->lost_entries = 5 * unit_below(random, 2);
     recording->cut_stacks = 3 * unit_below(random, 2);
     recording->full_stacks = 4 * unit_below(random, 2);
     recording->implied_frees = 5 * unit_below(random, 2);
@@ -837,6 +838,7 @@ static void check_losses(hx_store *store, int64_t id, const struct hx_recording 
         uint64_t n;
     } losses[] = {{"captured stacks lost", r->lost_captures},
                   {"events lost: allocations", r->lost_allocs},
+                  {"events lost: entries of regions", r->lost_entries},
                   {"events lost: frees", r->lost_frees},
                   {"implied frees", r->implied_frees},
                   {"stacks cut", r->cut_stacks},
