@@ -146,6 +146,7 @@ struct hx_recording {
     uint64_t unmatched_frees;         /* of blocks that the recorder never saw allocated */
     uint64_t unbalanced_pops;         /* of regions that were not on top, or on the stack at all */
     uint64_t lost_captures;           /* entered stacks that were not known any more */
+    uint64_t lost_regions;            /* regions in stacks whose names found no room */
     uint64_t lost_entries;            /* of regions: events that found no room */
     uint64_t implied_frees;           /* an address was handed out again, its free not seen */
 };

@@ -333,6 +333,7 @@ static hx_error *write_losses(struct hx_writer *w, const struct hx_recording *re
     HX_TRY(write_loss(w, st, "stacks cut", recording->cut_stacks));
     HX_TRY(write_loss(w, st, "stacks without room", recording->full_stacks));
     HX_TRY(write_loss(w, st, "captured stacks lost", recording->lost_captures));
+    HX_TRY(write_loss(w, st, "regions without a name", recording->lost_regions));
     HX_TRY(write_loss(w, st, "events lost: entries of regions", recording->lost_entries));
     return write_loss(w, st, "implied frees", recording->implied_frees);
 }

@@ -165,7 +165,7 @@ hx_error *hx_interned_centre(struct hx_interned *interned, const struct hx_reade
                         (uint32_t)interned->centres.n - 1);
 }
 
-/* The place of a region's word; asks the source. One that nobody knows has a place too, and is
+/* The place of a region's word; asks the source. Those that nobody knows have one place, and are
  * asked for again. */
 static hx_error *region_place(struct hx_interned *interned, const struct hx_reader_source *source,
                               uint64_t word, uint32_t *ret)
@@ -183,7 +183,8 @@ static hx_error *region_place(struct hx_interned *interned, const struct hx_read
         if (find_centre(interned, word, ret))
             return NULL;
     }
-    struct hx_placing nowhere = {.file = HX_NO_FILE, .vaddr = HX_EV_VALUE(word)};
+    struct hx_placing nowhere = {.file = HX_NO_FILE};
+    interned->lost_regions++;
     return intern_region(interned, &(struct hx_ev_centre){.n = 0}, &nowhere, ret);
 }
 

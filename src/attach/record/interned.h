@@ -40,6 +40,7 @@ struct hx_interned {
     HX_VEC(uint8_t) chain;  /* of each stack: how many it enters, one through the other */
     uint64_t text_bytes;    /* of regions */
     uint64_t lost_captures; /* frames that enter a stack which is not known */
+    uint64_t lost_regions;  /* frames of regions that nobody knows */
     uint64_t seed;
 };
 

@@ -155,7 +155,8 @@ enum rank { RANK_PROGRAM, RANK_FILE, RANK_LIBRARY, RANKS, RANK_NONE = RANKS };
 static enum rank rank_of(const char *name, bool program)
 {
     if (strncmp(name, "__gnu_cxx::", 11) == 0 || strncmp(name, "std::_", 6) == 0 ||
-        (strncmp(name, "std::", 5) == 0 && strstr(name, "::_")))
+        (strncmp(name, "std::", 5) == 0 && strstr(name, "::_")) ||
+        strncmp(name, "heapx_", 6) == 0 /* of our own headers */)
         return RANK_NONE;
     if (strncmp(name, "std::", 5) == 0 || name[0] == '_' || strchr(name, '<') == name)
         return RANK_LIBRARY;

@@ -406,6 +406,7 @@ static void freeze_losses(const hx_reader *reader, struct hx_recording *recordin
     recording->implied_frees = reader->implied_frees;
     recording->unbalanced_pops = reader->unbalanced;
     recording->lost_captures = reader->interned.lost_captures;
+    recording->lost_regions = reader->interned.lost_regions;
     recording->lost_entries = reader->source_entries;
 }
 
