@@ -70,6 +70,11 @@ static void make_program(struct unit_random *random, struct program *program)
                 .declared_line = (uint32_t)unit_below(random, 3),
                 .entered = unit_below(random, 4) == 0,
             };
+        if (place->kind == HX_REC_REGION && place->file != UINT32_MAX) {
+            free(place->lines[0]
+                     .function); /* each is its own, whatever its label: told apart here */
+            assert_true(asprintf(&place->lines[0].function, "region %zu", i) > 0);
+        }
         for (size_t k = 0; k < place->n_lines; k++) /* the same function begins at one place */
             place->lines[k].entry =
                 place->lines[k].function ? 0x100 : unit_below(random, 2) * 0x200;
