@@ -293,6 +293,7 @@ static hx_error *unrecorded(const struct run *run, uint64_t waited_ns)
 static hx_error *await_rings(struct run *run, struct process *process)
 {
     uint64_t begun = hx_now_ns();
+    bool last = false;
     for (uint64_t nap = 200000;; nap += nap < most_nap_ns ? nap / 4 : 0) {
         hx_error *err = record_rings(run, process);
         if (!err || err->kind != HX_E_ABSENT)
@@ -306,6 +307,10 @@ static hx_error *await_rings(struct run *run, struct process *process)
             continue;
         }
         HX_TRY(err);
+        if (gone && !last) { /* it may have reported since */
+            last = true;
+            continue;
+        }
         if (gone) {
             HX_TRY(unrecorded(run, 0));
             return hx_error_new(HX_E_GONE, run->args->word[0], NULL,
