@@ -36,9 +36,9 @@ const char *hx_builtin_name(int64_t ccs_id); /* NULL: it is none */
 
 /* A function at a place in code, or what else can stand in a stack. */
 struct hx_frames_place {
-    uint32_t file; /* what hx_frames_file() gave, HX_FRAMES_NO_FILE */
+    uint32_t file;         /* what hx_frames_file() gave, HX_FRAMES_NO_FILE */
     uint64_t vaddr, entry; /* entry: where its function begins; 0: unknown, or it is inlined */
-    int32_t inlined; /* how many functions at the place it is inlined into; -1: built in */
+    int32_t inlined;       /* how many functions at the place it is inlined into; -1: built in */
     const char *label, *module, *source; /* source of the call; NULL: unknown */
     uint8_t kind;                        /* enum hx_frame_kind */
     uint8_t initialiser;                 /* enum hx_rec_initialiser */

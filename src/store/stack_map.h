@@ -9,7 +9,8 @@
 
 typedef struct hx_stack_map hx_stack_map;
 
-/* hx_attributed as this connection sees it. In a store that has no such table a stack is its own. */
+/* hx_attributed as this connection sees it. In a store that has no such table a stack is its own.
+ */
 hx_error *hx_stack_map_load(sqlite3 *db, hx_stack_map **ret);
 void hx_stack_map_free(hx_stack_map *map); /* NULL is legal */
 
