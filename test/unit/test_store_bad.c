@@ -818,7 +818,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
         hx_snapshot_destroy(small);
         small = model_snapshot(&random, 300);
     }
-    struct hx_snapshot *large = model_snapshot(&random, unit_rounds(10) == 10 ? 200000 : 60000);
+    struct hx_snapshot *large = model_snapshot(&random, unit_rounds(10) == 10 ? 200000 : 150000);
     assert_done(hx_store_append(path, &store));
     assert_done(hx_store_add(store, small, NULL, NULL, &id));
     assert_refused(hx_store_add(store, large, NULL, NULL, &id), HX_E_OS, todo);
