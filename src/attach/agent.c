@@ -337,8 +337,10 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
     }
     keep_only(socket);
     yield_memory();
-    struct supervisor *self = calloc(1, sizeof *self);
-    if (!self)
+    /* not from malloc, which a thread that was not forked may have locked (sanitizers' may) */
+    struct supervisor *self =
+        mmap(NULL, sizeof *self, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (self == MAP_FAILED)
         _exit(1);
     *self = (struct supervisor){
         .pid = pid, .started = hx_proc_started(pid), .socket = 3, .shared = shared};
