@@ -82,8 +82,11 @@ static void read_costs(sqlite3_stmt *st, struct figures *ret, bool *ret_classes)
 
 static hx_error *add_to_chain(struct filling *f, int64_t chain, const struct figures *costs)
 {
-    if (chain < 1 || chain > UINT32_MAX)
+    if (chain < 1)
         return NULL; /* a stack without one: it is of another choice of cost centres */
+    if ((uint64_t)chain > f->a->frames->node.n) /* each stack has one, and ends in another frame */
+        return hx_error_new(HX_E_CORRUPT, f->a->what, "take it from a backup or make it again",
+                            "the store is damaged (call chains)");
     size_t had = f->chain.n;
     if ((size_t)chain >= had) {
         if (!hx_vec_reserve(&f->chain, (size_t)chain + 1))
