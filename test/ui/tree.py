@@ -45,7 +45,8 @@ def shown(folder, name):
 
 
 def read(folder):
-    """The nodes of the last snapshot in the order of the tree, and what a search looks at."""
+    """The nodes of the last snapshot in the order of the tree, what a search looks at, and what
+    each of them has: live and allocated bytes."""
     base = sqlite3.connect(os.path.join(folder, "tree.db"))
     last, = base.execute("SELECT max(snapshot) FROM snapshots").fetchone()
     below = {}
@@ -55,8 +56,11 @@ def read(folder):
         below.setdefault(parent, []).append(node)
     names = {node: " ".join(filter(None, words)) for node, *words in
              base.execute("SELECT ccs_id, label, module, source FROM ccs")}
+    bytes_of = {node: figures for node, *figures in base.execute(
+        "SELECT ccs_id, inherited_live_bytes, inherited_alloc_bytes FROM costs WHERE snapshot = ?",
+        (last,))}
     base.close()
-    return below, names
+    return below, names, bytes_of
 
 
 def in_order(below, unfolded):
@@ -70,6 +74,30 @@ def in_order(below, unfolded):
         if is_open:
             waiting.extend((child, depth + 1) for child in reversed(inner))
     return rows
+
+
+def goes_on(below, bytes_of, node, first_look):
+    """The child that unfolds with its parent: an only one; at the first look also one that has
+    nine tenths of what all have."""
+    inner = below.get(node, [])
+    if len(inner) < 2 or not first_look:
+        return inner[0] if len(inner) == 1 else None
+    for figure in (0, 1):
+        have = [bytes_of[child][figure] for child in inner]
+        if sum(have) > 0:
+            return inner[have.index(max(have))] if max(have) >= 0.9 * sum(have) else None
+    return None
+
+
+def unfold(below, bytes_of, node, first_look):
+    """What is unfolded when a node is."""
+    gone_on = [node]
+    while len(gone_on) <= 100:
+        node = goes_on(below, bytes_of, node, first_look)
+        if not below.get(node):
+            break
+        gone_on.append(node)
+    return set(gone_on)
 
 
 def check_order(folder, below):
@@ -97,16 +125,16 @@ def check_search(folder, below, names, pick):
             sys.exit(f"FAIL: /{pattern} found {found} in step {step}, not {expected}")
 
 
-def check_folding(folder, below, pick):
+def check_folding(folder, below, bytes_of, pick):
     """The same keys on a tree here."""
-    unfolded, cursor, keys = {MAIN}, 0, ["4"]
+    unfolded, cursor, keys = unfold(below, bytes_of, MAIN, True), 0, ["4"]
     for _ in range(60):
         rows = in_order(below, unfolded)
         node, depth, state = rows[cursor]
         key = pick.choice("+++-jjjkkG")
         keys.append(key)
         if key == "+" and state == "folded":
-            unfolded.add(node)
+            unfolded |= unfold(below, bytes_of, node, False)
         elif key == "-" and (state == "unfolded" or cursor):
             while state != "unfolded": # what it hangs on
                 cursor -= 1
@@ -139,10 +167,10 @@ def main():
             subprocess.run([f"{BUILD}/test/ui/make_store", store, "3", "60", "recorded"],
                            check=True)
             tree.fill(store, pick.choice([20, 200, 900]), shape)
-            below, names = read(folder)
+            below, names, bytes_of = read(folder)
             check_order(folder, below)
             check_search(folder, below, names, pick)
-            check_folding(folder, below, pick)
+            check_folding(folder, below, bytes_of, pick)
 
 
 if __name__ == "__main__":
