@@ -42,11 +42,6 @@ const char *hx_builtin_name(int64_t ccs_id)
     return ccs_id >= 1 && ccs_id <= HX_BUILTINS ? builtins[ccs_id - 1] : NULL;
 }
 
-const char *hx_centre_kind_name(enum hx_centre_kind kind)
-{
-    return centre_kinds[kind];
-}
-
 static hx_error *damaged(const struct hx_frames *frames)
 {
     return hx_error_new(HX_E_CORRUPT, frames->what, "take it from a backup or make it again",

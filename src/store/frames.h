@@ -47,7 +47,6 @@ struct hx_frames_place {
 };
 
 enum hx_centre_kind { HX_CENTRE_FUNCTION, HX_CENTRE_REGION, HX_CENTRE_CAF, HX_CENTRE_BUILTIN };
-const char *hx_centre_kind_name(enum hx_centre_kind kind); /* "function", as in hx_centre.kind */
 
 /* A cost centre; `entry` tells functions apart of which nothing is declared, and regions. */
 struct hx_frames_centre {
