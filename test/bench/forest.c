@@ -9,7 +9,8 @@
  * side, so that neighbours in memory do not belong together. Prints what it built and
  * "ready", then obeys lines on stdin: "gap" prints and resets the longest time, in
  * microseconds, that a thread which wakes every 200 us did not run: a stop as the target
- * itself sees it; "quit" or the end of stdin ends it.
+ * itself sees it; "grow N" frees N / 4 blocks of the lists, makes N more and prints "grown"; "quit"
+ * or the end of stdin ends it.
  */
 #include "../live/victim.h"
 
@@ -206,6 +207,25 @@ static void *watch(void *arg)
     return NULL;
 }
 
+/* So that two snapshots differ: the lists lose blocks, everything gains some. */
+static void change(uint64_t n)
+{
+    for (uint64_t i = 0; i < n / 4; i++) {
+        struct list_node **head = &list[rng_below(&rng, LISTS)], *node = *head;
+        if (!node)
+            continue;
+        *head = node->next;
+        if (*head)
+            (*head)->prev = NULL;
+        free(node);
+        blocks--;
+    }
+    uint64_t want = blocks + n;
+    on_deep_stack(grow, &want);
+    wipe_stack();
+    say("grown\n");
+}
+
 static void obey(void)
 {
     char line[64];
@@ -214,6 +234,8 @@ static void obey(void)
         line[n] = 0;
         if (strncmp(line, "gap", 3) == 0)
             dprintf(1, "gap %lu\n", (unsigned long)(atomic_exchange(&longest_ns, 0) / 1000));
+        else if (strncmp(line, "grow ", 5) == 0)
+            change(strtoull(line + 5, NULL, 10));
         else if (strncmp(line, "quit", 4) == 0)
             return;
         else
