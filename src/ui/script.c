@@ -13,6 +13,9 @@
  * LINES and COLUMNS of the environment say (24 x 80). --every has no effect. The end of the
  * file quits. A command that fails, or a key that does not exist, ends the script with an
  * error that says the line; what fails after keys only shows on the screen.
+ *
+ * With HEAPX_TIMING=1 each line of keys and each command says how long it took until the display
+ * was complete: `timing keys SECONDS LINE`.
  */
 #include "ui/app.h"
 #include "ui/request.h"
@@ -115,8 +118,11 @@ hx_error *hx_ui_script(struct hx_ui *ui, const char *path)
         while (n && (line[n - 1] == '\n' || line[n - 1] == ' ' || line[n - 1] == '\t'))
             line[--n] = 0;
         const char *start = line + strspn(line, " \t");
-        if (*start && *start != '#')
+        if (*start && *start != '#') {
+            uint64_t begin = hx_timing_begin();
             HX_TRY(run_line(ui, path, number, start));
+            hx_timing_end(begin, "keys", number);
+        }
         if (hx_term_signals() & HX_TERM_KILLED)
             ui->quit = ui->killed = true;
     }
