@@ -26,6 +26,8 @@ struct hx_ui {
     struct hx_table snapshots; /* the view, all of it */
     int64_t snapshot;          /* the current one, 0: none */
     bool follow;               /* a newer one becomes the current one */
+    int64_t marked;            /* the snapshot to compare with; 0: the one before the current one */
+    bool differences;          /* every census shows differences to it */
     bool snapping;             /* a snapshot is under way or queued */
     int64_t announce;          /* the new one to speak of once it is listed, 0: none */
     uint64_t next_snap_ns;     /* CLOCK_MONOTONIC; 0: never */
@@ -74,8 +76,9 @@ hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen);
 hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane);
 hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address);
 /* A list of objects, or what is known of them: see enum hx_subset. */
-hx_error *hx_ui_open_subset(struct hx_ui *ui, const struct hx_screen *screen, enum hx_subset subset,
-                            const char *text, const char *more, int64_t id);
+hx_error *hx_ui_open_of(struct hx_ui *ui, const struct hx_screen *screen, const struct hx_of *of);
+/* Those that a row stands for; a screen's open(). */
+hx_error *hx_ui_open_objects(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, const char *text,
                           int64_t id);
 
@@ -86,8 +89,9 @@ void hx_ui_complain(struct hx_ui *ui, hx_error *error); /* takes the error; NULL
 void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
                   hx_error *(*done)(struct hx_ui *, const char *));
 
-/* screen_objects.c: the condition on `objects` for a pane's subset */
-void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql);
+/* screen_objects.c: the condition on `objects` for a set of them; a pane's */
+void hx_of_where(const struct hx_of *of, struct hx_text *sql);
+struct hx_of hx_pane_of(const struct hx_pane *pane);
 /* tree_sql.c: "(SELECT ...)", a cost-centre stack and all that begin with it */
 void hx_below_sql(int64_t ccs_id, struct hx_text *sql);
 /* screen_named.c: columns exclusive_bytes and shared_bytes of a row n of hx_named */
@@ -100,6 +104,8 @@ hx_error *hx_ui_graph(struct hx_ui *ui, hx_store *store, int64_t number,
                       const struct hx_progress *progress, struct hx_snapshot **ret);
 
 /* snapshots.c */
+/* The snapshot to compare the current one with; 0: there is none. */
+int64_t hx_ui_other(const struct hx_ui *ui);
 hx_error *hx_ui_load_snapshots(struct hx_ui *ui); /* starts a job */
 void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot);
 size_t hx_ui_snapshot_row(const struct hx_ui *ui); /* of the current one in ui->snapshots */
@@ -109,6 +115,11 @@ void hx_ui_tick(struct hx_ui *ui); /* --every */
 
 /* resolve.c: opens the object that contains an address, or says that there is none */
 hx_error *hx_ui_resolve(struct hx_ui *ui, uint64_t address,
+                        hx_error *(*open)(struct hx_ui *ui, uint64_t object));
+
+/* resolve.c: opens the largest object of a set, one that snapshot `other` has not where there is
+ * such a one (0: whichever), or says that there is none */
+hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
                         hx_error *(*open)(struct hx_ui *ui, uint64_t object));
 
 /* display.c */

@@ -9,7 +9,8 @@
 
 struct layout {
     int lines, columns;
-    int title; /* lines that the title has */
+    int title;   /* lines that the title has */
+    int picture; /* lines that the picture has */
     int heading, first, height;
 };
 
@@ -205,7 +206,7 @@ static bool is_sorted_by(const struct hx_pane *pane, const struct hx_column *col
  * from the widest column that takes what others leave. */
 static void make_room(const struct hx_pane *pane, int columns_wide, int *width)
 {
-    const struct hx_column *columns = pane->screen->columns;
+    const struct hx_column *columns = pane->columns;
     int used = -1, widest = -1, lacking = 0, sorted = -1;
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
         if (!width[i])
@@ -231,7 +232,7 @@ static void make_room(const struct hx_pane *pane, int columns_wide, int *width)
 static void draw_heading(const struct hx_ui *ui, const struct hx_pane *pane,
                          const struct layout *layout, const int *width)
 {
-    const struct hx_column *columns = pane->screen->columns;
+    const struct hx_column *columns = pane->columns;
     int x = 2;
     hx_put(&ui->term, layout->heading, 0, layout->columns, "", false, HX_STYLE_COLUMN);
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
@@ -292,7 +293,7 @@ static void fit_node(const struct hx_term *term, struct hx_text *text, int64_t l
 static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t row, int y,
                      const int *width, bool cursor)
 {
-    const struct hx_column *columns = pane->screen->columns;
+    const struct hx_column *columns = pane->columns;
     enum hx_style style = cursor ? HX_STYLE_CURSOR : HX_STYLE_NORMAL;
     bool now =
         pane->screen->over_time && hx_table_int(&pane->rows, row, "snapshot", 0) == ui->snapshot;
@@ -367,7 +368,7 @@ static int text_bound(const struct hx_cell *cell)
  * stay near; steps of eight keep it from changing all the time. */
 static void tighten(const struct hx_pane *pane, int *width)
 {
-    const struct hx_column *columns = pane->screen->columns;
+    const struct hx_column *columns = pane->columns;
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
         int longest = 32;
         if (width[i] <= longest || columns[i].width > 0 || columns[i].as != HX_AS_TEXT)
@@ -408,7 +409,7 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
                       const struct layout *layout)
 {
     int width[HX_COLUMNS_MAX];
-    hx_column_layout(pane->screen->columns, layout->columns - 2, width);
+    hx_column_layout(pane->columns, layout->columns - 2, width);
     tighten(pane, width);
     make_room(pane, layout->columns - 2, width);
     if (layout->heading >= 0)
@@ -525,16 +526,25 @@ void hx_ui_draw(struct hx_ui *ui)
     layout.title = title_lines(ui, pane);
     if (layout.title > room)
         layout.title = room;
-    layout.heading = 2 + layout.title;
+    const struct hx_picture *picture = pane->screen->picture;
+    int left = layout.lines - 3 - layout.title; /* header, screens, last line */
+    layout.picture = picture && left > 0 ? picture->lines(ui, pane, left, layout.columns) : 0;
+    layout.picture = layout.picture > left ? left : layout.picture;
+    layout.heading = 2 + layout.title + layout.picture;
     layout.first = layout.heading + 1;
     layout.height = layout.lines - 1 - layout.first;
     pane->height = layout.height;
     pane->first_line = layout.first;
+    pane->picture_line = 2 + layout.title;
+    pane->picture_height = layout.picture;
     hx_pane_update(ui, pane);
     draw_header(ui, &layout);
     draw_screens(ui, &layout);
     draw_title(ui, pane, &layout);
-    draw_rows(ui, pane, &layout);
+    if (layout.picture)
+        picture->draw(ui, pane, pane->picture_line, layout.picture, layout.columns);
+    if (layout.height > 0)
+        draw_rows(ui, pane, &layout);
     int x = draw_last_line(ui, pane, &layout);
     hx_term_show(x < 0 ? -1 : layout.lines - 1, x);
 }

@@ -74,14 +74,23 @@ static void mouse(struct hx_ui *ui)
     enum hx_mouse what = hx_term_mouse(&row, &column);
     if (what == HX_MOUSE_UP || what == HX_MOUSE_DOWN)
         hx_pane_go(pane, pane->cursor + (what == HX_MOUSE_UP ? -3 : 3));
+    uint64_t now = hx_now_ns();
+    bool again = what == HX_MOUSE_DOUBLE ||
+                 (ui->last_click_row == row && now - ui->last_click_ns < 400000000);
+    const struct hx_picture *picture = pane->screen->picture;
+    if ((what == HX_MOUSE_CLICK || what == HX_MOUSE_DOUBLE) && picture && picture->click &&
+        row >= pane->picture_line && row < pane->picture_line + pane->picture_height) {
+        ui->last_click_row = row;
+        ui->last_click_ns = now;
+        hx_ui_complain(ui, picture->click(ui, pane, row - pane->picture_line, column, again));
+        return;
+    }
     int64_t target = pane->top + row - pane->first_line;
     if ((what != HX_MOUSE_CLICK && what != HX_MOUSE_DOUBLE) || row < pane->first_line ||
         row >= pane->first_line + pane->height || target >= pane->total)
         return;
     hx_pane_go(pane, target);
-    uint64_t now = hx_now_ns();
-    if (what == HX_MOUSE_DOUBLE ||
-        (ui->last_click_row == row && now - ui->last_click_ns < 400000000))
+    if (again)
         hx_ui_complain(ui, hx_command_run(ui, "open"));
     ui->last_click_row = row;
     ui->last_click_ns = now;

@@ -20,6 +20,8 @@ hx_error *hx_pane_create(struct hx_ui *ui, const struct hx_screen *screen, struc
     if (!pane)
         return hx_error_nomem();
     pane->screen = screen;
+    pane->columns = screen->columns;
+    pane->keys = screen->key;
     pane->serial = ++ui->serial;
     pane->sort = screen->sort;
     pane->from = ui->snapshot;
@@ -40,6 +42,8 @@ void hx_pane_destroy(struct hx_pane *pane)
     free(pane->condition);
     hx_filter_destroy(pane->parsed);
     hx_tree_destroy(pane->tree);
+    if (pane->free_data)
+        pane->free_data(pane->data);
     free(pane->keep);
     free(pane->problem);
     free(pane);
@@ -73,10 +77,10 @@ void hx_pane_put_calls(const struct hx_pane *pane, bool ascii, struct hx_text *r
     hx_text_free(&calls);
 }
 
-void hx_pane_key(const struct hx_screen *screen, const struct hx_table *rows, size_t row,
+void hx_pane_key(const char *const *keys, const struct hx_table *rows, size_t row,
                  struct hx_text *ret)
 {
-    for (const char *const *name = screen->key; name && *name; name++) {
+    for (const char *const *name = keys; name && *name; name++) {
         const struct hx_cell *cell = hx_table_at(rows, row, *name);
         if (cell->type == HX_VALUE_TEXT)
             hx_text_putn(ret, cell->text, cell->n);
@@ -136,7 +140,7 @@ void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load 
                             .all = pane->screen->over_time,
                             .sort = pane->sort,
                             .ascending = pane->ascending,
-                            .screen = pane->screen};
+                            .keys = pane->keys};
     pane->screen->source(pane, snapshot, &ret->source);
     if (pane->condition && !(ret->condition = strdup(pane->condition)))
         ret->source.sql.failed = true; /* hx_load_open() says so */
@@ -172,7 +176,7 @@ static hx_error *open_view(const struct hx_load *load, hx_store *store, int64_t 
 /* The key of the rows breaks ties, so that windows of one list fit together. */
 static void put_order(const struct hx_load *load, struct hx_text *sql)
 {
-    const char *const *key = load->screen->key;
+    const char *const *key = load->keys;
     if (!load->sort)
         return;
     hx_text_putf(sql, " ORDER BY \"%s\" %s", load->sort,
@@ -263,7 +267,7 @@ static bool find_key(struct fetch *fetch, const struct hx_table *rows, int64_t o
     bool found = false;
     for (size_t i = 0; i < rows->n_rows && !found; i++) {
         struct hx_text key = {0};
-        hx_pane_key(fetch->screen, rows, i, &key);
+        hx_pane_key(fetch->load.keys, rows, i, &key);
         found = strcmp(hx_text_str(&key), fetch->keep) == 0;
         hx_text_free(&key);
         if (found)
@@ -447,9 +451,9 @@ static void keep_cursor(struct hx_pane *pane)
     struct hx_text key = {0};
     free(pane->keep);
     pane->keep = NULL;
-    if (!pane->screen->key || !hx_pane_row(pane, &row))
+    if (!pane->keys || !hx_pane_row(pane, &row))
         return;
-    hx_pane_key(pane->screen, &pane->rows, row, &key);
+    hx_pane_key(pane->keys, &pane->rows, row, &key);
     pane->keep = key.failed ? NULL : hx_steal(key.s);
     hx_text_free(&key);
 }
@@ -476,8 +480,41 @@ void hx_pane_outdate(struct hx_pane *pane)
     pane->want++;
 }
 
+/* The snapshot whose differences a pane has to show. */
+static int64_t wanted_other(const struct hx_ui *ui, const struct hx_pane *pane)
+{
+    return ui->differences && pane->screen->differences ? hx_ui_other(ui) : 0;
+}
+
+/* Figures and their differences are different lists: what was loaded and the filter go. */
+static void take_other(const struct hx_ui *ui, struct hx_pane *pane)
+{
+    int64_t other = wanted_other(ui, pane);
+    if (!other == !pane->other) {
+        pane->other = other;
+        return;
+    }
+    keep_cursor(pane);
+    pane->other = other;
+    pane->columns = other ? pane->screen->differences : pane->screen->columns;
+    pane->sort = other ? pane->screen->differences_sort : pane->screen->sort;
+    pane->ascending = false;
+    pane->stale = true;
+    free(hx_steal(pane->filter));
+    free(hx_steal(pane->condition));
+    hx_filter_destroy(hx_steal(pane->parsed));
+    hx_tree_forget_filter(pane->tree);
+    if (!pane->tree) {
+        hx_table_deinit(&pane->rows);
+        hx_table_deinit(&pane->facts);
+        pane->total = pane->offset = 0;
+        pane->loaded = false;
+    }
+}
+
 void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane)
 {
+    take_other(ui, pane);
     if (pane->screen->source) {
         if (!pane->stale)
             keep_cursor(pane);
@@ -520,7 +557,8 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
     scroll(pane);
     if (hx_screen_stored(pane->screen) && !ui->snapshot)
         return; /* nothing was taken yet */
-    bool other = pane->snapshot != ui->snapshot && !pane->screen->pinned;
+    bool other = (pane->snapshot != ui->snapshot && !pane->screen->pinned) ||
+                 (pane->loaded && pane->other != wanted_other(ui, pane));
     if ((!pane->loaded || pane->stale) && !pane->loading) {
         hx_pane_reload(ui, pane);
     } else if (other && !pane->loading) {

@@ -26,6 +26,10 @@ struct hx_pane {
     int64_t from; /* the snapshot in which it was opened */
 
     int64_t snapshot; /* that it shows; 0: none yet */
+    int64_t other;    /* whose differences to that one it shows; 0: no differences */
+    /* What it lists and what tells rows apart: the screen's, unless the pane has its own. */
+    const struct hx_column *columns;
+    const char *const *keys;
     const char *sort; /* a column; NULL: as stored */
     bool ascending;
     char *filter;             /* as it was typed; NULL: none; owned */
@@ -37,15 +41,18 @@ struct hx_pane {
     int64_t offset;
     struct hx_table rows, facts;
     struct hx_tree *tree; /* of a screen that is a tree; NULL before its first load; owned */
-    bool loaded;          /* rows were loaded at least once */
-    bool loading;         /* a job is under way */
-    bool stale;           /* rows are of another snapshot or order */
-    uint64_t want;        /* number of the newest load; older ones are ignored */
-    char *keep;           /* key of the row to find again, owned */
-    char *problem;        /* why loading failed, owned */
+    void *data;           /* what a screen keeps beside the rows */
+    void (*free_data)(void *data);
+    bool loaded;   /* rows were loaded at least once */
+    bool loading;  /* a job is under way */
+    bool stale;    /* rows are of another snapshot or order */
+    uint64_t want; /* number of the newest load; older ones are ignored */
+    char *keep;    /* key of the row to find again, owned */
+    char *problem; /* why loading failed, owned */
     /* of the last drawing */
     int height;     /* rows that were visible */
     int first_line; /* of the screen, where they began */
+    int picture_line, picture_height;
 };
 
 hx_error *hx_pane_create(struct hx_ui *ui, const struct hx_screen *screen, struct hx_pane **ret);
@@ -100,7 +107,7 @@ struct hx_load {
     bool all; /* of all snapshots */
     const char *sort;
     bool ascending;
-    const struct hx_screen *screen;
+    const char *const *keys;
     char *condition; /* owned */
 };
 void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load *ret);
@@ -111,7 +118,7 @@ void hx_load_end(struct hx_load *load);
 hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *ret);
 
 /* The text that tells a row apart from others. */
-void hx_pane_key(const struct hx_screen *screen, const struct hx_table *rows, size_t row,
+void hx_pane_key(const char *const *keys, const struct hx_table *rows, size_t row,
                  struct hx_text *ret);
 
 #endif

@@ -28,7 +28,7 @@ static enum hx_filter_class class_of(const struct hx_pane *pane,
     for (size_t i = 0; i < like->n; i++)
         if (strcmp(like->columns[i].name, name) == 0)
             return like->columns[i].class;
-    for (const struct hx_column *column = pane->screen->columns; column->name; column++)
+    for (const struct hx_column *column = pane->columns; column->name; column++)
         if (strcmp(column->name, name) == 0)
             return class_of_cells(column->as);
     return HX_FILTER_ANY;

@@ -13,7 +13,7 @@
 struct search {
     struct hx_job job;
     uint64_t pane, number;
-    const struct hx_screen *screen;
+    const struct hx_column *columns;
     struct hx_load load;
     struct hx_table facts;
     struct hx_matcher *matcher;
@@ -30,7 +30,7 @@ static bool matches(struct search *search, const struct hx_table *rows, size_t r
 {
     struct hx_text *text = &search->text;
     hx_text_clear(text);
-    hx_column_row(search->screen->columns, rows, row, &search->facts, search->ascii, text);
+    hx_column_row(search->columns, rows, row, &search->facts, search->ascii, text);
     return hx_matcher_matches(search->matcher, hx_text_str(text));
 }
 
@@ -42,7 +42,7 @@ static hx_error *wanted_columns(const struct search *search, const hx_rows *rows
     if (!wanted)
         return hx_error_nomem();
     for (size_t i = 0; i < n; i++)
-        for (const struct hx_column *column = search->screen->columns; column->name; column++)
+        for (const struct hx_column *column = search->columns; column->name; column++)
             wanted[i] |= strcmp(column->name, hx_rows_name(rows, i)) == 0;
     *ret = wanted;
     return NULL;
@@ -166,7 +166,7 @@ static hx_error *copy_facts(const struct hx_table *facts, struct hx_table *ret)
 hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pattern,
                          bool backwards)
 {
-    if (!pane->loaded || !pane->screen->columns)
+    if (!pane->loaded || !pane->columns)
         return NULL;
     if (pane->screen->tree)
         return hx_tree_search(ui, pane, pattern, backwards);
@@ -180,7 +180,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
                                   .destroy = search_destroy};
     search->pane = pane->serial;
     search->number = ++ui->searches;
-    search->screen = pane->screen;
+    search->columns = pane->columns;
     search->backwards = backwards;
     search->ascii = !ui->term.utf8;
     search->from = pane->cursor;
@@ -290,7 +290,7 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
     for (size_t row = 0; row < rows->n_rows; row++) {
         if (format == HX_FORMAT_TEXT) {
             struct hx_text line = {0};
-            hx_column_row(pane->screen->columns, rows, row, &pane->facts, !ui->term.utf8, &line);
+            hx_column_row(pane->columns, rows, row, &pane->facts, !ui->term.utf8, &line);
             hx_text_putf(ret, "%s\n", hx_text_str(&line));
             hx_text_free(&line);
             continue;

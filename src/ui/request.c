@@ -7,11 +7,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#define HX_UI_REQUEST_DECLARE(id, name, keys, args, group, help)                                   \
-    static hx_error *hx_do_##id(struct hx_ui *ui, const char *arg);
-HX_UI_REQUESTS(HX_UI_REQUEST_DECLARE)
-#undef HX_UI_REQUEST_DECLARE
-
 const struct hx_request hx_requests[] = {
 #define HX_UI_REQUEST_ENTRY(id, name, keys, args, group, help)                                     \
     {name, keys, args, group, help, hx_do_##id},
@@ -87,52 +82,52 @@ static int64_t page(const struct hx_ui *ui)
     return height > 1 ? height - 1 : 1;
 }
 
-static hx_error *hx_do_up(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_up(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return move_by(ui, -1);
 }
 
-static hx_error *hx_do_down(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_down(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return move_by(ui, 1);
 }
 
-static hx_error *hx_do_page_up(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_page_up(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_ui_pane(ui)->top -= page(ui);
     return move_by(ui, -page(ui));
 }
 
-static hx_error *hx_do_page_down(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_page_down(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_ui_pane(ui)->top += page(ui);
     return move_by(ui, page(ui));
 }
 
-static hx_error *hx_do_half_up(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_half_up(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return move_by(ui, -(page(ui) + 1) / 2);
 }
 
-static hx_error *hx_do_half_down(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_half_down(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return move_by(ui, (page(ui) + 1) / 2);
 }
 
-static hx_error *hx_do_first(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_first(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_pane_go(hx_ui_pane(ui), 0);
     return NULL;
 }
 
-static hx_error *hx_do_last(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_last(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_pane_go(hx_ui_pane(ui), INT64_MAX);
@@ -148,14 +143,13 @@ static hx_error *no_row(const struct hx_pane *pane)
     return hx_error_new(HX_E_ABSENT, pane->screen->name, NULL, "there is no row here");
 }
 
-static hx_error *no_object(const struct hx_pane *pane)
+static hx_error *no_object(void)
 {
-    return hx_error_new(HX_E_ABSENT, "this row",
-                        pane->screen->objects ? "o lists its objects" : "look for one on screen 8",
+    return hx_error_new(HX_E_ABSENT, "this row", "look for one on screen 8",
                         "stands for no object");
 }
 
-static hx_error *hx_do_open(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_open(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     struct hx_pane *pane = hx_ui_pane(ui);
@@ -170,7 +164,7 @@ static hx_error *hx_do_open(struct hx_ui *ui, const char *arg)
     return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
 }
 
-static hx_error *hx_do_back(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_back(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     if (ui->at)
@@ -180,7 +174,7 @@ static hx_error *hx_do_back(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_escape(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_escape(struct hx_ui *ui, const char *arg)
 {
     if (hx_jobs_cancel(ui->jobs)) {
         hx_ui_say(ui, "cancelling");
@@ -189,7 +183,7 @@ static hx_error *hx_do_escape(struct hx_ui *ui, const char *arg)
     return hx_do_back(ui, arg);
 }
 
-static hx_error *hx_do_forward(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_forward(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     if (ui->at + 1 < ui->open.n)
@@ -206,18 +200,23 @@ static hx_error *parse_address(const char *arg, uint64_t *ret)
     return hx_error_new(HX_E_USAGE, arg, "write it like 0x55d0c0de", "is no address");
 }
 
-/* The object that a request is about: the row's, or that of an object's own screen. */
-static hx_error *subject(struct hx_ui *ui, uint64_t *ret)
+/* Opens something of the object that a row is about: its own, that of an object's own screen, else
+ * the largest of those it stands for. */
+static hx_error *open_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, uint64_t))
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     size_t row;
-    if (pane->screen == &hx_screen_object) {
-        *ret = pane->address;
-        return NULL;
-    }
+    uint64_t address;
+    struct hx_of of;
+    if (pane->screen == &hx_screen_object)
+        return open(ui, pane->address);
     if (!hx_pane_row(pane, &row))
         return no_row(pane);
-    return hx_pane_object(pane, row, ret) ? NULL : no_object(pane);
+    if (hx_pane_object(pane, row, &address))
+        return open(ui, address);
+    if (pane->screen->of && pane->screen->of(pane, row, &of))
+        return hx_ui_largest(ui, &of, pane->other, open);
+    return no_object();
 }
 
 static hx_error *open_why(struct hx_ui *ui, uint64_t object)
@@ -228,7 +227,7 @@ static hx_error *open_why(struct hx_ui *ui, uint64_t object)
     return hx_ui_push(ui, pane);
 }
 
-static hx_error *hx_do_why(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_why(struct hx_ui *ui, const char *arg)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     uint64_t address;
@@ -239,33 +238,25 @@ static hx_error *hx_do_why(struct hx_ui *ui, const char *arg)
     }
     if (pane->screen->why && hx_pane_row(pane, &row) && !hx_pane_object(pane, row, &address))
         return pane->screen->why(ui, pane, row);
-    HX_TRY(subject(ui, &address));
-    return open_why(ui, address);
+    return open_object(ui, open_why);
 }
 
-static hx_error *hx_do_objects(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_objects(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     struct hx_pane *pane = hx_ui_pane(ui);
     size_t row;
     if (!hx_pane_row(pane, &row))
         return no_row(pane);
-    if (!pane->screen->objects)
-        return hx_error_new(HX_E_ABSENT, "this row", "Enter opens it", "has no list of objects");
-    return pane->screen->objects(ui, pane, row);
+    if (pane->screen->objects)
+        return pane->screen->objects(ui, pane, row);
+    return hx_ui_open_objects(ui, pane, row);
 }
 
-static hx_error *hx_do_referrers(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_referrers(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    struct hx_pane *pane = hx_ui_pane(ui);
-    size_t row;
-    uint64_t address;
-    if (!hx_pane_row(pane, &row))
-        return no_row(pane);
-    if (!hx_pane_object(pane, row, &address))
-        return no_object(pane);
-    return hx_ui_open_object(ui, address);
+    return open_object(ui, hx_ui_open_object);
 }
 
 static hx_error *open_stack(struct hx_ui *ui, uint64_t object)
@@ -277,7 +268,7 @@ static hx_error *open_stack(struct hx_ui *ui, uint64_t object)
 }
 
 /* Of a row's stack, else of the object that it stands for; of a cost centre all that there are. */
-static hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     uint64_t address;
@@ -294,13 +285,13 @@ static hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
     if (id)
         return hx_ui_open_text(ui, &hx_screen_stack, NULL, id);
     if (ccs)
-        return hx_ui_open_subset(ui, &hx_screen_sites, HX_SUBSET_BELOW,
-                                 hx_table_text(&pane->rows, row, "label"), NULL, ccs);
+        return hx_ui_open_of(
+            ui, &hx_screen_sites,
+            &(struct hx_of){HX_SUBSET_BELOW, hx_table_text(&pane->rows, row, "label"), NULL, ccs});
     if (pane->screen == &hx_screen_leaks)
         return hx_error_new(HX_E_ABSENT, "stack", "heapx run and heapx record do it",
                             "who allocated was not recorded");
-    HX_TRY(subject(ui, &address));
-    return open_stack(ui, address);
+    return open_object(ui, open_stack);
 }
 
 /* --- trees --- */
@@ -318,68 +309,32 @@ static hx_error *on_node(struct hx_ui *ui,
     return what(ui, pane, row);
 }
 
-static hx_error *hx_do_unfold(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_unfold(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return on_node(ui, hx_tree_unfold);
 }
 
-static hx_error *hx_do_fold(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_fold(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return on_node(ui, hx_tree_fold);
 }
 
-static hx_error *hx_do_unfold_all(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_unfold_all(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return on_node(ui, hx_tree_unfold_all);
 }
 
-/* The snapshot to compare with: the one before the shown one, or that was asked for. */
-static hx_error *find_other(struct hx_ui *ui, const char *arg, int64_t *ret)
-{
-    size_t row = hx_ui_snapshot_row(ui), n = ui->snapshots.n_rows;
-    uint64_t number;
-    if (!*arg && row > 0 && row < n) {
-        *ret = hx_table_int(&ui->snapshots, row - 1, "snapshot", 0);
-        return NULL;
-    }
-    if (!*arg)
-        return hx_error_new(HX_E_ABSENT, "this snapshot", "`:difference N` names another one",
-                            "has none before it");
-    for (size_t i = 0; hx_parse_u64(arg, &number) && i < n; i++) {
-        int64_t snapshot = hx_table_int(&ui->snapshots, i, "snapshot", 0);
-        if (number && (uint64_t)snapshot == number && snapshot != ui->snapshot) {
-            *ret = snapshot;
-            return NULL;
-        }
-    }
-    return hx_error_new(HX_E_ABSENT, arg, "screen 1 shows them",
-                        "no other snapshot has that number");
-}
-
-static hx_error *hx_do_difference(struct hx_ui *ui, const char *arg)
-{
-    struct hx_pane *pane = hx_ui_pane(ui);
-    int64_t other = 0;
-    if (!pane->screen->tree)
-        return hx_error_new(HX_E_ABSENT, pane->screen->name,
-                            "screen 4 has them; `heapx diff` compares any view",
-                            "shows no differences");
-    if (*arg || !pane->tree || !pane->tree->other)
-        HX_TRY(find_other(ui, arg, &other));
-    return hx_tree_compare(ui, pane, other);
-}
-
-static hx_error *hx_do_goto(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_goto(struct hx_ui *ui, const char *arg)
 {
     uint64_t address;
     HX_TRY(parse_address(arg, &address));
     return hx_ui_resolve(ui, address, hx_ui_open_object);
 }
 
-static hx_error *hx_do_details(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_details(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     size_t row;
@@ -390,7 +345,7 @@ static hx_error *hx_do_details(struct hx_ui *ui, const char *arg)
 
 /* --- screens and snapshots --- */
 
-static hx_error *hx_do_threads(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_threads(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return hx_ui_show(ui, &hx_screen_threads);
@@ -407,19 +362,29 @@ static hx_error *step_screen(struct hx_ui *ui, int step)
     return hx_ui_show(ui, hx_screens[at]);
 }
 
-static hx_error *hx_do_next_screen(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_next_screen(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return step_screen(ui, 1);
 }
 
-static hx_error *hx_do_previous_screen(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_previous_screen(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return step_screen(ui, -1);
 }
 
-static hx_error *hx_do_screen(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_view(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    const struct hx_screen *screen = hx_ui_pane(ui)->screen;
+    if (!screen->view)
+        return hx_error_new(HX_E_ABSENT, screen->name, "screens 1 and 4 have one",
+                            "has no other view");
+    return hx_ui_show(ui, screen->view);
+}
+
+hx_error *hx_do_screen(struct hx_ui *ui, const char *arg)
 {
     const struct hx_screen *screen = hx_screen_find(arg);
     if (!screen || screen->by_argument)
@@ -451,37 +416,87 @@ static hx_error *step_snapshot(struct hx_ui *ui, int step)
     return NULL;
 }
 
-static hx_error *hx_do_previous_snapshot(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_previous_snapshot(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return step_snapshot(ui, -1);
 }
 
-static hx_error *hx_do_next_snapshot(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_next_snapshot(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return step_snapshot(ui, 1);
 }
 
-static hx_error *hx_do_snapshot(struct hx_ui *ui, const char *arg)
+/* The row of the snapshot with a number; n_rows when there is none. */
+static size_t find_snapshot(const struct hx_ui *ui, const char *arg)
 {
     uint64_t number = 0;
     size_t n = ui->snapshots.n_rows, row = n;
     if (strcmp(arg, "first") == 0)
-        row = 0;
-    else if (strcmp(arg, "last") == 0)
-        row = n - 1;
-    else if (hx_parse_u64(arg, &number))
+        return 0;
+    if (strcmp(arg, "last") == 0)
+        return n ? n - 1 : 0;
+    if (hx_parse_u64(arg, &number))
         for (row = 0; row < n; row++)
             if ((uint64_t)hx_table_int(&ui->snapshots, row, "snapshot", 0) == number)
                 break;
-    if (row >= n)
-        return hx_error_new(HX_E_ABSENT, arg, "screen 1 shows them", "no such snapshot");
+    return row;
+}
+
+static hx_error *no_snapshot(const char *arg)
+{
+    return hx_error_new(HX_E_ABSENT, arg, "screen 1 shows them", "no such snapshot");
+}
+
+hx_error *hx_do_snapshot(struct hx_ui *ui, const char *arg)
+{
+    size_t row = find_snapshot(ui, arg);
+    if (row >= ui->snapshots.n_rows)
+        return no_snapshot(arg);
     choose_snapshot(ui, row);
     return NULL;
 }
 
-static hx_error *hx_do_snap(struct hx_ui *ui, const char *arg)
+/* What panes show depends on it; hx_pane_update() sees to each when it is looked at. */
+static hx_error *mark_snapshot(struct hx_ui *ui, const char *arg)
+{
+    size_t row = *arg ? find_snapshot(ui, arg) : hx_ui_snapshot_row(ui);
+    if (row >= ui->snapshots.n_rows)
+        return no_snapshot(*arg ? arg : "snapshot");
+    ui->marked = hx_table_int(&ui->snapshots, row, "snapshot", 0);
+    hx_ui_say(ui, "snapshot %lld is marked: d shows differences to it", (long long)ui->marked);
+    return NULL;
+}
+
+hx_error *hx_do_mark(struct hx_ui *ui, const char *arg)
+{
+    return mark_snapshot(ui, arg);
+}
+
+hx_error *hx_do_unmark(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    ui->marked = 0;
+    hx_ui_say(ui, "nothing is marked");
+    return NULL;
+}
+
+hx_error *hx_do_difference(struct hx_ui *ui, const char *arg)
+{
+    if (*arg)
+        HX_TRY(mark_snapshot(ui, arg));
+    bool on = *arg || !ui->differences;
+    if (on && !hx_ui_other(ui))
+        return hx_error_new(HX_E_ABSENT, "this snapshot", "Space on screen 1 marks another one",
+                            "has none before it");
+    ui->differences = on;
+    if (!hx_ui_pane(ui)->screen->differences)
+        hx_ui_say(ui, "differences are %s: screens 0 and 2 to 6 show them", on ? "on" : "off");
+    return NULL;
+}
+
+hx_error *hx_do_snap(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return hx_ui_snap(ui, true);
@@ -508,7 +523,7 @@ static hx_error *search_for(struct hx_ui *ui, const char *text)
     return search_again(ui, false);
 }
 
-static hx_error *hx_do_search(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_search(struct hx_ui *ui, const char *arg)
 {
     if (*arg)
         return search_for(ui, arg);
@@ -516,13 +531,13 @@ static hx_error *hx_do_search(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_search_next(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_search_next(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return search_again(ui, false);
 }
 
-static hx_error *hx_do_search_previous(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_search_previous(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return search_again(ui, true);
@@ -569,19 +584,19 @@ static hx_error *step_sort(struct hx_ui *ui, int step)
     return NULL;
 }
 
-static hx_error *hx_do_sort_left(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_sort_left(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return step_sort(ui, -1);
 }
 
-static hx_error *hx_do_sort_right(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_sort_right(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return step_sort(ui, 1);
 }
 
-static hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     struct hx_pane *pane = hx_ui_pane(ui);
@@ -594,7 +609,7 @@ static hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     if (!hx_screen_stored(pane->screen))
@@ -620,7 +635,7 @@ static hx_error *filter_by(struct hx_ui *ui, const char *text)
     return error;
 }
 
-static hx_error *hx_do_filter(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_filter(struct hx_ui *ui, const char *arg)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     if (*arg)
@@ -632,7 +647,7 @@ static hx_error *hx_do_filter(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_no_filter(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_no_filter(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     free(hx_steal(ui->draft));
@@ -644,28 +659,28 @@ static hx_error *hx_do_no_filter(struct hx_ui *ui, const char *arg)
 
 /* --- analysis --- */
 
-static hx_error *hx_do_analyse(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_analyse(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return hx_ui_analyse(ui);
 }
 
-static hx_error *hx_do_scheme(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_scheme(struct hx_ui *ui, const char *arg)
 {
     return hx_ui_choose_scheme(ui, arg);
 }
 
-static hx_error *hx_do_retainer(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_retainer(struct hx_ui *ui, const char *arg)
 {
     return hx_ui_choose_retainer(ui, arg);
 }
 
-static hx_error *hx_do_max_set(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_max_set(struct hx_ui *ui, const char *arg)
 {
     return hx_ui_choose_max_set(ui, arg);
 }
 
-static hx_error *hx_do_root(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_root(struct hx_ui *ui, const char *arg)
 {
     if (*arg)
         return hx_ui_choose_root(ui, arg);
@@ -674,7 +689,7 @@ static hx_error *hx_do_root(struct hx_ui *ui, const char *arg)
                : hx_ui_open_text(ui, &hx_screen_named, NULL, 0);
 }
 
-static hx_error *hx_do_unroot(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_unroot(struct hx_ui *ui, const char *arg)
 {
     return hx_ui_choose_no_root(ui, arg);
 }
@@ -686,7 +701,7 @@ static hx_error *write_to(struct hx_ui *ui, const char *path)
     return *path ? hx_pane_write(ui, hx_ui_pane(ui), path, false) : NULL;
 }
 
-static hx_error *hx_do_write(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_write(struct hx_ui *ui, const char *arg)
 {
     if (*arg)
         return write_to(ui, arg);
@@ -694,19 +709,19 @@ static hx_error *hx_do_write(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_overwrite(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_overwrite(struct hx_ui *ui, const char *arg)
 {
     return hx_pane_write(ui, hx_ui_pane(ui), arg, true);
 }
 
-static hx_error *hx_do_save_display(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_save_display(struct hx_ui *ui, const char *arg)
 {
     return hx_ui_save_display(ui, arg);
 }
 
 /* --- other --- */
 
-static hx_error *hx_do_command(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_command(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_ui_prompt(ui, ":", "", hx_command_run);
@@ -720,19 +735,19 @@ static hx_error *show_text(struct hx_ui *ui, const struct hx_screen *screen)
     return hx_ui_open_text(ui, screen, NULL, 0);
 }
 
-static hx_error *hx_do_help(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_help(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return show_text(ui, &hx_screen_help);
 }
 
-static hx_error *hx_do_messages(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_messages(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     return show_text(ui, &hx_screen_messages);
 }
 
-static hx_error *hx_do_set(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_set(struct hx_ui *ui, const char *arg)
 {
     bool on = strcmp(arg, "mouse on") == 0;
     if (!on && strcmp(arg, "mouse off") != 0)
@@ -743,7 +758,7 @@ static hx_error *hx_do_set(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_resize(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_resize(struct hx_ui *ui, const char *arg)
 {
     unsigned height, width;
     if (!ui->term.script)
@@ -755,7 +770,7 @@ static hx_error *hx_do_resize(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_redraw(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_redraw(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_term_redraw();
@@ -764,7 +779,7 @@ static hx_error *hx_do_redraw(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_suspend(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_suspend(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_term_suspend(&ui->term, ui->snapping);
@@ -773,7 +788,7 @@ static hx_error *hx_do_suspend(struct hx_ui *ui, const char *arg)
     return NULL;
 }
 
-static hx_error *hx_do_close(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_close(struct hx_ui *ui, const char *arg)
 {
     if (!ui->at) {
         ui->quit = true;
@@ -782,9 +797,22 @@ static hx_error *hx_do_close(struct hx_ui *ui, const char *arg)
     return hx_do_back(ui, arg);
 }
 
-static hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
+hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     ui->quit = true;
     return NULL;
 }
+
+/* Each of these moves to the file of its screen. */
+#define NOT_YET(id)                                                                                \
+    hx_error *hx_do_##id(struct hx_ui *ui, const char *arg)                                        \
+    {                                                                                              \
+        (void)ui;                                                                                  \
+        (void)arg;                                                                                 \
+        return hx_error_new(HX_E_ABSENT, #id, NULL, "is being built");                             \
+    }
+NOT_YET(by)
+NOT_YET(hex)
+NOT_YET(sql)
+NOT_YET(palette)

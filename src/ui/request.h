@@ -1,7 +1,8 @@
 /* request.h - everything that a key or a command line can ask for.
  *
  * One list: the key table, the commands, the help screen, and what is generated from it later
- * (man page, palette) come from here. Each request has a handler hx_do_NAME in request.c.
+ * (man page, palette) come from here. Each request has a handler hx_do_NAME; those that belong to a
+ * screen stand in its file.
  */
 #ifndef HX_UI_REQUEST_H
 #define HX_UI_REQUEST_H
@@ -33,16 +34,22 @@ struct hx_ui;
     X(unfold, "unfold", "+", "", "Look", "what is below this node of a tree")                      \
     X(fold, "fold", "-", "", "Look", "not any more, or what it is below")                          \
     X(unfold_all, "unfold-all", "*", "", "Look", "everything below this node")                     \
-    X(difference, "difference", "d", "[SNAPSHOT]", "Look", "a tree's growth since a snapshot")     \
+    X(hex, "hex", "x", "[ADDRESS]", "Look", "its bytes and fields")                                \
     X(goto, "goto", "", "ADDRESS", "Look", "the object that contains an address")                  \
     X(details, "details", "i", "", "Look", "all values of this row")                               \
     X(next_screen, "next-screen", "Tab", "", "Screens", "next screen")                             \
     X(previous_screen, "previous-screen", "Shift-Tab", "", "Screens", "previous screen")           \
     X(screen, "screen", "", "NAME", "Screens", "a screen by its name")                             \
+    X(view, "view", "v", "", "Screens", "the other view: chart or list, tree or flame")            \
+    X(by, "by", "b", "[BREAKDOWN]", "Screens", "what the chart shows; none: the next")             \
     X(previous_snapshot, "previous-snapshot", "[", "", "Snapshots", "previous snapshot")           \
     X(next_snapshot, "next-snapshot", "]", "", "Snapshots", "next snapshot")                       \
     X(snapshot, "snapshot", "", "N|first|last", "Snapshots", "the snapshot with that number")      \
     X(snap, "snap", "a", "", "Snapshots", "take another snapshot now")                             \
+    X(mark, "mark", "Space", "[SNAPSHOT]", "Snapshots", "mark the row, or a snapshot for d")       \
+    X(unmark, "unmark", "U", "", "Snapshots", "unmark all")                                        \
+    X(difference, "difference", "d", "[SNAPSHOT]", "Snapshots",                                    \
+      "differences to the marked or previous one")                                                 \
     X(search, "search", "/ F3", "[REGEX]", "Find and order", "search what rows show")              \
     X(search_next, "search-next", "n", "", "Find and order", "next row that matches")              \
     X(search_previous, "search-previous", "N", "", "Find and order", "previous row that matches")  \
@@ -63,6 +70,8 @@ struct hx_ui;
     X(overwrite, "write!", "", "FILE", "Files", "the same over a file that exists")                \
     X(save_display, "save-display", "", "FILE", "Files", "write the screen as text")               \
     X(command, "command", ":", "", "Other", "type a command")                                      \
+    X(palette, "palette", "Ctrl-P", "", "Other", "all commands, found as you type")                \
+    X(sql, "sql", ";", "[SELECT]", "Other", "ask the store; the answer is a list")                 \
     X(help, "help", "? F1", "", "Other", "this help")                                              \
     X(messages, "messages", "", "", "Other", "what was said on the last line")                     \
     X(set, "set", "", "mouse on|off", "Other", "a setting")                                        \
@@ -78,6 +87,11 @@ struct hx_request {
 };
 /* Ends with name NULL. */
 extern const struct hx_request hx_requests[];
+
+#define HX_UI_DECLARE_REQUEST(id, name, keys, args, group, help)                                   \
+    hx_error *hx_do_##id(struct hx_ui *ui, const char *arg);
+HX_UI_REQUESTS(HX_UI_DECLARE_REQUEST)
+#undef HX_UI_DECLARE_REQUEST
 
 /* By its name or the only one that begins so; NULL when there is none. */
 const struct hx_request *hx_request_find(const char *name, size_t n);

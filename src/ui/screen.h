@@ -67,6 +67,23 @@ enum hx_subset {
     HX_SUBSET_BELOW,  /* the same with all stacks that begin with it */
 };
 
+/* The set of objects that a row stands for. The texts belong to the row. */
+struct hx_of {
+    enum hx_subset subset;
+    const char *text, *more;
+    int64_t id;
+};
+
+/* A drawing between the title and the list. Coordinates are those of the terminal. */
+struct hx_picture {
+    /* How many of `lines` x `columns` cells it takes for itself, list and heading get the rest; 0:
+     * there is too little room, or nothing to draw. */
+    int (*lines)(const struct hx_ui *ui, const struct hx_pane *pane, int lines, int columns);
+    void (*draw)(struct hx_ui *ui, struct hx_pane *pane, int y, int height, int columns);
+    /* The mouse was pressed there (relative to the picture); NULL: nothing to choose. */
+    hx_error *(*click)(struct hx_ui *ui, struct hx_pane *pane, int y, int x, bool twice);
+};
+
 struct hx_screen {
     const char *name;
     const char *brief; /* the name where there is less room; NULL: the name */
@@ -81,7 +98,13 @@ struct hx_screen {
     const struct hx_column *columns;
     const char *const *key; /* columns that tell rows apart, ends with NULL */
     const char *sort;       /* column of the first order; NULL: as stored */
-    const char *object;     /* column with the address of the object that a row stands for */
+    /* A census: what it lists as differences to pane->other, and their first order; NULL: it
+     * has none. */
+    const struct hx_column *differences;
+    const char *differences_sort;
+    const struct hx_picture *picture; /* NULL: none */
+    const struct hx_screen *view;     /* the other view of the same (`v`); NULL: none */
+    const char *object; /* column with the address of the object that a row stands for */
 
     /* Says what to list; NULL for a screen that makes its rows in fill(). */
     void (*source)(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);
@@ -95,7 +118,10 @@ struct hx_screen {
     hx_error *(*open)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
     /* `w` on a row that stands for no object; NULL: there is nothing to tell. */
     hx_error *(*why)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
-    /* `o`: the objects of a row. */
+    /* The objects that a row stands for: `o` lists them, and what asks for one object takes the
+     * largest of them. False: the row stands for none. NULL: no row does. */
+    bool (*of)(const struct hx_pane *pane, size_t row, struct hx_of *ret);
+    /* `o` where that is no list of objects; NULL: it is. */
     hx_error *(*objects)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 };
 

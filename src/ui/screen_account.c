@@ -2,6 +2,7 @@
 #include "ui/app.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const struct hx_column columns[] = {
     {"part", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
@@ -56,11 +57,10 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
 }
 
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
-    if (hx_table_text(&pane->rows, row, "part")[0] != 'l')
-        return hx_error_new(HX_E_ABSENT, "this part", NULL, "holds no objects");
-    return open_row(ui, pane, row);
+    *ret = (struct hx_of){.subset = HX_SUBSET_ALL};
+    return strcmp(hx_table_text(&pane->rows, row, "part"), "live") == 0;
 }
 
 static const char *const key[] = {"part", NULL};
@@ -77,5 +77,5 @@ const struct hx_screen hx_screen_account = {
     .head = head,
     .empty = "This snapshot has no account of the resident memory.",
     .open = open_row,
-    .objects = objects,
+    .of = of,
 };

@@ -79,14 +79,15 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    return hx_ui_open_subset(ui, &hx_screen_bin, HX_SUBSET_BIN,
-                             hx_table_text(&pane->rows, row, "roots"), NULL, 0);
+    return hx_ui_open_of(
+        ui, &hx_screen_bin,
+        &(struct hx_of){HX_SUBSET_BIN, hx_table_text(&pane->rows, row, "roots"), NULL, 0});
 }
 
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_BIN,
-                             hx_table_text(&pane->rows, row, "roots"), NULL, 0);
+    *ret = (struct hx_of){HX_SUBSET_BIN, hx_table_text(&pane->rows, row, "roots"), NULL, 0};
+    return true;
 }
 
 static const char *const key[] = {"roots", NULL};
@@ -104,5 +105,5 @@ const struct hx_screen hx_screen_bins = {
     .head = head,
     .empty = "There are no objects, and so no bins.",
     .open = open_row,
-    .objects = objects,
+    .of = of,
 };

@@ -172,20 +172,20 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     if (hx_pane_object(pane, row, &address))
         return hx_ui_open_object(ui, address);
     if (id)
-        return hx_ui_open_subset(ui, &hx_screen_centre, HX_SUBSET_CCS,
-                                 hx_table_text(rows, row, "label"), NULL, id);
+        return hx_ui_open_of(
+            ui, &hx_screen_centre,
+            &(struct hx_of){HX_SUBSET_CCS, hx_table_text(rows, row, "label"), NULL, id});
     hx_ui_set_snapshot(ui, hx_table_int(rows, row, "number", ui->snapshot));
     return NULL;
 }
 
 /* Of what it called everything; of any other row its own. */
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
-    if (id)
-        return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_BELOW,
-                                 hx_table_text(&pane->rows, row, "label"), NULL, id);
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_CCS, pane->text, NULL, pane->id);
+    *ret = id ? (struct hx_of){HX_SUBSET_BELOW, hx_table_text(&pane->rows, row, "label"), NULL, id}
+              : (struct hx_of){HX_SUBSET_CCS, pane->text, NULL, pane->id};
+    return true;
 }
 
 static const char *const key[] = {"what", "position", "object", NULL};
@@ -201,5 +201,5 @@ const struct hx_screen hx_screen_centre = {
     .source = source,
     .head = head,
     .open = open_row,
-    .objects = objects,
+    .of = of,
 };

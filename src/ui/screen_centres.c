@@ -41,17 +41,11 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     put_bytes(facts, "alloc", ", ", " allocated so far", ret);
     if (sample > 0)
         hx_text_putf(ret, ", one in %s", hx_human_bytes((uint64_t)sample, size));
-    if (pane->tree && pane->tree->other)
+    if (pane->other)
         hx_text_putf(ret, "\ndifferences to snapshot %" PRId64 " (d shows the figures themselves)",
-                     pane->tree->other);
+                     pane->other);
     if (hx_table_int(facts, 0, "upper_bounds", 0))
         hx_text_puts(ret, "\nevents were lost, frees among them: see :screen losses");
-}
-
-/* A row for the rest of some children is no node. */
-static hx_error *no_node(void)
-{
-    return hx_error_new(HX_E_ABSENT, "this row", "+ shows them", "stands for the other nodes here");
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
@@ -59,17 +53,17 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
     if (!id)
         return hx_tree_unfold(ui, pane, row);
-    return hx_ui_open_subset(ui, &hx_screen_centre, HX_SUBSET_CCS,
-                             hx_table_text(&pane->rows, row, "label"), NULL, id);
+    return hx_ui_open_of(
+        ui, &hx_screen_centre,
+        &(struct hx_of){HX_SUBSET_CCS, hx_table_text(&pane->rows, row, "label"), NULL, id});
 }
 
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+/* A row for the rest of some children is no node. */
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
-    if (!id)
-        return no_node();
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_BELOW,
-                             hx_table_text(&pane->rows, row, "label"), NULL, id);
+    *ret = (struct hx_of){HX_SUBSET_BELOW, hx_table_text(&pane->rows, row, "label"), NULL, id};
+    return id != 0;
 }
 
 static const char *const key[] = {"ccs_id", NULL};
@@ -83,10 +77,12 @@ const struct hx_screen hx_screen_centres = {
     .columns = columns,
     .key = key,
     .sort = "inherited_live_bytes",
+    .differences = columns,
+    .differences_sort = "inherited_live_bytes",
     .fill = hx_tree_fill,
     .head = head,
     .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"
              " heapx attach --record PID do it.",
     .open = open_row,
-    .objects = objects,
+    .of = of,
 };

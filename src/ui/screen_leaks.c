@@ -55,13 +55,13 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     bool typed = hx_table_at(&pane->rows, row, "type")->type == HX_VALUE_TEXT;
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_LEAK,
-                             hx_table_text(&pane->rows, row, "kind"),
-                             typed ? hx_table_text(&pane->rows, row, "type") : NULL,
-                             hx_table_int(&pane->rows, row, "stack_id", 0));
+    *ret = (struct hx_of){HX_SUBSET_LEAK, hx_table_text(&pane->rows, row, "kind"),
+                          typed ? hx_table_text(&pane->rows, row, "type") : NULL,
+                          hx_table_int(&pane->rows, row, "stack_id", 0)};
+    return true;
 }
 
 static const char *const key[] = {"kind", "type", "site", NULL};
@@ -76,6 +76,6 @@ const struct hx_screen hx_screen_leaks = {
     .source = source,
     .head = head,
     .empty = "Nothing is lost among the objects that were found; i tells what was not.",
-    .open = open_row,
-    .objects = open_row,
+    .open = hx_ui_open_objects,
+    .of = of,
 };

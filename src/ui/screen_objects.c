@@ -22,47 +22,52 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-/* Only words of the model get into a statement. */
-static const char *state_of(const struct hx_pane *pane)
+struct hx_of hx_pane_of(const struct hx_pane *pane)
 {
-    for (int i = HX_STATE_NONE + 1; pane->text && i < HX_STATES; i++)
-        if (strcmp(hx_state_name((enum hx_state)i), pane->text) == 0)
+    return (struct hx_of){pane->subset, pane->text, pane->more, pane->id};
+}
+
+/* Only words of the model get into a statement. */
+static const char *state_of(const char *text)
+{
+    for (int i = HX_STATE_NONE + 1; text && i < HX_STATES; i++)
+        if (strcmp(hx_state_name((enum hx_state)i), text) == 0)
             return hx_state_name((enum hx_state)i);
     return "";
 }
 
-void hx_subset_where(const struct hx_pane *pane, struct hx_text *sql)
+void hx_of_where(const struct hx_of *of, struct hx_text *sql)
 {
-    switch (pane->subset) {
+    switch (of->subset) {
     case HX_SUBSET_LEAK:
-        hx_text_putf(sql, "state = '%s' AND type IS ", state_of(pane));
-        hx_text_sql(sql, pane->more);
-        if (pane->id)
+        hx_text_putf(sql, "state = '%s' AND type IS ", state_of(of->text));
+        hx_text_sql(sql, of->more);
+        if (of->id)
             hx_text_putf(sql,
                          " AND +stack_id IN (SELECT s.stack_id FROM hx_stack s WHERE s.label ="
                          " (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 "))",
-                         pane->id);
+                         of->id);
         break;
     case HX_SUBSET_SET:
-        hx_text_putf(sql, "set_id = %" PRId64, pane->id);
+        hx_text_putf(sql, "set_id = %" PRId64, of->id);
         break;
     case HX_SUBSET_BIN:
         hx_text_puts(sql, "bin = ");
-        hx_text_sql(sql, pane->text);
+        hx_text_sql(sql, of->text);
         break;
     case HX_SUBSET_TYPE:
-        hx_text_puts(sql, pane->text ? "type = " : "type IS ");
-        hx_text_sql(sql, pane->text);
+        hx_text_puts(sql, of->text ? "type = " : "type IS ");
+        hx_text_sql(sql, of->text);
         break;
     case HX_SUBSET_SITE:
-        hx_text_putf(sql, "stack_id = %" PRId64, pane->id);
+        hx_text_putf(sql, "stack_id = %" PRId64, of->id);
         break;
     case HX_SUBSET_CCS:
-        hx_text_putf(sql, "ccs_id = %" PRId64, pane->id);
+        hx_text_putf(sql, "ccs_id = %" PRId64, of->id);
         break;
     case HX_SUBSET_BELOW: /* looked up for each object, not scanned for each stack */
         hx_text_puts(sql, "+ccs_id IN ");
-        hx_below_sql(pane->id, sql);
+        hx_below_sql(of->id, sql);
         break;
     case HX_SUBSET_THREAD:
     case HX_SUBSET_ALL:
@@ -86,7 +91,7 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
                      pane->id);
     switch (pane->subset) {
     case HX_SUBSET_LEAK:
-        hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(pane));
+        hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(pane->text));
         hx_text_sql(sql, pane->more);
         if (pane->id)
             hx_text_putf(sql,
@@ -121,7 +126,8 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->view = "objects";
-    hx_subset_where(pane, &ret->where);
+    struct hx_of of = hx_pane_of(pane);
+    hx_of_where(&of, &ret->where);
     subset_facts(pane, snapshot, &ret->facts);
 }
 
@@ -140,7 +146,7 @@ static void put_leak_site(const struct hx_pane *pane, bool ascii, struct hx_text
 
 static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
-    const char *state = state_of(pane);
+    const char *state = state_of(pane->text);
     switch (pane->subset) {
     case HX_SUBSET_THREAD:
     case HX_SUBSET_ALL:

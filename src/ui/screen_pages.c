@@ -41,28 +41,29 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_puts(ret, "Resident pages that hold nothing else, by set, bin and type");
 }
 
-static hx_error *open_objects(struct hx_ui *ui, const struct hx_screen *set,
-                              const struct hx_screen *bin, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     const char *census = hx_table_text(&pane->rows, row, "census");
     const char *key = hx_table_text(&pane->rows, row, "key");
-    if (strcmp(census, "retainer") == 0)
-        return hx_ui_open_subset(ui, set, HX_SUBSET_SET, key, NULL,
-                                 hx_table_int(&pane->rows, row, "id", -1));
-    if (strcmp(census, "bin") == 0)
-        return hx_ui_open_subset(ui, bin, HX_SUBSET_BIN, key, NULL, 0);
     bool known = hx_table_int(&pane->rows, row, "known", 0);
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_TYPE, known ? key : NULL, NULL, 0);
+    if (strcmp(census, "retainer") == 0)
+        *ret = (struct hx_of){HX_SUBSET_SET, key, NULL, hx_table_int(&pane->rows, row, "id", -1)};
+    else if (strcmp(census, "bin") == 0)
+        *ret = (struct hx_of){HX_SUBSET_BIN, key, NULL, 0};
+    else
+        *ret = (struct hx_of){HX_SUBSET_TYPE, known ? key : NULL, NULL, 0};
+    return true;
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    return open_objects(ui, &hx_screen_set, &hx_screen_bin, pane, row);
-}
-
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
-{
-    return open_objects(ui, &hx_screen_objects, &hx_screen_objects, pane, row);
+    struct hx_of what;
+    of(pane, row, &what);
+    return hx_ui_open_of(ui,
+                         what.subset == HX_SUBSET_SET   ? &hx_screen_set
+                         : what.subset == HX_SUBSET_BIN ? &hx_screen_bin
+                                                        : &hx_screen_objects,
+                         &what);
 }
 
 static const char *const key[] = {"census", "id", NULL};
@@ -80,5 +81,5 @@ const struct hx_screen hx_screen_pages = {
     .head = head,
     .empty = "Which pages are resident is not recorded in this snapshot.",
     .open = open_row,
-    .objects = objects,
+    .of = of,
 };

@@ -53,16 +53,16 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    return hx_ui_open_subset(ui, &hx_screen_set, HX_SUBSET_SET,
-                             hx_table_text(&pane->rows, row, "label"), NULL,
-                             hx_table_int(&pane->rows, row, "set_id", -1));
+    return hx_ui_open_of(ui, &hx_screen_set,
+                         &(struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "label"),
+                                         NULL, hx_table_int(&pane->rows, row, "set_id", -1)});
 }
 
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_SET,
-                             hx_table_text(&pane->rows, row, "label"), NULL,
-                             hx_table_int(&pane->rows, row, "set_id", -1));
+    *ret = (struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "label"), NULL,
+                          hx_table_int(&pane->rows, row, "set_id", -1)};
+    return true;
 }
 
 static const char *const key[] = {"set_id", NULL};
@@ -81,5 +81,5 @@ const struct hx_screen hx_screen_retainers = {
     .head = head,
     .empty = "There are no objects, and so no retainer sets.",
     .open = open_row,
-    .objects = objects,
+    .of = of,
 };

@@ -63,7 +63,8 @@ static void put_objects(const struct hx_pane *pane, int64_t snapshot, struct hx_
                  " 1, address, NULL, NULL, NULL FROM (SELECT address, bytes, type FROM objects"
                  " WHERE snapshot = %" PRId64 " AND ",
                  snapshot);
-    hx_subset_where(pane, sql);
+    struct hx_of of = hx_pane_of(pane);
+    hx_of_where(&of, sql);
     hx_text_putf(sql, " ORDER BY bytes DESC, address LIMIT %d)", LARGEST);
 }
 
@@ -169,7 +170,8 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     if (root >= 0)
         return hx_ui_open_text(ui, &hx_screen_root, label, root);
     if (strcmp(hx_table_text(rows, row, "kind"), "type") == 0)
-        return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_TYPE, label, NULL, 0);
+        return hx_ui_open_of(ui, &hx_screen_objects,
+                             &(struct hx_of){HX_SUBSET_TYPE, label, NULL, 0});
     return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
 }
 
@@ -203,10 +205,11 @@ static hx_error *why(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     return hx_ui_push(ui, chains);
 }
 
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     (void)row;
-    return hx_ui_open_subset(ui, &hx_screen_objects, pane->subset, pane->text, NULL, pane->id);
+    *ret = hx_pane_of(pane);
+    return true;
 }
 
 static const char *const key[] = {"what", "position", "object", NULL};
@@ -224,7 +227,7 @@ const struct hx_screen hx_screen_set = {
     .source = source,
     .head = head,
     .open = open_row,
-    .objects = objects,
+    .of = of,
     .why = why,
 };
 
@@ -241,5 +244,5 @@ const struct hx_screen hx_screen_bin = {
     .source = source,
     .head = head,
     .open = open_row,
-    .objects = objects,
+    .of = of,
 };

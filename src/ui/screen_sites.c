@@ -94,11 +94,11 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "\nevents were lost, frees among them: see :screen losses");
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_SITE,
-                             hx_table_text(&pane->rows, row, "site"), NULL,
-                             hx_table_int(&pane->rows, row, "stack_id", 0));
+    *ret = (struct hx_of){HX_SUBSET_SITE, hx_table_text(&pane->rows, row, "site"), NULL,
+                          hx_table_int(&pane->rows, row, "stack_id", 0)};
+    return true;
 }
 
 static const char *const key[] = {"stack_id", NULL};
@@ -114,6 +114,6 @@ const struct hx_screen hx_screen_sites = {
     .head = head,
     .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"
              " heapx attach --record PID do it.",
-    .open = open_row,
-    .objects = open_row,
+    .open = hx_ui_open_objects,
+    .of = of,
 };

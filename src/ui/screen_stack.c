@@ -72,12 +72,12 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     put_sum(&pane->facts, ", freed: ", "freed_bytes", "freed_objects", ret);
 }
 
-static hx_error *objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     (void)row;
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_SITE,
-                             hx_table_text(&pane->facts, 0, "label"), NULL,
-                             hx_table_int(&pane->facts, 0, "stack_id", 0));
+    int64_t id = hx_table_int(&pane->facts, 0, "stack_id", 0);
+    *ret = (struct hx_of){HX_SUBSET_SITE, hx_table_text(&pane->facts, 0, "label"), NULL, id};
+    return id != 0;
 }
 
 static const char *const key[] = {"frame", NULL};
@@ -92,5 +92,5 @@ const struct hx_screen hx_screen_stack = {
     .source = source,
     .head = head,
     .empty = "Who allocated it was not recorded; heapx run and heapx record do it.",
-    .objects = objects,
+    .of = of,
 };

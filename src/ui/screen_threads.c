@@ -45,8 +45,9 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     int64_t id = hx_table_int(rows, row, "stack_id", 0);
     if (!id)
         return hx_error_new(HX_E_ABSENT, "this thread", NULL, "its stack is not known");
-    return hx_ui_open_subset(ui, &hx_screen_stack, HX_SUBSET_THREAD,
-                             *name ? name : hx_table_text(rows, row, "tid"), NULL, id);
+    return hx_ui_open_of(ui, &hx_screen_stack,
+                         &(struct hx_of){HX_SUBSET_THREAD,
+                                         *name ? name : hx_table_text(rows, row, "tid"), NULL, id});
 }
 
 static const char *const key[] = {"tid", NULL};

@@ -47,11 +47,12 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_putf(ret, ": known for %.1f%% of the heap", 100.0 * (double)typed / (double)heap);
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     bool known = hx_table_at(&pane->rows, row, "confidence")->type == HX_VALUE_TEXT;
-    return hx_ui_open_subset(ui, &hx_screen_objects, HX_SUBSET_TYPE,
-                             known ? hx_table_text(&pane->rows, row, "type") : NULL, NULL, 0);
+    *ret = (struct hx_of){HX_SUBSET_TYPE, known ? hx_table_text(&pane->rows, row, "type") : NULL,
+                          NULL, 0};
+    return true;
 }
 
 static const char *const key[] = {"type", "confidence", NULL};
@@ -68,6 +69,6 @@ const struct hx_screen hx_screen_types = {
     .source = source,
     .head = head,
     .empty = "There are no objects, and so no types.",
-    .open = open_row,
-    .objects = open_row,
+    .open = hx_ui_open_objects,
+    .of = of,
 };

@@ -92,6 +92,16 @@ size_t hx_ui_snapshot_row(const struct hx_ui *ui)
     return i;
 }
 
+int64_t hx_ui_other(const struct hx_ui *ui)
+{
+    size_t row = hx_ui_snapshot_row(ui);
+    if (ui->marked && ui->marked != ui->snapshot)
+        return ui->marked;
+    return row > 0 && row < ui->snapshots.n_rows
+               ? hx_table_int(&ui->snapshots, row - 1, "snapshot", 0)
+               : 0;
+}
+
 void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot)
 {
     ui->snapshot = snapshot;

@@ -197,6 +197,10 @@ static void start_colors(struct hx_term *term, int color)
     init_pair(HX_STYLE_DIM, COLOR_BLUE, -1);
     init_pair(HX_STYLE_BAR, COLOR_GREEN, -1);
     init_pair(HX_STYLE_BAD, COLOR_RED, -1);
+    static const short band[HX_BANDS] = {COLOR_BLUE, COLOR_GREEN, COLOR_YELLOW, COLOR_MAGENTA,
+                                         COLOR_CYAN, COLOR_RED,   COLOR_BLUE,   COLOR_GREEN};
+    for (int i = 0; i < HX_BANDS; i++)
+        init_pair((short)(HX_STYLE_BAND + i), band[i], -1);
 }
 
 hx_error *hx_term_start(struct hx_term *term, bool script, int color)
@@ -424,8 +428,12 @@ static attr_t style_attributes(const struct hx_term *term, enum hx_style style, 
     case HX_STYLE_BAD:
         *pair = term->color ? HX_STYLE_BAD : 0;
         return A_BOLD;
+    case HX_STYLE_MARK:
+        return A_BOLD;
     default:
-        return A_NORMAL;
+        if (style >= HX_STYLE_BAND && style <= HX_STYLE_BAND_LAST && term->color)
+            *pair = (short)style;
+        return style > HX_STYLE_BAND + 5 ? A_BOLD : A_NORMAL; /* colours that come again */
     }
 }
 

@@ -20,8 +20,13 @@ enum hx_style {
     HX_STYLE_DIM,    /* hints, what is less important */
     HX_STYLE_BAR,    /* bars */
     HX_STYLE_BAD,    /* lost memory, errors */
+    HX_STYLE_MARK,   /* marked rows */
+    /* Areas of pictures: HX_STYLE_BAND + i, each of another colour where there are colours. */
+    HX_STYLE_BAND,
+    HX_STYLE_BAND_LAST = HX_STYLE_BAND + 7,
     HX_STYLES
 };
+#define HX_BANDS (HX_STYLE_BAND_LAST - HX_STYLE_BAND + 1)
 
 struct hx_term {
     void *screen; /* SCREEN; NULL before the start */

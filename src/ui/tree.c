@@ -586,7 +586,7 @@ static hx_error *begin_load(struct hx_pane *pane, int64_t node, struct load **re
                                 .destroy = load_destroy};
     load->pane = pane->serial;
     load->query = (struct hx_tree_query){.snapshot = pane->snapshot,
-                                         .other = tree->other,
+                                         .other = pane->other,
                                          .sort = pane->sort,
                                          .ascending = pane->ascending};
     load->node = node;
@@ -728,15 +728,4 @@ hx_error *hx_tree_fold(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     }
     HX_TRY(splice(pane, row + 1, end_of(&pane->rows, row) - row - 1, &nothing));
     return set_below(&pane->rows, row, HX_TREE_FOLDED);
-}
-
-hx_error *hx_tree_compare(struct hx_ui *ui, struct hx_pane *pane, int64_t other)
-{
-    if (!pane->tree)
-        return hx_error_new(HX_E_BUSY, pane->screen->name, NULL, "the list is not loaded yet");
-    pane->tree->other = other;
-    hx_tree_forget_filter(pane->tree); /* its condition is on other figures now */
-    pane->stale = false;
-    hx_pane_reload(ui, pane);
-    return NULL;
 }

@@ -80,7 +80,6 @@ struct hx_tree_way {
 
 /* What a pane keeps of its tree beside the rows. */
 struct hx_tree {
-    int64_t other;                  /* figures are differences to this snapshot; 0: they are not */
     struct hx_tree_marks *marks;    /* of the filter; NULL: none, or not worked out yet */
     int64_t marks_of;               /* the snapshot that they are of */
     HX_VEC(struct hx_tree_way) way; /* nodes to unfold at the next load */
@@ -113,9 +112,6 @@ hx_error *hx_tree_fill(struct hx_ui *ui, struct hx_pane *pane);
 hx_error *hx_tree_unfold(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 hx_error *hx_tree_fold(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 hx_error *hx_tree_unfold_all(struct hx_ui *ui, struct hx_pane *pane, size_t row);
-
-/* Rows become differences to another snapshot; 0: not any more. */
-hx_error *hx_tree_compare(struct hx_ui *ui, struct hx_pane *pane, int64_t other);
 
 /* Goes to the next (previous) node whose names match, also in what is folded. */
 hx_error *hx_tree_search(struct hx_ui *ui, struct hx_pane *pane, const char *pattern,

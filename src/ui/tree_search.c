@@ -263,7 +263,7 @@ hx_error *hx_tree_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     search->want = pane->want;
     search->number = ++ui->searches;
     search->query = (struct hx_tree_query){.snapshot = pane->snapshot,
-                                           .other = pane->tree->other,
+                                           .other = pane->other,
                                            .sort = pane->sort,
                                            .ascending = pane->ascending};
     search->backwards = backwards;

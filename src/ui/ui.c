@@ -68,21 +68,28 @@ hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address)
     return hx_ui_push(ui, pane);
 }
 
-hx_error *hx_ui_open_subset(struct hx_ui *ui, const struct hx_screen *screen, enum hx_subset subset,
-                            const char *text, const char *more, int64_t id)
+hx_error *hx_ui_open_of(struct hx_ui *ui, const struct hx_screen *screen, const struct hx_of *of)
 {
     struct hx_pane *pane;
     HX_TRY(hx_pane_create(ui, screen, &pane));
-    pane->subset = subset;
-    pane->id = id;
-    hx_error *error = hx_pane_set_text(pane, text);
-    if (!error && more && !(pane->more = strdup(more)))
+    pane->subset = of->subset;
+    pane->id = of->id;
+    hx_error *error = hx_pane_set_text(pane, of->text);
+    if (!error && of->more && !(pane->more = strdup(of->more)))
         error = hx_error_nomem();
     if (error) {
         hx_pane_destroy(pane);
         return error;
     }
     return hx_ui_push(ui, pane);
+}
+
+hx_error *hx_ui_open_objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    struct hx_of of;
+    if (!pane->screen->of || !pane->screen->of(pane, row, &of))
+        return hx_error_new(HX_E_ABSENT, "this row", "Enter opens it", "stands for no objects");
+    return hx_ui_open_of(ui, &hx_screen_objects, &of);
 }
 
 hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, const char *text,
