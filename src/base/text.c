@@ -106,7 +106,7 @@ static size_t utf8_decode(const char *s, size_t n, uint32_t *ret)
 /* Characters that change how a terminal or an editor shows what stands beside them, or that
  * are there without being seen: controls and Unicode's default ignorables. Ranges inclusive,
  * ascending. */
-static bool is_unsafe(uint32_t c)
+bool hx_unsafe_char(uint32_t c)
 {
     static const struct {
         uint32_t first, last;
@@ -135,9 +135,9 @@ void hx_text_escape(struct hx_text *text, const char *bytes, size_t n, bool asci
             len = 1;
         } else if (c == '\\') {
             hx_text_puts(text, "\\\\");
-        } else if (c < 0x80 && is_unsafe(c)) {
+        } else if (c < 0x80 && hx_unsafe_char(c)) {
             hx_text_putf(text, "\\x%02x", c);
-        } else if (is_unsafe(c) || (ascii && c > 0x7e)) {
+        } else if (hx_unsafe_char(c) || (ascii && c > 0x7e)) {
             hx_text_putf(text, "\\u{%x}", c);
         } else {
             hx_text_putn(text, bytes + i, len);
@@ -162,9 +162,9 @@ void hx_text_json(struct hx_text *text, const char *s, size_t n)
             hx_text_puts(text, "\\n");
         } else if (c == '\t') {
             hx_text_puts(text, "\\t");
-        } else if (is_unsafe(c) && c < 0x10000) {
+        } else if (hx_unsafe_char(c) && c < 0x10000) {
             hx_text_putf(text, "\\u%04x", c);
-        } else if (is_unsafe(c)) {
+        } else if (hx_unsafe_char(c)) {
             hx_text_putf(text, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
                          0xdc00 + ((c - 0x10000) & 0x3ff));
         } else {

@@ -35,6 +35,9 @@ void hx_text_free(struct hx_text *text);
  * (characters); a backslash becomes two. With `ascii` everything above 0x7e is escaped too. */
 void hx_text_escape(struct hx_text *text, const char *bytes, size_t n, bool ascii);
 
+/* Is this one of those characters? */
+bool hx_unsafe_char(uint32_t c);
+
 /* Appends s as a JSON string with its quotes; invalid UTF-8 becomes U+FFFD and
  * control and bidi characters \uNNNN. */
 void hx_text_json(struct hx_text *text, const char *s, size_t n);

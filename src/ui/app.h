@@ -6,17 +6,9 @@
 #include "ui/analysis.h"
 #include "ui/job.h"
 #include "ui/pane.h"
+#include "ui/prompt.h"
 #include "ui/term.h"
 #include "ui/ui.h"
-
-/* A line that is being typed. */
-struct hx_prompt {
-    bool active;
-    const char *label; /* "/", ":", "write to " */
-    struct hx_text text;
-    /* Enter: what to do with it. */
-    hx_error *(*done)(struct hx_ui *ui, const char *text);
-};
 
 struct hx_ui {
     const struct hx_ui_options *options;
@@ -47,8 +39,15 @@ struct hx_ui {
     char *draft;       /* a filter that had an error, to be corrected; NULL: none */
     uint64_t draft_of; /* pane */
     uint64_t searches; /* so many were begun; only the newest moves the cursor */
-    int last_click_row;
-    uint64_t last_click_ns;
+    /* The last click, and the pane (its serial) and row that it was on; -1: on none. */
+    int click_line, click_column;
+    uint64_t click_ns, click_pane;
+    int64_t click_row;
+    /* What an Esc left, should it turn out to be the beginning of another key. */
+    struct {
+        bool valid, prompt;
+        size_t at, open;
+    } escaped;
 
     bool quit, killed;
 
@@ -86,9 +85,6 @@ hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, cons
 void hx_ui_say(struct hx_ui *ui, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void hx_ui_complain(struct hx_ui *ui, hx_error *error); /* takes the error; NULL is legal */
 
-void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
-                  hx_error *(*done)(struct hx_ui *, const char *));
-
 /* screen_objects.c: the condition on `objects` for a set of them; a pane's */
 void hx_of_where(const struct hx_of *of, struct hx_text *sql);
 struct hx_of hx_pane_of(const struct hx_pane *pane);
@@ -125,6 +121,10 @@ hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
 /* display.c */
 void hx_ui_draw(struct hx_ui *ui);
 hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path);
+/* The screen whose name stands in that column of the list of screens; NULL: none. */
+const struct hx_screen *hx_ui_screen_at(const struct hx_ui *ui, int x);
+/* The column of a list whose heading stands there; NULL: none. */
+const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x);
 
 /* loop.c */
 hx_error *hx_ui_loop(struct hx_ui *ui);
@@ -134,5 +134,8 @@ void hx_ui_settle(struct hx_ui *ui, int ms);
 
 /* script.c */
 hx_error *hx_ui_script(struct hx_ui *ui, const char *path);
+/* mouse.c: what the mouse did last */
+void hx_ui_mouse(struct hx_ui *ui);
+
 
 #endif

@@ -106,8 +106,16 @@ static void screen_label(const struct hx_screen *screen, bool current, enum nami
         snprintf(label, 64, " %d %s%s", screen->digit, name, close ? "" : " ");
 }
 
-/* Draws the screens, or only adds up how wide they are. */
-static int put_screens(const struct hx_ui *ui, enum naming naming, int columns, bool draw)
+/* What is done with the list of screens: added up, drawn, or asked what stands in a column. */
+struct tabs {
+    bool draw;
+    int columns;
+    int at; /* -1: nothing is asked */
+    const struct hx_screen *found;
+};
+
+/* Returns how wide they are. */
+static int put_screens(const struct hx_ui *ui, enum naming naming, struct tabs *tabs)
 {
     int x = naming == NAME_FULL || naming >= NAME_DIGIT;
     for (size_t i = 0; i < HX_SCREENS; i++) {
@@ -118,27 +126,43 @@ static int put_screens(const struct hx_ui *ui, enum naming naming, int columns, 
         char label[64];
         screen_label(screen, current, naming, label);
         int width = (int)strlen(label);
-        if (draw && x + width > columns)
+        if (tabs->draw && x + width > tabs->columns)
             break;
-        if (draw)
+        if (tabs->draw)
             hx_put(&ui->term, 1, x, width, label, false,
                    current ? HX_STYLE_TITLE : HX_STYLE_NORMAL);
+        if (tabs->at >= x && tabs->at < x + width)
+            tabs->found = screen;
         x += width + (naming == NAME_FULL);
     }
     return x;
 }
 
-/* The screens with a digit; the one that is shown (or that led here) stands out. The fewer of
- * their letters are shown, the more room the way has. */
-static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
+/* The fewer of their letters are shown, the more room the way has. */
+static enum naming choose_naming(const struct hx_ui *ui, int columns)
 {
     int way = ui->at ? 3 + (int)strlen(hx_ui_pane(ui)->screen->name) : 0;
     enum naming naming = NAME_FULL;
-    while (naming < NAME_BRIEF_DIGIT && put_screens(ui, naming, 0, false) + way > layout->columns)
+    while (naming < NAME_BRIEF_DIGIT &&
+           put_screens(ui, naming, &(struct tabs){.at = -1}) + way > columns)
         naming++;
-    int x = put_screens(ui, naming, layout->columns, true);
+    return naming;
+}
+
+/* The screens with a digit; the one that is shown (or that led here) stands out. */
+static void draw_screens(const struct hx_ui *ui, const struct layout *layout)
+{
+    struct tabs tabs = {.draw = true, .columns = layout->columns, .at = -1};
+    int x = put_screens(ui, choose_naming(ui, layout->columns), &tabs);
     if (x < layout->columns)
         draw_way(ui, x, layout->columns - x);
+}
+
+const struct hx_screen *hx_ui_screen_at(const struct hx_ui *ui, int x)
+{
+    struct tabs tabs = {.at = x};
+    put_screens(ui, choose_naming(ui, hx_term_columns()), &tabs);
+    return tabs.found;
 }
 
 /* What stands above the list: the screen's own lines, and the filter before or behind the first
@@ -408,10 +432,29 @@ static void put_wrapped(const struct hx_ui *ui, const struct layout *layout, con
 static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
                       const struct layout *layout)
 {
-    int width[HX_COLUMNS_MAX];
-    hx_column_layout(pane->columns, layout->columns - 2, width);
+static void column_widths(const struct hx_pane *pane, int columns, int width[HX_COLUMNS_MAX])
+{
+    hx_column_layout(pane->columns, columns - 2, width);
     tighten(pane, width);
-    make_room(pane, layout->columns - 2, width);
+    make_room(pane, columns - 2, width);
+}
+
+const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x)
+{
+    int width[HX_COLUMNS_MAX], from = 2;
+    column_widths(pane, hx_term_columns(), width);
+    for (int i = 0; i < HX_COLUMNS_MAX && pane->columns[i].name; i++) {
+        if (!width[i])
+            continue;
+        if (x >= from && x < from + width[i])
+            return &pane->columns[i];
+        from += width[i] + 1;
+    }
+    return NULL;
+}
+
+    int width[HX_COLUMNS_MAX];
+    column_widths(pane, layout->columns, width);
     if (layout->heading >= 0)
         draw_heading(ui, pane, layout, width);
     if (!pane->total || pane->problem) {
@@ -460,20 +503,8 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
     int y = layout->lines - 1, right = 0;
     struct hx_text text = {0};
     enum hx_style style = HX_STYLE_NORMAL;
-    if (ui->prompt.active) {
-        hx_text_puts(&text, ui->prompt.label);
-        hx_text_escape(&text, hx_text_str(&ui->prompt.text), ui->prompt.text.n, !ui->term.utf8);
-        /* A long line shows its end. */
-        const char *s = hx_text_str(&text);
-        while (hx_text_width(s) >= layout->columns)
-            do
-                s++;
-            while (((unsigned char)*s & 0xc0) == 0x80);
-        int x = hx_text_width(s);
-        hx_put(&ui->term, y, 0, layout->columns, s, false, style);
-        hx_text_free(&text);
-        return x;
-    }
+    if (ui->prompt.active)
+        return hx_prompt_draw(ui, y, layout->columns);
     if (pane->total) {
         hx_text_count(&text, pane->cursor + 1);
         hx_text_putc(&text, '/');

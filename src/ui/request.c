@@ -754,6 +754,8 @@ hx_error *hx_do_set(struct hx_ui *ui, const char *arg)
         return hx_error_new(HX_E_USAGE, arg, "`:set mouse on` or `:set mouse off`",
                             "no such setting");
     hx_term_set_mouse(&ui->term, on);
+    if (on && !ui->term.mouse && !ui->term.script)
+        return hx_error_new(HX_E_ABSENT, "mouse", NULL, "this terminal cannot tell of one");
     hx_ui_say(ui, "mouse %s", on ? "on" : "off");
     return NULL;
 }
@@ -782,9 +784,9 @@ hx_error *hx_do_redraw(struct hx_ui *ui, const char *arg)
 hx_error *hx_do_suspend(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    hx_term_suspend(&ui->term, ui->snapping);
-    if (ui->term.script)
-        hx_ui_say(ui, "a script cannot stop");
+    if (!hx_term_suspend(&ui->term, ui->snapping))
+        hx_ui_say(ui, ui->term.script ? "a script cannot stop"
+                                      : "nobody here could bring it back");
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include "ui/term.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -17,8 +19,15 @@
 #include <sys/ioctl.h>
 #include <term.h>
 #include <termios.h>
+#include <time.h>
+#include <unistd.h>
 #include <wchar.h>
 #include <wctype.h>
+
+/* Larger terminals are used in part. */
+#define SIZE_MAX_CELLS 1000
+/* A signal that kills is obeyed at once when the one before it was not within that time. */
+#define PATIENCE_NS 2000000000u
 
 static const struct {
     int number;
@@ -37,6 +46,17 @@ static const struct {
     {SIGFPE, true, 0},
     {SIGILL, true, 0},
     {SIGABRT, true, 0},
+    {SIGTRAP, true, 0},
+    {SIGSYS, true, 0},
+    {SIGPIPE, true, 0},
+    {SIGXCPU, true, 0},
+    {SIGXFSZ, true, 0},
+    {SIGALRM, true, 0},
+    {SIGVTALRM, true, 0},
+    {SIGPROF, true, 0},
+    {SIGIO, true, 0},
+    {SIGUSR1, true, 0},
+    {SIGUSR2, true, 0},
 };
 #define N_HANDLED (sizeof handled / sizeof *handled)
 
@@ -45,49 +65,118 @@ static const struct {
 static struct {
     volatile sig_atomic_t active;
     atomic_uint pending;
+    _Atomic uint64_t killed_ns; /* when the first signal that kills came; 0: none */
     int wake_fd;
     int tty_fd;
+    pid_t pid;
     struct termios cooked;
-    char restore[256]; /* bytes that bring the normal screen back */
+    char restore[512]; /* bytes that bring the normal screen back */
     size_t restore_n;
     bool installed;
     struct sigaction before[N_HANDLED];
+    void *stack; /* for the handlers: that of the program may be used up */
 } signals = {.wake_fd = -1};
+
+static uint64_t now_in_handler(void)
+{
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static size_t find_handled(int number)
+{
+    size_t i = 0;
+    while (i + 1 < N_HANDLED && handled[i].number != number)
+        i++;
+    return i;
+}
+
+/* Only async-signal-safe calls. Not in a child, and never waiting for a terminal that is stopped:
+ * its modes come back all the same. */
+static void leave_terminal(void)
+{
+    if (!signals.active || getpid() != signals.pid)
+        return;
+    signals.active = 0;
+    struct pollfd fd = {.fd = signals.tty_fd, .events = POLLOUT};
+    if (poll(&fd, 1, 0) > 0 && fd.revents & POLLOUT) {
+        ssize_t n = write(signals.tty_fd, signals.restore, signals.restore_n);
+        (void)n;
+    }
+    tcsetattr(signals.tty_fd, TCSANOW, &signals.cooked);
+}
 
 static void on_signal(int number)
 {
     int saved = errno;
-    unsigned bit = 0;
-    for (size_t i = 0; i < N_HANDLED; i++)
-        if (handled[i].number == number)
-            bit = handled[i].bit;
-    atomic_fetch_or(&signals.pending, bit);
+    size_t i = find_handled(number);
+    if (handled[i].bit == HX_TERM_KILLED) {
+        uint64_t first = 0, now = now_in_handler();
+        /* Nobody has looked at the first one since: the screen's thread hangs, perhaps in a write
+         * to a terminal that takes no more. */
+        if (!atomic_compare_exchange_strong(&signals.killed_ns, &first, now) &&
+            now - first > PATIENCE_NS) {
+            leave_terminal();
+            signal(number, SIG_DFL);
+            raise(number);
+        }
+    }
+    atomic_fetch_or(&signals.pending, handled[i].bit);
     uint64_t one = 1;
     ssize_t n = write(signals.wake_fd, &one, sizeof one);
     (void)n;
     errno = saved;
 }
 
-/* Async-signal-safe: write, tcsetattr, sigaction and raise only. Afterwards the signal does
- * what it would have done without the explorer: ends the process, or has a sanitizer report. */
+/* A fault in memory that somebody guards (recorders share files with programs, which may cut them
+ * short) is none: their handler mends it and stays installed, or gives up and is not. */
+static bool somebody_mends(int number, siginfo_t *info, void *context)
+{
+    const struct sigaction *before = &signals.before[find_handled(number)];
+    struct sigaction now;
+    if (number != SIGBUS || info->si_code <= 0 || !(before->sa_flags & SA_SIGINFO) ||
+        !before->sa_sigaction)
+        return false;
+    before->sa_sigaction(number, info, context);
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_DFL;
+}
+
+/* Async-signal-safe. Afterwards the signal does what it would have done without the explorer: ends
+ * the process, or has a sanitizer report. */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
-    (void)context;
-    if (signals.active) {
-        signals.active = 0;
-        ssize_t n = write(signals.tty_fd, signals.restore, signals.restore_n);
-        (void)n;
-        tcsetattr(signals.tty_fd, TCSANOW, &signals.cooked);
-    }
-    for (size_t i = 0; i < N_HANDLED; i++)
-        if (handled[i].number == number)
-            sigaction(number, &signals.before[i], NULL);
+    if (somebody_mends(number, info, context))
+        return;
+    leave_terminal();
+    sigaction(number, &signals.before[find_handled(number)], NULL);
     if (info->si_code <= 0)
         raise(number); /* somebody sent it; a fault comes again by itself */
 }
 
+/* A stack that was used up has no room for a handler. Sanitizers bring their own. */
+static void make_stack(void)
+{
+    stack_t have, stack = {.ss_size = 65536};
+    if (sigaltstack(NULL, &have) != 0 || !(have.ss_flags & SS_DISABLE))
+        return;
+    signals.stack = stack.ss_sp = malloc(stack.ss_size);
+    if (stack.ss_sp)
+        sigaltstack(&stack, NULL);
+}
+
+static void free_stack(void)
+{
+    stack_t none = {.ss_flags = SS_DISABLE};
+    if (signals.stack)
+        sigaltstack(&none, NULL);
+    free(hx_steal(signals.stack));
+}
+
 static void install_handlers(void)
 {
+    make_stack();
+    signals.pid = getpid();
     for (size_t i = 0; i < N_HANDLED; i++) {
         struct sigaction action = {.sa_flags = SA_RESTART};
         if (handled[i].fatal) {
@@ -105,29 +194,68 @@ static void install_handlers(void)
     signals.installed = true;
 }
 
+/* A handler that came to stand above ours stays. */
 static void remove_handlers(void)
 {
+    struct sigaction now;
     for (size_t i = 0; signals.installed && i < N_HANDLED; i++)
-        sigaction(handled[i].number, &signals.before[i], NULL);
+        if (sigaction(handled[i].number, NULL, &now) == 0 &&
+            (now.sa_sigaction == on_crash || now.sa_handler == on_signal))
+            sigaction(handled[i].number, &signals.before[i], NULL);
+    if (signals.installed)
+        free_stack();
     signals.installed = false;
 }
 
-static void add_restore(const char *capability)
+/* Mouse reports with places of any size, and pasted text in brackets. */
+static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l",
+                  paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+
+static void add_bytes(const char *s, size_t n)
 {
-    const char *s = tigetstr(capability);
-    if (!s || s == (const char *)-1)
-        return;
-    /* Padding marks ($<5>) are for tputs(); without them the bytes are as good. */
-    for (; *s && signals.restore_n + 1 < sizeof signals.restore; s++) {
-        if (s[0] == '$' && s[1] == '<') {
-            const char *end = strchr(s, '>');
-            if (end) {
-                s = end;
-                continue;
-            }
-        }
-        signals.restore[signals.restore_n++] = *s;
+    for (size_t i = 0; i < n && signals.restore_n < sizeof signals.restore; i++)
+        signals.restore[signals.restore_n++] = s[i];
+}
+
+static const char *capability(const char *name)
+{
+    const char *s = tigetstr(name);
+    return s == (const char *)-1 ? NULL : s;
+}
+
+/* Padding marks ($<5>) are for tputs(); without them the bytes are as good. */
+static void add_restore(const char *name)
+{
+    const char *s = capability(name), *pad;
+    while (s && (pad = strstr(s, "$<")) && strchr(pad, '>')) {
+        add_bytes(s, (size_t)(pad - s));
+        s = strchr(pad, '>') + 1;
     }
+    if (s)
+        add_bytes(s, strlen(s));
+}
+
+/* Curses has written what it had before. */
+static void send(const struct hx_term *term, const char *s)
+{
+    size_t n = strlen(s);
+    if (term->script)
+        return;
+    while (n) {
+        ssize_t done = write(STDOUT_FILENO, s, n);
+        if (done < 0 && errno != EINTR)
+            return; /* the terminal is gone, which reading will tell */
+        s += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+}
+
+static void send_modes(const struct hx_term *term, bool on)
+{
+    if (!term->has_mouse)
+        return;
+    send(term, on && term->mouse ? mouse_on : mouse_off);
+    send(term, on ? paste_on : paste_off);
 }
 
 static int environment_size(const char *name, int least, int other)
@@ -154,29 +282,68 @@ static hx_error *open_script(struct hx_term *term)
     return NULL;
 }
 
+static hx_error *unusable(const char *type)
+{
+    int ret = 0;
+    bool known = type && setupterm(type, STDOUT_FILENO, &ret) == OK;
+    bool able = known && capability("cup");
+    if (known)
+        del_curterm(cur_term);
+    if (able)
+        return NULL;
+    if (known)
+        return hx_error_new(HX_E_FAIL, "explorer",
+                            "set TERM (for example TERM=vt100), or use `heapx report`",
+                            "the terminal type %s cannot move the cursor", type);
+    return hx_error_new(
+        HX_E_FAIL, "explorer",
+        "set TERM to one that is (for example TERM=xterm or TERM=vt100), install ncurses-term, "
+        "or use `heapx report`",
+        "the terminal type %s is not known here", type && *type ? type : "(TERM is not set)");
+}
+
+static void learn_keys(struct hx_term *term)
+{
+    static const struct {
+        const char *capability;
+        int key;
+    } keys[] = {
+        {"kcuu1", -KEY_UP},   {"kcud1", -KEY_DOWN}, {"kcub1", -KEY_LEFT},    {"kcuf1", -KEY_RIGHT},
+        {"khome", -KEY_HOME}, {"kend", -KEY_END},   {"kpp", -KEY_PPAGE},     {"knp", -KEY_NPAGE},
+        {"kcbt", -KEY_BTAB},  {"kdch1", -KEY_DC},   {"kbs", -KEY_BACKSPACE}, {"kent", '\r'},
+        {"kf1", -KEY_F(1)},   {"kf2", -KEY_F(2)},   {"kf3", -KEY_F(3)},      {"kf4", -KEY_F(4)},
+        {"kf5", -KEY_F(5)},   {"kf6", -KEY_F(6)},   {"kf7", -KEY_F(7)},      {"kf8", -KEY_F(8)},
+        {"kf9", -KEY_F(9)},   {"kf10", -KEY_F(10)}, {"kf11", -KEY_F(11)},    {"kf12", -KEY_F(12)},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *bytes = capability(keys[i].capability);
+        if (bytes)
+            hx_input_add_key(&term->input, bytes, keys[i].key);
+    }
+}
+
 static hx_error *open_terminal(struct hx_term *term)
 {
     const char *type = getenv("TERM");
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return hx_error_new(HX_E_FAIL, "explorer", "use `heapx report`, or `--script FILE`",
                             "needs a terminal for input and output");
+    HX_TRY(unusable(type));
     tcgetattr(STDIN_FILENO, &signals.cooked);
     signals.tty_fd = STDIN_FILENO;
-    int ret = 0;
-    bool known = type && setupterm(type, STDOUT_FILENO, &ret) == OK;
-    bool able = known && tigetstr("cup") && tigetstr("cup") != (char *)-1;
-    if (known)
-        del_curterm(cur_term);
-    if (!able)
-        return hx_error_new(HX_E_FAIL, "explorer",
-                            "set TERM (for example TERM=vt100), or use `heapx report`",
-                            "the terminal type %s cannot move the cursor", type ? type : "(none)");
     install_handlers(); /* before curses, which then leaves them alone */
     term->screen = newterm(NULL, stdout, stdin);
     if (!term->screen)
         return hx_error_new(HX_E_FAIL, "explorer", "set TERM (for example TERM=vt100)",
                             "cannot use the terminal type %s", type);
+    term->has_mouse = capability("kmous") != NULL;
+    term->fine = strncmp(type, "linux", 5) != 0;
+    learn_keys(term);
     signals.restore_n = 0;
+    if (term->has_mouse) {
+        add_bytes(mouse_off, sizeof mouse_off - 1);
+        add_bytes(paste_off, sizeof paste_off - 1);
+    }
     add_restore("sgr0");
     add_restore("cnorm");
     add_restore("rmkx");
@@ -189,32 +356,37 @@ static void start_colors(struct hx_term *term, int color)
 {
     const char *type = getenv("TERM"), *no = getenv("NO_COLOR");
     bool wanted = color > 0 || (color < 0 && !(no && *no) && type && strcmp(type, "dumb") != 0);
-    term->color = !term->script && wanted && has_colors() && start_color() == OK;
+    /* The background stays the terminal's own, light or dark. */
+    term->color = !term->script && wanted && has_colors() && start_color() == OK &&
+                  use_default_colors() == OK;
     if (!term->color)
         return;
-    use_default_colors();
-    init_pair(HX_STYLE_TITLE, COLOR_CYAN, -1);
-    init_pair(HX_STYLE_DIM, COLOR_BLUE, -1);
-    init_pair(HX_STYLE_BAR, COLOR_GREEN, -1);
-    init_pair(HX_STYLE_BAD, COLOR_RED, -1);
-    static const short band[HX_BANDS] = {COLOR_BLUE, COLOR_GREEN, COLOR_YELLOW, COLOR_MAGENTA,
-                                         COLOR_CYAN, COLOR_RED,   COLOR_BLUE,   COLOR_GREEN};
+    /* Tones between that can be read on both; of eight colours those that come close to it. */
+    bool many = COLORS >= 256;
+    init_pair(HX_STYLE_TITLE, many ? 31 : -1, -1);
+    init_pair(HX_STYLE_BAR, many ? 34 : COLOR_GREEN, -1);
+    init_pair(HX_STYLE_BAD, many ? 160 : COLOR_RED, -1);
+    static const short tones[HX_BANDS] = {33, 34, 172, 133, 37, 167, 100, 245},
+                       band[HX_BANDS] = {COLOR_CYAN, COLOR_GREEN, COLOR_MAGENTA, COLOR_YELLOW,
+                                         COLOR_RED,  COLOR_BLUE,  COLOR_CYAN,    COLOR_GREEN};
     for (int i = 0; i < HX_BANDS; i++)
-        init_pair((short)(HX_STYLE_BAND + i), band[i], -1);
+        init_pair((short)(HX_STYLE_BAND + i), many ? tones[i] : band[i], -1);
 }
 
 hx_error *hx_term_start(struct hx_term *term, bool script, int color)
 {
     /* Only characters: numbers stay as the contract writes them. */
     setlocale(LC_CTYPE, "");
-    *term = (struct hx_term){.script = script};
+    *term = (struct hx_term){.script = script, .fine = true};
+    hx_input_init(&term->input);
     term->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    term->fine &= term->utf8;
     atomic_store(&signals.pending, 0);
+    atomic_store(&signals.killed_ns, 0);
     if (signals.wake_fd < 0)
         signals.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (signals.wake_fd < 0)
         return hx_error_os(errno, "explorer", "eventfd");
-    set_escdelay(25);
     hx_error *error = script ? open_script(term) : open_terminal(term);
     if (error) {
         hx_term_end(term);
@@ -225,17 +397,19 @@ hx_error *hx_term_start(struct hx_term *term, bool script, int color)
     raw();
     noecho();
     nonl();
-    keypad(stdscr, TRUE);
-    nodelay(stdscr, TRUE);
+    keypad(stdscr, TRUE); /* the terminal sends what its description says */
     curs_set(0);
-    hx_term_set_mouse(term, !script);
+    if (!script)
+        hx_term_resize(term); /* whatever LINES and COLUMNS of the environment say */
+    term->mouse = term->has_mouse;
+    send_modes(term, true);
     return NULL;
 }
 
 void hx_term_end(struct hx_term *term)
 {
     if (term->screen) {
-        hx_term_set_mouse(term, false);
+        send_modes(term, false);
         endwin();
         signals.active = 0;
         delscreen(term->screen);
@@ -252,12 +426,20 @@ void hx_term_end(struct hx_term *term)
     signals.wake_fd = -1;
 }
 
-void hx_term_suspend(struct hx_term *term, bool alone)
+static void take_terminal(struct hx_term *term)
 {
-    if (term->script)
-        return;
-    bool mouse = term->mouse;
-    hx_term_set_mouse(term, false);
+    signals.active = 1;
+    reset_prog_mode();
+    send_modes(term, true);
+    hx_term_resize(term);
+}
+
+bool hx_term_suspend(struct hx_term *term, bool alone)
+{
+    /* Who ignores it was started where nothing is ever brought back. */
+    if (term->script || signals.before[find_handled(SIGTSTP)].sa_handler == SIG_IGN)
+        return false;
+    send_modes(term, false);
     def_prog_mode();
     endwin();
     signals.active = 0;
@@ -270,10 +452,14 @@ void hx_term_suspend(struct hx_term *term, bool alone)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGTSTP, &action, NULL);
-    signals.active = 1;
-    reset_prog_mode();
-    hx_term_set_mouse(term, mouse);
-    hx_term_resize(term);
+    take_terminal(term);
+    return true;
+}
+
+void hx_term_resume(struct hx_term *term)
+{
+    if (!term->script)
+        take_terminal(term);
 }
 
 void hx_term_set_size(int height, int width)
@@ -285,19 +471,15 @@ void hx_term_resize(struct hx_term *term)
 {
     struct winsize size;
     if (!term->script && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col)
-        resizeterm(size.ws_row, size.ws_col);
+        resizeterm(size.ws_row < SIZE_MAX_CELLS ? size.ws_row : SIZE_MAX_CELLS,
+                   size.ws_col < SIZE_MAX_CELLS ? size.ws_col : SIZE_MAX_CELLS);
     hx_term_redraw();
 }
 
 void hx_term_set_mouse(struct hx_term *term, bool on)
 {
-    if (term->script)
-        return;
-    mmask_t wanted = BUTTON1_CLICKED | BUTTON1_DOUBLE_CLICKED | BUTTON1_PRESSED | BUTTON4_PRESSED |
-                     BUTTON5_PRESSED;
-    mousemask(on ? wanted : 0, NULL);
-    mouseinterval(0); /* presses are told at once; double clicks are put together by the caller */
-    term->mouse = on;
+    term->mouse = on && term->has_mouse;
+    send_modes(term, true);
 }
 
 unsigned hx_term_signals(void)
@@ -313,33 +495,35 @@ int hx_term_signal_fd(void)
     return signals.wake_fd;
 }
 
-bool hx_term_key(int *ret)
+bool hx_term_read(struct hx_term *term)
 {
-    wint_t c;
-    int kind;
-    do /* curses tells of a new size that it was told */
-        kind = get_wch(&c);
-    while (kind == KEY_CODE_YES && c == KEY_RESIZE);
-    if (kind == ERR)
-        return false;
-    *ret = kind == KEY_CODE_YES ? -(int)c : (int)c;
-    return true;
+    for (;;) {
+        struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
+        size_t room;
+        unsigned char *to = hx_input_room(&term->input, &room);
+        if (!room || poll(&fd, 1, 0) <= 0)
+            return true; /* the rest comes when these were decoded */
+        ssize_t n = read(STDIN_FILENO, to, room);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            return true;
+        if (n <= 0)
+            return false;
+        hx_input_took(&term->input, (size_t)n, hx_now_ns());
+    }
 }
 
-enum hx_mouse hx_term_mouse(int *ret_row, int *ret_column)
+bool hx_term_key(struct hx_term *term, int *ret)
 {
-    MEVENT event;
-    if (getmouse(&event) != OK)
-        return HX_MOUSE_NONE;
-    *ret_row = event.y;
-    *ret_column = event.x;
-    if (event.bstate & BUTTON4_PRESSED)
-        return HX_MOUSE_UP;
-    if (event.bstate & BUTTON5_PRESSED)
-        return HX_MOUSE_DOWN;
-    if (event.bstate & BUTTON1_DOUBLE_CLICKED)
-        return HX_MOUSE_DOUBLE;
-    return event.bstate & (BUTTON1_CLICKED | BUTTON1_PRESSED) ? HX_MOUSE_CLICK : HX_MOUSE_NONE;
+    return hx_input_next(&term->input, hx_now_ns(), ret);
+}
+
+enum hx_mouse hx_term_mouse(struct hx_term *term, int *ret_row, int *ret_column)
+{
+    *ret_row = term->input.mouse_row;
+    *ret_column = term->input.mouse_column;
+    enum hx_mouse mouse = term->input.mouse;
+    term->input.mouse = HX_MOUSE_NONE;
+    return mouse;
 }
 
 int hx_term_lines(void)
@@ -352,18 +536,18 @@ int hx_term_columns(void)
     return COLS;
 }
 
-/* One character of s; unprintable ones become `?`. Combining characters have width 0. */
-static size_t next_char(const char *s, mbstate_t *state, wchar_t *ret, int *ret_width)
+/* One character of s; what cannot be printed becomes `?`, as does a combining character with
+ * nothing before it. Others of these have width 0. */
+static size_t next_char(const char *s, bool first, mbstate_t *state, wchar_t *ret, int *ret_width)
 {
     size_t n = mbrtowc(ret, s, MB_LEN_MAX, state);
-    if (n == (size_t)-1 || n == (size_t)-2) {
+    bool bad = n == (size_t)-1 || n == (size_t)-2;
+    if (bad) {
         memset(state, 0, sizeof *state);
-        *ret = L'?';
-        *ret_width = 1;
-        return 1;
+        n = 1;
     }
-    *ret_width = wcwidth(*ret);
-    if (*ret_width < 0 || !iswprint((wint_t)*ret)) {
+    *ret_width = bad ? -1 : wcwidth(*ret);
+    if (*ret_width < (first ? 1 : 0) || !iswprint((wint_t)*ret) || hx_unsafe_char((uint32_t)*ret)) {
         *ret = L'?';
         *ret_width = 1;
     }
@@ -376,7 +560,7 @@ int hx_text_width(const char *s)
     int width = 0, w;
     wchar_t c;
     while (*s) {
-        s += next_char(s, &state, &c, &w);
+        s += next_char(s, !width, &state, &c, &w);
         width += w;
     }
     return width;
@@ -393,7 +577,7 @@ void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
     struct hx_text cut = {0};
     const char *at = s;
     for (;;) {
-        const char *next = at + next_char(at, &state, &c, &w);
+        const char *next = at + next_char(at, at == s, &state, &c, &w);
         if (head + w > width / 2)
             break;
         head += w;
@@ -402,7 +586,7 @@ void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
     hx_text_putn(&cut, s, (size_t)(at - s));
     hx_text_puts(&cut, term->utf8 ? "\u2026" : "~");
     for (int left = whole - head; left > width - head - 1; left -= w)
-        at += next_char(at, &state, &c, &w);
+        at += next_char(at, false, &state, &c, &w);
     hx_text_puts(&cut, at);
     hx_text_free(text);
     *text = cut;
@@ -433,7 +617,8 @@ static attr_t style_attributes(const struct hx_term *term, enum hx_style style, 
     default:
         if (style >= HX_STYLE_BAND && style <= HX_STYLE_BAND_LAST && term->color)
             *pair = (short)style;
-        return style > HX_STYLE_BAND + 5 ? A_BOLD : A_NORMAL; /* colours that come again */
+        /* Of eight colours blue is too dark for black, and two come again. */
+        return style >= HX_STYLE_BAND + 5 && COLORS < 256 ? A_BOLD : A_NORMAL;
     }
 }
 
@@ -462,7 +647,7 @@ void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, 
     while (*s) {
         wchar_t c[2] = {0};
         int w;
-        s += next_char(s, &state, c, &w);
+        s += next_char(s, !used, &state, c, &w);
         if (cut && used + w > width - 1)
             break;
         addwstr(c);

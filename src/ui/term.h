@@ -6,6 +6,8 @@
 #ifndef HX_UI_TERM_H
 #define HX_UI_TERM_H
 
+#include "ui/input.h"
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -31,7 +33,12 @@ enum hx_style {
 struct hx_term {
     void *screen; /* SCREEN; NULL before the start */
     void *in, *out;
-    bool script, utf8, color, mouse;
+    struct hx_input input;
+    bool script, utf8, color;
+    bool has_mouse, mouse; /* it can tell of the mouse; it shall */
+    /* Besides halves of cells it has eighths and patterns of dots (with utf8; the Linux console's
+     * fonts do not). */
+    bool fine;
 };
 
 /* script: curses on /dev/null, LINES x COLUMNS of the environment (24 x 80).
@@ -39,8 +46,12 @@ struct hx_term {
 hx_error *hx_term_start(struct hx_term *term, bool script, int color);
 void hx_term_end(struct hx_term *term);
 
-/* Stops this process as Ctrl-Z does, and comes back after fg. */
-void hx_term_suspend(struct hx_term *term, bool alone);
+/* Stops this process as Ctrl-Z does, and comes back after fg; alone: but not those that were
+ * started with it. False when nobody could bring it back: it goes on then. */
+bool hx_term_suspend(struct hx_term *term, bool alone);
+
+/* After a stop that was none of ours (kill -STOP): takes the terminal again. */
+void hx_term_resume(struct hx_term *term);
 
 /* Takes the new size of the terminal. */
 void hx_term_resize(struct hx_term *term);
@@ -52,11 +63,12 @@ enum hx_term_signal { HX_TERM_RESIZED = 1, HX_TERM_KILLED = 2, HX_TERM_STOP = 4,
 unsigned hx_term_signals(void);
 int hx_term_signal_fd(void);
 
-/* The next key without waiting: false when there is none. Function keys are negative. */
-bool hx_term_key(int *ret);
-/* After a mouse key: row on the screen, and what happened. */
-enum hx_mouse { HX_MOUSE_NONE, HX_MOUSE_CLICK, HX_MOUSE_DOUBLE, HX_MOUSE_UP, HX_MOUSE_DOWN };
-enum hx_mouse hx_term_mouse(int *ret_row, int *ret_column);
+/* Takes what the terminal has sent, without waiting: false when it is gone. */
+bool hx_term_read(struct hx_term *term);
+/* The next key of it: false when there is none. Function keys are negative. */
+bool hx_term_key(struct hx_term *term, int *ret);
+/* After a mouse key: place on the screen, and what happened. */
+enum hx_mouse hx_term_mouse(struct hx_term *term, int *ret_row, int *ret_column);
 
 int hx_term_lines(void);
 int hx_term_columns(void);

@@ -165,7 +165,7 @@ static void end(struct hx_ui *ui)
     free(ui->log.v);
     hx_table_deinit(&ui->snapshots);
     hx_text_free(&ui->message);
-    hx_text_free(&ui->prompt.text);
+    hx_prompt_deinit(&ui->prompt);
     free(ui->pattern);
     free(ui->draft);
 }
