@@ -429,9 +429,6 @@ static void put_wrapped(const struct hx_ui *ui, const struct layout *layout, con
     }
 }
 
-static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
-                      const struct layout *layout)
-{
 static void column_widths(const struct hx_pane *pane, int columns, int width[HX_COLUMNS_MAX])
 {
     hx_column_layout(pane->columns, columns - 2, width);
@@ -453,6 +450,9 @@ const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x)
     return NULL;
 }
 
+static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
+                      const struct layout *layout)
+{
     int width[HX_COLUMNS_MAX];
     column_widths(pane, layout->columns, width);
     if (layout->heading >= 0)
