@@ -87,11 +87,16 @@ void hx_ui_complain(struct hx_ui *ui, hx_error *error); /* takes the error; NULL
 
 /* screen_objects.c: the condition on `objects` for a set of them; a pane's */
 void hx_of_where(const struct hx_of *of, struct hx_text *sql);
+/* A statement that gives `rows` and `bytes` of them. */
+void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql);
 struct hx_of hx_pane_of(const struct hx_pane *pane);
 /* tree_sql.c: "(SELECT ...)", a cost-centre stack and all that begin with it */
 void hx_below_sql(int64_t ccs_id, struct hx_text *sql);
 /* screen_named.c: columns exclusive_bytes and shared_bytes of a row n of hx_named */
 void hx_named_bytes_sql(struct hx_text *sql);
+/* screen_named.c: a statement, roots that could be named: rank, name, expr ("name=module!symbol"),
+ * module, root_id, direct_objects, retained_bytes; the largest first */
+void hx_nameable_sql(int64_t snapshot, struct hx_text *sql);
 /* screen_dominators.c: one level down, or the object where there is none */
 hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 
@@ -119,12 +124,12 @@ hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
                         hx_error *(*open)(struct hx_ui *ui, uint64_t object));
 
 /* display.c */
-void hx_ui_draw(struct hx_ui *ui);
-hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path);
 /* The screen whose name stands in that column of the list of screens; NULL: none. */
 const struct hx_screen *hx_ui_screen_at(const struct hx_ui *ui, int x);
 /* The column of a list whose heading stands there; NULL: none. */
 const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x);
+void hx_ui_draw(struct hx_ui *ui);
+hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path);
 
 /* loop.c */
 hx_error *hx_ui_loop(struct hx_ui *ui);
@@ -132,10 +137,10 @@ void hx_ui_key(struct hx_ui *ui, int key);
 /* Takes ended jobs and waits for those under way, at most `ms` (-1: until all have ended). */
 void hx_ui_settle(struct hx_ui *ui, int ms);
 
-/* script.c */
-hx_error *hx_ui_script(struct hx_ui *ui, const char *path);
 /* mouse.c: what the mouse did last */
 void hx_ui_mouse(struct hx_ui *ui);
 
+/* script.c */
+hx_error *hx_ui_script(struct hx_ui *ui, const char *path);
 
 #endif

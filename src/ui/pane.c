@@ -22,6 +22,7 @@ hx_error *hx_pane_create(struct hx_ui *ui, const struct hx_screen *screen, struc
     pane->screen = screen;
     pane->columns = screen->columns;
     pane->keys = screen->key;
+    pane->object = screen->object;
     pane->serial = ++ui->serial;
     pane->sort = screen->sort;
     pane->from = ui->snapshot;
@@ -38,6 +39,7 @@ void hx_pane_destroy(struct hx_pane *pane)
     free(pane->text);
     free(pane->name);
     free(pane->more);
+    free(pane->chosen);
     free(pane->filter);
     free(pane->condition);
     hx_filter_destroy(pane->parsed);
@@ -101,9 +103,9 @@ bool hx_pane_row(const struct hx_pane *pane, size_t *ret)
 
 bool hx_pane_object(const struct hx_pane *pane, size_t row, uint64_t *ret)
 {
-    if (!pane->screen->object)
+    if (!pane->object)
         return false;
-    const struct hx_cell *cell = hx_table_at(&pane->rows, row, pane->screen->object);
+    const struct hx_cell *cell = hx_table_at(&pane->rows, row, pane->object);
     if (cell->type != HX_VALUE_INT)
         return false;
     *ret = (uint64_t)cell->i;
@@ -189,12 +191,15 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
                        hx_rows **ret)
 {
     const struct hx_source *source = &load->source;
-    if (source->where.failed || source->sql.failed || source->facts.failed)
+    if (source->where.failed || source->sql.failed || source->facts.failed ||
+        source->written.failed)
         return hx_error_nomem();
     if (source->view)
         return open_view(load, store, offset, limit, ret);
     struct hx_text sql = {0};
-    hx_text_putf(&sql, "SELECT * FROM (%s)", hx_text_str(&source->sql));
+    hx_text_putf(&sql, "SELECT %s FROM (%s)",
+                 load->written && source->written.n ? source->written.s : "*",
+                 hx_text_str(&source->sql));
     if (load->condition)
         hx_text_putf(&sql, " WHERE %s", load->condition);
     put_order(load, &sql);
@@ -235,6 +240,7 @@ void hx_load_end(struct hx_load *load)
     hx_text_free(&load->source.where);
     hx_text_free(&load->source.sql);
     hx_text_free(&load->source.facts);
+    hx_text_free(&load->source.written);
 }
 
 struct fetch {

@@ -23,6 +23,8 @@ struct hx_pane {
     char *text;   /* owned */
     char *name;   /* the text for people; NULL: as it is; owned */
     char *more;   /* owned */
+    char *chosen; /* how its object was chosen ("largest of 12 objects"); NULL: it was named; owned;
+                     safe for a terminal */
     int64_t from; /* the snapshot in which it was opened */
 
     int64_t snapshot; /* that it shows; 0: none yet */
@@ -30,7 +32,8 @@ struct hx_pane {
     /* What it lists and what tells rows apart: the screen's, unless the pane has its own. */
     const struct hx_column *columns;
     const char *const *keys;
-    const char *sort; /* a column; NULL: as stored */
+    const char *object; /* column with the address of a row's object; NULL: none */
+    const char *sort;   /* a column; NULL: as stored */
     bool ascending;
     char *filter;             /* as it was typed; NULL: none; owned */
     char *condition;          /* the same for SQLite; owned */
@@ -108,6 +111,7 @@ struct hx_load {
     const char *sort;
     bool ascending;
     const char *const *keys;
+    bool written;    /* for a file: source.written */
     char *condition; /* owned */
 };
 void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load *ret);

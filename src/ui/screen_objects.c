@@ -76,9 +76,9 @@ void hx_of_where(const struct hx_of *of, struct hx_text *sql)
 }
 
 /* How many they are and how large: some other view has it summed up already. */
-static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql)
 {
-    if (pane->subset == HX_SUBSET_ALL) {
+    if (of->subset == HX_SUBSET_ALL) {
         hx_text_putf(sql,
                      "SELECT heap_objects AS rows, heap_bytes AS bytes FROM snapshots"
                      " WHERE snapshot = %" PRId64,
@@ -86,38 +86,38 @@ static void subset_facts(const struct hx_pane *pane, int64_t snapshot, struct hx
         return;
     }
     hx_text_puts(sql, "SELECT coalesce(sum(objects), 0) AS rows, coalesce(sum(bytes), 0) AS bytes");
-    if (pane->subset == HX_SUBSET_LEAK && pane->id)
+    if (of->subset == HX_SUBSET_LEAK && of->id)
         hx_text_putf(sql, ", (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ") AS site",
-                     pane->id);
-    switch (pane->subset) {
+                     of->id);
+    switch (of->subset) {
     case HX_SUBSET_LEAK:
-        hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(pane->text));
-        hx_text_sql(sql, pane->more);
-        if (pane->id)
+        hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(of->text));
+        hx_text_sql(sql, of->more);
+        if (of->id)
             hx_text_putf(sql,
                          " AND site = (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ")",
-                         pane->id);
+                         of->id);
         break;
     case HX_SUBSET_SET:
-        hx_text_putf(sql, " FROM retainers WHERE set_id = %" PRId64, pane->id);
+        hx_text_putf(sql, " FROM retainers WHERE set_id = %" PRId64, of->id);
         break;
     case HX_SUBSET_BIN:
         hx_text_puts(sql, " FROM bins WHERE roots = ");
-        hx_text_sql(sql, pane->text);
+        hx_text_sql(sql, of->text);
         break;
     case HX_SUBSET_SITE:
-        hx_text_putf(sql, " FROM hx_stack_site WHERE stack_id = %" PRId64, pane->id);
+        hx_text_putf(sql, " FROM hx_stack_site WHERE stack_id = %" PRId64, of->id);
         break;
     case HX_SUBSET_CCS:
-        hx_text_putf(sql, " FROM hx_site WHERE ccs_id = %" PRId64, pane->id);
+        hx_text_putf(sql, " FROM hx_site WHERE ccs_id = %" PRId64, of->id);
         break;
     case HX_SUBSET_BELOW:
         hx_text_puts(sql, " FROM hx_site WHERE +ccs_id IN ");
-        hx_below_sql(pane->id, sql);
+        hx_below_sql(of->id, sql);
         break;
     default:
         hx_text_puts(sql, " FROM types WHERE type = ");
-        hx_text_sql(sql, pane->text ? pane->text : "(unknown)");
+        hx_text_sql(sql, of->text ? of->text : "(unknown)");
         break;
     }
     hx_text_putf(sql, " AND snapshot = %" PRId64, snapshot);
@@ -128,7 +128,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     ret->view = "objects";
     struct hx_of of = hx_pane_of(pane);
     hx_of_where(&of, &ret->where);
-    subset_facts(pane, snapshot, &ret->facts);
+    hx_of_facts(&of, snapshot, &ret->facts);
 }
 
 /* The site of a leak is among the facts of its objects. */
