@@ -53,4 +53,14 @@ hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object,
                  struct hx_chains *ret);
 void hx_chains_deinit(struct hx_chains *chains);
 
+/* At most `limit` chains: those that begin in a named root first, then those from variables, from
+ * stacks, from registers, and from the rest; within each of these as hx_why() orders them. No root
+ * has a second chain while there is one that has none. Needs graph.rev. */
+hx_error *hx_why_named_first(const struct hx_snapshot *snapshot, hx_obj object, size_t limit,
+                             const struct hx_progress *progress, struct hx_chains *ret);
+
+/* The named root in which a chain begins, the first of several; NULL: none. */
+const struct hx_named *hx_chain_named(const struct hx_snapshot *snapshot,
+                                      const struct hx_chain *chain);
+
 #endif

@@ -614,6 +614,77 @@ static void test_hub(void **state)
     hx_snapshot_destroy(snapshot);
 }
 
+/* The sort of a chain's root when root 0 has a name: named, variables, stacks, registers, others.
+ */
+static int sort_of_chain(const struct hx_snapshot *snapshot, const struct hx_chain *chain)
+{
+    static const int sorts[] = {
+        [HX_ROOT_GLOBAL] = 1, [HX_ROOT_TLS] = 1,      [HX_ROOT_STACK] = 2,
+        [HX_ROOT_FRAME] = 2,  [HX_ROOT_REGISTER] = 3, [HX_ROOT_MAPPING] = 4};
+    if (chain->step[0].root == 0) {
+        assert_ptr_equal(hx_chain_named(snapshot, chain), &snapshot->named.v[0]);
+        return 0;
+    }
+    assert_null(hx_chain_named(snapshot, chain));
+    return sorts[snapshot->roots.v[chain->step[0].root].kind];
+}
+
+static void check_named_first(const struct hx_snapshot *snapshot, hx_obj object, size_t limit)
+{
+    struct hx_chains chains, all;
+    size_t roots = 0;
+    uint64_t seen = 0, wanted = 0;
+    assert_null(hx_why(snapshot, object, &(struct hx_why_options){.limit = 1000}, NULL, &all));
+    assert_null(hx_why_named_first(snapshot, object, limit, NULL, &chains));
+    for (size_t i = 0; i < all.n; i++) {
+        roots += !(wanted >> all.chain[i].step[0].root & 1);
+        wanted |= (uint64_t)1 << all.chain[i].step[0].root;
+    }
+    assert_int_equal(chains.n, all.n < limit ? all.n : limit);
+    for (size_t i = 0; i < chains.n; i++) {
+        assert_is_chain(snapshot, &chains.chain[i], object);
+        seen |= (uint64_t)1 << chains.chain[i].step[0].root;
+        for (size_t k = 0; k < i; k++)
+            assert_false(same_way(&chains.chain[i], &chains.chain[k]));
+        if (!i)
+            continue;
+        int before = sort_of_chain(snapshot, &chains.chain[i - 1]);
+        int now = sort_of_chain(snapshot, &chains.chain[i]);
+        assert_true(before < now || (before == now && chains.chain[i - 1].n <= chains.chain[i].n));
+    }
+    if (limit >= roots)
+        assert_int_equal(seen, wanted);
+    else
+        assert_int_equal(__builtin_popcountll(seen), limit);
+    if (chains.n && wanted & 1)
+        assert_int_equal(sort_of_chain(snapshot, &chains.chain[0]), 0);
+    hx_chains_deinit(&chains);
+    hx_chains_deinit(&all);
+}
+
+static void test_named_first(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("why, named first");
+    for (size_t round = unit_rounds(1000); round; round--) {
+        struct random_graph graph;
+        random_graph_make(&random, PATH_MAX_OBJECTS, &graph);
+        struct hx_snapshot *snapshot = random_graph_snapshot(&graph);
+        for (uint32_t i = 0; i < graph.n_roots; i++)
+            snapshot->roots.v[i].kind = (enum hx_root_kind)unit_below(&random, HX_ROOT_NAMED);
+        struct hx_named named = {.name = strdup("it"), .root = 0};
+        if (graph.n_roots)
+            assert_true(named.name && hx_vec_push(&snapshot->named, named));
+        else
+            free(named.name);
+        assert_null(hx_graph_reverse(&snapshot->graph, 1, NULL));
+        assert_null(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+        for (hx_obj object = 0; object < graph.n; object++)
+            check_named_first(snapshot, object, 1 + unit_below(&random, 6));
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -621,7 +692,7 @@ int main(void)
         cmocka_unit_test(test_lost),         cmocka_unit_test(test_drawn),
         cmocka_unit_test(test_long_list),    cmocka_unit_test(test_many_ways),
         cmocka_unit_test(test_many_roots),   cmocka_unit_test(test_left_out),
-        cmocka_unit_test(test_hub),
+        cmocka_unit_test(test_hub),          cmocka_unit_test(test_named_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
