@@ -2,10 +2,12 @@
 #include "store/query.h"
 
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "store/db.h"
 #include "store/store_private.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -260,18 +262,112 @@ static int may_read(void *context, int action, const char *first, const char *se
     return allowed ? SQLITE_OK : SQLITE_DENY;
 }
 
-static hx_error *sql_error(hx_store *store, int code, const char *sql)
+/* --- what a misspelt name was meant to be --- */
+
+static bool is_name_byte(char c)
 {
+    return c == '_' || isalnum((unsigned char)c);
+}
+
+/* Where a name stands in a statement, as a word of its own; NULL: nowhere. */
+static const char *find_word(const char *sql, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *s = sql; n && (s = strcasestr(s, name)); s++)
+        if ((s == sql || !is_name_byte(s[-1])) && !is_name_byte(s[n]))
+            return s;
+    return NULL;
+}
+
+static const char *next_view(void *context)
+{
+    const struct hx_view **next = context;
+    return (*next)->name ? (*next)++->name : NULL;
+}
+
+/* The columns of the views that a statement speaks of. */
+struct columns_of {
+    const char *sql;
+    struct hx_filter_schema schema;
+    size_t next;
+};
+
+static const char *next_column(void *context)
+{
+    struct columns_of *of = context;
+    while (of->next < of->schema.n) {
+        const struct hx_filter_column *column = &of->schema.columns[of->next++];
+        if (find_word(of->sql, column->view))
+            return column->name;
+    }
+    return NULL;
+}
+
+/* What to do about a name that does not exist; nothing where none is near. */
+static void put_meant(const char *sql, const char *name, bool table, struct hx_text *ret)
+{
+    const struct hx_view *view = hx_views;
+    struct columns_of of = {.sql = sql};
+    const char *dot = strrchr(name, '.'), *bare = dot ? dot + 1 : name, *near;
+    if (table) {
+        near = hx_nearest(bare, next_view, &view);
+    } else {
+        hx_view_schema(NULL, &of.schema);
+        near = hx_nearest(bare, next_column, &of);
+    }
+    if (near) {
+        hx_text_putf(ret, "did you mean %s?", near);
+    } else if (table) {
+        hx_text_puts(ret, "the views are: ");
+        for (view = hx_views; view->name; view++)
+            hx_text_putf(ret, "%s%s", view == hx_views ? "" : ", ", view->name);
+    } else {
+        of.next = 0;
+        for (const char *column; (column = next_column(&of));)
+            hx_text_putf(ret, "%s%s", ret->n ? ", " : "there are: ", column);
+    }
+}
+
+/* In characters, from 1. */
+static int place_of(const char *sql, size_t offset)
+{
+    int column = 1;
+    for (size_t i = 0; i < offset && sql[i]; i++)
+        column += ((unsigned char)sql[i + 1] & 0xc0) != 0x80;
+    return column;
+}
+
+static hx_error *sql_error(hx_store *store, int code, const char *sql, size_t *ret_offset)
+{
+    static const char no_table[] = "no such table: ", no_column[] = "no such column: ";
     if ((code & 0xff) == SQLITE_AUTH)
         return hx_error_new(HX_E_USAGE, "SQL", "use SELECT, WITH, VALUES or EXPLAIN",
                             "only reading is possible");
     if ((code & 0xff) != SQLITE_ERROR)
         return hx_db_error(store->db, code, store->path);
+    const char *message = sqlite3_errmsg(store->db), *at = NULL, *name = NULL;
     int offset = sqlite3_error_offset(store->db);
-    const char *message = sqlite3_errmsg(store->db);
-    if (offset < 0 || (size_t)offset > strlen(sql))
-        return hx_error_new(HX_E_USAGE, "SQL", NULL, "%s", message);
-    return hx_error_new(HX_E_USAGE, "SQL", NULL, "%s, at column %d", message, offset + 1);
+    bool table = strncmp(message, no_table, sizeof no_table - 1) == 0;
+    if (table)
+        name = message + sizeof no_table - 1;
+    else if (strncmp(message, no_column, sizeof no_column - 1) == 0)
+        name = message + sizeof no_column - 1;
+    if (name && offset < 0)
+        at = find_word(sql, name);
+    struct hx_text todo = {0};
+    if (name)
+        put_meant(sql, name, table, &todo);
+    if (at)
+        offset = (int)(at - sql);
+    bool known = offset >= 0 && (size_t)offset <= strlen(sql);
+    if (known && ret_offset)
+        *ret_offset = (size_t)offset;
+    const char *what = todo.n ? hx_text_str(&todo) : NULL;
+    hx_error *error = known ? hx_error_new(HX_E_USAGE, "SQL", what, "%s, at column %d", message,
+                                           place_of(sql, (size_t)offset))
+                            : hx_error_new(HX_E_USAGE, "SQL", what, "%s", message);
+    hx_text_free(&todo);
+    return error;
 }
 
 /* Is there another statement behind the first one? Comments and blanks are none. */
@@ -281,7 +377,7 @@ static bool another(hx_store *store, const char *tail)
     return tail && *tail && (sqlite3_prepare_v2(store->db, tail, -1, &st, NULL) != SQLITE_OK || st);
 }
 
-hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret)
+hx_error *hx_query_prepare(hx_store *store, const char *sql, size_t *ret_offset, sqlite3_stmt **ret)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     const char *tail = NULL;
@@ -289,15 +385,22 @@ hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret)
     sqlite3_set_authorizer(store->db, may_read, NULL);
     int code = sqlite3_prepare_v2(store->db, sql, -1, &st, &tail);
     if (code != SQLITE_OK)
-        err = sql_error(store, code, sql);
+        err = sql_error(store, code, sql, ret_offset);
     else if (!st)
         err = hx_error_new(HX_E_USAGE, "SQL", "give one SELECT statement", "there is no statement");
     else if (!sqlite3_stmt_readonly(st))
-        err = sql_error(store, SQLITE_AUTH, sql);
+        err = sql_error(store, SQLITE_AUTH, sql, NULL);
     else if (another(store, tail))
         err = hx_error_new(HX_E_USAGE, "SQL", "give them one by one", "more than one statement");
     sqlite3_set_authorizer(store->db, NULL, NULL);
-    if (err)
-        return err;
-    return hx_rows_over(store, hx_steal(st), ret);
+    if (!err)
+        *ret = hx_steal(st);
+    return err;
+}
+
+hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret)
+{
+    sqlite3_stmt *st;
+    HX_TRY(hx_query_prepare(store, sql, NULL, &st));
+    return hx_rows_over(store, st, ret);
 }

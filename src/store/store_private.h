@@ -30,6 +30,11 @@ struct hx_store {
 /* Ends an attribution that lies over the file's own; before a snapshot is added. */
 hx_error *hx_store_attributed_end(hx_store *store);
 
+/* Prepares a statement of the user's, which may only read. *ret_offset, which may be NULL: where it
+ * is wrong, bytes from the beginning; untouched when that is not known. */
+hx_error *hx_query_prepare(hx_store *store, const char *sql, size_t *ret_offset,
+                           sqlite3_stmt **ret);
+
 /* Rows of a statement, which they own from now on, also when this fails. */
 hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret);
 

@@ -38,6 +38,9 @@ struct hx_ui {
     char *pattern;     /* of the last search */
     char *draft;       /* a filter that had an error, to be corrected; NULL: none */
     uint64_t draft_of; /* pane */
+    char *statement;   /* SQL that failed, to be corrected; NULL: none */
+    uint64_t asked;    /* so many statements were asked */
+    HX_VEC(struct hx_reply *) replies; /* all answers to them (answers.h); owned */
     uint64_t searches; /* so many were begun; only the newest moves the cursor */
     /* The last click, and the pane (its serial) and row that it was on; -1: on none. */
     int click_line, click_column;
@@ -99,6 +102,11 @@ void hx_named_bytes_sql(struct hx_text *sql);
 void hx_nameable_sql(int64_t snapshot, struct hx_text *sql);
 /* screen_dominators.c: one level down, or the object where there is none */
 hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t row);
+
+/* screen_sql.c: asks a statement, and shows the answer; a blank one: what there is to ask */
+hx_error *hx_ui_ask(struct hx_ui *ui, const char *sql);
+/* The row of an answer may be of another snapshot: goes there. */
+void hx_ui_follow_row(struct hx_ui *ui, const struct hx_pane *pane, size_t row);
 
 /* graph.c: the graph of a stored snapshot, kept for the next question. On the WORK lane only. */
 hx_error *hx_ui_graph(struct hx_ui *ui, hx_store *store, int64_t number,

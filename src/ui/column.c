@@ -35,16 +35,38 @@ static void put_time(const struct hx_cell *cell, bool ascii, struct hx_text *ret
     }
 }
 
+/* Averages of bytes are bytes, too. */
+static void put_real(const struct hx_column *column, double real, struct hx_text *ret)
+{
+    char buf[HX_HUMAN];
+    if (column->as == HX_AS_BYTES && real > -9e18 && real < 9e18)
+        hx_text_putf(ret, "%s%s", real <= -0.5 ? "-" : "",
+                     hx_human_bytes((uint64_t)((real < 0 ? -real : real) + 0.5), buf));
+    else
+        hx_text_putf(ret, "%g", real);
+}
+
 static void put_number(const struct hx_column *column, const struct hx_cell *cell,
                        const struct hx_table *facts, struct hx_text *ret)
 {
     char buf[HX_HUMAN];
     uint64_t positive = cell->i > 0 ? (uint64_t)cell->i : 0;
     double whole;
+    if (cell->type == HX_VALUE_REAL && column->as != HX_AS_SHARE) {
+        put_real(column, cell->real, ret);
+        return;
+    }
     switch (column->as) {
     case HX_AS_BYTES:
         hx_text_puts(ret, cell->i < 0 ? "-" : "");
         hx_text_puts(ret, hx_human_bytes(cell->i < 0 ? 0 - (uint64_t)cell->i : positive, buf));
+        break;
+    case HX_AS_CHANGE:
+        hx_text_change(ret, cell->i);
+        break;
+    case HX_AS_COUNT_CHANGE:
+        hx_text_puts(ret, cell->i > 0 ? "+" : "");
+        hx_text_count(ret, cell->i);
         break;
     case HX_AS_HEX:
         hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
@@ -62,11 +84,12 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
         else
             hx_text_putc(ret, '-');
         break;
+    case HX_AS_NUMBER:
+    case HX_AS_VALUE:
+        hx_text_putf(ret, "%" PRId64, cell->i);
+        break;
     default:
-        if (cell->type == HX_VALUE_REAL)
-            hx_text_putf(ret, "%g", cell->real);
-        else
-            hx_text_count(ret, cell->i);
+        hx_text_count(ret, cell->i);
     }
 }
 

@@ -13,6 +13,8 @@ enum hx_as {
     HX_AS_SAFE,   /* text of the explorer's own, escaped already */
     HX_AS_BYTES,  /* 1.50M */
     HX_AS_COUNT,  /* 1,234,567 */
+    HX_AS_NUMBER, /* 1234567: a name in digits */
+    HX_AS_VALUE,  /* numbers as they are, texts as they are */
     HX_AS_HEX,    /* 0x7f00 */
     HX_AS_OFFSET, /* +24 */
     HX_AS_US,     /* microseconds: 9.70ms */

@@ -16,6 +16,8 @@ static enum hx_filter_class class_of_cells(enum hx_as as)
     case HX_AS_SAFE:
     case HX_AS_TIME:
         return HX_FILTER_TEXT;
+    case HX_AS_VALUE:
+        return HX_FILTER_ANY;
     default:
         return HX_FILTER_NUMBER;
     }
@@ -79,6 +81,7 @@ static hx_error *parse_for(const struct hx_pane *pane, const char *filter, hx_fi
     hx_text_free(&source.where);
     hx_text_free(&source.sql);
     hx_text_free(&source.facts);
+    hx_text_free(&source.written);
     return error;
 }
 

@@ -336,6 +336,7 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
         print_memory(ui, pane, writing->format, &writing->text);
     else
         hx_load_begin(pane, pane->snapshot, &writing->load);
+    writing->load.written = true;
     hx_jobs_start(ui->jobs, &writing->job);
     return NULL;
 }

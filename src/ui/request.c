@@ -212,6 +212,7 @@ static hx_error *open_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *,
         return open(ui, pane->address);
     if (!hx_pane_row(pane, &row))
         return no_row(pane);
+    hx_ui_follow_row(ui, pane, row);
     if (hx_pane_object(pane, row, &address))
         return open(ui, address);
     if (pane->screen->of && pane->screen->of(pane, row, &of))
@@ -567,7 +568,7 @@ static hx_error *step_sort(struct hx_ui *ui, int step)
     struct hx_pane *pane = hx_ui_pane(ui);
     if (!hx_screen_stored(pane->screen))
         return unsortable(pane);
-    const struct hx_column *columns = pane->screen->columns;
+    const struct hx_column *columns = pane->columns;
     int n = 0, at = -1;
     for (; columns[n].name; n++)
         if (pane->sort && at < 0 && sortable(&columns[n]) &&
@@ -614,7 +615,7 @@ hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
     struct hx_pane *pane = hx_ui_pane(ui);
     if (!hx_screen_stored(pane->screen))
         return unsortable(pane);
-    for (const struct hx_column *column = pane->screen->columns; column->name; column++) {
+    for (const struct hx_column *column = pane->columns; column->name; column++) {
         if (sortable(column) && (strcmp(column->name, arg) == 0 ||
                                  (column->title && strcmp(column->title, arg) == 0))) {
             order_by(ui, pane, column);
@@ -816,5 +817,4 @@ hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
     }
 NOT_YET(by)
 NOT_YET(hex)
-NOT_YET(sql)
 NOT_YET(palette)

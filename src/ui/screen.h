@@ -37,6 +37,8 @@
     X(stack)                                                                                       \
     X(why)                                                                                         \
     X(details)                                                                                     \
+    X(sql)                                                                                         \
+    X(views)                                                                                       \
     X(help)                                                                                        \
     X(messages)
 
@@ -51,6 +53,7 @@ struct hx_source {
     const char *view;
     const char *like; /* the view that the statement's columns come from, for filters */
     struct hx_text where, sql, facts;
+    struct hx_text written; /* what SELECT asks the statement for when a file is written; empty: * */
 };
 
 /* Which objects a pane is about; what tells them is in its text, id and address. */

@@ -1,6 +1,7 @@
 /* ui.c - the explorer from start to end: panes, messages, the run itself. */
 #include "ui/ui.h"
 
+#include "ui/answers.h"
 #include "ui/app.h"
 
 #include <errno.h>
@@ -166,6 +167,10 @@ static void end(struct hx_ui *ui)
     hx_table_deinit(&ui->snapshots);
     hx_text_free(&ui->message);
     hx_prompt_deinit(&ui->prompt);
+    for (size_t i = 0; i < ui->replies.n; i++)
+        hx_reply_destroy(ui->replies.v[i]);
+    hx_vec_free(&ui->replies);
+    free(ui->statement);
     free(ui->pattern);
     free(ui->draft);
 }
