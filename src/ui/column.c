@@ -61,13 +61,6 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
         hx_text_puts(ret, cell->i < 0 ? "-" : "");
         hx_text_puts(ret, hx_human_bytes(cell->i < 0 ? 0 - (uint64_t)cell->i : positive, buf));
         break;
-    case HX_AS_CHANGE:
-        hx_text_change(ret, cell->i);
-        break;
-    case HX_AS_COUNT_CHANGE:
-        hx_text_puts(ret, cell->i > 0 ? "+" : "");
-        hx_text_count(ret, cell->i);
-        break;
     case HX_AS_HEX:
         hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
         break;
