@@ -15,7 +15,7 @@
 /* What looks like the rest of a key so soon after an Esc is one. */
 #define LATE_NS 1000000000u
 /* A longer sequence is none. */
-#define SEQUENCE_MAX 256
+#define SEQUENCE_MAX 4000
 
 /* What the bytes from `at` on are. */
 enum found {
