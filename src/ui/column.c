@@ -3,6 +3,8 @@
 
 #include "ui/calls.h"
 
+#include "base/vec.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,13 @@ void hx_text_count(struct hx_text *text, int64_t count)
             hx_text_putc(text, ',');
         hx_text_putc(text, digits[i]);
     }
+}
+
+void hx_text_change(struct hx_text *text, int64_t bytes)
+{
+    char size[HX_HUMAN];
+    uint64_t n = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
+    hx_text_putf(text, "%s%s", bytes < 0 ? "-" : bytes > 0 ? "+" : "", hx_human_bytes(n, size));
 }
 
 static double number(const struct hx_cell *cell)
@@ -60,6 +69,13 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
     case HX_AS_BYTES:
         hx_text_puts(ret, cell->i < 0 ? "-" : "");
         hx_text_puts(ret, hx_human_bytes(cell->i < 0 ? 0 - (uint64_t)cell->i : positive, buf));
+        break;
+    case HX_AS_CHANGE:
+        hx_text_change(ret, cell->i);
+        break;
+    case HX_AS_COUNT_CHANGE:
+        hx_text_puts(ret, cell->i > 0 ? "+" : "");
+        hx_text_count(ret, cell->i);
         break;
     case HX_AS_HEX:
         hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
@@ -133,10 +149,83 @@ static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *r
 void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
                     const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
+/* A bar from the middle of a cell's width, in half cells; something is never drawn as nothing. */
+static void put_swing(const struct hx_column *column, const struct hx_cell *cell,
+                      const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
+    double whole = number(hx_table_at(facts, 0, column->whole)), value = number(cell);
+    int side = (column->width - 1) / 2, half = 0;
+    if (cell->type == HX_VALUE_NULL)
+        value = 0;
+    if (whole > 0 && value != 0)
+        half = (int)((value < 0 ? -value : value) / whole * 2 * side + 0.5);
+    half = value != 0 && half < 1 ? 1 : half > 2 * side ? 2 * side : half;
+    for (int i = -side; i <= side; i++) {
+        bool here = value < 0 ? i < 0 : i > 0;
+        int left = half - 2 * (i < 0 ? -i - 1 : i - 1);
+        if (!i)
+            hx_text_puts(ret, ascii ? "|" : "\u2502");
+        else if (!here || left <= 0)
+            hx_text_putc(ret, ' ');
+        else if (ascii)
+            hx_text_putc(ret, value < 0 ? '-' : '+');
+        else
+            hx_text_puts(ret, left >= 2 ? "\u2588" : value < 0 ? "\u2590" : "\u258c");
+    }
+}
+
+void hx_text_spark(struct hx_text *text, const int64_t *value, size_t n, int cells, bool ascii)
+{
+    static const char *const blocks[] = {"\u2581", "\u2582", "\u2583", "\u2584",
+                                         "\u2585", "\u2586", "\u2587", "\u2588"};
+    static const char heights[] = " .:-=+*#";
+    int64_t most = 0;
+    size_t width = cells > 0 ? (size_t)cells : 0;
+    width = width > n ? n : width;
+    for (size_t i = 0; i < n; i++)
+        most = value[i] > most ? value[i] : most;
+    for (size_t i = 0; i < width; i++) {
+        int64_t peak = -1;
+        for (size_t k = i * n / width; k < (i + 1) * n / width; k++)
+            peak = value[k] > peak ? value[k] : peak;
+        int height = most > 0 && peak > 0 ? (int)((double)peak / (double)most * 7 + 0.5) : 0;
+        if (peak < 0)
+            hx_text_putc(text, ' ');
+        else if (ascii)
+            hx_text_putc(text, heights[peak > 0 && !height ? 1 : height]);
+        else
+            hx_text_puts(text, blocks[height]);
+    }
+}
+
+/* Longer lines lose their end: nobody looks at so many. */
+#define SPARK_MAX 4096
+
+void hx_text_spark_of(struct hx_text *text, const char *numbers, int cells, bool ascii)
+{
+    HX_VEC(int64_t) value = {0};
+    numbers += strspn(numbers, " ");
+    while (*numbers && value.n < SPARK_MAX) {
+        char *end;
+        long long number = strtoll(numbers, &end, 10);
+        int64_t known = end == numbers || number < 0 ? -1 : (int64_t)number;
+        if (!hx_vec_push(&value, known)) {
+            text->failed = true;
+            break;
+        }
+        numbers += strcspn(numbers, " ");
+        numbers += strspn(numbers, " ");
+    }
+    hx_text_spark(text, value.v, value.n, cells, ascii);
+    hx_vec_free(&value);
+}
+
     const struct hx_cell *cell = hx_table_at(rows, row, column->name);
     if (column->as == HX_AS_BAR)
         return;
-    if (cell->type == HX_VALUE_NULL)
+    if (column->as == HX_AS_SWING)
+        put_swing(column, cell, facts, ascii, ret);
+    else if (cell->type == HX_VALUE_NULL)
         hx_text_putc(ret, '-');
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_TIME)
         put_time(cell, ascii, ret);
@@ -151,6 +240,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
     else if (cell->type == HX_VALUE_TEXT)
         hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
     else
+    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SPARK)
+        hx_text_spark_of(ret, cell->text, column->width, ascii);
         put_number(column, cell, facts, ret);
 }
 
@@ -158,7 +249,8 @@ void hx_column_row(const struct hx_column *columns, const struct hx_table *rows,
                    const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
     for (const struct hx_column *column = columns; column->name; column++) {
-        if (column->as == HX_AS_BAR)
+        if (column->as == HX_AS_BAR || column->as == HX_AS_SWING || column->as == HX_AS_SPARK ||
+            column->as == HX_AS_OWN)
             continue;
         if (ret->n)
             hx_text_putc(ret, ' ');
@@ -179,6 +271,9 @@ bool hx_column_right(const struct hx_column *column)
         return false;
     default:
         return true;
+    case HX_AS_SWING:
+    case HX_AS_SPARK:
+    case HX_AS_OWN:
     }
 }
 

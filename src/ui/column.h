@@ -6,21 +6,27 @@
 #include "ui/table.h"
 
 enum hx_as {
-    HX_AS_TEXT,   /* as it is, escaped */
-    HX_AS_CALLS,  /* the label of a stack, shortened (calls.h); too long: its end is cut */
-    HX_AS_TREE,   /* the label of a node, indented by its depth (tree.h) */
-    HX_AS_SOURCE, /* a file and line, without the folders */
-    HX_AS_SAFE,   /* text of the explorer's own, escaped already */
-    HX_AS_BYTES,  /* 1.50M */
-    HX_AS_COUNT,  /* 1,234,567 */
-    HX_AS_NUMBER, /* 1234567: a name in digits */
-    HX_AS_VALUE,  /* numbers as they are, texts as they are */
-    HX_AS_HEX,    /* 0x7f00 */
-    HX_AS_OFFSET, /* +24 */
-    HX_AS_US,     /* microseconds: 9.70ms */
-    HX_AS_TIME,   /* ISO 8601: date and time of day */
-    HX_AS_SHARE,  /* percent of `whole` */
-    HX_AS_BAR,    /* a bar of value/whole, of which `marked` is drawn differently */
+    HX_AS_TEXT,         /* as it is, escaped */
+    HX_AS_CALLS,        /* the label of a stack, shortened (calls.h); too long: its end is cut */
+    HX_AS_TREE,         /* the label of a node, indented by its depth (tree.h) */
+    HX_AS_SOURCE,       /* a file and line, without the folders */
+    HX_AS_SAFE,         /* text of the explorer's own, escaped already */
+    HX_AS_BYTES,        /* 1.50M */
+    HX_AS_COUNT,        /* 1,234,567 */
+    HX_AS_NUMBER,       /* 1234567: a name in digits */
+    HX_AS_VALUE,        /* numbers as they are, texts as they are */
+    HX_AS_HEX,          /* 0x7f00 */
+    HX_AS_OFFSET,       /* +24 */
+    HX_AS_US,           /* microseconds: 9.70ms */
+    HX_AS_TIME,         /* ISO 8601: date and time of day */
+    HX_AS_SHARE,        /* percent of `whole` */
+    HX_AS_BAR,          /* a bar of value/whole, of which `marked` is drawn differently */
+    HX_AS_CHANGE,       /* +1.50M, -3.00K */
+    HX_AS_COUNT_CHANGE, /* +1,234 */
+    HX_AS_SWING, /* a bar from the middle, to the right for more and to the left for less of `whole`
+                  */
+    HX_AS_SPARK, /* numbers with blanks between, "-" for unknown ones, as a line of heights */
+    HX_AS_OWN,   /* what the screen's cell() makes of the row; not searched */
 };
 
 /* A node is not indented by more levels than that. */
@@ -55,5 +61,14 @@ void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COL
 
 /* 1,234,567 */
 void hx_text_count(struct hx_text *text, int64_t count);
+
+/* Numbers as a line of heights of at most `cells` cells, the oldest first; the largest of those
+ * that fall into one cell counts. What is below 0 is not known and stays blank. */
+void hx_text_spark(struct hx_text *text, const int64_t *value, size_t n, int cells, bool ascii);
+/* The numbers of a text, with blanks between; "-": not known. Any text is legal. */
+void hx_text_spark_of(struct hx_text *text, const char *numbers, int cells, bool ascii);
+
+/* "+1.50M", "-3.00K", "0" */
+void hx_text_change(struct hx_text *text, int64_t bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /* display.c - draws a pane: header, screens, title, columns, rows, last line. */
 #include "ui/app.h"
+#include "ui/difference.h"
 
 #include <errno.h>
 #include <string.h>
@@ -27,6 +28,20 @@ static void add_part(struct hx_text *line, const char *part, int columns, const 
     hx_text_puts(line, part);
 }
 
+/* "snapshot 5 of 7", "snapshot 5 against *2": a star stands before the marked one. */
+static void put_snapshot(const struct hx_ui *ui, size_t n, struct hx_text *ret)
+{
+    int64_t other = ui->differences ? hx_ui_other(ui) : 0;
+    const char *mark = ui->marked == ui->snapshot ? "*" : "";
+    hx_text_putf(ret, "snapshot %s%lld ", mark, (long long)ui->snapshot);
+    if (other)
+        hx_text_putf(ret, "against %s%lld", ui->marked == other ? "*" : "", (long long)other);
+    else
+        hx_text_putf(ret, "of %zu", n);
+    if (!other && ui->marked && ui->marked != ui->snapshot)
+        hx_text_putf(ret, "  *%lld", (long long)ui->marked);
+}
+
 static void draw_header(const struct hx_ui *ui, const struct layout *layout)
 {
     size_t row = hx_ui_snapshot_row(ui), n = ui->snapshots.n_rows;
@@ -39,7 +54,7 @@ static void draw_header(const struct hx_ui *ui, const struct layout *layout)
     int columns = layout->columns - 1;
     if (row < n) {
         char pause[HX_HUMAN];
-        hx_text_putf(&part, "snapshot %lld of %zu", (long long)ui->snapshot, n);
+        put_snapshot(ui, n, &part);
         add_part(&line, part.s, columns, "  ");
         hx_text_clear(&part);
         if (!hx_table_int(snapshots, row, "complete", 1))
@@ -170,7 +185,9 @@ const struct hx_screen *hx_ui_screen_at(const struct hx_ui *ui, int x)
 static void title(const struct hx_ui *ui, const struct hx_pane *pane, int room, struct hx_text *ret)
 {
     struct hx_text head = {0};
-    if (pane->screen->head)
+    if (pane->other && pane->screen->difference)
+        hx_difference_head(ui, pane, &head);
+    else if (pane->screen->head)
         pane->screen->head(ui, pane, &head);
     const char *s = hx_text_str(&head);
     if (pane->filter) {
@@ -223,7 +240,7 @@ static const char *heading(const struct hx_column *column)
 static bool is_sorted_by(const struct hx_pane *pane, const struct hx_column *column)
 {
     return pane->sort && strcmp(pane->sort, column->name) == 0 && column->as != HX_AS_BAR &&
-           column->as != HX_AS_SHARE;
+           column->as != HX_AS_SHARE && column->as != HX_AS_SWING;
 }
 
 /* The heading with the mark of the order needs a cell more: it is taken where nothing stands, else
@@ -375,6 +392,8 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
     else
         hx_text_puts(ret, pane->screen->empty ? pane->screen->empty : "Nothing here.");
 }
+    else if (pane->other && pane->screen->difference && hx_difference_instead(ui, pane, ret))
+        return;
 
 /* Cells that a text takes at most once it is escaped. */
 static int text_bound(const struct hx_cell *cell)

@@ -1,5 +1,6 @@
 /* pane.c - windows over lists: loading, moving, keeping the cursor on its row. */
 #include "ui/app.h"
+#include "ui/difference.h"
 #include "ui/calls.h"
 #include "ui/tree.h"
 
@@ -136,6 +137,14 @@ void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
 
 /* --- loading --- */
 
+void hx_pane_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    if (pane->other && pane->screen->difference)
+        hx_difference_source(pane, snapshot, ret);
+    else
+        pane->screen->source(pane, snapshot, ret);
+}
+
 void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load *ret)
 {
     *ret = (struct hx_load){.snapshot = snapshot,
@@ -143,7 +152,7 @@ void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load 
                             .sort = pane->sort,
                             .ascending = pane->ascending,
                             .keys = pane->keys};
-    pane->screen->source(pane, snapshot, &ret->source);
+    hx_pane_source(pane, snapshot, &ret->source);
     if (pane->condition && !(ret->condition = strdup(pane->condition)))
         ret->source.sql.failed = true; /* hx_load_open() says so */
 }
@@ -183,6 +192,8 @@ static void put_order(const struct hx_load *load, struct hx_text *sql)
         return;
     hx_text_putf(sql, " ORDER BY \"%s\" %s", load->sort,
                  load->ascending ? "ASC NULLS LAST" : "DESC");
+    if (strcmp(load->sort, HX_DIFFERENCE_SORT) == 0)
+        hx_text_puts(sql, ", objects_change DESC");
     for (; key && *key; key++)
         hx_text_putf(sql, ", \"%s\"", *key);
 }
@@ -496,11 +507,14 @@ static int64_t wanted_other(const struct hx_ui *ui, const struct hx_pane *pane)
 static void take_other(const struct hx_ui *ui, struct hx_pane *pane)
 {
     int64_t other = wanted_other(ui, pane);
+    pane->before = hx_ui_other(ui);
     if (!other == !pane->other) {
         pane->other = other;
         return;
     }
     keep_cursor(pane);
+    if (!pane->cursor) /* who looks at the top wants to see the new top */
+        free(hx_steal(pane->keep));
     pane->other = other;
     pane->columns = other ? pane->screen->differences : pane->screen->columns;
     pane->sort = other ? pane->screen->differences_sort : pane->screen->sort;
@@ -564,7 +578,8 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
     if (hx_screen_stored(pane->screen) && !ui->snapshot)
         return; /* nothing was taken yet */
     bool other = (pane->snapshot != ui->snapshot && !pane->screen->pinned) ||
-                 (pane->loaded && pane->other != wanted_other(ui, pane));
+                 (pane->loaded && pane->other != wanted_other(ui, pane)) ||
+                 (pane->loaded && pane->screen->difference && pane->before != hx_ui_other(ui));
     if ((!pane->loaded || pane->stale) && !pane->loading) {
         hx_pane_reload(ui, pane);
     } else if (other && !pane->loading) {

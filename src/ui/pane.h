@@ -29,6 +29,7 @@ struct hx_pane {
 
     int64_t snapshot; /* that it shows; 0: none yet */
     int64_t other;    /* whose differences to that one it shows; 0: no differences */
+    int64_t before;   /* what changes are against, also without differences; 0: none */
     /* What it lists and what tells rows apart: the screen's, unless the pane has its own. */
     const struct hx_column *columns;
     const char *const *keys;
@@ -102,6 +103,9 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
 
 /* Writes all rows to a file; its ending says the form. */
 hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite);
+
+/* What a pane lists: what its screen says, or the differences of that. */
+void hx_pane_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);
 
 /* Opens the rows of a pane, in its order, on a lane's thread. */
 struct hx_load {

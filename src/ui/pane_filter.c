@@ -15,6 +15,7 @@ static enum hx_filter_class class_of_cells(enum hx_as as)
     case HX_AS_SOURCE:
     case HX_AS_SAFE:
     case HX_AS_TIME:
+    case HX_AS_SPARK:
         return HX_FILTER_TEXT;
     case HX_AS_VALUE:
         return HX_FILTER_ANY;
@@ -76,7 +77,7 @@ static hx_error *parse_for(const struct hx_pane *pane, const char *filter, hx_fi
     if (!pane->rows.n_columns)
         return hx_error_new(HX_E_BUSY, pane->screen->name, NULL, "the list is not loaded yet");
     if (pane->screen->source)
-        pane->screen->source(pane, pane->snapshot, &source);
+        hx_pane_source(pane, pane->snapshot, &source);
     hx_error *error = parse(pane, &source, filter, ret);
     hx_text_free(&source.where);
     hx_text_free(&source.sql);

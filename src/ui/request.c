@@ -2,6 +2,7 @@
 #include "ui/request.h"
 
 #include "ui/app.h"
+#include "ui/difference.h"
 #include "ui/tree.h"
 
 #include <ctype.h>
@@ -215,6 +216,7 @@ static hx_error *open_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *,
     hx_ui_follow_row(ui, pane, row);
     if (hx_pane_object(pane, row, &address))
         return open(ui, address);
+    HX_TRY(hx_difference_gone(pane, row));
     if (pane->screen->of && pane->screen->of(pane, row, &of))
         return hx_ui_largest(ui, &of, pane->other, open);
     return no_object();
@@ -552,8 +554,8 @@ static hx_error *unsortable(const struct hx_pane *pane)
 /* A value's bar and share have its order; a column without a heading has none. */
 static bool sortable(const struct hx_column *column)
 {
-    return column->as != HX_AS_BAR && column->as != HX_AS_SHARE &&
-           !(column->title && !*column->title);
+    return column->as != HX_AS_BAR && column->as != HX_AS_SHARE && column->as != HX_AS_OWN &&
+           column->as != HX_AS_SPARK && !(column->title && !*column->title);
 }
 
 static void order_by(struct hx_ui *ui, struct hx_pane *pane, const struct hx_column *column)

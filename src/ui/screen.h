@@ -43,6 +43,7 @@
     X(messages)
 
 struct hx_ui;
+struct hx_difference;
 struct hx_pane;
 
 /* What a pane lists: a view (with a condition) or a statement, and a statement that gives
@@ -107,6 +108,7 @@ struct hx_screen {
     const char *differences_sort;
     const struct hx_picture *picture; /* NULL: none */
     const struct hx_screen *view;     /* the other view of the same (`v`); NULL: none */
+    const struct hx_difference *difference; /* how they are made (difference.h); NULL: by itself */
     const char *object; /* column with the address of the object that a row stands for */
 
     /* Says what to list; NULL for a screen that makes its rows in fill(). */

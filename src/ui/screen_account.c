@@ -1,5 +1,6 @@
 /* screen_account.c - resident memory by what it is used for. */
 #include "ui/app.h"
+#include "ui/difference.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -8,26 +9,80 @@ static const struct hx_column columns[] = {
     {"part", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "share", HX_AS_SHARE, 7, 1, "rss_bytes", NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 7, 2, NULL, NULL},
     {"bytes", "", HX_AS_BAR, 0, 0, "rss_bytes", NULL},
     {"about", "", HX_AS_TEXT, 34, 3, NULL, NULL},
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+/* No objects are counted here, so what they are has the room. */
+static const struct hx_column differences[] = {
+    {"part", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
+    {"status", NULL, HX_AS_TEXT, 8, 2, NULL, NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 8, 0, NULL, NULL},
+    {"bytes_a", "then", HX_AS_BYTES, 6, 1, NULL, NULL},
+    {"bytes_b", "now", HX_AS_BYTES, 6, 0, NULL, NULL},
+    {"bytes_delta", "", HX_AS_SWING, 15, 3, "moved", NULL},
+    {"about", "", HX_AS_TEXT, -16, 4, NULL, NULL},
+    {0},
+};
+
+static const char *const key[] = {"part", NULL};
+
+#define ABOUT                                                                                      \
+    ", CASE part WHEN 'live' THEN 'objects that the program holds'"                                \
+    " WHEN 'free' THEN 'free and cached blocks of the heap'"                                       \
+    " WHEN 'overhead' THEN 'the allocator''s own'"                                                 \
+    " WHEN 'files' THEN 'mapped files: programs, libraries'"                                       \
+    " WHEN 'stacks' THEN 'stacks of threads'"                                                      \
+    " WHEN 'anonymous' THEN 'mapped, no allocator''s'"                                             \
+    " WHEN 'shared' THEN 'shared with other processes'"                                            \
+    " WHEN 'other' THEN 'all the rest' END AS about"
+
+static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
-    hx_text_putf(&ret->sql,
-                 "SELECT snapshot, part, bytes, CASE part"
-                 " WHEN 'live' THEN 'objects that the program holds'"
-                 " WHEN 'free' THEN 'free and cached blocks of the heap'"
-                 " WHEN 'overhead' THEN 'the allocator''s own'"
-                 " WHEN 'files' THEN 'mapped files: programs, libraries'"
-                 " WHEN 'stacks' THEN 'stacks of threads'"
-                 " WHEN 'anonymous' THEN 'mapped, no allocator''s'"
-                 " WHEN 'shared' THEN 'shared with other processes'"
-                 " WHEN 'other' THEN 'all the rest' END AS about"
-                 " FROM account WHERE snapshot = %" PRId64,
+    hx_text_putf(sql,
+                 "SELECT part, bytes, NULL AS objects FROM hx_account WHERE snapshot = %" PRId64,
                  snapshot);
+}
+
+static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    (void)pane;
+    (void)snapshot;
+    hx_text_puts(sql, ABOUT);
+}
+
+static const struct hx_difference difference = {
+    .title = "Resident memory",
+    .lacks = "account of the resident memory",
+    .total = "rss_bytes",
+    .total_title = "RSS",
+    .keys = key,
+    .rows = rows,
+    .more = more,
+    .made = "SELECT rss_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
+};
+
+static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+{
+    char then[128], made[128];
+    snprintf(then, sizeof then,
+             "(SELECT o.bytes FROM hx_account o WHERE o.snapshot = %" PRId64
+             " AND o.part = account.part)",
+             pane->before);
+    snprintf(made, sizeof made,
+             "(SELECT rss_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = %" PRId64 ")",
+             pane->before);
+    hx_change_sql(pane->before, "bytes", then, made, sql);
+}
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    hx_text_puts(&ret->sql, "SELECT snapshot, part, bytes" ABOUT);
+    put_change(pane, &ret->sql);
+    hx_text_putf(&ret->sql, " FROM account WHERE snapshot = %" PRId64, snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM account WHERE snapshot = %" PRId64 ") AS rows,"
                  " rss_bytes, (SELECT sum(bytes) FROM account WHERE snapshot = %" PRId64
@@ -63,8 +118,6 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
     return strcmp(hx_table_text(&pane->rows, row, "part"), "live") == 0;
 }
 
-static const char *const key[] = {"part", NULL};
-
 const struct hx_screen hx_screen_account = {
     .name = "account",
     .brief = "acct",
@@ -73,6 +126,9 @@ const struct hx_screen hx_screen_account = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .differences = differences,
+    .differences_sort = HX_DIFFERENCE_SORT,
+    .difference = &difference,
     .source = source,
     .head = head,
     .empty = "This snapshot has no account of the resident memory.",

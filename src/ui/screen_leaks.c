@@ -1,5 +1,6 @@
 /* screen_leaks.c - lost and possibly lost objects by kind. */
 #include "ui/app.h"
+#include "ui/difference.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,26 +11,95 @@ static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 7, 2, NULL, NULL},
     {"bytes", "", HX_AS_BAR, 10, 5, "heap_bytes", NULL},
     {"about", "", HX_AS_CALLS, -26, 4, NULL, NULL},
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static const struct hx_column differences[] = {
+    HX_DIFFERENCE_COLUMNS,
+    {"kind", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -8, 1, NULL, NULL},
+    {"about", "", HX_AS_CALLS, -12, 6, NULL, NULL},
+    {0},
+};
+
+static const char *const key[] = {"kind", "type", "site", NULL};
+static const char *const kept[] = {"stack_id", NULL};
+
+/* Who allocated, else what the kind means. */
+#define ABOUT(site, kind)                                                                          \
+    "coalesce(" site ", CASE " kind " WHEN 'definite' THEN 'nothing points to it'"                 \
+    " WHEN 'indirect' THEN 'held by lost objects only'"                                            \
+    " WHEN 'possible' THEN 'by interior pointers only' END) AS about"
+
+static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
-    ret->like = "leaks";
-    hx_text_putf(&ret->sql,
-                 "SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
-                 " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes,"
-                 " sum(l.objects) AS objects, coalesce(t.label, CASE l.kind"
-                 " WHEN 'definite' THEN 'nothing points to it'"
-                 " WHEN 'indirect' THEN 'held by lost objects only'"
-                 " WHEN 'possible' THEN 'by interior pointers only' END) AS about,"
-                 " max(l.stack_id) AS stack_id FROM hx_leak AS l"
-                 " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id WHERE l.snapshot = %" PRId64
-                 " GROUP BY 1, 2, 3, 4",
+    hx_text_putf(sql,
+                 "SELECT l.kind AS kind, l.type AS type, coalesce(t.label, l.site) AS site,"
+                 " l.stack_id AS stack_id, l.bytes AS bytes, l.objects AS objects FROM hx_leak AS l"
+                 " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id WHERE l.snapshot = %" PRId64,
                  snapshot);
+}
+
+static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    (void)pane;
+    (void)snapshot;
+    hx_text_puts(sql, ", " ABOUT("d.site", "d.kind"));
+}
+
+static const struct hx_difference difference = {
+    .title = "Leaks",
+    .lacks = "states of objects",
+    .total = "leaked_bytes",
+    .total_title = "lost",
+    .total_objects = "leaked_objects",
+    .keys = key,
+    .kept = kept,
+    .rows = rows,
+    .more = more,
+    .made = "SELECT reachable_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
+};
+
+/* The same leak in the other snapshot; texts that are NULL are told from empty ones. */
+static void put_join(const struct hx_pane *pane, struct hx_text *sql)
+{
+    if (!pane->before)
+        return;
+    hx_text_puts(sql, " LEFT JOIN (SELECT kind, quote(type) AS type, quote(site) AS site,"
+                      " sum(bytes) AS bytes FROM (");
+    rows(pane, pane->before, sql);
+    hx_text_puts(sql, ") GROUP BY 1, 2, 3) AS o ON o.kind = x.kind AND o.type = quote(x.type)"
+                      " AND o.site = quote(x.site)");
+}
+
+static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+{
+    char made[128];
+    snprintf(made, sizeof made,
+             "(SELECT reachable_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = %" PRId64 ")",
+             pane->before);
+    hx_change_sql(pane->before, "x.bytes", "o.bytes", made, sql);
+}
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    ret->like = "leaks";
+    hx_text_puts(&ret->sql, "SELECT x.*");
+    put_change(pane, &ret->sql);
+    hx_text_putf(&ret->sql,
+                 " FROM (SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
+                 " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes,"
+                 " sum(l.objects) AS objects, " ABOUT(
+                     "t.label", "l.kind") ", max(l.stack_id) AS stack_id FROM hx_leak AS l"
+                                          " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id "
+                                          "WHERE l.snapshot = %" PRId64
+                                          " GROUP BY 1, 2, 3, 4) AS x",
+                 snapshot);
+    put_join(pane, &ret->sql);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM leaks WHERE snapshot = %" PRId64 ") AS rows,"
                  " heap_bytes, leaked_bytes, leaked_objects, EXISTS (SELECT 1 FROM hx_leak"
@@ -64,8 +134,6 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
     return true;
 }
 
-static const char *const key[] = {"kind", "type", "site", NULL};
-
 const struct hx_screen hx_screen_leaks = {
     .name = "leaks",
     .about = "lost objects by kind",
@@ -73,6 +141,9 @@ const struct hx_screen hx_screen_leaks = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .differences = differences,
+    .differences_sort = HX_DIFFERENCE_SORT,
+    .difference = &difference,
     .source = source,
     .head = head,
     .empty = "Nothing is lost among the objects that were found; i tells what was not.",

@@ -1,26 +1,84 @@
 /* screen_retainers.c - bytes by the set of who retains them. */
 #include "ui/app.h"
+#include "ui/difference.h"
+
+#include "store/census.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
-    {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
-    {"members", NULL, HX_AS_COUNT, 8, 1, NULL, NULL},
+    {"bytes", "of heap", HX_AS_SHARE, 7, 4, "heap_bytes", NULL},
+    {"bytes", "", HX_AS_BAR, 8, 5, "heap_bytes", NULL},
+    {"objects", NULL, HX_AS_COUNT, 9, 2, NULL, NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 7, 1, NULL, NULL},
+    {"members", NULL, HX_AS_COUNT, 7, 6, NULL, NULL},
     {"label", "retained by", HX_AS_TEXT, -34, 0, NULL, NULL},
-    {"only_pages", "own pages", HX_AS_COUNT, 9, 4, NULL, NULL},
-    {"shared_pages", "shared", HX_AS_COUNT, 8, 5, NULL, NULL},
+    {"only_pages", "own pages", HX_AS_COUNT, 9, 7, NULL, NULL},
+    {"shared_pages", "shared", HX_AS_COUNT, 8, 8, NULL, NULL},
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static const struct hx_column differences[] = {
+    HX_DIFFERENCE_COLUMNS,
+    {"label", "retained by", HX_AS_TEXT, -24, 0, NULL, NULL},
+    {0},
+};
+
+static const char *const key[] = {"set_id", NULL};
+
+static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
+    hx_text_putf(sql, "SELECT set_id, bytes, objects FROM hx_retention WHERE snapshot = %" PRId64,
+                 snapshot);
+}
+
+static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    (void)pane;
+    (void)snapshot;
+    hx_text_puts(sql, ", (SELECT s.members FROM hx_set AS s WHERE s.set_id = d.set_id"
+                      " AND d.set_id > 1) AS members, ");
+    hx_census_label_sql(hx_census_find("retainer"), "d.set_id", sql);
+    hx_text_puts(sql, " AS label");
+}
+
+static const struct hx_difference difference = {
+    .title = "Retainer sets",
+    .lacks = "retainer sets",
+    .total = "heap_bytes",
+    .total_title = "heap",
+    .total_objects = "heap_objects",
+    .alike = HX_ALIKE_SCHEME,
+    .keys = key,
+    .rows = rows,
+    .more = more,
+};
+
+/* SQL that holds when another snapshot has sets by the same scheme. */
+static void put_change(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    char then[128], made[256];
+    snprintf(then, sizeof then,
+             "(SELECT t.bytes FROM hx_retention t WHERE t.snapshot = %" PRId64
+             " AND t.set_id = r.set_id)",
+             pane->before);
+    snprintf(made, sizeof made,
+             "(SELECT scheme FROM hx_census WHERE snapshot = %" PRId64
+             ") = (SELECT scheme FROM hx_census WHERE snapshot = %" PRId64 ")",
+             pane->before, snapshot);
+    hx_change_sql(pane->before == snapshot ? 0 : pane->before, "r.bytes", then, made, sql);
+}
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
     ret->like = "retainers";
+    hx_text_puts(&ret->sql,
+                 "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages");
+    put_change(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
-                 "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages"
                  " FROM retainers r LEFT JOIN hx_page p ON p.snapshot = r.snapshot"
                  " AND p.census = 'retainer' AND p.key = r.set_id WHERE r.snapshot = %" PRId64,
                  snapshot);
@@ -65,8 +123,6 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
     return true;
 }
 
-static const char *const key[] = {"set_id", NULL};
-
 const struct hx_screen hx_screen_retainers = {
     .name = "retainers",
     .brief = "sets",
@@ -77,6 +133,9 @@ const struct hx_screen hx_screen_retainers = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .differences = differences,
+    .differences_sort = HX_DIFFERENCE_SORT,
+    .difference = &difference,
     .source = source,
     .head = head,
     .empty = "There are no objects, and so no retainer sets.",

@@ -1,6 +1,7 @@
 /* screen_sites.c - bytes by the recorded stack that allocated them: all, or those of a cost centre
  * and what it called. */
 #include "ui/app.h"
+#include "ui/difference.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -9,11 +10,21 @@ static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 2, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
-    {"alloc_bytes", "allocated", HX_AS_BYTES, 9, 3, NULL, NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 7, 3, NULL, NULL},
+    {"alloc_bytes", "allocated", HX_AS_BYTES, 9, 4, NULL, NULL},
     {"site", "allocated by", HX_AS_CALLS, -36, 0, NULL, NULL},
-    {"source", NULL, HX_AS_SOURCE, -18, 4, NULL, NULL},
+    {"source", NULL, HX_AS_SOURCE, -18, 5, NULL, NULL},
     {0},
 };
+
+static const struct hx_column differences[] = {
+    HX_DIFFERENCE_COLUMNS,
+    {"site", "allocated by", HX_AS_CALLS, -24, 0, NULL, NULL},
+    {"source", NULL, HX_AS_SOURCE, -18, 6, NULL, NULL},
+    {0},
+};
+
+static const char *const key[] = {"stack_id", NULL};
 
 /* "(SELECT ...)": the stacks to list. Of a cost centre also those that have nothing any more. */
 static void put_stacks(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
@@ -37,6 +48,51 @@ static void put_stacks(const struct hx_pane *pane, int64_t snapshot, struct hx_t
     hx_text_puts(sql, ")");
 }
 
+/* Those that have bytes: what was freed before and after is no difference. */
+static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    hx_text_puts(sql, "SELECT stack_id, bytes, objects FROM");
+    put_stacks(pane, snapshot, sql);
+    hx_text_puts(sql, " WHERE objects > 0");
+}
+
+static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    (void)pane;
+    (void)snapshot;
+    hx_text_puts(sql, ", (SELECT t.label FROM hx_stack t WHERE t.stack_id = d.stack_id) AS site,"
+                      " (SELECT a.ccs_id FROM hx_attributed a WHERE a.stack_id = d.stack_id)"
+                      " AS ccs_id, (SELECT p.source FROM hx_frame c JOIN hx_place p"
+                      " ON p.place = c.place WHERE c.frame_id = d.stack_id) AS source");
+}
+
+#define RECORDED                                                                                   \
+    "SELECT EXISTS (SELECT 1 FROM hx_stack_site x WHERE x.snapshot = s.snapshot)"                  \
+    " OR s.heap_objects = 0 FROM hx_snapshot s WHERE s.snapshot = "
+
+static const struct hx_difference difference = {
+    .title = "Allocation sites",
+    .lacks = "allocation sites (nobody recorded them)",
+    .total = "heap_bytes",
+    .total_title = "heap",
+    .total_objects = "heap_objects",
+    .keys = key,
+    .rows = rows,
+    .more = more,
+    .made = RECORDED,
+};
+
+static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+{
+    char then[128], made[256];
+    snprintf(then, sizeof then,
+             "(SELECT o.bytes FROM hx_stack_site o WHERE o.snapshot = %" PRId64
+             " AND o.stack_id = s.stack_id)",
+             pane->before);
+    snprintf(made, sizeof made, "(" RECORDED "%" PRId64 ")", pane->before);
+    hx_change_sql(pane->before, "coalesce(s.bytes, 0)", then, made, sql);
+}
+
 /* Several sites may have one label: they differ in the lines that the calls stand in. */
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
@@ -44,7 +100,9 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_puts(&ret->sql, "SELECT s.snapshot AS snapshot, s.stack_id AS stack_id,"
                             " a.ccs_id AS ccs_id, s.bytes AS bytes, s.objects AS objects,"
                             " k.alloc_bytes AS alloc_bytes, k.alloc_objects AS alloc_objects,"
-                            " t.label AS site, t.module AS module, p.source AS source FROM");
+                            " t.label AS site, t.module AS module, p.source AS source");
+    put_change(pane, &ret->sql);
+    hx_text_puts(&ret->sql, " FROM");
     put_stacks(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
                  " s LEFT JOIN hx_stack_cost k ON k.snapshot = %" PRId64
@@ -101,8 +159,6 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
     return true;
 }
 
-static const char *const key[] = {"stack_id", NULL};
-
 const struct hx_screen hx_screen_sites = {
     .name = "sites",
     .about = "bytes by the stack that allocated them",
@@ -110,6 +166,9 @@ const struct hx_screen hx_screen_sites = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .differences = differences,
+    .differences_sort = HX_DIFFERENCE_SORT,
+    .difference = &difference,
     .source = source,
     .head = head,
     .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"

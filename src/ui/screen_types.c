@@ -1,5 +1,6 @@
 /* screen_types.c - bytes by the type of the object. */
 #include "ui/app.h"
+#include "ui/difference.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -9,6 +10,7 @@ static const struct hx_column columns[] = {
     {"confidence", NULL, HX_AS_TEXT, 10, 4, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 7, 2, NULL, NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 1, NULL, NULL},
     {"only_pages", "own pages", HX_AS_COUNT, 9, 5, NULL, NULL},
@@ -16,19 +18,66 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static const struct hx_column differences[] = {
+    HX_DIFFERENCE_COLUMNS,
+    {"type", NULL, HX_AS_TEXT, -24, 0, NULL, NULL},
+    {0},
+};
+
+static const char *const by_type[] = {"type", NULL};
+static const char *const kept[] = {"confidence", NULL};
+
+static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
-    ret->like = "types";
-    hx_text_putf(&ret->sql,
-                 "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
-                 " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
-                 " t.retained_bytes AS retained_bytes, p.only_pages AS only_pages,"
-                 " p.shared_pages AS shared_pages FROM hx_type t LEFT JOIN hx_page p ON p.snapshot "
-                 "= t.snapshot"
-                 " AND p.census = 'type' AND p.key = t.type"
-                 " WHERE t.objects > 0 AND t.snapshot = %" PRId64,
+    hx_text_putf(sql,
+                 "SELECT coalesce(name, '(unknown)') AS type, confidence, bytes, objects"
+                 " FROM hx_type WHERE objects > 0 AND snapshot = %" PRId64,
                  snapshot);
+}
+
+static const struct hx_difference difference = {
+    .title = "Types",
+    .lacks = "sums by type",
+    .total = "heap_bytes",
+    .total_title = "heap",
+    .total_objects = "heap_objects",
+    .keys = by_type,
+    .kept = kept,
+    .rows = rows,
+};
+
+/* Types are numbered in each snapshot anew: those of the other one go by name. */
+static void put_join(const struct hx_pane *pane, struct hx_text *sql)
+{
+    if (pane->before)
+        hx_text_putf(sql,
+                     " LEFT JOIN (SELECT coalesce(name, '(unknown)') AS name, sum(bytes) AS bytes"
+                     " FROM hx_type WHERE objects > 0 AND snapshot = %" PRId64
+                     " GROUP BY 1) AS o ON o.name = coalesce(t.name, '(unknown)')",
+                     pane->before);
+}
+
+static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+{
+    char made[96];
+    snprintf(made, sizeof made, "EXISTS (SELECT 1 FROM hx_type WHERE snapshot = %" PRId64 ")",
+             pane->before);
+    hx_change_sql(pane->before, "t.bytes", "o.bytes", made, sql);
+}
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    ret->like = "types";
+    hx_text_puts(&ret->sql, "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
+                            " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
+                            " t.retained_bytes AS retained_bytes, p.only_pages AS only_pages,"
+                            " p.shared_pages AS shared_pages");
+    put_change(pane, &ret->sql);
+    hx_text_puts(&ret->sql, " FROM hx_type t LEFT JOIN hx_page p ON p.snapshot = t.snapshot"
+                            " AND p.census = 'type' AND p.key = t.type");
+    put_join(pane, &ret->sql);
+    hx_text_putf(&ret->sql, " WHERE t.objects > 0 AND t.snapshot = %" PRId64, snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM types WHERE snapshot = %" PRId64 ") AS rows,"
                  " (SELECT sum(bytes) FROM hx_type WHERE snapshot = %" PRId64
@@ -66,6 +115,9 @@ const struct hx_screen hx_screen_types = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .differences = differences,
+    .differences_sort = HX_DIFFERENCE_SORT,
+    .difference = &difference,
     .source = source,
     .head = head,
     .empty = "There are no objects, and so no types.",

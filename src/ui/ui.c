@@ -3,6 +3,7 @@
 
 #include "ui/answers.h"
 #include "ui/app.h"
+#include "ui/difference.h"
 
 #include <errno.h>
 #include <string.h>
@@ -88,6 +89,7 @@ hx_error *hx_ui_open_of(struct hx_ui *ui, const struct hx_screen *screen, const 
 hx_error *hx_ui_open_objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     struct hx_of of;
+    HX_TRY(hx_difference_gone(pane, row));
     if (!pane->screen->of || !pane->screen->of(pane, row, &of))
         return hx_error_new(HX_E_ABSENT, "this row", "Enter opens it", "stands for no objects");
     return hx_ui_open_of(ui, &hx_screen_objects, &of);
