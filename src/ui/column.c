@@ -111,22 +111,26 @@ static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *re
     hx_text_free(&calls);
 }
 
-/* What a node is, where its name does not say so. */
-static void put_node_kind(const struct hx_table *rows, size_t row, bool ascii, struct hx_text *ret)
+/* A CAF is all that the initialisers of a module do. A node is marked where a function that is on
+ * the stack already was called again: that is no node below it. */
+void hx_node_name(const struct hx_table *rows, size_t row, bool ascii, struct hx_text *ret)
 {
     const char *kind = hx_table_text(rows, row, "kind");
-    const char *module = hx_table_shown(rows, row, "module");
     if (strcmp(kind, "caf") == 0) {
-        hx_text_puts(ret, " of ");
+        const char *module = hx_table_shown(rows, row, "module");
         hx_text_escape(ret, module, strlen(module), ascii);
-    } else if (strcmp(kind, "region") == 0) {
-        hx_text_puts(ret, " (region)");
+        hx_text_puts(ret, ": initialisers (CAF)");
+    } else {
+        put_calls(hx_table_at(rows, row, "label"), ascii, ret);
     }
+    if (strcmp(kind, "region") == 0)
+        hx_text_puts(ret, " (region)");
+    if (hx_table_int(rows, row, "recursive", 0))
+        hx_text_puts(ret, ascii ? " (rec)" : " \u21ba");
 }
 
 /* "  + main": a cell for each level, whether there is more below, and its name. */
-static void put_node(const struct hx_cell *cell, const struct hx_table *rows, size_t row,
-                     bool ascii, struct hx_text *ret)
+static void put_node(const struct hx_table *rows, size_t row, bool ascii, struct hx_text *ret)
 {
     const char *below = hx_table_text(rows, row, "below");
     int64_t depth = hx_table_int(rows, row, "depth", 0);
@@ -136,8 +140,7 @@ static void put_node(const struct hx_cell *cell, const struct hx_table *rows, si
                       : strcmp(below, "unfolded") == 0 ? "- "
                       : strcmp(below, "more") == 0     ? "... "
                                                        : "  ");
-    put_calls(cell, ascii, ret);
-    put_node_kind(rows, row, ascii, ret);
+    hx_node_name(rows, row, ascii, ret);
 }
 
 static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *ret)
@@ -146,9 +149,6 @@ static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *r
     hx_text_escape(ret, file, strlen(file), ascii);
 }
 
-void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
-                    const struct hx_table *facts, bool ascii, struct hx_text *ret)
-{
 /* A bar from the middle of a cell's width, in half cells; something is never drawn as nothing. */
 static void put_swing(const struct hx_column *column, const struct hx_cell *cell,
                       const struct hx_table *facts, bool ascii, struct hx_text *ret)
@@ -220,6 +220,9 @@ void hx_text_spark_of(struct hx_text *text, const char *numbers, int cells, bool
     hx_vec_free(&value);
 }
 
+void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
+                    const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
     const struct hx_cell *cell = hx_table_at(rows, row, column->name);
     if (column->as == HX_AS_BAR)
         return;
@@ -234,14 +237,14 @@ void hx_text_spark_of(struct hx_text *text, const char *numbers, int cells, bool
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_CALLS)
         put_calls(cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_TREE)
-        put_node(cell, rows, row, ascii, ret);
+        put_node(rows, row, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SOURCE)
         put_source(cell, ascii, ret);
+    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SPARK)
+        hx_text_spark_of(ret, cell->text, column->width, ascii);
     else if (cell->type == HX_VALUE_TEXT)
         hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
     else
-    else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SPARK)
-        hx_text_spark_of(ret, cell->text, column->width, ascii);
         put_number(column, cell, facts, ret);
 }
 
@@ -268,12 +271,12 @@ bool hx_column_right(const struct hx_column *column)
     case HX_AS_SAFE:
     case HX_AS_TIME:
     case HX_AS_BAR:
-        return false;
-    default:
-        return true;
     case HX_AS_SWING:
     case HX_AS_SPARK:
     case HX_AS_OWN:
+        return false;
+    default:
+        return true;
     }
 }
 

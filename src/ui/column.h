@@ -48,6 +48,9 @@ struct hx_column {
 void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
                     const struct hx_table *facts, bool ascii, struct hx_text *ret);
 
+/* Appends the name of a tree's node, with what marks it: "walk (rec)". */
+void hx_node_name(const struct hx_table *rows, size_t row, bool ascii, struct hx_text *ret);
+
 /* Appends what search looks at: all cells with blanks between. */
 void hx_column_row(const struct hx_column *columns, const struct hx_table *rows, size_t row,
                    const struct hx_table *facts, bool ascii, struct hx_text *ret);
@@ -59,9 +62,6 @@ bool hx_column_right(const struct hx_column *column);
 #define HX_COLUMNS_MAX 16
 void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COLUMNS_MAX]);
 
-/* 1,234,567 */
-void hx_text_count(struct hx_text *text, int64_t count);
-
 /* Numbers as a line of heights of at most `cells` cells, the oldest first; the largest of those
  * that fall into one cell counts. What is below 0 is not known and stays blank. */
 void hx_text_spark(struct hx_text *text, const int64_t *value, size_t n, int cells, bool ascii);
@@ -70,5 +70,8 @@ void hx_text_spark_of(struct hx_text *text, const char *numbers, int cells, bool
 
 /* "+1.50M", "-3.00K", "0" */
 void hx_text_change(struct hx_text *text, int64_t bytes);
+
+/* 1,234,567 */
+void hx_text_count(struct hx_text *text, int64_t count);
 
 #endif

@@ -137,7 +137,8 @@ static int put_screens(const struct hx_ui *ui, enum naming naming, struct tabs *
         const struct hx_screen *screen = hx_screens[i];
         if (screen->digit < 0)
             continue;
-        bool current = ui->open.v[0]->screen == screen;
+        const struct hx_screen *base = ui->open.v[0]->screen;
+        bool current = base == screen || (base->digit < 0 && base->view == screen);
         char label[64];
         screen_label(screen, current, naming, label);
         int width = (int)strlen(label);
@@ -350,7 +351,10 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
                        number(&pane->facts, 0, columns[i].whole), cursor);
         } else {
             struct hx_text text = {0};
-            hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
+            if (columns[i].as == HX_AS_OWN)
+                pane->screen->cell(pane, row, !ui->term.utf8, &text);
+            else
+                hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
             if ((columns[i].as == HX_AS_TEXT || columns[i].as == HX_AS_SOURCE) &&
                 columns[i].width <= 0)
                 hx_text_middle(&ui->term, width[i], &text);
@@ -389,11 +393,11 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
         say_lacking(ui, pane, ret);
     else if (pane->filter)
         hx_text_puts(ret, "The filter holds for no row; F clears it.");
+    else if (pane->other && pane->screen->difference && hx_difference_instead(ui, pane, ret))
+        return;
     else
         hx_text_puts(ret, pane->screen->empty ? pane->screen->empty : "Nothing here.");
 }
-    else if (pane->other && pane->screen->difference && hx_difference_instead(ui, pane, ret))
-        return;
 
 /* Cells that a text takes at most once it is escaped. */
 static int text_bound(const struct hx_cell *cell)
@@ -572,6 +576,8 @@ void hx_ui_draw(struct hx_ui *ui)
         hx_term_show(-1, -1);
         return;
     }
+    if (pane->screen->lay_out)
+        pane->screen->lay_out(ui, pane, layout.columns);
     int room = title_room(layout.lines);
     layout.title = title_lines(ui, pane);
     if (layout.title > room)

@@ -42,8 +42,8 @@
     X(help)                                                                                        \
     X(messages)
 
-struct hx_ui;
 struct hx_difference;
+struct hx_ui;
 struct hx_pane;
 
 /* What a pane lists: a view (with a condition) or a statement, and a statement that gives
@@ -99,6 +99,7 @@ struct hx_screen {
     bool pinned;       /* stays with its snapshot when a newer one comes */
     bool over_time;    /* marks the row of the current snapshot */
     bool tree;         /* rows hang on each other (tree.h); they are made in fill() */
+    bool stored;       /* fill() asks the store: rows are sorted and filtered there */
     const struct hx_column *columns;
     const char *const *key; /* columns that tell rows apart, ends with NULL */
     const char *sort;       /* column of the first order; NULL: as stored */
@@ -106,9 +107,14 @@ struct hx_screen {
      * has none. */
     const struct hx_column *differences;
     const char *differences_sort;
-    const struct hx_picture *picture; /* NULL: none */
-    const struct hx_screen *view;     /* the other view of the same (`v`); NULL: none */
     const struct hx_difference *difference; /* how they are made (difference.h); NULL: by itself */
+    const struct hx_picture *picture; /* NULL: none */
+    /* Before each drawing: sets pane->columns where they depend on its rows and the room. NULL:
+     * they do not. */
+    void (*lay_out)(const struct hx_ui *ui, struct hx_pane *pane, int columns);
+    /* Appends the cell of a column HX_AS_OWN, safe for a terminal. */
+    void (*cell)(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret);
+    const struct hx_screen *view;     /* the other view of the same (`v`); NULL: none */
     const char *object; /* column with the address of the object that a row stands for */
 
     /* Says what to list; NULL for a screen that makes its rows in fill(). */
@@ -133,7 +139,7 @@ struct hx_screen {
 /* Do its rows come from the store, so that they can be sorted and filtered there? */
 static inline bool hx_screen_stored(const struct hx_screen *screen)
 {
-    return screen->source || screen->tree;
+    return screen->source || screen->tree || screen->stored;
 }
 
 #define HX_UI_DECLARE_SCREEN(name) extern const struct hx_screen hx_screen_##name;
