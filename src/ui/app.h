@@ -100,6 +100,10 @@ void hx_named_bytes_sql(struct hx_text *sql);
 /* screen_named.c: a statement, roots that could be named: rank, name, expr ("name=module!symbol"),
  * module, root_id, direct_objects, retained_bytes; the largest first */
 void hx_nameable_sql(int64_t snapshot, struct hx_text *sql);
+/* screen_stack.c: of the frames of hx_calls_sql() the innermost ones of the program, at most so
+ * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */
+size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
+                     struct hx_text *ret);
 /* screen_dominators.c: one level down, or the object where there is none */
 hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 

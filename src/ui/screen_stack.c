@@ -41,6 +41,38 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_free(&id);
 }
 
+static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struct hx_text *ret)
+{
+    struct hx_text call = {0};
+    const char *source = hx_source_file(hx_table_shown(frames, i, "source"));
+    const char *module = hx_table_shown(frames, i, "module");
+    hx_text_calls(&call, hx_table_shown(frames, i, "label"));
+    hx_text_escape(ret, hx_text_str(&call), call.n, ascii);
+    ret->failed |= call.failed;
+    hx_text_free(&call);
+    if (*source || *module) {
+        hx_text_puts(ret, *source ? " at " : " in ");
+        hx_text_escape(ret, *source ? source : module, strlen(*source ? source : module), ascii);
+    }
+}
+
+size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
+                     struct hx_text *ret)
+{
+    size_t n = frames->n_rows, first = 0;
+    if (!n || !*hx_table_text(frames, 0, "frame"))
+        return 0;
+    while (first < n && hx_call_is_library(hx_table_shown(frames, first, "label")))
+        first++;
+    first = first == n ? 0 : first ? first - 1 : 0;
+    size_t end = first + most < n ? first + most : n;
+    for (size_t i = first; i < end; i++) {
+        hx_text_puts(ret, i > first ? between : "");
+        put_frame(frames, i, ascii, ret);
+    }
+    return end - first;
+}
+
 /* "3.3M in 5,000 objects" */
 static void put_sum(const struct hx_table *facts, const char *what, const char *bytes,
                     const char *objects, struct hx_text *ret)
