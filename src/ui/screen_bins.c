@@ -1,19 +1,30 @@
-/* screen_bins.c - bytes by the exact set of named roots that reach them. */
+/* screen_bins.c - bytes by the exact set of named roots that reach them: an intersection matrix,
+ * or, while no root is named, the roots that could be. */
 #include "ui/app.h"
+#include "ui/matrix.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* So many named roots have a line above the list. */
-#define NAMES_MAX 5
-
 static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"bytes", "", HX_AS_BAR, -10, 3, "most", NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 2, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
-    {"roots", "reached by exactly", HX_AS_TEXT, -24, 0, NULL, NULL},
-    {"only_pages", "own pages", HX_AS_COUNT, 9, 3, NULL, NULL},
-    {"shared_pages", "shared", HX_AS_COUNT, 8, 4, NULL, NULL},
+    {"roots", "reached by exactly", HX_AS_TEXT, -18, 4, NULL, NULL},
+    {"only_pages", "own pages", HX_AS_COUNT, 9, 5, NULL, NULL},
+    {"shared_pages", "shared", HX_AS_COUNT, 8, 6, NULL, NULL},
+    {0},
+};
+
+/* While no root is named. */
+static const struct hx_column unnamed_columns[] = {
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"bytes", "of heap", HX_AS_SHARE, 7, 4, "heap_bytes", NULL},
+    {"objects", NULL, HX_AS_COUNT, 10, 3, NULL, NULL},
+    {"offer", "", HX_AS_OWN, 15, 2, NULL, NULL},
+    {"roots", "reached by", HX_AS_TEXT, -16, 0, NULL, NULL},
+    {"retained_bytes", "retains", HX_AS_BYTES, 8, 1, NULL, NULL},
     {0},
 };
 
@@ -24,31 +35,50 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_putf(&ret->sql,
                  "SELECT b.snapshot AS snapshot, b.roots AS roots, b.bytes AS bytes,"
                  " b.objects AS objects, p.only_pages AS only_pages,"
-                 " p.shared_pages AS shared_pages FROM hx_bin b LEFT JOIN hx_page p"
+                 " p.shared_pages AS shared_pages, 0 AS rank, NULL AS expr,"
+                 " NULL AS retained_bytes FROM hx_bin b LEFT JOIN hx_page p"
                  " ON p.snapshot = b.snapshot AND p.census = 'bin' AND p.key = b.bin"
-                 " WHERE b.objects > 0 AND b.snapshot = %" PRId64,
-                 snapshot);
+                 " WHERE b.objects > 0 AND b.snapshot = %" PRId64 " UNION ALL SELECT %" PRId64
+                 ", name, NULL, NULL, NULL, NULL,"
+                 " rank, expr, retained_bytes FROM (",
+                 snapshot, snapshot);
+    hx_nameable_sql(snapshot, &ret->sql);
+    hx_text_putf(&ret->sql,
+                 ") WHERE EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = %" PRId64
+                 ") AND NOT EXISTS (SELECT 1 FROM hx_named WHERE snapshot = %" PRId64 ")",
+                 snapshot, snapshot);
     /* A row for each named root: what it reaches alone, and together with others. */
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM bins WHERE snapshot = s.snapshot) AS rows,"
                  " s.heap_bytes AS heap_bytes, n.name AS name,"
+                 " (SELECT max(bytes) FROM bins WHERE snapshot = s.snapshot) AS most,"
                  " (SELECT count(*) FROM hx_named WHERE snapshot = s.snapshot) AS names, ");
     hx_named_bytes_sql(&ret->facts);
     hx_text_putf(&ret->facts,
                  " FROM snapshots s LEFT JOIN hx_named n ON n.snapshot = s.snapshot"
                  " WHERE s.snapshot = %" PRId64 " ORDER BY n.position LIMIT %d",
-                 snapshot, NAMES_MAX + 1);
+                 snapshot, HX_FACTS_MAX);
 }
 
-static void put_root(const struct hx_table *facts, size_t row, bool ascii, struct hx_text *ret)
+/* Is it a root that could be named? */
+static bool is_offer(const struct hx_pane *pane, size_t row)
 {
-    char size[HX_HUMAN];
-    const char *name = hx_table_shown(facts, row, "name");
-    uint64_t alone = (uint64_t)hx_table_int(facts, row, "exclusive_bytes", 0);
-    uint64_t shared = (uint64_t)hx_table_int(facts, row, "shared_bytes", 0);
-    hx_text_escape(ret, name, strlen(name), ascii);
-    hx_text_putf(ret, ": %s alone", hx_human_bytes(alone, size));
-    hx_text_putf(ret, ", %s shared", hx_human_bytes(shared, size));
+    return hx_table_at(&pane->rows, row, "expr")->type == HX_VALUE_TEXT;
+}
+
+static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+{
+    bool named = hx_table_int(&pane->facts, 0, "names", 1) > 0;
+    hx_matrix_lay_out(ui, pane, named ? columns : unnamed_columns, width);
+}
+
+/* The dots, or what a root that has no name is there for. */
+static void cell(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret)
+{
+    if (pane->columns != unnamed_columns)
+        hx_matrix_cell(pane, row, ascii, ret);
+    else if (is_offer(pane, row))
+        hx_text_puts(ret, "Enter names it:");
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -59,38 +89,40 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     if (!pane->loaded || !facts->n_rows)
         return;
     if (!names) {
-        hx_text_puts(ret, ": no root is named; :root NAME=SYMBOL names one");
-        return;
+        hx_text_puts(ret, ": no root is named; Enter names one of these, :root NAME=EXPR others");
+    } else {
+        hx_text_puts(ret, " of ");
+        hx_text_count(ret, names);
+        hx_text_puts(ret, names == 1 ? " named root" : " named roots");
     }
-    hx_text_puts(ret, " of ");
-    hx_text_count(ret, names);
-    hx_text_puts(ret, names == 1 ? " named root" : " named roots");
-    if (pane->screen->needs & ~pane->parts)
-        return;
-    size_t lines = facts->n_rows > NAMES_MAX ? NAMES_MAX - 1 : facts->n_rows;
-    for (size_t i = 0; i < lines; i++) {
-        hx_text_puts(ret, "\n  ");
-        put_root(facts, i, !ui->term.utf8, ret);
-    }
-    if (lines < (uint64_t)names)
-        hx_text_putf(ret, "\n  and %lld more: :root lists them",
-                     (long long)names - (long long)lines);
-}
-
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
-{
-    return hx_ui_open_of(
-        ui, &hx_screen_bin,
-        &(struct hx_of){HX_SUBSET_BIN, hx_table_text(&pane->rows, row, "roots"), NULL, 0});
+    struct hx_text window = {0};
+    hx_matrix_window(pane, &window);
+    if (window.n)
+        hx_text_putf(ret, ", %s shown", window.s);
+    hx_text_free(&window);
+    if (ui->revising)
+        hx_text_puts(ret, "; being worked out");
+    else if (names)
+        hx_text_puts(ret, "; :root NAME=EXPR adds one, :unroot NAME removes");
 }
 
 static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
+    if (is_offer(pane, row))
+        return false;
     *ret = (struct hx_of){HX_SUBSET_BIN, hx_table_text(&pane->rows, row, "roots"), NULL, 0};
     return true;
 }
 
-static const char *const key[] = {"roots", NULL};
+static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    struct hx_of bin;
+    if (of(pane, row, &bin))
+        return hx_ui_open_of(ui, &hx_screen_bin, &bin);
+    return hx_ui_choose_root(ui, hx_table_text(&pane->rows, row, "expr"));
+}
+
+static const char *const key[] = {"rank", "roots", NULL};
 
 const struct hx_screen hx_screen_bins = {
     .name = "bins",
@@ -101,6 +133,9 @@ const struct hx_screen hx_screen_bins = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .picture = &hx_matrix_picture,
+    .lay_out = lay_out,
+    .cell = cell,
     .source = source,
     .head = head,
     .empty = "There are no objects, and so no bins.",

@@ -9,6 +9,7 @@ static const struct hx_column columns[] = {
     {"direct_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"exclusive_bytes", "alone", HX_AS_BYTES, 8, 0, NULL, NULL},
     {"shared_bytes", "shared", HX_AS_BYTES, 8, 2, NULL, NULL},
+    {"retained_bytes", "retains", HX_AS_BYTES, 8, 4, NULL, NULL},
     {0},
 };
 
@@ -22,36 +23,82 @@ void hx_named_bytes_sql(struct hx_text *sql)
                  " AND instr('+' || b.roots || '+', '+' || n.name || '+') > 0) AS shared_bytes");
 }
 
+/* So many roots are offered to be named. */
+#define OFFERS 10
+
+void hx_nameable_sql(int64_t snapshot, struct hx_text *sql)
+{
+    /* Names with '+' or '=' cannot be written so; one that several modules have is the largest of
+     * them. */
+    hx_text_putf(sql,
+                 "SELECT row_number() OVER (ORDER BY max(r.retained_bytes) DESC, r.name) AS rank,"
+                 " r.name AS name, r.name || '=' || CASE WHEN r.module <> '' THEN r.module || '!'"
+                 " ELSE '' END || r.name AS expr, r.module AS module, r.root_id AS root_id,"
+                 " r.direct_objects AS direct_objects,"
+                 " max(r.retained_bytes) AS retained_bytes"
+                 " FROM hx_root r WHERE r.snapshot = %" PRId64 " AND r.kind_name = 'global'"
+                 " AND r.retained_bytes > 0 AND r.name <> '' AND length(r.name) <= 200"
+                 " AND instr(r.name, '+') = 0 AND instr(r.name, '=') = 0"
+                 " AND NOT EXISTS (SELECT 1 FROM hx_named n WHERE n.snapshot = r.snapshot"
+                 " AND (n.name = r.name OR n.root_id = r.root_id))"
+                 " GROUP BY r.name ORDER BY retained_bytes DESC, name LIMIT %d",
+                 snapshot, OFFERS);
+}
+
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
-    hx_text_puts(&ret->sql, "SELECT n.snapshot AS snapshot, n.position AS position,"
+    hx_text_puts(&ret->sql, "SELECT 0 AS rank, n.position AS position, n.snapshot AS snapshot,"
                             " n.name AS name, coalesce(n.expr, '(by the program itself)') AS expr,"
                             " n.root_id AS root_id, r.kind AS kind, r.module AS module,"
                             " r.address AS address, r.direct_objects AS direct_objects, ");
     hx_named_bytes_sql(&ret->sql);
     hx_text_putf(&ret->sql,
+                 ", r.retained_bytes AS retained_bytes, NULL AS naming"
                  " FROM hx_named n LEFT JOIN roots r ON r.snapshot = n.snapshot"
-                 " AND r.root_id = n.root_id WHERE n.snapshot = %" PRId64 " ORDER BY n.position",
-                 snapshot);
-    hx_text_putf(&ret->facts, "SELECT count(*) AS rows FROM hx_named WHERE snapshot = %" PRId64,
-                 snapshot);
+                 " AND r.root_id = n.root_id WHERE n.snapshot = %" PRId64
+                 " UNION ALL SELECT 1, rank, %" PRId64 ", name, '(Enter names it)',"
+                 " root_id, 'global', module, NULL, direct_objects, NULL, NULL, retained_bytes,"
+                 " expr FROM (",
+                 snapshot, snapshot);
+    hx_nameable_sql(snapshot, &ret->sql);
+    hx_text_puts(&ret->sql, ") ORDER BY 1, 2");
+    hx_text_putf(&ret->facts,
+                 "SELECT (SELECT count(*) FROM hx_named WHERE snapshot = %" PRId64
+                 ") AS named, (SELECT count(*) FROM hx_named WHERE snapshot = %" PRId64 ")"
+                 " + %d AS rows",
+                 snapshot, snapshot, OFFERS);
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
-    (void)pane;
-    hx_text_puts(ret, "Named roots (:root NAME=EXPR adds one, :unroot NAME takes it away)");
+    int64_t named = hx_table_int(&pane->facts, 0, "named", 0);
+    hx_text_puts(ret, "Named roots");
+    if (pane->loaded) {
+        hx_text_puts(ret, ": ");
+        hx_text_count(ret, named);
+    }
+    if (ui->revising)
+        hx_text_puts(ret, "; being worked out");
+    hx_text_puts(ret, "; Enter names the others, :root NAME=EXPR adds, :unroot NAME removes");
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    const char *naming = hx_table_text(&pane->rows, row, "naming");
+    if (*naming)
+        return hx_ui_choose_root(ui, naming);
+    return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(&pane->rows, row, "name"),
+                           hx_table_int(&pane->rows, row, "root_id", -1));
+}
+
+static hx_error *open_objects(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(&pane->rows, row, "name"),
                            hx_table_int(&pane->rows, row, "root_id", -1));
 }
 
-static const char *const key[] = {"name", NULL};
+static const char *const key[] = {"rank", "name", NULL};
 
 const struct hx_screen hx_screen_named = {
     .name = "named",
@@ -61,7 +108,8 @@ const struct hx_screen hx_screen_named = {
     .key = key,
     .source = source,
     .head = head,
-    .empty = "No root is named; :root NAME=SYMBOL names one.",
+    .empty =
+        "No root is named, and no global has a name here; :root NAME=thread:TID or NAME=0xADDRESS.",
     .open = open_row,
-    .objects = open_row,
+    .objects = open_objects,
 };
