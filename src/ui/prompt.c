@@ -19,7 +19,10 @@ void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
     prompt->label = label;
     prompt->done = done;
     prompt->complete = NULL;
+    prompt->key = NULL;
+    prompt->changed = prompt->left = NULL;
     prompt->back = 0;
+    hx_text_clear(&prompt->hint);
     hx_text_clear(&prompt->text);
     hx_text_puts(&prompt->text, text);
     prompt->at = prompt->text.n;
@@ -34,6 +37,7 @@ void hx_prompt_deinit(struct hx_prompt *prompt)
     }
     hx_text_free(&prompt->text);
     hx_text_free(&prompt->draft);
+    hx_text_free(&prompt->hint);
 }
 
 /* --- editing --- */
@@ -241,6 +245,7 @@ static void enter(struct hx_ui *ui)
     prompt->text = (struct hx_text){0};
     prompt->at = 0;
     prompt->active = false;
+    prompt->changed = prompt->left = NULL;
     hx_ui_complain(ui, prompt->done(ui, hx_text_str(&text)));
     hx_text_free(&text);
 }
@@ -254,7 +259,7 @@ static void write_key(struct hx_prompt *prompt, int key)
         hx_prompt_insert(prompt, bytes, n);
 }
 
-void hx_prompt_key(struct hx_ui *ui, int key, bool pasted)
+static void take_key(struct hx_ui *ui, int key, bool pasted)
 {
     struct hx_prompt *prompt = &ui->prompt;
     if (pasted) { /* nothing of it is a key */
@@ -273,6 +278,19 @@ void hx_prompt_key(struct hx_ui *ui, int key, bool pasted)
     } else if (!edit(prompt, key) && (key >= ' ' || key == '\t')) {
         write_key(prompt, key);
     }
+}
+
+void hx_prompt_key(struct hx_ui *ui, int key, bool pasted)
+{
+    struct hx_prompt *prompt = &ui->prompt;
+    hx_text_clear(&prompt->hint);
+    if (!pasted && prompt->key && prompt->key(ui, key))
+        return;
+    take_key(ui, key, pasted);
+    if (prompt->active && prompt->changed)
+        prompt->changed(ui);
+    if (!prompt->active && prompt->left)
+        prompt->left(ui);
 }
 
 /* --- drawing --- */
@@ -307,6 +325,9 @@ int hx_prompt_draw(const struct hx_ui *ui, int y, int columns)
     }
     put_typed(&text, typed + prompt->at, prompt->text.n - prompt->at, !ui->term.utf8);
     hx_put(&ui->term, y, 0, columns, hx_text_str(&text) + skip, false, HX_STYLE_NORMAL);
+    int end = hx_text_width(hx_text_str(&text) + skip) + 2;
+    if (prompt->hint.n && end + 4 < columns)
+        hx_put(&ui->term, y, end, columns - end, prompt->hint.s, false, HX_STYLE_DIM);
     hx_text_free(&text);
     return x;
 }

@@ -30,13 +30,18 @@ struct hx_prompt {
     hx_error *(*done)(struct hx_ui *ui, const char *text);
     /* Tab, when it is not NULL: changes text and at (hx_prompt_insert()). */
     hx_error *(*complete)(struct hx_ui *ui, struct hx_prompt *prompt);
+    struct hx_text hint; /* stands behind the text until the next key: what it could become */
+    /* Any key that is not pasted: true when it was all that it does. NULL: none is special. */
+    bool (*key)(struct hx_ui *ui, int key);
+    void (*changed)(struct hx_ui *ui); /* after each key; NULL: nobody looks on */
+    void (*left)(struct hx_ui *ui);    /* it was left without Enter; may be NULL */
 
     struct hx_history history[HX_HISTORIES];
     size_t back;          /* lines of the history that were gone back, 0: none */
     struct hx_text draft; /* what stood there before */
 };
 
-/* Opens one; `complete` is then NULL. */
+/* Opens one; `complete`, `key`, `changed` and `left` are then NULL. */
 void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
                   hx_error *(*done)(struct hx_ui *, const char *));
 

@@ -2,6 +2,7 @@
 #include "ui/request.h"
 
 #include "ui/app.h"
+#include "ui/complete.h"
 #include "ui/difference.h"
 #include "ui/tree.h"
 
@@ -647,6 +648,7 @@ hx_error *hx_do_filter(struct hx_ui *ui, const char *arg)
     if (ui->draft && ui->draft_of == pane->serial)
         text = ui->draft;
     hx_ui_prompt(ui, "filter: ", text, filter_by);
+    ui->prompt.complete = hx_complete_condition;
     return NULL;
 }
 
@@ -709,6 +711,7 @@ hx_error *hx_do_write(struct hx_ui *ui, const char *arg)
     if (*arg)
         return write_to(ui, arg);
     hx_ui_prompt(ui, "write to (.json .csv .txt): ", "", write_to);
+    ui->prompt.complete = hx_complete_file;
     return NULL;
 }
 
@@ -728,6 +731,7 @@ hx_error *hx_do_command(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_ui_prompt(ui, ":", "", hx_command_run);
+    ui->prompt.complete = hx_complete_command;
     return NULL;
 }
 
@@ -819,4 +823,3 @@ hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
     }
 NOT_YET(by)
 NOT_YET(hex)
-NOT_YET(palette)

@@ -39,6 +39,7 @@
     X(details)                                                                                     \
     X(sql)                                                                                         \
     X(views)                                                                                       \
+    X(palette)                                                                                     \
     X(help)                                                                                        \
     X(messages)
 

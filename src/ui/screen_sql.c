@@ -2,6 +2,7 @@
  * written as all others. */
 #include "ui/answers.h"
 #include "ui/app.h"
+#include "ui/complete.h"
 #include "ui/request.h"
 
 #include <inttypes.h>
@@ -203,6 +204,7 @@ hx_error *hx_do_sql(struct hx_ui *ui, const char *arg)
     if (*arg)
         return hx_ui_ask(ui, arg);
     hx_ui_prompt(ui, "sql: ", ui->statement ? ui->statement : "", hx_ui_ask);
+    ui->prompt.complete = hx_complete_sql;
     return NULL;
 }
 
