@@ -119,7 +119,7 @@ void hx_node_name(const struct hx_table *rows, size_t row, bool ascii, struct hx
     if (strcmp(kind, "caf") == 0) {
         const char *module = hx_table_shown(rows, row, "module");
         hx_text_escape(ret, module, strlen(module), ascii);
-        hx_text_puts(ret, ": initialisers (CAF)");
+        hx_text_puts(ret, " (CAF)");
     } else {
         put_calls(hx_table_at(rows, row, "label"), ascii, ret);
     }

@@ -18,6 +18,7 @@
     X(retainers)                                                                                   \
     X(bins)                                                                                        \
     X(centres)                                                                                     \
+    X(flame)                                                                                       \
     X(types)                                                                                       \
     X(leaks)                                                                                       \
     X(dominators)                                                                                  \

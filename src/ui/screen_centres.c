@@ -79,6 +79,7 @@ const struct hx_screen hx_screen_centres = {
     .sort = "inherited_live_bytes",
     .differences = columns,
     .differences_sort = "inherited_live_bytes",
+    .view = &hx_screen_flame,
     .fill = hx_tree_fill,
     .head = head,
     .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"

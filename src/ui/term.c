@@ -352,6 +352,11 @@ static hx_error *open_terminal(struct hx_term *term)
     return NULL;
 }
 
+static short blend_pair(int front, int back)
+{
+    return (short)(HX_STYLES + front * HX_BANDS + back);
+}
+
 static void start_colors(struct hx_term *term, int color)
 {
     const char *type = getenv("TERM"), *no = getenv("NO_COLOR");
@@ -371,6 +376,11 @@ static void start_colors(struct hx_term *term, int color)
                                          COLOR_RED,  COLOR_BLUE,  COLOR_CYAN,    COLOR_GREEN};
     for (int i = 0; i < HX_BANDS; i++)
         init_pair((short)(HX_STYLE_BAND + i), many ? tones[i] : band[i], -1);
+    /* Two areas in one cell; the last of them is text on an area. */
+    term->blend = many && term->fine && COLOR_PAIRS >= blend_pair(HX_BANDS, HX_BANDS - 1) + 1;
+    for (int i = 0; term->blend && i < (HX_BANDS + 1) * HX_BANDS; i++)
+        init_pair(blend_pair(i / HX_BANDS, i % HX_BANDS),
+                  i / HX_BANDS < HX_BANDS ? tones[i / HX_BANDS] : -1, tones[i % HX_BANDS]);
 }
 
 hx_error *hx_term_start(struct hx_term *term, bool script, int color)
@@ -614,7 +624,14 @@ static attr_t style_attributes(const struct hx_term *term, enum hx_style style, 
         return A_BOLD;
     case HX_STYLE_MARK:
         return A_BOLD;
+    case HX_STYLE_FILL_BAD:
+        *pair = term->color ? HX_STYLE_BAD : 0;
+        return term->color ? A_REVERSE : A_BOLD;
     default:
+        if (style >= HX_STYLE_FILL && style <= HX_STYLE_FILL_LAST) {
+            *pair = term->color ? (short)(style - HX_STYLE_FILL + HX_STYLE_BAND) : 0;
+            return term->color ? A_REVERSE : style % 2 ? A_BOLD : A_NORMAL;
+        }
         if (style >= HX_STYLE_BAND && style <= HX_STYLE_BAND_LAST && term->color)
             *pair = (short)style;
         /* Of eight colours blue is too dark for black, and two come again. */
@@ -629,14 +646,13 @@ static void use_style(const struct hx_term *term, enum hx_style style)
     attr_set(attributes, pair, NULL);
 }
 
-void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, bool right,
-            enum hx_style style)
+/* In the attributes that are set. */
+static void put_text(const struct hx_term *term, int y, int x, int width, const char *s, bool right)
 {
     if (width <= 0 || y < 0 || y >= LINES || x >= COLS)
         return;
     if (width > COLS - x)
         width = COLS - x;
-    use_style(term, style);
     int needed = hx_text_width(s);
     bool cut = needed > width;
     int pad = cut ? 0 : width - needed, used = 0;
@@ -659,6 +675,28 @@ void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, 
         addwstr(term->utf8 ? L"\u2026" : L"~");
     for (int i = 0; !right && i < pad; i++)
         addch(' ');
+}
+
+void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, bool right,
+            enum hx_style style)
+{
+    use_style(term, style);
+    put_text(term, y, x, width, s, right);
+    attr_set(A_NORMAL, 0, NULL);
+}
+
+void hx_put_over(const struct hx_term *term, int y, int x, int width, const char *s,
+                 enum hx_style style, enum hx_style over)
+{
+    bool front = style >= HX_STYLE_BAND && style <= HX_STYLE_BAND_LAST;
+    if (term->blend && over >= HX_STYLE_BAND && over <= HX_STYLE_BAND_LAST)
+        attr_set(front ? A_NORMAL : A_BOLD,
+                 blend_pair(front ? (int)(style - HX_STYLE_BAND) : HX_BANDS,
+                            (int)(over - HX_STYLE_BAND)),
+                 NULL);
+    else
+        use_style(term, style);
+    put_text(term, y, x, width, s, false);
     attr_set(A_NORMAL, 0, NULL);
 }
 

@@ -26,6 +26,10 @@ enum hx_style {
     /* Areas of pictures: HX_STYLE_BAND + i, each of another colour where there are colours. */
     HX_STYLE_BAND,
     HX_STYLE_BAND_LAST = HX_STYLE_BAND + 7,
+    /* The same with the area itself in that colour, behind text; and one that is bad. */
+    HX_STYLE_FILL,
+    HX_STYLE_FILL_LAST = HX_STYLE_FILL + 7,
+    HX_STYLE_FILL_BAD,
     HX_STYLES
 };
 #define HX_BANDS (HX_STYLE_BAND_LAST - HX_STYLE_BAND + 1)
@@ -39,6 +43,7 @@ struct hx_term {
     /* Besides halves of cells it has eighths and patterns of dots (with utf8; the Linux console's
      * fonts do not). */
     bool fine;
+    bool blend; /* a cell can have the colours of two areas */
 };
 
 /* script: curses on /dev/null, LINES x COLUMNS of the environment (24 x 80).
@@ -83,6 +88,11 @@ void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
  * `right` aligns it to the right. Nothing that could steer the terminal gets through. */
 void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, bool right,
             enum hx_style style);
+
+/* The same from the left on; what a character leaves of its cell has the colour of `over`, an area
+ * of pictures, where the terminal can (term->blend). */
+void hx_put_over(const struct hx_term *term, int y, int x, int width, const char *s,
+                 enum hx_style style, enum hx_style over);
 
 /* A bar of `width` cells that is filled to part/whole, its first `marked`/whole differently. */
 void hx_put_bar(const struct hx_term *term, int y, int x, int width, double part, double marked,

@@ -90,7 +90,11 @@ void hx_tree_forget_filter(struct hx_tree *tree); /* another one holds; NULL is 
 
 /* Which rows, and how: what every statement on a tree needs to know. */
 struct hx_tree_query {
-    int64_t snapshot, other;
+    int64_t snapshot, other; /* other: figures are differences to it; 0: they are not */
+    /* There is a column `grown` behind the others: so much more is `figure` than in the snapshot
+     * `before`; 0: there is none. Not with `other`. */
+    int64_t before;
+    const char *figure;
     const char *sort;
     bool ascending;
 };

@@ -57,11 +57,18 @@ void hx_tree_sql(const struct hx_tree_query *query, const char *where, struct hx
     /* Entries and what is retained are not known everywhere: a difference to nothing is none. */
     hx_text_putf(sql, ", k.entries%s AS entries, s.retained_bytes%s AS retained_bytes",
                  query->other ? " - o.entries" : "", query->other ? " - p.retained_bytes" : "");
+    if (query->before)
+        hx_text_putf(sql, ", k.\"%s\" - coalesce(b.\"%s\", 0) AS grown", query->figure,
+                     query->figure);
     hx_text_putf(sql,
                  " FROM hx_ccs c %s JOIN hx_cost k ON k.snapshot = %" PRId64
                  " AND k.ccs_id = c.ccs_id LEFT JOIN hx_centre n ON n.centre = c.centre"
                  " LEFT JOIN hx_site s ON s.snapshot = %" PRId64 " AND s.ccs_id = c.ccs_id",
                  query->other ? "LEFT" : "CROSS", query->snapshot, query->snapshot);
+    if (query->before)
+        hx_text_putf(sql,
+                     " LEFT JOIN hx_cost b ON b.snapshot = %" PRId64 " AND b.ccs_id = c.ccs_id",
+                     query->before);
     if (query->other)
         hx_text_putf(sql,
                      " LEFT JOIN hx_cost o ON o.snapshot = %" PRId64 " AND o.ccs_id = c.ccs_id"
