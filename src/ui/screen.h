@@ -22,6 +22,7 @@
     X(types)                                                                                       \
     X(leaks)                                                                                       \
     X(dominators)                                                                                  \
+    X(largest)                                                                                     \
     X(objects)                                                                                     \
     X(roots)                                                                                       \
     X(losses)                                                                                      \

@@ -1,4 +1,5 @@
-/* screen_dominated.c - the objects that one dominates immediately: a level of the tree. */
+/* screen_dominated.c - a level of the dominator tree: the objects that one dominates immediately,
+ * or all that hang directly under the roots. */
 #include "ui/app.h"
 
 #include <inttypes.h>
@@ -6,12 +7,12 @@
 
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
-    {"bytes", NULL, HX_AS_BYTES, 8, 3, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
-    {"retained_bytes", "of it", HX_AS_SHARE, 7, 4, "retained_bytes", NULL},
     {"retained_bytes", "", HX_AS_BAR, -8, 2, "retained_bytes", NULL},
+    {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "retained_bytes", NULL},
     {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
-    {"retained_objects", "objects", HX_AS_COUNT, 9, 6, NULL, NULL},
+    {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
+    {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
     {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
     {0},
 };
@@ -19,35 +20,94 @@ static const struct hx_column columns[] = {
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     int64_t address = (int64_t)pane->address;
+    struct hx_text *where = &ret->where;
     ret->view = "objects";
-    hx_text_putf(&ret->where, "dominator = %" PRId64, address);
+    if (address)
+        hx_text_putf(where, "dominator = %" PRId64, address);
+    else
+        hx_text_puts(where, "dominator IS NULL AND retained_bytes IS NOT NULL");
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM objects WHERE snapshot = %" PRId64
-                 " AND dominator = %" PRId64 ") AS rows, o.* FROM snapshots s LEFT JOIN objects o"
-                 " ON o.snapshot = s.snapshot AND o.address = %" PRId64
-                 " WHERE s.snapshot = %" PRId64,
-                 snapshot, address, address, snapshot);
+                 " AND %s) AS rows,",
+                 snapshot, hx_text_str(where));
+    if (address)
+        hx_text_putf(&ret->facts,
+                     " o.* FROM snapshots s LEFT JOIN objects o ON o.snapshot = s.snapshot"
+                     " AND o.address = %" PRId64,
+                     address);
+    else
+        hx_text_puts(&ret->facts, " 0 AS bytes, reachable_bytes AS retained_bytes,"
+                                  " reachable_objects AS retained_objects FROM snapshots s");
+    hx_text_putf(&ret->facts, " WHERE s.snapshot = %" PRId64, snapshot);
+}
+
+/* " / 0x55d0c0de (cache)" for each level down to that of a pane, from the one with that number on.
+ */
+static void put_levels(const struct hx_ui *ui, const struct hx_pane *pane, size_t from,
+                       struct hx_text *ret)
+{
+    for (size_t i = from; i < ui->open.n; i++) {
+        const struct hx_pane *level = ui->open.v[i];
+        if (level->screen == &hx_screen_dominated && level->address) {
+            const char *type = hx_table_shown(&level->facts, 0, "type");
+            hx_text_putf(ret, " / 0x%" PRIx64, level->address);
+            if (*type) {
+                hx_text_puts(ret, " (");
+                hx_text_escape(ret, type, strlen(type), !ui->term.utf8);
+                hx_text_putc(ret, ')');
+            }
+        }
+        if (level == pane)
+            return;
+    }
+}
+
+/* How one came here; the first levels are left out where the last ones would not fit. */
+static void put_path(const struct hx_ui *ui, const struct hx_pane *pane, int room,
+                     struct hx_text *ret)
+{
+    struct hx_text path = {0};
+    hx_text_puts(&path, "roots");
+    put_levels(ui, pane, 0, &path);
+    for (size_t from = 1; from < ui->at + 1 && hx_text_width(hx_text_str(&path)) > room; from++) {
+        hx_text_clear(&path);
+        hx_text_puts(&path, "..");
+        put_levels(ui, pane, from, &path);
+    }
+    hx_text_puts(ret, hx_text_str(&path));
+    hx_text_free(&path);
+}
+
+/* What the rows add up to with the object's own bytes. */
+static void put_sum(const struct hx_pane *pane, struct hx_text *ret)
+{
+    char all[HX_HUMAN], own[HX_HUMAN], below[HX_HUMAN];
+    const struct hx_table *facts = &pane->facts;
+    int64_t retained = hx_table_int(facts, 0, "retained_bytes", -1),
+            bytes = hx_table_int(facts, 0, "bytes", 0);
+    if (retained < 0) {
+        hx_text_puts(ret, "\nnot reachable in this snapshot: it retains nothing");
+        return;
+    }
+    hx_text_putf(ret, "\n%s in ", hx_human_bytes((uint64_t)retained, all));
+    hx_text_count(ret, hx_table_int(facts, 0, "retained_objects", 0));
+    hx_text_puts(ret, " objects");
+    if (pane->address)
+        hx_text_putf(ret, ": %s of its own and %s below", hx_human_bytes((uint64_t)bytes, own),
+                     hx_human_bytes((uint64_t)(retained > bytes ? retained - bytes : 0), below));
+    hx_text_puts(ret, "; bar: retained");
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct hx_table *facts = &pane->facts;
-    char size[HX_HUMAN];
-    hx_text_putf(ret, "Freed with 0x%" PRIx64, pane->address);
-    if (!pane->loaded || pane->problem)
+    put_path(ui, pane, hx_term_columns() - 2, ret);
+    if (!pane->loaded || pane->problem || !facts->n_rows)
         return;
-    const char *type = hx_table_text(facts, 0, "type");
-    int64_t retained = hx_table_int(facts, 0, "retained_bytes", -1);
-    if (*type) {
-        hx_text_putc(ret, ' ');
-        hx_text_escape(ret, type, strlen(type), !ui->term.utf8);
-    }
-    if (retained >= 0) {
-        hx_text_putf(ret, ": %s in ", hx_human_bytes((uint64_t)retained, size));
-        hx_text_count(ret, hx_table_int(facts, 0, "retained_objects", 0));
-        hx_text_putf(ret, " objects with itself (%s)",
-                     hx_human_bytes((uint64_t)hx_table_int(facts, 0, "bytes", 0), size));
-    }
+    if (pane->address && hx_table_at(facts, 0, "address")->type == HX_VALUE_NULL)
+        hx_text_puts(ret, "\nno object of this snapshot");
+    else
+        put_sum(pane, ret);
 }
 
 static const char *const key[] = {"address", NULL};
@@ -65,7 +125,7 @@ const struct hx_screen hx_screen_dominated = {
     .object = "address",
     .source = source,
     .head = head,
-    .empty = "It dominates nothing in this snapshot; R shows the object.",
+    .empty = "Nothing is freed with it in this snapshot; R shows the object.",
     .open = hx_ui_open_dominated,
     .objects = hx_ui_open_dominated,
 };

@@ -1,21 +1,122 @@
-/* screen_dominators.c - the objects whose end would give back most. */
+/* screen_dominators.c - the dominator tree as a disk-usage tool shows folders: what hangs directly
+ * under the roots, and as the other view the largest objects of all levels. */
 #include "ui/app.h"
 
 #include <inttypes.h>
 
+/* Of so many objects all that hang under the roots are looked through each time. In larger heaps
+ * they are taken from the largest of all levels, and one row stands for the rest. */
+#define LOOKED_THROUGH 200000
+
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
-    {"bytes", NULL, HX_AS_BYTES, 8, 3, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
-    {"retained_bytes", "of heap", HX_AS_SHARE, 7, 4, "heap_bytes", NULL},
-    {"retained_bytes", "", HX_AS_BAR, -8, 2, "heap_bytes", NULL},
+    {"retained_bytes", "", HX_AS_BAR, -8, 2, "reachable_bytes", NULL},
+    {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "reachable_bytes", NULL},
     {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
-    {"retained_objects", "objects", HX_AS_COUNT, 9, 6, NULL, NULL},
+    {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
+    {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
     {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
     {0},
 };
 
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    (void)pane;
+    ret->like = "dominators";
+    hx_text_putf(
+        &ret->sql,
+        "WITH s AS (SELECT snapshot, reachable_bytes, reachable_objects,"
+        " heap_objects > %d AS large FROM snapshots WHERE snapshot = %" PRId64 "),"
+        " d AS (SELECT d.* FROM s CROSS JOIN dominators d WHERE s.large"
+        " AND d.snapshot = s.snapshot AND d.parent IS NULL)"
+        " SELECT o.snapshot AS snapshot, o.address AS address, o.type AS type, o.bytes AS bytes,"
+        " o.retained_bytes AS retained_bytes, o.retained_objects AS retained_objects,"
+        " o.sure_retained_bytes AS sure_retained_bytes,"
+        " o.sure_retained_objects AS sure_retained_objects, 0 AS rest FROM s CROSS JOIN objects o"
+        " WHERE NOT s.large AND o.snapshot = %" PRId64
+        " AND o.dominator IS NULL AND o.retained_bytes IS NOT NULL"
+        " UNION ALL SELECT snapshot, address, type, bytes, retained_bytes, retained_objects,"
+        " sure_retained_bytes, sure_retained_objects, 0 FROM d"
+        " UNION ALL SELECT snapshot, NULL, '(all smaller ones)', NULL, bytes,"
+        " objects, NULL, NULL, 1 FROM (SELECT snapshot,"
+        " reachable_bytes - (SELECT coalesce(sum(retained_bytes), 0) FROM d) AS bytes,"
+        " reachable_objects - (SELECT coalesce(sum(retained_objects), 0) FROM d) AS objects"
+        " FROM s WHERE large) WHERE objects > 0",
+        LOOKED_THROUGH, snapshot, snapshot);
+    hx_text_putf(&ret->facts,
+                 "SELECT CASE WHEN heap_objects > %d THEN 1001 ELSE"
+                 " (SELECT count(*) FROM objects o WHERE o.snapshot = s.snapshot"
+                 " AND o.dominator IS NULL AND o.retained_bytes IS NOT NULL) END AS rows,"
+                 " heap_bytes, reachable_bytes, reachable_objects FROM snapshots s"
+                 " WHERE snapshot = %" PRId64,
+                 LOOKED_THROUGH, snapshot);
+}
+
+static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    char size[HX_HUMAN];
+    int64_t bytes = hx_table_int(&pane->facts, 0, "reachable_bytes", -1);
+    (void)ui;
+    hx_text_puts(ret, "Directly under the roots");
+    if (bytes >= 0) {
+        hx_text_putf(ret, ": %s in ", hx_human_bytes((uint64_t)bytes, size));
+        hx_text_count(ret, hx_table_int(&pane->facts, 0, "reachable_objects", 0));
+        hx_text_puts(ret, " objects, all that is reachable");
+    }
+    hx_text_puts(ret, "\nbar: retained, over all references; surely: the sure ones only;"
+                      " v: all levels");
+}
+
+hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    uint64_t address = 0;
+    bool object = hx_pane_object(pane, row, &address);
+    /* It retains nothing but itself: what it points to is the next question. */
+    if (object && hx_table_int(&pane->rows, row, "retained_objects", 0) <= 1)
+        return hx_ui_open_object(ui, address);
+    struct hx_pane *dominated;
+    HX_TRY(hx_pane_create(ui, &hx_screen_dominated, &dominated));
+    dominated->address = address; /* 0: the row of the rest; all that hang under the roots */
+    return hx_ui_push(ui, dominated);
+}
+
+static const char *const key[] = {"rest", "address", NULL};
+
+const struct hx_screen hx_screen_dominators = {
+    .name = "dominators",
+    .brief = "doms",
+    .about = "what the roots hold, by what would be freed with it",
+    .digit = 7,
+    .needs = HX_ANALYSE_RETAINED,
+    .lacks = "Dominators are",
+    .columns = columns,
+    .key = key,
+    .sort = "retained_bytes",
+    .object = "address",
+    .view = &hx_screen_largest,
+    .source = source,
+    .head = head,
+    .empty = "Nothing in the heap is reachable, so nothing retains.",
+    .open = hx_ui_open_dominated,
+    .objects = hx_ui_open_dominated,
+};
+
+/* --- the largest of all levels --- */
+
+static const struct hx_column largest_columns[] = {
+    {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
+    {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
+    {"retained_bytes", "", HX_AS_BAR, -8, 2, "heap_bytes", NULL},
+    {"retained_bytes", "of heap", HX_AS_SHARE, 7, 4, "heap_bytes", NULL},
+    {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
+    {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
+    {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {0},
+};
+
+static void largest_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     ret->view = "dominators";
@@ -25,43 +126,28 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void largest_head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
-    hx_text_puts(ret, "Dominators: what would be freed with an object");
-    if (hx_table_int(&pane->facts, 0, "rows", 0) >= 1000) /* the view has no more */
-        hx_text_puts(ret, "; the largest 1,000");
+    (void)pane;
+    hx_text_puts(ret, "The largest of all levels, some of them parts of others; v: level by level");
 }
 
-hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t row)
-{
-    uint64_t address;
-    if (!hx_pane_object(pane, row, &address))
-        return NULL;
-    /* It retains nothing but itself: what it points to is the next question. */
-    if (hx_table_int(&pane->rows, row, "retained_objects", 0) <= 1)
-        return hx_ui_open_object(ui, address);
-    struct hx_pane *dominated;
-    HX_TRY(hx_pane_create(ui, &hx_screen_dominated, &dominated));
-    dominated->address = address;
-    return hx_ui_push(ui, dominated);
-}
+static const char *const largest_key[] = {"address", NULL};
 
-static const char *const key[] = {"address", NULL};
-
-const struct hx_screen hx_screen_dominators = {
-    .name = "dominators",
-    .brief = "doms",
-    .about = "objects by what would be freed with them",
-    .digit = 7,
+const struct hx_screen hx_screen_largest = {
+    .name = "largest",
+    .about = "the objects that retain most, of all levels",
+    .digit = -1,
     .needs = HX_ANALYSE_RETAINED,
     .lacks = "Dominators are",
-    .columns = columns,
-    .key = key,
+    .columns = largest_columns,
+    .key = largest_key,
     .sort = "retained_bytes",
     .object = "address",
-    .source = source,
-    .head = head,
+    .view = &hx_screen_dominators,
+    .source = largest_source,
+    .head = largest_head,
     .empty = "Nothing in the heap is reachable, so nothing retains.",
     .open = hx_ui_open_dominated,
     .objects = hx_ui_open_dominated,
