@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,7 +33,8 @@ enum { DAMAGED_TRIES = 3 };
 
 struct hx_attach {
     pid_t pid;
-    pid_t via; /* the thread that stands for it: pid, unless its first thread has exited */
+    uint64_t started; /* when it began: it, and no later one of its number */
+    pid_t via;        /* the thread that stands for it: pid, unless its first thread has exited */
     struct hx_agent *agent;
     hx_code *code; /* for the stacks of threads: the names stay for the next capture */
     /* of the newest capture */
@@ -47,6 +49,7 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
     if (!attach)
         return hx_error_nomem();
     attach->pid = pid;
+    attach->started = hx_proc_started(pid);
     attach->via = hx_proc_living(pid);
     if (!attach->via)
         attach->via = pid;
@@ -69,6 +72,31 @@ void hx_attach_close(hx_attach *attach)
     hx_code_destroy(attach->code);
     hx_modules_destroy(attach->modules);
     free(attach);
+}
+
+static hx_error *has_exited(const hx_attach *attach)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", attach->pid);
+    return hx_error_new(HX_E_GONE, what, NULL, "has exited");
+}
+
+hx_error *hx_attach_peek(const hx_attach *attach, uint64_t addr, size_t n, void *ret, size_t *ret_n)
+{
+    pid_t living = hx_proc_living(attach->pid);
+    if (!living || hx_proc_started(attach->pid) != attach->started)
+        return has_exited(attach);
+    struct iovec local = {.iov_base = ret, .iov_len = n};
+    struct iovec remote = {.iov_base = (void *)(uintptr_t)addr, .iov_len = n};
+    ssize_t got = process_vm_readv(living, &local, 1, &remote, 1, 0);
+    int err = got < 0 ? errno : 0;
+    /* Looked at once more: its number may have gone to another one before it was read. */
+    if (err == ESRCH || hx_proc_started(attach->pid) != attach->started)
+        return has_exited(attach);
+    if (err && err != EFAULT)
+        return hx_error_os(err, "the running process", "read");
+    *ret_n = got > 0 ? (size_t)got : 0;
+    return NULL;
 }
 
 struct hx_stop_mark *hx_attach_stop_mark(hx_attach *attach)

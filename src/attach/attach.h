@@ -65,6 +65,12 @@ void hx_attach_each_variable(hx_attach *attach, const char *module,
                              bool (*each)(void *context, const char *name, bool tls),
                              void *context);
 
+/* Copies up to n bytes at addr of the running target, as they are now, and does not touch it.
+ * *ret_n: so many, from the first on; memory that cannot be read ends them. HX_E_GONE: it has
+ * exited. Callable from any thread. */
+hx_error *hx_attach_peek(const hx_attach *attach, uint64_t addr, size_t n, void *ret,
+                         size_t *ret_n);
+
 /* Lets the target go and ends the agent; NULL is legal. */
 void hx_attach_close(hx_attach *attach);
 

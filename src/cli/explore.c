@@ -17,6 +17,12 @@ static hx_error *take_again(void *taker, const struct hx_progress *progress,
     return hx_take(taker, progress, ret);
 }
 
+static hx_error *read_live(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n)
+{
+    const struct hx_taker *taker = context;
+    return hx_attach_peek(taker->attach, address, n, ret, ret_n);
+}
+
 static void tell_recording(void *context, struct hx_ui_recording *ret)
 {
     struct hx_taker *taker = context;
@@ -36,6 +42,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
         .color = hx_color(args),
         .take = taker ? take_again : NULL,
         .recording = taker && taker->recorder ? tell_recording : NULL,
+        .read = taker && taker->attach ? read_live : NULL,
         .context = taker,
         .every_ns = args->every_ns,
         .analysis = taker ? &taker->analysis : &args->analysis,

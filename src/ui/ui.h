@@ -22,6 +22,9 @@ struct hx_ui_options {
     hx_error *(*take)(void *context, const struct hx_progress *progress, struct hx_snapshot **ret);
     /* NULL: nobody records. Quick; called on the screen's thread while snapshots are taken. */
     void (*recording)(void *context, struct hx_ui_recording *ret);
+    /* Copies up to n bytes of the live target as they are now; *ret_n: so many, from the first on.
+     * Quick; called on a thread of its own, also while take() runs. NULL: no live target. */
+    hx_error *(*read)(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n);
     void *context;
     uint64_t every_ns; /* 0: only on request */
     /* How snapshots are analysed when they are stored (NULL: as usual); in a store that is only
