@@ -43,6 +43,26 @@ static hx_error *choose(struct hx_attributing *a)
                              a->selected, &a->idle);
 }
 
+#define CLONES 4 /* of one function that call each other */
+
+/* Is the frame a call of the function that made the current stack's top? A clone of it, or a part
+ * that the compiler has split off, is no call of itself. */
+static bool calls_itself(const struct hx_attributing *a, uint32_t node)
+{
+    const struct hx_frame *frame = a->frame;
+    uint32_t above = frame[node].parent;
+    hx_centre centre = frame[node].centre;
+    if (!node || frame[node].kind != HX_FRAME_CODE || a->row[node] != a->row[above] ||
+        hx_ccs_rows(a->table)[a->row[node]].centre != centre)
+        return false;
+    if (frame[above].centre != centre)
+        return true; /* by way of one that is no cost centre */
+    for (int i = 0; i < CLONES && frame[above].centre == centre; i++, above = frame[above].parent)
+        if (hx_frames_same_code(a->frames, node, above))
+            return true;
+    return false;
+}
+
 /* The built-in ones first, whether they have frames or not: their numbers are known. */
 static hx_error *make_table(struct hx_attributing *a)
 {
@@ -51,8 +71,12 @@ static hx_error *make_table(struct hx_attributing *a)
         hx_ccs_row row;
         HX_TRY(hx_ccs_root(a->table, i, false, &row));
     }
-    return hx_ccs_attribute(a->frame, (uint32_t)a->frames->node.n, a->selected, a->table,
-                            a->progress, &a->row);
+    HX_TRY(hx_ccs_attribute(a->frame, (uint32_t)a->frames->node.n, a->selected, a->table,
+                            a->progress, &a->row));
+    for (uint32_t node = 0; node < a->frames->node.n; node++)
+        if (calls_itself(a, node))
+            hx_ccs_mark_recursive(a->table, a->row[node]);
+    return NULL;
 }
 
 hx_error *hx_attributing_init(sqlite3 *db, const char *what, struct hx_frames *frames,
@@ -85,12 +109,23 @@ static int64_t centre_id(const struct hx_attributing *a, hx_ccs_row row)
     return a->frames->centres.v[hx_ccs_rows(a->table)[row].centre].id;
 }
 
-/* What is there is the beginning of what was made: frames only come behind others. */
-static hx_error *check_stored(const struct hx_attributing *a, uint32_t *ret)
+typedef HX_VEC(int64_t) numbers;
+
+/* Is what a row has as `recursive` something else than now? NULL: it was not known. */
+static bool is_outdated(sqlite3_stmt *st, int column, const struct hx_ccs_entry *entry)
+{
+    return sqlite3_column_type(st, column) != SQLITE_INTEGER ||
+           sqlite3_column_int64(st, column) != entry->recursive;
+}
+
+/* What is there is the beginning of what was made: frames only come behind others. A stack may have
+ * been found to be recursive since; these rows go to `outdated`. */
+static hx_error *check_stored(const struct hx_attributing *a, uint32_t *ret, numbers *outdated)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(a->db, a->what,
-                         "SELECT ccs_id, parent_id, centre FROM hx_ccs ORDER BY ccs_id", &st));
+                         "SELECT ccs_id, parent_id, centre, recursive FROM hx_ccs ORDER BY ccs_id",
+                         &st));
     uint32_t n = hx_ccs_count(a->table), row = 0;
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -99,6 +134,8 @@ static hx_error *check_stored(const struct hx_attributing *a, uint32_t *ret)
              sqlite3_column_int64(st, 1) != hx_ccs_id_of(hx_ccs_rows(a->table)[row].parent)) ||
             sqlite3_column_int64(st, 2) != centre_id(a, row))
             return damaged(a);
+        if (is_outdated(st, 3, &hx_ccs_rows(a->table)[row]) && !hx_vec_push(outdated, row))
+            return hx_error_nomem();
         row++;
     }
     *ret = row;
@@ -129,7 +166,7 @@ static hx_error *insert_stacks(const struct hx_attributing *a, uint32_t from)
     HX_STATEMENT sqlite3_stmt *st = NULL;
     if (!identity)
         return hx_error_nomem();
-    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_ccs VALUES(?,?,?,?,?)", &st));
+    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_ccs VALUES(?,?,?,?,?,?)", &st));
     hx_attributing_identities(a, identity);
     for (hx_ccs_row row = from; row < n; row++) {
         sqlite3_bind_int64(st, 1, hx_ccs_id_of(row));
@@ -138,6 +175,7 @@ static hx_error *insert_stacks(const struct hx_attributing *a, uint32_t from)
         sqlite3_bind_int64(st, 3, entry[row].depth);
         sqlite3_bind_int64(st, 4, centre_id(a, row));
         sqlite3_bind_int64(st, 5, (int64_t)identity[row]);
+        sqlite3_bind_int64(st, 6, entry[row].recursive);
         HX_TRY(hx_db_run(a->db, a->what, st));
         if ((row & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(a->progress))
             return hx_error_cancelled(a->what);
@@ -145,10 +183,33 @@ static hx_error *insert_stacks(const struct hx_attributing *a, uint32_t from)
     return NULL;
 }
 
+static hx_error *update_recursive(const struct hx_attributing *a, const numbers *outdated)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(a->db, a->what, "UPDATE hx_ccs SET recursive = ? WHERE ccs_id = ?", &st));
+    for (size_t i = 0; i < outdated->n; i++) {
+        hx_ccs_row row = (hx_ccs_row)outdated->v[i];
+        sqlite3_bind_int64(st, 1, hx_ccs_rows(a->table)[row].recursive);
+        sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
+        HX_TRY(hx_db_run(a->db, a->what, st));
+    }
+    return NULL;
+}
+
+static hx_error *look_at_stored(const struct hx_attributing *a, uint32_t *ret)
+{
+    numbers outdated = {0};
+    hx_error *err = check_stored(a, ret, &outdated);
+    if (!err && outdated.n)
+        err = update_recursive(a, &outdated);
+    hx_vec_free(&outdated);
+    return err;
+}
+
 static hx_error *write_stacks(const struct hx_attributing *a)
 {
     uint32_t from = 0;
-    HX_TRY(check_stored(a, &from));
+    HX_TRY(look_at_stored(a, &from));
     if (!is_mostly_new(from, hx_ccs_count(a->table)))
         return insert_stacks(a, from);
     HX_TRY(hx_schema_drop_index(a->db, a->what, "hx_ccs"));
@@ -165,8 +226,6 @@ static hx_error *row_of(const struct hx_attributing *a, int64_t stack_id, hx_ccs
     *ret = a->row[node];
     return NULL;
 }
-
-typedef HX_VEC(int64_t) numbers;
 
 static hx_error *new_stacks(const struct hx_attributing *a, numbers *ret)
 {

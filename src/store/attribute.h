@@ -144,5 +144,7 @@ hx_error *hx_ccs_names_label(const hx_ccs_names *names, int64_t ccs_id, struct h
 
 /* Everything that follows from the frames of a file that was just brought to schema 4. */
 hx_error *hx_attribute_migrated(sqlite3 *db, const char *what);
+/* Which stacks of one of schema 4 are recursive; of one that is damaged that stays unknown. */
+hx_error *hx_attribute_recursion(sqlite3 *db, const char *what);
 
 #endif

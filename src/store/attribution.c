@@ -241,3 +241,25 @@ hx_error *hx_attribute_migrated(sqlite3 *db, const char *what)
     hx_frames_deinit(&frames);
     return err;
 }
+
+hx_error *hx_attribute_recursion(sqlite3 *db, const char *what)
+{
+    const struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
+    struct hx_attributing a = {0};
+    struct hx_frames frames;
+    int64_t any;
+    HX_TRY(hx_db_int(db, what, "SELECT count(*) FROM (SELECT 1 FROM hx_ccs LIMIT 1)", &any));
+    if (!any)
+        return NULL;
+    hx_error *err = hx_frames_load(db, what, false, &frames);
+    if (!err) {
+        err = hx_attributing_init(db, what, &frames, &how, NULL, &a);
+        if (!err)
+            err = hx_attribute_stacks(&a);
+        hx_attributing_deinit(&a);
+        hx_frames_deinit(&frames);
+    }
+    if (err && err->kind == HX_E_CORRUPT)
+        hx_error_free(hx_steal(err));
+    return err;
+}

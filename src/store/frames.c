@@ -429,6 +429,13 @@ hx_error *hx_frames_make(struct hx_frames *frames, struct hx_frame **ret)
         found_;                                                                                    \
     })
 
+bool hx_frames_same_code(const struct hx_frames *frames, size_t a, size_t b)
+{
+    const struct hx_known_place *x = &frames->places.v[frames->node.v[a].place],
+                                *y = &frames->places.v[frames->node.v[b].place];
+    return !x->entry || !y->entry || (x->entry == y->entry && x->file == y->file);
+}
+
 size_t hx_frames_index(const struct hx_frames *frames, int64_t frame_id)
 {
     return FIND_ID(frames->node, frame_id);

@@ -106,6 +106,10 @@ const char *hx_frames_source(const struct hx_frames *frames, hx_centre centre); 
  * modules that need one, and stores them, where there are none. HX_E_CORRUPT. */
 hx_error *hx_frames_make(struct hx_frames *frames, struct hx_frame **ret);
 
+/* Are two nodes of one centre the same code? Clones of a function, and parts that were split from
+ * it, are of its centre, too. What is not known to differ is the same. */
+bool hx_frames_same_code(const struct hx_frames *frames, size_t a, size_t b);
+
 /* The index of a number; SIZE_MAX: there is none. */
 size_t hx_frames_index(const struct hx_frames *frames, int64_t frame_id);
 

@@ -184,7 +184,7 @@ static const struct laid_table {
 } tables[] = {
     [CCS] = {"hx_ccs",
              "CREATE TABLE x(ccs_id INTEGER PRIMARY KEY, parent_id INTEGER, depth INTEGER,"
-             " centre INTEGER, identity INTEGER)",
+             " centre INTEGER, identity INTEGER, recursive INTEGER)",
              0, 1},
     [COST] = {"hx_cost",
               "CREATE TABLE x(snapshot INTEGER, ccs_id INTEGER, entries INTEGER,"
@@ -539,6 +539,9 @@ static hx_error *serve_ccs(hx_laid *laid, sqlite3_context *context, uint32_t row
     case 4:
         HX_TRY(make_identities(laid));
         value = (int64_t)laid->identity[row];
+        break;
+    case 5:
+        value = entry->recursive;
         break;
     default:
         break;

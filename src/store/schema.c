@@ -220,6 +220,7 @@ static const struct alteration {
     {4, "hx_stack", "RENAME COLUMN ccs_id TO stack_id"},
     {4, "hx_stack", "ADD COLUMN origin INTEGER"}, /* the frame that asked for the memory */
     {4, "hx_cost", "RENAME TO hx_cost_3"},
+    {5, "hx_ccs", "ADD COLUMN recursive INTEGER"}, /* NULL: not known */
 };
 
 /* Behind them. Without classes of sizes nothing is known of them. */
@@ -446,6 +447,8 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version)
     hx_error *err = run(db, what, &sql);
     if (!err && version < 4)
         err = hx_attribute_migrated(db, what);
+    else if (!err && version < 5)
+        err = hx_attribute_recursion(db, what);
     if (!err)
         err = hx_db_exec(db, what, "COMMIT");
     if (err && !sqlite3_get_autocommit(db))

@@ -170,7 +170,8 @@ static hx_ccs_row add_row(struct hx_ccs_table *table, hx_ccs_row parent, hx_ccs_
 {
     hx_ccs_row made = table->n++;
     uint32_t depth = made ? table->row[parent].depth + 1 : 0;
-    table->row[made] = (struct hx_ccs_entry){parent, root, depth, centre};
+    table->row[made] =
+        (struct hx_ccs_entry){.parent = parent, .root = root, .depth = depth, .centre = centre};
     uint64_t mask = mask_of(centre);
     uint32_t above = made ? parent : NO_ABOVE;
     if (depth % SEGMENT) {
@@ -213,9 +214,9 @@ static hx_error *push_new(struct hx_ccs_table *table, hx_ccs_row on, hx_centre c
                           uint32_t *ret)
 {
     HX_TRY(make_room(table));
-    hx_ccs_row earlier =
-        table->recursion == HX_RECURSION_TRUNCATES ? occurrence(table, on, centre) : HX_NO_CCS_ROW;
-    if (earlier != HX_NO_CCS_ROW) {
+    hx_ccs_row earlier = occurrence(table, on, centre);
+    if (earlier != HX_NO_CCS_ROW && table->recursion == HX_RECURSION_TRUNCATES) {
+        hx_ccs_mark_recursive(table, earlier);
         struct back_edge edge = {on, earlier, centre};
         if (!hx_vec_push(&table->back_edges, edge))
             return hx_error_nomem();
@@ -227,7 +228,14 @@ static hx_error *push_new(struct hx_ccs_table *table, hx_ccs_row on, hx_centre c
         return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
                             "one is more than %u centres deep", DEPTH_MAX);
     *ret = add_row(table, on, table->row[on].root, centre) + 1;
+    if (earlier != HX_NO_CCS_ROW)
+        hx_ccs_mark_recursive(table, *ret - 1);
     return NULL;
+}
+
+void hx_ccs_mark_recursive(struct hx_ccs_table *table, hx_ccs_row row)
+{
+    table->row[row].recursive = 1;
 }
 
 hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, hx_ccs_row *ret,

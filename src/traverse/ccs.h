@@ -33,9 +33,12 @@ enum hx_recursion {
 /* --- the table ------------------------------------------------------------------- */
 
 struct hx_ccs_entry {
-    hx_ccs_row parent; /* of row 0: itself */
-    hx_ccs_row root;   /* itself or the row above that hx_ccs_root() made; else MAIN */
-    uint32_t depth;    /* 0: MAIN */
+    hx_ccs_row parent;      /* of row 0: itself */
+    hx_ccs_row root;        /* itself or the row above that hx_ccs_root() made; else MAIN */
+    uint32_t depth : 31;    /* 0: MAIN */
+    uint32_t recursive : 1; /* its centre was pushed where it stood on the stack already: the push
+                               was truncated to this row or, with HX_RECURSION_WHOLE, made it. On
+                               top already counts when hx_ccs_mark_recursive() says so */
     hx_centre centre;
 };
 
@@ -59,6 +62,9 @@ hx_error *hx_ccs_root(struct hx_ccs_table *table, hx_centre centre, bool is_caf,
  * back edge. Who counts entries counts them at *ret. HX_E_LIMIT: deeper than 65,536. */
 hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, hx_ccs_row *ret,
                       bool *ret_back);
+
+/* The centre on top called itself. */
+void hx_ccs_mark_recursive(struct hx_ccs_table *table, hx_ccs_row row);
 
 /* The call rule: a function whose own stack is `function` is called with the current stack
  * `current`. Of two stacks with the same root, what `function` has beyond their common beginning is

@@ -30,6 +30,7 @@
     X(source)                                                                                      \
     X(kind)                                                                                        \
     X(is_caf)                                                                                      \
+    X(recursive)                                                                                   \
     X(inherited_live_bytes)                                                                        \
     X(live_bytes)                                                                                  \
     X(inherited_alloc_bytes)                                                                       \

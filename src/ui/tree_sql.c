@@ -51,7 +51,7 @@ void hx_tree_sql(const struct hx_tree_query *query, const char *where, struct hx
     hx_text_puts(sql, "SELECT c.ccs_id AS ccs_id, c.parent_id AS parent_id, c.depth AS depth");
     put_below(query, sql);
     hx_text_puts(sql, ", n.label AS label, n.module AS module, n.source AS source,"
-                      " n.kind AS kind, n.is_caf AS is_caf");
+                      " n.kind AS kind, n.is_caf AS is_caf, c.recursive AS recursive");
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         put_figure(query, figures[i], sql);
     /* Entries and what is retained are not known everywhere: a difference to nothing is none. */

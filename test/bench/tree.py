@@ -65,7 +65,7 @@ def fill(path, nodes, shape):
                 centre = centres + i  # more children than functions
         seen.add((parent, centre))
         rows.append((i + 1, parent, depth[i], centre, i))
-    base.executemany("INSERT INTO hx_ccs VALUES(?,?,?,?,?)", rows)
+    base.executemany("INSERT INTO hx_ccs VALUES(?,?,?,?,?,0)", rows)
     del rows, seen
     for k, snapshot in enumerate(snapshots):
         own = [pick.randint(1, 4000) * (k + 1) if i >= 5 else 0 for i in range(len(up))]

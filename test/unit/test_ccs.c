@@ -129,6 +129,29 @@ static void test_mutual_recursion(void **state)
 }
 
 /* Entries count at what the push yields: f is entered five times from main. */
+/* Those that a push was truncated to, or made again; what is on top only when it is said. */
+static void test_recursive(void **state)
+{
+    (void)state;
+    struct hx_ccs_table *table = new_table(HX_RECURSION_TRUNCATES);
+    hx_ccs_row a = stack(table, "A"), ab = stack(table, "AB"), abc = stack(table, "ABC");
+    assert_false(hx_ccs_rows(table)[ab].recursive);
+    assert_int_equal(push(table, abc, 'B'), ab);
+    assert_int_equal(push(table, a, 'A'), a);
+    assert_false(hx_ccs_rows(table)[a].recursive);
+    assert_true(hx_ccs_rows(table)[ab].recursive);
+    assert_false(hx_ccs_rows(table)[abc].recursive);
+    hx_ccs_mark_recursive(table, a);
+    assert_true(hx_ccs_rows(table)[a].recursive);
+    assert_int_equal(hx_ccs_rows(table)[abc].depth, 3);
+    end_table(table);
+    table = new_table(HX_RECURSION_WHOLE);
+    hx_ccs_row again = stack(table, "ABAB");
+    for (hx_ccs_row row = again; row != HX_CCS_TOP; row = hx_ccs_rows(table)[row].parent)
+        assert_int_equal(hx_ccs_rows(table)[row].recursive, hx_ccs_rows(table)[row].depth > 2);
+    end_table(table);
+}
+
 static void test_entries(void **state)
 {
     (void)state;
@@ -732,6 +755,20 @@ static void compare(const struct hx_ccs_table *table, hx_ccs_row row, const stru
         assert_int_equal(rows[row].centre, list->centre[i]);
 }
 
+/* Where recursion is kept, just those are recursive whose centre stands below them again. */
+static void assert_repeated_marked(const struct hx_ccs_table *table)
+{
+    const struct hx_ccs_entry *entry = hx_ccs_rows(table);
+    for (hx_ccs_row row = 1; row < hx_ccs_count(table); row++) {
+        bool again = false;
+        for (hx_ccs_row at = row; at != HX_CCS_TOP && !again;) {
+            at = entry[at].parent;
+            again = entry[at].centre == entry[row].centre;
+        }
+        assert_int_equal(entry[row].recursive, again);
+    }
+}
+
 static void test_random_attribution(void **state)
 {
     (void)state;
@@ -753,6 +790,8 @@ static void test_random_attribution(void **state)
             reckon(frames, i, selected, recursion, &list);
             compare(table, row[i], &list);
         }
+        if (recursion == HX_RECURSION_WHOLE)
+            assert_repeated_marked(table);
         free(row);
         end_table(table);
     }
@@ -775,8 +814,12 @@ static void test_random_extension(void **state)
         assert_null(hx_ccs_attribute(frames, n, NULL, large, NULL, &in_large));
         assert_memory_equal(in_small, in_large, half * sizeof *in_small);
         assert_true(hx_ccs_count(small) <= hx_ccs_count(large));
-        assert_memory_equal(hx_ccs_rows(small), hx_ccs_rows(large),
-                            hx_ccs_count(small) * sizeof(struct hx_ccs_entry));
+        for (hx_ccs_row r = 0; r < hx_ccs_count(small); r++) {
+            struct hx_ccs_entry x = hx_ccs_rows(small)[r], y = hx_ccs_rows(large)[r];
+            assert_true(x.parent == y.parent && x.root == y.root && x.depth == y.depth &&
+                        x.centre == y.centre);
+            assert_true(y.recursive || !x.recursive); /* what recursed has done so */
+        }
         free(in_small);
         free(in_large);
         end_table(small);
@@ -853,6 +896,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_push),
         cmocka_unit_test(test_mutual_recursion),
+        cmocka_unit_test(test_recursive),
         cmocka_unit_test(test_entries),
         cmocka_unit_test(test_walk),
         cmocka_unit_test(test_deep),
