@@ -10,6 +10,14 @@
 #include "ui/term.h"
 #include "ui/ui.h"
 
+/* A line that stood at the bottom. */
+struct hx_said {
+    char *text;       /* owned */
+    int64_t at;       /* seconds of CLOCK_REALTIME; 0: in a script, which knows no time */
+    bool bad;         /* an error */
+    uint64_t repeats; /* so often again */
+};
+
 struct hx_ui {
     const struct hx_ui_options *options;
     struct hx_term term;
@@ -33,7 +41,7 @@ struct hx_ui {
 
     struct hx_text message;
     bool message_bad;
-    HX_VEC(char *) log;
+    HX_VEC(struct hx_said) log;
     struct hx_prompt prompt;
     char *pattern;     /* of the last search */
     char *draft;       /* a filter that had an error, to be corrected; NULL: none */

@@ -2,6 +2,7 @@
  * that allocated what it stands for. */
 #include "ui/app.h"
 #include "ui/calls.h"
+#include "ui/names.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,51 +13,47 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static bool is_address(const char *name)
+/* With as few digits as say it exactly. */
+static void put_real(double real, struct hx_text *ret)
 {
-    static const char *const addresses[] = {"address", "source",    "target",
-                                            "object",  "dominator", "parent"};
-    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
-        if (strcmp(addresses[i], name) == 0)
-            return true;
-    return false;
-}
-
-/* A name that happens to be written in digits. */
-static bool is_number(const char *name)
-{
-    size_t n = strlen(name);
-    return strcmp(name, "pid") == 0 || strcmp(name, "snapshot") == 0 ||
-           (n > 3 && strcmp(name + n - 3, "_id") == 0);
+    char digits[40];
+    for (int n = 6; n <= 17; n++) {
+        snprintf(digits, sizeof digits, "%.*g", n, real);
+        if (strtod(digits, NULL) == real)
+            break;
+    }
+    hx_text_puts(ret, digits);
 }
 
 static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
                        struct hx_text *ret)
 {
-    size_t n = strlen(name);
     char size[HX_HUMAN];
+    uint64_t positive = cell->i < 0 ? 0 - (uint64_t)cell->i : (uint64_t)cell->i;
     if (cell->type == HX_VALUE_NULL)
         hx_text_putc(ret, '-');
     else if (cell->type == HX_VALUE_TEXT)
         hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
     else if (cell->type == HX_VALUE_REAL)
-        hx_text_putf(ret, "%g", cell->real);
-    else if (is_address(name))
+        put_real(cell->real, ret);
+    else if (hx_name_is_address(name))
         hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
-    else if (is_number(name))
+    else if (hx_name_is_id(name))
         hx_text_putf(ret, "%" PRId64, cell->i);
     else
         hx_text_count(ret, cell->i);
-    if (cell->type == HX_VALUE_INT && cell->i >= 1024 && n > 5 &&
-        strcmp(name + n - 5, "bytes") == 0)
-        hx_text_putf(ret, " (%s)", hx_human_bytes((uint64_t)cell->i, size));
+    if (cell->type == HX_VALUE_INT && positive >= 1024 && hx_name_is_bytes(name))
+        hx_text_putf(ret, " (%s%s)", cell->i < 0 ? "-" : "", hx_human_bytes(positive, size));
+    if (cell->type == HX_VALUE_INT && cell->i >= 1000 && hx_name_is_us(name))
+        hx_text_putf(ret, " (%s)", hx_human_ns(positive * 1000, size));
 }
 
-/* A long text takes several rows; only its first has the name. */
+/* A long text takes several rows, broken between words where there are some; only its first has
+ * the name. */
 static hx_error *add_lines(struct hx_table *rows, const char *name, const char *text, int width)
 {
     do {
-        size_t n = 0;
+        size_t n = 0, blank = 0;
         for (int used = 0; text[n];) {
             size_t next = n + 1;
             while (((unsigned char)text[next] & 0xc0) == 0x80)
@@ -65,9 +62,12 @@ static hx_error *add_lines(struct hx_table *rows, const char *name, const char *
             if (next - n < sizeof one)
                 memcpy(one, text + n, next - n);
             used += hx_text_width(one);
-            if (used > width && n)
+            if (used > width && n) {
+                n = blank > n / 2 ? blank : n;
                 break;
+            }
             n = next;
+            blank = text[n - 1] == ' ' ? n : blank;
         }
         struct hx_cell *cell;
         HX_TRY(hx_table_add(rows, &cell));
@@ -208,7 +208,7 @@ static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, const struct hx_pan
 
 static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
 {
-    static const char *const names[] = {"name", "value", NULL};
+    static const char *const names[] = {"name", "value", "object", NULL};
     struct hx_table rows;
     size_t row;
     const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
@@ -221,7 +221,10 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
         const char *name = below->rows.names[i];
         const struct hx_cell *cell = below->rows.cell + row * below->rows.n_columns + i;
         value_text(name, cell, !ui->term.utf8, &text);
+        size_t first = rows.n_rows;
         error = add_lines(&rows, name, hx_text_str(&text), width);
+        if (!error && cell->type == HX_VALUE_INT && hx_name_is_address(name))
+            hx_cell_set_int(rows.cell + first * rows.n_columns + 2, cell->i);
         if (!error && cell->shown) { /* filters and commands take it so */
             hx_text_clear(&text);
             hx_text_escape(&text, cell->text, cell->n, !ui->term.utf8);
@@ -246,8 +249,14 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    (void)pane;
-    (void)row;
+    uint64_t address;
+    const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
+    size_t of;
+    if (hx_pane_object(pane, row, &address)) {
+        if (below && hx_pane_row(below, &of))
+            hx_ui_follow_row(ui, below, of);
+        return hx_ui_resolve(ui, address, hx_ui_open_object);
+    }
     hx_ui_say(ui, "nothing is below this; q goes back");
     return NULL;
 }
@@ -259,6 +268,7 @@ const struct hx_screen hx_screen_details = {
     .by_argument = true,
     .pinned = true,
     .columns = columns,
+    .object = "object",
     .fill = fill,
     .head = head,
     .open = open_row,

@@ -1,38 +1,74 @@
-/* screen_help.c - help, made from the tables of requests and screens. */
+/* screen_help.c - help, made from the tables of requests and screens: first what the screen that it
+ * was called on is about and the keys that mean something there, then everything. */
 #include "ui/app.h"
+#include "ui/complete.h"
 #include "ui/request.h"
 
+#include <ctype.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
-    {"keys", NULL, HX_AS_SAFE, 17, 0, NULL, NULL},
+    {"keys", NULL, HX_AS_SAFE, 16, 0, NULL, NULL},
     {"help", "what it does", HX_AS_SAFE, 0, 0, NULL, NULL},
-    {"command", NULL, HX_AS_SAFE, 22, 1, NULL, NULL},
+    {"command", NULL, HX_AS_SAFE, 19, 1, NULL, NULL},
     {0},
 };
 
-static hx_error *add(struct hx_table *rows, const char *keys, const char *help, const char *command)
+/* The first key and what it does. */
+static const struct hx_column narrow[] = {
+    {"key", NULL, HX_AS_SAFE, 9, 0, NULL, NULL},
+    {"help", "what it does", HX_AS_SAFE, 0, 0, NULL, NULL},
+    {0},
+};
+#define NARROW 60
+
+static hx_error *add(struct hx_table *rows, const char *keys, const char *help, const char *command,
+                     const char *line)
 {
     struct hx_cell *cell;
     HX_TRY(hx_table_add(rows, &cell));
     HX_TRY(hx_cell_set_text(&cell[0], keys, strlen(keys)));
     HX_TRY(hx_cell_set_text(&cell[1], help, strlen(help)));
-    return hx_cell_set_text(&cell[2], command, strlen(command));
+    HX_TRY(hx_cell_set_text(&cell[2], command, strlen(command)));
+    HX_TRY(hx_cell_set_text(&cell[3], line, strlen(line)));
+    return hx_cell_set_text(&cell[4], keys, strcspn(keys, " "));
+}
+
+/* A line in capitals, after an empty one. */
+static hx_error *add_heading(struct hx_table *rows, const char *heading)
+{
+    char line[80];
+    size_t n = 0;
+    for (; heading[n] && n + 1 < sizeof line; n++)
+        line[n] = (char)toupper((unsigned char)heading[n]);
+    line[n] = 0;
+    if (rows->n_rows)
+        HX_TRY(add(rows, "", "", "", ""));
+    return add(rows, "", line, "", "");
+}
+
+static hx_error *add_request(struct hx_table *rows, const struct hx_request *request)
+{
+    char command[128];
+    snprintf(command, sizeof command, ":%s %s", request->name, request->args);
+    return add(rows, request->keys, request->help, command, request->name);
+}
+
+static hx_error *add_screen(struct hx_table *rows, const struct hx_screen *screen)
+{
+    char digit[16] = "", command[80];
+    if (screen->digit >= 0)
+        snprintf(digit, sizeof digit, "%d", screen->digit);
+    snprintf(command, sizeof command, ":screen %s", screen->name);
+    return add(rows, digit, screen->about, command, command + 1);
 }
 
 static hx_error *add_screens(struct hx_table *rows)
 {
-    HX_TRY(add(rows, "", "", ""));
-    HX_TRY(add(rows, "-- All screens --", "", ""));
-    for (size_t i = 0; i < HX_SCREENS; i++) {
-        char digit[16] = "", command[64];
-        if (hx_screens[i]->by_argument)
-            continue;
-        if (hx_screens[i]->digit >= 0)
-            snprintf(digit, sizeof digit, "%d", hx_screens[i]->digit);
-        snprintf(command, sizeof command, ":screen %s", hx_screens[i]->name);
-        HX_TRY(add(rows, digit, hx_screens[i]->about, command));
-    }
+    HX_TRY(add_heading(rows, "All screens"));
+    for (size_t i = 0; i < HX_SCREENS; i++)
+        if (!hx_screens[i]->by_argument)
+            HX_TRY(add_screen(rows, hx_screens[i]));
     return NULL;
 }
 
@@ -40,27 +76,104 @@ static hx_error *add_requests(struct hx_table *rows)
 {
     const char *group = "";
     for (const struct hx_request *request = hx_requests; request->name; request++) {
-        char line[128];
         if (strcmp(group, request->group) != 0) {
-            if (*group)
-                HX_TRY(add(rows, "", "", ""));
             group = request->group;
-            snprintf(line, sizeof line, "-- %s --", group);
-            HX_TRY(add(rows, line, "", ""));
+            HX_TRY(add_heading(rows, group));
         }
-        snprintf(line, sizeof line, ":%s %s", request->name, request->args);
-        HX_TRY(add(rows, request->keys, request->help, line));
+        HX_TRY(add_request(rows, request));
     }
     return NULL;
 }
 
+/* --- the screen that it was called on --- */
+
+static bool any(const struct hx_pane *pane)
+{
+    (void)pane;
+    return true;
+}
+
+static bool has_object(const struct hx_pane *pane)
+{
+    return pane->object || pane->screen->of || pane->screen == &hx_screen_object;
+}
+
+static bool has_why(const struct hx_pane *pane)
+{
+    return has_object(pane) || pane->screen->why;
+}
+
+static bool has_objects(const struct hx_pane *pane)
+{
+    return pane->screen->objects || pane->screen->of;
+}
+
+static bool is_tree(const struct hx_pane *pane)
+{
+    return pane->screen->tree;
+}
+
+static bool has_view(const struct hx_pane *pane)
+{
+    return pane->screen->view != NULL;
+}
+
+static bool has_differences(const struct hx_pane *pane)
+{
+    return pane->screen->differences || pane->screen->difference;
+}
+
+static bool is_stored(const struct hx_pane *pane)
+{
+    return hx_screen_stored(pane->screen);
+}
+
+/* The keys that not every screen has, or that mean something else on each. */
+static const struct {
+    const char *command;
+    bool (*holds)(const struct hx_pane *pane);
+} own[] = {
+    {"open", any},
+    {"why", has_why},
+    {"objects", has_objects},
+    {"referrers", has_object},
+    {"hex", has_object},
+    {"stack", has_object},
+    {"unfold", is_tree},
+    {"fold", is_tree},
+    {"unfold-all", is_tree},
+    {"view", has_view},
+    {"difference", has_differences},
+    {"sort-right", is_stored},
+    {"filter", any},
+    {"search", any},
+    {"details", any},
+};
+
+static hx_error *add_own(struct hx_table *rows, const struct hx_pane *pane)
+{
+    char heading[80];
+    snprintf(heading, sizeof heading, "This screen: %s", pane->screen->name);
+    HX_TRY(add_heading(rows, heading));
+    HX_TRY(add(rows, "", pane->screen->about, "", ""));
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i].holds(pane))
+            HX_TRY(add_request(rows, hx_request_find(own[i].command, strlen(own[i].command))));
+    return NULL;
+}
+
+/* --- the screen --- */
+
 static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
 {
-    static const char *const names[] = {"keys", "help", "command", NULL};
+    static const char *const names[] = {"keys", "help", "command", "line", "key", NULL};
     struct hx_table rows;
-    (void)ui;
     HX_TRY(hx_table_begin(&rows, names));
-    hx_error *error = add_requests(&rows);
+    hx_error *error = NULL;
+    if (ui->at && pane == hx_ui_pane(ui))
+        error = add_own(&rows, ui->open.v[ui->at - 1]);
+    if (!error)
+        error = add_requests(&rows);
     if (!error)
         error = add_screens(&rows);
     if (error)
@@ -70,28 +183,40 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     return error;
 }
 
+static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+{
+    (void)ui;
+    pane->columns = width < NARROW ? narrow : columns;
+}
+
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     (void)pane;
-    hx_text_puts(ret, "Keys and commands (q goes back, / searches)");
+    hx_text_puts(ret, "Keys, commands: Enter runs, / finds, q leaves");
 }
 
-/* Enter does what the line is about. */
+/* Enter does what the line is about, where help was called. */
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    const char *command = hx_table_text(&pane->rows, row, "command");
-    if (command[0] != ':')
+    HX_FREE char *line = strdup(hx_table_text(&pane->rows, row, "line"));
+    if (!line)
+        return hx_error_nomem();
+    if (!*line)
         return NULL;
-    hx_ui_prompt(ui, ":", command + 1, hx_command_run);
-    return NULL;
+    if (!ui->at) /* called on nothing: the person decides */
+        return hx_ui_begin_command(ui, line, true);
+    ui->at--;
+    return hx_ui_begin_command(ui, line, false);
 }
 
 const struct hx_screen hx_screen_help = {
     .name = "help",
     .about = "this help",
     .digit = -1,
+    .pinned = true,
     .columns = columns,
+    .lay_out = lay_out,
     .fill = fill,
     .head = head,
     .open = open_row,

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #define LOG_MAX  200
 #define OPEN_MAX 100
@@ -109,18 +110,25 @@ hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, cons
     return hx_ui_push(ui, pane);
 }
 
+/* Keeps the message; one that is said again and again is one line. */
 static void remember(struct hx_ui *ui)
 {
+    const char *text = hx_text_str(&ui->message);
+    int64_t now = ui->term.script ? 0 : (int64_t)time(NULL);
+    struct hx_said *last = ui->log.n ? &ui->log.v[ui->log.n - 1] : NULL;
+    if (last && strcmp(last->text, text) == 0) {
+        last->repeats++;
+        last->at = now;
+        return;
+    }
     if (ui->log.n == LOG_MAX) {
-        free(ui->log.v[0]);
+        free(ui->log.v[0].text);
         memmove(ui->log.v, ui->log.v + 1, (ui->log.n - 1) * sizeof *ui->log.v);
         ui->log.n--;
     }
-    if (!hx_vec_reserve(&ui->log, ui->log.n + 1))
-        return;
-    char *copy = strdup(hx_text_str(&ui->message));
-    if (copy)
-        ui->log.v[ui->log.n++] = copy;
+    char *copy = strdup(text);
+    if (copy && !hx_vec_push(&ui->log, (struct hx_said){copy, now, ui->message_bad, 0}))
+        free(copy);
 }
 
 void hx_ui_say(struct hx_ui *ui, const char *format, ...)
@@ -164,7 +172,7 @@ static void end(struct hx_ui *ui)
     for (size_t i = 0; i < HX_SCREENS; i++)
         hx_pane_destroy(ui->base[i]);
     for (size_t i = 0; i < ui->log.n; i++)
-        free(ui->log.v[i]);
+        free(ui->log.v[i].text);
     free(ui->log.v);
     hx_table_deinit(&ui->snapshots);
     hx_text_free(&ui->message);
