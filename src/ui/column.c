@@ -253,7 +253,7 @@ void hx_column_row(const struct hx_column *columns, const struct hx_table *rows,
 {
     for (const struct hx_column *column = columns; column->name; column++) {
         if (column->as == HX_AS_BAR || column->as == HX_AS_SWING || column->as == HX_AS_SPARK ||
-            column->as == HX_AS_OWN)
+            column->as == HX_AS_OWN || column->as == HX_AS_BAND)
             continue;
         if (ret->n)
             hx_text_putc(ret, ' ');
@@ -274,6 +274,7 @@ bool hx_column_right(const struct hx_column *column)
     case HX_AS_SWING:
     case HX_AS_SPARK:
     case HX_AS_OWN:
+    case HX_AS_BAND:
         return false;
     default:
         return true;

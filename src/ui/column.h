@@ -27,6 +27,7 @@ enum hx_as {
                   */
     HX_AS_SPARK, /* numbers with blanks between, "-" for unknown ones, as a line of heights */
     HX_AS_OWN,   /* what the screen's cell() makes of the row; not searched */
+    HX_AS_BAND,  /* the same, in the colour of the band whose number the value is */
 };
 
 /* A node is not indented by more levels than that. */

@@ -337,10 +337,12 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
 {
     const struct hx_column *columns = pane->columns;
     enum hx_style style = cursor ? HX_STYLE_CURSOR : HX_STYLE_NORMAL;
-    bool now =
-        pane->screen->over_time && hx_table_int(&pane->rows, row, "snapshot", 0) == ui->snapshot;
+    int64_t snapshot = pane->screen->over_time ? hx_table_int(&pane->rows, row, "snapshot", 0) : 0;
+    const char *at = cursor ? ">" : snapshot && snapshot == ui->snapshot ? "@" : " ";
     hx_put(&ui->term, y, 0, hx_term_columns(), "", false, style);
-    hx_put(&ui->term, y, 0, 2, cursor ? ">" : now ? "*" : " ", false, style);
+    hx_put(&ui->term, y, 0, 1, at, false, style);
+    if (snapshot && snapshot == ui->marked)
+        hx_put(&ui->term, y, 1, 1, "*", false, style);
     int x = 2;
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
         if (!width[i])
@@ -351,7 +353,9 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
                        number(&pane->facts, 0, columns[i].whole), cursor);
         } else {
             struct hx_text text = {0};
-            if (columns[i].as == HX_AS_OWN)
+            bool band = columns[i].as == HX_AS_BAND;
+            int64_t value = band ? hx_table_int(&pane->rows, row, columns[i].name, 0) : 0;
+            if (band || columns[i].as == HX_AS_OWN)
                 pane->screen->cell(pane, row, !ui->term.utf8, &text);
             else
                 hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
@@ -361,7 +365,7 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
             if (columns[i].as == HX_AS_TREE)
                 fit_node(&ui->term, &text, levels_left_out(pane, width[i]), width[i]);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
-                   style);
+                   band ? (enum hx_style)(HX_STYLE_BAND + value % HX_BANDS) : style);
             hx_text_free(&text);
         }
         x += width[i] + 1;
@@ -382,7 +386,7 @@ static void say_lacking(const struct hx_ui *ui, const struct hx_pane *pane, stru
 
 static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    if (hx_screen_stored(pane->screen) && !ui->snapshot)
+    if ((hx_screen_stored(pane->screen) || pane->screen->over_time) && !ui->snapshot)
         hx_text_puts(ret, ui->snapping ? "The first snapshot is being taken."
                                        : "No snapshot yet. Press a to take one.");
     else if (pane->problem)

@@ -488,7 +488,7 @@ void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, boo
 
 void hx_pane_outdate(struct hx_pane *pane)
 {
-    if (!hx_screen_stored(pane->screen) || !pane->loaded)
+    if ((!hx_screen_stored(pane->screen) && !pane->screen->over_time) || !pane->loaded)
         return;
     if (!pane->stale)
         keep_cursor(pane);

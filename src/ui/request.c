@@ -465,10 +465,13 @@ hx_error *hx_do_snapshot(struct hx_ui *ui, const char *arg)
 /* What panes show depends on it; hx_pane_update() sees to each when it is looked at. */
 static hx_error *mark_snapshot(struct hx_ui *ui, const char *arg)
 {
-    size_t row = *arg ? find_snapshot(ui, arg) : hx_ui_snapshot_row(ui);
+    const struct hx_pane *pane = hx_ui_pane(ui);
+    size_t row = *arg ? find_snapshot(ui, arg) : hx_ui_snapshot_row(ui), listed;
     if (row >= ui->snapshots.n_rows)
         return no_snapshot(*arg ? arg : "snapshot");
     ui->marked = hx_table_int(&ui->snapshots, row, "snapshot", 0);
+    if (!*arg && pane->screen == &hx_screen_snapshots && hx_pane_row(pane, &listed))
+        ui->marked = hx_table_int(&pane->rows, listed, "snapshot", ui->marked);
     hx_ui_say(ui, "snapshot %lld is marked: d shows differences to it", (long long)ui->marked);
     return NULL;
 }
@@ -821,5 +824,4 @@ hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
         (void)arg;                                                                                 \
         return hx_error_new(HX_E_ABSENT, #id, NULL, "is being built");                             \
     }
-NOT_YET(by)
 NOT_YET(hex)

@@ -91,6 +91,7 @@ static void put_set(struct hx_text *text, const struct hx_of *of, bool ascii)
         [HX_SUBSET_SET] = {" retained by ", false}, [HX_SUBSET_BIN] = {" of bin ", false},
         [HX_SUBSET_TYPE] = {" of type ", false},    [HX_SUBSET_SITE] = {" allocated by ", true},
         [HX_SUBSET_CCS] = {" allocated by ", true}, [HX_SUBSET_BELOW] = {" allocated below ", true},
+        [HX_SUBSET_STATE] = {" that are ", false},  [HX_SUBSET_MODULE] = {" allocated by ", false},
     };
     if (of->subset == HX_SUBSET_ALL || of->subset == HX_SUBSET_THREAD)
         return;

@@ -15,6 +15,7 @@
 #define HX_UI_SCREENS(X)                                                                           \
     X(account)                                                                                     \
     X(timeline)                                                                                    \
+    X(snapshots)                                                                                   \
     X(retainers)                                                                                   \
     X(bins)                                                                                        \
     X(centres)                                                                                     \
@@ -72,6 +73,8 @@ enum hx_subset {
     HX_SUBSET_CCS,    /* id: the cost-centre stack; text: the label of its centre */
     HX_SUBSET_THREAD, /* no objects: id: the stack that a thread stood in; text: its name */
     HX_SUBSET_BELOW,  /* the same with all stacks that begin with it */
+    HX_SUBSET_STATE,  /* text: the state, of whatever type */
+    HX_SUBSET_MODULE, /* text: the module that allocated, or "(unknown)" */
 };
 
 /* The set of objects that a row stands for. The texts belong to the row. */
@@ -115,7 +118,7 @@ struct hx_screen {
     /* Before each drawing: sets pane->columns where they depend on its rows and the room. NULL:
      * they do not. */
     void (*lay_out)(const struct hx_ui *ui, struct hx_pane *pane, int columns);
-    /* Appends the cell of a column HX_AS_OWN, safe for a terminal. */
+    /* Appends the cell of a column HX_AS_OWN or HX_AS_BAND, safe for a terminal. */
     void (*cell)(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret);
     const struct hx_screen *view;     /* the other view of the same (`v`); NULL: none */
     const char *object; /* column with the address of the object that a row stands for */

@@ -69,6 +69,14 @@ void hx_of_where(const struct hx_of *of, struct hx_text *sql)
         hx_text_puts(sql, "+ccs_id IN ");
         hx_below_sql(of->id, sql);
         break;
+    case HX_SUBSET_STATE:
+        hx_text_putf(sql, "state = '%s'", state_of(of->text));
+        break;
+    case HX_SUBSET_MODULE: /* an object without a stack is in none of the others */
+        hx_text_puts(sql, "coalesce((SELECT t.module FROM hx_stack t WHERE t.stack_id ="
+                          " objects.stack_id), '(unknown)') = ");
+        hx_text_sql(sql, of->text ? of->text : "(unknown)");
+        break;
     case HX_SUBSET_THREAD:
     case HX_SUBSET_ALL:
         break;
@@ -97,6 +105,20 @@ void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql)
             hx_text_putf(sql,
                          " AND site = (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ")",
                          of->id);
+        break;
+    case HX_SUBSET_STATE: /* not lost, and not perhaps: what all others leave */
+        if (strcmp(state_of(of->text), "reachable") == 0) {
+            hx_text_putf(sql,
+                         " FROM (SELECT snapshot, heap_bytes AS bytes, heap_objects AS objects"
+                         " FROM snapshots UNION ALL SELECT snapshot, -bytes, -objects FROM leaks)"
+                         " WHERE 1");
+            break;
+        }
+        hx_text_putf(sql, " FROM leaks WHERE kind = '%s'", state_of(of->text));
+        break;
+    case HX_SUBSET_MODULE:
+        hx_text_puts(sql, " FROM modules WHERE module = ");
+        hx_text_sql(sql, of->text ? of->text : "(unknown)");
         break;
     case HX_SUBSET_SET:
         hx_text_putf(sql, " FROM retainers WHERE set_id = %" PRId64, of->id);
@@ -152,6 +174,11 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
     case HX_SUBSET_ALL:
         hx_text_puts(ret, "Objects of the heap");
         break;
+    case HX_SUBSET_MODULE:
+        hx_text_puts(ret, "Objects allocated by module ");
+        hx_pane_put_text(pane, ascii, ret);
+        break;
+    case HX_SUBSET_STATE:
     case HX_SUBSET_LEAK:
         hx_text_putf(ret, "Objects that are %s",
                      strcmp(state, "definite") == 0   ? "lost (definite)"

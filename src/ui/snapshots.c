@@ -57,6 +57,9 @@ static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     for (size_t i = 0; i < HX_SCREENS; i++)
         if (ui->base[i] && ui->base[i]->screen->over_time && ui->base[i]->loaded)
             hx_pane_reload(ui, ui->base[i]);
+    for (size_t i = 1; i < ui->open.n; i++)
+        if (ui->open.v[i]->screen->over_time && ui->open.v[i]->loaded)
+            hx_pane_reload(ui, ui->open.v[i]);
     if (!ui->snapshots.n_rows && ui->options->take && !ui->snapping)
         hx_ui_complain(ui, hx_ui_snap(ui, false));
 }
