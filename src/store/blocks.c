@@ -7,12 +7,13 @@
 #include "store/overlay.h"
 #include "store/stack_map.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Decoded columns to keep. The addresses and sizes of 10 million objects are 80 MB. */
-enum { CACHE_BYTES = 160 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+/* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB. */
+enum { CACHE_BYTES = 88 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 struct entry {
     struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
@@ -44,6 +45,9 @@ struct hx_blocks {
     struct entry *slot[SLOTS];
     struct entry *newest, *oldest;
     size_t bytes;
+    atomic_bool interrupted;
+    const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
+    size_t picks;
     uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS];
 };
 
@@ -104,6 +108,21 @@ hx_error *hx_blocks_create(sqlite3 *db, hx_blocks **ret)
     blocks->refs = 1;
     *ret = blocks;
     return NULL;
+}
+
+void hx_blocks_interrupt(hx_blocks *blocks)
+{
+    atomic_store(&blocks->interrupted, true);
+}
+
+void hx_blocks_go_on(hx_blocks *blocks)
+{
+    atomic_store(&blocks->interrupted, false);
+}
+
+hx_error *hx_blocks_interrupted(const hx_blocks *blocks)
+{
+    return atomic_load(&blocks->interrupted) ? hx_error_cancelled("store") : NULL;
 }
 
 void hx_blocks_ref(hx_blocks *blocks)
@@ -306,25 +325,43 @@ static void make_room(hx_blocks *blocks, size_t bytes)
     }
 }
 
-/* Packs blocks->value into a new entry of the narrowest element. */
-static hx_error *pack(hx_blocks *blocks, size_t n, struct entry **ret)
+static hx_error *make_entry(hx_blocks *blocks, uint64_t base, unsigned shift, size_t n,
+                            struct entry **ret)
 {
-    const uint64_t *value = blocks->value;
-    uint64_t low = UINT64_MAX, high = 0;
-    for (size_t i = 0; i < n; i++) {
-        low = value[i] < low ? value[i] : low;
-        high = value[i] > high ? value[i] : high;
-    }
-    uint64_t range = high - low;
-    unsigned shift = range <= UINT8_MAX ? 0 : range <= UINT16_MAX ? 1 : range <= UINT32_MAX ? 2 : 3;
     size_t bytes = sizeof(struct entry) + (n << shift);
     make_room(blocks, bytes);
     struct entry *entry = malloc(bytes);
     if (!entry)
         return hx_error_nomem();
-    void *v = entry + 1;
-    *entry = (struct entry){.decoded = {.base = low, .shift = shift, .n = (uint32_t)n, .v = v},
-                            .bytes = bytes};
+    *entry =
+        (struct entry){.decoded = {.base = base, .shift = shift, .n = (uint32_t)n, .v = entry + 1},
+                       .bytes = bytes};
+    *ret = entry;
+    return NULL;
+}
+
+static unsigned shift_of(uint64_t range)
+{
+    return range <= UINT8_MAX ? 0 : range <= UINT16_MAX ? 1 : range <= UINT32_MAX ? 2 : 3;
+}
+
+/* Packs blocks->value into a new entry of the narrowest element. */
+HX_HOT static hx_error *pack(hx_blocks *blocks, size_t n, struct entry **ret)
+{
+    const uint64_t *value = blocks->value;
+    uint64_t low = 0, high = 0;
+    for (size_t i = 0; i < n; i++)
+        high |= value[i];
+    if (high > UINT32_MAX) { /* comparing costs more */
+        low = high = value[0];
+        for (size_t i = 0; i < n; i++) {
+            low = value[i] < low ? value[i] : low;
+            high = value[i] > high ? value[i] : high;
+        }
+    }
+    unsigned shift = shift_of(high - low);
+    HX_TRY(make_entry(blocks, low, shift, n, ret));
+    void *v = *ret + 1;
     for (size_t i = 0; i < n && shift == 0; i++)
         ((uint8_t *)v)[i] = (uint8_t)(value[i] - low);
     for (size_t i = 0; i < n && shift == 1; i++)
@@ -333,7 +370,6 @@ static hx_error *pack(hx_blocks *blocks, size_t n, struct entry **ret)
         ((uint32_t *)v)[i] = (uint32_t)(value[i] - low);
     for (size_t i = 0; i < n && shift == 3; i++)
         ((uint64_t *)v)[i] = value[i] - low;
-    *ret = entry;
     return NULL;
 }
 
@@ -345,29 +381,50 @@ static bool is_optional(enum hx_family family, int column)
     return family == HX_FAMILY_OBJECT && column >= HX_COL_TYPE;
 }
 
-/* A column that may be absent is all 0 then, which *ret_there tells; NULL: it has to be there. */
-static hx_error *decode_if_there(hx_blocks *blocks, const struct hx_block *block, int column,
-                                 uint64_t *value, bool *ret_there)
+/* Begins to read a column: the caller resets blocks->column at the end, and before that has the
+ * planes. *ret_there false: it is not there; `must`: then that is an error. */
+static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, int column, bool must,
+                             struct hx_planes *ret, bool *ret_there)
 {
     if (!blocks->column)
         HX_TRY(hx_overlay_column(blocks->db, "store", &blocks->column));
     sqlite3_bind_int64(blocks->column, 1, block->id * HX_COLUMN_SLOTS + column);
     int code = sqlite3_step(blocks->column);
-    hx_error *err = NULL;
-    if (code != SQLITE_ROW) {
-        err = code == SQLITE_DONE ? damaged("a column is missing")
-                                  : hx_db_error(blocks->db, code, "store");
-    } else if (sqlite3_column_type(blocks->column, 0) != SQLITE_NULL) {
-        err = hx_column_decode(blocks->codec, sqlite3_column_blob(blocks->column, 0),
-                               (size_t)sqlite3_column_bytes(blocks->column, 0), value, block->n);
-        if (ret_there)
-            *ret_there = true;
-    } else if (ret_there) {
-        memset(value, 0, block->n * sizeof *value);
-        *ret_there = false;
-    } else {
-        err = damaged("a column is missing");
-    }
+    if (code != SQLITE_ROW)
+        return code == SQLITE_DONE ? damaged("a column is missing")
+                                   : hx_db_error(blocks->db, code, "store");
+    *ret_there = sqlite3_column_type(blocks->column, 0) != SQLITE_NULL;
+    if (!*ret_there)
+        return must ? damaged("a column is missing") : NULL;
+    return hx_column_planes(blocks->codec, sqlite3_column_blob(blocks->column, 0),
+                            (size_t)sqlite3_column_bytes(blocks->column, 0), block->n, ret);
+}
+
+/* So many rows of the block are decoded, and that is the number of one of them. */
+static size_t rows_of(const hx_blocks *blocks, const struct hx_block *block)
+{
+    return blocks->pick ? blocks->picks : block->n;
+}
+static uint64_t row_of(const hx_blocks *blocks, const struct hx_block *block, size_t i)
+{
+    return block->from + (blocks->pick ? blocks->pick[i] : i);
+}
+
+/* A column that may be absent is all 0 then, which *ret_there tells; NULL: it has to be there. */
+static hx_error *decode_if_there(hx_blocks *blocks, const struct hx_block *block, int column,
+                                 uint64_t *value, bool *ret_there)
+{
+    struct hx_planes planes;
+    bool there = false;
+    hx_error *err = find_planes(blocks, block, column, !ret_there, &planes, &there);
+    if (!err && !there)
+        memset(value, 0, rows_of(blocks, block) * sizeof *value);
+    else if (!err && !blocks->pick)
+        hx_planes_expand(&planes, block->n, value);
+    for (size_t i = 0; !err && there && blocks->pick && i < blocks->picks; i++)
+        value[i] = hx_planes_at(&planes, blocks->pick[i]);
+    if (ret_there)
+        *ret_there = there;
     sqlite3_reset(blocks->column);
     return err;
 }
@@ -379,7 +436,7 @@ static hx_error *decode(hx_blocks *blocks, const struct hx_block *block, int col
 }
 
 /* Turns differences into running sums that begin at `at` and must end at `last`. */
-static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t last)
+HX_HOT static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t last)
 {
     bool bad = false;
     for (size_t i = 0; i < n; i++) {
@@ -389,7 +446,7 @@ static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t last)
     return bad || at != last ? damaged("keys of a block") : NULL;
 }
 
-static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
+HX_HOT static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
 {
     uint64_t *gap = blocks->value, *size = blocks->other;
     HX_TRY(decode(blocks, block, HX_COL_GAP, gap));
@@ -409,12 +466,13 @@ static hx_error *check_targets(const uint64_t *value, size_t n)
     return NULL;
 }
 
-static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block, int column)
+HX_HOT static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block, int column)
 {
+    size_t n = rows_of(blocks, block);
     uint64_t *value = blocks->value;
     bool there, bad = false;
     HX_TRY(decode_if_there(blocks, block, column, value, &there));
-    for (size_t i = 0; there && i < block->n; i++)
+    for (size_t i = 0; there && i < n; i++)
         bad |= ++value[i] == 0;
     return bad ? damaged("a number") : NULL;
 }
@@ -422,60 +480,64 @@ static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block
 /* From whole stacks to what they are attributed to now. */
 static hx_error *derive_ccs(hx_blocks *blocks, const struct hx_block *block)
 {
+    size_t n = rows_of(blocks, block);
     uint64_t *value = blocks->value;
     bool there;
     HX_TRY(decode_if_there(blocks, block, HX_COL_STACK, value, &there));
     if (there && !blocks->stacks)
         HX_TRY(hx_stack_map_load(blocks->db, &blocks->stacks));
-    for (size_t i = 0; there && i < block->n; i++)
+    for (size_t i = 0; there && i < n; i++)
         value[i] = hx_stack_map_at(blocks->stacks, value[i]);
     return NULL;
 }
 
-static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
+HX_HOT static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
 {
+    size_t n = rows_of(blocks, block);
     uint64_t *value = blocks->value;
     bool there, bad = false;
     HX_TRY(decode_if_there(blocks, block, HX_COL_DOMINATOR, value, &there));
-    for (size_t i = 0; i < block->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (!value[i]) /* an object is not its own dominator: 0 is free for none */
             continue;
-        value[i] = block->from + i + (uint64_t)hx_unzigzag(value[i]);
+        value[i] = row_of(blocks, block, i) + (uint64_t)hx_unzigzag(value[i]);
         bad |= value[i]++ >= HX_NO_OBJ;
     }
     return bad ? damaged("a dominator that is not there") : NULL;
 }
 
 /* Retained bytes over all edges, in blocks->value. */
-static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
+HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
 {
+    size_t n = rows_of(blocks, block);
     uint64_t *value = blocks->value, *size = blocks->other;
     bool there, bad = false;
     HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED, value, &there));
     if (!there)
         return NULL;
     HX_TRY(decode(blocks, block, HX_COL_SIZE, size));
-    for (size_t i = 0; i < block->n; i++)
+    for (size_t i = 0; i < n; i++)
         if (value[i])
             bad |= __builtin_add_overflow(value[i], size[i], &value[i]);
     return bad ? damaged("a retained size") : NULL;
 }
 
 /* Retained figures over sure edges, which are stored as differences from those over all. */
-static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *block, bool objects)
+HX_HOT static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *block, bool objects)
 {
+    size_t n = rows_of(blocks, block);
     uint64_t *value = blocks->value, *sure = blocks->other;
     bool there, bad = false;
     if (objects) { /* plus 1, as derive_retained() gives it; all 0 stay 0 */
         HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_OBJECTS, value, &there));
-        for (size_t i = 0; i < block->n; i++)
+        for (size_t i = 0; i < n; i++)
             bad |= value[i] && ++value[i] == 0;
     } else {
         HX_TRY(derive_retained(blocks, block));
     }
     HX_TRY(
         decode_if_there(blocks, block, objects ? HX_COL_SURE_OBJECTS : HX_COL_SURE, sure, &there));
-    for (size_t i = 0; i < block->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (!sure[i]) {
             value[i] = 0;
             continue;
@@ -534,19 +596,83 @@ static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct h
     return damaged("unknown column");
 }
 
+/* A column that is served as it is stored, or plus 1, needs no room for 64 bits a value. */
+static hx_error *pack_stored(hx_blocks *blocks, enum hx_family family, const struct hx_block *block,
+                             bool plus_one, int column, struct entry **ret)
+{
+    struct hx_planes planes;
+    bool there = false;
+    hx_error *err =
+        find_planes(blocks, block, column, !is_optional(family, column), &planes, &there);
+    if (!err && !there)
+        planes = (struct hx_planes){0};
+    uint64_t most = err ? 0 : planes.n < 8 ? ((uint64_t)1 << 8 * planes.n) - 1 : UINT64_MAX;
+    if (!err && there && plus_one && (most == UINT64_MAX || planes.base >= UINT64_MAX - most))
+        err = damaged("a number");
+    unsigned shift = shift_of(most);
+    if (!err)
+        err = make_entry(blocks, planes.base + (there && plus_one), shift, block->n, ret);
+    if (!err)
+        hx_planes_narrow(&planes, block->n, shift, *ret + 1);
+    sqlite3_reset(blocks->column);
+    return err;
+}
+
+static struct entry *find_entry(hx_blocks *blocks, int64_t id, unsigned what)
+{
+    struct entry *entry = *slot_of(blocks, id, what);
+    while (entry && (entry->id != id || entry->what != what))
+        entry = entry->next;
+    return entry;
+}
+
+static unsigned what_is(enum hx_derived derived, int column)
+{
+    return (unsigned)derived << 8 | (unsigned)column;
+}
+
+hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                         enum hx_derived derived, int column, const uint16_t *at, size_t n,
+                         uint64_t *ret)
+{
+    const struct hx_block *where = &index->block[block];
+    bool whole = derived != HX_PLAIN && derived != HX_PLUS_ONE && derived != HX_DOMINATOR &&
+                 derived != HX_RETAINED && derived != HX_SURE && derived != HX_SURE_OBJECTS &&
+                 derived != HX_CCS;
+    if (whole || find_entry(blocks, where->id, what_is(derived, column))) {
+        const struct hx_decoded *decoded;
+        HX_TRY(hx_blocks_column(blocks, index, block, derived, column, &decoded));
+        for (size_t i = 0; i < n; i++)
+            ret[i] = hx_decoded_at(decoded, at[i]);
+        hx_blocks_release(blocks, decoded);
+        return NULL;
+    }
+    blocks->pick = at;
+    blocks->picks = n;
+    hx_error *err = derive(blocks, index->family, where, derived, column);
+    blocks->pick = NULL;
+    if (!err)
+        memcpy(ret, blocks->value, n * sizeof *ret);
+    return err;
+}
+
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            enum hx_derived derived, int column, const struct hx_decoded **ret)
 {
     const struct hx_block *where = &index->block[block];
-    unsigned what = (unsigned)derived << 8 | (unsigned)column;
-    struct entry **slot = slot_of(blocks, where->id, what), *entry = *slot;
-    while (entry && (entry->id != where->id || entry->what != what))
-        entry = entry->next;
+    unsigned what = what_is(derived, column);
+    struct entry *entry = find_entry(blocks, where->id, what);
     if (entry) {
         unlink_use(blocks, entry);
     } else {
-        HX_TRY(derive(blocks, index->family, where, derived, column));
-        HX_TRY(pack(blocks, where->n, &entry));
+        if (derived == HX_PLAIN || derived == HX_PLUS_ONE) {
+            HX_TRY(
+                pack_stored(blocks, index->family, where, derived == HX_PLUS_ONE, column, &entry));
+        } else {
+            HX_TRY(derive(blocks, index->family, where, derived, column));
+            HX_TRY(pack(blocks, where->n, &entry));
+        }
+        struct entry **slot = slot_of(blocks, where->id, what);
         entry->snapshot = index->snapshot;
         entry->id = where->id;
         entry->what = what;

@@ -49,6 +49,13 @@ struct hx_decoded {
     const void *v;
 };
 
+/* No value of the column is above it. */
+static inline uint64_t hx_decoded_most(const struct hx_decoded *column)
+{
+    uint64_t most = column->shift == 3 ? UINT64_MAX : ((uint64_t)1 << (8 << column->shift)) - 1;
+    return column->base > UINT64_MAX - most ? UINT64_MAX : column->base + most;
+}
+
 static inline uint64_t hx_decoded_at(const struct hx_decoded *column, size_t i)
 {
     switch (column->shift) {
@@ -97,6 +104,12 @@ void hx_blocks_forget_all(hx_blocks *blocks);
  * whomever. To be called before something is read for a new statement. */
 void hx_blocks_refresh(hx_blocks *blocks);
 
+/* Ends what a table function does now with HX_E_CANCEL; from any thread or a signal handler. A
+ * statement that begins later is not concerned. */
+void hx_blocks_interrupt(hx_blocks *blocks);
+void hx_blocks_go_on(hx_blocks *blocks);
+hx_error *hx_blocks_interrupted(const hx_blocks *blocks);
+
 /* Was an index of that snapshot asked for before? */
 bool hx_blocks_knows(const hx_blocks *blocks, int64_t snapshot);
 
@@ -113,6 +126,12 @@ void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *index)
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            enum hx_derived derived, int column, const struct hx_decoded **ret);
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
+
+/* The values of some rows of a block: of the n <= HX_BLOCK_ROWS numbers in `at`, each below the
+ * block's rows. Costs less than decoding the block, which is then not kept. */
+hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                         enum hx_derived derived, int column, const uint16_t *at, size_t n,
+                         uint64_t *ret);
 
 /* The names of types or of bins of a snapshot; *ret stays valid until the next call. */
 hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list list,

@@ -1,6 +1,7 @@
 /* column.c - compressed columns: byte planes and zstd. */
 #include "store/column.h"
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum plane_kind { PLANE_ZSTD = 0, PLANE_RAW = 1, PLANE_CONSTANT = 2 };
 struct hx_codec {
     ZSTD_CCtx *compress;
     ZSTD_DCtx *decompress;
-    uint8_t plane[HX_BLOCK_ROWS];
+    uint8_t plane[8][HX_BLOCK_ROWS];
 };
 
 hx_error *hx_codec_create(hx_codec **ret)
@@ -52,17 +53,18 @@ static void put_u64(uint8_t *p, uint64_t v)
         p[i] = (uint8_t)(v >> 8 * i);
 }
 
-static uint32_t get_u32(const uint8_t *p)
+static inline uint32_t get_u32(const uint8_t *p)
 {
-    uint32_t v = 0;
-    for (int i = 0; i < 4; i++)
-        v |= (uint32_t)p[i] << 8 * i;
-    return v;
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return le32toh(v);
 }
 
-static uint64_t get_u64(const uint8_t *p)
+static inline uint64_t get_u64(const uint8_t *p)
 {
-    return get_u32(p) | (uint64_t)get_u32(p + 4) << 32;
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return le64toh(v);
 }
 
 /* Finds damage, not forgery: four independent multiply-and-rotate lanes over the words, so
@@ -95,7 +97,7 @@ size_t hx_column_bound(size_t n)
 /* Stores one plane at out; returns its bytes with the length word, 0 when zstd failed. */
 static size_t encode_plane(hx_codec *codec, size_t n, uint8_t *out)
 {
-    const uint8_t *plane = codec->plane;
+    const uint8_t *plane = codec->plane[0];
     if (memcmp(plane, plane + 1, n - 1) == 0) {
         put_u32(out, (uint32_t)PLANE_CONSTANT << 30 | 1);
         out[4] = plane[0];
@@ -128,7 +130,7 @@ hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uin
     size_t used = HEADER_BYTES;
     for (unsigned p = 0; p < planes; p++) {
         for (size_t i = 0; i < n; i++)
-            codec->plane[i] = (uint8_t)((value[i] - low) >> 8 * p);
+            codec->plane[0][i] = (uint8_t)((value[i] - low) >> 8 * p);
         size_t bytes = encode_plane(codec, n, out + used);
         if (!bytes)
             return hx_error_new(HX_E_FAIL, "store", NULL, "zstd cannot compress a column");
@@ -150,8 +152,10 @@ static hx_error *damaged(const char *how)
                         "a column is damaged (%s)", how);
 }
 
-/* Reads one plane of n bytes from *in; NULL or what is wrong. */
-static const char *decode_plane(hx_codec *codec, const uint8_t **in, const uint8_t *end, size_t n)
+/* Reads one plane of n bytes from *in into `room`, or points to where it lies as it is; a constant
+ * goes into the base. NULL or what is wrong. */
+static const char *read_plane(hx_codec *codec, const uint8_t **in, const uint8_t *end, size_t n,
+                              unsigned number, struct hx_planes *planes)
 {
     if (end - *in < 4)
         return "it ends early";
@@ -161,28 +165,30 @@ static const char *decode_plane(hx_codec *codec, const uint8_t **in, const uint8
     if (length > (size_t)(end - data))
         return "it ends early";
     *in = data + length;
+    planes->plane[number] = NULL;
     switch (word >> 30) {
     case PLANE_CONSTANT:
         if (length != 1)
             return "wrong length";
-        memset(codec->plane, data[0], n);
+        planes->base += (uint64_t)data[0] << 8 * number;
         return NULL;
     case PLANE_RAW:
         if (length != n)
             return "wrong length";
-        memcpy(codec->plane, data, n);
+        planes->plane[number] = data;
         return NULL;
     case PLANE_ZSTD:
-        if (ZSTD_decompressDCtx(codec->decompress, codec->plane, n, data, length) != n)
+        if (ZSTD_decompressDCtx(codec->decompress, codec->plane[number], n, data, length) != n)
             return "a zstd frame does not hold what it should";
+        planes->plane[number] = codec->plane[number];
         return NULL;
     default:
         return "unknown plane";
     }
 }
 
-hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, uint64_t *value,
-                           size_t n)
+hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size_t n,
+                           struct hx_planes *ret)
 {
     const uint8_t *in = blob, *end = in + bytes;
     if (n > HX_BLOCK_ROWS)
@@ -192,16 +198,87 @@ hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, uint
     unsigned planes = in[9];
     if (in[8] != FORMAT || planes > 8 || get_u32(in + 12) != n)
         return damaged("header");
-    uint64_t base = get_u64(in + 16);
+    ret->base = get_u64(in + 16);
+    ret->n = planes;
     in += HEADER_BYTES;
-    for (size_t i = 0; i < n; i++)
-        value[i] = base;
     for (unsigned p = 0; p < planes; p++) {
-        const char *wrong = decode_plane(codec, &in, end, n);
+        const char *wrong = read_plane(codec, &in, end, n, p, ret);
         if (wrong)
             return damaged(wrong);
-        for (size_t i = 0; i < n; i++)
-            value[i] += (uint64_t)codec->plane[i] << 8 * p;
     }
+    while (ret->n && !ret->plane[ret->n - 1])
+        ret->n--;
     return in == end ? NULL : damaged("bytes behind its end");
+}
+
+HX_HOT static void narrow_16(const uint8_t *a, const uint8_t *b, size_t n, uint16_t *restrict ret)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (uint16_t)(a[i] | b[i] << 8);
+}
+
+HX_HOT static void narrow_32(const uint8_t *const *p, size_t n, uint32_t *restrict ret)
+{
+    const uint8_t *a = p[0], *b = p[1], *c = p[2], *d = p[3];
+    for (size_t i = 0; i < n; i++)
+        ret[i] = a[i] | (uint32_t)b[i] << 8 | (uint32_t)c[i] << 16 | (uint32_t)d[i] << 24;
+}
+
+HX_HOT static void add_plane(const uint8_t *plane, unsigned shift, size_t n, uint64_t *restrict ret)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] += (uint64_t)plane[i] << shift;
+}
+
+HX_HOT static void widen(const uint32_t *low, uint64_t base, size_t n, uint64_t *restrict ret)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = base + low[i];
+}
+
+static void expand(const struct hx_planes *planes, uint64_t base, size_t n, uint64_t *ret)
+{
+    static const uint8_t zeros[1024];
+    uint32_t low[1024];
+    for (size_t from = 0; from < n; from += 1024) {
+        size_t part = n - from < 1024 ? n - from : 1024;
+        const uint8_t *p[4];
+        for (unsigned k = 0; k < 4; k++)
+            p[k] = k < planes->n && planes->plane[k] ? planes->plane[k] + from : zeros;
+        narrow_32(p, part, low);
+        widen(low, base, part, ret + from);
+        for (unsigned k = 4; k < planes->n; k++)
+            if (planes->plane[k])
+                add_plane(planes->plane[k] + from, 8 * k, part, ret + from);
+    }
+}
+
+void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, void *ret)
+{
+    static const uint8_t zeros[HX_BLOCK_ROWS];
+    const uint8_t *p[4];
+    for (unsigned k = 0; k < 4; k++)
+        p[k] = k < planes->n && planes->plane[k] ? planes->plane[k] : zeros;
+    if (shift == 0)
+        memcpy(ret, p[0], n);
+    else if (shift == 1)
+        narrow_16(p[0], p[1], n, ret);
+    else if (shift == 2)
+        narrow_32(p, n, ret);
+    else
+        expand(planes, 0, n, ret);
+}
+
+void hx_planes_expand(const struct hx_planes *planes, size_t n, uint64_t *ret)
+{
+    expand(planes, planes->base, n, ret);
+}
+
+hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, uint64_t *value,
+                           size_t n)
+{
+    struct hx_planes planes;
+    HX_TRY(hx_column_planes(codec, blob, bytes, n, &planes));
+    hx_planes_expand(&planes, n, value);
+    return NULL;
 }

@@ -45,6 +45,40 @@ hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uin
 hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, uint64_t *value,
                            size_t n);
 
+/* The byte planes of a blob: value i is base + the sum over p of plane[p][i] << 8 * p. A plane that
+ * is NULL adds nothing. */
+struct hx_planes {
+    uint64_t base;
+    unsigned n;
+    const uint8_t *plane[8];
+};
+
+/* The planes of a blob that must hold exactly n values, as hx_column_decode() does. They are valid
+ * until the next call with the same codec and as long as the blob is there. */
+hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size_t n,
+                           struct hx_planes *ret);
+
+/* All n values less the base, in elements of 1 << shift bytes, which hold 8 << shift bits: no plane
+ * may lie beyond. */
+void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, void *ret);
+
+void hx_planes_expand(const struct hx_planes *planes, size_t n, uint64_t *ret);
+
+/* Loops that are worth vector registers, also where the rest of the program is built without. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define HX_HOT __attribute__((optimize("O3")))
+#else
+#define HX_HOT
+#endif
+
+static inline uint64_t hx_planes_at(const struct hx_planes *planes, size_t i)
+{
+    uint64_t value = planes->base;
+    for (unsigned p = 0; p < planes->n; p++)
+        value += planes->plane[p] ? (uint64_t)planes->plane[p][i] << 8 * p : 0;
+    return value;
+}
+
 /* Signed differences as unsigned numbers, small ones small. */
 static inline uint64_t hx_zigzag(int64_t v)
 {

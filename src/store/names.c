@@ -124,3 +124,45 @@ size_t hx_names_find(const hx_names *names, const char *text, size_t bytes, uint
     }
     return found;
 }
+
+static int compare_texts(const struct name *x, const struct name *y, const char *text)
+{
+    size_t least = x->bytes < y->bytes ? x->bytes : y->bytes;
+    int order = least ? memcmp(text + x->at, text + y->at, least) : 0;
+    return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static int compare_names(const void *a, const void *b, void *context)
+{
+    return compare_texts(*(const struct name *const *)a, *(const struct name *const *)b, context);
+}
+
+hx_error *hx_names_ranks(const hx_names *names, uint32_t **ret, size_t *ret_n)
+{
+    size_t n = names->name.n;
+    uint64_t numbers = n ? names->name.v[n - 1].number + 1 : 0;
+    if (numbers > 2 * n + 2) /* they have no gaps, but perhaps begin at 1 */
+        return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
+                            "the store is damaged (numbers of names)");
+    uint32_t *rank = calloc(numbers + 1, sizeof *rank);
+    const struct name **order = calloc(n + 1, sizeof *order);
+    if (!rank || !order) {
+        free(rank);
+        free(order);
+        return hx_error_nomem();
+    }
+    for (size_t i = 0; i < n; i++)
+        order[i] = &names->name.v[i];
+    if (n)
+        qsort_r(order, n, sizeof *order, compare_names, names->text.v);
+    uint32_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        at += !i || compare_texts(order[i - 1], order[i], names->text.v) != 0;
+        if (!order[i]->null && order[i]->number < numbers)
+            rank[order[i]->number] = at;
+    }
+    free(order);
+    *ret = rank;
+    *ret_n = numbers;
+    return NULL;
+}

@@ -28,4 +28,8 @@ hx_error *hx_names_of(const hx_names *names, uint64_t number, const char **ret, 
 /* How many numbers have this name (at most one, unless a store lies), and the first of them. */
 size_t hx_names_find(const hx_names *names, const char *name, size_t bytes, uint64_t *ret);
 
+/* Where each number below *ret_n stands in the order of names, from 1 on; equal names at the same
+ * place; 0: it has none. *ret is the caller's to free. */
+hx_error *hx_names_ranks(const hx_names *names, uint32_t **ret, size_t *ret_n);
+
 #endif

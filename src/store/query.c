@@ -127,14 +127,24 @@ static bool is_listed(const char *list, const char *word)
     return false;
 }
 
-static void put_order(struct hx_text *sql, const struct hx_query *query, const struct hx_view *view)
+/* The object table itself puts NULL behind all others when it is asked to. */
+static bool may_order_nulls(const struct hx_query *query, const char *from)
+{
+    return !from && query->ascending && query->sort && query->snapshot && query->limit >= 0 &&
+           strcmp(query->view, "objects") == 0;
+}
+
+static void put_order(struct hx_text *sql, const struct hx_query *query, const struct hx_view *view,
+                      bool nulls_last)
 {
     const char *sort = query->sort ? query->sort : view->sort, *key = key_of(view->name);
     hx_text_puts(sql, " ORDER BY ");
     if (sort) {
         put_name(sql, sort);
         /* what is not known comes last; the columns of a key are always known */
-        hx_text_puts(sql, !query->ascending ? " DESC" : is_listed(key, sort) ? "" : " NULLS LAST");
+        hx_text_puts(sql, !query->ascending                    ? " DESC"
+                          : nulls_last || is_listed(key, sort) ? ""
+                                                               : " NULLS LAST");
         hx_text_puts(sql, ", ");
     }
     hx_text_puts(sql, key);
@@ -170,6 +180,45 @@ hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows *
     return hx_query_from(store, query, NULL, ret);
 }
 
+/* All but the order. */
+static void put_rows(struct hx_text *sql, const struct hx_query *query, const char *from,
+                     const char *columns, bool nulls_last)
+{
+    hx_text_putf(sql, "SELECT %s FROM ", columns);
+    if (from)
+        hx_text_putf(sql, "(%s) AS ", from); /* conditions name the view */
+    put_name(sql, query->view);
+    if (query->snapshot)
+        hx_text_puts(sql, of_snapshot(query->view));
+    if (nulls_last)
+        hx_text_puts(sql, " AND nulls_last = 1");
+    if (query->where)
+        hx_text_putf(sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
+}
+
+static hx_error *prepare(hx_store *store, const struct hx_query *query, const char *from,
+                         const struct hx_view *view, bool nulls_last, sqlite3_stmt **ret)
+{
+    struct hx_text sql = {0};
+    bool window = query->limit >= 0 || query->offset > 0;
+    put_rows(&sql, query, from, "*", nulls_last);
+    put_order(&sql, query, view, nulls_last);
+    if (window)
+        hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");
+    hx_error *err = sql.failed ? hx_error_nomem()
+                               : hx_db_prepare(store->db, store->path, hx_text_str(&sql), ret);
+    hx_text_free(&sql);
+    if (err)
+        return err;
+    if (query->snapshot)
+        sqlite3_bind_int64(*ret, 1, query->snapshot);
+    if (window) {
+        sqlite3_bind_int64(*ret, 2, query->limit >= 0 ? query->limit : -1);
+        sqlite3_bind_int64(*ret, 3, query->offset > 0 ? query->offset : 0);
+    }
+    return NULL;
+}
+
 hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const char *from,
                         hx_rows **ret)
 {
@@ -178,19 +227,21 @@ hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const cha
         return no_such_view(query->view);
     if (query->sort)
         HX_TRY(check_column(store, view->name, query->sort));
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "SELECT * FROM ");
-    if (from)
-        hx_text_putf(&sql, "(%s) AS ", from); /* conditions name the view */
-    put_name(&sql, view->name);
-    if (query->snapshot)
-        hx_text_puts(&sql, of_snapshot(view->name));
-    if (query->where)
-        hx_text_putf(&sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
-    put_order(&sql, query, view);
-    if (query->limit >= 0 || query->offset > 0)
-        hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");
     sqlite3_stmt *st = NULL;
+    if (may_order_nulls(query, from)) /* no plan where a condition is more than it can test */
+        hx_error_free(prepare(store, query, from, view, true, &st));
+    if (!st)
+        HX_TRY(prepare(store, query, from, view, false, &st));
+    return hx_rows_over(store, st, ret);
+}
+
+static hx_error *count_by(hx_store *store, const struct hx_query *query, const char *columns,
+                          const char *order, bool *ret_told, int64_t *ret)
+{
+    struct hx_text sql = {0};
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    put_rows(&sql, query, NULL, columns, false);
+    hx_text_puts(&sql, order);
     hx_error *err = sql.failed ? hx_error_nomem()
                                : hx_db_prepare(store->db, store->path, hx_text_str(&sql), &st);
     hx_text_free(&sql);
@@ -198,11 +249,22 @@ hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const cha
         return err;
     if (query->snapshot)
         sqlite3_bind_int64(st, 1, query->snapshot);
-    if (query->limit >= 0 || query->offset > 0) {
-        sqlite3_bind_int64(st, 2, query->limit >= 0 ? query->limit : -1);
-        sqlite3_bind_int64(st, 3, query->offset > 0 ? query->offset : 0);
-    }
-    return hx_rows_over(store, st, ret);
+    int code = sqlite3_step(st);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(store->db, code, store->path);
+    *ret_told = code == SQLITE_DONE || sqlite3_column_type(st, 0) != SQLITE_NULL;
+    *ret = code == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+    return NULL;
+}
+
+hx_error *hx_query_count(hx_store *store, const struct hx_query *query, int64_t *ret)
+{
+    bool told = false;
+    if (!hx_view_find(query->view))
+        return no_such_view(query->view);
+    if (query->snapshot && strcmp(query->view, "objects") == 0) /* counts without giving rows */
+        HX_TRY(count_by(store, query, "matching", " ORDER BY address LIMIT 1", &told, ret));
+    return told ? NULL : count_by(store, query, "count(*)", "", &told, ret);
 }
 
 /* --- SQL --------------------------------------------------------------------------- */

@@ -70,6 +70,8 @@ struct hx_query {
 };
 
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret);
+/* How many rows it gives without limit and offset. */
+hx_error *hx_query_count(hx_store *store, const struct hx_query *query, int64_t *ret);
 /* Any read-only statement; writing ones are refused. */
 hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret);
 

@@ -408,6 +408,7 @@ hx_error *hx_store_close(hx_store *store)
 
 void hx_store_interrupt(hx_store *store)
 {
+    hx_blocks_interrupt(store->blocks);
     sqlite3_interrupt(store->db);
 }
 

@@ -1,15 +1,160 @@
-/* top.c - the first rows by a column: a heap of the best ones so far, its worst on top. */
+/* top.c - windows of ordered rows.
+ *
+ * A window near the beginning comes from one pass, with a heap of the best rows so far, its worst
+ * on top. Any other window lies between two keys: histograms of ever smaller ranges find these,
+ * and a last pass takes what is between them. Keys are values, turned so that the smallest come
+ * first.
+ */
 #include "store/top.h"
 
 #include "base/vec.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define HEAP_MAX 16384 /* rows up to the end of a window that a heap is used for */
+#define BUCKETS  4096
 
 struct candidate {
-    uint64_t key; /* the value, inverted when the largest come first */
+    uint64_t key;
     uint64_t row;
 };
 typedef HX_VEC(struct candidate) candidates;
+
+static uint64_t key_of(const struct hx_top *top, uint64_t value)
+{
+    if (top->rank)
+        value = value < top->ranks ? top->rank[value] : top->ranks;
+    return top->largest ? ~value : value - top->zero_last;
+}
+
+/* --- passes over the rows ----------------------------------------------------------- */
+
+/* What a pass looks at: a block's column, and which of its rows the conditions let through. */
+struct part {
+    const struct hx_top *top;
+    const struct hx_decoded *column; /* NULL: a pass that only counts */
+    uint64_t row;                    /* the number of its row 0 */
+    size_t from, end;                /* rows of the block */
+    bool all;                        /* all of them pass */
+    uint8_t pass[HX_BLOCK_ROWS];     /* else: 1 for each that does */
+};
+
+#define TEST(type)                                                                                 \
+    {                                                                                              \
+        const type *v = column->v, least = (type)low;                                              \
+        const type range = (type)(high - low);                                                     \
+        for (size_t i = from; i < end; i++)                                                        \
+            pass[i] &= (type)(v[i] - least) <= range;                                              \
+    }
+
+/* Strikes out rows whose value is not in low..high. */
+HX_HOT static void test(const struct hx_decoded *column, uint64_t low, uint64_t high, size_t from,
+                        size_t end, uint8_t *restrict pass)
+{
+    uint64_t most = hx_decoded_most(column) - column->base;
+    if (low > high || high < column->base || (low > column->base && low - column->base > most)) {
+        memset(pass + from, 0, end - from);
+        return;
+    }
+    low = low > column->base ? low - column->base : 0;
+    high = high - column->base < most ? high - column->base : most;
+    switch (column->shift) {
+    case 0:
+        TEST(uint8_t)
+        break;
+    case 1:
+        TEST(uint16_t)
+        break;
+    case 2:
+        TEST(uint32_t)
+        break;
+    default:
+        TEST(uint64_t)
+        break;
+    }
+}
+
+typedef hx_error *part_fn(const struct part *part, void *context);
+
+static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           struct part *part)
+{
+    const struct hx_top *top = part->top;
+    const struct hx_block *where = &index->block[block];
+    part->row = where->from;
+    part->from = top->from > where->from ? (size_t)(top->from - where->from) : 0;
+    part->end = top->end < where->from + where->n ? (size_t)(top->end - where->from) : where->n;
+    part->all = !top->conditions;
+    if (!part->all)
+        memset(part->pass, 1, where->n);
+    for (size_t c = 0; c < top->conditions; c++) {
+        const struct hx_condition *condition = &top->condition[c];
+        const struct hx_decoded *column;
+        HX_TRY(
+            hx_blocks_column(blocks, index, block, condition->derived, condition->column, &column));
+        test(column, condition->low, condition->high, part->from, part->end, part->pass);
+        hx_blocks_release(blocks, column);
+        if (!memchr(part->pass + part->from, 1, part->end - part->from)) {
+            part->end = part->from;
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Calls `look` with each block that has rows to look at. */
+static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index,
+                           const struct hx_top *top, bool with_column, part_fn *look, void *context)
+{
+    struct part *part = malloc(sizeof *part);
+    if (!part)
+        return hx_error_nomem();
+    part->top = top;
+    part->column = NULL;
+    hx_error *err = NULL;
+    for (uint64_t row = top->from; row < top->end && !err; row += HX_BLOCK_ROWS) {
+        size_t block = row / HX_BLOCK_ROWS;
+        row = (uint64_t)block * HX_BLOCK_ROWS; /* only the first may begin in a block */
+        err = hx_blocks_interrupted(blocks);
+        if (!err)
+            err = fill_part(blocks, index, block, part);
+        if (err || part->from == part->end)
+            continue;
+        if (with_column)
+            err = hx_blocks_column(blocks, index, block, top->derived, top->column, &part->column);
+        if (!err)
+            err = look(part, context);
+        hx_blocks_release(blocks, part->column);
+        part->column = NULL;
+    }
+    free(part);
+    return err;
+}
+
+static hx_error *count_part(const struct part *part, void *context)
+{
+    uint64_t *count = context;
+    uint64_t sum = 0;
+    for (size_t i = part->from; i < part->end; i++)
+        sum += part->all || part->pass[i];
+    *count += sum;
+    return NULL;
+}
+
+hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t *ret)
+{
+    *ret = 0;
+    if (top->from >= top->end)
+        return NULL;
+    if (top->conditions)
+        return pass_over(blocks, index, top, false, count_part, ret);
+    *ret = top->end - top->from;
+    return NULL;
+}
+
+/* --- the beginning ------------------------------------------------------------------ */
 
 static bool is_before(const struct candidate *a, const struct candidate *b)
 {
@@ -43,17 +188,61 @@ static void sift_down(struct candidate *v, size_t n)
     }
 }
 
-static hx_error *offer_block(candidates *best, const struct hx_decoded *column, uint64_t from,
-                             bool largest, uint64_t limit)
+struct heap {
+    candidates best;
+    uint64_t most; /* rows to keep */
+};
+
+#define NEXT_ABOVE(type)                                                                           \
+    {                                                                                              \
+        const type *v = column->v, above = (type)floor;                                            \
+        while (i < end && v[i] <= above)                                                           \
+            i++;                                                                                   \
+        return i;                                                                                  \
+    }
+
+/* The next row from i on whose value is above `floor`, a value; or `end`. */
+static size_t next_above(const struct hx_decoded *column, uint64_t floor, size_t i, size_t end)
 {
-    for (size_t i = 0; i < column->n; i++) {
-        uint64_t value = hx_decoded_at(column, i);
-        struct candidate candidate = {largest ? ~value : value, from + i};
-        if (best->n < limit) {
+    if (floor < column->base)
+        return i;
+    if (floor >= hx_decoded_most(column))
+        return end;
+    floor -= column->base;
+    switch (column->shift) {
+    case 0:
+        NEXT_ABOVE(uint8_t)
+    case 1:
+        NEXT_ABOVE(uint16_t)
+    case 2:
+        NEXT_ABOVE(uint32_t)
+    default:
+        NEXT_ABOVE(uint64_t)
+    }
+}
+
+static hx_error *offer(const struct part *part, void *context)
+{
+    struct heap *heap = context;
+    candidates *best = &heap->best;
+    bool largest = part->top->largest && !part->top->rank;
+    for (size_t i = part->from; i < part->end; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        if (best->n == heap->most && largest) { /* most rows are smaller than those there */
+            i = next_above(part->column, ~best->v[0].key, i, part->end);
+            if (i == part->end)
+                break;
+            if (!part->all && !part->pass[i])
+                continue;
+        }
+        uint64_t key = key_of(part->top, hx_decoded_at(part->column, i));
+        struct candidate candidate = {key, part->row + i};
+        if (best->n < heap->most) {
             if (!hx_vec_push(best, candidate))
                 return hx_error_nomem();
             sift_up(best->v, best->n - 1);
-        } else if (candidate.key < best->v[0].key) { /* an equal one came earlier */
+        } else if (key < best->v[0].key) { /* an equal one came earlier */
             best->v[0] = candidate;
             sift_down(best->v, best->n);
         }
@@ -61,36 +250,268 @@ static hx_error *offer_block(candidates *best, const struct hx_decoded *column, 
     return NULL;
 }
 
+/* --- any window --------------------------------------------------------------------- */
+
+/* Finds the key at one place of the order. */
+struct search {
+    uint64_t place;     /* in the whole order */
+    uint64_t low, high; /* the key lies between them */
+    uint64_t before;    /* rows with smaller keys than `low` */
+    unsigned shift;
+    uint64_t bucket[BUCKETS];
+};
+
+struct searches {
+    struct search first, last;
+};
+
+static void count_key(struct search *search, uint64_t key)
+{
+    if (key >= search->low && key <= search->high)
+        search->bucket[(key - search->low) >> search->shift]++;
+}
+
+HX_HOT static hx_error *count_keys(const struct part *part, void *context)
+{
+    struct searches *searches = context;
+    const struct hx_top *top = part->top;
+    bool same =
+        searches->first.low == searches->last.low && searches->first.high == searches->last.high;
+    for (size_t i = part->from; i < part->end; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        uint64_t key = key_of(top, hx_decoded_at(part->column, i));
+        count_key(&searches->first, key);
+        if (!same)
+            count_key(&searches->last, key);
+    }
+    return NULL;
+}
+
+static bool is_found(const struct search *search)
+{
+    return search->low == search->high;
+}
+
+static void begin_count(struct search *search)
+{
+    uint64_t range = search->high - search->low;
+    search->shift = 0;
+    while (range >> search->shift >= BUCKETS)
+        search->shift++;
+    memset(search->bucket, 0, sizeof search->bucket);
+}
+
+/* Goes down into the bucket where the place is; places behind the last row have none. */
+static void narrow(struct search *search, const uint64_t *bucket)
+{
+    for (uint64_t b = 0; b < BUCKETS && search->before != UINT64_MAX; b++) {
+        if (search->place - search->before < bucket[b]) {
+            uint64_t low = search->low + (b << search->shift);
+            uint64_t high = low + (((uint64_t)1 << search->shift) - 1);
+            search->high = high < search->high ? high : search->high;
+            search->low = low;
+            return;
+        }
+        search->before += bucket[b];
+    }
+    search->low = search->high; /* fewer rows than that: all to the end */
+    search->before = UINT64_MAX;
+}
+
+/* Takes the rows between two keys: of the first key's from a number on. */
+struct taking {
+    uint64_t first, last; /* keys */
+    uint64_t skip;        /* rows of the first key to leave out */
+    uint64_t limit;
+    uint64_t last_limit; /* rows of the last key at most */
+    candidates taken;
+};
+
+static hx_error *take(const struct part *part, void *context)
+{
+    struct taking *taking = context;
+    for (size_t i = part->from; i < part->end; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        uint64_t key = key_of(part->top, hx_decoded_at(part->column, i));
+        if (key < taking->first || key > taking->last)
+            continue;
+        if (key == taking->first && taking->skip) {
+            taking->skip--;
+            continue;
+        }
+        if (key == taking->last && taking->last_limit-- == 0) {
+            taking->last_limit = 0;
+            continue;
+        }
+        if (!hx_vec_push(&taking->taken, ((struct candidate){key, part->row + i})))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* All keys there can be. */
+static hx_error *bounds(hx_blocks *blocks, const struct hx_block_index *index,
+                        const struct hx_top *top, uint64_t *ret_low, uint64_t *ret_high)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (uint64_t b = top->from / HX_BLOCK_ROWS; b * HX_BLOCK_ROWS < top->end; b++) {
+        const struct hx_decoded *column;
+        HX_TRY(hx_blocks_interrupted(blocks));
+        HX_TRY(hx_blocks_column(blocks, index, b, top->derived, top->column, &column));
+        low = column->base < low ? column->base : low;
+        high = hx_decoded_most(column) > high ? hx_decoded_most(column) : high;
+        hx_blocks_release(blocks, column);
+    }
+    if (top->rank) {
+        low = 0;
+        high = top->ranks;
+    }
+    bool wraps = top->zero_last && low == 0; /* the key of 0 is the largest there is */
+    *ret_low = top->largest ? ~high : wraps ? 0 : low - top->zero_last;
+    *ret_high = top->largest ? ~low : wraps ? UINT64_MAX : high - top->zero_last;
+    return NULL;
+}
+
+static hx_error *find_keys(hx_blocks *blocks, const struct hx_block_index *index,
+                           const struct hx_top *top, struct searches *searches)
+{
+    struct search *first = &searches->first, *last = &searches->last;
+    uint64_t low, high;
+    HX_TRY(bounds(blocks, index, top, &low, &high));
+    first->low = last->low = low;
+    first->high = last->high = high;
+    first->before = last->before = 0;
+    first->place = top->offset;
+    last->place = top->offset + top->limit - 1;
+    while (!is_found(first) || !is_found(last)) {
+        bool same = first->low == last->low && first->high == last->high;
+        begin_count(first);
+        begin_count(last);
+        HX_TRY(pass_over(blocks, index, top, true, count_keys, searches));
+        const uint64_t *bucket = same ? first->bucket : last->bucket;
+        narrow(last, bucket);
+        narrow(first, first->bucket);
+    }
+    return NULL;
+}
+
+static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *index,
+                             const struct hx_top *top, candidates *ret)
+{
+    struct searches *searches = malloc(sizeof *searches);
+    if (!searches)
+        return hx_error_nomem();
+    hx_error *err = find_keys(blocks, index, top, searches);
+    const struct search *first = &searches->first, *last = &searches->last;
+    struct taking taking = {.first = first->low, .last = last->low};
+    bool none = !err && first->before == UINT64_MAX; /* the window begins behind the end */
+    if (!err && !none) {
+        taking.skip = top->offset - first->before;
+        taking.last_limit =
+            last->before == UINT64_MAX ? UINT64_MAX : top->offset + top->limit - last->before;
+        if (first->low == last->low && taking.last_limit != UINT64_MAX)
+            taking.last_limit -= taking.skip;
+        err = pass_over(blocks, index, top, true, take, &taking);
+    }
+    *ret = taking.taken;
+    free(searches);
+    return err;
+}
+
+/* --- in the order of rows ------------------------------------------------------------- */
+
+/* Takes the rows of some places, counted from the first one. */
+struct placed {
+    uint64_t skip, limit;
+    candidates taken; /* key: the place */
+};
+
+static hx_error *take_placed(const struct part *part, void *context)
+{
+    struct placed *placed = context;
+    for (size_t i = part->from; i < part->end && placed->taken.n < placed->limit; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        if (placed->skip)
+            placed->skip--;
+        else if (!hx_vec_push(&placed->taken, ((struct candidate){0, part->row + i})))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* Addresses rise with rows: what is looked for are places, from the end when they shall fall. */
+static hx_error *take_by_row(hx_blocks *blocks, const struct hx_block_index *index,
+                             const struct hx_top *top, candidates *ret)
+{
+    uint64_t rows;
+    struct hx_top within = *top;
+    struct placed placed = {.skip = top->offset, .limit = top->limit};
+    HX_TRY(hx_top_count(blocks, index, top, &rows));
+    placed.limit = top->offset >= rows               ? 0
+                   : top->limit < rows - top->offset ? top->limit
+                                                     : rows - top->offset;
+    if (top->largest)
+        placed.skip = rows - top->offset - placed.limit;
+    if (!placed.limit)
+        return NULL;
+    if (!top->conditions) {
+        within.from += placed.skip;
+        within.end = within.from + placed.limit;
+        placed.skip = 0;
+    }
+    hx_error *err = pass_over(blocks, index, &within, false, take_placed, &placed);
+    for (size_t i = 0; i < placed.taken.n && top->largest; i++)
+        placed.taken.v[i].key = ~placed.taken.v[i].row;
+    *ret = placed.taken;
+    return err;
+}
+
+/* --- all of them --------------------------------------------------------------------------- */
+
 static int compare(const void *a, const void *b)
 {
     return is_before(a, b) ? -1 : is_before(b, a);
 }
 
-hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
-                      enum hx_derived derived, int column, bool largest, uint64_t limit,
-                      uint64_t **ret, size_t *ret_n)
+static hx_error *take_rows(const candidates *found, uint64_t skip, uint64_t **ret, size_t *ret_n)
 {
-    candidates best = {0};
+    uint64_t *row = malloc((found->n + 1) * sizeof *row);
+    if (!row)
+        return hx_error_nomem();
+    if (found->n)
+        qsort(found->v, found->n, sizeof *found->v, compare);
+    *ret_n = 0;
+    for (size_t i = skip < found->n ? (size_t)skip : found->n; i < found->n; i++)
+        row[(*ret_n)++] = found->v[i].row;
+    *ret = row;
+    return NULL;
+}
+
+hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                      const struct hx_top *top, uint64_t **ret, size_t *ret_n)
+{
+    uint64_t rows = top->from < top->end ? top->end - top->from : 0;
+    struct hx_top within = *top;
+    within.offset = top->offset < rows ? top->offset : rows;
+    within.limit = top->limit < rows - within.offset ? top->limit : rows - within.offset;
+    uint64_t most = within.offset + within.limit;
     hx_error *err = NULL;
-    for (size_t b = 0; b < index->n && limit && !err; b++) {
-        const struct hx_decoded *decoded;
-        err = hx_blocks_column(blocks, index, b, derived, column, &decoded);
-        if (err)
-            break;
-        err = offer_block(&best, decoded, index->block[b].from, largest, limit);
-        hx_blocks_release(blocks, decoded);
+    candidates found = {0};
+    bool by_row = top->derived == HX_ADDRESS, near = !by_row && most <= HEAP_MAX;
+    if (by_row) {
+        err = take_by_row(blocks, index, &within, &found);
+    } else if (within.limit && near) {
+        struct heap heap = {.most = most};
+        err = pass_over(blocks, index, &within, true, offer, &heap);
+        found = heap.best;
+    } else if (within.limit) {
+        err = take_window(blocks, index, &within, &found);
     }
-    uint64_t *row = err ? NULL : malloc((best.n + 1) * sizeof *row);
-    if (row) {
-        if (best.n)
-            qsort(best.v, best.n, sizeof *best.v, compare);
-        for (size_t i = 0; i < best.n; i++)
-            row[i] = best.v[i].row;
-        *ret = row;
-        *ret_n = best.n;
-    } else if (!err) {
-        err = hx_error_nomem();
-    }
-    hx_vec_free(&best);
+    if (!err)
+        err = take_rows(&found, near ? within.offset : 0, ret, ret_n);
+    hx_vec_free(&found);
     return err;
 }

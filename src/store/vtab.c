@@ -2,13 +2,13 @@
  *
  * Each table is ordered by (snapshot, key): objects by address, edges by source and
  * offset, root edges by root. Constraints on the snapshot, the key and the rowid choose
- * an interval of rows; equality of some columns (a target, a state, a type, a set, a bin, a
- * site) is tested on the decoded column before SQLite sees a row. SQLite tests every constraint
- * again, so an interval may be too wide but never too narrow. A column is decoded when a row's
- * value is asked for, block by block.
+ * an interval of rows; comparisons of other columns with a value become intervals of decoded
+ * values, which are tested before SQLite sees a row. Those of numbers are exact, of names SQLite
+ * tests them again. A column is decoded when a row's value is asked for, block by block.
  */
 #include "store/vtab.h"
 
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "model/graph.h"
 #include "store/blocks.h"
@@ -28,10 +28,9 @@ static const struct hx_table objects_table = {
         " type TEXT, state TEXT, set_id INTEGER, bin TEXT, ccs_id INTEGER, dominator INTEGER,"
         " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER,"
-        " stack_id INTEGER HIDDEN)",
+        " stack_id INTEGER HIDDEN, matching INTEGER HIDDEN, nulls_last INTEGER HIDDEN)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
-    .filter = {5, 4, 6, 7, 8, 16},
     .rows = 1e7,
     .rows_of_key = 1,
     .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
@@ -50,7 +49,9 @@ static const struct hx_table objects_table = {
                {HX_SERVE_UNPLUS, HX_SURE_OBJECTS, 0},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_IN},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_OUT},
-               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_STACK}},
+               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_STACK},
+               {HX_SERVE_MATCHING, HX_PLAIN, 0},
+               {HX_SERVE_NULLS_LAST, HX_PLAIN, 0}},
 };
 
 static const struct hx_table edges_table = {
@@ -59,7 +60,6 @@ static const struct hx_table edges_table = {
                    " offset INTEGER, kind TEXT)",
     .family = HX_FAMILY_EDGE,
     .key = 1,
-    .filter = {2},
     .rows = 1.6e7,
     .rows_of_key = 4,
     .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
@@ -75,7 +75,6 @@ static const struct hx_table root_edges_table = {
                    " target INTEGER, kind TEXT)",
     .family = HX_FAMILY_ROOT_EDGE,
     .key = 1,
-    .filter = {3},
     .rows = 1e5,
     .rows_of_key = 100,
     .column = {{HX_SERVE_SNAPSHOT, HX_PLAIN, 0},
@@ -144,23 +143,16 @@ static int table_disconnect(sqlite3_vtab *vtab)
 
 static int table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
-    hx_table_plan(((struct instance *)vtab)->table, info);
-    return SQLITE_OK;
+    return hx_table_plan(((struct instance *)vtab)->table, info);
 }
 
 /* --- scanning ---------------------------------------------------------------------- */
 
-/* A column and the one value that rows have to have in it. */
-struct filter {
+/* A column and what its values are compared with. */
+struct condition {
     int column;
-    bool nulls;           /* NULL equals NULL */
+    enum hx_compare compare;
     sqlite3_value *value; /* owned */
-};
-
-/* The same in one snapshot: the value as it is decoded. */
-struct seeker {
-    int column;
-    uint64_t wanted;
 };
 
 /* Rows of the top whose values are read together at most. */
@@ -180,17 +172,20 @@ struct cursor {
     /* what xFilter was given, the same for every snapshot */
     uint64_t key_low, key_high; /* inclusive */
     uint64_t row_low, row_high; /* inclusive, from a rowid */
-    struct filter filter[HX_TABLE_FILTERS];
-    size_t filters;
+    struct condition condition[HX_TABLE_CONDITIONS];
+    size_t conditions;
 
-    uint64_t *top; /* HX_PLAN_LIMIT: the rows to give, in this order */
+    uint64_t *top; /* HX_PLAN_TOP: the rows to give, in this order */
     size_t top_n, top_at;
+    struct hx_top window;
+    uint32_t *rank;                         /* of window; NULL: none */
     struct place *place;                    /* of these rows, by block; NULL: too many */
     uint64_t *top_values[HX_TABLE_COLUMNS]; /* of these rows, as decoded; NULL: not asked for yet */
 
     const struct hx_block_index *index, *objects;
-    uint64_t row, end; /* rows of this snapshot yet to come */
-    struct seeker seeker[HX_TABLE_FILTERS];
+    uint64_t row, end;                               /* rows of this snapshot yet to come */
+    struct hx_condition seeker[HX_TABLE_CONDITIONS]; /* the conditions in this snapshot */
+    int seeker_column[HX_TABLE_CONDITIONS];
     size_t seekers;
     size_t block;                                       /* whose columns are held */
     const struct hx_decoded *decoded[HX_TABLE_COLUMNS]; /* NULL: not asked for yet */
@@ -218,10 +213,10 @@ static void leave_snapshot(struct cursor *cursor)
     cursor->index = cursor->objects = NULL;
 }
 
-static void drop_filters(struct cursor *cursor)
+static void drop_conditions(struct cursor *cursor)
 {
-    while (cursor->filters)
-        sqlite3_value_free(cursor->filter[--cursor->filters].value);
+    while (cursor->conditions)
+        sqlite3_value_free(cursor->condition[--cursor->conditions].value);
 }
 
 static void drop_top(struct cursor *cursor)
@@ -232,6 +227,8 @@ static void drop_top(struct cursor *cursor)
     }
     free(cursor->place);
     free(cursor->top);
+    free(cursor->rank);
+    cursor->rank = NULL;
     cursor->place = NULL;
     cursor->top = NULL;
 }
@@ -250,7 +247,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 {
     struct cursor *cursor = (struct cursor *)base;
     leave_snapshot(cursor);
-    drop_filters(cursor);
+    drop_conditions(cursor);
     hx_vec_free(&cursor->snapshots);
     drop_top(cursor);
     free(cursor);
@@ -275,20 +272,24 @@ static hx_error *decoded_column(struct cursor *cursor, int column, const struct 
     return NULL;
 }
 
-/* Moves on to the next row, at or after this one, that passes the filters. */
+/* Moves on to the next row, at or after this one, that passes the conditions. */
 static hx_error *seek(struct cursor *cursor)
 {
     while (cursor->row < cursor->end && cursor->seekers) {
-        const struct hx_decoded *column[HX_TABLE_FILTERS];
-        for (size_t f = 0; f < cursor->seekers; f++)
-            HX_TRY(decoded_column(cursor, cursor->seeker[f].column, &column[f]));
+        const struct hx_decoded *column[HX_TABLE_CONDITIONS];
+        HX_TRY(hx_blocks_interrupted(instance_of(cursor)->blocks));
+        for (size_t c = 0; c < cursor->seekers; c++)
+            HX_TRY(decoded_column(cursor, cursor->seeker_column[c], &column[c]));
         uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
         stop = stop < cursor->end ? stop : cursor->end;
         for (; cursor->row < stop; cursor->row++) {
-            size_t i = cursor->row % HX_BLOCK_ROWS, f = 0;
-            while (f < cursor->seekers && hx_decoded_at(column[f], i) == cursor->seeker[f].wanted)
-                f++;
-            if (f == cursor->seekers)
+            size_t i = cursor->row % HX_BLOCK_ROWS, c = 0;
+            for (; c < cursor->seekers; c++) {
+                uint64_t value = hx_decoded_at(column[c], i);
+                if (value < cursor->seeker[c].low || value > cursor->seeker[c].high)
+                    break;
+            }
+            if (c == cursor->seekers)
                 return NULL;
         }
     }
@@ -326,101 +327,154 @@ static bool bound_of(sqlite3_value *value, int64_t *ret, bool *ret_exact)
     return true;
 }
 
-/* --- filters ----------------------------------------------------------------------- */
+/* --- conditions -------------------------------------------------------------------- */
 
-/* What came out of translating a filter's value to what the column holds in one snapshot. */
-enum wanted {
-    WANTED_FOUND,   /* that number */
-    WANTED_NOTHING, /* no row has that value */
-    WANTED_UNCLEAR, /* SQLite's own test decides */
+/* Which values, as users see them, pass a comparison: those from low to high, and NULL. */
+struct interval {
+    uint64_t low, high; /* low > high: none */
+    bool nulls;
 };
 
-static enum wanted wanted_state(const char *text, uint64_t *ret)
+static const struct interval nothing = {1, 0, false};
+
+/* What `number op value` lets through, numbers being 0 and above. */
+static struct interval interval_of(enum hx_compare compare, sqlite3_value *value)
+{
+    bool exact, equal = compare == HX_COMPARE_EQ || compare == HX_COMPARE_IS;
+    bool upper = compare == HX_COMPARE_LT || compare == HX_COMPARE_LE;
+    struct interval all = {0, UINT64_MAX, false};
+    int64_t bound;
+    if (compare == HX_COMPARE_NOT_NULL)
+        return all;
+    if (sqlite3_value_type(value) == SQLITE_NULL)
+        return (struct interval){1, 0, compare == HX_COMPARE_IS};
+    if (!bound_of(value, &bound, &exact)) {
+        /* text and blobs are above all numbers; a number beyond 64 bits is on its side */
+        bool above =
+            sqlite3_value_numeric_type(value) != SQLITE_FLOAT || sqlite3_value_double(value) > 0;
+        return above == upper && !equal ? all : nothing;
+    }
+    if (equal)
+        return exact && bound >= 0 ? (struct interval){(uint64_t)bound, (uint64_t)bound, false}
+                                   : nothing;
+    if (upper) { /* bound is what lies below an inexact value */
+        bool with = compare == HX_COMPARE_LE || !exact;
+        if (bound < 0 || (bound == 0 && !with))
+            return nothing;
+        return (struct interval){0, (uint64_t)bound - !with, false};
+    }
+    bool with = compare == HX_COMPARE_GE && exact;
+    if (bound < 0)
+        return all;
+    return (struct interval){(uint64_t)bound + !with, UINT64_MAX, false};
+}
+
+/* The same as decoded values. */
+static void decode_interval(enum hx_serve serve, struct interval interval, uint64_t *ret_low,
+                            uint64_t *ret_high)
+{
+    bool has_null = hx_serve_has_null(serve), plus = serve == HX_SERVE_UNPLUS;
+    *ret_low = interval.low;
+    *ret_high = interval.high;
+    if (has_null && interval.nulls) {
+        *ret_low = *ret_high = 0;
+    } else if (interval.low <= interval.high) {
+        *ret_low += plus && interval.low < UINT64_MAX;
+        *ret_high += plus && interval.high < UINT64_MAX;
+        if (has_null && !*ret_low)
+            *ret_low = 1;
+    }
+}
+
+static bool find_state(const char *text, uint64_t *ret)
 {
     for (int state = HX_STATE_NONE + 1; state < HX_STATES; state++) {
         if (strcmp(text, hx_state_name((enum hx_state)state)) == 0) {
             *ret = (uint64_t)state;
-            return WANTED_FOUND;
+            return true;
         }
     }
-    return WANTED_NOTHING;
+    return false;
 }
 
-static hx_error *wanted_text(struct cursor *cursor, enum hx_serve serve, sqlite3_value *value,
-                             uint64_t *ret, enum wanted *ret_wanted)
+/* *ret_found: how many decoded values stand for the text, and the first of them. */
+static hx_error *find_text(struct cursor *cursor, enum hx_serve serve, sqlite3_value *value,
+                           uint64_t *ret, size_t *ret_found)
 {
     const char *text = (const char *)sqlite3_value_text(value);
     if (!text)
         return hx_error_nomem();
     if (serve == HX_SERVE_STATE) {
-        *ret_wanted = wanted_state(text, ret);
+        *ret_found = find_state(text, ret);
         return NULL;
     }
     const hx_names *names;
     HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot,
                            serve == HX_SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
-    size_t found = hx_names_find(names, text, (size_t)sqlite3_value_bytes(value), ret);
-    *ret_wanted = found > 1 ? WANTED_UNCLEAR : found ? WANTED_FOUND : WANTED_NOTHING;
+    *ret_found = hx_names_find(names, text, (size_t)sqlite3_value_bytes(value), ret);
     *ret += serve == HX_SERVE_BIN;
     return NULL;
 }
 
-static hx_error *wanted_object(struct cursor *cursor, uint64_t address, uint64_t *ret,
-                               enum wanted *ret_wanted)
+static hx_error *find_object(struct cursor *cursor, struct interval interval, uint64_t *ret,
+                             size_t *ret_found)
 {
     hx_blocks *blocks = instance_of(cursor)->blocks;
     uint64_t found;
-    HX_TRY(hx_blocks_lower_bound(blocks, cursor->objects, address, ret));
-    *ret_wanted = WANTED_NOTHING;
+    if (interval.low > interval.high)
+        return NULL;
+    HX_TRY(hx_blocks_lower_bound(blocks, cursor->objects, interval.low, ret));
     if (*ret == cursor->objects->rows)
         return NULL;
     HX_TRY(hx_blocks_address(blocks, cursor->objects, *ret, &found));
-    if (found == address)
-        *ret_wanted = WANTED_FOUND;
+    *ret_found = found == interval.low;
     return NULL;
 }
 
-static hx_error *translate(struct cursor *cursor, const struct filter *filter, uint64_t *ret,
-                           enum wanted *ret_wanted)
+/* What a condition is in the snapshot that was begun. *ret_unclear: SQLite has to tell. */
+static hx_error *translate(struct cursor *cursor, const struct condition *condition,
+                           struct hx_condition *ret, bool *ret_unclear)
 {
-    enum hx_serve serve = instance_of(cursor)->table->column[filter->column].serve;
-    bool text = serve == HX_SERVE_STATE || serve == HX_SERVE_TYPE || serve == HX_SERVE_BIN, exact;
-    int64_t bound;
-    *ret = 0;
-    if (sqlite3_value_type(filter->value) == SQLITE_NULL) {
-        *ret_wanted = filter->nulls ? WANTED_FOUND : WANTED_NOTHING; /* 0 is served as NULL */
-    } else if (text) {
-        *ret_wanted = WANTED_UNCLEAR;
-        if (sqlite3_value_type(filter->value) == SQLITE_TEXT)
-            return wanted_text(cursor, serve, filter->value, ret, ret_wanted);
-    } else if (!bound_of(filter->value, &bound, &exact)) {
-        *ret_wanted = WANTED_UNCLEAR;
-    } else if (!exact || bound < 0) {
-        *ret_wanted = WANTED_NOTHING;
-    } else if (serve == HX_SERVE_OBJECT) {
-        return wanted_object(cursor, (uint64_t)bound, ret, ret_wanted);
-    } else if (serve == HX_SERVE_UNZERO) {
-        *ret = (uint64_t)bound;
-        *ret_wanted = bound ? WANTED_FOUND : WANTED_NOTHING;
-    } else {
-        *ret = (uint64_t)bound + 1; /* HX_SERVE_UNPLUS */
-        *ret_wanted = WANTED_FOUND;
+    const struct hx_table_column *how = &instance_of(cursor)->table->column[condition->column];
+    struct interval interval = interval_of(condition->compare, condition->value);
+    bool null = sqlite3_value_type(condition->value) == SQLITE_NULL;
+    uint64_t value = 0;
+    size_t found = 0;
+    *ret = (struct hx_condition){.derived = how->derived, .column = how->column};
+    *ret_unclear = false;
+    if (hx_serve_is_number(how->serve) || condition->compare == HX_COMPARE_NOT_NULL || null) {
+        decode_interval(how->serve, interval, &ret->low, &ret->high);
+        return NULL;
     }
+    if (hx_serve_is_text(how->serve)) {
+        if (sqlite3_value_type(condition->value) != SQLITE_BLOB)
+            HX_TRY(find_text(cursor, how->serve, condition->value, &value, &found));
+    } else {
+        HX_TRY(find_object(cursor, interval, &value, &found));
+        value += how->serve == HX_SERVE_OBJECT_UNPLUS;
+    }
+    *ret_unclear = found > 1;
+    ret->low = found ? value : 1;
+    ret->high = found ? value : 0;
     return NULL;
 }
 
-/* Makes the filters' values ready for the snapshot that was begun. */
-static hx_error *begin_filters(struct cursor *cursor)
+/* Makes the conditions ready for the snapshot that was begun. */
+static hx_error *begin_conditions(struct cursor *cursor, bool all)
 {
     cursor->seekers = 0;
-    for (size_t f = 0; f < cursor->filters && cursor->row < cursor->end; f++) {
-        enum wanted wanted = WANTED_UNCLEAR;
-        uint64_t value = 0;
-        HX_TRY(translate(cursor, &cursor->filter[f], &value, &wanted));
-        if (wanted == WANTED_NOTHING)
+    for (size_t c = 0; c < cursor->conditions && cursor->row < cursor->end; c++) {
+        struct hx_condition *seeker = &cursor->seeker[cursor->seekers];
+        bool unclear;
+        HX_TRY(translate(cursor, &cursor->condition[c], seeker, &unclear));
+        if (unclear && all)
+            return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
+                                "the store is damaged (two names are the same)");
+        if (unclear)
+            continue;
+        if (seeker->low > seeker->high)
             cursor->end = cursor->row;
-        else if (wanted == WANTED_FOUND)
-            cursor->seeker[cursor->seekers++] = (struct seeker){cursor->filter[f].column, value};
+        cursor->seeker_column[cursor->seekers++] = cursor->condition[c].column;
     }
     return NULL;
 }
@@ -428,7 +482,7 @@ static hx_error *begin_filters(struct cursor *cursor)
 /* --- snapshots --------------------------------------------------------------------- */
 
 /* Finds the interval of rows in the snapshot cursor->at; it may be empty. */
-static hx_error *begin_snapshot(struct cursor *cursor)
+static hx_error *begin_snapshot(struct cursor *cursor, unsigned plan)
 {
     const struct instance *instance = instance_of(cursor);
     int64_t snapshot = cursor->snapshots.v[cursor->at];
@@ -446,8 +500,9 @@ static hx_error *begin_snapshot(struct cursor *cursor)
         cursor->row = cursor->row_low;
     if (cursor->row_high < cursor->end)
         cursor->end = cursor->row_high + 1;
-    HX_TRY(begin_filters(cursor));
-    return seek(cursor);
+    bool top = plan & HX_PLAN_TOP;
+    HX_TRY(begin_conditions(cursor, top));
+    return top ? NULL : seek(cursor);
 }
 
 /* Goes on to the next snapshot with a row as long as there is none here. */
@@ -455,7 +510,7 @@ static hx_error *settle(struct cursor *cursor)
 {
     while (cursor->row >= cursor->end && cursor->at + 1 < cursor->snapshots.n) {
         cursor->at++;
-        HX_TRY(begin_snapshot(cursor));
+        HX_TRY(begin_snapshot(cursor, 0));
     }
     return NULL;
 }
@@ -463,74 +518,72 @@ static hx_error *settle(struct cursor *cursor)
 /* --- xFilter's arguments ----------------------------------------------------------- */
 
 struct limits {
-    uint64_t rows; /* HX_PLAN_LIMIT: so many are asked for, with those to be left out */
-    bool none;     /* no row can match */
+    uint64_t offset, limit; /* HX_PLAN_TOP */
+    bool nulls_last;
+    bool none; /* no row can match */
     bool one_snapshot;
     int64_t snapshot;
 };
 
-static void limit_key(struct cursor *cursor, struct limits *limits, unsigned part, int64_t bound,
-                      bool exact)
+static hx_error *read_argument(struct cursor *cursor, unsigned part, sqlite3_value *value,
+                               struct limits *limits)
 {
-    /* > and >= (and < and <=) share a bit: SQLite drops the row that is one too many */
-    uint64_t key = bound < 0 ? 0 : (uint64_t)bound;
-    if (part != HX_PLAN_LOW) {
-        limits->none |= bound < 0 || (part == HX_PLAN_KEY && !exact);
-        cursor->key_high = key < cursor->key_high ? key : cursor->key_high;
+    int64_t bound;
+    bool exact;
+    if (sqlite3_value_type(value) == SQLITE_NULL) {
+        limits->none = true; /* a comparison with NULL is never true */
+    } else if (!bound_of(value, &bound, &exact)) {
+        limits->none |= part == HX_PLAN_NULLS_LAST;
+    } else if (part == HX_PLAN_SNAPSHOT) {
+        limits->none |= !exact;
+        limits->one_snapshot = true;
+        limits->snapshot = bound;
+    } else if (part == HX_PLAN_ROWID) {
+        limits->none |= !exact || bound < 0 ||
+                        (limits->one_snapshot && limits->snapshot != bound >> HX_ROW_BITS);
+        limits->one_snapshot = true;
+        limits->snapshot = bound >> HX_ROW_BITS;
+        cursor->row_low = cursor->row_high = (uint64_t)bound & (HX_ROWS_MAX - 1);
+    } else if (part == HX_PLAN_LIMIT) {
+        limits->limit = bound < 0 ? UINT64_MAX : (uint64_t)bound; /* a negative limit is none */
+    } else if (part == HX_PLAN_OFFSET) {
+        limits->offset = bound < 0 ? 0 : (uint64_t)bound;
+    } else {
+        limits->nulls_last = bound == 1 && exact;
+        limits->none |= !limits->nulls_last;
     }
-    if (part != HX_PLAN_HIGH)
-        cursor->key_low = key > cursor->key_low ? key : cursor->key_low;
-}
-
-/* Keeps what a column is to be equal to. */
-static hx_error *add_filter(struct cursor *cursor, unsigned plan, unsigned part,
-                            sqlite3_value *value)
-{
-    struct filter *filter = &cursor->filter[cursor->filters];
-    filter->column = instance_of(cursor)->table->filter[__builtin_ctz(part / HX_PLAN_FILTER)];
-    filter->nulls = plan & part << HX_PLAN_NULL_SHIFT;
-    filter->value = sqlite3_value_dup(value);
-    if (!filter->value)
-        return hx_error_nomem();
-    cursor->filters++;
     return NULL;
 }
 
-static hx_error *read_arguments(struct cursor *cursor, unsigned plan, sqlite3_value **argv,
+/* A comparison of the key limits the rows to look at, any other is tested. */
+static hx_error *read_condition(struct cursor *cursor, const char *text, sqlite3_value *value,
                                 struct limits *limits)
 {
-    for (int bit = 0; bit < HX_PLAN_BITS; bit++) {
-        unsigned part = plan & 1u << bit;
-        if (!part)
-            continue;
-        sqlite3_value *value = *argv++;
-        int64_t bound;
-        bool exact;
-        if (part & HX_PLAN_FILTERS) {
-            HX_TRY(add_filter(cursor, plan, part, value));
-        } else if (sqlite3_value_type(value) == SQLITE_NULL) {
-            limits->none = true; /* a comparison with NULL is never true */
-        } else if (!bound_of(value, &bound, &exact)) {
-            continue;
-        } else if (part == HX_PLAN_SNAPSHOT) {
-            limits->none |= !exact;
-            limits->one_snapshot = true;
-            limits->snapshot = bound;
-        } else if (part == HX_PLAN_ROWID) {
-            limits->none |= !exact || bound < 0 ||
-                            (limits->one_snapshot && limits->snapshot != bound >> HX_ROW_BITS);
-            limits->one_snapshot = true;
-            limits->snapshot = bound >> HX_ROW_BITS;
-            cursor->row_low = cursor->row_high = (uint64_t)bound & (HX_ROWS_MAX - 1);
-        } else if (part == HX_PLAN_LIMIT || part == HX_PLAN_OFFSET) {
-            /* a negative limit is none */
-            uint64_t rows = bound >= 0 ? (uint64_t)bound : part == HX_PLAN_LIMIT ? UINT64_MAX : 0;
-            if (__builtin_add_overflow(limits->rows, rows, &limits->rows))
-                limits->rows = UINT64_MAX;
-        } else {
-            limit_key(cursor, limits, part, bound, exact);
-        }
+    struct condition *condition = &cursor->condition[cursor->conditions];
+    int column = text[0] - 'A';
+    enum hx_compare compare = (enum hx_compare)text[1];
+    if (column == instance_of(cursor)->table->key) {
+        struct interval interval = interval_of(compare, value);
+        cursor->key_low = interval.low > cursor->key_low ? interval.low : cursor->key_low;
+        cursor->key_high = interval.high < cursor->key_high ? interval.high : cursor->key_high;
+        limits->none |= cursor->key_low > cursor->key_high;
+        return NULL;
     }
+    *condition = (struct condition){column, compare, sqlite3_value_dup(value)};
+    if (!condition->value)
+        return hx_error_nomem();
+    cursor->conditions++;
+    return NULL;
+}
+
+static hx_error *read_arguments(struct cursor *cursor, unsigned plan, const char *text,
+                                sqlite3_value **argv, struct limits *limits)
+{
+    for (int bit = 0; bit < HX_PLAN_BITS; bit++)
+        if (plan & 1u << bit)
+            HX_TRY(read_argument(cursor, 1u << bit, *argv++, limits));
+    for (; text && text[0] && text[1]; text += 2)
+        HX_TRY(read_condition(cursor, text, *argv++, limits));
     return NULL;
 }
 
@@ -572,40 +625,83 @@ static int compare_places(const void *a, const void *b)
  * column is read for all of them at once, in the order of blocks. */
 static hx_error *gather(struct cursor *cursor, int column)
 {
+    enum { SPARSE = 4096 }; /* rows of a block: where there are more, it is worth decoding it */
     const struct instance *instance = instance_of(cursor);
     const struct hx_table_column *how = &instance->table->column[column];
-    const struct hx_decoded *decoded = NULL;
-    uint64_t *values = malloc(cursor->top_n * sizeof *values);
-    size_t block = 0;
-    hx_error *err = values ? NULL : hx_error_nomem();
-    for (size_t i = 0; i < cursor->top_n && !err; i++) {
-        const struct place *place = &cursor->place[i];
-        if (!decoded || place->row / HX_BLOCK_ROWS != block) {
-            hx_blocks_release(instance->blocks, decoded);
-            decoded = NULL;
-            block = place->row / HX_BLOCK_ROWS;
-            err = hx_blocks_column(instance->blocks, cursor->index, block, how->derived,
-                                   how->column, &decoded);
-        }
-        if (!err)
-            values[place->at] = hx_decoded_at(decoded, place->row % HX_BLOCK_ROWS);
+    HX_FREE uint64_t *values = malloc(cursor->top_n * sizeof *values);
+    uint16_t at[SPARSE];
+    uint64_t picked[SPARSE];
+    if (!values)
+        return hx_error_nomem();
+    for (size_t i = 0, n; i < cursor->top_n; i += n) {
+        uint64_t block = cursor->place[i].row / HX_BLOCK_ROWS;
+        for (n = 0; i + n < cursor->top_n && n < SPARSE &&
+                    cursor->place[i + n].row / HX_BLOCK_ROWS == block;
+             n++)
+            at[n] = (uint16_t)(cursor->place[i + n].row % HX_BLOCK_ROWS);
+        HX_TRY(hx_blocks_interrupted(instance->blocks));
+        HX_TRY(hx_blocks_pick(instance->blocks, cursor->index, block, how->derived, how->column, at,
+                              n, picked));
+        for (size_t k = 0; k < n; k++)
+            values[cursor->place[i + k].at] = picked[k];
     }
-    hx_blocks_release(instance->blocks, decoded);
-    if (err) {
-        free(values);
-        return err;
-    }
-    cursor->top_values[column] = values;
+    cursor->top_values[column] = hx_steal(values);
     return NULL;
 }
 
-static hx_error *begin_top(struct cursor *cursor, unsigned plan, uint64_t rows)
+static hx_error *rank_states(struct cursor *cursor)
+{
+    cursor->rank = calloc(HX_STATES, sizeof *cursor->rank);
+    if (!cursor->rank)
+        return hx_error_nomem();
+    for (int state = HX_STATE_NONE + 1; state < HX_STATES; state++)
+        for (int other = HX_STATE_NONE + 1; other < HX_STATES; other++)
+            cursor->rank[state] += strcmp(hx_state_name((enum hx_state)other),
+                                          hx_state_name((enum hx_state)state)) <= 0;
+    cursor->window.ranks = HX_STATES;
+    return NULL;
+}
+
+/* Numbers of names are ordered as the names are. */
+static hx_error *rank_names(struct cursor *cursor, enum hx_serve serve)
+{
+    const hx_names *names;
+    HX_FREE uint32_t *rank = NULL;
+    size_t n, first = serve == HX_SERVE_BIN; /* which is decoded as its number plus 1 */
+    HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot,
+                           serve == HX_SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
+    HX_TRY(hx_names_ranks(names, &rank, &n));
+    cursor->rank = calloc(n + 1, sizeof *rank);
+    if (!cursor->rank)
+        return hx_error_nomem();
+    for (size_t i = 0; i < n; i++)
+        cursor->rank[i + first] = serve == HX_SERVE_TYPE && i == 0 ? 0 : rank[i];
+    cursor->window.ranks = n + first;
+    return NULL;
+}
+
+static hx_error *begin_top(struct cursor *cursor, unsigned plan, const struct limits *limits)
 {
     const struct instance *instance = instance_of(cursor);
     const struct hx_table_column *by =
         &instance->table->column[plan >> HX_PLAN_COLUMN_SHIFT & HX_PLAN_COLUMN_MASK];
-    HX_TRY(hx_top_rows(instance->blocks, cursor->index, by->derived, by->column,
-                       plan & HX_PLAN_LARGEST, rows, &cursor->top, &cursor->top_n));
+    cursor->window = (struct hx_top){
+        .from = cursor->row,
+        .end = cursor->end,
+        .condition = cursor->seeker,
+        .conditions = cursor->seekers,
+        .derived = by->derived,
+        .column = by->column,
+        .largest = plan & HX_PLAN_LARGEST,
+        .zero_last = limits->nulls_last && hx_serve_has_null(by->serve),
+        .offset = limits->offset,
+        .limit = limits->limit,
+    };
+    if (hx_serve_is_text(by->serve))
+        HX_TRY(by->serve == HX_SERVE_STATE ? rank_states(cursor) : rank_names(cursor, by->serve));
+    cursor->window.rank = cursor->rank;
+    HX_TRY(hx_top_rows(instance->blocks, cursor->index, &cursor->window, &cursor->top,
+                       &cursor->top_n));
     go_top(cursor, 0);
     if (!cursor->top_n || cursor->top_n > MAX_GATHERED)
         return NULL;
@@ -633,10 +729,11 @@ static hx_error *current_value(struct cursor *cursor, int column, uint64_t *ret)
     return NULL;
 }
 
-static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
+static hx_error *start(struct cursor *cursor, unsigned plan, const char *text, sqlite3_value **argv)
 {
     leave_snapshot(cursor);
-    drop_filters(cursor);
+    drop_conditions(cursor);
+    hx_blocks_go_on(instance_of(cursor)->blocks);
     hx_blocks_refresh(instance_of(cursor)->blocks);
     cursor->snapshots.n = cursor->at = 0;
     cursor->row = cursor->end = 0;
@@ -644,22 +741,22 @@ static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **arg
     cursor->key_low = cursor->row_low = 0;
     cursor->key_high = cursor->row_high = UINT64_MAX;
     cursor->seekers = 0;
-    struct limits limits = {0};
-    HX_TRY(read_arguments(cursor, plan, argv, &limits));
+    struct limits limits = {.limit = UINT64_MAX};
+    HX_TRY(read_arguments(cursor, plan, text, argv, &limits));
     if (limits.none)
         return NULL;
     HX_TRY(list_snapshots(cursor, &limits));
     if (!cursor->snapshots.n)
         return NULL;
-    HX_TRY(begin_snapshot(cursor));
-    return plan & HX_PLAN_LIMIT ? begin_top(cursor, plan, limits.rows) : settle(cursor);
+    HX_TRY(begin_snapshot(cursor, plan));
+    return plan & HX_PLAN_TOP ? begin_top(cursor, plan, &limits) : settle(cursor);
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
                          sqlite3_value **argv)
 {
-    (void)text, (void)argc;
-    hx_error *err = start((struct cursor *)base, (unsigned)plan, argv);
+    (void)argc;
+    hx_error *err = start((struct cursor *)base, (unsigned)plan, text, argv);
     return err ? set_error(base->pVtab, err) : SQLITE_OK;
 }
 
@@ -714,9 +811,16 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
         sqlite3_result_int64(context, cursor->snapshots.v[cursor->at]);
         return NULL;
     }
-    if (how == HX_SERVE_NULL)
+    if (how == HX_SERVE_NULL || how == HX_SERVE_NULLS_LAST)
         return NULL;
     uint64_t value;
+    if (how == HX_SERVE_MATCHING) {
+        if (!cursor->top)
+            return NULL;
+        HX_TRY(hx_top_count(instance->blocks, cursor->index, &cursor->window, &value));
+        sqlite3_result_int64(context, (int64_t)value);
+        return NULL;
+    }
     HX_TRY(current_value(cursor, column, &value));
     switch (how) {
     case HX_SERVE_UNZERO:

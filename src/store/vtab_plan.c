@@ -4,52 +4,112 @@
 
 #include <string.h>
 
-/* The bit of a filter that serves the constraint: exact comparisons only. */
-static unsigned plan_filter(const struct hx_table *table, sqlite3_index_info *info, int i)
-{
-    int column = info->aConstraint[i].iColumn;
-    unsigned char op = info->aConstraint[i].op;
-    bool nulls = op == SQLITE_INDEX_CONSTRAINT_IS || op == SQLITE_INDEX_CONSTRAINT_ISNULL;
-    enum hx_serve serve = table->column[column].serve;
-    if ((op != SQLITE_INDEX_CONSTRAINT_EQ && !nulls) || (nulls && serve == HX_SERVE_OBJECT))
-        return 0;
-    bool text = serve == HX_SERVE_STATE || serve == HX_SERVE_TYPE || serve == HX_SERVE_BIN;
-    if (text && strcmp(sqlite3_vtab_collation(info, i), "BINARY") != 0)
-        return 0;
-    for (unsigned f = 0; f < HX_TABLE_FILTERS && table->filter[f]; f++)
-        if (table->filter[f] == column)
-            return HX_PLAN_FILTER << f | (nulls ? HX_PLAN_FILTER << f << HX_PLAN_NULL_SHIFT : 0);
-    return 0;
-}
+/* What the constraints do, for the estimate. */
+struct use {
+    bool key, low, high, equal, range;
+};
 
-static unsigned plan_of(const struct hx_table *table, sqlite3_index_info *info, int i)
+struct planner {
+    const struct hx_table *table;
+    sqlite3_index_info *info;
+    unsigned plan;
+    int argument[HX_PLAN_BITS]; /* the constraint of each bit */
+    char text[2 * HX_TABLE_CONDITIONS + 1];
+    int condition[HX_TABLE_CONDITIONS]; /* the constraint of each condition */
+    int conditions;
+    struct use use;
+    bool all; /* nothing is left to SQLite */
+};
+
+static int compare_of(unsigned char op)
 {
-    int column = info->aConstraint[i].iColumn;
-    unsigned char op = info->aConstraint[i].op;
-    if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET)
-        return 0; /* those have no column */
-    bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ;
-    if (column == 0)
-        return equal ? HX_PLAN_SNAPSHOT : 0;
-    if (column < 0)
-        return equal ? HX_PLAN_ROWID : 0;
-    unsigned filter = plan_filter(table, info, i);
-    if (filter)
-        return filter;
-    if (column != table->key)
-        return 0;
     switch (op) {
     case SQLITE_INDEX_CONSTRAINT_EQ:
-        return HX_PLAN_KEY;
-    case SQLITE_INDEX_CONSTRAINT_GT:
-    case SQLITE_INDEX_CONSTRAINT_GE:
-        return HX_PLAN_LOW;
+        return HX_COMPARE_EQ;
+    case SQLITE_INDEX_CONSTRAINT_IS:
+    case SQLITE_INDEX_CONSTRAINT_ISNULL:
+        return HX_COMPARE_IS;
+    case SQLITE_INDEX_CONSTRAINT_ISNOTNULL:
+        return HX_COMPARE_NOT_NULL;
     case SQLITE_INDEX_CONSTRAINT_LT:
+        return HX_COMPARE_LT;
     case SQLITE_INDEX_CONSTRAINT_LE:
-        return HX_PLAN_HIGH;
+        return HX_COMPARE_LE;
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        return HX_COMPARE_GT;
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        return HX_COMPARE_GE;
     default:
         return 0;
     }
+}
+
+/* How a column can be compared with a value in one pass; 0: not so. */
+static int condition_of(const struct planner *planner, int i)
+{
+    int column = planner->info->aConstraint[i].iColumn;
+    int compare = compare_of(planner->info->aConstraint[i].op);
+    enum hx_serve serve = planner->table->column[column].serve;
+    bool equal = compare == HX_COMPARE_EQ || compare == HX_COMPARE_IS;
+    if (column == planner->table->key)
+        return compare == HX_COMPARE_IS || compare == HX_COMPARE_NOT_NULL ? 0 : compare;
+    if (hx_serve_is_number(serve))
+        return compare;
+    if (serve == HX_SERVE_OBJECT || serve == HX_SERVE_OBJECT_UNPLUS)
+        return equal || (compare == HX_COMPARE_NOT_NULL && hx_serve_has_null(serve)) ? compare : 0;
+    if (hx_serve_is_text(serve) && (equal || compare == HX_COMPARE_NOT_NULL) &&
+        strcmp(sqlite3_vtab_collation(planner->info, i), "BINARY") == 0)
+        return compare;
+    return 0;
+}
+
+static bool add_argument(struct planner *planner, int i, unsigned part)
+{
+    if (planner->plan & part)
+        return false;
+    planner->plan |= part;
+    planner->argument[__builtin_ctz(part)] = i;
+    return true;
+}
+
+static bool add_condition(struct planner *planner, int i)
+{
+    int column = planner->info->aConstraint[i].iColumn, compare = condition_of(planner, i);
+    if (!compare || planner->conditions == HX_TABLE_CONDITIONS)
+        return false;
+    planner->text[2 * planner->conditions] = (char)('A' + column);
+    planner->text[2 * planner->conditions + 1] = (char)compare;
+    planner->condition[planner->conditions++] = i;
+    bool equal = compare == HX_COMPARE_EQ || compare == HX_COMPARE_IS;
+    if (column == planner->table->key) {
+        planner->use.key |= equal;
+        planner->use.low |= compare == HX_COMPARE_GT || compare == HX_COMPARE_GE;
+        planner->use.high |= compare == HX_COMPARE_LT || compare == HX_COMPARE_LE;
+    } else {
+        planner->use.equal |= equal;
+        planner->use.range |= !equal;
+    }
+    return true;
+}
+
+/* Takes on what it can of a constraint; false: nothing. */
+static bool add(struct planner *planner, int i)
+{
+    int column = planner->info->aConstraint[i].iColumn;
+    unsigned char op = planner->info->aConstraint[i].op;
+    bool equal = op == SQLITE_INDEX_CONSTRAINT_EQ;
+    if (!planner->info->aConstraint[i].usable)
+        return false;
+    if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET)
+        return add_argument(planner, i,
+                            op == SQLITE_INDEX_CONSTRAINT_LIMIT ? HX_PLAN_LIMIT : HX_PLAN_OFFSET);
+    if (column < 0)
+        return equal && add_argument(planner, i, HX_PLAN_ROWID);
+    if (planner->table->column[column].serve == HX_SERVE_SNAPSHOT)
+        return equal && add_argument(planner, i, HX_PLAN_SNAPSHOT);
+    if (planner->table->column[column].serve == HX_SERVE_NULLS_LAST)
+        return equal && add_argument(planner, i, HX_PLAN_NULLS_LAST);
+    return add_condition(planner, i);
 }
 
 /* Rows come ordered by (snapshot, key); with one snapshot also by key alone. */
@@ -76,97 +136,104 @@ static bool order_is_ours(const struct hx_table *table, const sqlite3_index_info
     return true;
 }
 
-static void estimate(const struct hx_table *table, unsigned plan, sqlite3_index_info *info)
+static void estimate(const struct planner *planner)
 {
     /* scanning costs less than handing a row over, decoding a block more than either */
-    double snapshots = plan & HX_PLAN_SNAPSHOT ? 1 : 8, rows = table->rows, cost = rows;
-    if (plan & HX_PLAN_ROWID) {
+    const struct hx_table *table = planner->table;
+    const struct use *use = &planner->use;
+    sqlite3_index_info *info = planner->info;
+    bool one = planner->plan & HX_PLAN_SNAPSHOT;
+    double snapshots = one ? 1 : 8, rows = table->rows, cost = rows;
+    if (planner->plan & HX_PLAN_ROWID) {
         snapshots = rows = cost = 1;
         info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-    } else if (plan & HX_PLAN_KEY) {
+    } else if (use->key) {
         rows = table->rows_of_key;
         cost = 8 + rows;
-        if (plan & HX_PLAN_SNAPSHOT && table->rows_of_key <= 1)
+        if (one && table->rows_of_key <= 1)
             info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
     } else {
-        if (plan & HX_PLAN_LOW)
+        if (use->low)
             rows /= 8;
-        if (plan & HX_PLAN_HIGH)
+        if (use->high)
             rows /= 8;
         cost = 8 + rows;
     }
-    if (plan & HX_PLAN_FILTERS) {
+    if (use->equal) {
         cost = 8 + cost / 16;
         rows = rows <= 64 ? 1 : table->family == HX_FAMILY_OBJECT ? rows / 64 : 4;
+    } else if (use->range && rows > 64) {
+        cost = 8 + cost / 2;
+        rows /= 2;
     }
     info->estimatedCost = cost * snapshots;
     info->estimatedRows = (sqlite3_int64)(rows * snapshots);
 }
 
-/* Do decoded values have the order of what they are served as, NULL first? */
-static bool keeps_order(const struct hx_table_column *column)
+/* "The largest objects of a snapshot that ...": ORDER BY a column whose decoded values have the
+ * order of what is served, NULL first, a LIMIT, and nothing that a pass cannot test. SQLite would
+ * sort all of them; a pass finds those few. */
+static bool plan_top(struct planner *planner)
 {
-    return (column->serve == HX_SERVE_INT && column->derived != HX_ADDRESS) ||
-           column->serve == HX_SERVE_UNZERO || column->serve == HX_SERVE_UNPLUS;
-}
-
-/* "The largest objects of a snapshot": ORDER BY such a column with a LIMIT and no other
- * constraint. SQLite would sort all objects; one pass finds those few. */
-static bool plan_top(const struct hx_table *table, sqlite3_index_info *info)
-{
+    const struct hx_table *table = planner->table;
+    sqlite3_index_info *info = planner->info;
     int first = info->nOrderBy ? info->aOrderBy[0].iColumn : -1;
-    if (table->family != HX_FAMILY_OBJECT || first < 0 || !keeps_order(&table->column[first]))
+    unsigned needs = HX_PLAN_SNAPSHOT | HX_PLAN_LIMIT;
+    if (!planner->all || table->family != HX_FAMILY_OBJECT || first < 0 ||
+        !(hx_serve_is_number(table->column[first].serve) ||
+          hx_serve_is_text(table->column[first].serve)) ||
+        (planner->plan & needs) != needs || planner->plan & HX_PLAN_ROWID)
         return false;
     for (int i = 1; i < info->nOrderBy; i++) /* ties come in the order of addresses */
         if (info->aOrderBy[i].desc ||
             (info->aOrderBy[i].iColumn != 0 && info->aOrderBy[i].iColumn != table->key))
             return false;
-    int snapshot = -1, limit = -1, offset = -1;
-    for (int i = 0; i < info->nConstraint; i++) {
-        unsigned char op = info->aConstraint[i].op;
-        int *which = op == SQLITE_INDEX_CONSTRAINT_LIMIT    ? &limit
-                     : op == SQLITE_INDEX_CONSTRAINT_OFFSET ? &offset
-                     : info->aConstraint[i].iColumn == 0 && op == SQLITE_INDEX_CONSTRAINT_EQ
-                         ? &snapshot
-                         : NULL;
-        if (!which || *which >= 0 || !info->aConstraint[i].usable)
-            return false;
-        *which = i;
-    }
-    if (snapshot < 0 || limit < 0)
-        return false;
-    info->aConstraintUsage[snapshot].argvIndex = 1;
-    info->aConstraintUsage[limit].argvIndex = 2;
-    if (offset >= 0)
-        info->aConstraintUsage[offset].argvIndex = 3;
-    info->idxNum = HX_PLAN_SNAPSHOT | HX_PLAN_LIMIT | (offset >= 0 ? HX_PLAN_OFFSET : 0) |
-                   first << HX_PLAN_COLUMN_SHIFT | (info->aOrderBy[0].desc ? HX_PLAN_LARGEST : 0);
+    planner->plan |= HX_PLAN_TOP | (unsigned)first << HX_PLAN_COLUMN_SHIFT |
+                     (info->aOrderBy[0].desc ? HX_PLAN_LARGEST : 0);
     info->orderByConsumed = 1;
     info->estimatedCost = table->rows / 16;
     info->estimatedRows = 1000;
     return true;
 }
 
-void hx_table_plan(const struct hx_table *table, sqlite3_index_info *info)
+/* Which arguments xFilter gets, and what SQLite need not do any more. */
+static void pass_arguments(const struct planner *planner)
 {
-    unsigned plan = 0;
-    int chosen[HX_PLAN_BITS];
-    if (plan_top(table, info))
-        return;
-    for (int i = 0; i < info->nConstraint; i++) {
-        if (!info->aConstraint[i].usable)
-            continue;
-        unsigned part = plan_of(table, info, i), bit = part & ((1u << HX_PLAN_BITS) - 1);
-        if (!part || plan & bit)
-            continue;
-        plan |= part;
-        chosen[__builtin_ctz(bit)] = i;
-    }
-    int arguments = 0;
+    sqlite3_index_info *info = planner->info;
+    int n = 0;
     for (int bit = 0; bit < HX_PLAN_BITS; bit++)
-        if (plan & 1u << bit)
-            info->aConstraintUsage[chosen[bit]].argvIndex = ++arguments;
-    info->idxNum = (int)plan;
-    info->orderByConsumed = info->nOrderBy && order_is_ours(table, info, plan);
-    estimate(table, plan, info);
+        if (planner->plan & 1u << bit)
+            info->aConstraintUsage[planner->argument[bit]].argvIndex = ++n;
+    for (int c = 0; c < planner->conditions; c++) {
+        int i = planner->condition[c], column = info->aConstraint[i].iColumn;
+        info->aConstraintUsage[i].argvIndex = ++n;
+        info->aConstraintUsage[i].omit = hx_serve_is_number(planner->table->column[column].serve);
+    }
+    if (planner->plan & HX_PLAN_OFFSET)
+        info->aConstraintUsage[planner->argument[__builtin_ctz(HX_PLAN_OFFSET)]].omit = 1;
+    if (planner->plan & HX_PLAN_NULLS_LAST)
+        info->aConstraintUsage[planner->argument[__builtin_ctz(HX_PLAN_NULLS_LAST)]].omit = 1;
+}
+
+int hx_table_plan(const struct hx_table *table, sqlite3_index_info *info)
+{
+    struct planner planner = {.table = table, .info = info, .all = true};
+    for (int i = 0; i < info->nConstraint; i++)
+        planner.all &= add(&planner, i);
+    if (!plan_top(&planner)) {
+        if (planner.plan & HX_PLAN_NULLS_LAST)
+            return SQLITE_CONSTRAINT;
+        planner.plan &= ~(unsigned)(HX_PLAN_LIMIT | HX_PLAN_OFFSET);
+        info->orderByConsumed = info->nOrderBy && order_is_ours(table, info, planner.plan);
+        estimate(&planner);
+    }
+    pass_arguments(&planner);
+    info->idxNum = (int)planner.plan;
+    if (planner.conditions) {
+        info->idxStr = sqlite3_mprintf("%s", planner.text);
+        info->needToFreeIdxStr = 1;
+        if (!info->idxStr)
+            return SQLITE_NOMEM;
+    }
+    return SQLITE_OK;
 }

@@ -5,7 +5,7 @@
 #include "store/blocks.h"
 #include "store/sqlite.h"
 
-enum { HX_TABLE_COLUMNS = 17, HX_TABLE_FILTERS = 6 };
+enum { HX_TABLE_COLUMNS = 19, HX_TABLE_CONDITIONS = 16 };
 
 /* How a column is served. */
 enum hx_serve {
@@ -21,6 +21,8 @@ enum hx_serve {
     HX_SERVE_BIN,           /* the name of the bin of that number less 1, NULL for 0 */
     HX_SERVE_OBJECT,        /* the address of the object of that index */
     HX_SERVE_OBJECT_UNPLUS, /* the same of that number less 1, NULL for 0 */
+    HX_SERVE_MATCHING,      /* hidden: how many rows match; NULL unless the plan is HX_PLAN_TOP */
+    HX_SERVE_NULLS_LAST,    /* hidden: `= 1` asks for NULL behind all others; else no plan */
 };
 
 struct hx_table_column {
@@ -32,31 +34,53 @@ struct hx_table_column {
 struct hx_table {
     const char *name, *declaration;
     enum hx_family family;
-    int key;                      /* the column by which rows are ordered */
-    int filter[HX_TABLE_FILTERS]; /* columns that a scan can filter by; 0: no more */
+    int key; /* the column by which rows are ordered */
     double rows, rows_of_key;
     struct hx_table_column column[HX_TABLE_COLUMNS];
 };
 
-/* Which constraints xFilter gets, in this order of arguments: sqlite3_index_info.idxNum. */
+/* Which values xFilter gets, in this order of arguments: sqlite3_index_info.idxNum. Behind them
+ * come those of the conditions that idxStr tells: a letter for the column, 'A' being the first, and
+ * one for the comparison. */
 enum hx_plan {
     HX_PLAN_SNAPSHOT = 1, /* = */
     HX_PLAN_ROWID = 2,    /* = */
-    HX_PLAN_KEY = 4,      /* = */
-    HX_PLAN_LOW = 8,      /* key > or >= */
-    HX_PLAN_HIGH = 16,    /* key < or <= */
-    HX_PLAN_FILTER = 32,  /* = or IS or IS NULL on table.filter[0]; the next bits: on the others */
-    HX_PLAN_FILTERS = HX_PLAN_FILTER * ((1 << HX_TABLE_FILTERS) - 1),
-    HX_PLAN_LIMIT = 2048, /* the first rows by the column that the plan names, see plan_top() */
-    HX_PLAN_OFFSET = 4096,
-    HX_PLAN_BITS = 13,
-    HX_PLAN_NULL_SHIFT = HX_PLAN_BITS - 5, /* a filter's bit so much higher: NULL equals NULL */
-    HX_PLAN_COLUMN_SHIFT = 19,             /* HX_PLAN_LIMIT: the column to order by */
+    HX_PLAN_LIMIT = 4,
+    HX_PLAN_OFFSET = 8,
+    HX_PLAN_NULLS_LAST = 16,
+    HX_PLAN_BITS = 5,
+    HX_PLAN_TOP = 32, /* the first rows by the column that the plan names, see plan_top() */
+    HX_PLAN_COLUMN_SHIFT = 8,
     HX_PLAN_COLUMN_MASK = 0xff,
-    HX_PLAN_LARGEST = 1 << 27, /* HX_PLAN_LIMIT: descending */
+    HX_PLAN_LARGEST = 1 << 16, /* descending */
 };
 
-/* Chooses the plan; writes it into `info`. */
-void hx_table_plan(const struct hx_table *table, sqlite3_index_info *info);
+enum hx_compare {
+    HX_COMPARE_EQ = '=',
+    HX_COMPARE_IS = 'i', /* = where NULL equals NULL, or IS NULL */
+    HX_COMPARE_NOT_NULL = 'n',
+    HX_COMPARE_LT = '<',
+    HX_COMPARE_LE = 'l',
+    HX_COMPARE_GT = '>',
+    HX_COMPARE_GE = 'g',
+};
+
+static inline bool hx_serve_is_text(enum hx_serve serve)
+{
+    return serve == HX_SERVE_STATE || serve == HX_SERVE_TYPE || serve == HX_SERVE_BIN;
+}
+static inline bool hx_serve_is_number(enum hx_serve serve)
+{
+    return serve == HX_SERVE_INT || serve == HX_SERVE_UNZERO || serve == HX_SERVE_UNPLUS;
+}
+/* Is a decoded value of 0 served as NULL? */
+static inline bool hx_serve_has_null(enum hx_serve serve)
+{
+    return serve != HX_SERVE_INT && serve != HX_SERVE_OBJECT && serve != HX_SERVE_WORDS &&
+           serve != HX_SERVE_KIND;
+}
+
+/* Chooses the plan; writes it into `info`. Returns an SQLite code. */
+int hx_table_plan(const struct hx_table *table, sqlite3_index_info *info);
 
 #endif
