@@ -1,5 +1,6 @@
 /* display.c - draws a pane: header, screens, title, columns, rows, last line. */
 #include "ui/app.h"
+#include "ui/marks.h"
 #include "ui/difference.h"
 
 #include <errno.h>
@@ -336,12 +337,15 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
                      const int *width, bool cursor)
 {
     const struct hx_column *columns = pane->columns;
-    enum hx_style style = cursor ? HX_STYLE_CURSOR : HX_STYLE_NORMAL;
     int64_t snapshot = pane->screen->over_time ? hx_table_int(&pane->rows, row, "snapshot", 0) : 0;
+    bool marked = hx_marks_has(pane, row) || (snapshot && snapshot == ui->marked);
+    enum hx_style style = cursor   ? HX_STYLE_CURSOR
+                          : marked ? HX_STYLE_MARK
+                                   : HX_STYLE_NORMAL;
     const char *at = cursor ? ">" : snapshot && snapshot == ui->snapshot ? "@" : " ";
     hx_put(&ui->term, y, 0, hx_term_columns(), "", false, style);
     hx_put(&ui->term, y, 0, 1, at, false, style);
-    if (snapshot && snapshot == ui->marked)
+    if (marked)
         hx_put(&ui->term, y, 1, 1, "*", false, style);
     int x = 2;
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
@@ -547,7 +551,11 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
     if (ui->message.n) {
         hx_text_puts(&text, ui->message.s);
         style = ui->message_bad ? HX_STYLE_BAD : HX_STYLE_NORMAL;
-    } else if (!hx_jobs_status(ui->jobs, &text)) {
+    } else if (!hx_jobs_status(ui->jobs, &text) && hx_marks_count(pane)) {
+        hx_marks_put(pane, &text);
+        add_part(&text, "U unmarks", layout->columns - right - 2, "  ");
+        add_part(&text, "P writes them", layout->columns - right - 2, "  ");
+    } else if (text.n == 1) {
         const char *hints[] = {"? help",   "Enter open",   "w why",  "/ search",
                                "< > sort", "[ ] snapshot", "a snap", "q quit"};
         if (pane->screen->tree)
@@ -580,6 +588,7 @@ void hx_ui_draw(struct hx_ui *ui)
         hx_term_show(-1, -1);
         return;
     }
+    hx_marks_see(pane);
     if (pane->screen->lay_out)
         pane->screen->lay_out(ui, pane, layout.columns);
     int room = title_room(layout.lines);

@@ -2,6 +2,7 @@
 #include "ui/app.h"
 #include "ui/difference.h"
 #include "ui/calls.h"
+#include "ui/marks.h"
 #include "ui/tree.h"
 
 #include "sym/demangle.h"
@@ -45,6 +46,7 @@ void hx_pane_destroy(struct hx_pane *pane)
     free(pane->condition);
     hx_filter_destroy(pane->parsed);
     hx_tree_destroy(pane->tree);
+    hx_marks_destroy(pane->marks);
     if (pane->free_data)
         pane->free_data(pane->data);
     free(pane->keep);

@@ -47,6 +47,7 @@ struct hx_pane {
     struct hx_tree *tree; /* of a screen that is a tree; NULL before its first load; owned */
     void *data;           /* what a screen keeps beside the rows */
     void (*free_data)(void *data);
+    struct hx_marks *marks; /* rows that Space marked (marks.h); NULL: none; owned */
     bool loaded;   /* rows were loaded at least once */
     bool loading;  /* a job is under way */
     bool stale;    /* rows are of another snapshot or order */

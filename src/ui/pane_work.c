@@ -1,5 +1,6 @@
 /* pane_work.c - searching a list and writing it to a file, in the background. */
 #include "ui/app.h"
+#include "ui/marks.h"
 #include "ui/matcher.h"
 #include "ui/tree.h"
 
@@ -208,7 +209,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
 struct writing {
     struct hx_job job;
     struct hx_load load;
-    bool memory;
+    bool memory, marked; /* marked: only those rows */
     struct hx_text text; /* of rows in memory */
     enum hx_format format;
     char *path;
@@ -239,6 +240,8 @@ static void writing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     if (error) {
         unlink(writing->path); /* nothing half-written */
         hx_ui_complain(ui, error);
+    } else if (writing->marked) {
+        hx_ui_say(ui, "the marked rows are written to %s", writing->path);
     } else {
         hx_ui_say(ui, "written to %s", writing->path);
     }
@@ -277,17 +280,32 @@ static void print_value(const struct hx_cell *cell, enum hx_format format, struc
         hx_text_csv(ret, cell->text, cell->n);
 }
 
+/* Marked rows are what is meant, wherever a filter would hide them. */
+static void take_marked(struct writing *writing, const struct hx_pane *pane)
+{
+    struct hx_text where = {0};
+    hx_marks_where(pane, &where);
+    writing->marked = true;
+    writing->load.source.sql.failed |= where.failed; /* hx_load_open() says so */
+    free(writing->load.condition);
+    writing->load.condition = where.s;
+}
+
 /* Rows that the explorer made itself. In text they look as on the screen. */
 static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enum hx_format format,
                          struct hx_text *ret)
 {
     const struct hx_table *rows = &pane->rows;
-    bool json = format == HX_FORMAT_JSON;
+    bool json = format == HX_FORMAT_JSON, marked = hx_marks_count(pane);
+    size_t n = 0;
     if (json)
         hx_text_puts(ret, "[");
     for (size_t i = 0; format == HX_FORMAT_CSV && i < rows->n_columns; i++)
         hx_text_putf(ret, "%s%s", rows->names[i], i + 1 < rows->n_columns ? "," : "\n");
     for (size_t row = 0; row < rows->n_rows; row++) {
+        if (marked && !hx_marks_has(pane, row))
+            continue;
+        n++;
         if (format == HX_FORMAT_TEXT) {
             struct hx_text line = {0};
             hx_column_row(pane->columns, rows, row, &pane->facts, !ui->term.utf8, &line);
@@ -295,7 +313,7 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
             hx_text_free(&line);
             continue;
         }
-        hx_text_puts(ret, !json ? "" : row ? ",\n{" : "\n{");
+        hx_text_puts(ret, !json ? "" : n > 1 ? ",\n{" : "\n{");
         for (size_t i = 0; i < rows->n_columns; i++) {
             if (json)
                 hx_text_putf(ret, "\"%s\":", rows->names[i]);
@@ -337,6 +355,8 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
     else
         hx_load_begin(pane, pane->snapshot, &writing->load);
     writing->load.written = true;
+    if (hx_marks_count(pane))
+        take_marked(writing, pane);
     hx_jobs_start(ui->jobs, &writing->job);
     return NULL;
 }

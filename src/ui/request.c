@@ -2,6 +2,7 @@
 #include "ui/request.h"
 
 #include "ui/app.h"
+#include "ui/marks.h"
 #include "ui/complete.h"
 #include "ui/difference.h"
 #include "ui/tree.h"
@@ -478,13 +479,16 @@ static hx_error *mark_snapshot(struct hx_ui *ui, const char *arg)
 
 hx_error *hx_do_mark(struct hx_ui *ui, const char *arg)
 {
-    return mark_snapshot(ui, arg);
+    struct hx_pane *pane = hx_ui_pane(ui);
+    bool snapshot = *arg || pane->screen->over_time;
+    return snapshot ? mark_snapshot(ui, arg) : hx_marks_toggle(ui, pane);
 }
 
 hx_error *hx_do_unmark(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     ui->marked = 0;
+    hx_marks_clear(hx_ui_pane(ui));
     hx_ui_say(ui, "nothing is marked");
     return NULL;
 }

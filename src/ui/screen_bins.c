@@ -32,6 +32,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 {
     (void)pane;
     ret->like = "bins";
+    hx_text_puts(&ret->written, "snapshot, roots, bytes, objects, only_pages, shared_pages");
     hx_text_putf(&ret->sql,
                  "SELECT b.snapshot AS snapshot, b.roots AS roots, b.bytes AS bytes,"
                  " b.objects AS objects, p.only_pages AS only_pages,"
