@@ -317,9 +317,13 @@ static void revising_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         hx_ui_complain(ui, error);
     } else if (!revising->parts) {
         hx_ui_say(ui, "nothing is missing in snapshot %" PRId64, revising->snapshot);
+        if (!ui->revising)
+            hx_ui_revise(ui);
     } else {
         outdate_all(ui);
         say_revised(ui, revising);
+        if (!ui->revising)
+            hx_ui_revise(ui); /* the other one of two that are compared */
     }
 }
 
@@ -330,22 +334,42 @@ static void revising_destroy(struct hx_job *job)
     free(revising);
 }
 
+/* The row of a snapshot in ui->snapshots. */
+static size_t row_of(const struct hx_ui *ui, int64_t snapshot)
+{
+    size_t i = 0;
+    while (i < ui->snapshots.n_rows && hx_table_int(&ui->snapshots, i, "snapshot", 0) != snapshot)
+        i++;
+    return i;
+}
+
+/* Is there something to work out of a snapshot? NULL: no. */
+static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsigned *ret_parts)
+{
+    const struct hx_choice *choice = &ui->choice;
+    bool known = false;
+    for (size_t i = 0; i < ui->revisions.n; i++)
+        known |= ui->revisions.v[i].snapshot == snapshot;
+    if (!known && !choice->retainers && !choice->bins)
+        return NULL; /* as it was stored */
+    struct hx_revision *revision = revision_of(ui, snapshot);
+    if (!revision || hx_table_int(&ui->snapshots, row_of(ui, snapshot), "heap_bytes", -1) < 0)
+        return NULL;
+    *ret_parts = revision->want;
+    *ret_parts |= revision->retainers != choice->retainers ? HX_ANALYSE_RETAINERS : 0;
+    *ret_parts |= revision->bins != choice->bins ? HX_ANALYSE_BINS : 0;
+    return *ret_parts || revision->missing ? revision : NULL;
+}
+
 void hx_ui_revise(struct hx_ui *ui)
 {
     const struct hx_choice *choice = &ui->choice;
-    size_t row = hx_ui_snapshot_row(ui);
-    bool known = false;
-    for (size_t i = 0; i < ui->revisions.n; i++)
-        known |= ui->revisions.v[i].snapshot == ui->snapshot;
-    if (!known && !choice->retainers && !choice->bins)
-        return; /* as it was stored */
-    struct hx_revision *revision = revision_of(ui, ui->snapshot);
-    if (!revision || hx_table_int(&ui->snapshots, row, "heap_bytes", -1) < 0)
-        return; /* nothing to work out */
-    unsigned parts = revision->want;
-    parts |= revision->retainers != choice->retainers ? HX_ANALYSE_RETAINERS : 0;
-    parts |= revision->bins != choice->bins ? HX_ANALYSE_BINS : 0;
-    if (!parts && !revision->missing)
+    int64_t snapshot = ui->snapshot, other = ui->differences ? hx_ui_other(ui) : 0;
+    unsigned parts = 0;
+    const struct hx_revision *revision = needed(ui, snapshot, &parts);
+    if (!revision && other)
+        revision = needed(ui, snapshot = other, &parts);
+    if (!revision)
         return;
     struct revising *revising = calloc(1, sizeof *revising);
     hx_error *error = revising ? hx_choice_copy(choice, &revising->choice) : hx_error_nomem();
@@ -363,7 +387,7 @@ void hx_ui_revise(struct hx_ui *ui)
                         .done = revising_done,
                         .destroy = revising_destroy};
     revising->ui = ui;
-    revising->snapshot = ui->snapshot;
+    revising->snapshot = snapshot;
     revising->parts = parts;
     revising->lacking = revision->missing;
     ui->revising++;
@@ -396,11 +420,14 @@ static hx_error *need_recording(const struct hx_ui *ui)
 hx_error *hx_ui_analyse(struct hx_ui *ui)
 {
     HX_TRY(need_heap(ui));
-    struct hx_revision *revision = revision_of(ui, ui->snapshot);
-    if (!revision)
-        return hx_error_nomem();
-    revision->want |= revision->failed;
-    revision->missing = true;
+    int64_t snapshot[] = {ui->snapshot, ui->differences ? hx_ui_other(ui) : 0};
+    for (int i = 0; i < 2 && snapshot[i]; i++) {
+        struct hx_revision *revision = revision_of(ui, snapshot[i]);
+        if (!revision)
+            return hx_error_nomem();
+        revision->want |= revision->failed;
+        revision->missing = true;
+    }
     hx_ui_revise(ui);
     return NULL;
 }

@@ -52,7 +52,7 @@ hx_error *hx_choice_name(const struct hx_choice *choice, struct hx_snapshot *sna
 /* The choice that the options begin with. */
 hx_error *hx_ui_begin_choice(struct hx_ui *ui);
 
-/* The shown snapshot is revised when it is not as chosen. */
+/* The shown snapshot is revised when it is not as chosen, then the one that it is compared with. */
 void hx_ui_revise(struct hx_ui *ui);
 
 /* A new snapshot was stored with this state of the choice. */

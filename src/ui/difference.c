@@ -152,6 +152,9 @@ static void put_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_te
 void hx_difference_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     const struct hx_difference *is = pane->screen->difference;
+    hx_text_putf(&ret->written,
+                 "%s, status, bytes_a, bytes_b, bytes_delta, objects_a, objects_b, objects_delta",
+                 is->written);
     hx_text_puts(&ret->sql, "SELECT d.*");
     if (is->more)
         is->more(pane, snapshot, &ret->sql);
@@ -260,8 +263,7 @@ bool hx_difference_instead(const struct hx_ui *ui, const struct hx_pane *pane, s
         if (is->alike != HX_ALIKE_ANYWAY && ui->revising)
             hx_text_puts(ret, "They are being worked out.");
         else if (is->alike != HX_ALIKE_ANYWAY)
-            hx_text_putf(ret, "`:snapshot %" PRId64 "` and `:analyse` work them out.",
-                         made_a ? b : a);
+            hx_text_puts(ret, "`:analyse` works out what both lack.");
         else
             hx_text_puts(ret, "`:difference N` compares with another one; d ends this.");
         return true;

@@ -26,6 +26,7 @@ struct hx_difference {
     void (*rows)(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql);
     /* Appends ", EXPR AS NAME" for further columns of a row d; NULL: none. */
     void (*more)(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql);
+    const char *written; /* the key's columns in a file, as `heapx diff` has them */
     /* SQL that holds when a snapshot, which stands behind it, has such rows; NULL: it has them
      * when there are some, or there is no object. */
     const char *made;

@@ -473,6 +473,8 @@ static hx_error *mark_snapshot(struct hx_ui *ui, const char *arg)
     ui->marked = hx_table_int(&ui->snapshots, row, "snapshot", 0);
     if (!*arg && pane->screen == &hx_screen_snapshots && hx_pane_row(pane, &listed))
         ui->marked = hx_table_int(&pane->rows, listed, "snapshot", ui->marked);
+    if (ui->differences && !ui->revising)
+        hx_ui_revise(ui); /* what it is compared with has to be as chosen, too */
     hx_ui_say(ui, "snapshot %lld is marked: d shows differences to it", (long long)ui->marked);
     return NULL;
 }
@@ -488,6 +490,8 @@ hx_error *hx_do_unmark(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     ui->marked = 0;
+    if (ui->differences && !ui->revising)
+        hx_ui_revise(ui);
     hx_marks_clear(hx_ui_pane(ui));
     hx_ui_say(ui, "nothing is marked");
     return NULL;
@@ -502,8 +506,11 @@ hx_error *hx_do_difference(struct hx_ui *ui, const char *arg)
         return hx_error_new(HX_E_ABSENT, "this snapshot", "Space on screen 1 marks another one",
                             "has none before it");
     ui->differences = on;
+    if (!ui->revising)
+        hx_ui_revise(ui);
     if (!hx_ui_pane(ui)->screen->differences)
-        hx_ui_say(ui, "differences are %s: screens 0 and 2 to 6 show them", on ? "on" : "off");
+        hx_ui_say(ui, on ? "differences are on: screens 0 and 2 to 6 show them"
+                         : "differences are off");
     return NULL;
 }
 

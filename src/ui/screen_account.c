@@ -10,7 +10,7 @@ static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "share", HX_AS_SHARE, 7, 1, "rss_bytes", NULL},
     {"bytes_delta", "change", HX_AS_CHANGE, 7, 2, NULL, NULL},
-    {"bytes", "", HX_AS_BAR, 0, 0, "rss_bytes", NULL},
+    {"bytes", "", HX_AS_BAR, -7, 0, "rss_bytes", NULL},
     {"about", "", HX_AS_TEXT, 34, 3, NULL, NULL},
     {0},
 };
@@ -61,6 +61,7 @@ static const struct hx_difference difference = {
     .total_title = "RSS",
     .keys = key,
     .rows = rows,
+    .written = "part",
     .more = more,
     .made = "SELECT rss_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
 };

@@ -9,10 +9,10 @@ static const struct hx_column columns[] = {
     {"kind", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
     {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
-    {"objects", NULL, HX_AS_COUNT, 10, 2, NULL, NULL},
+    {"bytes", "of heap", HX_AS_SHARE, 7, 5, "heap_bytes", NULL},
+    {"objects", NULL, HX_AS_COUNT, 10, 3, NULL, NULL},
     {"bytes_delta", "change", HX_AS_CHANGE, 7, 2, NULL, NULL},
-    {"bytes", "", HX_AS_BAR, 10, 5, "heap_bytes", NULL},
+    {"bytes", "", HX_AS_BAR, 10, 6, "heap_bytes", NULL},
     {"about", "", HX_AS_CALLS, -26, 4, NULL, NULL},
     {0},
 };
@@ -60,6 +60,7 @@ static const struct hx_difference difference = {
     .keys = key,
     .kept = kept,
     .rows = rows,
+    .written = "kind, type, site",
     .more = more,
     .made = "SELECT reachable_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
 };

@@ -54,6 +54,7 @@ static const struct hx_difference difference = {
     .alike = HX_ALIKE_SCHEME,
     .keys = key,
     .rows = rows,
+    .written = "label",
     .more = more,
 };
 

@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LARGEST 5 /* so many objects are among the rows; `o` shows all of them */
+#define LARGEST 5     /* so many objects are among the rows; `o` shows all of them */
+#define CELLS   "200" /* of its bytes over time, at most */
 
 static const struct hx_column columns[] = {
     {"what", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
@@ -68,14 +69,12 @@ static void put_objects(const struct hx_pane *pane, int64_t snapshot, struct hx_
     hx_text_putf(sql, " ORDER BY bytes DESC, address LIMIT %d)", LARGEST);
 }
 
-/* A snapshot in which it was looked for without success has 0 bytes of it. */
-static void put_times(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+/* Its bytes and objects in each snapshot; one in which it was looked for without success has 0
+ * bytes of it. */
+static void put_history(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 3, s.snapshot, 'snapshot', s.snapshot || CASE s.snapshot"
-                 " WHEN %" PRId64 " THEN ' (this one)' ELSE '' END,"
-                 " replace(substr(s.taken_at, 6, 14), 'T', ' '), coalesce(t.bytes, ",
-                 snapshot);
+    hx_text_puts(sql, "SELECT s.snapshot AS snapshot, s.taken_at AS taken_at,"
+                      " t.objects AS objects, coalesce(t.bytes, ");
     if (is_bin(pane))
         hx_text_puts(sql, "CASE WHEN EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = s.snapshot)"
                           " THEN 0 END");
@@ -84,12 +83,43 @@ static void put_times(const struct hx_pane *pane, int64_t snapshot, struct hx_te
                      "CASE WHEN c.scheme = (SELECT scheme FROM censuses WHERE snapshot = %" PRId64
                      ") THEN 0 END",
                      snapshot);
-    hx_text_puts(sql, "), t.objects, NULL, s.snapshot, NULL, NULL FROM snapshots s");
+    hx_text_puts(sql, ") AS bytes FROM snapshots s");
     hx_text_putf(sql, " LEFT JOIN %s t ON t.snapshot = s.snapshot AND ",
                  is_bin(pane) ? "hx_bin" : "hx_retention");
     put_sums(pane, sql);
     if (!is_bin(pane))
         hx_text_puts(sql, " LEFT JOIN censuses c ON c.snapshot = s.snapshot");
+}
+
+static void put_times(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    hx_text_putf(sql,
+                 " UNION ALL SELECT 3, snapshot, 'snapshot', snapshot || CASE snapshot"
+                 " WHEN %" PRId64 " THEN ' (this one)' ELSE '' END,"
+                 " replace(substr(taken_at, 6, 14), 'T', ' '), bytes, objects, NULL, snapshot,"
+                 " NULL, NULL FROM (",
+                 snapshot);
+    put_history(pane, snapshot, sql);
+    hx_text_puts(sql, ")");
+}
+
+/* ", ... AS history": the bytes as numbers with blanks between, of many snapshots the largest of
+ * those that lie together; and the first, the last and the largest of all. */
+static void put_spark(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    static const char *const ends[] = {"ASC", "DESC"};
+    hx_text_puts(sql, ", (SELECT group_concat(coalesce(peak, '-'), ' ') FROM (SELECT max(bytes)"
+                      " AS peak FROM (SELECT bytes, row_number() OVER (ORDER BY snapshot) - 1 AS i,"
+                      " count(*) OVER () AS n FROM (");
+    put_history(pane, snapshot, sql);
+    hx_text_puts(sql, ")) GROUP BY CASE WHEN n > " CELLS " THEN i * " CELLS
+                      " / n ELSE i END ORDER BY i)) AS history");
+    for (int i = 0; i < 2; i++) {
+        hx_text_puts(sql, ", (SELECT bytes FROM (");
+        put_history(pane, snapshot, sql);
+        hx_text_putf(sql, ") WHERE bytes IS NOT NULL ORDER BY snapshot %s LIMIT 1) AS %s", ends[i],
+                     i ? "last" : "first");
+    }
 }
 
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
@@ -109,14 +139,40 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  " (SELECT max(t.bytes) FROM %s t WHERE ",
                  LARGEST, pane->id, table);
     put_sums(pane, &ret->facts);
-    hx_text_putf(&ret->facts,
-                 ") AS most FROM snapshots s LEFT JOIN %s t ON t.snapshot = s.snapshot AND ",
+    hx_text_putf(&ret->facts, ") AS most, (SELECT count(*) FROM snapshots) AS snapshots");
+    put_spark(pane, snapshot, &ret->facts);
+    hx_text_putf(&ret->facts, " FROM snapshots s LEFT JOIN %s t ON t.snapshot = s.snapshot AND ",
                  table);
     put_sums(pane, &ret->facts);
     hx_text_putf(&ret->facts,
                  " LEFT JOIN hx_page p ON p.snapshot = s.snapshot AND p.census = '%s'"
                  " AND p.key = %s WHERE s.snapshot = %" PRId64,
                  is_bin(pane) ? "bin" : "retainer", is_bin(pane) ? "t.bin" : "t.set_id", snapshot);
+}
+
+/* "Over 4 snapshots: .-=# first 12.8K, last 20.6K, most 20.6K" */
+static void put_line(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    static const char *const marks[] = {"first", "last", "most"};
+    const struct hx_table *facts = &pane->facts;
+    int64_t snapshots = hx_table_int(facts, 0, "snapshots", 0);
+    struct hx_text words = {0};
+    char size[HX_HUMAN];
+    if (snapshots < 2)
+        return;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        int64_t bytes = hx_table_int(facts, 0, marks[i], -1);
+        if (bytes >= 0)
+            hx_text_putf(&words, "%s%s %s", words.n ? ", " : "", marks[i],
+                         hx_human_bytes((uint64_t)bytes, size));
+    }
+    hx_text_puts(ret, "\nOver ");
+    hx_text_count(ret, snapshots);
+    hx_text_puts(ret, " snapshots: ");
+    int room = hx_term_columns() - 2 - (int)sizeof "Over 1,000,000 snapshots: " - (int)words.n;
+    hx_text_spark_of(ret, hx_table_text(facts, 0, "history"), room, !ui->term.utf8);
+    hx_text_putf(ret, " %s", hx_text_str(&words));
+    hx_text_free(&words);
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -136,6 +192,8 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     if (!facts->n_rows || bytes < 0) {
         if (pane->loaded && !pane->problem)
             hx_text_puts(ret, "\nnothing in this snapshot");
+        if (facts->n_rows)
+            put_line(ui, pane, ret);
         return;
     }
     hx_text_putf(ret, "\n%s in ", hx_human_bytes((uint64_t)bytes, size));
@@ -144,6 +202,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_puts(ret, objects == 1 ? " object (o lists it)" : " objects (o lists them)");
     if (heap > 0)
         hx_text_putf(ret, ", %.1f%% of the heap", 100.0 * (double)bytes / (double)heap);
+    put_line(ui, pane, ret);
     int64_t only = hx_table_int(facts, 0, "only_pages", -1);
     if (only >= 0) {
         hx_text_puts(ret, "\nresident pages: ");

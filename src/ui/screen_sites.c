@@ -12,7 +12,7 @@ static const struct hx_column columns[] = {
     {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
     {"bytes_delta", "change", HX_AS_CHANGE, 7, 3, NULL, NULL},
     {"alloc_bytes", "allocated", HX_AS_BYTES, 9, 4, NULL, NULL},
-    {"site", "allocated by", HX_AS_CALLS, -36, 0, NULL, NULL},
+    {"site", "allocated by", HX_AS_CALLS, -32, 0, NULL, NULL},
     {"source", NULL, HX_AS_SOURCE, -18, 5, NULL, NULL},
     {0},
 };
@@ -78,6 +78,7 @@ static const struct hx_difference difference = {
     .total_objects = "heap_objects",
     .keys = key,
     .rows = rows,
+    .written = "stack_id, site",
     .more = more,
     .made = RECORDED,
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct hx_column columns[] = {
-    {"type", NULL, HX_AS_TEXT, -34, 0, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -32, 0, NULL, NULL},
     {"confidence", NULL, HX_AS_TEXT, 10, 4, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
@@ -45,6 +45,7 @@ static const struct hx_difference difference = {
     .keys = by_type,
     .kept = kept,
     .rows = rows,
+    .written = "type",
 };
 
 /* Types are numbered in each snapshot anew: those of the other one go by name. */
