@@ -108,6 +108,9 @@ void hx_named_bytes_sql(struct hx_text *sql);
 /* screen_named.c: a statement, roots that could be named: rank, name, expr ("name=module!symbol"),
  * module, root_id, direct_objects, retained_bytes; the largest first */
 void hx_nameable_sql(int64_t snapshot, struct hx_text *sql);
+/* request.c: opens something of the object that the row under the cursor is about: its own, that of
+ * an object's own screen, else the largest of those that it stands for */
+hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, uint64_t));
 /* screen_stack.c: of the frames of hx_calls_sql() the innermost ones of the program, at most so
  * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
@@ -134,6 +137,9 @@ size_t hx_ui_snapshot_row(const struct hx_ui *ui); /* of the current one in ui->
 /* `asked`: by somebody who wants to hear of its end, not by the clock. */
 hx_error *hx_ui_snap(struct hx_ui *ui, bool asked);
 void hx_ui_tick(struct hx_ui *ui); /* --every */
+
+/* screen_hex.c: the bytes of an object */
+hx_error *hx_ui_open_hex(struct hx_ui *ui, uint64_t object);
 
 /* resolve.c: opens the object that contains an address, or says that there is none */
 hx_error *hx_ui_resolve(struct hx_ui *ui, uint64_t address,

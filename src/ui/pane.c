@@ -588,5 +588,7 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
         hx_pane_reload(ui, pane);
     } else if (pane->screen->source && !pane->loading && !pane->problem && near_edge(pane)) {
         start_fetch(ui, pane, pane->snapshot, false);
+    } else if (pane->screen->windows && !pane->loading && !pane->problem && near_edge(pane)) {
+        hx_ui_complain(ui, pane->screen->fill(ui, pane));
     }
 }

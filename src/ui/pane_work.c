@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -129,13 +130,13 @@ static void search_destroy(struct hx_job *job)
 static void search_memory(struct hx_ui *ui, struct search *search, struct hx_pane *pane)
 {
     int64_t n = (int64_t)pane->rows.n_rows, step = search->backwards ? n - 1 : 1;
-    int64_t at = pane->cursor;
+    int64_t cursor = pane->cursor - pane->offset, at = cursor < 0 || cursor >= n ? 0 : cursor;
     for (int64_t i = 0; i < n; i++) {
         at = (at + step) % n;
         if (matches(search, &pane->rows, (size_t)at)) {
-            if (search->backwards ? at >= pane->cursor : at <= pane->cursor)
+            if (search->backwards ? at >= cursor : at <= cursor)
                 search->wrapped = true;
-            search->found = at;
+            search->found = pane->offset + at;
             break;
         }
     }
@@ -211,6 +212,7 @@ struct writing {
     struct hx_load load;
     bool memory, marked; /* marked: only those rows */
     struct hx_text text; /* of rows in memory */
+    struct hx_text part; /* which rows these are; empty: all of them */
     enum hx_format format;
     char *path;
     FILE *file;
@@ -243,7 +245,7 @@ static void writing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     } else if (writing->marked) {
         hx_ui_say(ui, "the marked rows are written to %s", writing->path);
     } else {
-        hx_ui_say(ui, "written to %s", writing->path);
+        hx_ui_say(ui, "%swritten to %s", hx_text_str(&writing->part), writing->path);
     }
 }
 
@@ -254,6 +256,7 @@ static void writing_destroy(struct hx_job *job)
         fclose(writing->file);
     hx_load_end(&writing->load);
     hx_text_free(&writing->text);
+    hx_text_free(&writing->part);
     free(writing->path);
     free(writing);
 }
@@ -357,6 +360,9 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
     writing->load.written = true;
     if (hx_marks_count(pane))
         take_marked(writing, pane);
+    if (writing->memory && (int64_t)pane->rows.n_rows < pane->total && pane->screen->windows)
+        hx_text_putf(&writing->part, "rows %" PRId64 " to %" PRId64 " of %" PRId64 " ",
+                     pane->offset + 1, pane->offset + (int64_t)pane->rows.n_rows, pane->total);
     hx_jobs_start(ui->jobs, &writing->job);
     return NULL;
 }

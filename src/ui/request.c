@@ -203,21 +203,30 @@ static hx_error *parse_address(const char *arg, uint64_t *ret)
     return hx_error_new(HX_E_USAGE, arg, "write it like 0x55d0c0de", "is no address");
 }
 
-/* Opens something of the object that a row is about: its own, that of an object's own screen, else
- * the largest of those it stands for. */
-static hx_error *open_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, uint64_t))
+/* Is the pane about one object, so that what a row says of none is about that? */
+static bool is_about_object(const struct hx_pane *pane)
+{
+    return pane->screen == &hx_screen_object || pane->screen == &hx_screen_hex ||
+           pane->screen == &hx_screen_why || (pane->screen == &hx_screen_stack && pane->address);
+}
+
+hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, uint64_t))
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     size_t row;
     uint64_t address;
     struct hx_of of;
+    bool has_row = hx_pane_row(pane, &row);
     if (pane->screen == &hx_screen_object)
         return open(ui, pane->address);
-    if (!hx_pane_row(pane, &row))
-        return no_row(pane);
-    hx_ui_follow_row(ui, pane, row);
-    if (hx_pane_object(pane, row, &address))
+    if (has_row)
+        hx_ui_follow_row(ui, pane, row);
+    if (has_row && hx_pane_object(pane, row, &address))
         return open(ui, address);
+    if (is_about_object(pane))
+        return open(ui, pane->address);
+    if (!has_row)
+        return no_row(pane);
     HX_TRY(hx_difference_gone(pane, row));
     if (pane->screen->of && pane->screen->of(pane, row, &of))
         return hx_ui_largest(ui, &of, pane->other, open);
@@ -243,7 +252,7 @@ hx_error *hx_do_why(struct hx_ui *ui, const char *arg)
     }
     if (pane->screen->why && hx_pane_row(pane, &row) && !hx_pane_object(pane, row, &address))
         return pane->screen->why(ui, pane, row);
-    return open_object(ui, open_why);
+    return hx_ui_for_object(ui, open_why);
 }
 
 hx_error *hx_do_objects(struct hx_ui *ui, const char *arg)
@@ -261,7 +270,7 @@ hx_error *hx_do_objects(struct hx_ui *ui, const char *arg)
 hx_error *hx_do_referrers(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return open_object(ui, hx_ui_open_object);
+    return hx_ui_for_object(ui, hx_ui_open_object);
 }
 
 static hx_error *open_stack(struct hx_ui *ui, uint64_t object)
@@ -296,7 +305,7 @@ hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
     if (pane->screen == &hx_screen_leaks)
         return hx_error_new(HX_E_ABSENT, "stack", "heapx run and heapx record do it",
                             "who allocated was not recorded");
-    return open_object(ui, open_stack);
+    return hx_ui_for_object(ui, open_stack);
 }
 
 /* --- trees --- */
@@ -826,13 +835,3 @@ hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
     ui->quit = true;
     return NULL;
 }
-
-/* Each of these moves to the file of its screen. */
-#define NOT_YET(id)                                                                                \
-    hx_error *hx_do_##id(struct hx_ui *ui, const char *arg)                                        \
-    {                                                                                              \
-        (void)ui;                                                                                  \
-        (void)arg;                                                                                 \
-        return hx_error_new(HX_E_ABSENT, #id, NULL, "is being built");                             \
-    }
-NOT_YET(hex)

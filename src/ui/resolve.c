@@ -210,9 +210,12 @@ static hx_error *open_found(struct resolving *resolving, struct hx_ui *ui)
         pane->chosen = chosen_text(resolving);
         return pane->chosen ? NULL : hx_error_nomem();
     }
-    if (!resolving->is_set && resolving->address != resolving->object)
+    uint64_t offset = resolving->is_set ? 0 : resolving->address - resolving->object;
+    if (resolving->open == hx_ui_open_hex && ui->options->read && offset / 8 < INT64_MAX)
+        pane->cursor = (int64_t)(offset / 8);
+    if (offset)
         hx_ui_say(ui, "0x%" PRIx64 " is byte +%" PRIu64 " of this object", resolving->address,
-                  resolving->address - resolving->object);
+                  offset);
     return NULL;
 }
 

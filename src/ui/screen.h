@@ -36,6 +36,7 @@
     X(centre)                                                                                      \
     X(dominated)                                                                                   \
     X(object)                                                                                      \
+    X(hex)                                                                                         \
     X(root)                                                                                        \
     X(stack)                                                                                       \
     X(why)                                                                                         \
@@ -127,6 +128,8 @@ struct hx_screen {
     void (*source)(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);
     /* Makes all rows of pane->rows at once, or starts a job that will. */
     hx_error *(*fill)(struct hx_ui *ui, struct hx_pane *pane);
+    /* fill() may give a part of the rows only: it is asked again where more are needed. */
+    bool windows;
     /* What stands above the list: lines, the most important first. */
     void (*head)(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret);
     /* Said instead of an empty list. */

@@ -3,7 +3,7 @@
  *   explore STORE [SCRIPT [EVERY_MS [SLOW_MS]]]
  *
  * Key `a` adds a drawn snapshot, which takes SLOW_MS; the fifth try fails. "-" for no script.
- * Where the store has a recording, one goes on.
+ * Where the store has a recording, one goes on. HX_UI_LIVE=no: there is only the store.
  */
 #include "drawing.h"
 
@@ -20,6 +20,7 @@ struct live {
     hx_store *store;
     unsigned number, tries, slow_ms;
     bool recorded;
+    struct hx_snapshot *memory; /* whose bytes are read */
 };
 
 static bool has_recording(hx_store *store)
@@ -59,6 +60,48 @@ static hx_error *take(void *context, const struct hx_progress *progress, struct 
     return NULL;
 }
 
+/* The word at an address as the drawing would have it now: in some objects pointers have changed,
+ * and what is no pointer is text. */
+static uint64_t word_at(const struct hx_graph *graph, uint64_t address)
+{
+    static const char text[] = "heapx \x1b[31m\xff\xe6\x97\xa5 \0bytes; and so on\n";
+    uint64_t word;
+    hx_obj object = hx_graph_find(graph, address);
+    memcpy(&word, text + address / 8 % 4 * 8, sizeof word);
+    if (object == HX_NO_OBJ)
+        return word;
+    uint64_t offset = address - graph->addr[object];
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+        if (hx_edge_offset(graph->edge[e]) != offset)
+            continue;
+        word = graph->addr[hx_edge_target(graph->edge[e])];
+        if (graph->size[object] == 56 || offset == 72)
+            return offset == 72 ? 0 : word ^ 0x1000;
+        return hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START ? word : word + 16;
+    }
+    return word;
+}
+
+/* Some pages cannot be read. */
+static bool is_readable(uint64_t address)
+{
+    return address / 4096 % 16 != 7;
+}
+
+static hx_error *read_memory(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n)
+{
+    const struct live *live = context;
+    size_t done = 0;
+    if (live->tries > 4)
+        return hx_error_new(HX_E_GONE, "PID 4242", NULL, "has exited");
+    for (; done < n && is_readable(address + done); done++) {
+        uint64_t at = address + done, word = word_at(&live->memory->graph, at & ~(uint64_t)7);
+        ret[done] = ((uint8_t *)&word)[at & 7];
+    }
+    *ret_n = done;
+    return NULL;
+}
+
 static unsigned argument(int argc, char **argv, int i)
 {
     uint64_t value;
@@ -73,13 +116,16 @@ int main(int argc, char **argv)
     die(hx_store_append(argv[1], &live.store));
     live.recorded = has_recording(live.store);
     struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8, .threads = 1};
+    const char *wanted = getenv("HX_UI_LIVE");
+    bool is_live = !wanted || strcmp(wanted, "no") != 0;
     struct hx_ui_options options = {
         .store = live.store,
         .title = argv[1],
         .script = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL,
         .color = -1,
-        .take = take,
-        .recording = live.recorded ? recording : NULL,
+        .take = is_live ? take : NULL,
+        .recording = is_live && live.recorded ? recording : NULL,
+        .read = is_live ? read_memory : NULL,
         .context = &live,
         .analysis = &analysis,
         .every_ns = (uint64_t)argument(argc, argv, 3) * 1000000,
@@ -88,7 +134,9 @@ int main(int argc, char **argv)
     hx_error *error = hx_store_resolve(live.store, "last", &last);
     live.number = error ? 0 : (unsigned)last;
     hx_error_free(error);
+    live.memory = draw_snapshot(live.number ? live.number : 1, 60);
     error = hx_ui_run(&options);
+    hx_snapshot_destroy(live.memory);
     hx_error *closing = hx_store_close(live.store);
     int status = error && error->kind == HX_E_CANCEL ? 130 : 0;
     if (status)

@@ -7,7 +7,8 @@
 # displays that they save. A script runs in a scratch folder on a fresh copy of one store,
 # so that `:save-display x` there is compared with SCREEN/SIZE/x. A first line `# sizes: ...`
 # says at which sizes (80x24 40x12), `# locale: C` in which locale (C.UTF-8), `# store: bare`
-# that nothing is worked out in the store, `# store: recorded` that it has who allocated, `# needs: demangler` that it is skipped without one.
+# that nothing is worked out in the store, `# store: recorded` that it has who allocated, `# live: no` that
+# there is no live target, `# needs: demangler` that it is skipped without one.
 #
 # commands/ has a script for each command of the help screen, which saves `before` and
 # `after`; these must differ, so that no command is without effect or without a script.
@@ -44,7 +45,7 @@ play() { # SCRIPT SIZE
     (
         cd "$work/run" || exit 1
         locale=$(header "$1" locale C.UTF-8)
-        LC_ALL=$locale COLUMNS=${2%x*} LINES=${2#*x} TERM=xterm \
+        HX_UI_LIVE=$(header "$1" live yes) LC_ALL=$locale COLUMNS=${2%x*} LINES=${2#*x} TERM=xterm \
             timeout 60 "$bin/explore" test.db "$1" </dev/null >out 2>&1
     ) || { fail "$1 at $2: exit $?"; cat "$work/run/out"; }
     if [ -s "$work/run/out" ]; then
