@@ -2,17 +2,20 @@
  * bytes over the snapshots. */
 #include "ui/app.h"
 #include "ui/calls.h"
+#include "ui/tree.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define LARGEST 5   /* so many objects are among the rows; `o` shows all of them */
-#define CALLED  100 /* so many of what it called; screen 4 shows all of them */
-#define CALLERS 6   /* so many functions of the way to it stand above the list */
+#define LARGEST   5    /* so many objects are among the rows; `o` shows all of them */
+#define CALLED    100  /* so many of what it called; screen 4 shows all of them */
+#define CALLERS   6    /* so many functions of the way to it stand above the list */
+#define OVER_TIME 1000 /* so many snapshots are in the line of its bytes, the last ones */
+#define SPARK     24   /* cells of that line */
 
 static const struct hx_column columns[] = {
     {"what", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
-    {"label", "", HX_AS_CALLS, -20, 0, NULL, NULL},
+    {"label", "", HX_AS_TREE, -20, 0, NULL, NULL},
     {"about", "", HX_AS_SOURCE, -14, 3, NULL, NULL},
     {"bytes", "live", HX_AS_BYTES, 8, 0, NULL, NULL},
     {"own", "own live", HX_AS_BYTES, 8, 2, NULL, NULL},
@@ -25,8 +28,10 @@ static void put_called(const struct hx_pane *pane, int64_t snapshot, struct hx_t
 {
     hx_text_putf(sql,
                  "SELECT 1 AS rank, row_number() OVER () AS position, 'called' AS what, label,"
-                 " about, bytes, own, objects, NULL AS object, NULL AS number, ccs_id FROM"
-                 " (SELECT n.label AS label, coalesce(n.source, n.module) AS about,"
+                 " about, bytes, own, objects, NULL AS object, NULL AS number, ccs_id,"
+                 " module, kind, recursive FROM (SELECT n.label AS label,"
+                 " coalesce(n.source, n.module) AS about, n.module AS module, n.kind AS kind,"
+                 " c.recursive AS recursive,"
                  " k.inherited_live_bytes AS bytes, k.live_bytes AS own,"
                  " k.inherited_live_objects AS objects, c.ccs_id AS ccs_id FROM hx_ccs c"
                  " CROSS JOIN hx_cost k ON k.snapshot = %" PRId64 " AND k.ccs_id = c.ccs_id"
@@ -39,7 +44,8 @@ static void put_objects(const struct hx_pane *pane, int64_t snapshot, struct hx_
 {
     hx_text_putf(sql,
                  " UNION ALL SELECT 2, -bytes, 'object', printf('0x%%x', address), type, bytes,"
-                 " bytes, 1, address, NULL, NULL FROM (SELECT address, bytes, type FROM objects"
+                 " bytes, 1, address, NULL, NULL, NULL, NULL, NULL FROM (SELECT address, bytes, "
+                 "type FROM objects"
                  " WHERE snapshot = %" PRId64 " AND ccs_id = %" PRId64
                  " ORDER BY bytes DESC, address LIMIT %d)",
                  snapshot, pane->id, LARGEST);
@@ -54,7 +60,8 @@ static void put_times(const struct hx_pane *pane, int64_t snapshot, struct hx_te
                  " replace(substr(s.taken_at, 6, 14), 'T', ' '),"
                  " coalesce(k.inherited_live_bytes, CASE WHEN m.ccs_id THEN 0 END),"
                  " coalesce(k.live_bytes, CASE WHEN m.ccs_id THEN 0 END),"
-                 " k.inherited_live_objects, NULL, s.snapshot, NULL FROM snapshots s"
+                 " k.inherited_live_objects, NULL, s.snapshot, NULL, NULL, NULL, NULL"
+                 " FROM snapshots s"
                  " LEFT JOIN hx_cost k ON k.snapshot = s.snapshot AND k.ccs_id = %" PRId64
                  " LEFT JOIN hx_cost m ON m.snapshot = s.snapshot AND m.ccs_id = 1",
                  snapshot, pane->id);
@@ -71,8 +78,15 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     /* One row for each function on the way to it. */
     hx_text_putf(&id, "%" PRId64, pane->id);
     hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM snapshots) + %d AS rows, k.*, n.module AS module,"
-                 " n.source AS source, n.kind AS kind, x.retained_bytes AS retained_bytes,"
+                 "SELECT (SELECT count(*) FROM snapshots) + %d AS rows, k.*, n.label AS label,"
+                 " n.module AS module, n.source AS source, n.kind AS kind,"
+                 " c.recursive AS recursive, (SELECT group_concat(coalesce(bytes, '-'), ' ') FROM"
+                 " (SELECT coalesce(y.inherited_live_bytes, CASE WHEN m.ccs_id THEN 0 END) AS bytes"
+                 " FROM (SELECT snapshot FROM snapshots ORDER BY snapshot DESC LIMIT %d) s"
+                 " LEFT JOIN hx_cost y ON y.snapshot = s.snapshot"
+                 " AND y.ccs_id = c.ccs_id LEFT JOIN hx_cost m ON m.snapshot = s.snapshot"
+                 " AND m.ccs_id = %d ORDER BY s.snapshot)) AS over_time,"
+                 " x.retained_bytes AS retained_bytes,"
                  " x.retained_objects AS retained_objects, c.depth AS depth,"
                  " f.label AS caller, (SELECT max(y.inherited_live_bytes) FROM snapshots s"
                  " CROSS JOIN hx_cost y ON y.snapshot = s.snapshot AND y.ccs_id = c.ccs_id) AS "
@@ -81,7 +95,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  " LEFT JOIN hx_cost k ON k.snapshot = %" PRId64 " AND k.ccs_id = c.ccs_id"
                  " LEFT JOIN hx_site x ON x.snapshot = %" PRId64 " AND x.ccs_id = c.ccs_id"
                  " LEFT JOIN (",
-                 CALLED + LARGEST, snapshot, snapshot);
+                 CALLED + LARGEST, OVER_TIME, HX_TREE_TOP, snapshot, snapshot);
     hx_centres_sql(&ret->facts, hx_text_str(&id), CALLERS + 2);
     hx_text_putf(&ret->facts, ") f WHERE c.ccs_id = %" PRId64, pane->id);
     ret->facts.failed |= id.failed;
@@ -123,6 +137,28 @@ static void put_costs(const struct hx_table *facts, struct hx_text *ret)
     }
 }
 
+/* Its bytes in each snapshot, as a line of heights. */
+static void put_over_time(const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
+    const char *numbers = hx_table_text(facts, 0, "over_time");
+    char size[HX_HUMAN];
+    int64_t most = hx_table_int(facts, 0, "most", 0);
+    if (!strchr(numbers, ' ') || most <= 0)
+        return; /* one snapshot, or nothing in any of them */
+    hx_text_puts(ret, "\nlive over all snapshots: ");
+    hx_text_spark_of(ret, numbers, SPARK, ascii);
+    hx_text_putf(ret, " most %s", hx_human_bytes((uint64_t)most, size));
+}
+
+/* What the marks of its name mean. */
+static void put_marks(const struct hx_table *facts, struct hx_text *ret)
+{
+    if (strcmp(hx_table_text(facts, 0, "kind"), "caf") == 0)
+        hx_text_puts(ret, "\nwhat the module's initialisers do, before main and when it is loaded");
+    if (hx_table_int(facts, 0, "recursive", 0))
+        hx_text_puts(ret, "\nrecursive: what deeper calls of it do is counted here, too");
+}
+
 /* "< serve < main" */
 static void put_callers(const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
@@ -144,15 +180,19 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     const struct hx_table *facts = &pane->facts;
     const char *module = hx_table_shown(facts, 0, "module");
     const char *source = hx_source_file(hx_table_shown(facts, 0, "source"));
+    bool known = pane->loaded && !pane->problem && facts->n_rows;
     hx_text_puts(ret, "Cost centre ");
-    hx_pane_put_calls(pane, ascii, ret);
-    if (!pane->loaded || pane->problem || !facts->n_rows)
+    if (known)
+        hx_node_name(facts, 0, ascii, ret);
+    else
+        hx_pane_put_calls(pane, ascii, ret);
+    if (!known)
         return;
     if (*source) {
         hx_text_puts(ret, " at ");
         hx_text_escape(ret, source, strlen(source), ascii);
     }
-    if (*module) {
+    if (*module && strcmp(hx_table_text(facts, 0, "kind"), "caf") != 0) {
         hx_text_puts(ret, " (");
         hx_text_escape(ret, module, strlen(module), ascii);
         hx_text_putc(ret, ')');
@@ -161,6 +201,8 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         put_costs(facts, ret);
     else
         hx_text_puts(ret, "\nnothing in this snapshot");
+    put_over_time(facts, ascii, ret);
+    put_marks(facts, ret);
     put_callers(facts, ascii, ret);
 }
 
