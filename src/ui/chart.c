@@ -72,7 +72,7 @@ void hx_put_nice_seconds(double seconds, char ret[32])
         return;
     }
     if (seconds < 60 || seconds > 1e12) {
-        snprintf(ret, 32, "+%.6gs", seconds);
+        snprintf(ret, 32, "+%.3gs", seconds);
         return;
     }
     /* Two units say enough. */
@@ -301,7 +301,7 @@ static uint32_t part_of_cell(int part, int units)
 /* The chosen band is strewn with its letter. */
 static bool strewn(int x, int line)
 {
-    return (x + 3 * line) % 6 == 0;
+    return (x + 4 * line) % 8 == 0;
 }
 
 static struct hx_ink whole_cell(const struct hx_chart *chart, size_t band, int x, int line)

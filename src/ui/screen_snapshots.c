@@ -10,7 +10,7 @@ static const struct hx_column columns[] = {
     {"rss_bytes", "rss", HX_AS_BYTES, 7, 3, NULL, NULL},
     {"pause_us", "pause", HX_AS_US, 7, 5, NULL, NULL},
     {"method", NULL, HX_AS_TEXT, 7, 7, NULL, NULL},
-    {"complete", "whole", HX_AS_COUNT, 5, 6, NULL, NULL},
+    {"whole", NULL, HX_AS_TEXT, 7, 6, NULL, NULL},
     {"notes", NULL, HX_AS_TEXT, -24, 8, NULL, NULL},
     {0},
 };
@@ -19,7 +19,9 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 {
     (void)pane;
     (void)snapshot;
-    ret->view = "snapshots";
+    ret->like = "snapshots";
+    hx_text_puts(&ret->sql, "SELECT *, CASE complete WHEN 0 THEN 'PARTIAL' ELSE 'yes' END AS whole"
+                            " FROM snapshots ORDER BY snapshot");
     /* All of them, whichever is the current one. */
     hx_text_puts(&ret->facts, "SELECT count(*) AS rows, max(heap_bytes) AS most FROM snapshots");
 }
@@ -38,7 +40,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
     hx_text_puts(ret,
                  ui->term.utf8 ? " (\u2588 reachable, \u2592 leaked)" : " (# reachable, x leaked)");
-    hx_text_puts(ret, "   Space: mark  v: chart");
+    hx_text_puts(ret, "  v: chart");
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)

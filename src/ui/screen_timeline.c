@@ -29,11 +29,11 @@ static const struct breakdown {
      "Who allocated was not recorded: heapx run -- CMD and heapx record PID do it."},
     {"type", "Heap by types", HX_SUBSET_TYPE, TO_OBJECTS, false,
      "Types are not added up in any snapshot: :analyse does it for this one."},
-    {"module", "Heap by modules that allocated", HX_SUBSET_MODULE, TO_OBJECTS, false,
+    {"module", "Heap by modules", HX_SUBSET_MODULE, TO_OBJECTS, false,
      "Who allocated was not recorded: heapx run -- CMD and heapx record PID do it."},
     {"site", "Heap by allocation sites", HX_SUBSET_SITE, TO_OBJECTS, true,
      "Who allocated was not recorded: heapx run -- CMD and heapx record PID do it."},
-    {"leak", "Heap by what is lost", HX_SUBSET_STATE, TO_OBJECTS, false,
+    {"leak", "Heap by state", HX_SUBSET_STATE, TO_OBJECTS, false,
      "No heap was found in any snapshot: screen 0 shows the resident memory."},
     {"account", "Resident memory by use", HX_SUBSET_ALL, TO_ACCOUNT, false,
      "No snapshot has an account of the resident memory; a live process has one."},
@@ -45,7 +45,7 @@ static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 7, 0, NULL, NULL},
     {"bytes", "share", HX_AS_SHARE, 6, 1, "total", NULL},
     {"change", NULL, HX_AS_CHANGE, 8, 2, NULL, NULL},
-    {"history", NULL, HX_AS_SPARK, 14, 4, NULL, NULL},
+    {"history", NULL, HX_AS_SPARK, 12, 4, NULL, NULL},
     {"objects", NULL, HX_AS_COUNT, 9, 3, NULL, NULL},
     {0},
 };
@@ -57,7 +57,7 @@ static const struct hx_column columns_calls[] = {
     {"bytes", NULL, HX_AS_BYTES, 7, 0, NULL, NULL},
     {"bytes", "share", HX_AS_SHARE, 6, 1, "total", NULL},
     {"change", NULL, HX_AS_CHANGE, 8, 2, NULL, NULL},
-    {"history", NULL, HX_AS_SPARK, 14, 4, NULL, NULL},
+    {"history", NULL, HX_AS_SPARK, 12, 4, NULL, NULL},
     {"objects", NULL, HX_AS_COUNT, 9, 3, NULL, NULL},
     {0},
 };
@@ -529,9 +529,13 @@ static int64_t shown_bytes(const struct hx_pane *pane, const struct hx_series *s
 static void put_figures(const struct hx_ui *ui, const struct hx_pane *pane,
                         const struct hx_series *series, struct hx_text *ret)
 {
-    char size[HX_HUMAN];
+    char size[HX_HUMAN], time[32];
     size_t i = current(ui, series);
     int64_t bytes = shown_bytes(pane, series, i);
+    if (i < series->n && series->n > 1) {
+        hx_put_nice_seconds(series->time[i], time);
+        hx_text_putf(ret, " at %s", time);
+    }
     if (bytes >= 0)
         hx_text_putf(ret, ": %s", hx_human_bytes((uint64_t)bytes, size));
     if (is_opened(pane) && i < series->n && series->total[i] >= 0)
@@ -541,7 +545,7 @@ static void put_figures(const struct hx_ui *ui, const struct hx_pane *pane,
     struct hx_chart chart;
     make_chart(ui, pane, &chart);
     hx_text_putf(ret, ", rss %s", hx_human_bytes((uint64_t)series->rss[i], size));
-    hx_text_puts(ret, hx_chart_line_beyond(&chart) ? " (far above)"
+    hx_text_puts(ret, hx_chart_line_beyond(&chart) ? " (off the chart)"
                       : ui->term.utf8              ? " (\u2500)"
                                                    : " (-)");
 }
@@ -578,11 +582,13 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "The heap over time");
         return;
     }
-    if (is_opened(pane))
-        hx_text_puts(ret, "OTHER of ");
     hx_text_puts(ret, breakdown_of(series->census)->title);
+    if (is_opened(pane))
+        hx_text_puts(ret, ", OTHER");
     put_figures(ui, pane, series, ret);
-    hx_text_puts(ret, "   b: by what  v: list");
+    const char *hint = "   b: by what  v: list";
+    if (hx_text_width(hx_text_str(ret)) + (int)strlen(hint) < hx_term_columns())
+        hx_text_puts(ret, hint);
     put_notes(ui, pane, series, ret);
 }
 

@@ -82,6 +82,13 @@ size_t hx_series_find(const struct hx_series *series, int64_t snapshot)
     return low < series->n && series->snapshot[low] == snapshot ? low : series->n;
 }
 
+static hx_error *begin_band(struct hx_series_band *band, size_t n)
+{
+    band->bytes = calloc(n + 1, sizeof *band->bytes);
+    band->objects = calloc(n + 1, sizeof *band->objects);
+    return band->bytes && band->objects ? NULL : hx_error_nomem();
+}
+
 /* --- snapshots --- */
 
 static int64_t measured(const struct hx_value *value)
@@ -255,36 +262,43 @@ static double weight(const struct hx_series *series, size_t i)
     return (to - from) / 2 + 1e-9;
 }
 
-static hx_error *weigh(struct reading *reading, size_t i, const struct hx_value *key, int64_t bytes,
-                       int64_t objects)
-{
-    struct entry *entry = find(reading, key);
-    (void)objects;
-    if (!entry)
-        HX_TRY(add_entry(reading, key, &entry));
-    entry->area += (double)bytes * weight(reading->series, i);
-    reading->series->known[i] = true;
-    return NULL;
-}
-
 static void add(int64_t *sum, int64_t part)
 {
     if (__builtin_add_overflow(*sum, part, sum)) /* a store that lies */
         *sum = INT64_MAX;
 }
 
+/* The rest is all, at first. */
+static hx_error *weigh(struct reading *reading, size_t i, const struct hx_value *key, int64_t bytes,
+                       int64_t objects)
+{
+    struct entry *entry = find(reading, key);
+    struct hx_series *series = reading->series;
+    if (!entry)
+        HX_TRY(add_entry(reading, key, &entry));
+    series->known[i] = true;
+    if (entry->band == BAND_LEFT_OUT)
+        return NULL;
+    entry->area += (double)bytes * weight(series, i);
+    add(&series->rest.bytes[i], bytes);
+    add(&series->rest.objects[i], objects < 0 ? 0 : objects);
+    reading->uncounted |= objects < 0;
+    return NULL;
+}
+
 static hx_error *take_down(struct reading *reading, size_t i, const struct hx_value *key,
                            int64_t bytes, int64_t objects)
 {
     const struct entry *entry = find(reading, key);
-    int which = entry ? entry->band : BAND_REST;
-    if (which == BAND_LEFT_OUT)
-        return NULL;
-    struct hx_series_band *band =
-        which == BAND_REST ? &reading->series->rest : &reading->series->band[which];
+    struct hx_series_band *rest = &reading->series->rest;
+    if (!entry || entry->band < 0)
+        return NULL; /* it came just now */
+    struct hx_series_band *band = &reading->series->band[entry->band];
+    objects = objects < 0 ? 0 : objects;
     add(&band->bytes[i], bytes);
-    add(&band->objects[i], objects < 0 ? 0 : objects);
-    reading->uncounted |= objects < 0;
+    add(&band->objects[i], objects);
+    rest->bytes[i] -= bytes < rest->bytes[i] ? bytes : rest->bytes[i];
+    rest->objects[i] -= objects < rest->objects[i] ? objects : rest->objects[i];
     return NULL;
 }
 
@@ -295,6 +309,8 @@ static hx_error *each_row(struct reading *reading, hx_store *store, each_fn *eac
 {
     HX_ROWS hx_rows *rows = NULL;
     const struct hx_series *series = reading->series;
+    if (reading->sql.failed)
+        return hx_error_nomem();
     HX_TRY(hx_query_sql(store, reading->sql.s, &rows));
     size_t at = 0;
     for (uint64_t count = 0;; count++) {
@@ -331,13 +347,6 @@ static int by_area(const void *a, const void *b)
     return x->key.number < y->key.number ? -1 : x->key.number > y->key.number;
 }
 
-static hx_error *begin_band(struct hx_series_band *band, size_t n)
-{
-    band->bytes = calloc(n + 1, sizeof *band->bytes);
-    band->objects = calloc(n + 1, sizeof *band->objects);
-    return band->bytes && band->objects ? NULL : hx_error_nomem();
-}
-
 /* The largest become bands. */
 static hx_error *choose(struct reading *reading)
 {
@@ -357,7 +366,6 @@ static hx_error *choose(struct reading *reading)
     series->band = calloc(bands + 1, sizeof *series->band);
     if (!series->band)
         return hx_error_nomem();
-    HX_TRY(begin_band(&series->rest, series->n));
     for (; series->n_bands < bands; series->n_bands++) {
         struct hx_series_band *band = &series->band[series->n_bands];
         order[series->n_bands]->band = (int)series->n_bands;
@@ -372,14 +380,31 @@ static hx_error *choose(struct reading *reading)
     return NULL;
 }
 
+static void put_key(const struct hx_series_key *key, struct hx_text *sql)
+{
+    if (key->text)
+        hx_text_sql(sql, key->text);
+    else
+        hx_text_putf(sql, "%" PRId64, key->number);
+}
+
+/* Only those of the bands. */
+static void put_bands(struct reading *reading)
+{
+    const struct hx_series *series = reading->series;
+    hx_text_puts(&reading->sql, series->scheme ? " AND key IN (" : " WHERE key IN (");
+    for (size_t b = 0; b < series->n_bands; b++) {
+        hx_text_puts(&reading->sql, b ? ", " : "");
+        put_key(&series->band[b].key, &reading->sql);
+    }
+    hx_text_puts(&reading->sql, ")");
+}
+
 static hx_error *read_label(const struct hx_series *series, struct hx_series_band *band,
                             hx_store *store)
 {
     struct hx_text key = {0}, sql = {0};
-    if (band->key.text)
-        hx_text_sql(&key, band->key.text);
-    else
-        hx_text_putf(&key, "%" PRId64, band->key.number);
+    put_key(&band->key, &key);
     hx_text_puts(&sql, "SELECT ");
     hx_census_label_sql(series->census, hx_text_str(&key), &sql);
     hx_error *error =
@@ -430,10 +455,11 @@ static hx_error *put_statement(struct reading *reading, hx_store *store)
     hx_text_puts(&reading->sql, "SELECT snapshot, key, bytes, objects FROM (");
     hx_census_sql(series->census, 0, &reading->sql);
     hx_text_puts(&reading->sql, ")");
-    if (strcmp(series->census->name, "retainer") == 0) {
+    if (strcmp(series->census->name, "retainer") == 0)
         HX_TRY(choose_scheme(reading->wish, store, series));
+    if (series->scheme) {
         hx_text_puts(&reading->sql,
-                     " WHERE snapshot IN (SELECT snapshot FROM hx_census WHERE scheme IS ");
+                     " WHERE snapshot IN (SELECT snapshot FROM hx_census WHERE scheme = ");
         hx_text_sql(&reading->sql, series->scheme);
         hx_text_puts(&reading->sql, ")");
     }
@@ -463,9 +489,11 @@ static hx_error *read_all(struct reading *reading, hx_store *store)
     struct hx_series *series = reading->series;
     HX_TRY(choose_census(reading->wish, store, series));
     HX_TRY(read_snapshots(series, store));
+    HX_TRY(begin_band(&series->rest, series->n));
     HX_TRY(put_statement(reading, store));
     HX_TRY(each_row(reading, store, weigh));
     HX_TRY(choose(reading));
+    put_bands(reading);
     HX_TRY(each_row(reading, store, take_down));
     settle(reading);
     for (size_t i = 0; i < series->n_bands; i++)

@@ -1,8 +1,8 @@
 /* series.h - one census over all snapshots of a store: its largest rows as bands, and what they
  * leave.
  *
- * The rows of all snapshots are read twice and never kept: once to find the largest, once to take
- * these down.
+ * The rows of all snapshots are added up as they are read, and never kept; those of the largest are
+ * then read once more.
  */
 #ifndef HX_UI_SERIES_H
 #define HX_UI_SERIES_H

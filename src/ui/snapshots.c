@@ -38,6 +38,15 @@ static void announce(struct hx_ui *ui)
     ui->announce = 0;
 }
 
+/* What is not looked at can wait. */
+static void another_row(struct hx_ui *ui, struct hx_pane *pane)
+{
+    if (pane == hx_ui_pane(ui))
+        hx_pane_reload(ui, pane);
+    else
+        hx_pane_outdate(pane);
+}
+
 static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct listing *listing = (struct listing *)job;
@@ -56,10 +65,10 @@ static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     /* Lists over all snapshots have a row more. */
     for (size_t i = 0; i < HX_SCREENS; i++)
         if (ui->base[i] && ui->base[i]->screen->over_time && ui->base[i]->loaded)
-            hx_pane_reload(ui, ui->base[i]);
+            another_row(ui, ui->base[i]);
     for (size_t i = 1; i < ui->open.n; i++)
         if (ui->open.v[i]->screen->over_time && ui->open.v[i]->loaded)
-            hx_pane_reload(ui, ui->open.v[i]);
+            another_row(ui, ui->open.v[i]);
     if (!ui->snapshots.n_rows && ui->options->take && !ui->snapping)
         hx_ui_complain(ui, hx_ui_snap(ui, false));
 }
