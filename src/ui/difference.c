@@ -100,7 +100,7 @@ static void put_kind(enum hx_alike alike, int64_t snapshot, struct hx_text *sql)
         hx_text_putf(sql, "(SELECT scheme FROM hx_census WHERE snapshot = %" PRId64 ")", snapshot);
     else if (alike == HX_ALIKE_ROOTS)
         hx_text_putf(sql,
-                     "(SELECT group_concat(name, ' ') FROM (SELECT name FROM hx_named"
+                     "(SELECT group_concat(name, '+') FROM (SELECT name FROM hx_named"
                      " WHERE snapshot = %" PRId64 " ORDER BY position))",
                      snapshot);
     else

@@ -3,6 +3,8 @@
 
 #include "ui/app.h"
 
+#include "sym/demangle.h"
+
 #include <string.h>
 
 /* The letters that stand over the columns where their names have no line of their own. So many
@@ -27,13 +29,44 @@ struct matrix {
 
 /* --- names --- */
 
+/* Name number i: a row of the facts, or, where they are those of differences, a part of their
+ * text. */
+static bool name_of(const struct hx_pane *pane, int i, const char **ret, size_t *ret_n)
+{
+    const struct hx_cell *name = hx_table_at(&pane->facts, (size_t)i, "name");
+    const char *s = hx_table_text(&pane->facts, 0, "kind_b");
+    if (name->type == HX_VALUE_TEXT) {
+        *ret = name->text;
+        *ret_n = name->n;
+        return true;
+    }
+    for (; i > 0 && *s; i--) {
+        s += strcspn(s, "+");
+        s += *s == '+';
+    }
+    *ret = s;
+    *ret_n = strcspn(s, "+");
+    return *ret_n > 0;
+}
+
 static int count_names(const struct hx_pane *pane)
 {
-    const struct hx_table *facts = &pane->facts;
+    const char *name;
+    size_t length;
     int n = 0;
-    while ((size_t)n < facts->n_rows &&
-           hx_table_at(facts, (size_t)n, "name")->type == HX_VALUE_TEXT)
+    while (n < HX_FACTS_MAX && name_of(pane, n, &name, &length))
         n++;
+    return n;
+}
+
+static int64_t count_all_names(const struct hx_pane *pane)
+{
+    const char *joined = hx_table_text(&pane->facts, 0, "kind_b");
+    int64_t n = 1;
+    if (!*joined)
+        return hx_table_int(&pane->facts, 0, "names", 0);
+    for (; *joined; joined++)
+        n += *joined == '+';
     return n;
 }
 
@@ -52,8 +85,9 @@ static bool has_member(const char *roots, const char *name, size_t n)
 
 static bool is_member(const struct hx_pane *pane, const char *roots, int i)
 {
-    const struct hx_cell *name = hx_table_at(&pane->facts, (size_t)i, "name");
-    return name->type == HX_VALUE_TEXT && has_member(roots, name->text, name->n);
+    const char *name;
+    size_t n;
+    return name_of(pane, i, &name, &n) && has_member(roots, name, n);
 }
 
 /* Members of a bin; `-` and `(unreachable)` have none. */
@@ -167,7 +201,7 @@ void hx_matrix_lay_out(const struct hx_ui *ui, struct hx_pane *pane, const struc
         pane->columns = plain;
         return;
     }
-    int64_t names = hx_table_int(&pane->facts, 0, "names", n);
+    int64_t names = count_all_names(pane);
     matrix->n = n;
     matrix->step = 2 * n - 1 <= room ? 2 : 1;
     matrix->shown = n;
@@ -215,7 +249,7 @@ void hx_matrix_cell(const struct hx_pane *pane, size_t row, bool ascii, struct h
 void hx_matrix_window(const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct matrix *matrix = pane->data;
-    int64_t names = hx_table_int(&pane->facts, 0, "names", 0);
+    int64_t names = count_all_names(pane);
     if (!matrix || matrix->shown >= names)
         return;
     hx_text_putf(ret, "%d to %d", matrix->first + 1, matrix->first + matrix->shown);
@@ -241,6 +275,7 @@ static void put_bar(const struct hx_ui *ui, int y, int x, int width, double alon
     double scale = whole > 0 ? width / whole : 0;
     int full = (int)(alone * scale + 0.5), both = (int)((alone + shared) * scale + 0.5);
     full += !full && alone > 0; /* something is never drawn as nothing */
+    both = both < full ? full : both;
     both += both == full && shared > 0 && both < width;
     for (int i = 0; i < both && i < width; i++)
         hx_text_puts(&bar, i < full        ? ui->term.utf8 ? "\u2588" : "#"
@@ -266,7 +301,27 @@ static double most_bytes(const struct hx_pane *pane, int n)
     return most;
 }
 
-/* "cache      20.6K alone   544K shared  ####---": name, bytes, bar. */
+/* The name as people read it. */
+static void put_name(const struct hx_ui *ui, const struct hx_pane *pane, int i, int y, int x,
+                     int width)
+{
+    struct hx_text plain = {0}, text = {0};
+    const char *name;
+    size_t n;
+    if (!name_of(pane, i, &name, &n))
+        return;
+    if (hx_has_mangled(name, n))
+        hx_demangle_names(&plain, name, n);
+    else
+        hx_text_putn(&plain, name, n);
+    hx_text_escape(&text, hx_text_str(&plain), plain.n, !ui->term.utf8);
+    hx_text_middle(&ui->term, width, &text);
+    hx_put(&ui->term, y, x, width, hx_text_str(&text), false, HX_STYLE_NORMAL);
+    hx_text_free(&plain);
+    hx_text_free(&text);
+}
+
+/* "cache      20.6K alone   544K shared  ####---": name, bytes, bar; of differences the name. */
 static void put_entry(const struct hx_ui *ui, const struct hx_pane *pane, int i, int y, int x,
                       int width, double most)
 {
@@ -275,12 +330,12 @@ static void put_entry(const struct hx_ui *ui, const struct hx_pane *pane, int i,
     int figures = words ? 31 : 17, name_width = (width - figures) * 3 / 5;
     double alone = bytes_of(pane, i, "exclusive_bytes"), shared = bytes_of(pane, i, "shared_bytes");
     struct hx_text text = {0};
-    const char *name = hx_table_shown(&pane->facts, (size_t)i, "name");
-    hx_text_escape(&text, name, strlen(name), !ui->term.utf8);
+    if (hx_table_at(&pane->facts, (size_t)i, "exclusive_bytes")->type != HX_VALUE_INT) {
+        put_name(ui, pane, i, y, x, width);
+        return;
+    }
     name_width = name_width > 28 ? 28 : name_width;
-    hx_text_middle(&ui->term, name_width, &text);
-    hx_put(&ui->term, y, x, name_width, hx_text_str(&text), false, HX_STYLE_NORMAL);
-    hx_text_clear(&text);
+    put_name(ui, pane, i, y, x, name_width);
     hx_text_putf(&text, words ? "%8s alone %8s shared" : "%7s +%7s",
                  hx_human_bytes((uint64_t)alone, alone_size),
                  hx_human_bytes((uint64_t)shared, shared_size));

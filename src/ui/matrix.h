@@ -1,9 +1,10 @@
 /* matrix.h - the intersection matrix of named roots: a column of dots for each of them, a row for
  * each bin, and above the list what each root reaches alone and together with others.
  *
- * The names are the facts of a pane of bins: `name`, `exclusive_bytes` and `shared_bytes`, in the
- * order in which the roots were named; `names` says how many there are. More than fit beside the
- * list are a window, which goes where the bin under the cursor has its members.
+ * The names are in the facts of a pane of bins, in the order in which the roots were named: a row
+ * for each with `name`, `exclusive_bytes`, `shared_bytes`, and `names`, how many there are; of
+ * differences joined by '+' as `kind_b`. More than fit beside the list are a window, which goes
+ * where the bin under the cursor has its members.
  */
 #ifndef HX_UI_MATRIX_H
 #define HX_UI_MATRIX_H

@@ -1,6 +1,7 @@
 /* screen_bins.c - bytes by the exact set of named roots that reach them: an intersection matrix,
  * or, while no root is named, the roots that could be. */
 #include "ui/app.h"
+#include "ui/difference.h"
 #include "ui/matrix.h"
 
 #include <inttypes.h>
@@ -8,8 +9,9 @@
 
 static const struct hx_column columns[] = {
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"bytes", "", HX_AS_BAR, -10, 3, "most", NULL},
+    {"bytes", "", HX_AS_BAR, -8, 3, "most", NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 2, "heap_bytes", NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 7, 3, NULL, NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 1, NULL, NULL},
     {"roots", "reached by exactly", HX_AS_TEXT, -18, 4, NULL, NULL},
     {"only_pages", "own pages", HX_AS_COUNT, 9, 5, NULL, NULL},
@@ -28,21 +30,85 @@ static const struct hx_column unnamed_columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static const struct hx_column differences[] = {
+    HX_DIFFERENCE_COLUMNS,
+    {"roots", "reached by exactly", HX_AS_TEXT, -16, 6, NULL, NULL},
+    {0},
+};
+
+static const char *const by_roots[] = {"roots", NULL};
+
+static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
+    hx_text_putf(
+        sql, "SELECT roots, bytes, objects FROM hx_bin WHERE objects > 0 AND snapshot = %" PRId64,
+        snapshot);
+}
+
+static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    (void)pane;
+    (void)snapshot;
+    hx_text_puts(sql, ", 0 AS rank");
+}
+
+static const struct hx_difference difference = {
+    .title = "Root bins",
+    .lacks = "root bins",
+    .total = "heap_bytes",
+    .total_title = "heap",
+    .total_objects = "heap_objects",
+    .alike = HX_ALIKE_ROOTS,
+    .keys = by_roots,
+    .rows = rows,
+    .more = more,
+    .written = "roots",
+};
+
+/* Bins of other roots do not compare. */
+static void put_change(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    struct hx_text made = {0};
+    for (int i = 0; i < 2; i++)
+        hx_text_putf(&made,
+                     "%s(SELECT group_concat(name, '+') FROM (SELECT name FROM hx_named"
+                     " WHERE snapshot = %" PRId64 " ORDER BY position))",
+                     i ? " IS " : "", i ? snapshot : pane->before);
+    hx_text_putf(&made, " AND EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = %" PRId64 ")",
+                 pane->before);
+    sql->failed |= made.failed;
+    hx_change_sql(pane->before == snapshot ? 0 : pane->before, "b.bytes", "o.bytes",
+                  hx_text_str(&made), sql);
+    hx_text_free(&made);
+}
+
+/* Bins are numbered in each snapshot anew: those of the other one go by their roots. */
+static void put_bins(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    hx_text_puts(sql, "SELECT b.snapshot AS snapshot, b.roots AS roots, b.bytes AS bytes,"
+                      " b.objects AS objects, p.only_pages AS only_pages,"
+                      " p.shared_pages AS shared_pages, 0 AS rank, NULL AS expr,"
+                      " NULL AS retained_bytes");
+    put_change(pane, snapshot, sql);
+    hx_text_putf(sql,
+                 " FROM hx_bin b LEFT JOIN hx_page p"
+                 " ON p.snapshot = b.snapshot AND p.census = 'bin' AND p.key = b.bin"
+                 " LEFT JOIN (SELECT roots, sum(bytes) AS bytes FROM hx_bin WHERE objects > 0"
+                 " AND snapshot = %" PRId64 " GROUP BY roots) AS o ON o.roots = b.roots"
+                 " WHERE b.objects > 0 AND b.snapshot = %" PRId64,
+                 pane->before, snapshot);
+}
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
     ret->like = "bins";
     hx_text_puts(&ret->written, "snapshot, roots, bytes, objects, only_pages, shared_pages");
+    put_bins(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
-                 "SELECT b.snapshot AS snapshot, b.roots AS roots, b.bytes AS bytes,"
-                 " b.objects AS objects, p.only_pages AS only_pages,"
-                 " p.shared_pages AS shared_pages, 0 AS rank, NULL AS expr,"
-                 " NULL AS retained_bytes FROM hx_bin b LEFT JOIN hx_page p"
-                 " ON p.snapshot = b.snapshot AND p.census = 'bin' AND p.key = b.bin"
-                 " WHERE b.objects > 0 AND b.snapshot = %" PRId64 " UNION ALL SELECT %" PRId64
-                 ", name, NULL, NULL, NULL, NULL,"
-                 " rank, expr, retained_bytes FROM (",
-                 snapshot, snapshot);
+                 " UNION ALL SELECT %" PRId64 ", name, NULL, NULL, NULL, NULL,"
+                 " rank, expr, retained_bytes, NULL FROM (",
+                 snapshot);
     hx_nameable_sql(snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
                  ") WHERE EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = %" PRId64
@@ -70,7 +136,11 @@ static bool is_offer(const struct hx_pane *pane, size_t row)
 static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
 {
     bool named = hx_table_int(&pane->facts, 0, "names", 1) > 0;
-    hx_matrix_lay_out(ui, pane, named ? columns : unnamed_columns, width);
+    hx_matrix_lay_out(ui, pane,
+                      pane->other ? differences
+                      : named     ? columns
+                                  : unnamed_columns,
+                      width);
 }
 
 /* The dots, or what a root that has no name is there for. */
@@ -86,13 +156,12 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 {
     const struct hx_table *facts = &pane->facts;
     int64_t names = hx_table_int(facts, 0, "names", 0);
-    hx_text_puts(ret, "Root bins");
-    if (!pane->loaded || !facts->n_rows)
-        return;
-    if (!names) {
-        hx_text_puts(ret, ": no root is named; Enter names one of these, :root NAME=EXPR others");
+    if (!pane->loaded || !facts->n_rows || (pane->screen->needs & ~pane->parts)) {
+        hx_text_puts(ret, "Root bins");
+    } else if (!names) {
+        hx_text_puts(ret, "No root is named: Enter names one of these, :root NAME=EXPR others");
     } else {
-        hx_text_puts(ret, " of ");
+        hx_text_puts(ret, "Root bins of ");
         hx_text_count(ret, names);
         hx_text_puts(ret, names == 1 ? " named root" : " named roots");
     }
@@ -134,6 +203,9 @@ const struct hx_screen hx_screen_bins = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .differences = differences,
+    .differences_sort = HX_DIFFERENCE_SORT,
+    .difference = &difference,
     .picture = &hx_matrix_picture,
     .lay_out = lay_out,
     .cell = cell,

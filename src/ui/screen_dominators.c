@@ -6,7 +6,7 @@
 
 /* Of so many objects all that hang under the roots are looked through each time. In larger heaps
  * they are taken from the largest of all levels, and one row stands for the rest. */
-#define LOOKED_THROUGH 200000
+#define LOOKED_THROUGH 2000000
 
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
