@@ -182,7 +182,7 @@ hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows *
 
 /* All but the order. */
 static void put_rows(struct hx_text *sql, const struct hx_query *query, const char *from,
-                     const char *columns, bool nulls_last)
+                     const char *columns, const char *more)
 {
     hx_text_putf(sql, "SELECT %s FROM ", columns);
     if (from)
@@ -190,8 +190,7 @@ static void put_rows(struct hx_text *sql, const struct hx_query *query, const ch
     put_name(sql, query->view);
     if (query->snapshot)
         hx_text_puts(sql, of_snapshot(query->view));
-    if (nulls_last)
-        hx_text_puts(sql, " AND nulls_last = 1");
+    hx_text_puts(sql, more);
     if (query->where)
         hx_text_putf(sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
 }
@@ -201,7 +200,7 @@ static hx_error *prepare(hx_store *store, const struct hx_query *query, const ch
 {
     struct hx_text sql = {0};
     bool window = query->limit >= 0 || query->offset > 0;
-    put_rows(&sql, query, from, "*", nulls_last);
+    put_rows(&sql, query, from, "*", nulls_last ? " AND nulls_last = 1" : "");
     put_order(&sql, query, view, nulls_last);
     if (window)
         hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");
@@ -240,7 +239,7 @@ static hx_error *count_by(hx_store *store, const struct hx_query *query, const c
 {
     struct hx_text sql = {0};
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    put_rows(&sql, query, NULL, columns, false);
+    put_rows(&sql, query, NULL, columns, "");
     hx_text_puts(&sql, order);
     hx_error *err = sql.failed ? hx_error_nomem()
                                : hx_db_prepare(store->db, store->path, hx_text_str(&sql), &st);
@@ -254,6 +253,33 @@ static hx_error *count_by(hx_store *store, const struct hx_query *query, const c
         return hx_db_error(store->db, code, store->path);
     *ret_told = code == SQLITE_DONE || sqlite3_column_type(st, 0) != SQLITE_NULL;
     *ret = code == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
+    return NULL;
+}
+
+hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address,
+                         int64_t *ret)
+{
+    const struct hx_view *view = hx_view_find(query->view);
+    struct hx_text sql = {0};
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    *ret = -1;
+    if (!view || !query->snapshot || strcmp(query->view, "objects") != 0)
+        return NULL;
+    put_rows(&sql, query, NULL, "place",
+             query->ascending ? " AND beside = ?2 AND nulls_last = 1" : " AND beside = ?2");
+    put_order(&sql, query, view, query->ascending);
+    hx_text_puts(&sql, " LIMIT 1");
+    bool planned = !sql.failed && sqlite3_prepare_v2(store->db, sql.s, -1, &st, NULL) == SQLITE_OK;
+    hx_text_free(&sql);
+    if (!planned) /* a condition is more than the table can test */
+        return NULL;
+    sqlite3_bind_int64(st, 1, query->snapshot);
+    sqlite3_bind_int64(st, 2, (int64_t)address);
+    int code = sqlite3_step(st);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(store->db, code, store->path);
+    if (code == SQLITE_ROW && sqlite3_column_type(st, 0) != SQLITE_NULL)
+        *ret = sqlite3_column_int64(st, 0);
     return NULL;
 }
 

@@ -70,6 +70,10 @@ struct hx_query {
 };
 
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret);
+/* Which of its rows, from 0 on, is the object at an address; -1: none, or that costs too much to
+ * find out. For the view `objects` in one snapshot. */
+hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address,
+                         int64_t *ret);
 /* How many rows it gives without limit and offset. */
 hx_error *hx_query_count(hx_store *store, const struct hx_query *query, int64_t *ret);
 /* Any read-only statement; writing ones are refused. */

@@ -515,3 +515,58 @@ hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
     hx_vec_free(&found);
     return err;
 }
+
+/* --- the place of a row ------------------------------------------------------------- */
+
+static hx_error *value_at(hx_blocks *blocks, const struct hx_block_index *index,
+                          enum hx_derived derived, int column, uint64_t row, uint64_t *ret)
+{
+    uint16_t at = (uint16_t)(row % HX_BLOCK_ROWS);
+    return hx_blocks_pick(blocks, index, row / HX_BLOCK_ROWS, derived, column, &at, 1, ret);
+}
+
+struct placing {
+    struct candidate of;
+    uint64_t before;
+};
+
+HX_HOT static hx_error *count_before(const struct part *part, void *context)
+{
+    struct placing *placing = context;
+    const struct hx_top *top = part->top;
+    uint64_t before = 0;
+    for (size_t i = part->from; i < part->end; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        uint64_t key = key_of(top, hx_decoded_at(part->column, i));
+        before +=
+            key < placing->of.key || (key == placing->of.key && part->row + i < placing->of.row);
+    }
+    placing->before += before;
+    return NULL;
+}
+
+hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t row, bool *ret_there, uint64_t *ret)
+{
+    uint64_t value;
+    *ret_there = row >= top->from && row < top->end;
+    for (size_t c = 0; *ret_there && c < top->conditions; c++) {
+        const struct hx_condition *condition = &top->condition[c];
+        HX_TRY(value_at(blocks, index, condition->derived, condition->column, row, &value));
+        *ret_there = value >= condition->low && value <= condition->high;
+    }
+    if (!*ret_there)
+        return NULL;
+    if (top->derived == HX_ADDRESS) {
+        struct hx_top before = *top;
+        before.from = top->largest ? row + 1 : top->from;
+        before.end = top->largest ? top->end : row;
+        return hx_top_count(blocks, index, &before, ret);
+    }
+    HX_TRY(value_at(blocks, index, top->derived, top->column, row, &value));
+    struct placing placing = {.of = {key_of(top, value), row}};
+    HX_TRY(pass_over(blocks, index, top, true, count_before, &placing));
+    *ret = placing.before;
+    return NULL;
+}

@@ -29,6 +29,10 @@ struct hx_top {
 hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
                       const struct hx_top *top, uint64_t **ret, size_t *ret_n);
 
+/* The place of a row in the whole order, from 0 on. *ret_there: the conditions let it through. */
+hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t row, bool *ret_there, uint64_t *ret);
+
 /* How many rows the conditions let through. */
 hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
                        const struct hx_top *top, uint64_t *ret);

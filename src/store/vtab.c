@@ -28,7 +28,8 @@ static const struct hx_table objects_table = {
         " type TEXT, state TEXT, set_id INTEGER, bin TEXT, ccs_id INTEGER, dominator INTEGER,"
         " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER,"
-        " stack_id INTEGER HIDDEN, matching INTEGER HIDDEN, nulls_last INTEGER HIDDEN)",
+        " stack_id INTEGER HIDDEN, matching INTEGER HIDDEN, nulls_last INTEGER HIDDEN,"
+        " beside INTEGER HIDDEN, place INTEGER HIDDEN)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
     .rows = 1e7,
@@ -51,7 +52,9 @@ static const struct hx_table objects_table = {
                {HX_SERVE_INT, HX_PLAIN, HX_COL_OUT},
                {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_STACK},
                {HX_SERVE_MATCHING, HX_PLAIN, 0},
-               {HX_SERVE_NULLS_LAST, HX_PLAIN, 0}},
+               {HX_SERVE_NULLS_LAST, HX_PLAIN, 0},
+               {HX_SERVE_BESIDE, HX_PLAIN, 0},
+               {HX_SERVE_PLACE, HX_PLAIN, 0}},
 };
 
 static const struct hx_table edges_table = {
@@ -178,6 +181,7 @@ struct cursor {
     uint64_t *top; /* HX_PLAN_TOP: the rows to give, in this order */
     size_t top_n, top_at;
     struct hx_top window;
+    uint64_t beside;                        /* HX_PLAN_BESIDE: an address; else 0 */
     uint32_t *rank;                         /* of window; NULL: none */
     struct place *place;                    /* of these rows, by block; NULL: too many */
     uint64_t *top_values[HX_TABLE_COLUMNS]; /* of these rows, as decoded; NULL: not asked for yet */
@@ -533,7 +537,7 @@ static hx_error *read_argument(struct cursor *cursor, unsigned part, sqlite3_val
     if (sqlite3_value_type(value) == SQLITE_NULL) {
         limits->none = true; /* a comparison with NULL is never true */
     } else if (!bound_of(value, &bound, &exact)) {
-        limits->none |= part == HX_PLAN_NULLS_LAST;
+        limits->none |= part == HX_PLAN_NULLS_LAST || part == HX_PLAN_BESIDE;
     } else if (part == HX_PLAN_SNAPSHOT) {
         limits->none |= !exact;
         limits->one_snapshot = true;
@@ -548,6 +552,8 @@ static hx_error *read_argument(struct cursor *cursor, unsigned part, sqlite3_val
         limits->limit = bound < 0 ? UINT64_MAX : (uint64_t)bound; /* a negative limit is none */
     } else if (part == HX_PLAN_OFFSET) {
         limits->offset = bound < 0 ? 0 : (uint64_t)bound;
+    } else if (part == HX_PLAN_BESIDE) {
+        cursor->beside = (uint64_t)bound;
     } else {
         limits->nulls_last = bound == 1 && exact;
         limits->none |= !limits->nulls_last;
@@ -741,6 +747,7 @@ static hx_error *start(struct cursor *cursor, unsigned plan, const char *text, s
     cursor->key_low = cursor->row_low = 0;
     cursor->key_high = cursor->row_high = UINT64_MAX;
     cursor->seekers = 0;
+    cursor->beside = 0;
     struct limits limits = {.limit = UINT64_MAX};
     HX_TRY(read_arguments(cursor, plan, text, argv, &limits));
     if (limits.none)
@@ -803,6 +810,23 @@ static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enu
     return NULL;
 }
 
+static hx_error *serve_place(struct cursor *cursor, sqlite3_context *context)
+{
+    hx_blocks *blocks = instance_of(cursor)->blocks;
+    struct interval interval = {cursor->beside, cursor->beside, false};
+    uint64_t row, place;
+    size_t found = 0;
+    bool there = false;
+    if (!cursor->top || !cursor->beside)
+        return NULL;
+    HX_TRY(find_object(cursor, interval, &row, &found));
+    if (found)
+        HX_TRY(hx_top_place(blocks, cursor->index, &cursor->window, row, &there, &place));
+    if (there)
+        sqlite3_result_int64(context, (int64_t)place);
+    return NULL;
+}
+
 static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int column)
 {
     const struct instance *instance = instance_of(cursor);
@@ -811,9 +835,11 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
         sqlite3_result_int64(context, cursor->snapshots.v[cursor->at]);
         return NULL;
     }
-    if (how == HX_SERVE_NULL || how == HX_SERVE_NULLS_LAST)
+    if (how == HX_SERVE_NULL || how == HX_SERVE_NULLS_LAST || how == HX_SERVE_BESIDE)
         return NULL;
     uint64_t value;
+    if (how == HX_SERVE_PLACE)
+        return serve_place(cursor, context);
     if (how == HX_SERVE_MATCHING) {
         if (!cursor->top)
             return NULL;

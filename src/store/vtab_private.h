@@ -5,7 +5,7 @@
 #include "store/blocks.h"
 #include "store/sqlite.h"
 
-enum { HX_TABLE_COLUMNS = 19, HX_TABLE_CONDITIONS = 16 };
+enum { HX_TABLE_COLUMNS = 21, HX_TABLE_CONDITIONS = 16 };
 
 /* How a column is served. */
 enum hx_serve {
@@ -22,7 +22,9 @@ enum hx_serve {
     HX_SERVE_OBJECT,        /* the address of the object of that index */
     HX_SERVE_OBJECT_UNPLUS, /* the same of that number less 1, NULL for 0 */
     HX_SERVE_MATCHING,      /* hidden: how many rows match; NULL unless the plan is HX_PLAN_TOP */
-    HX_SERVE_NULLS_LAST,    /* hidden: `= 1` asks for NULL behind all others; else no plan */
+    HX_SERVE_BESIDE,     /* hidden: `= ADDRESS` asks for the place of that object; else no plan */
+    HX_SERVE_PLACE,      /* hidden: that place in the order, from 0 on; NULL: it is not there */
+    HX_SERVE_NULLS_LAST, /* hidden: `= 1` asks for NULL behind all others; else no plan */
 };
 
 struct hx_table_column {
@@ -48,8 +50,9 @@ enum hx_plan {
     HX_PLAN_LIMIT = 4,
     HX_PLAN_OFFSET = 8,
     HX_PLAN_NULLS_LAST = 16,
-    HX_PLAN_BITS = 5,
-    HX_PLAN_TOP = 32, /* the first rows by the column that the plan names, see plan_top() */
+    HX_PLAN_BESIDE = 32,
+    HX_PLAN_BITS = 6,
+    HX_PLAN_TOP = 64, /* the first rows by the column that the plan names, see plan_top() */
     HX_PLAN_COLUMN_SHIFT = 8,
     HX_PLAN_COLUMN_MASK = 0xff,
     HX_PLAN_LARGEST = 1 << 16, /* descending */

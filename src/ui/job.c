@@ -213,6 +213,11 @@ void hx_jobs_start(hx_jobs *jobs, struct hx_job *job)
 {
     pthread_mutex_lock(&jobs->lock);
     struct lane *lane = &jobs->lane[job->lane];
+    if (lane->running && lane->running->ahead)
+        cancel_running(lane);
+    for (struct hx_job *other = lane->queue; other; other = other->next)
+        if (other->ahead)
+            atomic_store(&other->cancel, true);
     *lane->queue_end = job;
     lane->queue_end = &job->next;
     pthread_cond_broadcast(&jobs->queued);
@@ -239,9 +244,12 @@ struct hx_job *hx_jobs_ended(hx_jobs *jobs)
 bool hx_jobs_busy(hx_jobs *jobs, enum hx_lane lane)
 {
     pthread_mutex_lock(&jobs->lock);
-    bool busy = jobs->lane[lane].queue || jobs->lane[lane].running;
+    const struct hx_job *running = jobs->lane[lane].running;
+    bool busy = running && !running->ahead;
+    for (const struct hx_job *job = jobs->lane[lane].queue; job && !busy; job = job->next)
+        busy = !job->ahead;
     for (const struct hx_job *job = jobs->ended; job && !busy; job = job->next)
-        busy = job->lane == lane;
+        busy = job->lane == lane && !job->ahead;
     pthread_mutex_unlock(&jobs->lock);
     return busy;
 }

@@ -21,6 +21,7 @@ enum hx_lane { HX_LANE_READ, HX_LANE_WORK, HX_LANES };
 struct hx_job {
     const char *what; /* for the status line: "snapshot", "search" */
     bool quiet;       /* as a rule short: announced and cancelled only once it takes long */
+    bool ahead;       /* of what nobody looks at yet: gives way to any other job of its lane */
     enum hx_lane lane;
     /* On the lane's thread, the second with the store for itself. prepare may be NULL. */
     hx_error *(*prepare)(struct hx_job *job, const struct hx_progress *progress);
@@ -51,7 +52,7 @@ void hx_jobs_start(hx_jobs *jobs, struct hx_job *job);
 /* A job that ended, for done() and destroy(); NULL when there is none. */
 struct hx_job *hx_jobs_ended(hx_jobs *jobs);
 
-/* Is anything queued, running or ended but not yet taken? */
+/* Is anything that somebody waits for queued, running or ended but not yet taken? */
 bool hx_jobs_busy(hx_jobs *jobs, enum hx_lane lane);
 
 /* Cancels the jobs of this kind: their answers are not wanted any more. */

@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* Rows that are fetched at least: finding the first of a sorted list costs far more than
- * reading some more of them. */
+ * reading some more of them. Of objects, each row lies elsewhere: first come those that are looked
+ * at, then, when nothing else is to be done, the others. */
 #define WINDOW_MIN 1024
 /* How far to look for the row under the cursor after a change of order. */
 #define KEEP_SCAN 100000
@@ -169,18 +170,25 @@ static void put_condition(const struct hx_load *load, struct hx_text *sql)
         hx_text_putf(sql, "%s(%s)", own ? " AND " : "", load->condition);
 }
 
+/* The query of a view; `where` is the caller's to free and stays until then. */
+static struct hx_query query_of(const struct hx_load *load, struct hx_text *where)
+{
+    put_condition(load, where);
+    return (struct hx_query){.view = load->source.view,
+                             .snapshot = load->all ? 0 : load->snapshot,
+                             .sort = load->sort,
+                             .ascending = load->ascending,
+                             .limit = -1,
+                             .where = where->n ? where->s : NULL};
+}
+
 static hx_error *open_view(const struct hx_load *load, hx_store *store, int64_t offset,
                            int64_t limit, hx_rows **ret)
 {
     struct hx_text where = {0};
-    put_condition(load, &where);
-    struct hx_query query = {.view = load->source.view,
-                             .snapshot = load->all ? 0 : load->snapshot,
-                             .sort = load->sort,
-                             .ascending = load->ascending,
-                             .limit = limit,
-                             .offset = offset,
-                             .where = where.n ? where.s : NULL};
+    struct hx_query query = query_of(load, &where);
+    query.limit = limit;
+    query.offset = offset;
     hx_error *error = where.failed ? hx_error_nomem() : hx_query_view(store, &query, ret);
     hx_text_free(&where);
     return error;
@@ -222,29 +230,37 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
     return error;
 }
 
-hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *ret)
+static hx_error *count_statement(const struct hx_load *load, hx_store *store, int64_t *ret)
 {
-    struct hx_text sql = {0}, where = {0};
-    put_condition(load, &where);
-    if (load->source.view && load->all)
-        hx_text_putf(&sql, "SELECT count(*) FROM \"%s\" WHERE ", load->source.view);
-    else if (load->source.view)
-        hx_text_putf(&sql, "SELECT count(*) FROM \"%s\" WHERE snapshot = %" PRId64 " AND ",
-                     load->source.view, load->snapshot);
-    else
-        hx_text_putf(&sql, "SELECT count(*) FROM (%s) WHERE ", hx_text_str(&load->source.sql));
-    hx_text_puts(&sql, where.n ? where.s : "1");
+    struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error =
-        sql.failed || where.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    hx_text_free(&where);
     bool more = false;
+    hx_text_putf(&sql, "SELECT count(*) FROM (%s) WHERE %s", hx_text_str(&load->source.sql),
+                 load->condition ? load->condition : "1");
+    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
+    hx_text_free(&sql);
     if (!error)
         error = hx_rows_next(rows, &more);
     if (!error)
         *ret = more ? hx_rows_value(rows, 0).i : 0;
     return error;
+}
+
+hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *ret)
+{
+    struct hx_text where = {0};
+    if (!load->source.view)
+        return count_statement(load, store, ret);
+    struct hx_query query = query_of(load, &where);
+    hx_error *error = where.failed ? hx_error_nomem() : hx_query_count(store, &query, ret);
+    hx_text_free(&where);
+    return error;
+}
+
+/* Are its rows objects, each of which lies elsewhere? */
+static bool is_scattered(const struct hx_load *load)
+{
+    return load->source.view && strcmp(load->source.view, "objects") == 0;
 }
 
 void hx_load_end(struct hx_load *load)
@@ -263,6 +279,7 @@ struct fetch {
     struct hx_load load;
     bool with_facts;
     int64_t offset, limit;
+    int64_t above; /* rows on the screen above the cursor */
     char *keep;
     /* answers */
     int64_t keep_row; /* -1: not found */
@@ -324,9 +341,24 @@ static hx_error *find_kept(struct fetch *fetch, hx_store *store, const struct hx
     return NULL;
 }
 
+/* The same of objects, whose place can be asked for: their key is the address. */
+static hx_error *find_place(struct fetch *fetch, hx_store *store)
+{
+    struct hx_text where = {0};
+    struct hx_query query = query_of(&fetch->load, &where);
+    hx_error *error = where.failed ? hx_error_nomem()
+                                   : hx_query_place(store, &query, strtoull(fetch->keep, NULL, 10),
+                                                    &fetch->keep_row);
+    hx_text_free(&where);
+    if (fetch->keep_row >= 0)
+        fetch->offset = fetch->keep_row > fetch->above ? fetch->keep_row - fetch->above : 0;
+    return error;
+}
+
 static hx_error *fetch_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
 {
     struct fetch *fetch = (struct fetch *)job;
+    bool scattered = is_scattered(&fetch->load);
     if (fetch->with_facts && fetch->load.source.facts.n) {
         HX_ROWS hx_rows *rows = NULL;
         HX_TRY(hx_query_sql(store, fetch->load.source.facts.s, &rows));
@@ -335,10 +367,12 @@ static hx_error *fetch_run(struct hx_job *job, hx_store *store, const struct hx_
     }
     if (fetch->with_facts && fetch->screen->needs)
         HX_TRY(hx_store_parts(store, fetch->load.snapshot, &fetch->parts));
+    if (fetch->keep && scattered)
+        HX_TRY(find_place(fetch, store));
     HX_TRY(read_window(fetch, store, progress));
     if (fetch->with_facts && fetch->load.condition)
         HX_TRY(hx_load_count(&fetch->load, store, &fetch->count));
-    return fetch->keep ? find_kept(fetch, store, progress) : NULL;
+    return fetch->keep && !scattered ? find_kept(fetch, store, progress) : NULL;
 }
 
 static void take_rows(struct fetch *fetch, struct hx_pane *pane)
@@ -386,7 +420,12 @@ static void fetch_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         hx_error_free(error);
         return;
     }
-    pane->loading = false;
+    pane->loading = pane->ahead = false;
+    if (error && job->ahead) {                    /* what is looked at is there */
+        pane->ahead = error->kind != HX_E_CANCEL; /* not again and again */
+        hx_error_free(error);
+        return;
+    }
     free(pane->problem);
     pane->problem = NULL;
     if (error && error->kind == HX_E_CANCEL && !(job->by_user && fetch->with_facts)) {
@@ -432,16 +471,37 @@ static char *current_key(int64_t snapshot)
     return asprintf(&key, "%lld\x1f", (long long)snapshot) < 0 ? NULL : key;
 }
 
-static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot, bool whole)
+/* Which rows: those on the screen at least. */
+static void choose_window(struct fetch *fetch, const struct hx_pane *pane, bool visible)
+{
+    int64_t height = pane->height > 0 ? pane->height : 24, top = pane->top;
+    if (visible && is_scattered(&fetch->load)) {
+        if (pane->total && top > pane->total - height)
+            top = pane->total - height;
+        fetch->limit = height;
+        fetch->offset = top > 0 ? top : 0;
+        fetch->above = pane->cursor - top;
+        return;
+    }
+    fetch->limit = 4 * height > WINDOW_MIN ? 4 * height : WINDOW_MIN;
+    fetch->offset = top > fetch->limit / 2 ? top - fetch->limit / 2 : 0;
+}
+
+/* With all that belongs to the list, or only rows: those on the screen, or, ahead of what will be
+ * looked at, those around. */
+enum extent { FETCH_ALL, FETCH_VISIBLE, FETCH_AROUND };
+
+static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot, enum extent what)
 {
     struct fetch *fetch = calloc(1, sizeof *fetch);
+    bool whole = what == FETCH_ALL;
     if (!fetch) {
         hx_ui_complain(ui, hx_error_nomem());
         return;
     }
-    int64_t height = pane->height > 0 ? pane->height : 24;
     fetch->job = (struct hx_job){.what = "loading rows",
                                  .quiet = true,
+                                 .ahead = what == FETCH_AROUND,
                                  .lane = HX_LANE_READ,
                                  .run = fetch_run,
                                  .done = fetch_done,
@@ -450,15 +510,15 @@ static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot
     fetch->want = ++pane->want;
     fetch->screen = pane->screen;
     fetch->with_facts = whole;
-    fetch->limit = 4 * height > WINDOW_MIN ? 4 * height : WINDOW_MIN;
-    fetch->offset = pane->top > fetch->limit / 2 ? pane->top - fetch->limit / 2 : 0;
     fetch->keep_row = fetch->count = -1;
     if (whole && pane->keep)
         fetch->keep = strdup(pane->keep);
     else if (whole && pane->screen->over_time && !pane->loaded)
         fetch->keep = current_key(snapshot); /* begins at the current one */
     hx_load_begin(pane, snapshot, &fetch->load);
-    pane->loading = true;
+    choose_window(fetch, pane, what != FETCH_AROUND);
+    pane->loading = !fetch->job.ahead;
+    pane->ahead = fetch->job.ahead;
     hx_jobs_supersede(ui->jobs, fetch_run);
     hx_jobs_start(ui->jobs, &fetch->job);
 }
@@ -495,7 +555,7 @@ void hx_pane_outdate(struct hx_pane *pane)
     if (!pane->stale)
         keep_cursor(pane);
     pane->stale = true;
-    pane->loading = false; /* what is under way comes too late */
+    pane->loading = pane->ahead = false; /* what is under way comes too late */
     pane->want++;
 }
 
@@ -541,7 +601,7 @@ void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane)
         if (!pane->stale)
             keep_cursor(pane);
         pane->stale = true;
-        start_fetch(ui, pane, ui->snapshot, true);
+        start_fetch(ui, pane, ui->snapshot, FETCH_ALL);
     } else {
         pane->snapshot = ui->snapshot;
         hx_ui_complain(ui, pane->screen->fill(ui, pane));
@@ -562,11 +622,12 @@ static void scroll(struct hx_pane *pane)
         pane->top = 0;
 }
 
-/* Does the screen before or after the visible one reach beyond the rows in memory? */
-static bool near_edge(const struct hx_pane *pane)
+/* Does what is `around` screens before the visible one to as many after it reach beyond the rows in
+ * memory? */
+static bool lacks_rows(const struct hx_pane *pane, int64_t around)
 {
     int64_t height = pane->height > 0 ? pane->height : 1;
-    int64_t first = pane->top - height, last = pane->top + 2 * height;
+    int64_t first = pane->top - around * height, last = pane->top + (1 + around) * height;
     if (first < 0)
         first = 0;
     if (last > pane->total)
@@ -586,9 +647,12 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
         hx_pane_reload(ui, pane);
     } else if (other && !pane->loading) {
         hx_pane_reload(ui, pane);
-    } else if (pane->screen->source && !pane->loading && !pane->problem && near_edge(pane)) {
-        start_fetch(ui, pane, pane->snapshot, false);
-    } else if (pane->screen->windows && !pane->loading && !pane->problem && near_edge(pane)) {
+    } else if (pane->screen->source && !pane->loading && !pane->problem) {
+        if (lacks_rows(pane, 0))
+            start_fetch(ui, pane, pane->snapshot, FETCH_VISIBLE);
+        else if (!pane->ahead && lacks_rows(pane, 1))
+            start_fetch(ui, pane, pane->snapshot, FETCH_AROUND);
+    } else if (pane->screen->windows && !pane->loading && !pane->problem && lacks_rows(pane, 1)) {
         hx_ui_complain(ui, pane->screen->fill(ui, pane));
     }
 }

@@ -50,6 +50,7 @@ struct hx_pane {
     struct hx_marks *marks; /* rows that Space marked (marks.h); NULL: none; owned */
     bool loaded;   /* rows were loaded at least once */
     bool loading;  /* a job is under way */
+    bool ahead;    /* a job is under way that loads more rows than are looked at */
     bool stale;    /* rows are of another snapshot or order */
     uint64_t want; /* number of the newest load; older ones are ignored */
     char *keep;    /* key of the row to find again, owned */
