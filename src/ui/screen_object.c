@@ -1,62 +1,148 @@
-/* screen_object.c - one object: itself, what refers to it, what it refers to. */
+/* screen_object.c - one object: what it is, who allocated, retains and dominates it, what refers to
+ * it and what it refers to. */
 #include "ui/app.h"
 #include "ui/calls.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* So many calls of its stack stand above the list, chosen from so many innermost ones. */
+#define FRAMES_READ 32 /* innermost calls, of which some stand above the list */
 #define FRAMES      3
-#define FRAMES_READ 32
+#define LOOK_BACK   64 /* snapshots before this one in which it is looked for */
 
 static const struct hx_column columns[] = {
-    {"direction", "", HX_AS_TEXT, 4, 0, NULL, NULL},
-    {"other", "object or root", HX_AS_TEXT, -18, 0, NULL, NULL},
-    {"offset", NULL, HX_AS_OFFSET, 10, 1, NULL, NULL},
-    {"kind", "points", HX_AS_TEXT, 8, 2, NULL, NULL},
-    {"bytes", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},
-    {"state", NULL, HX_AS_TEXT, 9, 4, NULL, NULL},
+    {"what", "", HX_AS_TEXT, 5, 0, NULL, NULL},
+    {"other", "what, who, whom", HX_AS_TEXT, -23, 0, NULL, NULL},
+    {"offset", NULL, HX_AS_OFFSET, 8, 1, NULL, NULL},
+    {"kind", "points", HX_AS_TEXT, 8, 3, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 7, 2, NULL, NULL},
+    {"state", NULL, HX_AS_TEXT, 9, 5, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -8, 4, NULL, NULL},
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+/* --- rows --- */
+
+/* What all rows have; those before the references stand for a set of objects that it is in. Empty
+ * texts are what does not apply, NULL is what is not known. */
+static void put_type(const char *self, struct hx_text *sql)
+{
+    hx_text_putf(sql,
+                 "SELECT 'type' AS what, coalesce(o.type,"
+                 " 'unknown (no C++ class)') AS other, NULL AS offset,"
+                 " coalesce(t.confidence, '') AS kind, t.bytes AS bytes, '' AS state, '' AS type,"
+                 " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text FROM objects o"
+                 " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type WHERE %s",
+                 self);
+}
+
+/* Its two innermost calls; the title has more of them, with lines. */
+static void put_stack(const char *self, struct hx_text *sql)
+{
+    hx_text_putf(sql,
+                 " UNION ALL SELECT 'stack', coalesce(CASE q.cut WHEN 0 THEN q.label ELSE"
+                 " substr(q.label, 1, q.cut + 2) || substr(substr(q.label, q.cut + 3), 1,"
+                 " instr(substr(q.label, q.cut + 3) || ' < ', ' < ') - 1) END,"
+                 " 'not recorded (heapx run)'), NULL, '', q.bytes, '', '', NULL,"
+                 " NULL, q.stack_id, q.label FROM (SELECT o.stack_id, t.label, x.bytes,"
+                 " instr(t.label, ' < ') AS cut FROM objects o"
+                 " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
+                 " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
+                 " WHERE %s) q",
+                 self);
+}
+
+static void put_holders(const char *self, struct hx_text *sql)
+{
+    hx_text_putf(sql,
+                 " UNION ALL SELECT 'set', coalesce(t.label, 'not worked out: :analyse'), "
+                 "NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, t.label FROM objects o"
+                 " LEFT JOIN retainers t ON t.snapshot = o.snapshot AND t.set_id = o.set_id"
+                 " WHERE %s",
+                 self);
+    hx_text_putf(sql,
+                 " UNION ALL SELECT 'bin', coalesce(CASE o.bin WHEN '-' THEN"
+                 " 'none: no named root reaches it' ELSE o.bin END,"
+                 " 'not worked out: :analyse'), NULL, '', b.bytes, '', '', NULL, NULL,"
+                 " NULL, o.bin FROM objects o LEFT JOIN hx_bin b ON b.snapshot = o.snapshot"
+                 " AND b.roots = o.bin WHERE %s",
+                 self);
+    hx_text_putf(sql,
+                 " UNION ALL SELECT 'dom', CASE WHEN o.dominator IS NOT NULL"
+                 " THEN printf('0x%%x', o.dominator) WHEN o.state IN ('definite', 'indirect')"
+                 " THEN 'none: it is lost' WHEN o.retained_bytes IS NULL"
+                 " THEN 'not worked out: :analyse' ELSE 'none: roots lead to it'"
+                 " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, ''),"
+                 " o.dominator, NULL, NULL, NULL FROM objects o LEFT JOIN objects d"
+                 " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE %s",
+                 self);
+}
+
+/* Outer joins keep the order of the tables: the edges first, then one object for each. */
+static void put_references(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     int64_t address = (int64_t)pane->address;
-    struct hx_text self = {0}, site = {0};
-    hx_text_putf(&self, "%" PRId64, address);
-    /* Outer joins keep the order of the tables: the edges first, then one object for each. */
-    hx_text_putf(&ret->sql,
-                 "SELECT 'from' AS direction, r.name AS other, e.address - r.address AS offset,"
-                 " e.kind AS kind, r.size AS bytes, r.kind AS state, NULL AS object,"
-                 " e.root_id AS root_id, r.module AS module FROM root_edges e"
+    hx_text_putf(sql,
+                 " UNION ALL SELECT 'root', r.name || CASE WHEN r.module <> ''"
+                 " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
+                 " r.kind, '', NULL, e.root_id, NULL, r.name FROM root_edges e"
                  " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
-                 " WHERE e.snapshot = %" PRId64 " AND e.target = %s",
-                 snapshot, self.s);
-    hx_text_putf(&ret->sql,
+                 " WHERE e.snapshot = %" PRId64 " AND e.target = %" PRId64,
+                 snapshot, address);
+    hx_text_putf(sql,
                  " UNION ALL SELECT 'from', printf('0x%%x', e.source), e.offset, e.kind, o.bytes,"
-                 " o.state, e.source, NULL, NULL FROM edges e LEFT JOIN objects o"
+                 " o.state, o.type, e.source, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
                  " ON o.snapshot = e.snapshot AND o.address = e.source"
-                 " WHERE e.snapshot = %" PRId64 " AND e.target = %s",
-                 snapshot, self.s);
-    hx_text_putf(&ret->sql,
+                 " WHERE e.snapshot = %" PRId64 " AND e.target = %" PRId64,
+                 snapshot, address);
+    hx_text_putf(sql,
                  " UNION ALL SELECT 'to', printf('0x%%x', e.target), e.offset, e.kind, o.bytes,"
-                 " o.state, e.target, NULL, NULL FROM edges e LEFT JOIN objects o"
+                 " o.state, o.type, e.target, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
                  " ON o.snapshot = e.snapshot AND o.address = e.target"
-                 " WHERE e.snapshot = %" PRId64 " AND e.source = %s",
-                 snapshot, self.s);
+                 " WHERE e.snapshot = %" PRId64 " AND e.source = %" PRId64,
+                 snapshot, address);
+}
+
+/* Since when an object of this size and type, from the same stack where that is known, has been at
+ * its address; `looked` is the first snapshot that was asked. */
+static void put_life(const char *self, int64_t snapshot, struct hx_text *sql)
+{
+    hx_text_putf(sql,
+                 "(SELECT min(s.snapshot) FROM b s WHERE s.snapshot > coalesce((SELECT"
+                 " max(t.snapshot) FROM b t WHERE t.snapshot < %" PRId64 " AND NOT EXISTS"
+                 " (SELECT 1 FROM objects o JOIN objects p ON p.snapshot = t.snapshot"
+                 " AND p.address = o.address WHERE %s AND p.bytes = o.bytes AND p.type IS o.type"
+                 " AND coalesce(p.stack_id, o.stack_id) IS coalesce(o.stack_id, p.stack_id)"
+                 " AND t.pid = (SELECT pid FROM b WHERE snapshot = %" PRId64 "))), 0)) AS since,"
+                 " (SELECT min(snapshot) FROM b) AS looked,"
+                 " (SELECT min(snapshot) FROM snapshots) AS earliest",
+                 snapshot, self, snapshot);
+}
+
+static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    struct hx_text self = {0}, site = {0};
+    hx_text_putf(&self, "o.snapshot = %" PRId64 " AND o.address = %" PRId64, snapshot,
+                 (int64_t)pane->address);
+    put_type(hx_text_str(&self), &ret->sql);
+    put_stack(hx_text_str(&self), &ret->sql);
+    put_holders(hx_text_str(&self), &ret->sql);
+    put_references(pane, snapshot, &ret->sql);
+
     hx_text_putf(&ret->facts,
-                 "SELECT coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
-                 " q.roots, t.label AS label, c.depth AS depth, f.frame AS frame,"
-                 " f.label AS function, f.module AS module, f.source AS source, o.*"
-                 " FROM (SELECT count(*) AS roots FROM root_edges"
-                 " WHERE snapshot = %" PRId64 " AND target = %s) q"
-                 " LEFT JOIN objects o ON o.snapshot = %" PRId64 " AND o.address = %s"
-                 " LEFT JOIN retainers t ON t.snapshot = %" PRId64 " AND t.set_id = o.set_id"
-                 " LEFT JOIN hx_frame c ON c.frame_id = o.stack_id LEFT JOIN (",
-                 snapshot, self.s, snapshot, self.s, snapshot);
-    hx_text_putf(&site,
-                 "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64 " AND address = %s)",
-                 snapshot, self.s);
+                 "WITH b AS (SELECT snapshot, pid FROM snapshots WHERE snapshot <= %" PRId64
+                 " ORDER BY snapshot DESC LIMIT %d)"
+                 " SELECT 5 + coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
+                 " q.roots, c.depth AS depth, t.confidence AS confidence, f.frame AS frame,"
+                 " f.label AS label, f.module AS module, f.source AS source, l.*, o.*"
+                 " FROM (SELECT count(*) AS roots FROM root_edges WHERE snapshot = %" PRId64
+                 " AND target = %" PRId64 ") q LEFT JOIN objects o ON %s"
+                 " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type"
+                 " LEFT JOIN hx_frame c ON c.frame_id = o.stack_id LEFT JOIN (SELECT ",
+                 snapshot, LOOK_BACK, snapshot, (int64_t)pane->address, hx_text_str(&self));
+    put_life(hx_text_str(&self), snapshot, &ret->facts);
+    hx_text_puts(&ret->facts, ") l LEFT JOIN (");
+    hx_text_putf(&site, "(SELECT stack_id FROM objects o WHERE %s)", hx_text_str(&self));
     hx_calls_sql(&ret->facts, hx_text_str(&site), FRAMES_READ);
     hx_text_puts(&ret->facts, ") f");
     ret->facts.failed |= site.failed || self.failed;
@@ -64,73 +150,68 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_free(&self);
 }
 
-/* What would go with it, and what it would go with. */
+/* --- the title --- */
+
+static void put_objects(struct hx_text *ret, int64_t n)
+{
+    hx_text_count(ret, n);
+    hx_text_puts(ret, n == 1 ? " object" : " objects");
+}
+
+/* What would go with it; less of it surely, where what interior pointers reach is left out. */
 static void put_retained(const struct hx_table *facts, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     int64_t retained = hx_table_int(facts, 0, "retained_bytes", -1);
     int64_t sure = hx_table_int(facts, 0, "sure_retained_bytes", -1);
-    int64_t dominator = hx_table_int(facts, 0, "dominator", 0);
     if (retained < 0)
         return;
     hx_text_putf(ret, "\nretains %s in ", hx_human_bytes((uint64_t)retained, size));
-    int64_t objects = hx_table_int(facts, 0, "retained_objects", 0);
-    hx_text_count(ret, objects);
-    hx_text_puts(ret, objects == 1 ? " object" : " objects");
-    if (sure >= 0 && sure != retained)
-        hx_text_putf(ret, " (surely %s)", hx_human_bytes((uint64_t)sure, size));
-    if (dominator)
-        hx_text_putf(ret, "; goes with 0x%" PRIx64, (uint64_t)dominator);
-}
-
-/* A line of text that came from the target. */
-static void put_fact(const struct hx_table *facts, const char *column, const char *what, bool ascii,
-                     struct hx_text *ret)
-{
-    const struct hx_cell *cell = hx_table_at(facts, 0, column);
-    if (cell->type != HX_VALUE_TEXT)
+    put_objects(ret, hx_table_int(facts, 0, "retained_objects", 0));
+    if (sure < 0)
         return;
-    const char *text = hx_cell_shown(cell);
-    hx_text_puts(ret, what);
-    hx_text_escape(ret, text, strlen(text), ascii);
+    hx_text_putf(ret, "; surely %s in ", hx_human_bytes((uint64_t)sure, size));
+    put_objects(ret, hx_table_int(facts, 0, "sure_retained_objects", 0));
 }
 
-static void put_frame(const struct hx_table *facts, size_t i, bool ascii, struct hx_text *ret)
+/* "here since snapshot 2; references: ..." */
+static void put_life_text(const struct hx_pane *pane, struct hx_text *ret)
 {
-    struct hx_text call = {0};
-    const char *source = hx_source_file(hx_table_shown(facts, i, "source"));
-    const char *module = hx_table_shown(facts, i, "module");
-    hx_text_calls(&call, hx_table_shown(facts, i, "function"));
-    hx_text_putf(ret, "%s ", hx_table_text(facts, i, "frame"));
-    hx_text_escape(ret, hx_text_str(&call), call.n, ascii);
-    hx_text_free(&call);
-    if (*source) {
-        hx_text_puts(ret, " at ");
-        hx_text_escape(ret, source, strlen(source), ascii);
-    } else if (*module) {
-        hx_text_puts(ret, " in ");
-        hx_text_escape(ret, module, strlen(module), ascii);
-    }
+    const struct hx_table *facts = &pane->facts;
+    int64_t since = hx_table_int(facts, 0, "since", 0);
+    int64_t earliest = hx_table_int(facts, 0, "earliest", 0);
+    hx_text_puts(ret, "\n");
+    if (since == pane->snapshot && since != earliest)
+        hx_text_puts(ret, "new in this snapshot; ");
+    else if (since && since != pane->snapshot)
+        hx_text_putf(ret, "here %ssince snapshot %" PRId64 "%s; ",
+                     since == hx_table_int(facts, 0, "looked", 0) && since != earliest ? "at least "
+                                                                                       : "",
+                     since, since == earliest ? ", the first" : "");
+    hx_text_puts(ret, "references: ");
+    hx_text_count(ret, hx_table_int(facts, 0, "roots", 0));
+    hx_text_puts(ret, " from roots, ");
+    hx_text_count(ret, hx_table_int(facts, 0, "edges_in", 0));
+    hx_text_puts(ret, " from objects, ");
+    hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
+    hx_text_puts(ret, " to objects");
 }
 
 /* Who allocated it: the innermost calls, from where the program left its own code on. */
-static void put_stack(const struct hx_table *facts, bool ascii, struct hx_text *ret)
+static void put_frames(const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
-    size_t n = facts->n_rows, first = 0;
-    int64_t depth = n < FRAMES_READ ? (int64_t)n : hx_table_int(facts, 0, "depth", 0);
-    if (!*hx_table_text(facts, 0, "frame"))
-        return;
-    while (first < n && hx_call_is_library(hx_table_shown(facts, first, "function")))
-        first++;
-    first = first == n ? 0 : first ? first - 1 : 0;
-    size_t end = first + FRAMES < n ? first + FRAMES : n;
-    for (size_t i = first; i < end; i++) {
-        hx_text_puts(ret, i > first ? "\n             " : "\nallocated by ");
-        put_frame(facts, i, ascii, ret);
+    struct hx_text calls = {0};
+    size_t n = hx_frames_put(facts, FRAMES, "\n             ", ascii, &calls);
+    int64_t depth = hx_table_int(facts, 0, "depth", 0);
+    if (n)
+        hx_text_putf(ret, "\nallocated by %s", hx_text_str(&calls));
+    if (n && depth > (int64_t)n) {
+        hx_text_puts(ret, "\n             ");
+        hx_text_count(ret, depth - (int64_t)n);
+        hx_text_puts(ret, " more: s shows the stack");
     }
-    if (first || depth > (int64_t)end)
-        hx_text_putf(ret, "\n             %" PRId64 " more: s shows the stack",
-                     depth - (int64_t)(end - first));
+    ret->failed |= calls.failed;
+    hx_text_free(&calls);
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -153,34 +234,82 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, " requested)");
     }
     hx_text_putf(ret, ", %s", hx_table_text(facts, 0, "state"));
-    put_fact(facts, "type", ", ", ascii, ret);
-    hx_text_puts(ret, "\nreferences: ");
-    hx_text_count(ret, hx_table_int(facts, 0, "roots", 0));
-    hx_text_puts(ret, " from roots, ");
-    hx_text_count(ret, hx_table_int(facts, 0, "edges_in", 0));
-    hx_text_puts(ret, " from objects, ");
-    hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
-    hx_text_puts(ret, " to objects");
+    const char *type = hx_table_shown(facts, 0, "type");
+    if (*type) {
+        hx_text_puts(ret, ", ");
+        hx_text_escape(ret, type, strlen(type), ascii);
+        hx_text_putf(ret, " (%s)", hx_table_text(facts, 0, "confidence"));
+    }
+    if (pane->chosen)
+        hx_text_putf(ret, "\n%s", pane->chosen);
     put_retained(facts, ret);
-    put_fact(facts, "label", "\nretained by ", ascii, ret);
-    put_fact(facts, "bin", "\nroot bin ", ascii, ret);
-    put_stack(facts, ascii, ret);
+    put_life_text(pane, ret);
+    put_frames(facts, ascii, ret);
+}
+
+/* --- what rows stand for --- */
+
+static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+{
+    static const struct {
+        const char *what;
+        enum hx_subset subset;
+        bool by_id;
+    } sets[] = {
+        {"type", HX_SUBSET_TYPE, false},
+        {"stack", HX_SUBSET_SITE, true},
+        {"set", HX_SUBSET_SET, true},
+        {"bin", HX_SUBSET_BIN, false},
+    };
+    const struct hx_table *rows = &pane->rows;
+    const char *what = hx_table_text(rows, row, "what");
+    bool has_text = hx_table_at(rows, row, "text")->type == HX_VALUE_TEXT;
+    bool has_id = hx_table_at(rows, row, "id")->type == HX_VALUE_INT;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        if (strcmp(what, sets[i].what) != 0)
+            continue;
+        *ret = (struct hx_of){sets[i].subset, has_text ? hx_table_text(rows, row, "text") : NULL,
+                              NULL, sets[i].by_id ? hx_table_int(rows, row, "id", 0) : 0};
+        return sets[i].subset == HX_SUBSET_TYPE || (sets[i].by_id ? has_id : has_text);
+    }
+    return false;
+}
+
+static hx_error *open_set(struct hx_ui *ui, const struct hx_of *of)
+{
+    switch (of->subset) {
+    case HX_SUBSET_SET:
+        return hx_ui_open_of(ui, &hx_screen_set, of);
+    case HX_SUBSET_BIN:
+        return hx_ui_open_of(ui, &hx_screen_bin, of);
+    case HX_SUBSET_SITE:
+        return hx_ui_open_text(ui, &hx_screen_stack, NULL, of->id);
+    default:
+        return hx_ui_open_of(ui, &hx_screen_objects, of);
+    }
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
+    const struct hx_table *rows = &pane->rows;
+    int64_t root_id = hx_table_int(rows, row, "root_id", -1);
     uint64_t address;
+    struct hx_of set;
     if (hx_pane_object(pane, row, &address))
         return hx_ui_open_object(ui, address);
-    return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(&pane->rows, row, "other"),
-                           hx_table_int(&pane->rows, row, "root_id", -1));
+    if (root_id >= 0)
+        return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(rows, row, "text"), root_id);
+    if (of(pane, row, &set))
+        return open_set(ui, &set);
+    return hx_error_new(HX_E_ABSENT, hx_table_text(rows, row, "what"), NULL, "%s",
+                        hx_table_text(rows, row, "other"));
 }
 
-static const char *const key[] = {"direction", "other", "offset", NULL};
+static const char *const key[] = {"what", "other", "offset", NULL};
 
 const struct hx_screen hx_screen_object = {
     .name = "object",
-    .about = "an object, what refers to it and what it refers to",
+    .about = "an object: what it is, who holds it, what it refers to",
     .digit = -1,
     .by_argument = true,
     .columns = columns,
@@ -188,6 +317,7 @@ const struct hx_screen hx_screen_object = {
     .object = "object",
     .source = source,
     .head = head,
-    .empty = "Nothing refers to it, and it refers to nothing.",
+    .empty = "There is no object at this address in this snapshot.",
     .open = open_row,
+    .of = of,
 };

@@ -1,9 +1,13 @@
 /* screen_stack.c - the calls that led to an allocation, the innermost first. */
+#include "config.h"
+
 #include "ui/app.h"
 #include "ui/calls.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#define MISSING_MAX 3 /* files that are named */
 
 static const struct hx_column columns[] = {
     {"frame", "", HX_AS_TEXT, 4, 0, NULL, NULL},
@@ -86,6 +90,49 @@ static void put_sum(const struct hx_table *facts, const char *what, const char *
     hx_text_puts(ret, n == 1 ? " object" : " objects");
 }
 
+/* Has the file of that frame lines at all? Its start-up code has none even then. */
+static bool has_lines(const struct hx_table *rows, const char *module)
+{
+    for (size_t i = 0; i < rows->n_rows; i++)
+        if (strcmp(hx_table_text(rows, i, "module"), module) == 0 &&
+            *hx_table_text(rows, i, "source"))
+            return true;
+    return false;
+}
+
+static bool is_mentioned(const struct hx_table *rows, size_t row, const char *module)
+{
+    for (size_t i = 0; i < row; i++)
+        if (strcmp(hx_table_text(rows, i, "module"), module) == 0)
+            return true;
+    return false;
+}
+
+/* Which files lack debug information, and where it comes from. */
+static void put_missing_lines(const struct hx_table *rows, bool ascii, struct hx_text *ret)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        const char *module = hx_table_text(rows, i, "module");
+        if (!*module || *module == '(' || is_mentioned(rows, i, module) || has_lines(rows, module))
+            continue;
+        if (n++ >= MISSING_MAX)
+            continue;
+        hx_text_puts(ret, n == 1 ? "\nno lines (-dbgsym packages or -g give them): " : ", ");
+        hx_text_escape(ret, module, strlen(module), ascii);
+    }
+    if (n > MISSING_MAX)
+        hx_text_putf(ret, " and %zu more", n - MISSING_MAX);
+#ifndef HX_HAVE_DEMANGLER
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        if (strncmp(hx_table_text(rows, i, "label"), "_Z", 2) != 0)
+            continue;
+        hx_text_puts(ret, "\nC++ names as they are: heapx was built without libiberty-dev");
+        return;
+    }
+#endif
+}
+
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     if (pane->subset == HX_SUBSET_THREAD) {
@@ -95,13 +142,18 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "Stack of an allocation site");
     else
         hx_text_putf(ret, "Stack that allocated 0x%" PRIx64, pane->address);
-    if (!pane->loaded || pane->problem || pane->subset == HX_SUBSET_THREAD)
+    if (pane->chosen)
+        hx_text_putf(ret, "\n%s", pane->chosen);
+    if (!pane->loaded || pane->problem)
         return;
-    put_sum(&pane->facts, "\nlive: ", "bytes", "objects", ret);
-    if (hx_table_int(&pane->facts, 0, "bytes", -1) >= 0)
-        hx_text_puts(ret, " (o lists them)");
-    put_sum(&pane->facts, "\nrequested so far: ", "alloc_bytes", "alloc_objects", ret);
-    put_sum(&pane->facts, ", freed: ", "freed_bytes", "freed_objects", ret);
+    if (pane->subset != HX_SUBSET_THREAD) {
+        put_sum(&pane->facts, "\nlive: ", "bytes", "objects", ret);
+        if (hx_table_int(&pane->facts, 0, "bytes", -1) >= 0)
+            hx_text_puts(ret, " (o lists them)");
+        put_sum(&pane->facts, "\nrequested so far: ", "alloc_bytes", "alloc_objects", ret);
+        put_sum(&pane->facts, ", freed: ", "freed_bytes", "freed_objects", ret);
+    }
+    put_missing_lines(&pane->rows, !ui->term.utf8, ret);
 }
 
 static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
