@@ -27,7 +27,8 @@ struct load {
     struct hx_tree_query query;
     struct hx_tree_marks *marks;
     char *condition; /* whose marks are to be worked out first; owned */
-    int64_t node, keep;
+    int64_t node;
+    HX_VEC(int64_t) keep; /* where the cursor goes: to the first of these that can be seen */
     int columns;
     /* answers; rows in the order of the tree */
     struct hx_table rows, facts;
@@ -391,9 +392,12 @@ static hx_error *take(struct load *load, struct hx_pane *pane)
     load->rows = load->facts = (struct hx_table){0};
     pane->offset = 0;
     pane->total = (int64_t)pane->rows.n_rows;
-    for (size_t row = 0; load->keep && row < pane->rows.n_rows; row++)
-        if (cell_at(&pane->rows, row, HX_TREE_ccs_id)->i == load->keep)
-            pane->cursor = (int64_t)row;
+    bool found = false;
+    for (size_t i = 0; i < load->keep.n && !found; i++)
+        for (size_t row = 0; row < pane->rows.n_rows && !found; row++) {
+            found = cell_at(&pane->rows, row, HX_TREE_ccs_id)->i == load->keep.v[i];
+            pane->cursor = found ? (int64_t)row : pane->cursor;
+        }
     hx_pane_go(pane, pane->cursor);
     struct hx_tree *tree = pane->tree;
     hx_tree_marks_unref(tree->marks);
@@ -443,9 +447,26 @@ static void load_destroy(struct hx_job *job)
     hx_table_deinit(&load->loose);
     hx_vec_free(&load->link);
     hx_vec_free(&load->parents);
+    hx_vec_free(&load->keep);
     hx_tree_marks_unref(load->marks);
     free(load->condition);
     free(load);
+}
+
+/* The row under the cursor and what it hangs on, or where the cursor was sent. */
+static bool keep_cursor(const struct hx_pane *pane, struct load *load)
+{
+    const struct hx_tree *tree = pane->tree;
+    const struct hx_flame *flame = pane->data;
+    size_t row;
+    bool ok = !tree->go_to || hx_vec_push(&load->keep, tree->go_to);
+    for (size_t i = 0; i < tree->way.n && ok; i++)
+        ok = hx_vec_push(&load->keep, tree->way.v[i].id);
+    if (tree->go_to || !flame || !hx_pane_row(pane, &row))
+        return ok;
+    for (; row && row < flame->n && ok; row = flame->node[row].parent)
+        ok = hx_vec_push(&load->keep, cell_at(&pane->rows, row, HX_TREE_ccs_id)->i);
+    return ok;
 }
 
 static hx_error *begin_load(const struct hx_pane *pane, struct load **ret)
@@ -468,13 +489,14 @@ static hx_error *begin_load(const struct hx_pane *pane, struct load **ret)
                                          .ascending = pane->ascending};
     load->node = pane->id ? pane->id : HX_TREE_TOP;
     load->columns = hx_flame_columns();
-    size_t row;
-    if (pane->cursor && hx_pane_row(pane, &row))
-        load->keep = cell_at(&pane->rows, row, HX_TREE_ccs_id)->i;
     /* Only the filter of these very figures says what to show. */
     if (pane->condition && tree->marks && tree->marks_of == pane->snapshot) {
         load->marks = hx_tree_marks_ref(tree->marks);
     } else if (pane->condition && !(load->condition = strdup(pane->condition))) {
+        load_destroy(&load->job);
+        return hx_error_nomem();
+    }
+    if (!keep_cursor(pane, load)) {
         load_destroy(&load->job);
         return hx_error_nomem();
     }
@@ -491,6 +513,8 @@ hx_error *hx_flame_fill(struct hx_ui *ui, struct hx_pane *pane)
         return NULL;
     HX_TRY(begin_load(pane, &load));
     load->want = ++pane->want;
+    hx_vec_free(&pane->tree->way);
+    pane->tree->go_to = 0;
     pane->loading = true;
     hx_jobs_supersede(ui->jobs, load_run);
     hx_jobs_start(ui->jobs, &load->job);

@@ -162,6 +162,7 @@ hx_error *hx_do_open(struct hx_ui *ui, const char *arg)
         return no_row(pane);
     if (pane->screen->open)
         return pane->screen->open(ui, pane, row);
+    HX_TRY(hx_difference_gone(pane, row));
     if (hx_pane_object(pane, row, &address))
         return hx_ui_open_object(ui, address);
     return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
@@ -219,15 +220,16 @@ hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, u
     bool has_row = hx_pane_row(pane, &row);
     if (pane->screen == &hx_screen_object)
         return open(ui, pane->address);
-    if (has_row)
+    if (has_row) {
+        HX_TRY(hx_difference_gone(pane, row));
         hx_ui_follow_row(ui, pane, row);
+    }
     if (has_row && hx_pane_object(pane, row, &address))
         return open(ui, address);
     if (is_about_object(pane))
         return open(ui, pane->address);
     if (!has_row)
         return no_row(pane);
-    HX_TRY(hx_difference_gone(pane, row));
     if (pane->screen->of && pane->screen->of(pane, row, &of))
         return hx_ui_largest(ui, &of, pane->other, open);
     return no_object();
@@ -392,6 +394,8 @@ hx_error *hx_do_view(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     const struct hx_screen *screen = hx_ui_pane(ui)->screen;
+    if (screen->show_view)
+        return screen->show_view(ui, hx_ui_pane(ui));
     if (!screen->view)
         return hx_error_new(HX_E_ABSENT, screen->name, "screens 1 and 4 have one",
                             "has no other view");
@@ -499,9 +503,9 @@ hx_error *hx_do_unmark(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     ui->marked = 0;
+    hx_marks_clear(hx_ui_pane(ui));
     if (ui->differences && !ui->revising)
         hx_ui_revise(ui);
-    hx_marks_clear(hx_ui_pane(ui));
     hx_ui_say(ui, "nothing is marked");
     return NULL;
 }
@@ -575,6 +579,12 @@ static hx_error *unsortable(const struct hx_pane *pane)
     return hx_error_new(HX_E_FAIL, pane->screen->name, NULL, "this list has an order of its own");
 }
 
+/* Are its rows sorted where they are asked for? */
+static bool is_sortable(const struct hx_pane *pane)
+{
+    return hx_screen_stored(pane->screen) && !(pane->other && pane->screen->fill_differences);
+}
+
 /* A value's bar and share have its order; a column without a heading has none. */
 static bool sortable(const struct hx_column *column)
 {
@@ -592,7 +602,7 @@ static void order_by(struct hx_ui *ui, struct hx_pane *pane, const struct hx_col
 static hx_error *step_sort(struct hx_ui *ui, int step)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
-    if (!hx_screen_stored(pane->screen))
+    if (!is_sortable(pane))
         return unsortable(pane);
     const struct hx_column *columns = pane->columns;
     int n = 0, at = -1;
@@ -627,7 +637,7 @@ hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     struct hx_pane *pane = hx_ui_pane(ui);
-    if (!hx_screen_stored(pane->screen))
+    if (!is_sortable(pane))
         return unsortable(pane);
     if (!pane->sort)
         return hx_error_new(HX_E_USAGE, "order", "choose a column with < or >",
@@ -639,7 +649,7 @@ hx_error *hx_do_reverse(struct hx_ui *ui, const char *arg)
 hx_error *hx_do_sort(struct hx_ui *ui, const char *arg)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
-    if (!hx_screen_stored(pane->screen))
+    if (!is_sortable(pane))
         return unsortable(pane);
     for (const struct hx_column *column = pane->columns; column->name; column++) {
         if (sortable(column) && (strcmp(column->name, arg) == 0 ||
@@ -815,8 +825,7 @@ hx_error *hx_do_suspend(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     if (!hx_term_suspend(&ui->term, ui->snapping))
-        hx_ui_say(ui, ui->term.script ? "a script cannot stop"
-                                      : "nobody here could bring it back");
+        hx_ui_say(ui, ui->term.script ? "a script cannot stop" : "nobody here could bring it back");
     return NULL;
 }
 

@@ -115,6 +115,8 @@ struct hx_screen {
     const struct hx_column *differences;
     const char *differences_sort;
     const struct hx_difference *difference; /* how they are made (difference.h); NULL: by itself */
+    /* Or makes them as rows in memory, in an order of their own; NULL: it does not. */
+    hx_error *(*fill_differences)(struct hx_ui *ui, struct hx_pane *pane);
     const struct hx_picture *picture; /* NULL: none */
     /* Before each drawing: sets pane->columns where they depend on its rows and the room. NULL:
      * they do not. */
@@ -122,6 +124,8 @@ struct hx_screen {
     /* Appends the cell of a column HX_AS_OWN or HX_AS_BAND, safe for a terminal. */
     void (*cell)(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret);
     const struct hx_screen *view;     /* the other view of the same (`v`); NULL: none */
+    /* Shows that one with the cursor on the same; NULL: with the cursor where it was there. */
+    hx_error *(*show_view)(struct hx_ui *ui, const struct hx_pane *pane);
     const char *object; /* column with the address of the object that a row stands for */
 
     /* Says what to list; NULL for a screen that makes its rows in fill(). */

@@ -58,6 +58,26 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
         &(struct hx_of){HX_SUBSET_CCS, hx_table_text(&pane->rows, row, "label"), NULL, id});
 }
 
+/* The flame with the cursor on the same node. */
+static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
+{
+    HX_VEC(int64_t) way = {0};
+    size_t row;
+    bool ok = true;
+    int64_t depth = INT64_MAX;
+    for (row = hx_pane_row(pane, &row) ? row + 1 : 0; row-- > 0 && ok;) {
+        int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
+        int64_t at = hx_table_int(&pane->rows, row, "depth", 0);
+        if (at >= depth)
+            continue;
+        depth = at;
+        ok = !id || hx_vec_push(&way, id);
+    }
+    hx_error *error = ok ? hx_tree_show(ui, &hx_screen_flame, way.v, way.n) : hx_error_nomem();
+    hx_vec_free(&way);
+    return error;
+}
+
 /* A row for the rest of some children is no node. */
 static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
@@ -80,6 +100,7 @@ const struct hx_screen hx_screen_centres = {
     .differences = columns,
     .differences_sort = "inherited_live_bytes",
     .view = &hx_screen_flame,
+    .show_view = show_view,
     .fill = hx_tree_fill,
     .head = head,
     .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"

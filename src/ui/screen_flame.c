@@ -400,6 +400,30 @@ static hx_error *click(struct hx_ui *ui, struct hx_pane *pane, int y, int x, boo
     return NULL;
 }
 
+/* The tree with the cursor on the same node. Where one was zoomed into, the panes that this was
+ * done from say what it hangs on. */
+static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
+{
+    (void)pane;
+    HX_VEC(int64_t) way = {0};
+    bool ok = true;
+    for (size_t at = ui->at + 1; at-- > 0 && ui->open.v[at]->screen == &hx_screen_flame && ok;) {
+        const struct hx_flame *flame = flame_of(ui->open.v[at]);
+        size_t row = (size_t)ui->open.v[at]->cursor;
+        while (flame && row < flame->n && ok) {
+            int64_t id = hx_table_int(&ui->open.v[at]->rows, row, "ccs_id", 0);
+            if (!way.n || way.v[way.n - 1] != id)
+                ok = hx_vec_push(&way, id);
+            if (!row)
+                break;
+            row = flame->node[row].parent;
+        }
+    }
+    hx_error *error = ok ? hx_tree_show(ui, &hx_screen_centres, way.v, way.n) : hx_error_nomem();
+    hx_vec_free(&way);
+    return error;
+}
+
 static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     *ret = (struct hx_of){HX_SUBSET_BELOW, hx_table_text(&pane->rows, row, "label"), NULL,
@@ -467,15 +491,6 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "\nevents were lost, frees among them: see :screen losses");
 }
 
-/* Before each drawing: another width has other blocks. */
-static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int columns)
-{
-    (void)ui, (void)columns;
-    const struct hx_flame *flame = flame_of(pane);
-    if (flame && flame->columns != hx_flame_columns() && !pane->loading)
-        pane->stale = true;
-}
-
 static const struct hx_picture picture = {picture_lines, draw, click};
 
 /* Names and lines have no title: blocks are ordered by figures. */
@@ -490,7 +505,7 @@ static const struct hx_column columns[] = {
 };
 static const struct hx_column differences[] = {
     {"inherited_live_bytes", "live", HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"grown", "grown", HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"grown", NULL, HX_AS_CHANGE, 8, 0, NULL, NULL},
     {"inherited_alloc_bytes", "alloc", HX_AS_BYTES, 8, 2, NULL, NULL},
     {"inherited_live_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"inherited_alloc_objects", "allocs", HX_AS_COUNT, 9, 5, NULL, NULL},
@@ -498,6 +513,29 @@ static const struct hx_column differences[] = {
     {"source", "", HX_AS_SOURCE, -18, 4, NULL, NULL},
     {0},
 };
+/* The same where widths are numbers of objects. */
+static const struct hx_column differences_in_objects[] = {
+    {"inherited_live_bytes", "live", HX_AS_BYTES, 8, 5, NULL, NULL},
+    {"inherited_alloc_bytes", "alloc", HX_AS_BYTES, 8, 4, NULL, NULL},
+    {"inherited_live_objects", "objects", HX_AS_COUNT, 9, 1, NULL, NULL},
+    {"inherited_alloc_objects", "allocs", HX_AS_COUNT, 9, 2, NULL, NULL},
+    {"grown", NULL, HX_AS_COUNT_CHANGE, 9, 0, NULL, NULL},
+    {"label", "", HX_AS_TREE, -23, 0, NULL, NULL},
+    {"source", "", HX_AS_SOURCE, -18, 3, NULL, NULL},
+    {0},
+};
+
+/* Before each drawing: another width has other blocks. */
+static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+{
+    (void)ui, (void)width;
+    const struct hx_flame *flame = flame_of(pane);
+    if (flame && flame->columns != hx_flame_columns() && !pane->loading)
+        pane->stale = true;
+    if (pane->other)
+        pane->columns = figure_of(pane)->bytes ? differences : differences_in_objects;
+}
+
 static const char *const key[] = {"ccs_id", NULL};
 
 const struct hx_screen hx_screen_flame = {
@@ -513,6 +551,7 @@ const struct hx_screen hx_screen_flame = {
     .picture = &picture,
     .lay_out = lay_out,
     .view = &hx_screen_centres,
+    .show_view = show_view,
     .fill = hx_flame_fill,
     .head = head,
     .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"

@@ -668,6 +668,23 @@ hx_error *hx_tree_fill(struct hx_ui *ui, struct hx_pane *pane)
     return NULL;
 }
 
+hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen, const int64_t *node,
+                       size_t n)
+{
+    HX_TRY(hx_ui_show(ui, screen));
+    struct hx_pane *pane = hx_ui_pane(ui);
+    if (!pane->tree && !(pane->tree = calloc(1, sizeof *pane->tree)))
+        return hx_error_nomem();
+    struct hx_tree *tree = pane->tree;
+    tree->way.n = 0;
+    for (size_t i = 1; i < n; i++)
+        if (!hx_vec_push(&tree->way, (struct hx_tree_way){.id = node[i]}))
+            return hx_error_nomem();
+    tree->go_to = n ? node[0] : 0;
+    hx_pane_outdate(pane);
+    return NULL;
+}
+
 /* --- the keys --- */
 
 static hx_error *load_below(struct hx_ui *ui, struct hx_pane *pane, size_t row, bool all)

@@ -83,7 +83,7 @@ struct hx_tree_way {
 struct hx_tree {
     struct hx_tree_marks *marks;    /* of the filter; NULL: none, or not worked out yet */
     int64_t marks_of;               /* the snapshot that they are of */
-    HX_VEC(struct hx_tree_way) way; /* nodes to unfold at the next load */
+    HX_VEC(struct hx_tree_way) way; /* nodes to unfold at the next load, up to the top */
     int64_t go_to;                  /* where the cursor goes then; 0: stays */
 };
 void hx_tree_destroy(struct hx_tree *tree);       /* NULL is legal */
@@ -112,6 +112,11 @@ hx_error *hx_tree_find(hx_store *store, const struct hx_tree_query *query, const
 
 /* The screen's fill(): all visible rows anew; what was unfolded stays so. */
 hx_error *hx_tree_fill(struct hx_ui *ui, struct hx_pane *pane);
+
+/* Shows another screen of the tree with the cursor on a node: node[0], which hangs on node[1], and
+ * so on to the top. */
+hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen, const int64_t *node,
+                       size_t n);
 
 /* + - * on a row. */
 hx_error *hx_tree_unfold(struct hx_ui *ui, struct hx_pane *pane, size_t row);
