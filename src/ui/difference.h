@@ -64,4 +64,9 @@ hx_error *hx_difference_gone(const struct hx_pane *pane, size_t row);
 void hx_change_sql(int64_t other, const char *now, const char *then, const char *made,
                    struct hx_text *sql);
 
+/* difference_objects.c: the objects that appeared or are gone, the largest of them as rows in
+ * memory; and what stands behind the title of their list. */
+hx_error *hx_difference_objects_fill(struct hx_ui *ui, struct hx_pane *pane);
+void hx_difference_objects_head(const struct hx_pane *pane, struct hx_text *ret);
+
 #endif

@@ -403,6 +403,8 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
         hx_text_puts(ret, "The filter holds for no row; F clears it.");
     else if (pane->other && pane->screen->difference && hx_difference_instead(ui, pane, ret))
         return;
+    else if (pane->other && pane->screen->fill_differences)
+        hx_text_puts(ret, "None appeared, and none is gone.");
     else
         hx_text_puts(ret, pane->screen->empty ? pane->screen->empty : "Nothing here.");
 }

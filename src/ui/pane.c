@@ -597,7 +597,10 @@ static void take_other(const struct hx_ui *ui, struct hx_pane *pane)
 void hx_pane_reload(struct hx_ui *ui, struct hx_pane *pane)
 {
     take_other(ui, pane);
-    if (pane->screen->source) {
+    if (pane->other && pane->screen->fill_differences) {
+        pane->snapshot = ui->snapshot;
+        hx_ui_complain(ui, pane->screen->fill_differences(ui, pane));
+    } else if (pane->screen->source) {
         if (!pane->stale)
             keep_cursor(pane);
         pane->stale = true;
@@ -647,7 +650,7 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
         hx_pane_reload(ui, pane);
     } else if (other && !pane->loading) {
         hx_pane_reload(ui, pane);
-    } else if (pane->screen->source && !pane->loading && !pane->problem) {
+    } else if (hx_pane_windowed(pane) && !pane->loading && !pane->problem) {
         if (lacks_rows(pane, 0))
             start_fetch(ui, pane, pane->snapshot, FETCH_VISIBLE);
         else if (!pane->ahead && lacks_rows(pane, 1))

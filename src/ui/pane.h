@@ -109,6 +109,12 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
 /* What a pane lists: what its screen says, or the differences of that. */
 void hx_pane_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);
 
+/* Are its rows asked from the store, a window at a time? */
+static inline bool hx_pane_windowed(const struct hx_pane *pane)
+{
+    return pane->screen->source && !(pane->other && pane->screen->fill_differences);
+}
+
 /* Opens the rows of a pane, in its order, on a lane's thread. */
 struct hx_load {
     struct hx_source source;

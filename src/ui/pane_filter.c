@@ -76,7 +76,7 @@ static hx_error *parse_for(const struct hx_pane *pane, const char *filter, hx_fi
     struct hx_source source = {0};
     if (!pane->rows.n_columns)
         return hx_error_new(HX_E_BUSY, pane->screen->name, NULL, "the list is not loaded yet");
-    if (pane->screen->source)
+    if (hx_pane_windowed(pane))
         hx_pane_source(pane, pane->snapshot, &source);
     hx_error *error = parse(pane, &source, filter, ret);
     hx_text_free(&source.where);
@@ -106,6 +106,10 @@ hx_error *hx_pane_filter(struct hx_ui *ui, struct hx_pane *pane, const char *fil
         if (!copy)
             return hx_error_nomem();
         HX_TRY(parse_for(pane, filter, &parsed));
+    }
+    if (pane->other && pane->screen->fill_differences) {
+        set_filter(pane, hx_steal(copy), NULL, NULL);
+        return pane->screen->fill_differences(ui, pane);
     }
     if (!hx_screen_stored(pane->screen)) {
         set_filter(pane, hx_steal(copy), NULL, hx_steal(parsed));

@@ -195,7 +195,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
         search_destroy(&search->job);
         return error;
     }
-    if (pane->screen->source) {
+    if (hx_pane_windowed(pane)) {
         hx_load_begin(pane, pane->snapshot, &search->load);
         hx_jobs_supersede(ui->jobs, search_run);
         hx_jobs_start(ui->jobs, &search->job);
@@ -352,7 +352,7 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
                                    .destroy = writing_destroy};
     writing->file = file;
     writing->format = format_of(path);
-    writing->memory = !pane->screen->source;
+    writing->memory = !hx_pane_windowed(pane);
     if (writing->memory)
         print_memory(ui, pane, writing->format, &writing->text);
     else

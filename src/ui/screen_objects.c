@@ -2,6 +2,7 @@
  * bin, a type, an allocation site. */
 #include "ui/app.h"
 #include "ui/calls.h"
+#include "ui/difference.h"
 
 #include "model/graph.h"
 
@@ -19,6 +20,15 @@ static const struct hx_column columns[] = {
     {"edges_in", "from objs", HX_AS_COUNT, 9, 4, NULL, NULL},
     {"edges_out", "to objs", HX_AS_COUNT, 8, 5, NULL, NULL},
     {"requested", NULL, HX_AS_COUNT, 9, 7, NULL, NULL},
+    {0},
+};
+
+static const struct hx_column differences[] = {
+    {"status", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
+    {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"state", NULL, HX_AS_TEXT, 9, 2, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
     {0},
 };
 
@@ -217,6 +227,10 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 {
     char size[HX_HUMAN];
     put_subset(pane, !ui->term.utf8, ret);
+    if (pane->other) {
+        hx_difference_objects_head(pane, ret);
+        return;
+    }
     if (hx_table_int(&pane->facts, 0, "rows", -1) >= 0) { /* they were counted */
         hx_text_puts(ret, ": ");
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "rows", 0));
@@ -236,6 +250,8 @@ const struct hx_screen hx_screen_objects = {
     .key = key,
     .sort = "bytes",
     .object = "address",
+    .differences = differences,
+    .fill_differences = hx_difference_objects_fill,
     .source = source,
     .head = head,
     .empty = "There are no objects here.",
