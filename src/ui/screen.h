@@ -117,8 +117,6 @@ struct hx_screen {
     const struct hx_difference *difference; /* how they are made (difference.h); NULL: by itself */
     /* Or makes them as rows in memory, in an order of their own; NULL: it does not. */
     hx_error *(*fill_differences)(struct hx_ui *ui, struct hx_pane *pane);
-    /* Or makes them as rows in memory, in an order of their own; NULL: it does not. */
-    hx_error *(*fill_differences)(struct hx_ui *ui, struct hx_pane *pane);
     const struct hx_picture *picture; /* NULL: none */
     /* Before each drawing: sets pane->columns where they depend on its rows and the room. NULL:
      * they do not. */
