@@ -265,6 +265,7 @@ bool hx_column_right(const struct hx_column *column)
 {
     switch (column->as) {
     case HX_AS_TEXT:
+    case HX_AS_VALUE:
     case HX_AS_CALLS:
     case HX_AS_TREE:
     case HX_AS_SOURCE:

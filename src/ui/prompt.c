@@ -152,24 +152,23 @@ static void erase_to_last(struct hx_prompt *prompt)
 
 /* --- history --- */
 
-/* Of the open prompt's kind; NULL when there is none and no room for another one. */
-static struct hx_history *history(struct hx_prompt *prompt)
+/* Of a kind of prompts; NULL when there is none and no room for another one. */
+static struct hx_history *history(struct hx_prompt *prompt, const char *label)
 {
     for (size_t i = 0; i < HX_HISTORIES; i++) {
         struct hx_history *one = &prompt->history[i];
         if (!one->label)
-            one->label = prompt->label;
-        if (strcmp(one->label, prompt->label) == 0)
+            one->label = label;
+        if (strcmp(one->label, label) == 0)
             return one;
     }
     return NULL;
 }
 
-static void remember(struct hx_prompt *prompt)
+void hx_prompt_remember(struct hx_prompt *prompt, const char *label, const char *text)
 {
-    struct hx_history *lines = history(prompt);
+    struct hx_history *lines = history(prompt, label);
     size_t n = lines ? lines->lines.n : 0;
-    const char *text = hx_text_str(&prompt->text);
     if (!lines || !*text || (n && strcmp(lines->lines.v[n - 1], text) == 0))
         return;
     if (n == HISTORY_MAX) {
@@ -184,7 +183,7 @@ static void remember(struct hx_prompt *prompt)
 
 static void go_back(struct hx_prompt *prompt, size_t back)
 {
-    struct hx_history *lines = history(prompt);
+    struct hx_history *lines = history(prompt, prompt->label);
     if (!lines || back > lines->lines.n)
         return;
     if (!prompt->back) {
@@ -241,7 +240,7 @@ static void enter(struct hx_ui *ui)
 {
     struct hx_prompt *prompt = &ui->prompt;
     struct hx_text text = prompt->text;
-    remember(prompt);
+    hx_prompt_remember(prompt, prompt->label, hx_text_str(&text));
     prompt->text = (struct hx_text){0};
     prompt->at = 0;
     prompt->active = false;

@@ -51,6 +51,9 @@ void hx_prompt_key(struct hx_ui *ui, int key, bool pasted);
 /* Writes at the cursor, as far as there is room. */
 void hx_prompt_insert(struct hx_prompt *prompt, const char *bytes, size_t n);
 
+/* Keeps a line for a kind of prompts, as if it had been typed there; the label is a literal. */
+void hx_prompt_remember(struct hx_prompt *prompt, const char *label, const char *text);
+
 /* Draws it into a line; returns the column of the cursor. */
 int hx_prompt_draw(const struct hx_ui *ui, int y, int columns);
 

@@ -40,7 +40,7 @@ struct hx_ui;
     X(next_screen, "next-screen", "Tab", "", "Screens", "next screen")                             \
     X(previous_screen, "previous-screen", "Shift-Tab", "", "Screens", "previous screen")           \
     X(screen, "screen", "", "NAME", "Screens", "a screen by its name")                             \
-    X(view, "view", "v", "", "Screens", "the other view: chart or list, tree or flame")            \
+    X(view, "view", "v", "", "Screens", "other view: chart or list, tree or flame")                \
     X(by, "by", "b", "[BREAKDOWN]", "Screens", "what the chart shows; none: the next")             \
     X(previous_snapshot, "previous-snapshot", "[", "", "Snapshots", "previous snapshot")           \
     X(next_snapshot, "next-snapshot", "]", "", "Snapshots", "next snapshot")                       \

@@ -12,6 +12,12 @@ static const struct hx_column columns[] = {
     {"value", NULL, HX_AS_SAFE, 0, 0, NULL, NULL},
     {0},
 };
+static const struct hx_column narrow[] = {
+    {"name", NULL, HX_AS_TEXT, 13, 0, NULL, NULL},
+    {"value", NULL, HX_AS_SAFE, 0, 0, NULL, NULL},
+    {0},
+};
+#define NARROW 60
 
 /* With as few digits as say it exactly. */
 static void put_real(double real, struct hx_text *ret)
@@ -81,7 +87,8 @@ static hx_error *add_lines(struct hx_table *rows, const char *name, const char *
 
 static int value_width(void)
 {
-    return hx_term_columns() - 25 > 10 ? hx_term_columns() - 25 : 10;
+    int width = hx_term_columns(), taken = width < NARROW ? 16 : 25;
+    return width - taken > 10 ? width - taken : 10;
 }
 
 /* --- the stack --- */
@@ -213,6 +220,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     size_t row;
     const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
     int width = value_width();
+    pane->id = width;
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = NULL;
     for (size_t i = 0; below && hx_pane_row(below, &row) && i < below->rows.n_columns && !error;
@@ -238,6 +246,14 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     }
     hx_pane_set_rows(pane, &rows);
     return below && hx_pane_row(below, &row) ? ask(ui, pane, below, row) : NULL;
+}
+
+/* Texts are broken anew for another width; pane->id is the one that they were broken for. */
+static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+{
+    (void)ui;
+    pane->columns = width < NARROW ? narrow : columns;
+    pane->stale |= pane->loaded && pane->id != value_width();
 }
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -269,6 +285,7 @@ const struct hx_screen hx_screen_details = {
     .pinned = true,
     .columns = columns,
     .object = "object",
+    .lay_out = lay_out,
     .fill = fill,
     .head = head,
     .open = open_row,

@@ -11,6 +11,8 @@
 /* Rows that the widths of columns are made of. */
 #define SAMPLE 1000
 
+#define PROMPT "sql: "
+
 /* What a pane keeps of its statement. */
 struct statement {
     char *sql;
@@ -187,6 +189,7 @@ hx_error *hx_ui_ask(struct hx_ui *ui, const char *sql)
         return hx_ui_pane(ui)->screen == &hx_screen_views
                    ? NULL
                    : hx_ui_open_text(ui, &hx_screen_views, NULL, 0);
+    hx_prompt_remember(&ui->prompt, PROMPT, sql); /* wherever it came from */
     HX_TRY(hx_pane_create(ui, &hx_screen_sql, &pane));
     hx_error *error = begin_statement(pane, sql);
     if (error) {
@@ -203,7 +206,7 @@ hx_error *hx_do_sql(struct hx_ui *ui, const char *arg)
 {
     if (*arg)
         return hx_ui_ask(ui, arg);
-    hx_ui_prompt(ui, "sql: ", ui->statement ? ui->statement : "", hx_ui_ask);
+    hx_ui_prompt(ui, PROMPT, ui->statement ? ui->statement : "", hx_ui_ask);
     ui->prompt.complete = hx_complete_sql;
     return NULL;
 }

@@ -3,6 +3,8 @@
 
 #include "ui/calls.h"
 #include "ui/column.h"
+#include "ui/names.h"
+#include "ui/palette.h"
 #include "ui/request.h"
 #include "ui/screen.h"
 
@@ -13,8 +15,8 @@ static void test_requests(void **state)
     (void)state;
     for (const struct hx_request *request = hx_requests; request->name; request++) {
         assert_ptr_equal(hx_request_find(request->name, strlen(request->name)), request);
-        assert_true(*request->help && *request->group && strlen(request->help) <= 37);
-        assert_true(strlen(request->keys) <= 17);
+        assert_true(*request->help && *request->group && strlen(request->help) <= 41);
+        assert_true(strlen(request->keys) <= 16);
         for (const char *s = request->keys; *s;) {
             size_t len = strcspn(s, " ");
             int key = hx_key_parse(s, len);
@@ -46,6 +48,46 @@ static void test_keys(void **state)
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_int_equal(hx_key_parse(none[i], strlen(none[i])), 0);
     assert_int_equal(hx_key_parse("<", 1), '<');
+}
+
+/* The better fit comes first. */
+static void test_palette(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words, *better, *about_better, *worse, *about_worse;
+    } cases[] = {
+        {"sort", "sort", "sort by a column", "sort-left", "sort by the column to the left"},
+        {"sort", "sort-left", "x", "screen sorted", "x"},
+        {"left", "sort-left", "x", "draft", "left over"},
+        {"scr leak", "screen leaks", "x", "screen losses", "leaks of another kind"},
+        {"unf", "unfold", "x", "unmark", "fun for nobody: unf"},
+        {"pgup", "page-up", "x", "other", "pgup"},
+        {"WHY", "why", "x", "other", "why not"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int better = hx_palette_score(cases[i].words, cases[i].better, cases[i].about_better);
+        int worse = hx_palette_score(cases[i].words, cases[i].worse, cases[i].about_worse);
+        assert_true(better > worse && worse >= 0);
+    }
+    assert_int_equal(hx_palette_score("", "a", ""), hx_palette_score("  ", "bcd", "x"));
+    assert_int_equal(hx_palette_score("sort zz", "sort", "sort by a column"), 0);
+    assert_int_equal(hx_palette_score("q", "sequel", "x") > 0, 1);
+    assert_int_equal(hx_palette_score("lq", "sequel", "x"), 0);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_true(hx_name_is_bytes("bytes") && hx_name_is_bytes("retained_bytes") &&
+                hx_name_is_bytes("bytes_2") && !hx_name_is_bytes("count_bytes") &&
+                !hx_name_is_bytes("kilobytes") && !hx_name_is_bytes("bytes_percent"));
+    assert_true(hx_name_is_address("address") && hx_name_is_address("min_address") &&
+                hx_name_is_address("target_2") && !hx_name_is_address("parent_id") &&
+                !hx_name_is_address("count_address"));
+    assert_true(hx_name_is_id("set_id") && hx_name_is_id("pid") && hx_name_is_id("snapshot_3") &&
+                !hx_name_is_id("grid") && !hx_name_is_id("count_snapshot"));
+    assert_true(hx_name_is_us("pause_us") && !hx_name_is_us("us") && !hx_name_is_us("status"));
 }
 
 static void test_screens(void **state)
@@ -243,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_palette),  cmocka_unit_test(test_names),
         cmocka_unit_test(test_screens),  cmocka_unit_test(test_layout),
         cmocka_unit_test(test_numbers),  cmocka_unit_test(test_hostile_text),
         cmocka_unit_test(test_calls),    cmocka_unit_test(test_random_calls),
