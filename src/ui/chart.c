@@ -21,9 +21,13 @@ double hx_nice_bytes(double range, int most)
     double unit = 1;
     most = most < 1 ? 1 : most;
     for (int u = 0; u < 7; u++, unit *= 1024)
-        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-            if (range <= unit * steps[i] * most)
-                return unit * steps[i];
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+            /* Multiples that come to the next unit are parts of it. */
+            bool beyond = range > 1000 * unit && steps[i] >= 200;
+            double step = unit * (!beyond ? steps[i] : steps[i] == 200 ? 256 : 512);
+            if (range <= step * most)
+                return step;
+        }
     return range > 0 ? range : 1;
 }
 
@@ -437,7 +441,8 @@ static void draw_bytes(const struct hx_chart *chart, const struct hx_plot *plot,
                        struct hx_canvas *canvas)
 {
     bool ascii = chart->ink == HX_CHART_ASCII;
-    int most = plot->height / 3 > 1 ? plot->height / 3 : 1, axis = plot->left - 1;
+    int most = plot->height > 20 ? 10 : plot->height > 3 ? plot->height / 2 : 1;
+    int axis = plot->left - 1;
     double step = hx_nice_bytes(plot->top, most);
     for (int line = 0; line < plot->height; line++)
         hx_canvas_put(canvas, axis, line, ascii ? '|' : 0x2502, HX_STYLE_DIM);

@@ -80,7 +80,7 @@ void hx_chart_edges(const struct hx_chart *chart, const struct hx_plot *plot,
                     const struct hx_chart_column *column, int ret[HX_BANDS]);
 
 /* Steps of axes: the smallest nice one with at most `most` steps in `range`. Bytes: 1, 2, 5, 10,
- * ... 500 of B, K, M, ...; time in seconds. */
+ * ... 500 of B, K, M, ..., a fourth and half of these; time in seconds. */
 double hx_nice_bytes(double range, int most);
 double hx_nice_seconds(double range, int most);
 /* "0", "500K", "10M": of a multiple of a nice step; "+90s", "+2h", "+1d6h". */

@@ -405,7 +405,9 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
         return;
     else if (pane->other && pane->screen->fill_differences)
         hx_text_puts(ret, "None appeared, and none is gone.");
-    else
+    else if (pane->screen->instead)
+        pane->screen->instead(ui, pane, ret);
+    if (!ret->n)
         hx_text_puts(ret, pane->screen->empty ? pane->screen->empty : "Nothing here.");
 }
 

@@ -136,8 +136,9 @@ struct hx_screen {
     bool windows;
     /* What stands above the list: lines, the most important first. */
     void (*head)(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret);
-    /* Said instead of an empty list. */
+    /* Said instead of an empty list; `instead` where it depends (nothing appended: `empty`). */
     const char *empty;
+    void (*instead)(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret);
     /* Enter on a row; NULL: goes to the row's object when it has one. */
     hx_error *(*open)(struct hx_ui *ui, struct hx_pane *pane, size_t row);
     /* `w` on a row that stands for no object; NULL: there is nothing to tell. */

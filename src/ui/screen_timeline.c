@@ -556,17 +556,17 @@ static void put_notes(const struct hx_ui *ui, const struct hx_pane *pane,
 {
     bool bins = strcmp(series->census->name, "bin") == 0;
     bool retainers = strcmp(series->census->name, "retainer") == 0;
+    if (!series->n_known)
+        return; /* instead() tells */
     if (bins && !series->named) {
         hx_text_puts(ret, "\nNo root has a name: :root NAME=EXPR gives it one.");
-    } else if (!series->n_known) {
-        hx_text_putf(ret, "\n%s", breakdown_of(series->census)->missing);
     } else if (series->n_known < series->n) {
-        hx_text_putf(ret, "\n%zu of %zu snapshots %s%s (%s).", series->n - series->n_known,
-                     series->n, series->n - series->n_known == 1 ? "lacks" : "lack",
-                     retainers ? " sets of this scheme" : " it",
+        size_t lacking = series->n - series->n_known;
+        bool later = retainers || bins || strcmp(series->census->name, "type") == 0;
+        hx_text_putf(ret, "\n%zu of %zu snapshots %s %s (%s)", lacking, series->n,
+                     lacking == 1 ? "lacks" : "lack", retainers ? "these sets" : "it",
                      is_opened(pane) ? "blank" : "hatched");
-        if (retainers || bins || strcmp(series->census->name, "type") == 0)
-            hx_text_puts(ret, " Go there; :analyse works it out.");
+        hx_text_puts(ret, later ? ": go there, then :analyse" : "");
     } else if (series->n == 1) {
         hx_text_puts(ret,
                      ui->options->take
@@ -590,6 +590,17 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     if (hx_text_width(hx_text_str(ret)) + (int)strlen(hint) < hx_term_columns())
         hx_text_puts(ret, hint);
     put_notes(ui, pane, series, ret);
+}
+
+static void instead(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    const struct hx_series *series = series_of(pane);
+    if (!series || series->n_known)
+        return;
+    if (ui->revising)
+        hx_text_puts(ret, "It is being worked out.");
+    else
+        hx_text_putf(ret, "%s b shows another break-down.", breakdown_of(series->census)->missing);
 }
 
 /* --- drilling --- */
@@ -712,7 +723,8 @@ const struct hx_screen hx_screen_timeline = {
     .lay_out = lay_out,
     .cell = cell,
     .head = head,
-    .empty = "b shows another break-down.",
+    .empty = "There is nothing to break down: b shows another break-down.",
+    .instead = instead,
     .open = open_row,
     .of = of,
 };

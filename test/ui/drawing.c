@@ -144,7 +144,22 @@ static void draw_lost(struct drawing *drawing, unsigned number)
         edge(drawing, ring[i], ring[(i + 1) % 3], 0, HX_EDGE_START);
 }
 
-static void draw(struct drawing *drawing, unsigned number, unsigned n)
+/* Some grow, some shrink, some come and go. */
+static void draw_shards(struct drawing *drawing, unsigned number)
+{
+    for (unsigned i = 0; i < 24; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "shard_%02u", i);
+        uint32_t from = root(drawing, HX_ROOT_GLOBAL, name, "victim", 0x55d0c0cb0000 + 0x40 * i, 8);
+        uint64_t size = 4000 * (24 - i) + (i % 3 == 0   ? 9000 * number
+                                           : i % 3 == 1 ? 400000 / (number + 1)
+                                                        : 20000 * (number * (i + 3) % 7));
+        if (i % 5 || number % 8)
+            root_edge(drawing, from, object(drawing, size), 0, HX_EDGE_START);
+    }
+}
+
+static void draw(struct drawing *drawing, unsigned number, unsigned n, bool crowd)
 {
     static const struct {
         const char *name, *module;
@@ -190,6 +205,8 @@ static void draw(struct drawing *drawing, unsigned number, unsigned n)
     uint32_t rax = root(drawing, HX_ROOT_REGISTER, "rax of thread 4242", "", 0, 8);
     root_edge(drawing, rax, table, 0, HX_EDGE_START);
     draw_lost(drawing, number);
+    if (crowd)
+        draw_shards(drawing, number);
 }
 
 /* From the drawing to the columns of the graph. */
@@ -262,11 +279,11 @@ static void figures(struct hx_snapshot *snapshot, unsigned number)
         die(hx_error_nomem());
 }
 
-struct hx_snapshot *draw_snapshot(unsigned number, unsigned n)
+static struct hx_snapshot *draw_any(unsigned number, unsigned n, bool crowd)
 {
     struct drawing drawing = {0};
     die(hx_snapshot_create(&drawing.snapshot));
-    draw(&drawing, number, n + n / 4 * number);
+    draw(&drawing, number, n + n / 4 * number, crowd);
     build(&drawing);
     die(hx_reach(drawing.snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     figures(drawing.snapshot, number);
@@ -277,4 +294,17 @@ struct hx_snapshot *draw_snapshot(unsigned number, unsigned n)
     die(hx_named_set(drawing.snapshot, naming, sizeof naming / sizeof *naming, &missing));
     hx_vec_free(&drawing.objects);
     return drawing.snapshot;
+}
+
+struct hx_snapshot *draw_snapshot(unsigned number, unsigned n)
+{
+    return draw_any(number, n, false);
+}
+
+struct hx_snapshot *draw_crowd(unsigned number, unsigned n)
+{
+    struct hx_snapshot *snapshot = draw_any(number, n, true);
+    snapshot->taken_at_ns += (int64_t)(number * number % 5) * 15000000000;
+    snapshot->taken_at_ns += number > 12 ? 1800000000000 : 0;
+    return snapshot;
 }

@@ -12,6 +12,10 @@
 /* Snapshot `number` (from 1) of a heap of about 2 n objects. */
 struct hx_snapshot *draw_snapshot(unsigned number, unsigned n);
 
+/* The same with many more globals, each with a size of its own that changes with the number, and
+ * times at uneven distances. */
+struct hx_snapshot *draw_crowd(unsigned number, unsigned n);
+
 /* Gives it who allocated: sites of all kinds, and names that try to harm a terminal. */
 void draw_recording(struct hx_snapshot *snapshot, unsigned number);
 

@@ -7,7 +7,8 @@
 # displays that they save. A script runs in a scratch folder on a fresh copy of one store,
 # so that `:save-display x` there is compared with SCREEN/SIZE/x. A first line `# sizes: ...`
 # says at which sizes (80x24 40x12), `# locale: C` in which locale (C.UTF-8), `# store: bare`
-# that nothing is worked out in the store, `# store: recorded` that it has who allocated, `# live: no` that
+# that nothing is worked out in the store, `# store: recorded` that it has who allocated, `# store: crowd` that there are
+# forty snapshots of many globals, `# store: one` that there is one snapshot, `# live: no` that
 # there is no live target, `# needs: demangler` that it is skipped without one.
 #
 # commands/ has a script for each command of the help screen, which saves `before` and
@@ -110,6 +111,8 @@ command_scripts() {
 "$bin/make_store" "$work/full" || exit 1
 "$bin/make_store" "$work/bare" 2 30 bare || exit 1
 "$bin/make_store" "$work/recorded" 3 60 recorded || exit 1
+"$bin/make_store" "$work/crowd" 40 8 crowd || exit 1
+"$bin/make_store" "$work/one" 1 60 || exit 1
 if [ $# -eq 0 ]; then
     for folder in "$srcdir"/test/ui/*/; do
         case $folder in */commands/) ;; *) [ -z "$(ls "$folder"/*.keys 2>/dev/null)" ] || screen "${folder%/}" ;; esac
