@@ -269,6 +269,16 @@ static enum hx_format format_of(const char *path)
     return dot && strcmp(dot, ".csv") == 0 ? HX_FORMAT_CSV : HX_FORMAT_TEXT;
 }
 
+/* Escaped, as what the store's own rows become. */
+static void print_csv(const struct hx_cell *cell, struct hx_text *ret)
+{
+    struct hx_text text = {0};
+    hx_text_escape(&text, cell->text, cell->n, false);
+    hx_text_csv(ret, hx_text_str(&text), text.n);
+    ret->failed |= text.failed;
+    hx_text_free(&text);
+}
+
 static void print_value(const struct hx_cell *cell, enum hx_format format, struct hx_text *ret)
 {
     if (cell->type == HX_VALUE_INT)
@@ -280,7 +290,7 @@ static void print_value(const struct hx_cell *cell, enum hx_format format, struc
     else if (format == HX_FORMAT_JSON)
         hx_text_json(ret, cell->text, cell->n);
     else
-        hx_text_csv(ret, cell->text, cell->n);
+        print_csv(cell, ret);
 }
 
 /* Marked rows are what is meant, wherever a filter would hide them. */
