@@ -116,14 +116,19 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, snapshot);
     /* A row for each named root: what it reaches alone, and together with others. */
     hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM bins WHERE snapshot = s.snapshot) AS rows,"
-                 " s.heap_bytes AS heap_bytes, n.name AS name,"
-                 " (SELECT max(bytes) FROM bins WHERE snapshot = s.snapshot) AS most,"
-                 " (SELECT count(*) FROM hx_named WHERE snapshot = s.snapshot) AS names, ");
-    hx_named_bytes_sql(&ret->facts);
+                 "SELECT c.rows AS rows, c.most AS most, s.heap_bytes AS heap_bytes,"
+                 " n.name AS name, k.names AS names,"
+                 " coalesce(t.exclusive_bytes, 0) AS exclusive_bytes,"
+                 " coalesce(t.shared_bytes, 0) AS shared_bytes FROM snapshots s CROSS JOIN"
+                 " (SELECT count(*) AS rows, max(bytes) AS most FROM bins WHERE snapshot = %" PRId64
+                 ") AS c CROSS JOIN"
+                 " (SELECT count(*) AS names FROM hx_named WHERE snapshot = %" PRId64 ") AS k"
+                 " LEFT JOIN hx_named n ON n.snapshot = s.snapshot LEFT JOIN ",
+                 snapshot, snapshot);
+    hx_named_bytes_sql(snapshot, &ret->facts);
     hx_text_putf(&ret->facts,
-                 " FROM snapshots s LEFT JOIN hx_named n ON n.snapshot = s.snapshot"
-                 " WHERE s.snapshot = %" PRId64 " ORDER BY n.position LIMIT %d",
+                 " AS t ON t.name = n.name WHERE s.snapshot = %" PRId64
+                 " ORDER BY n.position LIMIT %d",
                  snapshot, HX_FACTS_MAX);
 }
 

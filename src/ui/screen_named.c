@@ -13,14 +13,18 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-void hx_named_bytes_sql(struct hx_text *sql)
+void hx_named_bytes_sql(int64_t snapshot, struct hx_text *sql)
 {
-    hx_text_puts(sql,
-                 "(SELECT coalesce(sum(b.bytes), 0) FROM hx_bin b WHERE b.snapshot = n.snapshot"
-                 " AND b.roots = n.name) AS exclusive_bytes,"
-                 " (SELECT coalesce(sum(b.bytes), 0) FROM hx_bin b WHERE b.snapshot = n.snapshot"
-                 " AND b.roots <> n.name"
-                 " AND instr('+' || b.roots || '+', '+' || n.name || '+') > 0) AS shared_bytes");
+    /* One pass over the bins, of which there may be many times more than roots; what '+' joins is
+     * taken apart as the list that it is once each '+' stands between quotes. */
+    hx_text_putf(sql,
+                 "(SELECT j.value AS name,"
+                 " sum(CASE WHEN b.roots = j.value THEN b.bytes ELSE 0 END) AS exclusive_bytes,"
+                 " sum(CASE WHEN b.roots = j.value THEN 0 ELSE b.bytes END) AS shared_bytes"
+                 " FROM hx_bin b CROSS JOIN"
+                 " json_each('[' || replace(json_quote(b.roots), '+', '\",\"') || ']') j"
+                 " WHERE b.snapshot = %" PRId64 " AND b.objects > 0 GROUP BY j.value)",
+                 snapshot);
 }
 
 /* So many roots are offered to be named. */
@@ -51,12 +55,15 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_puts(&ret->sql, "SELECT 0 AS rank, n.position AS position, n.snapshot AS snapshot,"
                             " n.name AS name, coalesce(n.expr, '(by the program itself)') AS expr,"
                             " n.root_id AS root_id, r.kind AS kind, r.module AS module,"
-                            " r.address AS address, r.direct_objects AS direct_objects, ");
-    hx_named_bytes_sql(&ret->sql);
+                            " r.address AS address, r.direct_objects AS direct_objects,"
+                            " coalesce(t.exclusive_bytes, 0) AS exclusive_bytes,"
+                            " coalesce(t.shared_bytes, 0) AS shared_bytes,"
+                            " r.retained_bytes AS retained_bytes, NULL AS naming"
+                            " FROM hx_named n LEFT JOIN roots r ON r.snapshot = n.snapshot"
+                            " AND r.root_id = n.root_id LEFT JOIN ");
+    hx_named_bytes_sql(snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
-                 ", r.retained_bytes AS retained_bytes, NULL AS naming"
-                 " FROM hx_named n LEFT JOIN roots r ON r.snapshot = n.snapshot"
-                 " AND r.root_id = n.root_id WHERE n.snapshot = %" PRId64
+                 " t ON t.name = n.name WHERE n.snapshot = %" PRId64
                  " UNION ALL SELECT 1, rank, %" PRId64 ", name, '(Enter names it)',"
                  " root_id, 'global', module, NULL, direct_objects, NULL, NULL, retained_bytes,"
                  " expr FROM (",
