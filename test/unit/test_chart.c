@@ -227,7 +227,9 @@ static void test_sizes(void **state)
         }
     }
     struct hx_canvas canvas;
-    assert_non_null(hx_canvas_begin(&canvas, HX_CANVAS_MAX + 1, 1));
+    hx_error *error = hx_canvas_begin(&canvas, HX_CANVAS_MAX + 1, 1);
+    assert_non_null(error);
+    hx_error_free(error);
     begin(made, 0, 1);
     draw(&made->chart, 40, 10, &canvas);
     hx_canvas_end(&canvas);
