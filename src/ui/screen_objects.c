@@ -24,12 +24,9 @@ static const struct hx_column columns[] = {
 };
 
 static const struct hx_column differences[] = {
-    {"status", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
-    {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
-    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"state", NULL, HX_AS_TEXT, 9, 2, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
-    {0},
+    {"status", NULL, HX_AS_TEXT, 8, 0, NULL, NULL}, {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL}, {"state", NULL, HX_AS_TEXT, 9, 2, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL}, {0},
 };
 
 struct hx_of hx_pane_of(const struct hx_pane *pane)
@@ -82,11 +79,15 @@ void hx_of_where(const struct hx_of *of, struct hx_text *sql)
     case HX_SUBSET_STATE:
         hx_text_putf(sql, "state = '%s'", state_of(of->text));
         break;
-    case HX_SUBSET_MODULE: /* an object without a stack is in none of the others */
-        hx_text_puts(sql, "coalesce((SELECT t.module FROM hx_stack t WHERE t.stack_id ="
-                          " objects.stack_id), '(unknown)') = ");
-        hx_text_sql(sql, of->text ? of->text : "(unknown)");
+    case HX_SUBSET_MODULE: {
+        bool unknown = !of->text || strcmp(of->text, "(unknown)") == 0;
+        hx_text_puts(sql, unknown ? "stack_id IS NULL OR " : "");
+        hx_text_puts(sql, "+stack_id IN (SELECT t.stack_id FROM hx_stack t WHERE"
+                          " coalesce(t.module, '(unknown)') = ");
+        hx_text_sql(sql, unknown ? "(unknown)" : of->text);
+        hx_text_putc(sql, ')');
         break;
+    }
     case HX_SUBSET_THREAD:
     case HX_SUBSET_ALL:
         break;

@@ -381,7 +381,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct timeline *timeline = NULL;
     HX_TRY(timeline_of(pane, &timeline));
-    if (ui->snapshots.n_rows && (pane->stale || is_behind(ui, timeline)))
+    if (ui->snapshots.n_rows && (pane->stale || pane->problem || is_behind(ui, timeline)))
         HX_TRY(start_reading(ui, pane, timeline));
     return show_rows(ui, pane);
 }
