@@ -34,15 +34,23 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+void hx_thread_signals(sigset_t *ret)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    sigfillset(ret);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(ret, faults[i]);
+}
+
 void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *context)
 {
     struct worker worker[HX_THREADS_MAX];
     if (n > HX_THREADS_MAX)
         n = HX_THREADS_MAX;
     /* A signal belongs to the thread that knows what to do about it. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t blocked, before;
+    hx_thread_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     for (unsigned i = 1; i < n; i++) {
         worker[i] = (struct worker){.work = work, .context = context, .i = i};
         worker[i].started = pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]) == 0;

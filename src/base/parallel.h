@@ -6,14 +6,20 @@
 #ifndef HX_BASE_PARALLEL_H
 #define HX_BASE_PARALLEL_H
 
+#include <signal.h>
+
 #define HX_THREADS_MAX 64
+
+/* The signals that a thread blocks which nobody sends any: all but faults. These are its own, and
+ * one that is blocked would end the process past every handler (of a terminal's modes, say). */
+void hx_thread_signals(sigset_t *ret);
 
 /* How many workers `asked` means: 0 is one for each processor that this process may
  * use, at most 16. Never 0, never above HX_THREADS_MAX. */
 unsigned hx_threads(unsigned asked);
 
 /* Calls work(context, i) once for each i in [0, n), n <= HX_THREADS_MAX, 0 on the
- * caller's thread and every other on one of its own, with all signals blocked. Where
+ * caller's thread and every other on one of its own, with signals blocked as above. Where
  * a thread cannot be made its call runs on the caller's thread after work 0: so no
  * worker may wait for another one to begin. */
 void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *context);

@@ -4,7 +4,9 @@
 #include "ui/difference.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LINES_MIN   5
 #define COLUMNS_MIN 20
@@ -555,7 +557,8 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
     if (ui->message.n) {
         hx_text_puts(&text, ui->message.s);
         style = ui->message_bad ? HX_STYLE_BAD : HX_STYLE_NORMAL;
-    } else if (!hx_jobs_status(ui->jobs, &text) && hx_marks_count(pane)) {
+    } else if (!hx_jobs_status(ui->jobs, layout->columns, ui->term.utf8, &text) &&
+               hx_marks_count(pane)) {
         hx_marks_put(pane, &text);
         add_part(&text, "U unmarks", layout->columns - right - 2, "  ");
         add_part(&text, "P writes them", layout->columns - right - 2, "  ");
@@ -627,15 +630,16 @@ hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path)
     hx_ui_draw(ui);
     struct hx_text text = {0};
     hx_term_text(&text);
+    /* A pipe that nobody reads is an error, and no reason to wait. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
     hx_error *error = text.failed ? hx_error_nomem() : NULL;
-    FILE *file = error ? NULL : fopen(path, "we");
-    if (!error && !file)
+    if (!error && fd < 0)
         error = hx_error_os(errno, path, "open");
-    if (file) {
-        bool bad = fwrite(hx_text_str(&text), 1, text.n, file) != text.n;
-        if (fclose(file) || bad)
-            error = hx_error_os(errno, path, "write");
-    }
+    errno = 0;
+    if (!error && write(fd, hx_text_str(&text), text.n) != (ssize_t)text.n)
+        error = hx_error_os(errno ? errno : ENOSPC, path, "write");
+    if (fd >= 0)
+        close(fd);
     hx_text_free(&text);
     return error;
 }

@@ -2,6 +2,7 @@
 #include "ui/job.h"
 
 #include "base/cleanup.h"
+#include "base/parallel.h"
 #include "base/timing.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ struct lane {
     bool in_store; /* the running job has the store for itself */
     /* progress of the running job */
     char stage[64];
-    uint64_t done, total, started_ns, told_ns;
+    uint64_t done, total, started_ns, stage_ns, told_ns; /* stage_ns: when the stage began */
 };
 
 struct hx_jobs {
@@ -46,7 +47,10 @@ static void report(void *context, const char *stage, uint64_t done, uint64_t tot
     struct lane *lane = context;
     uint64_t now = hx_now_ns();
     pthread_mutex_lock(&lane->jobs->lock);
-    snprintf(lane->stage, sizeof lane->stage, "%s", stage ? stage : "");
+    if (strncmp(lane->stage, stage ? stage : "", sizeof lane->stage - 1) != 0) {
+        snprintf(lane->stage, sizeof lane->stage, "%s", stage ? stage : "");
+        lane->stage_ns = now;
+    }
     lane->done = done;
     lane->total = total;
     bool tell = now - lane->told_ns > 100000000;
@@ -73,7 +77,7 @@ static struct hx_job *next_job(struct lane *lane)
     lane->running = job;
     lane->stage[0] = 0;
     lane->done = lane->total = 0;
-    lane->started_ns = hx_now_ns();
+    lane->started_ns = lane->stage_ns = hx_now_ns();
     return job;
 }
 
@@ -120,9 +124,9 @@ static void *lane_main(void *context)
 static hx_error *start_lane(struct lane *lane)
 {
     /* Signals are for the screen's thread, which knows the terminal. */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    sigset_t blocked, old;
+    hx_thread_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &old);
     int err = pthread_create(&lane->thread, NULL, lane_main, lane);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (err)
@@ -303,7 +307,64 @@ bool hx_jobs_cancel(hx_jobs *jobs)
     return any;
 }
 
-bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret)
+#define BAR_CELLS 10
+/* An estimate from less than that would be a guess. */
+#define ESTIMATE_NS 500000000u
+/* What the line has besides: the place in the list. */
+#define ROOM_BESIDE 8
+
+static void put_bar(double part, bool utf8, struct hx_text *ret)
+{
+    int full = (int)(part * BAR_CELLS + 0.5);
+    hx_text_puts(ret, " [");
+    for (int i = 0; i < BAR_CELLS; i++)
+        hx_text_puts(ret, i >= full ? (utf8 ? "\u2591" : ".") : utf8 ? "\u2588" : "#");
+    hx_text_putc(ret, ']');
+}
+
+/* Whole seconds, rounded up: finer ones would only flicker. */
+static void put_left(double seconds, struct hx_text *ret)
+{
+    char number[HX_HUMAN];
+    uint64_t whole = (uint64_t)seconds + 1;
+    if (whole < 60)
+        hx_text_putf(ret, ", %us left", (unsigned)whole);
+    else
+        hx_text_putf(ret, ", %s left", hx_human_ns(whole * 1000000000, number));
+}
+
+/* How far the stage is: bar, part, rate and time left, or the time it took. The bar and the rate
+ * only where there is room. */
+static void put_stage(const struct lane *lane, uint64_t now, int room, bool utf8,
+                      struct hx_text *ret)
+{
+    char number[HX_HUMAN];
+    struct hx_text rest = {0};
+    double seconds = (double)(now - lane->stage_ns) / 1e9;
+    double rate = seconds > 0 ? (double)lane->done / seconds : 0;
+    double left = rate > 0 ? ((double)lane->total - (double)lane->done) / rate : 0;
+    bool sure = now - lane->stage_ns >= ESTIMATE_NS && rate >= 1;
+    if (sure && left > 0 && left < 100000)
+        put_left(left, &rest);
+    else
+        hx_text_putf(&rest, ", %.1f s", (double)(now - lane->started_ns) / 1e9);
+    room -= (int)(ret->n + rest.n);
+    if (lane->total && lane->done <= lane->total) {
+        double part = (double)lane->done / (double)lane->total;
+        room -= 5;
+        if (room >= BAR_CELLS + 3) {
+            put_bar(part, utf8, ret);
+            room -= BAR_CELLS + 3;
+        }
+        hx_text_putf(ret, " %u%%", (unsigned)(100 * part));
+    }
+    if (sure && room >= 9)
+        hx_text_putf(ret, ", %s/s", hx_human_count((uint64_t)rate, number));
+    hx_text_puts(ret, hx_text_str(&rest));
+    hx_text_free(&rest);
+}
+
+bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret)
 {
     bool any = false;
     uint64_t now = hx_now_ns();
@@ -314,18 +375,14 @@ bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret)
         if (!job)
             continue;
         any = true;
-        uint64_t ns = now - lane->started_ns;
         hx_text_puts(ret, job->what);
         if (lane->stage[0] && strcmp(lane->stage, job->what) != 0)
             hx_text_putf(ret, ": %s", lane->stage);
-        if (lane->total && lane->done <= lane->total)
-            hx_text_putf(ret, " %u%%",
-                         (unsigned)(100.0 * (double)lane->done / (double)lane->total));
-        hx_text_putf(ret, ", %.1f s", (double)ns / 1e9);
-        if (atomic_load(&job->cancel))
-            hx_text_puts(ret, ", cancelling");
-        else
-            hx_text_puts(ret, " (Esc cancels)");
+        const char *end = atomic_load(&job->cancel) ? ", cancelling"
+                          : columns >= 60           ? " (Esc cancels)"
+                                                    : " (Esc)";
+        put_stage(lane, now, columns - ROOM_BESIDE - (int)strlen(end), utf8, ret);
+        hx_text_puts(ret, end);
     }
     pthread_mutex_unlock(&jobs->lock);
     return any;

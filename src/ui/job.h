@@ -62,7 +62,7 @@ void hx_jobs_supersede(hx_jobs *jobs,
 /* Cancels all jobs that somebody may be waiting for; false when there were none. */
 bool hx_jobs_cancel(hx_jobs *jobs);
 
-/* A line on the job under way; false when there is none to speak of. */
-bool hx_jobs_status(hx_jobs *jobs, struct hx_text *ret);
+/* A line on the job under way, for a screen so wide; false when there is none to speak of. */
+bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret);
 
 #endif

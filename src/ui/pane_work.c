@@ -216,6 +216,7 @@ struct writing {
     enum hx_format format;
     char *path;
     FILE *file;
+    bool regular, written;
 };
 
 static hx_error *writing_run(struct hx_job *job, hx_store *store,
@@ -233,6 +234,7 @@ static hx_error *writing_run(struct hx_job *job, hx_store *store,
     bool bad = ferror(writing->file);
     if (fclose(hx_steal(writing->file)) || bad)
         return hx_error_os(errno, writing->path, "write");
+    writing->written = true;
     return NULL;
 }
 
@@ -240,7 +242,6 @@ static void writing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct writing *writing = (struct writing *)job;
     if (error) {
-        unlink(writing->path); /* nothing half-written */
         hx_ui_complain(ui, error);
     } else if (writing->marked) {
         hx_ui_say(ui, "the marked rows are written to %s", writing->path);
@@ -254,6 +255,8 @@ static void writing_destroy(struct hx_job *job)
     struct writing *writing = (struct writing *)job;
     if (writing->file)
         fclose(writing->file);
+    if (writing->regular && !writing->written)
+        unlink(writing->path); /* nothing half-written; no device either */
     hx_load_end(&writing->load);
     hx_text_free(&writing->text);
     hx_text_free(&writing->part);
@@ -340,7 +343,11 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
 
 hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (overwrite ? O_TRUNC : O_EXCL), 0666);
+    /* A pipe that nobody reads is an error, and no reason to wait. */
+    int fd = open(path,
+                  O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (overwrite ? O_TRUNC : O_EXCL),
+                  0666);
+    struct stat stat;
     if (fd < 0 && errno == EEXIST)
         return hx_error_new(HX_E_FAIL, path, "`:write! FILE` overwrites it", "exists already");
     if (fd < 0)
@@ -361,6 +368,7 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
                                    .done = writing_done,
                                    .destroy = writing_destroy};
     writing->file = file;
+    writing->regular = fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
     writing->format = format_of(path);
     writing->memory = !hx_pane_windowed(pane);
     if (writing->memory)

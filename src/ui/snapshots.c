@@ -185,7 +185,7 @@ hx_error *hx_ui_snap(struct hx_ui *ui, bool asked)
         free(snapping);
         return error;
     }
-    snapping->job = (struct hx_job){.what = "snapshot under way",
+    snapping->job = (struct hx_job){.what = "snapshot",
                                     .lane = HX_LANE_WORK,
                                     .prepare = snapping_prepare,
                                     .run = snapping_run,

@@ -3,6 +3,7 @@
 
     manners.py [TEST...]
 """
+import ctypes
 import os
 import signal
 import subprocess
@@ -154,7 +155,7 @@ def test_prompt():
     terminal = on_objects()
     for keys, shown in ((":abc\033[D\033[DX", "^:aXbc"), ("\001Y\005Z", "^:YaXbcZ"),
                         ("\033[D\033[D\013", "^:YaXb$"), ("\001\033[3~", "^:aXb$"),
-                        ("\005 8 Q\t", r"^:aXb 8 Q\\x09$"), ("\010\027\027", "^:aXb$"),
+                        ("\005 8 Q", "^:aXb 8 Q$"), ("\027\027", "^:aXb$"),
                         ("\025日本\010", "^:日$"), ("\033[D語", "^:語日$"),
                         ("\005\025help\r", r"help$"), (":\033[A", "^:help$"),
                         ("\033[B", "^:$"), ("a\010\010", "help$"), ("h/\\\\.x", r"^/\\\\.x$"),
@@ -294,6 +295,62 @@ def test_kills():
         check(got == status if status else got not in (None, 0), f"{number!r}: status {got}")
         check(terminal.is_sane(), f"{number!r} left the terminal changed")
         terminal.close()
+
+
+def test_crash_of_a_thread():
+    """Also where rows are loaded a fault leaves the terminal in order."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    terminal = on_objects()
+    threads = [int(tid) for tid in os.listdir(f"/proc/{terminal.pid}/task")
+               if int(tid) != terminal.pid]
+    check(threads, "there are no other threads")
+    for number in (signal.SIGSEGV, signal.SIGABRT):
+        libc.syscall(234, terminal.pid, threads[0], int(number))  # tgkill
+        got = terminal.wait()
+        check(got not in (None, 0), f"{number!r} in a thread: status {got}")
+        check(terminal.is_sane(), f"{number!r} in a thread left the terminal changed")
+        terminal.close()
+        terminal = on_objects()
+        threads = [int(tid) for tid in os.listdir(f"/proc/{terminal.pid}/task")
+                   if int(tid) != terminal.pid]
+    quit_of(terminal)
+
+
+def test_progress():
+    """A bar, a rate and the time left; Esc ends it, also when the screen is narrow."""
+    for columns, what in ((80, r"snapshot: copy \[[█░]+\] \d+%"), (40, r"snapshot: copy.*\(Esc\)")):
+        terminal = start("-", "0", "4000", columns=columns)
+        terminal.send("a")
+        expect(terminal, "progress", what)
+        if columns == 80:
+            expect(terminal, "rate and rest", r"\d+%, [\d.]+K?/s, \d+s left \(Esc cancels\)")
+        terminal.send("8G")
+        expect(terminal, "keys meanwhile", "8 obj")
+        terminal.send("\033")
+        expect(terminal, "cancel", "interrupted")
+        quit_of(terminal)
+
+
+def test_files():
+    """Writing to what takes nothing is an error at once, and takes no device away."""
+    pipe = os.path.join(FOLDER, "pipe")
+    os.mkfifo(pipe)
+    terminal = on_objects()
+    for command, words in ((f":write! {pipe}", "No such device or address"),
+                           (f":save-display {pipe}", "No such device or address"),
+                           (":write! /dev/full", "No space left"),
+                           (":save-display /dev/full", "No space left"),
+                           (":write /nosuch/x", "No such file"), (f":write {FOLDER}/w.csv", "written")):
+        terminal.send(command + "\r")
+        expect(terminal, command, words)
+    check(os.path.exists("/dev/full") and os.path.exists(pipe), "a device was removed")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for _ in range(12):  # more than it holds
+        terminal.send(f":write! {pipe}\r")
+        terminal.settle(0.05)
+    expect(terminal, "a full pipe", "temporarily unavailable")
+    os.close(reader)
+    quit_of(terminal)
 
 
 def test_hangup():

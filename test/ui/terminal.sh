@@ -30,7 +30,7 @@ keys() { tm send-keys -t t "$@"; }
 
 start() { # ARGUMENT...
     keys "clear; $bin/explore $work/test.db $*; echo status \$?" Enter
-    await start 'Heap over time'
+    await start '\[1 [a-z]*\]'
 }
 
 # The process of the explorer, a child of the pane's shell.
@@ -74,7 +74,7 @@ keys ':' 'set mouse off' Enter
 await setting 'mouse off'
 
 keys a
-await 'snapshot under way' 'snapshot under way'
+await 'snapshot under way' 'snapshot: copy'
 keys G
 await 'keys meanwhile' '283/283'
 keys Escape
@@ -106,7 +106,10 @@ done
 keys "clear; TERM=dumb $bin/explore $work/test.db" Enter
 await dumb 'cannot move the cursor'
 keys "clear; NO_COLOR=1 TERM=vt100 LC_ALL=C $bin/explore $work/test.db" Enter
-await 'vt100 in the C locale' 'x####'
+await 'vt100 in the C locale' '\[1 [a-z]*\]'
+keys 2
+await 'bars in the C locale' '####'
 keys C-c
+keys clear Enter
 terminal_is_sane 'Ctrl-C'
 exit $failed
