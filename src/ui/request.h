@@ -22,6 +22,8 @@ struct hx_ui;
     X(half_down, "half-down", "Ctrl-D", "", "Move", "half a page down")                            \
     X(first, "first", "Home g", "", "Move", "first row")                                           \
     X(last, "last", "End G", "", "Move", "last row")                                               \
+    X(next_sibling, "next-sibling", "J", "", "Move", "in a tree, the next beside this one")        \
+    X(previous_sibling, "previous-sibling", "K", "", "Move", "in a tree, the one before this")     \
     X(open, "open", "Enter Right l", "", "Look", "open what the row stands for")                   \
     X(back, "back", "Left h Backspace", "", "Look", "back to where it was opened")                 \
     X(escape, "escape", "Esc", "", "Look", "cancel long work, else back")                          \

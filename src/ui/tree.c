@@ -2,6 +2,7 @@
 #include "ui/tree.h"
 
 #include "ui/app.h"
+#include "ui/request.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -745,4 +746,36 @@ hx_error *hx_tree_fold(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     }
     HX_TRY(splice(pane, row + 1, end_of(&pane->rows, row) - row - 1, &nothing));
     return set_below(&pane->rows, row, HX_TREE_FOLDED);
+}
+
+/* To the next row that hangs on the same one; `step` is 1 or -1. */
+static hx_error *go_beside(struct hx_ui *ui, int step)
+{
+    struct hx_pane *pane = hx_ui_pane(ui);
+    const struct hx_table *rows = &pane->rows;
+    size_t row, n = rows->n_rows;
+    if (!hx_pane_row(pane, &row) || hx_table_at(rows, row, "depth")->type != HX_VALUE_INT)
+        return hx_error_new(HX_E_ABSENT, pane->screen->name, "screen 4 is one", "is no tree");
+    int64_t depth = hx_table_int(rows, row, "depth", 0), at = depth + 1;
+    while (at > depth && (step > 0 ? row + 1 < n : row > 0)) {
+        row += (size_t)step;
+        at = hx_table_int(rows, row, "depth", 0);
+    }
+    if (at == depth)
+        hx_pane_go(pane, pane->offset + (int64_t)row);
+    else
+        hx_ui_say(ui, "this is the %s one here", step > 0 ? "last" : "first");
+    return NULL;
+}
+
+hx_error *hx_do_next_sibling(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return go_beside(ui, 1);
+}
+
+hx_error *hx_do_previous_sibling(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    return go_beside(ui, -1);
 }
