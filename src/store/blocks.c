@@ -13,13 +13,14 @@
 #include <string.h>
 
 /* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB. */
-enum { CACHE_BYTES = 88 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+enum { CACHE_BYTES = 80 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 struct entry {
     struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
     int64_t snapshot, id;      /* of the block */
     unsigned what;             /* derived << 8 | column */
     unsigned users;
+    bool again;     /* it was asked for more than once */
     bool forgotten; /* in no list any more; the last user frees it */
     size_t bytes;
     struct entry *next;          /* in the slot */
@@ -663,6 +664,7 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
     unsigned what = what_is(derived, column);
     struct entry *entry = find_entry(blocks, where->id, what);
     if (entry) {
+        entry->again = true;
         unlink_use(blocks, entry);
     } else {
         if (derived == HX_PLAIN || derived == HX_PLUS_ONE) {
@@ -692,6 +694,17 @@ void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column)
     struct entry *entry = (struct entry *)column;
     if (entry && --entry->users == 0 && entry->forgotten)
         free(entry);
+}
+
+void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column)
+{
+    struct entry *entry = (struct entry *)column;
+    if (entry && !entry->again && !entry->forgotten && entry->users == 1) {
+        entry->users = 0;
+        drop(blocks, entry);
+    } else {
+        hx_blocks_release(blocks, column);
+    }
 }
 
 hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *objects,

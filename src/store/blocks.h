@@ -127,6 +127,9 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
                            enum hx_derived derived, int column, const struct hx_decoded **ret);
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
 
+/* The same for who reads whole tables once: what nobody else has asked for is not kept. */
+void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column);
+
 /* The values of some rows of a block: of the n <= HX_BLOCK_ROWS numbers in `at`, each below the
  * block's rows. Costs less than decoding the block, which is then not kept. */
 hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,

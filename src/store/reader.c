@@ -22,7 +22,7 @@ struct reader {
     int64_t id;
     struct hx_snapshot *snapshot;
     const struct hx_progress *progress;
-    bool objects_only;
+    bool objects_only, roots_only;
     hx_codec *codec;
     uint64_t *value; /* HX_BLOCK_ROWS */
     sqlite3_stmt *column;
@@ -347,6 +347,15 @@ static hx_error *reserve_edges(struct hx_graph *g, uint64_t edges)
     return NULL;
 }
 
+static hx_error *load_all_root_edges(struct reader *r)
+{
+    uint64_t root_edges;
+    HX_TRY(count_rows(r, HX_FAMILY_ROOT_EDGE, &root_edges));
+    HX_TRY(each_block(r, HX_FAMILY_ROOT_EDGE, root_edges, load_root_edges));
+    r->snapshot->root_edges.n = root_edges;
+    return NULL;
+}
+
 static hx_error *load_graph(struct reader *r)
 {
     struct hx_graph *g = &r->snapshot->graph;
@@ -354,6 +363,9 @@ static hx_error *load_graph(struct reader *r)
     HX_TRY(count_rows(r, HX_FAMILY_OBJECT, &objects));
     if (objects > HX_OBJECTS_MAX)
         return damaged(r, "too many objects");
+    g->n = (hx_obj)objects;
+    if (r->roots_only)
+        return load_all_root_edges(r);
     HX_TRY(reserve_objects(g, objects));
     r->rows_total = objects;
     if (r->objects_only)
@@ -367,8 +379,7 @@ static hx_error *load_graph(struct reader *r)
     if (g->fwd[objects] != edges)
         return damaged(r, "fewer edges than counted");
     HX_TRY(each_block(r, HX_FAMILY_EDGE, edges, load_edges));
-    HX_TRY(each_block(r, HX_FAMILY_ROOT_EDGE, root_edges, load_root_edges));
-    r->snapshot->root_edges.n = root_edges;
+    HX_TRY(load_all_root_edges(r));
     HX_TRY(each_block(r, HX_FAMILY_RESIDENT, resident, load_resident));
     r->snapshot->resident.n = resident;
     r->snapshot->has_resident = resident > 0;
@@ -660,14 +671,13 @@ static hx_error *load_all(struct reader *r)
     return load_graph(r);
 }
 
-static hx_error *load(hx_store *store, int64_t snapshot, bool objects_only,
+static hx_error *load(hx_store *store, struct reader r, int64_t snapshot,
                       const struct hx_progress *progress, struct hx_snapshot **ret)
 {
-    struct reader r = {.db = store->db,
-                       .what = store->path,
-                       .id = snapshot,
-                       .progress = progress,
-                       .objects_only = objects_only};
+    r.db = store->db;
+    r.what = store->path;
+    r.id = snapshot;
+    r.progress = progress;
     HX_TRY(hx_snapshot_create(&r.snapshot));
     hx_error *err = load_all(&r);
     sqlite3_finalize(r.column);
@@ -684,11 +694,17 @@ static hx_error *load(hx_store *store, int64_t snapshot, bool objects_only,
 hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
                         struct hx_snapshot **ret)
 {
-    return load(store, snapshot, false, progress, ret);
+    return load(store, (struct reader){0}, snapshot, progress, ret);
 }
 
 hx_error *hx_store_load_objects(hx_store *store, int64_t snapshot,
                                 const struct hx_progress *progress, struct hx_snapshot **ret)
 {
-    return load(store, snapshot, true, progress, ret);
+    return load(store, (struct reader){.objects_only = true}, snapshot, progress, ret);
+}
+
+hx_error *hx_store_load_roots(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
+                              struct hx_snapshot **ret)
+{
+    return load(store, (struct reader){.roots_only = true}, snapshot, progress, ret);
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
+#include "traverse/backwards.h"
 #include "traverse/scheme.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
@@ -91,5 +92,27 @@ hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progr
 /* The same without edges and roots: addresses, sizes, states, types, sites. */
 hx_error *hx_store_load_objects(hx_store *store, int64_t snapshot,
                                 const struct hx_progress *progress, struct hx_snapshot **ret);
+
+/* --- parts of a snapshot that is too large to be loaded --- */
+
+/* Who refers to whom in it. `pause` is called now and then, when no statement is under way; NULL:
+ * never. */
+typedef void hx_store_pause_fn(void *context);
+hx_error *hx_store_backwards(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
+                             hx_store_pause_fn *pause, void *context, hx_backwards **ret);
+
+/* What hx_store_load() gives without objects and edges: graph.n is their number all the same, and
+ * that is what root edges speak of. */
+hx_error *hx_store_load_roots(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
+                              struct hx_snapshot **ret);
+
+/* The number of the object that contains an address; HX_NO_OBJ: none. */
+hx_error *hx_store_object(hx_store *store, int64_t snapshot, uint64_t address, hx_obj *ret);
+
+/* Puts the objects with a bit in `chosen`, with their states and types and the edges between them,
+ * into such a snapshot, numbered anew. Root edges to all others go to one more object, the last,
+ * without bytes or address. */
+hx_error *hx_store_load_chosen(hx_store *store, int64_t snapshot, const uint64_t *chosen,
+                               const struct hx_progress *progress, struct hx_snapshot *into);
 
 #endif

@@ -43,13 +43,13 @@ struct hx_ui {
     bool message_bad;
     HX_VEC(struct hx_said) log;
     struct hx_prompt prompt;
-    char *pattern;     /* of the last search */
-    char *draft;       /* a filter that had an error, to be corrected; NULL: none */
-    uint64_t draft_of; /* pane */
-    char *statement;   /* SQL that failed, to be corrected; NULL: none */
-    uint64_t asked;    /* so many statements were asked */
+    char *pattern;                     /* of the last search */
+    char *draft;                       /* a filter that had an error, to be corrected; NULL: none */
+    uint64_t draft_of;                 /* pane */
+    char *statement;                   /* SQL that failed, to be corrected; NULL: none */
+    uint64_t asked;                    /* so many statements were asked */
     HX_VEC(struct hx_reply *) replies; /* all answers to them (answers.h); owned */
-    uint64_t searches; /* so many were begun; only the newest moves the cursor */
+    uint64_t searches;                 /* so many were begun; only the newest moves the cursor */
     /* The last click, and the pane (its serial) and row that it was on; -1: on none. */
     int click_line, click_column;
     uint64_t click_ns, click_pane;
@@ -64,7 +64,9 @@ struct hx_ui {
 
     /* The graph of one snapshot, for chains; touched on the WORK lane only. */
     struct hx_snapshot *graph;
-    int64_t graph_of;
+    int64_t graph_of;        /* 0: of a part of one */
+    hx_backwards *backwards; /* of a large snapshot, for such parts; NULL: none */
+    int64_t backwards_of;
 
     struct hx_choice choice;
     HX_VEC(struct hx_revision) revisions; /* of snapshots that were looked at since */
@@ -127,6 +129,11 @@ void hx_ui_follow_row(struct hx_ui *ui, const struct hx_pane *pane, size_t row);
 /* graph.c: the graph of a stored snapshot, kept for the next question. On the WORK lane only. */
 hx_error *hx_ui_graph(struct hx_ui *ui, hx_store *store, int64_t number,
                       const struct hx_progress *progress, struct hx_snapshot **ret);
+
+/* The same with reverse edges, but of a large snapshot only what can be on chains to the object at
+ * an address. Objects are numbered anew then, and the next call makes another one. */
+hx_error *hx_ui_graph_about(struct hx_ui *ui, hx_store *store, int64_t number, uint64_t address,
+                            const struct hx_progress *progress, struct hx_snapshot **ret);
 
 /* snapshots.c */
 /* The snapshot to compare the current one with; 0: there is none. */

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 struct lane {
     hx_jobs *jobs;
@@ -29,6 +30,7 @@ struct hx_jobs {
     pthread_mutex_t lock; /* over everything below but the stores */
     pthread_cond_t queued;
     pthread_mutex_t store_lock[2];
+    atomic_uint reading; /* jobs of the READ lane that wait for a store */
     struct lane lane[HX_LANES];
     struct hx_job *ended, **ended_end;
     bool quit;
@@ -93,13 +95,44 @@ static hx_error *work(struct lane *lane, struct hx_job *job)
     struct hx_progress progress = {.report = report, .context = lane, .cancel = &job->cancel};
     if (job->prepare)
         HX_TRY(job->prepare(job, &progress));
+    bool reads = job->lane == HX_LANE_READ;
+    if (reads)
+        atomic_fetch_add(&lane->jobs->reading, 1);
     pthread_mutex_lock(lane->store_lock);
+    if (reads)
+        atomic_fetch_sub(&lane->jobs->reading, 1);
     set_in_store(lane, true);
     hx_error *error = atomic_load(&job->cancel) ? hx_error_cancelled(job->what)
                                                 : job->run(job, lane->store, &progress);
     set_in_store(lane, false);
     pthread_mutex_unlock(lane->store_lock);
     return error;
+}
+
+void hx_jobs_leave_store(hx_jobs *jobs)
+{
+    struct lane *lane = &jobs->lane[HX_LANE_WORK];
+    set_in_store(lane, false);
+    pthread_mutex_unlock(lane->store_lock);
+}
+
+void hx_jobs_enter_store(hx_jobs *jobs)
+{
+    struct lane *lane = &jobs->lane[HX_LANE_WORK];
+    pthread_mutex_lock(lane->store_lock);
+    set_in_store(lane, true);
+}
+
+void hx_jobs_breathe(void *context)
+{
+    hx_jobs *jobs = context;
+    const struct lane *lane = &jobs->lane[HX_LANE_WORK];
+    if (lane->store_lock != jobs->lane[HX_LANE_READ].store_lock || !atomic_load(&jobs->reading))
+        return;
+    hx_jobs_leave_store(jobs);
+    while (atomic_load(&jobs->reading)) /* a lock alone is not fair */
+        usleep(100);
+    hx_jobs_enter_store(jobs);
 }
 
 static void *lane_main(void *context)

@@ -49,6 +49,12 @@ int hx_jobs_fd(const hx_jobs *jobs);
 /* Puts a job at the end of its lane's queue; owns it. */
 void hx_jobs_start(hx_jobs *jobs, struct hx_job *job);
 
+/* For a job of the WORK lane, in run(), between statements: leaves the store to the READ lane and
+ * comes back; the second only when that lane waits for it, a jobs pointer being its context. */
+void hx_jobs_leave_store(hx_jobs *jobs);
+void hx_jobs_enter_store(hx_jobs *jobs);
+void hx_jobs_breathe(void *jobs);
+
 /* A job that ended, for done() and destroy(); NULL when there is none. */
 struct hx_job *hx_jobs_ended(hx_jobs *jobs);
 

@@ -47,14 +47,6 @@ struct asking {
     enum hx_state state;
 };
 
-static hx_error *load_graph(struct asking *asking, hx_store *store,
-                            const struct hx_progress *progress)
-{
-    struct hx_snapshot *snapshot;
-    HX_TRY(hx_ui_graph(asking->ui, store, asking->snapshot, progress, &snapshot));
-    return snapshot->graph.rev ? NULL : hx_graph_reverse(&snapshot->graph, 0, progress);
-}
-
 /* --- rows --- */
 
 static hx_error *set_text(struct hx_cell *cell, struct hx_text *text)
@@ -286,8 +278,9 @@ static hx_error *find_chains(struct asking *asking, hx_obj object,
 static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
 {
     struct asking *asking = (struct asking *)job;
-    HX_TRY(load_graph(asking, store, progress));
-    const struct hx_snapshot *snapshot = asking->ui->graph;
+    struct hx_snapshot *snapshot;
+    HX_TRY(hx_ui_graph_about(asking->ui, store, asking->snapshot, asking->address, progress,
+                             &snapshot));
     hx_obj object = hx_graph_find(&snapshot->graph, asking->address);
     HX_TRY(hx_table_begin(&asking->rows, names));
     if (object == HX_NO_OBJ)
@@ -295,7 +288,10 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
     asking->state =
         snapshot->graph.state ? (enum hx_state)snapshot->graph.state[object] : HX_STATE_NONE;
     HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};
-    HX_TRY(find_chains(asking, object, progress, &chains));
+    hx_jobs_leave_store(asking->ui->jobs);
+    hx_error *error = find_chains(asking, object, progress, &chains);
+    hx_jobs_enter_store(asking->ui->jobs);
+    HX_TRY(error);
     for (size_t i = 0; i < chains.n; i++)
         HX_TRY(add_chain(asking, i, &chains.chain[i]));
     if (asking->state == HX_STATE_INDIRECT)

@@ -165,6 +165,7 @@ static void end(struct hx_ui *ui)
     hx_term_end(&ui->term); /* at once; what is under way may take a moment to end */
     hx_jobs_destroy(ui->jobs);
     hx_snapshot_destroy(ui->graph);
+    hx_backwards_destroy(ui->backwards);
     hx_choice_deinit(&ui->choice);
     hx_vec_free(&ui->revisions);
     forget(ui, 1);

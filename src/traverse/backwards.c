@@ -1,0 +1,378 @@
+/* backwards.c - sources by target in packed arrays, and searches that mark what is reached. */
+#include "traverse/backwards.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUP = 64, MANY = UINT8_MAX, LIST_MAX = 1 << 18, CHECK_MASK = 0xfff };
+
+/* An object that more edges lead to than a byte can count. */
+struct many {
+    hx_obj object;
+    uint64_t edges, filled;
+};
+
+struct hx_backwards {
+    hx_obj n;
+    uint64_t n_edges;
+    unsigned width;  /* bytes of a source */
+    uint8_t *count;  /* n: edges into it; MANY: see `many` */
+    uint8_t *filled; /* n: of these, so many were added; NULL once all were */
+    uint64_t *from;  /* for each GROUP objects, where their edges begin */
+    uint8_t *source;
+    uint64_t *weak; /* bit for each edge: a plain interior one */
+    uint64_t added;
+    HX_VEC(struct many) many; /* by growing object */
+    struct hx_big count_mem, source_mem;
+};
+
+static hx_error *damaged(const char *how)
+{
+    return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
+                        "the store is damaged (%s)", how);
+}
+
+/* --- filling ------------------------------------------------------------------------ */
+
+hx_error *hx_backwards_create(hx_obj n, uint64_t edges, hx_backwards **ret)
+{
+    hx_backwards *b = calloc(1, sizeof *b);
+    if (!b)
+        return hx_error_nomem();
+    b->n = n;
+    b->n_edges = edges;
+    for (b->width = 1; b->width < 4 && (uint64_t)n > (uint64_t)1 << 8 * b->width; b->width++)
+        ;
+    /* a source is read as four bytes */
+    hx_error *err = hx_big_reserve(&b->source_mem, edges * b->width + sizeof(uint32_t));
+    if (!err)
+        err = hx_big_reserve(&b->count_mem, (size_t)n + 1);
+    b->filled = calloc((size_t)n + 1, 1);
+    b->from = calloc((size_t)n / GROUP + 2, sizeof *b->from);
+    b->weak = calloc(edges / 64 + 1, sizeof *b->weak);
+    if (!err && (!b->filled || !b->from || !b->weak))
+        err = hx_error_nomem();
+    if (err) {
+        hx_backwards_destroy(b);
+        return err;
+    }
+    b->source = b->source_mem.base;
+    b->count = b->count_mem.base;
+    *ret = b;
+    return NULL;
+}
+
+void hx_backwards_destroy(hx_backwards *b)
+{
+    if (!b)
+        return;
+    hx_big_free(&b->source_mem);
+    hx_big_free(&b->count_mem);
+    hx_vec_free(&b->many);
+    free(b->filled);
+    free(b->from);
+    free(b->weak);
+    free(b);
+}
+
+hx_error *hx_backwards_count(hx_backwards *b, hx_obj object, uint64_t edges_in)
+{
+    b->count[object] = edges_in < MANY ? (uint8_t)edges_in : MANY;
+    if (edges_in >= MANY && !hx_vec_push(&b->many, ((struct many){object, edges_in, 0})))
+        return hx_error_nomem();
+    return NULL;
+}
+
+/* There is one whenever its count is MANY. */
+static struct many *find_many(const hx_backwards *b, hx_obj object)
+{
+    size_t low = 0, high = b->many.n;
+    while (low + 1 < high) {
+        size_t middle = low + (high - low) / 2;
+        if (b->many.v[middle].object <= object)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &b->many.v[low];
+}
+
+static uint64_t count_of(const hx_backwards *b, hx_obj object)
+{
+    return b->count[object] < MANY ? b->count[object] : find_many(b, object)->edges;
+}
+
+hx_error *hx_backwards_begin(hx_backwards *b)
+{
+    uint64_t at = 0;
+    bool bad = false;
+    for (hx_obj i = 0; i < b->n; i++) {
+        if (i % GROUP == 0)
+            b->from[i / GROUP] = at;
+        bad |= __builtin_add_overflow(at, count_of(b, i), &at);
+    }
+    return bad || at != b->n_edges ? damaged("counts of edges") : NULL;
+}
+
+/* Where the edges into an object begin. */
+static uint64_t begin_of(const hx_backwards *b, hx_obj object)
+{
+    uint64_t at = b->from[object / GROUP];
+    for (hx_obj i = object / GROUP * GROUP; i < object; i++)
+        at += count_of(b, i);
+    return at;
+}
+
+hx_error *hx_backwards_add(hx_backwards *b, hx_obj source, hx_obj target, enum hx_edge_kind kind)
+{
+    if (source >= b->n || target >= b->n || !b->filled)
+        return damaged("an edge to nowhere");
+    struct many *many = b->count[target] == MANY ? find_many(b, target) : NULL;
+    uint64_t filled = many ? many->filled++ : b->filled[target]++;
+    if (filled >= count_of(b, target))
+        return damaged("counts of edges");
+    uint64_t edge = begin_of(b, target) + filled;
+    for (unsigned i = 0; i < b->width; i++)
+        b->source[edge * b->width + i] = (uint8_t)(source >> 8 * i);
+    if (kind == HX_EDGE_INTERIOR)
+        b->weak[edge / 64] |= (uint64_t)1 << edge % 64;
+    if (++b->added == b->n_edges)
+        free(hx_steal(b->filled));
+    return NULL;
+}
+
+static hx_obj source_of(const hx_backwards *b, uint64_t edge)
+{
+    const uint8_t *p = b->source + edge * b->width;
+    uint32_t source = 0;
+    for (unsigned i = 0; i < b->width; i++)
+        source |= (uint32_t)p[i] << 8 * i;
+    return (hx_obj)source;
+}
+
+/* --- searching ----------------------------------------------------------------------- */
+
+static bool bit_of(const uint64_t *bits, uint64_t i)
+{
+    return bits[i / 64] >> i % 64 & 1;
+}
+static void set_bit(uint64_t *bits, uint64_t i)
+{
+    bits[i / 64] |= (uint64_t)1 << i % 64;
+}
+
+/* The objects of one level: a list, and when that is full a bit for each. */
+struct level {
+    HX_VEC(hx_obj) list;
+    uint64_t *more;
+    bool has_more;
+};
+
+/* An object that a root points to. */
+struct rooted {
+    hx_obj object;
+    uint32_t root;
+};
+
+struct search {
+    const hx_backwards *b;
+    const struct hx_snapshot *snapshot;
+    const struct hx_progress *progress;
+    bool strong; /* plain interior edges are not followed */
+    size_t words;
+    uint64_t *seen, *chosen;
+    size_t n_seen, most;
+    struct level level[2];
+    /* for shortest chains; NULL when they are not asked for */
+    uint32_t *next; /* for each object seen: the one to go on with */
+    struct hx_big next_mem;
+    HX_VEC(struct rooted) rooted; /* by object */
+    uint32_t *met;                /* for each root: level + 1 at which it was met; 0: not yet */
+    HX_VEC(hx_obj) starts;        /* objects where a shortest chain begins */
+};
+
+static hx_error *reach(struct search *search, hx_obj object, hx_obj next, struct level *level)
+{
+    set_bit(search->seen, object);
+    if (search->next)
+        search->next[object] = next;
+    if (search->n_seen++ < search->most)
+        set_bit(search->chosen, object);
+    if (level->list.n < LIST_MAX)
+        return hx_vec_push(&level->list, object) ? NULL : hx_error_nomem();
+    set_bit(level->more, object);
+    level->has_more = true;
+    return NULL;
+}
+
+static size_t first_rooted(const struct search *search, hx_obj object)
+{
+    size_t low = 0, high = search->rooted.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (search->rooted.v[middle].object < object)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Remembers an object as the beginning of a chain when one of its roots has no shorter one. */
+static hx_error *meet(struct search *search, hx_obj object, uint32_t level)
+{
+    bool begins = false;
+    for (size_t i = first_rooted(search, object);
+         i < search->rooted.n && search->rooted.v[i].object == object; i++) {
+        uint32_t *met = &search->met[search->rooted.v[i].root];
+        if (!*met)
+            *met = level + 1;
+        begins |= *met == level + 1;
+    }
+    return begins && !hx_vec_push(&search->starts, object) ? hx_error_nomem() : NULL;
+}
+
+static hx_error *look_at(struct search *search, hx_obj object, uint32_t level, struct level *next)
+{
+    const hx_backwards *b = search->b;
+    uint64_t begin = begin_of(b, object), end = begin + count_of(b, object);
+    if (search->next)
+        HX_TRY(meet(search, object, level));
+    for (uint64_t e = begin; e < end; e++) {
+        hx_obj source = source_of(b, e);
+        if (!bit_of(search->seen, source) && !(search->strong && bit_of(b->weak, e)))
+            HX_TRY(reach(search, source, object, next));
+    }
+    return NULL;
+}
+
+static hx_error *tell(const struct search *search, uint64_t done)
+{
+    if (done & CHECK_MASK)
+        return NULL;
+    hx_progress_at(search->progress, "why", search->n_seen, search->b->n);
+    return hx_progress_cancelled(search->progress) ? hx_error_cancelled("chain search") : NULL;
+}
+
+static hx_error *look_at_level(struct search *search, struct level *now, uint32_t level,
+                               struct level *next)
+{
+    uint64_t done = 0;
+    for (size_t i = 0; i < now->list.n; i++) {
+        HX_TRY(tell(search, done++));
+        HX_TRY(look_at(search, now->list.v[i], level, next));
+    }
+    for (size_t w = 0; now->has_more && w < search->words; w++) {
+        for (uint64_t bits = now->more[w]; bits; bits &= bits - 1) {
+            HX_TRY(tell(search, done++));
+            HX_TRY(
+                look_at(search, (hx_obj)(w * 64 + (unsigned)__builtin_ctzll(bits)), level, next));
+        }
+        now->more[w] = 0;
+    }
+    now->list.n = 0;
+    now->has_more = false;
+    return NULL;
+}
+
+static hx_error *spread(struct search *search, hx_obj target)
+{
+    memset(search->seen, 0, search->words * sizeof *search->seen);
+    search->n_seen = 0;
+    HX_TRY(reach(search, target, target, &search->level[0]));
+    for (uint32_t level = 0;; level++) {
+        struct level *now = &search->level[level % 2], *next = &search->level[(level + 1) % 2];
+        if (!now->list.n || level == UINT32_MAX - 1)
+            return NULL;
+        HX_TRY(look_at_level(search, now, level, next));
+    }
+}
+
+/* --- shortest chains ------------------------------------------------------------------ */
+
+static int by_object(const void *a, const void *b)
+{
+    const struct rooted *x = a, *y = b;
+    return (x->object > y->object) - (x->object < y->object);
+}
+
+static hx_error *find_rooted(struct search *search)
+{
+    const struct hx_snapshot *snapshot = search->snapshot;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (edge->target < search->b->n && edge->root < snapshot->roots.n &&
+            !(search->strong && edge->kind == HX_EDGE_INTERIOR) &&
+            snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED &&
+            !hx_vec_push(&search->rooted, ((struct rooted){edge->target, edge->root})))
+            return hx_error_nomem();
+    }
+    if (search->rooted.n)
+        qsort(search->rooted.v, search->rooted.n, sizeof *search->rooted.v, by_object);
+    return NULL;
+}
+
+static hx_error *choose_chains(struct search *search, hx_obj target)
+{
+    search->rooted.n = search->starts.n = 0;
+    free(search->met);
+    search->met = calloc(search->snapshot->roots.n + 1, sizeof *search->met);
+    if (!search->met)
+        return hx_error_nomem();
+    HX_TRY(find_rooted(search));
+    HX_TRY(spread(search, target));
+    memset(search->seen, 0, search->words * sizeof *search->seen); /* now: on a chain */
+    for (size_t i = 0; i < search->starts.n; i++) {
+        for (hx_obj at = search->starts.v[i]; !bit_of(search->seen, at); at = search->next[at]) {
+            set_bit(search->seen, at);
+            set_bit(search->chosen, at);
+        }
+    }
+    return NULL;
+}
+
+static hx_error *choose(struct search *search, hx_obj target)
+{
+    search->words = (size_t)search->b->n / 64 + 1;
+    search->seen = calloc(search->words, sizeof *search->seen);
+    search->chosen = calloc(search->words, sizeof *search->chosen);
+    search->level[0].more = calloc(search->words, sizeof *search->level[0].more);
+    search->level[1].more = calloc(search->words, sizeof *search->level[1].more);
+    if (!search->seen || !search->chosen || !search->level[0].more || !search->level[1].more)
+        return hx_error_nomem();
+    HX_TRY(spread(search, target));
+    if (search->n_seen <= search->most)
+        return NULL;
+    search->most = 0; /* the nearest ones are chosen already */
+    HX_TRY(hx_big_reserve(&search->next_mem, ((size_t)search->b->n + 1) * sizeof *search->next));
+    search->next = search->next_mem.base;
+    HX_TRY(choose_chains(search, target));
+    search->strong = true;
+    return choose_chains(search, target);
+}
+
+hx_error *hx_backwards_choose(const hx_backwards *b, const struct hx_snapshot *snapshot,
+                              hx_obj target, size_t most, const struct hx_progress *progress,
+                              uint64_t **ret)
+{
+    struct search search = {.b = b, .snapshot = snapshot, .progress = progress, .most = most};
+    if (target >= b->n)
+        return hx_error_new(HX_E_ABSENT, "object", NULL, "there is no object %u", target);
+    hx_error *err = choose(&search, target);
+    for (int i = 0; i < 2; i++) {
+        hx_vec_free(&search.level[i].list);
+        free(search.level[i].more);
+    }
+    hx_big_free(&search.next_mem);
+    hx_vec_free(&search.rooted);
+    hx_vec_free(&search.starts);
+    free(search.met);
+    free(search.seen);
+    if (err)
+        free(search.chosen);
+    else
+        *ret = search.chosen;
+    return err;
+}
