@@ -373,6 +373,9 @@ static bool is_behind(const struct hx_ui *ui, const struct timeline *timeline)
         return true;
     if (timeline->chosen && timeline->chosen != series->census)
         return true;
+    size_t i = current(ui, series);
+    if (i < series->n && series->differs[i])
+        return true;
     const char *scheme = wanted_scheme(ui);
     return series->scheme && scheme && strcmp(series->scheme, scheme) != 0;
 }
@@ -564,7 +567,10 @@ static void put_notes(const struct hx_ui *ui, const struct hx_pane *pane,
         size_t lacking = series->n - series->n_known;
         bool later = retainers || bins || strcmp(series->census->name, "type") == 0;
         hx_text_putf(ret, "\n%zu of %zu snapshots %s %s (%s)", lacking, series->n,
-                     lacking == 1 ? "lacks" : "lack", retainers ? "these sets" : "it",
+                     lacking == 1 ? "lacks" : "lack",
+                     retainers ? "these sets"
+                     : bins    ? "these bins"
+                               : "it",
                      is_opened(pane) ? "blank" : "hatched");
         hx_text_puts(ret, later ? ": go there, then :analyse" : "");
     } else if (series->n == 1) {

@@ -65,6 +65,7 @@ void hx_series_destroy(struct hx_series *series)
     free(series->total);
     free(series->rss);
     free(series->known);
+    free(series->differs);
     free(series->scheme);
     free(series);
 }
@@ -103,7 +104,9 @@ static hx_error *make_room(struct hx_series *series, size_t n)
     series->total = calloc(n + 1, sizeof *series->total);
     series->rss = calloc(n + 1, sizeof *series->rss);
     series->known = calloc(n + 1, sizeof *series->known);
-    return series->snapshot && series->time && series->total && series->rss && series->known
+    series->differs = calloc(n + 1, sizeof *series->differs);
+    return series->snapshot && series->time && series->total && series->rss && series->known &&
+                   series->differs
                ? NULL
                : hx_error_nomem();
 }
@@ -328,7 +331,7 @@ static hx_error *each_row(struct reading *reading, hx_store *store, each_fn *eac
                         objects = hx_rows_value(rows, 3);
         if (at >= series->n || series->snapshot[at] != snapshot)
             at = hx_series_find(series, snapshot);
-        if (at < series->n)
+        if (at < series->n && !series->differs[at])
             HX_TRY(each(reading, at, &key, bytes.i > 0 ? bytes.i : 0, measured(&objects)));
     }
 }
@@ -448,10 +451,47 @@ static hx_error *choose_scheme(const struct hx_series_wish *wish, hx_store *stor
     return error;
 }
 
+/* The named roots of a snapshot, which is an expression in SQL, as one text. */
+#define NAMES(snapshot)                                                                            \
+    "(SELECT group_concat(name || '=' || coalesce(expr, ''), ' ') FROM"                            \
+    " (SELECT name, expr FROM hx_named WHERE snapshot = " snapshot " ORDER BY position))"
+
+/* Bins of the same named roots can be compared: those of the snapshot that is looked at, else of
+ * the last that has some. */
+static hx_error *choose_names(struct reading *reading, hx_store *store)
+{
+    struct hx_series *series = reading->series;
+    struct hx_text sql = {0};
+    int64_t like = 0;
+    hx_text_putf(&sql,
+                 "SELECT snapshot FROM hx_named ORDER BY snapshot = %" PRId64
+                 " DESC, snapshot DESC LIMIT 1",
+                 reading->wish->snapshot);
+    hx_error *error = sql.failed ? hx_error_nomem() : ask_number(store, sql.s, &like);
+    hx_text_clear(&sql);
+    series->named = like != 0;
+    hx_text_putf(&sql,
+                 "SELECT DISTINCT snapshot FROM hx_named AS n WHERE " NAMES(
+                     "n.snapshot") " <> " NAMES("%" PRId64),
+                 like);
+    HX_ROWS hx_rows *rows = NULL;
+    if (!error)
+        error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
+    hx_text_free(&sql);
+    HX_TRY(error);
+    for (bool more = true;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        size_t i = hx_series_find(series, hx_rows_value(rows, 0).i);
+        if (i < series->n)
+            series->differs[i] = true;
+    }
+}
+
 static hx_error *put_statement(struct reading *reading, hx_store *store)
 {
     struct hx_series *series = reading->series;
-    int64_t named = 0;
     hx_text_puts(&reading->sql, "SELECT snapshot, key, bytes, objects FROM (");
     hx_census_sql(series->census, 0, &reading->sql);
     hx_text_puts(&reading->sql, ")");
@@ -464,8 +504,7 @@ static hx_error *put_statement(struct reading *reading, hx_store *store)
         hx_text_puts(&reading->sql, ")");
     }
     if (strcmp(series->census->name, "bin") == 0)
-        HX_TRY(ask_number(store, "SELECT EXISTS (SELECT 1 FROM hx_named)", &named));
-    series->named = named;
+        HX_TRY(choose_names(reading, store));
     return reading->sql.failed ? hx_error_nomem() : NULL;
 }
 

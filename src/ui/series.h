@@ -41,8 +41,9 @@ struct hx_series {
     struct hx_series_band rest;
     size_t n_rest; /* rows in it; 0: there is none */
     size_t n_known;
-    char *scheme; /* of retainer sets: the one that is shown; owned; NULL: none */
-    bool named;   /* of bins: some root has a name */
+    char *scheme;  /* of retainer sets: the one that is shown; owned; NULL: none */
+    bool named;    /* of bins: some root has a name */
+    bool *differs; /* of bins: other roots have names than in those that are known */
 };
 
 /* What to read. */
@@ -50,7 +51,7 @@ struct hx_series_wish {
     const struct hx_stored_census *census; /* NULL: the best there is */
     size_t most;                           /* bands and rest */
     const char *scheme;                    /* of retainer sets; NULL: that of `snapshot` */
-    int64_t snapshot;
+    int64_t snapshot; /* its scheme and named roots, where it has some and nothing else is said */
     const struct hx_series_key *without; /* rows that are left out */
     size_t n_without;
 };
