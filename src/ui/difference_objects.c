@@ -368,9 +368,27 @@ static hx_error *make_facts(const struct merge *merge, struct hx_table *ret)
 
 static hx_error *start(struct hx_ui *ui, struct merge *merge);
 
+/* The row with that key goes under the cursor, at its height on the screen. */
+static void go_back_to(struct hx_pane *pane, const char *key)
+{
+    for (size_t i = 0; i < pane->rows.n_rows; i++) {
+        struct hx_text other = {0};
+        hx_pane_key(pane->keys, &pane->rows, i, &other);
+        bool found = strcmp(hx_text_str(&other), key) == 0;
+        hx_text_free(&other);
+        if (found) {
+            pane->top += (int64_t)i - pane->cursor;
+            hx_pane_go(pane, (int64_t)i);
+            return;
+        }
+    }
+}
+
 static hx_error *show(struct hx_pane *pane, struct merge *merge)
 {
     struct hx_table rows = {0}, facts = {0};
+    struct hx_text key = {0};
+    size_t row;
     hx_error *error = make_rows(merge, &rows);
     if (!error)
         error = make_facts(merge, &facts);
@@ -379,9 +397,14 @@ static hx_error *show(struct hx_pane *pane, struct merge *merge)
         hx_table_deinit(&facts);
         return error;
     }
+    if (hx_pane_row(pane, &row))
+        hx_pane_key(pane->keys, &pane->rows, row, &key);
     hx_table_deinit(&pane->facts);
     pane->facts = facts;
     hx_pane_set_rows(pane, &rows);
+    if (key.n)
+        go_back_to(pane, hx_text_str(&key));
+    hx_text_free(&key);
     return NULL;
 }
 

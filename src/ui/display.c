@@ -341,9 +341,7 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
     const struct hx_column *columns = pane->columns;
     int64_t snapshot = pane->screen->over_time ? hx_table_int(&pane->rows, row, "snapshot", 0) : 0;
     bool marked = hx_marks_has(pane, row) || (snapshot && snapshot == ui->marked);
-    enum hx_style style = cursor   ? HX_STYLE_CURSOR
-                          : marked ? HX_STYLE_MARK
-                                   : HX_STYLE_NORMAL;
+    enum hx_style style = cursor ? HX_STYLE_CURSOR : marked ? HX_STYLE_MARK : HX_STYLE_NORMAL;
     const char *at = cursor ? ">" : snapshot && snapshot == ui->snapshot ? "@" : " ";
     hx_put(&ui->term, y, 0, hx_term_columns(), "", false, style);
     hx_put(&ui->term, y, 0, 1, at, false, style);
@@ -371,7 +369,9 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
             if (columns[i].as == HX_AS_TREE)
                 fit_node(&ui->term, &text, levels_left_out(pane, width[i]), width[i]);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
-                   band ? (enum hx_style)(HX_STYLE_BAND + value % HX_BANDS) : style);
+                   band ? (enum hx_style)(HX_STYLE_BAND + value % HX_BANDS)
+                   : columns[i].as == HX_AS_SWING && !cursor ? HX_STYLE_BAR
+                                                             : style);
             hx_text_free(&text);
         }
         x += width[i] + 1;
