@@ -117,6 +117,8 @@ def measure(build, store):
             ("filter", ["4"], [":filter live_bytes > 7900"], 1),
             ("differences", ["4"], ["d"], 1),
             ("open a node", ["4 j"], ["Enter"], 1),
+            ("open the flame", [], [":screen flame"], 1),
+            ("zoom into the flame, and back", [":screen flame", "j j j"], ["Enter Left"] * 10, 20),
     ):
         took = play(build, store, before + keys) - play(build, store, before)
         print(f"{what:34} {took * 1000 / n:9.1f} ms")

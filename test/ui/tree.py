@@ -5,7 +5,8 @@
 
 What is unfolded has to be in the order of the tree, siblings by their bytes; a search has to find
 each node whose name matches, in that order, also those that are folded; folding and unfolding at
-random must show nothing else than what is in the store.
+random must show nothing else than what is in the store. The flame graph has to show each node that
+is worth a cell of the line, and no other, also where one was zoomed into.
 """
 import csv
 import os
@@ -20,6 +21,8 @@ TOP = os.environ.get("HX_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(_
 sys.path.insert(0, os.path.join(TOP, "test", "bench"))
 import tree  # noqa: E402  test/bench/tree.py makes the stores
 
+FLAME_COLUMNS = 80 - 2 # what the top of the flame has, and the levels that it shows
+FLAME_LEVELS = 200
 BUILD = os.environ.get("HX_BUILDDIR", os.getcwd())
 MAIN = 1
 
@@ -157,6 +160,41 @@ def check_folding(folder, below, bytes_of, pick):
             sys.exit(f"FAIL: {name} is not what the keys {' '.join(keys)} should show")
 
 
+def blocks(below, bytes_of, top):
+    """(id, depth) of the nodes that a flame graph of this one has to show."""
+    least = max(-(-bytes_of[top][0] // FLAME_COLUMNS), 1)
+    rows, waiting = [], [(top, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        rows.append((node, depth))
+        if depth + 1 < FLAME_LEVELS:
+            waiting.extend((child, depth + 1) for child in reversed(below.get(node, []))
+                           if bytes_of[child][0] >= least)
+    return rows
+
+
+def check_flame(folder, below, bytes_of, pick):
+    """Zooms in some times; then there and back by way of the tree."""
+    keys, expected, top = ["4 v"], [], MAIN
+    for step in range(5):
+        rows = blocks(below, bytes_of, top)
+        keys.append(f":write flame{step}.csv")
+        expected.append(rows)
+        inner = [(at, node) for at, (node, _) in enumerate(rows) if at and below.get(node)]
+        if not inner:
+            break
+        at, top = pick.choice(inner)
+        keys += ["g"] + ["j"] * at + ["Enter"]
+    keys += ["v v", ":write back.csv"]
+    expected.append(expected[0])
+    explore(folder, keys)
+    for step, rows in enumerate(expected):
+        name = f"flame{step}.csv" if step + 1 < len(expected) else "back.csv"
+        found = [(node, depth) for node, depth, _ in shown(folder, name)]
+        if found != rows:
+            sys.exit(f"FAIL: {name} is not what the keys {' '.join(keys)} should show")
+
+
 def main():
     seed = int(os.environ.get("HX_SEED") or random.randrange(1 << 31))
     print(f"HX_SEED={seed}")
@@ -171,6 +209,7 @@ def main():
             check_order(folder, below)
             check_search(folder, below, names, pick)
             check_folding(folder, below, bytes_of, pick)
+            check_flame(folder, below, bytes_of, pick)
 
 
 if __name__ == "__main__":
