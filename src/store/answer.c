@@ -1,11 +1,13 @@
 /* answer.c - keeps the answer to a statement in a temporary table. */
 #include "store/answer.h"
 
+#include "base/cleanup.h"
 #include "base/text.h"
 #include "store/db.h"
 #include "store/store_private.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -181,8 +183,11 @@ static hx_error *copy_rows(hx_store *store, struct hx_answer *answer, sqlite3_st
     for (;;) {
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("SQL");
-        if (answer->rows % 1024 == 0)
-            hx_progress_at(progress, "rows", answer->rows, HX_ANSWER_ROWS);
+        if (answer->rows && answer->rows % 1024 == 0) {
+            char stage[48]; /* how many there will be nobody knows */
+            snprintf(stage, sizeof stage, "%llu rows", (unsigned long long)answer->rows);
+            hx_progress_at(progress, stage, answer->rows, 0);
+        }
         int code = sqlite3_step(asked);
         if (code == SQLITE_DONE)
             return NULL;
@@ -229,6 +234,85 @@ hx_error *hx_answer_make(hx_store *store, int64_t id, const char *sql,
         hx_answer_deinit(&answer);
     else
         *ret = answer;
+    return error;
+}
+
+/* --- rows in an order --- */
+
+/* Which rows of the table, in which order. LIMIT would keep them in a tree of whole rows, and far
+ * windows would take for ever; a sort of all their numbers does not. */
+static void put_order(const struct hx_answer_query *query, struct hx_text *sql)
+{
+    hx_text_putf(sql, "SELECT rowid FROM %s", query->table);
+    if (query->where)
+        hx_text_putf(sql, " WHERE %s", query->where);
+    hx_text_puts(sql, " ORDER BY ");
+    if (query->sort)
+        hx_text_putf(sql, "\"%s\" %s, ", query->sort, query->ascending ? "ASC NULLS LAST" : "DESC");
+    hx_text_puts(sql, "rowid");
+}
+
+static hx_error *make_order(hx_store *store, const char *order)
+{
+    struct hx_text sql = {0};
+    hx_text_putf(&sql,
+                 "BEGIN; DROP TABLE IF EXISTS temp.hx_answer_order;"
+                 " CREATE TABLE temp.hx_answer_order (place INTEGER PRIMARY KEY, row INTEGER);"
+                 " INSERT INTO temp.hx_answer_order (row) %s; COMMIT",
+                 order);
+    hx_error *error =
+        sql.failed ? hx_error_nomem() : hx_db_exec(store->db, store->path, hx_text_str(&sql));
+    hx_text_free(&sql);
+    if (error && !sqlite3_get_autocommit(store->db))
+        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    return error;
+}
+
+/* Sees to it that the order is there. */
+static hx_error *need_order(hx_store *store, const struct hx_answer_query *query)
+{
+    struct hx_text order = {0};
+    put_order(query, &order);
+    if (order.failed) {
+        hx_text_free(&order);
+        return hx_error_nomem();
+    }
+    bool there = store->answer_order && strcmp(store->answer_order, order.s) == 0;
+    hx_error *error = NULL;
+    if (!there) {
+        free(store->answer_order);
+        store->answer_order = NULL;
+        error = make_order(store, order.s);
+        if (!error)
+            store->answer_order = hx_steal(order.s);
+    }
+    hx_text_free(&order);
+    return error;
+}
+
+hx_error *hx_answer_rows(hx_store *store, const struct hx_answer_query *query, hx_rows **ret)
+{
+    bool plain = !query->where && !query->sort;
+    int64_t first = query->offset > 0 ? query->offset : 0, last = INT64_MAX;
+    if (query->limit >= 0 && query->limit < INT64_MAX - first)
+        last = first + query->limit;
+    if (!plain)
+        HX_TRY(need_order(store, query));
+    struct hx_text sql = {0};
+    const char *columns = query->columns && *query->columns ? query->columns : "a.*";
+    if (plain)
+        hx_text_putf(&sql,
+                     "SELECT %s FROM %s AS a WHERE a.rowid > %" PRId64 " AND a.rowid <= %" PRId64
+                     " ORDER BY a.rowid",
+                     columns, query->table, first, last);
+    else
+        hx_text_putf(&sql,
+                     "SELECT %s FROM temp.hx_answer_order AS o CROSS JOIN %s AS a"
+                     " ON a.rowid = o.row WHERE o.place > %" PRId64 " AND o.place <= %" PRId64
+                     " ORDER BY o.place",
+                     columns, query->table, first, last);
+    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), ret);
+    hx_text_free(&sql);
     return error;
 }
 

@@ -8,6 +8,7 @@
 #define HX_STORE_ANSWER_H
 
 #include "base/progress.h"
+#include "store/query.h"
 #include "store/store.h"
 
 #include <stdint.h>
@@ -46,6 +47,18 @@ struct hx_answer_place {
 hx_error *hx_answer_make(hx_store *store, int64_t id, const char *sql,
                          const struct hx_progress *progress, struct hx_answer_place *ret_place,
                          struct hx_answer *ret);
+
+/* Some rows of an answer, in an order, as far as a condition holds. The order is worked out once,
+ * and kept until another one is asked for, so that any window of it costs the same. */
+struct hx_answer_query {
+    const char *table;
+    const char *columns; /* trusted SQL: what SELECT names; NULL: * */
+    const char *where;   /* trusted SQL over the columns; NULL: all */
+    const char *sort;    /* a column; NULL: as the answer came */
+    bool ascending;
+    int64_t offset, limit; /* limit < 0: no limit */
+};
+hx_error *hx_answer_rows(hx_store *store, const struct hx_answer_query *query, hx_rows **ret);
 
 /* Forgets the rows of an answer; one that does not exist is none. */
 hx_error *hx_answer_drop(hx_store *store, int64_t id);

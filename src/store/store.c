@@ -36,6 +36,7 @@ static void destroy(hx_store *store)
     disconnect(store);
     if (store->scratch)
         hx_file_remove(store->scratch);
+    free(store->answer_order);
     free(store->scratch);
     free(store->file);
     free(store->path);

@@ -22,6 +22,7 @@ struct hx_store {
     bool writer;          /* opened for appending */
     bool created;         /* the file was made by this open */
     bool added;           /* a snapshot was stored */
+    char *answer_order;   /* what temp.hx_answer_order holds (answer.h); NULL: nothing */
     bool temporary;
     bool overlaid;   /* temporary tables lie over the file's own: hx_schema_overlay() */
     bool attributed; /* and of cost centres: hx_schema_overlay_attribution() */

@@ -5,6 +5,7 @@
 #include "ui/marks.h"
 #include "ui/tree.h"
 
+#include "store/answer.h"
 #include "sym/demangle.h"
 
 #include <inttypes.h>
@@ -217,10 +218,18 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
         return hx_error_nomem();
     if (source->view)
         return open_view(load, store, offset, limit, ret);
+    if (source->answer) {
+        struct hx_answer_query query = {.table = source->answer,
+                                        .columns = load->written ? source->written.s : NULL,
+                                        .where = load->condition,
+                                        .sort = load->sort,
+                                        .ascending = load->ascending,
+                                        .offset = offset,
+                                        .limit = limit};
+        return hx_answer_rows(store, &query, ret);
+    }
     struct hx_text sql = {0};
-    hx_text_putf(&sql, "SELECT %s FROM (%s)",
-                 load->written && source->written.n ? source->written.s : "*",
-                 hx_text_str(&source->sql));
+    hx_text_putf(&sql, "SELECT * FROM (%s)", hx_text_str(&source->sql));
     if (load->condition)
         hx_text_putf(&sql, " WHERE %s", load->condition);
     put_order(load, &sql);

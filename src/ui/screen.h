@@ -57,7 +57,8 @@ struct hx_pane;
 #define HX_FACTS_MAX 64
 struct hx_source {
     const char *view;
-    const char *like; /* the view that the statement's columns come from, for filters */
+    const char *answer; /* or the table of an answer (store/answer.h), which `sql` is over */
+    const char *like;   /* the view that the statement's columns come from, for filters */
     struct hx_text where, sql, facts;
     struct hx_text written; /* what SELECT asks the statement for when a file is written; empty: * */
 };

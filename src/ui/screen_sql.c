@@ -100,7 +100,12 @@ static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     pane->loading = false;
     if (error) {
         say_failed(ui, pane, asking, error);
-        hx_ui_complain(ui, error);
+        if (error->kind == HX_E_CANCEL) {
+            hx_ui_say(ui, "cancelled");
+            hx_error_free(error);
+        } else {
+            hx_ui_complain(ui, error);
+        }
         return;
     }
     const struct hx_reply *reply = hx_steal(asking->reply);
@@ -222,10 +227,12 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
         hx_text_puts(&ret->sql, "SELECT NULL AS answer WHERE 0");
         return;
     }
+    ret->answer = reply->answer.table;
     hx_text_putf(&ret->sql, "SELECT * FROM %s", reply->answer.table);
     hx_text_putf(&ret->facts, "SELECT %" PRIu64 " AS rows", reply->answer.rows);
     for (size_t i = 0; i < reply->answer.n_columns; i++) {
-        hx_text_putf(&ret->written, "%s\"%s\" AS \"", i ? ", " : "", reply->answer.columns[i].name);
+        hx_text_putf(&ret->written, "%sa.\"%s\" AS \"", i ? ", " : "",
+                     reply->answer.columns[i].name);
         for (const char *s = reply->answer.columns[i].given; *s; s++)
             hx_text_puts(&ret->written, *s == '"' ? "\"\"" : (char[]){*s, 0});
         hx_text_putc(&ret->written, '"');

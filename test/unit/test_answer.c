@@ -155,6 +155,63 @@ static void test_bounds(void **state)
     assert_done(hx_store_close(store));
 }
 
+/* One column of some rows as "1 2 3". */
+static void assert_window(hx_store *store, const struct hx_answer_query *query,
+                          const char *expected)
+{
+    hx_rows *rows;
+    bool more = false;
+    struct hx_text text = {0};
+    assert_done(hx_answer_rows(store, query, &rows));
+    for (;;) {
+        assert_done(hx_rows_next(rows, &more));
+        if (!more)
+            break;
+        struct hx_value value = hx_rows_value(rows, 0);
+        if (value.type == HX_VALUE_INT)
+            hx_text_putf(&text, "%lld ", (long long)value.i);
+        else
+            hx_text_puts(&text, "- ");
+    }
+    assert_string_equal(hx_text_str(&text), expected);
+    hx_text_free(&text);
+    hx_rows_end(rows);
+}
+
+/* Windows of any order are parts of one list, and NULL comes last. */
+static void test_windows(void **state)
+{
+    hx_store *store;
+    struct hx_answer answer;
+    (void)state;
+    assert_done(hx_store_temporary(&store));
+    ask(store, "SELECT column1 AS x, column2 AS y FROM (VALUES (3, 1), (1, 2), (NULL, 1), (2, 2))",
+        &answer);
+    struct hx_answer_query query = {.table = answer.table, .limit = -1};
+    assert_window(store, &query, "3 1 - 2 ");
+    query.offset = 1, query.limit = 2;
+    assert_window(store, &query, "1 - ");
+    query.sort = "x";
+    assert_window(store, &query, "2 1 ");
+    query.ascending = true;
+    assert_window(store, &query, "2 3 ");
+    query.offset = 0, query.limit = INT64_MAX;
+    assert_window(store, &query, "1 2 3 - ");
+    query.sort = "y";
+    assert_window(store, &query, "3 - 1 2 ");
+    query.where = "x > 1";
+    assert_window(store, &query, "3 2 ");
+    query.sort = NULL;
+    query.offset = 1;
+    assert_window(store, &query, "2 ");
+    query.columns = "a.y AS \"y*\"";
+    assert_window(store, &query, "2 ");
+    query.offset = INT64_MAX;
+    assert_window(store, &query, "");
+    hx_answer_deinit(&answer);
+    assert_done(hx_store_close(store));
+}
+
 /* Interrupts until the statement has heard of it. */
 struct interrupting {
     hx_store *store;
@@ -196,9 +253,9 @@ static void test_interrupted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),      cmocka_unit_test(test_column_names),
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_column_names),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_windows), cmocka_unit_test(test_interrupted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
