@@ -28,26 +28,50 @@ struct resolving {
 
 /* --- the largest of a set --- */
 
-static hx_error *first_address(hx_store *store, struct resolving *resolving, bool fresh)
+/* The first that the other snapshot does not have, of the `most` largest. */
+static void put_fresh(const struct resolving *resolving, int64_t most, struct hx_text *sql)
 {
-    struct hx_text sql = {0};
-    hx_text_putf(&sql, "SELECT o.address FROM objects o WHERE o.snapshot = %" PRId64 " AND (%s)",
-                 resolving->snapshot, hx_text_str(&resolving->where));
-    if (fresh)
-        hx_text_putf(&sql,
-                     " AND NOT EXISTS (SELECT 1 FROM objects p WHERE p.snapshot = %" PRId64
-                     " AND p.address = o.address)",
-                     resolving->other);
-    hx_text_puts(&sql, " ORDER BY o.bytes DESC LIMIT 1");
+    hx_text_putf(sql,
+                 "SELECT q.address FROM (SELECT o.address FROM objects o WHERE o.snapshot ="
+                 " %" PRId64 " AND (%s) ORDER BY o.bytes DESC LIMIT %" PRId64 ") q"
+                 " WHERE NOT EXISTS (SELECT 1 FROM objects p WHERE p.snapshot = %" PRId64
+                 " AND p.address = q.address) LIMIT 1",
+                 resolving->snapshot, hx_text_str(&resolving->where), most, resolving->other);
+}
+
+static hx_error *first_address(hx_store *store, struct resolving *resolving, struct hx_text *sql)
+{
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
+    hx_error *error = sql->failed ? hx_error_nomem() : hx_query_sql(store, sql->s, &rows);
+    hx_text_free(sql);
     HX_TRY(error);
     HX_TRY(hx_rows_next(rows, &resolving->found));
     if (resolving->found)
         resolving->object = (uint64_t)hx_rows_value(rows, 0).i;
-    resolving->fresh = fresh && resolving->found;
     return NULL;
+}
+
+/* Mostly one of the first ones is new; only else all are looked at. */
+static hx_error *find_fresh(hx_store *store, struct resolving *resolving)
+{
+    static const int64_t most[] = {1000, -1};
+    for (size_t i = 0; i < sizeof most / sizeof *most && !resolving->found; i++) {
+        struct hx_text sql = {0};
+        put_fresh(resolving, most[i], &sql);
+        HX_TRY(first_address(store, resolving, &sql));
+    }
+    resolving->fresh = resolving->found;
+    return NULL;
+}
+
+static hx_error *find_largest(hx_store *store, struct resolving *resolving)
+{
+    struct hx_text sql = {0};
+    hx_text_putf(&sql,
+                 "SELECT o.address FROM objects o WHERE o.snapshot = %" PRId64
+                 " AND (%s) ORDER BY o.bytes DESC LIMIT 1",
+                 resolving->snapshot, hx_text_str(&resolving->where));
+    return first_address(store, resolving, &sql);
 }
 
 static hx_error *largest_run(struct hx_job *job, hx_store *store,
@@ -56,9 +80,9 @@ static hx_error *largest_run(struct hx_job *job, hx_store *store,
     struct resolving *resolving = (struct resolving *)job;
     (void)progress;
     if (resolving->other)
-        HX_TRY(first_address(store, resolving, true));
+        HX_TRY(find_fresh(store, resolving));
     if (!resolving->found)
-        HX_TRY(first_address(store, resolving, false));
+        HX_TRY(find_largest(store, resolving));
     HX_ROWS hx_rows *rows = NULL;
     bool more = false;
     HX_TRY(hx_query_sql(store, hx_text_str(&resolving->facts), &rows));
@@ -110,24 +134,25 @@ static void put_set(struct hx_text *text, const struct hx_of *of, bool ascii)
     }
 }
 
-/* "The largest of 1,234 objects of type block, new since snapshot 3" */
+/* "The largest that is new since snapshot 3, of 1,234 objects of type block" */
 static char *chosen_text(const struct resolving *resolving)
 {
     struct hx_text text = {0};
-    if (resolving->count == 1) {
-        hx_text_puts(&text, "The only one of the objects");
+    if (resolving->fresh)
+        hx_text_putf(&text, "The largest that is new since snapshot %" PRId64 ", of ",
+                     resolving->other);
+    else if (resolving->other)
+        hx_text_putf(&text, "The largest, as none is new since snapshot %" PRId64 ", of ",
+                     resolving->other);
+    else
+        hx_text_puts(&text, resolving->count == 1 ? "The only one of " : "The largest of ");
+    if (resolving->count >= 0) {
+        hx_text_count(&text, resolving->count);
+        hx_text_puts(&text, resolving->count == 1 ? " object" : " objects");
     } else {
-        hx_text_puts(&text, "The largest of ");
-        if (resolving->count >= 0)
-            hx_text_count(&text, resolving->count);
-        else
-            hx_text_puts(&text, "the");
-        hx_text_puts(&text, " objects");
+        hx_text_puts(&text, "the objects");
     }
     hx_text_puts(&text, hx_text_str(&resolving->set));
-    if (resolving->fresh)
-        hx_text_putf(&text, "%s new since snapshot %" PRId64,
-                     resolving->count == 1 ? "," : " that are", resolving->other);
     if (text.failed)
         hx_text_free(&text);
     return text.s;
