@@ -60,7 +60,7 @@ struct hx_source {
     const char *answer; /* or the table of an answer (store/answer.h), which `sql` is over */
     const char *like;   /* the view that the statement's columns come from, for filters */
     struct hx_text where, sql, facts;
-    struct hx_text written; /* what SELECT asks the statement for when a file is written; empty: * */
+    struct hx_text written; /* what SELECT names when a file is written; empty: all */
 };
 
 /* Which objects a pane is about; what tells them is in its text, id and address. */
@@ -124,7 +124,7 @@ struct hx_screen {
     void (*lay_out)(const struct hx_ui *ui, struct hx_pane *pane, int columns);
     /* Appends the cell of a column HX_AS_OWN or HX_AS_BAND, safe for a terminal. */
     void (*cell)(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret);
-    const struct hx_screen *view;     /* the other view of the same (`v`); NULL: none */
+    const struct hx_screen *view; /* the other view of the same (`v`); NULL: none */
     /* Shows that one with the cursor on the same; NULL: with the cursor where it was there. */
     hx_error *(*show_view)(struct hx_ui *ui, const struct hx_pane *pane);
     const char *object; /* column with the address of the object that a row stands for */
