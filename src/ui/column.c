@@ -157,8 +157,8 @@ static void put_swing(const struct hx_column *column, const struct hx_cell *cell
     int side = (column->width - 1) / 2, half = 0;
     if (cell->type == HX_VALUE_NULL)
         value = 0;
-    if (whole > 0 && value != 0)
-        half = (int)((value < 0 ? -value : value) / whole * 2 * side + 0.5);
+    double part = whole > 0 ? (value < 0 ? -value : value) / whole : 0;
+    half = (int)((part < 1 ? part : 1) * 2 * side + 0.5);
     half = value != 0 && half < 1 ? 1 : half > 2 * side ? 2 * side : half;
     for (int i = -side; i <= side; i++) {
         bool here = value < 0 ? i < 0 : i > 0;
