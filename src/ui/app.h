@@ -117,8 +117,11 @@ hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, u
  * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
                      struct hx_text *ret);
+/* screen_dominated.c: what the object at pane->address dominates immediately, or (0) what hangs
+ * directly under the roots */
+void hx_dominated_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);
 /* screen_dominators.c: one level down, or the object where there is none; a row that stands for no
- * object: all that hang under the roots */
+ * object: all of this level */
 hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 
 /* screen_sql.c: asks a statement, and shows the answer; a blank one: what there is to ask */

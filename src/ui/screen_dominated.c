@@ -8,8 +8,8 @@
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
-    {"retained_bytes", "", HX_AS_BAR, -8, 2, "retained_bytes", NULL},
-    {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "retained_bytes", NULL},
+    {"retained_bytes", "", HX_AS_BAR, -8, 2, "all_bytes", NULL},
+    {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "all_bytes", NULL},
     {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
@@ -17,28 +17,84 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+/* Of so many objects all are looked through for those of a level. In larger heaps they are taken
+ * from the largest of all levels, where there are some of this one, and one row stands for the
+ * rest. */
+#define LOOKED_THROUGH 2000000
+
+/* " = X" or " IS NULL": who dominates the rows. */
+static void put_dominator(const struct hx_pane *pane, struct hx_text *sql)
 {
-    int64_t address = (int64_t)pane->address;
-    struct hx_text *where = &ret->where;
-    ret->view = "objects";
-    if (address)
-        hx_text_putf(where, "dominator = %" PRId64, address);
+    if (pane->address)
+        hx_text_putf(sql, " = %" PRId64, (int64_t)pane->address);
     else
-        hx_text_puts(where, "dominator IS NULL AND retained_bytes IS NOT NULL");
+        hx_text_puts(sql, " IS NULL AND retained_bytes IS NOT NULL");
+}
+
+/* Table `s`, of one row: what the level adds up to, and whether the largest of it will do. */
+static void put_level(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+{
+    hx_text_putf(sql, "WITH d AS MATERIALIZED (SELECT * FROM dominators WHERE snapshot = %" PRId64,
+                 snapshot);
+    hx_text_puts(sql, " AND parent");
+    put_dominator(pane, sql);
+    hx_text_puts(sql, "), s AS MATERIALIZED (SELECT s.snapshot AS snapshot, ");
+    if (pane->address)
+        hx_text_puts(sql, "o.retained_bytes AS all_bytes, o.retained_objects AS all_objects,"
+                          " o.bytes AS own, 1 AS self, ");
+    else
+        hx_text_puts(sql, "s.reachable_bytes AS all_bytes, s.reachable_objects AS all_objects,"
+                          " 0 AS own, 0 AS self, ");
+    /* Who opened the row of the rest wants all of them. */
+    hx_text_putf(sql,
+                 "s.heap_objects > %d AS large,"
+                 " %d AND s.heap_objects > %d AND EXISTS (SELECT 1 FROM d) AS brief"
+                 " FROM snapshots s",
+                 LOOKED_THROUGH, !pane->id, LOOKED_THROUGH);
+    if (pane->address)
+        hx_text_putf(sql,
+                     " LEFT JOIN objects o ON o.snapshot = s.snapshot AND o.address = %" PRId64,
+                     (int64_t)pane->address);
+    hx_text_putf(sql, " WHERE s.snapshot = %" PRId64 ") ", snapshot);
+}
+
+void hx_dominated_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    struct hx_text *sql = &ret->sql;
+    ret->like = "objects";
+    put_level(pane, snapshot, sql);
+    /* A row may lie in any block of a large heap: columns that are not shown are left alone. */
+    for (int large = 0; large < 2; large++) {
+        hx_text_putf(sql,
+                     "%s, 0 AS rest FROM s CROSS JOIN objects o WHERE %s AND NOT s.brief"
+                     " AND o.snapshot = %" PRId64 " AND o.dominator",
+                     large ? " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, NULL,"
+                             " NULL, NULL, NULL, o.dominator, o.retained_bytes, o.retained_objects,"
+                             " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
+                           : "SELECT o.*",
+                     large ? "s.large" : "NOT s.large", snapshot);
+        put_dominator(pane, sql);
+    }
+    hx_text_puts(sql,
+                 " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, NULL, NULL, NULL,"
+                 " NULL, d.parent, d.retained_bytes, d.retained_objects, d.sure_retained_bytes,"
+                 " d.sure_retained_objects, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
+                 " UNION ALL SELECT snapshot, NULL, NULL, NULL, '(all smaller ones)', NULL, NULL,"
+                 " NULL, NULL, NULL, bytes, objects, NULL, NULL, NULL, NULL, 1 FROM (SELECT"
+                 " snapshot, all_bytes - own - (SELECT sum(retained_bytes) FROM d) AS bytes,"
+                 " all_objects - self - (SELECT sum(retained_objects) FROM d) AS objects"
+                 " FROM s WHERE brief) WHERE objects > 0");
+    put_level(pane, snapshot, &ret->facts);
     hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM objects WHERE snapshot = %" PRId64
-                 " AND %s) AS rows,",
-                 snapshot, hx_text_str(where));
-    if (address)
-        hx_text_putf(&ret->facts,
-                     " o.* FROM snapshots s LEFT JOIN objects o ON o.snapshot = s.snapshot"
-                     " AND o.address = %" PRId64,
-                     address);
-    else
-        hx_text_puts(&ret->facts, " 0 AS bytes, reachable_bytes AS retained_bytes,"
-                                  " reachable_objects AS retained_objects FROM snapshots s");
-    hx_text_putf(&ret->facts, " WHERE s.snapshot = %" PRId64, snapshot);
+                 "SELECT CASE WHEN s.brief THEN 0 ELSE (SELECT count(*) FROM objects WHERE"
+                 " snapshot = %" PRId64 " AND dominator",
+                 snapshot);
+    put_dominator(pane, &ret->facts);
+    hx_text_puts(&ret->facts, ") END AS rows, s.all_bytes AS all_bytes,"
+                              " s.all_objects AS all_objects, s.own AS own, o.type AS type,"
+                              " o.address AS address FROM s LEFT JOIN objects o ON");
+    hx_text_putf(&ret->facts, " o.snapshot = %" PRId64 " AND o.address = %" PRId64, snapshot,
+                 (int64_t)pane->address);
 }
 
 /* " / 0x55d0c0de (cache)" for each level down to that of a pane, from the one with that number on.
@@ -83,14 +139,14 @@ static void put_sum(const struct hx_pane *pane, struct hx_text *ret)
 {
     char all[HX_HUMAN], own[HX_HUMAN], below[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
-    int64_t retained = hx_table_int(facts, 0, "retained_bytes", -1),
-            bytes = hx_table_int(facts, 0, "bytes", 0);
+    int64_t retained = hx_table_int(facts, 0, "all_bytes", -1),
+            bytes = hx_table_int(facts, 0, "own", 0);
     if (retained < 0) {
         hx_text_puts(ret, "\nnot reachable in this snapshot: it retains nothing");
         return;
     }
     hx_text_putf(ret, "\n%s in ", hx_human_bytes((uint64_t)retained, all));
-    hx_text_count(ret, hx_table_int(facts, 0, "retained_objects", 0));
+    hx_text_count(ret, hx_table_int(facts, 0, "all_objects", 0));
     hx_text_puts(ret, " objects");
     if (pane->address)
         hx_text_putf(ret, ": %s of its own and %s below", hx_human_bytes((uint64_t)bytes, own),
@@ -110,7 +166,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         put_sum(pane, ret);
 }
 
-static const char *const key[] = {"address", NULL};
+static const char *const key[] = {"rest", "address", NULL};
 
 const struct hx_screen hx_screen_dominated = {
     .name = "dominated",
@@ -123,7 +179,7 @@ const struct hx_screen hx_screen_dominated = {
     .key = key,
     .sort = "retained_bytes",
     .object = "address",
-    .source = source,
+    .source = hx_dominated_source,
     .head = head,
     .empty = "Nothing is freed with it in this snapshot; R shows the object.",
     .open = hx_ui_open_dominated,

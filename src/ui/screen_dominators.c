@@ -4,15 +4,11 @@
 
 #include <inttypes.h>
 
-/* Of so many objects all that hang under the roots are looked through each time. In larger heaps
- * they are taken from the largest of all levels, and one row stands for the rest. */
-#define LOOKED_THROUGH 2000000
-
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
-    {"retained_bytes", "", HX_AS_BAR, -8, 2, "reachable_bytes", NULL},
-    {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "reachable_bytes", NULL},
+    {"retained_bytes", "", HX_AS_BAR, -8, 2, "all_bytes", NULL},
+    {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "all_bytes", NULL},
     {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
@@ -20,48 +16,15 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
-{
-    (void)pane;
-    ret->like = "dominators";
-    hx_text_putf(
-        &ret->sql,
-        "WITH s AS (SELECT snapshot, reachable_bytes, reachable_objects,"
-        " heap_objects > %d AS large FROM snapshots WHERE snapshot = %" PRId64 "),"
-        " d AS (SELECT d.* FROM s CROSS JOIN dominators d WHERE s.large"
-        " AND d.snapshot = s.snapshot AND d.parent IS NULL)"
-        " SELECT o.snapshot AS snapshot, o.address AS address, o.type AS type, o.bytes AS bytes,"
-        " o.retained_bytes AS retained_bytes, o.retained_objects AS retained_objects,"
-        " o.sure_retained_bytes AS sure_retained_bytes,"
-        " o.sure_retained_objects AS sure_retained_objects, 0 AS rest FROM s CROSS JOIN objects o"
-        " WHERE NOT s.large AND o.snapshot = %" PRId64
-        " AND o.dominator IS NULL AND o.retained_bytes IS NOT NULL"
-        " UNION ALL SELECT snapshot, address, type, bytes, retained_bytes, retained_objects,"
-        " sure_retained_bytes, sure_retained_objects, 0 FROM d"
-        " UNION ALL SELECT snapshot, NULL, '(all smaller ones)', NULL, bytes,"
-        " objects, NULL, NULL, 1 FROM (SELECT snapshot,"
-        " reachable_bytes - (SELECT coalesce(sum(retained_bytes), 0) FROM d) AS bytes,"
-        " reachable_objects - (SELECT coalesce(sum(retained_objects), 0) FROM d) AS objects"
-        " FROM s WHERE large) WHERE objects > 0",
-        LOOKED_THROUGH, snapshot, snapshot);
-    hx_text_putf(&ret->facts,
-                 "SELECT CASE WHEN heap_objects > %d THEN 1001 ELSE"
-                 " (SELECT count(*) FROM objects o WHERE o.snapshot = s.snapshot"
-                 " AND o.dominator IS NULL AND o.retained_bytes IS NOT NULL) END AS rows,"
-                 " heap_bytes, reachable_bytes, reachable_objects FROM snapshots s"
-                 " WHERE snapshot = %" PRId64,
-                 LOOKED_THROUGH, snapshot);
-}
-
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     char size[HX_HUMAN];
-    int64_t bytes = hx_table_int(&pane->facts, 0, "reachable_bytes", -1);
+    int64_t bytes = hx_table_int(&pane->facts, 0, "all_bytes", -1);
     (void)ui;
     hx_text_puts(ret, "Directly under the roots");
     if (bytes >= 0) {
         hx_text_putf(ret, ": %s in ", hx_human_bytes((uint64_t)bytes, size));
-        hx_text_count(ret, hx_table_int(&pane->facts, 0, "reachable_objects", 0));
+        hx_text_count(ret, hx_table_int(&pane->facts, 0, "all_objects", 0));
         hx_text_puts(ret, " objects, all that is reachable");
     }
     hx_text_puts(ret, "\nbar: retained, over all references; surely: the sure ones only;"
@@ -77,7 +40,8 @@ hx_error *hx_ui_open_dominated(struct hx_ui *ui, struct hx_pane *pane, size_t ro
         return hx_ui_open_object(ui, address);
     struct hx_pane *dominated;
     HX_TRY(hx_pane_create(ui, &hx_screen_dominated, &dominated));
-    dominated->address = address; /* 0: the row of the rest; all that hang under the roots */
+    dominated->address = object ? address : pane->address; /* 0: under the roots */
+    dominated->id = !object; /* the row of the rest: all of this level */
     return hx_ui_push(ui, dominated);
 }
 
@@ -95,7 +59,7 @@ const struct hx_screen hx_screen_dominators = {
     .sort = "retained_bytes",
     .object = "address",
     .view = &hx_screen_largest,
-    .source = source,
+    .source = hx_dominated_source,
     .head = head,
     .empty = "Nothing in the heap is reachable, so nothing retains.",
     .open = hx_ui_open_dominated,
