@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define FIRST 1000 /* so many of the largest objects are looked at first */
+
 /* What is looked for: an address, or the largest of a set. */
 struct resolving {
     struct hx_job job;
@@ -54,10 +56,11 @@ static hx_error *first_address(hx_store *store, struct resolving *resolving, str
 /* Mostly one of the first ones is new; only else all are looked at. */
 static hx_error *find_fresh(hx_store *store, struct resolving *resolving)
 {
-    static const int64_t most[] = {1000, -1};
-    for (size_t i = 0; i < sizeof most / sizeof *most && !resolving->found; i++) {
-        struct hx_text sql = {0};
-        put_fresh(resolving, most[i], &sql);
+    struct hx_text sql = {0};
+    put_fresh(resolving, FIRST, &sql);
+    HX_TRY(first_address(store, resolving, &sql));
+    if (!resolving->found && (resolving->count < 0 || resolving->count > FIRST)) {
+        put_fresh(resolving, -1, &sql);
         HX_TRY(first_address(store, resolving, &sql));
     }
     resolving->fresh = resolving->found;
@@ -74,15 +77,8 @@ static hx_error *find_largest(hx_store *store, struct resolving *resolving)
     return first_address(store, resolving, &sql);
 }
 
-static hx_error *largest_run(struct hx_job *job, hx_store *store,
-                             const struct hx_progress *progress)
+static hx_error *count_set(hx_store *store, struct resolving *resolving)
 {
-    struct resolving *resolving = (struct resolving *)job;
-    (void)progress;
-    if (resolving->other)
-        HX_TRY(find_fresh(store, resolving));
-    if (!resolving->found)
-        HX_TRY(find_largest(store, resolving));
     HX_ROWS hx_rows *rows = NULL;
     bool more = false;
     HX_TRY(hx_query_sql(store, hx_text_str(&resolving->facts), &rows));
@@ -90,6 +86,17 @@ static hx_error *largest_run(struct hx_job *job, hx_store *store,
     if (more && hx_rows_value(rows, 0).type == HX_VALUE_INT)
         resolving->count = hx_rows_value(rows, 0).i;
     return NULL;
+}
+
+static hx_error *largest_run(struct hx_job *job, hx_store *store,
+                             const struct hx_progress *progress)
+{
+    struct resolving *resolving = (struct resolving *)job;
+    (void)progress;
+    HX_TRY(count_set(store, resolving));
+    if (resolving->other)
+        HX_TRY(find_fresh(store, resolving));
+    return resolving->found ? NULL : find_largest(store, resolving);
 }
 
 static void put_name(struct hx_text *text, const char *name, bool calls, bool ascii)
