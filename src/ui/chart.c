@@ -146,7 +146,12 @@ void hx_chart_plot(const struct hx_chart *chart, int width, int height, struct h
     ret->width = width - GUTTER - 1;
     if (ret->height < 1 || ret->width < 1)
         ret->height = ret->width = 0;
-    double line = hx_chart_line_beyond(chart) ? 0 : highest_line(chart);
+    bool beyond = hx_chart_line_beyond(chart);
+    double line = beyond ? 0 : highest_line(chart);
+    if (beyond && ret->height > 3) { /* a line for it alone */
+        ret->upper = 1;
+        ret->height--;
+    }
     ret->top = fmax(highest(chart), line);
     if (!(ret->top > 0))
         ret->top = 1;
@@ -357,7 +362,7 @@ static void draw_column(const struct hx_chart *chart, const struct hx_plot *plot
         hatched = (int)ceil(fmin(column->whole / plot->top, 1) * plot->height);
     for (int line = 0; line < plot->height; line++) {
         int row = plot->height - 1 - line; /* from below */
-        struct hx_ink *ink = hx_canvas_at(canvas, plot->left + x, line);
+        struct hx_ink *ink = hx_canvas_at(canvas, plot->left + x, plot->upper + line);
         if (!ink)
             continue;
         if (column->known)
@@ -386,7 +391,7 @@ static int line_of(const struct hx_plot *plot, double value)
 {
     int row = (int)lround(value / plot->top * plot->height) - 1;
     row = row < 0 ? 0 : row >= plot->height ? plot->height - 1 : row;
-    return plot->height - 1 - row;
+    return plot->upper + plot->height - 1 - row;
 }
 
 static void draw_line(const struct hx_chart *chart, const struct hx_plot *plot,
@@ -415,6 +420,20 @@ static void draw_line(const struct hx_chart *chart, const struct hx_plot *plot,
     }
 }
 
+/* Above the broken axis; how high it comes stands there. */
+static void draw_beyond(const struct hx_chart *chart, const struct hx_plot *plot,
+                        const struct hx_chart_column *column, struct hx_canvas *canvas)
+{
+    bool ascii = chart->ink == HX_CHART_ASCII;
+    char label[HX_HUMAN];
+    for (int x = 0; x < plot->width; x++)
+        if (column[x].line >= 0)
+            put_line(chart, canvas, plot->left + x, 0, ascii ? '-' : 0x2500);
+    hx_human_bytes((uint64_t)fmin(highest_line(chart), 9e18), label);
+    hx_canvas_text(canvas, plot->left - 1 - (int)strlen(label), 0, label, HX_STYLE_DIM);
+    hx_canvas_put(canvas, plot->left - 1, 0, ascii ? '~' : 0x2248, HX_STYLE_DIM);
+}
+
 /* Heavier where it crosses the chosen band. */
 static void draw_cursor(const struct hx_chart *chart, const struct hx_plot *plot,
                         const struct hx_chart_column *column, struct hx_canvas *canvas)
@@ -428,7 +447,7 @@ static void draw_cursor(const struct hx_chart *chart, const struct hx_plot *plot
         int middle = (plot->height - 1 - line) * plot->units + plot->units / 2;
         bool chosen = column[x].known && chart->chosen < chart->n_bands &&
                       band_at(chart, edge, middle) == chart->chosen;
-        put_line(chart, canvas, plot->left + x, line,
+        put_line(chart, canvas, plot->left + x, plot->upper + line,
                  ascii    ? (chosen ? '#' : '|')
                  : chosen ? 0x2503
                           : 0x2502);
@@ -444,10 +463,11 @@ static void draw_bytes(const struct hx_chart *chart, const struct hx_plot *plot,
     int most = plot->height > 20 ? 10 : plot->height > 3 ? plot->height / 2 : 1;
     int axis = plot->left - 1;
     double step = hx_nice_bytes(plot->top, most);
-    for (int line = 0; line < plot->height; line++)
+    int zero = plot->upper + plot->height;
+    for (int line = plot->upper; line < zero; line++)
         hx_canvas_put(canvas, axis, line, ascii ? '|' : 0x2502, HX_STYLE_DIM);
-    hx_canvas_put(canvas, axis, plot->height, ascii ? '+' : 0x2514, HX_STYLE_DIM);
-    hx_canvas_put(canvas, axis - 1, plot->height, '0', HX_STYLE_DIM);
+    hx_canvas_put(canvas, axis, zero, ascii ? '+' : 0x2514, HX_STYLE_DIM);
+    hx_canvas_put(canvas, axis - 1, zero, '0', HX_STYLE_DIM);
     if (plot->top < step) /* the only tick would be above it */
         step = hx_nice_bytes(plot->top / 2, most);
     for (double value = step; value <= plot->top * 1.0001; value += step) {
@@ -466,7 +486,7 @@ static void draw_samples(const struct hx_chart *chart, const struct hx_plot *plo
     bool ascii = chart->ink == HX_CHART_ASCII;
     for (int x = 0; x < plot->width; x++) {
         bool mark = column[x].sampled && chart->n > 1 && chart->n <= (size_t)plot->width / 3;
-        hx_canvas_put(canvas, plot->left + x, plot->height,
+        hx_canvas_put(canvas, plot->left + x, plot->upper + plot->height,
                       ascii  ? (mark ? '\'' : '-')
                       : mark ? 0x2534
                              : 0x2500,
@@ -482,14 +502,14 @@ static void draw_times(const struct hx_chart *chart, const struct hx_plot *plot,
     bool ascii = chart->ink == HX_CHART_ASCII;
     double span = chart->time[chart->n - 1] - chart->time[0];
     double step = hx_nice_seconds(span, plot->width / 12 > 1 ? plot->width / 12 : 1);
-    int y = plot->height + (plot->labels ? 1 : 0), end = -1;
+    int axis = plot->upper + plot->height, y = axis + (plot->labels ? 1 : 0), end = -1;
     for (double at = 0; span > 0 && at <= span * 1.0001; at += step) {
         char label[32];
         int x = (int)lround(at / span * (plot->width - 1));
         hx_put_nice_seconds(at, label);
         int n = (int)strlen(label);
         if (plot->labels)
-            hx_canvas_put(canvas, plot->left + x, plot->height, ascii ? '+' : 0x252c, HX_STYLE_DIM);
+            hx_canvas_put(canvas, plot->left + x, axis, ascii ? '+' : 0x252c, HX_STYLE_DIM);
         int from = x + n > plot->width ? plot->width - n : x;
         if (from > end) {
             hx_canvas_text(canvas, plot->left + from, y, label, HX_STYLE_DIM);
@@ -502,11 +522,12 @@ static void draw_marks(const struct hx_chart *chart, const struct hx_plot *plot,
                        struct hx_canvas *canvas)
 {
     bool ascii = chart->ink == HX_CHART_ASCII;
+    int axis = plot->upper + plot->height;
     if (chart->cursor < chart->n && chart->n > 1)
-        hx_canvas_put(canvas, plot->left + place(chart, plot, chart->cursor), plot->height,
+        hx_canvas_put(canvas, plot->left + place(chart, plot, chart->cursor), axis,
                       ascii ? '^' : 0x25b2, HX_STYLE_MARK);
     if (chart->marked < chart->n)
-        hx_canvas_put(canvas, plot->left + place(chart, plot, chart->marked), plot->height, '*',
+        hx_canvas_put(canvas, plot->left + place(chart, plot, chart->marked), axis, '*',
                       HX_STYLE_MARK);
 }
 
@@ -522,7 +543,9 @@ hx_error *hx_chart_draw(const struct hx_chart *chart, struct hx_canvas *canvas)
     hx_chart_columns(chart, &plot, column);
     for (int x = 0; x < plot.width; x++)
         draw_column(chart, &plot, &column[x], x, canvas);
-    if (chart->line && !hx_chart_line_beyond(chart))
+    if (plot.upper)
+        draw_beyond(chart, &plot, column, canvas);
+    else if (chart->line && !hx_chart_line_beyond(chart))
         draw_line(chart, &plot, column, canvas);
     draw_cursor(chart, &plot, column, canvas);
     draw_samples(chart, &plot, column, canvas);
@@ -549,7 +572,8 @@ bool hx_chart_at(const struct hx_chart *chart, int width, int height, int x, int
         return false;
     *ret_snapshot = column[x].snapshot;
     *ret_band = HX_CHART_NONE;
-    if (column[x].known && y < plot.height) {
+    y -= plot.upper;
+    if (column[x].known && y >= 0 && y < plot.height) {
         hx_chart_edges(chart, &plot, &column[x], edge);
         int middle = (plot.height - 1 - y) * plot.units + plot.units / 2;
         *ret_band = band_at(chart, edge, middle);

@@ -39,7 +39,7 @@ struct hx_chart {
     bool fine; /* there are eighths of cells */
 };
 
-/* The line would leave too little room for the bands, and is not drawn. */
+/* The line would leave too little room for the bands: the axis is broken, and it lies above. */
 bool hx_chart_line_beyond(const struct hx_chart *chart);
 
 /* Draws it on the whole of a canvas. */
@@ -56,7 +56,7 @@ char hx_chart_letter(const struct hx_chart *chart, size_t band);
 
 /* The part of a canvas that the areas take. */
 struct hx_plot {
-    int left, width, height; /* its upper left is (left, 0) */
+    int left, upper, width, height;
     bool labels;             /* there is a line for times below the axis */
     int units;               /* of a cell's height */
     double top;              /* bytes at its upper edge */

@@ -4,6 +4,8 @@
 #include "ui/app.h"
 #include "ui/request.h"
 
+#include "store/census.h"
+
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -146,6 +148,12 @@ static void offer_choices(struct completion *completion, const char *args)
     }
 }
 
+static void offer_breakdowns(struct completion *completion)
+{
+    for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
+        offer(completion, census->name);
+}
+
 static void offer_files(struct completion *completion, struct hx_text *folder)
 {
     const char *slash = strrchr(completion->part, '/');
@@ -183,6 +191,8 @@ static void offer_argument(struct completion *completion, const struct hx_ui *ui
         offer_files(completion, folder);
     else if (strstr(args, "SNAPSHOT") || strstr(args, "first|last"))
         offer_snapshots(completion, ui);
+    else if (strstr(args, "BREAKDOWN"))
+        offer_breakdowns(completion);
     else if (strchr(args, '|'))
         offer_choices(completion, args);
 }

@@ -545,12 +545,8 @@ static void put_figures(const struct hx_ui *ui, const struct hx_pane *pane,
         hx_text_putf(ret, " of %s", hx_human_bytes((uint64_t)series->total[i], size));
     if (!is_drawn(pane) || !has_line(pane, series) || i >= series->n || series->rss[i] < 0)
         return;
-    struct hx_chart chart;
-    make_chart(ui, pane, &chart);
     hx_text_putf(ret, ", rss %s", hx_human_bytes((uint64_t)series->rss[i], size));
-    hx_text_puts(ret, hx_chart_line_beyond(&chart) ? " (off the chart)"
-                      : ui->term.utf8              ? " (\u2500)"
-                                                   : " (-)");
+    hx_text_puts(ret, ui->term.utf8 ? " (\u2500)" : " (-)");
 }
 
 /* Why there is less to see than there could be, and what to do. */

@@ -116,7 +116,7 @@ static void check_cells(const struct hx_chart *chart, const struct hx_plot *plot
     hx_chart_edges(chart, plot, column, edge);
     int covered = (edge[chart->n_bands - 1] + plot->units - 1) / plot->units;
     for (int y = 0; y < plot->height; y++) {
-        const struct hx_ink *ink = hx_canvas_at(canvas, plot->left + x, y);
+        const struct hx_ink *ink = hx_canvas_at(canvas, plot->left + x, plot->upper + y);
         if (plot->height - y > covered)
             assert_true(!ink->c || ink->style == HX_STYLE_MARK);
         else
@@ -135,7 +135,7 @@ static void test_columns(void **state)
         struct hx_plot plot;
         make_random(&random, made);
         hx_chart_plot(&made->chart, width, height, &plot);
-        assert_true(plot.left + plot.width < width && plot.height < height);
+        assert_true(plot.left + plot.width < width && plot.upper + plot.height < height);
         HX_FREE struct hx_chart_column *column = calloc((size_t)plot.width + 1, sizeof *column);
         hx_chart_columns(&made->chart, &plot, column);
         draw(&made->chart, width, height, &canvas);
@@ -271,6 +271,36 @@ static void test_display(void **state)
                               "      0             +30m         +1h\n");
 }
 
+/* A line far above everything is drawn above a broken axis. */
+static void test_beyond(void **state)
+{
+    HX_FREE struct made *made = malloc(sizeof *made);
+    struct hx_canvas canvas;
+    (void)state;
+    begin(made, 3, 1);
+    for (size_t i = 0; i < 3; i++) {
+        made->value[0][i] = (int64_t)(i + 1) << 20;
+        made->line[i] = i ? 60 << 20 : -1;
+    }
+    draw(&made->chart, 24, 8, &canvas);
+    HX_FREE char *text = text_of(&canvas);
+    hx_canvas_end(&canvas);
+    assert_string_equal(text, "60.0M~    -------------\n"
+                              "     |              aaa\n"
+                              "     |         aaaaaaaa\n"
+                              "   2M+    aaaaaaaaaaaaa\n"
+                              "     |aaaaaaaaaaaaaaaaa\n"
+                              "     |aaaaaaaaaaaaaaaaa\n"
+                              "    0++-------'-------+\n"
+                              "      0             +2s\n");
+    size_t snapshot, band;
+    assert_true(hx_chart_at(&made->chart, 24, 8, 22, 0, &snapshot, &band));
+    assert_int_equal(snapshot, 2);
+    assert_true(band == HX_CHART_NONE);
+    assert_true(hx_chart_at(&made->chart, 24, 8, 22, 1, &snapshot, &band));
+    assert_true(band == 0);
+}
+
 static void test_steps(void **state)
 {
     char text[32];
@@ -390,7 +420,7 @@ int main(void)
         cmocka_unit_test(test_columns), cmocka_unit_test(test_peak),
         cmocka_unit_test(test_places),  cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_display), cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_series),
+        cmocka_unit_test(test_series),  cmocka_unit_test(test_beyond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
