@@ -229,7 +229,9 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
         return hx_answer_rows(store, &query, ret);
     }
     struct hx_text sql = {0};
-    hx_text_putf(&sql, "SELECT * FROM (%s)", hx_text_str(&source->sql));
+    hx_text_putf(&sql, "SELECT %s FROM (%s)",
+                 load->written && source->written.n ? source->written.s : "*",
+                 hx_text_str(&source->sql));
     if (load->condition)
         hx_text_putf(&sql, " WHERE %s", load->condition);
     put_order(load, &sql);

@@ -29,6 +29,7 @@
     X(losses)                                                                                      \
     X(pages)                                                                                       \
     X(sites)                                                                                       \
+    X(modules)                                                                                     \
     X(threads)                                                                                     \
     X(named)                                                                                       \
     X(set)                                                                                         \

@@ -116,6 +116,18 @@ def check_censuses(folder, first, second):
     return seen
 
 
+def check_modules(folder, first, second):
+    """These are sums over stacks: nothing was changed in them."""
+    explore(folder, [f":snapshot {second}", f":difference {first}", ":screen modules",
+                     ":write modules.csv"])
+    with open(os.path.join(folder, "modules.csv")) as file:
+        shown = rows_of(file.read())
+    compare("modules", shown, rows_of(run(
+        f"{BUILD}/heapx", "diff", f"test.db:{first}", f"test.db:{second}", "modules", "--format",
+        "csv", folder=folder)))
+    os.unlink(os.path.join(folder, "modules.csv"))
+
+
 def check_objects(folder, first, second):
     explore(folder, [f":snapshot {second}", f":difference {first}", "8", ":write objects.csv"])
     with open(os.path.join(folder, "objects.csv")) as file:
@@ -156,6 +168,8 @@ def main():
                 run(f"{BUILD}/test/ui/make_store", "test.db", "3", "60", *kind, folder=folder)
                 check_objects(folder, 2, 3)
                 check_objects(folder, 3, 1)
+                if kind:
+                    check_modules(folder, 2, 3)
                 change(folder, choices)
                 for pair in ((1, 3), (3, 2)):
                     seen |= check_censuses(folder, *pair)
