@@ -397,7 +397,7 @@ hx_error *hx_do_view(struct hx_ui *ui, const char *arg)
     if (screen->show_view)
         return screen->show_view(ui, hx_ui_pane(ui));
     if (!screen->view)
-        return hx_error_new(HX_E_ABSENT, screen->name, "screens 1 and 4 have one",
+        return hx_error_new(HX_E_ABSENT, screen->name, "screens 1, 4 and 7 have one",
                             "has no other view");
     return hx_ui_show(ui, screen->view);
 }
