@@ -138,6 +138,9 @@ hx_error *hx_ui_graph(struct hx_ui *ui, hx_store *store, int64_t number,
 hx_error *hx_ui_graph_about(struct hx_ui *ui, hx_store *store, int64_t number, uint64_t address,
                             const struct hx_progress *progress, struct hx_snapshot **ret);
 
+/* screen_timeline.c: what nobody looks at any more need not be added up */
+void hx_timeline_leave(struct hx_ui *ui);
+
 /* snapshots.c */
 /* The snapshot to compare the current one with; 0: there is none. */
 int64_t hx_ui_other(const struct hx_ui *ui);

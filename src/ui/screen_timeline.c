@@ -363,6 +363,13 @@ static hx_error *start_reading(struct hx_ui *ui, struct hx_pane *pane,
     return NULL;
 }
 
+/* Lists that are looked at wait for no chart; it is made when somebody comes back to it. */
+void hx_timeline_leave(struct hx_ui *ui)
+{
+    if (hx_ui_pane(ui)->screen != &hx_screen_timeline)
+        hx_jobs_supersede(ui->jobs, charting_run);
+}
+
 /* Does the series lack something that is there, or wanted, by now? */
 static bool is_behind(const struct hx_ui *ui, const struct timeline *timeline)
 {

@@ -43,6 +43,7 @@ hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen)
     ui->open.v[0] = ui->base[number];
     ui->open.n = 1;
     ui->at = 0;
+    hx_timeline_leave(ui);
     return NULL;
 }
 
@@ -60,6 +61,7 @@ hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane)
     }
     ui->open.v[ui->open.n++] = pane;
     ui->at = ui->open.n - 1;
+    hx_timeline_leave(ui);
     return NULL;
 }
 
