@@ -47,6 +47,17 @@ static void put_amount(const struct figure *figure, int64_t amount, struct hx_te
     hx_text_puts(ret, figure->bytes ? hx_human_bytes(n, size) : hx_human_count(n, size));
 }
 
+/* A figure of a row; what was not recorded is not 0. */
+static void put_value(const struct hx_pane *pane, size_t row, const char *column,
+                      struct hx_text *ret)
+{
+    const struct hx_cell *cell = hx_table_at(&pane->rows, row, column);
+    if (cell->type == HX_VALUE_INT)
+        put_amount(figure_of(pane), cell->i, ret);
+    else
+        hx_text_putc(ret, '-');
+}
+
 static void put_percent(double part, double whole, struct hx_text *ret)
 {
     if (whole > 0)
@@ -280,7 +291,7 @@ static void add_shares(struct lines *lines, const struct hx_pane *pane,
     double value = (double)flame->node[i].value;
     struct hx_text part = {0};
     size_t parent;
-    put_amount(figure, (int64_t)flame->node[i].value, &part);
+    put_value(pane, i, figure->column, &part);
     hx_text_putf(&part, " %s, ", figure->what);
     put_percent(value, (double)hx_table_int(&pane->facts, 0, "whole", 0), &part);
     hx_text_puts(&part, " of all");
@@ -298,7 +309,7 @@ static void add_shares(struct lines *lines, const struct hx_pane *pane,
         add_part(lines, ", ", &part);
     }
     hx_text_puts(&part, "own ");
-    put_amount(figure, (int64_t)flame->node[i].own, &part);
+    put_value(pane, i, figure->own, &part);
     add_part(lines, ", ", &part);
     if (flame->block[i].rest) {
         put_amount(figure, (int64_t)flame->block[i].rest, &part);
@@ -474,7 +485,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_node_name(&pane->rows, 0, ascii, ret);
         hx_text_puts(ret, ", ");
     }
-    put_amount(figure, (int64_t)flame->node[0].value, ret);
+    put_value(pane, 0, figure->column, ret);
     if (pane->id) {
         hx_text_puts(ret, ", ");
         put_percent((double)flame->node[0].value, (double)hx_table_int(&pane->facts, 0, "whole", 0),
