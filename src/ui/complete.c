@@ -6,6 +6,8 @@
 
 #include "store/census.h"
 
+#include "store/census.h"
+
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -97,6 +99,12 @@ static void offer_columns(struct completion *completion, const struct hx_pane *p
     }
 }
 
+static void offer_censuses(struct completion *completion)
+{
+    for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
+        offer(completion, census->name);
+}
+
 static void offer_snapshots(struct completion *completion, const struct hx_ui *ui)
 {
     for (size_t i = 0; i < ui->snapshots.n_rows; i++) {
@@ -185,6 +193,8 @@ static void offer_argument(struct completion *completion, const struct hx_ui *ui
         offer_screens(completion);
     else if (strcmp(name, "sort") == 0)
         offer_columns(completion, hx_ui_pane(ui));
+    else if (strcmp(name, "by") == 0)
+        offer_censuses(completion);
     else if (strcmp(name, "unroot") == 0)
         offer_names(completion, ui);
     else if (strstr(args, "FILE"))
