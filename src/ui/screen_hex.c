@@ -15,17 +15,21 @@
 #define WHOLE  8192 /* rows of an object that is loaded at once */
 #define WINDOW 2048 /* of a larger one */
 
-static const struct hx_column with_bytes[] = {
-    {"mark", "", HX_AS_SAFE, 1, 0, NULL, NULL},
-    {"offset", NULL, HX_AS_OFFSET, 8, 0, NULL, NULL},
-    {"hex", "bytes now", HX_AS_SAFE, 23, 2, NULL, NULL},
-    {"text", NULL, HX_AS_SAFE, 8, 1, NULL, NULL},
-    {"leads", "points to", HX_AS_SAFE, -18, 0, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -8, 3, NULL, NULL},
-    {"kind", "as", HX_AS_TEXT, 8, 4, NULL, NULL},
-    {"bytes", NULL, HX_AS_BYTES, 7, 5, NULL, NULL},
-    {0},
-};
+/* clang-format off */
+#define WITH_BYTES(offset_width)                           \
+    {"mark", "", HX_AS_SAFE, 1, 0, NULL, NULL},            \
+    {"offset", NULL, HX_AS_OFFSET, offset_width, 0, NULL, NULL}, \
+    {"hex", "bytes now", HX_AS_SAFE, 23, 2, NULL, NULL},   \
+    {"text", NULL, HX_AS_SAFE, 8, 1, NULL, NULL},          \
+    {"leads", "points to", HX_AS_SAFE, -18, 0, NULL, NULL}, \
+    {"type", NULL, HX_AS_TEXT, -8, 3, NULL, NULL},         \
+    {"kind", "as", HX_AS_TEXT, 8, 4, NULL, NULL},          \
+    {"bytes", NULL, HX_AS_BYTES, 7, 5, NULL, NULL},        \
+    {0}
+/* clang-format on */
+static const struct hx_column with_bytes[] = {WITH_BYTES(8)};
+static const struct hx_column of_large[] = {WITH_BYTES(12)};
+#define LARGE 10000000 /* bytes; its offsets take more room */
 static const struct hx_column pointers_only[] = {
     {"offset", NULL, HX_AS_OFFSET, 12, 0, NULL, NULL},
     {"leads", "points to", HX_AS_SAFE, -18, 0, NULL, NULL},
@@ -217,22 +221,74 @@ static hx_error *put_pointer(struct asking *asking, struct hx_cell *cell, hx_row
     return set_text(&cell[LEADS], &leads);
 }
 
-/* The pointers that the snapshot has between two offsets, or (end 0) so many rows of them. */
-static hx_error *open_edges(const struct asking *asking, hx_store *store, uint64_t begin,
-                            uint64_t end, hx_rows **ret)
+/* --- the pointers of the snapshot --- */
+
+/* One number of a row of edges; *ret stays as it is when there is no such row. */
+static hx_error *read_number(hx_store *store, struct hx_text *sql, int64_t *ret)
 {
+    HX_ROWS hx_rows *rows = NULL;
+    bool more = false;
+    HX_TRY(query(store, sql, &rows));
+    HX_TRY(hx_rows_next(rows, &more));
+    if (more && hx_rows_value(rows, 0).type == HX_VALUE_INT)
+        *ret = hx_rows_value(rows, 0).i;
+    return NULL;
+}
+
+/* The rows of an object's edges are numbered one after the other, in the order of their offsets:
+ * *ret is the first one that is not before `offset`. */
+static hx_error *find_edge(const struct asking *asking, hx_store *store, int64_t first, int64_t n,
+                           uint64_t offset, int64_t *ret)
+{
+    int64_t low = first, high = first + n;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2, at = INT64_MAX;
+        struct hx_text sql = {0};
+        hx_text_putf(&sql,
+                     "SELECT offset FROM edges WHERE rowid = %" PRId64 " AND source = %" PRId64,
+                     middle, (int64_t)asking->address);
+        HX_TRY(read_number(store, &sql, &at));
+        if ((uint64_t)at < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret = low;
+    return NULL;
+}
+
+/* Those from an offset on or (`by_row`) from the so-many-th on, up to WHOLE. Of many only these are
+ * looked at. */
+static hx_error *open_edges(const struct asking *asking, hx_store *store, uint64_t begin,
+                            bool by_row, hx_rows **ret)
+{
+    int64_t n = hx_table_int(&asking->facts, 0, "pointers", 0), first = 0, from = 0;
     struct hx_text sql = {0};
-    hx_text_putf(&sql,
-                 "SELECT e.offset, e.target, e.kind, o.bytes, o.type FROM (SELECT * FROM edges"
-                 " WHERE snapshot = %" PRId64 " AND source = %" PRId64,
-                 asking->snapshot, (int64_t)asking->address);
-    if (end)
-        hx_text_putf(&sql, " AND offset >= %" PRIu64 " AND offset < %" PRIu64 " LIMIT %d", begin,
-                     end, WHOLE);
-    else
-        hx_text_putf(&sql, " LIMIT %d OFFSET %" PRIu64, WHOLE, begin);
-    hx_text_puts(&sql, ") e CROSS JOIN objects o ON o.snapshot = e.snapshot"
-                       " AND o.address = e.target");
+    if (n > WHOLE) {
+        hx_text_putf(&sql,
+                     "SELECT rowid FROM edges WHERE snapshot = %" PRId64 " AND source = %" PRId64
+                     " LIMIT 1",
+                     asking->snapshot, (int64_t)asking->address);
+        HX_TRY(read_number(store, &sql, &first));
+        from = first + (int64_t)begin;
+        if (!by_row)
+            HX_TRY(find_edge(asking, store, first, n, begin, &from));
+        hx_text_putf(&sql,
+                     "WITH RECURSIVE n(r) AS (VALUES(%" PRId64
+                     ") UNION ALL SELECT r + 1 FROM n LIMIT %d)"
+                     " SELECT e.offset, e.target, e.kind, o.bytes, o.type FROM n"
+                     " CROSS JOIN edges e ON e.rowid = n.r AND e.source = %" PRId64
+                     " CROSS JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target",
+                     from, WHOLE, (int64_t)asking->address);
+    } else {
+        hx_text_putf(&sql,
+                     "SELECT e.offset, e.target, e.kind, o.bytes, o.type FROM edges e"
+                     " CROSS JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
+                     " WHERE e.snapshot = %" PRId64 " AND e.source = %" PRId64,
+                     asking->snapshot, (int64_t)asking->address);
+        if (by_row)
+            hx_text_putf(&sql, " LIMIT %d OFFSET %" PRIu64, WHOLE, begin);
+    }
     return query(store, &sql, ret);
 }
 
@@ -240,7 +296,7 @@ static hx_error *add_pointers(struct asking *asking, hx_store *store)
 {
     HX_ROWS hx_rows *edges = NULL;
     bool more = false;
-    HX_TRY(open_edges(asking, store, (uint64_t)asking->first, 0, &edges));
+    HX_TRY(open_edges(asking, store, (uint64_t)asking->first, true, &edges));
     for (;;) {
         struct hx_cell *cell;
         HX_TRY(hx_rows_next(edges, &more));
@@ -256,7 +312,7 @@ static hx_error *add_words(struct asking *asking, hx_store *store, const struct 
 {
     HX_ROWS hx_rows *edges = NULL;
     bool more = false;
-    HX_TRY(open_edges(asking, store, bytes->first, bytes->first + bytes->n, &edges));
+    HX_TRY(open_edges(asking, store, bytes->first, false, &edges));
     HX_TRY(hx_rows_next(edges, &more));
     for (uint64_t at = bytes->first; at < bytes->first + bytes->n; at += WORD) {
         struct hx_cell *cell;
@@ -350,10 +406,12 @@ static void done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     free(hx_steal(pane->problem));
     if (!asking->all && pane->parsed)
         pane->problem = strdup("This list is too long to be filtered here; F clears the filter.");
-    pane->columns = asking->live ? with_bytes : pointers_only;
     hx_table_deinit(&pane->facts);
     pane->facts = asking->facts;
     asking->facts = (struct hx_table){0};
+    pane->columns = !asking->live                                        ? pointers_only
+                    : hx_table_int(&pane->facts, 0, "bytes", 0) >= LARGE ? of_large
+                                                                         : with_bytes;
     int64_t cursor = pane->cursor, top = pane->top;
     hx_pane_set_rows(pane, &asking->rows);
     if (!asking->all) { /* a part of the list */
@@ -489,7 +547,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, ", ");
         hx_text_escape(ret, type, strlen(type), !ui->term.utf8);
     }
-    if (pane->columns == with_bytes)
+    if (pane->columns != pointers_only)
         put_agreement(pane, ret);
     else
         put_absence(pane, ret);

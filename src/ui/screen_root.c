@@ -9,7 +9,8 @@ static const struct hx_column columns[] = {
     {"target", "object", HX_AS_HEX, 14, 0, NULL, NULL},
     {"kind", "points", HX_AS_TEXT, 8, 1, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"state", NULL, HX_AS_TEXT, 9, 3, NULL, NULL},
+    {"type", NULL, HX_AS_TEXT, -10, 3, NULL, NULL},
+    {"state", NULL, HX_AS_TEXT, 9, 5, NULL, NULL},
     {"edges_out", "refs out", HX_AS_COUNT, 9, 4, NULL, NULL},
     {0},
 };
@@ -35,7 +36,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     root_id(pane, snapshot, &id);
     hx_text_putf(&ret->sql,
                  "SELECT e.address - r.address AS offset, e.address, e.target, e.kind, o.bytes,"
-                 " o.state, o.edges_out FROM root_edges e"
+                 " o.type, o.state, o.edges_out FROM root_edges e"
                  " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
                  " LEFT JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
                  " WHERE e.snapshot = %" PRId64 " AND e.root_id = %s",
