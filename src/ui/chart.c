@@ -313,19 +313,26 @@ static bool strewn(int x, int line)
     return (x + 4 * line) % 8 == 0;
 }
 
+/* The letter of a band on a cell of it. */
+static struct hx_ink letter_cell(const struct hx_chart *chart, size_t band)
+{
+    uint8_t style = (uint8_t)band_style(chart, band);
+    bool blend = chart->ink == HX_CHART_BLEND;
+    struct hx_ink ink = {.c = (uint32_t)hx_chart_letter(chart, band),
+                         .style = blend ? HX_STYLE_MARK : style,
+                         .over = blend ? style : 0};
+    return ink;
+}
+
 static struct hx_ink whole_cell(const struct hx_chart *chart, size_t band, int x, int line)
 {
     struct hx_ink ink = {hx_chart_fill(chart, band), (uint8_t)band_style(chart, band), 0};
     if (band != chart->chosen)
         return ink;
-    char letter = hx_chart_letter(chart, band);
-    if (chart->ink == HX_CHART_ASCII) {
-        ink.c = (uint32_t)letter - 'a' + 'A';
-    } else if (strewn(x, line)) {
-        ink.c = (uint32_t)letter;
-        ink.over = chart->ink == HX_CHART_BLEND ? ink.style : 0;
-        ink.style = ink.over ? HX_STYLE_MARK : ink.style;
-    }
+    if (chart->ink == HX_CHART_ASCII)
+        ink.c = (uint32_t)hx_chart_letter(chart, band) - 'a' + 'A';
+    else if (strewn(x, line))
+        return letter_cell(chart, band);
     return ink;
 }
 
@@ -370,6 +377,44 @@ static void draw_column(const struct hx_chart *chart, const struct hx_plot *plot
         else if (row < hatched && (x + line) % 2 == 0)
             *ink = (struct hx_ink){'/', HX_STYLE_DIM, 0};
     }
+}
+
+/* Is a cell the band's, and are those beside it? */
+static bool is_inside(const struct hx_chart *chart, size_t band, const struct hx_canvas *canvas,
+                      int x, int y)
+{
+    for (int i = x - 1; i <= x + 1; i++) {
+        const struct hx_ink *ink = hx_canvas_at(canvas, i, y);
+        if (!ink || ink->over || ink->c != hx_chart_fill(chart, band) ||
+            ink->style != band_style(chart, band))
+            return false;
+    }
+    return true;
+}
+
+/* Each band has its letter once: where it is thickest, near the middle. */
+static void draw_letters(const struct hx_chart *chart, const struct hx_plot *plot,
+                         const struct hx_chart_column *column, struct hx_canvas *canvas)
+{
+    int best[HX_BANDS] = {0}, left[HX_BANDS], line[HX_BANDS], edge[HX_BANDS];
+    for (int x = 0; x < plot->width; x++) {
+        if (!column[x].known)
+            continue;
+        hx_chart_edges(chart, plot, &column[x], edge);
+        for (size_t b = 0; b < chart->n_bands; b++) {
+            int low = b ? edge[b - 1] : 0, off = abs(x - plot->width / 2);
+            int value = (edge[b] - low) * HX_CANVAS_MAX + HX_CANVAS_MAX - off;
+            int y = plot->upper + plot->height - 1 - (low + edge[b]) / 2 / plot->units;
+            if (value <= best[b] || !is_inside(chart, b, canvas, plot->left + x, y))
+                continue;
+            best[b] = value;
+            left[b] = plot->left + x;
+            line[b] = y;
+        }
+    }
+    for (size_t b = 0; b < chart->n_bands; b++)
+        if (best[b] && b != chart->chosen)
+            *hx_canvas_at(canvas, left[b], line[b]) = letter_cell(chart, b);
 }
 
 /* --- lines --- */
@@ -543,6 +588,8 @@ hx_error *hx_chart_draw(const struct hx_chart *chart, struct hx_canvas *canvas)
     hx_chart_columns(chart, &plot, column);
     for (int x = 0; x < plot.width; x++)
         draw_column(chart, &plot, &column[x], x, canvas);
+    if (chart->ink != HX_CHART_ASCII)
+        draw_letters(chart, &plot, column, canvas);
     if (plot.upper)
         draw_beyond(chart, &plot, column, canvas);
     else if (chart->line && !hx_chart_line_beyond(chart))
