@@ -10,10 +10,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define WORD   8
-#define PAGE   4096
-#define WHOLE  8192 /* rows of an object that is loaded at once */
-#define WINDOW 2048 /* of a larger one */
+#define WORD      8
+#define PAGE      4096
+#define WHOLE     8192                /* rows of an object that is loaded at once */
+#define WINDOW    2048                /* of a larger one */
+#define SIZE_MOST (UINT64_C(1) << 47) /* bytes; a store that says more lies */
+#define EDGES_MAX (INT64_C(1) << 40)
 
 /* clang-format off */
 #define WITH_BYTES(offset_width)                           \
@@ -264,13 +266,16 @@ static hx_error *open_edges(const struct asking *asking, hx_store *store, uint64
 {
     int64_t n = hx_table_int(&asking->facts, 0, "pointers", 0), first = 0, from = 0;
     struct hx_text sql = {0};
+    n = n < EDGES_MAX ? n : EDGES_MAX;
     if (n > WHOLE) {
         hx_text_putf(&sql,
                      "SELECT rowid FROM edges WHERE snapshot = %" PRId64 " AND source = %" PRId64
                      " LIMIT 1",
                      asking->snapshot, (int64_t)asking->address);
         HX_TRY(read_number(store, &sql, &first));
-        from = first + (int64_t)begin;
+        if (first < 0 || first > INT64_MAX - EDGES_MAX)
+            first = 0; /* a store that lies; nothing is found */
+        from = first + (int64_t)(begin < EDGES_MAX ? begin : EDGES_MAX);
         if (!by_row)
             HX_TRY(find_edge(asking, store, first, n, begin, &from));
         hx_text_putf(&sql,
@@ -297,15 +302,16 @@ static hx_error *add_pointers(struct asking *asking, hx_store *store)
     HX_ROWS hx_rows *edges = NULL;
     bool more = false;
     HX_TRY(open_edges(asking, store, (uint64_t)asking->first, true, &edges));
-    for (;;) {
+    while (asking->rows.n_rows < WHOLE) {
         struct hx_cell *cell;
         HX_TRY(hx_rows_next(edges, &more));
         if (!more)
-            return NULL;
+            break;
         HX_TRY(hx_table_add(&asking->rows, &cell));
         hx_cell_set_int(&cell[OFFSET], hx_rows_value(edges, 0).i);
         HX_TRY(put_pointer(asking, cell, edges));
     }
+    return NULL;
 }
 
 static hx_error *add_words(struct asking *asking, hx_store *store, const struct bytes *bytes)
@@ -341,6 +347,7 @@ static void choose(struct asking *asking, int64_t total)
 static hx_error *live_rows(struct asking *asking, hx_store *store)
 {
     uint64_t size = (uint64_t)hx_table_int(&asking->facts, 0, "bytes", 0);
+    size = size < SIZE_MOST ? size : SIZE_MOST;
     HX_CLEANUP(bytes_free) struct bytes bytes = {0};
     choose(asking, (int64_t)((size + WORD - 1) / WORD));
     bytes.first = (uint64_t)asking->first * WORD;
