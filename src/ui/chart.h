@@ -57,9 +57,9 @@ char hx_chart_letter(const struct hx_chart *chart, size_t band);
 /* The part of a canvas that the areas take. */
 struct hx_plot {
     int left, upper, width, height;
-    bool labels;             /* there is a line for times below the axis */
-    int units;               /* of a cell's height */
-    double top;              /* bytes at its upper edge */
+    bool labels; /* there is a line for times below the axis */
+    int units;   /* of a cell's height */
+    double top;  /* bytes at its upper edge */
 };
 void hx_chart_plot(const struct hx_chart *chart, int width, int height, struct hx_plot *ret);
 

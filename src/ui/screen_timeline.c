@@ -248,12 +248,13 @@ static hx_error *charting_run(struct hx_job *job, hx_store *store,
     return hx_series_read(store, &charting->wish, progress, &charting->series);
 }
 
-/* The cursor stays on its band, wherever that is now. */
+/* The cursor stays on its band, wherever that is now; who looks at the first wants to see the new
+ * first. */
 static void follow_band(struct hx_pane *pane, const struct hx_series *from,
                         const struct hx_series *to)
 {
     size_t row, band;
-    if (!from || !hx_pane_row(pane, &row))
+    if (!from || !pane->cursor || !hx_pane_row(pane, &row))
         return;
     band = (size_t)hx_table_int(&pane->rows, row, "band", 0);
     bool rest = band >= from->n_bands;
