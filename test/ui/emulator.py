@@ -262,13 +262,16 @@ class Terminal:
             del env["TERM"]
         self.pid, self.master = pty.fork()
         if self.pid == 0:
-            if cwd:
-                os.chdir(cwd)
-            # The size is there before the program looks.
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as a shell leaves them
-                signal.signal(number, signal.SIG_DFL)
-            os.execvpe(command[0], command, env)
+            try:
+                if cwd:
+                    os.chdir(cwd)
+                # The size is there before the program looks.
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+                for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as a shell leaves them
+                    signal.signal(number, signal.SIG_DFL)
+                os.execvpe(command[0], command, env)
+            finally:
+                os._exit(127)
         self.before = termios.tcgetattr(self.master)
 
     def resize(self, lines, columns):
