@@ -58,7 +58,7 @@ struct merge {
     HX_VEC(struct object) kept;  /* a heap, the smallest on top */
     uint64_t count[3], matching; /* by enum hx_diff */
     int64_t bytes[3];
-    uint64_t seen, total;
+    uint64_t seen, total, began_ns;
 };
 
 struct comparing {
@@ -306,7 +306,7 @@ static hx_error *comparing_run(struct hx_job *job, hx_store *store,
                                const struct hx_progress *progress)
 {
     struct merge *merge = ((struct comparing *)job)->merge;
-    hx_progress_at(progress, "compare", merge->seen, merge->total);
+    hx_progress_at(progress, "comparing objects", merge->seen, merge->total);
     for (int i = 0; i < SIDES; i++) {
         struct side *side = &merge->side[i];
         if (!side->object && !(side->object = calloc(BATCH, sizeof *side->object)))
@@ -432,6 +432,8 @@ static void comparing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error
         hx_error_free(error); /* nobody waits for it any more */
         return;
     }
+    if (!error && job->by_user)
+        error = hx_error_cancelled("comparison"); /* between two batches */
     if (!error && !has_ended(comparing->merge)) {
         if (pane == hx_ui_pane(ui)) {
             error = start(ui, hx_steal(comparing->merge));
@@ -466,6 +468,7 @@ static hx_error *start(struct hx_ui *ui, struct merge *merge)
         return hx_error_nomem();
     }
     comparing->job = (struct hx_job){.what = "comparing objects",
+                                     .began_ns = merge->began_ns,
                                      .lane = HX_LANE_READ,
                                      .run = comparing_run,
                                      .done = comparing_done,
@@ -492,6 +495,7 @@ hx_error *hx_difference_objects_fill(struct hx_ui *ui, struct hx_pane *pane)
     struct hx_of of = hx_pane_of(pane);
     hx_of_where(&of, &merge->where);
     merge->pane = pane->serial;
+    merge->began_ns = hx_now_ns();
     merge->want = ++pane->want;
     merge->side[THEN].snapshot = pane->other;
     merge->side[NOW].snapshot = pane->snapshot;

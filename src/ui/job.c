@@ -51,7 +51,8 @@ static void report(void *context, const char *stage, uint64_t done, uint64_t tot
     pthread_mutex_lock(&lane->jobs->lock);
     if (strncmp(lane->stage, stage ? stage : "", sizeof lane->stage - 1) != 0) {
         snprintf(lane->stage, sizeof lane->stage, "%s", stage ? stage : "");
-        lane->stage_ns = now;
+        if (lane->done || !lane->running->began_ns)
+            lane->stage_ns = now;
     }
     lane->done = done;
     lane->total = total;
@@ -79,7 +80,7 @@ static struct hx_job *next_job(struct lane *lane)
     lane->running = job;
     lane->stage[0] = 0;
     lane->done = lane->total = 0;
-    lane->started_ns = lane->stage_ns = hx_now_ns();
+    lane->started_ns = lane->stage_ns = job->began_ns ? job->began_ns : hx_now_ns();
     return job;
 }
 
@@ -405,6 +406,8 @@ bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret)
     for (int i = HX_LANES - 1; i >= 0 && !any; i--) {
         const struct lane *lane = &jobs->lane[i];
         const struct hx_job *job = announced(lane, now);
+        if (!lane->running && lane->queue && lane->queue->began_ns)
+            job = lane->queue; /* goes on in a moment, from where the lane stands */
         if (!job)
             continue;
         any = true;

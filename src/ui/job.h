@@ -23,6 +23,8 @@ struct hx_job {
     bool quiet;       /* as a rule short: announced and cancelled only once it takes long */
     bool ahead;       /* of what nobody looks at yet: gives way to any other job of its lane */
     enum hx_lane lane;
+    uint64_t
+        began_ns; /* CLOCK_MONOTONIC: of one that goes on with another's work; 0: it does not */
     /* On the lane's thread, the second with the store for itself. prepare may be NULL. */
     hx_error *(*prepare)(struct hx_job *job, const struct hx_progress *progress);
     hx_error *(*run)(struct hx_job *job, hx_store *store, const struct hx_progress *progress);
