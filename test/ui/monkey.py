@@ -64,7 +64,7 @@ def table(folder):
     keys, commands = [], []
     with open(os.path.join(folder, "help.csv")) as file:
         for row in csv.DictReader(file):
-            keys += row["keys"].split()
+            keys += row["keys"].replace("\\\\", "\\").split()
             if row["command"]:
                 commands.append(row["command"].strip()[1:].split(" ")[0])
     if len(set(keys)) < 60 or len(set(commands)) < 40:
