@@ -6,14 +6,19 @@
 #include "store/db.h"
 #include "store/overlay.h"
 #include "store/stack_map.h"
+#include "store/top.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Bits of a block's sieve: as many rows set an eighth of them. All sieves of an index together have
+ * a limit; blocks beyond it have none. */
+enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 20 << 20 };
+
 /* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB. */
-enum { CACHE_BYTES = 80 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+enum { CACHE_BYTES = 100 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 struct entry {
     struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
@@ -46,6 +51,7 @@ struct hx_blocks {
     struct entry *slot[SLOTS];
     struct entry *newest, *oldest;
     size_t bytes;
+    struct hx_kept_tops *tops;
     atomic_bool interrupted;
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
@@ -144,6 +150,8 @@ static void forget(hx_blocks *blocks, int64_t snapshot)
     hx_blocks_rest(blocks); /* it may have been made before there were temporary tables */
     hx_stack_map_free(blocks->stacks);
     blocks->stacks = NULL;
+    hx_tops_free(blocks->tops);
+    blocks->tops = NULL;
     for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
         newer = entry->newer;
         if (snapshot == EVERYTHING || entry->snapshot == snapshot)
@@ -280,6 +288,9 @@ void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *done)
     struct hx_block_index *index = (struct hx_block_index *)done;
     if (!index || --index->users)
         return;
+    for (size_t i = 0; index->sieve && i < index->n; i++)
+        free(index->sieve[i]);
+    free(index->sieve);
     free(index->block);
     free(index);
 }
@@ -597,6 +608,45 @@ static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct h
     return damaged("unknown column");
 }
 
+/* --- sieves -------------------------------------------------------------------------- */
+
+/* Each index has one column that is asked for single values. */
+static bool has_sieve(enum hx_derived derived)
+{
+    return derived == HX_TARGET_OBJ || derived == HX_DOMINATOR;
+}
+
+static size_t sieve_bit(uint64_t value)
+{
+    return value * 0x9e3779b97f4a7c15u >> 45;
+}
+
+bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum hx_derived derived,
+                        uint64_t value)
+{
+    const uint64_t *sieve = has_sieve(derived) && index->sieve ? index->sieve[block] : NULL;
+    return !sieve || sieve[sieve_bit(value) / 64] >> sieve_bit(value) % 64 & 1;
+}
+
+/* Without memory there is none. */
+static void make_sieve(struct hx_block_index *index, size_t block, const uint64_t *value, size_t n)
+{
+    if (index->n < 8 || block >= SIEVE_BYTES / (SIEVE_BITS / 8))
+        return;
+    if (!index->sieve)
+        index->sieve = calloc(index->n, sizeof *index->sieve);
+    if (!index->sieve || index->sieve[block])
+        return;
+    uint64_t *sieve = index->sieve[block] = calloc(SIEVE_BITS / 64, sizeof *sieve);
+    for (size_t i = 0; sieve && i < n; i++)
+        sieve[sieve_bit(value[i]) / 64] |= (uint64_t)1 << sieve_bit(value[i]) % 64;
+}
+
+struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks)
+{
+    return &blocks->tops;
+}
+
 /* A column that is served as it is stored, or plus 1, needs no room for 64 bits a value. */
 static hx_error *pack_stored(hx_blocks *blocks, enum hx_family family, const struct hx_block *block,
                              bool plus_one, int column, struct entry **ret)
@@ -673,6 +723,8 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
         } else {
             HX_TRY(derive(blocks, index->family, where, derived, column));
             HX_TRY(pack(blocks, where->n, &entry));
+            if (has_sieve(derived))
+                make_sieve((struct hx_block_index *)index, block, blocks->value, where->n);
         }
         struct entry **slot = slot_of(blocks, where->id, what);
         entry->snapshot = index->snapshot;

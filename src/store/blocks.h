@@ -38,6 +38,8 @@ struct hx_block_index {
     struct hx_block *block;
     size_t n;
     uint64_t rows;
+    uint64_t *
+        *sieve; /* for each block whose targets or dominators were decoded: which there may be */
     unsigned users; /* who hold it, blocks.c itself one of them */
 };
 
@@ -126,6 +128,15 @@ void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *index)
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            enum hx_derived derived, int column, const struct hx_decoded **ret);
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
+
+/* False: no row of the block has that value in the column. */
+bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum hx_derived derived,
+                        uint64_t value);
+
+/* What top.c keeps of one connection, from one window to the next; goes with what it was made of.
+ */
+struct hx_kept_tops;
+struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks);
 
 /* The same for who reads whole tables once: what nobody else has asked for is not kept. */
 void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column);

@@ -256,7 +256,7 @@ static hx_error *count_by(hx_store *store, const struct hx_query *query, const c
     return NULL;
 }
 
-hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address,
+hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address, bool near,
                          int64_t *ret)
 {
     const struct hx_view *view = hx_view_find(query->view);
@@ -265,7 +265,7 @@ hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t
     *ret = -1;
     if (!view || !query->snapshot || strcmp(query->view, "objects") != 0)
         return NULL;
-    put_rows(&sql, query, NULL, "place",
+    put_rows(&sql, query, NULL, near ? "near_place" : "place",
              query->ascending ? " AND beside = ?2 AND nulls_last = 1" : " AND beside = ?2");
     put_order(&sql, query, view, query->ascending);
     hx_text_puts(&sql, " LIMIT 1");

@@ -71,8 +71,9 @@ struct hx_query {
 
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret);
 /* Which of its rows, from 0 on, is the object at an address; -1: none, or that costs too much to
- * find out. For the view `objects` in one snapshot. */
-hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address,
+ * find out. For the view `objects` in one snapshot. `near`: only when it is among the first ones.
+ */
+hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address, bool near,
                          int64_t *ret);
 /* How many rows it gives without limit and offset. */
 hx_error *hx_query_count(hx_store *store, const struct hx_query *query, int64_t *ret);

@@ -7,6 +7,7 @@
  */
 #include "store/top.h"
 
+#include "base/cleanup.h"
 #include "base/vec.h"
 
 #include <stdlib.h>
@@ -37,7 +38,9 @@ struct part {
     uint64_t row;                    /* the number of its row 0 */
     size_t from, end;                /* rows of the block */
     bool all;                        /* all of them pass */
-    uint8_t pass[HX_BLOCK_ROWS];     /* else: 1 for each that does */
+    struct hx_decoded few;           /* the column where few rows pass: others are anything */
+    uint64_t few_value[HX_BLOCK_ROWS];
+    uint8_t pass[HX_BLOCK_ROWS]; /* else: 1 for each that does */
 };
 
 #define TEST(type)                                                                                 \
@@ -103,11 +106,40 @@ static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index
     return NULL;
 }
 
+/* Reads the column that rows are ordered by, of few rows without decoding all. */
+static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                             struct part *part, const struct hx_decoded **ret_held)
+{
+    enum { FEW = 512 };
+    const struct hx_top *top = part->top;
+    uint16_t at[FEW] = {0};
+    uint64_t value[FEW];
+    size_t n = part->all ? FEW + 1 : 0;
+    for (size_t i = part->from; i < part->end && n <= FEW; i++) {
+        if (!part->pass[i])
+            continue;
+        if (n < FEW)
+            at[n] = (uint16_t)i;
+        n++;
+    }
+    if (n > FEW) {
+        HX_TRY(hx_blocks_column(blocks, index, block, top->derived, top->column, ret_held));
+        part->column = *ret_held;
+        return NULL;
+    }
+    HX_TRY(hx_blocks_pick(blocks, index, block, top->derived, top->column, at, n, value));
+    for (size_t i = 0; i < n; i++)
+        part->few_value[at[i]] = value[i];
+    part->few = (struct hx_decoded){.shift = 3, .n = index->block[block].n, .v = part->few_value};
+    part->column = &part->few;
+    return NULL;
+}
+
 /* Calls `look` with each block that has rows to look at. */
 static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index,
                            const struct hx_top *top, bool with_column, part_fn *look, void *context)
 {
-    struct part *part = malloc(sizeof *part);
+    struct part *part = calloc(1, sizeof *part);
     if (!part)
         return hx_error_nomem();
     part->top = top;
@@ -121,12 +153,12 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
             err = fill_part(blocks, index, block, part);
         if (err || part->from == part->end)
             continue;
+        const struct hx_decoded *held = NULL;
         if (with_column)
-            err = hx_blocks_column(blocks, index, block, top->derived, top->column, &part->column);
+            err = read_column(blocks, index, block, part, &held);
         if (!err)
             err = look(part, context);
-        hx_blocks_release(blocks, part->column);
-        part->column = NULL;
+        hx_blocks_release(blocks, held);
     }
     free(part);
     return err;
@@ -142,16 +174,11 @@ static hx_error *count_part(const struct part *part, void *context)
     return NULL;
 }
 
-hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
-                       const struct hx_top *top, uint64_t *ret)
+static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                            const struct hx_top *top, uint64_t *ret)
 {
     *ret = 0;
-    if (top->from >= top->end)
-        return NULL;
-    if (top->conditions)
-        return pass_over(blocks, index, top, false, count_part, ret);
-    *ret = top->end - top->from;
-    return NULL;
+    return pass_over(blocks, index, top, false, count_part, ret);
 }
 
 /* --- the beginning ------------------------------------------------------------------ */
@@ -490,8 +517,8 @@ static hx_error *take_rows(const candidates *found, uint64_t skip, uint64_t **re
     return NULL;
 }
 
-hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
-                      const struct hx_top *top, uint64_t **ret, size_t *ret_n)
+static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                           const struct hx_top *top, uint64_t **ret, size_t *ret_n)
 {
     uint64_t rows = top->from < top->end ? top->end - top->from : 0;
     struct hx_top within = *top;
@@ -514,6 +541,169 @@ hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
         err = take_rows(&found, near ? within.offset : 0, ret, ret_n);
     hx_vec_free(&found);
     return err;
+}
+
+/* --- windows that are kept ---------------------------------------------------------- */
+
+enum { KEPT = 48, COUNTED = 32, AHEAD = 2048, CONDITIONS_MAX = 16 };
+
+/* How many rows pass some conditions. */
+struct counted {
+    int64_t snapshot; /* 0: nothing here */
+    uint64_t from, end, count;
+    struct hx_condition condition[CONDITIONS_MAX];
+    size_t conditions;
+};
+
+/* Rows of an order, from a place on. */
+struct kept {
+    int64_t snapshot;
+    struct hx_top top; /* without what it points to, offset and limit */
+    struct hx_condition condition[CONDITIONS_MAX];
+    uint64_t first;
+    size_t n;
+    bool to_end; /* no row comes behind them */
+    uint64_t *row;
+    uint64_t used;
+};
+
+struct hx_kept_tops {
+    struct kept kept[KEPT];
+    uint64_t clock;
+    struct counted counted[COUNTED];
+    size_t next; /* the one to be replaced */
+};
+
+void hx_tops_free(struct hx_kept_tops *tops)
+{
+    for (size_t i = 0; tops && i < KEPT; i++)
+        free(tops->kept[i].row);
+    free(tops);
+}
+
+static bool are_same(const struct hx_condition *a, const struct hx_condition *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i].derived != b[i].derived || a[i].column != b[i].column || a[i].low != b[i].low ||
+            a[i].high != b[i].high)
+            return false;
+    return true;
+}
+
+static bool is_of(const struct kept *kept, int64_t snapshot, const struct hx_top *top)
+{
+    const struct hx_top *it = &kept->top;
+    if (!kept->row || kept->snapshot != snapshot || it->from != top->from || it->end != top->end ||
+        it->conditions != top->conditions || it->derived != top->derived ||
+        it->column != top->column || it->largest != top->largest || it->zero_last != top->zero_last)
+        return false;
+    return are_same(kept->condition, top->condition, top->conditions);
+}
+
+/* One that holds the window; NULL: none. */
+static struct kept *find_kept(struct hx_kept_tops *tops, int64_t snapshot, const struct hx_top *top)
+{
+    for (size_t i = 0; tops && i < KEPT; i++) {
+        struct kept *kept = &tops->kept[i];
+        if (is_of(kept, snapshot, top) && top->offset >= kept->first &&
+            (kept->to_end || (top->offset - kept->first <= kept->n &&
+                              top->limit <= kept->n - (top->offset - kept->first)))) {
+            kept->used = ++tops->clock;
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+/* Keeps the rows in place of what was not used for longest; without memory they are not kept. */
+static struct kept *keep(hx_blocks *blocks, int64_t snapshot, const struct hx_top *top,
+                         uint64_t *row, size_t n)
+{
+    struct hx_kept_tops **tops = hx_blocks_tops(blocks);
+    if (!*tops && !(*tops = calloc(1, sizeof **tops)))
+        return NULL;
+    struct kept *oldest = &(*tops)->kept[0];
+    for (size_t i = 1; i < KEPT; i++)
+        if ((*tops)->kept[i].used < oldest->used)
+            oldest = &(*tops)->kept[i];
+    free(oldest->row);
+    *oldest = (struct kept){.snapshot = snapshot,
+                            .top = *top,
+                            .first = top->offset,
+                            .n = n,
+                            .to_end = n < top->limit,
+                            .row = row,
+                            .used = ++(*tops)->clock};
+    oldest->top.condition = NULL;
+    oldest->top.rank = NULL;
+    for (size_t i = 0; i < top->conditions; i++)
+        oldest->condition[i] = top->condition[i];
+    return oldest;
+}
+
+hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t *ret)
+{
+    struct hx_kept_tops **tops = hx_blocks_tops(blocks);
+    *ret = top->from < top->end ? top->end - top->from : 0;
+    if (!*ret || !top->conditions)
+        return NULL;
+    for (size_t i = 0; *tops && i < COUNTED; i++) {
+        const struct counted *it = &(*tops)->counted[i];
+        if (it->snapshot == index->snapshot && it->from == top->from && it->end == top->end &&
+            it->conditions == top->conditions &&
+            are_same(it->condition, top->condition, top->conditions)) {
+            *ret = it->count;
+            return NULL;
+        }
+    }
+    HX_TRY(count_rows(blocks, index, top, ret));
+    if ((!*tops && !(*tops = calloc(1, sizeof **tops))) || top->conditions > CONDITIONS_MAX)
+        return NULL; /* then it is counted again */
+    struct counted *counted = &(*tops)->counted[(*tops)->next++ % COUNTED];
+    *counted =
+        (struct counted){index->snapshot, top->from, top->end, *ret, .conditions = top->conditions};
+    memcpy(counted->condition, top->condition, top->conditions * sizeof *top->condition);
+    return NULL;
+}
+
+/* The window with some rows around it; the first ones always begin with the very first. */
+static struct hx_top widen(const struct hx_top *top)
+{
+    struct hx_top wide = *top;
+    wide.offset = top->offset > AHEAD ? top->offset - AHEAD : 0;
+    wide.limit = top->limit + (top->offset - wide.offset) + AHEAD;
+    return wide;
+}
+
+hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                      const struct hx_top *top, uint64_t **ret, size_t *ret_n)
+{
+    if (top->limit > AHEAD || top->conditions > CONDITIONS_MAX || top->offset > UINT64_MAX / 2)
+        return find_rows(blocks, index, top, ret, ret_n);
+    struct kept *kept = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
+    if (!kept) {
+        struct hx_top wide = widen(top);
+        uint64_t *row;
+        size_t n;
+        HX_TRY(find_rows(blocks, index, &wide, &row, &n));
+        kept = keep(blocks, index->snapshot, &wide, row, n);
+        if (!kept) {
+            free(row);
+            return hx_error_nomem();
+        }
+    }
+    uint64_t skip = top->offset - kept->first;
+    size_t n = skip < kept->n ? kept->n - (size_t)skip : 0;
+    n = n < top->limit ? n : (size_t)top->limit;
+    uint64_t *row = malloc((n + 1) * sizeof *row);
+    if (!row)
+        return hx_error_nomem();
+    if (n)
+        memcpy(row, kept->row + skip, n * sizeof *row);
+    *ret = row;
+    *ret_n = n;
+    return NULL;
 }
 
 /* --- the place of a row ------------------------------------------------------------- */
@@ -546,11 +736,31 @@ HX_HOT static hx_error *count_before(const struct part *part, void *context)
     return NULL;
 }
 
+static hx_error *place_near(hx_blocks *blocks, const struct hx_block_index *index,
+                            const struct hx_top *top, uint64_t row, bool *ret_there, uint64_t *ret)
+{
+    HX_FREE uint64_t *rows = NULL;
+    struct hx_top first = *top;
+    size_t n;
+    first.offset = 0;
+    first.limit = AHEAD;
+    HX_TRY(hx_top_rows(blocks, index, &first, &rows, &n));
+    *ret_there = false;
+    for (size_t i = 0; i < n && !*ret_there; i++) {
+        *ret_there = rows[i] == row;
+        *ret = i;
+    }
+    return NULL;
+}
+
 hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
-                       const struct hx_top *top, uint64_t row, bool *ret_there, uint64_t *ret)
+                       const struct hx_top *top, uint64_t row, bool near, bool *ret_there,
+                       uint64_t *ret)
 {
     uint64_t value;
     *ret_there = row >= top->from && row < top->end;
+    if (near && *ret_there)
+        return place_near(blocks, index, top, row, ret_there, ret);
     for (size_t c = 0; *ret_there && c < top->conditions; c++) {
         const struct hx_condition *condition = &top->condition[c];
         HX_TRY(value_at(blocks, index, condition->derived, condition->column, row, &value));

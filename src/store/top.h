@@ -25,13 +25,19 @@ struct hx_top {
     uint64_t offset, limit; /* which of the rows, in order */
 };
 
-/* The window, equal values in the order of rows. *ret is the caller's to free. */
+/* The window, equal values in the order of rows. *ret is the caller's to free. Some rows around it
+ * are kept for the next one. */
 hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
                       const struct hx_top *top, uint64_t **ret, size_t *ret_n);
 
-/* The place of a row in the whole order, from 0 on. *ret_there: the conditions let it through. */
+/* What was kept of windows; NULL is legal. */
+void hx_tops_free(struct hx_kept_tops *tops);
+
+/* The place of a row in the whole order, from 0 on. *ret_there: the conditions let it through.
+ * `near`: only when it is among the first ones, which then are kept. */
 hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
-                       const struct hx_top *top, uint64_t row, bool *ret_there, uint64_t *ret);
+                       const struct hx_top *top, uint64_t row, bool near, bool *ret_there,
+                       uint64_t *ret);
 
 /* How many rows the conditions let through. */
 hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,

@@ -29,7 +29,7 @@ static const struct hx_table objects_table = {
         " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER,"
         " stack_id INTEGER HIDDEN, matching INTEGER HIDDEN, nulls_last INTEGER HIDDEN,"
-        " beside INTEGER HIDDEN, place INTEGER HIDDEN)",
+        " beside INTEGER HIDDEN, place INTEGER HIDDEN, near_place INTEGER HIDDEN)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
     .rows = 1e7,
@@ -54,7 +54,8 @@ static const struct hx_table objects_table = {
                {HX_SERVE_MATCHING, HX_PLAIN, 0},
                {HX_SERVE_NULLS_LAST, HX_PLAIN, 0},
                {HX_SERVE_BESIDE, HX_PLAIN, 0},
-               {HX_SERVE_PLACE, HX_PLAIN, 0}},
+               {HX_SERVE_PLACE, HX_PLAIN, 0},
+               {HX_SERVE_NEAR_PLACE, HX_PLAIN, 0}},
 };
 
 static const struct hx_table edges_table = {
@@ -276,12 +277,27 @@ static hx_error *decoded_column(struct cursor *cursor, int column, const struct 
     return NULL;
 }
 
+/* Can a row of the current one's block pass the conditions? */
+static bool may_hold(const struct cursor *cursor)
+{
+    bool may = true;
+    for (size_t c = 0; c < cursor->seekers && may; c++)
+        may = cursor->seeker[c].low != cursor->seeker[c].high ||
+              hx_blocks_may_hold(cursor->index, cursor->row / HX_BLOCK_ROWS,
+                                 cursor->seeker[c].derived, cursor->seeker[c].low);
+    return may;
+}
+
 /* Moves on to the next row, at or after this one, that passes the conditions. */
 static hx_error *seek(struct cursor *cursor)
 {
     while (cursor->row < cursor->end && cursor->seekers) {
         const struct hx_decoded *column[HX_TABLE_CONDITIONS];
         HX_TRY(hx_blocks_interrupted(instance_of(cursor)->blocks));
+        if (!may_hold(cursor)) {
+            cursor->row = (cursor->row / HX_BLOCK_ROWS + 1) * (uint64_t)HX_BLOCK_ROWS;
+            continue;
+        }
         for (size_t c = 0; c < cursor->seekers; c++)
             HX_TRY(decoded_column(cursor, cursor->seeker_column[c], &column[c]));
         uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
@@ -810,7 +826,7 @@ static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enu
     return NULL;
 }
 
-static hx_error *serve_place(struct cursor *cursor, sqlite3_context *context)
+static hx_error *serve_place(struct cursor *cursor, sqlite3_context *context, bool near)
 {
     hx_blocks *blocks = instance_of(cursor)->blocks;
     struct interval interval = {cursor->beside, cursor->beside, false};
@@ -821,7 +837,7 @@ static hx_error *serve_place(struct cursor *cursor, sqlite3_context *context)
         return NULL;
     HX_TRY(find_object(cursor, interval, &row, &found));
     if (found)
-        HX_TRY(hx_top_place(blocks, cursor->index, &cursor->window, row, &there, &place));
+        HX_TRY(hx_top_place(blocks, cursor->index, &cursor->window, row, near, &there, &place));
     if (there)
         sqlite3_result_int64(context, (int64_t)place);
     return NULL;
@@ -838,8 +854,8 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
     if (how == HX_SERVE_NULL || how == HX_SERVE_NULLS_LAST || how == HX_SERVE_BESIDE)
         return NULL;
     uint64_t value;
-    if (how == HX_SERVE_PLACE)
-        return serve_place(cursor, context);
+    if (how == HX_SERVE_PLACE || how == HX_SERVE_NEAR_PLACE)
+        return serve_place(cursor, context, how == HX_SERVE_NEAR_PLACE);
     if (how == HX_SERVE_MATCHING) {
         if (!cursor->top)
             return NULL;

@@ -5,7 +5,7 @@
 #include "store/blocks.h"
 #include "store/sqlite.h"
 
-enum { HX_TABLE_COLUMNS = 21, HX_TABLE_CONDITIONS = 16 };
+enum { HX_TABLE_COLUMNS = 22, HX_TABLE_CONDITIONS = 16 };
 
 /* How a column is served. */
 enum hx_serve {
@@ -24,6 +24,7 @@ enum hx_serve {
     HX_SERVE_MATCHING,      /* hidden: how many rows match; NULL unless the plan is HX_PLAN_TOP */
     HX_SERVE_BESIDE,     /* hidden: `= ADDRESS` asks for the place of that object; else no plan */
     HX_SERVE_PLACE,      /* hidden: that place in the order, from 0 on; NULL: it is not there */
+    HX_SERVE_NEAR_PLACE, /* hidden: the same, when it is among the first ones */
     HX_SERVE_NULLS_LAST, /* hidden: `= 1` asks for NULL behind all others; else no plan */
 };
 

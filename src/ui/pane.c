@@ -291,6 +291,7 @@ struct fetch {
     bool with_facts;
     int64_t offset, limit;
     int64_t above; /* rows on the screen above the cursor */
+    bool near;     /* another order: the row is looked for at its beginning only */
     char *keep;
     /* answers */
     int64_t keep_row; /* -1: not found */
@@ -359,7 +360,7 @@ static hx_error *find_place(struct fetch *fetch, hx_store *store)
     struct hx_query query = query_of(&fetch->load, &where);
     hx_error *error = where.failed ? hx_error_nomem()
                                    : hx_query_place(store, &query, strtoull(fetch->keep, NULL, 10),
-                                                    &fetch->keep_row);
+                                                    fetch->near, &fetch->keep_row);
     hx_text_free(&where);
     if (fetch->keep_row >= 0)
         fetch->offset = fetch->keep_row > fetch->above ? fetch->keep_row - fetch->above : 0;
@@ -526,6 +527,7 @@ static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot
         fetch->keep = strdup(pane->keep);
     else if (whole && pane->screen->over_time && !pane->loaded)
         fetch->keep = current_key(snapshot); /* begins at the current one */
+    fetch->near = pane->snapshot == snapshot;
     hx_load_begin(pane, snapshot, &fetch->load);
     choose_window(fetch, pane, what != FETCH_AROUND);
     pane->loading = !fetch->job.ahead;
