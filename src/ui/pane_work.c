@@ -344,9 +344,8 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
 hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite)
 {
     /* A pipe that nobody reads is an error, and no reason to wait. */
-    int fd = open(path,
-                  O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (overwrite ? O_TRUNC : O_EXCL),
-                  0666);
+    int fd = open(
+        path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (overwrite ? O_TRUNC : O_EXCL), 0666);
     struct stat stat;
     if (fd < 0 && errno == EEXIST)
         return hx_error_new(HX_E_FAIL, path, "`:write! FILE` overwrites it", "exists already");
