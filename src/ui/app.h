@@ -105,7 +105,8 @@ void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql);
 struct hx_of hx_pane_of(const struct hx_pane *pane);
 /* tree_sql.c: "(SELECT ...)", a cost-centre stack and all that begin with it */
 void hx_below_sql(int64_t ccs_id, struct hx_text *sql);
-/* screen_named.c: "(SELECT ...)": name, exclusive_bytes, shared_bytes of each root that is in a bin */
+/* screen_named.c: "(SELECT ...)": name, exclusive_bytes, shared_bytes of each root that is in a bin
+ */
 void hx_named_bytes_sql(int64_t snapshot, struct hx_text *sql);
 /* screen_named.c: a statement, roots that could be named: rank, name, expr ("name=module!symbol"),
  * module, root_id, direct_objects, retained_bytes; the largest first */

@@ -48,13 +48,13 @@ struct hx_pane {
     void *data;           /* what a screen keeps beside the rows */
     void (*free_data)(void *data);
     struct hx_marks *marks; /* rows that Space marked (marks.h); NULL: none; owned */
-    bool loaded;   /* rows were loaded at least once */
-    bool loading;  /* a job is under way */
-    bool ahead;    /* a job is under way that loads more rows than are looked at */
-    bool stale;    /* rows are of another snapshot or order */
-    uint64_t want; /* number of the newest load; older ones are ignored */
-    char *keep;    /* key of the row to find again, owned */
-    char *problem; /* why loading failed, owned */
+    bool loaded;            /* rows were loaded at least once */
+    bool loading;           /* a job is under way */
+    bool ahead;             /* a job is under way that loads more rows than are looked at */
+    bool stale;             /* rows are of another snapshot or order */
+    uint64_t want;          /* number of the newest load; older ones are ignored */
+    char *keep;             /* key of the row to find again, owned */
+    char *problem;          /* why loading failed, owned */
     /* of the last drawing */
     int height;     /* rows that were visible */
     int first_line; /* of the screen, where they began */
