@@ -302,6 +302,17 @@ static hx_error *unusable(const char *type)
         "the terminal type %s is not known here", type && *type ? type : "(TERM is not set)");
 }
 
+/* Back to the normal screen. A terminal that has no other one would show what was drawn last,
+ * with the shell's prompt in it. */
+static void leave_screen(const struct hx_term *term)
+{
+    if (!term->script && !capability("rmcup")) {
+        erase();
+        refresh();
+    }
+    endwin();
+}
+
 static void learn_keys(struct hx_term *term)
 {
     static const struct {
@@ -347,7 +358,10 @@ static hx_error *open_terminal(struct hx_term *term)
     add_restore("sgr0");
     add_restore("cnorm");
     add_restore("rmkx");
-    add_restore("rmcup");
+    if (capability("rmcup"))
+        add_restore("rmcup");
+    else
+        add_bytes("\r\n", 2);
     signals.active = 1;
     return NULL;
 }
@@ -420,7 +434,7 @@ void hx_term_end(struct hx_term *term)
 {
     if (term->screen) {
         send_modes(term, false);
-        endwin();
+        leave_screen(term);
         signals.active = 0;
         delscreen(term->screen);
         term->screen = NULL;
@@ -451,7 +465,7 @@ bool hx_term_suspend(struct hx_term *term, bool alone)
         return false;
     send_modes(term, false);
     def_prog_mode();
-    endwin();
+    leave_screen(term);
     signals.active = 0;
     signal(SIGTSTP, SIG_DFL);
     /* A wrapper that waits for us has to stop too, or the shell would not come back. */

@@ -17,7 +17,7 @@ show() { tm capture-pane -t t -p; }
 # Waits until the screen shows a line like the pattern.
 await() { # WHAT PATTERN
     for _ in $(seq 100); do
-        show | grep -q -e "$2" && return 0
+        show | grep -qE -e "$2" && return 0
         sleep 0.1
     done
     echo "FAIL: $1: no line like: $2"
@@ -112,4 +112,38 @@ await 'bars in the C locale' '####'
 keys C-c
 keys clear Enter
 terminal_is_sane 'Ctrl-C'
+
+# The same walk over all screens for the types of terminals that tmux can stand for.
+for type in xterm-256color xterm screen screen-256color tmux linux vt100 vt220 rxvt; do
+    infocmp "$type" >/dev/null 2>&1 || continue
+    for locale in C.UTF-8 C; do
+        keys "clear; TERM=$type LC_ALL=$locale $bin/explore $work/test.db" Enter
+        for screen in 0 1 2 3 4 5 6 7 8 9; do
+            keys "$screen"
+            await "$type in $locale: screen $screen" "^ .*\\[$screen [a-z]*\\]"
+        done
+        keys Down Enter
+        await "$type in $locale: arrow and Enter" ' (>|›) '
+        keys Escape
+        sleep 0.1
+        keys Q
+        await "$type in $locale: quit" '^\$ *$' || exit 1
+    done
+done
+terminal_is_sane 'all types'
+
+# What another program wrote over the screen goes with Ctrl-L.
+start
+keys 8
+await 'screen 8' '\[8 objects\]'
+tty=$(tm display-message -t t -p '#{pane_tty}')
+printf '\033[5;5Hgarbage\033[2J' >"$tty"
+await garbled '^$'
+keys C-l
+await redraw '\[8 objects\]'
+keys ':suspend' Enter
+await 'command suspend' 'Stopped'
+keys fg Enter
+await 'fg again' '\[8 objects\]'
+keys Q
 exit $failed
