@@ -578,6 +578,24 @@ static size_t next_char(const char *s, bool first, mbstate_t *state, wchar_t *re
     return n;
 }
 
+/* What comes closest to a character that the Linux console's fonts lack: halves of blocks, larger
+ * triangles and dots; of bars that rise only those of a half and more are more than a line. */
+static wchar_t plain_char(wchar_t c)
+{
+    static const struct {
+        wchar_t first, last, plain;
+    } map[] = {
+        {0x2581, 0x2583, '_'},    {0x2584, 0x2585, 0x2584}, {0x2586, 0x2588, 0x2588},
+        {0x2589, 0x258a, 0x2588}, {0x258b, 0x258d, 0x258c}, {0x258e, 0x258f, 0x2502},
+        {0x25b4, 0x25b4, 0x25b2}, {0x25be, 0x25be, 0x25bc}, {0x25cf, 0x25cf, 0x2022},
+        {0x2800, 0x2800, ' '},    {0x2801, 0x28ff, 0x00b7},
+    };
+    for (size_t i = 0; i < sizeof map / sizeof *map; i++)
+        if (c >= map[i].first && c <= map[i].last)
+            return map[i].plain;
+    return c;
+}
+
 int hx_text_width(const char *s)
 {
     mbstate_t state = {0};
@@ -680,6 +698,8 @@ static void put_text(const struct hx_term *term, int y, int x, int width, const 
         s += next_char(s, !used, &state, c, &w);
         if (cut && used + w > width - 1)
             break;
+        if (!term->fine)
+            c[0] = plain_char(c[0]);
         addwstr(c);
         used += w;
     }
@@ -739,7 +759,7 @@ void hx_put_bar(const struct hx_term *term, int y, int x, int width, double part
         if (in_first)
             c[0] = term->utf8 ? L'\u2592' : L'x';
         else if (term->utf8)
-            c[0] = eighths[eighth];
+            c[0] = term->fine ? eighths[eighth] : plain_char(eighths[eighth]);
         else
             c[0] = eighth >= 4 || (i == 0 && part > 0) ? L'#' : L' ';
         addwstr(c);
