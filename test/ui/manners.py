@@ -5,6 +5,7 @@
 """
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -266,6 +267,56 @@ def test_terminals():
         check(status == 1 and words.replace("\\\\", "\\").replace("\\[", "[") in text,
               f"{term!r}: status {status}, {text}")
         check(terminal.is_sane(), f"{term!r} changed the terminal")
+
+
+def test_other_locales():
+    """A locale that is not UTF-8: ASCII, and what is typed is in its characters."""
+    if not shutil.which("localedef"):
+        return
+    made = subprocess.run(["localedef", "-i", "en_US", "-f", "ISO-8859-1",
+                           f"{FOLDER}/en_US.ISO-8859-1"], capture_output=True)
+    if made.returncode:
+        return
+    terminal = on_objects(locale="en_US.ISO-8859-1", LOCPATH=FOLDER)
+    check("bytesv" in terminal.screen.text(), "the order's mark is not ASCII")
+    terminal.send(b":a\xe9\xe8b\010\010c")
+    expect(terminal, "prompt", r"^:a\\xe9c")
+    terminal.send("\033")
+    for screen in "0123456789":
+        terminal.send(screen)
+        expect(terminal, f"screen {screen}", MARK_OF_SCREEN % int(screen))
+    check(not terminal.screen.strange, f"{terminal.screen.strange[:3]}")
+    quit_of(terminal)
+    # A locale that is not there is the C locale.
+    terminal = on_objects(locale="xx_XX.nosuch")
+    check(not terminal.screen.strange, f"{terminal.screen.strange[:3]}")
+    quit_of(terminal)
+
+
+def test_suspend_while_typing():
+    """Ctrl-Z and Ctrl-L are no text; what was typed is still there then."""
+    if not shutil.which("bash"):
+        return
+    terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], cwd=FOLDER, PS1="$ ")
+    expect(terminal, "shell", r"^\$")
+    terminal.send(f"{BIN}/explore test.db\r")
+    expect(terminal, "start", MARK_OF_SCREEN % 1)
+    terminal.send("/some text")
+    expect(terminal, "prompt", "^/some text")
+    terminal.send("\032")
+    expect(terminal, "Ctrl-Z", "Stopped")
+    check("?1049" not in terminal.screen.modes and "?1000" not in terminal.screen.modes, "modes")
+    terminal.resize(12, 40)
+    terminal.send("fg\r")
+    expect(terminal, "fg", "^/some text")
+    terminal.send("\014\177X")
+    expect(terminal, "goes on typing", "^/some texX")
+    terminal.send("\033")
+    terminal.settle()
+    terminal.send("Q")
+    expect(terminal, "quit", r"\$$")
+    terminal.send("exit\r")
+    check(terminal.wait() is not None, "the shell does not end")
 
 
 def test_colours():
