@@ -405,7 +405,7 @@ static void take_rows(struct fetch *fetch, struct hx_pane *pane)
     int64_t end = pane->offset + (int64_t)pane->rows.n_rows;
     if ((int64_t)pane->rows.n_rows < fetch->limit && (pane->rows.n_rows || !pane->offset))
         pane->total = end;
-    else if (pane->total < end)
+    else if (pane->rows.n_rows && pane->total < end)
         pane->total = end;
     else if (!pane->rows.n_rows && pane->total > pane->offset)
         pane->total = pane->offset;
