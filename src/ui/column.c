@@ -2,6 +2,7 @@
 #include "ui/column.h"
 
 #include "ui/calls.h"
+#include "ui/type_name.h"
 
 #include "base/vec.h"
 
@@ -109,6 +110,17 @@ static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *re
     hx_text_escape(ret, hx_text_str(&calls), calls.n, ascii);
     ret->failed |= calls.failed;
     hx_text_free(&calls);
+}
+
+/* Calls have something between them, types have not. */
+static void put_name(const struct hx_column *column, const struct hx_cell *cell, bool ascii,
+                     struct hx_text *ret)
+{
+    const char *name = hx_cell_shown(cell);
+    if (column->as == HX_AS_NAME && strstr(name, " < "))
+        put_calls(cell, ascii, ret);
+    else
+        hx_text_type_shown(ret, name, ascii);
 }
 
 /* A CAF is all that the initialisers of a module do. A node is marked where a function that is on
@@ -236,6 +248,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
         hx_text_putn(ret, cell->text, cell->n);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_CALLS)
         put_calls(cell, ascii, ret);
+    else if (cell->type == HX_VALUE_TEXT && (column->as == HX_AS_TYPE || column->as == HX_AS_NAME))
+        put_name(column, cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_TREE)
         put_node(rows, row, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SOURCE)
@@ -267,6 +281,8 @@ bool hx_column_right(const struct hx_column *column)
     case HX_AS_TEXT:
     case HX_AS_VALUE:
     case HX_AS_CALLS:
+    case HX_AS_TYPE:
+    case HX_AS_NAME:
     case HX_AS_TREE:
     case HX_AS_SOURCE:
     case HX_AS_SAFE:

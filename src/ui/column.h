@@ -8,6 +8,8 @@
 enum hx_as {
     HX_AS_TEXT,         /* as it is, escaped */
     HX_AS_CALLS,        /* the label of a stack, shortened (calls.h); too long: its end is cut */
+    HX_AS_TYPE,         /* the name of a type, shortened (type_name.h) */
+    HX_AS_NAME,         /* either of them; too long: the end of calls is cut */
     HX_AS_TREE,         /* the label of a node, indented by its depth (tree.h) */
     HX_AS_SOURCE,       /* a file and line, without the folders */
     HX_AS_SAFE,         /* text of the explorer's own, escaped already */

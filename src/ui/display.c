@@ -161,6 +161,7 @@ static int put_screens(const struct hx_ui *ui, enum naming naming, struct tabs *
 static enum naming choose_naming(const struct hx_ui *ui, int columns)
 {
     int way = ui->at ? 3 + (int)strlen(hx_ui_pane(ui)->screen->name) : 0;
+    way += ui->at > 1 ? 6 : 0; /* where the others are left out */
     enum naming naming = NAME_FULL;
     while (naming < NAME_BRIEF_DIGIT &&
            put_screens(ui, naming, &(struct tabs){.at = -1}) + way > columns)
@@ -335,6 +336,26 @@ static void fit_node(const struct hx_term *term, struct hx_text *text, int64_t l
     hx_text_free(&name);
 }
 
+/* Names that are too long lose their middle, for scopes and what they are of stand at the ends; but
+ * types first lose the note behind them, and calls their end, the outermost ones. */
+static void fit_name(const struct hx_term *term, const struct hx_column *column, int width,
+                     struct hx_text *text)
+{
+    bool type = column->as == HX_AS_TYPE || column->as == HX_AS_NAME;
+    if (column->width > 0 || hx_text_width(hx_text_str(text)) <= width ||
+        (!type && column->as != HX_AS_TEXT && column->as != HX_AS_SOURCE))
+        return;
+    if (column->as == HX_AS_NAME && strstr(hx_text_str(text), " < "))
+        return;
+    char *note =
+        column->as == HX_AS_TYPE && text->s[text->n - 1] == ')' ? strrchr(text->s, '(') : NULL;
+    if (note && note > text->s && note[-1] == ' ') {
+        note[-1] = 0;
+        text->n = (size_t)(note - 1 - text->s);
+    }
+    hx_text_middle(term, width, text);
+}
+
 static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t row, int y,
                      const int *width, bool cursor)
 {
@@ -363,9 +384,7 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
                 pane->screen->cell(pane, row, !ui->term.utf8, &text);
             else
                 hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
-            if ((columns[i].as == HX_AS_TEXT || columns[i].as == HX_AS_SOURCE) &&
-                columns[i].width <= 0)
-                hx_text_middle(&ui->term, width[i], &text);
+            fit_name(&ui->term, &columns[i], width[i], &text);
             if (columns[i].as == HX_AS_TREE)
                 fit_node(&ui->term, &text, levels_left_out(pane, width[i]), width[i]);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),
@@ -432,7 +451,8 @@ static void tighten(const struct hx_pane *pane, int *width)
     const struct hx_column *columns = pane->columns;
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
         int longest = 32;
-        if (width[i] <= longest || columns[i].width > 0 || columns[i].as != HX_AS_TEXT)
+        if (width[i] <= longest || columns[i].width > 0 ||
+            (columns[i].as != HX_AS_TEXT && columns[i].as != HX_AS_TYPE))
             continue;
         for (size_t row = 0; row < pane->rows.n_rows && longest < width[i]; row++) {
             int bound = text_bound(hx_table_at(&pane->rows, row, columns[i].name));

@@ -4,6 +4,7 @@
 #include "ui/calls.h"
 #include "ui/marks.h"
 #include "ui/tree.h"
+#include "ui/type_name.h"
 
 #include "store/answer.h"
 #include "sym/demangle.h"
@@ -71,8 +72,7 @@ hx_error *hx_pane_set_text(struct hx_pane *pane, const char *text)
 
 void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
-    const char *text = pane->name ? pane->name : pane->text ? pane->text : "";
-    hx_text_escape(ret, text, strlen(text), ascii);
+    hx_text_type_shown(ret, pane->name ? pane->name : pane->text ? pane->text : "", ascii);
 }
 
 void hx_pane_put_calls(const struct hx_pane *pane, bool ascii, struct hx_text *ret)

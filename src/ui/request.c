@@ -594,8 +594,9 @@ static bool sortable(const struct hx_column *column)
 
 static void order_by(struct hx_ui *ui, struct hx_pane *pane, const struct hx_column *column)
 {
-    bool ascending = column->as == HX_AS_TEXT || column->as == HX_AS_TREE ||
-                     column->as == HX_AS_HEX || column->as == HX_AS_OFFSET;
+    bool ascending = column->as == HX_AS_TEXT || column->as == HX_AS_TYPE ||
+                     column->as == HX_AS_TREE || column->as == HX_AS_HEX ||
+                     column->as == HX_AS_OFFSET;
     hx_pane_order(ui, pane, column->name, ascending);
 }
 

@@ -2,6 +2,7 @@
  * objects to its largest. */
 #include "ui/app.h"
 #include "ui/calls.h"
+#include "ui/type_name.h"
 
 #include "sym/demangle.h"
 
@@ -105,8 +106,9 @@ static void put_name(struct hx_text *text, const char *name, bool calls, bool as
     hx_demangle_names(&shown, name ? name : "", name ? strlen(name) : 0);
     if (calls)
         hx_text_calls(&brief, hx_text_str(&shown));
-    const struct hx_text *chosen = calls ? &brief : &shown;
-    hx_text_escape(text, hx_text_str(chosen), chosen->n, ascii);
+    else
+        hx_text_type(&brief, hx_text_str(&shown));
+    hx_text_escape(text, hx_text_str(&brief), brief.n, ascii);
     text->failed |= shown.failed || brief.failed;
     hx_text_free(&shown);
     hx_text_free(&brief);

@@ -1,6 +1,7 @@
 /* screen_dominated.c - a level of the dominator tree: the objects that one dominates immediately,
  * or all that hang directly under the roots. */
 #include "ui/app.h"
+#include "ui/type_name.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static const struct hx_column columns[] = {
     {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
     {0},
 };
 
@@ -109,7 +110,7 @@ static void put_levels(const struct hx_ui *ui, const struct hx_pane *pane, size_
             hx_text_putf(ret, " / 0x%" PRIx64, level->address);
             if (*type) {
                 hx_text_puts(ret, " (");
-                hx_text_escape(ret, type, strlen(type), !ui->term.utf8);
+                hx_text_type_shown(ret, type, !ui->term.utf8);
                 hx_text_putc(ret, ')');
             }
         }

@@ -12,7 +12,7 @@ static const struct hx_column columns[] = {
     {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
     {0},
 };
 
@@ -76,7 +76,7 @@ static const struct hx_column largest_columns[] = {
     {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
     {0},
 };
 

@@ -5,6 +5,7 @@
  * a window around the cursor.
  */
 #include "ui/app.h"
+#include "ui/type_name.h"
 #include "ui/request.h"
 
 #include <inttypes.h>
@@ -24,7 +25,7 @@
     {"hex", "bytes now", HX_AS_SAFE, 23, 2, NULL, NULL},   \
     {"text", NULL, HX_AS_SAFE, 8, 1, NULL, NULL},          \
     {"leads", "points to", HX_AS_SAFE, -18, 0, NULL, NULL}, \
-    {"type", NULL, HX_AS_TEXT, -8, 3, NULL, NULL},         \
+    {"type", NULL, HX_AS_TYPE, -8, 3, NULL, NULL},         \
     {"kind", "as", HX_AS_TEXT, 8, 4, NULL, NULL},          \
     {"bytes", NULL, HX_AS_BYTES, 7, 5, NULL, NULL},        \
     {0}
@@ -37,7 +38,7 @@ static const struct hx_column pointers_only[] = {
     {"leads", "points to", HX_AS_SAFE, -18, 0, NULL, NULL},
     {"kind", "as", HX_AS_TEXT, 8, 1, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 2, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -10, 3, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -10, 3, NULL, NULL},
     {0},
 };
 
@@ -532,7 +533,7 @@ static void put_word(const struct hx_pane *pane, bool ascii, struct hx_text *ret
     hx_text_puts(ret, " bytes");
     if (*type) {
         hx_text_puts(ret, ", ");
-        hx_text_escape(ret, type, strlen(type), ascii);
+        hx_text_type_shown(ret, type, ascii);
     }
 }
 
@@ -552,7 +553,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_puts(ret, " bytes");
     if (*type) {
         hx_text_puts(ret, ", ");
-        hx_text_escape(ret, type, strlen(type), !ui->term.utf8);
+        hx_text_type_shown(ret, type, !ui->term.utf8);
     }
     if (pane->columns != pointers_only)
         put_agreement(pane, ret);

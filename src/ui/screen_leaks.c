@@ -7,7 +7,7 @@
 
 static const struct hx_column columns[] = {
     {"kind", NULL, HX_AS_TEXT, 9, 0, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 5, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 10, 3, NULL, NULL},
@@ -20,7 +20,7 @@ static const struct hx_column columns[] = {
 static const struct hx_column differences[] = {
     HX_DIFFERENCE_COLUMNS,
     {"kind", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -8, 1, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -8, 1, NULL, NULL},
     {"about", "", HX_AS_CALLS, -12, 6, NULL, NULL},
     {0},
 };

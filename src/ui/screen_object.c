@@ -2,6 +2,7 @@
  * it and what it refers to. */
 #include "ui/app.h"
 #include "ui/calls.h"
+#include "ui/type_name.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,12 +13,12 @@
 
 static const struct hx_column columns[] = {
     {"what", "", HX_AS_TEXT, 5, 0, NULL, NULL},
-    {"other", "what, who, whom", HX_AS_TEXT, -23, 0, NULL, NULL},
+    {"other", "what, who, whom", HX_AS_NAME, -23, 0, NULL, NULL},
     {"offset", NULL, HX_AS_OFFSET, 8, 1, NULL, NULL},
     {"kind", "points", HX_AS_TEXT, 8, 3, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 2, NULL, NULL},
     {"state", NULL, HX_AS_TEXT, 9, 5, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -8, 4, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -8, 4, NULL, NULL},
     {0},
 };
 
@@ -36,19 +37,14 @@ static void put_type(const char *self, struct hx_text *sql)
                  self);
 }
 
-/* Its two innermost calls; the title has more of them, with lines. */
 static void put_stack(const char *self, struct hx_text *sql)
 {
     hx_text_putf(sql,
-                 " UNION ALL SELECT 'stack', coalesce(CASE q.cut WHEN 0 THEN q.label ELSE"
-                 " substr(q.label, 1, q.cut + 2) || substr(substr(q.label, q.cut + 3), 1,"
-                 " instr(substr(q.label, q.cut + 3) || ' < ', ' < ') - 1) END,"
-                 " 'not recorded (heapx run)'), NULL, '', q.bytes, '', '', NULL,"
-                 " NULL, q.stack_id, q.label FROM (SELECT o.stack_id, t.label, x.bytes,"
-                 " instr(t.label, ' < ') AS cut FROM objects o"
+                 " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
+                 " NULL, '', x.bytes, '', '', NULL, NULL, o.stack_id, t.label FROM objects o"
                  " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
                  " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
-                 " WHERE %s) q",
+                 " WHERE %s",
                  self);
 }
 
@@ -237,7 +233,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     const char *type = hx_table_shown(facts, 0, "type");
     if (*type) {
         hx_text_puts(ret, ", ");
-        hx_text_escape(ret, type, strlen(type), ascii);
+        hx_text_type_shown(ret, type, ascii);
         hx_text_putf(ret, " (%s)", hx_table_text(facts, 0, "confidence"));
     }
     if (pane->chosen)

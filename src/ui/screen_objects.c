@@ -16,7 +16,7 @@ static const struct hx_column columns[] = {
     {"bytes", "of list", HX_AS_SHARE, 7, 6, "bytes", NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 2, NULL, NULL},
     {"state", NULL, HX_AS_TEXT, 9, 3, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
     {"edges_in", "from objs", HX_AS_COUNT, 9, 4, NULL, NULL},
     {"edges_out", "to objs", HX_AS_COUNT, 8, 5, NULL, NULL},
     {"requested", NULL, HX_AS_COUNT, 9, 7, NULL, NULL},
@@ -26,7 +26,7 @@ static const struct hx_column columns[] = {
 static const struct hx_column differences[] = {
     {"status", NULL, HX_AS_TEXT, 8, 0, NULL, NULL}, {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL}, {"state", NULL, HX_AS_TEXT, 9, 2, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -12, 1, NULL, NULL}, {0},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL}, {0},
 };
 
 struct hx_of hx_pane_of(const struct hx_pane *pane)

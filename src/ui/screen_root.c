@@ -9,7 +9,7 @@ static const struct hx_column columns[] = {
     {"target", "object", HX_AS_HEX, 14, 0, NULL, NULL},
     {"kind", "points", HX_AS_TEXT, 8, 1, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -10, 3, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -10, 3, NULL, NULL},
     {"state", NULL, HX_AS_TEXT, 9, 5, NULL, NULL},
     {"edges_out", "refs out", HX_AS_COUNT, 9, 4, NULL, NULL},
     {0},

@@ -4,6 +4,8 @@
 #include "ui/app.h"
 #include "ui/calls.h"
 
+#include "model/function_name.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -60,15 +62,25 @@ static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struc
     }
 }
 
+/* Does a call belong to the program, or to a library that it knows it uses? */
+static bool is_own(const struct hx_table *frames, size_t i)
+{
+    const char *source = hx_table_shown(frames, i, "source");
+    return *hx_table_text(frames, i, "frame") && strncmp(source, "/usr/include/", 13) != 0 &&
+           !strstr(source, "/include/c++/") &&
+           !hx_call_is_library(hx_table_shown(frames, i, "label")) &&
+           !hx_is_runtime_module(hx_source_file(hx_table_shown(frames, i, "module")));
+}
+
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
                      struct hx_text *ret)
 {
     size_t n = frames->n_rows, first = 0;
     if (!n || !*hx_table_text(frames, 0, "frame"))
         return 0;
-    while (first < n && hx_call_is_library(hx_table_shown(frames, first, "label")))
+    while (first < n && !is_own(frames, first))
         first++;
-    first = first == n ? 0 : first ? first - 1 : 0;
+    first = first == n ? 0 : first;
     size_t end = first + most < n ? first + most : n;
     for (size_t i = first; i < end; i++) {
         hx_text_puts(ret, i > first ? between : "");

@@ -41,7 +41,7 @@ static const struct breakdown {
 
 static const struct hx_column columns[] = {
     {"band", "", HX_AS_BAND, 2, 0, NULL, NULL},
-    {"label", "", HX_AS_TEXT, -14, 0, NULL, NULL},
+    {"label", "", HX_AS_TYPE, -14, 0, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 0, NULL, NULL},
     {"bytes", "share", HX_AS_SHARE, 6, 1, "total", NULL},
     {"change", NULL, HX_AS_CHANGE, 8, 2, NULL, NULL},

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct hx_column columns[] = {
-    {"type", NULL, HX_AS_TEXT, -32, 0, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -32, 0, NULL, NULL},
     {"confidence", NULL, HX_AS_TEXT, 10, 4, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
@@ -20,7 +20,7 @@ static const struct hx_column columns[] = {
 
 static const struct hx_column differences[] = {
     HX_DIFFERENCE_COLUMNS,
-    {"type", NULL, HX_AS_TEXT, -24, 0, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -24, 0, NULL, NULL},
     {0},
 };
 

@@ -26,7 +26,7 @@ static const struct hx_column columns[] = {
     {"offset", NULL, HX_AS_OFFSET, 8, 1, NULL, NULL},
     {"kind", "points", HX_AS_TEXT, 8, 4, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},
-    {"type", NULL, HX_AS_TEXT, -8, 2, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -8, 2, NULL, NULL},
     {0},
 };
 /* As `heapx why` names them, and what stands on the left of a line. The first row of a chain is its
