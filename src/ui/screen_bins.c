@@ -103,7 +103,8 @@ static void put_bins(const struct hx_pane *pane, int64_t snapshot, struct hx_tex
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->like = "bins";
-    hx_text_puts(&ret->written, "snapshot, roots, bytes, objects, only_pages, shared_pages");
+    hx_text_puts(&ret->written,
+                 "snapshot, roots, bytes, objects, only_pages, shared_pages, bytes_delta");
     put_bins(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
                  " UNION ALL SELECT %" PRId64 ", name, NULL, NULL, NULL, NULL,"

@@ -54,7 +54,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     char made[256];
     ret->like = "modules";
     snprintf(made, sizeof made, "(" RECORDED "%" PRId64 ")", pane->before);
-    hx_text_puts(&ret->sql, "SELECT b.*");
+    hx_text_putf(&ret->sql, "SELECT %" PRId64 " AS snapshot, b.*", snapshot);
     hx_change_sql(pane->before, "b.bytes", "o.bytes", made, &ret->sql);
     hx_text_puts(&ret->sql, " FROM (");
     rows(pane, snapshot, &ret->sql);

@@ -1,5 +1,5 @@
 /* screen_pages.c - resident pages by what lies on them alone: what would go back to the system
- * with a retainer set, a bin or a type. */
+ * with a retainer set, a bin, a type or what one cost centre allocated. */
 #include "ui/app.h"
 
 #include <inttypes.h>
@@ -7,13 +7,14 @@
 
 static const struct hx_column columns[] = {
     {"census", NULL, HX_AS_TEXT, 9, 1, NULL, NULL},
-    {"key", "all that is of", HX_AS_TEXT, -24, 0, NULL, NULL},
+    {"label", "all that is of", HX_AS_TEXT, -24, 0, NULL, NULL},
     {"only_pages", "own pages", HX_AS_COUNT, 10, 0, NULL, NULL},
     {"shared_pages", "shared", HX_AS_COUNT, 10, 2, NULL, NULL},
     {0},
 };
 
-/* `id` is the number of the set, bin or type; `known` tells a type from the objects without one. */
+/* `key` is that of the view, `label` the same for people, `id` the number of the set, bin, type or
+ * cost centre; `known` tells a type from the objects without one. */
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
@@ -21,11 +22,16 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_putf(
         &ret->sql,
         "SELECT p.snapshot AS snapshot, p.census AS census,"
+        " CASE p.census WHEN 'retainer' THEN p.key WHEN 'site' THEN p.key"
+        " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin b"
+        " WHERE b.snapshot = p.snapshot AND b.bin = p.key)"
+        " ELSE coalesce(t.name, '(unknown)') END AS key,"
         " CASE p.census WHEN 'retainer' THEN (SELECT r.label FROM retainers r"
         " WHERE r.snapshot = p.snapshot AND r.set_id = p.key)"
         " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin b"
         " WHERE b.snapshot = p.snapshot AND b.bin = p.key)"
-        " ELSE coalesce(t.name, '(unknown)') END AS key,"
+        " WHEN 'site' THEN (SELECT c.label FROM ccs c WHERE c.ccs_id = p.key)"
+        " ELSE coalesce(t.name, '(unknown)') END AS label,"
         " p.only_pages AS only_pages, p.shared_pages AS shared_pages, p.key AS id,"
         " t.name IS NOT NULL AS known FROM hx_page p LEFT JOIN hx_type t ON p.census = 'type'"
         " AND t.snapshot = p.snapshot AND t.type = p.key WHERE p.snapshot = %" PRId64,
@@ -38,20 +44,22 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 {
     (void)ui;
     (void)pane;
-    hx_text_puts(ret, "Resident pages that hold nothing else, by set, bin and type");
+    hx_text_puts(ret, "Resident pages that hold nothing else, by set, bin, type and site");
 }
 
 static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     const char *census = hx_table_text(&pane->rows, row, "census");
-    const char *key = hx_table_text(&pane->rows, row, "key");
+    const char *label = hx_table_text(&pane->rows, row, "label");
     bool known = hx_table_int(&pane->rows, row, "known", 0);
     if (strcmp(census, "retainer") == 0)
-        *ret = (struct hx_of){HX_SUBSET_SET, key, NULL, hx_table_int(&pane->rows, row, "id", -1)};
+        *ret = (struct hx_of){HX_SUBSET_SET, label, NULL, hx_table_int(&pane->rows, row, "id", -1)};
+    else if (strcmp(census, "site") == 0)
+        *ret = (struct hx_of){HX_SUBSET_CCS, label, NULL, hx_table_int(&pane->rows, row, "id", -1)};
     else if (strcmp(census, "bin") == 0)
-        *ret = (struct hx_of){HX_SUBSET_BIN, key, NULL, 0};
+        *ret = (struct hx_of){HX_SUBSET_BIN, label, NULL, 0};
     else
-        *ret = (struct hx_of){HX_SUBSET_TYPE, known ? key : NULL, NULL, 0};
+        *ret = (struct hx_of){HX_SUBSET_TYPE, known ? label : NULL, NULL, 0};
     return true;
 }
 

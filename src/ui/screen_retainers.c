@@ -58,17 +58,19 @@ static const struct hx_difference difference = {
     .more = more,
 };
 
-/* SQL that holds when another snapshot has sets by the same scheme. */
+/* Against sets of another snapshot that were made in the same way: of the same scheme, with the
+ * same patterns, and MANY from the same size on. */
 static void put_change(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
-    char then[128], made[256];
+    char then[128], made[320];
     snprintf(then, sizeof then,
              "(SELECT t.bytes FROM hx_retention t WHERE t.snapshot = %" PRId64
              " AND t.set_id = r.set_id)",
              pane->before);
     snprintf(made, sizeof made,
-             "(SELECT scheme FROM hx_census WHERE snapshot = %" PRId64
-             ") = (SELECT scheme FROM hx_census WHERE snapshot = %" PRId64 ")",
+             "EXISTS (SELECT 1 FROM hx_census a, hx_census b WHERE a.snapshot = %" PRId64
+             " AND b.snapshot = %" PRId64 " AND a.scheme IS b.scheme AND a.max_set IS b.max_set"
+             " AND a.patterns IS b.patterns)",
              pane->before, snapshot);
     hx_change_sql(pane->before == snapshot ? 0 : pane->before, "r.bytes", then, made, sql);
 }
