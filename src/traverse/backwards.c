@@ -342,6 +342,7 @@ static hx_error *choose(struct search *search, hx_obj target)
     search->level[1].more = calloc(search->words, sizeof *search->level[1].more);
     if (!search->seen || !search->chosen || !search->level[0].more || !search->level[1].more)
         return hx_error_nomem();
+    set_bit(search->chosen, target);
     HX_TRY(spread(search, target));
     if (search->n_seen <= search->most)
         return NULL;
