@@ -353,13 +353,15 @@ static hx_error *find_kept(struct fetch *fetch, hx_store *store, const struct hx
     return NULL;
 }
 
-/* The same of objects, whose place can be asked for: their key is the address. */
+/* The same of objects, whose place can be asked for: the last column of their key is the
+ * address. */
 static hx_error *find_place(struct fetch *fetch, hx_store *store)
 {
+    const char *key = fetch->keep + strspn(fetch->keep, "\x1f");
     struct hx_text where = {0};
     struct hx_query query = query_of(&fetch->load, &where);
     hx_error *error = where.failed ? hx_error_nomem()
-                                   : hx_query_place(store, &query, strtoull(fetch->keep, NULL, 10),
+                                   : hx_query_place(store, &query, strtoull(key, NULL, 10),
                                                     fetch->near, &fetch->keep_row);
     hx_text_free(&where);
     if (fetch->keep_row >= 0)

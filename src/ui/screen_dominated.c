@@ -59,9 +59,29 @@ static void put_level(const struct hx_pane *pane, int64_t snapshot, struct hx_te
     hx_text_putf(sql, " WHERE s.snapshot = %" PRId64 ") ", snapshot);
 }
 
+/* The rows of a level as they are: the object table finds windows of them in any order. */
+static void level_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    ret->view = "objects";
+    hx_text_puts(&ret->where, "dominator");
+    put_dominator(pane, &ret->where);
+    put_level(pane, snapshot, &ret->facts);
+    hx_text_putf(&ret->facts,
+                 "SELECT coalesce((SELECT matching FROM objects WHERE snapshot = %" PRId64
+                 " AND %s ORDER BY address LIMIT 1), 0) AS rows, s.all_bytes AS all_bytes,"
+                 " s.all_objects AS all_objects, s.own AS own, o.type AS type,"
+                 " o.address AS address FROM s LEFT JOIN objects o ON o.snapshot = %" PRId64
+                 " AND o.address = %" PRId64,
+                 snapshot, hx_text_str(&ret->where), snapshot, (int64_t)pane->address);
+}
+
 void hx_dominated_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     struct hx_text *sql = &ret->sql;
+    if (pane->id) { /* all of a large level */
+        level_source(pane, snapshot, ret);
+        return;
+    }
     ret->like = "objects";
     put_level(pane, snapshot, sql);
     /* A row may lie in any block of a large heap: columns that are not shown are left alone. */
