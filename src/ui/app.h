@@ -169,6 +169,8 @@ hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
 const struct hx_screen *hx_ui_screen_at(const struct hx_ui *ui, int x);
 /* The column of a list whose heading stands there; NULL: none. */
 const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x);
+/* Appends why the current snapshot has no heap, and what to do. */
+void hx_ui_put_no_heap(const struct hx_ui *ui, const char *between, struct hx_text *ret);
 void hx_ui_draw(struct hx_ui *ui);
 hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path);
 

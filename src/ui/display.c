@@ -397,12 +397,28 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
     }
 }
 
+void hx_ui_put_no_heap(const struct hx_ui *ui, const char *between, struct hx_text *ret)
+{
+    size_t row = hx_ui_snapshot_row(ui);
+    const char *notes = hx_table_text(&ui->snapshots, row, "notes");
+    hx_text_puts(ret, "No heap was found in this snapshot");
+    hx_text_puts(ret, *notes ? ": " : "");
+    hx_text_escape(ret, notes, strlen(notes), !ui->term.utf8);
+    hx_text_puts(ret, ".");
+    hx_text_puts(ret, between);
+    if (hx_table_int(&ui->snapshots, row, "recorded", 0))
+        hx_text_puts(ret, "Screen 0 shows the resident memory.");
+    else
+        hx_text_puts(ret, "heapx attach PID --record finds what is allocated from then on,"
+                          " heapx run all of it.");
+}
+
 /* Rows that were never worked out. */
 static void say_lacking(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     size_t row = hx_ui_snapshot_row(ui);
     if (hx_table_int(&ui->snapshots, row, "heap_bytes", -1) < 0)
-        hx_text_puts(ret, "No heap was found in this snapshot: nothing to work out.");
+        hx_ui_put_no_heap(ui, " ", ret);
     else if (ui->revising)
         hx_text_putf(ret, "%s being worked out.", pane->screen->lacks);
     else
@@ -412,10 +428,15 @@ static void say_lacking(const struct hx_ui *ui, const struct hx_pane *pane, stru
 static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     if ((hx_screen_stored(pane->screen) || pane->screen->over_time) && !ui->snapshot)
-        hx_text_puts(ret, ui->snapping ? "The first snapshot is being taken."
-                                       : "No snapshot yet. Press a to take one.");
+        hx_text_puts(ret,
+                     ui->snapping ? "The first snapshot is being taken."
+                     : ui->options->take
+                         ? "No snapshot yet. Press a to take one."
+                         : "There is no snapshot in this file: heapx snap PID -o FILE stores one.");
     else if (pane->problem)
         hx_text_puts(ret, pane->problem);
+    else if (pane->loading && ui->snapping && pane->screen == &hx_screen_why)
+        hx_text_puts(ret, "As soon as the snapshot is taken; Esc gives the snapshot up.");
     else if (pane->loading || !pane->loaded)
         hx_text_puts(ret, "Loading.");
     else if (pane->screen->needs & ~pane->parts)

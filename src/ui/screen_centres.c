@@ -14,7 +14,7 @@ static const struct hx_column columns[] = {
     {"entries", NULL, HX_AS_COUNT, 8, 6, NULL, NULL},
     {"retained_bytes", "own retain", HX_AS_BYTES, 10, 8, NULL, NULL},
     {"inherited_live_bytes", "", HX_AS_BAR, 5, 4, "whole", NULL},
-    {"label", "cost centre", HX_AS_TREE, -23, 0, NULL, NULL},
+    {"label", "cost centre", HX_AS_TREE, -33, 0, NULL, NULL},
     {"source", NULL, HX_AS_SOURCE, -18, 7, NULL, NULL},
     {0},
 };

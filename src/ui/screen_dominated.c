@@ -11,7 +11,7 @@ static const struct hx_column columns[] = {
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
     {"retained_bytes", "", HX_AS_BAR, -8, 2, "all_bytes", NULL},
     {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "all_bytes", NULL},
-    {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
+    {"sure_retained_bytes", "sure refs", HX_AS_BYTES, 9, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
     {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},

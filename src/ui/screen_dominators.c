@@ -9,7 +9,7 @@ static const struct hx_column columns[] = {
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
     {"retained_bytes", "", HX_AS_BAR, -8, 2, "all_bytes", NULL},
     {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "all_bytes", NULL},
-    {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
+    {"sure_retained_bytes", "sure refs", HX_AS_BYTES, 9, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
     {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
@@ -27,7 +27,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "all_objects", 0));
         hx_text_puts(ret, " objects, all that is reachable");
     }
-    hx_text_puts(ret, "\nbar: retained, over all references; surely: the sure ones only;"
+    hx_text_puts(ret, "\nbar: retained by all references; sure refs: by sure ones only;"
                       " v: all levels");
 }
 
@@ -73,7 +73,7 @@ static const struct hx_column largest_columns[] = {
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
     {"retained_bytes", "", HX_AS_BAR, -8, 2, "heap_bytes", NULL},
     {"retained_bytes", "of heap", HX_AS_SHARE, 7, 4, "heap_bytes", NULL},
-    {"sure_retained_bytes", "surely", HX_AS_BYTES, 8, 5, NULL, NULL},
+    {"sure_retained_bytes", "sure refs", HX_AS_BYTES, 9, 5, NULL, NULL},
     {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
     {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
     {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},

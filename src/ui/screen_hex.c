@@ -469,7 +469,7 @@ static void put_agreement(const struct hx_pane *pane, struct hx_text *ret)
     int64_t seen = hx_table_int(facts, 0, "seen", 0), agree = hx_table_int(facts, 0, "agree", 0);
     int64_t unread = hx_table_int(facts, 0, "unread", 0);
     const char *where = (int64_t)pane->rows.n_rows < pane->total ? " near here" : "";
-    hx_text_puts(ret, "\nas it is now: ");
+    hx_text_puts(ret, "\nnow: ");
     if (!seen && !unread) {
         hx_text_putf(ret, "there were no pointers%s in snapshot %" PRId64, where, pane->snapshot);
         return;
@@ -525,10 +525,10 @@ static void put_word(const struct hx_pane *pane, bool ascii, struct hx_text *ret
     const char *type = hx_table_shown(rows, row, "type");
     const char *mark = hx_table_text(rows, row, "mark");
     hx_text_puts(ret, *mark == '!' ? ", was a pointer to " : ", pointer to ");
+    hx_text_putf(ret, "0x%" PRIx64, (uint64_t)target->i);
     if (inside)
-        hx_text_putf(ret, "byte +%" PRId64 " of ", inside);
-    hx_text_putf(ret, "0x%" PRIx64 " (%s), ", (uint64_t)target->i,
-                 hx_table_text(rows, row, "kind"));
+        hx_text_putf(ret, "+%" PRId64, inside);
+    hx_text_putf(ret, " (%s), ", hx_table_text(rows, row, "kind"));
     hx_text_count(ret, hx_table_int(rows, row, "bytes", 0));
     hx_text_puts(ret, " bytes");
     if (*type) {

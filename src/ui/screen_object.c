@@ -154,7 +154,7 @@ static void put_objects(struct hx_text *ret, int64_t n)
     hx_text_puts(ret, n == 1 ? " object" : " objects");
 }
 
-/* What would go with it; less of it surely, where what interior pointers reach is left out. */
+/* What would go with it; more or less of it, where interior pointers do not count. */
 static void put_retained(const struct hx_table *facts, struct hx_text *ret)
 {
     char size[HX_HUMAN];
@@ -166,8 +166,11 @@ static void put_retained(const struct hx_table *facts, struct hx_text *ret)
     put_objects(ret, hx_table_int(facts, 0, "retained_objects", 0));
     if (sure < 0)
         return;
-    hx_text_putf(ret, "; surely %s in ", hx_human_bytes((uint64_t)sure, size));
-    put_objects(ret, hx_table_int(facts, 0, "sure_retained_objects", 0));
+    int64_t objects = hx_table_int(facts, 0, "sure_retained_objects", 0);
+    if (sure == retained && objects == hx_table_int(facts, 0, "retained_objects", 0))
+        return;
+    hx_text_putf(ret, "; by sure references %s in ", hx_human_bytes((uint64_t)sure, size));
+    put_objects(ret, objects);
 }
 
 /* "here since snapshot 2; references: ..." */
@@ -184,13 +187,13 @@ static void put_life_text(const struct hx_pane *pane, struct hx_text *ret)
                      since == hx_table_int(facts, 0, "looked", 0) && since != earliest ? "at least "
                                                                                        : "",
                      since, since == earliest ? ", the first" : "");
-    hx_text_puts(ret, "references: ");
-    hx_text_count(ret, hx_table_int(facts, 0, "roots", 0));
-    hx_text_puts(ret, " from roots, ");
-    hx_text_count(ret, hx_table_int(facts, 0, "edges_in", 0));
-    hx_text_puts(ret, " from objects, ");
+    int64_t roots = hx_table_int(facts, 0, "roots", 0), in = hx_table_int(facts, 0, "edges_in", 0);
+    hx_text_puts(ret, "references from ");
+    hx_text_count(ret, roots);
+    hx_text_puts(ret, roots == 1 ? " root and " : " roots and ");
+    put_objects(ret, in);
+    hx_text_puts(ret, ", to ");
     hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
-    hx_text_puts(ret, " to objects");
 }
 
 /* Who allocated it: the innermost calls, from where the program left its own code on. */

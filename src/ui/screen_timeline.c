@@ -565,7 +565,11 @@ static void put_notes(const struct hx_ui *ui, const struct hx_pane *pane,
     bool retainers = strcmp(series->census->name, "retainer") == 0;
     if (!series->n_known)
         return; /* instead() tells */
-    if (bins && !series->named) {
+    bool heap = hx_table_int(&ui->snapshots, hx_ui_snapshot_row(ui), "heap_bytes", -1) >= 0;
+    if (!heap) {
+        hx_text_putc(ret, '\n');
+        hx_ui_put_no_heap(ui, "\n", ret);
+    } else if (bins && !series->named) {
         hx_text_puts(ret, "\nNo root has a name: :root NAME=EXPR gives it one.");
     } else if (series->n_known < series->n) {
         size_t lacking = series->n - series->n_known;
@@ -609,6 +613,8 @@ static void instead(const struct hx_ui *ui, const struct hx_pane *pane, struct h
         return;
     if (ui->revising)
         hx_text_puts(ret, "It is being worked out.");
+    else if (hx_table_int(&ui->snapshots, hx_ui_snapshot_row(ui), "heap_bytes", -1) < 0)
+        hx_ui_put_no_heap(ui, " ", ret);
     else
         hx_text_putf(ret, "%s b shows another break-down.", breakdown_of(series->census)->missing);
 }

@@ -5,6 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Of a heap of which less than that is known something else tells more. */
+#define KNOWN_PART 20
+
 static const struct hx_column columns[] = {
     {"type", NULL, HX_AS_TYPE, -32, 0, NULL, NULL},
     {"confidence", NULL, HX_AS_TEXT, 10, 4, NULL, NULL},
@@ -89,12 +92,17 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
     int64_t heap = hx_table_int(&pane->facts, 0, "heap_bytes", 0);
     int64_t typed = hx_table_int(&pane->facts, 0, "typed", 0);
     hx_text_puts(ret, "Types");
     if (pane->total && heap > 0)
         hx_text_putf(ret, ": known for %.1f%% of the heap", 100.0 * (double)typed / (double)heap);
+    if (pane->total && heap > 0 && typed < heap / KNOWN_PART) {
+        bool recorded = hx_table_int(&ui->snapshots, hx_ui_snapshot_row(ui), "recorded", 0);
+        hx_text_puts(ret, "\ntypes are those of C++ classes; ");
+        hx_text_puts(ret, recorded ? "screen 4 tells who allocated the rest"
+                                   : "heapx record tells who allocated the rest");
+    }
 }
 
 static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)

@@ -424,12 +424,16 @@ static hx_error *read_label(const struct hx_series *series, struct hx_series_ban
 static hx_error *choose_census(const struct hx_series_wish *wish, hx_store *store,
                                struct hx_series *series)
 {
-    int64_t retainers = 0;
+    int64_t retainers = 0, heaps = 0;
     series->census = wish->census;
-    if (!series->census) {
-        HX_TRY(ask_number(store, "SELECT EXISTS (SELECT 1 FROM hx_retention)", &retainers));
-        series->census = hx_census_find(retainers ? "retainer" : "leak");
-    }
+    if (series->census)
+        return NULL;
+    HX_TRY(ask_number(store, "SELECT EXISTS (SELECT 1 FROM hx_retention)", &retainers));
+    HX_TRY(ask_number(store,
+                      "SELECT EXISTS (SELECT 1 FROM snapshots WHERE heap_bytes IS NOT NULL)"
+                      " OR NOT EXISTS (SELECT 1 FROM hx_account)",
+                      &heaps));
+    series->census = hx_census_find(retainers ? "retainer" : heaps ? "leak" : "account");
     return NULL;
 }
 
