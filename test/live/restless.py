@@ -165,7 +165,11 @@ def interrupted(folder):
                                      "--every", "50ms", "--count", "1000"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                     preexec_fn=live.end_with_parent)
-            time.sleep(0.7)
+            end = time.monotonic() + BOUND
+            while not live.heapx("sql", store, "SELECT 1 FROM snapshots", ok=(0, 1))[1]:
+                check(time.monotonic() < end, "no snapshot is ever complete")
+                time.sleep(0.05)
+            time.sleep(0.5)
             many.send_signal(sig)
             _, err = many.communicate(timeout=BOUND)
             check(many.returncode == 130, f"signal {sig}: exit {many.returncode}: {err!r}")
