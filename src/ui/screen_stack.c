@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define MISSING_MAX 3 /* files that are named */
+#define BEFORE      "<before attach>"
 
 static const struct hx_column columns[] = {
     {"frame", "", HX_AS_TEXT, 4, 0, NULL, NULL},
@@ -69,24 +70,44 @@ static bool is_own(const struct hx_table *frames, size_t i)
     return *hx_table_text(frames, i, "frame") && strncmp(source, "/usr/include/", 13) != 0 &&
            !strstr(source, "/include/c++/") &&
            !hx_call_is_library(hx_table_shown(frames, i, "label")) &&
+           strcmp(hx_table_text(frames, i, "label"), "_start") != 0 &&
            !hx_is_runtime_module(hx_source_file(hx_table_shown(frames, i, "module")));
+}
+
+/* The first frame from there on that belongs to the program; n: there is none. */
+static size_t next_own(const struct hx_table *frames, size_t i)
+{
+    while (i < frames->n_rows && !is_own(frames, i))
+        i++;
+    return i;
 }
 
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
                      struct hx_text *ret)
 {
-    size_t n = frames->n_rows, first = 0;
+    size_t n = frames->n_rows, i = next_own(frames, 0), put = 0;
     if (!n || !*hx_table_text(frames, 0, "frame"))
         return 0;
-    while (first < n && !is_own(frames, first))
-        first++;
-    first = first == n ? 0 : first;
-    size_t end = first + most < n ? first + most : n;
-    for (size_t i = first; i < end; i++) {
-        hx_text_puts(ret, i > first ? between : "");
+    if (strcmp(hx_table_text(frames, 0, "label"), BEFORE) == 0) {
+        hx_text_puts(ret, "somebody before the recording began");
+        return n;
+    }
+    bool any = i == n; /* it has no call of its own */
+    for (i = any ? 0 : i; i < n && put < most; i = any ? i + 1 : next_own(frames, i + 1)) {
+        hx_text_puts(ret, put++ ? between : "");
         put_frame(frames, i, ascii, ret);
     }
-    return end - first;
+    return put;
+}
+
+/* Of a stack that begins in libraries: where the program called them. */
+static void put_own(const struct hx_table *rows, bool ascii, struct hx_text *ret)
+{
+    size_t first = next_own(rows, 0);
+    if (!first || first == rows->n_rows)
+        return;
+    hx_text_puts(ret, "\nby ");
+    hx_frames_put(rows, 3, " < ", ascii, ret);
 }
 
 /* "3.3M in 5,000 objects" */
@@ -164,6 +185,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
             hx_text_puts(ret, " (o lists them)");
         put_sum(&pane->facts, "\nrequested so far: ", "alloc_bytes", "alloc_objects", ret);
         put_sum(&pane->facts, ", freed: ", "freed_bytes", "freed_objects", ret);
+        put_own(&pane->rows, !ui->term.utf8, ret);
     }
     put_missing_lines(&pane->rows, !ui->term.utf8, ret);
 }
