@@ -754,6 +754,8 @@ static hx_error *go_beside(struct hx_ui *ui, int step)
     struct hx_pane *pane = hx_ui_pane(ui);
     const struct hx_table *rows = &pane->rows;
     size_t row, n = rows->n_rows;
+    if (pane->screen->tree && !n)
+        return hx_error_new(HX_E_ABSENT, pane->screen->name, NULL, "there is no row here");
     if (!hx_pane_row(pane, &row) || hx_table_at(rows, row, "depth")->type != HX_VALUE_INT)
         return hx_error_new(HX_E_ABSENT, pane->screen->name, "screen 4 is one", "is no tree");
     int64_t depth = hx_table_int(rows, row, "depth", 0), at = depth + 1;
