@@ -29,6 +29,7 @@ struct hx_ui {
     int64_t marked;            /* the snapshot to compare with; 0: the one before the current one */
     bool differences;          /* every census shows differences to it */
     bool snapping;             /* a snapshot is under way or queued */
+    bool snap_failed;          /* the last try to take one */
     int64_t announce;          /* the new one to speak of once it is listed, 0: none */
     uint64_t next_snap_ns;     /* CLOCK_MONOTONIC; 0: never */
 

@@ -151,7 +151,9 @@ static hx_error *snapping_run(struct hx_job *job, hx_store *store,
 static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     const struct snapping *snapping = (const struct snapping *)job;
+    bool failed_before = ui->snap_failed;
     ui->snapping = false;
+    ui->snap_failed = error != NULL;
     if (error) {
         if (error->kind == HX_E_GONE && ui->next_snap_ns)
             ui->next_snap_ns = 0; /* nobody is left to look at */
@@ -159,7 +161,7 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     hx_ui_is_revised(ui, snapping->number, snapping->choice.retainers, snapping->choice.bins);
-    if (snapping->asked)
+    if (snapping->asked || failed_before) /* so that no old error stays on the last line */
         ui->announce = snapping->number;
     hx_ui_complain(ui, hx_ui_load_snapshots(ui));
 }
