@@ -15,10 +15,10 @@
 
 /* Bits of a block's sieve: as many rows set an eighth of them. All sieves of an index together have
  * a limit; blocks beyond it have none. */
-enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 20 << 20 };
+enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
 
 /* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB. */
-enum { CACHE_BYTES = 100 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+enum { CACHE_BYTES = 64 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 struct entry {
     struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
@@ -52,6 +52,7 @@ struct hx_blocks {
     struct entry *newest, *oldest;
     size_t bytes;
     struct hx_kept_tops *tops;
+    size_t sieves;
     atomic_bool interrupted;
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
@@ -282,15 +283,14 @@ hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family fa
     return NULL;
 }
 
+static void free_sieves(hx_blocks *blocks, struct hx_block_index *index);
+
 void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *done)
 {
-    (void)blocks;
     struct hx_block_index *index = (struct hx_block_index *)done;
     if (!index || --index->users)
         return;
-    for (size_t i = 0; index->sieve && i < index->n; i++)
-        free(index->sieve[i]);
-    free(index->sieve);
+    free_sieves(blocks, index);
     free(index->block);
     free(index);
 }
@@ -628,16 +628,40 @@ bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum h
     return !sieve || sieve[sieve_bit(value) / 64] >> sieve_bit(value) % 64 & 1;
 }
 
-/* Without memory there is none. */
-static void make_sieve(struct hx_block_index *index, size_t block, const uint64_t *value, size_t n)
+enum { SIEVES_MAX = SIEVE_BYTES / (SIEVE_BITS / 8) };
+
+static void free_sieves(hx_blocks *blocks, struct hx_block_index *index)
 {
-    if (index->n < 8 || block >= SIEVE_BYTES / (SIEVE_BITS / 8))
+    for (size_t i = 0; index->sieve && i < index->n; i++) {
+        blocks->sieves -= index->sieve[i] != NULL;
+        free(index->sieve[i]);
+    }
+    free(index->sieve);
+    index->sieve = NULL;
+}
+
+/* All but those of one snapshot. */
+static void drop_sieves(hx_blocks *blocks, int64_t snapshot)
+{
+    for (size_t i = 0; i < blocks->index.n; i++)
+        if (blocks->index.v[i]->snapshot != snapshot)
+            free_sieves(blocks, blocks->index.v[i]);
+}
+
+/* Without memory there is none. */
+static void make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t block, size_t n)
+{
+    const uint64_t *value = blocks->value;
+    if (blocks->sieves >= SIEVES_MAX)
+        drop_sieves(blocks, index->snapshot);
+    if (index->n < 8 || blocks->sieves >= SIEVES_MAX)
         return;
     if (!index->sieve)
         index->sieve = calloc(index->n, sizeof *index->sieve);
     if (!index->sieve || index->sieve[block])
         return;
     uint64_t *sieve = index->sieve[block] = calloc(SIEVE_BITS / 64, sizeof *sieve);
+    blocks->sieves += sieve != NULL;
     for (size_t i = 0; sieve && i < n; i++)
         sieve[sieve_bit(value[i]) / 64] |= (uint64_t)1 << sieve_bit(value[i]) % 64;
 }
@@ -724,7 +748,7 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
             HX_TRY(derive(blocks, index->family, where, derived, column));
             HX_TRY(pack(blocks, where->n, &entry));
             if (has_sieve(derived))
-                make_sieve((struct hx_block_index *)index, block, blocks->value, where->n);
+                make_sieve(blocks, (struct hx_block_index *)index, block, where->n);
         }
         struct entry **slot = slot_of(blocks, where->id, what);
         entry->snapshot = index->snapshot;

@@ -160,7 +160,7 @@ struct condition {
 };
 
 /* Rows of the top whose values are read together at most. */
-enum { MAX_GATHERED = 100000 };
+enum { MAX_GATHERED = 300000 };
 
 /* A row of the top and where it stands there. */
 struct place {

@@ -50,26 +50,27 @@ static hx_error *wanted_columns(const struct search *search, const hx_rows *rows
     return NULL;
 }
 
-/* Looks at the rows [begin, end): forwards the first hit ends it, backwards the last counts. */
-static hx_error *search_range(struct search *search, hx_store *store, int64_t begin, int64_t end,
-                              const struct hx_progress *progress)
+/* Rows that are asked for at once: a window of ordered objects needs memory for all of its rows. */
+#define SEARCH_ROWS ((int64_t)1 << 18)
+
+/* Looks at the rows [begin, end): forwards the first hit ends it, backwards the last counts.
+ * *ret_more false: the list has ended. */
+static hx_error *search_window(struct search *search, hx_store *store, int64_t begin, int64_t end,
+                               const struct hx_progress *progress, bool *ret_more)
 {
-    if (begin >= end)
-        return NULL;
     HX_ROWS hx_rows *rows = NULL;
     HX_FREE bool *wanted = NULL;
     HX_TRY(hx_load_open(&search->load, store, begin, end - begin, &rows));
     HX_TRY(wanted_columns(search, rows, &wanted));
     hx_table_deinit(&search->row);
-    for (int64_t at = begin; at < end; at++) {
-        bool more = false;
+    for (int64_t at = begin; at < end && *ret_more; at++) {
         if (at % 4096 == 0) {
             if (hx_progress_cancelled(progress))
                 return hx_error_cancelled("search");
             hx_progress_at(progress, "search", (uint64_t)search->seen, (uint64_t)search->total);
         }
-        HX_TRY(hx_table_next(&search->row, rows, wanted, &more));
-        if (!more)
+        HX_TRY(hx_table_next(&search->row, rows, wanted, ret_more));
+        if (!*ret_more)
             break;
         search->seen++;
         HX_TRY(hx_table_show(&search->row, NULL));
@@ -79,6 +80,17 @@ static hx_error *search_range(struct search *search, hx_store *store, int64_t be
                 break;
         }
     }
+    return NULL;
+}
+
+static hx_error *search_range(struct search *search, hx_store *store, int64_t begin, int64_t end,
+                              const struct hx_progress *progress)
+{
+    bool more = true;
+    for (; begin < end && more && (search->backwards || search->found < 0); begin += SEARCH_ROWS)
+        HX_TRY(search_window(search, store, begin,
+                             end - begin < SEARCH_ROWS ? end : begin + SEARCH_ROWS, progress,
+                             &more));
     return NULL;
 }
 
