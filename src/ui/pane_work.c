@@ -51,7 +51,7 @@ static hx_error *wanted_columns(const struct search *search, const hx_rows *rows
 }
 
 /* Rows that are asked for at once: a window of ordered objects needs memory for all of its rows. */
-#define SEARCH_ROWS ((int64_t)1 << 18)
+#define SEARCH_ROWS ((int64_t)1 << 17)
 
 /* Looks at the rows [begin, end): forwards the first hit ends it, backwards the last counts.
  * *ret_more false: the list has ended. */
