@@ -28,6 +28,7 @@ struct hx_ui {
     bool follow;               /* a newer one becomes the current one */
     int64_t marked;            /* the snapshot to compare with; 0: the one before the current one */
     bool differences;          /* every census shows differences to it */
+    bool gone;                 /* the live process has ended */
     bool snapping;             /* a snapshot is under way or queued */
     bool snap_failed;          /* the last try to take one */
     int64_t announce;          /* the new one to speak of once it is listed, 0: none */
@@ -172,6 +173,8 @@ const struct hx_screen *hx_ui_screen_at(const struct hx_ui *ui, int x);
 const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x);
 /* Appends why the current snapshot has no heap, and what to do. */
 void hx_ui_put_no_heap(const struct hx_ui *ui, const char *between, struct hx_text *ret);
+/* Appends a line that says what the current snapshot lacks, when it lacks something. */
+void hx_ui_put_partial(const struct hx_ui *ui, struct hx_text *ret);
 void hx_ui_draw(struct hx_ui *ui);
 hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path);
 

@@ -64,6 +64,10 @@ static void draw_header(const struct hx_ui *ui, const struct layout *layout)
             hx_text_puts(&part, "PARTIAL");
         add_part(&line, hx_text_str(&part), columns, "  ");
         hx_text_clear(&part);
+        if (ui->gone)
+            hx_text_puts(&part, "EXITED");
+        add_part(&line, hx_text_str(&part), columns, "  ");
+        hx_text_clear(&part);
         const char *comm = hx_table_text(snapshots, row, "comm");
         hx_text_escape(&part, comm, strlen(comm), ascii);
         hx_text_putf(&part, "[%lld]", (long long)hx_table_int(snapshots, row, "pid", 0));
@@ -411,6 +415,16 @@ void hx_ui_put_no_heap(const struct hx_ui *ui, const char *between, struct hx_te
     else
         hx_text_puts(ret, "heapx attach PID --record finds what is allocated from then on,"
                           " heapx run all of it.");
+}
+
+void hx_ui_put_partial(const struct hx_ui *ui, struct hx_text *ret)
+{
+    size_t row = hx_ui_snapshot_row(ui);
+    const char *notes = hx_table_text(&ui->snapshots, row, "notes");
+    if (row >= ui->snapshots.n_rows || hx_table_int(&ui->snapshots, row, "complete", 1))
+        return;
+    hx_text_puts(ret, "\npartial: ");
+    hx_text_escape(ret, notes, strlen(notes), !ui->term.utf8);
 }
 
 /* Rows that were never worked out. */

@@ -361,10 +361,17 @@ hx_error *hx_do_details(struct hx_ui *ui, const char *arg)
 
 /* --- screens and snapshots --- */
 
+static hx_error *show_text(struct hx_ui *ui, const struct hx_screen *screen)
+{
+    if (hx_ui_pane(ui)->screen == screen)
+        return NULL;
+    return hx_ui_open_text(ui, screen, NULL, 0);
+}
+
 hx_error *hx_do_threads(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return hx_ui_show(ui, &hx_screen_threads);
+    return show_text(ui, &hx_screen_threads);
 }
 
 static hx_error *step_screen(struct hx_ui *ui, int step)
@@ -767,13 +774,6 @@ hx_error *hx_do_command(struct hx_ui *ui, const char *arg)
     hx_ui_prompt(ui, ":", "", hx_command_run);
     ui->prompt.complete = hx_complete_command;
     return NULL;
-}
-
-static hx_error *show_text(struct hx_ui *ui, const struct hx_screen *screen)
-{
-    if (hx_ui_pane(ui)->screen == screen)
-        return NULL;
-    return hx_ui_open_text(ui, screen, NULL, 0);
 }
 
 hx_error *hx_do_help(struct hx_ui *ui, const char *arg)

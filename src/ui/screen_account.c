@@ -94,7 +94,6 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
     char size[HX_HUMAN];
     int64_t rss = hx_table_int(&pane->facts, 0, "rss_bytes", -1);
     hx_text_puts(ret, "Resident memory by use");
@@ -103,6 +102,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_count(ret, rss);
         hx_text_puts(ret, " bytes) = the sum of the parts");
     }
+    hx_ui_put_partial(ui, ret);
 }
 
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)

@@ -21,9 +21,9 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
     (void)pane;
     hx_text_puts(ret, "What could not be seen in this snapshot");
+    hx_ui_put_partial(ui, ret);
 }
 
 static const char *const key[] = {"what", "address", NULL};

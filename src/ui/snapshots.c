@@ -155,6 +155,7 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     ui->snapping = false;
     ui->snap_failed = error != NULL;
     if (error) {
+        ui->gone |= error->kind == HX_E_GONE;
         if (error->kind == HX_E_GONE && ui->next_snap_ns)
             ui->next_snap_ns = 0; /* nobody is left to look at */
         hx_ui_complain(ui, error);
