@@ -403,7 +403,8 @@ static hx_error *need_heap(const struct hx_ui *ui)
     if (row >= ui->snapshots.n_rows)
         return hx_error_new(HX_E_ABSENT, "snapshots", NULL, "there is none yet");
     if (hx_table_int(&ui->snapshots, row, "heap_bytes", -1) < 0)
-        return hx_error_new(HX_E_ABSENT, "snapshot", "its notes (i on screen 1) say why",
+        return hx_error_new(HX_E_ABSENT, "snapshot",
+                            "its notes say why: `:screen snapshots`, then i",
                             "no heap was found in it: there is nothing to work out");
     return NULL;
 }

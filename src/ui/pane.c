@@ -232,8 +232,10 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
     hx_text_putf(&sql, "SELECT %s FROM (%s)",
                  load->written && source->written.n ? source->written.s : "*",
                  hx_text_str(&source->sql));
+    const char *belongs = load->written ? source->written_where : NULL;
+    hx_text_putf(&sql, " WHERE %s", belongs ? belongs : "1");
     if (load->condition)
-        hx_text_putf(&sql, " WHERE %s", load->condition);
+        hx_text_putf(&sql, " AND (%s)", load->condition);
     put_order(load, &sql);
     hx_text_putf(&sql, " LIMIT %lld OFFSET %lld", (long long)limit, (long long)offset);
     hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, ret);

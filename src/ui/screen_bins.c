@@ -105,6 +105,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     ret->like = "bins";
     hx_text_puts(&ret->written,
                  "snapshot, roots, bytes, objects, only_pages, shared_pages, bytes_delta");
+    ret->written_where = "expr IS NULL"; /* what could be named is no bin */
     put_bins(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
                  " UNION ALL SELECT %" PRId64 ", name, NULL, NULL, NULL, NULL,"
