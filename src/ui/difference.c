@@ -224,9 +224,10 @@ void hx_difference_head(const struct hx_ui *ui, const struct hx_pane *pane, stru
                  hx_table_int(facts, 0, "snapshot_a", pane->other));
     if (delta(facts, "total_a", "total_b", &bytes)) {
         hx_text_putf(ret, ": %s ", is->total_title);
-        hx_text_change(ret, bytes);
-        if (!bytes)
-            hx_text_puts(ret, " bytes");
+        if (bytes)
+            hx_text_change(ret, bytes);
+        else
+            hx_text_puts(ret, "unchanged");
     }
     if (delta(facts, "objects_a", "objects_b", &objects)) {
         hx_text_puts(ret, objects > 0 ? ", +" : ", ");

@@ -22,8 +22,8 @@ static const struct hx_column differences[] = {
     {"bytes_delta", "change", HX_AS_CHANGE, 8, 0, NULL, NULL},
     {"bytes_a", "then", HX_AS_BYTES, 6, 1, NULL, NULL},
     {"bytes_b", "now", HX_AS_BYTES, 6, 0, NULL, NULL},
-    {"bytes_delta", "", HX_AS_SWING, 15, 3, "moved", NULL},
-    {"about", "", HX_AS_TEXT, -16, 4, NULL, NULL},
+    {"bytes_delta", "", HX_AS_SWING, 7, 3, "moved", NULL},
+    {"about", "", HX_AS_SAFE, -24, 4, NULL, NULL},
     {0},
 };
 

@@ -182,7 +182,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     if (!is_bin(pane) && pane->id == 0) {
         hx_text_puts(ret, "Unreachable: retained by nobody");
     } else if (!is_bin(pane) && pane->id == 1) {
-        hx_text_puts(ret, "Retained by many: more names than :max-set allows");
+        hx_text_puts(ret, "Retained by many (:max-set 0 names them all)");
     } else {
         hx_text_puts(ret, is_bin(pane) ? "Bin " : "Retained by ");
         hx_pane_put_text(pane, !ui->term.utf8, ret);
