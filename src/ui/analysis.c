@@ -137,6 +137,8 @@ hx_error *hx_choice_name(const struct hx_choice *choice, struct hx_snapshot *sna
     for (size_t i = 0; i < snapshot->named.n && !error; i++) {
         const struct hx_named *named = &snapshot->named.v[i];
         struct hx_naming naming = {.name = named->name, .expr = named->expr};
+        if (naming.expr && choice->instead)
+            continue;
         if (!naming.expr)
             naming.address = address_of(snapshot, named);
         if (!hx_vec_push(&all, naming))
@@ -543,6 +545,7 @@ hx_error *hx_ui_begin_choice(struct hx_ui *ui)
         const char *expr;
         HX_TRY(hx_naming_parse(options->root[i], &name, &expr));
         HX_TRY(add_edit(choice, name, expr));
+        choice->instead = true;
         choice->bins = 1;
     }
     if (!analysis || (!analysis->scheme && analysis->max_set == MAX_SET))

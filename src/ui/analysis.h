@@ -23,7 +23,8 @@ struct hx_choice {
     bool has_patterns, has_max_set;
     unsigned max_set;
     HX_VEC(struct hx_naming_edit) edits; /* of the names that a snapshot has, in this order */
-    uint64_t retainers, bins;            /* so many times it was changed */
+    bool instead; /* they take the place of those that the user gave when it was stored */
+    uint64_t retainers, bins; /* so many times it was changed */
 };
 
 /* What was done with one snapshot. */

@@ -28,8 +28,8 @@ struct hx_ui_options {
     void *context;
     uint64_t every_ns; /* 0: only on request */
     /* How snapshots are analysed when they are stored (NULL: as usual); in a store that is only
-     * read its scheme may be NULL: each snapshot's own. Roots ("NAME=EXPR") as if they were added
-     * with :root. */
+     * read its scheme may be NULL: each snapshot's own. Roots ("NAME=EXPR") take the
+     * place of those that were given when it was stored. */
     const struct hx_analysis *analysis;
     const char *const *root;
     size_t n_roots;

@@ -40,13 +40,13 @@ def run(*command, folder, status=(0,), **more):
     return done.stdout
 
 
-def explore(folder, keys):
+def explore(folder, keys, *options):
     script = os.path.join(folder, "script.keys")
     with open(script, "w", errors="surrogateescape") as file:
         file.write("\n".join(keys) + "\n")
     env = dict(os.environ, TERM="xterm", LC_ALL="C.UTF-8", LINES="24", COLUMNS="80")
     env.pop("HEAPX_SCRIPT", None)
-    out = run(HEAPX, "open", "test.db", "--script", script, folder=folder, env=env)
+    out = run(HEAPX, "open", "test.db", "--script", script, *options, folder=folder, env=env)
     if out:
         sys.exit(f"FAIL: it said {out[:2000]}")
 
@@ -106,6 +106,25 @@ def check_snapshot(folder, snapshot):
         seen += compare(f"{screen} of snapshot {snapshot}", rows_of(shown(folder, screen + ".csv")),
                         printed(folder, view, snapshot), screen not in OTHER_ORDER)
     return seen
+
+
+def check_choices(folder):
+    """A choice of the command line gives what `report` gives with it, and so does its command."""
+    for choice in (["--scheme", "module"], ["--scheme", "thread"], ["--scheme", "site"],
+                   ["--scheme", "type"], ["--scheme", "type", "--retainer", "*block*"],
+                   ["--max-set", "1"], ["--max-set", "0"], ["--root", "new=cache_head"]):
+        view = "bins" if choice[0] == "--root" else "retainers"
+        theirs = rows_of(run(HEAPX, "report", "test.db", view, "--format", "csv", *choice,
+                             folder=folder, status=(0, 3)))
+        explore(folder, [f":screen {view}", ":write chosen.csv"], *choice)
+        ways = {"options": "chosen"}
+        if view == "retainers":  # sets are numbered as they come
+            words = [f":{name[2:]} {value}" for name, value in zip(choice[::2], choice[1::2])]
+            explore(folder, [*words, f":screen {view}", ":write typed.csv"])
+            ways["commands"] = "typed"
+            theirs = [{name: row[name] for name in row if name != "set_id"} for row in theirs]
+        for way, name in ways.items():
+            compare(f"{view} by {way} {choice}", rows_of(shown(folder, name + ".csv")), theirs, False)
 
 
 def total(rows, name):
@@ -250,6 +269,8 @@ def check_store(path, rng, whole):
         if whole:
             check_costs(folder, numbers[-1])
             check_bands(folder, numbers[-1])
+            if len(sys.argv) == 1:  # whose globals are known
+                check_choices(folder)
             check_formats(folder, numbers[-1])
             check_filters(folder, numbers[-1], rng)
             check_orders(folder, numbers[-1])
