@@ -172,6 +172,11 @@ enum {
 
 extern const struct hx_screen *const hx_screens[HX_SCREENS];
 
+/* Said where it lacks, and what to do. */
+#define HX_UI_NOT_RECORDED                                                                         \
+    "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"                       \
+    " heapx attach --record PID do it."
+
 /* Appends text as an SQL literal, NULL as NULL. */
 void hx_text_sql(struct hx_text *sql, const char *text);
 

@@ -103,8 +103,7 @@ const struct hx_screen hx_screen_centres = {
     .show_view = show_view,
     .fill = hx_tree_fill,
     .head = head,
-    .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"
-             " heapx attach --record PID do it.",
+    .empty = HX_UI_NOT_RECORDED,
     .open = open_row,
     .of = of,
 };

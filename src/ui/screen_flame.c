@@ -565,8 +565,7 @@ const struct hx_screen hx_screen_flame = {
     .show_view = show_view,
     .fill = hx_flame_fill,
     .head = head,
-    .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"
-             " heapx attach --record PID do it.",
+    .empty = HX_UI_NOT_RECORDED,
     .open = open_row,
     .of = of,
 };

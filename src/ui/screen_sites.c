@@ -172,8 +172,7 @@ const struct hx_screen hx_screen_sites = {
     .difference = &difference,
     .source = source,
     .head = head,
-    .empty = "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"
-             " heapx attach --record PID do it.",
+    .empty = HX_UI_NOT_RECORDED,
     .open = hx_ui_open_objects,
     .of = of,
 };
