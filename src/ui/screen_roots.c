@@ -2,6 +2,9 @@
 #include "ui/app.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+#define LOOKED_AT 3 /* rows: a variable without a name among them is worth a hint */
 
 static const struct hx_column columns[] = {
     {"kind", NULL, HX_AS_TEXT, 8, 2, NULL, NULL},
@@ -22,13 +25,37 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot);
 }
 
+/* Is it a global that goes by its place in the file ("vim+0x37a0d8")? */
+static bool is_nameless(const struct hx_table *rows, size_t row)
+{
+    const char *module = hx_table_text(rows, row, "module");
+    const char *name = hx_table_text(rows, row, "name");
+    size_t n = strlen(module);
+    return n && strcmp(hx_table_text(rows, row, "kind"), "global") == 0 &&
+           strncmp(name, module, n) == 0 && strncmp(name + n, "+0x", 3) == 0;
+}
+
+/* Where names come from that the largest ones lack. */
+static void put_missing_names(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+{
+    for (size_t i = 0; i < LOOKED_AT && i < pane->rows.n_rows && !pane->offset; i++) {
+        const char *module = hx_table_text(&pane->rows, i, "module");
+        if (!is_nameless(&pane->rows, i))
+            continue;
+        hx_text_puts(ret, "\nno names of variables in ");
+        hx_text_escape(ret, module, strlen(module), ascii);
+        hx_text_puts(ret, ": a -dbgsym package or -g gives them");
+        return;
+    }
+}
+
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    (void)ui;
     hx_text_puts(ret, "Roots: places outside the heap that hold pointers");
     if (pane->loaded) {
         hx_text_puts(ret, ": ");
         hx_text_count(ret, pane->total);
+        put_missing_names(pane, !ui->term.utf8, ret);
     }
 }
 
