@@ -78,7 +78,7 @@ static hx_error *add_root(struct asking *asking, size_t number, const struct hx_
     if (named && strcmp(named->name, root->name) != 0)
         hx_text_putf(&text, "%s = ", named->name);
     hx_text_puts(&text, root->name);
-    if (*root->module)
+    if (*root->module && strncmp(root->name, root->module, strlen(root->module)) != 0)
         hx_text_putf(&text, " of %s", root->module);
     return set_text(&cell[REFERENCE], &text);
 }
