@@ -97,6 +97,9 @@ const char *hx_filter_source(const hx_filter *filter);
 /* The columns that it reads, each once, in the order of their first use. */
 size_t hx_filter_columns(const hx_filter *filter, const struct hx_filter_column **ret);
 
+/* A column that the schema has under another name, too: its name in SQL. */
+hx_error *hx_filter_rename(hx_filter *filter, const char *name, const char *sql);
+
 /* The value of the column with this id in the row in question. Texts have to stay valid until
  * hx_filter_holds() returns; a column may be asked for more than once. */
 typedef struct hx_filter_value hx_filter_get(void *context, size_t id);

@@ -135,3 +135,18 @@ hx_error *hx_filter_resolve(const struct hx_resolver *resolver, const struct hx_
     return column ? use_column(resolver->filter, column, ret)
                   : unknown_name(resolver, token, name, view, false);
 }
+
+hx_error *hx_filter_rename(hx_filter *filter, const char *name, const char *sql)
+{
+    for (size_t i = 0; i < filter->columns.n; i++) {
+        struct hx_filter_column *column = &filter->columns.v[i];
+        if (strcmp(column->name, name) != 0)
+            continue;
+        char *copy = strdup(sql);
+        if (!copy)
+            return hx_error_nomem();
+        free((char *)column->name);
+        column->name = copy;
+    }
+    return NULL;
+}

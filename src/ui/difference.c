@@ -61,7 +61,7 @@ static void put_rows(const struct hx_pane *pane, int64_t snapshot, struct hx_tex
                  " ELSE 'same' END AS status, bytes_a, bytes_b, bytes_delta, objects_a, objects_b,"
                  " objects_delta, ");
     put_names(is->kept, "", "", false, sql);
-    hx_text_puts(sql, "abs(bytes_delta) AS change, abs(objects_delta) AS objects_change"
+    hx_text_puts(sql, "abs(bytes_delta) AS moved, abs(objects_delta) AS objects_moved"
                       " FROM (SELECT *, bytes_b - bytes_a AS bytes_delta,"
                       " objects_b - objects_a AS objects_delta FROM (SELECT ");
     put_names(is->keys, "", "", false, sql);
@@ -126,7 +126,7 @@ static void put_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_te
 {
     static const char *const states[] = {"appeared", "gone", "grown", "shrunk", "same"};
     const struct hx_difference *is = pane->screen->difference;
-    hx_text_puts(sql, "SELECT count(*) AS rows, sum(change) AS moved");
+    hx_text_puts(sql, "SELECT count(*) AS rows, sum(moved) AS moved");
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         hx_text_putf(sql, ", sum(status = '%s') AS %s", states[i], states[i]);
     for (int i = 0; i < 2; i++) {

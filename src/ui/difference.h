@@ -2,7 +2,7 @@
  *
  * A screen says which rows one snapshot has; what `heapx diff` shows of two follows from it, in
  * columns of the same names: status, bytes_a, bytes_b, bytes_delta, objects_a, objects_b,
- * objects_delta, behind those of the key. Column `change` is how much a row moved, for the order.
+ * objects_delta, behind those of the key. Column `moved` is how much a row moved, for the order.
  */
 #ifndef HX_UI_DIFFERENCE_H
 #define HX_UI_DIFFERENCE_H
@@ -44,7 +44,7 @@ struct hx_difference {
     }
 
 /* The order of the first look: what moved most first. */
-#define HX_DIFFERENCE_SORT "change"
+#define HX_DIFFERENCE_SORT "moved"
 
 /* What a pane lists whose `other` is set, for hx_pane_source(). */
 void hx_difference_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);

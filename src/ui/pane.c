@@ -204,7 +204,7 @@ static void put_order(const struct hx_load *load, struct hx_text *sql)
     hx_text_putf(sql, " ORDER BY \"%s\" %s", load->sort,
                  load->ascending ? "ASC NULLS LAST" : "DESC");
     if (strcmp(load->sort, HX_DIFFERENCE_SORT) == 0)
-        hx_text_puts(sql, ", objects_change DESC");
+        hx_text_puts(sql, ", objects_moved DESC");
     for (; key && *key; key++)
         hx_text_putf(sql, ", \"%s\"", *key);
 }

@@ -39,25 +39,61 @@ static enum hx_filter_class class_of(const struct hx_pane *pane,
     return HX_FILTER_ANY;
 }
 
+static size_t find_column(const struct hx_filter_column *columns, size_t n, const char *name)
+{
+    size_t i = 0;
+    while (i < n && strcasecmp(columns[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* The words above the columns are names of them, too, where no column has that name. */
+static size_t add_titles(const struct hx_pane *pane, struct hx_filter_column *columns, size_t n)
+{
+    size_t all = n;
+    for (const struct hx_column *column = pane->columns; column->name; column++) {
+        const char *title = column->title;
+        size_t of = find_column(columns, n, column->name);
+        if (!title || of == n || find_column(columns, all, title) < all)
+            continue;
+        if (column->as == HX_AS_BAR || column->as == HX_AS_SHARE || column->as == HX_AS_SWING)
+            continue; /* a part of what the column says */
+        columns[all] = columns[of];
+        columns[all++].name = title;
+    }
+    return all;
+}
+
 static hx_error *parse(const struct hx_pane *pane, const struct hx_source *source,
                        const char *filter, hx_filter **ret)
 {
     struct hx_filter_schema schema = {0};
-    if (source->view && hx_view_schema(source->view, &schema))
-        return hx_filter_parse(filter, &schema, NULL, ret);
-    if (source->like && !hx_view_schema(source->like, &schema))
+    bool view = source->view && hx_view_schema(source->view, &schema);
+    if (!view && source->like && !hx_view_schema(source->like, &schema))
         schema.n = 0;
-    size_t n = pane->rows.n_columns;
-    HX_FREE struct hx_filter_column *columns = calloc(n + 1, sizeof *columns);
+    size_t n = view ? schema.n : pane->rows.n_columns, titles = 0;
+    while (pane->columns[titles].name)
+        titles++;
+    HX_FREE struct hx_filter_column *columns = calloc(n + titles + 1, sizeof *columns);
     if (!columns)
         return hx_error_nomem();
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && view; i++)
+        columns[i] = schema.columns[i];
+    for (size_t i = 0; i < n && !view; i++)
         columns[i] =
             (struct hx_filter_column){.name = pane->rows.names[i],
                                       .class = class_of(pane, &schema, pane->rows.names[i]),
                                       .id = i};
-    struct hx_filter_schema own = {.columns = columns, .n = n};
-    return hx_filter_parse(filter, &own, NULL, ret);
+    size_t all = add_titles(pane, columns, n);
+    struct hx_filter_schema own = {.columns = columns, .n = all, .row = view ? schema.row : NULL};
+    HX_FILTER hx_filter *parsed = NULL;
+    HX_TRY(hx_filter_parse(filter, &own, NULL, &parsed));
+    for (size_t title = n; title < all; title++)
+        for (size_t i = 0; i < n; i++)
+            if (columns[i].id == columns[title].id)
+                HX_TRY(hx_filter_rename(parsed, columns[title].name, columns[i].name));
+    *ret = hx_steal(parsed);
+    return NULL;
 }
 
 static hx_error *to_sql(const hx_filter *filter, char **ret)
