@@ -523,7 +523,10 @@ hx_error *hx_do_difference(struct hx_ui *ui, const char *arg)
         HX_TRY(mark_snapshot(ui, arg));
     bool on = *arg || !ui->differences;
     if (on && !hx_ui_other(ui))
-        return hx_error_new(HX_E_ABSENT, "this snapshot", "Space on screen 1 marks another one",
+        return hx_error_new(HX_E_ABSENT, "this snapshot",
+                            ui->snapshots.n_rows > 1 ? "Space on screen 1 marks another one"
+                            : ui->options->take      ? "a takes another one"
+                                                     : "heapx snap PID -o FILE adds one",
                             "has none before it");
     ui->differences = on;
     if (!ui->revising)
