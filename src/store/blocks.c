@@ -458,11 +458,26 @@ HX_HOT static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t 
     return bad || at != last ? damaged("keys of a block") : NULL;
 }
 
+static struct entry *find_entry(hx_blocks *blocks, int64_t id, unsigned what);
+static unsigned what_is(enum hx_derived derived, int column);
+
+/* The sizes of objects, which many columns are made with and often are there already. */
+HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *block,
+                                     uint64_t *size)
+{
+    const struct entry *entry = find_entry(blocks, block->id, what_is(HX_PLAIN, HX_COL_SIZE));
+    if (!entry)
+        return decode(blocks, block, HX_COL_SIZE, size);
+    for (size_t i = 0; i < rows_of(blocks, block); i++)
+        size[i] = hx_decoded_at(&entry->decoded, blocks->pick ? blocks->pick[i] : i);
+    return NULL;
+}
+
 HX_HOT static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
 {
     uint64_t *gap = blocks->value, *size = blocks->other;
     HX_TRY(decode(blocks, block, HX_COL_GAP, gap));
-    HX_TRY(decode(blocks, block, HX_COL_SIZE, size));
+    HX_TRY(decode_sizes(blocks, block, size));
     for (size_t i = block->n; i-- > 1;)
         if (__builtin_add_overflow(gap[i], size[i - 1], &gap[i]))
             return damaged("addresses");
@@ -527,7 +542,7 @@ HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block
     HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED, value, &there));
     if (!there)
         return NULL;
-    HX_TRY(decode(blocks, block, HX_COL_SIZE, size));
+    HX_TRY(decode_sizes(blocks, block, size));
     for (size_t i = 0; i < n; i++)
         if (value[i])
             bad |= __builtin_add_overflow(value[i], size[i], &value[i]);

@@ -1,19 +1,19 @@
 /* top.c - windows of ordered rows.
  *
- * A window near the beginning comes from one pass, with a heap of the best rows so far, its worst
- * on top. Any other window lies between two keys: histograms of ever smaller ranges find these,
- * and a last pass takes what is between them. Keys are values, turned so that the smallest come
- * first.
+ * A window near the beginning comes from one pass that keeps the best rows so far. Any other window
+ * lies between two keys: histograms of ever smaller ranges find these, and a last pass takes what
+ * is between them. Keys are values, turned so that the smallest come first.
  */
 #include "store/top.h"
 
 #include "base/cleanup.h"
 #include "base/vec.h"
+#include "store/scan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAP_MAX 16384 /* rows up to the end of a window that a heap is used for */
+#define BEST_MAX 16384 /* rows up to the end of a window that one pass keeps */
 #define BUCKETS  4096
 
 struct candidate {
@@ -43,41 +43,6 @@ struct part {
     uint8_t pass[HX_BLOCK_ROWS]; /* else: 1 for each that does */
 };
 
-#define TEST(type)                                                                                 \
-    {                                                                                              \
-        const type *v = column->v, least = (type)low;                                              \
-        const type range = (type)(high - low);                                                     \
-        for (size_t i = from; i < end; i++)                                                        \
-            pass[i] &= (type)(v[i] - least) <= range;                                              \
-    }
-
-/* Strikes out rows whose value is not in low..high. */
-HX_HOT static void test(const struct hx_decoded *column, uint64_t low, uint64_t high, size_t from,
-                        size_t end, uint8_t *restrict pass)
-{
-    uint64_t most = hx_decoded_most(column) - column->base;
-    if (low > high || high < column->base || (low > column->base && low - column->base > most)) {
-        memset(pass + from, 0, end - from);
-        return;
-    }
-    low = low > column->base ? low - column->base : 0;
-    high = high - column->base < most ? high - column->base : most;
-    switch (column->shift) {
-    case 0:
-        TEST(uint8_t)
-        break;
-    case 1:
-        TEST(uint16_t)
-        break;
-    case 2:
-        TEST(uint32_t)
-        break;
-    default:
-        TEST(uint64_t)
-        break;
-    }
-}
-
 typedef hx_error *part_fn(const struct part *part, void *context);
 
 static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
@@ -96,7 +61,7 @@ static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index
         const struct hx_decoded *column;
         HX_TRY(
             hx_blocks_column(blocks, index, block, condition->derived, condition->column, &column));
-        test(column, condition->low, condition->high, part->from, part->end, part->pass);
+        hx_scan_strike(column, condition->low, condition->high, part->from, part->end, part->pass);
         hx_blocks_release(blocks, column);
         if (!memchr(part->pass + part->from, 1, part->end - part->from)) {
             part->end = part->from;
@@ -181,6 +146,64 @@ static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *inde
     return pass_over(blocks, index, top, false, count_part, ret);
 }
 
+/* --- rows of a part ------------------------------------------------------------------- */
+
+/* The values whose keys lie in low..high; false: they are no interval. */
+static bool values_of(const struct hx_top *top, uint64_t low, uint64_t high, uint64_t *ret_low,
+                      uint64_t *ret_high)
+{
+    if (top->rank || (top->zero_last && high == UINT64_MAX))
+        return false;
+    *ret_low = top->largest ? ~high : low + top->zero_last;
+    *ret_high = top->largest ? ~low : high + top->zero_last;
+    return true;
+}
+
+#define NEXT_RANKED(type)                                                                          \
+    {                                                                                              \
+        const type *v = column->v;                                                                 \
+        while (i < end && key_of(top, column->base + v[i]) - low > high - low)                     \
+            i++;                                                                                   \
+        return i;                                                                                  \
+    }
+
+/* The next row from i on whose key is in low..high, of a column whose values have ranks; or `end`.
+ */
+HX_HOT static size_t next_ranked(const struct hx_top *top, const struct hx_decoded *column,
+                                 uint64_t low, uint64_t high, size_t i, size_t end)
+{
+    switch (column->shift) {
+    case 0:
+        NEXT_RANKED(uint8_t)
+    case 1:
+        NEXT_RANKED(uint16_t)
+    case 2:
+        NEXT_RANKED(uint32_t)
+    default:
+        NEXT_RANKED(uint64_t)
+    }
+}
+
+/* The next row from i on whose key is in low..high, whether it passes or not; or part->end. */
+static size_t next_key(const struct part *part, uint64_t low, uint64_t high, size_t i)
+{
+    uint64_t least, most;
+    if (low > high)
+        return part->end;
+    if (!values_of(part->top, low, high, &least, &most))
+        return next_ranked(part->top, part->column, low, high, i, part->end);
+    return hx_scan_next(part->column, least, most, i, part->end);
+}
+
+/* The next row from i on that the conditions let through; or part->end. */
+static size_t next_passing(const struct part *part, size_t i)
+{
+    if (part->all)
+        return i;
+    const uint8_t *found = memchr(part->pass + i, 1, part->end - i);
+    return found ? (size_t)(found - part->pass) : part->end;
+}
+
 /* --- the beginning ------------------------------------------------------------------ */
 
 static bool is_before(const struct candidate *a, const struct candidate *b)
@@ -195,84 +218,70 @@ static void swap(struct candidate *a, struct candidate *b)
     *b = c;
 }
 
-static void sift_up(struct candidate *v, size_t i)
+/* Puts the `most` best of them in front, in any order. */
+static void select_best(struct candidate *v, size_t n, size_t most)
 {
-    for (; i && is_before(&v[(i - 1) / 2], &v[i]); i = (i - 1) / 2)
-        swap(&v[(i - 1) / 2], &v[i]);
-}
-
-static void sift_down(struct candidate *v, size_t n)
-{
-    for (size_t i = 0;;) {
-        size_t last = i, left = 2 * i + 1;
-        for (size_t child = left; child < n && child < left + 2; child++)
-            if (is_before(&v[last], &v[child]))
-                last = child;
-        if (last == i)
+    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)most;
+    for (uint64_t random = n; low < at && at <= high;) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        struct candidate pivot = v[low + (ptrdiff_t)((random >> 33) % (uint64_t)(high - low + 1))];
+        ptrdiff_t i = low, k = high;
+        while (i <= k) {
+            while (is_before(&v[i], &pivot))
+                i++;
+            while (is_before(&pivot, &v[k]))
+                k--;
+            if (i <= k)
+                swap(&v[i++], &v[k--]);
+        }
+        if (at <= k)
+            high = k;
+        else if (at >= i)
+            low = i;
+        else
             return;
-        swap(&v[i], &v[last]);
-        i = last;
     }
 }
 
-struct heap {
-    candidates best;
-    uint64_t most; /* rows to keep */
+/* The best rows so far and some that came since: these are thrown out together. */
+struct best {
+    candidates taken;
+    uint64_t most;  /* rows to keep */
+    uint64_t worst; /* the largest key of those kept */
+    bool full;
 };
 
-#define NEXT_ABOVE(type)                                                                           \
-    {                                                                                              \
-        const type *v = column->v, above = (type)floor;                                            \
-        while (i < end && v[i] <= above)                                                           \
-            i++;                                                                                   \
-        return i;                                                                                  \
-    }
-
-/* The next row from i on whose value is above `floor`, a value; or `end`. */
-static size_t next_above(const struct hx_decoded *column, uint64_t floor, size_t i, size_t end)
+static void throw_out(struct best *best)
 {
-    if (floor < column->base)
-        return i;
-    if (floor >= hx_decoded_most(column))
-        return end;
-    floor -= column->base;
-    switch (column->shift) {
-    case 0:
-        NEXT_ABOVE(uint8_t)
-    case 1:
-        NEXT_ABOVE(uint16_t)
-    case 2:
-        NEXT_ABOVE(uint32_t)
-    default:
-        NEXT_ABOVE(uint64_t)
-    }
+    if (best->taken.n <= best->most)
+        return;
+    select_best(best->taken.v, best->taken.n, (size_t)best->most);
+    best->taken.n = (size_t)best->most;
+    best->full = true;
+    best->worst = 0;
+    for (size_t i = 0; i < best->taken.n; i++)
+        best->worst = best->taken.v[i].key > best->worst ? best->taken.v[i].key : best->worst;
 }
 
 static hx_error *offer(const struct part *part, void *context)
 {
-    struct heap *heap = context;
-    candidates *best = &heap->best;
-    bool largest = part->top->largest && !part->top->rank;
+    enum { ROOM = 256 };
+    struct best *best = context;
     for (size_t i = part->from; i < part->end; i++) {
+        /* Most rows come behind those there; one of the same key, too, as it is a later row. */
+        if (best->full)
+            i = best->worst ? next_key(part, 0, best->worst - 1, i) : part->end;
+        else
+            i = next_passing(part, i);
+        if (i == part->end)
+            break;
         if (!part->all && !part->pass[i])
             continue;
-        if (best->n == heap->most && largest) { /* most rows are smaller than those there */
-            i = next_above(part->column, ~best->v[0].key, i, part->end);
-            if (i == part->end)
-                break;
-            if (!part->all && !part->pass[i])
-                continue;
-        }
         uint64_t key = key_of(part->top, hx_decoded_at(part->column, i));
-        struct candidate candidate = {key, part->row + i};
-        if (best->n < heap->most) {
-            if (!hx_vec_push(best, candidate))
-                return hx_error_nomem();
-            sift_up(best->v, best->n - 1);
-        } else if (key < best->v[0].key) { /* an equal one came earlier */
-            best->v[0] = candidate;
-            sift_down(best->v, best->n);
-        }
+        if (!hx_vec_push(&best->taken, ((struct candidate){key, part->row + i})))
+            return hx_error_nomem();
+        if (best->taken.n >= 2 * best->most + ROOM)
+            throw_out(best);
     }
     return NULL;
 }
@@ -359,6 +368,9 @@ static hx_error *take(const struct part *part, void *context)
 {
     struct taking *taking = context;
     for (size_t i = part->from; i < part->end; i++) {
+        i = next_key(part, taking->first, taking->last, i);
+        if (i == part->end)
+            break;
         if (!part->all && !part->pass[i])
             continue;
         uint64_t key = key_of(part->top, hx_decoded_at(part->column, i));
@@ -527,13 +539,14 @@ static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index
     uint64_t most = within.offset + within.limit;
     hx_error *err = NULL;
     candidates found = {0};
-    bool by_row = top->derived == HX_ADDRESS, near = !by_row && most <= HEAP_MAX;
+    bool by_row = top->derived == HX_ADDRESS, near = !by_row && most <= BEST_MAX;
     if (by_row) {
         err = take_by_row(blocks, index, &within, &found);
     } else if (within.limit && near) {
-        struct heap heap = {.most = most};
-        err = pass_over(blocks, index, &within, true, offer, &heap);
-        found = heap.best;
+        struct best best = {.most = most};
+        err = pass_over(blocks, index, &within, true, offer, &best);
+        throw_out(&best);
+        found = best.taken;
     } else if (within.limit) {
         err = take_window(blocks, index, &within, &found);
     }
@@ -724,13 +737,22 @@ HX_HOT static hx_error *count_before(const struct part *part, void *context)
 {
     struct placing *placing = context;
     const struct hx_top *top = part->top;
-    uint64_t before = 0;
+    const uint8_t *pass = part->all ? NULL : part->pass;
+    uint64_t before = 0, low, high, of = placing->of.key;
+    size_t here = placing->of.row <= part->row + part->from ? part->from
+                  : placing->of.row < part->row + part->end ? (size_t)(placing->of.row - part->row)
+                                                            : part->end;
+    if (values_of(top, 0, of, &low, &high)) { /* equal ones only before the row itself */
+        placing->before += hx_scan_count(part->column, low, high, pass, part->from, here);
+        if (of && values_of(top, 0, of - 1, &low, &high))
+            placing->before += hx_scan_count(part->column, low, high, pass, here, part->end);
+        return NULL;
+    }
     for (size_t i = part->from; i < part->end; i++) {
         if (!part->all && !part->pass[i])
             continue;
         uint64_t key = key_of(top, hx_decoded_at(part->column, i));
-        before +=
-            key < placing->of.key || (key == placing->of.key && part->row + i < placing->of.row);
+        before += key < of || (key == of && i < here);
     }
     placing->before += before;
     return NULL;

@@ -325,86 +325,7 @@ static hx_error *lower_bound(struct cursor *cursor, uint64_t key, uint64_t *ret)
     return hx_blocks_lower_bound(blocks, cursor->index, key, ret);
 }
 
-/* Reads a bound. Integral numbers are exact, others give the integer below; false when the
- * value is no number: then SQLite's own test decides. */
-static bool bound_of(sqlite3_value *value, int64_t *ret, bool *ret_exact)
-{
-    int type = sqlite3_value_numeric_type(value);
-    *ret_exact = true;
-    if (type == SQLITE_INTEGER) {
-        *ret = sqlite3_value_int64(value);
-        return true;
-    }
-    if (type != SQLITE_FLOAT)
-        return false;
-    double real = sqlite3_value_double(value);
-    if (!(real > -9.2e18 && real < 9.2e18))
-        return false;
-    *ret = (int64_t)real;
-    *ret_exact = (double)*ret == real;
-    if ((double)*ret > real)
-        --*ret;
-    return true;
-}
-
 /* --- conditions -------------------------------------------------------------------- */
-
-/* Which values, as users see them, pass a comparison: those from low to high, and NULL. */
-struct interval {
-    uint64_t low, high; /* low > high: none */
-    bool nulls;
-};
-
-static const struct interval nothing = {1, 0, false};
-
-/* What `number op value` lets through, numbers being 0 and above. */
-static struct interval interval_of(enum hx_compare compare, sqlite3_value *value)
-{
-    bool exact, equal = compare == HX_COMPARE_EQ || compare == HX_COMPARE_IS;
-    bool upper = compare == HX_COMPARE_LT || compare == HX_COMPARE_LE;
-    struct interval all = {0, UINT64_MAX, false};
-    int64_t bound;
-    if (compare == HX_COMPARE_NOT_NULL)
-        return all;
-    if (sqlite3_value_type(value) == SQLITE_NULL)
-        return (struct interval){1, 0, compare == HX_COMPARE_IS};
-    if (!bound_of(value, &bound, &exact)) {
-        /* text and blobs are above all numbers; a number beyond 64 bits is on its side */
-        bool above =
-            sqlite3_value_numeric_type(value) != SQLITE_FLOAT || sqlite3_value_double(value) > 0;
-        return above == upper && !equal ? all : nothing;
-    }
-    if (equal)
-        return exact && bound >= 0 ? (struct interval){(uint64_t)bound, (uint64_t)bound, false}
-                                   : nothing;
-    if (upper) { /* bound is what lies below an inexact value */
-        bool with = compare == HX_COMPARE_LE || !exact;
-        if (bound < 0 || (bound == 0 && !with))
-            return nothing;
-        return (struct interval){0, (uint64_t)bound - !with, false};
-    }
-    bool with = compare == HX_COMPARE_GE && exact;
-    if (bound < 0)
-        return all;
-    return (struct interval){(uint64_t)bound + !with, UINT64_MAX, false};
-}
-
-/* The same as decoded values. */
-static void decode_interval(enum hx_serve serve, struct interval interval, uint64_t *ret_low,
-                            uint64_t *ret_high)
-{
-    bool has_null = hx_serve_has_null(serve), plus = serve == HX_SERVE_UNPLUS;
-    *ret_low = interval.low;
-    *ret_high = interval.high;
-    if (has_null && interval.nulls) {
-        *ret_low = *ret_high = 0;
-    } else if (interval.low <= interval.high) {
-        *ret_low += plus && interval.low < UINT64_MAX;
-        *ret_high += plus && interval.high < UINT64_MAX;
-        if (has_null && !*ret_low)
-            *ret_low = 1;
-    }
-}
 
 static bool find_state(const char *text, uint64_t *ret)
 {
@@ -436,7 +357,7 @@ static hx_error *find_text(struct cursor *cursor, enum hx_serve serve, sqlite3_v
     return NULL;
 }
 
-static hx_error *find_object(struct cursor *cursor, struct interval interval, uint64_t *ret,
+static hx_error *find_object(struct cursor *cursor, struct hx_interval interval, uint64_t *ret,
                              size_t *ret_found)
 {
     hx_blocks *blocks = instance_of(cursor)->blocks;
@@ -456,14 +377,14 @@ static hx_error *translate(struct cursor *cursor, const struct condition *condit
                            struct hx_condition *ret, bool *ret_unclear)
 {
     const struct hx_table_column *how = &instance_of(cursor)->table->column[condition->column];
-    struct interval interval = interval_of(condition->compare, condition->value);
+    struct hx_interval interval = hx_interval_of(condition->compare, condition->value);
     bool null = sqlite3_value_type(condition->value) == SQLITE_NULL;
     uint64_t value = 0;
     size_t found = 0;
     *ret = (struct hx_condition){.derived = how->derived, .column = how->column};
     *ret_unclear = false;
     if (hx_serve_is_number(how->serve) || condition->compare == HX_COMPARE_NOT_NULL || null) {
-        decode_interval(how->serve, interval, &ret->low, &ret->high);
+        hx_interval_decode(how->serve, interval, &ret->low, &ret->high);
         return NULL;
     }
     if (hx_serve_is_text(how->serve)) {
@@ -552,7 +473,7 @@ static hx_error *read_argument(struct cursor *cursor, unsigned part, sqlite3_val
     bool exact;
     if (sqlite3_value_type(value) == SQLITE_NULL) {
         limits->none = true; /* a comparison with NULL is never true */
-    } else if (!bound_of(value, &bound, &exact)) {
+    } else if (!hx_bound_of(value, &bound, &exact)) {
         limits->none |= part == HX_PLAN_NULLS_LAST || part == HX_PLAN_BESIDE;
     } else if (part == HX_PLAN_SNAPSHOT) {
         limits->none |= !exact;
@@ -585,7 +506,7 @@ static hx_error *read_condition(struct cursor *cursor, const char *text, sqlite3
     int column = text[0] - 'A';
     enum hx_compare compare = (enum hx_compare)text[1];
     if (column == instance_of(cursor)->table->key) {
-        struct interval interval = interval_of(compare, value);
+        struct hx_interval interval = hx_interval_of(compare, value);
         cursor->key_low = interval.low > cursor->key_low ? interval.low : cursor->key_low;
         cursor->key_high = interval.high < cursor->key_high ? interval.high : cursor->key_high;
         limits->none |= cursor->key_low > cursor->key_high;
@@ -829,7 +750,7 @@ static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enu
 static hx_error *serve_place(struct cursor *cursor, sqlite3_context *context, bool near)
 {
     hx_blocks *blocks = instance_of(cursor)->blocks;
-    struct interval interval = {cursor->beside, cursor->beside, false};
+    struct hx_interval interval = {cursor->beside, cursor->beside, false};
     uint64_t row, place;
     size_t found = 0;
     bool there = false;

@@ -84,6 +84,20 @@ static inline bool hx_serve_has_null(enum hx_serve serve)
            serve != HX_SERVE_KIND;
 }
 
+/* Reads a bound. Integral numbers are exact, others give the integer below; false when the
+ * value is no number: then SQLite's own test decides. */
+bool hx_bound_of(sqlite3_value *value, int64_t *ret, bool *ret_exact);
+
+/* Which values, as users see them, pass a comparison: those from low to high, and NULL. */
+struct hx_interval {
+    uint64_t low, high; /* low > high: none */
+    bool nulls;
+};
+struct hx_interval hx_interval_of(enum hx_compare compare, sqlite3_value *value);
+/* The same as decoded values. */
+void hx_interval_decode(enum hx_serve serve, struct hx_interval interval, uint64_t *ret_low,
+                        uint64_t *ret_high);
+
 /* Chooses the plan; writes it into `info`. Returns an SQLite code. */
 int hx_table_plan(const struct hx_table *table, sqlite3_index_info *info);
 
