@@ -84,7 +84,8 @@ void hx_pane_go(struct hx_pane *pane, int64_t row);
 
 /* Gives the pane its text; NULL: none. */
 hx_error *hx_pane_set_text(struct hx_pane *pane, const char *text);
-/* Appends that text for people: names demangled and shortened (type_name.h), safe for a terminal. */
+/* Appends that text for people: names demangled and shortened (type_name.h), safe for a terminal.
+ */
 void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *ret);
 
 /* The same where the text is the label of a stack: in short. */
