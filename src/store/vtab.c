@@ -13,6 +13,7 @@
 #include "model/graph.h"
 #include "store/blocks.h"
 #include "store/db.h"
+#include "store/scan.h"
 #include "store/top.h"
 #include "store/vtab_private.h"
 
@@ -302,8 +303,14 @@ static hx_error *seek(struct cursor *cursor)
             HX_TRY(decoded_column(cursor, cursor->seeker_column[c], &column[c]));
         uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
         stop = stop < cursor->end ? stop : cursor->end;
+        uint64_t from = cursor->block * (uint64_t)HX_BLOCK_ROWS;
         for (; cursor->row < stop; cursor->row++) {
-            size_t i = cursor->row % HX_BLOCK_ROWS, c = 0;
+            size_t i = hx_scan_next(column[0], cursor->seeker[0].low, cursor->seeker[0].high,
+                                    (size_t)(cursor->row - from), (size_t)(stop - from));
+            size_t c = 1;
+            cursor->row = from + i;
+            if (cursor->row == stop)
+                break;
             for (; c < cursor->seekers; c++) {
                 uint64_t value = hx_decoded_at(column[c], i);
                 if (value < cursor->seeker[c].low || value > cursor->seeker[c].high)
