@@ -4,8 +4,8 @@
     scripts.py [FOLDER...]
 
 run.sh compares displays; here the scripts only must end well and say nothing, at 30x8, 100x30 and
-200x60. Where HX_UI_RUN holds a command to run the explorer with (Valgrind and its options), they run
-under that, once each at their own first size; those of commands/ only when that is named (the
+200x60. Where HX_UI_RUN holds a command to run the explorer with (Valgrind and its options), the first
+of each folder runs under that, at its own first size, and all of the folders that are named (the
 monkey runs all commands).
 """
 import glob
@@ -64,7 +64,8 @@ def main():
     folders = sys.argv[1:] or ["*"]
     scripts = sorted(script for name in folders for script in glob.glob(f"{HERE}/{name}/*.keys"))
     if WRAP and not sys.argv[1:]:
-        scripts = [script for script in scripts if "/commands/" not in script]
+        scripts = [script for i, script in enumerate(scripts) if not i or
+                   os.path.dirname(script) != os.path.dirname(scripts[i - 1])]
     if not scripts:
         sys.exit("FAIL: there are no scripts")
     jobs = []
