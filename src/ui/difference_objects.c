@@ -411,11 +411,8 @@ static hx_error *show(struct hx_pane *pane, struct merge *merge)
 /* Why there is no list. */
 static void fail(struct hx_ui *ui, struct hx_pane *pane, hx_error *error)
 {
-    char line[512];
     bool cancelled = error->kind == HX_E_CANCEL;
-    hx_error_line(error, line, sizeof line);
-    free(pane->problem);
-    pane->problem = strdup(cancelled ? "Cancelled. Ctrl-L compares again." : line);
+    hx_pane_problem(pane, error, "Cancelled. Ctrl-L compares again.");
     pane->loaded = true;
     pane->stale = false;
     if (cancelled)

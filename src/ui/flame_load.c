@@ -408,9 +408,7 @@ static hx_error *take(struct load *load, struct hx_pane *pane)
 
 static void show_problem(struct hx_pane *pane, const struct hx_error *error)
 {
-    char line[512];
-    hx_error_line(error, line, sizeof line);
-    pane->problem = strdup(error->kind == HX_E_CANCEL ? "Cancelled. Ctrl-L loads it." : line);
+    hx_pane_problem(pane, error, "Cancelled. Ctrl-L loads it.");
     hx_table_deinit(&pane->rows);
     pane->total = 0;
 }

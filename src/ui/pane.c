@@ -84,6 +84,14 @@ void hx_pane_put_calls(const struct hx_pane *pane, bool ascii, struct hx_text *r
     hx_text_free(&calls);
 }
 
+void hx_pane_problem(struct hx_pane *pane, const struct hx_error *error, const char *cancelled)
+{
+    char line[512];
+    hx_error_line(error, line, sizeof line);
+    free(pane->problem);
+    pane->problem = strdup(error->kind == HX_E_CANCEL ? cancelled : line);
+}
+
 void hx_pane_key(const char *const *keys, const struct hx_table *rows, size_t row,
                  struct hx_text *ret)
 {
@@ -455,10 +463,7 @@ static void fetch_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     if (error) {
-        char line[512];
-        hx_error_line(error, line, sizeof line);
-        pane->problem =
-            strdup(error->kind == HX_E_CANCEL ? "Cancelled. Ctrl-L loads the list." : line);
+        hx_pane_problem(pane, error, "Cancelled. Ctrl-L loads the list.");
         hx_ui_complain(ui, error);
         pane->stale = false; /* not again and again; the next snapshot or order tries anew */
         pane->loaded = true;

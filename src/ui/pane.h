@@ -76,6 +76,9 @@ void hx_pane_outdate(struct hx_pane *pane);
 /* Shows only the rows for which a condition (traverse/filter.h) holds; NULL: all again. */
 hx_error *hx_pane_filter(struct hx_ui *ui, struct hx_pane *pane, const char *filter);
 
+/* The list says why there are no rows: the error, or `cancelled` where somebody cancelled. */
+void hx_pane_problem(struct hx_pane *pane, const struct hx_error *error, const char *cancelled);
+
 /* Another order: a column, and its direction. */
 void hx_pane_order(struct hx_ui *ui, struct hx_pane *pane, const char *sort, bool ascending);
 

@@ -281,10 +281,7 @@ static void charting_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     if (error) {
-        char line[512];
-        hx_error_line(error, line, sizeof line);
-        pane->problem =
-            strdup(error->kind == HX_E_CANCEL ? "Cancelled. Ctrl-L draws the chart." : line);
+        hx_pane_problem(pane, error, "Cancelled. Ctrl-L draws the chart.");
         hx_ui_complain(ui, error);
         return;
     }

@@ -540,11 +540,8 @@ static void load_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     if (error) {
-        char line[512];
-        hx_error_line(error, line, sizeof line);
         if (!load->node) {
-            pane->problem =
-                strdup(error->kind == HX_E_CANCEL ? "Cancelled. Ctrl-L loads the list." : line);
+            hx_pane_problem(pane, error, "Cancelled. Ctrl-L loads the list.");
             pane->loaded = true;
             pane->stale = false;
         }
