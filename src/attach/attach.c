@@ -299,6 +299,7 @@ static hx_error *fill_process(struct hx_snapshot *snapshot, const hx_attach *att
     size_t len = 0;
     snapshot->pid = attach->pid;
     snapshot->taken_at_ns = result->taken_at_ns;
+    snapshot->started_at_ns = hx_proc_started_at_ns(attach->pid);
     snapshot->exe = read_link(attach->via, "exe");
     snprintf(path, sizeof path, "/proc/%d/comm", attach->pid);
     hx_error *unread = hx_proc_read(path, &snapshot->comm, &len);

@@ -95,6 +95,20 @@ uint64_t hx_proc_started(pid_t pid)
     return at ? strtoull(at, NULL, 10) : 0;
 }
 
+int64_t hx_proc_started_at_ns(pid_t pid)
+{
+    uint64_t ticks = hx_proc_started(pid);
+    long hertz = sysconf(_SC_CLK_TCK);
+    struct timespec wall, boot;
+    if (!ticks || hertz <= 0 || clock_gettime(CLOCK_REALTIME, &wall) ||
+        clock_gettime(CLOCK_BOOTTIME, &boot))
+        return 0;
+    uint64_t up_ns = ticks / (uint64_t)hertz * 1000000000 +
+                     ticks % (uint64_t)hertz * 1000000000 / (uint64_t)hertz;
+    return ((int64_t)wall.tv_sec - boot.tv_sec) * 1000000000 + (wall.tv_nsec - boot.tv_nsec) +
+           (int64_t)up_ns;
+}
+
 static bool lives(char state)
 {
     return state != 0 && state != 'Z' && state != 'X';

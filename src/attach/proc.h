@@ -26,6 +26,9 @@ char hx_proc_state(pid_t pid, pid_t tid);
  * one of the same number. 0 when it is gone. */
 uint64_t hx_proc_started(pid_t pid);
 
+/* The same as nanoseconds since 1970-01-01 UTC, by the clocks of now; 0: not known. */
+int64_t hx_proc_started_at_ns(pid_t pid);
+
 /* The thread by which /proc shows the memory of a process: pid itself, or another thread when
  * the first one has exited (a zombie shows none); 0 when all have. */
 pid_t hx_proc_living(pid_t pid);

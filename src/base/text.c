@@ -84,9 +84,11 @@ void hx_text_free(struct hx_text *text)
 
 /* Decodes one character of strict UTF-8 (no surrogates, no overlong forms); returns its
  * length, 0 when the bytes are not one. */
-static size_t utf8_decode(const char *s, size_t n, uint32_t *ret)
+size_t hx_utf8_char(const char *s, size_t n, uint32_t *ret)
 {
     const uint8_t *p = (const uint8_t *)s;
+    if (n == 0)
+        return 0;
     size_t len = p[0] < 0x80 ? 1 : p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc0 ? 2 : 0;
     if (len == 0 || len > n || p[0] > 0xf4)
         return 0;
@@ -129,7 +131,7 @@ void hx_text_escape(struct hx_text *text, const char *bytes, size_t n, bool asci
 {
     for (size_t i = 0; i < n;) {
         uint32_t c;
-        size_t len = utf8_decode(bytes + i, n - i, &c);
+        size_t len = hx_utf8_char(bytes + i, n - i, &c);
         if (len == 0) {
             hx_text_putf(text, "\\x%02x", (uint8_t)bytes[i]);
             len = 1;
@@ -151,7 +153,7 @@ void hx_text_json(struct hx_text *text, const char *s, size_t n)
     hx_text_putc(text, '"');
     for (size_t i = 0; i < n;) {
         uint32_t c;
-        size_t len = utf8_decode(s + i, n - i, &c);
+        size_t len = hx_utf8_char(s + i, n - i, &c);
         if (len == 0) {
             hx_text_puts(text, "\xef\xbf\xbd");
             len = 1;

@@ -35,6 +35,10 @@ void hx_text_free(struct hx_text *text);
  * (characters); a backslash becomes two. With `ascii` everything above 0x7e is escaped too. */
 void hx_text_escape(struct hx_text *text, const char *bytes, size_t n, bool ascii);
 
+/* The character at s, of at most n bytes: how many bytes it takes, 0 when they are no valid UTF-8
+ * (or n is 0). */
+size_t hx_utf8_char(const char *s, size_t n, uint32_t *ret);
+
 /* Is this one of those characters? */
 bool hx_unsafe_char(uint32_t c);
 

@@ -21,8 +21,9 @@ enum hx_exit {
 #define HX_COMMANDS(X)                                                                             \
     X(attach, "PID", 1, 1, HX_OPTS_TAKE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),            \
       "explore a process")                                                                         \
-    X(open, "FILE", 1, 1, HX_OPTS_ANALYSIS | HX_OPTS_ATTRIBUTION | HX_BIT(SCRIPT),                 \
-      "explore a store")                                                                           \
+    X(open, "FILE", 1, 1,                                                                          \
+      HX_OPTS_ANALYSIS | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(SCRIPT),                   \
+      "explore a store, a core, a GHC profile")                                                    \
     X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                              \
       "take snapshots of a process into a store")                                                  \
     X(run, "[--] CMD [ARG...]", 1, ~0U,                                                            \
@@ -31,27 +32,33 @@ enum hx_exit {
     X(record, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                            \
       "record who allocates in a process that runs")                                               \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
-      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_BIT(SNAPSHOT) | HX_BIT(WHERE) |     \
-          HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),                                           \
+      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) |   \
+          HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),                           \
       "print a view of a store or of a process")                                                   \
     X(why, "TARGET ADDR", 2, 2,                                                                    \
-      HX_OPTS_CAPTURE | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FROM) | HX_BIT(FORMAT),          \
+      HX_OPTS_CAPTURE | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FROM) |        \
+          HX_BIT(FORMAT),                                                                          \
       "print what keeps an object alive: chains from roots, shortest first")                       \
     X(diff, "FILE[:N] FILE[:M] [VIEW]", 2, 3,                                                      \
-      HX_BIT(STILL) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),               \
+      HX_OPTS_FOREIGN | HX_BIT(STILL) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) |             \
+          HX_BIT(FORMAT),                                                                          \
       "print what differs between two snapshots, of one store or of two")                          \
     X(check, "TARGET 'EXPR' ['EXPR'...]", 2, ~0U,                                                  \
-      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_BIT(SNAPSHOT) | HX_BIT(FORMAT),                      \
+      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) | HX_BIT(FORMAT),    \
       "tell whether conditions hold, for scripts: exit status 4 when one does")                    \
-    X(sql, "FILE 'SELECT ...'", 2, 2, HX_BIT(FORMAT), "ask a store in SQL, read only")             \
+    X(export, "FILE FORMAT", 2, 2,                                                                 \
+      HX_OPTS_ANALYSIS | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(BY) | HX_BIT(OBJECT) |     \
+          HX_BIT(SNAPSHOT) | HX_BIT(OUT),                                                          \
+      "write a store in the format of another program")                                            \
+    X(import, "IN", 1, 1, HX_OPTS_FOREIGN | HX_BIT(OUT),                                           \
+      "read a core or a GHC profile into a store")                                                 \
+    X(sql, "FILE 'SELECT ...'", 2, 2, HX_OPTS_FOREIGN | HX_BIT(FORMAT),                            \
+      "ask a store in SQL, read only")                                                             \
     X(doctor, "[PID]", 0, 1, HX_BIT(FORMAT),                                                       \
       "what works here, and what to type where it does not")                                       \
     X(demo, "", 0, 0, HX_OPTS_TAKE | HX_BIT(OUT) | HX_BIT(EVERY) | HX_BIT(SCRIPT),                 \
       "explore a small leaking sample program")                                                    \
     X(help, "[COMMAND]", 0, 1, 0, "what the commands and their options are")
-
-/* Subcommands of later versions. */
-#define HX_LATER_COMMANDS(X) X(export) X(import)
 
 /* Does the work and sets *status to one of enum hx_exit; on an error it need not. */
 typedef hx_error *hx_command_fn(const struct hx_args *args, int *status);
@@ -65,7 +72,7 @@ struct hx_command {
     unsigned least, most;
     uint64_t options; /* HX_BIT of those it takes */
     const char *about;
-    hx_command_fn *run; /* NULL: a later version brings it */
+    hx_command_fn *run;
 };
 extern const struct hx_command hx_commands[]; /* ends with name NULL */
 

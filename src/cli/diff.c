@@ -2,6 +2,7 @@
 #include "cli/diff.h"
 
 #include "cli/commands.h"
+#include "cli/file.h"
 #include "cli/take.h"
 #include "cli/view.h"
 #include "traverse/diff.h"
@@ -150,8 +151,9 @@ static hx_error *open_side(struct hx_diff_call *call, int number)
             side->store = call->side[i].store;
             side->borrowed = true;
         }
+    bool partial; /* `snapshots` says so */
     if (!side->store)
-        HX_TRY(hx_store_open(side->place.file, &side->store));
+        HX_TRY(hx_file_open(call->args, call->console, side->place.file, &side->store, &partial));
     return hx_store_resolve(side->store, side->place.which, &side->number);
 }
 

@@ -1,6 +1,8 @@
 /* help.c - `heapx help [COMMAND]`, made from the tables of commands and options. */
 #include "base/text.h"
 #include "cli/commands.h"
+#include "export/export.h"
+#include "export/import.h"
 
 #include <stdio.h>
 
@@ -22,6 +24,21 @@ static void put_views(struct hx_text *text)
         hx_text_putf(text, "  %-30s %s\n", view->name, view->about);
 }
 
+static void put_formats(struct hx_text *text)
+{
+    hx_text_puts(text, "\nFormats, and what --by takes in each (the first is the default):\n");
+    for (const struct hx_exporter *const *exporter = hx_exporters; *exporter; exporter++)
+        hx_text_putf(text, "  %-30s %s\n  %-30s %s\n", (*exporter)->name, (*exporter)->about, "",
+                     (*exporter)->by);
+}
+
+static void put_imports(struct hx_text *text)
+{
+    hx_text_puts(text, "\nWhat can be read, told by its first bytes:\n");
+    for (const struct hx_importer *const *importer = hx_importers; *importer; importer++)
+        hx_text_putf(text, "  %-30s %s\n", (*importer)->name, (*importer)->about);
+}
+
 static hx_error *help_command(const struct hx_command *command)
 {
     struct hx_text text = {0};
@@ -32,6 +49,10 @@ static hx_error *help_command(const struct hx_command *command)
             hx_option_help((enum hx_option_id)id, &text);
     if (command->run == hx_cmd_report)
         put_views(&text);
+    if (command->run == hx_cmd_export)
+        put_formats(&text);
+    if (command->run == hx_cmd_import)
+        put_imports(&text);
     return print(&text);
 }
 
@@ -42,8 +63,6 @@ static hx_error *help_all(void)
                         "Looks into the heap of a running process: what is there, who holds it, "
                         "what leaked.\n\nCommands:\n");
     for (const struct hx_command *command = hx_commands; command->name; command++) {
-        if (!command->run)
-            continue;
         struct hx_text left = {0};
         hx_text_putf(&left, "%s %s", command->name, command->positional);
         hx_text_putf(&text, "  %-30s %s\n", hx_text_str(&left), command->about);
@@ -65,7 +84,5 @@ hx_error *hx_cmd_help(const struct hx_args *args, int *status)
     const struct hx_command *command = hx_command_find(args->word[0]);
     if (!command)
         return hx_command_unknown(args->word[0]);
-    if (!command->run)
-        return hx_error_new(HX_E_USAGE, command->name, "see: heapx help", "not in this version");
     return help_command(command);
 }

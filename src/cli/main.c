@@ -17,10 +17,7 @@ const struct hx_command hx_commands[] = {
     {#name, positional, least, most, options, about, hx_cmd_##name},
     HX_COMMANDS(X)
 #undef X
-#define X(name) {#name, "", 0, 0, 0, "", NULL},
-        HX_LATER_COMMANDS(X)
-#undef X
-            {NULL, NULL, 0, 0, 0, NULL, NULL},
+        {NULL, NULL, 0, 0, 0, NULL, NULL},
 };
 
 const struct hx_command *hx_command_find(const char *name)
@@ -51,8 +48,6 @@ hx_error *hx_command_unknown(const char *name)
 
 static hx_error *run_command(const struct hx_command *command, int argc, char **argv, int *status)
 {
-    if (!command->run)
-        return hx_error_new(HX_E_USAGE, command->name, "see: heapx help", "not in this version");
     HX_ARGS struct hx_args args = {0};
     HX_TRY(hx_args_parse(command, argc, argv, &args));
     if (hx_args_given(&args, HX_OPT_VERSION)) {

@@ -284,6 +284,19 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_FROM:
         args->from = value;
         return NULL;
+    case HX_OPT_BY:
+        args->by = value;
+        return NULL;
+    case HX_OPT_OBJECT:
+        return hx_parse_u64(value, &args->object)
+                   ? NULL
+                   : bad_value(name, value, "an address, such as 0x55d0c0ffee10");
+    case HX_OPT_EXE:
+        args->exe = value;
+        return NULL;
+    case HX_OPT_SYSROOT:
+        args->sysroot = value;
+        return NULL;
     case HX_OPT_ROOT:
         return parse_root(value, args);
     case HX_OPT_SCHEME:

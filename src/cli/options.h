@@ -27,6 +27,10 @@
     X(STILL, "still", 0, "FILE[:K]", "only what appeared and is still there in a third snapshot")  \
     X(LIMIT, "limit", 0, "N", "at most N rows (why: chains, 1 by default)")                        \
     X(FROM, "from", 0, "NAME", "only chains that begin in roots of this name (or module!name)")    \
+    X(BY, "by", 0, "WORD", "what bytes are broken down by: retainer, bin, ccs, type ...")          \
+    X(OBJECT, "object", 0, "ADDR", "the object that a picture is about")                           \
+    X(EXE, "exe", 0, "FILE", "the program that a core is of")                                      \
+    X(SYSROOT, "sysroot", 0, "DIR", "where the files of a core's machine lie")                     \
     X(FORMAT, "format", 0, "text|json|csv", "how results are printed; text by default")            \
     X(PAUSE, "pause", 0, "auto|precopy|fork|copy",                                                 \
       "how memory is taken; this version copies, and notes say so")                                \
@@ -66,11 +70,7 @@
     X(VERSION, "version", 'V', NULL, "the version")
 
 /* What later versions bring: name, argument (1) or none (0). */
-#define HX_LATER_OPTIONS(X)                                                                        \
-    X("when", 1)                                                                                   \
-    X("exe", 1)                                                                                    \
-    X("sysroot", 1)                                                                                \
-    X("by", 1)
+#define HX_LATER_OPTIONS(X) X("when", 1)
 
 enum hx_option_id {
 #define X(id, name, letter, argument, about) HX_OPT_##id,
@@ -93,7 +93,9 @@ enum hx_option_id {
 /* How recorded stacks are told of; the recording stays what it is. */
 #define HX_OPTS_ATTRIBUTION (HX_BIT(CENTRE) | HX_BIT(RECURSION) | HX_BIT(DEPTH) | HX_BIT(OFFSETS))
 #define HX_OPTS_LEVELS      (HX_BIT(TERSE) | HX_BIT(NORMAL) | HX_BIT(VERBOSE))
-#define HX_OPTS_SERIES      (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
+/* How a file that is no store is read. */
+#define HX_OPTS_FOREIGN (HX_BIT(EXE) | HX_BIT(SYSROOT))
+#define HX_OPTS_SERIES  (HX_BIT(EVERY) | HX_BIT(COUNT) | HX_BIT(DURATION))
 
 struct hx_command;
 
@@ -104,6 +106,8 @@ struct hx_args {
     size_t n_words;
     uint64_t given; /* HX_BIT of every option that was there */
     const char *out, *script, *snapshot, *sort, *where, *still, *from;
+    const char *by, *exe, *sysroot; /* NULL: not said */
+    uint64_t object;                /* --object */
     uint64_t every_ns, duration_ns, count, limit;
     enum hx_format format;
     const char *pause; /* a method that is asked for and not in this version; else NULL */

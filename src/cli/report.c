@@ -71,9 +71,9 @@ static hx_error *has_recording(hx_store *store, const char *target, const struct
  * same as an empty one. */
 static hx_error *has_data(hx_store *store, const char *target, const struct hx_query *query)
 {
-    static const char *const breakdowns[] = {"censuses", "retainers",  "bins",
-                                             "types",    "dominators", "pages",
-                                             "sites",    "modules",    "leaks"};
+    static const char *const breakdowns[] = {"censuses",   "retainers", "bins",  "types",
+                                             "dominators", "pages",     "sites", "modules",
+                                             "leaks",      "biography"};
     bool is_one = false, more = false;
     for (size_t i = 0; i < sizeof breakdowns / sizeof *breakdowns; i++)
         is_one |= strcmp(breakdowns[i], query->view) == 0;

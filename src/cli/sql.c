@@ -1,12 +1,18 @@
 /* sql.c - `heapx sql FILE 'SELECT ...'`. */
 #include "cli/commands.h"
+#include "cli/file.h"
 #include "cli/take.h"
 
 hx_error *hx_cmd_sql(const struct hx_args *args, int *status)
 {
-    (void)status;
     HX_STORE hx_store *store = NULL;
-    HX_TRY(hx_store_open(args->word[0], &store));
+    HX_CONSOLE struct hx_console console;
+    hx_console_init(&console);
+    bool partial;
+    HX_TRY(hx_file_open(args, &console, args->word[0], &store, &partial));
+    hx_console_clear(&console);
+    if (partial)
+        *status = HX_EXIT_PARTIAL;
     hx_rows *rows = NULL;
     HX_TRY(hx_query_sql(store, args->word[1], &rows));
     /* Who writes a condition needs the names as they are. */

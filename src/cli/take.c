@@ -6,6 +6,7 @@
 #include "base/timing.h"
 #include "cli/asked.h"
 #include "cli/commands.h"
+#include "cli/file.h"
 #include "traverse/reach.h"
 #include "traverse/scan.h"
 
@@ -291,7 +292,7 @@ hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console,
                             "is a store: --interior, --record and what belongs to it say how a "
                             "process is taken");
     HX_STORE hx_store *store = NULL;
-    HX_TRY(hx_store_open(target, &store));
+    HX_TRY(hx_file_open(args, console, target, &store, ret_partial));
     HX_TRY(hx_reattribute(args, console, store, args->snapshot));
     HX_TRY(hx_revise(args, console, store, args->snapshot, parts));
     *ret = hx_steal(store);

@@ -7,18 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Views of later versions. */
-static const char *const later[] = {"biography"};
-
 /* Columns that are read upwards; all others are figures, of which the large ones matter. */
 static const char *const upwards[] = {
-    "snapshot",  "taken_at",   "pid",      "comm",   "exe",        "method",   "allocator",
-    "notes",     "part",       "root_id",  "kind",   "name",       "module",   "address",
-    "type",      "site",       "what",     "state",  "source",     "target",   "offset",
-    "dominator", "scheme",     "bin",      "ccs_id", "set_id",     "position", "label",
-    "roots",     "confidence", "census",   "key",    "parent",     "status",   "parent_id",
-    "depth",     "stack_id",   "frame_id", "tid",    "stack",      "path",     "cut",
-    "holder",    "size",       "entry",    "line",   "name_entry", "cycle",    "types"};
+    "snapshot", "taken_at", "pid",       "comm",   "exe",      "method",     "allocator",  "notes",
+    "part",     "root_id",  "kind",      "name",   "module",   "address",    "type",       "site",
+    "what",     "state",    "source",    "target", "offset",   "dominator",  "scheme",     "bin",
+    "ccs_id",   "set_id",   "position",  "label",  "roots",    "confidence", "census",     "key",
+    "parent",   "status",   "parent_id", "depth",  "stack_id", "frame_id",   "tid",        "stack",
+    "path",     "cut",      "holder",    "size",   "entry",    "line",       "name_entry", "cycle",
+    "types",    "phase"};
 
 static bool is_in(const char *word, const char *const *words, size_t n)
 {
@@ -38,9 +35,6 @@ hx_error *hx_view_word(const char *name)
 {
     if (hx_view_find(name))
         return NULL;
-    if (is_in(name, later, sizeof later / sizeof *later))
-        return hx_error_new(HX_E_USAGE, name, "see: heapx help report",
-                            "this view is not in this version");
     const struct hx_view *cursor = hx_views;
     const char *near = hx_nearest(name, next_view, &cursor);
     char todo[64] = "see: heapx help report";

@@ -1,6 +1,7 @@
 /* why.c - `heapx why TARGET ADDR`: what keeps an object alive. */
 #include "base/cleanup.h"
 #include "cli/commands.h"
+#include "cli/file.h"
 #include "cli/from.h"
 #include "cli/take.h"
 #include "sym/demangle.h"
@@ -234,7 +235,8 @@ static hx_error *load(const struct hx_args *args, struct hx_console *console,
 {
     HX_STORE hx_store *store = NULL;
     int64_t number;
-    HX_TRY(hx_store_open(args->word[0], &store));
+    bool partial; /* the snapshot says so itself */
+    HX_TRY(hx_file_open(args, console, args->word[0], &store, &partial));
     HX_TRY(hx_store_resolve(store, args->snapshot, &number));
     return hx_store_load(store, number, &console->progress, ret);
 }

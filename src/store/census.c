@@ -29,6 +29,7 @@ static const struct census_rows {
     bool lost;            /* of objects that are lost, or may be: a row counts the others */
     const char *label[2]; /* SQL around the key; NULL: the key says it */
     const char *numbers;  /* keys that have a label of their own */
+    const char *also;     /* a table of (snapshot, name, bytes, objects) with more of its rows */
 } census_rows[] = {
     {.table = "hx_retention",
      .key = "x.set_id",
@@ -38,17 +39,19 @@ static const struct census_rows {
     {.table = "hx_site", .key = "x.ccs_id", .label = {CCS_LABEL, CCS_LABEL_END}},
     {.table = "hx_type",
      .key = "coalesce(x.name, '(unknown)')",
-     .where = "x.objects > 0",
+     .where = "x.objects IS NOT 0",
      .several = true},
     {.table = "hx_stack_site",
      .key = "coalesce((SELECT module FROM hx_stack AS t WHERE t.stack_id = x.stack_id),"
             " '(unknown)')",
+     .also = "hx_module",
      .several = true},
     {.table = "hx_stack_site",
      .key = "x.stack_id",
      .label = {"(SELECT t.label FROM hx_stack AS t WHERE t.stack_id = ", ")"}},
     {.table = "hx_leak", .key = "x.kind", .several = true, .lost = true},
     {.table = "hx_account", .key = "x.part", .objects = "NULL"},
+    {.table = "hx_biography", .key = "x.phase"},
 };
 
 const struct hx_stored_census hx_stored_censuses[] = {
@@ -60,6 +63,7 @@ const struct hx_stored_census hx_stored_censuses[] = {
     {"site", "allocation sites", "stacks", "heap_bytes"},
     {"leak", "leaks", "leaks", "heap_bytes"},
     {"account", "resident memory", "account", "rss_bytes"},
+    {"biography", "phases of life", "biography", "heap_bytes"},
     {0},
 };
 
@@ -129,4 +133,11 @@ void hx_census_sql(const struct hx_stored_census *census, int64_t snapshot, stru
         hx_text_puts(sql, " GROUP BY 1, 2");
     if (rows->lost)
         put_rest(snapshot, sql);
+    if (rows->also) {
+        hx_text_putf(sql,
+                     " UNION ALL SELECT x.snapshot, x.name, x.name, x.bytes, x.objects FROM %s"
+                     " AS x",
+                     rows->also);
+        put_where(snapshot, NULL, sql);
+    }
 }

@@ -33,6 +33,7 @@ static const struct {
     {"leaks", "snapshot, kind, type, site"},
     {"sites", "snapshot, ccs_id"},
     {"modules", "snapshot, module"},
+    {"biography", "snapshot, phase"},
     {"ccs", "ccs_id"},
     {"costs", "snapshot, ccs_id"},
     {"estimates", "snapshot, ccs_id"},
@@ -51,9 +52,6 @@ static const struct {
     {"root_edges", "snapshot, root_id"},
 };
 
-/* Views that the schema will have once their data can be measured. */
-static const char *const later[] = {"biography"};
-
 const struct hx_view *hx_view_find(const char *name)
 {
     for (const struct hx_view *view = hx_views; view->name; view++)
@@ -68,11 +66,7 @@ static hx_error *no_such_view(const char *name)
     hx_text_puts(&todo, "the views are: ");
     for (const struct hx_view *view = hx_views; view->name; view++)
         hx_text_putf(&todo, "%s%s", view == hx_views ? "" : ", ", view->name);
-    const char *why = "there is no such view";
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (strcmp(later[i], name) == 0)
-            why = "this version of heapx does not have that view yet";
-    hx_error *err = hx_error_new(HX_E_USAGE, name, hx_text_str(&todo), "%s", why);
+    hx_error *err = hx_error_new(HX_E_USAGE, name, hx_text_str(&todo), "there is no such view");
     hx_text_free(&todo);
     return err;
 }

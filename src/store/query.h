@@ -30,6 +30,7 @@
     X(mprof_bins, NULL, "requests by their size")                                                  \
     X(mprof_direct, NULL, "functions by what they ask for themselves")                             \
     X(mprof_graph, NULL, "the call graph of allocations")                                          \
+    X(biography, "bytes", "objects by what was done with them in their life")                      \
     X(pages, "only_pages", "resident pages by what lies on them alone")                            \
     X(dominators, "retained_bytes", "the objects with which most would go")                        \
     X(losses, "count", "what could not be seen")                                                   \

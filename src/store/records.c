@@ -295,7 +295,7 @@ hx_error *hx_writer_summary(struct hx_writer *w)
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "INSERT INTO hx_snapshot VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
-                         "?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23)",
+                         "?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24)",
                          &st));
     char taken_at[64];
     format_time(s->taken_at_ns, taken_at, sizeof taken_at);
@@ -316,5 +316,7 @@ hx_error *hx_writer_summary(struct hx_writer *w)
     sqlite3_bind_int(st, 21, s->complete);
     HX_TRY(hx_writer_bind_notes(w, hx_text_str(&s->notes), st, 22));
     sqlite3_bind_int64(st, 23, w->parts);
+    if (s->started_at_ns)
+        sqlite3_bind_int64(st, 24, s->started_at_ns);
     return hx_db_run(w->db, w->what, st);
 }

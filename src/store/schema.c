@@ -189,6 +189,13 @@ static const struct table tables[] = {
      " objects INTEGER",
      "hx_holder_stack ON hx_holder(snapshot, stack_id)", false, true, OVERLAID},
     HX_MPROF_TABLES
+
+    {6, "hx_biography", /* phase: lag, use, drag, void, inherent */
+     "snapshot INTEGER, phase TEXT, bytes INTEGER, objects INTEGER, PRIMARY KEY(snapshot, phase)",
+     NULL, false, false, STAYS},
+    {6, "hx_module", /* of profiles that know modules and no stacks */
+     "snapshot INTEGER, name TEXT, bytes INTEGER, objects INTEGER, PRIMARY KEY(snapshot, name)",
+     NULL, false, false, STAYS},
 };
 
 /* Tables that later schemas have by another name, or not at all. */
@@ -221,6 +228,7 @@ static const struct alteration {
     {4, "hx_stack", "ADD COLUMN origin INTEGER"}, /* the frame that asked for the memory */
     {4, "hx_cost", "RENAME TO hx_cost_3"},
     {5, "hx_ccs", "ADD COLUMN recursive INTEGER"}, /* NULL: not known */
+    {6, "hx_snapshot", "ADD COLUMN started_at_ns INTEGER"}, /* of the process; NULL: not known */
 };
 
 /* Behind them. Without classes of sizes nothing is known of them. */
@@ -294,7 +302,7 @@ static const struct public_view {
      "SELECT snapshot, roots, bytes, objects FROM hx_bin" FINISHED " AND objects > 0"},
     {2, "types",
      "SELECT snapshot, coalesce(name, '(unknown)') AS type, confidence, bytes, objects,"
-     " retained_bytes FROM hx_type" FINISHED " AND objects > 0"},
+     " retained_bytes FROM hx_type" FINISHED " AND objects IS NOT 0"},
     {2, "dominators",
      "SELECT snapshot, address, type, bytes, retained_bytes, retained_objects,"
      " sure_retained_bytes, sure_retained_objects, parent FROM hx_dominator" FINISHED},
@@ -338,7 +346,8 @@ static const struct public_view {
      "SELECT s.snapshot AS snapshot, coalesce(t.module, '(unknown)') AS module,"
      " sum(s.bytes) AS bytes, sum(s.objects) AS objects"
      " FROM hx_stack_site AS s LEFT JOIN hx_stack AS t ON t.stack_id = s.stack_id" FINISHED
-     " GROUP BY 1, 2"},
+     " GROUP BY 1, 2"
+     " UNION ALL SELECT snapshot, name, bytes, objects FROM hx_module" FINISHED},
 
     {4, "frames",
      "SELECT f.frame_id AS frame_id, f.parent_id AS parent_id, f.depth AS depth,"
@@ -351,6 +360,9 @@ static const struct public_view {
      " LEFT JOIN hx_stack AS t ON t.stack_id = h.stack_id"
      " WHERE h.snapshot IN (SELECT snapshot FROM hx_snapshot)"},
     HX_MPROF_VIEWS
+
+    {6, "biography",
+     "SELECT snapshot, phase, bytes, objects FROM hx_biography" FINISHED},
 };
 /* clang-format on */
 

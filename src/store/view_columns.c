@@ -45,6 +45,8 @@ static const struct hx_filter_column columns[] = {
     N(sites, snapshot) N(sites, ccs_id) N(sites, bytes) N(sites, objects)
     N(sites, retained_bytes)
 
+    N(biography, snapshot) T(biography, phase) N(biography, bytes) N(biography, objects)
+
     N(modules, snapshot) T(modules, module) N(modules, bytes) N(modules, objects)
 
     N(ccs, ccs_id) N(ccs, parent_id) N(ccs, depth) T(ccs, label) T(ccs, module) T(ccs, source)

@@ -1,0 +1,44 @@
+/* file.c - stores, and files that can be read like one. */
+#include "cli/file.h"
+
+#include "base/cleanup.h"
+#include "cli/take.h"
+#include "export/import.h"
+
+static hx_error *unknown_kind(const char *path)
+{
+    struct hx_text known = {0};
+    hx_text_puts(&known, "what can be imported:");
+    for (const struct hx_importer *const *importer = hx_importers; *importer; importer++)
+        hx_text_putf(&known, "%s %s", importer == hx_importers ? "" : ",", (*importer)->about);
+    hx_error *err = hx_error_new(HX_E_FAIL, path, hx_text_str(&known), "is of no known format");
+    hx_text_free(&known);
+    return err;
+}
+
+hx_error *hx_file_import(const struct hx_args *args, struct hx_console *console, const char *path,
+                         hx_store *store, bool *ret_partial)
+{
+    (void)args;
+    const struct hx_importer *importer;
+    HX_TRY(hx_importer_detect(path, &importer));
+    if (!importer)
+        return unknown_kind(path);
+    return hx_import_file(importer, path, store, &console->progress, ret_partial);
+}
+
+hx_error *hx_file_open(const struct hx_args *args, struct hx_console *console, const char *path,
+                       hx_store **ret, bool *ret_partial)
+{
+    const struct hx_importer *importer = NULL;
+    *ret_partial = false;
+    hx_error *unread = hx_importer_detect(path, &importer);
+    hx_error_free(unread); /* the store says it better */
+    if (!importer)
+        return hx_store_open(path, ret);
+    HX_STORE hx_store *store = NULL;
+    HX_TRY(hx_store_temporary(&store));
+    HX_TRY(hx_file_import(args, console, path, store, ret_partial));
+    *ret = hx_steal(store);
+    return NULL;
+}

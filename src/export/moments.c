@@ -1,0 +1,87 @@
+/* moments.c - the snapshots of an export with their times. */
+#include "export/moments.h"
+
+#include "base/cleanup.h"
+#include "store/query.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t number(struct hx_value value)
+{
+    return value.type == HX_VALUE_INT ? value.i : -1;
+}
+
+static hx_error *keep_text(struct hx_value value, char **ret)
+{
+    char *copy = strdup(value.type == HX_VALUE_TEXT ? value.text : "");
+    if (!copy)
+        return hx_error_nomem();
+    free(*ret);
+    *ret = copy;
+    return NULL;
+}
+
+/* The columns of the statement below. */
+enum { SNAPSHOT, TAKEN, STARTED, PID, COMM, EXE, HEAP_BYTES, HEAP_OBJECTS };
+
+static hx_error *add(hx_rows *rows, struct hx_moments *moments)
+{
+    struct hx_moment moment = {
+        .snapshot = hx_rows_value(rows, SNAPSHOT).i,
+        .taken_at_ns = hx_rows_value(rows, TAKEN).i,
+        .heap_bytes = number(hx_rows_value(rows, HEAP_BYTES)),
+        .heap_objects = number(hx_rows_value(rows, HEAP_OBJECTS)),
+    };
+    struct hx_value started = hx_rows_value(rows, STARTED), pid = hx_rows_value(rows, PID);
+    if (!moments->v.n) {
+        moments->has_start = started.type == HX_VALUE_INT && started.i < moment.taken_at_ns;
+        moments->began_ns = moments->has_start ? started.i : moment.taken_at_ns - 1;
+    }
+    moments->pid = pid.type == HX_VALUE_INT ? pid.i : 0;
+    HX_TRY(keep_text(hx_rows_value(rows, COMM), &moments->comm));
+    HX_TRY(keep_text(hx_rows_value(rows, EXE), &moments->exe));
+    uint64_t before = moments->v.n ? moments->v.v[moments->v.n - 1].since_ns : 0;
+    int64_t since;
+    if (__builtin_sub_overflow(moment.taken_at_ns, moments->began_ns, &since) || since < 0)
+        since = 0;
+    moment.since_ns = (uint64_t)since > before ? (uint64_t)since : before + 1;
+    return hx_vec_push(&moments->v, moment) ? NULL : hx_error_nomem();
+}
+
+hx_error *hx_moments_load(const struct hx_export *export, struct hx_moments *ret)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "SELECT snapshot, taken_at_ns, started_at_ns, pid, comm, exe, heap_bytes,"
+                       " heap_objects FROM hx_snapshot");
+    if (export->snapshot)
+        hx_text_putf(&sql, " WHERE snapshot = %" PRId64, export->snapshot);
+    hx_text_puts(&sql, " ORDER BY snapshot");
+    hx_rows *rows = NULL;
+    hx_error *err =
+        sql.failed ? hx_error_nomem() : hx_query_sql(export->store, hx_text_str(&sql), &rows);
+    hx_text_free(&sql);
+    HX_TRY(err);
+    HX_MOMENTS struct hx_moments moments = {0};
+    for (bool more = true; !err && more;) {
+        err = hx_rows_next(rows, &more);
+        if (!err && more)
+            err = add(rows, &moments);
+    }
+    hx_rows_end(rows);
+    HX_TRY(err);
+    if (!moments.v.n)
+        return hx_error_new(HX_E_ABSENT, export->title, NULL, "holds no snapshot");
+    *ret = moments;
+    moments = (struct hx_moments){0};
+    return NULL;
+}
+
+void hx_moments_deinit(struct hx_moments *moments)
+{
+    hx_vec_free(&moments->v);
+    free(moments->comm);
+    free(moments->exe);
+    moments->comm = moments->exe = NULL;
+}
