@@ -39,7 +39,7 @@ static const struct census_rows {
     {.table = "hx_site", .key = "x.ccs_id", .label = {CCS_LABEL, CCS_LABEL_END}},
     {.table = "hx_type",
      .key = "coalesce(x.name, '(unknown)')",
-     .where = "x.objects IS NOT 0",
+     .where = "(x.objects > 0 OR (x.objects IS NULL AND x.bytes IS NOT NULL))",
      .several = true},
     {.table = "hx_stack_site",
      .key = "coalesce((SELECT module FROM hx_stack AS t WHERE t.stack_id = x.stack_id),"

@@ -302,7 +302,8 @@ static const struct public_view {
      "SELECT snapshot, roots, bytes, objects FROM hx_bin" FINISHED " AND objects > 0"},
     {2, "types",
      "SELECT snapshot, coalesce(name, '(unknown)') AS type, confidence, bytes, objects,"
-     " retained_bytes FROM hx_type" FINISHED " AND objects IS NOT 0"},
+     " retained_bytes FROM hx_type" FINISHED
+     " AND (objects > 0 OR (objects IS NULL AND bytes IS NOT NULL))"},
     {2, "dominators",
      "SELECT snapshot, address, type, bytes, retained_bytes, retained_objects,"
      " sure_retained_bytes, sure_retained_objects, parent FROM hx_dominator" FINISHED},

@@ -11,7 +11,7 @@
 /* Numbers of a history: more are not drawn. */
 #define HISTORY 64
 
-enum drill { TO_SET, TO_BIN, TO_CENTRE, TO_OBJECTS, TO_ACCOUNT };
+enum drill { TO_SET, TO_BIN, TO_CENTRE, TO_OBJECTS, TO_ACCOUNT, TO_NOTHING };
 
 /* What the chart can break down by. */
 static const struct breakdown {
@@ -34,6 +34,8 @@ static const struct breakdown {
      "No heap was found in any snapshot: screen 0 shows the resident memory."},
     {"account", "Resident memory by use", HX_SUBSET_ALL, TO_ACCOUNT, false,
      "No snapshot has an account of the resident memory; a live process has one."},
+    {"biography", "Heap by phases of life", HX_SUBSET_ALL, TO_NOTHING, false,
+     "Phases of life are known of imported profiles only (GHC's -hb)."},
 };
 
 static const struct hx_column columns[] = {
@@ -632,7 +634,7 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
         ret->text = NULL;
         return strcmp(key->text ? key->text : "", "live") == 0;
     }
-    return true;
+    return breakdown->drill != TO_NOTHING;
 }
 
 /* The chart of what is in OTHER. */
@@ -677,6 +679,9 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     enum drill drill = breakdown_of(series->census)->drill;
     if (drill == TO_ACCOUNT)
         return hx_ui_open_text(ui, &hx_screen_account, NULL, 0);
+    if (drill == TO_NOTHING)
+        return hx_error_new(HX_E_ABSENT, series->census->title, "1 shows them over time",
+                            "nothing is known below them");
     of(pane, row, &which);
     return hx_ui_open_of(ui, screens[drill], &which);
 }

@@ -403,7 +403,8 @@ static void test_series(void **state)
     (void)state;
     make_store(&store);
     for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
-        check_levels(store, census);
+        if (strcmp(census->name, "biography") != 0) /* which only imported profiles have */
+            check_levels(store, census);
     struct hx_series *series;
     struct hx_series_wish wish = {.most = 8, .snapshot = 2};
     die(hx_series_read(store, &wish, NULL, &series));

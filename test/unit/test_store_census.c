@@ -166,7 +166,8 @@ static void sums(void **state)
         assert_done(hx_store_close(store));
         assert_done(hx_store_open(path, &store));
         for (const struct hx_stored_census *c = hx_stored_censuses; c->name; c++)
-            check_census(store, c);
+            if (strcmp(c->name, "biography") != 0) /* which only imported profiles have */
+                check_census(store, c);
         check_views(store);
         assert_done(hx_store_close(store));
         assert_int_equal(unlink(path), 0);
