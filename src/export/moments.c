@@ -37,7 +37,9 @@ static hx_error *add(hx_rows *rows, struct hx_moments *moments)
     struct hx_value started = hx_rows_value(rows, STARTED), pid = hx_rows_value(rows, PID);
     if (!moments->v.n) {
         moments->has_start = started.type == HX_VALUE_INT && started.i < moment.taken_at_ns;
-        moments->began_ns = moments->has_start ? started.i : moment.taken_at_ns - 1;
+        moments->began_ns = moments->has_start               ? started.i
+                            : moment.taken_at_ns > INT64_MIN ? moment.taken_at_ns - 1
+                                                             : INT64_MIN;
     }
     moments->pid = pid.type == HX_VALUE_INT ? pid.i : 0;
     HX_TRY(keep_text(hx_rows_value(rows, COMM), &moments->comm));
