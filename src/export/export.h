@@ -16,7 +16,10 @@
 #include "store/store.h"
 
 /* The formats, in the order in which they are shown. */
-#define HX_EXPORTS(X)
+#define HX_EXPORTS(X)                                                                              \
+    X(json)                                                                                        \
+    X(jsonl)                                                                                       \
+    X(csv)
 
 /* What is asked for. */
 struct hx_export {
