@@ -17,6 +17,7 @@
 
 /* The formats, in the order in which they are shown. */
 #define HX_EXPORTS(X)                                                                              \
+    X(hp)                                                                                          \
     X(json)                                                                                        \
     X(jsonl)                                                                                       \
     X(csv)

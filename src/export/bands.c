@@ -1,0 +1,576 @@
+/* bands.c - break-downs over time as GHC's formats want them. */
+#include "export/bands.h"
+
+#include "base/cleanup.h"
+#include "sym/demangle.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUT_MARK  "..."
+#define SEPARATOR 0x1f /* between the names of a set, in the statement below */
+#define SITE      0x1e /* before the name of a site: "#12 inner < outer < ..." */
+
+/* What an object is as far as it is known: the type of a class is proven, or it is likely. */
+#define KIND_SQL                                                                                   \
+    "SELECT snapshot, CASE WHEN confidence = 'likely' THEN 'object of likely type'"                \
+    " WHEN confidence IS NULL AND type = '(unknown)' THEN 'block of unknown type'"                 \
+    " ELSE 'object of known type' END AS key, sum(bytes) AS bytes FROM types GROUP BY 1, 2"
+
+const struct hx_banding hx_bandings[] = {
+    {"retainer", HX_KEY_SET, 0, NULL},        {"bin", HX_KEY_TEXT, 0, NULL},
+    {"ccs", HX_KEY_STACK, HX_TREE_CCS, NULL}, {"type", HX_KEY_TEXT, 0, NULL},
+    {"module", HX_KEY_TEXT, 0, NULL},         {"site", HX_KEY_STACK, HX_TREE_FRAMES, NULL},
+    {"leak", HX_KEY_TEXT, 0, NULL},           {"biography", HX_KEY_TEXT, 0, NULL},
+    {"kind", HX_KEY_TEXT, 0, KIND_SQL},       {0},
+};
+
+/* --- names ------------------------------------------------------------------------- */
+
+static bool is_blank(uint32_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r') || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
+}
+
+static void put_clean(struct hx_text *text, enum hx_band_form form, const char *s, size_t n)
+{
+    while (n) {
+        uint32_t c;
+        size_t length = hx_utf8_char(s, n, &c);
+        if (!length)
+            hx_text_putf(text, "\\x%02x", (unsigned)(unsigned char)*s);
+        else if (form == HX_BAND_WORD && is_blank(c))
+            hx_text_putc(text, '_');
+        else if (hx_unsafe_char(c))
+            hx_text_putf(text, c < 0x80 ? "\\x%02x" : "\\u{%x}", c);
+        else
+            hx_text_putn(text, s, length);
+        length = length ? length : 1;
+        s += length;
+        n -= length;
+    }
+}
+
+void hx_band_clean(struct hx_text *text, enum hx_band_form form, const char *s, size_t n)
+{
+    if (!hx_has_mangled(s, n)) {
+        put_clean(text, form, s, n);
+        return;
+    }
+    struct hx_text whole = {0};
+    hx_demangle_names(&whole, s, n);
+    put_clean(text, form, hx_text_str(&whole), whole.n);
+    text->failed |= whole.failed;
+    hx_text_free(&whole);
+}
+
+bool hx_band_cut(struct hx_text *text, size_t limit)
+{
+    if (text->n <= limit)
+        return false;
+    size_t n = limit - strlen(CUT_MARK);
+    while (n && ((unsigned char)text->s[n] & 0xc0) == 0x80)
+        n--;
+    memcpy(text->s + n, CUT_MARK, sizeof CUT_MARK);
+    text->n = n + strlen(CUT_MARK);
+    return true;
+}
+
+/* --- names of texts ---------------------------------------------------------------- */
+
+/* A name on its way: which is not what the store calls it gives way to one that is. */
+struct naming {
+    struct hx_bands *bands;
+    uint32_t *slot; /* a table of names by their text: index + 1 */
+    size_t slots;
+};
+
+static uint64_t hash_of(const char *s)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (; *s; s++)
+        hash = (hash ^ (unsigned char)*s) * 0x100000001b3;
+    return hash ^ hash >> 29;
+}
+
+/* Takes the name in bands->text for a key, unless another one has it. */
+static bool take(struct naming *naming, size_t index, bool *ret_taken)
+{
+    struct hx_bands *bands = naming->bands;
+    const char *name = hx_text_str(&bands->text);
+    size_t at = hash_of(name) & (naming->slots - 1);
+    *ret_taken = false;
+    for (; naming->slot[at]; at = (at + 1) & (naming->slots - 1)) {
+        *ret_taken = strcmp(bands->texts.v + bands->names.v[naming->slot[at] - 1].name, name) == 0;
+        if (*ret_taken)
+            return true;
+    }
+    if (!hx_vec_reserve(&bands->texts, bands->texts.n + bands->text.n + 1))
+        return false;
+    memcpy(bands->texts.v + bands->texts.n, name, bands->text.n + 1);
+    bands->names.v[index].name = bands->texts.n;
+    bands->texts.n += bands->text.n + 1;
+    naming->slot[at] = (uint32_t)index + 1;
+    return true;
+}
+
+/* A phase of life has GHC's word. */
+static const char *phase_of(const char *key)
+{
+    static const char *const phases[][2] = {
+        {"lag", "LAG"},
+        {"use", "USE"},
+        {"drag", "DRAG"},
+        {"void", "VOID"},
+        {"inherent", "INHERENT_USE"},
+    };
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        if (strcmp(phases[i][0], key) == 0)
+            return phases[i][1];
+    return key;
+}
+
+static bool is_keyword(const char *s)
+{
+    static const char *const words[] = {"JOB",  "DATE",         "SAMPLE_UNIT", "VALUE_UNIT",
+                                        "MARK", "BEGIN_SAMPLE", "END_SAMPLE"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i], s) == 0)
+            return true;
+    return false;
+}
+
+/* The clean name of a key, into bands->text; *ret_same: it is the key itself. */
+static void name_key(struct hx_bands *bands, const char *key, size_t n, bool *ret_same, bool *cut)
+{
+    struct hx_text *text = &bands->text;
+    hx_text_clear(text);
+    if (strcmp(bands->banding->by, "biography") == 0) {
+        key = phase_of(key);
+        n = strlen(key);
+    }
+    hx_band_clean(text, bands->form, key, n);
+    if (!text->n)
+        hx_text_puts(text, "(empty)");
+    if (bands->form == HX_BAND_WORD && (text->s[0] == '"' || is_keyword(text->s))) {
+        hx_text_clear(&bands->scratch);
+        hx_text_putf(&bands->scratch, "_%s", hx_text_str(text));
+        hx_text_clear(text);
+        hx_text_puts(text, hx_text_str(&bands->scratch));
+    }
+    *cut = !text->failed && hx_band_cut(text, bands->limit);
+    *ret_same = text->n == n && !text->failed && memcmp(text->s, key, n) == 0;
+}
+
+/* Numbers the clean name until nobody else has it. */
+static hx_error *name_other(struct naming *naming, size_t index)
+{
+    struct hx_bands *bands = naming->bands;
+    struct hx_text *text = &bands->text;
+    HX_FREE char *base = strdup(hx_text_str(text));
+    if (!base)
+        return hx_error_nomem();
+    bool taken = true;
+    for (uint64_t number = 2; taken; number++) {
+        if (!take(naming, index, &taken))
+            return hx_error_nomem();
+        if (!taken)
+            break;
+        char tail[24];
+        int digits = snprintf(tail, sizeof tail, "#%" PRIu64, number);
+        hx_text_clear(text);
+        hx_text_puts(text, base);
+        if (!text->failed)
+            hx_band_cut(text, bands->limit - (size_t)digits);
+        hx_text_puts(text, tail);
+        if (text->failed)
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* Those that are what the store calls them first, the others then. */
+static hx_error *name_all(struct naming *naming, bool same)
+{
+    struct hx_bands *bands = naming->bands;
+    for (size_t i = 0; i < bands->names.n; i++) {
+        struct hx_band_name *name = &bands->names.v[i];
+        bool is_same, cut, taken;
+        HX_FREE char *key = strdup(bands->texts.v + name->key);
+        if (!key)
+            return hx_error_nomem();
+        name_key(bands, key, name->key_bytes, &is_same, &cut);
+        if (bands->text.failed || bands->scratch.failed)
+            return hx_error_nomem();
+        if (is_same != same)
+            continue;
+        bands->cut += cut;
+        if (!same)
+            HX_TRY(name_other(naming, i));
+        else if (!take(naming, i, &taken))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+static hx_error *keep_key(struct hx_bands *bands, hx_rows *rows)
+{
+    struct hx_value key = hx_rows_value(rows, 0);
+    size_t n = key.type == HX_VALUE_TEXT ? strlen(key.text) : 0;
+    struct hx_band_name name = {.key = bands->texts.n, .key_bytes = n};
+    if (bands->names.n >= UINT32_MAX / 4 ||
+        !hx_vec_reserve(&bands->texts, bands->texts.n + n + 1) || !hx_vec_push(&bands->names, name))
+        return hx_error_nomem();
+    memcpy(bands->texts.v + bands->texts.n, n ? key.text : "", n + 1);
+    bands->texts.n += n + 1;
+    return NULL;
+}
+
+/* --- statements -------------------------------------------------------------------- */
+
+static void put_census(const struct hx_bands *bands, struct hx_text *sql)
+{
+    const struct hx_export *export = bands->export;
+    if (!bands->banding->sql) {
+        hx_census_sql(hx_census_find(bands->banding->by), export->snapshot, sql);
+        return;
+    }
+    hx_text_putf(sql, "SELECT * FROM (%s)", bands->banding->sql);
+    if (export->snapshot)
+        hx_text_putf(sql, " WHERE snapshot = %" PRId64, export->snapshot);
+}
+
+static hx_error *query(const struct hx_bands *bands, struct hx_text *sql, hx_rows **ret)
+{
+    hx_error *err =
+        sql->failed ? hx_error_nomem() : hx_query_sql(bands->export->store, hx_text_str(sql), ret);
+    hx_text_free(sql);
+    return err;
+}
+
+#define KEY_TEXT "coalesce(CAST(key AS TEXT), '(unknown)')"
+
+static hx_error *load_keys(struct hx_bands *bands)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "SELECT DISTINCT " KEY_TEXT " AS k FROM (");
+    put_census(bands, &sql);
+    hx_text_puts(&sql, ") ORDER BY k COLLATE BINARY");
+    hx_rows *rows = NULL;
+    HX_TRY(query(bands, &sql, &rows));
+    hx_error *err = NULL;
+    for (bool more = true; !err && more;) {
+        err = hx_rows_next(rows, &more);
+        if (!err && more)
+            err = keep_key(bands, rows);
+    }
+    hx_rows_end(rows);
+    HX_TRY(err);
+    struct naming naming = {.bands = bands, .slots = 16};
+    while (naming.slots < 2 * bands->names.n)
+        naming.slots *= 2;
+    HX_FREE uint32_t *slot = naming.slot = calloc(naming.slots, sizeof *slot);
+    if (!slot)
+        return hx_error_nomem();
+    HX_TRY(name_all(&naming, true));
+    return name_all(&naming, false);
+}
+
+/* Names of a set's members, in the order of their labels; sites are marked. */
+#define MEMBERS                                                                                    \
+    "(SELECT group_concat(label, char(31)) FROM (SELECT CASE r.space WHEN 'site' THEN char(30)"    \
+    " ELSE '' END || r.label AS label FROM hx_set_member AS m"                                     \
+    " CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer WHERE m.set_id = b.key"               \
+    " ORDER BY m.position))"
+
+static hx_error *begin_rows(struct hx_bands *bands)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "SELECT b.snapshot, ");
+    hx_text_puts(&sql, bands->banding->key == HX_KEY_TEXT ? KEY_TEXT " AS k" : "b.key AS k");
+    hx_text_puts(&sql, ", b.bytes, ");
+    hx_text_puts(&sql, bands->banding->key == HX_KEY_SET && bands->named ? MEMBERS : "NULL");
+    hx_text_puts(&sql, " FROM (");
+    put_census(bands, &sql);
+    hx_text_puts(&sql, ") AS b ORDER BY b.snapshot, b.bytes DESC, k");
+    HX_TRY(query(bands, &sql, &bands->rows));
+    return hx_rows_next(bands->rows, &bands->more);
+}
+
+/* --- begin ------------------------------------------------------------------------- */
+
+static const struct hx_banding *find_banding(const char *by, size_t n)
+{
+    for (const struct hx_banding *banding = hx_bandings; banding->by; banding++)
+        if (strlen(banding->by) == n && memcmp(banding->by, by, n) == 0)
+            return banding;
+    return NULL;
+}
+
+static hx_error *has_rows(struct hx_bands *bands, bool *ret)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "SELECT 1 FROM (");
+    put_census(bands, &sql);
+    hx_text_puts(&sql, ") LIMIT 1");
+    hx_rows *rows = NULL;
+    HX_TRY(query(bands, &sql, &rows));
+    hx_error *err = hx_rows_next(rows, ret);
+    hx_rows_end(rows);
+    return err;
+}
+
+static hx_error *choose(struct hx_bands *bands, const char *list)
+{
+    bool has = false;
+    const char *asked = bands->export->by;
+    for (const char *word = asked ? asked : list; *word && !has;) {
+        size_t n = strcspn(word, " ");
+        bands->banding = find_banding(word, n);
+        if (bands->banding)
+            HX_TRY(has_rows(bands, &has));
+        word += n + strspn(word + n, " ");
+    }
+    if (has)
+        return NULL;
+    char first[32];
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(list, " "), list);
+    return hx_export_absent(bands->export, asked ? asked : first);
+}
+
+hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum hx_band_form form,
+                         size_t limit, struct hx_bands *bands)
+{
+    *bands = (struct hx_bands){.export = export, .form = form, .limit = limit, .named = limit != 0};
+    HX_TRY(hx_moments_load(export, &bands->moments));
+    HX_TRY(choose(bands, list));
+    if (bands->banding->key == HX_KEY_STACK)
+        HX_TRY(hx_stacktree_load(export, bands->banding->tree, &bands->tree));
+    if (bands->banding->key == HX_KEY_TEXT && bands->named)
+        HX_TRY(load_keys(bands));
+    return begin_rows(bands);
+}
+
+void hx_bands_deinit(struct hx_bands *bands)
+{
+    hx_moments_deinit(&bands->moments);
+    hx_stacktree_deinit(&bands->tree);
+    hx_rows_end(bands->rows);
+    hx_vec_free(&bands->names);
+    hx_vec_free(&bands->texts);
+    hx_text_free(&bands->text);
+    hx_text_free(&bands->scratch);
+}
+
+const char *hx_moments_program(const struct hx_moments *moments, const struct hx_export *export)
+{
+    const char *slash = strrchr(moments->exe, '/');
+    if (slash && slash[1])
+        return slash + 1;
+    return moments->exe[0] ? moments->exe : moments->comm[0] ? moments->comm : export->title;
+}
+
+/* --- samples ------------------------------------------------------------------------ */
+
+static int64_t row_snapshot(const struct hx_bands *bands)
+{
+    struct hx_value value = hx_rows_value(bands->rows, 0);
+    return value.type == HX_VALUE_INT ? value.i : 0;
+}
+
+static void tell(struct hx_bands *bands)
+{
+    struct hx_text *notes = bands->export->notes;
+    if (bands->absent)
+        hx_text_putf(notes, "snapshots without data by %s are left out: %" PRIu64 "\n",
+                     bands->banding->by, bands->absent);
+    if (bands->cut)
+        hx_text_putf(notes, "names that were too long for the format and are cut: %" PRIu64 "\n",
+                     bands->cut);
+}
+
+/* Leaves a row that was given out. */
+static hx_error *step(struct hx_bands *bands)
+{
+    if (!bands->given)
+        return NULL;
+    bands->given = false;
+    return hx_rows_next(bands->rows, &bands->more);
+}
+
+/* Rows that belong to no snapshot of ours are passed over: somebody has added one meanwhile. */
+static hx_error *seek(struct hx_bands *bands, int64_t snapshot)
+{
+    HX_TRY(step(bands));
+    while (bands->more && row_snapshot(bands) < snapshot)
+        HX_TRY(hx_rows_next(bands->rows, &bands->more));
+    return NULL;
+}
+
+hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_moment **ret)
+{
+    size_t n = bands->moments.v.n;
+    for (; bands->next_moment < n; bands->absent++) {
+        const struct hx_moment *moment = &bands->moments.v.v[bands->next_moment++];
+        hx_progress_at(bands->export->progress, "exporting", bands->next_moment, n);
+        if (hx_progress_cancelled(bands->export->progress))
+            return hx_error_cancelled("export");
+        HX_TRY(seek(bands, moment->snapshot));
+        bool rows = bands->more && row_snapshot(bands) == moment->snapshot;
+        if (!rows && moment->heap_bytes)
+            continue;
+        bands->sum = 0;
+        *ret = bands->moment = moment;
+        return NULL;
+    }
+    tell(bands);
+    *ret = bands->moment = NULL;
+    return NULL;
+}
+
+static void end_sample(struct hx_bands *bands)
+{
+    const struct hx_moment *moment = bands->moment;
+    if (moment->heap_bytes < 0 || (uint64_t)moment->heap_bytes == bands->sum)
+        return;
+    hx_text_putf(bands->export->notes,
+                 "rows of snapshot %" PRId64 " add up to %" PRIu64 " bytes, its heap is %" PRId64
+                 "\n",
+                 moment->snapshot, bands->sum, moment->heap_bytes);
+}
+
+/* One name of a set; of a site the innermost centre, as GHC does. */
+static void put_member(struct hx_bands *bands, const char *s, size_t n)
+{
+    const char *label = s + 1;
+    if (n && *s == SITE) {
+        n--;
+        size_t digits = n && *label == '#' ? 1 + strspn(label + 1, "0123456789") : 0;
+        if (digits > 1 && digits < n && label[digits] == ' ') {
+            label += digits + 1;
+            n -= digits + 1;
+        }
+        const char *end = memmem(label, n, " < ", 3);
+        hx_band_clean(&bands->text, bands->form, label, end ? (size_t)(end - label) : n);
+        return;
+    }
+    hx_band_clean(&bands->text, bands->form, s, n);
+}
+
+static void name_set(struct hx_bands *bands, const struct hx_band *band)
+{
+    struct hx_text *text = &bands->text;
+    struct hx_value members = hx_rows_value(bands->rows, 3);
+    const char *s = members.type == HX_VALUE_TEXT ? members.text : "";
+    hx_text_clear(text);
+    if (band->id == 0)
+        hx_text_puts(text, "(unreachable)");
+    else if (band->id == 1)
+        hx_text_puts(text, "MANY");
+    else
+        hx_text_putf(text, "(%" PRId64 ")", band->id);
+    while (*s && text->n <= bands->limit) {
+        size_t n = strcspn(s, "\x1f");
+        put_member(bands, s, n);
+        s += n;
+        if (*s == SEPARATOR) {
+            hx_text_putc(text, ',');
+            s++;
+        }
+    }
+}
+
+static hx_error *name_stack(struct hx_bands *bands, const struct hx_band *band)
+{
+    struct hx_text *text = &bands->text;
+    struct hx_stacktree *tree = &bands->tree;
+    hx_text_clear(text);
+    uint32_t at = hx_stacktree_find(tree, band->id);
+    if (at == HX_NO_STACK)
+        return hx_export_damaged(bands->export, "stacks");
+    if (tree->rows.v[at].parent != HX_NO_STACK)
+        hx_text_putf(text, "(%" PRId64 ")", band->id);
+    for (bool first = true; at != HX_NO_STACK && text->n <= bands->limit; first = false) {
+        const struct hx_stack_row *row = &tree->rows.v[at];
+        at = row->parent;
+        if (at == HX_NO_STACK && !first) /* MAIN stands alone or not at all */
+            break;
+        const char *name = hx_stacktree_shown(tree, row->centre);
+        if (!name)
+            return hx_error_nomem();
+        if (!first)
+            hx_text_putc(text, '/');
+        hx_band_clean(text, bands->form, name, strlen(name));
+    }
+    return NULL;
+}
+
+static hx_error *find_text(struct hx_bands *bands, const char *key, const char **ret)
+{
+    size_t low = 0, high = bands->names.n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct hx_band_name *name = &bands->names.v[middle];
+        int order = strcmp(bands->texts.v + name->key, key);
+        if (order == 0) {
+            *ret = bands->texts.v + name->name;
+            return NULL;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return hx_export_damaged(bands->export, "names"); /* it changed under our feet */
+}
+
+static hx_error *name_band(struct hx_bands *bands, struct hx_band *band)
+{
+    if (bands->banding->key == HX_KEY_TEXT)
+        return find_text(bands, band->key, &band->name);
+    if (bands->banding->key == HX_KEY_SET)
+        name_set(bands, band);
+    else
+        HX_TRY(name_stack(bands, band));
+    if (bands->text.failed)
+        return hx_error_nomem();
+    bands->cut += hx_band_cut(&bands->text, bands->limit);
+    band->name = hx_text_str(&bands->text);
+    return NULL;
+}
+
+/* The row at which `rows` stands. *ret_known false: its bytes are not. */
+static hx_error *read_band(struct hx_bands *bands, struct hx_band *ret, bool *ret_known)
+{
+    struct hx_value key = hx_rows_value(bands->rows, 1), bytes = hx_rows_value(bands->rows, 2);
+    bool text = bands->banding->key == HX_KEY_TEXT;
+    *ret_known = bytes.type != HX_VALUE_NULL;
+    if (key.type != (text ? HX_VALUE_TEXT : HX_VALUE_INT) ||
+        (*ret_known && (bytes.type != HX_VALUE_INT || bytes.i < 0)) ||
+        __builtin_add_overflow(bands->sum, *ret_known ? (uint64_t)bytes.i : 0, &bands->sum))
+        return hx_export_damaged(bands->export, "figures of a census");
+    *ret = (struct hx_band){.bytes = (uint64_t)bytes.i};
+    if (text)
+        ret->key = key.text;
+    else
+        ret->id = key.i;
+    return *ret_known && bands->named ? name_band(bands, ret) : NULL;
+}
+
+hx_error *hx_bands_next(struct hx_bands *bands, struct hx_band *ret, bool *ret_more)
+{
+    for (bool known = false; !known;) {
+        HX_TRY(step(bands));
+        *ret_more = bands->more && row_snapshot(bands) == bands->moment->snapshot;
+        if (!*ret_more) {
+            end_sample(bands);
+            return NULL;
+        }
+        HX_TRY(read_band(bands, ret, &known));
+        bands->given = true;
+    }
+    return NULL;
+}

@@ -1,0 +1,97 @@
+/* hp.c - heap profiles as GHC writes them, for hp2ps and eventlog2html: any break-down over time.
+ *
+ * A file is a stream of words: a header of four, then samples of names and bytes. Readers differ
+ * in what order of the header they take, in what makes a word, and in which numbers they know; what
+ * is written here is what all of them take.
+ */
+#include "export/bands.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define WORDS "retainer bin ccs type module site leak biography kind"
+
+enum { NAME_LIMIT = 4999, JOB_LIMIT = 1000 }; /* bytes */
+
+static hx_error *put_string(struct hx_sink *sink, const char *key, const char *s)
+{
+    struct hx_text text = {0};
+    hx_band_clean(&text, HX_BAND_TEXT, s, strlen(s));
+    if (!text.failed)
+        hx_band_cut(&text, JOB_LIMIT);
+    hx_sink_putf(sink, "%s \"", key);
+    for (const char *at = hx_text_str(&text); *at; at++)
+        hx_sink_puts(sink, *at == '"' ? "\"\"" : (char[]){*at, 0});
+    hx_sink_puts(sink, "\"\n");
+    hx_error *err = text.failed ? hx_error_nomem() : NULL;
+    hx_text_free(&text);
+    return err;
+}
+
+/* Of the first snapshot; in UTC, so that a store gives one file everywhere. */
+static hx_error *put_date(struct hx_sink *sink, int64_t at_ns)
+{
+    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    char date[64] = "?";
+    time_t at = at_ns / 1000000000;
+    struct tm tm;
+    if (gmtime_r(&at, &tm))
+        snprintf(date, sizeof date, "%s %s %d %02d:%02d %d", days[tm.tm_wday], months[tm.tm_mon],
+                 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_year + 1900);
+    return put_string(sink, "DATE", date);
+}
+
+static hx_error *put_header(const struct hx_bands *bands, struct hx_sink *sink)
+{
+    const struct hx_moments *moments = &bands->moments;
+    HX_TRY(put_string(sink, "JOB", hx_moments_program(moments, bands->export)));
+    HX_TRY(put_date(sink, moments->v.v[0].taken_at_ns));
+    HX_TRY(put_string(sink, "SAMPLE_UNIT", "seconds"));
+    return put_string(sink, "VALUE_UNIT", "bytes");
+}
+
+static void put_mark(struct hx_sink *sink, const char *key, uint64_t ns)
+{
+    hx_sink_putf(sink, "%s %" PRIu64 ".%06" PRIu64 "\n", key, ns / 1000000000, ns / 1000 % 1000000);
+}
+
+static hx_error *put_sample(struct hx_bands *bands, struct hx_sink *sink,
+                            const struct hx_moment *moment)
+{
+    put_mark(sink, "BEGIN_SAMPLE", moment->since_ns);
+    for (;;) {
+        struct hx_band band;
+        bool more;
+        HX_TRY(hx_bands_next(bands, &band, &more));
+        if (!more)
+            break;
+        hx_sink_putf(sink, "%s\t%" PRIu64 "\n", band.name, band.bytes);
+    }
+    put_mark(sink, "END_SAMPLE", moment->since_ns);
+    return NULL;
+}
+
+static hx_error *write_hp(const struct hx_export *export, struct hx_sink *sink)
+{
+    HX_BANDS struct hx_bands bands = {0};
+    HX_TRY(hx_bands_begin(export, WORDS, HX_BAND_WORD, NAME_LIMIT, &bands));
+    HX_TRY(put_header(&bands, sink));
+    for (;;) {
+        const struct hx_moment *moment;
+        HX_TRY(hx_bands_sample(&bands, &moment));
+        if (!moment)
+            return NULL;
+        HX_TRY(put_sample(&bands, sink, moment));
+    }
+}
+
+const struct hx_exporter hx_export_hp = {
+    .name = "hp",
+    .about = "GHC's heap profile, for hp2ps and eventlog2html",
+    .by = WORDS,
+    .span = HX_EXPORT_SERIES,
+    .write = write_hp,
+};
