@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""manual.py - does the manual tell the truth where that can be tried?
+
+The programs in heapx-scc(3) and heapx-roots(3) compile without a warning and end with 0; each
+statement of SQL in heapx(5) is understood, by heapx and, where it asks views alone, by the sqlite3
+shell; and the columns of heapx(5) are those of a real store, in their order.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SRC = os.environ["HX_SRCDIR"]
+BUILD = os.environ["HX_BUILDDIR"]
+HEAPX = os.path.join(BUILD, "heapx")
+OBJECT_TABLES = ("objects", "edges", "root_edges")
+failures = []
+
+
+def expect(ok, what):
+    if not ok:
+        failures.append(what)
+        print(f"FAIL: {what}", flush=True)
+
+
+def page(name):
+    with open(os.path.join(SRC, "man", name), encoding="utf-8") as file:
+        return file.read()
+
+
+def run(*words, **more):
+    more.setdefault("timeout", 60)
+    return subprocess.run(words, capture_output=True, text=True, check=False, **more)
+
+
+def literal(text):
+    """What a display shows, without the escapes of the page."""
+    return text.replace("\\&", "").replace("\\e", "\\").replace("\\(dq", '"')
+
+
+def programs(folder):
+    """Compiles and runs every example; gives the names of the programs."""
+    made = []
+    for name in ("heapx-roots.3", "heapx-scc.3"):
+        found = re.findall(r'(?ms)^\.\\" example (\S+)\n\.Bd [^\n]*\n(.*?)^\.Ed$', page(name))
+        expect(len(found) >= 2, f"{name} has examples")
+        for file, text in found:
+            source = os.path.join(folder, file)
+            with open(source, "w", encoding="utf-8") as out:
+                out.write(literal(text))
+            cxx = file.endswith(".cc")
+            if cxx and not shutil.which("g++"):
+                continue
+            compiler = ["g++", "-std=c++14"] if cxx else ["gcc", "-std=gnu11"]
+            program = os.path.join(folder, file.replace(".", "_"))
+            done = run(*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I",
+                       os.path.join(SRC, "include"), "-o", program, source)
+            expect(done.returncode == 0, f"{name}: {file} compiles: {done.stderr}")
+            if done.returncode == 0:
+                expect(run(program).returncode == 0, f"{name}: {file} ends with 0")
+                made.append(program)
+    return made
+
+
+def statements(store):
+    found = re.findall(r"(?ms)^\.Bd -literal[^\n]*\n(SELECT .*?;)\n\.Ed$", page("heapx.5"))
+    expect(len(found) >= 4, "heapx.5 has examples")
+    for sql in found:
+        sql = literal(sql)
+        done = run(HEAPX, "sql", store, sql.rstrip(";"))
+        expect(done.returncode == 0, f"heapx takes {sql!r}: {done.stderr}")
+        if shutil.which("sqlite3") and not re.search("|".join(OBJECT_TABLES), sql):
+            done = run("sqlite3", "-readonly", store, sql)
+            expect(done.returncode == 0, f"sqlite3 takes {sql!r}: {done.stderr}")
+
+
+def columns(store):
+    found = re.findall(r'(?ms)^\.\\" begin columns (\S+)\n(.*?)^\.\\" end', page("heapx.5"))
+    expect(len(found) > 20, "heapx.5 has the columns of the views")
+    for view, text in found:
+        done = run(HEAPX, "sql", store, f"SELECT name FROM pragma_table_info('{view}')",
+                   "--format", "csv")
+        real = done.stdout.split()[1:]
+        told = re.findall(r"(?m)^\.It Li (\S+)", text)
+        expect(told == real, f"columns of {view}: {told} told, {real} real")
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="hx-manual.")
+    try:
+        made = programs(folder)
+        store = os.path.join(folder, "manual.hx")
+        done = run(HEAPX, "run", "-o", store, "--at-exit", "--", next(
+            (name for name in made if name.endswith("queue_c")), "/bin/true"))
+        expect(done.returncode in (0, 3), f"heapx run: {done.stderr}")
+        if not failures:
+            statements(store)
+            columns(store)
+    finally:
+        shutil.rmtree(folder)
+    if not failures:
+        print("the manual is true where it was tried")
+    return 1 if failures else 0
+
+
+sys.exit(main())
