@@ -95,6 +95,7 @@ static const struct hx_diff_census censuses[] = {
      .objects = "retained_objects",
      .largest_only = true},
     {.view = "account", .key = {"part"}, .bytes = "bytes"},
+    {.view = "biography", .key = {"phase"}, .bytes = "bytes", .objects = "objects", .whole = true},
 };
 enum { N_CENSUSES = sizeof censuses / sizeof *censuses };
 

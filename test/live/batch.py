@@ -321,7 +321,7 @@ def words(folder):
             ([f"{nothing}:1", f"{store}:1"], 1, "no such file"),
             ([f"{store}:1", store, "edges"], 2, "objects"),
             ([f"{store}:1", store, "snapshots"], 2, "retainers"),
-            ([f"{store}:1", store, "biography"], 2, "not in this version"),
+            ([f"{store}:1", store, "biography"], 1, "has no biography"),
             ([f"{store}:1", store, "sites"], 1, "has no sites"),
             ([f"{store}:1", store, "modules"], 1, "has no modules"),
             ([f"{store}:1", store, "type"], 2, "types"),

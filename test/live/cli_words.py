@@ -112,13 +112,12 @@ def usage(folder):
 
 
 def not_in_this_version(folder):
-    for args in (["export", "x", "hp"], ["import", "x", "-o", "y"],
-                 ["help", "export"], ["report", "x", "biography"],
-                 ["diff", "x:1", "x:2", "biography"],
-                 ["snap", "1", "-o", "x", "--when", "rss > 2G"],
-                 ["snap", "1", "-o", "x", "--content", "full"],
-                 ["open", "x", "--exe", "y"]):
+    for args in (["snap", "1", "-o", "x", "--content", "full"],
+                 ["attach", "1", "--content", "strings"]):
         refused(2, *args, says="not in this version", cwd=folder)
+    for args in (["import", "x", "-o", "y"], ["open", "x", "--exe", "y"],
+                 ["report", "x", "biography"], ["diff", "x:1", "x:2", "biography"]):
+        refused(1, *args, says="x: ", cwd=folder)  # there is no such file
     check(os.listdir(folder) == [], f"files were left: {os.listdir(folder)}")
 
 

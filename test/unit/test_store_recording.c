@@ -1041,8 +1041,9 @@ static void must_run(sqlite3 *db, const char *sql)
 static char *golden_sql(int version)
 {
     const char *source = getenv("HX_SRCDIR");
-    char *path = model_path(source ? source : ".", version == 2 ? "test/golden/store-schema-2.sql"
-                                                                : "test/golden/store-schema-3.sql");
+    char name[64];
+    snprintf(name, sizeof name, "test/golden/store-schema-%d.sql", version);
+    char *path = model_path(source ? source : ".", name);
     static char sql[1 << 16];
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
@@ -1059,6 +1060,12 @@ static void copy_table(void *context, const char *table, const char *columns)
     sqlite3_free(sql);
 }
 
+/* Of hx_snapshot in schemas 2 to 5. */
+#define SNAPSHOT_COLUMNS                                                                           \
+    "snapshot, taken_at_ns, taken_at, pid, comm, exe, pause_us, method, allocator, heap_bytes,"    \
+    " heap_objects, reachable_bytes, reachable_objects, leaked_bytes, leaked_objects, free_bytes," \
+    " overhead_bytes, rss_bytes, scheme, interior, complete, notes, parts"
+
 /* A store of schema 2 with all that another one holds, which has no recording. */
 static void make_schema_2(const char *path, const char *from)
 {
@@ -1073,7 +1080,7 @@ static void make_schema_2(const char *path, const char *from)
     must_run(db, attach);
     sqlite3_free(attach);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        copy_table(db, same[i], "*");
+        copy_table(db, same[i], strcmp(same[i], "hx_snapshot") == 0 ? SNAPSHOT_COLUMNS : "*");
     copy_table(db, "hx_leak", "snapshot, kind, type, site, bytes, objects");
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
@@ -1167,7 +1174,7 @@ static void make_schema_3(const char *path, const char *from)
     must_run(db, attach);
     sqlite3_free(attach);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        copy_table(db, same[i], "*");
+        copy_table(db, same[i], strcmp(same[i], "hx_snapshot") == 0 ? SNAPSHOT_COLUMNS : "*");
     copy_table(db, "hx_place", "place, file, vaddr, inlined, label, module, source, is_caf");
     copy_table(db, "hx_stack", "stack_id, label, site, module, identity");
     must_run(db, "INSERT INTO hx_ccs SELECT * FROM new.hx_frame;"
@@ -1239,6 +1246,69 @@ static void schema_3(void **state)
         assert_int_equal(unlink(new), 0);
     }
     free(old), free(new);
+    model_remove(directory);
+}
+
+/* --- schema 5 ------------------------------------------------------------------------ */
+
+/* A store of schema 5 with what another one holds of it: each of its tables, by its columns. */
+static void make_schema_5(const char *path, const char *from)
+{
+    sqlite3 *db;
+    sqlite3_stmt *table;
+    char *attach = sqlite3_mprintf("ATTACH %Q AS new", from);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    must_run(db, golden_sql(5));
+    must_run(db, attach);
+    sqlite3_free(attach);
+    assert_int_equal(
+        sqlite3_prepare_v2(db,
+                           "SELECT s.name, group_concat(c.name) FROM main.sqlite_schema"
+                           " AS s, pragma_table_info(s.name, 'main') AS c"
+                           " WHERE s.type = 'table' GROUP BY s.name",
+                           -1, &table, NULL),
+        SQLITE_OK);
+    while (sqlite3_step(table) == SQLITE_ROW) {
+        char *name = strdup((const char *)sqlite3_column_text(table, 0));
+        copy_table(db, name, (const char *)sqlite3_column_text(table, 1));
+        free(name);
+    }
+    sqlite3_finalize(table);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* All that it held is there, and of what it had no place for nothing is. */
+static void schema_5(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("schema_5");
+    char *directory = model_directory();
+    char *old = model_path(directory, "old"), *new = model_path(directory, "new");
+    struct program program;
+    make_program(&random, &program);
+    struct hx_snapshot *s = make_snapshot(&random, &program);
+    struct hx_analysis analysis = some_analysis(&random);
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_append(new, &store));
+    assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+    assert_done(hx_store_close(store));
+    make_schema_5(old, new);
+    assert_done(hx_store_open(old, &store)); /* brought up to date on a copy */
+    check_snapshot(store, 1, s, &analysis);
+    check_store(store);
+    assert_nothing(store, "SELECT 1 FROM hx_snapshot WHERE started_at_ns IS NOT NULL");
+    assert_nothing(store, "SELECT 1 FROM biography UNION ALL SELECT 1 FROM hx_module");
+    assert_done(hx_store_close(store));
+    assert_done(hx_store_append(old, &store));
+    assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+    check_snapshot(store, 2, s, &analysis);
+    assert_done(hx_store_close(store));
+    char *migrated = schema_of(old), *created = schema_of(new);
+    assert_string_equal(migrated, created);
+    free(migrated), free(created), free(old), free(new);
+    hx_snapshot_destroy(s);
+    free_program(&program);
     model_remove(directory);
 }
 
@@ -1568,8 +1638,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded), cmocka_unit_test(two_stores), cmocka_unit_test(not_recorded),
-        cmocka_unit_test(schema_2), cmocka_unit_test(schema_3),   cmocka_unit_test(chosen),
-        cmocka_unit_test(refused),  cmocka_unit_test(threads),    cmocka_unit_test(damaged),
+        cmocka_unit_test(schema_2), cmocka_unit_test(schema_3),   cmocka_unit_test(schema_5),
+        cmocka_unit_test(chosen),   cmocka_unit_test(refused),    cmocka_unit_test(threads),
+        cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
