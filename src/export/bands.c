@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CUT_MARK  "..."
 #define SEPARATOR 0x1f /* between the names of a set, in the statement below */
@@ -371,6 +372,20 @@ const char *hx_moments_program(const struct hx_moments *moments, const struct hx
     if (slash && slash[1])
         return slash + 1;
     return moments->exe[0] ? moments->exe : moments->comm[0] ? moments->comm : export->title;
+}
+
+const char *hx_band_date(int64_t at_ns, char buf[HX_BAND_DATE])
+{
+    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t at = at_ns / 1000000000;
+    struct tm tm;
+    if (!gmtime_r(&at, &tm))
+        tm = (struct tm){.tm_mday = 1};
+    snprintf(buf, HX_BAND_DATE, "%s %s %02d %02d:%02d %d", days[tm.tm_wday], months[tm.tm_mon],
+             tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_year + 1900);
+    return buf;
 }
 
 /* --- samples ------------------------------------------------------------------------ */

@@ -71,6 +71,11 @@ void hx_bands_deinit(struct hx_bands *bands);
 /* What the target is called: its program, else its name, else the store's. Not escaped. */
 const char *hx_moments_program(const struct hx_moments *moments, const struct hx_export *export);
 
+/* A moment as GHC writes dates, "Sat Nov 21 06:25 2026", in UTC, so that a store gives one file
+ * everywhere. Returns buf. */
+#define HX_BAND_DATE 64
+const char *hx_band_date(int64_t at_ns, char buf[HX_BAND_DATE]);
+
 /* The next sample, *ret NULL at the end: then export->notes say what could not be written.
  * Snapshots of which the break-down was not made are left out. */
 hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_moment **ret);

@@ -18,9 +18,12 @@
 /* The formats, in the order in which they are shown. */
 #define HX_EXPORTS(X)                                                                              \
     X(hp)                                                                                          \
+    X(prof)                                                                                        \
     X(json)                                                                                        \
     X(jsonl)                                                                                       \
-    X(csv)
+    X(csv)                                                                                         \
+    X(heapsnapshot)                                                                                \
+    X(folded)
 
 /* What is asked for. */
 struct hx_export {

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #define WORDS "retainer bin ccs type module site leak biography kind"
 
@@ -29,26 +28,12 @@ static hx_error *put_string(struct hx_sink *sink, const char *key, const char *s
     return err;
 }
 
-/* Of the first snapshot; in UTC, so that a store gives one file everywhere. */
-static hx_error *put_date(struct hx_sink *sink, int64_t at_ns)
-{
-    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    char date[64] = "?";
-    time_t at = at_ns / 1000000000;
-    struct tm tm;
-    if (gmtime_r(&at, &tm))
-        snprintf(date, sizeof date, "%s %s %d %02d:%02d %d", days[tm.tm_wday], months[tm.tm_mon],
-                 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_year + 1900);
-    return put_string(sink, "DATE", date);
-}
-
 static hx_error *put_header(const struct hx_bands *bands, struct hx_sink *sink)
 {
     const struct hx_moments *moments = &bands->moments;
+    char date[HX_BAND_DATE];
     HX_TRY(put_string(sink, "JOB", hx_moments_program(moments, bands->export)));
-    HX_TRY(put_date(sink, moments->v.v[0].taken_at_ns));
+    HX_TRY(put_string(sink, "DATE", hx_band_date(moments->v.v[0].taken_at_ns, date)));
     HX_TRY(put_string(sink, "SAMPLE_UNIT", "seconds"));
     return put_string(sink, "VALUE_UNIT", "bytes");
 }
