@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "cli/commands.h"
+#include "cli/suppress.h"
 #include "cli/take.h"
 #include "cli/view.h"
 
@@ -9,7 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 160 }; /* bytes of a condition in a message */
+enum {
+    SHOWN = 160, /* bytes of a condition in a message */
+    ROWS = 5,    /* that make a condition hold */
+};
 
 struct checks {
     hx_filter **filter;
@@ -297,15 +301,129 @@ static hx_error *evaluate(hx_store *store, int64_t snapshot, const hx_filter *fi
     return err;
 }
 
-static hx_error *add_answer(hx_rows *rows, const hx_filter *filter, bool holds)
+static hx_error *add_answer(hx_rows *rows, const char *source, bool holds)
 {
-    const char *source = hx_filter_source(filter);
     struct hx_value values[] = {
         {.type = HX_VALUE_TEXT, .text = source, .text_bytes = strlen(source)},
         {.type = HX_VALUE_INT, .i = holds},
     };
     return hx_rows_add(rows, values);
 }
+
+/* --- why it holds ------------------------------------------------------------------- */
+
+/* The rows that make it hold, when it speaks of one view, or of what is lost. */
+struct why {
+    const char *view; /* NULL: nothing to show */
+    struct hx_text from;
+};
+
+static bool speaks_of_leaks(const hx_filter *filter)
+{
+    const struct hx_filter_column *column;
+    size_t n = hx_filter_columns(filter, &column);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(column[i].name, "leaked_bytes") == 0 ||
+            strcmp(column[i].name, "leaked_objects") == 0)
+            return true;
+    return false;
+}
+
+static hx_error *find_why(const hx_filter *filter, int64_t snapshot, struct why *why)
+{
+    struct views views;
+    HX_TRY(views_of(filter, &views));
+    if (views.n == 1) {
+        why->view = views.name[0];
+        hx_text_puts(&why->from, " FROM snapshots");
+        put_join(why->view, snapshot, &why->from);
+        hx_text_putf(&why->from, " WHERE snapshots.snapshot = %" PRId64 " AND (", snapshot);
+        hx_filter_sql(filter, &why->from);
+        hx_text_puts(&why->from, ")");
+    } else if (views.n == 0 && speaks_of_leaks(filter)) {
+        why->view = "leaks";
+        hx_text_putf(&why->from,
+                     " FROM leaks WHERE leaks.snapshot = %" PRId64 " AND leaks.kind <> 'possible'",
+                     snapshot);
+    }
+    free(views.name);
+    return why->from.failed ? hx_error_nomem() : NULL;
+}
+
+/* An empty view joins as a row of NULLs, which is nothing to show. */
+static void put_why(const struct why *why, struct hx_text *sql)
+{
+    const struct hx_view *view = hx_view_find(why->view);
+    struct hx_filter_schema schema;
+    hx_text_puts(sql, "SELECT ");
+    bool any = false;
+    if (hx_view_schema(why->view, &schema))
+        for (size_t i = 0; i < schema.n; i++)
+            if (strcmp(schema.columns[i].name, "snapshot") != 0) {
+                hx_text_putf(sql, "%s\"%s\".\"%s\" AS \"%s\"", any ? ", " : "", why->view,
+                             schema.columns[i].name, schema.columns[i].name);
+                any = true;
+            }
+    hx_text_puts(sql, hx_text_str(&why->from));
+    if (view->sort)
+        hx_text_putf(sql, " ORDER BY \"%s\".\"%s\" DESC", why->view, view->sort);
+    hx_text_putf(sql, " LIMIT %d", ROWS);
+}
+
+/* How many rows there are, when there are more than are shown; else 0. */
+static hx_error *count_why(hx_store *store, const struct why *why, int64_t *ret)
+{
+    struct hx_text sql = {0};
+    hx_rows *rows = NULL;
+    bool more = false;
+    hx_text_puts(&sql, "SELECT count(*)");
+    hx_text_puts(&sql, hx_text_str(&why->from));
+    hx_error *err = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), &rows);
+    hx_text_free(&sql);
+    if (err)
+        return err;
+    hx_interrupts_end_queries(store);
+    err = hx_rows_next(rows, &more);
+    hx_interrupts_end_queries(NULL);
+    *ret = !err && more ? hx_rows_value(rows, 0).i : 0;
+    hx_rows_end(rows);
+    return err;
+}
+
+static hx_error *print_why(hx_store *store, const hx_filter *filter, const struct why *why)
+{
+    struct hx_text sql = {0};
+    hx_rows *rows = NULL;
+    int64_t n;
+    put_why(why, &sql);
+    hx_error *err = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), &rows);
+    hx_text_free(&sql);
+    if (err)
+        return err;
+    struct hx_text shown = {0};
+    const char *source = hx_filter_source(filter);
+    hx_text_escape(&shown, source, strlen(source), false);
+    printf("\n%s holds by these %s:\n", hx_text_str(&shown), why->view);
+    hx_text_free(&shown);
+    HX_TRY(hx_print_rows(store, rows, HX_FORMAT_TEXT));
+    HX_TRY(count_why(store, why, &n));
+    if (n > ROWS)
+        printf("(the first %d of %" PRId64 ")\n", ROWS, n);
+    return NULL;
+}
+
+/* For people: what made conditions hold, the largest rows of each. */
+static hx_error *tell_why(hx_store *store, int64_t snapshot, const hx_filter *filter)
+{
+    struct why why = {0};
+    hx_error *err = find_why(filter, snapshot, &why);
+    if (!err && why.view)
+        err = print_why(store, filter, &why);
+    hx_text_free(&why.from);
+    return err;
+}
+
+/* --- all of them -------------------------------------------------------------------- */
 
 /* A snapshot that is not complete may not have what a condition asks for. */
 static hx_error *is_partial(hx_store *store, int64_t snapshot, bool *ret)
@@ -316,27 +434,57 @@ static hx_error *is_partial(hx_store *store, int64_t snapshot, bool *ret)
     return ask(store, sql, ret);
 }
 
+/* An entry that is not needed any more, or is not enough, holds like a condition. */
+static hx_error *add_unused(hx_rows *rows, const hx_suppressions *known, bool *any)
+{
+    for (size_t i = 0; i < hx_suppressions_count(known); i++) {
+        const struct hx_suppression *entry = hx_suppressions_at(known, i);
+        if (entry->objects && !entry->over_objects)
+            continue;
+        struct hx_text text = {0};
+        hx_text_putf(&text, "suppression %s %s", entry->name,
+                     entry->over_objects ? "is above its limit" : "matches nothing");
+        hx_error *err = text.failed ? hx_error_nomem() : add_answer(rows, hx_text_str(&text), true);
+        hx_text_free(&text);
+        HX_TRY(err);
+        *any = true;
+    }
+    return NULL;
+}
+
+/* *ret_holds: of each condition. */
+static hx_error *evaluate_all(hx_store *store, int64_t snapshot, const struct checks *checks,
+                              hx_rows *rows, bool *ret_holds)
+{
+    for (size_t i = 0; i < checks->n; i++) {
+        HX_TRY(evaluate(store, snapshot, checks->filter[i], &ret_holds[i]));
+        HX_TRY(add_answer(rows, hx_filter_source(checks->filter[i]), ret_holds[i]));
+    }
+    return NULL;
+}
+
 static hx_error *answer(const struct hx_args *args, const struct checks *checks, hx_store *store,
-                        int *status)
+                        int64_t snapshot, const hx_suppressions *known, int *status)
 {
     static const char *const names[] = {"condition", "holds"};
-    int64_t snapshot;
     bool any = false, partial;
-    HX_TRY(hx_store_resolve(store, args->snapshot, &snapshot));
+    HX_FREE bool *holds = calloc(checks->n + 1, sizeof *holds);
+    if (!holds)
+        return hx_error_nomem();
     HX_TRY(is_partial(store, snapshot, &partial));
     hx_rows *rows;
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, &rows));
-    hx_error *err = NULL;
-    for (size_t i = 0; i < checks->n && !err; i++) {
-        bool holds = false;
-        err = evaluate(store, snapshot, checks->filter[i], &holds);
-        if (!err)
-            err = add_answer(rows, checks->filter[i], holds);
-        any |= holds;
-    }
+    hx_error *err = evaluate_all(store, snapshot, checks, rows, holds);
+    if (!err && args->strict)
+        err = add_unused(rows, known, &any);
     if (!err)
         err = hx_rows_print(rows, args->format, stdout);
     hx_rows_end(rows);
+    for (size_t i = 0; i < checks->n && !err; i++) {
+        any |= holds[i];
+        if (holds[i] && args->format == HX_FORMAT_TEXT)
+            err = tell_why(store, snapshot, checks->filter[i]);
+    }
     *status = any ? HX_EXIT_HOLDS : partial ? HX_EXIT_PARTIAL : HX_EXIT_DONE;
     return err;
 }
@@ -344,15 +492,20 @@ static hx_error *answer(const struct hx_args *args, const struct checks *checks,
 hx_error *hx_cmd_check(const struct hx_args *args, int *status)
 {
     HX_CLEANUP(deinit_checks) struct checks checks = {0};
+    HX_SUPPRESSIONS hx_suppressions *known = NULL;
+    int64_t snapshot;
     if (strcmp(args->snapshot, "all") == 0)
         return hx_error_new(HX_E_USAGE, "--snapshot", "give a number, first or last",
                             "check looks at one snapshot");
     HX_TRY(parse(args, &checks));
+    HX_TRY(hx_suppress_read(args, &known));
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
     HX_STORE hx_store *store = NULL;
     bool partial;
     HX_TRY(hx_target_open(args, &console, args->word[0], checks.parts, &store, &partial));
+    HX_TRY(hx_store_resolve(store, args->snapshot, &snapshot));
+    HX_TRY(hx_suppress_apply(&console, store, snapshot, known));
     hx_console_clear(&console);
-    return answer(args, &checks, store, status);
+    return answer(args, &checks, store, snapshot, known, status);
 }

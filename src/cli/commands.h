@@ -24,7 +24,7 @@ enum hx_exit {
     X(open, "FILE", 1, 1,                                                                          \
       HX_OPTS_ANALYSIS | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(SCRIPT),                   \
       "explore a store, a core, a GHC profile")                                                    \
-    X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                              \
+    X(snap, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT) | HX_BIT(WHEN),               \
       "take snapshots of a process into a store")                                                  \
     X(run, "[--] CMD [ARG...]", 1, ~0U,                                                            \
       HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT) | HX_BIT(CHILDREN) | HX_BIT(AT_EXIT),            \
@@ -33,7 +33,7 @@ enum hx_exit {
       "record who allocates in a process that runs")                                               \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
       HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) |   \
-          HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT),                           \
+          HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT) | HX_BIT(SUPPRESSIONS),    \
       "print a view of a store or of a process")                                                   \
     X(why, "TARGET ADDR", 2, 2,                                                                    \
       HX_OPTS_CAPTURE | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FROM) |        \
@@ -44,7 +44,8 @@ enum hx_exit {
           HX_BIT(FORMAT),                                                                          \
       "print what differs between two snapshots, of one store or of two")                          \
     X(check, "TARGET 'EXPR' ['EXPR'...]", 2, ~0U,                                                  \
-      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) | HX_BIT(FORMAT),    \
+      HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) | HX_BIT(FORMAT) |   \
+          HX_BIT(SUPPRESSIONS) | HX_BIT(STRICT),                                                   \
       "tell whether conditions hold, for scripts: exit status 4 when one does")                    \
     X(export, "FILE FORMAT", 2, 2,                                                                 \
       HX_OPTS_ANALYSIS | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(BY) | HX_BIT(OBJECT) |     \

@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "traverse/centres.h"
 #include "traverse/named.h"
 #include "traverse/pattern.h"
@@ -14,7 +15,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { CODE_FIRST = 256, CODE_LATER = 1024, THREADS_MAX = 256 };
+enum { CODE_FIRST = 256, THREADS_MAX = 256 };
 
 struct option_row {
     const char *name;
@@ -27,17 +28,6 @@ static const struct option_row rows[] = {
     HX_OPTIONS(X)
 #undef X
 };
-
-static const struct {
-    const char *name;
-    int argument;
-} later[] = {
-#define X(name, argument) {name, argument},
-    HX_LATER_OPTIONS(X)
-#undef X
-};
-
-enum { N_LATER = sizeof later / sizeof *later };
 
 static hx_error *usage(const char *what, const char *todo, const char *why)
 {
@@ -284,6 +274,15 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_FROM:
         args->from = value;
         return NULL;
+    case HX_OPT_WHEN:
+        args->when = value;
+        return NULL;
+    case HX_OPT_SUPPRESSIONS:
+        args->suppressions[args->n_suppressions++] = value;
+        return NULL;
+    case HX_OPT_STRICT:
+        args->strict = true;
+        return NULL;
     case HX_OPT_BY:
         args->by = value;
         return NULL;
@@ -319,7 +318,9 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_SNAPSHOT:
         return parse_snapshot(value, args);
     case HX_OPT_FORMAT:
-        return hx_format_parse(value, &args->format)
+        args->as_suppressions =
+            args->command->run == hx_cmd_report && strcmp(value, "suppressions") == 0;
+        return args->as_suppressions || hx_format_parse(value, &args->format)
                    ? NULL
                    : bad_value(name, value, "one of text, json, csv");
     case HX_OPT_PAUSE:
@@ -380,10 +381,9 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
 /* --- The parser --------------------------------------------------------------- */
 
 /* strict: options end before the first other word. */
-static void make_table(struct option table[HX_OPTS + N_LATER + 1], char letters[2 * HX_OPTS + 4],
-                       bool strict)
+static void make_table(struct option table[HX_OPTS + 1], char letters[2 * HX_OPTS + 4], bool strict)
 {
-    memset(table, 0, sizeof(struct option) * (HX_OPTS + N_LATER + 1));
+    memset(table, 0, sizeof(struct option) * (HX_OPTS + 1));
     char *letter = letters;
     if (strict)
         *letter++ = '+';
@@ -400,10 +400,6 @@ static void make_table(struct option table[HX_OPTS + N_LATER + 1], char letters[
         }
     }
     *letter = 0;
-    for (int i = 0; i < N_LATER; i++)
-        table[HX_OPTS + i] =
-            (struct option){later[i].name, later[i].argument ? required_argument : no_argument,
-                            NULL, CODE_LATER + i};
 }
 
 static int id_of(int code)
@@ -425,8 +421,6 @@ static hx_error *stumbled(const struct hx_command *command, int code, char **arg
         snprintf(todo, sizeof todo, "it takes %s", rows[id].argument);
         return usage(shown, todo, "a value is missing");
     }
-    if (code == ':' || optopt >= CODE_LATER)
-        return usage(shown, "leave it out", "not in this version");
     if (id >= 0)
         return usage(shown, "leave the value out", "takes no value");
     return unknown_option(command, shown);
@@ -437,11 +431,6 @@ static hx_error *take_option(const struct hx_command *command, int code, char **
 {
     if (code == '?' || code == ':')
         return stumbled(command, code, argv);
-    if (code >= CODE_LATER) {
-        char shown[64];
-        snprintf(shown, sizeof shown, "--%s", later[code - CODE_LATER].name);
-        return usage(shown, "leave it out", "not in this version");
-    }
     int id = id_of(code);
     if (!((command->options | HX_OPTS_ALWAYS) >> id & 1)) {
         char shown[64], todo[96];
@@ -487,6 +476,8 @@ static hx_error *settle(struct hx_args *args)
     if (args->given & HX_OPTS_RECORDER && !records)
         return usage("--record", "add it, or leave out what is asked of it",
                      "sampling and filters are the recorder's");
+    if (args->strict && !args->n_suppressions)
+        return usage("--strict", "add: --suppressions FILE", "it is about suppressions");
     if (args->recorder.most_bytes && args->recorder.most_bytes < args->recorder.least_bytes)
         return usage("--max-size", NULL, "is less than --min-size: nothing would be recorded");
     return NULL;
@@ -495,7 +486,7 @@ static hx_error *settle(struct hx_args *args)
 hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
                         struct hx_args *ret)
 {
-    struct option table[HX_OPTS + N_LATER + 1];
+    struct option table[HX_OPTS + 1];
     char letters[2 * HX_OPTS + 4];
     make_table(table, letters, command->run == hx_cmd_run); /* CMD's options are its own */
     *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
@@ -506,7 +497,8 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     ret->centre = calloc((size_t)argc + 1, sizeof *ret->centre);
     ret->attribution = HX_ATTRIBUTION_DEFAULT;
     ret->attribution.pattern = ret->centre;
-    if (!ret->root || !ret->retainer || !ret->centre)
+    ret->suppressions = calloc((size_t)argc + 1, sizeof *ret->suppressions);
+    if (!ret->root || !ret->retainer || !ret->centre || !ret->suppressions)
         return hx_error_nomem();
     opterr = 0;
     optind = 0; /* glibc: begin anew, and permute */
@@ -527,7 +519,8 @@ void hx_args_deinit(struct hx_args *args)
     free(args->root);
     free(args->retainer);
     free(args->centre);
-    args->root = args->retainer = args->centre = NULL;
+    free(args->suppressions);
+    args->root = args->retainer = args->centre = args->suppressions = NULL;
 }
 
 void hx_option_help(enum hx_option_id id, struct hx_text *text)
@@ -538,6 +531,6 @@ void hx_option_help(enum hx_option_id id, struct hx_text *text)
     hx_text_putf(&left, "--%s", rows[id].name);
     if (rows[id].argument)
         hx_text_putf(&left, rows[id].argument[0] == '[' ? "%s" : " %s", rows[id].argument);
-    hx_text_putf(text, "  %-30s %s\n", hx_text_str(&left), rows[id].about);
+    hx_help_row(text, hx_text_str(&left), rows[id].about);
     hx_text_free(&left);
 }

@@ -27,11 +27,15 @@
     X(STILL, "still", 0, "FILE[:K]", "only what appeared and is still there in a third snapshot")  \
     X(LIMIT, "limit", 0, "N", "at most N rows (why: chains, 1 by default)")                        \
     X(FROM, "from", 0, "NAME", "only chains that begin in roots of this name (or module!name)")    \
+    X(SUPPRESSIONS, "suppressions", 0, "FILE", "leaks that are known, and left out (repeat)")      \
+    X(STRICT, "strict", 0, NULL, "a suppression that takes out nothing holds like a condition")    \
+    X(WHEN, "when", 0, "EXPR", "each time that a condition becomes true: 'rss > 2G'")              \
     X(BY, "by", 0, "WORD", "what bytes are broken down by: retainer, bin, ccs, type ...")          \
     X(OBJECT, "object", 0, "ADDR", "the object that a picture is about")                           \
     X(EXE, "exe", 0, "FILE", "the program that a core is of")                                      \
     X(SYSROOT, "sysroot", 0, "DIR", "where the files of a core's machine lie")                     \
-    X(FORMAT, "format", 0, "text|json|csv", "how results are printed; text by default")            \
+    X(FORMAT, "format", 0, "text|json|csv",                                                        \
+      "how results are printed; text by default (leaks: suppressions, too)")                       \
     X(PAUSE, "pause", 0, "auto|precopy|fork|copy",                                                 \
       "how memory is taken; this version copies, and notes say so")                                \
     X(MAX_PAUSE, "max-pause", 0, "DUR", "rather give up than stop the target for longer")          \
@@ -69,9 +73,6 @@
     X(HELP, "help", 'h', NULL, "this text")                                                        \
     X(VERSION, "version", 'V', NULL, "the version")
 
-/* What later versions bring: name, argument (1) or none (0). */
-#define HX_LATER_OPTIONS(X) X("when", 1)
-
 enum hx_option_id {
 #define X(id, name, letter, argument, about) HX_OPT_##id,
     HX_OPTIONS(X)
@@ -105,7 +106,11 @@ struct hx_args {
     char **word; /* the positional arguments */
     size_t n_words;
     uint64_t given; /* HX_BIT of every option that was there */
-    const char *out, *script, *snapshot, *sort, *where, *still, *from;
+    const char *out, *script, *snapshot, *sort, *where, *still, *from, *when;
+    const char **suppressions; /* files */
+    size_t n_suppressions;
+    bool strict;
+    bool as_suppressions; /* --format suppressions: rows of leaks as entries that match them */
     const char *by, *exe, *sysroot; /* NULL: not said */
     uint64_t object;                /* --object */
     uint64_t every_ns, duration_ns, count, limit;

@@ -1,6 +1,7 @@
 /* report.c - `heapx report TARGET VIEW`. */
 #include "base/cleanup.h"
 #include "cli/commands.h"
+#include "cli/suppress.h"
 #include "cli/take.h"
 #include "cli/view.h"
 #include "store/mprof.h"
@@ -116,11 +117,24 @@ static hx_error *print_mprof(const struct hx_args *args, hx_store *store,
     return hx_print_rows(store, rows, args->format);
 }
 
+/* Of what suppressions change, and of what can be written as some. */
+static hx_error *check_view(const struct hx_args *args)
+{
+    const char *view = args->word[1];
+    if (args->as_suppressions && strcmp(view, "leaks") != 0)
+        return hx_error_new(HX_E_USAGE, view, "ask for: leaks", "only leaks can be suppressed");
+    if (args->n_suppressions && strcmp(view, "leaks") != 0 && strcmp(view, "snapshots") != 0)
+        return hx_error_new(HX_E_USAGE, "--suppressions", "ask for leaks or snapshots",
+                            "nothing of them is taken out of %s", view);
+    return NULL;
+}
+
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)
 {
     HX_FREE char *column = NULL, *where = NULL;
     struct hx_query query = {.view = args->word[1], .limit = -1};
     HX_TRY(hx_view_word(query.view));
+    HX_TRY(check_view(args));
     if (args->given & HX_OPTS_LEVELS && !hx_mprof_is_view(query.view))
         return hx_error_new(HX_E_USAGE, query.view, "leave it out",
                             "--terse, --normal and --verbose are for mprof's tables");
@@ -135,6 +149,8 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     if (hx_args_given(args, HX_OPT_LIMIT))
         query.limit = (int64_t)args->limit;
 
+    HX_SUPPRESSIONS hx_suppressions *known = NULL;
+    HX_TRY(hx_suppress_read(args, &known));
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
     HX_STORE hx_store *store = NULL;
@@ -143,6 +159,7 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
         hx_target_open(args, &console, args->word[0], hx_view_parts(query.view), &store, &partial));
     if (strcmp(args->snapshot, "all") != 0)
         HX_TRY(hx_store_resolve(store, args->snapshot, &query.snapshot));
+    HX_TRY(hx_suppress_apply(&console, store, query.snapshot, known));
     hx_console_clear(&console);
     if (partial)
         *status = HX_EXIT_PARTIAL;
@@ -154,5 +171,6 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
         return hx_centres_print(store, &query, stdout);
     hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));
-    return hx_print_rows(store, rows, args->format);
+    return args->as_suppressions ? hx_suppress_print(rows)
+                                 : hx_print_rows(store, rows, args->format);
 }

@@ -133,6 +133,7 @@ struct hx_snapshot {
     pid_t pid;
     char *comm, *exe;
     uint64_t pause_us;
+    bool pause_unknown;   /* nobody stopped it for this snapshot */
     const char *method;   /* "copy", ...: a literal */
     char *allocator;      /* "glibc 2.36", "none found"; owned */
     bool complete;        /* false: partial, notes say what is missing */

@@ -147,7 +147,7 @@ static hx_error *sum_leaks(const struct hx_writer *w, struct leaks *leaks)
     return NULL;
 }
 
-static hx_error *write_leaks(struct hx_writer *w)
+hx_error *hx_writer_leaks(struct hx_writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_leak VALUES(?,?,?,NULL,?,?,?)", &st));
@@ -199,12 +199,11 @@ hx_error *hx_writer_records(struct hx_writer *w)
     HX_TRY(hx_writer_named(w));
     HX_TRY(write_types(w));
     HX_TRY(write_account(w));
-    HX_TRY(write_leaks(w));
+    HX_TRY(hx_writer_leaks(w));
     return write_losses(w);
 }
 
-/* ISO 8601 in UTC with milliseconds. */
-static void format_time(int64_t ns, char *buf, size_t size)
+void hx_writer_time(int64_t ns, char *buf, size_t size)
 {
     time_t seconds = (time_t)(ns / 1000000000);
     int64_t rest = ns % 1000000000;
@@ -298,14 +297,16 @@ hx_error *hx_writer_summary(struct hx_writer *w)
                          "?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24)",
                          &st));
     char taken_at[64];
-    format_time(s->taken_at_ns, taken_at, sizeof taken_at);
+    hx_writer_time(s->taken_at_ns, taken_at, sizeof taken_at);
     sqlite3_bind_int64(st, 1, w->id);
     sqlite3_bind_int64(st, 2, s->taken_at_ns);
     hx_bind_text(st, 3, taken_at);
-    sqlite3_bind_int64(st, 4, s->pid);
+    if (s->pid)
+        sqlite3_bind_int64(st, 4, s->pid);
     hx_bind_text(st, 5, s->comm);
     hx_bind_text(st, 6, s->exe);
-    sqlite3_bind_int64(st, 7, (int64_t)s->pause_us);
+    if (!s->pause_unknown)
+        sqlite3_bind_int64(st, 7, (int64_t)s->pause_us);
     hx_bind_text(st, 8, s->method);
     hx_bind_text(st, 9, s->allocator);
     bind_heap(w, st);

@@ -28,6 +28,7 @@ struct table {
         ATTRIBUTED = 4,     /* hx_schema_overlay_attribution(): empty */
         PAGES = 8,          /* the same: but for the census of sites */
         LAID = 16,          /* with ATTRIBUTED: in memory (laid.h) */
+        SUPPRESSED = 32,    /* hx_schema_overlay_leaks(): with what is shown now */
     } overlay;
 };
 
@@ -40,7 +41,7 @@ static const struct table tables[] = {
      " reachable_objects INTEGER, leaked_bytes INTEGER, leaked_objects INTEGER,"
      " free_bytes INTEGER, overhead_bytes INTEGER, rss_bytes INTEGER, scheme TEXT,"
      " interior INTEGER NOT NULL, complete INTEGER NOT NULL, notes TEXT",
-     NULL, false, true, OVERLAID},
+     NULL, false, true, OVERLAID | SUPPRESSED},
     {1, "hx_account",
      "snapshot INTEGER, position INTEGER, part TEXT, bytes INTEGER,"
      " PRIMARY KEY(snapshot, position)",
@@ -53,7 +54,7 @@ static const struct table tables[] = {
     {1, "hx_leak",
      "snapshot INTEGER, kind TEXT, type TEXT, site TEXT, bytes INTEGER,"
      " objects INTEGER",
-     "hx_leak_snapshot ON hx_leak(snapshot)", false, true, STAYS},
+     "hx_leak_snapshot ON hx_leak(snapshot)", false, true, SUPPRESSED},
     {1, "hx_loss",
      "snapshot INTEGER, what TEXT, count INTEGER, bytes INTEGER,"
      " address INTEGER",
@@ -511,6 +512,20 @@ hx_error *hx_schema_overlay(sqlite3 *db, const char *what)
     struct hx_text sql = {0};
     hx_text_puts(&sql, "BEGIN;\n");
     put_overlay(&sql, db, OVERLAID | OVERLAID_EMPTY);
+    return run_overlay(db, what, &sql);
+}
+
+hx_error *hx_schema_overlay_leaks(sqlite3 *db, const char *what)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "BEGIN;\n");
+    for (size_t i = 0; i < COUNT(tables); i++)
+        if (tables[i].overlay & SUPPRESSED &&
+            sqlite3_table_column_metadata(db, "temp", tables[i].name, NULL, NULL, NULL, NULL, NULL,
+                                          NULL) != SQLITE_OK)
+            hx_text_putf(&sql, "CREATE TEMP TABLE %s AS SELECT * FROM main.%s;\n", tables[i].name,
+                         tables[i].name);
+    put_views(&sql, "TEMP VIEW IF NOT EXISTS");
     return run_overlay(db, what, &sql);
 }
 

@@ -79,6 +79,10 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version);
  * these, and the file stays as it is. */
 hx_error *hx_schema_overlay(sqlite3 *db, const char *what);
 
+/* The same with what the view `leaks` is made of, and the rows of the snapshots, as they are seen
+ * now. */
+hx_error *hx_schema_overlay_leaks(sqlite3 *db, const char *what);
+
 /* The same with the tables that follow from a choice of cost centres, all of them empty. What is
  * there of another choice goes. They are filled first, and get their indexes then. */
 hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what);

@@ -12,6 +12,7 @@
 #include "model/snapshot.h"
 #include "traverse/backwards.h"
 #include "traverse/scheme.h"
+#include "traverse/suppress.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
 #define HX_STORE_SCHEMA         6
@@ -73,6 +74,12 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret);
  * was asked with, one a line (NULL: none). The text is the caller's. */
 hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_scheme **ret,
                           char **ret_patterns);
+
+/* Takes out of what this hx_store shows of a snapshot the leaks that the list knows: of the view
+ * `leaks`, and of leaked_bytes and leaked_objects in `snapshots`, whose notes say so. All else
+ * stays, and so does the file. After everything else that changes what is shown. */
+hx_error *hx_store_suppress(hx_store *store, int64_t number, hx_suppressions *list,
+                            const struct hx_progress *progress);
 
 /* Ends the queries that run on the store now: they return HX_E_CANCEL. From any thread or
  * a signal handler. */

@@ -66,6 +66,9 @@ hx_error *hx_writer_roots(struct hx_writer *w, bool named_only);
 hx_error *hx_writer_root_edges(struct hx_writer *w);
 hx_error *hx_writer_named(struct hx_writer *w);
 
+/* What is lost, by kind, type and site. */
+hx_error *hx_writer_leaks(struct hx_writer *w);
+
 /* All small tables but hx_snapshot; needs the sums that writing the objects leaves. Then that. */
 hx_error *hx_writer_records(struct hx_writer *w);
 hx_error *hx_writer_summary(struct hx_writer *w);
@@ -77,6 +80,9 @@ hx_error *hx_writer_no_root_edges(struct hx_writer *w);
  * analysis that are not among them; NULL when there are none. */
 hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
                                sqlite3_stmt *statement, int i);
+
+/* hx_snapshot.taken_at: ISO 8601 in UTC with milliseconds. */
+void hx_writer_time(int64_t ns, char *buf, size_t size);
 
 static inline void hx_bind_text(sqlite3_stmt *statement, int i, const char *text)
 {

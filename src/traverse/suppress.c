@@ -1,0 +1,476 @@
+/* suppress.c - takes out of a snapshot what its entries of suppressions match.
+ *
+ * Lost objects of one kind, type and site look the same to an entry but for its chains, so
+ * they are looked at together. Chains are followed by all objects at once: each has the set of
+ * places in the pattern that some chain to it may have come to, one bit each, and is visited again
+ * only when it gains one. */
+#include "traverse/suppress_private.h"
+
+#include "base/cleanup.h"
+#include "sym/demangle.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOST     (1u << HX_STATE_DEFINITE | 1u << HX_STATE_INDIRECT)
+#define POSSIBLE (1u << HX_STATE_POSSIBLE)
+#define REACHED  (1u << HX_STATE_REACHABLE | POSSIBLE)
+
+/* An object that may be taken out. */
+struct lost {
+    uint32_t type, site; /* the number of them all: unknown */
+    uint8_t state;
+    hx_obj object;
+};
+
+struct work {
+    hx_suppressions *list;
+    struct hx_snapshot *snapshot;
+    const struct hx_graph *graph;
+    const struct hx_progress *progress;
+    struct hx_big lost_mem, owner_mem, places_mem, queue_mem, queued_mem;
+    struct lost *lost; /* sorted */
+    size_t n_lost;
+    uint32_t *owner;  /* for each object: the entry that takes it out, from 1; 0: none */
+    uint64_t *places; /* for each object: see above */
+    hx_obj *queue;    /* a ring of graph->n + 1 */
+    size_t head, tail;
+    uint64_t *queued;    /* bit for each object */
+    char *types, *sites; /* what an entry says of each: 0 not asked yet, 1 no, 2 yes */
+};
+
+static void deinit(struct work *work)
+{
+    hx_big_free(&work->lost_mem);
+    hx_big_free(&work->owner_mem);
+    hx_big_free(&work->places_mem);
+    hx_big_free(&work->queue_mem);
+    hx_big_free(&work->queued_mem);
+    free(work->types);
+    free(work->sites);
+}
+
+static inline bool is_of(const struct work *work, hx_obj object, unsigned states)
+{
+    return states >> work->graph->state[object] & 1;
+}
+
+/* --- what there is to take out ----------------------------------------------------- */
+
+static int in_order(const void *a, const void *b)
+{
+    const struct lost *x = a, *y = b;
+    if (x->type != y->type)
+        return x->type < y->type ? -1 : 1;
+    if (x->site != y->site)
+        return x->site < y->site ? -1 : 1;
+    if (x->state != y->state)
+        return x->state < y->state ? -1 : 1;
+    return (x->object > y->object) - (x->object < y->object);
+}
+
+static hx_error *find_lost(struct work *work)
+{
+    const struct hx_graph *g = work->graph;
+    uint32_t types = (uint32_t)work->snapshot->types.n, sites = (uint32_t)work->snapshot->sites.n;
+    for (hx_obj i = 0; i < g->n; i++)
+        work->n_lost += is_of(work, i, LOST | POSSIBLE);
+    HX_TRY(hx_big_reserve(&work->lost_mem, work->n_lost * sizeof *work->lost));
+    work->lost = work->lost_mem.base;
+    size_t n = 0;
+    for (hx_obj i = 0; i < g->n; i++)
+        if (is_of(work, i, LOST | POSSIBLE))
+            work->lost[n++] = (struct lost){
+                .type = g->type && g->type[i] < types ? g->type[i] : types,
+                .site = g->site && g->site[i] < sites ? g->site[i] : sites,
+                .state = g->state[i],
+                .object = i,
+            };
+    if (n)
+        qsort(work->lost, n, sizeof *work->lost, in_order);
+    return NULL;
+}
+
+static hx_error *reserve(struct work *work)
+{
+    size_t n = work->graph->n;
+    HX_TRY(hx_big_reserve(&work->owner_mem, n * sizeof *work->owner));
+    HX_TRY(hx_big_reserve(&work->places_mem, n * sizeof *work->places));
+    HX_TRY(hx_big_reserve(&work->queue_mem, (n + 1) * sizeof *work->queue));
+    HX_TRY(hx_big_reserve(&work->queued_mem, (n / 64 + 1) * sizeof *work->queued));
+    work->owner = work->owner_mem.base;
+    work->places = work->places_mem.base;
+    work->queue = work->queue_mem.base;
+    work->queued = work->queued_mem.base;
+    work->types = malloc(work->snapshot->types.n + 1);
+    work->sites = malloc(work->snapshot->sites.n + 1);
+    return work->types && work->sites ? NULL : hx_error_nomem();
+}
+
+static void push(struct work *work, hx_obj object)
+{
+    uint64_t bit = (uint64_t)1 << (object & 63);
+    if (work->queued[object >> 6] & bit)
+        return;
+    work->queued[object >> 6] |= bit;
+    work->queue[work->tail] = object;
+    work->tail = work->tail == work->graph->n ? 0 : work->tail + 1;
+}
+
+/* False when there is none. `again`: it may come back. */
+static bool pop(struct work *work, bool again, hx_obj *ret)
+{
+    if (work->head == work->tail)
+        return false;
+    *ret = work->queue[work->head];
+    work->head = work->head == work->graph->n ? 0 : work->head + 1;
+    if (again)
+        work->queued[*ret >> 6] &= ~((uint64_t)1 << (*ret & 63));
+    return true;
+}
+
+static void forget_queue(struct work *work)
+{
+    work->head = work->tail = 0;
+    memset(work->queued, 0, (work->graph->n / 64 + 1) * sizeof *work->queued);
+}
+
+/* --- names ------------------------------------------------------------------------- */
+
+/* As it is stored, or as people write it. */
+static bool matches(const hx_glob *glob, const char *name)
+{
+    size_t n = strlen(name);
+    if (hx_glob_matches(glob, name, n))
+        return true;
+    if (!hx_has_mangled(name, n))
+        return false;
+    struct hx_text text = {0};
+    hx_demangle_names(&text, name, n);
+    bool does = !text.failed && hx_glob_matches(glob, hx_text_str(&text), text.n);
+    hx_text_free(&text);
+    return does;
+}
+
+static const char *type_name(const struct work *work, uint32_t type)
+{
+    return type < work->snapshot->types.n ? work->snapshot->types.v[type].name : "(unknown)";
+}
+
+static bool is_of_type(const struct work *work, const struct hx_suppress_entry *entry,
+                       uint32_t type)
+{
+    char *known = &work->types[type];
+    if (!entry->type)
+        return true;
+    if (!*known)
+        *known = matches(entry->type, type_name(work, type)) ? 2 : 1;
+    return *known == 2;
+}
+
+static bool is_of_site(const struct work *work, const struct hx_suppress_entry *entry,
+                       uint32_t site)
+{
+    char *known = &work->sites[site];
+    if (!entry->site)
+        return true;
+    if (!*known)
+        *known = site < work->snapshot->sites.n &&
+                         matches(entry->site, work->snapshot->sites.v[site].label)
+                     ? 2
+                     : 1;
+    return *known == 2;
+}
+
+/* --- chains ------------------------------------------------------------------------ */
+
+struct chain {
+    const struct hx_suppress_entry *entry;
+    uint64_t any;      /* the places of ... */
+    uint64_t begin;    /* where a chain may stand before its first element */
+    uint64_t *of_type; /* for each type: the places whose element it is */
+};
+
+/* A place before ... is one behind it, too. */
+static uint64_t past_any(const struct chain *chain, uint64_t places)
+{
+    return places | (places & chain->any) << 1;
+}
+
+/* From the places before an element to those behind it. */
+static uint64_t step(const struct chain *chain, uint64_t places, uint64_t element)
+{
+    return past_any(chain, (places & chain->any) | (places & element) << 1);
+}
+
+static uint64_t places_of(const struct hx_suppress_entry *entry, const char *name)
+{
+    uint64_t places = 0;
+    for (size_t i = 0; i < entry->n_chain; i++)
+        if (entry->chain[i] && matches(entry->chain[i], name))
+            places |= (uint64_t)1 << i;
+    return places;
+}
+
+static hx_error *init_chain(const struct work *work, const struct hx_suppress_entry *entry,
+                            struct chain *ret)
+{
+    size_t types = work->snapshot->types.n;
+    *ret = (struct chain){.entry = entry, .of_type = calloc(types + 1, sizeof *ret->of_type)};
+    if (!ret->of_type)
+        return hx_error_nomem();
+    for (size_t i = 0; i < entry->n_chain; i++)
+        if (!entry->chain[i])
+            ret->any |= (uint64_t)1 << i;
+    for (size_t i = 0; i <= types; i++)
+        ret->of_type[i] = places_of(entry, type_name(work, (uint32_t)i));
+    ret->begin = past_any(ret, 1);
+    return NULL;
+}
+
+/* A chain that stands at these places comes to an object. */
+static void arrive(struct work *work, const struct chain *chain, uint64_t places, hx_obj object)
+{
+    size_t types = work->snapshot->types.n;
+    const uint32_t *type = work->graph->type;
+    size_t number = type && type[object] < types ? type[object] : types;
+    uint64_t behind = step(chain, places, chain->of_type[number]);
+    if (!(behind & ~work->places[object]))
+        return;
+    work->places[object] |= behind;
+    push(work, object);
+}
+
+static void begin_at_roots(struct work *work, const struct chain *chain)
+{
+    const struct hx_snapshot *s = work->snapshot;
+    uint64_t behind = 0;
+    uint32_t root = UINT32_MAX;
+    for (size_t i = 0; i < s->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &s->root_edges.v[i];
+        const struct hx_root *is = &s->roots.v[edge->root];
+        if (is->kind == HX_ROOT_NAMED || !is_of(work, edge->target, REACHED))
+            continue;
+        if (edge->root != root) {
+            char whole[512];
+            root = edge->root;
+            uint64_t element = places_of(chain->entry, is->name);
+            snprintf(whole, sizeof whole, "%s!%s", is->module ? is->module : "", is->name);
+            element |= places_of(chain->entry, whole);
+            behind = step(chain, chain->begin, element);
+        }
+        if (behind)
+            arrive(work, chain, behind, edge->target);
+    }
+}
+
+/* Which places chains come to, of all objects. */
+static hx_error *follow(struct work *work, const struct chain *chain)
+{
+    const struct hx_graph *g = work->graph;
+    hx_obj object;
+    forget_queue(work);
+    memset(work->places, 0, (size_t)g->n * sizeof *work->places);
+    for (size_t i = 0; i < work->n_lost; i++)
+        if (work->lost[i].state == HX_STATE_DEFINITE)
+            arrive(work, chain, chain->begin, work->lost[i].object);
+    if (chain->entry->kinds & POSSIBLE)
+        begin_at_roots(work, chain);
+    for (uint64_t n = 0; pop(work, true, &object); n++) {
+        if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
+            return hx_error_cancelled("suppressions");
+        unsigned to = is_of(work, object, LOST) ? LOST : REACHED;
+        for (hx_eidx e = g->fwd[object]; e < g->fwd[object + 1]; e++)
+            if (is_of(work, hx_edge_target(g->edge[e]), to))
+                arrive(work, chain, work->places[object], hx_edge_target(g->edge[e]));
+    }
+    return NULL;
+}
+
+static hx_error *follow_chain(struct work *work, const struct hx_suppress_entry *entry)
+{
+    struct chain chain;
+    HX_TRY(init_chain(work, entry, &chain));
+    hx_error *err = follow(work, &chain);
+    free(chain.of_type);
+    return err;
+}
+
+/* --- whose it is ------------------------------------------------------------------- */
+
+/* The objects from `i` on that look the same. */
+static size_t alike(const struct work *work, size_t i)
+{
+    const struct lost *first = &work->lost[i];
+    size_t end = i + 1;
+    while (end < work->n_lost && work->lost[end].type == first->type &&
+           work->lost[end].site == first->site && work->lost[end].state == first->state)
+        end++;
+    return end;
+}
+
+static hx_error *take_matches(struct work *work, uint32_t number)
+{
+    const struct hx_suppress_entry *entry = &work->list->entries.v[number];
+    uint64_t accepted = (uint64_t)1 << entry->n_chain;
+    bool followed = entry->n_chain == 0;
+    memset(work->types, 0, work->snapshot->types.n + 1);
+    memset(work->sites, 0, work->snapshot->sites.n + 1);
+    for (size_t i = 0, end; i < work->n_lost; i = end) {
+        const struct lost *lost = &work->lost[i];
+        end = alike(work, i);
+        if (!(entry->kinds >> lost->state & 1) || !is_of_type(work, entry, lost->type) ||
+            !is_of_site(work, entry, lost->site))
+            continue;
+        if (!followed)
+            HX_TRY(follow_chain(work, entry));
+        followed = true;
+        for (size_t k = i; k < end; k++) {
+            hx_obj object = work->lost[k].object;
+            if (!work->owner[object] && (!entry->n_chain || work->places[object] & accepted))
+                work->owner[object] = number + 1;
+        }
+    }
+    return NULL;
+}
+
+/* An object that stays leads to others that stay. Only what is possibly lost has to be begun
+ * elsewhere: with what the others lead to. */
+static void begin_kept(struct work *work)
+{
+    const struct hx_graph *g = work->graph;
+    const struct hx_snapshot *s = work->snapshot;
+    for (size_t i = 0; i < work->n_lost; i++)
+        if (work->lost[i].state == HX_STATE_DEFINITE && !work->owner[work->lost[i].object])
+            push(work, work->lost[i].object);
+    for (size_t i = 0; i < s->root_edges.n; i++) {
+        hx_obj to = s->root_edges.v[i].target;
+        if (is_of(work, to, POSSIBLE) && !work->owner[to] &&
+            s->roots.v[s->root_edges.v[i].root].kind != HX_ROOT_NAMED)
+            push(work, to);
+    }
+    for (hx_obj i = 0; i < g->n; i++)
+        for (hx_eidx e = g->fwd[i]; is_of(work, i, 1u << HX_STATE_REACHABLE) && e < g->fwd[i + 1];
+             e++) {
+            hx_obj to = hx_edge_target(g->edge[e]);
+            if (is_of(work, to, POSSIBLE) && !work->owner[to])
+                push(work, to);
+        }
+}
+
+/* What only hangs on something that is taken out goes with it. */
+static hx_error *take_held(struct work *work)
+{
+    const struct hx_graph *g = work->graph;
+    hx_obj object;
+    forget_queue(work);
+    begin_kept(work);
+    for (int taken = 0; taken < 2; taken++) {
+        for (size_t i = 0; taken && i < work->n_lost; i++)
+            if (work->owner[work->lost[i].object])
+                push(work, work->lost[i].object);
+        for (uint64_t n = 0; pop(work, false, &object); n++) {
+            if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
+                return hx_error_cancelled("suppressions");
+            unsigned to = is_of(work, object, LOST) ? LOST : POSSIBLE;
+            for (hx_eidx e = g->fwd[object]; e < g->fwd[object + 1]; e++) {
+                hx_obj target = hx_edge_target(g->edge[e]);
+                uint64_t seen = work->queued[target >> 6] >> (target & 63) & 1;
+                if (seen || work->owner[target] || !is_of(work, target, to))
+                    continue;
+                work->owner[target] = taken ? work->owner[object] : 0;
+                push(work, target);
+            }
+        }
+    }
+    return NULL;
+}
+
+/* --- all entries ------------------------------------------------------------------- */
+
+static void count(struct work *work)
+{
+    struct hx_suppress_entry *entries = work->list->entries.v;
+    for (size_t i = 0; i < work->list->entries.n; i++)
+        entries[i].bytes = entries[i].objects = 0;
+    for (size_t i = 0; i < work->n_lost; i++) {
+        hx_obj object = work->lost[i].object;
+        if (!work->owner[object])
+            continue;
+        entries[work->owner[object] - 1].bytes += work->graph->size[object];
+        entries[work->owner[object] - 1].objects++;
+    }
+}
+
+/* Is one above its limit? It then takes out nothing, and others may take what it would have. */
+static bool find_empty(struct work *work)
+{
+    bool any = false;
+    for (size_t i = 0; i < work->list->entries.n; i++) {
+        struct hx_suppress_entry *entry = &work->list->entries.v[i];
+        if (entry->bytes <= entry->most_bytes && entry->objects <= entry->most_objects)
+            continue;
+        any = entry->empty = true;
+        entry->is.over_bytes = entry->bytes;
+        entry->is.over_objects = entry->objects;
+    }
+    return any;
+}
+
+/* Each round at least one entry becomes empty. */
+static hx_error *find_owners(struct work *work)
+{
+    size_t n = work->list->entries.n;
+    for (size_t i = 0; i < n; i++)
+        work->list->entries.v[i].empty = false;
+    do {
+        memset(work->owner, 0, (size_t)work->graph->n * sizeof *work->owner);
+        for (size_t i = 0; i < n; i++) {
+            hx_progress_at(work->progress, "suppressions", i, n);
+            if (!work->list->entries.v[i].empty)
+                HX_TRY(take_matches(work, (uint32_t)i));
+        }
+        HX_TRY(take_held(work));
+        count(work);
+    } while (find_empty(work));
+    return NULL;
+}
+
+static void take_out(struct work *work, uint64_t *ret_bytes, uint64_t *ret_objects)
+{
+    *ret_bytes = *ret_objects = 0;
+    for (size_t i = 0; i < work->list->entries.n; i++) {
+        struct hx_suppress_entry *entry = &work->list->entries.v[i];
+        entry->is.bytes += entry->bytes;
+        entry->is.objects += entry->objects;
+    }
+    for (size_t i = 0; i < work->n_lost; i++) {
+        hx_obj object = work->lost[i].object;
+        if (!work->owner[object])
+            continue;
+        if (is_of(work, object, LOST)) {
+            *ret_bytes += work->graph->size[object];
+            ++*ret_objects;
+        }
+        work->graph->state[object] = HX_STATE_NONE;
+    }
+}
+
+hx_error *hx_suppress(hx_suppressions *list, struct hx_snapshot *snapshot,
+                      const struct hx_progress *progress, uint64_t *ret_bytes,
+                      uint64_t *ret_objects)
+{
+    HX_CLEANUP(deinit)
+    struct work work = {
+        .list = list, .snapshot = snapshot, .graph = &snapshot->graph, .progress = progress};
+    *ret_bytes = *ret_objects = 0;
+    if (!work.graph->n || !work.graph->state || !work.graph->fwd)
+        return NULL;
+    HX_TRY(find_lost(&work));
+    if (!work.n_lost)
+        return NULL;
+    HX_TRY(reserve(&work));
+    HX_TRY(find_owners(&work));
+    take_out(&work, ret_bytes, ret_objects);
+    return NULL;
+}
