@@ -1,0 +1,50 @@
+/* help.h - how help is laid out, and the examples of each command. */
+#ifndef HX_CLI_HELP_H
+#define HX_CLI_HELP_H
+
+#include "base/text.h"
+
+/* A line of a table: what it is about, and the words beside it, broken before column 80. */
+void hx_help_row(struct hx_text *text, const char *left, const char *about);
+
+/* command, what to type, what that does */
+#define HX_EXAMPLES(X)                                                                             \
+    X(attach, "heapx attach 4711", "look at the heap of a process")                                \
+    X(attach, "heapx attach 4711 -o app.hx --every 10s --record",                                  \
+      "with a snapshot every ten seconds, and who allocates from now on")                          \
+    X(open, "heapx open app.hx", "look at what was taken before")                                  \
+    X(open, "heapx open app.hx --scheme type --retainer 'Session'",                                \
+      "by another question: what is held by objects of this type")                                 \
+    X(snap, "heapx snap 4711 -o app.hx", "one snapshot; more are appended to the same file")       \
+    X(snap, "heapx snap 4711 -o app.hx --every 10s --duration 5m", "a series")                     \
+    X(run, "heapx run -o app.hx --at-exit -- ./app --fast",                                        \
+      "all allocations of a program, and what it never freed")                                     \
+    X(run, "heapx run --every 1s --sample 512K ./app", "nearly for nothing, as estimates")         \
+    X(record, "heapx record 4711 -o app.hx --duration 30s", "who allocates, for half a minute")    \
+    X(report, "heapx report 4711 types --limit 10", "what a process has most of, now")             \
+    X(report, "heapx report app.hx roots --where 'retained_bytes > 1M' --format csv",              \
+      "what holds more than a megabyte, for another program")                                      \
+    X(report, "heapx report app.hx leaks --snapshot all", "lost memory over time")                 \
+    X(why, "heapx why app.hx 0x55d0c8a412a0", "the shortest chain that keeps an object alive")     \
+    X(why, "heapx why app.hx 0x55d0c8a412a0 --limit 5 --from cache",                               \
+      "five chains from one variable")                                                             \
+    X(diff, "heapx diff app.hx:first app.hx", "who holds more than in the beginning")              \
+    X(diff, "heapx diff app.hx:1 app.hx:2 objects --still app.hx:3",                               \
+      "objects that came, and stayed")                                                             \
+    X(check, "heapx check app.hx 'leaked_bytes > 0'", "exit status 4 when something is lost")      \
+    X(check, "heapx check 4711 'types.type ~ \"^Session\" and types.objects > 1000'",              \
+      "when a process has too many of something")                                                  \
+    X(export, "heapx export app.hx FORMAT -o out", "the last snapshot, or all, as FORMAT has it")  \
+    X(export, "heapx export app.hx FORMAT --by type --snapshot 3",                                 \
+      "one snapshot, broken down by type, to standard output")                                     \
+    X(import, "heapx import core.4711 -o app.hx --exe ./app", "a core as a store")                 \
+    X(sql, "heapx sql app.hx 'SELECT taken_at, heap_bytes FROM snapshots'", "how it grew")         \
+    X(sql, "heapx sql app.hx 'SELECT state, sum(bytes) FROM objects GROUP BY 1'",                  \
+      "figures over single objects")                                                               \
+    X(doctor, "heapx doctor", "what works on this machine")                                        \
+    X(doctor, "heapx doctor 4711", "whether this process can be looked at")                        \
+    X(demo, "heapx demo", "a program that leaks, and the explorer on it")                          \
+    X(help, "heapx help report", "the options of one command")                                     \
+    X(help, "heapx help views", "the views and their columns; also: formats, conditions")
+
+#endif
