@@ -19,11 +19,13 @@
 #define HX_EXPORTS(X)                                                                              \
     X(hp)                                                                                          \
     X(prof)                                                                                        \
+    X(svg)                                                                                         \
     X(json)                                                                                        \
     X(jsonl)                                                                                       \
     X(csv)                                                                                         \
     X(heapsnapshot)                                                                                \
-    X(folded)
+    X(folded)                                                                                      \
+    X(pprof)
 
 /* What is asked for. */
 struct hx_export {
