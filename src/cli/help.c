@@ -70,13 +70,27 @@ static void put_views(struct hx_text *text)
         hx_help_row(text, view->name, view->about);
 }
 
+/* Words of --by; those that are all the views are not told one by one. */
+static void put_words(struct hx_text *text, const char *words)
+{
+    struct hx_text shown = {0};
+    const char *first = strstr(words, hx_views[0].name);
+    bool all = first && first > words;
+    for (const struct hx_view *view = hx_views; view->name; view++)
+        all = all && hx_export_has_word(words, view->name);
+    if (all)
+        hx_text_putf(&shown, "%.*sand every view", (int)(first - words), words);
+    hx_help_row(text, "", all ? hx_text_str(&shown) : words);
+    text->failed |= shown.failed;
+    hx_text_free(&shown);
+}
+
 static void put_formats(struct hx_text *text)
 {
-    hx_text_puts(text, "\nFormats, and what --by takes in each (the first is the default):\n");
+    hx_text_puts(text, "\nFormats, and what --by takes in each:\n");
     for (const struct hx_exporter *const *exporter = hx_exporters; *exporter; exporter++) {
         hx_help_row(text, (*exporter)->name, (*exporter)->about);
-        if ((*exporter)->by[0])
-            hx_help_row(text, "", (*exporter)->by);
+        put_words(text, (*exporter)->by);
     }
 }
 

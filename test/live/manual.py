@@ -3,7 +3,8 @@
 
 The programs in heapx-scc(3) and heapx-roots(3) compile without a warning and end with 0; each
 statement of SQL in heapx(5) is understood, by heapx and, where it asks views alone, by the sqlite3
-shell; and the columns of heapx(5) are those of a real store, in their order.
+shell; and the columns of heapx(5) are those of a real store, in their order. Help keeps to 80
+columns, and its examples to the options that there are.
 """
 import os
 import re
@@ -87,8 +88,28 @@ def columns(store):
         expect(told == real, f"columns of {view}: {told} told, {real} real")
 
 
+def helps():
+    every = run(HEAPX, "help").stdout
+    commands = sorted(set(re.findall(r"(?m)^  ([a-z]+)( |$)", every)))
+    expect(len(commands) > 10, "help lists the commands")
+    for name in ["", "views", "formats", "conditions"] + [name for name, _ in commands]:
+        text = run(HEAPX, "help", *filter(None, [name])).stdout
+        long = [line for line in text.splitlines() if len(line) > 80]
+        expect(not long, f"help {name} keeps to 80 columns: {long}")
+        if not name or name not in dict(commands):
+            continue
+        options = set(re.findall(r"(?m)^  (?:(-\w), )?(--[\w-]+)", text))
+        options = {word for pair in options for word in pair if word}
+        examples = re.findall(rf"(?m)^  heapx {name}(?: (.*))?$", text)
+        expect(examples, f"help {name} has examples")
+        for line in examples:
+            words = [word for word in line.split(" -- ")[0].split() if re.match("--?[a-z]", word)]
+            expect(set(words) <= options, f"help {name}: {line!r} has options that it lacks")
+
+
 def main():
     folder = tempfile.mkdtemp(prefix="hx-manual.")
+    helps()
     try:
         made = programs(folder)
         store = os.path.join(folder, "manual.hx")
