@@ -19,13 +19,15 @@
 #define HX_EXPORTS(X)                                                                              \
     X(hp)                                                                                          \
     X(prof)                                                                                        \
+    X(eventlog)                                                                                    \
     X(svg)                                                                                         \
     X(json)                                                                                        \
     X(jsonl)                                                                                       \
     X(csv)                                                                                         \
     X(heapsnapshot)                                                                                \
     X(folded)                                                                                      \
-    X(pprof)
+    X(pprof)                                                                                       \
+    X(speedscope)
 
 /* What is asked for. */
 struct hx_export {
