@@ -4,36 +4,68 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/procfs.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <time.h>
 
+static void take_general(const struct user_regs_struct *regs, struct hx_thread *ret)
+{
+    const uint64_t general[] = {regs->rax, regs->rbx, regs->rcx, regs->rdx, regs->rsi, regs->rdi,
+                                regs->rbp, regs->rsp, regs->r8,  regs->r9,  regs->r10, regs->r11,
+                                regs->r12, regs->r13, regs->r14, regs->r15};
+    memcpy(ret->regs, general, sizeof general);
+    ret->n_regs = sizeof general / sizeof *general;
+    ret->sp = regs->rsp;
+    ret->pc = regs->rip;
+    ret->tp = regs->fs_base;
+    ret->in_syscall = (int64_t)regs->orig_rax >= 0;
+    ret->has_regs = true;
+    ret->n_vector = 0;
+}
+
+/* At a system call the vector registers are dead: the ABI lets every call clobber them,
+ * and what is left in them would keep freed structures alive. */
+static void take_vector(const struct user_fpregs_struct *vector, struct hx_thread *ret)
+{
+    _Static_assert(sizeof vector->xmm_space == sizeof ret->vector, "sixteen xmm registers");
+    memcpy(ret->vector, vector->xmm_space, sizeof vector->xmm_space);
+    ret->n_vector = sizeof ret->vector / sizeof *ret->vector;
+}
+
 bool hx_arch_registers(pid_t tid, struct hx_thread *ret)
 {
     struct user_regs_struct regs;
+    struct user_fpregs_struct vector;
     if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
         return false;
-    const uint64_t general[] = {regs.rax, regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi,
-                                regs.rbp, regs.rsp, regs.r8,  regs.r9,  regs.r10, regs.r11,
-                                regs.r12, regs.r13, regs.r14, regs.r15};
-    memcpy(ret->regs, general, sizeof general);
-    ret->n_regs = sizeof general / sizeof *general;
-    ret->sp = regs.rsp;
-    ret->pc = regs.rip;
-    ret->tp = regs.fs_base;
-    ret->in_syscall = (int64_t)regs.orig_rax >= 0;
-    ret->has_regs = true;
-    /* At a system call the vector registers are dead: the ABI lets every call clobber them,
-     * and what is left in them would keep freed structures alive. */
-    struct user_fpregs_struct vector;
-    ret->n_vector = 0;
-    if (!ret->in_syscall && ptrace(PTRACE_GETFPREGS, tid, NULL, &vector) == 0) {
-        _Static_assert(sizeof vector.xmm_space == sizeof ret->vector, "sixteen xmm registers");
-        memcpy(ret->vector, vector.xmm_space, sizeof vector.xmm_space);
-        ret->n_vector = sizeof ret->vector / sizeof *ret->vector;
-    }
+    take_general(&regs, ret);
+    if (!ret->in_syscall && ptrace(PTRACE_GETFPREGS, tid, NULL, &vector) == 0)
+        take_vector(&vector, ret);
     return true;
+}
+
+void hx_arch_core_status(const void *bytes, struct hx_thread *ret, int *ret_signal)
+{
+    struct elf_prstatus status;
+    struct user_regs_struct regs;
+    _Static_assert(sizeof status == HX_ARCH_STATUS_BYTES, "as the kernel writes it");
+    _Static_assert(sizeof regs == sizeof status.pr_reg, "all of them");
+    memcpy(&status, bytes, sizeof status);
+    memcpy(&regs, status.pr_reg, sizeof regs);
+    take_general(&regs, ret);
+    ret->tid = ret->ns_tid = status.pr_pid;
+    *ret_signal = status.pr_cursig;
+}
+
+void hx_arch_core_float(const void *bytes, struct hx_thread *ret)
+{
+    struct user_fpregs_struct vector;
+    _Static_assert(sizeof vector == HX_ARCH_FLOAT_BYTES, "as the processor saves it");
+    memcpy(&vector, bytes, sizeof vector);
+    if (!ret->in_syscall)
+        take_vector(&vector, ret);
 }
 
 /* Calls that return EINTR instead of being restarted by the kernel, and that did nothing

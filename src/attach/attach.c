@@ -1,8 +1,10 @@
-/* attach.c - from a live target to a snapshot: capture, walk, try again, name the roots. */
+/* attach.c - from a live target, or a core, to a snapshot: capture, walk, try again, name the
+ * roots. */
 #include "attach/attach.h"
 
 #include "attach/agent.h"
 #include "attach/backtrace.h"
+#include "attach/core.h"
 #include "attach/preflight.h"
 #include "attach/proc.h"
 #include "attach/program_roots.h"
@@ -36,6 +38,7 @@ struct hx_attach {
     uint64_t started; /* when it began: it, and no later one of its number */
     pid_t via;        /* the thread that stands for it: pid, unless its first thread has exited */
     struct hx_agent *agent;
+    hx_core *core; /* the target is this core: no process, no agent */
     hx_code *code; /* for the stacks of threads: the names stay for the next capture */
     /* of the newest capture */
     hx_modules *modules;
@@ -64,11 +67,30 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
     return NULL;
 }
 
+hx_error *hx_attach_open_core(const char *path, const char *exe, const char *sysroot,
+                              hx_attach **ret)
+{
+    struct hx_attach *attach = calloc(1, sizeof *attach);
+    if (!attach)
+        return hx_error_nomem();
+    hx_error *err = hx_core_open(path, exe, sysroot, &attach->core);
+    if (!err)
+        err = hx_code_create(&attach->code);
+    if (err) {
+        hx_attach_close(attach);
+        return err;
+    }
+    *ret = attach;
+    return NULL;
+}
+
 void hx_attach_close(hx_attach *attach)
 {
     if (!attach)
         return;
-    hx_agent_stop(attach->agent);
+    if (attach->agent)
+        hx_agent_stop(attach->agent);
+    hx_core_close(attach->core);
     hx_code_destroy(attach->code);
     hx_modules_destroy(attach->modules);
     free(attach);
@@ -83,6 +105,8 @@ static hx_error *has_exited(const hx_attach *attach)
 
 hx_error *hx_attach_peek(const hx_attach *attach, uint64_t addr, size_t n, void *ret, size_t *ret_n)
 {
+    if (attach->core)
+        return hx_error_new(HX_E_ABSENT, "the process", NULL, "is not there: this is a core");
     pid_t living = hx_proc_living(attach->pid);
     if (!living || hx_proc_started(attach->pid) != attach->started)
         return has_exited(attach);
@@ -101,7 +125,7 @@ hx_error *hx_attach_peek(const hx_attach *attach, uint64_t addr, size_t n, void 
 
 struct hx_stop_mark *hx_attach_stop_mark(hx_attach *attach)
 {
-    return hx_agent_stop_mark(attach->agent);
+    return attach->core ? NULL : hx_agent_stop_mark(attach->agent);
 }
 
 bool hx_attach_is_vtable(void *context, uint64_t addr)
@@ -148,11 +172,30 @@ static bool peek_agent(void *context, uint64_t addr, void *dst, size_t len)
     return true;
 }
 
+/* Of a core what was not dumped is read from the files. */
+static bool peek_files(void *context, uint64_t addr, void *dst, size_t len)
+{
+    hx_modules *modules = context;
+    for (size_t done = 0, n; done < len; done += n) {
+        n = hx_module_read_initial(modules, addr + done, (char *)dst + done, len - done);
+        if (!n)
+            return false;
+    }
+    return true;
+}
+
+/* Memory of the target that no image holds: it is read-only, and as it was at the stop. */
+static struct hx_peek constant(const hx_attach *attach)
+{
+    return attach->core ? (struct hx_peek){.read = peek_files, .context = attach->modules}
+                        : (struct hx_peek){.read = peek_agent, .context = attach->agent};
+}
+
 /* What the image leaves out because nobody may write there (text, constants) is the same in
  * the running target. */
 struct frozen {
     const struct hx_snapshot *snapshot;
-    struct hx_agent *agent;
+    struct hx_peek constant;
 };
 
 static bool peek_image(void *context, uint64_t addr, void *dst, size_t len)
@@ -165,16 +208,17 @@ static bool peek_image(void *context, uint64_t addr, void *dst, size_t len)
     if (i == snapshot->n_mappings || snapshot->mapping[i].prot & HX_PROT_W ||
         len > snapshot->mapping[i].end - addr)
         return false;
-    return peek_agent(frozen->agent, addr, dst, len);
+    return frozen->constant.read(frozen->constant.context, addr, dst, len);
 }
 
 hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,
                                   struct hx_program_roots *ret)
 {
+    struct hx_peek peek = constant(attach);
     struct hx_program_source source = {.snapshot = snapshot,
                                        .modules = attach->modules,
-                                       .read_live = peek_agent,
-                                       .context = attach->agent};
+                                       .read_live = peek.read,
+                                       .context = peek.context};
     return hx_program_roots_find(&source, ret);
 }
 
@@ -217,6 +261,21 @@ static void find_code(hx_modules *modules, uint64_t code[2])
     }
 }
 
+static hx_error *find_locks(const struct hx_mapping *mapping, size_t n, pid_t pid,
+                            const struct hx_peek *peek, hx_lock_words *ret)
+{
+    hx_error *err = NULL;
+    for (size_t i = 0; !err && hx_allocators[i]; i++) {
+        void *state = NULL;
+        err = hx_allocators[i]->find(mapping, n, pid, peek, &state);
+        if (!err && state)
+            err = hx_allocators[i]->locks(state, peek, ret);
+        if (state)
+            hx_allocators[i]->end(state);
+    }
+    return err;
+}
+
 /* Where the locks are and which code takes them, as of now: read from the running target. */
 static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request)
 {
@@ -231,14 +290,8 @@ static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request)
     hx_error *err = hx_modules_create(attach->via, mapping, n, &modules);
     if (!err)
         find_code(modules, request->code);
-    for (size_t i = 0; !err && hx_allocators[i]; i++) {
-        void *state = NULL;
-        err = hx_allocators[i]->find(mapping, n, attach->via, &peek, &state);
-        if (!err && state)
-            err = hx_allocators[i]->locks(state, &peek, &locks);
-        if (state)
-            hx_allocators[i]->end(state);
-    }
+    if (!err)
+        err = find_locks(mapping, n, attach->via, &peek, &locks);
     for (size_t i = 0; !err && i < locks.n && i < HX_AGENT_LOCKS_MAX; i++)
         request->lock[request->n_locks++] = locks.v[i];
     hx_vec_free(&locks);
@@ -353,7 +406,7 @@ static void lose_heap(struct hx_snapshot *snapshot)
 static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges *excluded,
                       const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
-    struct frozen frozen = {.snapshot = snapshot, .agent = attach->agent};
+    struct frozen frozen = {.snapshot = snapshot, .constant = constant(attach)};
     struct hx_peek peek = {.read = peek_image, .context = &frozen};
     bool found = false;
     *ret = HX_WALK_OK;
@@ -408,9 +461,9 @@ static hx_error *ask_recorder(hx_attach *attach, struct hx_snapshot *snapshot,
                               const struct hx_progress *progress)
 {
     struct hx_recording *recording = NULL;
-    uint64_t stop_ns = atomic_load(&hx_agent_stop_mark(attach->agent)->ns);
-    if (!options->recording)
+    if (!options->recording || attach->core)
         return NULL;
+    uint64_t stop_ns = atomic_load(&hx_agent_stop_mark(attach->agent)->ns);
     hx_error *err = options->recording(options->context, stop_ns, progress, &recording);
     if (err && err->kind == HX_E_ABSENT) {
         hx_snapshot_note(snapshot, true, "who allocated is not known: %s", err->why);
@@ -421,11 +474,11 @@ static hx_error *ask_recorder(hx_attach *attach, struct hx_snapshot *snapshot,
     return hx_join(snapshot, recording);
 }
 
-static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
-                      struct hx_agent_result *result, const struct hx_capture_options *options,
-                      const struct hx_progress *progress, enum hx_walk_verdict *ret)
+/* From process and image to heap and roots. */
+static hx_error *build(hx_attach *attach, struct hx_snapshot *snapshot,
+                       const struct hx_capture_options *options, const struct hx_progress *progress,
+                       enum hx_walk_verdict *ret)
 {
-    HX_TRY(fill_process(snapshot, attach, result));
     hx_modules_destroy(attach->modules);
     attach->modules = NULL;
     HX_TRY(
@@ -445,12 +498,29 @@ static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
     if (!err)
         err = hx_rootmap(snapshot, attach->modules, &excluded);
     hx_vec_free(&excluded);
-    if (!err)
-        err = hx_account(snapshot);
-    if (!err)
-        err = find_resident(snapshot, result);
     hx_timing_end(begun, "roots", 0);
     return err;
+}
+
+static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
+                      struct hx_agent_result *result, const struct hx_capture_options *options,
+                      const struct hx_progress *progress, enum hx_walk_verdict *ret)
+{
+    HX_TRY(fill_process(snapshot, attach, result));
+    HX_TRY(build(attach, snapshot, options, progress, ret));
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_account(snapshot));
+    HX_TRY(find_resident(snapshot, result));
+    hx_timing_end(begun, "account", 0);
+    return NULL;
+}
+
+static void tell_locked(struct hx_snapshot *snapshot)
+{
+    hx_snapshot_note(snapshot, true,
+                     "an arena was locked at the stop: blocks on their way through malloc or "
+                     "free may be missing");
+    hx_snapshot_lose(snapshot, "arenas locked at the stop", 1, 0, 0);
 }
 
 static void rest(unsigned attempt)
@@ -486,19 +556,70 @@ static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, 
     result.memory_fd = -1;
     hx_agent_result_deinit(&result);
     HX_TRY(err);
-    if (locked) {
-        hx_snapshot_note(snapshot, true,
-                         "an arena was locked at the stop: blocks on their way through malloc or "
-                         "free may be missing");
-        hx_snapshot_lose(snapshot, "arenas locked at the stop", 1, 0, 0);
-    }
+    if (locked)
+        tell_locked(snapshot);
     *ret = hx_steal(snapshot);
     return NULL;
 }
 
+/* What comes last, and what every snapshot has to say. */
+static hx_error *finish(hx_attach *attach, struct hx_snapshot *snapshot,
+                        const struct hx_progress *progress)
+{
+    HX_TRY(hx_backtraces(snapshot, attach->via, attach->code, progress));
+    if (!snapshot->complete && !snapshot->losses.n)
+        hx_snapshot_lose(snapshot, "parts of the heap that the notes tell of", 1, 0, 0);
+    return NULL;
+}
+
+/* --- a core ---------------------------------------------------------------------------- */
+
+/* Did a thread hold an arena when it was stopped for ever? */
+static hx_error *look_at_locks(hx_attach *attach, struct hx_snapshot *snapshot)
+{
+    struct frozen frozen = {.snapshot = snapshot, .constant = constant(attach)};
+    struct hx_peek peek = {.read = peek_image, .context = &frozen};
+    hx_lock_words locks = {0};
+    bool locked = false;
+    hx_error *err = find_locks(snapshot->mapping, snapshot->n_mappings, attach->via, &peek, &locks);
+    for (size_t i = 0; !err && i < locks.n && !locked; i++) {
+        uint32_t word;
+        locked = hx_image_u32(&snapshot->image, locks.v[i].addr, &word) && word & locks.v[i].mask;
+    }
+    hx_vec_free(&locks);
+    if (locked)
+        tell_locked(snapshot);
+    return err;
+}
+
+static hx_error *capture_core(hx_attach *attach, const struct hx_capture_options *options,
+                              const struct hx_progress *progress, struct hx_snapshot **ret)
+{
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    enum hx_walk_verdict verdict = HX_WALK_OK;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_snapshot_create(&snapshot));
+    HX_TRY(hx_core_take(attach->core, options->threads, progress, snapshot));
+    hx_timing_end(begun, "core", 0);
+    HX_TRY(build(attach, snapshot, options, progress, &verdict));
+    HX_TRY(look_at_locks(attach, snapshot));
+    if (verdict == HX_WALK_TORN)
+        hx_snapshot_note(snapshot, true,
+                         "the core was taken in the middle of a change of the heap: "
+                         "some blocks may be missing or stale");
+    HX_TRY(finish(attach, snapshot, progress));
+    *ret = hx_steal(snapshot);
+    attach->image = &(*ret)->image;
+    return NULL;
+}
+
+/* --- a process ------------------------------------------------------------------------- */
+
 hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *options,
                             const struct hx_progress *progress, struct hx_snapshot **ret)
 {
+    if (attach->core)
+        return capture_core(attach, options, progress, ret);
     HX_FREE struct hx_agent_request *request = calloc(1, sizeof *request);
     if (!request)
         return hx_error_nomem();
@@ -530,9 +651,7 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
                              "none of %d stops found them in agreement: some blocks may be missing "
                              "or stale",
                              TRIES);
-        HX_TRY(hx_backtraces(snapshot, attach->via, attach->code, progress));
-        if (!snapshot->complete && !snapshot->losses.n)
-            hx_snapshot_lose(snapshot, "parts of the heap that the notes tell of", 1, 0, 0);
+        HX_TRY(finish(attach, snapshot, progress));
         snapshot->pause_us = longest_us;
         *ret = hx_steal(snapshot);
         attach->image = &(*ret)->image;

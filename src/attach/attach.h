@@ -1,4 +1,4 @@
-/* attach.h - a live target.
+/* attach.h - a target: a live process, or an ELF core.
  *
  * hx_attach_open() forks the agent, a small process of its own that alone traces.
  * The agent ends, and with it every stop, when this process ends for any reason.
@@ -25,6 +25,12 @@ struct hx_capture_options {
 
 /* Preflight and agent. Refusals say what to type. Nothing of the target is touched. */
 hx_error *hx_attach_open(pid_t pid, hx_attach **ret);
+
+/* An ELF core instead. exe (NULL: none): the main program's file; sysroot (NULL: none): the folder
+ * below which the files of its machine lie. hx_attach_stop_mark() is NULL then, hx_attach_peek()
+ * HX_E_ABSENT. */
+hx_error *hx_attach_open_core(const char *path, const char *exe, const char *sysroot,
+                              hx_attach **ret);
 
 /* Stops the target, takes its memory, lets it go, walks its allocators. The snapshot has
  * process, image, heap, root regions and account; hx_scan() and hx_reach() come next.

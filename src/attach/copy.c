@@ -134,6 +134,12 @@ static hx_error *too_little(uint64_t need, uint64_t have)
                         hx_human_bytes(have, have_text));
 }
 
+hx_error *hx_copy_fits(uint64_t need)
+{
+    uint64_t have = available_memory();
+    return need > have ? too_little(need, have) : NULL;
+}
+
 hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                           const struct hx_tracer *tracer)
 {

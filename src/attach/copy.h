@@ -37,4 +37,7 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer);
 
 void hx_copy_deinit(struct hx_copy *copy);
 
+/* Is there memory for `need` bytes more? HX_E_NOMEM with figures when there is not. */
+hx_error *hx_copy_fits(uint64_t need);
+
 #endif

@@ -284,7 +284,9 @@ hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret
 
 void hx_mappings_free(struct hx_mapping *mapping, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         free(mapping[i].path);
+        free(mapping[i].local);
+    }
     free(mapping);
 }

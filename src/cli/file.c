@@ -1,16 +1,18 @@
 /* file.c - stores, and files that can be read like one. */
 #include "cli/file.h"
 
+#include "attach/core.h"
 #include "base/cleanup.h"
+#include "cli/core.h"
 #include "cli/take.h"
 #include "export/import.h"
 
 static hx_error *unknown_kind(const char *path)
 {
     struct hx_text known = {0};
-    hx_text_puts(&known, "what can be imported:");
+    hx_text_puts(&known, "what can be imported: ELF cores");
     for (const struct hx_importer *const *importer = hx_importers; *importer; importer++)
-        hx_text_putf(&known, "%s %s", importer == hx_importers ? "" : ",", (*importer)->about);
+        hx_text_putf(&known, ", %s", (*importer)->about);
     hx_error *err = hx_error_new(HX_E_FAIL, path, hx_text_str(&known), "is of no known format");
     hx_text_free(&known);
     return err;
@@ -19,8 +21,9 @@ static hx_error *unknown_kind(const char *path)
 hx_error *hx_file_import(const struct hx_args *args, struct hx_console *console, const char *path,
                          hx_store *store, bool *ret_partial)
 {
-    (void)args;
     const struct hx_importer *importer;
+    if (hx_core_detect(path))
+        return hx_core_store(args, console, path, store, ret_partial);
     HX_TRY(hx_importer_detect(path, &importer));
     if (!importer)
         return unknown_kind(path);
@@ -34,7 +37,7 @@ hx_error *hx_file_open(const struct hx_args *args, struct hx_console *console, c
     *ret_partial = false;
     hx_error *unread = hx_importer_detect(path, &importer);
     hx_error_free(unread); /* the store says it better */
-    if (!importer)
+    if (!importer && !hx_core_detect(path))
         return hx_store_open(path, ret);
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_temporary(&store));

@@ -1,6 +1,7 @@
 /* take.c - taking snapshots for the commands that need one. */
 #include "cli/take.h"
 
+#include "attach/core.h"
 #include "attach/preflight.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
@@ -11,6 +12,7 @@
 #include "traverse/scan.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,11 +44,36 @@ static hx_error *record_with_probes(struct hx_taker *taker)
     return hx_taker_record(taker, source, state, notes);
 }
 
-hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret)
+char *hx_taker_name(const struct hx_taker *taker, char *buf, size_t size)
 {
-    struct hx_taker taker = {.args = args, .analysis = args->analysis, .pid = pid};
+    if (taker->core)
+        snprintf(buf, size, "%s", taker->core);
+    else
+        snprintf(buf, size, "PID %d", taker->pid);
+    return buf;
+}
+
+static struct hx_taker new_taker(const struct hx_args *args)
+{
+    struct hx_taker taker = {.args = args, .analysis = args->analysis};
     if (!taker.analysis.scheme)
         taker.analysis.scheme = hx_schemes[0];
+    return taker;
+}
+
+hx_error *hx_taker_open_core(const struct hx_args *args, const char *path, struct hx_taker *ret)
+{
+    struct hx_taker taker = new_taker(args);
+    taker.core = path;
+    HX_TRY(hx_attach_open_core(path, args->exe, args->sysroot, &taker.attach));
+    *ret = taker;
+    return NULL;
+}
+
+hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret)
+{
+    struct hx_taker taker = new_taker(args);
+    taker.pid = pid;
     HX_TRY(hx_preflight_error(taker.pid));
     HX_TRY(hx_attach_open(taker.pid, &taker.attach));
     *ret = taker;
@@ -129,14 +156,13 @@ static hx_error *gone_or(pid_t pid, hx_error *err)
 }
 
 /* Whatever stage it was: what counts is that of this process nothing was taken. */
-static hx_error *or_interrupted(pid_t pid, hx_error *err)
+static hx_error *or_interrupted(const struct hx_taker *taker, hx_error *err)
 {
-    char what[32];
+    char what[PATH_MAX];
     if (!err || err->kind != HX_E_CANCEL)
         return err;
     hx_error_free(err);
-    snprintf(what, sizeof what, "PID %d", pid);
-    return hx_error_new(HX_E_CANCEL, what, "start again",
+    return hx_error_new(HX_E_CANCEL, hx_taker_name(taker, what, sizeof what), "start again",
                         "interrupted before the snapshot was complete");
 }
 
@@ -151,14 +177,14 @@ static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress
     options.context = taker;
     hx_error *err = hx_attach_capture(taker->attach, &options, progress, &snapshot);
     if (err)
-        return gone_or(taker->pid, err);
+        return taker->core ? err : gone_or(taker->pid, err);
     if (taker->recorder_notes && snapshot->recording)
         hx_snapshot_note(snapshot, false, "%s", taker->recorder_notes);
     char spent[160];
     if (snapshot->recording && hx_taker_overhead(taker, spent, sizeof spent))
         hx_snapshot_note(snapshot, false, "%s", spent);
     hx_timing_end(begun, "capture", snapshot->graph.n);
-    if (args->pause)
+    if (args->pause && !taker->core)
         hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",
                          args->pause, snapshot->method ? snapshot->method : "copy");
     struct hx_scan_options scan = {
@@ -182,14 +208,15 @@ static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress
 hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
                   struct hx_snapshot **ret)
 {
-    return or_interrupted(taker->pid, take(taker, progress, ret));
+    return or_interrupted(taker, take(taker, progress, ret));
 }
 
-static void tell_partial(struct hx_console *console, const struct hx_snapshot *snapshot)
+static void tell_partial(struct hx_console *console, const struct hx_taker *taker,
+                         const struct hx_snapshot *snapshot)
 {
-    char what[32];
-    snprintf(what, sizeof what, "PID %d", snapshot->pid);
-    hx_say(console, what, "the snapshot is not complete: %s", hx_text_str(&snapshot->notes));
+    char what[PATH_MAX];
+    hx_say(console, hx_taker_name(taker, what, sizeof what), "the snapshot is not complete: %s",
+           hx_text_str(&snapshot->notes));
 }
 
 /* Told once, in a series the notes say it. */
@@ -213,12 +240,12 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
     HX_TRY(hx_take(taker, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
     hx_error *err = hx_store_add(store, snapshot, &taker->analysis, progress, ret);
-    HX_TRY(or_interrupted(taker->pid, err));
+    HX_TRY(or_interrupted(taker, err));
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
         hx_console_clear(console);
     if (console && !snapshot->complete)
-        tell_partial(console, snapshot);
+        tell_partial(console, taker, snapshot);
     return console ? tell_asked(console, taker, snapshot) : NULL;
 }
 
@@ -287,14 +314,16 @@ hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console,
     *ret_partial = false;
     if (hx_is_pid(target))
         return take_for_reading(args, console, target, ret, ret_partial);
-    if (args->given & HX_OPTS_OF_PROCESS)
+    bool is_core = hx_core_detect(target);
+    if (args->given & (is_core ? HX_OPTS_OF_PROCESS & ~HX_BIT(INTERIOR) : HX_OPTS_OF_PROCESS))
         return hx_error_new(HX_E_USAGE, target, "leave out what only a snapshot can obey",
-                            "is a store: --interior, --record and what belongs to it say how a "
+                            "is a file: --interior, --record and what belongs to it say how a "
                             "process is taken");
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_file_open(args, console, target, &store, ret_partial));
     HX_TRY(hx_reattribute(args, console, store, args->snapshot));
-    HX_TRY(hx_revise(args, console, store, args->snapshot, parts));
+    if (!is_core) /* of a core it was done on the way */
+        HX_TRY(hx_revise(args, console, store, args->snapshot, parts));
     *ret = hx_steal(store);
     return NULL;
 }

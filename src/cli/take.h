@@ -1,4 +1,5 @@
-/* take.h - from a process to a snapshot in memory or in a store; from TARGET to a store. */
+/* take.h - from a process, or a core, to a snapshot in memory or in a store; from TARGET to a
+ * store. */
 #ifndef HX_CLI_TAKE_H
 #define HX_CLI_TAKE_H
 
@@ -13,6 +14,7 @@
 struct hx_taker {
     const struct hx_args *args;
     pid_t pid;
+    const char *core; /* the file that is taken instead of a process; NULL: none */
     hx_attach *attach;
     hx_recorder *recorder;       /* NULL: nobody records */
     char *recorder_notes;        /* what it says of itself; NULL: nothing */
@@ -24,6 +26,10 @@ struct hx_taker {
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
 hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret);
+hx_error *hx_taker_open_core(const struct hx_args *args, const char *path, struct hx_taker *ret);
+
+/* "PID 12", or the core's name. */
+char *hx_taker_name(const struct hx_taker *taker, char *buf, size_t size);
 
 /* Records with this source from now on; takes it and the notes (NULL: none) over. */
 hx_error *hx_taker_record(struct hx_taker *taker, const struct hx_source *source, void *state,

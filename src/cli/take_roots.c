@@ -8,6 +8,7 @@
 #include "traverse/cxxname.h"
 #include "traverse/named.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +108,8 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
     HX_TRY(has_variable(taker, module, symbol, &found));
     if (found)
         return NULL;
-    char what[32];
-    snprintf(what, sizeof what, "PID %d", taker->pid);
+    char what[PATH_MAX];
+    hx_taker_name(taker, what, sizeof what);
     const char *dot = strchr(symbol, '.');
     HX_FREE char *whole = dot ? strndup(symbol, (size_t)(dot - symbol)) : NULL;
     if (whole)
@@ -116,7 +117,7 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
     if (found)
         return hx_error_new(HX_E_USAGE, expr, "name the whole variable, or *0xADDRESS",
                             "fields need debug information, which this version does not read");
-    return hx_error_new(HX_E_ABSENT, what, "its names: heapx report PID roots",
+    return hx_error_new(HX_E_ABSENT, what, "its names: heapx report TARGET roots",
                         "no variable %s in the process", expr);
 }
 

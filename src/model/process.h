@@ -19,6 +19,7 @@ struct hx_mapping {
     uint64_t rss_bytes, anonymous_bytes, swap_bytes;
     bool device;  /* VM_IO or VM_PFNMAP: never read */
     bool deleted; /* the file's name is gone */
+    char *local;  /* of a core: where that file lies here, "" where it is not to be had; else NULL */
 };
 
 #define HX_REGS_MAX 32

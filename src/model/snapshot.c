@@ -47,8 +47,10 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
     free(snapshot->exe);
     free(snapshot->allocator);
     hx_text_free(&snapshot->notes);
-    for (size_t i = 0; i < snapshot->n_mappings; i++)
+    for (size_t i = 0; i < snapshot->n_mappings; i++) {
         free(snapshot->mapping[i].path);
+        free(snapshot->mapping[i].local);
+    }
     free(snapshot->mapping);
     free(snapshot->thread);
     hx_image_deinit(&snapshot->image);

@@ -128,7 +128,7 @@ struct hx_loss {
 
 struct hx_snapshot {
     /* who and when */
-    int64_t taken_at_ns; /* CLOCK_REALTIME at the stop */
+    int64_t taken_at_ns;   /* CLOCK_REALTIME at the stop */
     int64_t started_at_ns; /* when the process began, by the same clock; 0: not known */
     pid_t pid;
     char *comm, *exe;

@@ -415,7 +415,7 @@ static hx_error *load_summary(struct reader *r)
     HX_TRY(hx_db_prepare(r->db, r->what,
                          "SELECT taken_at_ns, pid, comm, exe, pause_us, method, allocator,"
                          " free_bytes, overhead_bytes, rss_bytes, interior, complete, notes,"
-                         " heap_bytes"
+                         " heap_objects"
                          " FROM hx_snapshot WHERE snapshot = ?",
                          &st));
     sqlite3_bind_int64(st, 1, r->id);
@@ -430,6 +430,7 @@ static hx_error *load_summary(struct reader *r)
     HX_TRY(copy_text(st, 2, false, &s->comm));
     HX_TRY(copy_text(st, 3, false, &s->exe));
     s->pause_us = (uint64_t)sqlite3_column_int64(st, 4);
+    s->pause_unknown = sqlite3_column_type(st, 4) == SQLITE_NULL;
     s->method = method_literal((const char *)sqlite3_column_text(st, 5));
     HX_TRY(copy_text(st, 6, false, &s->allocator));
     s->free_bytes = (uint64_t)sqlite3_column_int64(st, 7);

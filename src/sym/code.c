@@ -44,6 +44,7 @@ static void deinit_file(struct hx_code_file *file)
     hx_elf_layout_deinit(&file->file.layout);
     close_fd(file->file.fd);
     free(file->file.path);
+    free(file->file.local);
     free(file->build_id);
     free(file->cfi_hdr);
     free(file->cfi_frame);
@@ -124,7 +125,9 @@ static bool is_vdso(const struct hx_code_file *file)
 
 static int open_file(const struct hx_code_file *file)
 {
-    return is_vdso(file) ? open_vdso() : hx_module_file_open(file->pid, &file->file);
+    if (is_vdso(file) && !file->file.local)
+        return open_vdso();
+    return hx_module_file_open(file->pid, &file->file);
 }
 
 /* Is it still what it was when it was first opened? Only asked of those that were let go: an
@@ -230,16 +233,12 @@ static uint32_t find_file(const hx_code *code, const struct hx_mapping *mapping,
     return HX_NO_FILE;
 }
 
-static hx_error *add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, char *path,
-                     uint32_t *ret)
+static hx_error *add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, uint32_t *ret)
 {
     struct hx_code_file *file = next_file(code);
-    if (!file) {
-        free(path);
+    if (!file)
         return hx_error_nomem();
-    }
-    *file = (struct hx_code_file){.file = {.path = path,
-                                           .dev = mapping->dev,
+    *file = (struct hx_code_file){.file = {.dev = mapping->dev,
                                            .inode = mapping->inode,
                                            .map_start = mapping->start,
                                            .map_end = mapping->end,
@@ -247,6 +246,11 @@ static hx_error *add(hx_code *code, pid_t pid, const struct hx_mapping *mapping,
                                            .fd = -1},
                                   .pid = hx_module_process(pid),
                                   .root = find_root(code, pid)};
+    if (!hx_module_take_names(&file->file, mapping)) {
+        free(file->file.path);
+        free(file->file.local);
+        return hx_error_nomem();
+    }
     pthread_mutex_init(&file->lock, NULL);
     HX_FD int fd = open_file(file);
     if (fd >= 0)
@@ -275,7 +279,7 @@ hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping
     pthread_mutex_lock(&code->adding);
     *ret = find_file(code, mapping, path);
     if (*ret == HX_NO_FILE)
-        err = add(code, pid, mapping, hx_steal(path), ret);
+        err = add(code, pid, mapping, ret);
     pthread_mutex_unlock(&code->adding);
     return err;
 }

@@ -69,6 +69,8 @@ pid_t hx_module_process(pid_t pid)
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file)
 {
     struct stat st;
+    if (file->local)
+        return hx_module_open_regular(file->local, &st);
     if (pid <= 0)
         return hx_module_open_regular(file->path, &st);
 

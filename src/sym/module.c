@@ -60,6 +60,13 @@ char *hx_module_clean_path(const struct hx_mapping *mapping)
     return strndup(mapping->path, n);
 }
 
+bool hx_module_take_names(struct hx_module_file *file, const struct hx_mapping *mapping)
+{
+    file->path = hx_module_clean_path(mapping);
+    file->local = mapping->local ? strdup(mapping->local) : NULL;
+    return file->path && (file->local || !mapping->local);
+}
+
 /* --- load bias -------------------------------------------------------------- */
 
 /* Does every page of the mapping show what a load under `bias` would put there? Sets the
@@ -229,22 +236,21 @@ static void sort_placed(struct hx_modules *modules)
 static hx_error *add_group(struct hx_modules *modules, const struct piece *piece, size_t n)
 {
     const struct hx_mapping *first = piece[0].mapping;
-    struct hx_module_file file = {.path = hx_module_clean_path(first),
-                                  .dev = first->dev,
+    struct hx_module_file file = {.dev = first->dev,
                                   .inode = first->inode,
                                   .map_start = first->start,
                                   .map_end = first->end,
                                   .deleted = first->deleted,
                                   .fd = -1};
-    if (!file.path)
-        return hx_error_nomem();
-    file.fd = hx_module_file_open(modules->pid, &file);
+    bool named = hx_module_take_names(&file, first);
+    file.fd = named ? hx_module_file_open(modules->pid, &file) : -1;
     hx_error *err = file.fd < 0 ? NULL : hx_elf_layout(file.fd, &file.layout);
     if (file.fd < 0 || err || !hx_vec_push(&modules->files, file)) {
-        bool nomem = err ? err->kind == HX_E_NOMEM : file.fd >= 0;
+        bool nomem = err ? err->kind == HX_E_NOMEM : file.fd >= 0 || !named;
         hx_error_free(err);
         hx_elf_layout_deinit(&file.layout);
         free(file.path);
+        free(file.local);
         if (file.fd >= 0)
             close(file.fd);
         return nomem ? hx_error_nomem() : NULL;
@@ -319,6 +325,7 @@ void hx_modules_destroy(hx_modules *modules)
         struct hx_module_file *file = &modules->files.v[i];
         hx_elf_layout_deinit(&file->layout);
         free(file->path);
+        free(file->local);
         if (file->fd >= 0)
             close(file->fd);
     }

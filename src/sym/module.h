@@ -20,7 +20,7 @@ struct hx_symbol {
 };
 
 /* Groups mappings into modules. Keeps no pointer into `mapping`. pid 0: files are opened
- * by their path alone (cores). */
+ * by their path alone; those of a core by struct hx_mapping.local. */
 hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t n,
                             hx_modules **ret);
 void hx_modules_destroy(hx_modules *modules);

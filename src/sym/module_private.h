@@ -11,7 +11,8 @@
 
 /* One file. Several modules can be of one file (dlmopen). */
 struct hx_module_file {
-    char *path; /* as the target names it, without " (deleted)" */
+    char *path;  /* as the target names it, without " (deleted)" */
+    char *local; /* struct hx_mapping.local */
     uint64_t dev, inode;
     uint64_t map_start, map_end; /* a mapping of it, for /proc/PID/map_files */
     bool deleted;
@@ -61,6 +62,9 @@ int hx_module_open_regular(const char *path, struct stat *ret);
 
 /* The path of a mapping without " (deleted)"; NULL: no memory. */
 char *hx_module_clean_path(const struct hx_mapping *mapping);
+
+/* Takes the file's names from a mapping of it. False: no memory. */
+bool hx_module_take_names(struct hx_module_file *file, const struct hx_mapping *mapping);
 
 /* The load bias of a mapping of a file with this layout, and which segments it shows. */
 bool hx_module_find_bias(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
