@@ -135,7 +135,7 @@ static void make_edges(struct hx_snapshot *s, unsigned weak)
 {
     struct hx_graph *g = &s->graph;
     enum { MOST = 5 };
-    uint64_t dense = 1 + below(4);
+    uint64_t dense = 1 + below(MOST - 1), fan = below(2); /* at least so many */
     die(hx_big_reserve(&g->fwd_mem, ((size_t)g->n + 1) * sizeof *g->fwd));
     die(hx_big_reserve(&g->edge_mem, ((size_t)g->n + 1) * MOST * sizeof *g->edge));
     g->fwd = g->fwd_mem.base;
@@ -145,7 +145,7 @@ static void make_edges(struct hx_snapshot *s, unsigned weak)
         uint64_t word = below(3), most = g->size[i] / 8;
         if (most > HX_EDGE_OFFSET_MAX)
             most = HX_EDGE_OFFSET_MAX;
-        for (uint64_t k = below(dense + 1); k && word < most; k--) {
+        for (uint64_t k = fan + below(dense + 1); k && word < most; k--) {
             hx_obj target = below(6) ? random_target(g->n, i) : last; /* twice the same */
             g->edge[g->n_edges++] =
                 hx_edge_make(target, word, (enum hx_edge_kind)random_kind(weak));
@@ -167,14 +167,14 @@ static void make_root(struct hx_snapshot *s, enum hx_root_kind kind, uint64_t *a
         .name = copy(nasty[below(NASTY)]),
         .module = copy(below(3) ? "victim" : nasty[below(NASTY)]),
         .address = kind == HX_ROOT_REGISTER ? 0 : *at,
-        .size = kind == HX_ROOT_REGISTER ? 8 : 8 + 8 * below(8),
+        .size = kind == HX_ROOT_REGISTER ? 8 : 16 + 8 * below(8),
         .tid = kind == HX_ROOT_GLOBAL || kind == HX_ROOT_MAPPING ? 0 : 4242,
     };
     uint32_t number = (uint32_t)s->roots.n;
-    uint64_t words = s->graph.n ? below(4) : 0;
+    uint64_t words = s->graph.n ? below(5) : 0;
     for (uint64_t word = 0; word < words && word * 8 < root.size; word++) {
         struct hx_root_edge edge = {.root = number,
-                                    .target = random_target(s->graph.n, 0),
+                                    .target = (hx_obj)below(s->graph.n),
                                     .address = root.address ? root.address + 8 * word : 0,
                                     .kind = random_kind(weak)};
         if (!hx_vec_push(&s->root_edges, edge))
@@ -191,7 +191,7 @@ static void make_root(struct hx_snapshot *s, enum hx_root_kind kind, uint64_t *a
 static void make_roots(struct hx_snapshot *s, unsigned weak)
 {
     uint64_t at = 0x55d0c0c00000;
-    for (uint64_t n = below(6); n; n--)
+    for (uint64_t n = below(8); n; n--)
         make_root(s, (enum hx_root_kind)below(HX_ROOT_NAMED), &at, weak);
     for (uint64_t n = below(3); n; n--) {
         char name[16];
