@@ -388,17 +388,20 @@ static int64_t error_of(double variance)
     return error < 9e18 ? (int64_t)error : INT64_MAX;
 }
 
-/* Was something recorded, and every allocation of it? */
-static hx_error *ask_recording(const struct hx_attributing *a, int64_t snapshot, bool *ret_there,
-                               bool *ret_sampled)
+/* Was something recorded, every allocation of it, and by whom? */
+static hx_error *ask_recording(const struct hx_attributing *a, int64_t snapshot,
+                               struct hx_ccs_costs *ret)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(a->db, a->what, "SELECT sample_bytes FROM hx_recording WHERE snapshot = ?",
+    HX_TRY(hx_db_prepare(a->db, a->what,
+                         "SELECT sample_bytes, method IS '" HX_RECORDING_IMPORT
+                         "' FROM hx_recording WHERE snapshot = ?",
                          &st));
     sqlite3_bind_int64(st, 1, snapshot);
     int code = sqlite3_step(st);
-    *ret_there = code == SQLITE_ROW;
-    *ret_sampled = *ret_there && sqlite3_column_int64(st, 0) != 0;
+    ret->recorded = code == SQLITE_ROW;
+    ret->sampled = ret->recorded && sqlite3_column_int64(st, 0) != 0;
+    ret->imported = ret->recorded && sqlite3_column_int(st, 1) != 0;
     return code == SQLITE_ROW || code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
 }
 
@@ -406,7 +409,7 @@ hx_error *hx_ccs_costs_make(const struct hx_attributing *a, int64_t snapshot,
                             struct hx_ccs_costs *ret)
 {
     uint32_t n = hx_ccs_count(a->table);
-    HX_TRY(ask_recording(a, snapshot, &ret->recorded, &ret->sampled));
+    HX_TRY(ask_recording(a, snapshot, ret));
     if (!ret->recorded)
         return NULL;
     ret->row = calloc(n, sizeof *ret->row);
@@ -439,6 +442,8 @@ bool hx_ccs_costs_value(const struct hx_ccs_costs *costs, hx_ccs_row row, int co
     bool inherited = column > HX_OWN_COSTS;
     int k = column - 1 - (inherited ? HX_OWN_COSTS : 0);
     *ret = capped(inherited ? at->inherited[k] : own->figure[k]);
+    if (costs->imported)
+        return k == (inherited ? (int)HX_INHERITED_LIVE_BYTES : (int)HX_LIVE_BYTES);
     if (k == (inherited ? (int)HX_INHERITED_LIVE : (int)HX_LIVE) || !own->uncosted)
         return true;
     return k == (inherited ? (int)HX_INHERITED_LIVE_BYTES : (int)HX_LIVE_BYTES) && !own->bytes_lack;
@@ -522,6 +527,7 @@ hx_error *hx_attribute_costs(const struct hx_attributing *a, int64_t snapshot)
 
 struct row_site {
     uint64_t bytes, objects;
+    bool uncounted; /* how many objects it has is not known */
 };
 
 static hx_error *add_sites(const struct hx_attributing *a, int64_t snapshot, struct row_site *sites)
@@ -537,6 +543,7 @@ static hx_error *add_sites(const struct hx_attributing *a, int64_t snapshot, str
         HX_TRY(row_of(a, sqlite3_column_int64(st, 0), &row));
         add(&sites[row].bytes, count_of(st, 1));
         add(&sites[row].objects, count_of(st, 2));
+        sites[row].uncounted |= sqlite3_column_type(st, 2) == SQLITE_NULL;
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
 }
@@ -547,12 +554,15 @@ static hx_error *write_sites(const struct hx_attributing *a, int64_t snapshot,
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_site VALUES(?,?,?,?,NULL,NULL)", &st));
     for (hx_ccs_row row = 0; row < hx_ccs_count(a->table); row++) {
-        if (!sites[row].objects)
+        if (!sites[row].objects && !sites[row].uncounted)
             continue;
         sqlite3_bind_int64(st, 1, snapshot);
         sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
         bind_count(st, 3, sites[row].bytes);
-        bind_count(st, 4, sites[row].objects);
+        if (sites[row].uncounted)
+            sqlite3_bind_null(st, 4);
+        else
+            bind_count(st, 4, sites[row].objects);
         HX_TRY(hx_db_run(a->db, a->what, st));
     }
     return NULL;

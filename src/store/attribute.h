@@ -48,6 +48,9 @@ hx_error *hx_attribute_costs(const struct hx_attributing *a, int64_t snapshot);
 /* hx_site (without retained figures), from hx_stack_site. */
 hx_error *hx_attribute_sites(const struct hx_attributing *a, int64_t snapshot);
 
+/* hx_recording.method of a profile of another program: it knows live bytes, and nothing else. */
+#define HX_RECORDING_IMPORT "import"
+
 static inline int64_t hx_ccs_id_of(hx_ccs_row row)
 {
     return (int64_t)row + 1;
@@ -93,6 +96,7 @@ struct hx_row_costs {
  * and none when nothing was recorded. */
 struct hx_ccs_costs {
     bool recorded, sampled;
+    bool imported; /* nothing but live bytes is known */
     uint32_t n;
     struct hx_row_costs *row;
     HX_VEC(struct hx_own_costs) own;

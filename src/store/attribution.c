@@ -12,9 +12,27 @@
 
 #include <stdlib.h>
 
-/* What follows from chains, and sites; the costs of stacks apart. */
+static hx_error *is_imported(const struct hx_attributing *a, int64_t snapshot, bool *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(a->db, a->what,
+                         "SELECT 1 FROM hx_recording WHERE snapshot = ? AND method IS"
+                         " '" HX_RECORDING_IMPORT "'",
+                         &st));
+    sqlite3_bind_int64(st, 1, snapshot);
+    int code = sqlite3_step(st);
+    *ret = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
+}
+
+/* What follows from chains, and sites; the costs of stacks apart. Of what was allocated and freed
+ * profiles of other programs say nothing. */
 static hx_error *attribute_rest(const struct hx_attributing *a, int64_t snapshot)
 {
+    bool imported;
+    HX_TRY(is_imported(a, snapshot, &imported));
+    if (imported)
+        return hx_attribute_sites(a, snapshot);
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_mprof_chains(a));
     hx_timing_end(begun, "chains", a->frames->node.n);
