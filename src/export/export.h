@@ -21,13 +21,15 @@
     X(prof)                                                                                        \
     X(eventlog)                                                                                    \
     X(svg)                                                                                         \
+    X(dot)                                                                                         \
     X(json)                                                                                        \
     X(jsonl)                                                                                       \
     X(csv)                                                                                         \
     X(heapsnapshot)                                                                                \
     X(folded)                                                                                      \
     X(pprof)                                                                                       \
-    X(speedscope)
+    X(speedscope)                                                                                  \
+    X(flamegraph)
 
 /* What is asked for. */
 struct hx_export {

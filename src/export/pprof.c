@@ -324,17 +324,19 @@ static hx_error *put_location(struct profile *p, const struct hx_path_frame *fra
     return NULL;
 }
 
+/* Leaf first. Locations that are new come before what is made of them. */
 static hx_error *put_sample(struct profile *p, uint32_t node)
 {
     uint32_t frame[HX_PATHS_DEPTH + 1];
-    for (uint32_t n = hx_paths_frames(p->paths, node, frame); n--;) {
-        uint32_t *id = &p->location[frame[n]];
-        if (!*id) {
-            *id = ++p->locations;
-            HX_TRY(put_location(p, &p->paths->frames.v[frame[n]], *id));
-        }
-        put_varint(&p->inner, *id);
+    uint32_t n = hx_paths_frames(p->paths, node, frame);
+    for (uint32_t i = n; i--;) {
+        if (p->location[frame[i]])
+            continue;
+        p->location[frame[i]] = ++p->locations;
+        HX_TRY(put_location(p, &p->paths->frames.v[frame[i]], p->locations));
     }
+    for (uint32_t i = n; i--;)
+        put_varint(&p->inner, p->location[frame[i]]);
     put_message(&p->part, SAMPLE_LOCATIONS, &p->inner);
     for (int value = 0; value < HX_PATH_VALUES; value++)
         if (has_value(p->paths, value))
