@@ -185,6 +185,28 @@ static hx_error *gone(struct hx_series *series)
     return ended(series);
 }
 
+/* The time is over. */
+static hx_error *at_end(struct hx_series *series)
+{
+    if (series->last)
+        return judge(series, hx_series_take(series));
+    if (!series->when || series->stored)
+        return NULL;
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    return hx_error_new(HX_E_ABSENT, what, "wait longer, or ask for less",
+                        "the condition of --when did not hold in that time");
+}
+
+/* The snapshot of a tick, when one is wanted. */
+static hx_error *take_tick(struct hx_series *series)
+{
+    bool due = true;
+    if (series->when)
+        HX_TRY(series->when(series, &due));
+    return due ? judge(series, hx_series_take(series)) : NULL;
+}
+
 static hx_error *take_ticks(struct hx_series *series)
 {
     for (uint64_t tick = series->at_once ? 0 : 1;;) {
@@ -200,15 +222,17 @@ static hx_error *take_ticks(struct hx_series *series)
             if (done)
                 return NULL;
             if (end)
-                return series->last ? judge(series, hx_series_take(series)) : NULL;
+                return at_end(series);
         }
-        hx_error *err = judge(series, hx_series_take(series));
+        hx_error *err = take_tick(series);
         if (err && err->kind == HX_E_GONE) {
             hx_error_free(err);
             return gone(series);
         }
         HX_TRY(err);
-        if (series->wanted && series->stored + series->missed >= series->wanted)
+        /* one that a condition asked for and that was left out is tried again */
+        uint64_t over = series->stored + (series->when ? 0 : series->missed);
+        if (series->wanted && over >= series->wanted)
             return NULL;
         tick = (hx_now_ns() - series->start_ns) / series->every_ns + 1;
     }

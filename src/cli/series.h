@@ -20,6 +20,9 @@ struct hx_series {
     /* The user interrupts. True: the series goes on all the same; NULL: it does not. */
     bool (*interrupt)(struct hx_series *series);
     void *context;
+    /* Is a snapshot wanted at this tick? NULL: at each. */
+    hx_error *(*when)(struct hx_series *series, bool *ret_due);
+    struct hx_watch *watch; /* whose that is */
 
     uint64_t start_ns, every_ns, end_ns; /* every 0: no ticks; end 0: none */
     uint64_t wanted;                     /* 0: no limit */

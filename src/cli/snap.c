@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "cli/commands.h"
 #include "cli/series.h"
+#include "cli/watch.h"
 
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -23,6 +24,9 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
     if (!args->out)
         return hx_error_new(HX_E_USAGE, args->command->name, "add: -o FILE",
                             "no store is named that the snapshots go to");
+    HX_CLEANUP(hx_watch_deinit) struct hx_watch watch = {0};
+    if (args->when)
+        HX_TRY(hx_watch_init(args->when, &watch));
     HX_TAKER struct hx_taker taker = {0};
     HX_TRY(hx_taker_open(args, args->word[0], &taker));
     struct hx_output output = {0};
@@ -39,6 +43,7 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
                                .last = record,
                                .lines = stdout};
     hx_series_plan(args, !record, &series);
+    hx_watch_plan(&watch, args, &series);
     hx_error *err = hx_series_run(&series);
     hx_error *close_err = hx_output_close(&output);
     if (err)
@@ -49,7 +54,7 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
         tell_silence(&taker, &console);
     if (!err && series.unprinted)
         err = hx_error_os(series.unprinted, "standard output", "write");
-    if (taker.partial || series.missed)
+    if (taker.partial || (series.missed && !args->when))
         *status = HX_EXIT_PARTIAL;
     return err;
 }
