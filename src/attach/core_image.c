@@ -203,6 +203,7 @@ static hx_error *read_all(struct reading *reading, unsigned threads)
         return hx_error_os(errno, "memory of the core", "mmap");
     image->mapping = reading->memory = memory;
     image->mapping_bytes = reading->bytes;
+    madvise(memory, reading->bytes, MADV_HUGEPAGE);
     hx_parallel(hx_threads(threads), read_some, reading);
     if (hx_progress_cancelled(reading->progress))
         return hx_error_cancelled("reading the core");

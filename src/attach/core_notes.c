@@ -104,7 +104,7 @@ static hx_error *take_process(hx_core *core, struct window *window, const struct
         return hx_core_lie(core, note->desc, "the process has the number %d", info.pr_pid);
     core->has_process = true;
     core->pid = info.pr_pid;
-    memcpy(core->comm, info.pr_fname, sizeof info.pr_fname);
+    memcpy(core->comm, info.pr_fname, sizeof core->comm - 1);
     return NULL;
 }
 

@@ -52,7 +52,7 @@ struct hx_core {
     bool notes_cut;                        /* the file ends within the notes */
     bool has_process;
     pid_t pid;
-    char comm[17];
+    char comm[16];                            /* as long as the kernel lets it be */
     int signal;                               /* that ended it; 0: none is known */
     uint64_t phdr, phnum, entry, vdso, stack; /* from the auxiliary vector; 0: not there */
     uint64_t note_bytes;                      /* read so far */
