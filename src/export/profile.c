@@ -101,7 +101,7 @@ void hx_profile_option(struct hx_profile *profile, const char *word, size_t n)
     size_t bytes = name_bytes(word, n);
     if (breakdown)
         profile->option = breakdown;
-    if (bytes)
+    if (bytes && profile->name_bytes != SIZE_MAX)
         profile->name_bytes = bytes;
 }
 

@@ -99,7 +99,7 @@ struct hx_profile {
     int64_t pid;              /* 0: unknown */
     char *comm, *exe;         /* NULL: unknown */
     enum hx_breakdown option; /* what the program was called with */
-    size_t name_bytes;        /* where it cuts names; 0: not said */
+    size_t name_bytes;        /* where it cuts names; 0: not said, SIZE_MAX: nowhere */
     struct hx_text notes;     /* of all samples */
     uint64_t lost[HX_LOSSES];
     bool cut;      /* the file ends too early, */
