@@ -5,6 +5,7 @@
 # terminal, where there is a python3 for that.
 set -u
 heapx=$HX_BUILDDIR/heapx
+export HEAPX_COMPLETION_SECONDS=20 # however busy the machine is
 . "$HX_SRCDIR/completion/heapx" || exit 1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/hx-completion.XXXXXX") || exit 1
 trap '[ -z "${victim-}" ] || kill "$victim"; rm -rf "$dir"' EXIT
@@ -100,6 +101,7 @@ gives 'heapx check x leaked_bytes types.conf' types.confidence
 gives 'heapx check x ledgers.'
 gives 'heapx report x roots --limit '
 gives 'heapx demo x'
+gives 'heapx help fo' formats
 gives 'heapx nonsense '
 for format in $(_heapx_words formats); do
     has 'heapx export x ' "$format"
