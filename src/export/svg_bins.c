@@ -15,7 +15,7 @@ enum {
     RIGHT = HX_DRAWING_WIDTH - EDGE,
     TITLE = 30,
     SUBTITLE = 56,
-    LETTERS = 76, /* above the bars: their bytes, upright */
+    LETTERS = 50, /* above the bars, for their bytes, which may stand upright */
     UPPER = SUBTITLE + 16 + LETTERS,
     PLOT = 180,
     LOWER = UPPER + PLOT,
@@ -26,7 +26,8 @@ enum {
     SIZE_BAR = 330, /* of the bars beside the names */
     MATRIX = 346,
     COLUMN_LEAST = 21,
-    COLUMN_MOST = 44,
+    COLUMN_MOST = 70,
+    COLUMN_LYING = 64,                         /* where columns are that wide, their bytes lie */
     COLUMNS = (RIGHT - MATRIX) / COLUMN_LEAST, /* with the one of the others */
     DOT = 6,
     ROWS_MOST = 64,
@@ -308,13 +309,28 @@ static void draw_dots(struct hx_sink *sink, const struct plot *plot, size_t i)
     free(in);
 }
 
+/* The bytes of a column above its bar. */
+static void draw_figure(struct hx_sink *sink, const struct plot *plot, double x, double y,
+                        const char *human)
+{
+    if (plot->pitch >= COLUMN_LYING) {
+        hx_drawing_text(sink, "number over", x, y - 2, HX_ANCHOR_MIDDLE, 120, human);
+        return;
+    }
+    hx_sink_puts(sink, "<text class=\"number over upright\" transform=\"translate(");
+    hx_drawing_number(sink, x);
+    hx_sink_putc(sink, ' ');
+    hx_drawing_number(sink, y);
+    hx_sink_putf(sink, ") rotate(-90)\">%s</text>\n", human);
+}
+
 static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, uint64_t top)
 {
     bool rest = i == plot->columns.n;
     const struct column *column = &plot->columns.v[i];
     int64_t bytes = rest ? plot->other_bytes : column->bytes;
     double x = column_x(plot, i), height = PLOT * (double)bytes / (double)top;
-    double width = plot->pitch * 0.68;
+    double width = plot->pitch * 0.68 < 34 ? plot->pitch * 0.68 : 34;
     HX_CLEANUP(hx_text_free) struct hx_text tip = {0};
     char human[HX_HUMAN];
     hx_human_bytes((uint64_t)bytes, human);
@@ -328,11 +344,7 @@ static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, ui
     hx_sink_puts(sink, "\">\n");
     hx_drawing_box(sink, rest || !is_named(column->roots) ? "bo" : "b0", x - width / 2,
                    LOWER - height, width, bytes && height < 1 ? 1 : height, hx_text_str(&tip));
-    hx_sink_puts(sink, "<text class=\"upright number\" transform=\"translate(");
-    hx_drawing_number(sink, x);
-    hx_sink_putc(sink, ' ');
-    hx_drawing_number(sink, LOWER - height - 6);
-    hx_sink_putf(sink, ") rotate(-90)\">%s</text>\n", human);
+    draw_figure(sink, plot, x, LOWER - height - 6, human);
     if (!rest)
         draw_dots(sink, plot, i);
     hx_sink_puts(sink, "</g>\n");
@@ -390,7 +402,8 @@ hx_error *hx_draw_bins(const struct hx_export *export, struct hx_sink *sink)
                      hx_text_str(&about),
                      ".in{fill:var(--ink)}.out{fill:var(--grid)}"
                      ".join{stroke:var(--ink);stroke-width:2.5}"
-                     ".upright{dominant-baseline:central}");
+                     ".upright{dominant-baseline:central}"
+                     ".over{paint-order:stroke;stroke:var(--page);stroke-width:5px}");
     hx_drawing_text(sink, "title", EDGE, TITLE, HX_ANCHOR_START, (RIGHT - EDGE) / 1.3,
                     hx_text_str(&title));
     hx_drawing_text(sink, "dim", EDGE, SUBTITLE, HX_ANCHOR_START, RIGHT - EDGE,

@@ -21,6 +21,7 @@ enum {
     LINE = 25,
     BYTES = 610, /* right end of this column of the legend, and of the names */
     NAMES = 528,
+    DOTS = 40,     /* moments that have one at most */
     COLUMNS = 600, /* moments that are drawn at most */
 };
 
@@ -28,7 +29,7 @@ enum {
     ".band{stroke:var(--page);stroke-width:.7;stroke-linejoin:round}"                              \
     ".band:hover{opacity:.8}"                                                                      \
     ".whole{fill:none;stroke:var(--ink);stroke-width:1.6;stroke-linejoin:round}"                   \
-    ".on{fill:#fff;paint-order:stroke;stroke:#0009;stroke-width:3px;stroke-linejoin:round}"
+    ".dot{fill:var(--page);stroke:var(--ink);stroke-width:1.4}"
 
 struct timeline {
     const struct hx_series *series;
@@ -230,6 +231,15 @@ static void draw_whole(struct hx_sink *sink, const struct timeline *timeline)
                       y_of(timeline, timeline->series->total[moment]));
     }
     hx_sink_puts(sink, "\"/>\n");
+    for (size_t i = 0; i < timeline->drawn.n && timeline->drawn.n <= DOTS; i++) {
+        size_t moment = timeline->drawn.v[i];
+        if (!is_known(timeline, i))
+            continue;
+        hx_sink_puts(sink, "<circle class=\"dot\" r=\"2.5\"");
+        hx_drawing_at(sink, "cx", x_of(timeline, moment));
+        hx_drawing_at(sink, "cy", y_of(timeline, timeline->series->total[moment]));
+        hx_sink_puts(sink, "/>\n");
+    }
 }
 
 static void draw_areas(struct hx_sink *sink, const struct timeline *timeline)
