@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """manual.py - does the manual tell the truth where that can be tried?
 
-The programs in heapx-scc(3) and heapx-roots(3) compile without a warning and end with 0; each
+The programs in heapx-scc(3) and heapx-roots(3) compile without a warning and end with 0, and who
+allocates in them is who their comments say; each
 statement of SQL in heapx(5) is understood, by heapx and, where it asks views alone, by the sqlite3
 shell; and the columns of heapx(5) are those of a real store, in their order. Help keeps to 80
 columns, and its examples to the options that there are.
@@ -16,6 +17,7 @@ import tempfile
 SRC = os.environ["HX_SRCDIR"]
 BUILD = os.environ["HX_BUILDDIR"]
 HEAPX = os.path.join(BUILD, "heapx")
+PAGES = ("heapx-roots.3", "heapx-scc.3")
 OBJECT_TABLES = ("objects", "edges", "root_edges")
 failures = []
 
@@ -44,7 +46,7 @@ def literal(text):
 def programs(folder):
     """Compiles and runs every example; gives the names of the programs."""
     made = []
-    for name in ("heapx-roots.3", "heapx-scc.3"):
+    for name in PAGES:
         found = re.findall(r'(?ms)^\.\\" example (\S+)\n\.Bd [^\n]*\n(.*?)^\.Ed$', page(name))
         expect(len(found) >= 2, f"{name} has examples")
         for file, text in found:
@@ -63,6 +65,21 @@ def programs(folder):
                 expect(run(program).returncode == 0, f"{name}: {file} ends with 0")
                 made.append(program)
     return made
+
+
+def stacks(program, store):
+    """malloc(N) with a comment A < B belongs to the stack of these functions."""
+    source = re.sub(r"_(c|cc)$", r".\1", program)
+    with open(source, encoding="utf-8") as file:
+        told = re.findall(r"malloc\((\d+)\); /\* ((?:\w+ < )+\w+)", file.read())
+    if not told:
+        return
+    done = run(HEAPX, "run", "-o", store, "--at-exit", "--", program)
+    expect(done.returncode in (0, 3), f"heapx run {program}: {done.stderr}")
+    done = run(HEAPX, "sql", store, "SELECT alloc_bytes, site FROM stacks", "--format", "csv")
+    for size, site in told:
+        expect(re.search(rf"(?m)^{size},\"?{site} < ", done.stdout),
+               f"{site} allocates {size} bytes: {done.stdout}")
 
 
 def statements(store):
@@ -112,10 +129,10 @@ def main():
     helps()
     try:
         made = programs(folder)
-        store = os.path.join(folder, "manual.hx")
-        done = run(HEAPX, "run", "-o", store, "--at-exit", "--", next(
-            (name for name in made if name.endswith("queue_c")), "/bin/true"))
-        expect(done.returncode in (0, 3), f"heapx run: {done.stderr}")
+        for program in made:
+            stacks(program, program + ".hx")
+        store = os.path.join(folder, "queue_c.hx")
+        expect(os.path.exists(store), "there is a store to ask")
         if not failures:
             statements(store)
             columns(store)
