@@ -97,7 +97,7 @@ static bool is_wanted(const struct hx_mapping *mapping)
 {
     const char *path = mapping->path;
     return mapping->prot & HX_PROT_R && !mapping->device && !hx_is_recorder_region(mapping) &&
-           strcmp(path, "[vdso]") != 0 && strcmp(path, "[vsyscall]") != 0;
+           strncmp(path, "[v", 2) != 0; /* [vdso], [vvar], [vsyscall] */
 }
 
 /* A private mapping of a file that nobody wrote to is left out rightly; of a shared one the

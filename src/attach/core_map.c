@@ -204,6 +204,22 @@ static hx_error *name_heap(struct mapper *mapper)
     return NULL;
 }
 
+/* The kernel's data that goes with its code lies right below it. */
+static hx_error *name_vvar(struct mapper *mapper)
+{
+    uint64_t vdso = mapper->core->vdso;
+    size_t i = vdso ? hx_mapping_find(mapper->list.v, mapper->list.n, vdso) : mapper->list.n;
+    if (i == mapper->list.n)
+        return NULL;
+    for (; i > 0 && mapper->list.v[i - 1].end == mapper->list.v[i].start; i--) {
+        struct hx_mapping *below = &mapper->list.v[i - 1];
+        if (!is_nameless(below) || below->prot != HX_PROT_R)
+            break;
+        HX_TRY(rename_to(below, "[vvar]"));
+    }
+    return NULL;
+}
+
 /* Code of the kernel's own image is read from ours: only when it is the same one. */
 static hx_error *compare_vdso(struct mapper *mapper)
 {
@@ -240,6 +256,7 @@ static void find_guards(struct mapper *mapper)
 static hx_error *name_all(struct mapper *mapper)
 {
     HX_TRY(name_at(mapper, mapper->core->vdso, "[vdso]"));
+    HX_TRY(name_vvar(mapper));
     HX_TRY(compare_vdso(mapper));
     HX_TRY(name_at(mapper, VSYSCALL, "[vsyscall]"));
     HX_TRY(name_at(mapper, stack_address(mapper->core), "[stack]"));

@@ -318,6 +318,8 @@ hx_error *hx_core_notes_end(hx_core *core)
     for (size_t i = 0; i < core->threads.n; i++)
         if (v[i].thread.tid == core->pid)
             memcpy(v[i].thread.comm, core->comm, sizeof core->comm);
+        else
+            v[i].thread.nameless = true;
     if (core->files.n)
         qsort(core->files.v, core->files.n, sizeof *core->files.v, by_start);
     for (size_t i = 1; i < core->files.n; i++)

@@ -19,7 +19,7 @@ struct hx_mapping {
     uint64_t rss_bytes, anonymous_bytes, swap_bytes;
     bool device;  /* VM_IO or VM_PFNMAP: never read */
     bool deleted; /* the file's name is gone */
-    char *local;  /* of a core: where that file lies here, "" where it is not to be had; else NULL */
+    char *local; /* of a core: where that file lies here, "" where it is not to be had; else NULL */
 };
 
 #define HX_REGS_MAX 32
@@ -29,6 +29,7 @@ struct hx_thread {
     pid_t tid;    /* as the tracer sees it */
     pid_t ns_tid; /* as the target's innermost PID namespace sees it; equal when there is none */
     char comm[20];
+    bool nameless;              /* comm is not known */
     bool has_regs;              /* false: could not be stopped in time; sp, pc from /proc or 0 */
     bool in_syscall;            /* stopped in (or on the way out of) a system call */
     uint64_t sp, pc;            /* stack pointer, program counter */

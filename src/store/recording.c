@@ -489,7 +489,7 @@ static hx_error *write_threads(struct hx_writer *w)
         sqlite3_clear_bindings(st);
         sqlite3_bind_int64(st, 1, w->id);
         sqlite3_bind_int64(st, 2, snapshot->thread[i].tid);
-        hx_bind_text(st, 3, snapshot->thread[i].comm);
+        hx_bind_text(st, 3, snapshot->thread[i].nameless ? NULL : snapshot->thread[i].comm);
         if (stack < snapshot->backtraces->stacks.n)
             sqlite3_bind_int64(st, 4, w->recorded->frames.node.v[placed->node[stack]].id);
         HX_TRY(hx_db_run(w->db, w->what, st));
