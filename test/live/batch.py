@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 
 import live
 from live import check, heapx
@@ -335,6 +336,74 @@ def words(folder):
           "no rows")
 
 
+def rows_of_a_row(folder):
+    """What the explorer shows below a row: its objects, its change over time, its members."""
+    store = make_store(folder)
+    for view, key, column in (("retainers", "set_id", "set_id"), ("bins", "roots", "bin"),
+                              ("types", "type", "type")):
+        for row in ask("report", store, view, "--limit", 3):
+            value = row[key]
+            where = (f"{column} is null" if value == "(unknown)" else
+                     f"{column} = '{value}'" if isinstance(value, str) else f"{column} = {value}")
+            below = ask("report", store, "objects", "--where", where)
+            check((sum(r["bytes"] for r in below), len(below)) == (row["bytes"], row["objects"]),
+                  f"{view} {row}: {len(below)} objects")
+    largest = next(r for r in ask("report", store, "retainers") if (r["members"] or 0) > 0)
+    over_time = ask("report", store, "retainers", "--snapshot", "all", "--where",
+                    f"set_id = {largest['set_id']}")
+    each = [r for n in (1, 2, 3) for r in ask("report", store, "retainers", "--snapshot", n)
+            if r["set_id"] == largest["set_id"]]
+    check(largest in over_time and sorted(over_time, key=lambda r: r["snapshot"]) == each,
+          f"{over_time}")
+    members = ask("report", store, "retainer_members", "--where", f"set_id = {largest['set_id']}")
+    check(", ".join(m["label"] for m in members) == largest["label"], f"{members} {largest}")
+    top = ask("report", store, "dominators", "--limit", 1)[0]
+    below = ask("report", store, "objects", "--where", f"dominator = {top['address']}")
+    check(top["bytes"] + sum(r["retained_bytes"] for r in below) == top["retained_bytes"], f"{top}")
+    out = ask("report", store, "edges", "--where", f"source = {top['address']}")
+    of_top = ask("report", store, "objects", "--where", f"address = {top['address']}")[0]
+    check(len(out) == of_top["edges_out"], f"{of_top}")
+
+
+GROW = (b"create table t(x); with recursive c(n) as (select 1 union all select n + 1 from c "
+        b"where n < 300) insert into t select randomblob(7000) from c;\n")
+
+
+def snapshots_in(store):
+    """How many there are while it is written; 0 before it is made."""
+    status, out, _ = heapx("sql", store, "select count(*) from snapshots", "--format", "csv",
+                           ok=(0, 1))
+    return int(out.split()[1]) if status == 0 else 0
+
+
+def costs_differ(folder):
+    store = os.path.join(folder, "store")
+    with live.Target([live.HEAPX, "run", "-o", store, "--every", "300ms", "--", "sqlite3",
+                      ":memory:"]) as target:
+        for more in (1, 3):  # the first one after the change may have been on its way
+            wanted, end = snapshots_in(store) + more, time.monotonic() + 60
+            while snapshots_in(store) < wanted:
+                check(time.monotonic() < end, "no snapshots")
+                time.sleep(0.1)
+            if more == 1:
+                target.process.stdin.write(GROW)
+                target.process.stdin.flush()
+        target.process.stdin.close()
+        target.process.stdout.read()
+        target.process.wait()
+    sides = []
+    for n in ("first", "last"):
+        sides.append({r["ccs_id"]: (r["inherited_live_bytes"], r["inherited_live_objects"])
+                      for r in ask("report", store, "costs", "--snapshot", n)})
+    rows = ask("diff", f"{store}:first", store, "costs")
+    found = {r["ccs_id"]: [(r[f"bytes_{s}"], r[f"objects_{s}"]) for s in "ab"] for r in rows}
+    check(len(found) == len(rows) and set(found) == set(sides[0]) | set(sides[1]), f"{len(rows)}")
+    for key, figures in found.items():
+        expected = [side.get(key, (0, 0)) for side in sides]
+        check(figures == expected, f"{key}: {figures}, not {expected}")
+    check(any(r["bytes_delta"] >= 300 * 7000 for r in rows), "nothing grew")
+
+
 if __name__ == "__main__":
     live.main(censuses, two_schemes, object_by_object, still_there, conditions, checks, without_data,
-              words)
+              words, rows_of_a_row, costs_differ)
