@@ -139,6 +139,20 @@ static hx_error *draw(const struct hx_export *export, const struct hx_snapshot *
     return err;
 }
 
+/* The object that begins there: also one without a byte, which contains no address. */
+static hx_obj object_at(const struct hx_graph *graph, uint64_t address)
+{
+    size_t low = 0, high = graph->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (graph->addr[middle] < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < graph->n && graph->addr[low] == address ? (hx_obj)low : HX_NO_OBJ;
+}
+
 hx_error *hx_dot_chains(const struct hx_export *export, struct hx_sink *sink)
 {
     uint64_t address;
@@ -146,7 +160,7 @@ hx_error *hx_dot_chains(const struct hx_export *export, struct hx_sink *sink)
     HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};
     HX_TRY(hx_dot_object(export, &address));
     HX_TRY(hx_store_load(export->store, export->snapshot, export->progress, &snapshot));
-    hx_obj object = hx_graph_find(&snapshot->graph, address);
+    hx_obj object = object_at(&snapshot->graph, address);
     if (object == HX_NO_OBJ)
         return hx_error_new(HX_E_CORRUPT, export->title, NULL,
                             "an object of snapshot %" PRId64 " is not where it should be",

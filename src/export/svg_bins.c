@@ -168,7 +168,7 @@ static hx_error *each(struct plot *plot, const char *format,
     char sql[256];
     hx_rows *rows = NULL;
     snprintf(sql, sizeof sql, "%s%" PRId64 " %s", format, plot->snapshot,
-             take == add_bin ? "ORDER BY bytes DESC, roots" : "ORDER BY position");
+             take == add_bin ? "GROUP BY roots ORDER BY 2 DESC, 1" : "ORDER BY position");
     HX_TRY(hx_query_sql(plot->export->store, sql, &rows));
     hx_error *err = NULL;
     for (bool more = true; !err && more;) {
@@ -209,7 +209,8 @@ static hx_error *load(struct plot *plot)
     if (!plot->snapshot)
         HX_TRY(last_with_bins(plot->export, &plot->snapshot));
     HX_TRY(each(plot, "SELECT name FROM hx_named WHERE snapshot = ", add_name));
-    HX_TRY(each(plot, "SELECT roots, bytes, objects FROM bins WHERE snapshot = ", add_bin));
+    HX_TRY(
+        each(plot, "SELECT roots, sum(bytes), sum(objects) FROM bins WHERE snapshot = ", add_bin));
     if (!plot->bins)
         return hx_export_absent(plot->export, "bin");
     qsort(plot->sets.v, plot->sets.n, sizeof *plot->sets.v, by_row);
