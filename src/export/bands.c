@@ -200,10 +200,7 @@ static hx_error *name_all(struct naming *naming, bool same)
     for (size_t i = 0; i < bands->names.n; i++) {
         struct hx_band_name *name = &bands->names.v[i];
         bool is_same, cut, taken;
-        HX_FREE char *key = strdup(bands->texts.v + name->key);
-        if (!key)
-            return hx_error_nomem();
-        name_key(bands, key, name->key_bytes, &is_same, &cut);
+        name_key(bands, bands->texts.v + name->key, name->key_bytes, &is_same, &cut);
         if (bands->text.failed || bands->scratch.failed)
             return hx_error_nomem();
         if (is_same != same)
@@ -220,12 +217,14 @@ static hx_error *name_all(struct naming *naming, bool same)
 static hx_error *keep_key(struct hx_bands *bands, hx_rows *rows)
 {
     struct hx_value key = hx_rows_value(rows, 0);
-    size_t n = key.type == HX_VALUE_TEXT ? strlen(key.text) : 0;
+    size_t n = key.type == HX_VALUE_TEXT ? key.text_bytes : 0;
     struct hx_band_name name = {.key = bands->texts.n, .key_bytes = n};
     if (bands->names.n >= UINT32_MAX / 4 ||
         !hx_vec_reserve(&bands->texts, bands->texts.n + n + 1) || !hx_vec_push(&bands->names, name))
         return hx_error_nomem();
-    memcpy(bands->texts.v + bands->texts.n, n ? key.text : "", n + 1);
+    if (n)
+        memcpy(bands->texts.v + bands->texts.n, key.text, n);
+    bands->texts.v[bands->texts.n + n] = 0;
     bands->texts.n += n + 1;
     return NULL;
 }
@@ -287,16 +286,19 @@ static hx_error *load_keys(struct hx_bands *bands)
     " CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer WHERE m.set_id = b.key"               \
     " ORDER BY m.position))"
 
+/* Keys that are no texts in the store, or missing, can become the same one. */
 static hx_error *begin_rows(struct hx_bands *bands)
 {
     struct hx_text sql = {0};
-    hx_text_puts(&sql, "SELECT b.snapshot, ");
-    hx_text_puts(&sql, bands->banding->key == HX_KEY_TEXT ? KEY_TEXT " AS k" : "b.key AS k");
-    hx_text_puts(&sql, ", b.bytes, ");
-    hx_text_puts(&sql, bands->banding->key == HX_KEY_SET && bands->named ? MEMBERS : "NULL");
+    bool text = bands->banding->key == HX_KEY_TEXT;
+    hx_text_puts(&sql, text ? "SELECT b.snapshot, " KEY_TEXT " AS k, sum(b.bytes) AS n, NULL"
+                            : "SELECT b.snapshot, b.key AS k, b.bytes AS n, ");
+    if (!text)
+        hx_text_puts(&sql, bands->banding->key == HX_KEY_SET ? MEMBERS : "NULL");
     hx_text_puts(&sql, " FROM (");
     put_census(bands, &sql);
-    hx_text_puts(&sql, ") AS b ORDER BY b.snapshot, b.bytes DESC, k");
+    hx_text_puts(&sql, text ? ") AS b GROUP BY 1, 2" : ") AS b");
+    hx_text_puts(&sql, " ORDER BY b.snapshot, n DESC, k");
     HX_TRY(query(bands, &sql, &bands->rows));
     return hx_rows_next(bands->rows, &bands->more);
 }
@@ -345,12 +347,12 @@ static hx_error *choose(struct hx_bands *bands, const char *list)
 hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum hx_band_form form,
                          size_t limit, struct hx_bands *bands)
 {
-    *bands = (struct hx_bands){.export = export, .form = form, .limit = limit, .named = limit != 0};
+    *bands = (struct hx_bands){.export = export, .form = form, .limit = limit, .named = true};
     HX_TRY(hx_moments_load(export, &bands->moments));
     HX_TRY(choose(bands, list));
     if (bands->banding->key == HX_KEY_STACK)
         HX_TRY(hx_stacktree_load(export, bands->banding->tree, &bands->tree));
-    if (bands->banding->key == HX_KEY_TEXT && bands->named)
+    if (bands->banding->key == HX_KEY_TEXT)
         HX_TRY(load_keys(bands));
     return begin_rows(bands);
 }
@@ -523,13 +525,20 @@ static hx_error *name_stack(struct hx_bands *bands, const struct hx_band *band)
     return NULL;
 }
 
-static hx_error *find_text(struct hx_bands *bands, const char *key, const char **ret)
+/* As SQL orders texts. */
+static int by_bytes(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
+    return order ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
+}
+
+static hx_error *find_text(struct hx_bands *bands, const char *key, size_t n, const char **ret)
 {
     size_t low = 0, high = bands->names.n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const struct hx_band_name *name = &bands->names.v[middle];
-        int order = strcmp(bands->texts.v + name->key, key);
+        int order = by_bytes(bands->texts.v + name->key, name->key_bytes, key, n);
         if (order == 0) {
             *ret = bands->texts.v + name->name;
             return NULL;
@@ -545,7 +554,7 @@ static hx_error *find_text(struct hx_bands *bands, const char *key, const char *
 static hx_error *name_band(struct hx_bands *bands, struct hx_band *band)
 {
     if (bands->banding->key == HX_KEY_TEXT)
-        return find_text(bands, band->key, &band->name);
+        return find_text(bands, band->key, band->key_bytes, &band->name);
     if (bands->banding->key == HX_KEY_SET)
         name_set(bands, band);
     else
@@ -568,9 +577,10 @@ static hx_error *read_band(struct hx_bands *bands, struct hx_band *ret, bool *re
         __builtin_add_overflow(bands->sum, *ret_known ? (uint64_t)bytes.i : 0, &bands->sum))
         return hx_export_damaged(bands->export, "figures of a census");
     *ret = (struct hx_band){.bytes = (uint64_t)bytes.i};
-    if (text)
+    if (text) {
         ret->key = key.text;
-    else
+        ret->key_bytes = key.text_bytes;
+    } else
         ret->id = key.i;
     return *ret_known && bands->named ? name_band(bands, ret) : NULL;
 }

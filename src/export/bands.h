@@ -32,6 +32,7 @@ struct hx_band {
     int64_t id;       /* of a set or stack */
     const char *name; /* as the form wants it; until the next one. NULL: not asked for */
     const char *key;  /* HX_KEY_TEXT: as stored; NULL: none */
+    size_t key_bytes;
 };
 
 struct hx_band_name {
@@ -44,7 +45,7 @@ struct hx_bands {
     const struct hx_banding *banding;
     struct hx_moments moments;
     struct hx_stacktree tree; /* HX_KEY_STACK */
-    bool named;               /* bands have names */
+    bool named;               /* bands have names; may be turned off before the first sample */
 
     enum hx_band_form form;
     size_t limit; /* bytes of a name */
@@ -61,7 +62,7 @@ struct hx_bands {
 };
 
 /* Begins with the break-down export->by; where it is NULL, with the first of the words in `list`
- * that there is data of. A limit of 0: bands have no names. HX_E_ABSENT: without data. To be given
+ * that there is data of. HX_E_ABSENT: without data. To be given
  * back also after an error. */
 hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum hx_band_form form,
                          size_t limit, struct hx_bands *bands);

@@ -19,7 +19,7 @@
 
 enum { LABEL_LIMIT = 4000 }; /* bytes of a name */
 
-void hx_prof_put_seconds(struct hx_sink *sink, uint64_t ns)
+static void put_seconds(struct hx_sink *sink, uint64_t ns)
 {
     hx_sink_putf(sink, "%" PRIu64 ".%06" PRIu64, ns / 1000000000, ns / 1000 % 1000000);
 }
@@ -87,7 +87,7 @@ static hx_error *put_block(struct report *report, void *context, hx_rows *rows)
     if (walk->next == moments->v.n || moments->v.v[walk->next].snapshot != snapshot.i)
         return NULL; /* it came meanwhile */
     hx_sink_putf(report->sink, "Retainer Profiling: %" PRIu64 ", at ", walk->number++);
-    hx_prof_put_seconds(report->sink, moments->v.v[walk->next].since_ns);
+    put_seconds(report->sink, moments->v.v[walk->next].since_ns);
     hx_sink_puts(report->sink, " seconds\n  Average number of visits per object = ");
     if (visits.type == HX_VALUE_REAL)
         hx_sink_putf(report->sink, "%f\n", visits.real);

@@ -15,7 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL_LIMIT = 400, WIDE = 100 }; /* bytes of a cell; columns that are kept in line */
+enum {
+    CELL_LIMIT = 400, /* bytes of a cell */
+    WIDE = 100,       /* columns that are kept in line */
+    DEEPEST = 1000,   /* levels that are indented: a chain of 65,536 would fill gigabytes */
+};
 
 /* -1: cannot be seen. */
 struct cost {
@@ -36,6 +40,7 @@ struct table {
     uint32_t *order, *begin; /* children of stack i: order[begin[i] .. begin[i + 1]) */
     struct flat *flat;       /* by centre, then sorted */
     int64_t total;
+    uint64_t deeper; /* rows that are not indented as deep as they are */
     int label_width, module_width, source_width;
     struct hx_text text, words;
 };
@@ -326,7 +331,8 @@ static hx_error *put_flat(struct table *t)
 static void put_row(struct table *t, uint32_t at, int width, int depth)
 {
     const struct cost *cost = &t->cost[at];
-    put_centre(t, t->tree.rows.v[at].centre, width, depth);
+    t->deeper += depth > DEEPEST;
+    put_centre(t, t->tree.rows.v[at].centre, width, depth < DEEPEST ? depth : DEEPEST);
     hx_sink_putf(t->sink, "%6" PRId64 " ", t->tree.rows.v[at].id);
     put_figure(t, cost->entries, 11);
     hx_sink_puts(t->sink, "      -  ");
@@ -401,5 +407,8 @@ hx_error *hx_prof_write_costs(const struct hx_export *export, const struct hx_mo
     put_head(&t, moments, moment);
     HX_TRY(put_flat(&t));
     HX_TRY(put_tree(&t));
+    if (t.deeper)
+        hx_text_putf(export->notes, "rows deeper than %d, not indented any more: %" PRIu64 "\n",
+                     DEEPEST, t.deeper);
     return t.text.failed || t.words.failed ? hx_error_nomem() : NULL;
 }

@@ -4,15 +4,20 @@
 Heap profiles, event logs and reports of recorded programs and of stores made here (hostile names,
 stacks deeper than an event can say, phases of life, snapshots of which less is known): each figure
 against the views, and against bytes that are kept. What there is no data of makes no file; what
-was filtered stands in the log; a snapshot asked for alone is alone.
+was filtered stands in the log; a snapshot asked for alone is alone. Stores that lie (HX_SEED,
+HX_SECONDS: 4) are refused, or give files that can be read.
 
-    ghc.py [--keep]       --keep: writes the kept bytes anew
+    ghc.py [--keep] [TEST...]       --keep: writes the kept bytes anew
 """
 import os
+import random
 import re
+import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 import eventlog
 import ghc_check
@@ -130,6 +135,56 @@ def check_alone(path):
     check(len(samples) == 1, "one sample in .hp")
 
 
+NUMBERS = [0, 1, 2, 3, 5, 300, -1, -2**63, 2**31, 2**32, 2**53, 2**62, 2**63 - 1, 0.5, 1e300, None]
+TEXTS = ["", "a b", "JOB", '"', "x" * 70000, "\0nul", "\u2003", "(unknown)", "#7 a < b", b"\xff\xfe"]
+
+
+def lie(path, chance):
+    """Changes what a store says, cell by cell."""
+    base = sqlite3.connect(path, isolation_level=None)
+    tables = [name for name, in base.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND"
+                                             " name LIKE 'hx%'")]
+    for _ in range(chance.choice([1, 2, 4, 12])):
+        table = chance.choice(tables)
+        column = chance.choice([row[1] for row in base.execute(f"PRAGMA table_info({table})")])
+        value = chance.choice(chance.choice([NUMBERS, TEXTS]))
+        where = chance.choice(["", " WHERE abs(random()) % 3 = 0", " WHERE abs(random()) % 20 = 0"])
+        try:
+            base.execute(f"UPDATE OR IGNORE {table} SET {column} = ?{where}", (value,))
+        except sqlite3.Error:
+            pass
+    base.close()
+
+
+def lies_test(folder):
+    """A store that lies is refused, or makes a file that readers take all the same."""
+    seed = int(os.environ.get("HX_SEED", "0")) or time.time_ns() % 10**6
+    print(f"HX_SEED={seed}", flush=True)
+    chance = random.Random(seed)
+    good, path = os.path.join(folder, "good.db"), os.path.join(folder, "lies.db")
+    ghc_check.drawn(good, 3, 20, "recorded")
+    ghc_check.with_biography(good)
+    refused, end = 0, time.monotonic() + float(os.environ.get("HX_SECONDS", "4"))
+    while time.monotonic() < end:
+        shutil.copy(good, path)
+        lie(path, chance)
+        form = chance.choice(["hp", "eventlog", "prof"])
+        by = chance.choice(["retainer", "ccs"] if form == "prof" else ghc_check.WORDS)
+        run = subprocess.run([HEAPX, "export", path, form, "--by", by, "-o", "/dev/stdout"],
+                             capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        kept = f"{form} by {by}, kept as {shutil.copy(path, '/tmp/hx-ghc-lies.db')}"
+        check(run.returncode in (0, 1) and b"Sanitizer" not in run.stderr and
+              b"runtime error" not in run.stderr, f"{kept}: {run.returncode}, {run.stderr[-2000:]}")
+        refused += run.returncode
+        try:
+            if run.returncode == 0 and form != "prof":
+                (eventlog.hp if form == "hp" else eventlog.Log)(run.stdout)
+        except (eventlog.Bad, UnicodeDecodeError) as why:
+            raise Failure(f"{kept}: {why}") from why
+    os.unlink("/tmp/hx-ghc-lies.db")
+    print(f"{refused} refused")
+
+
 def same_names_test(folder):
     """Names that would become one stay two, and those that readers take for words change."""
     path = os.path.join(folder, "names.db")
@@ -156,7 +211,10 @@ def same_names_test(folder):
 
 def main():
     failed = 0
-    for test in (kept_test, stores_test, deep_test, same_names_test, program_test):
+    for test in (kept_test, stores_test, deep_test, same_names_test, lies_test,
+                 program_test):
+        if not {test.__name__, "--keep"} & set(sys.argv) and sys.argv[1:]:
+            continue
         with tempfile.TemporaryDirectory(prefix="hx-ghc-") as folder:
             try:
                 test(folder)
