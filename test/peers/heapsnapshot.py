@@ -69,10 +69,27 @@ def compare_allocations(path, number, found):
     return all(live[key] == value for key, value in want.items()), want, live
 
 
-def compare(path, folder, limit=None):
+def compare_classes(path, folder):
+    """By type, objects of one type are one class in DevTools, lost ones one of their own."""
+    file = os.path.join(folder, "types.heapsnapshot")
+    run("export", path, "heapsnapshot", "--by", "type", "-o", file)
+    number = Stored(path).snapshots[-1]
+    want = rows(path, "select type, state in ('definite', 'indirect') as lost, count(*) as n from"
+                      f" objects where snapshot = {number} group by 1, 2 order by 3")
+    read("devtools", [file], folder)
+    classes = collections.Counter()
+    with open(os.path.join(folder, "out")) as f:
+        for line in f:
+            words = line.rstrip("\n").split("\t")
+            if len(words) == 7 and json.loads(words[1]).startswith("<"):
+                classes[json.loads(words[6])] += 1
+    check(sorted(classes.values()) == sorted(r["n"] for r in want), f"{classes}, {want}")
+
+
+def compare(path, folder):
     stored = Stored(path)
     files = {}
-    for number in stored.snapshots[:limit]:
+    for number in stored.snapshots:
         out = os.path.join(folder, f"{number}.heapsnapshot")
         run("export", path, "heapsnapshot", "--snapshot", number, "-o", out)
         files[out] = number
@@ -177,6 +194,7 @@ def main():
         for name, path in programs(folder):
             _, count, views = compare(path, folder)
             check(count > 100, f"{name}: {count} objects")
+            compare_classes(path, folder)
             said.append(f"{name} {count}")
         check(views > 0, "the recorded program has no allocation view")
         print(f"{heaps} random heaps with {objects} reachable objects, {', '.join(said)}:"

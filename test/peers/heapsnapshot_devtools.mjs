@@ -3,7 +3,8 @@
 //   node heapsnapshot_devtools.mjs LIST OUT    (LIST: a file with a name of a file in each line)
 //
 // Writes `file NAME`, then for each node: id, name as JSON, self size, id of the dominator or "-",
-// retained size, whether it is reached; then `allocated` and the functions of the allocation view.
+// retained size, whether it is reached, its class as JSON; then `allocated` and the functions of the
+// allocation view.
 import {createRequire} from 'node:module';
 import {pathToFileURL} from 'node:url';
 import fs from 'node:fs';
@@ -22,11 +23,12 @@ for (const file of fs.readFileSync(process.argv[2], 'utf8').split('\n').filter(B
   for (let i = 0; i < heap.nodeCount; i++) {
     node.nodeIndex = i * step;
     const id = node.id(), name = node.rawName(), self = node.selfSize();
+    const group = node.className();
     const retained = node.retainedSize(), distance = reached[i];
     const above = node.dominatorIndex();
     node.nodeIndex = above;
     lines.push([id, JSON.stringify(name), self, i === 0 ? '-' : node.id(), retained,
-                distance >= 0 && distance < 100000000 ? 1 : 0].join('\t'));
+                distance >= 0 && distance < 100000000 ? 1 : 0, JSON.stringify(group)].join('\t'));
   }
   const profile = heap.profile;
   if (profile.snapshot.trace_function_count) {

@@ -1,8 +1,8 @@
 // heapsnapshot_memlab.mjs - what memlab makes of heap snapshots.
 //
-//   node heapsnapshot_memlab.mjs LIST    (LIST: a file with a name of a file in each line)
+//   node heapsnapshot_memlab.mjs LIST OUT    (LIST: a file with a name of a file in each line)
 //
-// Prints `file NAME`, then for each node: id, name as JSON, self size, id of the dominator or "-",
+// Writes `file NAME`, then for each node: id, name as JSON, self size, id of the dominator or "-",
 // retained size, whether it is reached.
 import {createRequire} from 'node:module';
 import fs from 'node:fs';
