@@ -152,8 +152,8 @@ hx_error *hx_profile_utf8(const struct hx_import *import, size_t at, size_t n)
     for (size_t i = 0; i < n;) {
         uint32_t c;
         size_t length = hx_utf8_char(s + i, n - i, &c);
-        if (!length)
-            return hx_import_error(import, at + i, "a name is not valid UTF-8");
+        if (!length || !c)
+            return hx_import_error(import, at + i, "a name is not valid UTF-8 without NUL");
         i += length;
     }
     return NULL;

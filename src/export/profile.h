@@ -121,7 +121,7 @@ hx_error *hx_profile_program(struct hx_profile *profile, const char *path, size_
 /* The index of what was begun under a number; it is made where there is none. */
 hx_error *hx_profile_kind(struct hx_profile *profile, uint8_t number, size_t at, uint32_t *ret);
 
-/* Is the text UTF-8? An error tells the first byte that is none. */
+/* Is the text UTF-8 without NUL? An error tells the first byte that is not. */
 hx_error *hx_profile_utf8(const struct hx_import *import, size_t at, size_t n);
 
 hx_error *hx_profile_store(struct hx_profile *profile);

@@ -252,10 +252,13 @@ static hx_error *cancelled(const hx_imported *imported)
                                                      : NULL;
 }
 
-static hx_error *place_of(hx_imported *imported, const struct centre *centre, uint32_t *ret)
+/* Where a centre stands in a stack: on others as a function does; a CAF that is outermost is a root
+ * of its own, which every choice of cost centres has. */
+static hx_error *place_of(hx_imported *imported, const struct centre *centre, bool is_root,
+                          uint32_t *ret)
 {
     struct hx_frames_centre who = {
-        .kind = centre->is_caf ? HX_CENTRE_CAF : HX_CENTRE_REGION,
+        .kind = is_root ? HX_CENTRE_CAF : HX_CENTRE_FUNCTION,
         .file = HX_FRAMES_NO_FILE,
         .label = text_at(imported, centre->label),
         .module = text_at(imported, centre->module),
@@ -266,7 +269,7 @@ static hx_error *place_of(hx_imported *imported, const struct centre *centre, ui
         .label = who.label,
         .module = who.module,
         .source = who.source,
-        .kind = HX_FRAME_REGION,
+        .kind = is_root ? HX_FRAME_BUILTIN : HX_FRAME_CODE,
         .target = HX_NO_PAIR,
     };
     HX_TRY(hx_frames_centre(&imported->frames, &who, &place.centre));
@@ -276,19 +279,19 @@ static hx_error *place_of(hx_imported *imported, const struct centre *centre, ui
 static hx_error *make_frames(hx_imported *imported)
 {
     struct hx_frames *frames = &imported->frames;
-    HX_FREE uint32_t *place = calloc(imported->centres.n + 1, sizeof *place);
     imported->node = calloc(imported->stacks.n + 1, sizeof *imported->node);
-    if (!place || !imported->node)
+    if (!imported->node)
         return hx_error_nomem();
-    for (size_t i = 0; i < imported->centres.n; i++)
-        HX_TRY(place_of(imported, &imported->centres.v[i], &place[i]));
     imported->node[HX_IMPORTED_MAIN] = HX_CCS_MAIN - 1;
     imported->node[HX_IMPORTED_CUT] = HX_CCS_CUT - 1;
     /* parents stand before their children */
     for (size_t i = HX_IMPORTED_CUT + 1; i < imported->stacks.n; i++) {
         const struct stack *stack = &imported->stacks.v[i];
-        HX_TRY(hx_frames_child(frames, imported->node[stack->parent], place[stack->centre],
-                               &imported->node[i]));
+        const struct centre *centre = &imported->centres.v[stack->centre];
+        uint32_t place = 0;
+        HX_TRY(place_of(imported, centre, centre->is_caf && stack->parent == HX_IMPORTED_MAIN,
+                        &place));
+        HX_TRY(hx_frames_child(frames, imported->node[stack->parent], place, &imported->node[i]));
     }
     return NULL;
 }
