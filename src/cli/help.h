@@ -17,6 +17,7 @@ void hx_help_row(struct hx_text *text, const char *left, const char *about);
       "by another question: what is held by objects of this type")                                 \
     X(snap, "heapx snap 4711 -o app.hx", "one snapshot; more are appended to the same file")       \
     X(snap, "heapx snap 4711 -o app.hx --every 10s --duration 5m", "a series")                     \
+    X(snap, "heapx snap 4711 -o app.hx --when 'rss > 2G'", "as soon as it has grown")              \
     X(run, "heapx run -o app.hx --at-exit -- ./app --fast",                                        \
       "all allocations of a program, and what it never freed")                                     \
     X(run, "heapx run --every 1s --sample 512K ./app", "nearly for nothing, as estimates")         \
@@ -32,11 +33,14 @@ void hx_help_row(struct hx_text *text, const char *left, const char *about);
     X(diff, "heapx diff app.hx:1 app.hx:2 objects --still app.hx:3",                               \
       "objects that came, and stayed")                                                             \
     X(check, "heapx check app.hx 'leaked_bytes > 0'", "exit status 4 when something is lost")      \
+    X(check, "heapx check app.hx 'leaked_bytes > 0' --suppressions known", "but what is known")    \
     X(check, "heapx check 4711 'types.type ~ \"^Session\" and types.objects > 1000'",              \
       "when a process has too many of something")                                                  \
-    X(export, "heapx export app.hx FORMAT -o out", "the last snapshot, or all, as FORMAT has it")  \
-    X(export, "heapx export app.hx FORMAT --by type --snapshot 3",                                 \
-      "one snapshot, broken down by type, to standard output")                                     \
+    X(export, "heapx export app.hx flamegraph -o app.svg", "a picture of who allocates, or holds") \
+    X(export, "heapx export app.hx pprof -o app.pb.gz", "for go tool pprof and its like")          \
+    X(export, "heapx export app.hx hp --by type -o app.hp", "types over time, for hp2ps")          \
+    X(export, "heapx export app.hx csv --by roots --snapshot 3", "a view, to standard output")     \
+    X(import, "heapx import app.eventlog -o app.hx", "GHC's profile as a store")                   \
     X(import, "heapx import core.4711 -o app.hx --exe ./app", "a core as a store")                 \
     X(sql, "heapx sql app.hx 'SELECT taken_at, heap_bytes FROM snapshots'", "how it grew")         \
     X(sql, "heapx sql app.hx 'SELECT state, sum(bytes) FROM objects GROUP BY 1'",                  \

@@ -122,6 +122,8 @@ def helps():
         for line in examples:
             words = [word for word in line.split(" -- ")[0].split() if re.match("--?[a-z]", word)]
             expect(set(words) <= options, f"help {name}: {line!r} has options that it lacks")
+            if name == "export":
+                expect(re.search(rf"(?m)^  {line.split()[1]} ", text), f"{line!r} names a format")
 
 
 def main():
