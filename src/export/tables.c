@@ -2,6 +2,7 @@
 #include "export/tables.h"
 
 #include "base/cleanup.h"
+#include "store/measured.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -145,6 +146,9 @@ hx_error *hx_sheet_write(const struct hx_export *export, const char *by,
     if (!has)
         return hx_export_absent(export, by);
     HX_CLEANUP(deinit_table) struct hx_sheet table = {.view = census ? census->view : by};
+    struct hx_query all = {.view = table.view, .snapshot = export->snapshot};
+    HX_TRY(hx_query_recorded(export->store, export->title, &all));
+    HX_TRY(hx_query_measured(export->store, export->title, &all));
     return write_table(export, &table, census && strcmp(by, "leak") == 0, form, sink);
 }
 
