@@ -123,11 +123,12 @@ gives 'heapx diff two.hx:' first last $(seq "$n")
 gives 'heapx diff two.hx:1 two.hx:f' first
 gives 'heapx report two.hx roots --snapshot ' first last all $(seq "$n")
 gives 'heapx report one.hx roots --snapshot ' first last all
-cp "$(command -v sleep)" hx-victim
-./hx-victim 60 &
+name=hxv$$ # no other run of this test has it
+cp "$(command -v sleep)" "$name"
+"./$name" 60 &
 victim=$!
 sleep 0.2
-gives 'heapx attach hx-vict' "$victim"
+gives "heapx attach $name" "$victim"
 gives "heapx attach $victim" "$victim"
 has 'heapx attach ' "$victim ($(cat /proc/$victim/comm))"
 gives "heapx why $victim" "$victim"
