@@ -46,15 +46,16 @@ struct hx_path {
     uint64_t own[HX_PATH_VALUES];  /* at most INT64_MAX */
 };
 
-/* Which texts tell frames apart, beside their names. Others are "". */
-enum { HX_PATHS_MODULES = 1, HX_PATHS_LINES = 2 };
+/* Which texts tell frames apart, beside their names; others are "". And what was allocated, too:
+ * else only stacks that have something now are loaded. */
+enum { HX_PATHS_MODULES = 1, HX_PATHS_LINES = 2, HX_PATHS_COSTS = 4 };
 
 struct hx_path_entry {
     uint32_t parent, frame, node;
 };
 
 struct hx_paths {
-    unsigned detail; /* HX_PATHS_MODULES, HX_PATHS_LINES; set it before the first load */
+    unsigned detail; /* HX_PATHS_MODULES, ...; set it before the first load */
     HX_VEC(struct hx_path_frame) frames;
     HX_VEC(struct hx_path) nodes;
     /* of what was loaded */

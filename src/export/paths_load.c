@@ -202,9 +202,15 @@ static hx_error *path_of(const struct loading *l, struct forest *forest, int64_t
     return NULL;
 }
 
-/* Rows of an id, bytes and objects. Without anything to add a row makes no path. */
+/* Which values rows of an id, bytes and objects have, and of how many rows they were measured. */
+struct summing {
+    enum hx_path_value objects, bytes;
+    size_t measured, unmeasured;
+};
+
+/* Without anything to add a row makes no path. */
 static hx_error *add_values(struct loading *l, struct forest *forest, const char *select,
-                            enum hx_path_value objects, enum hx_path_value bytes, bool *measured)
+                            struct summing *sum)
 {
     struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
@@ -215,15 +221,17 @@ static hx_error *add_values(struct loading *l, struct forest *forest, const char
         if (!more)
             return NULL;
         bool known = true;
-        uint64_t n_bytes = count_at(rows, 1, &known), n_objects = count_at(rows, 2, measured);
+        uint64_t n_objects = count_at(rows, 2, &known), n_bytes = count_at(rows, 1, &known);
+        sum->measured += known;
+        sum->unmeasured += !known;
         l->rows++;
         if (!n_bytes && !n_objects)
             continue;
         uint32_t node;
         HX_TRY(path_of(l, forest, hx_rows_value(rows, 0).i, &node));
         uint64_t *own = l->paths->nodes.v[node].own;
-        hx_paths_add(&own[objects], n_objects);
-        hx_paths_add(&own[bytes], n_bytes);
+        hx_paths_add(&own[sum->objects], n_objects);
+        hx_paths_add(&own[sum->bytes], n_bytes);
     }
 }
 
@@ -240,23 +248,23 @@ static hx_error *load_sampling(struct loading *l)
     return NULL;
 }
 
+/* What was there before the recorder came has no costs; the others have. */
 static hx_error *load_forest(struct loading *l, const struct forest_source *source)
 {
     HX_CLEANUP(deinit_forest) struct forest forest = {0};
-    bool has_costs = true;
+    struct summing now = {HX_PATH_OBJECTS, HX_PATH_BYTES, 0, 0};
+    struct summing ever = {HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES, 0, 0};
     HX_TRY(load_frames(l, source->frames, &forest));
     HX_TRY(load_nodes(l, source->nodes, &forest));
     if (forest.nodes.n >= NO_NODE)
         return hx_error_new(HX_E_LIMIT, l->export->title, NULL, "holds too many stacks");
-    HX_TRY(add_values(l, &forest, source->values, HX_PATH_OBJECTS, HX_PATH_BYTES,
-                      &l->paths->has_objects));
-    size_t before = l->rows;
-    HX_TRY(add_values(l, &forest, source->costs, HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES,
-                      &has_costs));
-    l->paths->has_alloc = l->rows > before && has_costs;
-    if (!l->paths->has_alloc) /* half of them would be no sum */
-        for (size_t i = 0; i < l->paths->nodes.n; i++)
-            memset(l->paths->nodes.v[i].own, 0, HX_PATH_OBJECTS * sizeof(uint64_t));
+    HX_TRY(add_values(l, &forest, source->values, &now));
+    l->paths->has_objects = now.unmeasured == 0;
+    if (!now.measured && !now.unmeasured)
+        return NULL;
+    if (l->paths->detail & HX_PATHS_COSTS)
+        HX_TRY(add_values(l, &forest, source->costs, &ever));
+    l->paths->has_alloc = ever.measured != 0;
     return load_sampling(l);
 }
 
@@ -392,7 +400,43 @@ static hx_error *place_top(struct placing *p, const struct forest *holders, uint
     uint32_t frame = set.type == HX_VALUE_INT ? frame_of(holders, set.i) : HX_NO_FRAME;
     uint32_t root;
     HX_TRY(hx_paths_child(p->l->paths, 0, frame == HX_NO_FRAME ? several : frame, &root));
-    return hx_paths_step(p->l->paths, root, type_frame(p, object), &p->node[object]);
+    return hx_paths_child(p->l->paths, root, type_frame(p, object), &p->node[object]);
+}
+
+/* The object that contains an address. What asks one after the other asks for what is close, so the
+ * steps from the last answer grow; a search between two of them ends it. */
+static hx_obj find_near(const struct hx_graph *graph, uint64_t address, hx_obj near)
+{
+    hx_obj low = 0, high = graph->n; /* it is in [low, high), or there is none */
+    if (graph->addr[near] <= address) {
+        low = near;
+        for (uint64_t step = 1; low + step < graph->n; step *= 2) {
+            if (graph->addr[low + step] > address) {
+                high = (hx_obj)(low + step);
+                break;
+            }
+            low = (hx_obj)(low + step);
+        }
+    } else {
+        high = near;
+        for (uint64_t step = 1; step <= high; step *= 2) {
+            if (graph->addr[high - step] <= address) {
+                low = (hx_obj)(high - step);
+                break;
+            }
+            high = (hx_obj)(high - step);
+        }
+    }
+    while (high - low > 1) {
+        hx_obj middle = low + (high - low) / 2;
+        if (graph->addr[middle] <= address)
+            low = middle;
+        else
+            high = middle;
+    }
+    bool inside = low < graph->n && graph->addr[low] <= address &&
+                  address - graph->addr[low] < graph->size[low];
+    return inside ? low : HX_NO_OBJ;
 }
 
 /* Reads the column of dominators; places what has none. */
@@ -408,6 +452,7 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
                  p->l->snapshot);
     HX_TRY(ask(p->l->export->store, &sql, &rows));
     bool more = true;
+    hx_obj near = 0;
     for (hx_obj i = 0; i < graph->n; i++) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
@@ -419,9 +464,10 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
         if (graph->state[i] == HX_STATE_DEFINITE || graph->state[i] == HX_STATE_INDIRECT) {
             HX_TRY(lost_node(p, &p->node[i]));
         } else if (dominator.type == HX_VALUE_INT) {
-            p->above[i] = hx_graph_find(graph, (uint64_t)dominator.i);
+            p->above[i] = find_near(graph, (uint64_t)dominator.i, near);
             if (p->above[i] == HX_NO_OBJ || p->above[i] == i)
                 return damaged(p->l, "a dominator is no object");
+            near = p->above[i];
         } else {
             HX_TRY(place_top(p, holders, several, i, hx_rows_value(rows, 1)));
         }
@@ -500,7 +546,7 @@ static hx_error *place_from_roots(struct placing *p, size_t *n)
         }
         HX_TRY(hx_paths_child(p->l->paths, 0, frame, &root));
         HX_TRY(
-            hx_paths_step(p->l->paths, root, type_frame(p, edge->target), &p->node[edge->target]));
+            hx_paths_child(p->l->paths, root, type_frame(p, edge->target), &p->node[edge->target]));
         p->queue[(*n)++] = edge->target;
     }
     return NULL;

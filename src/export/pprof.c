@@ -469,7 +469,7 @@ static hx_error *try_size(const struct hx_export *export, struct hx_paths *paths
 
 static hx_error *write_pprof(const struct hx_export *export, struct hx_sink *sink)
 {
-    HX_PATHS struct hx_paths paths = {.detail = HX_PATHS_MODULES | HX_PATHS_LINES};
+    HX_PATHS struct hx_paths paths = {.detail = HX_PATHS_MODULES | HX_PATHS_LINES | HX_PATHS_COSTS};
     struct hx_paths_cut cut = {.samples = PROFILE_SAMPLES, .value = HX_PATH_BYTES};
     size_t merged = 0;
     HX_TRY(hx_paths_load(export, export->snapshot, &paths));
