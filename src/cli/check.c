@@ -13,6 +13,7 @@
 enum {
     SHOWN = 160, /* bytes of a condition in a message */
     ROWS = 5,    /* that make a condition hold */
+    COUNTED = 9999,
 };
 
 struct checks {
@@ -370,14 +371,15 @@ static void put_why(const struct why *why, struct hx_text *sql)
     hx_text_putf(sql, " LIMIT %d", ROWS);
 }
 
-/* How many rows there are, when there are more than are shown; else 0. */
+/* How many rows there are; not all are counted of very many. */
 static hx_error *count_why(hx_store *store, const struct why *why, int64_t *ret)
 {
     struct hx_text sql = {0};
     hx_rows *rows = NULL;
     bool more = false;
-    hx_text_puts(&sql, "SELECT count(*)");
+    hx_text_puts(&sql, "SELECT count(*) FROM (SELECT 1");
     hx_text_puts(&sql, hx_text_str(&why->from));
+    hx_text_putf(&sql, " LIMIT %d)", COUNTED + 1);
     hx_error *err = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), &rows);
     hx_text_free(&sql);
     if (err)
@@ -407,7 +409,9 @@ static hx_error *print_why(hx_store *store, const hx_filter *filter, const struc
     hx_text_free(&shown);
     HX_TRY(hx_print_rows(store, rows, HX_FORMAT_TEXT));
     HX_TRY(count_why(store, why, &n));
-    if (n > ROWS)
+    if (n > COUNTED)
+        printf("(the first %d of more than %d)\n", ROWS, COUNTED);
+    else if (n > ROWS)
         printf("(the first %d of %" PRId64 ")\n", ROWS, n);
     return NULL;
 }
