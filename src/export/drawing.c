@@ -31,7 +31,8 @@ static const char style_common[] =
     "@media (prefers-color-scheme:dark){:root{--page:#0d1117;--ink:#e6edf3;--dim:#9aa5b1;"
     "--grid:#2a313a;--faint:#171c23;--other:#5d6773}"
     ".b0{fill:#3b8fd0}.b6{fill:#ddd24a}.b7{fill:#b35a84}}"
-    "@media (max-width:560px){text{font-size:18px}.title{font-size:22px}}"
+    ":root{background:var(--page)}"
+    "@media (max-width:560px){:root{height:auto}text{font-size:18px}.title{font-size:22px}}"
     "@media print{:root{--page:#fff;--ink:#000;--dim:#444}}";
 
 void hx_drawing_begin(struct hx_sink *sink, int height, const char *title, const char *about,

@@ -15,7 +15,7 @@ enum {
     RIGHT = HX_DRAWING_WIDTH - EDGE,
     TITLE = 30,
     SUBTITLE = 56,
-    LETTERS = 50, /* above the bars, for their bytes, which may stand upright */
+    LETTERS = 58, /* above the bars, for their bytes, which may stand upright */
     UPPER = SUBTITLE + 16 + LETTERS,
     PLOT = 180,
     LOWER = UPPER + PLOT,
@@ -30,7 +30,7 @@ enum {
     COLUMN_LYING = 64,                         /* where columns are that wide, their bytes lie */
     COLUMNS = (RIGHT - MATRIX) / COLUMN_LEAST, /* with the one of the others */
     DOT = 6,
-    ROWS_MOST = 64,
+    ROWS_MOST = 64 + 2, /* roots, and those that stand for none */
     SETS_MOST = 4096,
 };
 
@@ -331,6 +331,8 @@ static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, ui
     const struct column *column = &plot->columns.v[i];
     int64_t bytes = rest ? plot->other_bytes : column->bytes;
     double x = column_x(plot, i), height = PLOT * (double)bytes / (double)top;
+    bool beyond = height > PLOT; /* the others may be far more than any single bin */
+    height = beyond ? PLOT : height;
     double width = plot->pitch * 0.68 < 34 ? plot->pitch * 0.68 : 34;
     HX_CLEANUP(hx_text_free) struct hx_text tip = {0};
     char human[HX_HUMAN];
@@ -345,6 +347,9 @@ static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, ui
     hx_sink_puts(sink, "\">\n");
     hx_drawing_box(sink, rest || !is_named(column->roots) ? "bo" : "b0", x - width / 2,
                    LOWER - height, width, bytes && height < 1 ? 1 : height, hx_text_str(&tip));
+    for (int mark = 0; beyond && mark < 2; mark++)
+        hx_drawing_line(sink, "cut", x - width / 2 - 3, LOWER - PLOT / 2.0 + mark * 9 + 4,
+                        x + width / 2 + 3, LOWER - PLOT / 2.0 + mark * 9 - 4);
     draw_figure(sink, plot, x, LOWER - height - 6, human);
     if (!rest)
         draw_dots(sink, plot, i);
@@ -354,8 +359,6 @@ static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, ui
 static void draw_columns(struct hx_sink *sink, const struct plot *plot)
 {
     int64_t most = plot->columns.n ? plot->columns.v[0].bytes : 0;
-    if (plot->other_bytes > most)
-        most = plot->other_bytes;
     uint64_t step = hx_step_bytes((uint64_t)most, 5), top = ((uint64_t)most / step + 1) * step;
     draw_axis(sink, step, top);
     for (size_t i = 0; i < plot->columns.n + (plot->others > 0); i++)
@@ -403,6 +406,7 @@ hx_error *hx_draw_bins(const struct hx_export *export, struct hx_sink *sink)
                      hx_text_str(&about),
                      ".in{fill:var(--ink)}.out{fill:var(--grid)}"
                      ".join{stroke:var(--ink);stroke-width:2.5}"
+                     ".cut{stroke:var(--page);stroke-width:3}"
                      ".upright{dominant-baseline:central}"
                      ".over{paint-order:stroke;stroke:var(--page);stroke-width:5px}");
     hx_drawing_text(sink, "title", EDGE, TITLE, HX_ANCHOR_START, (RIGHT - EDGE) / 1.3,
