@@ -2,6 +2,7 @@
 """watchdog.py - heapx snap --when: looks at a process until a condition holds, takes a snapshot each
 time that it becomes true anew, and leaves the process alone until then."""
 import os
+import select
 import signal
 import subprocess
 import time
@@ -35,6 +36,7 @@ def watch(target, store, *words):
 
 def taken(process):
     """Waits for the line of the next snapshot."""
+    check(select.select([process.stdout], [], [], 100)[0], "no snapshot")
     line = process.stdout.readline()
     check(line.startswith("snapshot "), f"{line} {process.poll()}")
 
@@ -57,7 +59,7 @@ def each_time(folder):
         taken(process)
         time.sleep(0.3)  # it still holds: that is no second time
         say(target, 1)
-        time.sleep(0.3)
+        time.sleep(1)  # for a look in between
         say(target, 80)
         taken(process)
         ended(process, 0)
@@ -66,18 +68,24 @@ def each_time(folder):
         live.check_let_go(target.pid)
 
 
+def grow_until_taken(process, target, megabytes):
+    """Who looks late begins with what is there then."""
+    while not select.select([process.stdout], [], [], 0.3)[0]:
+        megabytes += 30
+        check(megabytes < 1200, "no snapshot")
+        say(target, megabytes)
+    taken(process)
+    return megabytes
+
+
 def by_growth(folder):
     store = os.path.join(folder, "store")
     with live.Target(GROWING) as target:
         target.wait_line("ready")
         process = watch(target, store, "--when", "growth > 20M", "--count", "2")
-        time.sleep(0.3)
-        say(target, 30)
-        taken(process)
-        time.sleep(0.3)
+        megabytes = grow_until_taken(process, target, 0)
         check(process.poll() is None, "ended after one of two")
-        say(target, 70)
-        taken(process)
+        grow_until_taken(process, target, megabytes)
         ended(process, 0)
 
 
