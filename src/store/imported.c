@@ -671,8 +671,7 @@ static hx_error *add_summary(const hx_imported *imported,
     sqlite3_bind_int(st, 8, HX_INTERIOR_KNOWN);
     sqlite3_bind_int(st, 9, snapshot->complete);
     hx_bind_text(st, 10, snapshot->notes);
-    bool sets = snapshot->told & 1u << HX_IMPORTED_RETAINER;
-    sqlite3_bind_int64(st, 11, sets ? HX_ANALYSE_RETAINERS : 0);
+    sqlite3_bind_int64(st, 11, HX_ANALYSE_ALL); /* there is nothing left to be worked out */
     if (snapshot->started_at_ns)
         sqlite3_bind_int64(st, 12, snapshot->started_at_ns);
     return run(imported, st);

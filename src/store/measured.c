@@ -20,9 +20,42 @@ static hx_error *has_rows(hx_store *store, const struct hx_query *query, const c
     return err;
 }
 
+/* A profile of another program tells its own break-down: what else is asked of it is no empty
+ * view. */
+static hx_error *refuse_imported(hx_store *store, const char *target, const struct hx_query *query)
+{
+    static const char *const not_of_snapshots[] = {"snapshots", "losses", "ccs", "frames",
+                                                   "retainer_members"};
+    for (size_t i = 0; i < sizeof not_of_snapshots / sizeof *not_of_snapshots; i++)
+        if (strcmp(not_of_snapshots[i], query->view) == 0)
+            return NULL;
+    long long number = query->snapshot;
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "SELECT notes FROM snapshots WHERE (%lld = 0 OR snapshot = %lld) AND NOT EXISTS"
+             " (SELECT 1 FROM snapshots WHERE method IS NOT 'import' AND (%lld = 0 OR"
+             " snapshot = %lld)) AND NOT EXISTS (SELECT 1 FROM %s WHERE %lld = 0 OR"
+             " snapshot = %lld) AND heap_bytes IS NOT 0 ORDER BY snapshot DESC LIMIT 1",
+             number, number, number, number, query->view, number, number);
+    hx_rows *rows = NULL;
+    bool more = false;
+    HX_TRY(hx_query_sql(store, sql, &rows));
+    hx_error *err = hx_rows_next(rows, &more);
+    struct hx_value notes = {0};
+    if (!err && more)
+        notes = hx_rows_value(rows, 0);
+    if (!err && more)
+        err = hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET snapshots",
+                           "%s is not known: the imported profile does not tell it (%s)",
+                           query->view, notes.type == HX_VALUE_TEXT ? notes.text : "no notes");
+    hx_rows_end(rows);
+    return err;
+}
+
 /* Who allocated is known only when somebody recorded it. */
 hx_error *hx_query_recorded(hx_store *store, const char *target, const struct hx_query *query)
 {
+    HX_TRY(refuse_imported(store, target, query));
     static const char *const recorded[] = {"sites",  "modules",    "stacks",       "ccs",
                                            "costs",  "estimates",  "mprof_leaks",  "mprof_held",
                                            "frames", "mprof_bins", "mprof_direct", "mprof_graph"};

@@ -408,6 +408,9 @@ static hx_error *need_heap(const struct hx_ui *ui)
         return hx_error_new(HX_E_ABSENT, "snapshot",
                             "its notes say why: `:screen snapshots`, then i",
                             "no heap was found in it: there is nothing to work out");
+    if (hx_table_int(&ui->snapshots, row, "heap_objects", -1) < 0)
+        return hx_error_new(HX_E_ABSENT, "snapshot", "its notes say what it is: :snapshots, then i",
+                            "its profile has no objects: there is nothing to work out");
     return NULL;
 }
 

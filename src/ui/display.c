@@ -417,6 +417,21 @@ void hx_ui_put_no_heap(const struct hx_ui *ui, const char *between, struct hx_te
                           " heapx run all of it.");
 }
 
+/* A profile of another program tells its own break-down, and nothing of single objects. */
+static bool put_imported(const struct hx_ui *ui, struct hx_text *ret)
+{
+    size_t row = hx_ui_snapshot_row(ui);
+    if (row >= ui->snapshots.n_rows ||
+        strcmp(hx_table_text(&ui->snapshots, row, "method"), "import") != 0)
+        return false;
+    const char *notes = hx_table_text(&ui->snapshots, row, "notes");
+    hx_text_puts(ret,
+                 "This snapshot was imported, and its profile does not tell this. What it is: ");
+    hx_text_escape(ret, notes, strlen(notes), !ui->term.utf8);
+    hx_text_puts(ret, ". Screen 1 shows it over time.");
+    return true;
+}
+
 void hx_ui_put_partial(const struct hx_ui *ui, struct hx_text *ret)
 {
     size_t row = hx_ui_snapshot_row(ui);
@@ -461,6 +476,9 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
         return;
     else if (pane->other && pane->screen->fill_differences)
         hx_text_puts(ret, "None appeared, and none is gone.");
+    else if ((pane->screen->digit >= 0 || pane->screen->needs || pane->screen->differences) &&
+             put_imported(ui, ret))
+        return;
     else if (pane->screen->instead)
         pane->screen->instead(ui, pane, ret);
     if (!ret->n)

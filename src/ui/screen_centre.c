@@ -107,8 +107,11 @@ static void put_sum(const struct hx_table *facts, const char *bytes, const char 
                     struct hx_text *ret)
 {
     char size[HX_HUMAN];
-    int64_t n = hx_table_int(facts, 0, objects, 0), sum = hx_table_int(facts, 0, bytes, 0);
-    hx_text_putf(ret, "%s in ", hx_human_bytes(sum > 0 ? (uint64_t)sum : 0, size));
+    int64_t n = hx_table_int(facts, 0, objects, -1), sum = hx_table_int(facts, 0, bytes, 0);
+    hx_text_puts(ret, hx_human_bytes(sum > 0 ? (uint64_t)sum : 0, size));
+    if (n < 0) /* nobody counted them */
+        return;
+    hx_text_puts(ret, " in ");
     hx_text_count(ret, n);
     hx_text_puts(ret, n == 1 ? " object" : " objects");
 }

@@ -196,10 +196,13 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
             put_line(ui, pane, ret);
         return;
     }
-    hx_text_putf(ret, "\n%s in ", hx_human_bytes((uint64_t)bytes, size));
-    int64_t objects = hx_table_int(facts, 0, "objects", 0);
-    hx_text_count(ret, objects);
-    hx_text_puts(ret, objects == 1 ? " object (o lists it)" : " objects (o lists them)");
+    hx_text_putf(ret, "\n%s", hx_human_bytes((uint64_t)bytes, size));
+    int64_t objects = hx_table_int(facts, 0, "objects", -1);
+    if (objects >= 0) { /* else nobody counted them */
+        hx_text_puts(ret, " in ");
+        hx_text_count(ret, objects);
+        hx_text_puts(ret, objects == 1 ? " object (o lists it)" : " objects (o lists them)");
+    }
     if (heap > 0)
         hx_text_putf(ret, ", %.1f%% of the heap", 100.0 * (double)bytes / (double)heap);
     put_line(ui, pane, ret);

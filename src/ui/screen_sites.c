@@ -53,7 +53,7 @@ static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *s
 {
     hx_text_puts(sql, "SELECT stack_id, bytes, objects FROM");
     put_stacks(pane, snapshot, sql);
-    hx_text_puts(sql, " WHERE objects > 0");
+    hx_text_puts(sql, " WHERE objects > 0 OR (objects IS NULL AND bytes IS NOT NULL)");
 }
 
 static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)

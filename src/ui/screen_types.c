@@ -30,12 +30,16 @@ static const struct hx_column differences[] = {
 static const char *const by_type[] = {"type", NULL};
 static const char *const kept[] = {"confidence", NULL};
 
+/* Types that objects are of; those of an imported profile, too, which counts none. */
+#define COUNTED(table)                                                                             \
+    "(" table "objects > 0 OR (" table "objects IS NULL AND " table "bytes IS NOT NULL))"
+
 static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     hx_text_putf(sql,
                  "SELECT coalesce(name, '(unknown)') AS type, confidence, bytes, objects"
-                 " FROM hx_type WHERE objects > 0 AND snapshot = %" PRId64,
+                 " FROM hx_type WHERE " COUNTED("") " AND snapshot = %" PRId64,
                  snapshot);
 }
 
@@ -57,8 +61,9 @@ static void put_join(const struct hx_pane *pane, struct hx_text *sql)
     if (pane->before)
         hx_text_putf(sql,
                      " LEFT JOIN (SELECT coalesce(name, '(unknown)') AS name, sum(bytes) AS bytes"
-                     " FROM hx_type WHERE objects > 0 AND snapshot = %" PRId64
-                     " GROUP BY 1) AS o ON o.name = coalesce(t.name, '(unknown)')",
+                     " FROM hx_type WHERE " COUNTED(
+                         "") " AND snapshot = %" PRId64
+                             " GROUP BY 1) AS o ON o.name = coalesce(t.name, '(unknown)')",
                      pane->before);
 }
 
@@ -81,7 +86,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_puts(&ret->sql, " FROM hx_type t LEFT JOIN hx_page p ON p.snapshot = t.snapshot"
                             " AND p.census = 'type' AND p.key = t.type");
     put_join(pane, &ret->sql);
-    hx_text_putf(&ret->sql, " WHERE t.objects > 0 AND t.snapshot = %" PRId64, snapshot);
+    hx_text_putf(&ret->sql, " WHERE " COUNTED("t.") " AND t.snapshot = %" PRId64, snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM types WHERE snapshot = %" PRId64 ") AS rows,"
                  " (SELECT sum(bytes) FROM hx_type WHERE snapshot = %" PRId64

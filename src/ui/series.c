@@ -421,10 +421,34 @@ static hx_error *read_label(const struct hx_series *series, struct hx_series_ban
 
 /* --- all of it --- */
 
+/* What an imported profile is broken down by; NULL: there is none. */
+static hx_error *find_imported(hx_store *store, const struct hx_stored_census **ret)
+{
+    static const struct {
+        const char *census, *rows;
+    } told[] = {
+        {"ccs", "hx_site"},
+        {"biography", "hx_biography"},
+        {"module", "hx_module"},
+        {"type", "hx_type"},
+    };
+    *ret = NULL;
+    for (size_t i = 0; i < sizeof told / sizeof *told && !*ret; i++) {
+        char sql[128];
+        int64_t there = 0;
+        snprintf(sql, sizeof sql, "SELECT EXISTS (SELECT 1 FROM %s WHERE bytes IS NOT NULL)",
+                 told[i].rows);
+        HX_TRY(ask_number(store, sql, &there));
+        if (there)
+            *ret = hx_census_find(told[i].census);
+    }
+    return NULL;
+}
+
 static hx_error *choose_census(const struct hx_series_wish *wish, hx_store *store,
                                struct hx_series *series)
 {
-    int64_t retainers = 0, heaps = 0;
+    int64_t retainers = 0, heaps = 0, objects = 0;
     series->census = wish->census;
     if (series->census)
         return NULL;
@@ -433,7 +457,14 @@ static hx_error *choose_census(const struct hx_series_wish *wish, hx_store *stor
                       "SELECT EXISTS (SELECT 1 FROM snapshots WHERE heap_bytes IS NOT NULL)"
                       " OR NOT EXISTS (SELECT 1 FROM hx_account)",
                       &heaps));
-    series->census = hx_census_find(retainers ? "retainer" : heaps ? "leak" : "account");
+    HX_TRY(ask_number(store,
+                      "SELECT NOT EXISTS (SELECT 1 FROM snapshots WHERE method = 'import')"
+                      " OR EXISTS (SELECT 1 FROM snapshots WHERE heap_objects IS NOT NULL)",
+                      &objects));
+    if (!retainers && !objects)
+        HX_TRY(find_imported(store, &series->census));
+    if (!series->census)
+        series->census = hx_census_find(retainers ? "retainer" : heaps ? "leak" : "account");
     return NULL;
 }
 
