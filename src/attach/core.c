@@ -301,9 +301,12 @@ static hx_error *take_process(const hx_core *core, struct hx_snapshot *snapshot)
     snapshot->comm = core->has_process ? strdup(core->comm) : NULL;
     if (core->has_process && !snapshot->comm)
         return hx_error_nomem();
-    for (size_t i = 0; i < core->names.n; i++)
-        if (core->names.v[i].is_exe && !(snapshot->exe = strdup(core->names.v[i].path)))
+    for (size_t i = 0; i < core->names.n && !snapshot->exe; i++) {
+        const struct hx_core_name *name = &core->names.v[i];
+        if (name->is_exe &&
+            asprintf(&snapshot->exe, "%s%s", name->path, name->deleted ? " (deleted)" : "") < 0)
             return hx_error_nomem();
+    }
     if (core->threads.n) {
         snapshot->thread = calloc(core->threads.n, sizeof *snapshot->thread);
         if (!snapshot->thread)
@@ -330,9 +333,10 @@ static void tell_notes(const hx_core *core, struct hx_snapshot *snapshot)
                          "counts as lost");
         hx_snapshot_lose(snapshot, "threads whose registers were not seen", 1, 0, 0);
     }
-    if (!core->files.n) {
-        hx_snapshot_note(snapshot, true,
-                         "the core does not say which files were mapped: variables have no names");
+    if (!core->has_files) {
+        hx_snapshot_note(snapshot, true, "the core does not say which files were mapped: %s",
+                         core->files.n ? "only the program is known"
+                                       : "variables have no names (see --exe)");
         hx_snapshot_lose(snapshot, "names of mapped files", 1, 0, 0);
     }
 }

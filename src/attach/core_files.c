@@ -7,9 +7,9 @@
 
 #include "base/cleanup.h"
 #include "sym/elf.h"
+#include "sym/module.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -104,9 +104,9 @@ static bool take_build_id(void *context, const struct hx_elf_note *note)
 static bool identify_file(const char *path, struct identity *ret)
 {
     struct stat st;
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    HX_FD int fd = hx_module_open_regular(path, &st);
     memset(ret, 0, sizeof *ret);
-    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode))
+    if (fd < 0)
         return false;
     ret->known = pread(fd, ret->page, sizeof ret->page, 0) > 0;
     hx_error_free(hx_elf_each_note(fd, take_build_id, ret));
@@ -183,9 +183,56 @@ static void place_names(hx_core *core)
     }
 }
 
+/* The files of the load segments of a program that is mapped at base. */
+static hx_error *add_program(hx_core *core, uint64_t base)
+{
+    Elf64_Phdr phdr[HX_CORE_PHDRS_MAX];
+    const uint64_t page = HX_CORE_PAGE;
+    uint64_t bias, done = 0;
+    struct hx_core_name name = {.path = realpath(core->exe, NULL), .is_exe = true};
+    if (!name.path || !hx_vec_push(&core->names, name)) {
+        free(name.path);
+        return hx_error_nomem();
+    }
+    size_t n = hx_core_phdrs(core, base, phdr, &bias);
+    for (size_t i = 0; i < n; i++) {
+        struct hx_core_file file = {.start = (bias + phdr[i].p_vaddr) & ~(page - 1),
+                                    .offset = phdr[i].p_offset & ~(page - 1)};
+        file.end = (bias + phdr[i].p_vaddr + phdr[i].p_filesz + page - 1) & ~(page - 1);
+        if (phdr[i].p_type != PT_LOAD || file.start < done || file.end <= file.start ||
+            file.offset > INT64_MAX - (file.end - file.start))
+            continue;
+        done = file.end;
+        if (!hx_vec_push(&core->files, file))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* A core that does not say which files were mapped (cut short) may have the first page of the
+ * program all the same. */
+static hx_error *search_program(hx_core *core)
+{
+    struct identity memory, file;
+    if (!identify_file(core->exe, &file))
+        return NULL; /* told later */
+    for (size_t i = 0; i < core->segments.n; i++) {
+        uint64_t base = core->segments.v[i].start;
+        char magic[SELFMAG];
+        if (!hx_core_memory(core, base, magic, sizeof magic) || memcmp(magic, ELFMAG, SELFMAG) != 0)
+            continue;
+        identify_memory(core, base, &memory);
+        if (is_same(&memory, &file))
+            return add_program(core, base);
+    }
+    return NULL;
+}
+
 hx_error *hx_core_find_files(hx_core *core)
 {
     bool has_exe = false;
+    if (core->exe && !core->files.n)
+        HX_TRY(search_program(core));
     place_names(core);
     for (size_t i = 0; i < core->names.n; i++) {
         struct hx_core_name *name = &core->names.v[i];

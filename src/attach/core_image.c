@@ -10,14 +10,15 @@
 #include "attach/record/memory.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
+#include "sym/module.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SLICE ((uint64_t)1 << 20)
@@ -73,7 +74,8 @@ static bool add_written(struct reading *reading, struct hx_mapping *mapping, uin
                         uint64_t offset)
 {
     uint8_t page[HX_CORE_PAGE], file[HX_CORE_PAGE];
-    HX_FD int fd = *mapping->local ? open(mapping->local, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    struct stat st;
+    HX_FD int fd = hx_module_open_regular(mapping->local, &st);
     if (fd < 0 && mapping->offset == 0)
         return true; /* headers, left for debuggers */
     for (uint64_t at = mapping->start; at < end; at += HX_CORE_PAGE) {

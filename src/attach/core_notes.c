@@ -181,6 +181,7 @@ static hx_error *parse_files(hx_core *core, const struct note *note, const char 
         return hx_core_lie(core, note->at, "a list of files of %zu bytes", len);
     memcpy(head, bytes, sizeof head);
     uint64_t n = head[0];
+    core->has_files = true;
     if (n > (len - sizeof head) / (sizeof entry + 1))
         return hx_core_lie(core, note->desc, "a list of %" PRIu64 " files in %zu bytes", n, len);
     size_t at = sizeof head, name_at = sizeof head + (size_t)n * sizeof entry;
@@ -211,7 +212,7 @@ static hx_error *parse_files(hx_core *core, const struct note *note, const char 
 
 static hx_error *take_files(hx_core *core, const struct note *note)
 {
-    if (core->files.n)
+    if (core->has_files)
         return hx_core_lie(core, note->at, "a second list of files");
     if (note->desc_bytes > FILES_MAX)
         return hx_core_lie(core, note->at, "a list of files of %" PRIu64 " bytes",

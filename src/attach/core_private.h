@@ -49,6 +49,7 @@ struct hx_core {
     HX_VEC(struct hx_core_file) files;       /* by address, apart */
     HX_VEC(struct hx_core_name) names;
     HX_VEC(struct hx_core_thread) threads; /* by tid */
+    bool has_files;                        /* NT_FILE is there */
     bool notes_cut;                        /* the file ends within the notes */
     bool has_process;
     pid_t pid;

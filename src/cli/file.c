@@ -18,6 +18,16 @@ static hx_error *unknown_kind(const char *path)
     return err;
 }
 
+/* What says where the files of a core's process lie is for cores. */
+static hx_error *no_core(const struct hx_args *args, const char *path)
+{
+    if (!args->exe && !args->sysroot)
+        return NULL;
+    return hx_error_new(HX_E_USAGE, path, "leave it out",
+                        "is no core: --exe and --sysroot say where the files of a core's process "
+                        "are");
+}
+
 hx_error *hx_file_import(const struct hx_args *args, struct hx_console *console, const char *path,
                          hx_store *store, bool *ret_partial)
 {
@@ -25,6 +35,7 @@ hx_error *hx_file_import(const struct hx_args *args, struct hx_console *console,
     if (hx_core_detect(path))
         return hx_core_store(args, console, path, store, ret_partial);
     HX_TRY(hx_importer_detect(path, &importer));
+    HX_TRY(no_core(args, path));
     if (!importer)
         return unknown_kind(path);
     return hx_import_file(importer, path, store, &console->progress, ret_partial);
@@ -37,8 +48,10 @@ hx_error *hx_file_open(const struct hx_args *args, struct hx_console *console, c
     *ret_partial = false;
     hx_error *unread = hx_importer_detect(path, &importer);
     hx_error_free(unread); /* the store says it better */
-    if (!importer && !hx_core_detect(path))
+    if (!importer && !hx_core_detect(path)) {
+        HX_TRY(no_core(args, path));
         return hx_store_open(path, ret);
+    }
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_temporary(&store));
     HX_TRY(hx_file_import(args, console, path, store, ret_partial));

@@ -25,6 +25,11 @@ hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t 
                             hx_modules **ret);
 void hx_modules_destroy(hx_modules *modules);
 
+/* Opens a path read only, following links; -1 when it is no regular file. Never blocks, and never
+ * opens a device. */
+struct stat;
+int hx_module_open_regular(const char *path, struct stat *ret);
+
 size_t hx_modules_count(const hx_modules *modules);
 const char *hx_module_name(const hx_modules *modules, size_t i); /* "libc.so.6" */
 const char *hx_module_path(const hx_modules *modules, size_t i);

@@ -56,10 +56,6 @@ pid_t hx_module_process(pid_t pid);
  * file. Never blocks and never touches a device. */
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file);
 
-/* Opens a path read only, following links; -1 when it is no regular file. Never blocks. */
-struct stat;
-int hx_module_open_regular(const char *path, struct stat *ret);
-
 /* The path of a mapping without " (deleted)"; NULL: no memory. */
 char *hx_module_clean_path(const struct hx_mapping *mapping);
 

@@ -224,6 +224,15 @@ def cut(folder):
     check(",type," in out, out)
     heapx("report", path, "bins", "--interior", "on")
     heapx("report", path, "bins", "--record", ok=(2,))
+    heapx("report", f"{folder}/cut.{len(whole) - 1}", "bins", "--exe", victim("roots"), ok=(2,))
+    # gdb writes the notes last: without them the program is known when it is named
+    short = write(folder, "short", whole[:len(whole) * 9 // 10])
+    status, out, told = heapx("report", short, "bins", "--format", "csv", "--exe", victim("roots"),
+                              ok=(3,))
+    check("hsc+eps+fc,48,2" in out and "only the program" in told, out + told)
+    address = row(f"{folder}/cut.{len(whole) - 1}", "SELECT max(address) AS a FROM objects")["a"]
+    if address:
+        heapx("why", path, hex(address), ok=(0, 1))
 
 
 def files(folder):
