@@ -67,10 +67,25 @@ static bool read_address(const char *s, size_t n, uint64_t *ret)
     return true;
 }
 
+/* "Data.Map.Internal": words with a large first letter, and points between them. */
+static bool is_module(const char *s, size_t n, bool *ret_dotted)
+{
+    bool first = true;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (first ? !isupper(c) : !isalnum(c) && c != '_' && c != '\'' && c != '.')
+            return false;
+        first = c == '.';
+        *ret_dotted |= first;
+    }
+    return !first;
+}
+
 enum hx_breakdown hx_profile_looks(const struct hx_profile *profile, uint32_t kind)
 {
     size_t n = 0, life = 0, addresses = 0, numbered = 0, paths = 0, lists = 0;
-    bool many = false, main = false;
+    size_t modules = 0;
+    bool many = false, main = false, dotted = false;
     for (size_t i = 0; i < profile->rows.n; i++) {
         const struct hx_profile_row *row = &profile->rows.v[i];
         const char *s = text_of(profile, row);
@@ -83,6 +98,7 @@ enum hx_breakdown hx_profile_looks(const struct hx_profile *profile, uint32_t ki
         n++;
         life += find_phase(s, row->text.n, &phase);
         addresses += read_address(s, row->text.n, &address);
+        modules += is_module(s, row->text.n, &dotted);
         many |= is_text(s, row->text.n, "MANY");
         main |= is_text(s, row->text.n, "MAIN");
         if (!id_bytes(s, row->text.n))
@@ -95,6 +111,8 @@ enum hx_breakdown hx_profile_looks(const struct hx_profile *profile, uint32_t ki
         return HX_BREAKDOWN_BIOGRAPHY;
     if (n && addresses == n)
         return HX_BREAKDOWN_INFO_TABLE;
+    if (n && modules == n && dotted)
+        return HX_BREAKDOWN_MODULE;
     if (!numbered || numbered + many + main < n / 2)
         return many && numbered ? HX_BREAKDOWN_RETAINER : HX_BREAKDOWN_CLOSURE;
     return many || lists > paths ? HX_BREAKDOWN_RETAINER : HX_BREAKDOWN_CENTRE;
@@ -204,23 +222,43 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
+#define MOST_NESTED 32
+
+/* The brackets that are open. */
+struct nesting {
+    char close[MOST_NESTED]; /* what closes each of them */
+    size_t depth;
+};
+
+/* Takes one character of a name. False: brackets do not match. A `<` opens behind a word only, and
+ * what is no `>` of such a one is an operator. */
+static bool nest(struct nesting *nesting, char before, char c)
+{
+    static const char open[] = "([{<", close[] = ")]}>";
+    const char *opens = c ? strchr(open, c) : NULL;
+    if (opens && (c != '<' || is_word(before))) {
+        if (nesting->depth == MOST_NESTED)
+            return false;
+        nesting->close[nesting->depth++] = close[opens - open];
+        return true;
+    }
+    if (!c || !strchr(close, c))
+        return true;
+    bool matches = nesting->depth && nesting->close[nesting->depth - 1] == c;
+    nesting->depth -= matches;
+    return matches || c == '>';
+}
+
 /* Splits at commas; with `nested` not at those within brackets. False: these do not match. */
 static bool split(struct hx_labels *labels, const char *s, size_t n, bool nested, bool *ret_nomem)
 {
-    size_t depth = 0, begin = 0;
+    struct nesting nesting = {.depth = 0};
+    size_t begin = 0;
     labels->member.n = labels->bytes.n = 0;
     for (size_t i = 0; i <= n; i++) {
-        if (i < n && nested) {
-            bool opens = s[i] == '(' || s[i] == '[' || s[i] == '{' ||
-                         (s[i] == '<' && i > begin && is_word(s[i - 1]));
-            bool closes = s[i] == ')' || s[i] == ']' || s[i] == '}' ||
-                          (s[i] == '>' && depth && s[i - 1] != '-');
-            if (closes && !depth)
-                return false;
-            depth += opens;
-            depth -= closes;
-        }
-        if (i < n && (s[i] != ',' || depth))
+        if (i < n && nested && !nest(&nesting, i > begin ? s[i - 1] : ' ', s[i]))
+            return false;
+        if (i < n && (s[i] != ',' || nesting.depth))
             continue;
         if (!hx_vec_push(&labels->member, s + begin) || !hx_vec_push(&labels->bytes, i - begin)) {
             *ret_nomem = true;
@@ -228,7 +266,7 @@ static bool split(struct hx_labels *labels, const char *s, size_t n, bool nested
         }
         begin = i + 1;
     }
-    return depth == 0;
+    return nesting.depth == 0;
 }
 
 /* "(71)a,b,c", "MANY". Numbers of sets are those of one census: a set is known by its members. */

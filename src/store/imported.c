@@ -21,7 +21,8 @@ const char *const hx_imported_phases[HX_IMPORTED_PHASES] = {
     [HX_IMPORTED_VOID] = "void", [HX_IMPORTED_INHERENT] = "inherent",
 };
 
-#define NO_TEXT SIZE_MAX
+#define NO_TEXT       SIZE_MAX
+#define ENDED_AT_ONCE 64 /* snapshots whose log is moved into the file together */
 
 struct name {
     size_t text, bytes; /* in strings, with an end mark behind */
@@ -65,6 +66,7 @@ struct hx_imported {
 
     /* of the snapshot in hand */
     int64_t id;
+    uint64_t added;                      /* snapshots before it */
     HX_VEC(struct hx_imported_row) rows; /* one for each break-down and number, in this order */
     uint64_t total[HX_IMPORTED_BYS];
 };
@@ -705,7 +707,13 @@ hx_error *hx_imported_add(hx_imported *imported, const struct hx_imported_snapsh
     HX_TRY(cancelled(imported));
     HX_TRY(merge(imported, snapshot));
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN IMMEDIATE"));
-    HX_TRY(hx_store_end(store, write_all(imported, snapshot)));
+    hx_error *err = write_all(imported, snapshot);
+    /* the log grows to some snapshots: each of them is whole in it, too */
+    if (err || ++imported->added % ENDED_AT_ONCE == 0)
+        err = hx_store_end(store, err);
+    else if ((err = hx_db_exec(store->db, store->path, "COMMIT")))
+        err = hx_store_end(store, err);
+    HX_TRY(err);
     store->added = true;
     *ret = imported->id;
     return NULL;
