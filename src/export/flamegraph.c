@@ -284,9 +284,10 @@ static void put_merged(const struct flame *f)
         return;
     }
     put_count(f->sink, f->merged);
-    hx_sink_putf(f->sink, " thin stacks (%s, ", hx_human_bytes(f->merged_bytes, human));
+    hx_sink_putf(f->sink, " thin %s (%s, ", f->merged == 1 ? "stack" : "stacks",
+                 hx_human_bytes(f->merged_bytes, human));
     put_share(f->sink, f->merged_bytes, f->bytes[0]);
-    hx_sink_puts(f->sink, ") are in (other)");
+    hx_sink_puts(f->sink, f->merged == 1 ? ") is in (other)" : ") are in (other)");
 }
 
 static void put_head(const struct flame *f)
