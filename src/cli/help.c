@@ -80,7 +80,8 @@ static void put_words(struct hx_text *text, const char *words)
         all = all && hx_export_has_word(words, view->name);
     if (all)
         hx_text_putf(&shown, "%.*sand every view", (int)(first - words), words);
-    hx_help_row(text, "", all ? hx_text_str(&shown) : words);
+    hx_text_puts(text, "      --by ");
+    put_wrapped(text, 11, all ? hx_text_str(&shown) : words);
     text->failed |= shown.failed;
     hx_text_free(&shown);
 }
@@ -89,16 +90,17 @@ static void put_formats(struct hx_text *text)
 {
     hx_text_puts(text, "\nFormats, and what --by takes in each:\n");
     for (const struct hx_exporter *const *exporter = hx_exporters; *exporter; exporter++) {
-        hx_help_row(text, (*exporter)->name, (*exporter)->about);
+        hx_text_putf(text, "  %-14s%s\n", (*exporter)->name, (*exporter)->about);
         put_words(text, (*exporter)->by);
     }
 }
 
 static void put_imports(struct hx_text *text)
 {
-    hx_text_puts(text, "\nWhat can be read, told by its first bytes:\n");
+    hx_text_puts(text, "\nWhat can be read, told by its first bytes:\n"
+                       "  core          ELF core of a process, whole or cut\n");
     for (const struct hx_importer *const *importer = hx_importers; *importer; importer++)
-        hx_help_row(text, (*importer)->name, (*importer)->about);
+        hx_text_putf(text, "  %-14s%s\n", (*importer)->name, (*importer)->about);
 }
 
 static void put_examples(struct hx_text *text, const char *command)
