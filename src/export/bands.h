@@ -91,4 +91,7 @@ void hx_band_clean(struct hx_text *text, enum hx_band_form form, const char *s, 
  * it did. The limit is 8 or more. */
 bool hx_band_cut(struct hx_text *text, size_t limit);
 
+/* For bands.c: names the keys in bands->names. */
+hx_error *hx_bands_name_keys(struct hx_bands *bands);
+
 #endif
