@@ -32,6 +32,8 @@ static hx_error *gather(const struct hx_chains *chains, hx_dot_steps *steps)
         for (size_t j = 0; j < chains->chain[i].n; j++)
             if (!hx_vec_push(steps, chains->chain[i].step[j]))
                 return hx_error_nomem();
+    if (!steps->n)
+        return NULL;
     qsort(steps->v, steps->n, sizeof *steps->v, by_source);
     size_t n = 0;
     for (size_t i = 0; i < steps->n; i++)

@@ -139,6 +139,9 @@ static hx_error *measure_top(struct tree *tree)
         tree->rest_objects = hx_rows_value(rows, 1).i;
     }
     hx_rows_end(rows);
+    if (!err && (tree->rest_bytes < 0 || tree->rest_objects < 0))
+        err = hx_error_new(HX_E_CORRUPT, tree->export->title, NULL,
+                           "snapshot %" PRId64 " has sizes that cannot be", tree->export->snapshot);
     return err;
 }
 

@@ -96,6 +96,12 @@ static bool find_set(const struct plot *plot, const char *name, size_t n, size_t
     return false;
 }
 
+static hx_error *cannot_be(const struct plot *plot)
+{
+    return hx_error_new(HX_E_CORRUPT, plot->export->title, NULL,
+                        "snapshot %" PRId64 " has sizes that cannot be", plot->snapshot);
+}
+
 static hx_error *add_to_set(struct plot *plot, const char *name, size_t n, bool named,
                             int64_t bytes)
 {
@@ -114,8 +120,7 @@ static hx_error *add_to_set(struct plot *plot, const char *name, size_t n, bool 
         sets[at] = set;
     }
     if (bytes < 0 || __builtin_add_overflow(plot->sets.v[at].bytes, bytes, &plot->sets.v[at].bytes))
-        return hx_error_new(HX_E_CORRUPT, plot->export->title, NULL,
-                            "snapshot %" PRId64 " has sizes that cannot be", plot->snapshot);
+        return cannot_be(plot);
     return NULL;
 }
 
@@ -142,7 +147,7 @@ static hx_error *add_bin(struct plot *plot, hx_rows *rows)
     HX_TRY(add_to_sets(plot, roots.text, bytes));
     plot->bins++;
     if (__builtin_add_overflow(plot->total, bytes, &plot->total))
-        plot->total = INT64_MAX;
+        return cannot_be(plot);
     if (plot->columns.n < COLUMNS - 1) {
         struct column column = {bytes, hx_rows_value(rows, 2).i, strdup(roots.text)};
         if (column.roots && hx_vec_push(&plot->columns, column))

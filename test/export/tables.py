@@ -115,6 +115,17 @@ def views_of(path):
     return list(whole) + list(LARGE), whole
 
 
+def refused(path, view):
+    """What was never measured is no empty view, as in reports."""
+    done = subprocess.run([HEAPX, "report", path, view, "--snapshot", "all"], capture_output=True,
+                          timeout=60, stdin=subprocess.DEVNULL)
+    if done.returncode == 1 or view in ("account", "biography"):
+        run("export", path, "json", "--by", view, status=1)
+        return True
+    check(run("export", path, "json", "--by", view) == b"[]\n", f"{view} is empty")
+    return False
+
+
 def views_test(path, each):
     """All views in one file; each of them in a file of its own."""
     views, whole = views_of(path)
@@ -127,8 +138,10 @@ def views_test(path, each):
         if view in whole:
             check(lines[view] == whole[view], f"{view} as lines")
             values = same(path, view, "json", whole[view])
-        if view == "ccs" or view in ("account", "biography") and not whole[view]:
-            continue # words of break-downs, too: see below
+        if view == "ccs": # the word of a break-down, too: see below
+            continue
+        if view in whole and not whole[view] and refused(path, view):
+            continue
         if each or view in LARGE:
             rows = read_json(run("export", path, "json", "--by", view))
             if view in LARGE:
@@ -185,7 +198,7 @@ def absent_test(path, folder):
     for word in ("account", "biography"):
         if not sql(path, f"SELECT 1 FROM {word}"):
             run("export", path, "csv", "--by", word, status=1)
-    check(run("export", path, "csv", "--by", "stacks").count(b"\n") == 1, "a view may be empty")
+    run("export", path, "csv", "--by", "stacks", status=1)
 
 
 def unsafe(path):
