@@ -403,40 +403,45 @@ static hx_error *place_top(struct placing *p, const struct forest *holders, uint
     return hx_paths_child(p->l->paths, root, type_frame(p, object), &p->node[object]);
 }
 
-/* The object that contains an address. What asks one after the other asks for what is close, so the
- * steps from the last answer grow; a search between two of them ends it. */
-static hx_obj find_near(const struct hx_graph *graph, uint64_t address, hx_obj near)
+/* How many of the sorted addresses are at most `address`. */
+static size_t count_up_to(const uint64_t *address_of, size_t n, uint64_t address)
 {
-    hx_obj low = 0, high = graph->n; /* it is in [low, high), or there is none */
-    if (graph->addr[near] <= address) {
-        low = near;
-        for (uint64_t step = 1; low + step < graph->n; step *= 2) {
-            if (graph->addr[low + step] > address) {
-                high = (hx_obj)(low + step);
-                break;
-            }
-            low = (hx_obj)(low + step);
-        }
-    } else {
-        high = near;
-        for (uint64_t step = 1; step <= high; step *= 2) {
-            if (graph->addr[high - step] <= address) {
-                low = (hx_obj)(high - step);
-                break;
-            }
-            high = (hx_obj)(high - step);
+    size_t low = 0;
+    while (n) {
+        size_t half = n / 2;
+        if (address_of[low + half] <= address) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
         }
     }
-    while (high - low > 1) {
-        hx_obj middle = low + (high - low) / 2;
-        if (graph->addr[middle] <= address)
-            low = middle;
-        else
-            high = middle;
-    }
-    bool inside = low < graph->n && graph->addr[low] <= address &&
-                  address - graph->addr[low] < graph->size[low];
-    return inside ? low : HX_NO_OBJ;
+    return low;
+}
+
+/* The object that contains an address. Every STRIDEth address lies in an array of its own, which
+ * stays in the cache: of the whole only the last steps of the search are seen. */
+enum { STRIDE = 64 };
+static hx_obj find_object(const struct hx_graph *graph, const uint64_t *strides, uint64_t address)
+{
+    size_t n = ((size_t)graph->n + STRIDE - 1) / STRIDE;
+    size_t block = count_up_to(strides, n, address);
+    if (!block)
+        return HX_NO_OBJ;
+    size_t first = (block - 1) * STRIDE, rest = graph->n - first;
+    first += count_up_to(graph->addr + first, rest < STRIDE ? rest : STRIDE, address) - 1;
+    return address - graph->addr[first] < graph->size[first] ? (hx_obj)first : HX_NO_OBJ;
+}
+
+static hx_error *make_strides(const struct hx_graph *graph, uint64_t **ret)
+{
+    uint64_t *strides = malloc(((size_t)graph->n / STRIDE + 1) * sizeof *strides);
+    if (!strides)
+        return hx_error_nomem();
+    for (size_t i = 0; i < graph->n; i += STRIDE)
+        strides[i / STRIDE] = graph->addr[i];
+    *ret = strides;
+    return NULL;
 }
 
 /* Reads the column of dominators; places what has none. */
@@ -452,7 +457,8 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
                  p->l->snapshot);
     HX_TRY(ask(p->l->export->store, &sql, &rows));
     bool more = true;
-    hx_obj near = 0;
+    HX_FREE uint64_t *strides = NULL;
+    HX_TRY(make_strides(graph, &strides));
     for (hx_obj i = 0; i < graph->n; i++) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
@@ -464,10 +470,9 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
         if (graph->state[i] == HX_STATE_DEFINITE || graph->state[i] == HX_STATE_INDIRECT) {
             HX_TRY(lost_node(p, &p->node[i]));
         } else if (dominator.type == HX_VALUE_INT) {
-            p->above[i] = find_near(graph, (uint64_t)dominator.i, near);
+            p->above[i] = find_object(graph, strides, (uint64_t)dominator.i);
             if (p->above[i] == HX_NO_OBJ || p->above[i] == i)
                 return damaged(p->l, "a dominator is no object");
-            near = p->above[i];
         } else {
             HX_TRY(place_top(p, holders, several, i, hx_rows_value(rows, 1)));
         }
