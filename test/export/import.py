@@ -159,6 +159,46 @@ def check_cut(folder):
     assert sorted(rows.values()) == ["4", "4"], rows
 
 
+KEYS = """4
+:save-display centres
+5
+:save-display types
+7
+:save-display dominators
+2
+Enter
+:save-display set
+1
+:save-display timeline
+d
+5
+:save-display differences
+[ ] 3 6 8 9 0
+"""
+
+
+def check_explorer(folder):
+    """Each screen shows what the profile tells, or says that it does not."""
+    script = put(folder, "keys", KEYS.encode())
+    shown = {"centre": {"centres": "inherited|main", "timeline": "Heap by cost-centre"},
+             "type": {"types": "Node", "timeline": "Heap by types", "differences": "appeared"},
+             "retainer": {"set": "retainer f", "timeline": "Heap by retainer sets"},
+             "module": {"timeline": "Heap by modules"}, "hp_biography": {"timeline": "Heap by"}}
+    for name, displays in shown.items():
+        displays.setdefault("dominators", "was imported")
+        displays.setdefault("types", "was imported")
+        done = subprocess.run((HEAPX, "open", os.path.join(folder, name), "--script", script),
+                              cwd=folder, timeout=60, check=False, stderr=subprocess.PIPE)
+        if b"built without" in done.stderr:
+            return
+        assert done.returncode == 0, (name, done.stderr)
+        for display, words in displays.items():
+            with open(os.path.join(folder, display), encoding="utf-8") as saved:
+                text = saved.read()
+            assert any(word in text for word in words.split("|")), (name, display, text)
+            os.unlink(os.path.join(folder, display))
+
+
 def check_mutations(folder, seeds):
     ids = [43, 160, 161, 162, 163, 164, 165]
     small = put(folder, "small", files.log(
@@ -181,6 +221,7 @@ def main():
         check_store(folder)
         check_lies(folder)
         check_cut(folder)
+        check_explorer(folder)
         check_mutations(folder, seeds)
 
 
