@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* More mappings than any kernel lets a process have, and more notes than any process fills. */
-#define SEGMENTS_MAX   ((uint64_t)1 << 24)
+#define SEGMENTS_MAX   ((uint64_t)1 << 20)
 #define NOTE_BYTES_MAX ((uint64_t)1 << 30)
 
 enum { HEADERS_AT_ONCE = 1024 };

@@ -11,6 +11,7 @@
 
 #define THREADS_MAX ((size_t)1 << 20)
 #define FILES_MAX   ((uint64_t)256 << 20) /* bytes of NT_FILE */
+#define LISTED_MAX  ((uint64_t)1 << 20)   /* files in it */
 #define AUXV_MAX    4096                  /* bytes */
 
 enum { WINDOW = 65536 };
@@ -182,7 +183,7 @@ static hx_error *parse_files(hx_core *core, const struct note *note, const char 
     memcpy(head, bytes, sizeof head);
     uint64_t n = head[0];
     core->has_files = true;
-    if (n > (len - sizeof head) / (sizeof entry + 1))
+    if (n > LISTED_MAX || n > (len - sizeof head) / (sizeof entry + 1))
         return hx_core_lie(core, note->desc, "a list of %" PRIu64 " files in %zu bytes", n, len);
     size_t at = sizeof head, name_at = sizeof head + (size_t)n * sizeof entry;
     for (uint64_t i = 0; i < n; i++, at += sizeof entry) {
