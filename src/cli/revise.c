@@ -93,6 +93,10 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     HX_TRY(hx_store_load(revision->store, number, &revision->console->progress, &snapshot));
     hx_timing_end(begun, "load", snapshot->graph.n);
+    if (snapshot->no_heap && revision->asked && strcmp(snapshot->method, "import") == 0)
+        return hx_error_new(HX_E_ABSENT, args->word[0], "leave the options of the analysis out",
+                            "snapshot %lld was imported: it has no objects to analyse",
+                            (long long)number);
     if (snapshot->no_heap)
         return NULL;
     struct hx_analysis analysis = args->analysis;
