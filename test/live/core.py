@@ -107,7 +107,7 @@ def programs(folder):
 def servers(folder):
     for argv in (["python3", "-c", "import json, time, threading\n"
                   "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
-                  "a = [json.loads('{\"x\": [1, 2, \"three\"]}') for i in range(3000)]\n"
+                  "a = [json.loads('{\"x\": [1, 2, \"three\"]}') for i in range(300)]\n"
                   "print('ready', flush=True)\ntime.sleep(600)"],):
         with Target(argv) as target:
             target.wait_line("ready")
