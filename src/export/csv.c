@@ -21,7 +21,7 @@ static bool is_formula(const char *s, size_t n)
 {
     static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
                                        "\xef\xbc\xa0"}; /* U+FF1D, FF0B, FF0D, FF20 */
-    if (!n)
+    if (!n || (n == 1 && *s == '-'))                    /* the bin that no named root reaches */
         return false;
     if (memchr("=+-@\t\r\n", s[0], 7))
         return true;
@@ -78,7 +78,10 @@ static void end(struct hx_sheet *table)
 static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
 {
     static const struct hx_sheet_form form = {begin, row, end};
-    return hx_sheet_write(export, export->by ? export->by : "retainer", &form, sink);
+    const struct hx_stored_census *census = NULL;
+    if (!export->by)
+        HX_TRY(hx_export_choose(export, HX_SHEET_WORDS, &census));
+    return hx_sheet_write(export, census ? census->name : export->by, &form, sink);
 }
 
 const struct hx_exporter hx_export_csv = {

@@ -28,12 +28,32 @@ static hx_error *put_string(struct hx_sink *sink, const char *key, const char *s
     return err;
 }
 
+/* By the option that asks GHC's runtime for it, readers know what a profile breaks down by. */
+static hx_error *put_job(const struct hx_bands *bands, struct hx_sink *sink)
+{
+    static const struct {
+        const char *by, *option;
+    } options[] = {
+        {"retainer", "-hr"}, {"ccs", "-hc"},  {"site", "-hc"},      {"module", "-hm"},
+        {"type", "-hy"},     {"kind", "-hd"}, {"biography", "-hb"}, {"leak", "-hT"},
+    };
+    struct hx_text job = {0};
+    hx_text_puts(&job, hx_moments_program(&bands->moments, bands->export));
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (strcmp(options[i].by, bands->banding->by) == 0)
+            hx_text_putf(&job, " +RTS %s", options[i].option);
+    hx_error *err = job.failed ? hx_error_nomem() : put_string(sink, "JOB", hx_text_str(&job));
+    hx_text_free(&job);
+    return err;
+}
+
 static hx_error *put_header(const struct hx_bands *bands, struct hx_sink *sink)
 {
     const struct hx_moments *moments = &bands->moments;
     char date[HX_BAND_DATE];
-    HX_TRY(put_string(sink, "JOB", hx_moments_program(moments, bands->export)));
-    HX_TRY(put_string(sink, "DATE", hx_band_date(moments->v.v[0].taken_at_ns, date)));
+    HX_TRY(put_job(bands, sink));
+    /* from which the samples' times count */
+    HX_TRY(put_string(sink, "DATE", hx_band_date(moments->began_ns, date)));
     HX_TRY(put_string(sink, "SAMPLE_UNIT", "seconds"));
     return put_string(sink, "VALUE_UNIT", "bytes");
 }
