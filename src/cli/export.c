@@ -52,7 +52,7 @@ static hx_error *check_words(const struct hx_args *args, const struct hx_exporte
     if (exporter->span == HX_EXPORT_ONE && strcmp(args->snapshot, "all") == 0)
         return hx_error_new(HX_E_USAGE, "--snapshot", "give a number, first or last",
                             "%s holds one snapshot", exporter->name);
-    if (exporter->binary && !args->out && isatty(STDOUT_FILENO))
+    if (exporter->binary && (!args->out || strcmp(args->out, "-") == 0) && isatty(STDOUT_FILENO))
         return hx_error_new(HX_E_USAGE, exporter->name, "add: -o FILE", "is not for terminals");
     return NULL;
 }
@@ -121,6 +121,8 @@ static hx_error *open_beside(struct place *place)
 static hx_error *open_place(const char *out, struct place *place)
 {
     struct stat st;
+    if (out && strcmp(out, "-") == 0)
+        out = NULL;
     place->name = out ? out : "standard output";
     place->file = out ? NULL : stdout;
     if (!out)

@@ -73,6 +73,7 @@ def places(folder):
     make_store(store, "recorded")
     whole = heapx("export", store, "csv")[1]
     check(heapx("export", store, "csv", "-o", out)[1] == "", "-o wrote to stdout, too")
+    check(heapx("export", store, "csv", "-o", "-")[1] == whole, "-o - is not stdout")
     with open(out, encoding="utf-8") as file:
         check(file.read() == whole, "-o and stdout differ")
     check(stat.S_IMODE(os.stat(out).st_mode) == 0o600, "others may read it")
