@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "store/query.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define X(name) extern const struct hx_exporter hx_export_##name;
@@ -50,6 +51,30 @@ hx_error *hx_export_has(const struct hx_export *export, const struct hx_stored_c
     err = hx_rows_next(rows, ret);
     hx_rows_end(rows);
     return err;
+}
+
+hx_error *hx_export_choose(const struct hx_export *export, const char *list,
+                           const struct hx_stored_census **ret)
+{
+    const struct hx_stored_census *first = NULL;
+    for (const char *at = list; *at;) {
+        char word[32];
+        size_t n = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)n, at);
+        const struct hx_stored_census *census = hx_census_find(word);
+        bool has = false;
+        if (census && strcmp(census->total, "heap_bytes") != 0)
+            census = NULL; /* it is not about the heap: only who asks for it means it */
+        if (census)
+            HX_TRY(hx_export_has(export, census, &has));
+        if (has || (census && !first))
+            first = census;
+        if (has)
+            break;
+        at += n + strspn(at + n, " ");
+    }
+    *ret = first;
+    return NULL;
 }
 
 hx_error *hx_export_absent(const struct hx_export *export, const char *by)

@@ -71,6 +71,11 @@ bool hx_export_has_word(const char *list, const char *word);
 hx_error *hx_export_has(const struct hx_export *export, const struct hx_stored_census *census,
                         bool *ret);
 
+/* What to break the heap down by when nobody said it: the first word of the list that is a census
+ * with rows in what is asked for; the first census of it when none has. */
+hx_error *hx_export_choose(const struct hx_export *export, const char *list,
+                           const struct hx_stored_census **ret);
+
 /* The error of a break-down that the store has no data of. */
 hx_error *hx_export_absent(const struct hx_export *export, const char *by);
 

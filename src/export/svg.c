@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WORDS "retainer bin ccs type module site leak account biography"
+
 /* --- figures -------------------------------------------------------------------------- */
 
 static hx_error *ask(const struct hx_export *export, struct hx_text *sql, hx_rows **ret)
@@ -282,23 +284,23 @@ void hx_put_step_ns(struct hx_text *text, uint64_t ns)
 
 static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
 {
-    const char *by = export->by ? export->by : "retainer";
-    if (strcmp(by, "bin") == 0)
+    const struct hx_stored_census *census = NULL;
+    HX_TRY(hx_export_choose(export, export->by ? export->by : WORDS, &census));
+    if (strcmp(census->name, "bin") == 0)
         return hx_draw_bins(export, sink);
     HX_CLEANUP(hx_series_deinit) struct hx_series series = {0};
     struct hx_moments *moments = &series.moments;
     HX_TRY(hx_moments_load(export, moments));
     bool one = moments->v.n == 1;
     hx_moments_deinit(moments);
-    HX_TRY(hx_series_load(export, hx_census_find(by), one ? HX_SERIES_MOST : HX_DRAWING_BANDS,
-                          &series));
+    HX_TRY(hx_series_load(export, census, one ? HX_SERIES_MOST : HX_DRAWING_BANDS, &series));
     return one ? hx_draw_bars(&series, sink) : hx_draw_timeline(&series, sink);
 }
 
 const struct hx_exporter hx_export_svg = {
     .name = "svg",
     .about = "drawings for reports: bytes over time, root bins as sets",
-    .by = "retainer bin ccs type module site leak account biography",
+    .by = WORDS,
     .span = HX_EXPORT_SERIES,
     .write = write_out,
 };

@@ -126,6 +126,15 @@ def check_store(folder):
     run("import", store, "-o", store, status=1)
 
 
+def check_default(folder):
+    """What was not asked for by a word is what the profile has."""
+    for name, by in (("type", "type"), ("centre", "ccs"), ("retainer", "retainer")):
+        path = os.path.join(folder, name)
+        for form in ("svg", "csv"):
+            asked, _ = run("export", path, form, "--by", by)
+            assert run("export", path, form)[0] == asked, (name, form)
+
+
 def check_lies(folder):
     for name, (data, at, word) in {**files.lies(), **files.hp_lies()}.items():
         path = put(folder, "lie", data)
@@ -218,6 +227,7 @@ def main():
         seeds = check_good(folder)
         check_program(folder)
         check_centres(folder)
+        check_default(folder)
         check_store(folder)
         check_lies(folder)
         check_cut(folder)
