@@ -285,7 +285,10 @@ void hx_put_step_ns(struct hx_text *text, uint64_t ns)
 static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
 {
     const struct hx_stored_census *census = NULL;
-    HX_TRY(hx_export_choose(export, export->by ? export->by : WORDS, &census));
+    if (export->by)
+        census = hx_census_find(export->by);
+    else
+        HX_TRY(hx_export_choose(export, WORDS, &census));
     if (strcmp(census->name, "bin") == 0)
         return hx_draw_bins(export, sink);
     HX_CLEANUP(hx_series_deinit) struct hx_series series = {0};
