@@ -16,7 +16,7 @@
 
 /* id, name, short letter or 0, argument (NULL: none), what it does */
 #define HX_OPTIONS(X)                                                                              \
-    X(OUT, "out", 'o', "FILE", "the store to append to; it is made when absent")                   \
+    X(OUT, "out", 'o', "FILE", "the store to append to, made when absent; export: the file")       \
     X(EVERY, "every", 0, "DUR", "a snapshot every DUR: 500ms, 10s, 5m, 1h")                        \
     X(COUNT, "count", 0, "N", "end after N snapshots (without --every: one a second)")             \
     X(DURATION, "duration", 0, "DUR", "end after DUR (without --every: one a second)")             \
