@@ -35,7 +35,7 @@ struct run {
     struct outcome *outcome;
 };
 
-static uint64_t next(uint64_t *state)
+uint64_t hx_fuzz_next(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -43,9 +43,9 @@ static uint64_t next(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static size_t below(uint64_t *state, size_t n)
+size_t hx_fuzz_below(uint64_t *state, size_t n)
 {
-    return n ? (size_t)(next(state) % n) : 0;
+    return n ? (size_t)(hx_fuzz_next(state) % n) : 0;
 }
 
 /* --- mutations ---------------------------------------------------------------------- */
@@ -67,13 +67,13 @@ static void overwrite(struct hx_fuzz_case *c, uint64_t *state)
                                        0x7fff,     0xffff,     0x10000,
                                        0x7fffffff, 0xffffffff, UINT64_C(1) << 32,
                                        INT64_MAX,  UINT64_MAX, INT64_MAX - 1};
-    uint64_t value = numbers[below(state, sizeof numbers / sizeof *numbers)];
-    size_t width = (size_t)1 << below(state, 4), at = below(state, c->n);
-    if (next(state) & 1 && at + width <= c->n) { /* near what is there */
+    uint64_t value = numbers[hx_fuzz_below(state, sizeof numbers / sizeof *numbers)];
+    size_t width = (size_t)1 << hx_fuzz_below(state, 4), at = hx_fuzz_below(state, c->n);
+    if (hx_fuzz_next(state) & 1 && at + width <= c->n) { /* near what is there */
         value = 0;
         for (size_t i = 0; i < width; i++)
             value = value << 8 | c->bytes[at + i];
-        value += below(state, 9);
+        value += hx_fuzz_below(state, 9);
         value -= 4;
     }
     for (size_t i = 0; i < width && at + i < c->n; i++)
@@ -83,15 +83,16 @@ static void overwrite(struct hx_fuzz_case *c, uint64_t *state)
 static void copy_part(struct hx_fuzz_case *c, uint64_t *state, size_t room)
 {
     uint8_t part[256];
-    size_t from = below(state, c->n), n = 1 + below(state, sizeof part - 1);
+    size_t from = hx_fuzz_below(state, c->n), n = 1 + hx_fuzz_below(state, sizeof part - 1);
     n = n < c->n - from ? n : c->n - from;
     memcpy(part, c->bytes + from, n);
-    insert(c, below(state, c->n + 1), part, n, room);
+    insert(c, hx_fuzz_below(state, c->n + 1), part, n, room);
 }
 
 static void remove_part(struct hx_fuzz_case *c, uint64_t *state)
 {
-    size_t from = below(state, c->n), n = 1 + below(state, next(state) & 1 ? 8 : 256);
+    size_t from = hx_fuzz_below(state, c->n),
+           n = 1 + hx_fuzz_below(state, hx_fuzz_next(state) & 1 ? 8 : 256);
     n = n < c->n - from ? n : c->n - from;
     memmove(c->bytes + from, c->bytes + from + n, c->n - from - n);
     c->n -= n;
@@ -102,13 +103,13 @@ static void mutate_once(const struct hx_fuzz *fuzz, struct hx_fuzz_case *c, uint
 {
     uint8_t random[8];
     size_t words = 0;
-    switch (c->n ? below(state, 9) : 8) {
+    switch (c->n ? hx_fuzz_below(state, 9) : 8) {
     case 0:
     case 1:
-        c->bytes[below(state, c->n)] ^= (uint8_t)(1u << below(state, 8));
+        c->bytes[hx_fuzz_below(state, c->n)] ^= (uint8_t)(1u << hx_fuzz_below(state, 8));
         break;
     case 2:
-        c->bytes[below(state, c->n)] = (uint8_t)next(state);
+        c->bytes[hx_fuzz_below(state, c->n)] = (uint8_t)hx_fuzz_next(state);
         break;
     case 3:
     case 4:
@@ -121,20 +122,21 @@ static void mutate_once(const struct hx_fuzz *fuzz, struct hx_fuzz_case *c, uint
         remove_part(c, state);
         break;
     case 7:
-        if (next(state) & 1)
-            c->n = below(state, c->n + 1);
+        if (hx_fuzz_next(state) & 1)
+            c->n = hx_fuzz_below(state, c->n + 1);
         break;
     default:
         while (fuzz->words && fuzz->words[words])
             words++;
         if (words) {
-            const char *word = fuzz->words[below(state, words)];
-            insert(c, below(state, c->n + 1), word, strlen(word), room);
+            const char *word = fuzz->words[hx_fuzz_below(state, words)];
+            insert(c, hx_fuzz_below(state, c->n + 1), word, strlen(word), room);
             break;
         }
         for (size_t i = 0; i < sizeof random; i++)
-            random[i] = (uint8_t)next(state);
-        insert(c, below(state, c->n + 1), random, 1 + below(state, sizeof random - 1), room);
+            random[i] = (uint8_t)hx_fuzz_next(state);
+        insert(c, hx_fuzz_below(state, c->n + 1), random,
+               1 + hx_fuzz_below(state, sizeof random - 1), room);
     }
 }
 
@@ -152,14 +154,16 @@ static bool make_case(const struct run *run, uint64_t number, struct hx_fuzz_cas
         if (seed == run->seeds + run->n_seeds)
             return false;
     } else {
-        seed += below(&state, run->n_seeds);
+        seed += hx_fuzz_below(&state, run->n_seeds);
         n = seed->n;
     }
     ret->seed = seed->path;
     ret->n = n;
     ret->cut = run->cuts;
+    ret->number = number;
+    ret->own = !run->cuts && run->fuzz->own && hx_fuzz_below(&state, 100) < run->fuzz->own;
     memcpy(ret->bytes, seed->bytes, n);
-    for (size_t i = run->cuts ? 0 : 1 + below(&state, 3); i-- > 0;)
+    for (size_t i = run->cuts || ret->own ? 0 : 1 + hx_fuzz_below(&state, 3); i-- > 0;)
         mutate_once(run->fuzz, ret, &state, room);
     return true;
 }

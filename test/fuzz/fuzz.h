@@ -15,7 +15,9 @@ struct hx_fuzz_case {
     const char *seed; /* the file it was made of */
     uint8_t *bytes;
     size_t n;
-    bool cut; /* the seed's beginning, else unchanged */
+    bool cut;        /* the seed's beginning, else unchanged */
+    bool own;        /* the seed as it is, which the driver changes: see struct hx_fuzz */
+    uint64_t number; /* of the case, for choices that the driver makes */
 };
 
 struct hx_fuzz {
@@ -26,8 +28,13 @@ struct hx_fuzz {
     void *(*begin)(void);     /* for one batch; may be NULL */
     void (*end)(void *context);
     const char *const *words; /* put into cases now and then; ends with NULL; may be NULL */
+    unsigned own; /* so many of 100 cases are left to the driver to change, by what they mean */
 };
 #define HX_FUZZ_KINDS 16
+
+/* The next of a row of random numbers; one below n, 0 when n is 0. */
+uint64_t hx_fuzz_next(uint64_t *state);
+size_t hx_fuzz_below(uint64_t *state, size_t n);
 
 /* fuzz_NAME [--cases N] [--seconds N] [--cuts] [--from NUMBER] SEED...
  * HX_SEED is the first number. Without --cuts cases are mutations, else all beginnings of all
