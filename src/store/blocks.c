@@ -20,6 +20,10 @@ enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
 /* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB. */
 enum { CACHE_BYTES = 64 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
+/* Indexes and lists of names to keep: they are looked for one after the other, and a store may have
+ * a snapshot for each second of a day. */
+enum { KEPT_LISTS = 256 };
+
 struct entry {
     struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
     int64_t snapshot, id;      /* of the block */
@@ -254,6 +258,18 @@ bool hx_blocks_knows(const hx_blocks *blocks, int64_t snapshot)
     return false;
 }
 
+/* Gives the older half back when there are many; who holds one of them keeps it. */
+static void forget_older_indexes(hx_blocks *blocks)
+{
+    size_t older = blocks->index.n / 2;
+    if (blocks->index.n < KEPT_LISTS)
+        return;
+    for (size_t i = 0; i < older; i++)
+        hx_blocks_index_done(blocks, blocks->index.v[i]);
+    blocks->index.n -= older;
+    memmove(blocks->index.v, blocks->index.v + older, blocks->index.n * sizeof *blocks->index.v);
+}
+
 hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family family,
                           const struct hx_block_index **ret)
 {
@@ -271,6 +287,7 @@ hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family fa
     index->snapshot = snapshot;
     index->family = family;
     index->users = 1;
+    forget_older_indexes(blocks);
     hx_error *err = read_index(blocks, index);
     if (!err && !hx_vec_push(&blocks->index, index))
         err = hx_error_nomem();
@@ -308,7 +325,7 @@ hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list
             return NULL;
         }
     }
-    if (blocks->name_bytes > NAME_BYTES) {
+    if (blocks->name_bytes > NAME_BYTES || blocks->named.n >= KEPT_LISTS) {
         for (size_t i = 0; i < blocks->named.n; i++)
             hx_names_free(blocks->named.v[i].names);
         blocks->named.n = blocks->name_bytes = 0;
