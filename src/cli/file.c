@@ -47,9 +47,10 @@ hx_error *hx_file_open(const struct hx_args *args, struct hx_console *console, c
     const struct hx_importer *importer = NULL;
     *ret_partial = false;
     hx_error *unread = hx_importer_detect(path, &importer);
+    bool readable = !unread;
     hx_error_free(unread); /* the store says it better */
     if (!importer && !hx_core_detect(path)) {
-        HX_TRY(no_core(args, path));
+        HX_TRY(readable ? no_core(args, path) : NULL);
         return hx_store_open(path, ret);
     }
     HX_STORE hx_store *store = NULL;
