@@ -98,7 +98,7 @@ static void make_older(const char *path)
     assert_int_equal(sqlite3_exec(db,
                                   "ALTER TABLE hx_ccs DROP COLUMN recursive;"
                                   "ALTER TABLE hx_snapshot DROP COLUMN started_at_ns;"
-                                  "DROP VIEW biography; DROP VIEW modules;"
+                                  "DROP VIEW biography;"
                                   "DROP TABLE hx_biography; DROP TABLE hx_module;"
                                   "PRAGMA user_version = 4",
                                   NULL, NULL, NULL),
