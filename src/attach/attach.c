@@ -421,6 +421,8 @@ static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges
         hx_allocators[i]->end(state);
         HX_TRY(err);
     }
+    if (!found && attach->core && hx_core_lacks_memory(attach->core))
+        HX_TRY(hx_glibc_walk_cut(snapshot, excluded, progress, ret, &found));
     if (!found) {
         snapshot->allocator = strdup("none found");
         hx_snapshot_note(snapshot, true,

@@ -373,5 +373,10 @@ hx_error *hx_core_take(hx_core *core, unsigned threads, const struct hx_progress
     tell_notes(core, snapshot);
     tell_files(core, snapshot);
     HX_TRY(hx_core_map(core, snapshot));
-    return hx_core_image(core, threads, progress, snapshot);
+    return hx_core_image(core, threads, progress, snapshot, &core->lacks_memory);
+}
+
+bool hx_core_lacks_memory(const hx_core *core)
+{
+    return core->lacks_memory;
 }

@@ -30,4 +30,7 @@ void hx_core_close(hx_core *core); /* NULL is legal */
 hx_error *hx_core_take(hx_core *core, unsigned threads, const struct hx_progress *progress,
                        struct hx_snapshot *snapshot);
 
+/* Did the newest one lack memory that the core should have? */
+bool hx_core_lacks_memory(const hx_core *core);
+
 #endif

@@ -285,7 +285,7 @@ static void tell_missing(struct reading *reading)
 }
 
 hx_error *hx_core_image(const hx_core *core, unsigned threads, const struct hx_progress *progress,
-                        struct hx_snapshot *snapshot)
+                        struct hx_snapshot *snapshot, bool *ret_lacks)
 {
     struct reading reading = {.core = core, .snapshot = snapshot, .progress = progress};
     hx_error *err = plan(&reading);
@@ -295,6 +295,7 @@ hx_error *hx_core_image(const hx_core *core, unsigned threads, const struct hx_p
         err = make_spans(&reading);
     if (!err)
         tell_missing(&reading);
+    *ret_lacks = reading.cut.n || reading.left_out.n;
     hx_vec_free(&reading.slices);
     hx_vec_free(&reading.cut);
     hx_vec_free(&reading.left_out);

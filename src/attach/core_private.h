@@ -57,6 +57,7 @@ struct hx_core {
     int signal;                               /* that ended it; 0: none is known */
     uint64_t phdr, phnum, entry, vdso, stack; /* from the auxiliary vector; 0: not there */
     uint64_t note_bytes;                      /* read so far */
+    bool lacks_memory;                        /* that it should have, by the newest image */
 };
 
 /* An error at an offset of the core (printf). */
@@ -89,6 +90,6 @@ hx_error *hx_core_map(const hx_core *core, struct hx_snapshot *snapshot);
 
 /* Fills snapshot->image, and what is missing of it. Says of read-only mappings what was written. */
 hx_error *hx_core_image(const hx_core *core, unsigned threads, const struct hx_progress *progress,
-                        struct hx_snapshot *snapshot);
+                        struct hx_snapshot *snapshot, bool *ret_lacks);
 
 #endif

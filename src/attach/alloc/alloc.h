@@ -52,6 +52,13 @@ struct hx_allocator {
 
 extern const struct hx_allocator hx_allocator_glibc;
 
+/* For an image that lacks memory, in which no allocator was found: glibc's heap, proven by its
+ * structure alone. As `walk`; what cannot be known without the missing memory is in the notes.
+ * *ret_found false: there is none, and the snapshot is unchanged. */
+hx_error *hx_glibc_walk_cut(struct hx_snapshot *snapshot, hx_ranges *excluded,
+                            const struct hx_progress *progress, enum hx_walk_verdict *ret_verdict,
+                            bool *ret_found);
+
 /* All allocators, NULL-terminated, in the order in which they are tried. */
 extern const struct hx_allocator *const hx_allocators[];
 

@@ -190,17 +190,22 @@ static hx_error *do_walk(struct hx_glibc_walk *walk, hx_ranges *excluded, enum h
     return NULL;
 }
 
+void hx_glibc_walk_deinit(struct hx_glibc_walk *walk)
+{
+    hx_vec_free(&walk->arenas);
+    hx_vec_free(&walk->areas);
+    hx_vec_free(&walk->marks);
+    hx_vec_free(&walk->orphans);
+    free(walk->window.steps);
+}
+
 static hx_error *glibc_walk(void *state, struct hx_snapshot *snapshot, hx_ranges *excluded,
                             const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
     struct hx_glibc_walk walk = {
         .glibc = state, .snapshot = snapshot, .image = &snapshot->image, .progress = progress};
     hx_error *err = do_walk(&walk, excluded, ret);
-    hx_vec_free(&walk.arenas);
-    hx_vec_free(&walk.areas);
-    hx_vec_free(&walk.marks);
-    hx_vec_free(&walk.orphans);
-    free(walk.window.steps);
+    hx_glibc_walk_deinit(&walk);
     return err;
 }
 

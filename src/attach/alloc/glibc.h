@@ -8,6 +8,7 @@
  * glibc_chain.c   chunk headers; where to go on after a damaged one
  * glibc_walk.c    the walk over all chunks of all areas
  * glibc_bins.c    the self-check: bins against tags
+ * glibc_cut.c     a heap without main_arena, in an image that lacks memory
  * glibc.c         the table of functions
  *
  * Words: a chunk at p has its size and flags at p + 8; the block that the program got
@@ -184,7 +185,9 @@ struct hx_glibc_walk {
     const struct hx_image *image;
     const struct hx_progress *progress;
     const struct hx_glibc_layout *layout;
-    bool layout_certain;                  /* one layout fits better than all others */
+    bool layout_certain;  /* one layout fits better than all others */
+    bool is_cut;          /* memory is missing, main_arena too: arenas[0] stands for it at 0 */
+    uint64_t first_chunk; /* is_cut: of the main arena; where the first tcache is */
     HX_VEC(struct hx_glibc_arena) arenas; /* those of main_arenas first */
     struct hx_glibc_param param[HX_GLIBC_MAINS];
     HX_VEC(struct hx_glibc_area) areas; /* sorted, do not overlap */
@@ -205,6 +208,12 @@ struct hx_glibc_walk {
     uint64_t n_mmapped, mmapped_bytes;
     uint64_t n_foreign; /* gaps of others in the brk area */
 };
+
+/* Frees what the walk holds. */
+void hx_glibc_walk_deinit(struct hx_glibc_walk *walk);
+
+/* Is there no memory in the image from `from` on, up to `end`? */
+bool hx_glibc_ends_image(const struct hx_image *image, uint64_t from, uint64_t end);
 
 /* Fills arenas. */
 hx_error *hx_glibc_arenas(struct hx_glibc_walk *walk);

@@ -115,7 +115,7 @@ static bool is_nameless(const struct hx_mapping *mapping)
 static bool has_main_memory(const struct hx_glibc_walk *walk)
 {
     for (size_t i = 0; i < walk->arenas.n; i++)
-        if (walk->arenas.v[i].is_main && walk->arenas.v[i].top)
+        if (walk->arenas.v[i].is_main && (walk->arenas.v[i].top || walk->is_cut))
             return true;
     return false;
 }

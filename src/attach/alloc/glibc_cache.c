@@ -53,6 +53,16 @@ static bool fits_bin(uint64_t size, unsigned i)
     return size > 32 + 16 * (HX_TCACHE_SMALL_BINS - 1);
 }
 
+/* Can the block at mem be in bin i? One in memory that is missing can. */
+static bool fits_entry(const struct hx_glibc_walk *walk, uint64_t mem, unsigned i)
+{
+    const struct hx_snapshot *snapshot = walk->snapshot;
+    uint64_t head;
+    if (walk->is_cut && !(mem & 15) && !hx_image_u64(walk->image, mem - 8, &head))
+        return hx_mapping_find(snapshot->mapping, snapshot->n_mappings, mem) < snapshot->n_mappings;
+    return fits_bin(chunk_size_of(walk, mem), i);
+}
+
 struct tcache {
     uint64_t chunk;
     unsigned counts[HX_TCACHE_BINS_MAX];
@@ -127,7 +137,7 @@ static bool is_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tca
     if (shape->slots)
         slots_to_counts(walk, ret);
     for (unsigned i = 0; i < shape->n; i++) {
-        if (ret->entries[i] && !fits_bin(chunk_size_of(walk, ret->entries[i]), i))
+        if (ret->entries[i] && !fits_entry(walk, ret->entries[i], i))
             return false;
         if (!ret->entries[i] != !ret->counts[i]) {
             (*ret_off)++;
@@ -296,6 +306,19 @@ static bool is_lost(const struct hx_glibc_walk *walk, uint64_t at, uint64_t mem)
            snapshot->mapping[i].prot & HX_PROT_W && is_beside_arena(walk, at);
 }
 
+/* Where the words that lead to tcaches can be missing: the first thread's is the first chunk. */
+static hx_error *take_first(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
+{
+    struct tcache tcache;
+    unsigned off;
+    if (!walk->is_cut || !is_tcache(walk, walk->first_chunk + 16, &tcache, &off))
+        return NULL;
+    for (size_t i = 0; i < walk->marks.n; i++)
+        if (walk->marks.v[i] == (walk->first_chunk | 1))
+            return NULL;
+    return take_tcache(walk, &tcache, ret_good, ret_bad);
+}
+
 static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
 {
     const struct hx_snapshot *snapshot = walk->snapshot;
@@ -326,7 +349,7 @@ static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_
             walk->n_tcaches_lost++;
         }
     }
-    return err;
+    return err ? err : take_first(walk, ret_good, ret_bad);
 }
 
 uint64_t hx_glibc_tcache_chunk(const struct hx_glibc_walk *walk)
@@ -348,7 +371,7 @@ static hx_error *fastbins(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
     for (size_t k = 0; k < walk->arenas.n; k++) {
         const struct hx_glibc_arena *arena = &walk->arenas.v[k];
         const struct hx_glibc_state_shape *shape = walk->glibc->main[arena->main].shape;
-        for (unsigned i = 0; i < shape->n_fastbins; i++) {
+        for (unsigned i = 0; i < shape->n_fastbins && arena->addr; i++) {
             uint64_t head, n;
             bool clean;
             if (!hx_image_u64(walk->image, arena->addr + shape->fastbins + 8u * i, &head) || !head)

@@ -14,6 +14,8 @@ enum {
     PROGRESS_STEP = 1 << 20, /* chunks between two calls of progress */
 };
 
+#define NO_MORE UINT64_MAX
+
 struct emit {
     struct hx_glibc_walk *walk;
     struct hx_snapshot *snapshot;
@@ -126,7 +128,8 @@ static hx_error *tell_progress(struct emit *emit, uint64_t p)
 }
 
 /* Walks from p to the end of the run: *ret_end is the first byte after it. *ret_next is where
- * to go on after damage (the damage begins at *ret_end), 0 at a proper end. */
+ * to go on after damage (the damage begins at *ret_end), 0 at a proper end, NO_MORE where memory
+ * is missing that the image should have: whether the last block is in use is not known. */
 static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint64_t *ret_next)
 {
     struct hx_chunk_rule rule = emit->rule;
@@ -142,6 +145,11 @@ static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint
         end = HX_CHUNK_INSANE;
         if (hx_chunk_header(&emit->cursor, n, words))
             end = hx_chunk_judge(&emit->cursor, &rule, n, words[1], &after);
+        else if (emit->walk->is_cut && hx_glibc_ends_image(emit->walk->image, n, rule.limit)) {
+            *ret_end = p;
+            *ret_next = NO_MORE;
+            return NULL;
+        }
         if (end == HX_CHUNK_INSANE) {
             *ret_end = p;
             *ret_next = n;
@@ -267,6 +275,8 @@ static hx_error *walk_area(struct emit *emit)
     while (p != UINT64_MAX && p < area->end) {
         uint64_t end, next;
         HX_TRY(walk_run(emit, p, &end, &next));
+        if (next == NO_MORE)
+            return put_segment(emit, start, end);
         if (next) {
             uint64_t resume;
             HX_TRY(pass_damage(emit, end, next, &end, &resume));
@@ -380,6 +390,8 @@ static hx_error *exclude(const struct hx_glibc_walk *walk, hx_ranges *excluded)
     const struct hx_glibc *glibc = walk->glibc;
     for (size_t i = 0; i < glibc->n_mains; i++) {
         const struct hx_glibc_param *param = &walk->param[i];
+        if (walk->is_cut)
+            continue;
         struct hx_range state = {glibc->main[i].addr,
                                  glibc->main[i].addr + glibc->main[i].shape->size};
         struct hx_range mp = {param->addr, param->addr + walk->layout->param->size};
