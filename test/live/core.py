@@ -3,9 +3,11 @@
 
 Victims stand still; a snapshot is taken of each of them, then a core, by gdb and by the kernel.
 Both stores must have the same rows in every view and object table, but for what a core cannot know.
-Then cores that are cut short, whose files are gone or others, and headers that lie.
+Then cores that are cut short, also before malloc's own data, whose files are gone or others, and
+headers that lie.
 """
 import os
+import re
 import resource
 import shutil
 import signal
@@ -87,6 +89,18 @@ def compare(folder, target, what, leave=None):
     return path, store
 
 
+def same_why(path, store):
+    """The way to an object, told of the core itself, is that of the live store."""
+    found = rows(store, "SELECT state, min(address) AS first, max(address) AS last FROM objects "
+                        "GROUP BY state")
+    chosen = {r["first"] for r in found} | {found[0]["last"]}
+    for address in sorted(chosen):
+        live_said = heapx("why", store, address, "--format", "csv", ok=(0, 1))
+        core_said = heapx("why", path, address, "--format", "csv", ok=(0, 1))
+        check(live_said[:2] == core_said[:2], f"why {address}: {live_said}, of the core {core_said}")
+        check(live_said[0] == 1 or live_said[1].count("\n") > 1, f"why {address}: {live_said}")
+
+
 def programs(folder):
     """Everything the same, of many kinds of programs."""
     log = f"{folder}/truth.bin"
@@ -101,7 +115,8 @@ def programs(folder):
             compare(folder, target, name)
     with Target([victim("roots")]) as target:
         said(target, "example")
-        compare(folder, target, "named roots")
+        path, store = compare(folder, target, "named roots")
+        same_why(path, store)
 
 
 def servers(folder):
@@ -235,6 +250,73 @@ def cut(folder):
         heapx("why", path, hex(address), ok=(0, 1))
 
 
+def notes_first(core):
+    """The same core in the order of the kernel, which writes notes before memory."""
+    order = sorted(headers(core), key=lambda h: h[1] != 4)
+    head = bytearray(core[:64])
+    struct.pack_into("<Q", head, 32, 64)
+    table, body, at = b"", [], 64 + 56 * len(order)
+    for place, _, _, offset, _, filesz, _ in order:
+        entry = bytearray(core[place:place + 56])
+        struct.pack_into("<Q", entry, 8, at)
+        table += entry
+        body.append(core[offset:offset + filesz])
+        at += filesz
+    return b"".join([bytes(head), table] + body)
+
+
+def sizes_of(store):
+    return {int(str(r["address"]), 0): r["bytes"]
+            for r in rows(store, "SELECT address, bytes FROM objects")}
+
+
+def check_found(folder, core, size, whole, freed):
+    """The objects of a core that is cut: those of the whole one, and what may be in fastbins."""
+    short = write(folder, "short", core[:size])
+    store, told = take(folder, short, name="short.db", ok=(3,))
+    there = [(vaddr, vaddr + max(0, min(filesz, size - offset)))
+             for _, kind, flags, offset, vaddr, filesz, _ in headers(core)
+             if kind == 1 and flags & 2 and offset < size]
+    expected = {a: n for a, n in sizes_of(whole).items()
+                if any(start <= a and a + n <= end for start, end in there)}
+    found = sizes_of(store)
+    wrong = [hex(a) for a, n in expected.items() if found.get(a) != n]
+    more = set(found) - set(expected)
+    check(len(expected) > 2000 and not wrong,
+          f"cut at {size}: {len(wrong)} of {len(expected)} are not as they were: {wrong[:9]}")
+    check(more <= freed and all(found[a] <= 120 for a in more),
+          f"cut at {size}: no blocks of fastbins: {[hex(a) for a in more - freed][:9]}")
+    snapshot = row(store, "SELECT * FROM snapshots")
+    check(snapshot["complete"] == 0 and snapshot["allocator"] == "glibc" and
+          "without main_arena" in snapshot["notes"] and "leaks are not proven" in told,
+          f"{snapshot} {told}")
+    losses = {r["what"]: r["count"] for r in rows(store, "SELECT * FROM losses")}
+    check("heap blocks with a damaged header" not in losses, losses)
+    return len(more), losses
+
+
+def before_libc(folder):
+    """A core that ends before libc's data has the heap all the same."""
+    with Target([victim("cut"), "20000", f"{folder}/freed"]) as target:
+        target.wait_line("ready")
+        path = gcore(folder, target.pid)
+    whole, _ = take(folder, path, name="whole.db")
+    with open(path, "rb") as file:
+        core = file.read()
+    os.unlink(path)
+    with open(f"{folder}/freed", "rb") as file:
+        freed = {a for a, in struct.iter_unpack("<Q", file.read())}
+    for data in (core, notes_first(core)):
+        loads = [h for h in headers(data) if h[1] == 1]
+        heap = max((h for h in loads if h[2] & 2 and h[4] < 0x7000 << 32), key=lambda h: h[5])
+        places = heap[3] + heap[5] // 2 + 9, heap[3] + heap[5], len(data) * 6 // 10
+        more = [check_found(folder, data, size, whole, freed) for size in places]
+        version = re.search(r"2\.(\d+)", row(whole, "SELECT allocator FROM snapshots")["allocator"])
+        fastbins = int(version.group(1)) < 43
+        check((more[-1][0] > 1000) == fastbins and
+              ("fastbins of main_arena" in more[-1][1]) == fastbins, more)
+
+
 def files(folder):
     """Binaries elsewhere, others of the same name, none."""
     own = f"{folder}/roots"
@@ -346,4 +428,4 @@ def mutations(folder):
 
 
 if __name__ == "__main__":
-    live.main(programs, servers, kernel_core, cut, files, lies, mutations)
+    live.main(programs, servers, kernel_core, cut, before_libc, files, lies, mutations)

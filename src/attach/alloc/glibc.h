@@ -198,6 +198,7 @@ struct hx_glibc_walk {
     size_t n_tcaches_lost;    /* of threads that have one which was not recognised */
     HX_VEC(uint64_t) orphans; /* chunks in use that are tcaches of no thread that is left */
     uint64_t cache_faults;    /* links of caches that lead nowhere */
+    uint64_t lists_cut;       /* is_cut: caches that lead into missing memory */
     struct hx_chunk_window window;
     uint64_t pages;          /* of the image: no more heaps than that */
     uint64_t piece_failures; /* pieces of the main arena that led nowhere */

@@ -53,14 +53,13 @@ static bool fits_bin(uint64_t size, unsigned i)
     return size > 32 + 16 * (HX_TCACHE_SMALL_BINS - 1);
 }
 
-/* Can the block at mem be in bin i? One in memory that is missing can. */
-static bool fits_entry(const struct hx_glibc_walk *walk, uint64_t mem, unsigned i)
+/* Does mem lead into memory that the image should have? */
+static bool is_missing(const struct hx_glibc_walk *walk, uint64_t mem)
 {
     const struct hx_snapshot *snapshot = walk->snapshot;
     uint64_t head;
-    if (walk->is_cut && !(mem & 15) && !hx_image_u64(walk->image, mem - 8, &head))
-        return hx_mapping_find(snapshot->mapping, snapshot->n_mappings, mem) < snapshot->n_mappings;
-    return fits_bin(chunk_size_of(walk, mem), i);
+    return walk->is_cut && !(mem & 15) && !hx_image_u64(walk->image, mem - 8, &head) &&
+           hx_mapping_find(snapshot->mapping, snapshot->n_mappings, mem) < snapshot->n_mappings;
 }
 
 struct tcache {
@@ -137,7 +136,8 @@ static bool is_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tca
     if (shape->slots)
         slots_to_counts(walk, ret);
     for (unsigned i = 0; i < shape->n; i++) {
-        if (ret->entries[i] && !fits_entry(walk, ret->entries[i], i))
+        if (ret->entries[i] && !is_missing(walk, ret->entries[i]) &&
+            !fits_bin(chunk_size_of(walk, ret->entries[i]), i))
             return false;
         if (!ret->entries[i] != !ret->counts[i]) {
             (*ret_off)++;
@@ -173,6 +173,10 @@ static hx_error *follow(struct hx_glibc_walk *walk, const struct chain *chain, u
     while (at && *ret_n < chain->max) {
         uint64_t mem = at + chain->offset, next;
         uint64_t size = chunk_size_of(walk, mem);
+        if (is_missing(walk, mem)) {
+            walk->lists_cut++;
+            return NULL;
+        }
         if (chain->size ? size != chain->size : !fits_bin(size, chain->bin))
             return NULL;
         if (at == anchor)
@@ -203,8 +207,11 @@ static hx_error *take_tcache(struct hx_glibc_walk *walk, const struct tcache *tc
         struct chain chain = {.head = tcache->entries[i], .bin = i, .max = CHAIN_MAX};
         uint64_t n;
         bool clean;
+        uint64_t cut = walk->lists_cut;
         HX_TRY(follow(walk, &chain, &n, &clean));
         *ret_good += n;
+        if (walk->lists_cut > cut)
+            continue;
         uint64_t count = tcache->counts[i];
         if (!clean || n > count + 1 || count > n + 1)
             ++*ret_bad;
@@ -380,9 +387,10 @@ static hx_error *fastbins(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
                                   .offset = 16,
                                   .size = 32 + 16 * (uint64_t)i,
                                   .max = UINT64_C(1) << 36};
+            uint64_t cut = walk->lists_cut;
             HX_TRY(follow(walk, &chain, &n, &clean));
             *ret_good += n;
-            *ret_bad += !clean;
+            *ret_bad += !clean && walk->lists_cut == cut;
         }
     }
     return NULL;
@@ -435,6 +443,7 @@ hx_error *hx_glibc_caches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
     *ret_good = *ret_bad = 0;
     walk->marks.n = 0;
     walk->n_tcaches = walk->n_tcaches_lost = 0;
+    walk->lists_cut = 0;
     if (walk->layout->tcache->n)
         HX_TRY(tcaches(walk, ret_good, ret_bad));
     HX_TRY(fastbins(walk, ret_good, ret_bad));

@@ -286,14 +286,19 @@ static void tell(struct hx_glibc_walk *walk, const struct chain *chain)
                          "%" PRIu64 " heap blocks have a damaged header: %" PRIu64
                          " bytes are not explained",
                          walk->n_damaged, walk->damaged_bytes);
-    if (walk->cache_faults) {
+    if (walk->lists_cut)
         hx_snapshot_note(snapshot, true,
-                         "%" PRIu64 " lists of cached blocks lead to memory that is missing or "
-                         "nowhere: free blocks can count as live",
+                         "%" PRIu64 " lists of cached blocks lead into memory that is missing: "
+                         "free blocks can count as live",
+                         walk->lists_cut);
+    if (walk->cache_faults)
+        hx_snapshot_note(snapshot, true,
+                         "%" PRIu64 " lists of cached blocks lead nowhere: free blocks can count "
+                         "as live",
                          walk->cache_faults);
+    if (walk->lists_cut + walk->cache_faults)
         hx_snapshot_lose(snapshot, "lists of cached heap blocks that could not be followed",
-                         walk->cache_faults, 0, 0);
-    }
+                         walk->lists_cut + walk->cache_faults, 0, 0);
     if (walk->tag_faults)
         hx_snapshot_lose(snapshot, "free heap blocks with two sizes", walk->tag_faults, 0, 0);
 }
