@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Objects have addresses of 48 bits. */
+#define ADDRESS_END (UINT64_C(1) << 48)
+
 enum {
     PIECE_STEPS = 64,       /* so many sane headers make a piece worth to look for its end */
     PIECE_FAILURES = 64,    /* after so many that had none, only shorter ones are tried */
@@ -455,6 +458,24 @@ static void verify_mmapped(struct hx_glibc_walk *walk)
     }
 }
 
+/* A mapping of a core can be said to lie where no process has memory. */
+static void drop_impossible(struct hx_glibc_walk *walk)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < walk->areas.n; i++) {
+        const struct hx_glibc_area *area = &walk->areas.v[i];
+        if (area->end <= ADDRESS_END)
+            walk->areas.v[kept++] = *area;
+        else
+            hx_snapshot_lose(walk->snapshot, "heap memory beyond the address space", 1,
+                             area->end - area->start, area->start);
+    }
+    if (kept < walk->areas.n)
+        hx_snapshot_note(walk->snapshot, true, "%zu parts of the heap lie beyond the address space",
+                         walk->areas.n - kept);
+    walk->areas.n = kept;
+}
+
 hx_error *hx_glibc_areas(struct hx_glibc_walk *walk)
 {
     /* Every heap has a page of its own: a chain of them that is longer goes in circles. */
@@ -475,6 +496,7 @@ hx_error *hx_glibc_areas(struct hx_glibc_walk *walk)
         HX_TRY(scan_nameless(walk, true));
         sort_areas(walk);
     }
+    drop_impossible(walk);
     verify_mmapped(walk);
     return NULL;
 }
