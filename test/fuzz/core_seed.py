@@ -1,7 +1,9 @@
 #!/usr/bin/env -S python3 -B
 """core_seed.py - makes a small core of a core, for fuzz_core: what is zero or only code is left out.
 
-    core_seed.py CORE OUT
+    core_seed.py [--cut] CORE OUT
+
+--cut: it ends before the data of libraries, and so does not have main_arena.
 """
 import struct
 import sys
@@ -75,11 +77,23 @@ def shrink(core):
     return bytes(head) + table + note + body
 
 
+def cut(core):
+    """What lies below the libraries, and the first piece of memory there."""
+    at, n = struct.unpack_from("<Q", core, 32)[0], struct.unpack_from("<H", core, 56)[0]
+    for i in range(n):
+        kind, _, offset, vaddr, _, filesz, _, _ = struct.unpack_from("<IIQQQQQQ", core, at + 56 * i)
+        if kind == 1 and filesz and vaddr >> 44 == 7:
+            return core[:offset + filesz]
+    return core
+
+
 def main():
-    if len(sys.argv) != 3:
+    words = [word for word in sys.argv[1:] if word != "--cut"]
+    if len(words) != 2:
         sys.exit(__doc__)
-    with open(sys.argv[1], "rb") as source, open(sys.argv[2], "wb") as out:
-        out.write(shrink(source.read()))
+    with open(words[0], "rb") as source, open(words[1], "wb") as out:
+        small = shrink(source.read())
+        out.write(cut(small) if "--cut" in sys.argv else small)
 
 
 if __name__ == "__main__":

@@ -416,13 +416,18 @@ def lies(folder):
 def mutations(folder):
     """Random changes: test/fuzz/fuzz_core says what is wrong."""
     path, _ = small_core(folder)
+    with Target([victim("cut")]) as target:
+        target.wait_line("ready")
+        long = gcore(folder, target.pid)
     driver = os.path.join(live.BUILD, "test/fuzz/fuzz_core")
     if not os.path.exists(driver):
         raise live.Skip(f"{driver} is not built")
     maker = os.path.join(os.environ.get("HX_SRCDIR", os.path.dirname(__file__) + "/../.."),
                          "test/fuzz/core_seed.py")
     subprocess.run([maker, path, f"{folder}/seed"], check=True)
-    done = subprocess.run([driver, "--cases", "2000", "--seconds", "5", f"{folder}/seed"],
+    subprocess.run([maker, "--cut", long, f"{folder}/cut"], check=True)
+    done = subprocess.run([driver, "--cases", "2000", "--seconds", "5", f"{folder}/seed",
+                           f"{folder}/cut"],
                           capture_output=True, timeout=120, text=True)
     check(done.returncode == 0, done.stdout + done.stderr[-3000:])
 

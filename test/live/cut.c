@@ -1,17 +1,17 @@
 /* cut.c - a program whose heap is to be found in a core that ends before libc's data.
  *
- *   cut BLOCKS [FREED]
+ *   cut [BLOCKS [FREED]]
  *
- * Makes so many blocks in the main arena and some in that of a thread, frees many of them, so that
- * bins, tcaches and fastbins are all in use, writes the addresses of small blocks that it freed
- * into FREED (words), says "ready" and rests until stdin ends.
+ * Makes so many blocks (600) in the main arena and some in that of a thread, frees many of them, so
+ * that bins, tcaches and fastbins are all in use, writes the addresses of small blocks that it
+ * freed into FREED (words), says "ready" and rests until stdin ends.
  */
 #include "victim.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 
-enum { SMALL_MAX = 120, IN_THREAD = 2000 };
+enum { SMALL_MAX = 120, IN_THREAD = 2000, FEW = 600 };
 
 static void **volatile table; /* blocks that stay, in a list */
 static void **volatile in_thread;
@@ -57,8 +57,6 @@ int main(int argc, char **argv)
 {
     pthread_t thread;
     char byte;
-    if (argc < 2)
-        return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pthread_barrier_init(&made, NULL, 2);
     if (pthread_create(&thread, NULL, work, (void *)(uintptr_t)9))
@@ -67,7 +65,7 @@ int main(int argc, char **argv)
     if (argc > 2)
         freed = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC, 0600);
     /* last: a large request would empty the fastbins */
-    table = make(strtoull(argv[1], NULL, 10), 7);
+    table = make(argc > 1 ? strtoull(argv[1], NULL, 10) : FEW, 7);
     if (write(STDOUT_FILENO, "ready\n", 6) != 6)
         return 1;
     while (read(STDIN_FILENO, &byte, 1) > 0) {
