@@ -467,6 +467,26 @@ static hx_error *evaluate_all(hx_store *store, int64_t snapshot, const struct ch
     return NULL;
 }
 
+/* A comparison with what was not measured is false, which must not be taken for good news. */
+static hx_error *tell_unknown(hx_store *store, int64_t snapshot, const hx_filter *filter)
+{
+    const struct hx_filter_column *column;
+    size_t n = hx_filter_columns(filter, &column);
+    for (size_t i = 0; i < n; i++) {
+        char sql[192];
+        bool unknown = false;
+        if (strcmp(column[i].view, "snapshots") != 0 || strcmp(column[i].name, "notes") == 0)
+            continue;
+        snprintf(sql, sizeof sql, "SELECT \"%s\" IS NULL FROM snapshots WHERE snapshot = %" PRId64,
+                 column[i].name, snapshot);
+        HX_TRY(ask(store, sql, &unknown));
+        if (unknown)
+            hx_say(NULL, hx_filter_source(filter), "%s is not known in snapshot %" PRId64,
+                   column[i].name, snapshot);
+    }
+    return NULL;
+}
+
 static hx_error *answer(const struct hx_args *args, const struct checks *checks, hx_store *store,
                         int64_t snapshot, const hx_suppressions *known, int *status)
 {
@@ -486,7 +506,9 @@ static hx_error *answer(const struct hx_args *args, const struct checks *checks,
     hx_rows_end(rows);
     for (size_t i = 0; i < checks->n && !err; i++) {
         any |= holds[i];
-        if (holds[i] && args->format == HX_FORMAT_TEXT)
+        if (!holds[i])
+            err = tell_unknown(store, snapshot, checks->filter[i]);
+        else if (args->format == HX_FORMAT_TEXT)
             err = tell_why(store, snapshot, checks->filter[i]);
     }
     *status = any ? HX_EXIT_HOLDS : partial ? HX_EXIT_PARTIAL : HX_EXIT_DONE;

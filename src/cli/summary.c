@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "store/measured.h"
 #include "store/query.h"
 
 #include <string.h>
@@ -129,9 +130,14 @@ static hx_error *print_view(hx_store *store, int64_t snapshot, const char *colum
     bool some;
     HX_TRY(query(store, snapshot, columns, view, order, &probe));
     HX_TRY(hx_rows_next(probe, &some));
-    fprintf(file, "\n%s%s\n", title, some ? "" : ": nothing");
-    if (!some)
+    if (!some) {
+        struct hx_query asked = {.view = view, .snapshot = snapshot};
+        hx_error *unknown = hx_query_measured(store, "", &asked);
+        fprintf(file, "\n%s: %s\n", title, unknown ? "not known" : "nothing");
+        hx_error_free(unknown);
         return NULL;
+    }
+    fprintf(file, "\n%s\n", title);
     HX_TRY(query(store, snapshot, columns, view, order, &rows));
     return hx_rows_print(rows, HX_FORMAT_TEXT, file);
 }

@@ -118,6 +118,14 @@ static const char *text_of(hx_rows *rows, const char *name)
     return NULL;
 }
 
+static int64_t int_of(hx_rows *rows, const char *name)
+{
+    for (size_t i = 0; i < hx_rows_columns(rows); i++)
+        if (strcmp(hx_rows_name(rows, i), name) == 0 && hx_rows_value(rows, i).type == HX_VALUE_INT)
+            return hx_rows_value(rows, i).i;
+    return 0;
+}
+
 static hx_error *print_entries(hx_rows *rows)
 {
     bool more;
@@ -129,7 +137,7 @@ static hx_error *print_entries(hx_rows *rows)
             return NULL;
         snprintf(name, sizeof name, "leak_%zu", n);
         hx_suppression_put(&text, name, text_of(rows, "kind"), text_of(rows, "type"),
-                           text_of(rows, "site"));
+                           text_of(rows, "site"), (uint64_t)int_of(rows, "objects"));
         bool failed = text.failed;
         if (!failed)
             fputs(hx_text_str(&text), stdout);

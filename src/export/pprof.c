@@ -311,7 +311,10 @@ static hx_error *put_location(struct profile *p, const struct hx_path_frame *fra
     struct function function = {0};
     uint32_t module = 0, number = 0;
     HX_TRY(number_text(p, frame->name, &function.name));
-    HX_TRY(number_text(p, frame->symbol[0] ? frame->symbol : frame->name, &function.symbol));
+    /* Readers take what stands in brackets out of a name that is the symbol itself. */
+    bool bracket = !frame->symbol[0] && strpbrk(frame->name, "<(");
+    HX_TRY(number_text(p, frame->symbol[0] || bracket ? frame->symbol : frame->name,
+                       &function.symbol));
     HX_TRY(number_text(p, frame->file, &function.file));
     HX_TRY(number_function(p, &function, &number));
     HX_TRY(module_of(p, frame->module, &module));

@@ -84,9 +84,9 @@ hx_error *hx_query_recorded(hx_store *store, const char *target, const struct hx
  * same as an empty one. */
 hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx_query *query)
 {
-    static const char *const breakdowns[] = {"censuses",   "retainers", "bins",  "types",
-                                             "dominators", "pages",     "sites", "modules",
-                                             "leaks",      "biography"};
+    static const char *const breakdowns[] = {"censuses",   "retainers", "bins",   "types",
+                                             "dominators", "pages",     "sites",  "modules",
+                                             "leaks",      "biography", "account"};
     bool is_one = false, more = false;
     for (size_t i = 0; i < sizeof breakdowns / sizeof *breakdowns; i++)
         is_one |= strcmp(breakdowns[i], query->view) == 0;
@@ -96,6 +96,7 @@ hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx
     /* nothing that is lost dominates or is dominated; a heap may have no leaks */
     const char *counted = strcmp(query->view, "dominators") == 0 ? "reachable_objects IS NOT 0"
                           : leaks                                ? "leaked_objects IS NULL"
+                          : strcmp(query->view, "account") == 0  ? "1"
                                                                  : "heap_objects IS NOT 0";
     char sql[256];
     snprintf(sql, sizeof sql,
@@ -112,5 +113,7 @@ hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx
     return hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET snapshots",
                         "%s %s not known: %s", query->view, leaks ? "are" : "is",
                         pages ? "which pages were resident was not recorded"
-                              : "no objects were found, or the notes say why");
+                        : strcmp(query->view, "account") == 0
+                            ? "resident memory was not measured"
+                            : "no objects were found, or the notes say why");
 }

@@ -421,7 +421,8 @@ static hx_error *load_summary(struct reader *r)
     sqlite3_bind_int64(st, 1, r->id);
     int code = sqlite3_step(st);
     if (code == SQLITE_DONE)
-        return hx_error_new(HX_E_ABSENT, r->what, "heapx report FILE snapshots lists them",
+        return hx_error_new(HX_E_ABSENT, r->what,
+                            "heapx report FILE snapshots --snapshot all lists them",
                             "no snapshot %lld in it", (long long)r->id);
     if (code != SQLITE_ROW)
         return hx_db_error(r->db, code, r->what);

@@ -182,7 +182,8 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret)
     sqlite3_bind_int64(st, 1, number);
     int code = sqlite3_step(st);
     if (code == SQLITE_DONE)
-        return hx_error_new(HX_E_ABSENT, store->path, "heapx report FILE snapshots lists them",
+        return hx_error_new(HX_E_ABSENT, store->path,
+                            "heapx report FILE snapshots --snapshot all lists them",
                             "no snapshot %lld in it", (long long)number);
     if (code != SQLITE_ROW)
         return hx_db_error(store->db, code, store->path);

@@ -437,7 +437,8 @@ hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret)
         HX_TRY(hx_db_int(store->db, store->path, sql, &id));
     }
     if (id < 1)
-        return hx_error_new(HX_E_ABSENT, store->path, "heapx report FILE snapshots lists them",
+        return hx_error_new(HX_E_ABSENT, store->path,
+                            "heapx report FILE snapshots --snapshot all lists them",
                             "no snapshot %s in it (%lld there)", which, (long long)count);
     *ret = id;
     return NULL;

@@ -65,6 +65,6 @@ hx_error *hx_suppress(hx_suppressions *list, struct hx_snapshot *snapshot,
 /* Appends an entry that matches what a row of leaks counts; type and site may be NULL: unknown, and
  * of any site. */
 void hx_suppression_put(struct hx_text *text, const char *name, const char *kind, const char *type,
-                        const char *site);
+                        const char *site, uint64_t objects);
 
 #endif

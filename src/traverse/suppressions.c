@@ -355,11 +355,13 @@ static void put_pattern(struct hx_text *text, const char *key, const char *name)
 }
 
 void hx_suppression_put(struct hx_text *text, const char *name, const char *kind, const char *type,
-                        const char *site)
+                        const char *site, uint64_t objects)
 {
     hx_text_putf(text, "%s {\n    kind: %s\n", name, kind);
     put_pattern(text, "type", type ? type : "(unknown)");
     if (site)
         put_pattern(text, "site", site);
+    else /* what allocated it is not known: it must not stand for all that is to come */
+        hx_text_putf(text, "    at most: %" PRIu64 " objects\n", objects);
     hx_text_puts(text, "}\n");
 }

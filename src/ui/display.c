@@ -70,7 +70,9 @@ static void draw_header(const struct hx_ui *ui, const struct layout *layout)
         hx_text_clear(&part);
         const char *comm = hx_table_text(snapshots, row, "comm");
         hx_text_escape(&part, comm, strlen(comm), ascii);
-        hx_text_putf(&part, "[%lld]", (long long)hx_table_int(snapshots, row, "pid", 0));
+        int64_t pid = hx_table_int(snapshots, row, "pid", 0);
+        if (pid)
+            hx_text_putf(&part, "[%lld]", (long long)pid);
         add_part(&line, hx_text_str(&part), columns, "  ");
         hx_text_clear(&part);
         int64_t us = hx_table_int(snapshots, row, "pause_us", -1);

@@ -99,10 +99,11 @@ static int64_t ask(struct lie *lie, const char *sql)
     return value;
 }
 
-static bool with(const char *format, const char *a, const char *b, char sql[1024])
+static bool fits(int n)
 {
-    return snprintf(sql, 1024, format, a, b) < 1024;
+    return n < 1024;
 }
+#define with(format, a, b, sql) fits(snprintf(sql, 1024, format, a, b))
 
 /* --- which ---------------------------------------------------------------------- */
 
@@ -319,18 +320,20 @@ static void change_view(struct lie *lie)
                                         "sites",     "ccs",       "biography",  "frames"};
     static const char *const becomes[] = {
         "",
-        "CREATE VIEW %s AS SELECT 1 AS snapshot",
-        "CREATE VIEW %s AS SELECT 'x' AS snapshot, -5 AS bytes, x'ff00' AS label",
-        "CREATE VIEW %s AS SELECT * FROM %s",
-        "CREATE TABLE %s(snapshot, bytes, objects, label)",
-        "CREATE VIEW %s AS SELECT * FROM nowhere",
+        "VIEW AS SELECT 1 AS snapshot",
+        "VIEW AS SELECT 'x' AS snapshot, -5 AS bytes, x'ff00' AS label",
+        "VIEW AS SELECT * FROM itself",
+        "TABLE (snapshot, bytes, objects, label)",
+        "VIEW AS SELECT * FROM nowhere",
     };
     char sql[1024];
     const char *view = PICK(lie, views), *instead = PICK(lie, becomes);
-    if (with("DROP VIEW %s%s", view, "", sql) && run(lie, sql) && *instead) {
-        snprintf(sql, sizeof sql, instead, view, view);
-        run(lie, sql);
-    }
+    if (!with("DROP VIEW %s%s", view, "", sql) || !run(lie, sql) || !*instead)
+        return;
+    const char *what = strchr(instead, ' '), *itself = strstr(what, "itself");
+    snprintf(sql, sizeof sql, "CREATE %.*s %s%.*s%s", (int)(what - instead), instead, view,
+             itself ? (int)(itself - what) : (int)strlen(what), what, itself ? view : "");
+    run(lie, sql);
 }
 
 static void change_schema(struct lie *lie)
