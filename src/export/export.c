@@ -82,9 +82,9 @@ hx_error *hx_export_absent(const struct hx_export *export, const char *by)
     static const struct {
         const char *by, *todo;
     } ways[] = {
-        {"ccs", "use heapx run or heapx record"},
-        {"site", "use heapx run or heapx record"},
-        {"module", "use heapx run or heapx record"},
+        {"ccs", "heapx run and heapx record know it"},
+        {"site", "heapx run and heapx record know it"},
+        {"module", "heapx run and heapx record know it"},
         {"biography", "only imported profiles have one so far"},
         {"bin", "see: heapx report FILE snapshots"},
     };

@@ -145,6 +145,8 @@ static hx_error *put_profiles(struct speedscope *s, const struct hx_moments *mom
 {
     size_t absent = 0;
     for (size_t i = 0; i < moments->v.n; i++) {
+        if (hx_progress_cancelled(s->export->progress))
+            return hx_error_cancelled(s->export->title);
         hx_error *err = put_profile(s, &moments->v.v[i]);
         if (!err)
             continue;
