@@ -266,4 +266,5 @@ def programs(folder):
 
 
 if __name__ == "__main__":
-    live.main(modes, libraries, nobody, daemon, refused, shells, interrupted, killed, programs)
+    live.main(modes, libraries, nobody, daemon, refused, shells, interrupted, killed, programs,
+              long=(shells, programs))

@@ -162,8 +162,9 @@ def scratch():
     return tempfile.TemporaryDirectory(prefix="hx-live-")
 
 
-def main(*tests, traces=True):
-    """Runs the tests whose names are on the command line, or all. traces: they need ptrace."""
+def main(*tests, traces=True, long=()):
+    """Runs the tests whose names are on the command line, or all. traces: they need ptrace. long:
+    HX_QUICK=1 leaves these out."""
     failed = skipped = passed = 0
     try:
         if traces:
@@ -171,6 +172,8 @@ def main(*tests, traces=True):
     except Skip as why:
         print(f"skipped: {why}")
         sys.exit(77)
+    if os.environ.get("HX_QUICK", "0") not in ("", "0"):
+        tests = [t for t in tests if t not in long]
     chosen = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
     for test in chosen:
         begin = time.monotonic()

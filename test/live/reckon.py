@@ -400,4 +400,4 @@ def nginx(folder):
 
 
 if __name__ == "__main__":
-    live.main(demo, python, sqlite, gdb, git, nginx)
+    live.main(demo, python, sqlite, gdb, git, nginx, long=(python, git, nginx))

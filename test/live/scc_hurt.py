@@ -271,4 +271,4 @@ def scribbles(folder):
 if __name__ == "__main__":
     print(f"HX_SEED={SEED} HX_ROUNDS={ROUNDS}")
     live.main(run, run_killed, sandbox, sandbox_recorded, record, beside, hostile, hostile_recorded, wild, wild_recorded,
-              scribbles)
+              scribbles, long=(record, hostile_recorded, wild_recorded))

@@ -225,4 +225,4 @@ def valgrind(folder):
 if __name__ == "__main__":
     sys.exit(live.main(dynamic, stripped, static, static_stripped, static_pie,
                        static_pie_stripped, many_arenas, one_arena, own_mappings, namespaces, smashed,
-                       used_after_free, valgrind))
+                       used_after_free, valgrind, long=(smashed, valgrind)))
