@@ -66,6 +66,7 @@ static hx_error *read_all(const char *path, uint8_t **ret, size_t *ret_n)
             break;
         n += (size_t)got;
     }
+    bytes[n] = 0; /* so that texts in it may be given to what looks for an end */
     *ret = hx_steal(bytes);
     *ret_n = n;
     return NULL;
