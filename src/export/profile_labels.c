@@ -162,9 +162,12 @@ static hx_error *named_centre(struct hx_labels *labels, const char *s, size_t n,
     HX_TRY(hx_pairs_at(&labels->centre_by_name, name, &number));
     if (*number == HX_NO_PAIR) {
         bool is_caf = n > tail && memcmp(s + n - tail, caf, tail) == 0;
-        HX_FREE char *text = strndup(s, is_caf ? n - tail : n);
+        size_t bytes = is_caf ? n - tail : n;
+        HX_FREE char *text = malloc(bytes + 1); /* of a file: it has no end of its own */
         if (!text)
             return hx_error_nomem();
+        memcpy(text, s, bytes);
+        text[bytes] = 0;
         struct hx_imported_centre centre = {
             .label = is_caf ? "CAF" : text,
             .module = is_caf ? text : "(unknown)",

@@ -272,6 +272,11 @@ static uint64_t gather(struct seen *seen, uint32_t index, uint64_t until)
     return at;
 }
 
+static bool has_page(const void *address)
+{
+    return madvise((void *)((uintptr_t)address & ~(uintptr_t)4095), 4096, MADV_POPULATE_READ) == 0;
+}
+
 static bool pump_one(struct seen *seen, bool drain)
 {
     struct hx_region *region = seen->region;
@@ -280,6 +285,9 @@ static bool pump_one(struct seen *seen, bool drain)
     uint32_t n = atomic_load(&region->rings_used);
     bool idle = true;
     n = n < HX_RINGS ? n : HX_RINGS;
+    for (uint32_t i = 0; i < n; i++) /* a full tmpfs has no page for a ring that got none */
+        if (!has_page(&region->ring[i]))
+            n = i;
     atomic_store(&region->reader_ns, now_ns());
     n_events = 0;
     for (uint32_t i = 0; i < n; i++) {
