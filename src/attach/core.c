@@ -20,15 +20,10 @@ enum { HEADERS_AT_ONCE = 1024 };
 
 hx_error *hx_core_lie(const hx_core *core, uint64_t offset, const char *format, ...)
 {
-    struct hx_text why = {0};
     va_list args;
     va_start(args, format);
-    hx_text_vputf(&why, format, args);
+    hx_error *err = hx_error_at(core->path, "take the core again", offset, format, args);
     va_end(args);
-    hx_error *err =
-        hx_error_new(HX_E_CORRUPT, core->path, "take the core again",
-                     "at byte %" PRIu64 " (0x%" PRIx64 "): %s", offset, offset, hx_text_str(&why));
-    hx_text_free(&why);
     return err;
 }
 

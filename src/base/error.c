@@ -5,8 +5,8 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +42,18 @@ hx_error *hx_error_new(enum hx_error_kind kind, const char *what, const char *to
         hx_error_free(err);
         return &out_of_memory;
     }
+    return err;
+}
+
+hx_error *hx_error_at(const char *what, const char *todo, uint64_t offset, const char *why,
+                      va_list args)
+{
+    struct hx_text text = {0};
+    hx_text_vputf(&text, why, args);
+    hx_error *err =
+        hx_error_new(HX_E_CORRUPT, what, todo, "at byte %" PRIu64 " (0x%" PRIx64 "): %s", offset,
+                     offset, hx_text_str(&text));
+    hx_text_free(&text);
     return err;
 }
 

@@ -8,8 +8,10 @@
 #ifndef HX_BASE_ERROR_H
 #define HX_BASE_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum hx_error_kind {
     HX_E_FAIL,    /* anything without a kind of its own */
@@ -38,6 +40,10 @@ struct hx_error {
  * static error of kind HX_E_NOMEM. */
 hx_error *hx_error_new(enum hx_error_kind kind, const char *what, const char *todo, const char *why,
                        ...) __attribute__((format(printf, 4, 5)));
+
+/* Foreign bytes that lie, HX_E_CORRUPT: why = "at byte OFFSET (0xOFFSET): ...". */
+hx_error *hx_error_at(const char *what, const char *todo, uint64_t offset, const char *why,
+                      va_list args) __attribute__((format(printf, 4, 0)));
 
 /* What to do about a well-known errno; NULL for the others. */
 const char *hx_error_os_todo(int err);

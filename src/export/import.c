@@ -86,14 +86,10 @@ hx_error *hx_import_file(const struct hx_importer *importer, const char *path, h
 
 hx_error *hx_import_error(const struct hx_import *import, uint64_t offset, const char *format, ...)
 {
-    struct hx_text why = {0};
     va_list args;
     va_start(args, format);
-    hx_text_vputf(&why, format, args);
-    va_end(args);
     hx_error *err =
-        hx_error_new(HX_E_CORRUPT, import->path, "take the file again from its source",
-                     "at byte %" PRIu64 " (0x%" PRIx64 "): %s", offset, offset, hx_text_str(&why));
-    hx_text_free(&why);
+        hx_error_at(import->path, "take the file again from its source", offset, format, args);
+    va_end(args);
     return err;
 }
