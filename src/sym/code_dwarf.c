@@ -493,7 +493,8 @@ static bool find_declaration(Dwarf_Die *die)
     return true;
 }
 
-/* The file that declares an entry. Number 0 is one from version 5 on, which libdw does not say. */
+/* The file that declares an entry; number 0 is one from version 5 on. Not by dwarf_decl_file(), which
+ * takes for granted that a unit with lines has files of its own: that of a split one has not. */
 static const char *declaring_file(Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
@@ -505,12 +506,9 @@ static const char *declaring_file(Dwarf_Die *die)
     if (!dwarf_attr_integrate(die, DW_AT_decl_file, &attr) ||
         dwarf_formudata(&attr, &number) != 0 ||
         !dwarf_cu_die(attr.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) ||
-        (number == 0 && version < 5))
+        (number == 0 && version < 5) || dwarf_getsrcfiles(&unit, &files, &n) != 0)
         return NULL;
-    if (number)
-        return dwarf_decl_file(die);
-    return dwarf_getsrcfiles(&unit, &files, &n) == 0 && n ? dwarf_filesrc(files, 0, NULL, NULL)
-                                                          : NULL;
+    return number < n ? dwarf_filesrc(files, number, NULL, NULL) : NULL;
 }
 
 static void put_declared(Dwarf_Die *die, struct hx_code_scope *scope)
