@@ -20,7 +20,7 @@ hx_error *hx_agent_start(pid_t pid, struct hx_agent **ret);
 void hx_agent_stop(struct hx_agent *agent);
 
 /* Reads at most HX_AGENT_READ_MAX bytes of the running target. False when one cannot be read. */
-enum { HX_AGENT_READ_MAX = 32768 };
+enum { HX_AGENT_READ_MAX = 4096 };
 bool hx_agent_read(struct hx_agent *agent, uint64_t addr, void *dst, size_t len);
 
 /* What a capture asks for. */

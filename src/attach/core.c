@@ -16,7 +16,7 @@
 #define SEGMENTS_MAX   ((uint64_t)1 << 20)
 #define NOTE_BYTES_MAX ((uint64_t)1 << 30)
 
-enum { HEADERS_AT_ONCE = 1024 };
+enum { HEADERS_AT_ONCE = 64 };
 
 hx_error *hx_core_lie(const hx_core *core, uint64_t offset, const char *format, ...)
 {

@@ -21,7 +21,7 @@ struct page_region {
 #define SCAN_ZERO    (1u << 5)
 #define SCAN_GUARD   (1u << 8) /* since Linux 6.15 */
 
-enum { REGIONS = 512, ENTRIES = 8192 };
+enum { REGIONS = 128, ENTRIES = 512 };
 
 /* Without PAGEMAP_SCAN a mapping costs 8 bytes a page, present or not: reservations of
  * terabytes are out of reach. */

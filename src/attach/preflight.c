@@ -745,8 +745,10 @@ hx_error *hx_preflight_error(pid_t pid)
     snprintf(what, sizeof what, "PID %d", pid);
     if (pid <= 0)
         return hx_error_new(HX_E_ABSENT, what, "see: ps -e", "no such process");
-    struct hx_check checks[HX_CHECKS_MAX];
+    HX_FREE struct hx_check *checks = calloc(HX_CHECKS_MAX, sizeof *checks);
     struct preflight p;
+    if (!checks)
+        return hx_error_nomem();
     hx_proc_await_heapx(pid);
     preflight_open(&p, pid);
     p.refusals_only = true;

@@ -1,8 +1,10 @@
 /* doctor.c - `heapx doctor [PID]`: the preflight's list as a table. */
 #include "attach/preflight.h"
+#include "base/cleanup.h"
 #include "cli/commands.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct hx_value text_value(const char *text)
@@ -34,7 +36,9 @@ hx_error *hx_cmd_doctor(const struct hx_args *args, int *status)
             return err;
         hx_error_free(err);
     }
-    struct hx_check checks[HX_CHECKS_MAX];
+    HX_FREE struct hx_check *checks = calloc(HX_CHECKS_MAX, sizeof *checks);
+    if (!checks)
+        return hx_error_nomem();
     size_t n = hx_preflight(pid, checks);
     hx_rows *rows = NULL;
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, &rows));

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "base/nearest.h"
+#include "base/stack.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 
@@ -59,11 +60,12 @@ static hx_error *run_command(const struct hx_command *command, int argc, char **
         struct hx_args help = {.command = command, .word = &word, .n_words = 1};
         return hx_cmd_help(&help, status);
     }
-    hx_interrupts_catch();
     /* A reader that goes away, or a file that may not grow, is an error like others: private
      * files are removed then, too. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    if (atomic_load(hx_interrupted()))
+        return hx_error_cancelled(command->name);
     return command->run(&args, status);
 }
 
@@ -114,7 +116,7 @@ static hx_error *settle(hx_error *err)
     return cancelled;
 }
 
-int main(int argc, char **argv)
+static int begin(int argc, char **argv)
 {
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* numbers are read and printed alike everywhere */
@@ -140,4 +142,10 @@ int main(int argc, char **argv)
     status = status_of(err->kind);
     hx_error_free(err);
     return status;
+}
+
+int main(int argc, char **argv)
+{
+    hx_interrupts_catch(); /* before all else: who is told to end says so */
+    return hx_stack_run(begin, argc, argv);
 }

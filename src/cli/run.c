@@ -477,7 +477,9 @@ hx_error *hx_cmd_run(const struct hx_args *args, int *status)
 {
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
-    struct process process[PROCESSES] = {0};
+    HX_FREE struct process *process = calloc(PROCESSES, sizeof *process);
+    if (!process)
+        return hx_error_nomem();
     struct run run = {.args = args, .console = &console, .process = process};
     struct hx_args copy = *args; /* nothing would ever be stored */
     run.at_exit = copy.recorder.at_exit =

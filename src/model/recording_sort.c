@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#define DIGIT      11 /* bits of a step at most */
+#define DIGIT      8 /* bits of a step at most */
 #define BUCKETS    ((size_t)1 << DIGIT)
 #define SMALL      24      /* so few are sorted by insertion */
 #define SHARE_FROM 1000000 /* blocks: from here on several threads pay */

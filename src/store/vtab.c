@@ -579,9 +579,9 @@ static hx_error *gather(struct cursor *cursor, int column)
     const struct instance *instance = instance_of(cursor);
     const struct hx_table_column *how = &instance->table->column[column];
     HX_FREE uint64_t *values = malloc(cursor->top_n * sizeof *values);
-    uint16_t at[SPARSE];
-    uint64_t picked[SPARSE];
-    if (!values)
+    HX_FREE uint16_t *at = malloc(SPARSE * sizeof *at);
+    HX_FREE uint64_t *picked = malloc(SPARSE * sizeof *picked);
+    if (!values || !at || !picked)
         return hx_error_nomem();
     for (size_t i = 0, n; i < cursor->top_n; i += n) {
         uint64_t block = cursor->place[i].row / HX_BLOCK_ROWS;

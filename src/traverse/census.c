@@ -1,6 +1,10 @@
 /* census.c - sums by key, and the blame for pages, in one sweep by address. */
 #include "traverse/census.h"
 
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+
 #define CHECK_MASK 0xffff /* progress every so many objects + 1 */
 #define PAGE_SHIFT 12     /* of the target; see hx_ranges `resident` */
 #define PAGE_BYTES ((size_t)1 << PAGE_SHIFT)
@@ -122,11 +126,15 @@ hx_error *hx_census_take(const struct hx_snapshot *snapshot, const uint32_t *key
                          const struct hx_progress *progress, struct hx_census *ret)
 {
     struct hx_census census = {0};
-    struct sweep sweep = {.resident = &snapshot->resident, .census = &census};
-    hx_error *err = reserve(snapshot, &sweep, n);
+    HX_FREE struct sweep *sweep = calloc(1, sizeof *sweep);
+    if (!sweep)
+        return hx_error_nomem();
+    sweep->resident = &snapshot->resident;
+    sweep->census = &census;
+    hx_error *err = reserve(snapshot, sweep, n);
     if (!err && n)
-        err = take(snapshot, key, progress, &sweep);
-    hx_big_free(&sweep.stamp_mem);
+        err = take(snapshot, key, progress, sweep);
+    hx_big_free(&sweep->stamp_mem);
     if (err)
         hx_census_deinit(&census);
     else
