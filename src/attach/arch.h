@@ -16,11 +16,13 @@
 bool hx_arch_registers(pid_t tid, struct hx_thread *ret);
 
 /* The same from a core's notes of a thread: its status, of exactly HX_ARCH_STATUS_BYTES, with the
- * signal that it got (0: none), then its floating-point state, of at least HX_ARCH_FLOAT_BYTES. */
-#define HX_ARCH_STATUS_BYTES 336
-#define HX_ARCH_FLOAT_BYTES  512
+ * signal that it got (0: none), then its floating-point state or its extended state, of at least
+ * HX_ARCH_FLOAT_BYTES. Of a longer one no more than HX_ARCH_EXTENDED_BYTES count. */
+#define HX_ARCH_STATUS_BYTES   336
+#define HX_ARCH_FLOAT_BYTES    512
+#define HX_ARCH_EXTENDED_BYTES 4096
 void hx_arch_core_status(const void *status, struct hx_thread *ret, int *ret_signal);
-void hx_arch_core_float(const void *state, struct hx_thread *ret);
+void hx_arch_core_float(const void *state, size_t bytes, struct hx_thread *ret);
 
 /* Some calls (epoll_wait, sigtimedwait, semtimedop, ...) answer any wake-up with EINTR, even
  * a stop that no signal caused. Turns that answer into the kernel's own "begin again unless a

@@ -1,12 +1,15 @@
 /* arch_x86_64.c - registers and interrupted calls on x86-64. */
 #include "attach/arch.h"
 
+#include <cpuid.h>
+#include <elf.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/procfs.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <time.h>
 
@@ -25,24 +28,71 @@ static void take_general(const struct user_regs_struct *regs, struct hx_thread *
     ret->n_vector = 0;
 }
 
-/* At a system call the vector registers are dead: the ABI lets every call clobber them,
- * and what is left in them would keep freed structures alive. */
-static void take_vector(const struct user_fpregs_struct *vector, struct hx_thread *ret)
+/* Where an extended state (XSAVE, standard form) has the parts of the vector registers: a number of
+ * pieces of equal size, which belong to words `word` and following of registers from `first` on. */
+struct vector_part {
+    size_t at;
+    unsigned component, first, n, word, words; /* component: its bit in the header */
+};
+enum { XMM_AT = 160, HEADER_AT = 512, HEADER_END = 576, YMM_HIGH = 2, ZMM_HIGH = 6, ZMM_16 = 7 };
+
+static void take_part(const uint8_t *state, size_t bytes, const struct vector_part *part,
+                      struct hx_thread *ret)
 {
-    _Static_assert(sizeof vector->xmm_space == sizeof ret->vector, "sixteen xmm registers");
-    memcpy(ret->vector, vector->xmm_space, sizeof vector->xmm_space);
+    size_t piece = part->words * sizeof *ret->vector;
+    if (!part->at || part->at > bytes || part->n * piece > bytes - part->at)
+        return;
+    for (unsigned i = 0; i < part->n; i++)
+        memcpy(&ret->vector[(part->first + i) * HX_VECTOR_WORDS + part->word],
+               state + part->at + i * piece, piece);
+}
+
+/* At a system call the vector registers are dead: the ABI lets every call clobber them, and what is
+ * left in them would keep freed structures alive. high_at: of ZMM_HIGH and ZMM_16. */
+static void take_vector(const uint8_t *state, size_t bytes, const size_t high_at[2],
+                        struct hx_thread *ret)
+{
+    const struct vector_part parts[] = {{XMM_AT, 1, 0, 16, 0, 2},
+                                        {HEADER_END, YMM_HIGH, 0, 16, 2, 2},
+                                        {high_at[0], ZMM_HIGH, 0, 16, 4, 4},
+                                        {high_at[1], ZMM_16, 16, 16, 0, 8}};
+    uint64_t in_use = 0; /* what is not, is 0 */
+    if (!ret->n_vector)
+        memset(ret->vector, 0, sizeof ret->vector);
     ret->n_vector = sizeof ret->vector / sizeof *ret->vector;
+    if (bytes >= HEADER_END)
+        memcpy(&in_use, state + HEADER_AT, sizeof in_use);
+    take_part(state, bytes, &parts[0], ret);
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
+        if (in_use >> parts[i].component & 1)
+            take_part(state, bytes, &parts[i], ret);
+}
+
+static size_t place_here(unsigned component)
+{
+    unsigned size = 0, at = 0, flags, unused;
+    return __get_cpuid_count(0xd, component, &size, &at, &flags, &unused) ? at : 0;
+}
+
+static void read_vector(pid_t tid, struct hx_thread *ret)
+{
+    uint8_t state[HX_ARCH_EXTENDED_BYTES];
+    struct user_fpregs_struct old;
+    struct iovec all = {.iov_base = state, .iov_len = sizeof state};
+    if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &all) == 0)
+        take_vector(state, all.iov_len, (size_t[]){place_here(ZMM_HIGH), place_here(ZMM_16)}, ret);
+    else if (ptrace(PTRACE_GETFPREGS, tid, NULL, &old) == 0)
+        take_vector((const uint8_t *)&old, sizeof old, (size_t[]){0, 0}, ret);
 }
 
 bool hx_arch_registers(pid_t tid, struct hx_thread *ret)
 {
     struct user_regs_struct regs;
-    struct user_fpregs_struct vector;
     if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
         return false;
     take_general(&regs, ret);
-    if (!ret->in_syscall && ptrace(PTRACE_GETFPREGS, tid, NULL, &vector) == 0)
-        take_vector(&vector, ret);
+    if (!ret->in_syscall)
+        read_vector(tid, ret);
     return true;
 }
 
@@ -59,13 +109,15 @@ void hx_arch_core_status(const void *bytes, struct hx_thread *ret, int *ret_sign
     *ret_signal = status.pr_cursig;
 }
 
-void hx_arch_core_float(const void *bytes, struct hx_thread *ret)
+/* Processors of Intel keep the places of the bound registers (MPX) free, those of AMD have none:
+ * the size of the whole tells which one it was. */
+void hx_arch_core_float(const void *state, size_t bytes, struct hx_thread *ret)
 {
-    struct user_fpregs_struct vector;
-    _Static_assert(sizeof vector == HX_ARCH_FLOAT_BYTES, "as the processor saves it");
-    memcpy(&vector, bytes, sizeof vector);
+    enum { HIGH = 896, HIGH_16 = 1408, BOUNDS = 256, WITH_BOUNDS = 2688 };
+    _Static_assert(sizeof(struct user_fpregs_struct) == HX_ARCH_FLOAT_BYTES, "what comes first");
+    size_t shift = bytes >= WITH_BOUNDS ? BOUNDS : 0;
     if (!ret->in_syscall)
-        take_vector(&vector, ret);
+        take_vector(state, bytes, (size_t[]){HIGH + shift, HIGH_16 + shift}, ret);
 }
 
 /* Calls that return EINTR instead of being restarted by the kernel, and that did nothing

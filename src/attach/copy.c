@@ -39,17 +39,24 @@ static bool is_special(const struct hx_mapping *mapping)
            strcmp(path, "/dev/zero") != 0;
 }
 
-/* own_only: file pages that the process never wrote hold no pointer of it. */
+/* own_only: file pages that the process never wrote hold no pointer of it. The right to read does
+ * not matter: what was written once is there, whatever its owner may do with it now. */
 static bool is_wanted(const struct hx_mapping *mapping, bool *ret_own_only)
 {
     bool shared = mapping->prot & HX_PROT_SHARED;
     *ret_own_only = !shared && mapping->inode != 0;
-    if (!(mapping->prot & HX_PROT_R) || is_special(mapping) || hx_is_recorder_region(mapping))
+    if (is_special(mapping) || hx_is_recorder_region(mapping))
         return false;
-    if (mapping->prot & HX_PROT_W)
+    if (mapping->prot & HX_PROT_W || hx_mapping_is_memory(mapping))
         return true;
-    *ret_own_only = true; /* written once, read-only now: RELRO, sealed data */
+    *ret_own_only = true; /* written once, protected now: RELRO, sealed data */
     return !shared;
+}
+
+/* How much there was to read of it. */
+static uint64_t present_bytes(const struct hx_mapping *mapping, bool own_only)
+{
+    return (own_only ? mapping->anonymous_bytes : mapping->rss_bytes) + mapping->swap_bytes;
 }
 
 static uint64_t estimate(const struct hx_mapping *mapping, size_t n)
@@ -58,8 +65,7 @@ static uint64_t estimate(const struct hx_mapping *mapping, size_t n)
     for (size_t i = 0; i < n; i++) {
         bool own_only;
         if (is_wanted(&mapping[i], &own_only))
-            sum += (own_only ? mapping[i].anonymous_bytes : mapping[i].rss_bytes) +
-                   mapping[i].swap_bytes;
+            sum += present_bytes(&mapping[i], own_only);
     }
     return sum;
 }
@@ -211,7 +217,8 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
         if (!is_wanted(&mapping[i], &own_only))
             continue;
         const struct hx_mapping *old = same_before(&mapping[i], before, n_before);
-        if (old && (old->device || (!(mapping[i].prot & HX_PROT_W) && !old->anonymous_bytes)))
+        if (old &&
+            (old->device || (!(mapping[i].prot & HX_PROT_W) && !present_bytes(old, own_only))))
             continue;
         if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_run, &plan))
             continue;
@@ -231,6 +238,7 @@ struct reading {
     const struct hx_tracer *tracer;
     HX_VEC(struct hx_piece) slice; /* pieces, cut to at most 1 MiB */
     size_t step;                   /* slices taken at once */
+    int memory; /* /proc/PID/mem, which also gives what the target may not read itself; -1: none */
     atomic_size_t next;
     atomic_int failed; /* errno: the target is gone or refuses */
     atomic_bool pressed;
@@ -243,6 +251,16 @@ static void lose(struct reading *reading, uint64_t start, uint64_t end)
     if (!hx_vec_push(&reading->copy->lost, (struct hx_range){start, end}))
         atomic_store(&reading->failed, ENOMEM);
     pthread_mutex_unlock(&reading->lock);
+}
+
+/* Where process_vm_readv() gave up within a slice: reads on as far as the other way leads. */
+static uint64_t read_protected(struct reading *reading, const struct hx_piece *slice, uint64_t skip)
+{
+    ssize_t got = pread(reading->memory, reading->copy->memory + slice->offset + skip,
+                        slice->end - slice->start - skip, (off_t)(slice->start + skip));
+    uint64_t done = got < 0 ? 0 : (uint64_t)got;
+    atomic_fetch_add_explicit(reading->copy->progress, done, memory_order_relaxed);
+    return done;
 }
 
 /* Reads slices [first, last), which lie one behind the other in the copy. */
@@ -279,11 +297,14 @@ static void read_slices(struct reading *reading, size_t first, size_t last)
         }
         if (done == want)
             continue;
-        /* the page at which it ended cannot be read */
-        uint64_t at = (slice[first].start + skip) / PAGE * PAGE;
-        lose(reading, at, at + PAGE);
-        skip = at + PAGE - slice[first].start;
-        if (at + PAGE >= slice[first].end) {
+        uint64_t more = read_protected(reading, &slice[first], skip);
+        skip += more;
+        if (!more) { /* the page at which it ended cannot be read */
+            uint64_t at = (slice[first].start + skip) / PAGE * PAGE;
+            lose(reading, at, at + PAGE);
+            skip = at + PAGE - slice[first].start;
+        }
+        if (slice[first].start + skip >= slice[first].end) {
             first++;
             skip = 0;
         }
@@ -326,7 +347,11 @@ static bool cut_slices(struct reading *reading)
 
 hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
 {
-    struct reading reading = {.copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER};
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", copy->pid);
+    HX_FD int memory = open(path, O_RDONLY | O_CLOEXEC);
+    struct reading reading = {
+        .copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER, .memory = memory};
     bool cut = cut_slices(&reading);
     if (cut)
         hx_parallel(copy->threads, read_some, &reading);

@@ -76,7 +76,7 @@ static bool add_written(struct reading *reading, struct hx_mapping *mapping, uin
     uint8_t page[HX_CORE_PAGE], file[HX_CORE_PAGE];
     struct stat st;
     HX_FD int fd = hx_module_open_regular(mapping->local, &st);
-    if (fd < 0 && mapping->offset == 0)
+    if (fd < 0 && mapping->offset == 0 && !hx_mapping_is_memory(mapping))
         return true; /* headers, left for debuggers */
     for (uint64_t at = mapping->start; at < end; at += HX_CORE_PAGE) {
         uint64_t in = at - mapping->start;
@@ -98,7 +98,7 @@ static bool add_written(struct reading *reading, struct hx_mapping *mapping, uin
 static bool is_wanted(const struct hx_mapping *mapping)
 {
     const char *path = mapping->path;
-    return mapping->prot & HX_PROT_R && !mapping->device && !hx_is_recorder_region(mapping) &&
+    return !mapping->device && !hx_is_recorder_region(mapping) &&
            strncmp(path, "[v", 2) != 0; /* [vdso], [vvar], [vsyscall] */
 }
 

@@ -74,15 +74,16 @@ static hx_error *take_status(hx_core *core, struct window *window, const struct 
 /* Belongs to the newest status. */
 static hx_error *take_float(hx_core *core, struct window *window, const struct note *note)
 {
-    uint8_t state[HX_ARCH_FLOAT_BYTES];
-    if (note->desc_bytes < sizeof state)
+    uint8_t state[HX_ARCH_EXTENDED_BYTES];
+    size_t bytes = note->desc_bytes < sizeof state ? (size_t)note->desc_bytes : sizeof state;
+    if (bytes < HX_ARCH_FLOAT_BYTES)
         return hx_core_lie(core, note->at,
                            "the floating-point state of a thread has %" PRIu64 " bytes",
                            note->desc_bytes);
     if (!core->threads.n)
         return hx_core_lie(core, note->at, "floating-point state of no thread");
-    if (window_read(window, note->desc, state, sizeof state))
-        hx_arch_core_float(state, &core->threads.v[core->threads.n - 1].thread);
+    if (window_read(window, note->desc, state, bytes))
+        hx_arch_core_float(state, bytes, &core->threads.v[core->threads.n - 1].thread);
     else
         core->notes_cut = true;
     return NULL;

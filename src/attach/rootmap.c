@@ -87,10 +87,12 @@ static hx_error *add_registers(struct hx_snapshot *snapshot, const struct hx_thr
         if (root.value >= POINTER_LEAST && strcmp(name, "rsp") != 0)
             HX_TRY(add_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
     }
-    for (size_t i = 0; i < thread->n_vector && i < 32; i++) {
+    for (size_t i = 0; i < thread->n_vector && i < HX_VECTOR_MAX; i++) {
+        char name[8];
         root.value = thread->vector[i];
+        hx_vector_name(i, name);
         if (root.value >= POINTER_LEAST)
-            HX_TRY(add_root(snapshot, root, "", "xmm%zu of thread %d", i / 2, (int)thread->tid));
+            HX_TRY(add_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
     }
     return NULL;
 }
@@ -205,18 +207,17 @@ static hx_error *add_data(struct builder *builder, const struct data *data, uint
 
 /* --- mappings ------------------------------------------------------------------------ */
 
-/* Can there be a pointer that the program stored? Memory that was written and then made
- * read-only has anonymous pages. */
+/* Can there be a pointer that the program stored? Private memory that was written and then
+ * protected has anonymous pages. */
 static bool is_scannable(const struct hx_mapping *mapping, const struct hx_mapping *next)
 {
     const char *path = mapping->path ? mapping->path : "";
     if (mapping->device || !strncmp(path, "[vvar", 5) || !strcmp(path, "[vdso]") ||
         !strcmp(path, "[vsyscall]") || !strcmp(path, "[uprobes]") || hx_is_recorders(mapping, next))
         return false;
-    if (mapping->prot & HX_PROT_W)
+    if (mapping->prot & HX_PROT_W || hx_mapping_is_memory(mapping))
         return true;
-    return mapping->prot & HX_PROT_R && !(mapping->prot & HX_PROT_SHARED) &&
-           (mapping->anonymous_bytes || mapping->swap_bytes);
+    return !(mapping->prot & HX_PROT_SHARED) && (mapping->anonymous_bytes || mapping->swap_bytes);
 }
 
 static hx_error *add_mapping_part(struct builder *builder, const struct hx_mapping *mapping,

@@ -22,7 +22,9 @@ struct hx_mapping {
     char *local; /* of a core: where that file lies here, "" where it is not to be had; else NULL */
 };
 
-#define HX_REGS_MAX 32
+#define HX_REGS_MAX     32
+#define HX_VECTOR_WORDS 8 /* of a vector register */
+#define HX_VECTOR_MAX   (32 * HX_VECTOR_WORDS)
 
 /* One thread at the stop. */
 struct hx_thread {
@@ -37,11 +39,19 @@ struct hx_thread {
     size_t n_regs;              /* how many of regs are valid */
     uint64_t regs[HX_REGS_MAX]; /* general purpose registers, names in hx_reg_name() */
     size_t n_vector;            /* words in vector, 0 when not taken */
-    uint64_t vector[32];        /* xmm0..15 as 64-bit halves; only outside system calls */
+    /* The vector registers one after the other, names in hx_vector_name(); only outside system
+     * calls. What the processor has not is 0. */
+    uint64_t vector[HX_VECTOR_MAX];
 };
 
 /* The name of regs[i] of the architecture of this build ("rax", ...). */
 const char *hx_reg_name(size_t i);
+
+/* The shortest name of what holds vector[i] ("xmm3", "ymm3", "zmm3"). */
+void hx_vector_name(size_t i, char ret[8]);
+
+/* Memory that processes share and that is in no folder: anonymous, memfd, System V. */
+bool hx_mapping_is_memory(const struct hx_mapping *mapping);
 
 /* Index of the mapping that contains addr, n when none does. Mappings are sorted. */
 size_t hx_mapping_find(const struct hx_mapping *mapping, size_t n, uint64_t addr);

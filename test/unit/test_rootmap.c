@@ -2,6 +2,7 @@
  * strange threads. */
 #include "live.h"
 
+#include "attach/arch.h"
 #include "attach/rootmap.h"
 
 #include <pthread.h>
@@ -376,8 +377,10 @@ static void test_registers(void **state)
     for (size_t i = 0; i < 16; i++)
         thread.regs[i] = 0x10000 + i;
     thread.regs[1] = 12;
-    thread.n_vector = 32;
-    thread.vector[7] = 0x20000;
+    thread.n_vector = HX_VECTOR_MAX;
+    thread.vector[3 * HX_VECTOR_WORDS + 1] = 0x20000;
+    thread.vector[5 * HX_VECTOR_WORDS + 3] = 0x20001;
+    thread.vector[31 * HX_VECTOR_WORDS + 7] = 0x20002;
     assert_true(hx_vec_push(&drawing.threads, thread));
     finish(&drawing);
     const struct hx_root *root = root_named(drawing.snapshot, "rax of thread 7");
@@ -389,7 +392,39 @@ static void test_registers(void **state)
     root = root_named(drawing.snapshot, "xmm3 of thread 7");
     assert_non_null(root);
     assert_int_equal(root->value, 0x20000);
+    assert_int_equal(root_named(drawing.snapshot, "ymm5 of thread 7")->value, 0x20001);
+    assert_int_equal(root_named(drawing.snapshot, "zmm31 of thread 7")->value, 0x20002);
     end(&drawing);
+}
+
+/* The extended state in cores of either maker's processors, whole and cut short. */
+static void test_extended_state(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t bytes, high, high_16;
+    } layouts[] = {{2440, 896, 1408}, {2696, 1152, 1664}, {11008, 1152, 1664}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        uint64_t area[HX_ARCH_EXTENDED_BYTES / 8] = {0};
+        struct hx_thread thread = {0};
+        area[512 / 8] = 1 << 2 | 1 << 6 | 1 << 7;
+        area[(160 + 2 * 16) / 8] = 1;
+        area[(576 + 2 * 16) / 8] = 2;
+        area[(layouts[i].high + 2 * 32) / 8] = 3;
+        area[(layouts[i].high_16 + 15 * 64) / 8 + 7] = 4;
+        hx_arch_core_float(area, layouts[i].bytes, &thread);
+        assert_int_equal(thread.vector[2 * HX_VECTOR_WORDS], 1);
+        assert_int_equal(thread.vector[2 * HX_VECTOR_WORDS + 2], 2);
+        assert_int_equal(thread.vector[2 * HX_VECTOR_WORDS + 4], 3);
+        assert_int_equal(thread.vector[31 * HX_VECTOR_WORDS + 7], 4);
+        thread = (struct hx_thread){0};
+        hx_arch_core_float(area, 600, &thread); /* the file ends within the ymm halves */
+        assert_int_equal(thread.vector[2 * HX_VECTOR_WORDS], 1);
+        assert_int_equal(thread.vector[2 * HX_VECTOR_WORDS + 2], 0);
+        thread = (struct hx_thread){.in_syscall = true};
+        hx_arch_core_float(area, layouts[i].bytes, &thread);
+        assert_int_equal(thread.n_vector, 0);
+    }
 }
 
 /* --- a real process ------------------------------------------------------------------------ */
@@ -737,6 +772,7 @@ int main(void)
         cmocka_unit_test(test_holes_and_kinds),
         cmocka_unit_test(test_first_thread),
         cmocka_unit_test(test_registers),
+        cmocka_unit_test(test_extended_state),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_process),
         cmocka_unit_test(test_strange_stacks),
