@@ -25,8 +25,15 @@ hx_error *hx_code_create(hx_code **ret)
         return hx_error_nomem();
     pthread_mutex_init(&code->adding, NULL);
     pthread_mutex_init(&code->names, NULL);
+    atomic_store(&code->users, 1);
     *ret = code;
     return NULL;
+}
+
+hx_code *hx_code_share(hx_code *code)
+{
+    atomic_fetch_add(&code->users, 1);
+    return code;
 }
 
 static void close_fd(int fd)
@@ -53,7 +60,7 @@ static void deinit_file(struct hx_code_file *file)
 
 void hx_code_destroy(hx_code *code)
 {
-    if (!code)
+    if (!code || atomic_fetch_sub(&code->users, 1) > 1)
         return;
     for (size_t i = 0, n = hx_code_count(code); i < n; i++)
         deinit_file(hx_code_file_at(code, (uint32_t)i));

@@ -24,6 +24,10 @@ typedef struct hx_code hx_code;
 hx_error *hx_code_create(hx_code **ret);
 void hx_code_destroy(hx_code *code); /* NULL is legal */
 
+/* One more that uses the set: it lives until each of them has destroyed it. So targets that run the
+ * same files read these once. */
+hx_code *hx_code_share(hx_code *code);
+
 /* The number of the file behind an executable mapping of the process; one file has one number,
  * however often it is mapped. "[vdso]" is one. HX_NO_FILE: no file (a JIT). A file that cannot be
  * opened or makes no sense has a number all the same, its path, no names and no tables. */

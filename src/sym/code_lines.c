@@ -2,6 +2,7 @@
 #include "sym/code_private.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "base/text.h"
 #include "sym/demangle.h"
 
@@ -209,9 +210,11 @@ static void load_dwarf(hx_code *code, struct hx_code_file *file)
     pthread_mutex_unlock(&file->lock);
     if (fd < 0)
         return;
+    uint64_t begun = hx_timing_begin();
     HX_FD int debug = hx_code_open_debug(code, file, fd);
     HX_FD int shared = hx_code_open_shared(code, file, debug >= 0 ? debug : fd);
     file->dwarf = hx_code_dwarf_create(&file->file.layout, fd, debug, shared);
+    hx_timing_end(begun, "debug-information", 1);
     if (opened)
         close(fd);
 }

@@ -118,6 +118,7 @@ struct hx_code_answer {
 
 /* Three kinds of locks. While names is held, that of a file may be taken; no other two. */
 struct hx_code {
+    atomic_uint users;
     struct hx_code_files files;
     struct hx_code_root roots[HX_CODE_ROOTS]; /* those that a file has the number of never change */
 
