@@ -15,6 +15,7 @@
 #include "attach/vtable.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "sym/code.h"
 #include "sym/module.h"
 
 #include <errno.h>
@@ -94,6 +95,12 @@ void hx_attach_close(hx_attach *attach)
     hx_code_destroy(attach->code);
     hx_modules_destroy(attach->modules);
     free(attach);
+}
+
+void hx_attach_share_code(hx_attach *attach, hx_code *code)
+{
+    hx_code_destroy(attach->code);
+    attach->code = hx_code_share(code);
 }
 
 static hx_error *has_exited(const hx_attach *attach)

@@ -12,6 +12,7 @@
 #include "model/snapshot.h"
 
 typedef struct hx_attach hx_attach;
+typedef struct hx_code hx_code; /* sym/code.h */
 
 struct hx_capture_options {
     uint64_t max_pause_ns; /* 0: none. A stop that would last longer is given up */
@@ -31,6 +32,10 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret);
  * HX_E_ABSENT. */
 hx_error *hx_attach_open_core(const char *path, const char *exe, const char *sysroot,
                               hx_attach **ret);
+
+/* Files of code are kept in this set from now on, which other targets share; it is destroyed with
+ * the last of them. Before the first capture. */
+void hx_attach_share_code(hx_attach *attach, hx_code *code);
 
 /* Stops the target, takes its memory, lets it go, walks its allocators. The snapshot has
  * process, image, heap, root regions and account; hx_scan() and hx_reach() come next.

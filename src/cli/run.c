@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "cli/commands.h"
 #include "cli/series.h"
+#include "sym/code.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -40,12 +41,16 @@ struct run {
     struct hx_console *console;
     struct hx_output output;
     struct hx_launched launched;
+    hx_code *code;           /* the files of all of them */
     struct process *process; /* [0] is the program itself */
     size_t n;
-    uint64_t too_many, unrecorded, refused; /* processes: by number, by themselves, by heapx */
-    char why[160], why_refused[160];        /* of one of the latter two */
-    char spent[160];                        /* what recording cost the program; "": not measured */
+    /* processes: by number, by themselves, by heapx; and those whose heap was not seen at the end
+     */
+    uint64_t too_many, unrecorded, refused, unseen;
+    char why[160], why_refused[160], why_unseen[160]; /* of one of the latter three */
+    char spent[160]; /* what recording cost the program; "": not measured */
     bool at_exit;
+    bool went; /* the program was let go */
     bool reaped;
     int wait_status;
     int interrupted; /* the signal */
@@ -70,6 +75,7 @@ static hx_error *process_open(struct run *run, pid_t pid, struct process *ret)
         process_end(&process);
         return err;
     }
+    hx_attach_share_code(process.taker.attach, run->code);
     *ret = process;
     return NULL;
 }
@@ -93,8 +99,8 @@ static hx_error *record_rings(struct run *run, struct process *process)
     void *others[PROCESSES];
     for (size_t i = 0; i < run->n; i++)
         others[i] = run->process[i].rings;
-    HX_TRY(hx_rings_open(run->launched.folder_fd, process->taker.pid, others, run->n, &source,
-                         &process->rings));
+    HX_TRY(hx_rings_open(run->launched.folder_fd, process->taker.pid, run->code, others, run->n,
+                         &source, &process->rings));
     hx_error *err = hx_taker_record(&process->taker, source, process->rings, NULL);
     if (err)
         process->rings = NULL;
@@ -122,12 +128,26 @@ static void refuse(struct run *run, const char *why)
     snprintf(run->why_refused, sizeof run->why_refused, "%s", why);
 }
 
+/* No process is worth the others, and none its own exit status: NULL, go on. What the call itself
+ * asks for in vain is told of the program. */
+static hx_error *spare(struct run *run, struct process *process, hx_error *err)
+{
+    bool own = process == run->process && err && err->kind == HX_E_ABSENT;
+    if (!err || own || err->kind == HX_E_CANCEL || err->kind == HX_E_NOMEM ||
+        process->taker.store_failed)
+        return err;
+    if (err->kind != HX_E_GONE && !process->taker.late_why)
+        process->taker.late_why = strdup(err->why);
+    hx_error_free(err);
+    return NULL;
+}
+
 /* A process has a new region: a child is recorded beside the others. */
 static hx_error *add_process(struct run *run, pid_t pid)
 {
     for (size_t i = 0; i < run->n; i++)
         if (run->process[i].taker.pid == pid)
-            return record_anew(run, &run->process[i]);
+            return spare(run, &run->process[i], record_anew(run, &run->process[i]));
     if (run->n == PROCESSES) {
         run->too_many++;
         hx_launched_refuse(&run->launched, pid);
@@ -169,20 +189,36 @@ static bool is_gone(const struct process *process)
     return status.ended;
 }
 
-/* The last snapshot of a process that is about to end; it goes on whatever comes of that. */
-static hx_error *take_last(struct process *process)
+/* The last snapshot of a process that is about to end; it goes on whatever comes of that. When it
+ * cannot be had, there is what was recorded. */
+static hx_error *take_last(struct run *run, struct process *process)
 {
     int signal_number;
     if (process->ended || !process->rings || !hx_rings_wants_exit(process->rings, &signal_number))
         return NULL;
     hx_error *err = hx_series_take(&process->series);
-    process->ended = true;
+    process->ended = !err;
     hx_rings_let_exit(process->rings);
-    if (err && err->kind == HX_E_GONE) {
-        hx_error_free(err);
-        return NULL;
-    }
-    return err;
+    return spare(run, process, err);
+}
+
+/* What is known of one that has ended, when no last snapshot was taken. */
+static void count_unseen(struct run *run, const struct process *process)
+{
+    if (!run->at_exit || !process->taker.late)
+        return;
+    run->unseen++;
+    snprintf(run->why_unseen, sizeof run->why_unseen, "%s",
+             process->taker.late_why ? process->taker.late_why
+             : process->rings        ? "killed, or left by a bare exit_group, as Go programs do"
+                                     : "the library that would wait for it is not in it");
+}
+
+static hx_error *take_late(struct run *run, struct process *process)
+{
+    hx_error *err = process->ended ? NULL : hx_series_take_late(&process->series);
+    count_unseen(run, process);
+    return spare(run, process, err);
 }
 
 static hx_error *look_at_regions(struct run *run)
@@ -199,11 +235,10 @@ static hx_error *look_at_children(struct run *run)
     for (size_t i = 1; i < run->n; i++) {
         struct process *process = &run->process[i];
         if (run->at_exit)
-            HX_TRY(take_last(process));
+            HX_TRY(take_last(run, process));
         if (!is_gone(process))
             continue;
-        if (!process->ended)
-            HX_TRY(hx_series_take_late(&process->series));
+        HX_TRY(take_late(run, process));
         process_end(process);
         /* the last one takes its place */
         run->n--;
@@ -223,7 +258,7 @@ static hx_error *look(struct hx_series *series, bool *ret_done)
         HX_TRY(look_at_regions(run));
     HX_TRY(look_at_children(run));
     if (run->at_exit)
-        HX_TRY(take_last(&run->process[0]));
+        HX_TRY(take_last(run, &run->process[0]));
     *ret_done = run->process[0].ended;
     return NULL;
 }
@@ -377,6 +412,9 @@ static hx_error *start(struct run *run)
         run->reaped = true;
         return err;
     }
+    run->went = true;
+    if (run->launched.preloaded && run->args->recorder.children)
+        HX_TRY(hx_launched_greet(&run->launched));
     return run->launched.preloaded ? await_rings(run, process) : record_probes(run, process);
 }
 
@@ -396,16 +434,39 @@ static hx_error *choose(const char *command, bool *ret_preload)
     return NULL;
 }
 
+/* Of a program that ran nothing could be recorded: that is told, and its status is its own. */
+static hx_error *tell_silence(struct run *run, hx_error *err)
+{
+    bool silent = err && (err->kind == HX_E_GONE || err->kind == HX_E_ABSENT);
+    if (!silent || !run->went)
+        return err;
+    hx_say(run->console, run->args->word[0], "nothing was recorded: %s", err->why);
+    hx_error_free(err);
+    return NULL;
+}
+
+static hx_error *follow(struct run *run)
+{
+    struct process *process = &run->process[0];
+    hx_error *err = hx_series_run(&process->series);
+    if (!err && run->launched.preloaded && run->args->recorder.children) {
+        err = look_at_regions(run); /* some may have ended just before */
+        if (!err)
+            err = look_at_children(run);
+    }
+    count_unseen(run, process);
+    if (!err || err->kind != HX_E_GONE)
+        return err;
+    if (!process->series.stored && !run->interrupted)
+        return tell_silence(run, err);
+    hx_error_free(err); /* it has ended, as programs do */
+    return NULL;
+}
+
 static hx_error *go(struct run *run)
 {
     hx_error *err = start(run);
-    if (!err)
-        err = hx_series_run(&run->process[0].series);
-    bool stored = run->process[0].series.stored;
-    if (err && err->kind == HX_E_GONE && (stored || run->interrupted)) {
-        hx_error_free(err); /* it has ended, as programs do */
-        err = NULL;
-    }
+    err = err ? tell_silence(run, err) : follow(run);
     if (!run->n || !hx_taker_overhead(&run->process[0].taker, run->spent, sizeof run->spent))
         *run->spent = 0;
     for (size_t i = 0; i < run->n; i++)
@@ -455,6 +516,10 @@ static void tell_end(const struct run *run)
     tell_unrecorded(run, run->too_many, most);
     tell_unrecorded(run, run->unrecorded, run->why);
     tell_unrecorded(run, run->refused, run->why_refused);
+    if (run->unseen)
+        hx_say(run->console, run->args->word[0],
+               "the heap of %llu process%s was not seen at the end (%s): what was recorded is kept",
+               (unsigned long long)run->unseen, run->unseen == 1 ? "" : "es", run->why_unseen);
     if (*run->spent && isatty(STDERR_FILENO))
         hx_say(run->console, run->args->word[0], "%s", run->spent);
     if (run->output.keeps && isatty(STDERR_FILENO))
@@ -491,12 +556,16 @@ hx_error *hx_cmd_run(const struct hx_args *args, int *status)
     HX_TRY(hx_launch(args->word, preload, &copy.recorder, &run.launched));
     HX_FREE char *made = args->out ? NULL : default_out(&run);
     hx_error *err = hx_output_open(args->out ? args->out : made, &run.output);
+    if (!err)
+        err = hx_code_create(&run.code);
     if (err) {
+        hx_error_free(hx_output_close(&run.output));
         hx_launched_deinit(&run.launched); /* which ends the process that waits */
         reap(&run);
         return err;
     }
     err = go(&run);
+    hx_code_destroy(run.code);
     hx_error *close_err = hx_output_close(&run.output);
     tell_end(&run);
     if (err)

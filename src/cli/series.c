@@ -63,14 +63,14 @@ hx_error *hx_series_take(struct hx_series *series)
 }
 
 /* Does the series go on without the snapshot that was not taken? Who begins with a process that is
- * traced by another learns it at once. */
+ * traced by another learns it at once; a program that was started here is recorded all the same. */
 static bool can_leave_out(struct hx_series *series, const hx_error *err)
 {
     if (!series->every_ns)
         return false;
     if (err->kind == HX_E_CANCEL)
         return series->interrupt && series->interrupt(series);
-    return err->kind == HX_E_BUSY && (!is_traced(err) || series->stored);
+    return err->kind == HX_E_BUSY && (!is_traced(err) || series->stored || series->look);
 }
 
 /* What one failure means for the rest of the series: NULL, go on. */
@@ -179,7 +179,8 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
 
 static hx_error *gone(struct hx_series *series)
 {
-    if (series->last && series->taker->recorder)
+    /* one that ended before the first tick was recorded all the same */
+    if ((series->last || !series->stored) && series->taker->recorder)
         HX_TRY(hx_series_take_late(series));
     hx_console_clear(series->console);
     return ended(series);

@@ -54,7 +54,7 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
         tell_silence(&taker, &console);
     if (!err && series.unprinted)
         err = hx_error_os(series.unprinted, "standard output", "write");
-    if (taker.partial || (series.missed && !args->when))
+    if (taker.partial || taker.late || (series.missed && !args->when))
         *status = HX_EXIT_PARTIAL;
     return err;
 }

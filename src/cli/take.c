@@ -106,9 +106,10 @@ void hx_taker_close(struct hx_taker *taker)
     }
     hx_attach_close(taker->attach);
     free(taker->recorder_notes);
+    free(taker->late_why);
     taker->recorder = NULL;
     taker->attach = NULL;
-    taker->recorder_notes = NULL;
+    taker->recorder_notes = taker->late_why = NULL;
 }
 
 static hx_error *ask_recorder(void *context, uint64_t stop_ns, const struct hx_progress *progress,
@@ -240,6 +241,7 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
     HX_TRY(hx_take(taker, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
     hx_error *err = hx_store_add(store, snapshot, &taker->analysis, progress, ret);
+    taker->store_failed |= err != NULL;
     HX_TRY(or_interrupted(taker, err));
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
@@ -266,9 +268,13 @@ hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_consol
     snapshot->no_heap = true;
     hx_snapshot_note(snapshot, true,
                      "the process had ended: only what was recorded of it is known");
+    if (taker->late_why)
+        hx_snapshot_note(snapshot, true, "no snapshot could be taken before: %s", taker->late_why);
     hx_snapshot_lose(snapshot, "heap of a process that has ended", 1, 0, 0);
-    taker->partial = true;
-    return hx_store_add(store, snapshot, &taker->analysis, &console->progress, ret);
+    taker->late = true;
+    hx_error *err = hx_store_add(store, snapshot, &taker->analysis, &console->progress, ret);
+    taker->store_failed |= err != NULL;
+    return err;
 }
 
 /* --- Stores ------------------------------------------------------------------- */

@@ -20,6 +20,9 @@ struct hx_taker {
     char *recorder_notes;        /* what it says of itself; NULL: nothing */
     struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
     bool partial;                /* a snapshot so far was not complete */
+    bool late;                   /* or had no heap, as the process had ended */
+    bool store_failed;           /* an error was that of the store, not of the process */
+    char *late_why;              /* why there was no snapshot before it ended; NULL: no reason */
     bool roots_tested;           /* every variable of --root was there once */
     bool asked_told;             /* what of --root and --retainer stood for nothing at first */
 };

@@ -170,7 +170,7 @@ static void open_rings(struct folder *folder, pid_t pid, const struct hx_source 
     uint64_t end = hx_now_ns() + 20000000000ULL;
     for (;;) {
         pid_t found = 0;
-        hx_error *err = hx_rings_open(folder->fd, pid, NULL, 0, ret, state);
+        hx_error *err = hx_rings_open(folder->fd, pid, NULL, NULL, 0, ret, state);
         if (!err)
             break;
         assert_int_equal(err->kind, HX_E_ABSENT);

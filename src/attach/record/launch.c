@@ -5,6 +5,7 @@
 #include "attach/record/folder.h"
 #include "attach/record/ring.h"
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "sym/elf.h"
 
 #include <dirent.h>
@@ -13,6 +14,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +26,9 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+/* How often who waits is told that heapx lives; they look for a sign each second. */
+enum { GREET_MS = 100 };
 
 /* --- the program ------------------------------------------------------------------------- */
 
@@ -216,66 +222,170 @@ bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, s
     return true;
 }
 
-/* Its first word is written last, when it is mapped where it will be. */
-static bool is_whole(int folder_fd, const char *name)
+/* Its first word is written last, when it is mapped where it will be, and all else of its head is
+ * there. True as well when the file is gone. */
+static bool is_whole(int folder_fd, const char *name, uint32_t *ret_foreign)
 {
     uint64_t magic = 0;
     HX_FD int fd = openat(folder_fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-    return fd < 0 || (pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic != 0);
+    if (fd < 0)
+        return true;
+    return pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic != 0 &&
+           pread(fd, ret_foreign, sizeof *ret_foreign, offsetof(struct hx_region, foreign)) ==
+               sizeof *ret_foreign;
 }
 
-enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid)
+/* Does the process map a region of that number? *ret_n: how many mappings it has; 0: it ends, or is
+ * not to be looked at. */
+static bool maps_region(int folder_fd, pid_t process, pid_t number, size_t *ret_n)
 {
     char path[64];
     HX_FREE char *maps = NULL;
     struct hx_mapping *mapping = NULL;
     size_t len = 0, n = 0;
-    bool is = false, whole = true;
-    for (int i = 0; whole && i < 1000; i++) { /* before the mappings are read */
-        struct stat st;
-        snprintf(path, sizeof path, "%d.%d", (int)pid, i);
-        if (fstatat(launched->folder_fd, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
-            break;
-        whole = is_whole(launched->folder_fd, path);
-    }
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    bool is = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)process);
     hx_error *err = hx_proc_read(path, &maps, &len);
     if (!err)
         err = hx_proc_mappings(maps, len, &mapping, &n);
     for (int i = 0; !err && !is && i < 1000; i++) {
         char name[64];
         struct stat st;
-        snprintf(name, sizeof name, "%d.%d", (int)pid, i);
-        if (fstatat(launched->folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        snprintf(name, sizeof name, "%d.%d", (int)number, i);
+        if (fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             break;
         for (size_t k = 0; k < n && !is; k++)
             is = mapping[k].inode == st.st_ino && mapping[k].dev == st.st_dev;
     }
     hx_error_free(err);
     hx_mappings_free(mapping, n);
-    /* one that ends has no mappings any more */
-    if (is)
+    *ret_n = n;
+    return is;
+}
+
+enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid)
+{
+    size_t n;
+    uint32_t foreign = 0;
+    bool whole = true;
+    for (int i = 0; whole && i < 1000; i++) { /* before the mappings are read */
+        char name[64];
+        struct stat st;
+        snprintf(name, sizeof name, "%d.%d", (int)pid, i);
+        if (fstatat(launched->folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            break;
+        whole = is_whole(launched->folder_fd, name, &foreign);
+    }
+    if (maps_region(launched->folder_fd, pid, pid, &n))
         return HX_LAUNCHED_ITS;
-    return !n ? HX_LAUNCHED_GONE : whole ? HX_LAUNCHED_STRANGERS : HX_LAUNCHED_UNKNOWN;
+    if (n && !whole)
+        return HX_LAUNCHED_UNKNOWN;
+    return foreign ? HX_LAUNCHED_STRANGERS : HX_LAUNCHED_GONE;
+}
+
+/* A word into a file of the folder that holds a region; what is there is not believed. */
+static bool write_word(int folder_fd, const char *name, const void *word, size_t size, size_t at)
+{
+    struct stat st;
+    HX_FD int fd = openat(folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+           pwrite(fd, word, size, (off_t)at) == (ssize_t)size;
+}
+
+static void refuse(int folder_fd, const char *name)
+{
+    const uint32_t gone = 1;
+    /* should that fail, it waits a while when it ends */
+    write_word(folder_fd, name, &gone, sizeof gone, offsetof(struct hx_region, reader_gone));
+    unlinkat(folder_fd, name, 0);
 }
 
 void hx_launched_refuse(const struct hx_launched *launched, pid_t pid)
 {
-    const uint32_t gone = 1;
     char name[64];
+    struct stat st;
     for (int i = 0; i < 1000 && launched->folder_fd >= 0; i++) {
         snprintf(name, sizeof name, "%d.%d", (int)pid, i);
-        HX_FD int fd =
-            openat(launched->folder_fd, name, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-        struct stat st;
-        if (fd < 0)
+        if (fstatat(launched->folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             break;
-        /* should that fail, it waits a while when it ends */
-        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-            pwrite(fd, &gone, sizeof gone, offsetof(struct hx_region, reader_gone)) < 0)
-            continue;
-        unlinkat(launched->folder_fd, name, 0);
+        refuse(launched->folder_fd, name);
     }
+}
+
+/* Calls each() for the files of the folder that may be regions: PID.N. */
+static void each_region(int folder_fd, void (*each)(int folder_fd, const char *name))
+{
+    int fd = folder_fd < 0 ? -1 : openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    HX_DIR DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir && fd >= 0)
+        close(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *name = entry->d_name;
+        size_t digits = strspn(name, "0123456789"), n = digits ? strlen(name) : 0;
+        if (digits < n && name[digits] == '.' &&
+            digits + 1 + strspn(name + digits + 1, "0123456789") == n && digits + 1 < n)
+            each(folder_fd, name);
+    }
+}
+
+static void greet(int folder_fd, const char *name)
+{
+    uint64_t now = hx_now_ns();
+    uint32_t unused;
+    if (is_whole(folder_fd, name, &unused))
+        write_word(folder_fd, name, &now, sizeof now, offsetof(struct hx_region, reader_ns));
+}
+
+struct hx_launched_greeter {
+    pthread_t thread;
+    int folder_fd, end_fd; /* end_fd: the other end of the pipe is closed at the end */
+    int keep_fd;           /* that one */
+};
+
+static void *greet_all(void *argument)
+{
+    const struct hx_launched_greeter *greeter = argument;
+    struct pollfd end = {.fd = greeter->end_fd};
+    while (poll(&end, 1, GREET_MS) <= 0)
+        each_region(greeter->folder_fd, greet);
+    return NULL;
+}
+
+hx_error *hx_launched_greet(struct hx_launched *launched)
+{
+    struct hx_launched_greeter *greeter = calloc(1, sizeof *greeter);
+    int ends[2];
+    if (!greeter)
+        return hx_error_nomem();
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        free(greeter);
+        return hx_error_os(errno, "recorder", "pipe");
+    }
+    *greeter = (struct hx_launched_greeter){
+        .folder_fd = launched->folder_fd, .end_fd = ends[0], .keep_fd = ends[1]};
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for those who wait for them */
+    int failed = pthread_create(&greeter->thread, NULL, greet_all, greeter);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        close(ends[0]);
+        close(ends[1]);
+        free(greeter);
+        return hx_error_os(failed, "recorder", "pthread_create");
+    }
+    launched->greeter = greeter;
+    return NULL;
+}
+
+static void end_greeter(struct hx_launched_greeter *greeter)
+{
+    if (!greeter)
+        return;
+    close(greeter->keep_fd);
+    pthread_join(greeter->thread, NULL);
+    close(greeter->end_fd);
+    free(greeter);
 }
 
 size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size)
@@ -299,14 +409,19 @@ size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, siz
 
 void hx_launched_deinit(struct hx_launched *launched)
 {
+    end_greeter(launched->greeter);
     if (launched->go_fd >= 0)
         close(launched->go_fd);
     if (launched->told_fd >= 0)
         close(launched->told_fd);
     if (launched->folder) {
-        if (launched->folder_fd >= 0)
-            hx_folder_empty(launched->folder_fd);
-        rmdir(launched->folder);
+        bool removed = false;
+        for (int i = 0; !removed && i < 100; i++) { /* some may just be made */
+            each_region(launched->folder_fd, refuse);
+            if (launched->folder_fd >= 0)
+                hx_folder_empty(launched->folder_fd);
+            removed = rmdir(launched->folder) == 0 || errno != ENOTEMPTY;
+        }
     }
     if (launched->folder_fd >= 0)
         close(launched->folder_fd);

@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+typedef struct hx_code hx_code; /* sym/code.h */
+
 typedef struct hx_recorder hx_recorder;
 
 struct hx_record_options {
@@ -102,9 +104,10 @@ hx_error *hx_probes_possible(void);
  * were opened here before and are still in use (NULL: none), by the same thread; a child of one of
  * them begins with the blocks that its parent had at the fork. When that moment is missed (two
  * threads fork at the same time, the parent is gone, or forks without its C library) the child
- * begins empty, and its recording is not `from_start`. */
-hx_error *hx_rings_open(int folder_fd, pid_t pid, void *const *others, size_t n_others,
-                        const struct hx_source **ret, void **ret_state);
+ * begins empty, and its recording is not `from_start`. `code`: the set that its files are kept in,
+ * as others do; NULL: one of its own. */
+hx_error *hx_rings_open(int folder_fd, pid_t pid, hx_code *code, void *const *others,
+                        size_t n_others, const struct hx_source **ret, void **ret_state);
 
 /* The processes that have a region in the folder and were not opened yet; at most max. */
 size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max);

@@ -23,7 +23,7 @@
 #include <stddef.h>
 
 #define HX_REGION_MAGIC   0x314e4749474552ULL
-#define HX_REGION_VERSION 3
+#define HX_REGION_VERSION 4
 
 #define HX_RING_BYTES ((uint64_t)256 << 10) /* a power of two; of events */
 #define HX_RINGS      4096                  /* address space only, until a thread takes one */
@@ -103,9 +103,11 @@ struct hx_region {
     int32_t pid;    /* as the program sees it */
     int32_t parent; /* of a fork: the pid whose region this one goes on from; else 0 */
     uint64_t sample_bytes;
-    uint32_t clock;  /* 0: time-stamp counter, 1: nanoseconds of CLOCK_MONOTONIC */
-    uint32_t execed; /* 1: this process was recorded before it executed this program */
-    uint64_t began;  /* when, by that clock */
+    uint32_t clock;   /* 0: time-stamp counter, 1: nanoseconds of CLOCK_MONOTONIC */
+    uint32_t execed;  /* 1: this process was recorded before it executed this program */
+    uint64_t began;   /* when, by that clock */
+    uint32_t foreign; /* 1: the program is in another PID namespace than the reader */
+    uint32_t unused;
 
     /* What recording costs, in ticks of that clock: of some events how long they took (without the
      * allocator's own work, and without waiting), and of all waits for room in a ring. Only grow.
@@ -117,6 +119,8 @@ struct hx_region {
     _Atomic uint32_t reader_gone;             /* by the reader: it will not come back */
     _Atomic uint32_t asleep;                  /* by the reader: it sleeps on `wake`; 0
                                                  also by the program, when it wakes it */
+    _Atomic uint32_t busy;                    /* by the reader: 1 while it works on what was
+                                                 written here, which may take it long */
     _Atomic uint32_t wake;                    /* futex; the program adds 1 and wakes when a ring is
                                                  half full, or a request is made */
     _Alignas(64) _Atomic uint32_t rings_used; /* 1 + the highest index that was ever claimed */

@@ -478,9 +478,12 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
 static hx_error *round_of(void *state, const struct hx_stop_mark *mark, bool *ret_idle,
                           uint64_t *ret_stop_ns)
 {
-    HX_TRY(take_events(state, mark, ret_stop_ns));
-    *ret_idle = true;
-    return NULL;
+    struct rings *rings = state;
+    atomic_store(&rings->region->busy, 1);
+    hx_error *err = take_events(state, mark, ret_stop_ns);
+    atomic_store(&rings->region->busy, 0);
+    *ret_idle = !err;
+    return err;
 }
 
 /* --- waiting ------------------------------------------------------------------------- */
@@ -532,7 +535,11 @@ static hx_error *freeze(void *state, struct hx_recording **ret)
 {
     struct rings *rings = state;
     calibrate(rings);
-    HX_TRY(hx_reader_freeze(rings->reader, ret));
+    atomic_store(&rings->region->busy, 1);
+    hx_error *err = hx_reader_freeze(rings->reader, ret);
+    atomic_store(&rings->region->reader_ns, hx_now_ns());
+    atomic_store(&rings->region->busy, 0);
+    HX_TRY(err);
     (*ret)->began_ns = to_ns(rings, rings->region->began & WHEN_MASK);
     return NULL;
 }
@@ -768,7 +775,8 @@ static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
                                                   rings->region->parent == 0 || inherited->when,
                                               .method = rings_source.method};
     size_t taken;
-    HX_TRY(hx_code_create(&rings->code));
+    if (!rings->code)
+        HX_TRY(hx_code_create(&rings->code));
     HX_TRY(hx_space_create(rings->pid, rings->code, &rings->space));
     HX_TRY(hx_reader_create(&source, &options, &rings->reader));
     if (!inherited->bytes)
@@ -810,14 +818,15 @@ static hx_error *open_rings(int folder_fd, struct rings *rings, void *const *oth
     return err;
 }
 
-hx_error *hx_rings_open(int folder_fd, pid_t pid, void *const *others, size_t n_others,
-                        const struct hx_source **ret, void **ret_state)
+hx_error *hx_rings_open(int folder_fd, pid_t pid, hx_code *code, void *const *others,
+                        size_t n_others, const struct hx_source **ret, void **ret_state)
 {
     struct rings *rings = calloc(1, sizeof *rings);
     if (!rings)
         return hx_error_nomem();
     rings->pid = pid;
     rings->pidfd = -1;
+    rings->code = code ? hx_code_share(code) : NULL;
     pthread_mutex_init(&rings->lock, NULL);
     hx_error *err = open_rings(folder_fd, rings, others, n_others);
     if (err) {

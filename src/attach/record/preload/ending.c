@@ -14,9 +14,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* A large heap takes its time, and the reader may be silent while it copies what it knows. */
+/* A large heap takes its time, and others may be in front; but a heapx that is not at work is not
+ * waited for. */
 #define PATIENCE_NS 600000000000ULL
-#define SILENCE_NS  10000000000ULL
+#define SILENCE_NS  1000000000ULL
 
 static _Atomic bool asked;
 

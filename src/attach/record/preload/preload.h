@@ -106,6 +106,7 @@ struct hx_process {
     _Atomic bool barred;                       /* system calls may be forbidden: make none */
     int pid;
     int reader_pid;  /* 0: not known here */
+    bool foreign;    /* the reader is in another PID namespace */
     int execed_from; /* pid of who executed us, when it was recorded; else 0 */
     int tid_offset;  /* from the thread pointer to its tid; 0: not known */
     uint64_t sample_bytes, least_bytes, most_bytes;
@@ -274,8 +275,8 @@ void hx_wake_reader(void);
 void hx_sleep_ns(uint64_t ns);
 
 /* Waits until *word has reached `value`: at most ns, and while the reader lives, and its last sign
- * of that is not older than `silence` (where it is not known whether it lives: than 2 s). True: it
- * has. */
+ * of that is not older than `silence` (of one that is at work on this region: than 10 s, or 2 s
+ * where it is not known whether it lives). One that never gave a sign has 1 s. True: it has. */
 bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t silence);
 
 /* Gives back the rings of the thread. */

@@ -180,7 +180,7 @@ static int make_file(int folder, char *name, size_t size)
 }
 
 /* The pid of heapx, where it means the same here as there; else 0. */
-static int find_reader(int folder)
+static int find_reader(int folder, bool *ret_foreign)
 {
     char text[80];
     struct stat ns;
@@ -188,11 +188,13 @@ static int find_reader(int folder)
     long n = HX_SYS(SYS_readlinkat, folder, "reader", text + 1, sizeof text - 1);
     size_t len = (size_t)n + 1;
     text[0] = ':';
+    *ret_foreign = false;
     if (n <= 0 || n >= (long)sizeof text - 1 || !hx_number_off(text, &len, &pid) ||
         !hx_number_off(text, &len, &inode) || !hx_number_off(text, &len, &device) ||
         HX_SYS(SYS_newfstatat, AT_FDCWD, "/proc/self/ns/pid", &ns, 0) != 0)
         return 0;
-    return inode == ns.st_ino && device == ns.st_dev && pid < INT_MAX ? (int)pid : 0;
+    *ret_foreign = inode != ns.st_ino || device != ns.st_dev;
+    return !*ret_foreign && pid < INT_MAX ? (int)pid : 0;
 }
 
 /* Over whatever was there; accessible later, piece by piece. */
@@ -239,6 +241,7 @@ static void describe(struct hx_region *region, int parent)
     region->parent = parent;
     region->sample_bytes = process->sample_bytes;
     region->clock = process->clock_ns;
+    region->foreign = process->foreign;
     region->execed = process->execed_from == process->pid;
     region->began = parent && process->fork_when ? process->fork_when : hx_now();
 }
@@ -445,7 +448,7 @@ bool hx_region_make(int parent)
                              O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
     if (folder < 0)
         return false;
-    hx_process.reader_pid = find_reader(folder);
+    hx_process.reader_pid = find_reader(folder, &hx_process.foreign);
     bool made = parent ? make_all(folder, parent) : make_first(folder);
     HX_SYS(SYS_close, folder, 0, 0, 0);
     return made;

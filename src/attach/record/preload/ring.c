@@ -53,7 +53,7 @@ void hx_sleep_ns(uint64_t ns)
  * for `silence`. Where system calls are forbidden the time is that of the processor, and a wait
  * that may be long goes on as long as the signs come. */
 struct patience {
-    uint64_t ns, coming, silence, began, seen;
+    uint64_t ns, silence, began, seen;
     uint32_t turns;
     _Atomic uint32_t *word; /* futex, which the reader wakes; NULL: there is none */
 };
@@ -64,20 +64,16 @@ struct patience {
 #define FUTEX_NS 20000000
 
 #define BARRED_TICKS 400000000ULL   /* 0.1 to 0.3 s */
-#define UNKNOWN_NS   2000000000ULL  /* of silence, when it is not known whether the reader lives */
-#define COMING_NS    10000000000ULL /* for the first sign of a reader that is known to live */
+#define COMING_NS    1000000000ULL  /* for the first sign of a reader */
+#define UNKNOWN_NS   2000000000ULL  /* of silence at work, when nobody knows whether it lives */
+#define BUSY_NS      10000000000ULL /* and of one that is known to live */
 
 static struct patience patience_begin(uint64_t ns, uint64_t silence)
 {
-    uint64_t seen = atomic_load(&hx_process.region->reader_ns);
-    if (!hx_process.reader_pid && silence > UNKNOWN_NS)
-        silence = UNKNOWN_NS;
-    bool comes = hx_process.reader_pid && ns > COMING_NS;
     return (struct patience){.ns = ns,
-                             .coming = comes ? COMING_NS : UNKNOWN_NS,
                              .silence = silence,
                              .began = barred() ? hx_tsc() : hx_now_ns(),
-                             .seen = seen};
+                             .seen = atomic_load(&hx_process.region->reader_ns)};
 }
 
 /* Killed, and its parent has not heard of it yet: for kill() it still lives. */
@@ -115,6 +111,14 @@ static bool patience_goes_on_barred(struct patience *patience)
     return hx_tsc() - patience->began < BARRED_TICKS;
 }
 
+/* How long the reader may show no sign of life. */
+static uint64_t silence_of(const struct patience *patience)
+{
+    if (patience->ns <= HX_RING_PATIENCE_NS || !atomic_load(&hx_process.region->busy))
+        return patience->silence;
+    return hx_process.reader_pid ? BUSY_NS : UNKNOWN_NS;
+}
+
 /* value: of the word, when it was looked at. */
 static void patience_nap(const struct patience *patience, uint32_t value)
 {
@@ -147,9 +151,9 @@ static bool patience_goes_on(struct patience *patience, uint32_t value)
         patience->seen = seen;
         patience->began = now;
     }
-    if (now > patience->began + (seen ? patience->ns : patience->coming))
+    if (now > patience->began + (seen ? patience->ns : COMING_NS))
         return false;
-    if (seen && now > seen && now - seen > patience->silence)
+    if (seen && now > seen && now - seen > silence_of(patience))
         return false;
     patience_nap(patience, value);
     return true;

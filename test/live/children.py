@@ -1,0 +1,153 @@
+#!/usr/bin/env -S python3 -B
+"""children.py - `heapx run`, when a process of the program cannot be taken, or does not wait for it.
+
+    children.py [TEST...]
+
+test/live/children has children that are traced, leave without a word, become other programs or live
+elsewhere (see there). The others must not notice, every process keeps its own exit status, and what
+was recorded is stored.
+"""
+import os
+import re
+import signal
+import subprocess
+import time
+
+import live
+import recorded
+from live import check
+
+HEAP = "the process had ended: only what was recorded of it is known"
+
+
+def run(folder, *command, options=("--children", "--at-exit"), seconds=60, **more):
+    """(status, stderr, rows of `snapshots`) of one run."""
+    store = f"{folder}/{len(os.listdir(folder))}.db"
+    with recorded.Run(store, [live.victim("children"), *map(str, command)], *options, **more) as target:
+        target.wait(seconds, b"")
+    rows = []
+    if os.path.exists(store):
+        rows = live.rows(store, "SELECT snapshot, complete, notes, heap_objects, (SELECT count(*) FROM costs "
+                                "c WHERE c.snapshot = s.snapshot) costs FROM snapshots s ORDER BY 1")
+    return target.status, target.err.decode(), rows
+
+
+def traced(folder):
+    """One of four is traced by its parent: the others have their heaps, it has its costs."""
+    status, said, rows = run(folder, "traced", 4)
+    check(status == 9, f"exit {status}: {said}")
+    late = [row for row in rows if not row["complete"]]
+    check(len(rows) == 5 and len(late) == 1, f"snapshots {rows}")
+    check("is traced already" in late[0]["notes"] and late[0]["costs"], f"the traced one: {late}")
+    check("traced already" in said, f"it said {said!r}")
+
+
+def tracer(folder):
+    """The program itself is traced when it ends."""
+    status, said, rows = run(folder, "tracer", 1)
+    check(status == 9, f"exit {status}: {said}")
+    check(any("is traced already" in row["notes"] for row in rows) and len(rows) >= 2, f"snapshots {rows}")
+    status, said, rows = run(folder, "tracer", 1, options=("--every", "50ms"))
+    check(status == 9, f"exit {status}: {said}")
+    check(rows, "nothing was stored")
+
+
+def raw(folder):
+    """Who leaves by a bare exit_group, as Go programs do, has its own status, and its costs."""
+    status, said, rows = run(folder, "raw", 3)
+    check(status == 9, f"exit {status}: {said}")
+    check(sorted(row["complete"] for row in rows) == [0, 1, 1, 1], f"snapshots {rows}")
+    for want in (0, 5):
+        status, said, rows = run(folder, "left", want)
+        check(status == want, f"exit {status} for {want}: {said}")
+        check("exit_group" in said, f"no note: {said!r}")
+        check(len(rows) == 1 and HEAP in rows[0]["notes"] and rows[0]["costs"], f"snapshots {rows}")
+
+
+def silent(folder):
+    """A program without any malloc: its own status, and a note."""
+    source, program = f"{folder}/bare.c", f"{folder}/bare"
+    with open(source, "w") as file:
+        file.write('void _start(void) { long r; __asm__ volatile("syscall" : "=a"(r) : "a"(231), '
+                   '"D"(6) : "rcx", "r11"); __builtin_unreachable(); }\n')
+    if subprocess.run(["cc", "-static", "-nostdlib", "-o", program, source], stderr=subprocess.DEVNULL).returncode:
+        raise live.Skip("cannot be compiled")
+    recorded.may_probe()
+    with recorded.Run(f"{folder}/bare.db", [program]) as target:
+        target.wait(60, b"")
+    said = target.err.decode()
+    check(target.status == 6, f"exit {target.status}: {said}")
+    check("nothing was recorded" in said and said.count("\n") == 1, f"it said {said!r}")
+
+
+def early(folder):
+    """--every of a program that ends before the first tick."""
+    for command, want in (("plain", 0), 9), (("left", 5), 5), (("idle",), 0):
+        status, said, rows = run(folder, *command, options=("--every", "60s"))
+        check(status == want, f"{command}: exit {status}: {said}")
+        check(len(rows) == 1 and HEAP in rows[0]["notes"], f"{command}: {rows}")
+        check(rows[0]["costs"] or command[0] == "idle", f"{command}: no costs")
+
+
+def become(folder):
+    """Children that became another program without the library are no strangers."""
+    status, said, rows = run(folder, "become", 6)
+    check(status == 9, f"exit {status}: {said}")
+    check("namespace" not in said, f"it said {said!r}")
+    check(rows[-1]["complete"], f"snapshots {rows}")
+
+
+def space(folder):
+    """One whose number is another's here is one."""
+    status, said, _ = run(folder, "space", 1)
+    if status == 77:
+        raise live.Skip("no PID namespaces here")
+    check(status == 9, f"exit {status}: {said}")
+    check("another PID namespace has its number" in said, f"it said {said!r}")
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def late(folder):
+    """While heapx stands still, an exit takes a second: of a child that it has not seen yet, too."""
+    with recorded.Run(f"{folder}/late.db", [live.victim("children"), "late"], "--children", "--at-exit") as target:
+        check(b"ready" in target.process.stdout.readline(), "did not start")
+        time.sleep(0.3)
+        with open(f"/proc/{target.process.pid}/task/{target.process.pid}/children") as file:
+            pids = [int(pid) for pid in file.read().split()]
+        program = [pid for pid in pids if os.readlink(f"/proc/{pid}/exe") == live.victim("children")]
+        check(len(program) == 1, f"children of heapx: {pids}")
+        target.process.send_signal(signal.SIGSTOP)
+        target.process.stdin.write(b"go\n")
+        target.process.stdin.flush()
+        line = target.process.stdout.readline().decode()
+        begun = time.monotonic()
+        while state(program[0]) not in "ZX":
+            check(time.monotonic() - begun < 30, "the program does not end")
+            time.sleep(0.01)
+        own = time.monotonic() - begun
+        target.process.send_signal(signal.SIGCONT)
+        target.wait(30)
+        took = int(re.fullmatch(r"child (\d+)\n", line)[1])
+        check(took < 5000, f"the child's exit took {took} ms")
+        check(own < 5, f"the program's exit took {own:.1f} s")
+        check(target.status == 9, f"exit {target.status}: {target.err.decode()}")
+        print(f"  exits took {took} ms and {1000 * own:.0f} ms")
+
+
+def names(folder):
+    """Many children of one program: the debug information of each file is read once."""
+    begun = time.monotonic()
+    status, said, rows = run(folder, "plain", 24, env=dict(os.environ, HEAPX_TIMING="1"), seconds=120)
+    check(status == 9, f"exit {status}: {said[-2000:]}")
+    check(len(rows) == 25 and all(row["complete"] for row in rows), f"snapshots {rows}")
+    n = said.count("timing debug-information ")
+    check(0 < n <= 6, f"debug information was read {n} times")
+    print(f"  24 children took {time.monotonic() - begun:.1f} s; debug information read {n} times")
+
+
+if __name__ == "__main__":
+    live.main(traced, tracer, raw, silent, early, become, space, late, names)
