@@ -119,5 +119,5 @@ hx_error *hx_cmd_demo(const struct hx_args *args, int *status)
         shown.every_ns = UINT64_C(2000000000);
     HX_TAKER struct hx_taker taker = {0};
     HX_TRY(hx_taker_open(&shown, pid, &taker));
-    return hx_explore_process(&shown, &taker, status);
+    return hx_explore_process(&shown, &taker, false, status);
 }

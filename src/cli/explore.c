@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/commands.h"
+#include "cli/kept.h"
 #include "cli/summary.h"
 #include "ui/ui.h"
 
@@ -32,9 +33,32 @@ static void tell_recording(void *context, struct hx_ui_recording *ret)
         .events = status.figures.events, .lost = status.figures.lost, .ended = status.ended};
 }
 
-static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
-                              const char *title)
+/* Where the terminal is gone nobody may read it: the next explorer says it again. */
+static hx_error *keep(hx_store *store, pid_t pid, int64_t n, hx_error *error)
 {
+    HX_FREE char *path = NULL;
+    hx_error *unkept = hx_kept_put(store, pid, &path);
+    if (unkept) {
+        char line[512];
+        hx_error_line(unkept, line, sizeof line);
+        hx_error_free(unkept);
+        hx_say(NULL, "snapshots", "cannot be kept: %s", line);
+    } else {
+        hx_say(NULL, "snapshots", "%lld that no file held %s kept in %s; see: heapx open %s",
+               (long long)n, n == 1 ? "is" : "are", path, path);
+    }
+    return error;
+}
+
+static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
+                              const char *title, bool precious)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text news = {0};
+    const char *script = args->script ? args->script : getenv("HEAPX_SCRIPT");
+    bool scripted = script && *script;
+    int64_t left = 0;
+    if (!scripted)
+        hx_kept_tell(args->n_words ? args->word[0] : NULL, &news);
     struct hx_ui_options options = {
         .store = store,
         .title = title,
@@ -45,12 +69,18 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
         .read = taker && taker->attach ? read_live : NULL,
         .context = taker,
         .every_ns = args->every_ns,
+        .precious = precious,
+        .news = news.n ? hx_text_str(&news) : NULL,
         .analysis = taker ? &taker->analysis : &args->analysis,
         .root = args->root,
         .n_roots = args->n_roots,
     };
-    hx_interrupts_release(); /* the explorer has keys for that */
-    return hx_ui_run(&options);
+    if (scripted)
+        hx_interrupts_release();
+    /* else the explorer stands above these handlers, and they come back at its end: a second SIGHUP
+     * must not end what the first one made necessary */
+    hx_error *error = hx_ui_run(&options, &left);
+    return left ? keep(store, taker->pid, left, error) : error;
 }
 #endif
 
@@ -61,14 +91,15 @@ static hx_error *print_newest(hx_store *store)
     return hx_summary_print(store, newest, stdout);
 }
 
-hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
-                           const char *title)
+static hx_error *explore(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
+                         const char *title, bool precious)
 {
 #ifdef HX_HAVE_UI
     if (args->script || getenv("HEAPX_SCRIPT") || hx_has_terminal())
-        return run_explorer(args, store, taker, title);
+        return run_explorer(args, store, taker, title, precious);
 #else
     (void)taker;
+    (void)precious;
     if (args->script)
         return hx_error_new(HX_E_FAIL, "--script", "install libncurses-dev, configure and build",
                             "this build has no explorer");
@@ -76,6 +107,11 @@ hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, struct h
         hx_say(NULL, title, "this build has no explorer (ncurses was missing); the summary is:");
 #endif
     return print_newest(store);
+}
+
+hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, const char *title)
+{
+    return explore(args, store, NULL, title, false);
 }
 
 static hx_error *take_first(struct hx_taker *taker, hx_store *store)
@@ -99,24 +135,25 @@ static char *title_of(pid_t pid)
 }
 
 static hx_error *explore_into(const struct hx_args *args, struct hx_taker *taker, hx_store *store,
-                              bool *keeps)
+                              bool precious, bool *keeps)
 {
     HX_FREE char *title = title_of(taker->pid);
     if (!title)
         return hx_error_nomem();
     HX_TRY(take_first(taker, store));
     *keeps = true;
-    return hx_explore_store(args, store, taker, title);
+    return explore(args, store, taker, title, precious);
 }
 
-hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker, int *status)
+hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker, bool precious,
+                             int *status)
 {
     struct hx_output output = {0};
     if (args->out)
         HX_TRY(hx_output_open(args->out, &output));
     else
         HX_TRY(hx_store_temporary(&output.store));
-    hx_error *err = explore_into(args, taker, output.store, &output.keeps);
+    hx_error *err = explore_into(args, taker, output.store, precious && !args->out, &output.keeps);
     hx_error *close_err = hx_output_close(&output);
     if (err)
         hx_error_free(close_err);

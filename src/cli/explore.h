@@ -6,11 +6,11 @@
 #include "cli/take.h"
 
 /* Takes a first snapshot of the taker's target (into -o FILE, else a temporary store) and shows
- * it. */
-hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker, int *status);
+ * it. `precious`: who quits without -o is asked, and what is cut off is kept (kept.h). */
+hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker, bool precious,
+                             int *status);
 
-/* Shows a store; `taker` gives further snapshots, NULL: there is no live target. */
-hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
-                           const char *title);
+/* Shows a store; there is no live target. */
+hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, const char *title);
 
 #endif

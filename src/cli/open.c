@@ -15,5 +15,5 @@ hx_error *hx_cmd_open(const struct hx_args *args, int *status)
         *status = HX_EXIT_PARTIAL;
     HX_TRY(hx_reattribute(args, &console, store, "all"));
     hx_console_clear(&console);
-    return hx_explore_store(args, store, NULL, args->word[0]);
+    return hx_explore_store(args, store, args->word[0]);
 }

@@ -121,19 +121,20 @@ static hx_error *create_error(int os_errno, const char *path)
     return hx_error_os(os_errno, path, "cannot make the file");
 }
 
-hx_error *hx_file_create(const char *path, const void *data, size_t bytes)
+/* A file without a name until it is complete, so that a crash leaves nothing; with its name from
+ * the beginning on file systems that know no such files. */
+hx_error *hx_file_create_by(const char *path, hx_file_fill_fn *fill, void *context)
 {
     HX_FREE char *directory = directory_of(path);
     if (!directory)
         return hx_error_nomem();
-    /* A file without a name until it is complete, so that a crash leaves nothing. */
     HX_FD int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0) {
         char self[64];
         snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
         if (fchmod(fd, 0600))
             return hx_error_os(errno, path, "chmod");
-        HX_TRY(write_all(fd, path, data, bytes));
+        HX_TRY(fill(context, fd));
         if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
             return NULL;
         if (errno == EEXIST)
@@ -143,10 +144,27 @@ hx_error *hx_file_create(const char *path, const void *data, size_t bytes)
     fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return create_error(errno, path);
-    hx_error *err = write_all(fd, path, data, bytes);
+    hx_error *err = fill(context, fd);
     if (err)
         unlink(path);
     return err;
+}
+
+struct bytes {
+    const char *path;
+    const void *data;
+    size_t n;
+};
+
+static hx_error *fill_with_bytes(void *context, int fd)
+{
+    const struct bytes *bytes = context;
+    return write_all(fd, bytes->path, bytes->data, bytes->n);
+}
+
+hx_error *hx_file_create(const char *path, const void *data, size_t bytes)
+{
+    return hx_file_create_by(path, fill_with_bytes, &(struct bytes){path, data, bytes});
 }
 
 bool hx_file_writable(const char *path)

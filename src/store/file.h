@@ -20,6 +20,10 @@ hx_error *hx_file_probe(const char *path, enum hx_file_is *ret);
  * HX_E_OS with EEXIST when something has come there. */
 hx_error *hx_file_create(const char *path, const void *data, size_t bytes);
 
+/* The same with what `fill` writes into the descriptor; it may be called a second time. */
+typedef hx_error *hx_file_fill_fn(void *context, int fd);
+hx_error *hx_file_create_by(const char *path, hx_file_fill_fn *fill, void *context);
+
 /* May this process write the file and make others beside it? */
 bool hx_file_writable(const char *path);
 

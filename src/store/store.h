@@ -32,6 +32,12 @@ hx_error *hx_store_open(const char *path, hx_store **ret);
 /* A private temporary store, open for appending and reading, removed at close. */
 hx_error *hx_store_temporary(hx_store **ret);
 
+bool hx_store_is_temporary(const hx_store *store);
+
+/* Copies what a temporary store holds to a path where nothing is, as a store of its own: complete
+ * or not at all, mode 0600. Not while a snapshot is being added. */
+hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progress *progress);
+
 /* Returns to one plain file (journal_mode DELETE) after writing. NULL is legal. */
 hx_error *hx_store_close(hx_store *store);
 

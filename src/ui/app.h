@@ -18,6 +18,12 @@ struct hx_said {
     uint64_t repeats; /* so often again */
 };
 
+/* A key that came too early. */
+struct hx_waiting_key {
+    int key;
+    bool pasted;
+};
+
 struct hx_ui {
     const struct hx_ui_options *options;
     struct hx_term term;
@@ -63,6 +69,15 @@ struct hx_ui {
     } escaped;
 
     bool quit, killed;
+    unsigned listing;   /* jobs under way that read which snapshots there are */
+    uint64_t worked_ns; /* when the last job that was announced came to its end; 0: none has */
+
+    /* Keys that wait for what they are about, the oldest first (waiting.c). */
+    HX_VEC(struct hx_waiting_key) waiting;
+    uint64_t waiting_ns; /* when the first of them came */
+
+    int64_t saved;     /* the last snapshot that a file holds, of a temporary store; 0: none */
+    char question[96]; /* what a prompt asks */
 
     /* The graph of one snapshot, for chains; touched on the WORK lane only. */
     struct hx_snapshot *graph;
@@ -186,6 +201,21 @@ void hx_ui_settle(struct hx_ui *ui, int ms);
 
 /* mouse.c: what the mouse did last */
 void hx_ui_mouse(struct hx_ui *ui);
+
+/* waiting.c: keys that are typed ahead */
+/* Acts on a key, or keeps it until what it is about is there. */
+void hx_ui_take_key(struct hx_ui *ui, int key);
+/* Acts on the first of those that wait; false when it still has to, or none does. */
+bool hx_ui_take_waiting(struct hx_ui *ui);
+/* The last of those that wait was an Esc and is taken back. */
+bool hx_ui_forget_escape(struct hx_ui *ui);
+
+/* keep.c: snapshots that no file holds */
+/* Quits, or asks what shall become of such snapshots. */
+hx_error *hx_ui_leave(struct hx_ui *ui);
+/* Starts a job that puts them into a file; `leave`: and quits then. */
+hx_error *hx_ui_save(struct hx_ui *ui, const char *path, bool leave);
+int64_t hx_ui_unsaved(const struct hx_ui *ui); /* how many */
 
 /* script.c */
 hx_error *hx_ui_script(struct hx_ui *ui, const char *path);

@@ -136,6 +136,17 @@ void hx_jobs_breathe(void *context)
     hx_jobs_enter_store(jobs);
 }
 
+/* A quiet job is announced all the same once it has run for this long. */
+#define QUIET_NS 300000000u
+
+static struct hx_job *announced(const struct lane *lane, uint64_t now)
+{
+    struct hx_job *job = lane->running;
+    if (!job || (job->quiet && now - lane->started_ns < QUIET_NS))
+        return NULL;
+    return job;
+}
+
 static void *lane_main(void *context)
 {
     struct lane *lane = context;
@@ -146,6 +157,7 @@ static void *lane_main(void *context)
         hx_error *error = work(lane, job);
         pthread_mutex_lock(&jobs->lock);
         job->error = error;
+        job->told = announced(lane, hx_now_ns());
         lane->running = NULL;
         *jobs->ended_end = job;
         jobs->ended_end = &job->next;
@@ -292,6 +304,24 @@ bool hx_jobs_busy(hx_jobs *jobs, enum hx_lane lane)
     return busy;
 }
 
+static bool leads(const struct hx_job *job, enum hx_waits waits)
+{
+    bool found = false;
+    for (; job && !found; job = job->next)
+        found = job->leads && job->leads <= waits;
+    return found;
+}
+
+bool hx_jobs_leading(hx_jobs *jobs, enum hx_waits waits)
+{
+    pthread_mutex_lock(&jobs->lock);
+    bool found = leads(jobs->ended, waits);
+    for (int i = 0; i < HX_LANES && !found; i++)
+        found = leads(jobs->lane[i].running, waits) || leads(jobs->lane[i].queue, waits);
+    pthread_mutex_unlock(&jobs->lock);
+    return found;
+}
+
 void hx_jobs_supersede(hx_jobs *jobs,
                        hx_error *(*run)(struct hx_job *, hx_store *, const struct hx_progress *))
 {
@@ -305,17 +335,6 @@ void hx_jobs_supersede(hx_jobs *jobs,
                 atomic_store(&job->cancel, true);
     }
     pthread_mutex_unlock(&jobs->lock);
-}
-
-/* A quiet job is announced all the same once it has run for this long. */
-#define QUIET_NS 300000000u
-
-static struct hx_job *announced(const struct lane *lane, uint64_t now)
-{
-    struct hx_job *job = lane->running;
-    if (!job || (job->quiet && now - lane->started_ns < QUIET_NS))
-        return NULL;
-    return job;
 }
 
 bool hx_jobs_cancel(hx_jobs *jobs)
@@ -415,8 +434,8 @@ bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret)
         if (lane->stage[0] && strcmp(lane->stage, job->what) != 0)
             hx_text_putf(ret, ": %s", lane->stage);
         const char *end = atomic_load(&job->cancel) ? ", cancelling"
-                          : columns >= 60           ? " (Esc cancels)"
-                                                    : " (Esc)";
+                          : columns >= 60           ? " (Ctrl-C cancels)"
+                                                    : " (Ctrl-C)";
         put_stage(lane, now, columns - ROOM_BESIDE - (int)strlen(end), utf8, ret);
         hx_text_puts(ret, end);
     }

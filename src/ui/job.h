@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "store/store.h"
+#include "ui/request.h"
 
 struct hx_ui;
 typedef struct hx_jobs hx_jobs;
@@ -21,7 +22,10 @@ enum hx_lane { HX_LANE_READ, HX_LANE_WORK, HX_LANES };
 struct hx_job {
     const char *what; /* for the status line: "snapshot", "search" */
     bool quiet;       /* as a rule short: announced and cancelled only once it takes long */
-    bool ahead;       /* of what nobody looks at yet: gives way to any other job of its lane */
+    /* What it changes at its end, other than the rows of the list it is for: keys that wait for
+     * that, or for more, wait for the job. HX_WAITS_NOW: nothing. */
+    enum hx_waits leads;
+    bool ahead; /* of what nobody looks at yet: gives way to any other job of its lane */
     enum hx_lane lane;
     uint64_t
         began_ns; /* CLOCK_MONOTONIC: of one that goes on with another's work; 0: it does not */
@@ -37,6 +41,7 @@ struct hx_job {
     hx_error *error;
     atomic_bool cancel;
     bool by_user; /* hx_jobs_cancel() did it */
+    bool told;    /* it was announced, and ended so */
 };
 
 /* `read` may be the same as `work`. */
@@ -62,6 +67,9 @@ struct hx_job *hx_jobs_ended(hx_jobs *jobs);
 
 /* Is anything that somebody waits for queued, running or ended but not yet taken? */
 bool hx_jobs_busy(hx_jobs *jobs, enum hx_lane lane);
+
+/* Is one under way, or not yet taken, that keys which wait for so much have to wait for? */
+bool hx_jobs_leading(hx_jobs *jobs, enum hx_waits waits);
 
 /* Cancels the jobs of this kind: their answers are not wanted any more. */
 void hx_jobs_supersede(hx_jobs *jobs,

@@ -54,6 +54,8 @@ void hx_ui_key(struct hx_ui *ui, int key)
 static void take_key(struct hx_ui *ui, int key)
 {
     bool late = ui->term.input.late, known = key != HX_KEY_UNKNOWN;
+    if (late && ui->escaped.valid && hx_ui_forget_escape(ui))
+        ui->escaped.valid = false;
     if (late && ui->escaped.valid && ui->escaped.open == ui->open.n) {
         ui->at = ui->escaped.at;
         ui->prompt.active = ui->escaped.prompt;
@@ -63,13 +65,15 @@ static void take_key(struct hx_ui *ui, int key)
     ui->escaped.open = ui->open.n;
     ui->escaped.prompt = ui->prompt.active;
     if (!late || known)
-        hx_ui_key(ui, key);
+        hx_ui_take_key(ui, key);
 }
 
 static void take_ended(struct hx_ui *ui)
 {
     for (struct hx_job *job; (job = hx_jobs_ended(ui->jobs));) {
         hx_error *error = hx_steal(job->error);
+        if (job->told)
+            ui->worked_ns = hx_now_ns();
         job->done(job, ui, error);
         job->destroy(job);
     }
@@ -120,6 +124,13 @@ static void signals(struct hx_ui *ui)
         hx_term_resize(&ui->term);
 }
 
+/* Those whose row has come. */
+static void take_waiting(struct hx_ui *ui)
+{
+    while (!ui->quit && hx_ui_take_waiting(ui))
+        hx_ui_settle(ui, SETTLE_MS);
+}
+
 /* Keys that came together are answered together, unless that takes long. */
 static void take_keys(struct hx_ui *ui)
 {
@@ -129,6 +140,7 @@ static void take_keys(struct hx_ui *ui)
         signals(ui);
         if (!ui->quit)
             hx_ui_settle(ui, SETTLE_MS);
+        take_waiting(ui);
         if (!ui->quit && hx_now_ns() - drawn > TOGETHER_MS * 1000000) {
             hx_ui_draw(ui);
             drawn = hx_now_ns();
@@ -153,6 +165,7 @@ hx_error *hx_ui_loop(struct hx_ui *ui)
         take_keys(ui);
         if (!ui->quit)
             hx_ui_settle(ui, 0);
+        take_waiting(ui);
     }
     return NULL;
 }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* --- search --- */
@@ -188,6 +189,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     if (!search)
         return hx_error_nomem();
     search->job = (struct hx_job){.what = "search",
+                                  .leads = HX_WAITS_ROW,
                                   .lane = HX_LANE_READ,
                                   .run = search_run,
                                   .done = search_done,
@@ -276,12 +278,32 @@ static void writing_destroy(struct hx_job *job)
     free(writing);
 }
 
-static enum hx_format format_of(const char *path)
+/* A name without an ending is text; one with an ending that means something else (a store's, say)
+ * would lie. */
+static hx_error *format_of(const char *path, enum hx_format *ret)
 {
-    const char *dot = strrchr(path, '.');
-    if (dot && strcmp(dot, ".json") == 0)
-        return HX_FORMAT_JSON;
-    return dot && strcmp(dot, ".csv") == 0 ? HX_FORMAT_CSV : HX_FORMAT_TEXT;
+    static const struct {
+        const char *ending;
+        enum hx_format format;
+    } known[] = {
+        {".json", HX_FORMAT_JSON},
+        {".csv", HX_FORMAT_CSV},
+        {".txt", HX_FORMAT_TEXT},
+    };
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    *ret = HX_FORMAT_TEXT;
+    if (!dot)
+        return NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcasecmp(dot, known[i].ending) == 0) {
+            *ret = known[i].format;
+            return NULL;
+        }
+    }
+    return hx_error_new(HX_E_USAGE, path,
+                        "end it in .json, .csv or .txt; `:save FILE` keeps the snapshots",
+                        "no list has the ending %s", dot);
 }
 
 /* Escaped, as what the store's own rows become. */
@@ -355,6 +377,8 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
 
 hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite)
 {
+    enum hx_format format;
+    HX_TRY(format_of(path, &format));
     /* A pipe that nobody reads is an error, and no reason to wait. */
     int fd = open(
         path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (overwrite ? O_TRUNC : O_EXCL), 0666);
@@ -380,7 +404,7 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
                                    .destroy = writing_destroy};
     writing->file = file;
     writing->regular = fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
-    writing->format = format_of(path);
+    writing->format = format;
     writing->memory = !hx_pane_windowed(pane);
     if (writing->memory)
         print_memory(ui, pane, writing->format, &writing->text);

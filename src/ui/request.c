@@ -11,8 +11,8 @@
 #include <string.h>
 
 const struct hx_request hx_requests[] = {
-#define HX_UI_REQUEST_ENTRY(id, name, keys, args, group, help)                                     \
-    {name, keys, args, group, help, hx_do_##id},
+#define HX_UI_REQUEST_ENTRY(id, name, keys, args, group, help, waits)                              \
+    {name, keys, args, group, help, hx_do_##id, HX_WAITS_##waits},
     HX_UI_REQUESTS(HX_UI_REQUEST_ENTRY)
 #undef HX_UI_REQUEST_ENTRY
         {0},
@@ -45,6 +45,14 @@ static hx_error *no_command(const char *name)
                           : hx_error_new(HX_E_USAGE, name, "`:help` lists them", "no such command");
     hx_text_free(&several);
     return error;
+}
+
+const struct hx_request *hx_command_request(const char *line)
+{
+    while (isspace((unsigned char)*line))
+        line++;
+    size_t n = strcspn(line, " \t");
+    return n ? hx_request_find(line, n) : NULL;
 }
 
 hx_error *hx_command_run(struct hx_ui *ui, const char *line)
@@ -180,10 +188,6 @@ hx_error *hx_do_back(struct hx_ui *ui, const char *arg)
 
 hx_error *hx_do_escape(struct hx_ui *ui, const char *arg)
 {
-    if (hx_jobs_cancel(ui->jobs)) {
-        hx_ui_say(ui, "cancelling");
-        return NULL;
-    }
     return hx_do_back(ui, arg);
 }
 
@@ -750,6 +754,11 @@ static hx_error *write_to(struct hx_ui *ui, const char *path)
     return *path ? hx_pane_write(ui, hx_ui_pane(ui), path, false) : NULL;
 }
 
+hx_error *hx_do_save(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_save(ui, arg, false);
+}
+
 hx_error *hx_do_write(struct hx_ui *ui, const char *arg)
 {
     if (*arg)
@@ -835,16 +844,28 @@ hx_error *hx_do_suspend(struct hx_ui *ui, const char *arg)
 
 hx_error *hx_do_close(struct hx_ui *ui, const char *arg)
 {
-    if (!ui->at) {
-        ui->quit = true;
-        return NULL;
-    }
-    return hx_do_back(ui, arg);
+    return ui->at ? hx_do_back(ui, arg) : hx_ui_leave(ui);
 }
 
 hx_error *hx_do_quit(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    ui->quit = true;
-    return NULL;
+    return hx_ui_leave(ui);
+}
+
+/* Who wanted to cancel what has just come to its end by itself does not want to quit. */
+#define TOO_LATE_NS 1000000000u
+
+hx_error *hx_do_cancel(struct hx_ui *ui, const char *arg)
+{
+    (void)arg;
+    if (hx_jobs_cancel(ui->jobs)) {
+        hx_ui_say(ui, "cancelling");
+        return NULL;
+    }
+    if (ui->worked_ns && hx_now_ns() - ui->worked_ns < TOO_LATE_NS) {
+        hx_ui_say(ui, "it has come to its end already; q quits");
+        return NULL;
+    }
+    return hx_ui_leave(ui);
 }

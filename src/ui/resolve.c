@@ -279,6 +279,7 @@ static void resolving_destroy(struct hx_job *job)
 static hx_error *start(struct hx_ui *ui, struct resolving *resolving)
 {
     resolving->job.what = "looking for the object";
+    resolving->job.leads = HX_WAITS_ROW;
     resolving->job.lane = HX_LANE_READ;
     resolving->job.done = resolving_done;
     resolving->job.destroy = resolving_destroy;

@@ -50,6 +50,7 @@ static void another_row(struct hx_ui *ui, struct hx_pane *pane)
 static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct listing *listing = (struct listing *)job;
+    ui->listing--;
     if (error) {
         hx_ui_complain(ui, error);
         return;
@@ -91,6 +92,7 @@ hx_error *hx_ui_load_snapshots(struct hx_ui *ui)
                                    .run = listing_run,
                                    .done = listing_done,
                                    .destroy = listing_destroy};
+    ui->listing++;
     hx_jobs_start(ui->jobs, &listing->job);
     return NULL;
 }

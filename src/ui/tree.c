@@ -704,6 +704,7 @@ static hx_error *load_below(struct hx_ui *ui, struct hx_pane *pane, size_t row, 
     load->single = !rest;
     for (size_t i = parent + 1; rest && i < row; i++)
         load->skip += int_at(rows, i, HX_TREE_depth) == load->depth + 1;
+    load->job.leads = HX_WAITS_LIST;
     hx_jobs_start(ui->jobs, &load->job);
     return NULL;
 }

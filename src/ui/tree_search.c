@@ -281,6 +281,7 @@ hx_error *hx_tree_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     if (hx_pane_row(pane, &row)) /* a row for the rest of some children stands for their parent */
         search->from = hx_table_int(&pane->rows, row, "ccs_id",
                                     hx_table_int(&pane->rows, row, "parent_id", HX_TREE_TOP));
+    search->job.leads = HX_WAITS_ROW;
     hx_jobs_supersede(ui->jobs, search_run);
     hx_jobs_start(ui->jobs, &search->job);
     return NULL;

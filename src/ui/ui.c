@@ -184,6 +184,7 @@ static void end(struct hx_ui *ui)
         hx_reply_destroy(ui->replies.v[i]);
     hx_vec_free(&ui->replies);
     free(ui->statement);
+    hx_vec_free(&ui->waiting);
     free(ui->pattern);
     free(ui->draft);
 }
@@ -197,10 +198,12 @@ static hx_error *begin(struct hx_ui *ui, const char *script)
     if (options->take && options->every_ns && !script)
         ui->next_snap_ns = hx_now_ns() + options->every_ns;
     HX_TRY(hx_ui_show(ui, &hx_screen_timeline));
+    if (options->news)
+        hx_ui_say(ui, "%s", options->news);
     return hx_ui_load_snapshots(ui);
 }
 
-hx_error *hx_ui_run(const struct hx_ui_options *options)
+hx_error *hx_ui_run(const struct hx_ui_options *options, int64_t *ret_left)
 {
     const char *script = options->script ? options->script : getenv("HEAPX_SCRIPT");
     struct hx_ui ui = {.options = options, .follow = true};
@@ -211,6 +214,7 @@ hx_error *hx_ui_run(const struct hx_ui_options *options)
         error = hx_ui_script(&ui, script);
     else if (!error)
         error = hx_ui_loop(&ui);
+    *ret_left = ui.killed || (error && !script) ? hx_ui_unsaved(&ui) : 0;
     if (!error && ui.killed)
         error = hx_error_cancelled("explorer");
     end(&ui);

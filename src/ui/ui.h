@@ -26,7 +26,11 @@ struct hx_ui_options {
      * Quick; called on a thread of its own, also while take() runs. NULL: no live target. */
     hx_error *(*read)(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n);
     void *context;
+    const char *news;  /* said at the beginning; NULL: nothing */
     uint64_t every_ns; /* 0: only on request */
+    /* Nothing but a private temporary store holds the snapshots, and nobody can take them again:
+     * who quits is asked. */
+    bool precious;
     /* How snapshots are analysed when they are stored (NULL: as usual); in a store that is only
      * read its scheme may be NULL: each snapshot's own. Roots ("NAME=EXPR") take the
      * place of those that were given when it was stored. */
@@ -35,7 +39,8 @@ struct hx_ui_options {
     size_t n_roots;
 };
 
-/* Runs until the user quits. */
-hx_error *hx_ui_run(const struct hx_ui_options *options);
+/* Runs until the user quits. *ret_left, also with an error: so many snapshots that nobody was asked
+ * about are in no file, because something else ended it. */
+hx_error *hx_ui_run(const struct hx_ui_options *options, int64_t *ret_left);
 
 #endif

@@ -84,9 +84,98 @@ def test_quit(target):
     expect(terminal, "more of them", "snapshot [3-9]")
     terminal.send("8")
     expect(terminal, "objects", r"\[8 obj")
-    terminal.send("Q")
+    leave(terminal)
     check(terminal.wait() == 0 and terminal.is_sane(), f"status {terminal.status}")
     check(goes_on(target), "the process does not go on")
+
+
+def leave(terminal, key="Q"):
+    terminal.send(key)
+    expect(terminal, "the question", "in no file: s saves, d throws away")
+    terminal.send("d")
+
+
+def snapshots(store):
+    found = subprocess.run([HEAPX, "report", store, "snapshots", "--snapshot", "all", "--format", "csv"],
+                           capture_output=True, text=True)
+    check(found.returncode in (0, 3), f"{store}: {found.stderr}")
+    return len(found.stdout.splitlines()) - 1
+
+
+def test_question(target):
+    """Nobody loses snapshots by one key, and :save keeps them."""
+    with tempfile.TemporaryDirectory() as folder:
+        terminal = attach(target, cwd=folder)
+        for key in "q", "Q", "\003":
+            terminal.send(key)
+            expect(terminal, f"{key!r} asks", "1 snapshot is in no file: s saves, d throws away")
+            terminal.send("x\r\033")  # neither of them answers
+            expect(terminal, "goes on", r"\? help")
+        terminal.send(":save kept.db\r")
+        expect(terminal, "saved", "up to 1 are kept in kept.db")
+        check(snapshots(f"{folder}/kept.db") == 1, "the file does not hold it")
+        check(os.stat(f"{folder}/kept.db").st_mode & 0o777 == 0o600, "others may read the file")
+        terminal.send("a")
+        expect(terminal, "another one", "snapshot 2 of 2")
+        open(f"{folder}/other", "w").write("text")
+        terminal.send("qs\025other\r")  # Ctrl-U empties the line
+        expect(terminal, "refused", "not a heapx store")
+        check(open(f"{folder}/other").read() == "text", "a file of somebody was changed")
+        terminal.send("qs\025two.db\r")
+        check(terminal.wait() == 0 and terminal.is_sane(), f"status {terminal.status}")
+        check(snapshots(f"{folder}/two.db") == 2, "the file does not hold both")
+        check(sorted(os.listdir(folder)) == ["kept.db", "other", "two.db"], os.listdir(folder))
+        terminal = attach(target, "-o", "out.db", cwd=folder)
+        terminal.send("q")
+        check(terminal.wait() == 0, "with -o it asks")
+
+
+def kept(pid):
+    folder = f"{os.environ['XDG_STATE_HOME']}/heapx"
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [f"{folder}/{name}" for name in names if name.startswith(f"heapx-{pid}-")]
+
+
+def test_kept(target):
+    """What cuts the explorer off does not take the snapshots with it, and the next one tells."""
+    for number in signal.SIGHUP, signal.SIGTERM:
+        terminal = attach(target)
+        terminal.send("a")
+        expect(terminal, "two", "snapshot 2 of 2")
+        os.kill(terminal.pid, number)
+        os.kill(terminal.pid, number)  # as a shell and the kernel do together
+        expect(terminal, "told", r"2 that no file held are kept in ")
+        check(terminal.wait() == 130, f"status {terminal.status}")
+        files = kept(target.pid)
+        check(len(files) == 1 and snapshots(files[0]) == 2, f"{number!r}: {files}")
+        check(os.stat(files[0]).st_mode & 0o777 == 0o600, "others may read it")
+        terminal = attach(target)
+        expect(terminal, "the next one tells", "snapshots of a session that was cut off: ")
+        leave(terminal)
+        terminal.wait()
+        os.unlink(files[0])
+    with tempfile.TemporaryDirectory() as folder:
+        terminal = attach(target, cwd=folder, XDG_STATE_HOME="/nonexistent", HOME="/nonexistent")
+        os.kill(terminal.pid, signal.SIGHUP)
+        terminal.wait()
+        found = os.listdir(folder)
+        check(len(found) == 1 and snapshots(f"{folder}/{found[0]}") == 1, f"here: {found}")
+
+
+def test_ahead(target):
+    """Keys that come before their row wait for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"{folder}/s.db"
+        check(subprocess.run([HEAPX, "snap", str(target.pid), "-o", store],
+                             capture_output=True).returncode in (0, 3), "snap")
+        for keys, what in (("8\rw", r"› object › why"), ("2\ro", r"Objects retained by"),
+                           ("8/[0-9]\r\rw", r"› object › why"), (":screen roots\r\r", "› root")):
+            terminal = Terminal([HEAPX, "open", store])
+            terminal.send(keys)  # before it has drawn anything
+            expect(terminal, f"{keys!r}", what)
+            check("no row" not in terminal.screen.text(), terminal.screen.text())
+            terminal.send("Q")
+            terminal.wait()
 
 
 def test_kills(target):
@@ -115,6 +204,9 @@ def test_hangup(target):
         time.sleep(0.02)
     terminal.status = 0
     check(time.monotonic() < end, "it goes on without a terminal")
+    files = kept(target.pid)
+    check(len(files) == 1 and snapshots(files[0]) == 1, f"kept: {files}")
+    os.unlink(files[0])
     check(goes_on(target), "the process does not go on")
 
 
@@ -130,7 +222,7 @@ def test_agent_killed(target):
     terminal.send("8")
     expect(terminal, "it goes on", r"\[8 obj")
     check(goes_on(target), "the process does not go on")
-    terminal.send("Q")
+    leave(terminal)
     check(terminal.wait() == 0 and terminal.is_sane(), f"status {terminal.status}")
 
 
@@ -142,7 +234,7 @@ def test_target_killed(_target):
     terminal.settle(0.5)
     terminal.send("8")
     expect(terminal, "what was stored stays", r"\[8 obj")
-    terminal.send("Q")
+    leave(terminal)
     check(terminal.wait() == 0 and terminal.is_sane(), f"status {terminal.status}")
 
 
@@ -172,7 +264,7 @@ def test_background(target):
     expect(terminal, "fg again", "snapshot 1 of 1")
     terminal.send("a")
     expect(terminal, "a snapshot then", "snapshot 2 of 2")
-    terminal.send("Q")
+    leave(terminal, "q")
     expect(terminal, "the shell again", r"\$$")
     terminal.send("exit\r")
     check(terminal.wait() is not None, "the shell does not end")
@@ -204,11 +296,13 @@ def run(target, tests, chosen):
         return 77
     for name in chosen:
         begin = time.monotonic()
-        try:
-            tests[name](target)
-        except Failed as problem:
-            print(f"FAIL: {name}: {problem}")
-            failed = True
+        with tempfile.TemporaryDirectory() as state:
+            os.environ["XDG_STATE_HOME"] = state
+            try:
+                tests[name](target)
+            except Failed as problem:
+                print(f"FAIL: {name}: {problem}")
+                failed = True
         print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
     return 1 if failed else 0
 

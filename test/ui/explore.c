@@ -135,7 +135,8 @@ int main(int argc, char **argv)
     live.number = error ? 0 : (unsigned)last;
     hx_error_free(error);
     live.memory = draw_snapshot(live.number ? live.number : 1, 60);
-    error = hx_ui_run(&options);
+    int64_t left;
+    error = hx_ui_run(&options, &left);
     hx_snapshot_destroy(live.memory);
     hx_error *closing = hx_store_close(live.store);
     int status = error && error->kind == HX_E_CANCEL ? 130 : 0;

@@ -368,17 +368,26 @@ def test_crash_of_a_thread():
 
 
 def test_progress():
-    """A bar, a rate and the time left; Esc ends it, also when the screen is narrow."""
-    for columns, what in ((80, r"snapshot: copy \[[█░]+\] \d+%"), (40, r"snapshot: copy.*\(Esc\)")):
-        terminal = start("-", "0", "4000", columns=columns)
+    """A bar, a rate and the time left; Ctrl-C ends it, also when the screen is narrow, and Esc goes
+    back without ending it."""
+    for columns, what in ((80, r"snapshot: copy \[[█░]+\] \d+%"), (40, r"snapshot: copy.*\(Ctrl-C\)")):
+        terminal = start("-", "0", "20000", columns=columns)
         terminal.send("a")
         expect(terminal, "progress", what)
         if columns == 80:
-            expect(terminal, "rate and rest", r"\d+%, [\d.]+K?/s, \d+s left \(Esc cancels\)")
-        terminal.send("8G")
-        expect(terminal, "keys meanwhile", "8 obj")
+            expect(terminal, "rate and rest", r"\d+%, [\d.]+K?/s, \d+s left \(Ctrl-C cancels\)")
+        terminal.send("8G\r")
+        expect(terminal, "keys meanwhile", r"\[8 obj.*›")
         terminal.send("\033")
+        expect(terminal, "back, and it goes on", r"^ [^›]*\[8 obj[^›]*\n(.*\n)*.*snapshot: copy")
+        terminal.send("\003")
         expect(terminal, "cancel", "interrupted")
+        terminal.send("\003")
+        expect(terminal, "a second one comes too late", "come to its end already")
+        time.sleep(1)
+        terminal.send("\003")
+        check(terminal.wait() == 0, "Ctrl-C does not quit when nothing is under way")
+        terminal = start("-", "0", "20000", columns=columns)
         quit_of(terminal)
 
 

@@ -79,7 +79,7 @@ screen() { # FOLDER
 }
 
 # Commands whose effect no display shows, and why.
-invisible="redraw quit close"
+invisible="redraw quit close cancel"
 
 command_scripts() {
     play "$srcdir/test/ui/help/table.keys" 80x24

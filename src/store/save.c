@@ -1,0 +1,84 @@
+/* save.c - a private temporary store becomes a file that stays. */
+#include "base/cleanup.h"
+#include "store/db.h"
+#include "store/file.h"
+#include "store/store.h"
+#include "store/store_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 20 };
+
+bool hx_store_is_temporary(const hx_store *store)
+{
+    return store->temporary;
+}
+
+struct copying {
+    sqlite3_file *from;
+    sqlite3_int64 size;
+    const char *path;
+    const struct hx_progress *progress;
+};
+
+static hx_error *read_error(const struct copying *copying)
+{
+    int number = 0;
+    copying->from->pMethods->xFileControl(copying->from, SQLITE_FCNTL_LAST_ERRNO, &number);
+    return hx_error_os(number ? number : EIO, "temporary store", "read");
+}
+
+static hx_error *write_chunk(int fd, const char *path, const uint8_t *data, size_t n)
+{
+    while (n) {
+        ssize_t done = write(fd, data, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return hx_error_os(errno, path, "write");
+        data += done;
+        n -= (size_t)done;
+    }
+    return NULL;
+}
+
+/* Its pages are all in the file: nothing is written at the moment, and it has no log. */
+static hx_error *copy_pages(void *context, int fd)
+{
+    const struct copying *copying = context;
+    HX_FREE uint8_t *chunk = malloc(CHUNK);
+    if (!chunk)
+        return hx_error_nomem();
+    for (sqlite3_int64 at = 0; at < copying->size;) {
+        int n = copying->size - at < CHUNK ? (int)(copying->size - at) : CHUNK;
+        if (hx_progress_cancelled(copying->progress))
+            return hx_error_cancelled(copying->path);
+        if (copying->from->pMethods->xRead(copying->from, chunk, n, at) != SQLITE_OK)
+            return read_error(copying);
+        HX_TRY(write_chunk(fd, copying->path, chunk, (size_t)n));
+        at += n;
+        hx_progress_at(copying->progress, "saving", (uint64_t)at, (uint64_t)copying->size);
+    }
+    return fsync(fd) ? hx_error_os(errno, copying->path, "write") : NULL;
+}
+
+hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progress *progress)
+{
+    enum hx_file_is is;
+    HX_TRY(hx_file_probe(path, &is));
+    if (!store->temporary)
+        return hx_error_new(HX_E_FAIL, store->path, "copy the file", "is a file already");
+    if (!sqlite3_get_autocommit(store->db))
+        return hx_error_new(HX_E_BUSY, store->path, "try again in a moment",
+                            "a snapshot is being written");
+    struct copying copying = {.path = path, .progress = progress};
+    if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_FILE_POINTER, &copying.from) !=
+            SQLITE_OK ||
+        !copying.from->pMethods ||
+        copying.from->pMethods->xFileSize(copying.from, &copying.size) != SQLITE_OK)
+        return hx_error_os(EIO, "temporary store", "read");
+    return hx_file_create_by(path, copy_pages, &copying);
+}
