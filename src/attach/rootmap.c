@@ -61,8 +61,7 @@ static hx_error *add_root(struct hx_snapshot *snapshot, struct hx_root root, con
     root.name = name.s;
     root.module = strdup(module);
     if (name.failed || !root.name || !root.module || !hx_vec_push(&snapshot->roots, root)) {
-        hx_text_free(&name);
-        free(root.module);
+        hx_root_deinit(&root);
         return hx_error_nomem();
     }
     return NULL;

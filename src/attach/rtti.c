@@ -386,8 +386,10 @@ static hx_error *find_types(struct finder *finder)
 
 static void forget_types(struct hx_snapshot *snapshot)
 {
-    for (size_t i = 0; i < snapshot->types.n; i++)
+    for (size_t i = 0; i < snapshot->types.n; i++) {
         free(snapshot->types.v[i].name);
+        free(snapshot->types.v[i].symbol);
+    }
     hx_vec_free(&snapshot->types);
     hx_big_free(&snapshot->graph.type_mem);
     snapshot->graph.type = NULL;

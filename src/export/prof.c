@@ -106,16 +106,18 @@ static hx_error *put_censuses(struct report *report)
     struct hx_text sql = {0};
     struct walk walk = {0};
     hx_text_puts(
-        &sql, "WITH first(snapshot, n) AS (SELECT snapshot, count(*) FROM (SELECT min(snapshot) AS"
-              " snapshot FROM hx_retention WHERE set_id >= 2 AND snapshot IN (SELECT snapshot FROM"
-              " hx_snapshot) GROUP BY set_id) GROUP BY 1),"
-              " total(snapshot, n) AS (SELECT s.snapshot, sum(coalesce(first.n, 0)) OVER"
-              " (ORDER BY s.snapshot) FROM hx_snapshot AS s LEFT JOIN first USING(snapshot))"
-              " SELECT t.snapshot AS snapshot, c.visits_per_object, coalesce(c.total_bytes, (SELECT"
-              " sum(x.bytes) FROM hx_retention AS x WHERE x.snapshot = t.snapshot)), t.n"
-              " FROM total AS t LEFT JOIN hx_census AS c ON c.snapshot = t.snapshot"
-              " WHERE (c.snapshot IS NOT NULL OR EXISTS (SELECT 1 FROM hx_retention AS x WHERE"
-              " x.snapshot = t.snapshot))");
+        &sql,
+        "WITH first(snapshot, n) AS (SELECT snapshot, count(*) FROM (SELECT min(snapshot) AS"
+        " snapshot FROM hx_retention WHERE set_id >= 2 AND snapshot IN (SELECT snapshot FROM"
+        " hx_snapshot) GROUP BY set_id) GROUP BY 1),"
+        " total(snapshot, n) AS (SELECT s.snapshot, sum(coalesce(first.n, 0)) OVER"
+        " (ORDER BY s.snapshot) FROM hx_snapshot AS s LEFT JOIN first USING(snapshot))"
+        " SELECT t.snapshot AS snapshot, c.visits_per_object, coalesce(c.total_bytes, (SELECT"
+        " sum(x.bytes) FROM hx_retention AS x WHERE x.snapshot = t.snapshot AND x.set_id <> 0)),"
+        " t.n"
+        " FROM total AS t LEFT JOIN hx_census AS c ON c.snapshot = t.snapshot"
+        " WHERE (c.snapshot IS NOT NULL OR EXISTS (SELECT 1 FROM hx_retention AS x WHERE"
+        " x.snapshot = t.snapshot))");
     if (report->export->snapshot)
         hx_text_putf(&sql, " AND t.snapshot = %" PRId64, report->export->snapshot);
     hx_text_puts(&sql, " ORDER BY t.snapshot");

@@ -57,8 +57,10 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
     hx_vec_free(&snapshot->segments);
     hx_vec_free(&snapshot->free_ranges);
     hx_graph_deinit(&snapshot->graph);
-    for (size_t i = 0; i < snapshot->types.n; i++)
+    for (size_t i = 0; i < snapshot->types.n; i++) {
         free(snapshot->types.v[i].name);
+        free(snapshot->types.v[i].symbol);
+    }
     hx_vec_free(&snapshot->types);
     for (size_t i = 0; i < snapshot->sites.n; i++)
         free(snapshot->sites.v[i].label);
@@ -67,10 +69,8 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
     hx_recording_destroy(snapshot->backtraces);
     hx_vec_free(&snapshot->thread_stack);
     hx_vec_free(&snapshot->resident);
-    for (size_t i = 0; i < snapshot->roots.n; i++) {
-        free(snapshot->roots.v[i].name);
-        free(snapshot->roots.v[i].module);
-    }
+    for (size_t i = 0; i < snapshot->roots.n; i++)
+        hx_root_deinit(&snapshot->roots.v[i]);
     hx_vec_free(&snapshot->roots);
     hx_vec_free(&snapshot->root_edges);
     for (size_t i = 0; i < snapshot->named.n; i++) {
@@ -82,6 +82,13 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
         free(snapshot->losses.v[i].what);
     hx_vec_free(&snapshot->losses);
     free(snapshot);
+}
+
+void hx_root_deinit(struct hx_root *root)
+{
+    free(root->name);
+    free(root->symbol);
+    free(root->module);
 }
 
 bool hx_root_is_nameless(const struct hx_root *root)

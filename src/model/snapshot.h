@@ -32,7 +32,8 @@ const char *hx_root_kind_name(enum hx_root_kind kind); /* "global", ... */
  * Roots without a root edge may be dropped by hx_scan(); stacks stay. */
 struct hx_root {
     enum hx_root_kind kind;
-    char *name;   /* bare symbol, "stack of thread 12", "libc.so.6+0x1d2c80"; owned */
+    char *name;   /* "app::cache", "stack of thread 12", "libc.so.6+0x1d2c80"; owned */
+    char *symbol; /* the linker's name ("_ZN3app5cacheE"); NULL: it has none; owned */
     char *module; /* file name of the ELF object, "" when none; owned */
     uint64_t address, size;
     uint64_t value;          /* registers only */
@@ -41,6 +42,8 @@ struct hx_root {
     uint64_t bias;           /* cluster: module load bias, so that a part is named module+offset */
     uint64_t direct_objects; /* distinct objects that its edges point to */
 };
+
+void hx_root_deinit(struct hx_root *root);
 
 /* Has it an address and a size? A register has none, and a named one only when it is one place. */
 static inline bool hx_root_has_place(const struct hx_root *root)
@@ -79,6 +82,7 @@ const char *hx_confidence_name(enum hx_confidence confidence); /* "certain", "li
 struct hx_type {
     char *name; /* as a programmer writes it, not escaped; owned */
     enum hx_confidence confidence;
+    char *symbol; /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
 };
 
 /* Where objects were allocated. */

@@ -136,23 +136,26 @@ static void gather_set(const void *context, uint64_t from, uint64_t to, uint64_t
         *value++ = (uint64_t)r->stored[r->retention.set[i]];
 }
 
-static hx_error *write_retention(struct hx_writer *w, const struct retainers *r, int64_t *ret_sets)
+static hx_error *write_retention(struct hx_writer *w, const struct retainers *r,
+                                 int64_t *ret_visited, int64_t *ret_sets)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_retention VALUES(?,?,?,?)", &st));
-    int64_t sets = 0;
+    int64_t visited = 0, sets = 0;
     for (uint32_t set = 0; set < r->census.n; set++) {
         if ((set & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
             return hx_error_cancelled(w->what);
         if (!r->census.objects[set])
             continue;
         sets += set != HX_SET_NONE;
+        visited += set != HX_SET_NONE ? (int64_t)r->census.bytes[set] : 0;
         sqlite3_bind_int64(st, 1, w->id);
         sqlite3_bind_int64(st, 2, r->stored[set]);
         sqlite3_bind_int64(st, 3, (int64_t)r->census.bytes[set]);
         sqlite3_bind_int64(st, 4, (int64_t)r->census.objects[set]);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
+    *ret_visited = visited;
     *ret_sets = sets;
     return NULL;
 }
@@ -170,19 +173,18 @@ static hx_error *bind_patterns(sqlite3_stmt *st, int i, const struct hx_scheme_o
     return failed ? hx_error_nomem() : NULL;
 }
 
+/* visited: bytes that have a retainer. How often they are visited is asked for by itself. */
 static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *analysis,
-                              const struct retainers *r, int64_t sets)
+                              int64_t visited, int64_t sets)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_census VALUES(?,?,?,?,?,?,?)", &st));
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_census VALUES(?,?,?,?,NULL,?,?)", &st));
     sqlite3_bind_int64(st, 1, w->id);
     hx_bind_text(st, 2, analysis->scheme->name);
     sqlite3_bind_int64(st, 3, analysis->max_set);
     HX_TRY(bind_patterns(st, 4, &analysis->options));
-    if (r->retention.objects)
-        sqlite3_bind_double(st, 5, (double)r->retention.visits / (double)r->retention.objects);
-    sqlite3_bind_int64(st, 6, (int64_t)w->heap_bytes);
-    sqlite3_bind_int64(st, 7, sets);
+    sqlite3_bind_int64(st, 5, visited);
+    sqlite3_bind_int64(st, 6, sets);
     return hx_db_run(w->db, w->what, st);
 }
 
@@ -210,12 +212,12 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
 static hx_error *write_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
                                  const struct retainers *r)
 {
-    int64_t sets = 0;
+    int64_t visited = 0, sets = 0;
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_retention WHERE snapshot = ?"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_census WHERE snapshot = ?"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'retainer'"));
-    HX_TRY(write_retention(w, r, &sets));
-    HX_TRY(write_census(w, analysis, r, sets));
+    HX_TRY(write_retention(w, r, &visited, &sets));
+    HX_TRY(write_census(w, analysis, visited, sets));
     HX_TRY(hx_analyse_pages(w, &r->census, "retainer", stored_set, r));
     return hx_analyse_column(w, HX_COL_SET, gather_set, r);
 }

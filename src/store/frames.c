@@ -275,12 +275,15 @@ static hx_error *add_centre(struct hx_frames *frames, int64_t id,
         .file = centre->file,
         .identity = identity,
         .source = NO_TEXT,
+        .symbol = NO_TEXT,
         .next = next,
     };
     HX_TRY(keep(frames, centre->label, &known.label));
     HX_TRY(keep(frames, centre->module, &known.module));
     if (centre->source)
         HX_TRY(keep(frames, centre->source, &known.source));
+    if (centre->symbol)
+        HX_TRY(keep(frames, centre->symbol, &known.symbol));
     return hx_vec_push(&frames->centres, known) ? NULL : hx_error_nomem();
 }
 
@@ -479,8 +482,8 @@ static hx_error *load_centres(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(frames->db, frames->what,
-                         "SELECT centre, kind, label, module, source, file, identity FROM hx_centre"
-                         " ORDER BY centre",
+                         "SELECT centre, kind, label, module, source, file, identity, symbol"
+                         " FROM hx_centre ORDER BY centre",
                          &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -498,6 +501,7 @@ static hx_error *load_centres(struct hx_frames *frames)
             .label = column_text(st, 2),
             .module = column_text(st, 3),
             .source = (const char *)sqlite3_column_text(st, 4),
+            .symbol = (const char *)sqlite3_column_text(st, 7),
         };
         HX_TRY(add_centre(frames, id, &centre, identity ? identity : 1, *first));
         *first = (uint32_t)frames->centres.n - 1;
@@ -737,8 +741,8 @@ static void bind_file(const struct hx_frames *frames, sqlite3_stmt *st, int i, u
 static hx_error *store_centres(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what, "INSERT INTO hx_centre VALUES(?,?,?,?,?,?,?,?)",
-                         &st));
+    HX_TRY(hx_db_prepare(frames->db, frames->what,
+                         "INSERT INTO hx_centre VALUES(?,?,?,?,?,?,?,?,?)", &st));
     for (; frames->centres_stored < frames->centres.n; frames->centres_stored++) {
         const struct hx_known_centre *centre = &frames->centres.v[frames->centres_stored];
         sqlite3_bind_int64(st, 1, centre->id);
@@ -749,6 +753,7 @@ static hx_error *store_centres(struct hx_frames *frames)
         sqlite3_bind_int(st, 6, centre->kind == HX_CENTRE_CAF);
         bind_file(frames, st, 7, centre->file);
         sqlite3_bind_int64(st, 8, (int64_t)centre->identity);
+        bind_text(frames, st, 9, centre->symbol);
         HX_TRY(hx_db_run(frames->db, frames->what, st));
     }
     return NULL;

@@ -53,6 +53,7 @@ struct hx_frames_centre {
     enum hx_centre_kind kind;
     uint32_t file;
     const char *label, *module, *source; /* source: where it is declared; NULL: unknown */
+    const char *symbol;                  /* the linker's name, no part of what it is; or NULL */
     uint64_t entry;
 };
 
@@ -68,9 +69,9 @@ struct hx_known_centre {
     int64_t id;
     enum hx_centre_kind kind;
     uint32_t file;
-    uint64_t identity;            /* the same in every store; never 0 */
-    size_t label, module, source; /* in strings; source SIZE_MAX: unknown */
-    uint32_t next;                /* of the same identity; HX_NO_PAIR: none */
+    uint64_t identity;                    /* the same in every store; never 0 */
+    size_t label, module, source, symbol; /* in strings; source, symbol SIZE_MAX: unknown */
+    uint32_t next;                        /* of the same identity; HX_NO_PAIR: none */
 };
 
 struct hx_known_file;

@@ -456,7 +456,7 @@ static hx_error *load_roots(struct reader *r)
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(r->db, r->what,
                          "SELECT root_id, kind, name, module, address, size, direct_objects,"
-                         " value, tid FROM hx_root WHERE snapshot = ? ORDER BY root_id",
+                         " value, tid, symbol FROM hx_root WHERE snapshot = ? ORDER BY root_id",
                          &st));
     sqlite3_bind_int64(st, 1, r->id);
     int code;
@@ -478,6 +478,7 @@ static hx_error *load_roots(struct reader *r)
         struct hx_root *kept = &r->snapshot->roots.v[r->snapshot->roots.n - 1];
         HX_TRY(copy_text(st, 2, true, &kept->name));
         HX_TRY(copy_text(st, 3, true, &kept->module));
+        HX_TRY(copy_text(st, 9, false, &kept->symbol));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
@@ -503,7 +504,7 @@ static hx_error *load_type_names(struct reader *r)
     struct hx_snapshot *s = r->snapshot;
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT type, name, confidence FROM hx_type WHERE snapshot = ?"
+                         "SELECT type, name, confidence, symbol FROM hx_type WHERE snapshot = ?"
                          " AND type <> 0 ORDER BY type", /* 0 is what is not known */
                          &st));
     sqlite3_bind_int64(st, 1, r->id);
@@ -518,6 +519,7 @@ static hx_error *load_type_names(struct reader *r)
         if (!hx_vec_push(&s->types, type))
             return hx_error_nomem();
         HX_TRY(copy_text(st, 1, true, &s->types.v[s->types.n - 1].name));
+        HX_TRY(copy_text(st, 3, false, &s->types.v[s->types.n - 1].symbol));
     }
     if (code != SQLITE_DONE)
         return hx_db_error(r->db, code, r->what);

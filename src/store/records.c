@@ -15,7 +15,7 @@ hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_root VALUES(?,?,?,?,?,?,?,?,?,?,?,NULL,NULL)", &st));
+                         "INSERT INTO hx_root VALUES(?,?,?,?,?,?,?,?,?,?,?,NULL,NULL,?)", &st));
     for (size_t i = 0; i < w->snapshot->roots.n; i++) {
         const struct hx_root *root = &w->snapshot->roots.v[i];
         if (named_only && root->kind != HX_ROOT_NAMED)
@@ -37,6 +37,7 @@ hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
         sqlite3_bind_int64(st, 9, (int64_t)root->direct_objects);
         sqlite3_bind_int64(st, 10, (int64_t)root->value);
         sqlite3_bind_int64(st, 11, root->tid);
+        hx_bind_text(st, 12, root->symbol);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;
@@ -63,7 +64,8 @@ static hx_error *write_types(struct hx_writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_type(snapshot, type, name, confidence) VALUES(?,?,?,?)",
+                         "INSERT INTO hx_type(snapshot, type, name, confidence, symbol)"
+                         " VALUES(?,?,?,?,?)",
                          &st));
     for (size_t i = 0; i < w->snapshot->types.n; i++) {
         const struct hx_type *type = &w->snapshot->types.v[i];
@@ -71,6 +73,7 @@ static hx_error *write_types(struct hx_writer *w)
         sqlite3_bind_int64(st, 2, (int64_t)i + 1);
         hx_bind_text(st, 3, type->name);
         hx_bind_text(st, 4, hx_confidence_name(type->confidence));
+        hx_bind_text(st, 5, type->symbol);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;

@@ -340,7 +340,7 @@ static hx_error *write_type_rows(struct retained *r, const struct hx_census *cen
 {
     struct hx_writer *w = r->w;
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_type VALUES(?,?,?,?,?,?,?,?)", &st));
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_type VALUES(?,?,?,?,?,?,?,?,?)", &st));
     for (uint32_t key = 0; key < census->n; key++) {
         bool known = key + 1 < census->n;
         const struct hx_type *type = known ? &w->snapshot->types.v[key] : NULL;
@@ -355,6 +355,7 @@ static hx_error *write_type_rows(struct retained *r, const struct hx_census *cen
             sqlite3_bind_int64(st, 7, (int64_t)r->types.bytes[key]);
             sqlite3_bind_int64(st, 8, (int64_t)r->types.objects[key]);
         }
+        hx_bind_text(st, 9, type ? type->symbol : NULL);
         HX_TRY(hx_db_run(w->db, w->what, st));
     }
     return NULL;

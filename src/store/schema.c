@@ -230,6 +230,11 @@ static const struct alteration {
     {4, "hx_cost", "RENAME TO hx_cost_3"},
     {5, "hx_ccs", "ADD COLUMN recursive INTEGER"}, /* NULL: not known */
     {6, "hx_snapshot", "ADD COLUMN started_at_ns INTEGER"}, /* of the process; NULL: not known */
+    /* the linker's name of what `name` or `label` calls; NULL: it has none, or several */
+    {7, "hx_root", "ADD COLUMN symbol TEXT"},
+    {7, "hx_retainer", "ADD COLUMN symbol TEXT"},
+    {7, "hx_type", "ADD COLUMN symbol TEXT"},
+    {7, "hx_centre", "ADD COLUMN symbol TEXT"},
 };
 
 /* Behind them. Without classes of sizes nothing is known of them. */
@@ -252,6 +257,10 @@ static const struct move {
     {4, "DROP TABLE hx_cost_3"},
     {4, "DELETE FROM hx_estimate"},
     {4, "INSERT INTO hx_stack_site SELECT snapshot, ccs_id, bytes, objects FROM hx_site"},
+    /* what was there counted edges of another algorithm than the document's, and lost objects */
+    {7, "UPDATE hx_census SET visits_per_object = NULL, total_bytes = (SELECT"
+        " coalesce(sum(r.bytes), 0) FROM hx_retention AS r WHERE r.snapshot = hx_census.snapshot"
+        " AND r.set_id <> 0) WHERE scheme IS NOT NULL"},
 };
 
 #define FINISHED " WHERE snapshot IN (SELECT snapshot FROM hx_snapshot)"
@@ -269,7 +278,7 @@ static const struct public_view {
      "SELECT snapshot, part, bytes FROM hx_account" FINISHED},
     {1, "roots",
      "SELECT snapshot, root_id, kind_name AS kind, name, module, address,"
-     " size, direct_objects, retained_bytes FROM hx_root" FINISHED},
+     " size, direct_objects, retained_bytes, symbol FROM hx_root" FINISHED},
     {1, "leaks",
      "SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
      " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes, sum(l.objects) AS objects"
@@ -296,14 +305,14 @@ static const struct public_view {
      " bytes, objects FROM hx_retention" FINISHED},
     {2, "retainer_members",
      "SELECT m.set_id AS set_id, m.position AS position, r.kind AS kind, r.label AS label,"
-     " r.module AS module"
+     " r.module AS module, r.symbol AS symbol"
      " FROM hx_set_member AS m CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer"
      " WHERE EXISTS (SELECT 1 FROM hx_retention AS x WHERE x.set_id = m.set_id)"},
     {2, "bins",
      "SELECT snapshot, roots, bytes, objects FROM hx_bin" FINISHED " AND objects > 0"},
     {2, "types",
      "SELECT snapshot, coalesce(name, '(unknown)') AS type, confidence, bytes, objects,"
-     " retained_bytes FROM hx_type" FINISHED
+     " retained_bytes, symbol FROM hx_type" FINISHED
      " AND (objects > 0 OR (objects IS NULL AND bytes IS NOT NULL))"},
     {2, "dominators",
      "SELECT snapshot, address, type, bytes, retained_bytes, retained_objects,"
@@ -320,7 +329,7 @@ static const struct public_view {
 
     {3, "ccs",
      "SELECT c.ccs_id AS ccs_id, c.parent_id AS parent_id, c.depth AS depth, k.label AS label,"
-     " k.module AS module, k.source AS source, k.is_caf AS is_caf"
+     " k.module AS module, k.source AS source, k.is_caf AS is_caf, k.symbol AS symbol"
      " FROM hx_ccs AS c CROSS JOIN hx_centre AS k ON k.centre = c.centre"},
     {3, "costs",
      "SELECT snapshot, ccs_id, entries, alloc_bytes, alloc_objects, freed_bytes,"

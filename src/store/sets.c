@@ -51,7 +51,7 @@ struct retainer_statements {
     sqlite3_stmt *find, *add, *blur;
 };
 
-/* Finds or makes the row of one retainer. The module stays only while all say the same. */
+/* Finds or makes the row of one retainer. Module and symbol stay only while all say the same. */
 static hx_error *store_retainer(struct keeper *k, const struct retainer_statements *st,
                                 const struct hx_identity *who, int64_t *ret)
 {
@@ -62,11 +62,15 @@ static hx_error *store_retainer(struct keeper *k, const struct retainer_statemen
     if (code == SQLITE_ROW) {
         *ret = sqlite3_column_int64(st->find, 0);
         const char *module = (const char *)sqlite3_column_text(st->find, 1);
-        bool blur = module && is_other(module, who->module);
+        const char *symbol = (const char *)sqlite3_column_text(st->find, 2);
+        bool other_module = module && is_other(module, who->module);
+        bool other_symbol = symbol && is_other(symbol, who->symbol);
         sqlite3_reset(st->find);
-        if (!blur)
+        if (!other_module && !other_symbol)
             return NULL;
         sqlite3_bind_int64(st->blur, 1, *ret);
+        sqlite3_bind_int(st->blur, 2, other_module);
+        sqlite3_bind_int(st->blur, 3, other_symbol);
         return hx_db_run(w->db, w->what, st->blur);
     }
     sqlite3_reset(st->find);
@@ -76,6 +80,7 @@ static hx_error *store_retainer(struct keeper *k, const struct retainer_statemen
     hx_bind_text(st->add, 2, who->label);
     hx_bind_text(st->add, 3, who->kind);
     hx_bind_text(st->add, 4, who->module);
+    hx_bind_text(st->add, 5, who->symbol);
     HX_TRY(hx_db_run(w->db, w->what, st->add));
     *ret = sqlite3_last_insert_rowid(w->db);
     return NULL;
@@ -85,12 +90,16 @@ static hx_error *prepare_retainers(const struct keeper *k, struct retainer_state
 {
     const struct hx_writer *w = k->w;
     HX_TRY(hx_db_prepare(w->db, w->what,
-                         "SELECT retainer, module FROM hx_retainer WHERE space = ? AND label = ?",
+                         "SELECT retainer, module, symbol FROM hx_retainer"
+                         " WHERE space = ? AND label = ?",
                          &st->find));
     HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_retainer(space, label, kind, module) VALUES(?,?,?,?)",
+                         "INSERT INTO hx_retainer(space, label, kind, module, symbol)"
+                         " VALUES(?,?,?,?,?)",
                          &st->add));
-    return hx_db_prepare(w->db, w->what, "UPDATE hx_retainer SET module = NULL WHERE retainer = ?",
+    return hx_db_prepare(w->db, w->what,
+                         "UPDATE hx_retainer SET module = iif(?2, NULL, module),"
+                         " symbol = iif(?3, NULL, symbol) WHERE retainer = ?1",
                          &st->blur);
 }
 

@@ -15,7 +15,7 @@
 #include "traverse/suppress.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
-#define HX_STORE_SCHEMA         6
+#define HX_STORE_SCHEMA         7
 
 /* An open store. One thread at a time uses it; only hx_store_interrupt() may come from
  * another one. */

@@ -29,15 +29,16 @@ static const struct hx_filter_column columns[] = {
     T(retainers, label) N(retainers, bytes) N(retainers, objects)
 
     N(retainer_members, set_id) N(retainer_members, position) T(retainer_members, kind)
-    T(retainer_members, label) T(retainer_members, module)
+    T(retainer_members, label) T(retainer_members, module) T(retainer_members, symbol)
 
     N(bins, snapshot) T(bins, roots) N(bins, bytes) N(bins, objects)
 
     N(roots, snapshot) N(roots, root_id) T(roots, kind) T(roots, name) T(roots, module)
     N(roots, address) N(roots, size) N(roots, direct_objects) N(roots, retained_bytes)
+    T(roots, symbol)
 
     N(types, snapshot) T(types, type) T(types, confidence) N(types, bytes) N(types, objects)
-    N(types, retained_bytes)
+    N(types, retained_bytes) T(types, symbol)
 
     N(leaks, snapshot) T(leaks, kind) T(leaks, type) T(leaks, site) N(leaks, bytes)
     N(leaks, objects)
@@ -50,7 +51,7 @@ static const struct hx_filter_column columns[] = {
     N(modules, snapshot) T(modules, module) N(modules, bytes) N(modules, objects)
 
     N(ccs, ccs_id) N(ccs, parent_id) N(ccs, depth) T(ccs, label) T(ccs, module) T(ccs, source)
-    N(ccs, is_caf)
+    N(ccs, is_caf) T(ccs, symbol)
 
     N(costs, snapshot) N(costs, ccs_id) N(costs, entries) N(costs, alloc_bytes)
     N(costs, alloc_objects) N(costs, freed_bytes) N(costs, freed_objects) N(costs, live_bytes)

@@ -42,10 +42,8 @@ static void builder_deinit(struct builder *builder)
         free(builder->named.v[i].name);
         free(builder->named.v[i].expr);
     }
-    for (size_t i = 0; i < builder->rows.n; i++) {
-        free(builder->rows.v[i].name);
-        free(builder->rows.v[i].module);
-    }
+    for (size_t i = 0; i < builder->rows.n; i++)
+        hx_root_deinit(&builder->rows.v[i]);
     hx_vec_free(&builder->named);
     hx_vec_free(&builder->rows);
     hx_vec_free(&builder->edges);
@@ -462,8 +460,7 @@ static hx_error *add_row(struct builder *builder, const char *name, const struct
     row.name = strdup(name);
     row.module = strdup(meaning->module ? meaning->module : "");
     if (!row.name || !row.module || !hx_vec_push(&builder->rows, row)) {
-        free(row.name);
-        free(row.module);
+        hx_root_deinit(&row);
         return hx_error_nomem();
     }
     *ret = number;
@@ -624,10 +621,8 @@ static hx_error *take_place(struct builder *builder)
     for (size_t i = 0; i < builder->edges.n; i++)
         snapshot->root_edges.v[kept++] = builder->edges.v[i];
     snapshot->root_edges.n = kept;
-    for (size_t i = builder->n; i < snapshot->roots.n; i++) {
-        free(snapshot->roots.v[i].name);
-        free(snapshot->roots.v[i].module);
-    }
+    for (size_t i = builder->n; i < snapshot->roots.n; i++)
+        hx_root_deinit(&snapshot->roots.v[i]);
     snapshot->roots.n = builder->n;
     for (size_t i = 0; i < builder->rows.n; i++)
         snapshot->roots.v[snapshot->roots.n++] = builder->rows.v[i];

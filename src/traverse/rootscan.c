@@ -194,7 +194,7 @@ static bool keep_root(struct finisher *finisher, struct hx_root *root, size_t fr
     for (size_t i = from; i < to; i++)
         edge[i].root = (uint32_t)finisher->n;
     finisher->root[finisher->n++] = *root;
-    root->name = root->module = NULL;
+    root->name = root->symbol = root->module = NULL;
     return true;
 }
 
@@ -210,13 +210,12 @@ static bool keep_group(struct finisher *finisher, const struct hx_root *cluster,
     part.size = edge[to - 1].address + WORD - part.address;
     part.cluster = false;
     part.module = strdup(cluster->module ? cluster->module : "");
-    part.name = NULL;
+    part.name = part.symbol = NULL;
     if (asprintf(&part.name, "%s+0x%" PRIx64, prefix, part.address - cluster->bias) < 0)
         part.name = NULL;
     bool fine = part.name && part.module && finisher->n < UINT32_MAX &&
                 keep_root(finisher, &part, from, to);
-    free(part.name);
-    free(part.module);
+    hx_root_deinit(&part);
     return fine;
 }
 
@@ -274,10 +273,8 @@ hx_error *hx_root_scan_finish(struct hx_snapshot *snapshot)
     }
     free(finisher.seen);
     /* Even after a failure every root stays owned by one list only. */
-    for (size_t i = 0; i < snapshot->roots.n; i++) {
-        free(snapshot->roots.v[i].name);
-        free(snapshot->roots.v[i].module);
-    }
+    for (size_t i = 0; i < snapshot->roots.n; i++)
+        hx_root_deinit(&snapshot->roots.v[i]);
     free(snapshot->roots.v);
     snapshot->roots.v = finisher.root;
     snapshot->roots.n = finisher.n;

@@ -105,8 +105,14 @@ static void sort_members(struct work *work)
         qsort(work->members.v, work->members.n, sizeof *work->members.v, compare_members);
 }
 
+/* What two members of one identity both say; else NULL. */
+static const char *common(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0 ? a : NULL;
+}
+
 /* Gives each member its number. What describes an identity comes from its first member, and its
- * module only when all of them have the same. */
+ * module and symbol only when all of them have the same. */
 static hx_error *number_members(struct work *work, struct hx_scheme_rule *rule)
 {
     const size_t n_roots = work->snapshot->roots.n;
@@ -123,9 +129,9 @@ static hx_error *number_members(struct work *work, struct hx_scheme_rule *rule)
             if (rule->n_identities == HX_NO_RETAINER)
                 return hx_error_new(HX_E_FAIL, "retainers", NULL, "too many for a number");
             rule->identity[rule->n_identities++] = member->identity;
-        } else if (!last->module || !member->identity.module ||
-                   strcmp(last->module, member->identity.module) != 0) {
-            last->module = NULL;
+        } else {
+            last->module = common(last->module, member->identity.module);
+            last->symbol = common(last->symbol, member->identity.symbol);
         }
         hx_retainer number = (hx_retainer)(rule->n_identities - 1);
         if (member->source < n_roots)
@@ -144,6 +150,7 @@ static hx_error *keep_strings(struct hx_scheme_rule *rule)
         const struct hx_identity *identity = &rule->identity[i];
         bytes += strlen(identity->label) + 1;
         bytes += identity->module ? strlen(identity->module) + 1 : 0;
+        bytes += identity->symbol ? strlen(identity->symbol) + 1 : 0;
     }
     char *at = malloc(bytes + 1);
     if (!at)
@@ -151,12 +158,11 @@ static hx_error *keep_strings(struct hx_scheme_rule *rule)
     rule->strings = (struct hx_text){.s = at, .n = bytes, .cap = bytes + 1};
     for (size_t i = 0; i < rule->n_identities; i++) {
         struct hx_identity *identity = &rule->identity[i];
-        const char *label = identity->label, *module = identity->module;
-        identity->label = at;
-        at = stpcpy(at, label) + 1;
-        if (module) {
-            identity->module = at;
-            at = stpcpy(at, module) + 1;
+        const char **text[] = {&identity->label, &identity->module, &identity->symbol};
+        for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+            const char *from = *text[k];
+            *text[k] = from ? at : NULL;
+            at = from ? stpcpy(at, from) + 1 : at;
         }
     }
     *at = '\0';

@@ -13,13 +13,14 @@
 
 #define HX_SCHEMES(X) X(root) X(module) X(thread) X(type) X(site)
 
-/* Who a retainer is. Two retainers are the same when space and label are; kind and module only
- * describe it. */
+/* Who a retainer is. Two retainers are the same when space and label are; kind, module and symbol
+ * only describe it. */
 struct hx_identity {
     const char *space;  /* what the label names: "root", "module", "thread", "type", "site" */
     const char *label;  /* "g_cache"; may be "" */
     const char *kind;   /* "global", "stack", ..., "module", "thread", "type", "site" */
     const char *module; /* NULL: none, or several */
+    const char *symbol; /* the linker's name; NULL: none, or several */
 };
 
 struct hx_scheme_options {
@@ -35,13 +36,14 @@ struct hx_scheme_rule {
     struct hx_identity *identity; /* by hx_retainer */
     size_t n_identities;
     struct hx_big root_mem, object_mem; /* rule.of_root, rule.of_object */
-    struct hx_text strings;             /* labels and modules, each with its end mark */
+    struct hx_text strings;             /* labels, modules, symbols, each with its end mark */
 };
 
 /* Space, kind and what the functions below put into an identity live as long as the snapshot. */
 struct hx_scheme {
     const char *name, *about;
-    /* Who is this root? `module` is NULL and `kind` the root's before the call. Where the label is
+    /* Who is this root? `module` and `symbol` are NULL and `kind` is the root's before
+     * the call. Where the label is
      * no string of the snapshot, it goes into `label` and ret->label stays NULL. */
     void (*root)(const struct hx_root *root, struct hx_text *label, struct hx_identity *ret);
     /* Objects fall into groups. Returns the group of each object, of *ret_n ones (other numbers:

@@ -7,6 +7,7 @@ void hx_scheme_root_by_name(const struct hx_root *root, struct hx_text *label,
     (void)label;
     ret->space = "root";
     ret->label = root->name ? root->name : "";
+    ret->symbol = root->symbol;
     ret->module = root->module && *root->module ? root->module : NULL;
 }
 

@@ -11,6 +11,7 @@ static void identify(const struct hx_snapshot *snapshot, uint32_t group, struct 
 {
     ret->space = ret->kind = "type";
     ret->label = snapshot->types.v[group].name;
+    ret->symbol = snapshot->types.v[group].symbol;
 }
 
 const struct hx_scheme hx_scheme_type = {

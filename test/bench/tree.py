@@ -47,7 +47,7 @@ def fill(path, nodes, shape):
         base.execute(f"DELETE FROM {table}")
     names = ["MAIN", "<before attach>", "<unknown>", "<cut>", "<recorder>"]
     base.executemany(
-        "INSERT INTO hx_centre VALUES(?,?,?,?,?,0,NULL,?)",
+        "INSERT INTO hx_centre VALUES(?,?,?,?,?,0,NULL,?,NULL)",
         [(i + 1, "builtin", name, "<built-in>", None, i + 1) for i, name in enumerate(names)]
         + [(i, "function", f"function_{i}", f"lib{i % 20}.so", f"source{i % 200}.c:{i}", i)
            for i in range(6, centres)])

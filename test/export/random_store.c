@@ -94,7 +94,7 @@ static void make_types(struct hx_snapshot *s)
     for (size_t n = below(6), i = 0, first = below(NASTY); i < n; i++) {
         const char *name = nasty[(first + i) % NASTY];
         struct hx_type type = {copy(*name ? name : "a"),
-                               below(2) ? HX_CONFIDENCE_CERTAIN : HX_CONFIDENCE_LIKELY};
+                               below(2) ? HX_CONFIDENCE_CERTAIN : HX_CONFIDENCE_LIKELY, NULL};
         if (!hx_vec_push(&s->types, type))
             die(hx_error_nomem());
     }

@@ -815,8 +815,8 @@ static void test_held(void **state)
     ask(r, "main > f@9 > g", 100, 1, 0);
     ask(r, "main > gone", 50, 1, 0);
     snapshot(r);
-    sql(r, "INSERT INTO hx_retainer VALUES(1, 'root', 'pool', 'global', 'm'),"
-           " (2, 'root', 'cache', 'global', 'm');"
+    sql(r, "INSERT INTO hx_retainer VALUES(1, 'root', 'pool', 'global', 'm', NULL),"
+           " (2, 'root', 'cache', 'global', 'm', NULL);"
            "INSERT INTO hx_set VALUES(2, 1, 1), (3, 2, 1);"
            "INSERT INTO hx_set_member VALUES(2, 1, 1), (3, 1, 2);"
            "INSERT INTO hx_retention VALUES(1, 2, 700, 7), (1, 3, 200, 2);"

@@ -95,14 +95,24 @@ static void make_older(const char *path)
 {
     sqlite3 *db;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db,
-                                  "ALTER TABLE hx_ccs DROP COLUMN recursive;"
-                                  "ALTER TABLE hx_snapshot DROP COLUMN started_at_ns;"
-                                  "DROP VIEW biography;"
-                                  "DROP TABLE hx_biography; DROP TABLE hx_module;"
-                                  "PRAGMA user_version = 4",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
+    char *message = NULL;
+    if (sqlite3_exec(db,
+                     "ALTER TABLE hx_ccs DROP COLUMN recursive;"
+                     "ALTER TABLE hx_snapshot DROP COLUMN started_at_ns;"
+                     "DROP VIEW roots; DROP VIEW types; DROP VIEW ccs;"
+                     "DROP VIEW retainer_members;"
+                     "ALTER TABLE hx_root DROP COLUMN symbol;"
+                     "ALTER TABLE hx_retainer DROP COLUMN symbol;"
+                     "ALTER TABLE hx_type DROP COLUMN symbol;"
+                     "ALTER TABLE hx_centre DROP COLUMN symbol;"
+                     "CREATE VIEW roots AS SELECT 1; CREATE VIEW types AS SELECT 1;"
+                     "CREATE VIEW ccs AS SELECT 1;"
+                     "CREATE VIEW retainer_members AS SELECT 1;"
+                     "DROP VIEW biography;"
+                     "DROP TABLE hx_biography; DROP TABLE hx_module;"
+                     "PRAGMA user_version = 4",
+                     NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s", message);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 

@@ -14,7 +14,7 @@ static void add_more(struct unit_random *random, struct hx_snapshot *s)
     char *name;
     for (size_t i = 0, n = unit_below(random, 20); i < n; i++) {
         assert_true(asprintf(&name, "T%zu<\xff, \"'>", i) > 0);
-        struct hx_type type = {name, (enum hx_confidence)unit_below(random, 2)};
+        struct hx_type type = {name, (enum hx_confidence)unit_below(random, 2), NULL};
         assert_true(hx_vec_push(&s->types, type));
     }
     if (g->n && unit_below(random, 4)) {
@@ -390,12 +390,13 @@ static void view_columns(void **state)
          "reachable_bytes reachable_objects leaked_bytes leaked_objects free_bytes overhead_bytes "
          "rss_bytes scheme complete notes "},
         {"account", "snapshot part bytes "},
-        {"roots", "snapshot root_id kind name module address size direct_objects retained_bytes "},
+        {"roots", "snapshot root_id kind name module address size direct_objects retained_bytes "
+                  "symbol "},
         {"censuses", "snapshot scheme visits_per_object total_bytes sets "},
         {"retainers", "snapshot set_id members many label bytes objects "},
-        {"retainer_members", "set_id position kind label module "},
+        {"retainer_members", "set_id position kind label module symbol "},
         {"bins", "snapshot roots bytes objects "},
-        {"types", "snapshot type confidence bytes objects retained_bytes "},
+        {"types", "snapshot type confidence bytes objects retained_bytes symbol "},
         {"pages", "snapshot census key only_pages shared_pages "},
         {"dominators", "snapshot address type bytes retained_bytes retained_objects "
                        "sure_retained_bytes sure_retained_objects parent "},
@@ -403,7 +404,7 @@ static void view_columns(void **state)
         {"losses", "snapshot what count bytes address "},
         {"sites", "snapshot ccs_id bytes objects retained_bytes "},
         {"modules", "snapshot module bytes objects "},
-        {"ccs", "ccs_id parent_id depth label module source is_caf "},
+        {"ccs", "ccs_id parent_id depth label module source is_caf symbol "},
         {"costs", "snapshot ccs_id entries alloc_bytes alloc_objects freed_bytes freed_objects "
                   "live_bytes live_objects inherited_alloc_bytes inherited_alloc_objects "
                   "inherited_live_bytes inherited_live_objects "},

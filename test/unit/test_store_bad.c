@@ -61,7 +61,7 @@ static void make_full_store(struct unit_random *random, const char *path, hx_obj
         assert_done(hx_big_reserve(&g->type_mem, (size_t)n * sizeof *g->type));
         g->type = g->type_mem.base;
         for (uint32_t t = 0; t < 5; t++) {
-            struct hx_type type = {NULL, HX_CONFIDENCE_CERTAIN};
+            struct hx_type type = {NULL, HX_CONFIDENCE_CERTAIN, NULL};
             assert_true(asprintf(&type.name, "class %u", (unsigned)t) > 0);
             assert_true(hx_vec_push(&s->types, type));
         }
