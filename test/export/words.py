@@ -94,7 +94,7 @@ def places(folder):
     reader = subprocess.Popen([live.HEAPX, "export", store, "json", "--by", "objects"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     reader.stdout.close()  # goes away, as `head` does
-    _, err = reader.communicate(timeout=60)
+    _, err = reader.communicate(timeout=60 * live.SLOW)
     check(reader.returncode in (0, -signal.SIGPIPE) and err == b"", (reader.returncode, err))
     names(folder, ["store.db", "out", "link"])
     os.unlink(link)

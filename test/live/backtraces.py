@@ -23,7 +23,7 @@ def gdb_frames(folder, pid):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "backtraces_gdb.py")
     run = subprocess.run(["gdb", "-nx", "-batch", "-p", str(pid), "-x", script],
                          env=dict(os.environ, HX_STACKS_OUT=path), stdin=subprocess.DEVNULL,
-                         capture_output=True, text=True, timeout=60,
+                         capture_output=True, text=True, timeout=60 * live.SLOW,
                          preexec_fn=live.end_with_parent)
     if not os.path.exists(path) and "Python" in run.stderr:
         raise live.Skip("gdb has no Python")
@@ -35,7 +35,7 @@ def gdb_frames(folder, pid):
 def our_frames(pid):
     """{tid: (frames, whole)}, innermost first."""
     run = subprocess.run([live.victim("backtraces_show"), str(pid)], capture_output=True,
-                         text=True, timeout=60, preexec_fn=live.end_with_parent)
+                         text=True, timeout=60 * live.SLOW, preexec_fn=live.end_with_parent)
     if run.returncode == 77:
         raise live.Skip(run.stderr)
     check(run.returncode == 0, run.stderr)

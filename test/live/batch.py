@@ -381,7 +381,7 @@ def costs_differ(folder):
     with live.Target([live.HEAPX, "run", "-o", store, "--every", "300ms", "--", "sqlite3",
                       ":memory:"]) as target:
         for more in (1, 3):  # the first one after the change may have been on its way
-            wanted, end = snapshots_in(store) + more, time.monotonic() + 60
+            wanted, end = snapshots_in(store) + more, time.monotonic() + 60 * live.SLOW
             while snapshots_in(store) < wanted:
                 check(time.monotonic() < end, "no snapshots")
                 time.sleep(0.1)

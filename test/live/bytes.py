@@ -14,7 +14,7 @@ from live import check
 
 
 def wait_for(path, process):
-    end = time.monotonic() + 60
+    end = time.monotonic() + 60 * live.SLOW
     while not os.path.exists(path):
         check(process.poll() is None, f"heapx has ended ({process.returncode})")
         check(time.monotonic() < end, f"no {os.path.basename(path)}")
@@ -45,7 +45,7 @@ class Looks:
 
     def end(self):
         self.pipe.close()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=60 * live.SLOW)
 
 
 def changes(folder):

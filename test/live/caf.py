@@ -36,7 +36,7 @@ def build(folder, *options):
     def compile(*words):
         try:
             subprocess.run([CXX, "-g", "-pthread", *options, *words], check=True, cwd=folder,
-                           stdin=subprocess.DEVNULL, timeout=120)
+                           stdin=subprocess.DEVNULL, timeout=120 * live.SLOW)
         except FileNotFoundError:
             raise live.Skip(f"{CXX} is not here")
     library = os.path.join(HERE, "caf_library.cc")

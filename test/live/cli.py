@@ -176,7 +176,8 @@ def series(folder):
         status, out, err = heapx("snap", target.pid, "-o", store, "--every", "200ms", "--count", 3)
         took = time.monotonic() - begin
         check(out.count("\n") == 3 and count(store) == 3 and took >= 0.4, f"{took} {out}")
-        heapx("snap", target.pid, "-o", store, "--every", "600ms", "--duration", "1s")
+        heapx("snap", target.pid, "-o", store, "--every", f"{600 * live.SLOW}ms",
+              "--duration", f"{live.SLOW}s")
         check(count(store) == 5, f"{count(store)} snapshots")
         for number in (signal.SIGINT, signal.SIGTERM):
             have = count(store)
@@ -184,7 +185,7 @@ def series(folder):
             for _ in range(2):
                 run.stdout.readline()
             run.send_signal(number)
-            out, err = run.communicate(timeout=20)
+            out, err = run.communicate(timeout=20 * live.SLOW)
             check(run.returncode == 130 and err.count("\n") == 1
                   and err.startswith(f"heapx: PID {target.pid}: interrupted after "), f"{run.returncode} {err!r}")
             check(count(store) >= have + 2, "snapshots that were finished are gone")
@@ -207,7 +208,7 @@ def a_slow_reader(folder):
                 break
     run.send_signal(signal.SIGINT)
     time.sleep(0.2)
-    err = run.communicate(timeout=20)[1]
+    err = run.communicate(timeout=20 * live.SLOW)[1]
     check(run.returncode == 130 and err.count("\n") == 1, f"{run.returncode} {err!r}")
 
 
@@ -222,7 +223,7 @@ def the_target_ends(folder):
             run.stdout.readline()
             target.process.kill()
             target.process.wait()
-            out, err = run.communicate(timeout=20)
+            out, err = run.communicate(timeout=20 * live.SLOW)
             check(run.returncode == expected and "has exited" in err and err.count("\n") == 1,
                   f"{options}: {run.returncode} {err!r}")
         only(folder, "store")
@@ -242,7 +243,7 @@ def traced_meanwhile(folder):
             time.sleep(0.9)
             os._exit(0)
         os.waitpid(other, 0)
-        out, err = run.communicate(timeout=30)
+        out, err = run.communicate(timeout=30 * live.SLOW)
         left_out = err.count("snapshot left out")
         check(run.returncode == 3 and 1 <= left_out <= 4, f"{run.returncode} {err!r}")
         check(f"PID {target.pid}: is traced already, by PID {other}" in err, err)

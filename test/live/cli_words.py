@@ -16,7 +16,7 @@ from live import check, heapx
 
 def refused(status, *args, says="", cwd=None, **options):
     """heapx ARGS must end with `status` and one line that holds `says`."""
-    run = subprocess.run([live.HEAPX, *args], capture_output=True, text=True, timeout=60,
+    run = subprocess.run([live.HEAPX, *args], capture_output=True, text=True, timeout=60 * live.SLOW,
                          stdin=subprocess.DEVNULL, cwd=cwd, errors="replace", **options)
     name = f"heapx {' '.join(map(repr, args))}"
     check(run.returncode == status, f"{name}: exit {run.returncode}, not {status}: {run.stderr}")

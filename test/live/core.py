@@ -55,7 +55,7 @@ def gcore(folder, pid):
     if not shutil.which("gcore"):
         raise live.Skip("gdb is not installed")
     done = subprocess.run(["gcore", "-o", f"{folder}/core", str(pid)], capture_output=True,
-                          timeout=120, preexec_fn=live.end_with_parent)
+                          timeout=120 * live.SLOW, preexec_fn=live.end_with_parent)
     path = f"{folder}/core.{pid}"
     check(os.path.exists(path), f"gcore: {done.stderr[-400:]}")
     return path
@@ -378,7 +378,7 @@ def lies(folder):
         for at, form, value in changes:
             struct.pack_into(form, data, at, value)
         bad = write(folder, "lie", data)
-        status, _, told = heapx("import", bad, "-o", f"{folder}/lie.db", ok=(1,), timeout=20)
+        status, _, told = heapx("import", bad, "-o", f"{folder}/lie.db", ok=(1,), timeout=20 * live.SLOW)
         check(("at byte " in told or "machine" in told or "format" in told or "no file" in told)
               and not os.path.exists(f"{folder}/lie.db"), f"{name}: {told}")
 
@@ -428,7 +428,7 @@ def mutations(folder):
     subprocess.run([maker, "--cut", long, f"{folder}/cut"], check=True)
     done = subprocess.run([driver, "--cases", "2000", "--seconds", "5", f"{folder}/seed",
                            f"{folder}/cut"],
-                          capture_output=True, timeout=120, text=True)
+                          capture_output=True, timeout=120 * live.SLOW, text=True)
     check(done.returncode == 0, done.stdout + done.stderr[-3000:])
 
 

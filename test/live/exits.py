@@ -40,7 +40,7 @@ def lost(planted):
 
 def plain(how):
     """(status, output) of the program by itself."""
-    run = subprocess.run([live.victim("exits"), how], stdin=subprocess.DEVNULL, timeout=30,
+    run = subprocess.run([live.victim("exits"), how], stdin=subprocess.DEVNULL, timeout=30 * live.SLOW,
                          stdout=subprocess.PIPE, preexec_fn=live.end_with_parent)
     return run.returncode, run.stdout
 
@@ -52,7 +52,7 @@ def without_local(blocks, how):
 def leak_sanitizer(_folder):
     """The test's own truth against LeakSanitizer: what is lost."""
     program = live.victim("exits_lsan")
-    run = subprocess.run([program, "return"], capture_output=True, text=True, timeout=60,
+    run = subprocess.run([program, "return"], capture_output=True, text=True, timeout=60 * live.SLOW,
                          env=dict(os.environ, LSAN_OPTIONS="fast_unwind_on_malloc=0"))
     if "LeakSanitizer has encountered a fatal error" in run.stderr:
         raise live.Skip("LeakSanitizer cannot trace here")
@@ -74,7 +74,7 @@ def valgrind(_folder):
         raise live.Skip("valgrind is not installed")
     run = subprocess.run(["valgrind", "--leak-check=full", "--show-leak-kinds=all",
                           "--num-callers=20", live.victim("exits"), "return"],
-                         capture_output=True, text=True, timeout=100)
+                         capture_output=True, text=True, timeout=100 * live.SLOW)
     found = {}
     text = re.sub(r"^==\d+== ?", "", run.stderr, flags=re.M)
     for size, direct, count, kind, frames in re.findall(

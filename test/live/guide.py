@@ -43,7 +43,7 @@ def look(folder, store, *lines):
         script.write("\n".join(lines) + "\n")
     env = dict(os.environ, LINES="24", COLUMNS="100", LC_ALL="C.UTF-8", TERM="xterm")
     done = subprocess.run([live.HEAPX, "open", store, "--script", keys], env=env, cwd=folder,
-                          capture_output=True, timeout=120)
+                          capture_output=True, timeout=120 * live.SLOW)
     if b"without ncurses" in done.stderr:
         raise live.Skip("there is no explorer in this build")
     check(done.returncode == 0, f"explorer: {done.stderr.decode()}")

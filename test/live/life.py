@@ -25,7 +25,7 @@ ONLY = os.environ.get("HX_LIFE", "").split(",") if os.environ.get("HX_LIFE") els
 
 def plain(command, text=b"", **options):
     run = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         timeout=60, preexec_fn=live.end_with_parent, **options)
+                         timeout=60 * live.SLOW, preexec_fn=live.end_with_parent, **options)
     return run.returncode, run.stdout, run.stderr
 
 
@@ -108,7 +108,7 @@ def daemon(folder):
         else:
             with recorded.Run(f"{folder}/d{len(more)}.db", command, "--at-exit", *more) as target:
                 check(target.wait(30, b"") == 0, f"exit {target.status}: {target.err}")
-        end = time.monotonic() + 10
+        end = time.monotonic() + 10 * live.SLOW
         while not os.path.exists(path) or not os.path.getsize(path):
             check(time.monotonic() < end, f"the daemon does not come to its end: {more}")
             time.sleep(0.02)
@@ -201,7 +201,7 @@ def killed(folder):
             time.sleep(0.5)
             target.process.kill()
             target.process.wait()
-            end = time.monotonic() + 20
+            end = time.monotonic() + 20 * live.SLOW
             while not os.path.exists(f"{folder}/done"):
                 check(time.monotonic() < end, f"the program does not go on {more}")
                 time.sleep(0.05)

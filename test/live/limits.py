@@ -21,7 +21,7 @@ def little_stack(folder):
         resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 64 << 10))
 
     def run(*args):
-        done = subprocess.run([live.HEAPX, *map(str, args)], preexec_fn=narrow, timeout=120,
+        done = subprocess.run([live.HEAPX, *map(str, args)], preexec_fn=narrow, timeout=120 * live.SLOW,
                               capture_output=True, errors="replace")
         check(done.returncode == 0, f"{' '.join(map(str, args))}: {done.returncode} {done.stderr}")
         return done.stdout
@@ -46,7 +46,7 @@ def told_at_once(folder):
     run = subprocess.run(["gdb", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex",
                           "tbreak setlocale", "-ex", "run", "-ex", "signal SIGTERM", "-ex",
                           "print $_exitcode", "--args", live.HEAPX, "snap", str(os.getpid()), "-o",
-                          f"{folder}/s.db"], capture_output=True, text=True, timeout=120)
+                          f"{folder}/s.db"], capture_output=True, text=True, timeout=120 * live.SLOW)
     if "setlocale" not in run.stdout:
         raise live.Skip(f"gdb: {run.stdout[-300:]}{run.stderr[-300:]}")
     check("$1 = 130" in run.stdout, run.stdout[-500:])

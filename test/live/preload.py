@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+SLOW = int(os.environ.get("HX_SLOW", "1"))  # as in live.py
 BUILD = os.environ.get("HX_BUILDDIR", ".")
 READER = os.path.join(BUILD, "test/live/preload_reader")
 VICTIM = os.path.join(BUILD, "test/live/preload_victim")
@@ -21,7 +22,7 @@ FAILED = []
 def run(command, env=None):
     clean = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     return subprocess.run(command, env={**clean, "HX_BUILDDIR": BUILD, **(env or {})},
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=120 * SLOW)
 
 
 def record(options, command, env=None):
@@ -181,7 +182,7 @@ def refusals():
     """Who cannot be recorded is told why, at once."""
     prefix = ["sh", "-c", "ulimit -f 1000; exec \"$@\"", "sh"]
     status, errors, took = heapx([], [VICTIM, "plain"], prefix)
-    expect("small files: told", "ulimit -f" in errors and took < 5, status, errors, took)
+    expect("small files: told", "ulimit -f" in errors and took < 5 * SLOW, status, errors, took)
     status, errors, _ = heapx([], [ALLOCATOR], ["setpriv", "--reuid", "65534", "--clear-groups"])
     expect("its own malloc: refused without probes", status != 0, status, errors)
     expect("its own malloc: told", "malloc of its own" in errors or "denied" in errors, errors)

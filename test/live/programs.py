@@ -43,7 +43,7 @@ def settle(pid, seconds=30):
             field = stat.read().rsplit(")", 1)[1].split()
         return field[0], field[11], field[12]
 
-    end, last, since = time.monotonic() + seconds, None, time.monotonic()
+    end, last, since = time.monotonic() + seconds * live.SLOW, None, time.monotonic()
     while time.monotonic() < end:
         now = used()
         if now != last or now[0] != "S":
@@ -61,7 +61,7 @@ def figures(folder, pid, seconds=30):
     if os.path.exists(path):
         os.unlink(path)
     os.kill(pid, SIGNAL)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * live.SLOW
     while not os.path.exists(path):
         check(time.monotonic() < end, f"PID {pid} does not write its figures")
         time.sleep(0.005)
@@ -161,7 +161,7 @@ def make_repository(folder):
 
 def find_child(pid, word, seconds=20):
     """A descendant whose command line contains word."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * live.SLOW
     while time.monotonic() < end:
         todo = [pid]
         while todo:
@@ -190,7 +190,7 @@ def git(folder):
         time.sleep(0.7)
         check(target.process.poll() is None, "the repack was over too soon")
         compare(folder, packer, "git", 1000)
-        check(target.process.wait(timeout=200) == 0, "git repack failed afterwards")
+        check(target.process.wait(timeout=200 * live.SLOW) == 0, "git repack failed afterwards")
 
 
 def vim(folder):
@@ -251,7 +251,7 @@ def nginx(folder):
             check(b"hello" in held[0].recv(4096), "nginx does not answer afterwards")
         finally:
             target.process.send_signal(signal.SIGTERM)  # so that the worker goes too
-            target.process.wait(timeout=10)
+            target.process.wait(timeout=10 * live.SLOW)
 
 
 if __name__ == "__main__":

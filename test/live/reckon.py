@@ -380,7 +380,7 @@ def git(folder):
         time.sleep(0.5)
         path = os.path.join(folder, "git")
         heapx("snap", packer, "-o", path)
-        check(target.process.wait(timeout=200) == 0, "git repack failed afterwards")
+        check(target.process.wait(timeout=200 * live.SLOW) == 0, "git repack failed afterwards")
         compare(path)
 
 
@@ -397,7 +397,7 @@ def nginx(folder):
             run(folder, worker)
         finally:
             target.process.send_signal(signal.SIGTERM)  # so that the worker goes too
-            target.process.wait(timeout=10)
+            target.process.wait(timeout=10 * live.SLOW)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class Record:
             [live.HEAPX, "record", str(pid), "-o", store, *map(str, args)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             preexec_fn=live.end_with_parent)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 30 * live.SLOW
         while text(pid, entries[0], 48) == before:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
@@ -176,7 +176,7 @@ def nothing_left():
 def programs():
     """How many BPF programs and links are loaded; None where bpftool is missing."""
     try:
-        said = subprocess.run(["bpftool", "-j", "link", "show"], capture_output=True, timeout=20,
+        said = subprocess.run(["bpftool", "-j", "link", "show"], capture_output=True, timeout=20 * live.SLOW,
                               env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
     except (OSError, subprocess.TimeoutExpired):
         return None

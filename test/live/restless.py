@@ -13,7 +13,7 @@ import time
 import live
 from live import check
 
-BOUND = 20  # seconds that a snapshot of a tiny target may take at most
+BOUND = 20 * live.SLOW  # seconds that a snapshot of a tiny target may take at most
 
 
 def snap(pid, store, ok=(0, 3)):
@@ -35,7 +35,7 @@ def goes_on(pid):
         return sum(int(line.split()[1]) for tid in os.listdir(f"/proc/{pid}/task")
                    for line in open(f"/proc/{pid}/task/{tid}/status") if "ctxt_switches" in line)
 
-    before, end = switches(), time.monotonic() + 3
+    before, end = switches(), time.monotonic() + 3 * live.SLOW
     while switches() == before:
         check(time.monotonic() < end, f"PID {pid} does nothing any more")
         time.sleep(0.02)
@@ -114,7 +114,7 @@ def exits(folder):
         with live.Target([live.victim("restless"), "exit", str(ms)]) as target:
             target.wait_line("ready")
             snap(target.pid, store, ok=(0, 1, 3))
-            check(target.process.wait(timeout=5) == 0, "the target's exit status changed")
+            check(target.process.wait(timeout=5 * live.SLOW) == 0, "the target's exit status changed")
     if os.path.exists(store):
         live.rows(store, "SELECT * FROM snapshots")
 

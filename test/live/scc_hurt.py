@@ -49,14 +49,14 @@ class Places:
 
     def check_quiet(self, seconds=20):
         """Nobody listens any more, soon; and all is as it was."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * live.SLOW
         while self.listens() or self.read(self.stubs, 160) != self.code:
             check(time.monotonic() < end, f"semaphore {self.listens()}, code "
                   f"{self.read(self.stubs, 160).hex()} after {seconds} s, before {self.code.hex()}")
             time.sleep(0.05)
 
     def wait_heard(self, process, seconds=30):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * live.SLOW
         while not self.listens():
             check(process.poll() is None and time.monotonic() < end, "nobody came to listen")
             time.sleep(0.01)
@@ -132,7 +132,7 @@ def sandbox_recorded(folder):
         process = begin(folder, "record", target.pid, "-o", f"{folder}/a.db")
         places.wait_heard(process)
         time.sleep(0.3)
-        text = target.process.communicate(b"go", timeout=60)[0]
+        text = target.process.communicate(b"go", timeout=60 * live.SLOW)[0]
         check(b"sandbox: ok" in text and target.process.returncode == 0,
               f"exit {target.process.returncode}: {text}")
         status = process.wait(60)
@@ -162,11 +162,11 @@ def record(folder):
             places.check_quiet()
             check(target.process.poll() is None, f"HX_SEED={SEED}, round {i}: the program died")
             check_store(store)
-        text = target.process.communicate(timeout=60)[0].decode()
+        text = target.process.communicate(timeout=60 * live.SLOW)[0].decode()
         ends_well(text, f"HX_SEED={SEED}: when heapx record comes and goes")
         check(target.process.returncode == 0, f"exit {target.process.returncode}")
     check(recorded.nothing_left() == [], f"left behind: {recorded.nothing_left()}")
-    end = time.monotonic() + 10 # the kernel takes its time
+    end = time.monotonic() + 10 * live.SLOW # the kernel takes its time
     while before is not None and recorded.programs() > before and time.monotonic() < end:
         time.sleep(0.2)
 
@@ -185,7 +185,7 @@ def beside(folder):
         store = f"{folder}/b.db"
         live.heapx("record", target.pid, "-o", store, "--duration", "300ms", ok=(0, 3))
         places.check_quiet()
-        text = target.process.communicate(timeout=60)[0].decode()
+        text = target.process.communicate(timeout=60 * live.SLOW)[0].decode()
         ends_well(text, "when it is recorded and snapped")
     check_store(store)
 
@@ -224,7 +224,7 @@ def hostile_recorded(folder):
         process = begin(folder, "record", target.pid, "-o", store, "--every", "300ms")
         places.wait_heard(process)
         time.sleep(0.3)
-        text = target.process.communicate(b"go", timeout=60)[0]
+        text = target.process.communicate(b"go", timeout=60 * live.SLOW)[0]
         check(b"hostile: ok" in text, f"exit {target.process.returncode}: {text}")
         status = process.wait(60)
         check(status in (0, 1, 3), f"heapx record: exit {status}: {said(folder)}")
@@ -250,7 +250,7 @@ def wild_recorded(folder):
         process = begin(folder, "record", target.pid, "-o", store)
         places.wait_heard(process)
         time.sleep(0.3)
-        text = target.process.communicate(b"go", timeout=60)[0]
+        text = target.process.communicate(b"go", timeout=60 * live.SLOW)[0]
         check(b"wild: ok" in text, f"exit {target.process.returncode}: {text}")
         status = process.wait(60)
         check(status in (0, 3), f"heapx record: exit {status}: {said(folder)}")

@@ -177,7 +177,7 @@ def malloc_of(pid):
 
 def wait_as_before(pid, what, seconds=10):
     """Nothing of the recorder is left in the server or in the kernel."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * live.SLOW
     while True:
         found = code(pid) + recorded.nothing_left()
         if not found:
@@ -231,7 +231,7 @@ def rounds(folder, target, clients, name):
     print(f"  HX_SEED={SEED} {name} ({module}): {answers} answers, {answers - quiet} while attaching "
           f"{ROUNDS} times; slowest batch {max(c.slowest for c in clients):.2f} s")
     check(target.process.poll() is None, "the server is gone")
-    end = time.monotonic() + 10
+    end = time.monotonic() + 10 * live.SLOW
     while before is not None and recorded.programs() > before:
         check(time.monotonic() < end, "BPF links are left")
         time.sleep(0.1)
@@ -250,7 +250,7 @@ def redis_server(folder, program, name):
     path = f"{folder}/{name}.sock"
     with live.Target([program, "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no",
                       "--dir", folder, "--daemonize", "no", "--logfile", f"{folder}/log"]) as target:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 20 * live.SLOW
         while not os.path.exists(path):
             check(time.monotonic() < end and target.process.poll() is None, f"{program} does not start")
             time.sleep(0.02)

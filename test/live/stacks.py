@@ -155,7 +155,7 @@ def oracle_frames(folder):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stacks_gdb.py")
     run = subprocess.run(["gdb", "-nx", "-batch", "-x", script, "--args", *victim_argv()],
                          env=dict(os.environ, HX_STACKS_OUT=path), stdin=subprocess.DEVNULL,
-                         capture_output=True, text=True, timeout=100,
+                         capture_output=True, text=True, timeout=100 * live.SLOW,
                          preexec_fn=live.end_with_parent)
     check(os.path.exists(path), f"gdb: {run.stdout[-2000:]}{run.stderr[-2000:]}")
     with open(path) as file:

@@ -28,7 +28,7 @@ def outcome(target):
     target.process.stdin.close()
     line = target.wait_line("outcome").strip()
     detail = target.wait_line("detail").strip()
-    check(target.process.wait(timeout=20) == 0, "the target did not exit by itself")
+    check(target.process.wait(timeout=20 * live.SLOW) == 0, "the target did not exit by itself")
     target.process.stdin = None
     return line, detail
 
@@ -95,7 +95,7 @@ def check_nobody_left(folder):
                 pass
         return found
 
-    end = time.monotonic() + 5
+    end = time.monotonic() + 5 * live.SLOW
     while left():
         check(time.monotonic() < end, f"processes of heapx are left: {left()}")
         time.sleep(0.05)

@@ -53,7 +53,7 @@ def core(folder):
     target, blocks, lacks = start()
     with target:
         subprocess.run(["gcore", "-o", f"{folder}/core", str(target.pid)], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60 * live.SLOW)
     live.heapx("import", f"{folder}/core.{target.pid}", "-o", store)
     compare(store, blocks, lacks)
 

@@ -42,7 +42,7 @@ def taken(process):
 
 
 def ended(process, status, says=""):
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60 * live.SLOW)
     check(process.returncode == status and says in err, f"exit {process.returncode}: {err}")
     check(err.count("\n") == (says != ""), err)
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from emulator import Terminal  # noqa: E402
+from emulator import SLOW, Terminal  # noqa: E402
 
 BUILD = os.environ.get("HX_BUILDDIR", os.getcwd())
 HEAPX = f"{BUILD}/heapx"
@@ -43,7 +43,7 @@ def state(pid):
 
 def goes_on(target, seconds=15):
     """Neither stopped nor traced, and at work."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SLOW
     while time.monotonic() < end:
         now, tracer = state(target.pid)
         if now in "RS" and tracer == 0:
@@ -199,7 +199,7 @@ def test_hangup(target):
     terminal.send("a")
     os.close(terminal.master)
     terminal.master = -1
-    end = time.monotonic() + 15
+    end = time.monotonic() + 15 * SLOW
     while time.monotonic() < end and not os.waitpid(terminal.pid, os.WNOHANG)[0]:
         time.sleep(0.02)
     terminal.status = 0
@@ -248,7 +248,10 @@ def test_background(target):
     time.sleep(1)
     terminal.send("echo al''ive\r")
     expect(terminal, "the shell has the terminal", "^alive")
-    terminal.send("jobs\r")
+    for _ in range(40):  # it first has to come to the terminal
+        terminal.send("clear; jobs\r")
+        if terminal.wait_for("Stopped", 1) is not None:
+            break
     expect(terminal, "it waits", "Stopped")
     check(goes_on(target), "the process does not go on")
     terminal.send("fg\r")

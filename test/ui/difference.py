@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 BUILD = os.environ.get("HX_BUILDDIR", os.getcwd())
+SLOW = int(os.environ.get("HX_SLOW", "1"))  # as in emulator.py
 # view: table, its columns of bytes and objects
 CENSUSES = {
     "retainers": ("hx_retention", "bytes", "objects"),
@@ -30,7 +31,7 @@ FIGURES = ("bytes_a", "bytes_b", "bytes_delta", "objects_a", "objects_b", "objec
 
 def run(*command, folder, **more):
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=200, text=True, **more)
+                          timeout=200 * SLOW, text=True, **more)
     if done.returncode:
         sys.exit(f"FAIL: {command}: exit {done.returncode}: {(done.stdout + done.stderr)[:2000]}")
     return done.stdout

@@ -15,6 +15,8 @@ import termios
 import time
 import unicodedata
 
+SLOW = int(os.environ.get("HX_SLOW", "1"))  # multiplies limits of time; scripts/check finds it
+
 # Finals of control sequences that descriptions of terminals hold.
 KNOWN_FINALS = "ABCDGHJKLMPSTX@`abcdfhlmrtnxZ"
 INVISIBLE = re.compile("[\u0080-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -299,14 +301,14 @@ class Terminal:
 
     def settle(self, quiet=0.12, most=10):
         """Until nothing was written for a while."""
-        end = time.monotonic() + most
+        end = time.monotonic() + most * SLOW
         while time.monotonic() < end and self.read(quiet):
             pass
 
     def wait_for(self, what, seconds=15):
         """Until the screen shows that (a pattern); the time it took, None when it did not."""
         begin = time.monotonic()
-        while time.monotonic() - begin < seconds:
+        while time.monotonic() - begin < seconds * SLOW:
             if re.search(what, self.screen.text(), re.M):
                 return time.monotonic() - begin
             self.read(0.02)
@@ -314,7 +316,7 @@ class Terminal:
 
     def wait(self, seconds=15):
         """Until it ends: its exit status, negative for a signal; None when it goes on."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * SLOW
         while self.status is None and time.monotonic() < end:
             self.read(0.02)
             pid, status = os.waitpid(self.pid, os.WNOHANG)

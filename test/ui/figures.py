@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 BUILD = os.environ.get("HX_BUILDDIR", os.getcwd())
+SLOW = int(os.environ.get("HX_SLOW", "1"))  # as in emulator.py
 HEAPX = f"{BUILD}/heapx"
 OBJECTS = ("SELECT * FROM objects WHERE snapshot = {} ORDER BY bytes DESC, address")
 # screen: its view, or what answers the same
@@ -34,7 +35,7 @@ AS_STORED = {"snapshots", "objects"}
 
 def run(*command, folder, status=(0,), **more):
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=200, text=True, errors="surrogateescape", **more)
+                          timeout=200 * SLOW, text=True, errors="surrogateescape", **more)
     if done.returncode not in status:
         sys.exit(f"FAIL: {command}: exit {done.returncode}: {(done.stdout + done.stderr)[:2000]}")
     return done.stdout

@@ -23,6 +23,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SLOW = int(os.environ.get("HX_SLOW", "1"))  # as in emulator.py
 BIN = os.path.abspath(os.environ.get("HX_UI_BIN", "test/ui"))
 WRAP = shlex.split(os.environ.get("HX_UI_RUN", ""))
 SLOWEST = 1.0
@@ -109,7 +110,7 @@ def session(keys, commands, count):
 def run(folder, store, script):
     done = subprocess.run([*WRAP, f"{BIN}/explore", store, script], cwd=folder, env=ENVIRONMENT,
                           stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=3000 if WRAP else 280)
+                          timeout=(3000 if WRAP else 280) * SLOW)
     output = done.stdout + done.stderr
     times = []
     said = []
@@ -142,7 +143,7 @@ def press(folder, store, lines, slowest):
         if len(got) > 0 and len(times) == len(lines):
             break
     worst = max(range(len(times)), key=times.__getitem__)
-    if times[worst] > slowest:
+    if times[worst] > slowest * SLOW:
         raise RuntimeError(f"{lines[worst]!r} (line {worst + 1}) took {times[worst]:.2f} s")
     # What is left of the store is one: the explorer opens it, and still answers.
     with open(os.path.join(folder, "end.keys"), "w") as file:

@@ -47,7 +47,7 @@ play() { # SCRIPT SIZE
         cd "$work/run" || exit 1
         locale=$(header "$1" locale C.UTF-8)
         HX_UI_LIVE=$(header "$1" live yes) LC_ALL=$locale COLUMNS=${2%x*} LINES=${2#*x} TERM=xterm \
-            timeout 60 "$bin/explore" test.db "$1" </dev/null >out 2>&1
+            timeout $((60 * ${HX_SLOW:-1})) "$bin/explore" test.db "$1" </dev/null >out 2>&1
     ) || { fail "$1 at $2: exit $?"; cat "$work/run/out"; }
     if [ -s "$work/run/out" ]; then
         fail "$1 at $2: wrote to the terminal"

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.abspath(os.environ.get("HX_UI_BIN", "test/ui"))
+SLOW = int(os.environ.get("HX_SLOW", "1"))  # as in emulator.py
 WRAP = shlex.split(os.environ.get("HX_UI_RUN", ""))
 
 
@@ -51,7 +52,7 @@ def play(job):
             env.pop(name, None)
         try:
             run = subprocess.run([*WRAP, f"{BIN}/explore", "test.db", script], cwd=place, env=env,
-                                 stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+                                 stdin=subprocess.DEVNULL, capture_output=True, timeout=120 * SLOW)
         except subprocess.TimeoutExpired:
             return f"{script} at {size}: does not end"
     if run.returncode or run.stdout or run.stderr:

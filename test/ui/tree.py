@@ -24,6 +24,7 @@ import tree  # noqa: E402  test/bench/tree.py makes the stores
 FLAME_COLUMNS = 80 - 2 # what the top of the flame has, and the levels that it shows
 FLAME_LEVELS = 200
 BUILD = os.environ.get("HX_BUILDDIR", os.getcwd())
+SLOW = int(os.environ.get("HX_SLOW", "1"))  # as in emulator.py
 MAIN = 1
 
 
@@ -35,7 +36,7 @@ def explore(folder, keys):
     env = dict(os.environ, TERM="xterm", LC_ALL="C.UTF-8", LINES="24", COLUMNS="80")
     env.pop("HEAPX_SCRIPT", None)
     run = subprocess.run([f"{BUILD}/test/ui/explore", "tree.db", script], cwd=folder, env=env,
-                         stdin=subprocess.DEVNULL, capture_output=True, timeout=200)
+                         stdin=subprocess.DEVNULL, capture_output=True, timeout=200 * SLOW)
     if run.returncode or run.stdout or run.stderr:
         sys.exit(f"FAIL: exit {run.returncode}: {(run.stdout + run.stderr)[:2000]}")
 
