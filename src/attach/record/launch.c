@@ -414,18 +414,10 @@ void hx_launched_deinit(struct hx_launched *launched)
         close(launched->go_fd);
     if (launched->told_fd >= 0)
         close(launched->told_fd);
-    if (launched->folder) {
-        bool removed = false;
-        for (int i = 0; !removed && i < 100; i++) { /* some may just be made */
-            each_region(launched->folder_fd, refuse);
-            if (launched->folder_fd >= 0)
-                hx_folder_empty(launched->folder_fd);
-            removed = rmdir(launched->folder) == 0 || errno != ENOTEMPTY;
-        }
+    if (launched->folder_fd >= 0) {
+        each_region(launched->folder_fd, refuse);
+        hx_folder_remove(&launched->folder);
     }
-    if (launched->folder_fd >= 0)
-        close(launched->folder_fd);
-    free(launched->folder);
     *launched =
         (struct hx_launched){.pid = launched->pid, .folder_fd = -1, .go_fd = -1, .told_fd = -1};
 }
@@ -446,7 +438,7 @@ static hx_error *make_environment(const struct hx_launched *launched,
     unsigned flags = (options->children ? HX_RUN_CHILDREN : 0u) |
                      (options->at_exit ? HX_RUN_AT_EXIT : 0u) |
                      (options->mappings ? HX_RUN_MAPPINGS : 0u);
-    if (asprintf(ret_run, "%s:%x:%" PRIx64 ":%" PRIx64 ":%" PRIx64, launched->folder, flags,
+    if (asprintf(ret_run, "%s:%x:%" PRIx64 ":%" PRIx64 ":%" PRIx64, launched->folder.path, flags,
                  options->sample_bytes, options->least_bytes, options->most_bytes) < 0)
         return hx_error_nomem();
     if (asprintf(ret_preload, "%s%s%s", library, before && *before ? ":" : "",
@@ -484,9 +476,9 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
     hx_error *err = NULL;
     int go[2], told[2];
     if (preload)
-        err = hx_folder_make(&launched.folder, &launched.folder_fd);
+        err = hx_record_folder_make(&launched.folder);
     if (!err && preload)
-        hx_folder_sign(launched.folder_fd);
+        launched.folder_fd = launched.folder.fd;
     if (!err && preload)
         err = make_environment(&launched, options, &run, &libraries);
     if (!err && pipe2(go, O_CLOEXEC))

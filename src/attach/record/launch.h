@@ -3,6 +3,7 @@
 #define HX_ATTACH_RECORD_LAUNCH_H
 
 #include "attach/record/record.h"
+#include "base/folder.h"
 
 #define HX_RECORD_LIBRARY "libheapx-record.so"
 
@@ -14,9 +15,9 @@
 
 /* A program that was started, or is about to be, and its folder of regions (ring.h). */
 struct hx_launched {
-    pid_t pid;     /* of the program; the caller reaps it */
-    char *folder;  /* private, on tmpfs where there is one; owned */
-    int folder_fd; /* -1: none, it is not preloaded */
+    pid_t pid;               /* of the program; the caller reaps it */
+    struct hx_folder folder; /* on tmpfs where there is one */
+    int folder_fd;           /* the folder's; -1: none, it is not preloaded */
     int go_fd, told_fd;
     bool preloaded;
     struct hx_launched_greeter *greeter; /* NULL: nobody greets */
