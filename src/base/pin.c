@@ -23,10 +23,10 @@ bool hx_trusted_user(uid_t user)
 static bool is_known(const char *name, uid_t owner)
 {
     const uid_t users[] = {0, geteuid(), owner};
-    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
-        char buf[NAMES];
+    HX_FREE char *buf = malloc(NAMES);
+    for (size_t i = 0; buf && i < sizeof users / sizeof *users; i++) {
         struct passwd user, *found = NULL;
-        if (getpwuid_r(users[i], &user, buf, sizeof buf, &found) == 0 && found &&
+        if (getpwuid_r(users[i], &user, buf, NAMES, &found) == 0 && found &&
             strcmp(found->pw_name, name) == 0)
             return true;
     }

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "store/schema.h"
+#include "store/sidecar.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -13,26 +14,22 @@
 #include <sys/stat.h>
 
 /* Offsets in the first page of an SQLite file. */
-enum { DB_PAGE_SIZE = 16, DB_PAGES = 28, DB_VERSION = 60, DB_APPLICATION = 68, DB_HEADER = 100 };
+enum {
+    DB_PAGE_SIZE = 16,
+    DB_WRITES = 18,
+    DB_PAGES = 28,
+    DB_VERSION = 60,
+    DB_APPLICATION = 68,
+    DB_HEADER = 100
+};
 
 static uint32_t big_endian32(const uint8_t *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-bool hx_file_beside(const char *path, const char *suffix, off_t least)
-{
-    /* SQLite keeps it beside the file that a link leads to */
-    HX_FREE char *real = realpath(path, NULL), *name = NULL;
-    struct stat st;
-    if (!real || asprintf(&name, "%s%s", real, suffix) < 0) {
-        name = NULL;
-        return false;
-    }
-    return stat(name, &st) == 0 && st.st_size >= least;
-}
-
-static hx_error *check_header(const char *path, const uint8_t *head, size_t n, uint64_t size)
+static hx_error *check_header(const char *path, const struct hx_pin *file, const uint8_t *head,
+                              size_t n, uint64_t size)
 {
     static const char magic[16] = "SQLite format 3";
     if (n < sizeof magic || memcmp(head, magic, sizeof magic) != 0)
@@ -50,24 +47,33 @@ static hx_error *check_header(const char *path, const uint8_t *head, size_t n, u
         page = 65536;
     uint64_t whole = page * big_endian32(head + DB_PAGES);
     /* with a log beside it the last pages may still be only there */
-    if (size < whole && !hx_file_beside(path, "-wal", 1) && !hx_file_beside(path, "-journal", 1))
+    if (size < whole && !hx_sidecar_there(file, "-wal", 1) &&
+        !hx_sidecar_there(file, "-journal", 1))
         return hx_error_new(HX_E_CORRUPT, path, "take it from a backup or make it again",
                             "the store is truncated (%llu of %llu bytes)", (unsigned long long)size,
                             (unsigned long long)whole);
     return NULL;
 }
 
-hx_error *hx_file_probe(const char *path, enum hx_file_is *ret)
+/* Opens the file itself, and not what somebody puts in its place. */
+static hx_error *open_file(const struct hx_pin *file, const char *path, int *ret)
 {
-    if (!*path)
-        return hx_error_new(HX_E_USAGE, "FILE", "give the name of a file", "the name is empty");
+    int fd = open(file->at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return errno == EACCES || errno == EPERM
+                   ? hx_error_new(HX_E_PERM, path, "run as its owner, or as root",
+                                  "no permission to read it")
+                   : hx_error_os(errno, path, "open");
+    *ret = fd;
+    return NULL;
+}
+
+static hx_error *look(const struct hx_pin *file, const char *path, enum hx_file_is *ret)
+{
     struct stat st;
-    if (stat(path, &st)) {
+    if (lstat(file->at, &st)) {
         if (errno != ENOENT)
             return hx_error_os(errno, path, "cannot look at it");
-        if (lstat(path, &st) == 0)
-            return hx_error_new(HX_E_FAIL, path, "remove it, or use another name",
-                                "a symbolic link to nothing");
         *ret = HX_FILE_ABSENT;
         return NULL;
     }
@@ -75,19 +81,24 @@ hx_error *hx_file_probe(const char *path, enum hx_file_is *ret)
         return hx_schema_foreign(path, "a directory");
     if (!S_ISREG(st.st_mode))
         return hx_schema_foreign(path, "not a regular file");
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return errno == EACCES || errno == EPERM
-                   ? hx_error_new(HX_E_PERM, path, "run as its owner, or as root",
-                                  "no permission to read it")
-                   : hx_error_os(errno, path, "open");
+    HX_FD int fd = -1;
+    HX_TRY(open_file(file, path, &fd));
     uint8_t head[DB_HEADER];
     ssize_t n = pread(fd, head, sizeof head, 0);
     if (n < 0)
         return hx_error_os(errno, path, "read");
-    HX_TRY(check_header(path, head, (size_t)n, (uint64_t)st.st_size));
+    HX_TRY(check_header(path, file, head, (size_t)n, (uint64_t)st.st_size));
     *ret = HX_FILE_STORE;
     return NULL;
+}
+
+hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_is *ret_is)
+{
+    if (!*path)
+        return hx_error_new(HX_E_USAGE, "FILE", "give the name of a file", "the name is empty");
+    hx_pin_deinit(ret);
+    HX_TRY(hx_pin(path, ret));
+    return look(ret, path, ret_is);
 }
 
 static hx_error *write_all(int fd, const char *path, const uint8_t *data, size_t bytes)
@@ -104,15 +115,6 @@ static hx_error *write_all(int fd, const char *path, const uint8_t *data, size_t
     return NULL;
 }
 
-/* The directory part of a path, with "." for none. */
-static char *directory_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 static hx_error *create_error(int os_errno, const char *path)
 {
     if (os_errno == EACCES || os_errno == EPERM || os_errno == EROFS)
@@ -123,35 +125,34 @@ static hx_error *create_error(int os_errno, const char *path)
 
 /* A file without a name until it is complete, so that a crash leaves nothing; with its name from
  * the beginning on file systems that know no such files. */
-hx_error *hx_file_create_by(const char *path, hx_file_fill_fn *fill, void *context)
+hx_error *hx_file_create_by(const struct hx_pin *file, const char *what, hx_file_fill_fn *fill,
+                            void *context)
 {
-    HX_FREE char *directory = directory_of(path);
-    if (!directory)
-        return hx_error_nomem();
-    HX_FD int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", file->folder);
+    HX_FD int fd = open(self, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        char self[64];
         snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
         if (fchmod(fd, 0600))
-            return hx_error_os(errno, path, "chmod");
+            return hx_error_os(errno, what, "chmod");
         HX_TRY(fill(context, fd));
-        if (linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
+        if (linkat(AT_FDCWD, self, file->folder, file->name, AT_SYMLINK_FOLLOW) == 0)
             return NULL;
         if (errno == EEXIST)
-            return create_error(errno, path);
+            return create_error(errno, what);
         close(fd);
     }
-    fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    fd = open(file->at, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return create_error(errno, path);
+        return create_error(errno, what);
     hx_error *err = fill(context, fd);
     if (err)
-        unlink(path);
+        unlinkat(file->folder, file->name, 0);
     return err;
 }
 
 struct bytes {
-    const char *path;
+    const char *what;
     const void *data;
     size_t n;
 };
@@ -159,62 +160,38 @@ struct bytes {
 static hx_error *fill_with_bytes(void *context, int fd)
 {
     const struct bytes *bytes = context;
-    return write_all(fd, bytes->path, bytes->data, bytes->n);
+    return write_all(fd, bytes->what, bytes->data, bytes->n);
 }
 
-hx_error *hx_file_create(const char *path, const void *data, size_t bytes)
+hx_error *hx_file_create(const struct hx_pin *file, const char *what, const void *data,
+                         size_t bytes)
 {
-    return hx_file_create_by(path, fill_with_bytes, &(struct bytes){path, data, bytes});
+    return hx_file_create_by(file, what, fill_with_bytes, &(struct bytes){what, data, bytes});
 }
 
-bool hx_file_writable(const char *path)
+bool hx_file_writable(const struct hx_pin *file)
 {
-    HX_FREE char *real = realpath(path, NULL);
-    HX_FREE char *directory = real ? directory_of(real) : NULL;
-    return directory && access(real, R_OK | W_OK) == 0 && access(directory, W_OK | X_OK) == 0;
+    char folder[64];
+    snprintf(folder, sizeof folder, "/proc/self/fd/%d", file->folder);
+    return access(file->at, R_OK | W_OK) == 0 && access(folder, W_OK | X_OK) == 0;
 }
 
-/* Makes a file DIRECTORY/heapx-XXXXXX, 0600, with these bytes. */
-static hx_error *make_unique(const char *directory, const char *todo, const void *data,
-                             size_t bytes, char **ret)
+bool hx_file_foreign(const struct hx_pin *file)
 {
-    HX_FREE char *path = NULL;
-    if (asprintf(&path, "%s/heapx-XXXXXX", directory) < 0) {
-        path = NULL;
-        return hx_error_nomem();
-    }
-    HX_FD int fd = mkostemp(path, O_CLOEXEC); /* 0600 */
-    if (fd < 0)
-        return hx_error_new(HX_E_OS, directory, todo, "cannot make a file there: %s",
-                            strerror(errno));
-    hx_error *err = write_all(fd, path, data, bytes);
-    if (err) {
-        unlink(path);
-        return err;
-    }
-    *ret = hx_steal(path);
-    return NULL;
+    struct stat st;
+    return lstat(file->at, &st) != 0 || !hx_trusted_user(st.st_uid);
 }
 
-hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret)
+bool hx_file_logged(const struct hx_pin *file)
 {
-    const char *directory = getenv("TMPDIR");
-    return make_unique(directory && *directory ? directory : "/tmp",
-                       "set TMPDIR to a directory that you may write", data, bytes, ret);
+    uint8_t head[DB_HEADER];
+    HX_FD int fd = open(file->at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    return hx_sidecar_there(file, "-wal", 1) || hx_sidecar_there(file, "-journal", 1) ||
+           (fd >= 0 && pread(fd, head, sizeof head, 0) == sizeof head && head[DB_WRITES] > 1);
 }
 
-static hx_error *copy_file(const char *from, const char *to, bool must)
+static hx_error *copy_bytes(int in, const char *what, int out, const char *to)
 {
-    HX_FD int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0 && !must && errno == ENOENT) {
-        unlink(to); /* of an attempt before */
-        return NULL;
-    }
-    if (in < 0)
-        return hx_error_os(errno, from, "open");
-    HX_FD int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (out < 0)
-        return hx_error_os(errno, to, "open");
     size_t size = 1 << 20;
     HX_FREE uint8_t *buf = malloc(size);
     if (!buf)
@@ -224,25 +201,49 @@ static hx_error *copy_file(const char *from, const char *to, bool must)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return hx_error_os(errno, from, "read");
+            return hx_error_os(errno, what, "read");
         if (n == 0)
             return NULL;
         HX_TRY(write_all(out, to, buf, (size_t)n));
     }
 }
 
-static hx_error *copy_beside(const char *from, const char *to, const char *suffix)
+/* `in` is closed. */
+static hx_error *copy_to(int in, const char *what, const char *to)
+{
+    HX_FD int from = in;
+    HX_FD int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (out < 0)
+        return hx_error_os(errno, what, "cannot make a copy");
+    return copy_bytes(from, what, out, what);
+}
+
+hx_error *hx_file_copy_plain(const struct hx_pin *file, const char *what, const struct hx_pin *to)
+{
+    int in = -1;
+    HX_TRY(open_file(file, what, &in));
+    return copy_to(in, what, to->at);
+}
+
+static hx_error *copy_sidecar(const struct hx_pin *file, const char *what, const struct hx_pin *to,
+                              const char *suffix)
 {
     HX_FREE char *in = NULL, *out = NULL;
-    if (asprintf(&in, "%s%s", from, suffix) < 0) {
+    if (asprintf(&in, "%s%s", file->at, suffix) < 0) {
         in = NULL;
         return hx_error_nomem();
     }
-    if (asprintf(&out, "%s%s", to, suffix) < 0) {
+    if (asprintf(&out, "%s%s", to->at, suffix) < 0) {
         out = NULL;
         return hx_error_nomem();
     }
-    return copy_file(in, out, false);
+    int fd = hx_sidecar_open(in, O_RDONLY, 0);
+    if (fd >= 0)
+        return copy_to(fd, what, out);
+    if (errno != ENOENT)
+        return hx_error_os(errno, what, "cannot read what lies beside it");
+    unlink(out); /* of an attempt before */
+    return NULL;
 }
 
 /* When a store and its log were last written, and their sizes. */
@@ -251,84 +252,68 @@ struct stamp {
     off_t file_size, log_size;
 };
 
-static struct stamp stamp_of(const char *path)
+static struct stamp stamp_of(const struct hx_pin *file)
 {
     struct stamp stamp = {0}; /* compared as bytes */
     struct stat st;
     HX_FREE char *log = NULL;
-    if (stat(path, &st) == 0) {
+    if (lstat(file->at, &st) == 0) {
         stamp.file_time = st.st_mtim;
         stamp.file_size = st.st_size;
     }
-    if (asprintf(&log, "%s-wal", path) < 0)
+    if (asprintf(&log, "%s-wal", file->at) < 0)
         log = NULL;
-    if (log && stat(log, &st) == 0) {
+    if (log && lstat(log, &st) == 0) {
         stamp.log_time = st.st_mtim;
         stamp.log_size = st.st_size;
     }
     return stamp;
 }
 
-static hx_error *copy_all(const char *from, const char *to)
+static hx_error *copy_all(const struct hx_pin *file, const char *what, const struct hx_pin *to)
 {
-    HX_TRY(copy_file(from, to, true));
-    HX_TRY(copy_beside(from, to, "-wal"));
-    return copy_beside(from, to, "-journal");
+    HX_TRY(hx_file_copy_plain(file, what, to));
+    HX_TRY(copy_sidecar(file, what, to, "-wal"));
+    return copy_sidecar(file, what, to, "-journal");
 }
 
-hx_error *hx_file_copy(const char *path, char **ret)
+hx_error *hx_file_copy(const struct hx_pin *file, const char *what, const struct hx_pin *to)
 {
-    /* SQLite looks for the log beside the file that a link leads to */
-    HX_FREE char *real = realpath(path, NULL);
-    if (!real)
-        return hx_error_os(errno, path, "cannot follow the path");
-    HX_FREE char *copy = NULL;
-    HX_TRY(hx_file_temporary(NULL, 0, &copy));
     for (int attempt = 0;; attempt++) {
-        struct stamp before = stamp_of(real);
-        hx_error *err = copy_all(real, copy);
-        struct stamp after = stamp_of(real);
-        bool changed = memcmp(&before, &after, sizeof before) != 0;
-        if (!err && !changed)
-            break;
-        if (!err && attempt < 8) /* somebody wrote meanwhile: the parts may not fit together */
-            continue;
-        hx_file_remove(copy);
-        return err ? err
-                   : hx_error_new(HX_E_BUSY, path, "wait for it to end",
-                                  "another program is writing to the store");
+        struct stamp before = stamp_of(file);
+        HX_TRY(copy_all(file, what, to));
+        struct stamp after = stamp_of(file);
+        if (memcmp(&before, &after, sizeof before) == 0)
+            return NULL;
+        if (attempt == 8) /* somebody wrote meanwhile: the parts may not fit together */
+            return hx_error_new(HX_E_BUSY, what, "wait for it to end",
+                                "another program is writing to the store");
     }
-    *ret = hx_steal(copy);
+}
+
+hx_error *hx_file_replace(const struct hx_pin *file, const char *what, const struct hx_pin *by)
+{
+    struct stat st;
+    HX_FD int fd = open(by->at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || lstat(file->at, &st) != 0)
+        return hx_error_os(errno, what, "cannot replace it");
+    /* whose it was, as far as we may give it away; else those of its group have it still */
+    if ((fchown(fd, st.st_uid, st.st_gid) != 0 && fchown(fd, (uid_t)-1, st.st_gid) != 0) ||
+        fchmod(fd, st.st_mode & 0777) != 0)
+        return hx_error_os(errno, what, "cannot give it the rights of the old one");
+    if (renameat(by->folder, by->name, file->folder, file->name))
+        return hx_error_os(errno, what, "cannot replace it");
     return NULL;
 }
 
-hx_error *hx_file_copy_beside(const char *path, char **ret, char **ret_real)
+void hx_file_remove(const struct hx_pin *file)
 {
-    HX_FREE char *real = realpath(path, NULL);
-    if (!real)
-        return hx_error_os(errno, path, "cannot follow the path");
-    HX_FREE char *directory = directory_of(real), *copy = NULL;
-    if (!directory)
-        return hx_error_nomem();
-    HX_TRY(make_unique(directory, "use a directory that you may write", NULL, 0, &copy));
-    hx_error *err = copy_file(real, copy, true);
-    if (err) {
-        unlink(copy);
-        return err;
-    }
-    *ret = hx_steal(copy);
-    *ret_real = hx_steal(real);
-    return NULL;
-}
-
-void hx_file_remove(const char *path)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        HX_FREE char *name = NULL;
-        if (asprintf(&name, "%s%s", path, suffixes[i]) < 0)
-            name = NULL;
+    for (size_t i = 0; i < HX_SIDECARS; i++) {
+        HX_FREE char *at = NULL;
+        if (asprintf(&at, "%s%s", file->at, hx_sidecar[i]) < 0)
+            at = NULL;
         else
-            unlink(name);
+            hx_sidecar_unlink(at);
     }
+    unlinkat(file->folder, file->name, 0);
 }

@@ -4,6 +4,8 @@
 #define HX_STORE_FILE_H
 
 #include "base/error.h"
+#include "base/folder.h"
+#include "base/pin.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,36 +14,41 @@
 /* What stands at a path. */
 enum hx_file_is { HX_FILE_ABSENT, HX_FILE_STORE };
 
-/* Looks at the path without changing anything. Whatever is neither absent nor a store
- * that this program knows is an error that says what it is. */
-hx_error *hx_file_probe(const char *path, enum hx_file_is *ret);
+/* Follows the path and looks at what is there without changing anything. Whatever is neither absent
+ * nor a store that this program knows is an error that says what it is. *ret is legal to deinit
+ * after an error, too. */
+hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_is *ret_is);
 
-/* Puts `bytes` bytes at a path where nothing is: complete or not at all, mode 0600.
- * HX_E_OS with EEXIST when something has come there. */
-hx_error *hx_file_create(const char *path, const void *data, size_t bytes);
+/* Puts `bytes` bytes where nothing is: complete or not at all, mode 0600. HX_E_OS with EEXIST when
+ * something has come there. `what` is the file for people, here and below. */
+hx_error *hx_file_create(const struct hx_pin *file, const char *what, const void *data,
+                         size_t bytes);
 
 /* The same with what `fill` writes into the descriptor; it may be called a second time. */
 typedef hx_error *hx_file_fill_fn(void *context, int fd);
-hx_error *hx_file_create_by(const char *path, hx_file_fill_fn *fill, void *context);
+hx_error *hx_file_create_by(const struct hx_pin *file, const char *what, hx_file_fill_fn *fill,
+                            void *context);
 
 /* May this process write the file and make others beside it? */
-bool hx_file_writable(const char *path);
+bool hx_file_writable(const struct hx_pin *file);
 
-/* Is there a file PATH SUFFIX beside it, of that many bytes at least? */
-bool hx_file_beside(const char *path, const char *suffix, off_t least);
+/* Does it belong to somebody whom we need not trust? */
+bool hx_file_foreign(const struct hx_pin *file);
 
-/* Makes a private file with these bytes in TMPDIR, 0600; *ret is its path. */
-hx_error *hx_file_temporary(const void *data, size_t bytes, char **ret);
+/* Is there a log or a journal that SQLite will read, or does the file ask for a log? */
+bool hx_file_logged(const struct hx_pin *file);
 
-/* Copies a store with what lies beside it (-wal, -journal) to a new private file in
- * TMPDIR. */
-hx_error *hx_file_copy(const char *path, char **ret);
+/* Copies a store with what lies beside it (-wal, -journal) to the file of that name in a private
+ * folder. */
+hx_error *hx_file_copy(const struct hx_pin *file, const char *what, const struct hx_pin *to);
 
-/* The same for one plain file, to a new file in its own directory that can take its place
- * by rename(). *ret_real is the file itself when the path is a link. */
-hx_error *hx_file_copy_beside(const char *path, char **ret, char **ret_real);
+/* Copies the file alone. */
+hx_error *hx_file_copy_plain(const struct hx_pin *file, const char *what, const struct hx_pin *to);
 
-/* Removes a file and what SQLite put beside it. */
-void hx_file_remove(const char *path);
+/* Puts a copy in the place of the file whose rights and owner it gets. */
+hx_error *hx_file_replace(const struct hx_pin *file, const char *what, const struct hx_pin *by);
+
+/* Removes a store and what SQLite put beside it. */
+void hx_file_remove(const struct hx_pin *file);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "store/db.h"
 #include "store/file.h"
+#include "store/sidecar.h"
 #include "store/store.h"
 #include "store/store_private.h"
 
@@ -68,7 +69,11 @@ static hx_error *copy_pages(void *context, int fd)
 hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progress *progress)
 {
     enum hx_file_is is;
-    HX_TRY(hx_file_probe(path, &is));
+    HX_PIN struct hx_pin file = HX_PIN_NONE;
+    HX_TRY(hx_file_probe(path, &file, &is));
+    if (file.doubt)
+        return hx_pin_doubted(&file, path);
+    HX_TRY(hx_sidecar_check(&file, path, true));
     if (!store->temporary)
         return hx_error_new(HX_E_FAIL, store->path, "copy the file", "is a file already");
     if (!sqlite3_get_autocommit(store->db))
@@ -80,5 +85,5 @@ hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progr
         !copying.from->pMethods ||
         copying.from->pMethods->xFileSize(copying.from, &copying.size) != SQLITE_OK)
         return hx_error_os(EIO, "temporary store", "read");
-    return hx_file_create_by(path, copy_pages, &copying);
+    return hx_file_create_by(&file, path, copy_pages, &copying);
 }

@@ -7,6 +7,7 @@
 #include "store/functions.h"
 #include "store/laid.h"
 #include "store/schema.h"
+#include "store/sidecar.h"
 #include "store/store_private.h"
 #include "store/vtab.h"
 
@@ -27,18 +28,17 @@ static void disconnect(hx_store *store)
     store->blocks = NULL;
     hx_laid_unref(store->laid);
     store->laid = NULL;
-    sqlite3_close_v2(store->db);
+    hx_vfs_close(store->vfs, store->db);
+    store->vfs = NULL;
     store->db = NULL;
 }
 
 static void destroy(hx_store *store)
 {
     disconnect(store);
-    if (store->scratch)
-        hx_file_remove(store->scratch);
+    hx_folder_remove(&store->scratch);
+    hx_pin_deinit(&store->file);
     free(store->answer_order);
-    free(store->scratch);
-    free(store->file);
     free(store->path);
     free(store);
 }
@@ -48,11 +48,10 @@ static hx_error *create(const char *path, hx_store **ret)
     hx_store *store = calloc(1, sizeof *store);
     if (!store)
         return hx_error_nomem();
+    store->file = HX_PIN_NONE;
+    store->scratch = HX_FOLDER_NONE;
     store->path = strdup(path);
-    /* "./" keeps SQLite from taking a name like ":memory:" for something special */
-    if (asprintf(&store->file, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
-        store->file = NULL;
-    if (!store->path || !store->file) {
+    if (!store->path) {
         destroy(store);
         return hx_error_nomem();
     }
@@ -60,16 +59,9 @@ static hx_error *create(const char *path, hx_store **ret)
     return NULL;
 }
 
-/* Opens store->db and makes ready what every connection has. */
-static hx_error *connect_to(hx_store *store, const char *name, int flags)
+/* Gives a new connection what every one has. */
+static hx_error *make_ready(hx_store *store, bool alone)
 {
-    int code = sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_FULLMUTEX, NULL);
-    if (code != SQLITE_OK) {
-        hx_error *err = hx_db_error(store->db, code, store->path);
-        sqlite3_close_v2(store->db);
-        store->db = NULL;
-        return err;
-    }
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, HX_STORE_BUSY_MS);
     /* hostile files must not reach functions with effects through views or triggers */
@@ -78,11 +70,35 @@ static hx_error *connect_to(hx_store *store, const char *name, int flags)
     HX_TRY(hx_db_exec(store->db, store->path,
                       "PRAGMA trusted_schema = 0;"
                       "PRAGMA cell_size_check = 1; PRAGMA cache_size = -16384"));
+    if (alone)
+        HX_TRY(hx_db_exec(store->db, store->path, "PRAGMA locking_mode = EXCLUSIVE"));
     HX_TRY(hx_functions(store->db));
     HX_TRY(hx_object_tables(store->db, &store->blocks));
     HX_TRY(hx_laid_create(store->db, store->path, &store->laid));
     /* connects them now: a user's statement is not allowed to declare tables */
     return hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
+}
+
+enum access {
+    READ = 1,
+    WRITE = 2,     /* may write */
+    ALONE = 4,     /* nobody beside us: the index of the log stays in our memory */
+    IMMUTABLE = 8, /* nobody changes it */
+};
+
+/* Opens store->db and makes ready what every connection has. */
+static hx_error *connect_to(hx_store *store, const struct hx_pin *file, unsigned access)
+{
+    int flags = access & WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+    HX_TRY(hx_vfs_open(file, store->path, flags, access & IMMUTABLE, &store->vfs, &store->db));
+    return hx_vfs_explain(store->vfs, store->path, make_ready(store, access & ALONE));
+}
+
+/* How the store itself is opened for writing. Whoever owns the index of the log can cut it off, or
+ * fill it with anything, while it is mapped. */
+static unsigned for_writing(const hx_store *store)
+{
+    return WRITE | (hx_file_foreign(&store->file) ? ALONE : 0u);
 }
 
 /* The bytes of an empty store, made in memory so that the file appears complete. */
@@ -105,12 +121,12 @@ static hx_error *empty_store(const char *what, unsigned char **ret, size_t *ret_
     return NULL;
 }
 
-static hx_error *make_file(const char *path)
+static hx_error *make_file(const hx_store *store)
 {
     unsigned char *data;
     size_t bytes;
-    HX_TRY(empty_store(path, &data, &bytes));
-    hx_error *err = hx_file_create(path, data, bytes);
+    HX_TRY(empty_store(store->path, &data, &bytes));
+    hx_error *err = hx_file_create(&store->file, store->path, data, bytes);
     sqlite3_free(data);
     return err;
 }
@@ -143,7 +159,7 @@ static hx_error *finish(hx_store *store)
  * before it held anything? */
 static bool is_untidy(hx_store *store)
 {
-    if (hx_file_beside(store->file, "-journal", 0))
+    if (hx_sidecar_there(&store->file, "-journal", 0))
         return true;
     HX_STATEMENT sqlite3_stmt *st = NULL;
     if (sqlite3_prepare_v2(store->db, "PRAGMA journal_mode", -1, &st, NULL) != SQLITE_OK ||
@@ -156,30 +172,34 @@ static bool is_untidy(hx_store *store)
 /* Brings a copy up to date and puts it in the place of the store, complete; disconnects. */
 static hx_error *replace_by_migrated(hx_store *store, int version)
 {
-    HX_FREE char *copy = NULL, *real = NULL;
     HX_TRY(finish(store)); /* what the copy is made of must be one file */
     if (is_untidy(store))
         return hx_error_new(HX_E_BUSY, store->path, "wait for it to end",
                             "another program is using the store");
     disconnect(store);
-    HX_TRY(hx_file_copy_beside(store->path, &copy, &real));
-    hx_error *err = connect_to(store, copy, SQLITE_OPEN_READWRITE);
+    char where[64]; /* beside it, so that it can be moved */
+    snprintf(where, sizeof where, "/proc/self/fd/%d", store->file.folder);
+    HX_FOLDER struct hx_folder folder = HX_FOLDER_NONE;
+    HX_PIN struct hx_pin copy = HX_PIN_NONE;
+    hx_error *err = hx_folder_make(where, &folder);
+    if (!err)
+        err = hx_pin_in(folder.fd, "store", &copy);
+    if (!err)
+        err = hx_file_copy_plain(&store->file, store->path, &copy);
+    if (!err)
+        err = connect_to(store, &copy, WRITE);
     if (!err)
         err = hx_schema_migrate(store->db, store->path, version);
     if (store->db)
         disconnect(store);
-    if (!err && rename(copy, real))
-        err = hx_error_os(errno, store->path, "cannot replace it");
-    if (err)
-        hx_file_remove(copy);
-    return err;
+    return err ? err : hx_file_replace(&store->file, store->path, &copy);
 }
 
 /* By whoever has the lock; leaves the store disconnected. */
 static hx_error *replace_if_old(hx_store *store)
 {
     int version;
-    hx_error *err = connect_to(store, store->file, SQLITE_OPEN_READWRITE);
+    hx_error *err = connect_to(store, &store->file, for_writing(store));
     if (!err)
         err = hx_schema_check(store->db, store->path, &version);
     if (!err && version < HX_STORE_SCHEMA)
@@ -194,7 +214,7 @@ static hx_error *replace_if_old(hx_store *store)
 static hx_error *bring_up_to_date(hx_store *store)
 {
     disconnect(store);
-    int lock = open(store->file, O_RDONLY | O_CLOEXEC);
+    int lock = open(store->file.at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     hx_error *err = NULL;
     if (lock < 0 || flock(lock, LOCK_EX))
         err = errno == EINTR ? hx_error_cancelled(store->path)
@@ -204,13 +224,13 @@ static hx_error *bring_up_to_date(hx_store *store)
     /* before SQLite has the file again: its own locks would go with this */
     hx_cleanup_fd(&lock);
     HX_TRY(err);
-    return connect_to(store, store->file, SQLITE_OPEN_READWRITE);
+    return connect_to(store, &store->file, for_writing(store));
 }
 
 static hx_error *start_writing(hx_store *store)
 {
     int version;
-    HX_TRY(connect_to(store, store->file, SQLITE_OPEN_READWRITE));
+    HX_TRY(connect_to(store, &store->file, for_writing(store)));
     HX_TRY(hx_schema_check(store->db, store->path, &version));
     if (version < HX_STORE_SCHEMA)
         HX_TRY(bring_up_to_date(store));
@@ -222,24 +242,51 @@ static hx_error *start_writing(hx_store *store)
                       "PRAGMA journal_size_limit = 16777216");
 }
 
+/* May what is there, or will be, be written? Makes what is not there. */
+static hx_error *prepare_writing(hx_store *store, enum hx_file_is is)
+{
+    struct stat st;
+    if (store->file.doubt)
+        return hx_pin_doubted(&store->file, store->path);
+    if (is == HX_FILE_ABSENT) {
+        hx_error *err = hx_sidecar_check(&store->file, store->path, true);
+        if (!err) {
+            err = make_file(store);
+            store->created = !err;
+        }
+        if (!err)
+            return NULL;
+        /* another heapx may have been faster */
+        hx_error *again = hx_file_probe(store->path, &store->file, &is);
+        if (again || is == HX_FILE_ABSENT) {
+            hx_error_free(again);
+            return err;
+        }
+        hx_error_free(err);
+    }
+    if (!hx_file_writable(&store->file))
+        return hx_error_new(HX_E_PERM, store->path,
+                            "choose a file in a directory that you may write",
+                            "no permission to write there");
+    if (lstat(store->file.at, &st) == 0 && st.st_nlink > 1)
+        return hx_error_new(HX_E_PERM, store->path, "make a copy, and write that",
+                            "it has another name, too (a hard link), and its log but one");
+    return hx_sidecar_check(&store->file, store->path, false);
+}
+
 hx_error *hx_store_append(const char *path, hx_store **ret)
 {
     enum hx_file_is is;
-    HX_TRY(hx_file_probe(path, &is));
     hx_store *store;
     HX_TRY(create(path, &store));
-    store->writer = true;
-    hx_error *err = NULL;
-    if (is == HX_FILE_ABSENT) {
-        err = make_file(store->path);
-        store->created = !err;
-        if (err && err->os_errno == EEXIST) { /* another heapx was faster */
-            hx_error_free(err);
-            err = hx_file_probe(path, &is);
-        }
-    } else if (!hx_file_writable(store->file)) {
-        err = hx_error_new(HX_E_PERM, path, "choose a file in a directory that you may write",
-                           "no permission to write there");
+    hx_error *err = hx_file_probe(path, &store->file, &is);
+    if (err && err->os_errno == ENOENT) { /* no such folder */
+        hx_error_free(err);
+        err = hx_error_os(ENOENT, path, "cannot make the file");
+    }
+    if (!err) {
+        store->writer = true;
+        err = prepare_writing(store, is);
     }
     if (!err)
         err = start_writing(store);
@@ -252,9 +299,10 @@ hx_error *hx_store_append(const char *path, hx_store **ret)
 }
 
 /* Can the file be read as it is? Reads its schema, so that a log is looked at, too. */
-static hx_error *try_reading(hx_store *store, const char *name, int flags, int *ret_version)
+static hx_error *try_reading(hx_store *store, const struct hx_pin *file, unsigned access,
+                             int *ret_version)
 {
-    hx_error *err = connect_to(store, name, flags);
+    hx_error *err = connect_to(store, file, access);
     if (!err)
         err = hx_schema_check(store->db, store->path, ret_version);
     if (err)
@@ -262,60 +310,51 @@ static hx_error *try_reading(hx_store *store, const char *name, int flags, int *
     return err;
 }
 
-/* A name for SQLite's URI form that says nobody will change the file. */
-static hx_error *immutable_name(const char *file, char **ret)
-{
-    struct hx_text text = {0};
-    hx_text_puts(&text, "file:");
-    for (const char *p = file; *p; p++) {
-        if (strchr("?#%", *p))
-            hx_text_putf(&text, "%%%02x", (unsigned char)*p);
-        else
-            hx_text_putc(&text, *p);
-    }
-    hx_text_puts(&text, "?immutable=1");
-    if (text.failed) {
-        hx_text_free(&text);
-        return hx_error_nomem();
-    }
-    *ret = text.s;
-    return NULL;
-}
-
 static hx_error *open_copy(hx_store *store, int *ret_version)
 {
-    HX_TRY(hx_file_copy(store->path, &store->scratch));
-    return try_reading(store, store->scratch, SQLITE_OPEN_READWRITE, ret_version);
+    HX_PIN struct hx_pin copy = HX_PIN_NONE;
+    HX_TRY(hx_folder_make_temporary(&store->scratch));
+    HX_TRY(hx_pin_in(store->scratch.fd, "store", &copy));
+    HX_TRY(hx_file_copy(&store->file, store->path, &copy));
+    return try_reading(store, &copy, WRITE, ret_version);
 }
 
 /* Where nothing may be written: as it is when SQLite can, which a live writer's log
  * allows; a lone file as immutable; with a log left behind on a private copy. */
 static hx_error *open_unwritable(hx_store *store, int *ret_version)
 {
-    hx_error *err = try_reading(store, store->file, SQLITE_OPEN_READONLY, ret_version);
+    hx_error *err = try_reading(store, &store->file, READ, ret_version);
     if (!err || err->kind == HX_E_NOMEM)
         return err;
-    bool log = hx_file_beside(store->file, "-wal", 1) || hx_file_beside(store->file, "-journal", 1);
+    bool log =
+        hx_sidecar_there(&store->file, "-wal", 1) || hx_sidecar_there(&store->file, "-journal", 1);
     if (err->kind == HX_E_CORRUPT && !log)
         return err;
     hx_error_free(err);
     if (log)
         return open_copy(store, ret_version);
-    HX_FREE char *name = NULL;
-    HX_TRY(immutable_name(store->file, &name));
-    return try_reading(store, name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret_version);
+    return try_reading(store, &store->file, READ | IMMUTABLE, ret_version);
+}
+
+/* Could somebody else change files while they are mapped or played back? */
+static bool is_unsafe(const hx_store *store)
+{
+    return store->file.doubt || (hx_file_foreign(&store->file) && hx_file_logged(&store->file));
 }
 
 static hx_error *start_reading(hx_store *store)
 {
     int version;
-    if (hx_file_writable(store->file))
-        HX_TRY(try_reading(store, store->file, SQLITE_OPEN_READWRITE, &version));
+    HX_TRY(hx_sidecar_check(&store->file, store->path, false));
+    if (is_unsafe(store))
+        HX_TRY(open_copy(store, &version));
+    else if (hx_file_writable(&store->file))
+        HX_TRY(try_reading(store, &store->file, WRITE, &version));
     else
         HX_TRY(open_unwritable(store, &version));
     if (version == HX_STORE_SCHEMA)
         return NULL;
-    if (!store->scratch) {
+    if (store->scratch.fd < 0) {
         disconnect(store);
         HX_TRY(open_copy(store, &version));
     }
@@ -324,13 +363,16 @@ static hx_error *start_reading(hx_store *store)
 
 hx_error *hx_store_open(const char *path, hx_store **ret)
 {
-    enum hx_file_is is;
-    HX_TRY(hx_file_probe(path, &is));
-    if (is == HX_FILE_ABSENT)
-        return hx_error_new(HX_E_ABSENT, path, "give a file made by heapx", "no such file");
+    enum hx_file_is is = HX_FILE_ABSENT;
     hx_store *store;
     HX_TRY(create(path, &store));
-    hx_error *err = start_reading(store);
+    hx_error *err = hx_file_probe(path, &store->file, &is);
+    if (err ? err->os_errno == ENOENT : is == HX_FILE_ABSENT) {
+        hx_error_free(err);
+        err = hx_error_new(HX_E_ABSENT, path, "give a file made by heapx", "no such file");
+    }
+    if (!err)
+        err = start_reading(store);
     if (err) {
         destroy(store);
         return err;
@@ -346,12 +388,17 @@ hx_error *hx_store_temporary(hx_store **ret)
     store->writer = store->temporary = true;
     unsigned char *data = NULL;
     size_t bytes = 0;
+    HX_PIN struct hx_pin file = HX_PIN_NONE;
     hx_error *err = empty_store(store->path, &data, &bytes);
     if (!err)
-        err = hx_file_temporary(data, bytes, &store->scratch);
+        err = hx_folder_make_temporary(&store->scratch);
+    if (!err)
+        err = hx_pin_in(store->scratch.fd, "store", &file);
+    if (!err)
+        err = hx_file_create(&file, store->path, data, bytes);
     sqlite3_free(data);
     if (!err)
-        err = connect_to(store, store->scratch, SQLITE_OPEN_READWRITE);
+        err = connect_to(store, &file, WRITE);
     /* Nobody else reads it and no crash leaves it behind: it loses its name at once, and
      * what a rollback needs stays in memory. */
     if (!err)
@@ -359,7 +406,7 @@ hx_error *hx_store_temporary(hx_store **ret)
                          "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
                          "PRAGMA locking_mode = EXCLUSIVE; SELECT count(*) FROM hx_snapshot");
     if (!err)
-        unlink(store->scratch);
+        hx_folder_remove(&store->scratch);
     if (err) {
         destroy(store);
         return err;
@@ -388,18 +435,19 @@ hx_error *hx_store_close(hx_store *store)
         return NULL;
     hx_error *err = NULL;
     if (is_useless(store)) {
-        store->scratch = strdup(store->file);
+        disconnect(store);
+        hx_file_remove(&store->file);
     } else if (store->db && store->writer && !store->temporary) {
         sqlite3_busy_timeout(store->db, 1000);
         err = finish(store);
-    } else if (store->db && !store->scratch && !sqlite3_db_readonly(store->db, "main") &&
+    } else if (store->db && store->scratch.fd < 0 && !sqlite3_db_readonly(store->db, "main") &&
                is_untidy(store)) {
         /* a writer was killed, or ended while this reader was there; when the log has to
          * stay it does no harm */
         sqlite3_busy_timeout(store->db, 0);
         hx_error_free(finish(store));
         /* a write is what removes an old journal */
-        if (hx_file_beside(store->file, "-journal", 0))
+        if (hx_sidecar_there(&store->file, "-journal", 0))
             hx_error_free(hx_db_exec(store->db, store->path,
                                      "PRAGMA user_version = " HX_STR(HX_STORE_SCHEMA)));
     }

@@ -2,10 +2,13 @@
 #ifndef HX_STORE_STORE_PRIVATE_H
 #define HX_STORE_STORE_PRIVATE_H
 
+#include "base/folder.h"
+#include "base/pin.h"
 #include "store/blocks.h"
 #include "store/query.h"
 #include "store/sqlite.h"
 #include "store/store.h"
+#include "store/vfs.h"
 
 /* How long a call waits for another process's transaction: a writer holds the store while
  * it commits, readers while they recover a log. */
@@ -13,16 +16,17 @@ enum { HX_STORE_BUSY_MS = 10000 };
 
 struct hx_store {
     sqlite3 *db;
+    hx_vfs *vfs; /* what db opens files through */
     hx_blocks
         *blocks; /* of the object tables: call hx_blocks_forget() when a snapshot was revised */
-    struct hx_laid *laid; /* what lies over it in memory */
-    char *path;           /* as the user gave it: for messages */
-    char *file;           /* what SQLite opened: absolute, or with "./" in front */
-    char *scratch;        /* private copy or temporary store to remove at close; NULL: none */
-    bool writer;          /* opened for appending */
-    bool created;         /* the file was made by this open */
-    bool added;           /* a snapshot was stored */
-    char *answer_order;   /* what temp.hx_answer_order holds (answer.h); NULL: nothing */
+    struct hx_laid *laid;     /* what lies over it in memory */
+    char *path;               /* as the user gave it: for messages */
+    struct hx_pin file;       /* where it leads */
+    struct hx_folder scratch; /* with a private copy, or a temporary store; none: fd is -1 */
+    bool writer;              /* opened for appending */
+    bool created;             /* the file was made by this open */
+    bool added;               /* a snapshot was stored */
+    char *answer_order;       /* what temp.hx_answer_order holds (answer.h); NULL: nothing */
     bool temporary;
     bool overlaid;   /* temporary tables lie over the file's own: hx_schema_overlay() */
     bool attributed; /* and of cost centres: hx_schema_overlay_attribution() */

@@ -756,7 +756,7 @@ static void read_only_directory(void **state)
     struct unit_random random = unit_random_begin("read_only_directory");
     char *directory = model_directory(), *temporary = model_directory();
     char *path = model_path(directory, "a.hpx"), *log = model_path(directory, "a.hpx-wal");
-    assert_int_equal(chmod(temporary, 0777), 0);
+    assert_int_equal(chmod(temporary, 01777), 0);
     make_store(&random, path, 500, 3);
     chmod(path, 0444);
     chmod(directory, 0555);
