@@ -142,14 +142,17 @@ static int step(struct walk *walk, char **ret_name)
     if (object >= 0 && fstat(object, &st) != 0)
         return errno;
     if (object >= 0 && S_ISLNK(st.st_mode) && is_magic(walk->folder)) {
-        HX_FD int meant = openat(walk->folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (meant < 0)
-            return errno == ENOTDIR ? follow(walk, object, &st, after) : errno;
+        HX_FD int meant = openat(walk->folder, name, O_PATH | O_CLOEXEC);
+        if (meant < 0 || fstat(meant, &st) != 0)
+            return errno;
+        if (S_ISREG(st.st_mode)) { /* it lies somewhere, and what is beside it counts */
+            if (fstat(object, &st) != 0)
+                return errno;
+            return follow(walk, object, &st, after);
+        }
         close(object);
         object = meant;
         meant = -1;
-        if (fstat(object, &st) != 0)
-            return errno;
     }
     if (object >= 0 && S_ISLNK(st.st_mode))
         return follow(walk, object, &st, after);
@@ -175,22 +178,21 @@ static int follow_all(const char *path, struct walk *walk, char **ret_name)
     return failed;
 }
 
-static const char *doubt_of(const struct hx_pin *pin, const struct walk *walk)
+static enum hx_pin_doubt doubt_of(const struct hx_pin *pin, const struct walk *walk)
 {
     struct stat folder, file;
+    char at[64];
+    snprintf(at, sizeof at, "/proc/self/fd/%d", pin->folder);
     if (fstat(pin->folder, &folder) != 0)
-        return "nobody knows who may write in its folder";
-    HX_FREE char *at = NULL;
-    if (asprintf(&at, "/proc/self/fd/%d", pin->folder) < 0)
-        at = NULL;
-    if (!at || is_open_to_others(at, &folder))
-        return "other users may replace what lies in its folder";
+        return HX_PIN_SHARED;
     /* whoever makes a link may choose among what is his, not among what is ours */
     bool his =
         !walk->strangers && (folder.st_uid == walk->stranger ||
                              (fstatat(pin->folder, pin->name, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
                               file.st_uid == walk->stranger));
-    return walk->foreign && !his ? "a link of another user leads there" : NULL;
+    if (walk->foreign && !his)
+        return HX_PIN_LED;
+    return is_open_to_others(at, &folder) ? HX_PIN_SHARED : HX_PIN_SURE;
 }
 
 static hx_error *complete(struct hx_pin *pin)
@@ -248,6 +250,41 @@ void hx_pin_deinit(struct hx_pin *pin)
 
 hx_error *hx_pin_doubted(const struct hx_pin *pin, const char *what)
 {
-    return hx_error_new(HX_E_PERM, what, "use a folder of your own (or one that was set chmod +t)",
-                        "%s", pin->doubt);
+    if (pin->doubt == HX_PIN_LED)
+        return hx_error_new(HX_E_PERM, what, "name the file itself, or remove the link",
+                            "a link of another user leads to what is not his");
+    return hx_error_new(HX_E_PERM, what, "use a folder of your own, or chmod +t that one",
+                        "other users may replace what lies in its folder");
+}
+
+/* May somebody else give a file of ours another name there? */
+static bool others_make_names(int folder)
+{
+    struct stat st;
+    return fstat(folder, &st) != 0 || st.st_mode & (S_IWGRP | S_IWOTH) ||
+           !hx_trusted_user(st.st_uid);
+}
+
+hx_error *hx_pin_write(const char *path, int flags, int *ret)
+{
+    HX_PIN struct hx_pin pin = HX_PIN_NONE;
+    struct stat st;
+    HX_TRY(hx_pin(path, &pin));
+    if (pin.doubt == HX_PIN_LED)
+        return hx_pin_doubted(&pin, path);
+    bool magic = lstat(pin.at, &st) == 0 && S_ISLNK(st.st_mode) && is_magic(pin.folder);
+    int truncate = flags & O_TRUNC;
+    HX_FD int fd =
+        open(pin.at,
+             (flags & ~O_TRUNC) | O_WRONLY | O_CLOEXEC | O_NOCTTY | (magic ? 0 : O_NOFOLLOW), 0666);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return hx_error_os(errno, path, "open");
+    if (S_ISREG(st.st_mode) && st.st_nlink > 1 && others_make_names(pin.folder))
+        return hx_error_new(HX_E_PERM, path, "remove it first",
+                            "has another name, too (a hard link), and is not overwritten");
+    if (truncate && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0)
+        return hx_error_os(errno, path, "truncate");
+    *ret = fd;
+    fd = -1;
+    return NULL;
 }

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/nearest.h"
+#include "base/pin.h"
 #include "cli/commands.h"
 #include "cli/file.h"
 #include "cli/take.h"
@@ -71,9 +72,9 @@ static unsigned parts_of(const char *by)
 /* A result appears whole or not at all: it is written beside its name and moved there. What is no
  * file of its own (a pipe, /dev/null) is written as it comes. */
 struct place {
-    const char *name; /* for errors */
-    char *path;       /* the file; NULL: written as it comes */
-    char *temporary;
+    const char *name;  /* for errors */
+    struct hx_pin pin; /* the file; none: written as it comes */
+    char *temporary;   /* its path until it is whole */
     FILE *file;
 };
 
@@ -84,23 +85,32 @@ static void deinit_place(struct place *place)
     if (place->temporary)
         unlink(place->temporary);
     free(place->temporary);
-    free(place->path);
+    hx_pin_deinit(&place->pin);
 }
 
 /* A store holds what cannot be made again. */
-static hx_error *refuse_store(const char *path)
+static hx_error *refuse_store(const struct hx_pin *pin, const char *path)
 {
     char head[16] = "";
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    HX_FD int fd = open(pin->at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || read(fd, head, sizeof head) != sizeof head ||
         memcmp(head, "SQLite format 3", sizeof head) != 0)
         return NULL;
     return hx_error_new(HX_E_FAIL, path, "choose another name", "is a database, and is kept");
 }
 
+static hx_error *use_fd(struct place *place, int fd)
+{
+    place->file = fdopen(fd, "w");
+    if (place->file)
+        return NULL;
+    close(fd);
+    return hx_error_nomem();
+}
+
 static hx_error *open_beside(struct place *place)
 {
-    if (asprintf(&place->temporary, "%s.XXXXXX", place->path) < 0) {
+    if (asprintf(&place->temporary, "%s.XXXXXX", place->pin.at) < 0) {
         place->temporary = NULL;
         return hx_error_nomem();
     }
@@ -111,11 +121,7 @@ static hx_error *open_beside(struct place *place)
         place->temporary = NULL;
         return err;
     }
-    place->file = fdopen(fd, "w");
-    if (place->file)
-        return NULL;
-    close(fd);
-    return hx_error_nomem();
+    return use_fd(place, fd);
 }
 
 static hx_error *open_place(const char *out, struct place *place)
@@ -125,20 +131,23 @@ static hx_error *open_place(const char *out, struct place *place)
         out = NULL;
     place->name = out ? out : "standard output";
     place->file = out ? NULL : stdout;
+    place->pin = HX_PIN_NONE;
     if (!out)
         return NULL;
-    bool there = stat(out, &st) == 0;
+    HX_TRY(hx_pin(out, &place->pin)); /* links stay links */
+    bool there = lstat(place->pin.at, &st) == 0;
     if (there && S_ISDIR(st.st_mode))
         return hx_error_new(HX_E_FAIL, out, "name a file", "is a folder");
     if (there && !S_ISREG(st.st_mode)) {
-        place->file = fopen(out, "we");
-        return place->file ? NULL : hx_error_os(errno, out, "open");
+        int fd = -1;
+        hx_pin_deinit(&place->pin);
+        HX_TRY(hx_pin_write(out, 0, &fd));
+        return use_fd(place, fd);
     }
     if (there)
-        HX_TRY(refuse_store(out));
-    place->path = there ? realpath(out, NULL) : strdup(out); /* links stay links */
-    if (!place->path)
-        return hx_error_os(errno, out, "open");
+        HX_TRY(refuse_store(&place->pin, out));
+    if (place->pin.doubt == HX_PIN_LED)
+        return hx_pin_doubted(&place->pin, out);
     return open_beside(place);
 }
 
@@ -149,9 +158,9 @@ static hx_error *close_place(struct place *place, int failed)
         errno = 0;
     else
         return hx_error_os(errno ? errno : EIO, place->name, "write");
-    if (!place->path)
+    if (place->pin.folder < 0)
         return NULL;
-    if (rename(place->temporary, place->path))
+    if (rename(place->temporary, place->pin.at))
         return hx_error_os(errno, place->name, "rename");
     free(place->temporary);
     place->temporary = NULL;

@@ -1,4 +1,5 @@
 /* display.c - draws a pane: header, screens, title, columns, rows, last line. */
+#include "base/pin.h"
 #include "ui/app.h"
 #include "ui/marks.h"
 #include "ui/difference.h"
@@ -706,10 +707,9 @@ hx_error *hx_ui_save_display(struct hx_ui *ui, const char *path)
     struct hx_text text = {0};
     hx_term_text(&text);
     /* A pipe that nobody reads is an error, and no reason to wait. */
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
-    hx_error *error = text.failed ? hx_error_nomem() : NULL;
-    if (!error && fd < 0)
-        error = hx_error_os(errno, path, "open");
+    int fd = -1;
+    hx_error *error =
+        text.failed ? hx_error_nomem() : hx_pin_write(path, O_CREAT | O_TRUNC | O_NONBLOCK, &fd);
     errno = 0;
     if (!error && write(fd, hx_text_str(&text), text.n) != (ssize_t)text.n)
         error = hx_error_os(errno ? errno : ENOSPC, path, "write");

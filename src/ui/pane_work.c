@@ -1,4 +1,5 @@
 /* pane_work.c - searching a list and writing it to a file, in the background. */
+#include "base/pin.h"
 #include "ui/app.h"
 #include "ui/marks.h"
 #include "ui/matcher.h"
@@ -379,14 +380,15 @@ hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path
 {
     enum hx_format format;
     HX_TRY(format_of(path, &format));
-    /* A pipe that nobody reads is an error, and no reason to wait. */
-    int fd = open(
-        path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | (overwrite ? O_TRUNC : O_EXCL), 0666);
+    int fd = -1;
     struct stat stat;
-    if (fd < 0 && errno == EEXIST)
+    /* A pipe that nobody reads is an error, and no reason to wait. */
+    hx_error *err = hx_pin_write(path, O_CREAT | O_NONBLOCK | (overwrite ? O_TRUNC : O_EXCL), &fd);
+    if (err && err->os_errno == EEXIST) {
+        hx_error_free(err);
         return hx_error_new(HX_E_FAIL, path, "`:write! FILE` overwrites it", "exists already");
-    if (fd < 0)
-        return hx_error_os(errno, path, "open");
+    }
+    HX_TRY(err);
     struct writing *writing = calloc(1, sizeof *writing);
     FILE *file = fdopen(fd, "w");
     if (!writing || !file || !(writing->path = strdup(path))) {

@@ -2,15 +2,18 @@
 """hostile.py - folders and files of other users: what they put beside a store, into the folder for
 temporary files, or in the place of either, never makes heapx touch a file that it was not told of.
 
-    hostile.py [TEST...]      environment: HX_TRIES (20) for each race
+    hostile.py [TEST...]      environment: HX_TRIES (20) for each race; HX_COMMANDS (0): that many
+                              commands beside all attacks at once
 
-The attacker is user 65534, the user who is attacked is root; each race has one process that watches
-a folder with inotify and strikes in the moment in which a name appears.
+Who is attacked is root, and mostly the attacker is user 65534; 65533 is a user with a home. Each
+race has a process that watches a folder with inotify and strikes in the moment in which a name
+appears there. scripts/soak hostile does all of it for longer.
 """
 import contextlib
-import ctypes
-import fcntl
+import glob
 import os
+import random
+import shutil
 import signal
 import sqlite3
 import struct
@@ -18,22 +21,27 @@ import subprocess
 import time
 
 import live
-from live import check, heapx
+from live import check
 
 TRIES = int(os.environ.get("HX_TRIES", "20"))
+COMMANDS = int(os.environ.get("HX_COMMANDS", "0"))
+SEED = int(os.environ.get("HX_SEED", str(time.time_ns() % 10**6)))
 ATTACKER, ALICE = 65534, 65533
 PROFILE = """JOB "x"\nDATE "y"\nSAMPLE_UNIT "seconds"\nVALUE_UNIT "bytes"
 BEGIN_SAMPLE 1.00\na\t100\nb\t200\nEND_SAMPLE 1.00\n"""
-IN_CREATE, IN_OPEN = 0x100, 0x20
+SIDECARS = ("-journal", "-wal", "-shm")
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+IN_CREATE = 0x100
+MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def hot_journal(pages, super_journal, page_size=4096):
     """A journal that SQLite plays back: it changes nothing and names a super-journal, which goes."""
     name = super_journal.encode()
-    header = bytes.fromhex("d9d505f920a163d7") + struct.pack(">IIIII", 0, 1, pages, 512, page_size)
+    header = MAGIC + struct.pack(">IIIII", 0, 1, pages, 512, page_size)
     lock_page = (1 << 30) // page_size + 1
-    tail = struct.pack(">I", lock_page) + name + struct.pack(">II", len(name), sum(name))
-    return header.ljust(512, b"\0") + tail + bytes.fromhex("d9d505f920a163d7")
+    return (header.ljust(512, b"\0") + struct.pack(">I", lock_page) + name +
+            struct.pack(">II", len(name), sum(name)) + MAGIC)
 
 
 def pages_of(store):
@@ -46,23 +54,22 @@ def as_user(user):
         os.setgroups([])
         os.setgid(user)
         os.setuid(user)
+        os.umask(0o022)
         live.end_with_parent()
     return drop
 
 
 @contextlib.contextmanager
 def child(user, work, *args):
-    """Runs work(*args) in a child with the rights of a user, until the block ends."""
+    """Runs work(tell, *args) in a child with the rights of a user, until the block ends."""
     ready, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
-        status = 1
         try:
             as_user(user)()
             work(tell, *args)
-            status = 0
         finally:
-            os._exit(status)
+            os._exit(1)
     os.close(tell)
     try:
         check(os.read(ready, 1) == b"+", "the attacker did not begin")
@@ -74,12 +81,10 @@ def child(user, work, *args):
 
 
 def put(path, data):
-    """As an attacker: a file with these bytes, or with it is there already, nothing."""
-    try:
+    """A file with these bytes, if there is none."""
+    with contextlib.suppress(OSError):
         with open(path, "xb") as file:
             file.write(data)
-    except OSError:
-        pass
 
 
 def race(tell, folder, wanted, strike):
@@ -93,103 +98,490 @@ def race(tell, folder, wanted, strike):
             _, _, _, size = struct.unpack_from("iIII", events)
             name = events[16:16 + size].rstrip(b"\0").decode()
             events = events[16 + size:]
-            if name.startswith(wanted) and "-journal" not in name:
+            if name.startswith(wanted) and not name.endswith(SIDECARS):
                 strike(os.path.join(folder, name))
 
 
 class Scene:
-    """A folder of root's with a file to be hurt, and one that everybody may write, as /tmp is."""
+    """Files of root's that are to stay as they are, and a folder for everybody, as /tmp is."""
 
     def __init__(self, folder):
         if os.geteuid() != 0:
             raise live.Skip("only root can be two users")
+        if not os.path.exists(live.HEAPX):
+            raise live.Skip(f"{live.HEAPX} is not built")
         os.chmod(folder, 0o755)
         self.folder = folder
-        self.victim = os.path.join(folder, "victim")
+        self.heapx_file = os.path.join(folder, "heapx")
+        shutil.copy(live.HEAPX, self.heapx_file) # others may not reach the build folder
+        self.secrets = self.make("secrets", 0o755)
+        self.victim = os.path.join(self.secrets, "victim")
+        self.open_victim = os.path.join(self.secrets, "open") # of which anybody may make links
+        self.temporary = self.make("temporary", 0o1777)
         self.shared = self.make("shared", 0o1777)
+        self.home = self.make("home", 0o755, ALICE)
         self.profile = os.path.join(folder, "profile.hp")
         with open(self.profile, "w") as file:
             file.write(PROFILE)
         self.example = self.store("example.hpx")
+        self.mine = self.store("secrets/mine.hpx")
         self.restore()
 
-    def make(self, name, mode, owner=0):
+    def make(self, name, mode, owner=0, group=None):
         path = os.path.join(self.folder, name)
         os.mkdir(path)
+        os.chown(path, owner, owner if group is None else group)
         os.chmod(path, mode)
-        os.chown(path, owner, owner)
         return path
+
+    def run(self, *args, user=0, tmp=None, timeout=60):
+        """(status, what it said on standard error)"""
+        run = subprocess.run([self.heapx_file, *map(str, args)], capture_output=True,
+                             timeout=timeout, errors="replace", preexec_fn=as_user(user),
+                             env=dict(os.environ, TMPDIR=tmp or self.temporary))
+        check(run.returncode in (0, 1), f"heapx {args}: exit {run.returncode}\n{run.stderr}")
+        return run.returncode, run.stderr
+
+    def good(self, *args, **options):
+        status, said = self.run(*args, **options)
+        check(status == 0, f"heapx {args}: {said}")
+
+    def refused(self, text, *args, **options):
+        """Refused by one line that holds the text and what to do."""
+        status, said = self.run(*args, **options)
+        check(status == 1 and said.count("\n") == 1 and text in said and "; " in said,
+              f"heapx {args}: exit {status}: {said!r}, and not {text!r}")
 
     def store(self, name, owner=0, mode=0o600):
         path = os.path.join(self.folder, name)
-        heapx("import", self.profile, "-o", path)
+        self.good("import", self.profile, "-o", path)
         os.chmod(path, mode)
         os.chown(path, owner, owner)
         return path
 
     def restore(self):
-        with open(self.victim, "w") as file:
-            file.write("what root wrote\n")
-        os.chmod(self.victim, 0o600)
+        for path, mode in ((self.victim, 0o600), (self.open_victim, 0o666)):
+            if os.path.lexists(path):
+                os.unlink(path)
+            with open(path, "w") as file:
+                file.write("what root wrote\n")
+            os.chmod(path, mode)
         self.stamp = self.look()
 
     def look(self):
-        """What is to stay as it is: None, when the file is gone."""
-        try:
-            with open(self.victim) as file:
-                st = os.stat(self.victim)
-                return (file.read(), st.st_ino, st.st_uid, st.st_gid, st.st_mode, st.st_mtime_ns)
-        except FileNotFoundError:
-            return None
+        """What is to stay as it is."""
+        found = [sorted(os.listdir(self.secrets))]
+        for path in (self.victim, self.open_victim, self.mine):
+            with contextlib.suppress(FileNotFoundError):
+                with open(path, "rb") as file:
+                    st = os.stat(path)
+                    found.append((path, file.read(), st.st_ino, st.st_uid, st.st_gid, st.st_mode,
+                                  st.st_mtime_ns))
+        return found
 
     def hurt(self):
-        """Was it touched? Makes it anew."""
+        """Was something touched? Makes it anew."""
         hurt = self.look() != self.stamp
         if hurt:
             self.restore()
         return hurt
 
+    def unhurt(self, what):
+        check(not self.hurt(), f"{what}: a file of root's was touched")
+
+
+def clear(folder):
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def plants(scene, pages):
+    """What may lie beside a store: how it is called, and what puts it there."""
+    def journal(path):
+        put(path, hot_journal(pages, scene.victim))
+
+    def link(path):
+        os.symlink(scene.victim, path)
+
+    def hard(path):
+        os.link(scene.open_victim, path)
+
+    return {"a file": journal, "a symbolic link": link, "a hard link": hard, "a pipe": os.mkfifo,
+            "a folder": os.mkdir}
+
+
+def plant(scene, how, path, owner):
+    """It belongs to that user, as far as it can."""
+    plants(scene, pages_of(scene.example))[how](path)
+    if how != "a hard link":
+        os.chown(path, owner, owner, follow_symlinks=False)
+
+
+# --- numbers of tries ----------------------------------------------------------------------------
 
 def private_store(folder):
-    """Beside the private store of a command: a hot journal with a super-journal."""
+    """Beside the private store of a command, and in its folder."""
     scene = Scene(folder)
     journal = hot_journal(pages_of(scene.example), scene.victim)
 
     def strike(path):
         put(path + "-journal", journal)
-        for inside in ("store-journal", "heapx-journal"):
-            put(os.path.join(path, inside), journal)
+        put(os.path.join(path, "store-journal"), journal)
 
     hurt = 0
-    with child(ATTACKER, race, scene.shared, "heapx-", strike):
+    with child(ATTACKER, race, scene.temporary, "heapx-", strike):
         for _ in range(TRIES):
-            heapx("report", scene.profile, "snapshots", env={"TMPDIR": scene.shared})
+            scene.good("report", scene.profile, "snapshots")
             hurt += scene.hurt()
-            for name in os.listdir(scene.shared):
-                if name.endswith("-journal"):
-                    os.unlink(os.path.join(scene.shared, name))
-    check(hurt == 0, f"{hurt} of {TRIES} times a file was deleted")
-    check(os.listdir(scene.shared) == [], f"left: {os.listdir(scene.shared)}")
+    check(hurt == 0, f"{hurt} of {TRIES} times a file of root's was touched")
+    clear(scene.temporary)
 
 
-def new_store(folder):
-    """Beside `-o NEW`, before it is there: a journal with a super-journal."""
+def beside_new(folder):
+    """Beside `-o NEW`, in the moment in which it appears."""
     scene = Scene(folder)
     journal = hot_journal(pages_of(scene.example), scene.victim)
-    store = os.path.join(scene.shared, "new.hpx")
-    put(store + "-journal", journal)
-    os.chown(store + "-journal", ATTACKER, ATTACKER)
-    heapx("import", scene.profile, "-o", store, ok=(0, 1))
-    check(not scene.hurt(), "a file was deleted")
+    old = scene.store("old.hpx") # with a log that holds a snapshot which nobody took
+    with sqlite3.connect(old) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("UPDATE hx_snapshot SET comm = 'invented'")
+        db.commit()
+        with open(old + "-wal", "rb") as file:
+            log = file.read()
+
+    def strike(path):
+        put(path + "-journal", journal)
+        put(path + "-wal", log)
+        with contextlib.suppress(OSError):
+            os.link(scene.open_victim, path + "-shm")
+
+    hurt = invented = 0
+    with child(ATTACKER, race, scene.shared, "new", strike):
+        for i in range(TRIES):
+            store = os.path.join(scene.shared, f"new{i}.hpx")
+            status, _ = scene.run("import", scene.profile, "-o", store)
+            hurt += scene.hurt()
+            if status == 0:
+                for suffix in SIDECARS:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(store + suffix)
+                found = live.row(store, "SELECT count(*) n, min(comm) comm FROM snapshots")
+                invented += found != {"n": 1, "comm": "x"}
+            clear(scene.shared)
+    check(hurt == 0, f"{hurt} of {TRIES} times a file of root's was touched")
+    check(invented == 0, f"{invented} of {TRIES} times a snapshot was invented")
+
+
+def exchange(tell, scene, store, seed):
+    """As the owner of a folder: exchanges without end what lies beside a store, and the store."""
+    chance = random.Random(seed)
+    os.write(tell, b"+")
+    while True:
+        path = store + chance.choice(SIDECARS)
+        how = chance.choice(["a file", "a symbolic link", "a hard link", "a pipe"])
+        aside = path + f".{chance.randrange(4)}"
+        with contextlib.suppress(OSError):
+            if os.path.lexists(aside) and chance.random() < 0.7:
+                os.unlink(aside)
+            plants(scene, pages_of(store))[how](aside)
+        with contextlib.suppress(OSError):
+            os.rename(aside, path)
+        with contextlib.suppress(OSError):
+            if chance.random() < 0.5:
+                os.unlink(path)
+        if chance.random() < 0.2: # the folder, for a moment
+            with contextlib.suppress(OSError):
+                home = os.path.dirname(store)
+                os.rename(home, home + ".aside")
+                os.symlink(scene.secrets, home)
+                os.unlink(home)
+            with contextlib.suppress(OSError):
+                os.rename(home + ".aside", home)
+
+
+def in_foreign_folder(folder):
+    """In the folder of a user who exchanges sidecars, and the folder itself, all the time."""
+    scene = Scene(folder)
+    os.chown(folder, ALICE, ALICE)
+    os.mkdir(os.path.join(scene.home, "data"))
+    os.chown(os.path.join(scene.home, "data"), ALICE, ALICE)
+    hers = scene.store("home/data/hers.hpx", ALICE)
+    hurt = good = 0
+    with child(ALICE, exchange, scene, hers, SEED):
+        for i in range(TRIES):
+            for call in (["report", hers, "snapshots"], ["import", scene.profile, "-o", hers],
+                         ["import", scene.profile, "-o", os.path.join(os.path.dirname(hers), "mine.hpx")]):
+                run = subprocess.run([scene.heapx_file, *call], capture_output=True, timeout=60,
+                                     env=dict(os.environ, TMPDIR=scene.temporary))
+                check(run.returncode in (0, 1), f"{call}: exit {run.returncode}\n{run.stderr}")
+                good += run.returncode == 0
+                hurt += scene.hurt()
+    check(hurt == 0, f"{hurt} of {3 * TRIES} times a file of root's was touched (seed {SEED})")
+    print(f"  {good} of {3 * TRIES} commands came to their end all the same")
+
+
+# --- single attacks ------------------------------------------------------------------------------
+
+def planted(folder):
+    """What lies beside a store or its new name: refused with its name, and left as it is."""
+    scene = Scene(folder)
+    cases = 0
+    for how in plants(scene, 0):
+        for suffix in SIDECARS:
+            for place, owner in (("shared", ATTACKER), ("home", ALICE)):
+                where = os.path.join(scene.folder, place)
+                new, old = os.path.join(where, "new.hpx"), scene.store(f"{place}/old.hpx")
+                own = f"{how}, {suffix}, {place}"
+                for store in (new, old):
+                    plant(scene, how, store + suffix, owner)
+                before = os.lstat(new + suffix)
+                scene.refused("new.hpx" + suffix, "import", scene.profile, "-o", new)
+                check(not os.path.exists(new), f"{own}: the new store was made")
+                check(os.lstat(new + suffix) == before, f"{own}: what lay there was touched")
+                scene.refused("old.hpx" + suffix, "import", scene.profile, "-o", old)
+                scene.refused("old.hpx" + suffix, "report", old, "snapshots")
+                scene.unhurt(own)
+                clear(where)
+                cases += 1
+    print(f"  {cases} cases")
 
 
 def foreign(folder):
+    """A store of hers with a journal of hers: root's heapx opens no other file for it."""
     scene = Scene(folder)
-    store = scene.store("shared/foreign.hpx", ATTACKER)
+    store = scene.store("home/hers.hpx", ALICE)
     put(store + "-journal", hot_journal(pages_of(store), scene.victim))
-    os.chown(store + "-journal", ATTACKER, ATTACKER)
-    heapx("report", store, "snapshots", ok=(0, 1))
-    check(not scene.hurt(), "a file was deleted")
+    os.chown(store + "-journal", ALICE, ALICE)
+    before = os.stat(store)
+    for call in (["report", store, "snapshots"], ["import", scene.profile, "-o", store]):
+        scene.refused("no journal of heapx", *call)
+        scene.unhurt(call)
+    check(os.stat(store).st_mtime_ns == before.st_mtime_ns, "her store was written")
+    check(os.listdir(scene.temporary) == [], f"left: {os.listdir(scene.temporary)}")
+    # the same as she sees it: her own heapx deletes nothing of hers
+    scene.refused("no journal of heapx", "report", store, "snapshots", user=ALICE)
+
+
+def cut_off(tell, store, mode):
+    """Writes to a store and dies in the middle: its journal is hot, or its log full."""
+    db = sqlite3.connect(store, isolation_level=None)
+    db.execute(f"PRAGMA journal_mode = {mode}")
+    db.execute("PRAGMA cache_size = 2")
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    db.execute("BEGIN")
+    db.execute("UPDATE hx_snapshot SET comm = 'changed'")
+    if mode == "wal":
+        db.execute("COMMIT")
+    else:
+        db.execute("CREATE TABLE spill (x)")
+        for _ in range(100):
+            db.execute("INSERT INTO spill VALUES (randomblob(4000))")
+    os.write(tell, b"+")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def recovered(folder):
+    """What a program of hers that was killed has left is played back: for her, and for root."""
+    scene = Scene(folder)
+    for mode, suffix, comm in (("delete", "-journal", "x"), ("wal", "-wal", "changed")):
+        store = scene.store(f"home/{mode}.hpx", ALICE)
+        with child(ALICE, cut_off, store, mode):
+            pass
+        check(os.path.getsize(store + suffix) > 512, f"{mode}: nothing was left")
+        before = {path: os.stat(path) for path in glob.glob(store + "*")}
+
+        def snapshots(user):
+            out = subprocess.run([scene.heapx_file, "sql", store, "SELECT comm FROM snapshots",
+                                  "--format", "csv"], capture_output=True, text=True,
+                                 preexec_fn=as_user(user),
+                                 env=dict(os.environ, TMPDIR=scene.temporary))
+            check(out.returncode == 0, f"{mode}: {out.stderr}")
+            return out.stdout.split()
+
+        check(snapshots(0) == ["comm", comm], f"{mode}: root sees {snapshots(0)}")
+        after = {path: os.stat(path) for path in glob.glob(store + "*")}
+        check({p: (s.st_mtime_ns, s.st_size, s.st_uid) for p, s in before.items() if "-shm" not in p}
+              == {p: (s.st_mtime_ns, s.st_size, s.st_uid) for p, s in after.items() if "-shm" not in p},
+              f"{mode}: root's look changed her files")
+        check(snapshots(ALICE) == ["comm", comm], f"{mode}: she sees {snapshots(ALICE)}")
+        check(glob.glob(store + "*") == [store], f"{mode}: left: {glob.glob(store + '*')}")
+    # and root writes to it
+    with child(ALICE, cut_off, store, "wal"):
+        pass
+    scene.good("import", scene.profile, "-o", store)
+    check(glob.glob(store + "*") == [store] and os.stat(store).st_uid == ALICE, "not one file of hers")
+    scene.good("report", store, "snapshots", user=ALICE)
+
+
+def folders(folder):
+    """Where a store is written, and where it is only read."""
+    scene = Scene(folder)
+    shared = "other users may replace"
+    for name, mode, owner, group, user, good in (
+            ("private", 0o700, ALICE, ALICE, ALICE, True),
+            ("plain", 0o755, ALICE, ALICE, ALICE, True),
+            ("her_group", 0o775, ALICE, ALICE, ALICE, True),
+            ("set_group", 0o2775, ALICE, ALICE, ALICE, True),
+            ("sticky", 0o1777, 0, 0, ALICE, True),
+            ("root_group", 0o775, 0, 0, 0, True),
+            ("hers", 0o755, ALICE, ALICE, 0, True),
+            ("her_group2", 0o775, ALICE, ALICE, 0, True),
+            ("users", 0o775, ALICE, 100, ALICE, False),
+            ("users_sticky", 0o1775, ALICE, 100, ALICE, True),
+            ("everybody", 0o777, ALICE, ALICE, ALICE, False),
+            ("everybody2", 0o777, 0, 0, 0, False),
+            ("everybody3", 0o757, ALICE, ALICE, 0, False)):
+        where = scene.make(name, mode, owner, group)
+        store = scene.store(f"{name}.hpx", user)
+        new, old = os.path.join(where, "new.hpx"), os.path.join(where, "old.hpx")
+        os.rename(store, old)
+        for path in (new, old):
+            if good:
+                scene.good("import", scene.profile, "-o", path, user=user)
+            else:
+                scene.refused(shared, "import", scene.profile, "-o", path, user=user)
+        scene.good("report", old, "snapshots", user=user)
+        check(sorted(os.listdir(where)) == (["new.hpx", "old.hpx"] if good else ["old.hpx"]),
+              f"{name}: {os.listdir(where)}")
+    check(os.listdir(scene.temporary) == [], f"left: {os.listdir(scene.temporary)}")
+    scene.unhurt("folders")
+
+
+def links(folder):
+    """Links are followed, but those of another user not to what is not his."""
+    scene = Scene(folder)
+    link = os.path.join(scene.home, "link.hpx")
+    os.symlink(scene.mine, link)
+    os.chown(link, ALICE, ALICE, follow_symlinks=False)
+    scene.refused("link of another user", "import", scene.profile, "-o", link)
+    scene.good("report", link, "snapshots")
+    way = os.path.join(scene.home, "way")
+    os.symlink(scene.secrets, way)
+    os.chown(way, ALICE, ALICE, follow_symlinks=False)
+    scene.refused("link of another user", "import", scene.profile, "-o", way + "/new.hpx")
+    scene.refused("link of another user", "export", scene.example, "csv", "-o", way + "/victim")
+    scene.refused("link of another user", "report", scene.profile, "snapshots", tmp=way)
+    second = os.path.join(scene.shared, "second.hpx")
+    os.link(scene.mine, second)
+    scene.refused("hard link", "import", scene.profile, "-o", second)
+    os.unlink(second)
+    scene.unhurt("links")
+    # hers to hers, and root's to anything
+    hers = scene.store("home/hers.hpx", ALICE)
+    os.symlink(hers, os.path.join(scene.home, "to_hers"))
+    os.chown(os.path.join(scene.home, "to_hers"), ALICE, ALICE, follow_symlinks=False)
+    os.symlink("../home/to_hers", os.path.join(scene.shared, "to_link"))
+    scene.good("import", scene.profile, "-o", os.path.join(scene.shared, "to_link"))
+    scene.good("import", scene.profile, "-o", os.path.join(scene.home, "to_hers"), user=ALICE)
+    check(live.row(hers, "SELECT count(*) n FROM snapshots") == {"n": 3}, "links were not followed")
+    check(os.stat(hers).st_uid == ALICE, "her store is not hers")
+    # a hard link of hers is replaced, and not written
+    out = os.path.join(scene.shared, "out.csv")
+    os.link(scene.open_victim, out)
+    scene.stamp = scene.look()
+    scene.good("export", scene.example, "csv", "-o", out)
+    scene.unhurt("export over a hard link")
+
+
+def migrated(folder):
+    """A store that root brings up to date stays hers, and nothing is left beside it."""
+    scene = Scene(folder)
+    store = os.path.join(scene.home, "old.hpx")
+    golden = os.path.join(os.environ.get("HX_SRCDIR", os.path.join(os.path.dirname(__file__), "../..")),
+                          "test/golden/store-schema-2.sql")
+    with open(golden) as file, sqlite3.connect(store) as db:
+        db.executescript(file.read())
+    os.chown(store, ALICE, ALICE)
+    os.chmod(store, 0o640)
+    scene.good("import", scene.profile, "-o", store)
+    st = os.stat(store)
+    check((st.st_uid, st.st_gid, st.st_mode & 0o7777) == (ALICE, ALICE, 0o640), f"now {st}")
+    check(os.listdir(scene.home) == ["old.hpx"], f"left: {os.listdir(scene.home)}")
+
+
+def no_temporary(folder):
+    """A TMPDIR in which others may exchange things is not used."""
+    scene = Scene(folder)
+    open_to_all = scene.make("open", 0o777)
+    for call in (["report", scene.profile, "snapshots"], ["sql", scene.profile, "SELECT 1"]):
+        scene.refused("set TMPDIR", *call, tmp=open_to_all)
+        scene.refused("set TMPDIR", *call, tmp=os.path.join(folder, "none"))
+    check(os.listdir(open_to_all) == [], f"left: {os.listdir(open_to_all)}")
+    scene.good("report", scene.example, "snapshots", tmp=open_to_all) # needs none
+
+
+@contextlib.contextmanager
+def busy(scene, store, user=0, before=()):
+    """A heapx that works on a private copy of a store until the block ends; (process, folder)."""
+    process = subprocess.Popen([*before, scene.heapx_file, "sql", store, ENDLESS],
+                               preexec_fn=as_user(user), stdout=subprocess.DEVNULL,
+                               env=dict(os.environ, TMPDIR=scene.temporary))
+    there = set(os.listdir(scene.temporary))
+    try:
+        end = time.monotonic() + 30
+        while True:
+            found = glob.glob(os.path.join(scene.temporary, "heapx-*/store"))
+            found = [os.path.dirname(p) for p in found if os.path.basename(os.path.dirname(p)) not in there]
+            if found and os.path.getsize(found[0] + "/store") == os.path.getsize(store):
+                break
+            check(time.monotonic() < end and process.poll() is None, "no private copy came")
+            time.sleep(0.01)
+        yield process, found[0]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def sweep(folder):
+    """What a killed heapx leaves goes with the next one; what is in use or not its own stays."""
+    scene = Scene(folder)
+    where = scene.make("everybody", 0o777) # is read from a copy
+    store = scene.store("copied.hpx", mode=0o644)
+    store = shutil.move(store, where)
+    link = os.path.join(scene.temporary, "heapx-link01")
+    os.symlink(scene.secrets, link)
+    plain = os.path.join(scene.temporary, "heapx-mine01") # a folder of root's by that name
+    os.mkdir(plain, 0o700)
+    put(os.path.join(plain, "file"), b"mine")
+    os.utime(plain, (1, 1))
+    marked = os.path.join(scene.temporary, "heapx-mark01") # and one that others may write
+    os.mkdir(marked)
+    os.chmod(marked, 0o777)
+    os.symlink("a private folder of heapx", os.path.join(marked, ".heapx"))
+    put(os.path.join(marked, "file"), b"mine")
+    with busy(scene, store, user=ALICE) as (_, hers):
+        pass # killed
+    check(os.path.exists(hers), "she cleaned up after SIGKILL")
+    stays = [link, os.path.join(plain, "file"), os.path.join(marked, "file"), hers + "/store"]
+    with busy(scene, store) as (process, mine):
+        st = os.stat(mine)
+        check(st.st_mode & 0o7777 == 0o700 and st.st_uid == 0, f"the private folder has {st}")
+        scene.good("report", store, "snapshots")
+        check(os.path.exists(mine + "/store") and process.poll() is None, "it was in use")
+    check(os.path.exists(mine + "/store"), "it cleaned up after SIGKILL")
+    scene.good("report", store, "snapshots")
+    check(not os.path.exists(mine), "what was left stays")
+    with contextlib.suppress(FileNotFoundError):
+        with busy(scene, store, before=["unshare", "--pid", "--fork", "--kill-child"]) as (_, other):
+            scene.good("report", store, "snapshots")
+            check(os.path.exists(other + "/store"), "one of another PID namespace was in use")
+    for path in stays:
+        check(os.path.lexists(path), f"{path} was removed")
+    scene.unhurt("sweep")
+    scene.good("report", store, "snapshots", user=ALICE)
+    check(not os.path.exists(hers), "what was left of hers stays for herself, too")
+
+
+def beside(folder):
+    """All attacks at once beside many commands of root's."""
+    if not COMMANDS:
+        raise live.Skip("HX_COMMANDS is 0")
+
 
 if __name__ == "__main__":
-    live.main(private_store, new_store, foreign, traces=False)
+    live.main(private_store, beside_new, in_foreign_folder, planted, foreign, recovered, folders,
+              links, migrated, no_temporary, sweep, traces=False)
