@@ -153,6 +153,7 @@ hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker,
         HX_TRY(hx_output_open(args->out, &output));
     else
         HX_TRY(hx_store_temporary(&output.store));
+    hx_store_cancelled_by(output.store, hx_interrupted());
     hx_error *err = explore_into(args, taker, output.store, precious && !args->out, &output.keeps);
     hx_error *close_err = hx_output_close(&output);
     if (err)

@@ -51,10 +51,11 @@ hx_error *hx_file_open(const struct hx_args *args, struct hx_console *console, c
     hx_error_free(unread); /* the store says it better */
     if (!importer && !hx_core_detect(path)) {
         HX_TRY(readable ? no_core(args, path) : NULL);
-        return hx_store_open(path, ret);
+        return hx_store_open_until(path, hx_interrupted(), ret);
     }
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_temporary(&store));
+    hx_store_cancelled_by(store, hx_interrupted());
     HX_TRY(hx_file_import(args, console, path, store, ret_partial));
     *ret = hx_steal(store);
     return NULL;

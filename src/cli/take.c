@@ -283,7 +283,7 @@ hx_error *hx_output_open(const char *path, struct hx_output *ret)
 {
     struct stat before;
     struct hx_output output = {.path = path, .made = lstat(path, &before) != 0 && errno == ENOENT};
-    HX_TRY(hx_store_append(path, &output.store));
+    HX_TRY(hx_store_append_until(path, hx_interrupted(), &output.store));
     *ret = output;
     return NULL;
 }
@@ -306,6 +306,7 @@ static hx_error *take_for_reading(const struct hx_args *args, struct hx_console 
     HX_TRY(hx_taker_open(args, target, &taker));
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_temporary(&store));
+    hx_store_cancelled_by(store, hx_interrupted());
     int64_t number;
     HX_TRY(hx_take_into(&taker, store, &console->progress, console, &number));
     HX_TRY(hx_reattribute(args, console, store, "last"));

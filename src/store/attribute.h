@@ -147,8 +147,8 @@ void hx_ccs_names_free(hx_ccs_names *names); /* NULL is legal */
 hx_error *hx_ccs_names_label(const hx_ccs_names *names, int64_t ccs_id, struct hx_text *text);
 
 /* Everything that follows from the frames of a file that was just brought to schema 4. */
-hx_error *hx_attribute_migrated(sqlite3 *db, const char *what);
+hx_error *hx_attribute_migrated(sqlite3 *db, const char *what, const struct hx_progress *progress);
 /* Which stacks of one of schema 4 are recursive; of one that is damaged that stays unknown. */
-hx_error *hx_attribute_recursion(sqlite3 *db, const char *what);
+hx_error *hx_attribute_recursion(sqlite3 *db, const char *what, const struct hx_progress *progress);
 
 #endif

@@ -242,7 +242,7 @@ static hx_error *attribute_all(const struct hx_attributing *a)
     return keep_sites(a->db, a->what);
 }
 
-hx_error *hx_attribute_migrated(sqlite3 *db, const char *what)
+hx_error *hx_attribute_migrated(sqlite3 *db, const char *what, const struct hx_progress *progress)
 {
     const struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
     struct hx_frames frames;
@@ -252,7 +252,7 @@ hx_error *hx_attribute_migrated(sqlite3 *db, const char *what)
         return NULL;
     HX_TRY(hx_frames_adopt(db, what, &frames));
     struct hx_attributing a = {0};
-    hx_error *err = hx_attributing_init(db, what, &frames, &how, NULL, &a);
+    hx_error *err = hx_attributing_init(db, what, &frames, &how, progress, &a);
     if (!err)
         err = attribute_all(&a);
     hx_attributing_deinit(&a);
@@ -260,7 +260,7 @@ hx_error *hx_attribute_migrated(sqlite3 *db, const char *what)
     return err;
 }
 
-hx_error *hx_attribute_recursion(sqlite3 *db, const char *what)
+hx_error *hx_attribute_recursion(sqlite3 *db, const char *what, const struct hx_progress *progress)
 {
     const struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
     struct hx_attributing a = {0};
@@ -271,7 +271,7 @@ hx_error *hx_attribute_recursion(sqlite3 *db, const char *what)
         return NULL;
     hx_error *err = hx_frames_load(db, what, false, &frames);
     if (!err) {
-        err = hx_attributing_init(db, what, &frames, &how, NULL, &a);
+        err = hx_attributing_init(db, what, &frames, &how, progress, &a);
         if (!err)
             err = hx_attribute_stacks(&a);
         hx_attributing_deinit(&a);

@@ -426,10 +426,15 @@ static void put_step(struct hx_text *sql, int since)
             hx_text_putf(sql, "%s;\n", moves[i].sql);
 }
 
+static void put_view(struct hx_text *sql, const struct public_view *view, const char *how)
+{
+    hx_text_putf(sql, "CREATE %s %s AS %s;\n", how, view->name, view->select);
+}
+
 static void put_views(struct hx_text *sql, const char *how)
 {
     for (size_t i = 0; i < COUNT(views); i++)
-        hx_text_putf(sql, "CREATE %s %s AS %s;\n", how, views[i].name, views[i].select);
+        put_view(sql, &views[i], how);
 }
 
 /* Runs and frees the text. */
@@ -460,7 +465,8 @@ hx_error *hx_schema_create(sqlite3 *db, const char *what)
     return run(db, what, &sql);
 }
 
-hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version)
+hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
+                            const struct hx_progress *progress)
 {
     if (version >= HX_STORE_SCHEMA)
         return NULL;
@@ -469,9 +475,9 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version)
     put_steps(&sql, version);
     hx_error *err = run(db, what, &sql);
     if (!err && version < 4)
-        err = hx_attribute_migrated(db, what);
+        err = hx_attribute_migrated(db, what, progress);
     else if (!err && version < 5)
-        err = hx_attribute_recursion(db, what);
+        err = hx_attribute_recursion(db, what, progress);
     if (!err)
         err = hx_db_exec(db, what, "COMMIT");
     if (err && !sqlite3_get_autocommit(db))
@@ -620,40 +626,86 @@ hx_error *hx_schema_newer(const char *what, long version)
                         HX_STORE_SCHEMA);
 }
 
-/* Tables and views that a store of that schema has and this one has not. */
-static hx_error *count_missing(sqlite3 *db, const char *what, int version, int64_t *ret)
+/* --- what it has to hold --------------------------------------------------------------- */
+
+/* Is its text another than the one above, or does SQLite add an index to it? */
+static bool needs_making(const struct table *table)
+{
+    for (size_t i = 0; i < COUNT(alterations); i++)
+        if (strcmp(alterations[i].table, table->name) == 0)
+            return true;
+    return table->rowid && strstr(table->columns, "UNIQUE(");
+}
+
+/* The tables that have to be made, step by step in an empty database. Moves of others fail there,
+ * and change no text. */
+static hx_error *make_altered(sqlite3 *db, const char *what, int version)
 {
     struct hx_text sql = {0};
-    int64_t expected = 0, there = 0;
-    hx_text_puts(&sql, "SELECT count(*) FROM main.sqlite_schema WHERE name IN (''");
-    for (size_t i = 0; i < COUNT(tables); i++)
-        if (is_in(&tables[i], version) && ++expected)
-            hx_text_putf(&sql, ",'%s'", tables[i].name);
-    for (size_t i = 0; i < COUNT(views); i++)
-        if (views[i].since <= version && ++expected)
-            hx_text_putf(&sql, ",'%s'", views[i].name);
-    hx_text_puts(&sql, ")");
-    hx_error *err = sql.failed ? hx_error_nomem() : hx_db_int(db, what, hx_text_str(&sql), &there);
-    hx_text_free(&sql);
-    if (err)
-        return err;
-    *ret = expected - there;
+    for (int v = 1; v <= version; v++) {
+        for (size_t i = 0; i < COUNT(alterations); i++)
+            if (alterations[i].since == v)
+                hx_text_putf(&sql, "ALTER TABLE %s %s;\n", alterations[i].table,
+                             alterations[i].what);
+        for (size_t i = 0; i < COUNT(tables); i++)
+            if (tables[i].since == v && needs_making(&tables[i])) {
+                put_table(&sql, &tables[i], "");
+                put_index(&sql, &tables[i], "");
+            }
+        hx_text_puts(&sql, ";");
+        HX_TRY(run(db, what, &sql));
+        for (size_t i = 0; i < COUNT(moves); i++)
+            if (moves[i].since == v)
+                hx_error_free(hx_db_exec(db, what, moves[i].sql));
+    }
     return NULL;
 }
 
-hx_error *hx_schema_check(sqlite3 *db, const char *what, int *ret_version)
+/* `sql` is one statement with ";\n" behind it, which sqlite_schema has not. Clears it. */
+static hx_error *expect(sqlite3 *db, const char *what, sqlite3_stmt *insert, const char *type,
+                        const char *name, const char *of, struct hx_text *sql)
 {
-    int64_t id, version, missing;
-    HX_TRY(hx_db_int(db, what, "PRAGMA application_id", &id));
-    if (id != HX_STORE_APPLICATION_ID)
-        return hx_schema_foreign(what, "an SQLite file of another program");
-    HX_TRY(hx_db_int(db, what, "PRAGMA user_version", &version));
-    if (version > HX_STORE_SCHEMA)
-        return hx_schema_newer(what, (long)version);
-    HX_TRY(count_missing(db, what, (int)version, &missing));
-    if (version < 1 || missing)
-        return hx_error_new(HX_E_CORRUPT, what, "take it from a backup or make it again",
-                            "the store is damaged (tables are missing)");
-    *ret_version = (int)version;
+    sqlite3_bind_text(insert, 1, type, -1, SQLITE_STATIC);
+    sqlite3_bind_text(insert, 2, name, (int)strcspn(name, " "), SQLITE_STATIC);
+    sqlite3_bind_text(insert, 3, of, -1, SQLITE_STATIC);
+    sqlite3_bind_text(insert, 4, hx_text_str(sql), sql->failed ? 0 : (int)sql->n - 2,
+                      SQLITE_TRANSIENT);
+    hx_error *err = sql->failed ? hx_error_nomem() : hx_db_run(db, what, insert);
+    hx_text_clear(sql);
+    return err;
+}
+
+static hx_error *expect_others(sqlite3 *db, const char *what, int version, sqlite3_stmt *insert,
+                               struct hx_text *sql)
+{
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        const struct table *table = &tables[i];
+        if (!is_in(table, version) || needs_making(table))
+            continue;
+        put_table(sql, table, "");
+        HX_TRY(expect(db, what, insert, "table", table->name, table->name, sql));
+        put_index(sql, table, "");
+        if (table->index)
+            HX_TRY(expect(db, what, insert, "index", table->index, table->name, sql));
+    }
+    for (size_t i = 0; i < COUNT(views); i++)
+        if (views[i].since <= version) {
+            put_view(sql, &views[i], "VIEW");
+            HX_TRY(expect(db, what, insert, "view", views[i].name, views[i].name, sql));
+        }
     return NULL;
+}
+
+hx_error *hx_schema_expect(sqlite3 *db, const char *what, int version)
+{
+    HX_TRY(make_altered(db, what, version));
+    HX_TRY(hx_db_exec(db, what,
+                      "CREATE TEMP TABLE expected AS SELECT type, name, tbl_name, sql,"
+                      " 0 AS optional FROM main.sqlite_schema"));
+    HX_STATEMENT sqlite3_stmt *insert = NULL;
+    HX_TRY(hx_db_prepare(db, what, "INSERT INTO expected VALUES(?, ?, ?, ?, 0)", &insert));
+    struct hx_text sql = {0};
+    hx_error *err = expect_others(db, what, version, insert, &sql);
+    hx_text_free(&sql);
+    return err;
 }

@@ -12,7 +12,7 @@
 #ifndef HX_STORE_SCHEMA_H
 #define HX_STORE_SCHEMA_H
 
-#include "base/error.h"
+#include "base/progress.h"
 #include "store/sqlite.h"
 
 #include <stdbool.h>
@@ -72,7 +72,8 @@ hx_error *hx_schema_create(sqlite3 *db, const char *what);
 
 /* Brings a store of an older schema (1 <= version < HX_STORE_SCHEMA) up to date, in one
  * transaction. */
-hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version);
+hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
+                            const struct hx_progress *progress);
 
 /* Lays temporary tables and views of the same names over those of the analysis, the tables with
  * what the file's own hold (those of blocks empty): from now on this connection sees and changes
@@ -93,9 +94,17 @@ hx_error *hx_schema_make_index(sqlite3 *db, const char *what, const char *table)
 /* In a store that has no other overlay: the file's own are seen again. */
 hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what);
 
-/* Is this, by application_id and user_version, a store that this program knows?
- * *ret_version is its schema, at most HX_STORE_SCHEMA. */
+/* Is this a store that this program knows: application_id and user_version, and each table, index
+ * and view in the words of that schema (of older ones' views the name; migration drops them
+ * unread), and besides only what ANALYZE makes? Before anything else is asked of a connection:
+ * until then SQLite has parsed none of the file's own statements. *ret_version is its schema, at
+ * most HX_STORE_SCHEMA. (schema_check.c) */
 hx_error *hx_schema_check(sqlite3 *db, const char *what, int *ret_version);
+
+/* Leaves in temp.expected of an empty database (type, name, tbl_name, sql, optional: 0) the rows
+ * that sqlite_schema of a store of that schema has; but views are in the words of this program's.
+ */
+hx_error *hx_schema_expect(sqlite3 *db, const char *what, int version);
 
 /* The refusals, worded once. */
 hx_error *hx_schema_foreign(const char *what, const char *why);

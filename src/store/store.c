@@ -43,13 +43,14 @@ static void destroy(hx_store *store)
     free(store);
 }
 
-static hx_error *create(const char *path, hx_store **ret)
+static hx_error *create(const char *path, const atomic_bool *cancel, hx_store **ret)
 {
     hx_store *store = calloc(1, sizeof *store);
     if (!store)
         return hx_error_nomem();
     store->file = HX_PIN_NONE;
     store->scratch = HX_FOLDER_NONE;
+    store->cancel = cancel;
     store->path = strdup(path);
     if (!store->path) {
         destroy(store);
@@ -59,24 +60,55 @@ static hx_error *create(const char *path, hx_store **ret)
     return NULL;
 }
 
+/* Under every statement: SQLite asks it each HX_STORE_STEPS of its steps. */
+static int is_over(void *context)
+{
+    hx_store *store = context;
+    if (store->cancel && atomic_load_explicit(store->cancel, memory_order_relaxed))
+        return 1;
+    if (store->patience > 0)
+        store->patience--;
+    return store->patience == 0;
+}
+
+/* The file's own statements are checked, then loaded. A schema of ours takes some thousand steps;
+ * a file can claim one without end. */
+static hx_error *meet_schema(hx_store *store)
+{
+    store->patience = HX_STORE_PATIENCE;
+    hx_error *err = hx_schema_check(store->db, store->path, &store->schema);
+    /* connects them now: a user's statement is not allowed to declare tables */
+    if (!err)
+        err =
+            hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
+    bool endless = store->patience == 0;
+    store->patience = -1;
+    if (!err || err->kind != HX_E_CANCEL || !endless)
+        return err;
+    hx_error_free(err);
+    return hx_db_error(store->db, SQLITE_CORRUPT, store->path);
+}
+
 /* Gives a new connection what every one has. */
 static hx_error *make_ready(hx_store *store, bool alone)
 {
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, HX_STORE_BUSY_MS);
+    store->patience = -1;
+    sqlite3_progress_handler(store->db, HX_STORE_STEPS, is_over, store);
     /* hostile files must not reach functions with effects through views or triggers */
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     HX_TRY(hx_db_exec(store->db, store->path,
                       "PRAGMA trusted_schema = 0;"
-                      "PRAGMA cell_size_check = 1; PRAGMA cache_size = -16384"));
+                      "PRAGMA cell_size_check = 1"));
     if (alone)
         HX_TRY(hx_db_exec(store->db, store->path, "PRAGMA locking_mode = EXCLUSIVE"));
     HX_TRY(hx_functions(store->db));
     HX_TRY(hx_object_tables(store->db, &store->blocks));
     HX_TRY(hx_laid_create(store->db, store->path, &store->laid));
-    /* connects them now: a user's statement is not allowed to declare tables */
-    return hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
+    HX_TRY(meet_schema(store));
+    return hx_db_exec(store->db, store->path, "PRAGMA cache_size = -16384");
 }
 
 enum access {
@@ -91,7 +123,11 @@ static hx_error *connect_to(hx_store *store, const struct hx_pin *file, unsigned
 {
     int flags = access & WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
     HX_TRY(hx_vfs_open(file, store->path, flags, access & IMMUTABLE, &store->vfs, &store->db));
-    return hx_vfs_explain(store->vfs, store->path, make_ready(store, access & ALONE));
+    hx_error *err = make_ready(store, access & ALONE);
+    err = hx_vfs_explain(store->vfs, store->path, err);
+    if (err)
+        disconnect(store); /* a file that is refused is not tidied up either */
+    return err;
 }
 
 /* How the store itself is opened for writing. Whoever owns the index of the log can cut it off, or
@@ -169,8 +205,14 @@ static bool is_untidy(hx_store *store)
     return mode && strcmp(mode, "wal") == 0;
 }
 
+static hx_error *migrate(hx_store *store)
+{
+    const struct hx_progress progress = {.cancel = store->cancel};
+    return hx_schema_migrate(store->db, store->path, store->schema, &progress);
+}
+
 /* Brings a copy up to date and puts it in the place of the store, complete; disconnects. */
-static hx_error *replace_by_migrated(hx_store *store, int version)
+static hx_error *replace_by_migrated(hx_store *store)
 {
     HX_TRY(finish(store)); /* what the copy is made of must be one file */
     if (is_untidy(store))
@@ -189,7 +231,7 @@ static hx_error *replace_by_migrated(hx_store *store, int version)
     if (!err)
         err = connect_to(store, &copy, WRITE);
     if (!err)
-        err = hx_schema_migrate(store->db, store->path, version);
+        err = migrate(store);
     if (store->db)
         disconnect(store);
     return err ? err : hx_file_replace(&store->file, store->path, &copy);
@@ -198,12 +240,9 @@ static hx_error *replace_by_migrated(hx_store *store, int version)
 /* By whoever has the lock; leaves the store disconnected. */
 static hx_error *replace_if_old(hx_store *store)
 {
-    int version;
     hx_error *err = connect_to(store, &store->file, for_writing(store));
-    if (!err)
-        err = hx_schema_check(store->db, store->path, &version);
-    if (!err && version < HX_STORE_SCHEMA)
-        err = replace_by_migrated(store, version);
+    if (!err && store->schema < HX_STORE_SCHEMA)
+        err = replace_by_migrated(store);
     if (store->db)
         disconnect(store);
     return err;
@@ -229,10 +268,8 @@ static hx_error *bring_up_to_date(hx_store *store)
 
 static hx_error *start_writing(hx_store *store)
 {
-    int version;
     HX_TRY(connect_to(store, &store->file, for_writing(store)));
-    HX_TRY(hx_schema_check(store->db, store->path, &version));
-    if (version < HX_STORE_SCHEMA)
+    if (store->schema < HX_STORE_SCHEMA)
         HX_TRY(bring_up_to_date(store));
     if (sqlite3_db_readonly(store->db, "main") == 1)
         return hx_error_new(HX_E_PERM, store->path, "choose a file that you may write",
@@ -276,9 +313,14 @@ static hx_error *prepare_writing(hx_store *store, enum hx_file_is is)
 
 hx_error *hx_store_append(const char *path, hx_store **ret)
 {
+    return hx_store_append_until(path, NULL, ret);
+}
+
+hx_error *hx_store_append_until(const char *path, const atomic_bool *cancel, hx_store **ret)
+{
     enum hx_file_is is;
     hx_store *store;
-    HX_TRY(create(path, &store));
+    HX_TRY(create(path, cancel, &store));
     hx_error *err = hx_file_probe(path, &store->file, &is);
     if (err && err->os_errno == ENOENT) { /* no such folder */
         hx_error_free(err);
@@ -299,31 +341,28 @@ hx_error *hx_store_append(const char *path, hx_store **ret)
 }
 
 /* Can the file be read as it is? Reads its schema, so that a log is looked at, too. */
-static hx_error *try_reading(hx_store *store, const struct hx_pin *file, unsigned access,
-                             int *ret_version)
+static hx_error *try_reading(hx_store *store, const struct hx_pin *file, unsigned access)
 {
     hx_error *err = connect_to(store, file, access);
-    if (!err)
-        err = hx_schema_check(store->db, store->path, ret_version);
     if (err)
         disconnect(store);
     return err;
 }
 
-static hx_error *open_copy(hx_store *store, int *ret_version)
+static hx_error *open_copy(hx_store *store)
 {
     HX_PIN struct hx_pin copy = HX_PIN_NONE;
     HX_TRY(hx_folder_make_temporary(&store->scratch));
     HX_TRY(hx_pin_in(store->scratch.fd, "store", &copy));
     HX_TRY(hx_file_copy(&store->file, store->path, &copy));
-    return try_reading(store, &copy, WRITE, ret_version);
+    return try_reading(store, &copy, WRITE);
 }
 
 /* Where nothing may be written: as it is when SQLite can, which a live writer's log
  * allows; a lone file as immutable; with a log left behind on a private copy. */
-static hx_error *open_unwritable(hx_store *store, int *ret_version)
+static hx_error *open_unwritable(hx_store *store)
 {
-    hx_error *err = try_reading(store, &store->file, READ, ret_version);
+    hx_error *err = try_reading(store, &store->file, READ);
     if (!err || err->kind == HX_E_NOMEM)
         return err;
     bool log =
@@ -332,8 +371,8 @@ static hx_error *open_unwritable(hx_store *store, int *ret_version)
         return err;
     hx_error_free(err);
     if (log)
-        return open_copy(store, ret_version);
-    return try_reading(store, &store->file, READ | IMMUTABLE, ret_version);
+        return open_copy(store);
+    return try_reading(store, &store->file, READ | IMMUTABLE);
 }
 
 /* Could somebody else change files while they are mapped or played back? */
@@ -344,28 +383,32 @@ static bool is_unsafe(const hx_store *store)
 
 static hx_error *start_reading(hx_store *store)
 {
-    int version;
     HX_TRY(hx_sidecar_check(&store->file, store->path, false));
     if (is_unsafe(store))
-        HX_TRY(open_copy(store, &version));
+        HX_TRY(open_copy(store));
     else if (hx_file_writable(&store->file))
-        HX_TRY(try_reading(store, &store->file, WRITE, &version));
+        HX_TRY(try_reading(store, &store->file, WRITE));
     else
-        HX_TRY(open_unwritable(store, &version));
-    if (version == HX_STORE_SCHEMA)
+        HX_TRY(open_unwritable(store));
+    if (store->schema == HX_STORE_SCHEMA)
         return NULL;
     if (store->scratch.fd < 0) {
         disconnect(store);
-        HX_TRY(open_copy(store, &version));
+        HX_TRY(open_copy(store));
     }
-    return hx_schema_migrate(store->db, store->path, version);
+    return migrate(store);
 }
 
 hx_error *hx_store_open(const char *path, hx_store **ret)
 {
+    return hx_store_open_until(path, NULL, ret);
+}
+
+hx_error *hx_store_open_until(const char *path, const atomic_bool *cancel, hx_store **ret)
+{
     enum hx_file_is is = HX_FILE_ABSENT;
     hx_store *store;
-    HX_TRY(create(path, &store));
+    HX_TRY(create(path, cancel, &store));
     hx_error *err = hx_file_probe(path, &store->file, &is);
     if (err ? err->os_errno == ENOENT : is == HX_FILE_ABSENT) {
         hx_error_free(err);
@@ -384,7 +427,7 @@ hx_error *hx_store_open(const char *path, hx_store **ret)
 hx_error *hx_store_temporary(hx_store **ret)
 {
     hx_store *store;
-    HX_TRY(create("temporary store", &store));
+    HX_TRY(create("temporary store", NULL, &store));
     store->writer = store->temporary = true;
     unsigned char *data = NULL;
     size_t bytes = 0;
@@ -425,7 +468,7 @@ static bool is_useless(hx_store *store)
         return true;
     /* another process may have appended; when nothing can be read it could not either */
     hx_error_free(
-        hx_db_int(store->db, store->path, "SELECT count(*) FROM hx_snapshot", &snapshots));
+        hx_db_int(store->db, store->path, "SELECT count(snapshot) FROM hx_snapshot", &snapshots));
     return snapshots == 0;
 }
 
@@ -434,6 +477,7 @@ hx_error *hx_store_close(hx_store *store)
     if (!store)
         return NULL;
     hx_error *err = NULL;
+    store->cancel = NULL;
     if (is_useless(store)) {
         disconnect(store);
         hx_file_remove(&store->file);
@@ -455,6 +499,11 @@ hx_error *hx_store_close(hx_store *store)
     return err;
 }
 
+void hx_store_cancelled_by(hx_store *store, const atomic_bool *cancel)
+{
+    store->cancel = cancel;
+}
+
 void hx_store_interrupt(hx_store *store)
 {
     hx_blocks_interrupt(store->blocks);
@@ -464,7 +513,7 @@ void hx_store_interrupt(hx_store *store)
 hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret)
 {
     int64_t count, id = 0;
-    HX_TRY(hx_db_int(store->db, store->path, "SELECT count(*) FROM hx_snapshot", &count));
+    HX_TRY(hx_db_int(store->db, store->path, "SELECT count(snapshot) FROM hx_snapshot", &count));
     uint64_t number;
     bool first = strcmp(which, "first") == 0, last = strcmp(which, "last") == 0;
     if (!first && !last && !hx_parse_u64(which, &number))

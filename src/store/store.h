@@ -38,7 +38,16 @@ bool hx_store_is_temporary(const hx_store *store);
  * or not at all, mode 0600. Not while a snapshot is being added. */
 hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progress *progress);
 
-/* Returns to one plain file (journal_mode DELETE) after writing. NULL is legal. */
+/* The first two for whoever may lose patience: opening, with what is migrated for it, and each
+ * later statement return HX_E_CANCEL soon after the flag turns on. */
+hx_error *hx_store_append_until(const char *path, const atomic_bool *cancel, hx_store **ret);
+hx_error *hx_store_open_until(const char *path, const atomic_bool *cancel, hx_store **ret);
+
+/* The flag that ends the statements from now on; NULL: none. By the thread that uses the store. */
+void hx_store_cancelled_by(hx_store *store, const atomic_bool *cancel);
+
+/* Returns to one plain file (journal_mode DELETE) after writing, whatever the flag says. NULL is
+ * legal. */
 hx_error *hx_store_close(hx_store *store);
 
 #define HX_MAX_SET 8 /* names of a retainer set, unless the user says otherwise */

@@ -84,9 +84,11 @@ static struct hx_job *next_job(struct lane *lane)
     return job;
 }
 
+/* With the store's lock held. While a job has it, its flag ends the statements. */
 static void set_in_store(struct lane *lane, bool in_store)
 {
     pthread_mutex_lock(&lane->jobs->lock);
+    hx_store_cancelled_by(lane->store, in_store ? &lane->running->cancel : NULL);
     lane->in_store = in_store;
     pthread_mutex_unlock(&lane->jobs->lock);
 }
