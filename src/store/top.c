@@ -343,10 +343,10 @@ static void narrow(struct search *search, const uint64_t *bucket)
 {
     for (uint64_t b = 0; b < BUCKETS && search->before != UINT64_MAX; b++) {
         if (search->place - search->before < bucket[b]) {
-            uint64_t low = search->low + (b << search->shift);
-            uint64_t high = low + (((uint64_t)1 << search->shift) - 1);
-            search->high = high < search->high ? high : search->high;
-            search->low = low;
+            uint64_t rest = ((uint64_t)1 << search->shift) - 1; /* of the bucket; it may not fit */
+            search->low += b << search->shift;
+            search->high -=
+                search->high - search->low > rest ? search->high - search->low - rest : 0;
             return;
         }
         search->before += bucket[b];

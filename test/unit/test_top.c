@@ -1,0 +1,263 @@
+/* test_top.c - windows of ordered rows against a plain sort: each order, with and without
+ * conditions, values around the edges of 8 to 64 bits in columns with any base, windows anywhere.
+ * The blocks are made up here: top.c sees nothing else of a store. */
+#include "unit.h"
+
+#include "store/top.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 3, RANKS = 40, COLUMNS = 2 /* 0: ordered by; 1: of conditions */ };
+
+/* --- a store of two columns ------------------------------------------------------------- */
+
+static struct {
+    uint64_t *value[COLUMNS], n;
+    struct hx_decoded decoded[COLUMNS][BLOCKS];
+    struct hx_block block[BLOCKS];
+    struct hx_kept_tops *tops;
+} made;
+
+hx_error *hx_blocks_interrupted(const hx_blocks *blocks)
+{
+    (void)blocks;
+    return NULL;
+}
+
+hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           enum hx_derived derived, int column, const struct hx_decoded **ret)
+{
+    (void)blocks;
+    (void)derived;
+    assert_true(block < index->n);
+    *ret = &made.decoded[column][block];
+    return NULL;
+}
+
+void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column)
+{
+    (void)blocks;
+    (void)column;
+}
+
+hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                         enum hx_derived derived, int column, const uint16_t *at, size_t n,
+                         uint64_t *ret)
+{
+    (void)blocks;
+    (void)derived;
+    for (size_t i = 0; i < n; i++) {
+        assert_true(at[i] < index->block[block].n);
+        ret[i] = made.value[column][index->block[block].from + at[i]];
+    }
+    return NULL;
+}
+
+struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks)
+{
+    (void)blocks;
+    return &made.tops;
+}
+
+/* In elements that are as small as can be, or larger, behind a base at or below the least. */
+static void decode(struct unit_random *random, const uint64_t *value, uint32_t n,
+                   struct hx_decoded *ret)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        least = value[i] < least ? value[i] : least;
+        most = value[i] > most ? value[i] : most;
+    }
+    unsigned shift = 0;
+    while (shift < 3 && most - least >= (uint64_t)1 << (8 << shift))
+        shift++;
+    shift += (unsigned)unit_below(random, 4 - shift);
+    uint64_t room = (shift == 3 ? UINT64_MAX : ((uint64_t)1 << (8 << shift)) - 1) - (most - least);
+    room = room < least ? room : least;
+    uint64_t base =
+        least - (unit_below(random, 2)                         ? 0
+                 : unit_below(random, 2) || room == UINT64_MAX ? room
+                                                               : unit_below(random, room + 1));
+    void *v = malloc((size_t)n << shift);
+    assert_non_null(v);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t element = value[i] - base;
+        memcpy((char *)v + ((size_t)i << shift), &element, (size_t)1 << shift);
+    }
+    *ret = (struct hx_decoded){.base = base, .shift = shift, .n = n, .v = v};
+}
+
+static void make(struct unit_random *random, struct hx_block_index *index)
+{
+    *index = (struct hx_block_index){.snapshot = 1, .block = made.block, .rows = made.n};
+    for (uint64_t from = 0; from < made.n; from += HX_BLOCK_ROWS, index->n++) {
+        uint32_t n = (uint32_t)(made.n - from < HX_BLOCK_ROWS ? made.n - from : HX_BLOCK_ROWS);
+        made.block[index->n] = (struct hx_block){.from = from, .n = n};
+        for (int c = 0; c < COLUMNS; c++)
+            decode(random, made.value[c] + from, n, &made.decoded[c][index->n]);
+    }
+}
+
+static void forget(struct hx_block_index *index)
+{
+    for (size_t b = 0; b < index->n; b++)
+        for (int c = 0; c < COLUMNS; c++)
+            free((void *)made.decoded[c][b].v);
+    hx_tops_free(made.tops);
+    made.tops = NULL;
+    for (int c = 0; c < COLUMNS; c++)
+        free(made.value[c]);
+}
+
+/* --- the plain sort ---------------------------------------------------------------------- */
+
+struct plain {
+    uint64_t class, value, row; /* class: 1 comes behind all of 0 */
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct plain *x = a, *y = b;
+    if (x->class != y->class)
+        return x->class < y->class ? -1 : 1;
+    if (x->value != y->value)
+        return x->value < y->value ? -1 : 1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static size_t sort(const struct hx_top *top, struct plain *plain)
+{
+    size_t n = 0;
+    for (uint64_t row = top->from; row < top->end; row++) {
+        uint64_t value = made.value[0][row];
+        if (top->conditions &&
+            (made.value[1][row] < top->condition->low || made.value[1][row] > top->condition->high))
+            continue;
+        if (top->rank)
+            value = value < top->ranks ? top->rank[value] : top->ranks;
+        plain[n++] = (struct plain){.class = top->zero_last && value == 0,
+                                    .value = top->largest ? UINT64_MAX - value : value,
+                                    .row = row};
+    }
+    if (n)
+        qsort(plain, n, sizeof *plain, compare);
+    return n;
+}
+
+/* --- comparison -------------------------------------------------------------------------- */
+
+static uint64_t pick(struct unit_random *random, const uint64_t *v, size_t n)
+{
+    return v[unit_below(random, n)];
+}
+#define PICK(random, ...)                                                                          \
+    pick(random, (const uint64_t[]){__VA_ARGS__},                                                  \
+         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static const uint64_t top32 = (uint64_t)1 << 32, top63 = (uint64_t)1 << 63;
+
+/* Around one of the edges, as far as a spread. */
+static void fill(struct unit_random *random, uint64_t *value, uint64_t n)
+{
+    uint64_t low = PICK(random, 0, 0, 1, 200, 65530, top32 - 9, top32, top63 - 1, top63,
+                        UINT64_MAX - 3, UINT64_MAX - 70000, UINT64_MAX - top32);
+    uint64_t spread = PICK(random, 0, 1, 255, 256, 4095, 4096, 65535, 65536, top32 - 1, top32,
+                           (uint64_t)1 << 45, top63, UINT64_MAX);
+    spread = spread < UINT64_MAX - low ? spread : UINT64_MAX - low;
+    unsigned few = (unsigned)unit_below(random, 3);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t word = unit_random(random);
+        uint64_t far = spread == UINT64_MAX ? word : word % (spread + 1);
+        /* many rows of few values, at both ends of the range too */
+        value[i] = few && word >> 60 > 3 ? low + (few == 1 ? 0 : spread)
+                   : word >> 57 == 1     ? low
+                   : word >> 57 == 2     ? low + spread
+                                         : low + far;
+    }
+}
+
+static void compare_window(const struct hx_block_index *index, const struct hx_top *top,
+                           const struct plain *plain, size_t n)
+{
+    uint64_t *row;
+    size_t got, from = top->offset < n ? (size_t)top->offset : n;
+    size_t want = top->limit < n - from ? (size_t)top->limit : n - from;
+    assert_null(hx_top_rows(NULL, index, top, &row, &got));
+    if (got != want)
+        fail_msg("%zu rows of %zu at %llu, limit %llu: %zu", got, n,
+                 (unsigned long long)top->offset, (unsigned long long)top->limit, want);
+    for (size_t i = 0; i < want; i++)
+        if (row[i] != plain[from + i].row)
+            fail_msg("row %zu of the window at %llu is %llu instead of %llu", i,
+                     (unsigned long long)top->offset, (unsigned long long)row[i],
+                     (unsigned long long)plain[from + i].row);
+    free(row);
+}
+
+static void compare_place(struct unit_random *random, const struct hx_block_index *index,
+                          const struct hx_top *top, const struct plain *plain, size_t n)
+{
+    bool there;
+    uint64_t place, at = unit_below(random, n);
+    assert_null(hx_top_place(NULL, index, top, plain[at].row, false, &there, &place));
+    assert_true(there);
+    assert_int_equal(place, at);
+}
+
+static void windows(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("windows");
+    static struct plain plain[BLOCKS * HX_BLOCK_ROWS];
+    for (size_t round = 0; round < unit_rounds(150); round++) {
+        struct hx_block_index index;
+        struct hx_condition condition = {.derived = HX_PLAIN, .column = 1};
+        uint32_t rank[RANKS];
+        made.n = round % 8 ? 17000 + unit_below(&random, 24000)
+                           : HX_BLOCK_ROWS + unit_below(&random, 2 * HX_BLOCK_ROWS);
+        for (int c = 0; c < COLUMNS; c++) {
+            made.value[c] = malloc(made.n * sizeof *made.value[c]);
+            assert_non_null(made.value[c]);
+            fill(&random, made.value[c], made.n);
+        }
+        struct hx_top top = {.end = made.n, .largest = unit_below(&random, 2)};
+        top.zero_last = !top.largest && unit_below(&random, 2);
+        if (unit_below(&random, 4) == 0) {
+            for (uint64_t i = 0; i < made.n; i++)
+                made.value[0][i] %= RANKS + 2;
+            for (int i = 0; i < RANKS; i++)
+                rank[i] = (uint32_t)unit_below(&random, RANKS);
+            top.rank = rank;
+            top.ranks = RANKS;
+        }
+        make(&random, &index);
+        if (unit_below(&random, 2)) {
+            top.condition = &condition;
+            top.conditions = 1;
+            condition.low = made.value[1][unit_below(&random, made.n)];
+            condition.high = PICK(&random, condition.low, UINT64_MAX, UINT64_MAX);
+        }
+        if (unit_below(&random, 3) == 0) {
+            top.from = unit_below(&random, made.n / 8);
+            top.end -= unit_below(&random, made.n / 8);
+        }
+        size_t n = sort(&top, plain);
+        for (int i = 0; i < 12; i++) {
+            uint64_t some = n ? unit_below(&random, n) : 0;
+            top.offset = PICK(&random, 0, some, some, n, n - (n > 3 ? 3 : 0), n - n / 100, n / 2,
+                              n + 7, 16384, UINT64_MAX, top63 - 1);
+            top.limit = PICK(&random, 1, 3, 100, 2048, 2049, 20000, n, UINT64_MAX);
+            compare_window(&index, &top, plain, n);
+            if (n)
+                compare_place(&random, &index, &top, plain, n);
+        }
+        forget(&index);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
