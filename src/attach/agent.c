@@ -2,6 +2,7 @@
 #include "attach/agent.h"
 
 #include "attach/agent_protocol.h"
+#include "attach/memwatch.h"
 #include "attach/proc.h"
 #include "attach/tracer.h"
 #include "base/cleanup.h"
@@ -177,6 +178,15 @@ static bool next_op(int socket, enum hx_agent_op *ret)
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
+/* One of ours that got SIGKILL, which heapx did not send. */
+static hx_error *killed(const char *which)
+{
+    return hx_error_new(
+        HX_E_NOMEM, "memory",
+        "free some, or take the snapshot where there is more; see: heapx doctor PID",
+        "%s was killed, as the kernel does when memory runs out", which);
+}
+
 /* Waits for the worker to end; false when the parent is gone. */
 static bool watch_worker(struct supervisor *self, pid_t worker)
 {
@@ -184,7 +194,9 @@ static bool watch_worker(struct supervisor *self, pid_t worker)
     for (;;) {
         int status;
         if (waitpid(worker, &status, WNOHANG) == worker) {
-            if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+                answer_error(self, killed("the process that copies"));
+            else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
                 answer_error(self, hx_error_new(HX_E_FAIL, "agent", NULL,
                                                 "the capture ended early (status %d)", status));
             return true;
@@ -307,14 +319,6 @@ static void keep_only(int socket)
         close(null);
 }
 
-/* When memory runs out, the kernel shall end the one that only looks on. */
-static void yield_memory(void)
-{
-    HX_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0 && write(fd, "1000", 4) != 4)
-        return; /* then it decides as it would have */
-}
-
 /* In the child: out of reach of the terminal's signals and of everything that was inherited. */
 static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared *shared)
 {
@@ -336,7 +340,7 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
         setrlimit(RLIMIT_FSIZE, &files);
     }
     keep_only(socket);
-    yield_memory();
+    hx_volunteer(); /* also where heapx did not */
     /* not from malloc, which a thread that was not forked may have locked (sanitizers' may) */
     struct supervisor *self =
         mmap(NULL, sizeof *self, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -408,8 +412,22 @@ struct hx_stop_mark *hx_agent_stop_mark(struct hx_agent *agent)
     return &agent->shared->mark;
 }
 
-static hx_error *lost_agent(void)
+atomic_bool *hx_agent_exhausted(struct hx_agent *agent)
 {
+    return &agent->shared->exhausted;
+}
+
+static hx_error *lost_agent(struct hx_agent *agent)
+{
+    int status;
+    pid_t got;
+    shutdown(agent->socket, SHUT_RDWR); /* should it be there after all */
+    while ((got = waitpid(agent->agent, &status, 0)) < 0 && errno == EINTR)
+        ;
+    if (got == agent->agent)
+        agent->agent = -1;
+    if (got > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return killed("its process");
     return hx_error_new(HX_E_FAIL, "agent", "start heapx again", "its process has ended");
 }
 
@@ -495,7 +513,7 @@ hx_error *hx_agent_smaps(struct hx_agent *agent, char **ret, size_t *ret_len)
     int fds[2];
     if (!send_call(agent, &call, NULL, 0) ||
         await_answer(agent, &answer, sizeof answer, fds) != sizeof answer)
-        return lost_agent();
+        return lost_agent(agent);
     HX_FD int fd = fds[0];
     if (answer.kind >= 0)
         return answer_to_error(&answer);
@@ -514,7 +532,7 @@ static hx_error *await(struct hx_agent *agent, const struct hx_progress *progres
             ssize_t got = hx_agent_recv(agent->socket, answer, sizeof *answer, fds);
             if (is_stale(agent, answer, got, fds))
                 continue;
-            return got == sizeof *answer ? NULL : lost_agent();
+            return got == sizeof *answer ? NULL : lost_agent(agent);
         }
         hx_progress_at(progress, "copy", atomic_load(&agent->shared->bytes_read),
                        atomic_load(&agent->shared->bytes_total));
@@ -539,7 +557,7 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
     struct hx_agent_answer answer;
     atomic_store(&agent->shared->bytes_total, 0);
     if (!send_call(agent, &call, fds, 2))
-        return lost_agent();
+        return lost_agent(agent);
     HX_TRY(await(agent, progress, &answer, fds));
     HX_FD int tables = fds[0];
     HX_FD int copy = fds[1];

@@ -72,6 +72,9 @@ void hx_agent_result_deinit(struct hx_agent_result *result);
 /* Where the newest stop is marked; lives as long as the agent. */
 struct hx_stop_mark *hx_agent_stop_mark(struct hx_agent *agent);
 
+/* Set by whoever watches memory: a capture that sees it gives up. Lives as long as the agent. */
+atomic_bool *hx_agent_exhausted(struct hx_agent *agent);
+
 /* /proc/PID/smaps as the agent sees it now. The caller frees. */
 hx_error *hx_agent_smaps(struct hx_agent *agent, char **ret, size_t *ret_len);
 

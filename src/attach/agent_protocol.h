@@ -44,6 +44,7 @@ struct hx_agent_shared {
     _Atomic uint64_t bytes_total;
     _Atomic uint64_t stopped_at_ns; /* 0: the target runs */
     atomic_bool given_up;           /* the supervisor answers in place of the worker */
+    atomic_bool exhausted;          /* heapx: memory runs out, give up */
     struct hx_stop_mark mark;
 };
 

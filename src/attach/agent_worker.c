@@ -279,6 +279,7 @@ void hx_agent_worker(const struct hx_agent_job *job)
     capture.tracer.pid = job->pid;
     capture.tracer.deadline_ns = job->request->max_pause_ns;
     capture.tracer.parent_fd = job->socket;
+    capture.tracer.exhausted = &job->shared->exhausted;
     capture.tracer.cancel_fd = signalfd(-1, &set, SFD_CLOEXEC);
     capture.copy.pid = job->pid;
     capture.copy.threads = hx_threads(job->request->threads ? job->request->threads : 2);

@@ -4,7 +4,9 @@
 
 #include "attach/agent.h"
 #include "attach/backtrace.h"
+#include "attach/copy.h"
 #include "attach/core.h"
+#include "attach/memwatch.h"
 #include "attach/preflight.h"
 #include "attach/proc.h"
 #include "attach/program_roots.h"
@@ -39,8 +41,10 @@ struct hx_attach {
     uint64_t started; /* when it began: it, and no later one of its number */
     pid_t via;        /* the thread that stands for it: pid, unless its first thread has exited */
     struct hx_agent *agent;
-    hx_core *core; /* the target is this core: no process, no agent */
-    hx_code *code; /* for the stacks of threads: the names stay for the next capture */
+    hx_core *core;             /* the target is this core: no process, no agent */
+    hx_code *code;             /* for the stacks of threads: the names stay for the next capture */
+    struct hx_memwatch *watch; /* from the beginning of a capture until it is settled */
+    atomic_bool no_agent;      /* stands for the agent's flag where there is none */
     /* of the newest capture */
     hx_modules *modules;
     const struct hx_image *image; /* owned by that snapshot */
@@ -48,6 +52,7 @@ struct hx_attach {
 
 hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
 {
+    hx_volunteer();
     HX_TRY(hx_preflight_error(pid));
     struct hx_attach *attach = calloc(1, sizeof *attach);
     if (!attach)
@@ -89,6 +94,7 @@ void hx_attach_close(hx_attach *attach)
 {
     if (!attach)
         return;
+    hx_memwatch_end(attach->watch);
     if (attach->agent)
         hx_agent_stop(attach->agent);
     hx_core_close(attach->core);
@@ -101,6 +107,44 @@ void hx_attach_share_code(hx_attach *attach, hx_code *code)
 {
     hx_code_destroy(attach->code);
     attach->code = hx_code_share(code);
+}
+
+/* --- memory --------------------------------------------------------------------------- */
+
+static atomic_bool *exhausted(hx_attach *attach)
+{
+    return attach->agent ? hx_agent_exhausted(attach->agent) : &attach->no_agent;
+}
+
+const atomic_bool *hx_attach_exhausted(hx_attach *attach)
+{
+    return exhausted(attach);
+}
+
+/* Refuses what does not fit, and watches from here on what is taken. */
+static hx_error *begin_watch(hx_attach *attach, const struct hx_memory_need *need)
+{
+    hx_limits limits = {0};
+    hx_memwatch_end(hx_steal(attach->watch));
+    atomic_store(exhausted(attach), false);
+    HX_TRY(hx_limits_find("", attach->core ? 0 : attach->via, &limits));
+    hx_error *err = hx_limits_fit(&limits, need);
+    if (!err)
+        attach->watch = hx_memwatch_begin(&limits, need, exhausted(attach));
+    hx_limits_deinit(&limits);
+    return err;
+}
+
+hx_error *hx_attach_settle(hx_attach *attach, hx_error *err, bool *ret_killed)
+{
+    if (err && attach->watch && atomic_load(exhausted(attach))) {
+        hx_error_free(err);
+        err = hx_memwatch_error(attach->watch);
+    }
+    *ret_killed = !attach->core && hx_memwatch_killed(attach->watch) &&
+                  (!hx_proc_living(attach->pid) || hx_proc_started(attach->pid) != attach->started);
+    hx_memwatch_end(hx_steal(attach->watch));
+    return err;
 }
 
 static hx_error *has_exited(const hx_attach *attach)
@@ -283,14 +327,17 @@ static hx_error *find_locks(const struct hx_mapping *mapping, size_t n, pid_t pi
     return err;
 }
 
-/* Where the locks are and which code takes them, as of now: read from the running target. */
-static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request)
+/* Where the locks are and which code takes them, and what memory the capture will take, as of now:
+ * read from the running target. */
+static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request,
+                            struct hx_memory_need *ret_need)
 {
     HX_FREE char *smaps = NULL;
     size_t len = 0, n = 0;
     struct hx_mapping *mapping = NULL;
     HX_TRY(hx_agent_smaps(attach->agent, &smaps, &len));
     HX_TRY(hx_proc_mappings(smaps, len, &mapping, &n));
+    *ret_need = hx_copy_need(mapping, n);
     struct hx_peek peek = {.read = peek_agent, .context = attach->agent};
     hx_lock_words locks = {0};
     hx_modules *modules = NULL;
@@ -607,6 +654,7 @@ static hx_error *capture_core(hx_attach *attach, const struct hx_capture_options
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     enum hx_walk_verdict verdict = HX_WALK_OK;
     uint64_t begun = hx_timing_begin();
+    HX_TRY(begin_watch(attach, &(struct hx_memory_need){.ours = 1}));
     HX_TRY(hx_snapshot_create(&snapshot));
     HX_TRY(hx_core_take(attach->core, options->threads, progress, snapshot));
     hx_timing_end(begun, "core", 0);
@@ -644,7 +692,10 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
         bool last = attempt + 1 == TRIES;
         request->n_locks = 0;
         request->accept_locked = last;
-        HX_TRY(look_ahead(attach, request));
+        struct hx_memory_need need;
+        HX_TRY(look_ahead(attach, request, &need));
+        if (attempt == 0)
+            HX_TRY(begin_watch(attach, &need));
         HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
         enum hx_walk_verdict verdict = HX_WALK_OK;
         HX_TRY(take_once(attach, request, &memory_fd, options, progress, &longest_us, &snapshot,

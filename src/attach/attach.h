@@ -43,6 +43,15 @@ void hx_attach_share_code(hx_attach *attach, hx_code *code);
 hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *options,
                             const struct hx_progress *progress, struct hx_snapshot **ret);
 
+/* Memory is watched from the beginning of a capture until it is settled. This turns true when too
+ * little is left: work on the snapshot ends then as if it were cancelled (struct hx_progress). */
+const atomic_bool *hx_attach_exhausted(hx_attach *attach);
+
+/* The work on a snapshot is at its end, with this error or NULL, which comes back: in words about
+ * memory where that was why. *ret_killed: the target has ended meanwhile, and the kernel has ended
+ * processes for lack of memory. */
+hx_error *hx_attach_settle(hx_attach *attach, hx_error *err, bool *ret_killed);
+
 /* Where each stop of a capture is marked, for a recorder; lives as long as `attach`. */
 struct hx_stop_mark *hx_attach_stop_mark(hx_attach *attach);
 

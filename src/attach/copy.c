@@ -72,15 +72,6 @@ static uint64_t estimate(const struct hx_mapping *mapping, size_t n)
 
 /* --- memory touched before the stop -------------------------------------------------- */
 
-static uint64_t available_memory(void)
-{
-    HX_FREE char *text = NULL;
-    hx_error *err = hx_proc_read("/proc/meminfo", &text, NULL);
-    hx_error_free(err);
-    const char *field = text ? hx_proc_field(text, "MemAvailable") : NULL;
-    return field ? strtoull(field, NULL, 10) * 1024 : UINT64_MAX;
-}
-
 struct touch {
     const struct hx_tracer *tracer;
     uint8_t *memory;
@@ -93,7 +84,7 @@ static void touch_slices(void *context, unsigned worker)
 {
     (void)worker;
     struct touch *touch = context;
-    const uint64_t slice = 16 * mib;
+    const uint64_t slice = 4 * mib; /* so often is looked whether there is memory left */
     while (!atomic_load(&touch->failed)) {
         uint64_t at = atomic_fetch_add(&touch->next, slice);
         if (at >= touch->bytes)
@@ -131,41 +122,42 @@ static hx_error *map_memory(struct hx_copy *copy, uint64_t room)
     return NULL;
 }
 
-static hx_error *too_little(uint64_t need, uint64_t have)
+/* A little more than there is now, because it may grow until the stop. */
+static uint64_t room_for(uint64_t bytes)
 {
-    char need_text[HX_HUMAN], have_text[HX_HUMAN];
-    return hx_error_new(HX_E_NOMEM, "copy of the target's memory",
-                        "free some memory, or take the snapshot where there is more",
-                        "needs %s of memory, %s are available", hx_human_bytes(need, need_text),
-                        hx_human_bytes(have, have_text));
+    return (bytes + bytes / 32 + 8 * mib) / mib * mib;
 }
 
-hx_error *hx_copy_fits(uint64_t need)
+struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n)
 {
-    uint64_t have = available_memory();
-    return need > have ? too_little(need, have) : NULL;
+    uint64_t bytes = estimate(mapping, n);
+    struct hx_memory_need need = {.ours = room_for(bytes) + hx_memory_analysis(bytes)};
+    for (size_t i = 0; i < n; i++) {
+        bool own_only;
+        if (is_wanted(&mapping[i], &own_only))
+            need.its += mapping[i].swap_bytes;
+    }
+    return need;
 }
 
 hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                           const struct hx_tracer *tracer)
 {
-    /* a little more than there is now, because it may grow until the stop */
-    uint64_t need = estimate(mapping, n);
-    need = (need + need / 32 + 8 * mib) / mib * mib;
-    struct stat st = {0};
+    uint64_t need = room_for(estimate(mapping, n));
     if (copy->memory_fd < 0)
         copy->memory_fd = memfd_create("heapx copy", MFD_CLOEXEC);
-    if (copy->memory_fd < 0 || fstat(copy->memory_fd, &st) != 0)
+    if (copy->memory_fd < 0)
         return hx_error_os(errno, "copy of the target's memory", "memfd_create");
-    uint64_t have = available_memory(), held = (uint64_t)st.st_blocks * 512;
-    if (need > held && need - held > have)
-        return too_little(need, have);
     HX_TRY(map_memory(copy, need * 2));
     struct touch touch = {.tracer = tracer, .memory = copy->memory, .bytes = need};
     hx_parallel(copy->threads, touch_slices, &touch);
     HX_TRY(hx_tracer_pressed(tracer));
-    if (atomic_load(&touch.failed))
-        return too_little(need, have);
+    if (atomic_load(&touch.failed)) {
+        char text[HX_HUMAN];
+        return hx_error_new(HX_E_NOMEM, "copy of the target's memory",
+                            "free some memory, or take the snapshot where there is more",
+                            "the kernel does not give %s of memory", hx_human_bytes(need, text));
+    }
     return NULL;
 }
 

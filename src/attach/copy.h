@@ -7,6 +7,7 @@
 #define HX_ATTACH_COPY_H
 
 #include "attach/agent.h"
+#include "attach/limits.h"
 #include "attach/tracer.h"
 
 struct hx_copy {
@@ -24,7 +25,7 @@ struct hx_copy {
 };
 
 /* Before the stop: estimates from `mapping` (smaps) how much there is, makes or takes over
- * memory_fd and touches it. HX_E_NOMEM with figures when it cannot fit. */
+ * memory_fd and touches it. HX_E_NOMEM when it does not fit. */
 hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                           const struct hx_tracer *tracer);
 
@@ -37,7 +38,7 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer);
 
 void hx_copy_deinit(struct hx_copy *copy);
 
-/* Is there memory for `need` bytes more? HX_E_NOMEM with figures when there is not. */
-hx_error *hx_copy_fits(uint64_t need);
+/* What a snapshot of these mappings (smaps) will take. */
+struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n);
 
 #endif

@@ -193,12 +193,22 @@ static void read_some(void *context, unsigned worker)
     }
 }
 
+static hx_error *fits(uint64_t bytes)
+{
+    hx_limits limits = {0};
+    HX_TRY(hx_limits_find("", 0, &limits));
+    struct hx_memory_need need = {.ours = bytes + hx_memory_analysis(bytes)};
+    hx_error *err = hx_limits_fit(&limits, &need);
+    hx_limits_deinit(&limits);
+    return err;
+}
+
 static hx_error *read_all(struct reading *reading, unsigned threads)
 {
     struct hx_image *image = &reading->snapshot->image;
     if (!reading->bytes)
         return NULL;
-    HX_TRY(hx_copy_fits(reading->bytes));
+    HX_TRY(fits(reading->bytes));
     void *memory = mmap(NULL, reading->bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)

@@ -5,6 +5,8 @@
  */
 #include "attach/preflight.h"
 
+#include "attach/copy.h"
+#include "attach/limits.h"
 #include "attach/proc.h"
 #include "attach/record/launch.h"
 #include "base/cleanup.h"
@@ -513,6 +515,61 @@ static void check_its_seccomp(struct preflight *p, struct hx_check *check)
             mode == 0 ? "no filter" : "a filter is active: --pause copy calls nothing in it");
 }
 
+/* --- Memory --------------------------------------------------------------------- */
+
+/* What a snapshot of the process would take; false when smaps cannot be read. */
+static bool estimate_need(pid_t pid, struct hx_memory_need *ret)
+{
+    HX_FREE char *smaps = slurp_of(pid, "smaps");
+    struct hx_mapping *mapping = NULL;
+    size_t n = 0;
+    hx_error *err = smaps ? hx_proc_mappings(smaps, strlen(smaps), &mapping, &n) : NULL;
+    bool ok = smaps && !err;
+    hx_error_free(err);
+    if (ok)
+        *ret = hx_copy_need(mapping, n);
+    hx_mappings_free(mapping, n);
+    return ok;
+}
+
+/* The limit that is nearest, for heapx; there is always the machine's. */
+static const struct hx_limit *nearest(const hx_limits *limits, uint64_t *ret_left)
+{
+    const struct hx_limit *best = NULL;
+    for (size_t i = 0; i < limits->n; i++) {
+        uint64_t left = limits->v[i].ours ? hx_limit_left(&limits->v[i], UINT64_MAX) : UINT64_MAX;
+        if (best && left >= *ret_left)
+            continue;
+        best = &limits->v[i];
+        *ret_left = left;
+    }
+    return best;
+}
+
+/* The refusal itself comes with the snapshot: a recorder needs no copy. */
+static void check_memory(struct preflight *p, struct hx_check *check)
+{
+    pid_t pid = p->via ? p->via : p->pid;
+    hx_limits limits = {0};
+    struct hx_memory_need need;
+    uint64_t left = 0;
+    hx_error *err = hx_limits_find("", pid, &limits);
+    bool known = !err && estimate_need(pid, &need);
+    const struct hx_limit *limit = known ? hx_limits_short(&limits, &need, &left) : NULL;
+    bool fits = !limit;
+    limit = limit || !known ? limit : nearest(&limits, &left);
+    char want[HX_HUMAN], have[HX_HUMAN], reserve[HX_HUMAN];
+    if (!limit)
+        say(check, HX_CHECK_UNKNOWN, "", "what a snapshot would take cannot be read");
+    else
+        say(check, fits ? HX_CHECK_OK : HX_CHECK_NO, fits ? "" : hx_limit_todo(limit),
+            "a snapshot takes about %s; %s are left, and %s stay free, below the limit of %.90s",
+            hx_human_bytes(limit->ours ? need.ours + need.its : need.its, want),
+            hx_human_bytes(left, have), hx_human_bytes(limit->reserve, reserve), limit->name);
+    hx_error_free(err);
+    hx_limits_deinit(&limits);
+}
+
 /* --- Its malloc --------------------------------------------------------------- */
 
 enum { WORDS_STEP = 1 << 16, WORDS_MAX = 16 << 20 };
@@ -676,6 +733,7 @@ static const struct entry process_checks[] = {
     {"architecture", true, HX_E_FAIL, check_architecture},
     {"namespaces", false, HX_E_FAIL, check_namespaces},
     {"its_seccomp", false, HX_E_FAIL, check_its_seccomp},
+    {"memory", false, HX_E_NOMEM, check_memory},
     {"allocator", false, HX_E_FAIL, check_allocator},
 };
 

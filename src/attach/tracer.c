@@ -40,7 +40,7 @@ hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
     };
     char what[32];
     snprintf(what, sizeof what, "PID %d", tracer->pid);
-    if (poll(poll_fd, 2, 0) > 0)
+    if (poll(poll_fd, 2, 0) > 0 || (tracer->exhausted && atomic_load(tracer->exhausted)))
         return hx_error_cancelled(what);
     if (tracer->deadline_ns && tracer->stopped_at_ns && hx_now_ns() > tracer->deadline_ns)
         return hx_error_new(HX_E_BUSY, what, "allow a longer --max-pause",

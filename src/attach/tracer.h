@@ -13,6 +13,8 @@
 #include "base/vec.h"
 #include "model/process.h"
 
+#include <stdatomic.h>
+
 enum hx_tracee_state {
     HX_TRACEE_SEIZED,  /* asked to stop */
     HX_TRACEE_STOPPED, /* stands still; thread holds its registers */
@@ -39,8 +41,9 @@ struct hx_tracer {
     uint64_t stopped_at_ns; /* CLOCK_MONOTONIC of the first interrupt, 0 while none stands */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
     struct hx_patience_clocks clocks;
-    int cancel_fd; /* readable: give up (a signalfd) */
-    int parent_fd; /* hung up: heapx is gone, give up (a socket); 0: none */
+    int cancel_fd;                /* readable: give up (a signalfd) */
+    int parent_fd;                /* hung up: heapx is gone, give up (a socket); 0: none */
+    const atomic_bool *exhausted; /* memory runs out: give up; NULL: nobody looks */
 };
 
 /* Seizes every thread (which stops none) and learns their names. Must be called on the thread
@@ -69,7 +72,8 @@ hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *
 void hx_tracer_release(struct hx_tracer *tracer);
 void hx_tracer_deinit(struct hx_tracer *tracer);
 
-/* HX_E_CANCEL when the cancel descriptor is readable, HX_E_BUSY past the deadline. */
+/* HX_E_CANCEL when the cancel descriptor is readable or memory runs out, HX_E_BUSY past the
+ * deadline. */
 hx_error *hx_tracer_pressed(const struct hx_tracer *tracer);
 
 #endif

@@ -19,7 +19,8 @@ struct hx_progress {
      * when unknown. NULL: not interested. */
     void (*report)(void *context, const char *stage, uint64_t done, uint64_t total);
     void *context;
-    const atomic_bool *cancel; /* NULL: cannot be cancelled */
+    const atomic_bool *cancel;    /* NULL: cannot be cancelled */
+    const atomic_bool *exhausted; /* memory runs out: a cancel, too. NULL: nobody looks */
 };
 
 static inline void hx_progress_at(const struct hx_progress *progress, const char *stage,
@@ -31,8 +32,10 @@ static inline void hx_progress_at(const struct hx_progress *progress, const char
 
 static inline bool hx_progress_cancelled(const struct hx_progress *progress)
 {
-    return progress && progress->cancel &&
-           atomic_load_explicit(progress->cancel, memory_order_relaxed);
+    return progress &&
+           ((progress->cancel && atomic_load_explicit(progress->cancel, memory_order_relaxed)) ||
+            (progress->exhausted &&
+             atomic_load_explicit(progress->exhausted, memory_order_relaxed)));
 }
 
 /* The error of work that was cancelled. */

@@ -18,6 +18,13 @@ static hx_error *take_again(void *taker, const struct hx_progress *progress,
     return hx_take(taker, progress, ret);
 }
 
+static hx_error *add_to_store(void *taker, hx_store *store, const struct hx_snapshot *snapshot,
+                              const struct hx_analysis *analysis,
+                              const struct hx_progress *progress, int64_t *ret)
+{
+    return hx_take_add(taker, store, snapshot, analysis, progress, ret);
+}
+
 static hx_error *read_live(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n)
 {
     const struct hx_taker *taker = context;
@@ -65,6 +72,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
         .script = args->script,
         .color = hx_color(args),
         .take = taker ? take_again : NULL,
+        .add = taker ? add_to_store : NULL,
         .recording = taker && taker->recorder ? tell_recording : NULL,
         .read = taker && taker->attach ? read_live : NULL,
         .context = taker,

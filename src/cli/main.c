@@ -1,6 +1,7 @@
 /* main.c - the table of subcommands, and how a call ends. */
 #include "config.h"
 
+#include "attach/memwatch.h"
 #include "base/nearest.h"
 #include "base/stack.h"
 #include "cli/commands.h"
@@ -60,6 +61,9 @@ static hx_error *run_command(const struct hx_command *command, int argc, char **
         struct hx_args help = {.command = command, .word = &word, .n_words = 1};
         return hx_cmd_help(&help, status);
     }
+    /* Those start a program, which shall not: it is there before heapx attaches, and volunteers. */
+    if (command->run != hx_cmd_run && command->run != hx_cmd_demo)
+        hx_volunteer();
     /* A reader that goes away, or a file that may not grow, is an error like others: private
      * files are removed then, too. */
     signal(SIGPIPE, SIG_IGN);

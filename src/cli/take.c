@@ -206,10 +206,48 @@ static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress
     return NULL;
 }
 
+static const char killed_text[] =
+    "has ended while its snapshot was made, and the kernel has killed processes for lack of memory";
+
+static struct hx_progress watched(struct hx_taker *taker, const struct hx_progress *progress)
+{
+    struct hx_progress copy = progress ? *progress : (struct hx_progress){0};
+    copy.exhausted = hx_attach_exhausted(taker->attach);
+    return copy;
+}
+
+/* Nothing more is done about the snapshot. One that was taken of a process which the kernel has
+ * killed meanwhile is kept, and no success. */
+static hx_error *settle(struct hx_taker *taker, hx_error *err)
+{
+    char what[PATH_MAX];
+    bool killed;
+    err = hx_attach_settle(taker->attach, err, &killed);
+    taker->killed |= killed;
+    taker->partial |= killed;
+    if (!err || !killed)
+        return or_interrupted(taker, err);
+    hx_error_free(err);
+    return hx_error_new(HX_E_NOMEM, hx_taker_name(taker, what, sizeof what), "see: dmesg", "%s",
+                        killed_text);
+}
+
 hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
                   struct hx_snapshot **ret)
 {
-    return or_interrupted(taker, take(taker, progress, ret));
+    struct hx_progress with_memory = watched(taker, progress);
+    hx_error *err = take(taker, &with_memory, ret);
+    return err ? settle(taker, err) : NULL;
+}
+
+hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_snapshot *snapshot,
+                      const struct hx_analysis *analysis, const struct hx_progress *progress,
+                      int64_t *ret)
+{
+    struct hx_progress with_memory = watched(taker, progress);
+    hx_error *err = hx_store_add(store, snapshot, analysis, &with_memory, ret);
+    taker->store_failed |= err != NULL;
+    return settle(taker, err);
 }
 
 static void tell_partial(struct hx_console *console, const struct hx_taker *taker,
@@ -218,6 +256,12 @@ static void tell_partial(struct hx_console *console, const struct hx_taker *take
     char what[PATH_MAX];
     hx_say(console, hx_taker_name(taker, what, sizeof what), "the snapshot is not complete: %s",
            hx_text_str(&snapshot->notes));
+}
+
+static void tell_killed(struct hx_console *console, const struct hx_taker *taker)
+{
+    char what[PATH_MAX];
+    hx_say(console, hx_taker_name(taker, what, sizeof what), "%s", killed_text);
 }
 
 /* Told once, in a series the notes say it. */
@@ -240,14 +284,14 @@ hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     HX_TRY(hx_take(taker, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
-    hx_error *err = hx_store_add(store, snapshot, &taker->analysis, progress, ret);
-    taker->store_failed |= err != NULL;
-    HX_TRY(or_interrupted(taker, err));
+    HX_TRY(hx_take_add(taker, store, snapshot, &taker->analysis, progress, ret));
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
         hx_console_clear(console);
     if (console && !snapshot->complete)
         tell_partial(console, taker, snapshot);
+    if (console && taker->killed)
+        tell_killed(console, taker);
     return console ? tell_asked(console, taker, snapshot) : NULL;
 }
 

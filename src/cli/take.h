@@ -19,7 +19,8 @@ struct hx_taker {
     hx_recorder *recorder;       /* NULL: nobody records */
     char *recorder_notes;        /* what it says of itself; NULL: nothing */
     struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
-    bool partial;                /* a snapshot so far was not complete */
+    bool partial;                /* a snapshot so far was not complete, or it was killed */
+    bool killed;                 /* for lack of memory, while its snapshot was made */
     bool late;                   /* or had no heap, as the process had ended */
     bool store_failed;           /* an error was that of the store, not of the process */
     char *late_why;              /* why there was no snapshot before it ended; NULL: no reason */
@@ -51,6 +52,11 @@ hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot);
 /* Capture, scan and states, with the options of the call; the image is gone. */
 hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
                   struct hx_snapshot **ret);
+
+/* A snapshot that hx_take() has made into a store. Memory is watched from the one to the other. */
+hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_snapshot *snapshot,
+                      const struct hx_analysis *analysis, const struct hx_progress *progress,
+                      int64_t *ret);
 
 /* The same, and into the store. *ret: its number. With a console (NULL: none) stderr is told what
  * is missing, when something is. */

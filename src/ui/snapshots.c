@@ -147,7 +147,10 @@ static hx_error *snapping_run(struct hx_job *job, hx_store *store,
     struct snapping *snapping = (struct snapping *)job;
     struct hx_analysis analysis;
     hx_choice_analysis(&snapping->choice, snapping->options->analysis, &analysis);
-    return hx_store_add(store, snapping->taken, &analysis, progress, &snapping->number);
+    if (!snapping->options->add)
+        return hx_store_add(store, snapping->taken, &analysis, progress, &snapping->number);
+    return snapping->options->add(snapping->options->context, store, snapping->taken, &analysis,
+                                  progress, &snapping->number);
 }
 
 static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)

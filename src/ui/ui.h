@@ -20,6 +20,10 @@ struct hx_ui_options {
     /* Takes another snapshot, which the explorer then adds to the store; called on a thread
      * of its own and must not use the store. NULL: no live target, key `a` says so. */
     hx_error *(*take)(void *context, const struct hx_progress *progress, struct hx_snapshot **ret);
+    /* Adds it to the store as hx_store_add() does, which stands for NULL. */
+    hx_error *(*add)(void *context, hx_store *store, const struct hx_snapshot *snapshot,
+                     const struct hx_analysis *analysis, const struct hx_progress *progress,
+                     int64_t *ret);
     /* NULL: nobody records. Quick; called on the screen's thread while snapshots are taken. */
     void (*recording)(void *context, struct hx_ui_recording *ret);
     /* Copies up to n bytes of the live target as they are now; *ret_n: so many, from the first on.

@@ -454,7 +454,8 @@ static void test_cancelled(void **state)
     unsigned reports = 0;
     for (; !done; reports++) {
         struct patience patience = {.left = reports};
-        const struct hx_progress progress = {lose_patience, &patience, &patience.cancel};
+        const struct hx_progress progress = {
+            .report = lose_patience, .context = &patience, .cancel = &patience.cancel};
         struct hx_dominators found;
         hx_error *err = hx_dominators_find(snapshot, HX_OVER_SURE, &progress, &found);
         done = !err;
@@ -469,7 +470,8 @@ static void test_cancelled(void **state)
     uint32_t *group = calloc(n, sizeof *group);
     assert_non_null(group);
     struct patience patience = {.left = 0};
-    const struct hx_progress progress = {lose_patience, &patience, &patience.cancel};
+    const struct hx_progress progress = {
+        .report = lose_patience, .context = &patience, .cancel = &patience.cancel};
     struct hx_groups groups;
     hx_error *err = hx_groups_measure(snapshot, &found, group, 1, 0, 1, &progress, &groups);
     assert_true(err && err->kind == HX_E_CANCEL);

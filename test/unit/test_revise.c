@@ -366,7 +366,8 @@ static void cancelled(void **state)
         bool ended = false;
         for (size_t at = 0; !ended; at++) {
             struct ending ending = {.at = at};
-            struct hx_progress progress = {count_calls, &ending, &ending.cancel};
+            struct hx_progress progress = {
+                .report = count_calls, .context = &ending, .cancel = &ending.cancel};
             bool revises = over || at % 2;
             hx_error *err =
                 revises ? hx_store_revise(store[over], 1, s, &after, HX_ANALYSE_ALL, &progress)

@@ -260,7 +260,8 @@ static void test_cancelled(void **state)
     unsigned reports = 0;
     for (; !done; reports++) {
         struct patience patience = {.left = reports};
-        const struct hx_progress progress = {lose_patience, &patience, &patience.cancel};
+        const struct hx_progress progress = {
+            .report = lose_patience, .context = &patience, .cancel = &patience.cancel};
         struct hx_sure sure;
         hx_error *err = hx_sure_find(snapshot, &found, 1, &progress, &sure);
         done = !err;
