@@ -6,6 +6,7 @@
 #include "attach/backtrace.h"
 #include "attach/copy.h"
 #include "attach/core.h"
+#include "attach/live.h"
 #include "attach/memwatch.h"
 #include "attach/preflight.h"
 #include "attach/proc.h"
@@ -47,6 +48,7 @@ struct hx_attach {
     atomic_bool no_agent;      /* stands for the agent's flag where there is none */
     /* of the newest capture */
     hx_modules *modules;
+    struct hx_live live;          /* for who reads with it */
     const struct hx_image *image; /* owned by that snapshot */
 };
 
@@ -211,18 +213,6 @@ hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsig
 
 /* --- reading through the agent and from the image ------------------------------------- */
 
-static bool peek_agent(void *context, uint64_t addr, void *dst, size_t len)
-{
-    struct hx_agent *agent = context;
-    for (size_t done = 0; done < len;) {
-        size_t part = len - done < HX_AGENT_READ_MAX ? len - done : HX_AGENT_READ_MAX;
-        if (!hx_agent_read(agent, addr + done, (char *)dst + done, part))
-            return false;
-        done += part;
-    }
-    return true;
-}
-
 /* Of a core what was not dumped is read from the files. */
 static bool peek_files(void *context, uint64_t addr, void *dst, size_t len)
 {
@@ -236,10 +226,13 @@ static bool peek_files(void *context, uint64_t addr, void *dst, size_t len)
 }
 
 /* Memory of the target that no image holds: it is read-only, and as it was at the stop. */
-static struct hx_peek constant(const hx_attach *attach)
+static struct hx_peek constant(hx_attach *attach)
 {
-    return attach->core ? (struct hx_peek){.read = peek_files, .context = attach->modules}
-                        : (struct hx_peek){.read = peek_agent, .context = attach->agent};
+    if (attach->core)
+        return (struct hx_peek){.read = peek_files, .context = attach->modules};
+    attach->live =
+        (struct hx_live){.pid = attach->via, .agent = attach->agent, .modules = attach->modules};
+    return (struct hx_peek){.read = hx_live_read, .context = &attach->live};
 }
 
 /* What the image leaves out because nobody may write there (text, constants) is the same in
@@ -338,10 +331,11 @@ static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request,
     HX_TRY(hx_agent_smaps(attach->agent, &smaps, &len));
     HX_TRY(hx_proc_mappings(smaps, len, &mapping, &n));
     *ret_need = hx_copy_need(mapping, n);
-    struct hx_peek peek = {.read = peek_agent, .context = attach->agent};
     hx_lock_words locks = {0};
     hx_modules *modules = NULL;
     hx_error *err = hx_modules_create(attach->via, mapping, n, &modules);
+    struct hx_live live = {.pid = attach->via, .agent = attach->agent, .modules = modules};
+    struct hx_peek peek = {.read = hx_live_read, .context = &live};
     if (!err)
         find_code(modules, request->code);
     if (!err)

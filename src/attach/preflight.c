@@ -7,6 +7,7 @@
 
 #include "attach/copy.h"
 #include "attach/limits.h"
+#include "attach/pagemap.h"
 #include "attach/proc.h"
 #include "attach/record/launch.h"
 #include "base/cleanup.h"
@@ -580,18 +581,26 @@ static bool is_named(const struct hx_mapping *mapping, const char *start)
     return slash && strncmp(slash + 1, start, strlen(start)) == 0;
 }
 
-/* Is there a word with this value in [start, end) of the process? */
-static bool holds_word(pid_t pid, uint64_t start, uint64_t end, uint64_t value, uint64_t *buffer)
+/* A word that is looked for. */
+struct word {
+    pid_t pid;
+    uint64_t value, *buffer;
+    bool found;
+};
+
+/* Is it in [start, end) of the process? */
+static bool look_for_word(void *context, uint64_t start, uint64_t end, bool swapped)
 {
-    for (uint64_t at = start; at < end; at += WORDS_STEP) {
+    (void)swapped;
+    struct word *word = context;
+    for (uint64_t at = start; at < end && !word->found; at += WORDS_STEP) {
         uint64_t len = end - at < WORDS_STEP ? end - at : WORDS_STEP;
-        struct iovec local = {buffer, len}, remote = {(void *)(uintptr_t)at, len};
-        ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        struct iovec local = {word->buffer, len}, remote = {(void *)(uintptr_t)at, len};
+        ssize_t got = process_vm_readv(word->pid, &local, 1, &remote, 1, 0);
         for (size_t i = 0; got > 0 && i < (size_t)got / 8; i++)
-            if (buffer[i] == value)
-                return true;
+            word->found |= word->buffer[i] == word->value;
     }
-    return false;
+    return !word->found;
 }
 
 /* Is this the malloc that is called? Then the dynamic linker, which calls it too, or the program
@@ -603,19 +612,23 @@ static bool is_called(pid_t pid, const struct hx_mapping *mapping, size_t n, uin
     if (readlink(path, exe, sizeof exe - 1) < 0)
         exe[0] = 0;
     HX_FREE uint64_t *buffer = malloc(WORDS_STEP);
+    snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    struct word word = {.pid = pid, .value = malloc_at, .buffer = buffer};
     uint64_t looked = 0;
-    for (size_t i = 0; i < n && buffer; i++) {
+    for (size_t i = 0; i < n && buffer && !word.found; i++) {
         uint64_t bytes = mapping[i].end - mapping[i].start;
         if (!mapping[i].inode || (mapping[i].prot & (HX_PROT_R | HX_PROT_X)) != HX_PROT_R ||
             (!is_named(&mapping[i], "ld-") && strcmp(mapping[i].path, exe) != 0))
             continue;
         looked += bytes;
         if (looked > WORDS_MAX)
-            return false;
-        if (holds_word(pid, mapping[i].start, mapping[i].end, malloc_at, buffer))
-            return true;
+            break;
+        /* only pages that were written: the loader did, and the others are best left where they are
+         */
+        hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, true, look_for_word, &word);
     }
-    return false;
+    return word.found;
 }
 
 /* The module, other than the C library, whose malloc is called; NULL: none is known. */

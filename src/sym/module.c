@@ -447,11 +447,25 @@ bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len)
            is_constant(modules, placed, addr, len) && read_file(modules, placed, addr, dst, len);
 }
 
+/* A file is mapped in whole pages: behind a segment the file goes on up to the end of the page. */
+static size_t read_behind(const hx_modules *modules, uint64_t addr, void *dst, size_t len)
+{
+    const uint64_t page = 4096, end = addr / page * page + page;
+    const struct hx_placed *placed = hx_modules_placed(modules, addr / page * page);
+    if (!placed || placed->end != placed->file_end)
+        return 0;
+    if (len > end - addr)
+        len = end - addr;
+    return read_file(modules, placed, addr, dst, len) ? len : 0;
+}
+
 size_t hx_module_read_initial(hx_modules *modules, uint64_t addr, void *dst, size_t len)
 {
     const struct hx_placed *placed = hx_modules_placed(modules, addr);
-    if (!placed || !len)
+    if (!len)
         return 0;
+    if (!placed)
+        return read_behind(modules, addr, dst, len);
     uint64_t end = addr < placed->file_end ? placed->file_end : placed->end;
     if (len > end - addr)
         len = end - addr;

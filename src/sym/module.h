@@ -58,7 +58,8 @@ hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint6
 bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len);
 
 /* Reads at most len bytes at addr as the file has them (zeros in .bss), also where the target may
- * write; how many, 0 when addr lies in no segment. For pages that the target never wrote. */
+ * write; how many, 0 when addr lies in no segment, nor behind one in its last page. For pages that
+ * the target never wrote. */
 size_t hx_module_read_initial(hx_modules *modules, uint64_t addr, void *dst, size_t len);
 
 /* Is addr in an executable segment of a file? */

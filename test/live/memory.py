@@ -3,7 +3,7 @@
 
 The target never dies of it, and the answer is a right snapshot or one line that says why there is
 none. Without arguments a few runs of each kind with a small target. `memory.py soak MEGABYTES RUNS`
-makes the whole table: rooms of 0 to 200 % of the heap, with and without swap, heapx inside and
+makes the whole table: rooms of 0 to 400 % of the heap, with and without swap, heapx inside and
 outside, with and without memory.oom.group where cgroups are of version 2. HX_SWAP: a file to swap
 to (it is switched on for that time).
 """
@@ -18,7 +18,7 @@ import time
 import live
 from live import Failure, Skip, check
 
-ROOMS = (0, 10, 50, 100, 150, 200)
+ROOMS = (0, 10, 50, 100, 150, 200, 250, 300, 400)
 SIZES = (1000, 100, 24, 100000)
 REFUSAL = re.compile(r"heapx: memory: [^\n]+; [^\n]+\n")
 
@@ -201,7 +201,7 @@ def volunteers(folder):
         target.wait_line("ready")
         process = subprocess.Popen([live.HEAPX, "snap", str(target.pid), "--every", "0.2s", "-o",
                                     os.path.join(folder, "every.db")], stdout=subprocess.PIPE,
-                                   preexec_fn=live.end_with_parent)
+                                   stderr=subprocess.DEVNULL, preexec_fn=live.end_with_parent)
         process.stdout.readline()
         seen = []
         with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
@@ -245,6 +245,38 @@ def kill_worker(process):
     return False
 
 
+def untouched(folder):
+    """Looking at a process brings no page of a file in, and what is stored was so before."""
+    programs = (["/usr/bin/python3", "-c", "import json, time; time.sleep(100)"],
+                ["/usr/bin/perl", "-e", "sleep 100"])
+    for argv in programs:
+        if not os.path.exists(argv[0]):
+            continue
+        with live.Target(argv) as target:
+            before = settled_rss(target.pid)
+            for command in ("doctor", "snap"):
+                store = os.path.join(folder, os.path.basename(argv[0]))
+                live.heapx(command, target.pid, *(["-o", store] if command == "snap" else []))
+                after = live.sum_of_rss(target.pid)
+                check(after == before, f"{argv[0]}, {command}: {before}, then {after}")
+            stored = live.row(store, "SELECT rss_bytes FROM snapshots")["rss_bytes"]
+            parts = live.row(store, "SELECT sum(bytes) AS sum FROM account")["sum"]
+            check(stored == before == parts, f"{argv[0]}: {before}, {stored} stored, {parts} in all")
+
+
+def settled_rss(pid):
+    """Once the process does nothing more."""
+    last = 0
+    for _ in range(100):
+        time.sleep(0.2)
+        now = live.sum_of_rss(pid)
+        with open(f"/proc/{pid}/stat") as stat:
+            if now == last and stat.read().rsplit(")")[-1].split()[0] == "S":
+                return now
+        last = now
+    raise Skip("the process does not come to rest")
+
+
 # --- the soak ------------------------------------------------------------------------------
 
 
@@ -260,8 +292,8 @@ class Swap:
 
 
 def table(megabytes, n, swapped, group):
-    for room in ROOMS:
-        for is_inside in (True, False):
+    for is_inside in (True, False):
+        for room in ROOMS if is_inside else ROOMS[:6]:
             count = {}
             begin = time.monotonic()
             for size in SIZES:
@@ -293,4 +325,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["soak"]:
         soak(int(sys.argv[2]), int(sys.argv[3]))
     else:
-        live.main(inside, small_blocks, beside, page_cache, volunteers, killed_worker)
+        live.main(inside, small_blocks, beside, page_cache, volunteers, killed_worker,
+                  untouched)
