@@ -33,12 +33,12 @@ static const struct files {
 
 /* --- reading -------------------------------------------------------------------------- */
 
-enum { TEXT_MAX = 16384 };
+enum { TEXT_MAX = 8192, NUMBER_MAX = 64 };
 
 /* The beginning of an open file, NUL-terminated; false when there is none. */
-static bool read_fd(int fd, char buf[TEXT_MAX])
+static bool read_fd(int fd, char *buf, size_t size)
 {
-    ssize_t n = fd < 0 ? -1 : pread(fd, buf, TEXT_MAX - 1, 0);
+    ssize_t n = fd < 0 ? -1 : pread(fd, buf, size - 1, 0);
     buf[n > 0 ? n : 0] = 0;
     return n > 0;
 }
@@ -54,10 +54,11 @@ static int open_in(const char *folder, const char *name)
 /* A file of one number; "max", and no such file: UINT64_MAX. */
 static uint64_t number_in(const char *folder, const char *name)
 {
-    char text[TEXT_MAX];
+    char text[NUMBER_MAX];
     HX_FD int fd = name ? open_in(folder, name) : -1;
-    return read_fd(fd, text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10)
-                                                                 : UINT64_MAX;
+    return read_fd(fd, text, sizeof text) && text[0] >= '0' && text[0] <= '9'
+               ? strtoull(text, NULL, 10)
+               : UINT64_MAX;
 }
 
 /* "PREFIXNAME VALUE" among lines; 0 when there is none. */
@@ -77,7 +78,7 @@ static uint64_t reclaimable(const struct hx_limit *limit)
 {
     char text[TEXT_MAX];
     const char *prefix = files[limit->kind].stat_prefix;
-    if (!read_fd(limit->stat_fd, text))
+    if (!read_fd(limit->stat_fd, text, sizeof text))
         return 0;
     bool v2 = limit->kind == HX_LIMIT_V2;
     uint64_t cache = figure(text, prefix, "inactive_file") + figure(text, prefix, "active_file");
@@ -91,7 +92,7 @@ static uint64_t reclaimable(const struct hx_limit *limit)
 static uint64_t meminfo(int fd, const char *name)
 {
     char text[TEXT_MAX];
-    const char *field = read_fd(fd, text) ? hx_proc_field(text, name) : NULL;
+    const char *field = read_fd(fd, text, sizeof text) ? hx_proc_field(text, name) : NULL;
     return field ? strtoull(field, NULL, 10) * 1024 : UINT64_MAX;
 }
 
@@ -99,8 +100,8 @@ uint64_t hx_limit_left(const struct hx_limit *limit, uint64_t enough)
 {
     if (limit->kind == HX_LIMIT_MACHINE)
         return meminfo(limit->usage_fd, "MemAvailable");
-    char text[TEXT_MAX];
-    if (!read_fd(limit->usage_fd, text))
+    char text[NUMBER_MAX];
+    if (!read_fd(limit->usage_fd, text, sizeof text))
         return UINT64_MAX; /* the cgroup has been removed */
     uint64_t usage = strtoull(text, NULL, 10);
     uint64_t left = usage < limit->bytes ? limit->bytes - usage : 0;
@@ -306,7 +307,7 @@ static uint64_t hidden_limit(const char *folder, const char *name)
 {
     char text[TEXT_MAX];
     HX_FD int fd = open_in(folder, "memory.stat");
-    uint64_t bytes = read_fd(fd, text) ? figure(text, "", name) : 0;
+    uint64_t bytes = read_fd(fd, text, sizeof text) ? figure(text, "", name) : 0;
     return bytes ? bytes : UINT64_MAX;
 }
 

@@ -21,7 +21,7 @@ struct hx_taker {
     struct hx_analysis analysis; /* what is worked out when a snapshot is stored */
     bool partial;                /* a snapshot so far was not complete, or it was killed */
     bool killed;                 /* for lack of memory, while its snapshot was made */
-    bool late;                   /* or had no heap, as the process had ended */
+    bool late;                   /* one had no heap, as the process had ended */
     bool store_failed;           /* an error was that of the store, not of the process */
     char *late_why;              /* why there was no snapshot before it ended; NULL: no reason */
     bool roots_tested;           /* every variable of --root was there once */
