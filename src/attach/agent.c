@@ -407,6 +407,11 @@ void hx_agent_stop(struct hx_agent *agent)
     free(agent);
 }
 
+const struct hx_short_calls *hx_agent_short_calls(const struct hx_agent *agent)
+{
+    return &agent->shared->short_calls;
+}
+
 struct hx_stop_mark *hx_agent_stop_mark(struct hx_agent *agent)
 {
     return &agent->shared->mark;

@@ -9,6 +9,7 @@
 #define HX_ATTACH_AGENT_H
 
 #include "attach/alloc/alloc.h"
+#include "attach/short_call.h"
 #include "attach/stop_mark.h"
 #include "base/error.h"
 #include "base/progress.h"
@@ -68,6 +69,9 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                            int *memory_fd, const struct hx_progress *progress,
                            struct hx_agent_result *ret);
 void hx_agent_result_deinit(struct hx_agent_result *result);
+
+/* The calls of the target that came back short because of a stop, of all captures so far. */
+const struct hx_short_calls *hx_agent_short_calls(const struct hx_agent *agent);
 
 /* Where the newest stop is marked; lives as long as the agent. */
 struct hx_stop_mark *hx_agent_stop_mark(struct hx_agent *agent);

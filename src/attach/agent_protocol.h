@@ -46,6 +46,7 @@ struct hx_agent_shared {
     atomic_bool given_up;           /* the supervisor answers in place of the worker */
     atomic_bool exhausted;          /* heapx: memory runs out, give up */
     struct hx_stop_mark mark;
+    struct hx_short_calls short_calls; /* of all captures; changes while one is under way */
 };
 
 /* One capture, as the worker is told of it. */

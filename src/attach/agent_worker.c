@@ -195,6 +195,10 @@ static void *trace(void *argument)
     hx_tracer_release(&capture->tracer);
     if (capture->tracer.stopped_at_ns)
         capture->answer.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
+    if (capture->tracer.short_calls.n) {
+        capture->tracer.short_calls.n += capture->shared->short_calls.n;
+        capture->shared->short_calls = capture->tracer.short_calls;
+    }
     atomic_store(&capture->shared->stopped_at_ns, 0);
     capture->trace_error = err;
     return NULL;

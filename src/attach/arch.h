@@ -31,6 +31,26 @@ void hx_arch_core_float(const void *state, size_t bytes, struct hx_thread *ret);
  * for other calls. True when it did. */
 bool hx_arch_restart_call(pid_t tid);
 
+/* A call that answered with less than it was asked for. */
+enum hx_short_kind {
+    HX_SHORT_MOVED,       /* bytes that are gone from where they were */
+    HX_SHORT_READ,        /* as much as there was, or random bytes */
+    HX_SHORT_RANDOM,      /* random bytes */
+    HX_SHORT_COMPLETIONS, /* submitted, but did not wait; `done` is not known */
+};
+struct hx_short_answer {
+    enum hx_short_kind kind;
+    const char *name;
+    int fd;
+    uint64_t done, asked;
+};
+
+/* For a thread that leaves a system call; false when it is none of those. */
+bool hx_arch_short_answer(pid_t pid, pid_t tid, struct hx_short_answer *ret);
+
+/* Has the kernel carry out the call that the thread leaves from its beginning. */
+void hx_arch_begin_again(pid_t tid);
+
 /* Is it one of those calls, with a relative time limit among its arguments? */
 bool hx_arch_is_timed_call(uint64_t call);
 

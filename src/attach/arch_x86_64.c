@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/procfs.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -172,6 +173,101 @@ bool hx_arch_restart_call(pid_t tid)
         return false;
     return ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax),
                   (void *)(long)-RESTART_NO_HANDLER) == 0;
+}
+
+/* Calls that move bytes, and how it is said how many. */
+enum length { IN_RSI, IN_RDX, IN_R10, VECTOR, HEADER, COMPLETIONS };
+static const struct moving_call {
+    uint64_t call;
+    const char *name;
+    enum hx_short_kind kind;
+    enum length length;
+    size_t flags;          /* offset in user_regs_struct; 0: it has none */
+    uint64_t least, never; /* flags that it must have, and must not have */
+} moving_calls[] = {
+    {SYS_write, "write", HX_SHORT_MOVED, IN_RDX, 0, 0, 0},
+    {SYS_writev, "writev", HX_SHORT_MOVED, VECTOR, 0, 0, 0},
+    {SYS_sendto, "send", HX_SHORT_MOVED, IN_RDX, offsetof(struct user_regs_struct, r10), 0,
+     MSG_DONTWAIT},
+    {SYS_sendmsg, "sendmsg", HX_SHORT_MOVED, HEADER, offsetof(struct user_regs_struct, rdx), 0,
+     MSG_DONTWAIT},
+    {SYS_sendfile, "sendfile", HX_SHORT_MOVED, IN_R10, 0, 0, 0},
+    {SYS_recvfrom, "recv", HX_SHORT_MOVED, IN_RDX, offsetof(struct user_regs_struct, r10),
+     MSG_WAITALL, MSG_DONTWAIT},
+    {SYS_recvmsg, "recvmsg", HX_SHORT_MOVED, HEADER, offsetof(struct user_regs_struct, rdx),
+     MSG_WAITALL, MSG_DONTWAIT},
+    {SYS_read, "read", HX_SHORT_READ, IN_RDX, 0, 0, 0},
+    {SYS_getrandom, "getrandom", HX_SHORT_RANDOM, IN_RSI, 0, 0, 0},
+    {SYS_io_uring_enter, "io_uring_enter", HX_SHORT_COMPLETIONS, COMPLETIONS,
+     offsetof(struct user_regs_struct, r10), 1 /* GETEVENTS */, 16 /* REGISTERED_RING */},
+};
+
+static bool read_target(pid_t pid, uint64_t addr, void *dst, size_t bytes)
+{
+    struct iovec local = {dst, bytes}, remote = {(void *)addr, bytes};
+    return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+
+/* Bytes of an array of struct iovec, 0 when it cannot be read. */
+static uint64_t vector_bytes(pid_t pid, uint64_t addr, uint64_t n)
+{
+    enum { VECTORS_MAX = 1024 };
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < n && n <= VECTORS_MAX; i++) {
+        struct iovec one;
+        if (!read_target(pid, addr + i * sizeof one, &one, sizeof one))
+            return 0;
+        sum += one.iov_len;
+    }
+    return sum;
+}
+
+static uint64_t asked_for(pid_t pid, enum length length, const struct user_regs_struct *regs)
+{
+    struct msghdr header;
+    switch (length) {
+    case IN_RSI:
+        return regs->rsi;
+    case IN_RDX:
+    case COMPLETIONS:
+        return regs->rdx;
+    case IN_R10:
+        return regs->r10;
+    case VECTOR:
+        return vector_bytes(pid, regs->rsi, regs->rdx);
+    case HEADER:
+        return read_target(pid, regs->rsi, &header, sizeof header)
+                   ? vector_bytes(pid, (uint64_t)header.msg_iov, header.msg_iovlen)
+                   : 0;
+    }
+    return 0;
+}
+
+bool hx_arch_short_answer(pid_t pid, pid_t tid, struct hx_short_answer *ret)
+{
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0 || (int64_t)regs.rax <= 0)
+        return false;
+    for (size_t i = 0; i < sizeof moving_calls / sizeof *moving_calls; i++) {
+        const struct moving_call *call = &moving_calls[i];
+        if (call->call != regs.orig_rax)
+            continue;
+        uint64_t flags = call->flags ? *(uint64_t *)((char *)&regs + call->flags) : 0;
+        *ret = (struct hx_short_answer){call->kind, call->name, (int)regs.rdi, regs.rax,
+                                        asked_for(pid, call->length, &regs)};
+        /* what io_uring_enter answers is how many it submitted */
+        bool is_short = call->length == COMPLETIONS ? ret->asked : ret->done < ret->asked;
+        return is_short && (flags & call->least) == call->least && !(flags & call->never);
+    }
+    return false;
+}
+
+/* The kernel's "restart, unless a handler runs that wants EINTR". */
+enum { RESTART = 512 };
+
+void hx_arch_begin_again(pid_t tid)
+{
+    ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax), (void *)(long)-RESTART);
 }
 
 /* Which register holds the relative time limit, and in which form. */

@@ -22,6 +22,7 @@
 #include "sym/module.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -573,6 +574,18 @@ static void tell_locked(struct hx_snapshot *snapshot)
     hx_snapshot_lose(snapshot, "arenas locked at the stop", 1, 0, 0);
 }
 
+/* Not a loss of the snapshot's, but the process may ask who did that. */
+static void tell_short_calls(const hx_attach *attach, uint64_t before, struct hx_snapshot *snapshot)
+{
+    const struct hx_short_calls *calls = hx_agent_short_calls(attach->agent);
+    uint64_t n = calls->n - before;
+    if (n)
+        hx_snapshot_note(snapshot, false,
+                         "the stop cut %" PRIu64 " call%s of the process short: %s%.*s", n,
+                         n == 1 ? "" : "s", n == 1 ? "" : "the newest is ",
+                         (int)sizeof calls->newest - 1, calls->newest);
+}
+
 static void rest(unsigned attempt)
 {
     /* 1, 2, 4, ... ms: let the update end, and do not beat in step with the target */
@@ -679,7 +692,7 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
     request->max_pause_ns = options->max_pause_ns;
     request->threads = options->threads ? options->threads : 2;
     HX_FD int memory_fd = -1;
-    uint64_t longest_us = 0;
+    uint64_t longest_us = 0, short_before = hx_agent_short_calls(attach->agent)->n;
     for (unsigned attempt = 0, damaged = 0;; attempt++) {
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("capture");
@@ -705,6 +718,7 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
                              "none of %d stops found them in agreement: some blocks may be missing "
                              "or stale",
                              TRIES);
+        tell_short_calls(attach, short_before, snapshot);
         HX_TRY(finish(attach, snapshot, progress));
         snapshot->pause_us = longest_us;
         *ret = hx_steal(snapshot);

@@ -206,7 +206,7 @@ hx_error *hx_tracer_seize(struct hx_tracer *tracer)
 /* Takes one change of state of a seized thread; true when there was one. A stop is looked at
  * without taking it (WNOWAIT): the signal that it stands for then stays with the thread, and
  * is delivered even when this process dies before it could pass it on. */
-static bool collect(struct hx_tracee *tracee)
+static bool collect(struct hx_tracer *tracer, struct hx_tracee *tracee)
 {
     siginfo_t info = {.si_pid = 0};
     int got = waitid(P_PID, (id_t)tracee->thread.tid, &info,
@@ -225,6 +225,8 @@ static bool collect(struct hx_tracee *tracee)
     tracee->group_stop = event && signal != SIGTRAP;
     tracee->state =
         hx_arch_registers(tracee->thread.tid, &tracee->thread) ? HX_TRACEE_STOPPED : HX_TRACEE_GONE;
+    if (tracee->state == HX_TRACEE_STOPPED && tracee->thread.in_syscall && !tracee->restarted)
+        hx_short_call(tracer->pid, tracee->thread.tid, &tracer->short_calls);
     return true;
 }
 
@@ -269,7 +271,7 @@ static hx_error *wait_all(struct hx_tracer *tracer)
             struct hx_tracee *tracee = &tracer->tracee.v[i];
             if (tracee->state != HX_TRACEE_SEIZED)
                 continue;
-            if (collect(tracee))
+            if (collect(tracer, tracee))
                 moved = true;
             else
                 running++;
@@ -448,7 +450,7 @@ static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
         bool awaited = tracee->state == HX_TRACEE_SEIZED && tracee->interrupted_ns;
-        if (awaited && !collect(tracee))
+        if (awaited && !collect(tracer, tracee))
             late |= patient || hx_proc_state(tracer->pid, tracee->thread.tid) != 'D';
         if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
             hx_patience_apply(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience,

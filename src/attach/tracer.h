@@ -8,6 +8,7 @@
 #define HX_ATTACH_TRACER_H
 
 #include "attach/patience.h"
+#include "attach/short_call.h"
 #include "base/error.h"
 #include "base/timing.h"
 #include "base/vec.h"
@@ -41,6 +42,7 @@ struct hx_tracer {
     uint64_t stopped_at_ns; /* CLOCK_MONOTONIC of the first interrupt, 0 while none stands */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
     struct hx_patience_clocks clocks;
+    struct hx_short_calls short_calls;
     int cancel_fd;                /* readable: give up (a signalfd) */
     int parent_fd;                /* hung up: heapx is gone, give up (a socket); 0: none */
     const atomic_bool *exhausted; /* memory runs out: give up; NULL: nobody looks */
