@@ -24,7 +24,7 @@ enum {
 };
 
 /* A signal handler can reach nothing but file-level state; this is all of it. */
-static atomic_bool interrupted;
+static atomic_bool interrupted, ever;
 static atomic_int interrupts, latest; /* latest: a signal, and whether a process sent it */
 
 enum { SENT = 0x100 };
@@ -37,6 +37,7 @@ static void on_interrupt(int signal_number, siginfo_t *info, void *unused)
     (void)unused;
     atomic_store(&latest, signal_number | (info->si_code <= 0 ? SENT : 0));
     atomic_store(&interrupted, true);
+    atomic_store(&ever, true);
     hx_store *store = atomic_load(&queried);
     if (store)
         hx_store_interrupt(store);
@@ -83,6 +84,11 @@ int hx_interrupts_forget(bool *ret_sent)
 const atomic_bool *hx_interrupted(void)
 {
     return &interrupted;
+}
+
+const atomic_bool *hx_interrupted_ever(void)
+{
+    return &ever;
 }
 
 hx_error *hx_wait_until(uint64_t deadline_ns, int pidfd, bool *ret_gone)

@@ -28,6 +28,9 @@ int hx_interrupts_forget(bool *ret_sent);
 /* Set once the user wants to stop. */
 const atomic_bool *hx_interrupted(void);
 
+/* The same, and an interrupt that was obeyed keeps it set. */
+const atomic_bool *hx_interrupted_ever(void);
+
 /* Waits until CLOCK_MONOTONIC reaches deadline_ns, the process behind pidfd has ended (-1: not
  * watched) or the user interrupts; *ret_gone: the process has ended. */
 hx_error *hx_wait_until(uint64_t deadline_ns, int pidfd, bool *ret_gone);

@@ -549,6 +549,7 @@ hx_error *hx_cmd_run(const struct hx_args *args, int *status)
     struct hx_args copy = *args; /* nothing would ever be stored */
     run.at_exit = copy.recorder.at_exit =
         args->recorder.at_exit || !(args->every_ns || args->count);
+    copy.recorder.hurry = hx_interrupted_ever();
     run.args = &copy;
     bool preload;
     HX_TRY(choose(args->word[0], &preload));

@@ -112,8 +112,7 @@ static hx_error *ended(struct hx_series *series)
     return NULL;
 }
 
-/* The user ended it. */
-static hx_error *interrupted(const struct hx_series *series)
+hx_error *hx_series_interrupted(const struct hx_series *series)
 {
     char what[32], todo[512];
     snprintf(what, sizeof what, "PID %d", series->taker->pid);
@@ -256,5 +255,5 @@ hx_error *hx_series_run(struct hx_series *series)
         hx_error_free(err);
     }
     hx_console_clear(series->console);
-    return interrupted(series);
+    return hx_series_interrupted(series);
 }

@@ -40,6 +40,9 @@ hx_error *hx_series_take(struct hx_series *series);
 /* The process has ended: what was recorded of it, if anything was; its line. */
 hx_error *hx_series_take_late(struct hx_series *series);
 
+/* The user has ended it: what is kept. */
+hx_error *hx_series_interrupted(const struct hx_series *series);
+
 /* The whole series. HX_E_GONE when a count that was asked for cannot be reached, HX_E_CANCEL when
  * the user ended it; what is stored stays. */
 hx_error *hx_series_run(struct hx_series *series);

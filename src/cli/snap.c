@@ -54,6 +54,9 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
         tell_silence(&taker, &console);
     if (!err && series.unprinted)
         err = hx_error_os(series.unprinted, "standard output", "write");
+    hx_taker_close(&taker); /* which may take a while: whoever does not wait for it is obeyed */
+    if (!err && atomic_load(hx_interrupted()))
+        err = hx_series_interrupted(&series);
     if (taker.partial || taker.late || (series.missed && !args->when))
         *status = HX_EXIT_PARTIAL;
     return err;

@@ -38,7 +38,9 @@ static hx_error *record_with_probes(struct hx_taker *taker)
     const struct hx_source *source;
     void *state;
     char *notes = NULL;
-    HX_TRY(hx_probes_open(taker->pid, &taker->args->recorder, &source, &state, &notes));
+    struct hx_record_options options = taker->args->recorder;
+    options.hurry = hx_interrupted_ever();
+    HX_TRY(hx_probes_open(taker->pid, &options, &source, &state, &notes));
     if (notes && taker->args->command->run == hx_cmd_record && isatty(STDERR_FILENO))
         tell_start(source, state, notes);
     return hx_taker_record(taker, source, state, notes);

@@ -41,6 +41,7 @@ struct probes {
     pid_t pid;
     int pidfd, epoll;
     bool mappings;
+    const atomic_bool *hurry; /* nobody waits until the probes are gone */
     hx_code *code;
     hx_space *space;
     hx_reader *reader;
@@ -190,7 +191,8 @@ static hx_error *follow_maps(struct probes *p)
 {
     if (__atomic_load_n(&p->kernel.shared->ended, __ATOMIC_RELAXED)) {
         /* what the process runs now is not recorded, and need not pay for it */
-        hx_probe_unlink(&p->kernel);
+        static const atomic_bool at_once = true;
+        hx_probe_let_go(&p->kernel, &at_once);
         return NULL;
     }
     if (!p->maps_changed)
@@ -354,6 +356,7 @@ static void end(void *state)
     struct probes *p = state;
     if (!p)
         return;
+    hx_probe_let_go(&p->kernel, p->hurry);
     hx_probe_unload(&p->kernel);
     hx_reader_destroy(p->reader);
     hx_probe_tables_deinit(&p->tables);
@@ -644,6 +647,7 @@ hx_error *hx_probes_open(pid_t pid, const struct hx_record_options *options,
     p->pidfd = p->epoll = -1;
     p->kernel.ring_fd = -1;
     p->mappings = options->mappings;
+    p->hurry = options->hurry;
     hx_error *err = open_all(p, options);
     if (err) {
         end(p);

@@ -5,14 +5,20 @@
  */
 #include "attach/record/probes_private.h"
 #include "base/cleanup.h"
+#include "base/timing.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The compiled programs, from probes_object.S. */
@@ -375,6 +381,93 @@ void hx_probe_unlink(struct hx_probe_kernel *kernel)
         bpf_link__destroy(kernel->links.v[i]);
     hx_vec_free(&kernel->fds);
     hx_vec_free(&kernel->links);
+}
+
+/* The kernel waits for all processors before a probe is gone, each time that the last descriptor of
+ * one is closed: 50 probes take seconds, however many do it. So a process does it that nobody has
+ * to wait for. */
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* All descriptors of this process that hold a probe: a process records one other with probes. */
+static size_t find_held(int **ret)
+{
+    HX_VEC(int) fds = {0};
+    HX_DIR DIR *dir = opendir("/proc/self/fd");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char kind[64] = "";
+        bool held = readlinkat(dirfd(dir), entry->d_name, kind, sizeof kind - 1) > 0 &&
+                    (strcmp(kind, "anon_inode:bpf_link") == 0 ||
+                     strcmp(kind, "anon_inode:[perf_event]") == 0);
+        if (held && !hx_vec_push(&fds, atoi(entry->d_name))) {
+            hx_vec_free(&fds);
+            break;
+        }
+    }
+    if (fds.n)
+        qsort(fds.v, fds.n, sizeof *fds.v, by_number);
+    *ret = fds.v;
+    return fds.n;
+}
+
+/* In a child: holds these alone once `go` is at its end, and ends. */
+static _Noreturn void close_last(const int *fd, size_t n, const int go[2])
+{
+    char unused;
+    unsigned at = 0;
+    prctl(PR_SET_NAME, "heapx-release");
+    close(go[1]);
+    while (read(go[0], &unused, 1) < 0 && errno == EINTR)
+        ;
+    for (size_t i = 0; i < n; at = (unsigned)fd[i++] + 1)
+        if ((unsigned)fd[i] > at)
+            close_range(at, (unsigned)fd[i] - 1, 0);
+    close_range(at, ~0U, 0);
+    _exit(0);
+}
+
+/* Most are gone by then, on a kernel that has one link for many of them. */
+static const uint64_t hurried_ns = 300000000;
+
+static void await_release(pid_t pid, const atomic_bool *hurry)
+{
+    uint64_t end = UINT64_MAX;
+    while (hx_now_ns() < end && waitpid(pid, NULL, WNOHANG) == 0) {
+        if (hurry && atomic_load(hurry) && end == UINT64_MAX)
+            end = hx_now_ns() + hurried_ns;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+void hx_probe_let_go(struct hx_probe_kernel *kernel, const atomic_bool *hurry)
+{
+    HX_FREE int *fd = NULL;
+    int go[2] = {-1, -1};
+    size_t n = find_held(&fd);
+    if (!n) {
+        hx_probe_unlink(kernel);
+        return;
+    }
+    pid_t pid = pipe2(go, O_CLOEXEC) == 0 ? fork() : -1;
+    if (pid == 0)
+        close_last(fd, n, go);
+    if (kernel->shared)
+        __atomic_store_n(&kernel->shared->armed, 0, __ATOMIC_SEQ_CST);
+    for (size_t i = 0; i < kernel->links.n; i++) {
+        bpf_link__disconnect(kernel->links.v[i]); /* else each is disabled first, as slowly */
+        bpf_link__destroy(kernel->links.v[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        close(fd[i]); /* not the last one of each: that is quick */
+    for (size_t i = 0; i < 2 && go[i] >= 0; i++)
+        close(go[i]);
+    hx_vec_free(&kernel->fds);
+    hx_vec_free(&kernel->links);
+    if (pid > 0)
+        await_release(pid, hurry);
 }
 
 void hx_probe_unload(struct hx_probe_kernel *kernel)
