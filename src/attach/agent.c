@@ -280,6 +280,28 @@ static void stay_with_living(struct supervisor *self)
     self->started = hx_proc_started(living);
 }
 
+static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared *shared);
+
+/* Forks the agent of another process. */
+static void start_another(struct supervisor *self, pid_t pid, int socket_fd, int shared_fd)
+{
+    HX_FD int socket = socket_fd, memory = shared_fd;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ; /* earlier ones that have ended */
+    struct hx_agent_shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    pid_t agent = shared == MAP_FAILED || socket < 0 ? -1 : fork();
+    if (agent == 0)
+        become_agent(pid, socket, shared);
+    if (agent < 0)
+        answer_error(self, hx_error_os(errno, "agent", "fork"));
+    else
+        hx_agent_send(self->socket, &(struct hx_agent_answer){.serial = self->serial, .kind = -1},
+                      sizeof(struct hx_agent_answer), NULL, 0);
+    if (shared != MAP_FAILED)
+        munmap(shared, sizeof *shared);
+}
+
 static _Noreturn void supervise(struct supervisor *self)
 {
     for (;;) {
@@ -291,7 +313,9 @@ static _Noreturn void supervise(struct supervisor *self)
         if (got != sizeof call || call.op == HX_AGENT_CANCEL) /* that came too late */
             continue;
         self->serial = call.serial;
-        if (call.op != HX_AGENT_READ)
+        if (call.op == HX_AGENT_START)
+            start_another(self, (pid_t)call.addr, fds[0], fds[1]);
+        else if (call.op != HX_AGENT_READ)
             stay_with_living(self);
         if (call.op == HX_AGENT_READ)
             answer_read(self, &call);
@@ -354,7 +378,7 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
 /* --- the parent's end ---------------------------------------------------------------- */
 
 struct hx_agent {
-    pid_t agent;
+    pid_t agent; /* 0: not our child */
     int socket;
     uint32_t serial; /* of the newest call */
     struct hx_agent_shared *shared;
@@ -392,13 +416,26 @@ hx_error *hx_agent_start(pid_t pid, struct hx_agent **ret)
     return NULL;
 }
 
+/* Of an agent that is not our child. */
+static void await_end(int socket)
+{
+    struct hx_agent_answer unused;
+    int fds[2];
+    while (hx_agent_recv(socket, &unused, sizeof unused, fds) > 0)
+        for (int i = 0; i < 2; i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
+}
+
 void hx_agent_stop(struct hx_agent *agent)
 {
     if (!agent)
         return;
     /* the agent sees the end, even when a child of ours holds the socket too; it lets go and exits
      */
-    shutdown(agent->socket, SHUT_RDWR);
+    shutdown(agent->socket, agent->agent ? SHUT_RDWR : SHUT_WR);
+    if (!agent->agent)
+        await_end(agent->socket);
     close(agent->socket);
     if (agent->agent > 0)
         while (waitpid(agent->agent, NULL, 0) < 0 && errno == EINTR)
@@ -487,6 +524,44 @@ bool hx_agent_read(struct hx_agent *agent, uint64_t addr, void *dst, size_t len)
         return false;
     memcpy(dst, answer.bytes, len);
     return true;
+}
+
+hx_error *hx_agent_start_by(struct hx_agent *other, pid_t pid, struct hx_agent **ret)
+{
+    HX_FD int memory = memfd_create("heapx agent", MFD_CLOEXEC);
+    int pair[2], none[2];
+    struct hx_agent_call call = {.op = HX_AGENT_START, .addr = (uint64_t)pid};
+    struct hx_agent_answer answer;
+    if (memory < 0 || ftruncate(memory, sizeof(struct hx_agent_shared)) != 0)
+        return hx_error_os(errno, "agent", "memfd_create");
+    struct hx_agent *agent = calloc(1, sizeof *agent);
+    if (!agent)
+        return hx_error_nomem();
+    agent->shared =
+        mmap(NULL, sizeof *agent->shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (agent->shared == MAP_FAILED) {
+        free(agent);
+        return hx_error_nomem();
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        hx_error *err = hx_error_os(errno, "agent", "socketpair");
+        munmap(agent->shared, sizeof *agent->shared);
+        free(agent);
+        return err;
+    }
+    agent->socket = pair[0];
+    hx_error *err = lost_agent();
+    if (send_call(other, &call, (int[]){pair[1], memory}, 2) &&
+        await_answer(other, &answer, sizeof answer, none) == sizeof answer) {
+        hx_error_free(err);
+        err = answer.kind >= 0 ? answer_to_error(&answer) : NULL;
+    }
+    close(pair[1]);
+    if (err)
+        hx_agent_stop(agent);
+    else
+        *ret = agent;
+    return err;
 }
 
 static hx_error *read_back(int fd, uint64_t *at, void *ret, size_t n, size_t element)

@@ -18,6 +18,11 @@
 struct hx_agent; /* the parent's end */
 
 hx_error *hx_agent_start(pid_t pid, struct hx_agent **ret);
+
+/* The same where this process has threads by now, or is large: another agent, which has and is
+ * neither, forks it. Of a thread that was not forked, locks would stay held for ever (malloc's are
+ * not with glibc, and are with the sanitizers). */
+hx_error *hx_agent_start_by(struct hx_agent *other, pid_t pid, struct hx_agent **ret);
 void hx_agent_stop(struct hx_agent *agent);
 
 /* Reads at most HX_AGENT_READ_MAX bytes of the running target. False when one cannot be read. */

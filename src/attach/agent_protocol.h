@@ -7,13 +7,19 @@
 
 #include <stdatomic.h>
 
-enum hx_agent_op { HX_AGENT_READ = 1, HX_AGENT_SMAPS, HX_AGENT_CAPTURE, HX_AGENT_CANCEL };
+enum hx_agent_op {
+    HX_AGENT_READ = 1,
+    HX_AGENT_SMAPS,
+    HX_AGENT_CAPTURE,
+    HX_AGENT_CANCEL,
+    HX_AGENT_START, /* another agent: its socket and its struct hx_agent_shared come along */
+};
 
 /* No packet has padding: what is sent is all set. */
 struct hx_agent_call {
     uint32_t op;     /* enum hx_agent_op */
     uint32_t serial; /* comes back in the answer */
-    uint64_t addr;   /* READ */
+    uint64_t addr;   /* READ; START: the process */
     uint64_t len;    /* READ */
 };
 

@@ -53,7 +53,7 @@ struct hx_attach {
     const struct hx_image *image; /* owned by that snapshot */
 };
 
-hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
+static hx_error *open_process(hx_attach *first, pid_t pid, hx_attach **ret)
 {
     hx_volunteer();
     HX_TRY(hx_preflight_error(pid));
@@ -65,7 +65,8 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
     attach->via = hx_proc_living(pid);
     if (!attach->via)
         attach->via = pid;
-    hx_error *err = hx_agent_start(attach->via, &attach->agent);
+    hx_error *err = first ? hx_agent_start_by(first->agent, attach->via, &attach->agent)
+                          : hx_agent_start(attach->via, &attach->agent);
     if (!err)
         err = hx_code_create(&attach->code);
     if (err) {
@@ -74,6 +75,16 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
     }
     *ret = attach;
     return NULL;
+}
+
+hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
+{
+    return open_process(NULL, pid, ret);
+}
+
+hx_error *hx_attach_open_beside(hx_attach *first, pid_t pid, hx_attach **ret)
+{
+    return open_process(first, pid, ret);
 }
 
 hx_error *hx_attach_open_core(const char *path, const char *exe, const char *sysroot,

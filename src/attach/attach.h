@@ -27,6 +27,9 @@ struct hx_capture_options {
 /* Preflight and agent. Refusals say what to type. Nothing of the target is touched. */
 hx_error *hx_attach_open(pid_t pid, hx_attach **ret);
 
+/* One more beside `first`, late: this process may be large, and have threads. */
+hx_error *hx_attach_open_beside(hx_attach *first, pid_t pid, hx_attach **ret);
+
 /* An ELF core instead. exe (NULL: none): the main program's file; sysroot (NULL: none): the folder
  * below which the files of its machine lie. hx_attach_stop_mark() is NULL then, hx_attach_peek()
  * HX_E_ABSENT. */

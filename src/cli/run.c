@@ -70,7 +70,8 @@ static void process_end(struct process *process)
 static hx_error *process_open(struct run *run, pid_t pid, struct process *ret)
 {
     struct process process = {.pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
-    hx_error *err = hx_taker_open_pid(run->args, pid, &process.taker);
+    hx_error *err = run->n ? hx_taker_open_beside(&run->process[0].taker, pid, &process.taker)
+                           : hx_taker_open_pid(run->args, pid, &process.taker);
     if (err) {
         process_end(&process);
         return err;

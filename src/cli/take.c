@@ -82,6 +82,16 @@ hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_tak
     return NULL;
 }
 
+hx_error *hx_taker_open_beside(const struct hx_taker *first, pid_t pid, struct hx_taker *ret)
+{
+    struct hx_taker taker = new_taker(first->args);
+    taker.pid = pid;
+    HX_TRY(hx_preflight_error(taker.pid));
+    HX_TRY(hx_attach_open_beside(first->attach, taker.pid, &taker.attach));
+    *ret = taker;
+    return NULL;
+}
+
 hx_error *hx_taker_open(const struct hx_args *args, const char *word, struct hx_taker *ret)
 {
     pid_t pid;

@@ -30,6 +30,8 @@ struct hx_taker {
 
 hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
 hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret);
+/* One more, of the same call, when the first one is recorded already. */
+hx_error *hx_taker_open_beside(const struct hx_taker *first, pid_t pid, struct hx_taker *ret);
 hx_error *hx_taker_open_core(const struct hx_args *args, const char *path, struct hx_taker *ret);
 
 /* "PID 12", or the core's name. */
