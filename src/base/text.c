@@ -177,22 +177,67 @@ void hx_text_json(struct hx_text *text, const char *s, size_t n)
     hx_text_putc(text, '"');
 }
 
+/* -5, +1.5e3 */
+static bool is_number(const char *s, size_t n)
+{
+    size_t i = s[0] == '-' || s[0] == '+', digits = 0;
+    for (; i < n && ((s[i] >= '0' && s[i] <= '9') || s[i] == '.'); i++)
+        digits += s[i] != '.';
+    if (!digits || i == n)
+        return digits && memchr(s, '.', n) == memrchr(s, '.', n);
+    if (s[i] != 'e' && s[i] != 'E')
+        return false;
+    i += i + 1 < n && (s[i + 1] == '-' || s[i + 1] == '+') ? 2 : 1;
+    for (digits = 0; i < n && s[i] >= '0' && s[i] <= '9'; i++)
+        digits++;
+    return digits && i == n;
+}
+
+/* Would a spreadsheet take the text for more than a text? Some do so with the wide forms of the
+ * signs, too. A number is one either way, and a lone - (a bin, what is not known) is none. */
+static bool is_formula(const char *s, size_t n)
+{
+    static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
+                                       "\xef\xbc\xa0"}; /* U+FF1D, FF0B, FF0D, FF20 */
+    if (!n || (n == 1 && *s == '-'))
+        return false;
+    if (strchr("=+-@'", s[0])) /* the last, so that the mark can be told from what was there */
+        return !is_number(s, n);
+    for (size_t i = 0; n >= 3 && i < sizeof wide / sizeof *wide; i++)
+        if (memcmp(s, wide[i], 3) == 0)
+            return true;
+    return false;
+}
+
+/* What is put as it is, but for the mark of a formula. */
+static bool is_plain(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s[i] < ' ' || s[i] >= 0x7f || s[i] == '"' || s[i] == ',' || s[i] == '\\')
+            return false;
+    return n > 0; /* an empty string is not NULL */
+}
+
 void hx_text_csv(struct hx_text *text, const char *s, size_t n)
 {
-    bool quote = n == 0; /* an empty string is not NULL */
-    for (size_t i = 0; i < n && !quote; i++)
-        quote = s[i] == '"' || s[i] == ',' || s[i] == '\n' || s[i] == '\r';
-    if (!quote) {
+    if (is_plain(s, n)) {
+        hx_text_puts(text, is_formula(s, n) ? "'" : "");
         hx_text_putn(text, s, n);
         return;
     }
-    hx_text_putc(text, '"');
-    for (size_t i = 0; i < n; i++) {
-        if (s[i] == '"')
-            hx_text_putc(text, '"');
-        hx_text_putc(text, s[i]);
+    struct hx_text shown = {0};
+    hx_text_escape(&shown, s, n, false);
+    const char *at = hx_text_str(&shown);
+    bool quote = !shown.n || strpbrk(at, "\",");
+    hx_text_puts(text, quote ? "\"" : "");
+    hx_text_puts(text, is_formula(at, shown.n) ? "'" : "");
+    for (; *at; at++) {
+        hx_text_puts(text, *at == '"' ? "\"" : "");
+        hx_text_putc(text, *at);
     }
-    hx_text_putc(text, '"');
+    hx_text_puts(text, quote ? "\"" : "");
+    text->failed |= shown.failed;
+    hx_text_free(&shown);
 }
 
 /* Three digits of a scaled value, at least 1 and below 1024: "1.50", "23.0", "812". */

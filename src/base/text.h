@@ -46,7 +46,10 @@ bool hx_unsafe_char(uint32_t c);
  * control and bidi characters \uNNNN. */
 void hx_text_json(struct hx_text *text, const char *s, size_t n);
 
-/* Appends s as one RFC 4180 field, quoted where needed. */
+/* Appends s as one RFC 4180 field of one line: escaped as for a terminal, quoted where needed, and
+ * with a ' in front where a spreadsheet would take it for a formula: it begins with = + - @ or a
+ * wide form of these, and is no number. A ' that is there gets one, too, so that taking the first
+ * away always gives the text back. */
 void hx_text_csv(struct hx_text *text, const char *s, size_t n);
 
 /* Bytes for people: "0", "812", "1.50K", "23.0M", "1000K"; powers of 1024, three

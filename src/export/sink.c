@@ -84,13 +84,6 @@ void hx_sink_json(struct hx_sink *sink, const char *s, size_t n)
     put_text(sink, &text);
 }
 
-void hx_sink_csv(struct hx_sink *sink, const char *s, size_t n)
-{
-    struct hx_text text = {0};
-    hx_text_csv(&text, s, n);
-    put_text(sink, &text);
-}
-
 static const char *entity(char c)
 {
     switch (c) {

@@ -30,9 +30,8 @@ void hx_sink_u16(struct hx_sink *sink, uint16_t value);
 void hx_sink_u32(struct hx_sink *sink, uint32_t value);
 void hx_sink_u64(struct hx_sink *sink, uint64_t value);
 
-/* A JSON string with its quotes, a CSV field: text as in base/text.h. */
+/* A JSON string with its quotes: text as in base/text.h. */
 void hx_sink_json(struct hx_sink *sink, const char *s, size_t n);
-void hx_sink_csv(struct hx_sink *sink, const char *s, size_t n);
 
 /* Text between the tags of SVG, or in an attribute: &<>"' as entities, what XML 1.0 does not
  * allow and what would disturb a display as U+FFFD. */

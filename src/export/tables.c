@@ -41,11 +41,37 @@ static hx_error *query_leaks(const struct hx_export *export, int64_t snapshot, h
     return err;
 }
 
-static hx_error *query(const struct hx_export *export, const struct hx_sheet *table, bool rest,
+/* Sites with what their numbers stand for, which no column of the view tells. */
+static const struct hx_filter_column named_sites[] = {
+    {.name = "snapshot"}, {.name = "ccs_id"},  {.name = "label"},
+    {.name = "bytes"},    {.name = "objects"}, {.name = "retained_bytes"},
+};
+
+static hx_error *query_sites(const struct hx_export *export, int64_t snapshot, hx_rows **ret)
+{
+    struct hx_text sql = {0};
+    hx_text_puts(&sql, "SELECT snapshot, ccs_id, ");
+    hx_census_label_sql(hx_census_find("ccs"), "sites.ccs_id", &sql);
+    hx_text_puts(&sql, " AS label, bytes, objects, retained_bytes FROM sites");
+    if (snapshot)
+        hx_text_putf(&sql, " WHERE snapshot = %" PRId64, snapshot);
+    hx_text_puts(&sql, " ORDER BY snapshot, bytes DESC, ccs_id");
+    hx_error *err =
+        sql.failed ? hx_error_nomem() : hx_query_sql(export->store, hx_text_str(&sql), ret);
+    hx_text_free(&sql);
+    return err;
+}
+
+/* A census that has more to tell than the view of its figures. */
+enum more { NOTHING, REST_OF_LEAKS, NAMES_OF_SITES };
+
+static hx_error *query(const struct hx_export *export, const struct hx_sheet *table, enum more more,
                        int64_t snapshot, hx_rows **ret)
 {
-    if (rest)
+    if (more == REST_OF_LEAKS)
         return query_leaks(export, snapshot, ret);
+    if (more == NAMES_OF_SITES)
+        return query_sites(export, snapshot, ret);
     bool objects = strcmp(table->view, "objects") == 0;
     return hx_query_view(export->store,
                          &(struct hx_query){.view = table->view,
@@ -88,12 +114,12 @@ static hx_error *write_rows(const struct hx_export *export, struct hx_sheet *tab
 }
 
 /* The rows of one snapshot; 0: of a view that is of none, of the whole store. */
-static hx_error *write_part(const struct hx_export *export, struct hx_sheet *table, bool rest,
+static hx_error *write_part(const struct hx_export *export, struct hx_sheet *table, enum more more,
                             int64_t snapshot, const struct hx_sheet_form *form,
                             struct hx_sink *sink)
 {
     hx_rows *rows = NULL;
-    HX_TRY(query(export, table, rest, snapshot, &rows));
+    HX_TRY(query(export, table, more, snapshot, &rows));
     hx_error *err = NULL;
     if (hx_rows_columns(rows) != table->schema.n)
         err =
@@ -104,22 +130,26 @@ static hx_error *write_part(const struct hx_export *export, struct hx_sheet *tab
     return err;
 }
 
-static hx_error *write_table(const struct hx_export *export, struct hx_sheet *table, bool rest,
+static hx_error *write_table(const struct hx_export *export, struct hx_sheet *table, enum more more,
                              const struct hx_sheet_form *form, struct hx_sink *sink)
 {
     if (!hx_view_schema(table->view, &table->schema))
         return hx_error_new(HX_E_FAIL, table->view, NULL, "there is no such view");
+    if (more == NAMES_OF_SITES) {
+        table->schema.columns = named_sites;
+        table->schema.n = sizeof named_sites / sizeof *named_sites;
+    }
     table->rows = 0;
     hx_text_clear(&table->keys);
     table->key_end.n = 0;
     form->begin(table);
     if (export->snapshot || !of_snapshots(table)) {
-        HX_TRY(write_part(export, table, rest, export->snapshot, form, sink));
+        HX_TRY(write_part(export, table, more, export->snapshot, form, sink));
     } else {
         int64_t snapshot = 0;
         HX_TRY(hx_store_next(export->store, 0, &snapshot));
         while (snapshot && !sink->failed) {
-            HX_TRY(write_part(export, table, rest, snapshot, form, sink));
+            HX_TRY(write_part(export, table, more, snapshot, form, sink));
             HX_TRY(hx_store_next(export->store, snapshot, &snapshot));
         }
     }
@@ -149,7 +179,11 @@ hx_error *hx_sheet_write(const struct hx_export *export, const char *by,
     struct hx_query all = {.view = table.view, .snapshot = export->snapshot};
     HX_TRY(hx_query_recorded(export->store, export->title, &all));
     HX_TRY(hx_query_measured(export->store, export->title, &all));
-    return write_table(export, &table, census && strcmp(by, "leak") == 0, form, sink);
+    enum more more = !census                   ? NOTHING
+                     : strcmp(by, "leak") == 0 ? REST_OF_LEAKS
+                     : strcmp(by, "ccs") == 0  ? NAMES_OF_SITES
+                                               : NOTHING;
+    return write_table(export, &table, more, form, sink);
 }
 
 hx_error *hx_sheet_write_all(const struct hx_export *export, const struct hx_sheet_form *form,
@@ -159,7 +193,7 @@ hx_error *hx_sheet_write_all(const struct hx_export *export, const struct hx_she
     for (const struct hx_view *view = hx_views; view->name; view++) {
         table.view = view->name;
         if (!is_large(view->name))
-            HX_TRY(write_table(export, &table, false, form, sink));
+            HX_TRY(write_table(export, &table, NOTHING, form, sink));
     }
     return NULL;
 }

@@ -124,7 +124,7 @@ struct hx_rec_block {
 struct hx_recording {
     const char *method;           /* "run", "probes": a literal */
     bool from_start;              /* the recorder saw the program's first allocation */
-    bool upper_bounds;            /* frees were lost: live figures may be too high */
+    bool upper_bounds;            /* frees were lost: live blocks may be gone */
     uint64_t sample_bytes;        /* mean bytes between samples; 0: every allocation was recorded */
     uint64_t began_ns, frozen_ns; /* CLOCK_MONOTONIC */
     uint64_t events;

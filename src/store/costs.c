@@ -393,6 +393,18 @@ static void put_sampling(struct hx_text *text, const struct hx_recording *record
         hx_text_puts(text, " (one standard error)");
 }
 
+/* A lost free leaves a block that is gone, a lost allocation hides one that is there. */
+static void put_bounds(const struct hx_recording *recording, struct hx_text *text)
+{
+    if (recording->lost_allocs && recording->lost_frees)
+        hx_text_puts(text, "; allocations and frees were lost: live figures may be too high or too"
+                           " low, all others are too low");
+    else if (recording->lost_allocs)
+        hx_text_puts(text, "; allocations were lost: figures are lower bounds");
+    else if (recording->lost_frees)
+        hx_text_puts(text, "; frees were lost: live figures are upper bounds");
+}
+
 static void put_notes(struct hx_writer *w, const struct hx_recording *recording)
 {
     struct hx_text *text = &w->notes;
@@ -418,8 +430,7 @@ static void put_notes(struct hx_writer *w, const struct hx_recording *recording)
                                ? " region was left without its pop"
                                : " regions were left without their pop");
     }
-    if (recording->upper_bounds)
-        hx_text_puts(text, "; frees were lost: live figures are upper bounds");
+    put_bounds(recording, text);
 }
 
 static hx_error *write_recording(struct hx_writer *w, const struct hx_recording *recording)

@@ -79,6 +79,8 @@ hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progr
     if (!sqlite3_get_autocommit(store->db))
         return hx_error_new(HX_E_BUSY, store->path, "try again in a moment",
                             "a snapshot is being written");
+    if (is != HX_FILE_ABSENT)
+        return hx_error_new(HX_E_FAIL, path, "give a name that nothing has", "exists already");
     struct copying copying = {.path = path, .progress = progress};
     if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_FILE_POINTER, &copying.from) !=
             SQLITE_OK ||

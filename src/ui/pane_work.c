@@ -5,6 +5,8 @@
 #include "ui/matcher.h"
 #include "ui/tree.h"
 
+#include "store/print.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -307,28 +309,21 @@ static hx_error *format_of(const char *path, enum hx_format *ret)
                         "no list has the ending %s", dot);
 }
 
-/* Escaped, as what the store's own rows become. */
-static void print_csv(const struct hx_cell *cell, struct hx_text *ret)
+static struct hx_value value_of(const struct hx_cell *cell)
 {
-    struct hx_text text = {0};
-    hx_text_escape(&text, cell->text, cell->n, false);
-    hx_text_csv(ret, hx_text_str(&text), text.n);
-    ret->failed |= text.failed;
-    hx_text_free(&text);
+    return (struct hx_value){cell->type, cell->i, cell->real, cell->text, cell->n};
 }
 
-static void print_value(const struct hx_cell *cell, enum hx_format format, struct hx_text *ret)
+static void print_json(const struct hx_cell *cell, struct hx_text *ret)
 {
     if (cell->type == HX_VALUE_INT)
         hx_text_putf(ret, "%lld", (long long)cell->i);
     else if (cell->type == HX_VALUE_REAL)
         hx_text_putf(ret, "%.17g", cell->real);
     else if (cell->type == HX_VALUE_NULL)
-        hx_text_puts(ret, format == HX_FORMAT_JSON ? "null" : "");
-    else if (format == HX_FORMAT_JSON)
-        hx_text_json(ret, cell->text, cell->n);
+        hx_text_puts(ret, "null");
     else
-        print_csv(cell, ret);
+        hx_text_json(ret, cell->text, cell->n);
 }
 
 /* Marked rows are what is meant, wherever a filter would hide them. */
@@ -366,9 +361,13 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
         }
         hx_text_puts(ret, !json ? "" : n > 1 ? ",\n{" : "\n{");
         for (size_t i = 0; i < rows->n_columns; i++) {
-            if (json)
+            const struct hx_cell *cell = rows->cell + row * rows->n_columns + i;
+            if (json) {
                 hx_text_putf(ret, "\"%s\":", rows->names[i]);
-            print_value(rows->cell + row * rows->n_columns + i, format, ret);
+                print_json(cell, ret);
+            } else {
+                hx_print_csv(ret, value_of(cell));
+            }
             hx_text_puts(ret, i + 1 < rows->n_columns ? "," : json ? "}" : "\n");
         }
     }

@@ -859,7 +859,12 @@ static void check_losses(hx_store *store, int64_t id, const struct hx_recording 
     found = tell_format(store, "SELECT notes FROM snapshots WHERE snapshot = %d", (int)id);
     assert_non_null(strstr(found, r->from_start ? " from the start, " : " since 23:59:00 (UTC), "));
     assert_int_equal(strstr(found, "by probes") != NULL, strcmp(r->method, "probes") == 0);
-    assert_int_equal(strstr(found, "live figures are upper bounds") != NULL, r->upper_bounds);
+    assert_int_equal(strstr(found, "live figures are upper bounds") != NULL,
+                     r->lost_frees && !r->lost_allocs);
+    assert_int_equal(strstr(found, "; allocations were lost: figures are lower bounds") != NULL,
+                     r->lost_allocs && !r->lost_frees);
+    assert_int_equal(strstr(found, "live figures may be too high or too low") != NULL,
+                     r->lost_allocs && r->lost_frees);
     assert_int_equal(strstr(found, "left without its pop") != NULL, r->unbalanced_pops == 1);
     assert_int_equal(strstr(found, "; 2 regions were left without") != NULL,
                      r->unbalanced_pops == 2);

@@ -156,9 +156,27 @@ static void csv_fields(void **state)
     CSV("plain text", "plain text");
     CSV("a,b", "\"a,b\"");
     CSV("say \"hi\"", "\"say \"\"hi\"\"\"");
-    CSV("two\nlines", "\"two\nlines\"");
-    CSV("cr\r", "\"cr\r\"");
+    CSV("two\nlines", "two\\x0alines"); /* a field is one line */
+    CSV("cr\r", "cr\\x0d");
     CSV("\"", "\"\"\"\"");
+    CSV("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0");
+    CSV("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"");
+    CSV("+1+1", "'+1+1");
+    CSV("-bash", "'-bash");
+    CSV("@SUM(1)", "'@SUM(1)");
+    CSV("\xef\xbc\x9d"
+        "1",
+        "'\xef\xbc\x9d"
+        "1");           /* the wide form of = */
+    CSV("'=1", "''=1"); /* so that the first ' can always be taken away */
+    CSV("\t=1", "\\x09=1");
+    CSV("-", "-"); /* numbers, and what is not known, are as they are */
+    CSV("-5", "-5");
+    CSV("+1.5e-3", "+1.5e-3");
+    CSV("-5+1", "'-5+1");
+    CSV("-1e", "'-1e");
+    CSV("-1.2.3", "'-1.2.3");
+    CSV("a=b", "a=b");
 }
 
 /* --- building ------------------------------------------------------------------------- */
