@@ -4,12 +4,18 @@
 
 #include "cli/console.h"
 #include "cli/options.h"
+#include "cli/spool.h"
 #include "store/store.h"
 
 /* Opens a store for reading. A core or a profile of another program is read into a private
- * temporary store first. *ret_partial: something is missing of it. */
+ * temporary store first; "-" is standard input (spool.h). *ret_partial: something is missing of it.
+ */
 hx_error *hx_file_open(const struct hx_args *args, struct hx_console *console, const char *path,
                        hx_store **ret, bool *ret_partial);
+
+/* The same of what was read from a pipe, or was none. */
+hx_error *hx_file_open_spooled(const struct hx_args *args, struct hx_console *console,
+                               const struct hx_spool *spool, hx_store **ret, bool *ret_partial);
 
 /* Reads such a file into a store that is open for appending. HX_E_USAGE: it is of no kind that
  * is known. */

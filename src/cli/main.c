@@ -9,10 +9,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct hx_command hx_commands[] = {
 #define X(name, positional, least, most, options, about)                                           \
@@ -120,8 +122,18 @@ static hx_error *settle(hx_error *err)
     return cancelled;
 }
 
+/* Who is started by the kernel (core_pattern) has no standard output: what is opened first must not
+ * take its place. */
+static void fill_descriptors(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            _exit(HX_EXIT_FAILED);
+}
+
 static int begin(int argc, char **argv)
 {
+    fill_descriptors();
     setlocale(LC_ALL, "");
     setlocale(LC_NUMERIC, "C"); /* numbers are read and printed alike everywhere */
     int status = HX_EXIT_DONE;

@@ -377,13 +377,15 @@ hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console,
     *ret_partial = false;
     if (hx_is_pid(target))
         return take_for_reading(args, console, target, ret, ret_partial);
-    bool is_core = hx_core_detect(target);
+    HX_SPOOL struct hx_spool spool;
+    HX_TRY(hx_spool_open(target, &console->progress, &spool));
+    bool is_core = hx_core_detect(spool.path);
     if (args->given & (is_core ? HX_OPTS_OF_PROCESS & ~HX_BIT(INTERIOR) : HX_OPTS_OF_PROCESS))
         return hx_error_new(HX_E_USAGE, target, "leave out what only a snapshot can obey",
                             "is a file: --interior, --record and what belongs to it say how a "
                             "process is taken");
     HX_STORE hx_store *store = NULL;
-    HX_TRY(hx_file_open(args, console, target, &store, ret_partial));
+    HX_TRY(hx_file_open_spooled(args, console, &spool, &store, ret_partial));
     HX_TRY(hx_reattribute(args, console, store, args->snapshot));
     if (!is_core) /* of a core it was done on the way */
         HX_TRY(hx_revise(args, console, store, args->snapshot, parts));
