@@ -1,5 +1,5 @@
 /* diff_census.c - two snapshots by the rows of a census: both sides are summed up by key in one
- * tree, which is as deep as the logarithm of its rows whatever the keys are. */
+ * skip list, which takes the logarithm of its rows for each of them whatever the keys are. */
 #include "cli/diff.h"
 
 #include "base/vec.h"
@@ -8,9 +8,10 @@
 #include "traverse/diff.h"
 
 #include <inttypes.h>
-#include <search.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 enum { KEYS = 4, A = 0, B = 1 };
 
@@ -144,18 +145,28 @@ struct figures {
 };
 
 struct change {
-    struct hx_value key[KEYS]; /* texts are owned; what is beyond the view's is NULL */
+    struct hx_value key[KEYS]; /* texts lie behind it; what is beyond the view's is NULL */
     struct figures side[2];
+    struct change *next[]; /* by key, on each of its levels */
 };
+
+/* Entries lie in blocks, so that a million of them are gone at once. */
+struct block {
+    struct block *next;
+    char bytes[];
+};
+enum { BLOCK = 1 << 18, LEVELS = 24 };
 
 struct census {
     const struct hx_diff_census *is;
     struct hx_diff_choice choice;
-    void *tree; /* of struct change */
+    struct change *first[LEVELS]; /* of each level, by key */
+    uint64_t random;
+    struct block *blocks;
+    size_t room, end; /* of the first of them: bytes that are free, at its end, and in all */
     HX_VEC(struct change *) entries;
     struct change *latest; /* what the last row went into: often the next one, too */
     size_t next;
-    bool failed;
 };
 
 static int by_key(const void *a, const void *b)
@@ -167,33 +178,70 @@ static int by_key(const void *a, const void *b)
     return order;
 }
 
-static void destroy_entry(void *tree_entry)
+/* Memory that lives as long as the census; NULL: there is none. */
+static void *make_room(struct census *census, size_t n)
 {
-    struct change *entry = tree_entry;
-    for (size_t i = 0; entry && i < KEYS; i++)
-        if (entry->key[i].type == HX_VALUE_TEXT)
-            free((char *)entry->key[i].text);
-    free(entry);
+    n = (n + 7) & ~(size_t)7;
+    if (census->room < n) {
+        size_t bytes = n > BLOCK ? n : BLOCK;
+        struct block *block = malloc(sizeof *block + bytes);
+        if (!block)
+            return NULL;
+        block->next = census->blocks;
+        census->blocks = block;
+        census->room = census->end = bytes;
+    }
+    void *room = census->blocks->bytes + (census->end - census->room);
+    census->room -= n;
+    return room;
 }
 
-static struct change *copy_entry(const struct change *from)
+static struct change *copy_entry(struct census *census, const struct change *from, int levels)
 {
-    struct change *entry = calloc(1, sizeof *entry);
-    for (size_t i = 0; entry && i < KEYS; i++) {
-        struct hx_value key = from->key[i];
-        if (key.type == HX_VALUE_TEXT) {
-            char *text = malloc(key.text_bytes + 1);
-            if (!text) {
-                destroy_entry(entry);
-                return NULL;
-            }
-            memcpy(text, key.text ? key.text : "", key.text_bytes);
-            text[key.text_bytes] = 0;
-            key.text = text;
-        }
-        entry->key[i] = key;
+    struct change *entry = make_room(census, sizeof *entry + (size_t)levels * sizeof *entry->next);
+    if (!entry)
+        return NULL;
+    *entry = *from;
+    for (size_t i = 0; i < KEYS; i++) {
+        struct hx_value *key = &entry->key[i];
+        if (key->type != HX_VALUE_TEXT)
+            continue;
+        char *text = make_room(census, key->text_bytes + 1);
+        if (!text)
+            return NULL;
+        memcpy(text, key->text ? key->text : "", key->text_bytes);
+        text[key->text_bytes] = 0;
+        key->text = text;
     }
     return entry;
+}
+
+/* The entry of a key, NULL: there is none. `link`: what leads to it, or would, on each level. */
+static struct change *look_up(struct census *census, const struct change *wanted,
+                              struct change **link[LEVELS])
+{
+    struct change **links = census->first, *found = NULL;
+    for (int i = LEVELS - 1; i >= 0; i--) {
+        int order = -1;
+        while (links[i] && links[i] != found && (order = by_key(links[i], wanted)) < 0)
+            links = links[i]->next;
+        if (links[i] && order == 0)
+            found = links[i];
+        link[i] = &links[i];
+    }
+    return found;
+}
+
+/* One in four entries of a level is on the next one, too; who makes the keys cannot know which. */
+static int choose_levels(struct census *census)
+{
+    int levels = 1;
+    census->random ^= census->random << 13;
+    census->random ^= census->random >> 7;
+    census->random ^= census->random << 17;
+    for (uint64_t bits = census->random; levels < LEVELS && !(bits & 3); bits >>= 2)
+        levels++;
+    return levels;
 }
 
 /* The entry of this key, a new one where there is none. */
@@ -202,16 +250,18 @@ static hx_error *find_entry(struct census *census, const struct change *wanted, 
     *ret = census->latest;
     if (*ret && by_key(*ret, wanted) == 0)
         return NULL;
-    struct change **found = tfind(wanted, &census->tree, by_key);
+    struct change **link[LEVELS], *found = look_up(census, wanted, link);
     if (!found) {
-        struct change *entry = copy_entry(wanted);
-        found = entry ? tsearch(entry, &census->tree, by_key) : NULL;
-        if (!found) {
-            destroy_entry(entry);
+        int levels = choose_levels(census);
+        found = copy_entry(census, wanted, levels);
+        if (!found)
             return hx_error_nomem();
+        for (int i = 0; i < levels; i++) {
+            found->next[i] = *link[i];
+            *link[i] = found;
         }
     }
-    *ret = census->latest = *found;
+    *ret = census->latest = found;
     return NULL;
 }
 
@@ -246,7 +296,8 @@ static hx_error *each_row(hx_store *store, const char *sql, take_row_fn *take, v
     bool more = true;
     hx_error *err = NULL;
     while (!err && more) {
-        err = hx_rows_next(rows, &more);
+        err = atomic_load(hx_interrupted()) ? hx_error_cancelled("comparison")
+                                            : hx_rows_next(rows, &more);
         if (!err && more)
             err = take(context, rows);
     }
@@ -371,12 +422,11 @@ struct missing {
     struct hx_text *list; /* of addresses */
 };
 
-static void list_missing(const void *node, VISIT visit, void *context)
+static void list_missing(const struct missing *missing)
 {
-    const struct missing *missing = context;
-    const struct change *change = *(struct change *const *)node;
-    if ((visit == postorder || visit == leaf) && !change->side[missing->side].there)
-        hx_text_putf(missing->list, "%s%" PRId64, missing->list->n ? ", " : "", change->key[0].i);
+    for (const struct change *at = missing->census->first[0]; at; at = at->next[0])
+        if (!at->side[missing->side].there)
+            hx_text_putf(missing->list, "%s%" PRId64, missing->list->n ? ", " : "", at->key[0].i);
 }
 
 /* What is found is there, only small; what nothing keeps alive retains nothing. */
@@ -384,9 +434,9 @@ static hx_error *take_missing(void *context, hx_rows *rows)
 {
     const struct missing *missing = context;
     struct change key = {.key = {hx_rows_value(rows, 0), hx_rows_value(rows, 1)}};
-    struct change **found = tfind(&key, &missing->census->tree, by_key);
+    struct change **link[LEVELS], *found = look_up(missing->census, &key, link);
     struct hx_value bytes = hx_rows_value(rows, 2);
-    if (!found || (*found)->side[missing->side].there || bytes.type != HX_VALUE_INT)
+    if (!found || found->side[missing->side].there || bytes.type != HX_VALUE_INT)
         return NULL;
     return add_row(missing->census, missing->side, &key, bytes, hx_rows_value(rows, 3));
 }
@@ -397,7 +447,7 @@ static hx_error *find_missing(const struct hx_diff_call *call, int side, struct 
     const struct hx_diff_side *from = &call->side[side];
     struct hx_text list = {0}, sql = {0};
     struct missing missing = {census, side, &list};
-    twalk_r(census->tree, list_missing, &missing);
+    list_missing(&missing);
     hx_text_putf(&sql,
                  "SELECT address, type, %s, %s FROM objects WHERE snapshot = %" PRId64
                  " AND address IN (",
@@ -605,6 +655,8 @@ static int by_choice(const void *a, const void *b, void *context)
 {
     const struct census *census = context;
     const struct hx_diff_choice *choice = &census->choice;
+    if (atomic_load(hx_interrupted())) /* then nobody reads the order */
+        return 0;
     const struct change *const *x = a, *const *y = b;
     struct hx_value left[HX_DIFF_COLUMNS], right[HX_DIFF_COLUMNS];
     make_values(census->is, *x, left);
@@ -618,21 +670,24 @@ static int by_choice(const void *a, const void *b, void *context)
     return order ? order : by_key(*x, *y);
 }
 
-static void choose_entry(const void *node, VISIT visit, void *context)
+static hx_error *choose_entries(struct census *census)
 {
-    struct census *census = context;
-    struct change *entry = *(struct change *const *)node;
     struct hx_value values[HX_DIFF_COLUMNS];
-    if (visit != postorder && visit != leaf)
-        return;
-    make_values(census->is, entry, values);
-    if (hx_diff_chosen(&census->choice, values))
-        census->failed |= !hx_vec_push(&census->entries, entry);
+    for (struct change *entry = census->first[0]; entry; entry = entry->next[0]) {
+        if (atomic_load(hx_interrupted()))
+            return hx_error_cancelled("comparison");
+        make_values(census->is, entry, values);
+        if (hx_diff_chosen(&census->choice, values) && !hx_vec_push(&census->entries, entry))
+            return hx_error_nomem();
+    }
+    return NULL;
 }
 
 static hx_error *next_row(void *context, struct hx_value *values, bool *ret_more)
 {
     struct census *census = context;
+    if (atomic_load(hx_interrupted()))
+        return hx_error_cancelled("comparison");
     *ret_more = census->next < census->entries.n && census->next < census->choice.limit;
     if (*ret_more)
         make_values(census->is, census->entries.v[census->next++], values);
@@ -641,9 +696,7 @@ static hx_error *next_row(void *context, struct hx_value *values, bool *ret_more
 
 static hx_error *print(const struct hx_diff_call *call, struct census *census)
 {
-    twalk_r(census->tree, choose_entry, census);
-    if (census->failed)
-        return hx_error_nomem();
+    HX_TRY(choose_entries(census));
     if (census->entries.n)
         qsort_r(census->entries.v, census->entries.n, sizeof *census->entries.v, by_choice, census);
     hx_rows *rows;
@@ -689,6 +742,8 @@ hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_c
     if (still)
         HX_TRY(check_still(is));
     struct census census = {.is = is};
+    if (getrandom(&census.random, sizeof census.random, GRND_NONBLOCK) < 0 || !census.random)
+        census.random = hx_now_ns() | 1;
     name_columns(&census);
     hx_error *err = hx_diff_choose(call->args, &census.choice);
     if (!err)
@@ -703,7 +758,10 @@ hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_c
         err = find_missing(call, side, &census);
     if (!err)
         err = print(call, &census);
-    tdestroy(census.tree, destroy_entry);
+    for (struct block *next; census.blocks; census.blocks = next) {
+        next = census.blocks->next;
+        free(census.blocks);
+    }
     hx_vec_free(&census.entries);
     hx_diff_choice_deinit(&census.choice);
     return err;
