@@ -462,11 +462,11 @@ atomic_bool *hx_agent_exhausted(struct hx_agent *agent)
 static hx_error *lost_agent(struct hx_agent *agent)
 {
     int status;
-    pid_t got;
+    pid_t got = 0;
     shutdown(agent->socket, SHUT_RDWR); /* should it be there after all */
-    while ((got = waitpid(agent->agent, &status, 0)) < 0 && errno == EINTR)
+    while (agent->agent > 0 && (got = waitpid(agent->agent, &status, 0)) < 0 && errno == EINTR)
         ;
-    if (got == agent->agent)
+    if (got > 0)
         agent->agent = -1;
     if (got > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return killed("its process");
@@ -550,12 +550,12 @@ hx_error *hx_agent_start_by(struct hx_agent *other, pid_t pid, struct hx_agent *
         return err;
     }
     agent->socket = pair[0];
-    hx_error *err = lost_agent();
-    if (send_call(other, &call, (int[]){pair[1], memory}, 2) &&
-        await_answer(other, &answer, sizeof answer, none) == sizeof answer) {
-        hx_error_free(err);
-        err = answer.kind >= 0 ? answer_to_error(&answer) : NULL;
-    }
+    hx_error *err = NULL;
+    if (!send_call(other, &call, (int[]){pair[1], memory}, 2) ||
+        await_answer(other, &answer, sizeof answer, none) != sizeof answer)
+        err = lost_agent(other);
+    else if (answer.kind >= 0)
+        err = answer_to_error(&answer);
     close(pair[1]);
     if (err)
         hx_agent_stop(agent);

@@ -204,6 +204,20 @@ static bool read_module(void *modules, uint64_t addr, void *dst, size_t len)
     return hx_module_read(modules, addr, dst, len);
 }
 
+hx_error *hx_attach_names(hx_attach *attach, struct hx_snapshot *snapshot,
+                          const struct hx_progress *progress)
+{
+    return hx_rootmap_names(snapshot, attach->modules, progress);
+}
+
+static bool has_namesake(void *modules, const char *symbol, const char *untagged)
+{
+    for (size_t i = 0; i < hx_modules_count(modules); i++)
+        if (hx_module_has_namesake(modules, i, symbol, untagged))
+            return true;
+    return false;
+}
+
 hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsigned threads,
                           const struct hx_progress *progress)
 {
@@ -217,6 +231,7 @@ hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsig
     struct hx_rtti_source source = {.range = segments.v,
                                     .n_ranges = segments.n,
                                     .read = read_module,
+                                    .has_namesake = has_namesake,
                                     .context = attach->modules};
     hx_error *err = hx_rtti(snapshot, &source, threads, progress);
     hx_vec_free(&segments);

@@ -62,6 +62,11 @@ struct hx_stop_mark *hx_attach_stop_mark(hx_attach *attach);
  * the hx_attach). Valid for the newest capture while its image lives. */
 bool hx_attach_is_vtable(void *attach, uint64_t addr);
 
+/* Gives roots with a symbol the names that their programs have for them. After hx_scan(), which
+ * leaves few of them. */
+hx_error *hx_attach_names(hx_attach *attach, struct hx_snapshot *snapshot,
+                          const struct hx_progress *progress);
+
 /* Fills snapshot->types and graph.type of the newest capture: an object of a polymorphic C++
  * class has a vtable pointer, and the vtable leads to the class's name, also in stripped
  * programs. Needs the image. threads as in struct hx_scan_options. */

@@ -112,10 +112,13 @@ static uint32_t new_class(struct hx_classes *classes, uint64_t info)
         return HX_NO_CLASS;
     if (classes->names.n == HX_CLASSES_MAX)
         return HX_CLASSES_MAX;
-    struct hx_text text = {0};
+    struct hx_text text = {0}, symbol = {0};
     hx_demangle_type(&text, plain);
-    if (text.failed || !hx_vec_push(&classes->names, text.s)) {
+    hx_text_putf(&symbol, "_ZTI%s", plain);
+    if (text.failed || symbol.failed ||
+        !hx_vec_push(&classes->names, ((struct hx_class){text.s, symbol.s}))) {
         hx_text_free(&text);
+        hx_text_free(&symbol);
         atomic_store(&classes->nomem, true);
         return HX_NO_CLASS;
     }
@@ -172,8 +175,10 @@ void hx_classes_deinit(struct hx_classes *classes)
 {
     if (!classes->info)
         return;
-    for (size_t i = 0; i < classes->names.n; i++)
-        free(classes->names.v[i]);
+    for (size_t i = 0; i < classes->names.n; i++) {
+        free(classes->names.v[i].name);
+        free(classes->names.v[i].symbol);
+    }
     hx_vec_free(&classes->names);
     free(classes->info);
     pthread_mutex_destroy(&classes->lock);

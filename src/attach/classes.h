@@ -21,14 +21,18 @@ struct hx_vtable {
     int32_t top;    /* offset to the top of the complete object: 0 or less */
 };
 
+struct hx_class {
+    char *name, *symbol; /* "Node", "_ZTI4Node" */
+};
+
 struct hx_typeinfo;
 
 struct hx_classes {
     const struct hx_image *image; /* both borrowed */
     const struct hx_rtti_source *source;
-    atomic_bool nomem;        /* there was no memory for a class */
-    HX_VEC(char *) names;     /* two classes can have the same; read it when no thread asks */
-    struct hx_typeinfo *info; /* those that were looked at, at most half of the slots */
+    atomic_bool nomem;             /* there was no memory for a class */
+    HX_VEC(struct hx_class) names; /* two can have the same; read it when no thread asks */
+    struct hx_typeinfo *info;      /* those that were looked at, at most half of the slots */
     size_t n_infos;
     pthread_mutex_t lock; /* guards names and info */
 };

@@ -2,6 +2,7 @@
 #include "attach/program_roots.h"
 
 #include "base/cleanup.h"
+#include "sym/demangle.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -130,11 +131,11 @@ static hx_error *add_entry(struct reader *reader, const struct entry *entry,
     if (!read_name(reader, entry->name, name) || !strcmp(name, "-") ||
         !strcmp(name, "(unreachable)"))
         snprintf(name, sizeof name, "root %zu", roots->n + 1);
-    for (char *at = name; (at = strchr(at, '+'));)
-        *at = '_'; /* it joins the names of a bin */
-    char *copy = strdup(name);
+    char *copy = hx_written_name(name);
     if (!copy)
         return hx_error_nomem();
+    for (char *at = copy; (at = strchr(at, '+'));)
+        *at = '_'; /* it joins the names of a bin */
     roots->v[roots->n++] = (struct hx_program_root){.name = copy, .address = entry->pointer};
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "attach/record/memory.h"
 #include "attach/stacks.h"
 #include "base/cleanup.h"
+#include "sym/demangle.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void cleanup_builder(struct builder *builder)
     hx_vec_free(&builder->data);
 }
 
-/* Takes over nothing: copies module, formats the name. */
+/* Takes over the symbol, copies module, formats the name. */
 static hx_error *add_root(struct hx_snapshot *snapshot, struct hx_root root, const char *module,
                           const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -152,7 +153,12 @@ static hx_error *add_symbol(struct builder *builder, const struct data *data,
         return NULL;
     }
     builder->last = symbol;
-    struct hx_root root = {.kind = HX_ROOT_GLOBAL, .address = start, .size = end - start};
+    struct hx_root root = {.kind = HX_ROOT_GLOBAL,
+                           .address = start,
+                           .size = end - start,
+                           .symbol = strdup(symbol->name)};
+    if (!root.symbol)
+        return hx_error_nomem();
     return add_root(builder->snapshot, root, hx_module_name(builder->modules, data->module), "%s",
                     symbol->name);
 }
@@ -360,5 +366,37 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
     if (builder.unreadable)
         hx_snapshot_note(snapshot, false, "symbols of %zu modules could not be read",
                          builder.unreadable);
+    return NULL;
+}
+
+/* --- names as programs write them -------------------------------------------------------- */
+
+/* ABI tags stay only where the module has a second symbol of that name. */
+static hx_error *name_root(struct hx_root *root, hx_modules *modules, size_t module)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text full = {0}, untagged = {0};
+    hx_demangle_symbol(&full, root->symbol);
+    hx_put_untagged(&untagged, hx_text_str(&full));
+    bool tagged = untagged.n < full.n && module != SIZE_MAX &&
+                  hx_module_has_namesake(modules, module, root->symbol, hx_text_str(&untagged));
+    char *name =
+        full.failed || untagged.failed ? NULL : strdup(hx_text_str(tagged ? &full : &untagged));
+    if (!name)
+        return hx_error_nomem();
+    free(root->name);
+    root->name = name;
+    return NULL;
+}
+
+hx_error *hx_rootmap_names(struct hx_snapshot *snapshot, hx_modules *modules,
+                           const struct hx_progress *progress)
+{
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        struct hx_root *root = &snapshot->roots.v[i];
+        if (root->symbol && hx_is_mangled(root->symbol))
+            HX_TRY(name_root(root, modules, hx_modules_find(modules, root->address)));
+        if (hx_progress_cancelled(progress))
+            return hx_error_cancelled("names of roots");
+    }
     return NULL;
 }

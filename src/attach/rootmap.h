@@ -8,11 +8,17 @@
 #ifndef HX_ATTACH_ROOTMAP_H
 #define HX_ATTACH_ROOTMAP_H
 
+#include "base/progress.h"
 #include "model/snapshot.h"
 #include "sym/module.h"
 
 /* Fills snapshot.roots. `excluded`: the allocator's own ranges outside segments. */
 hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded);
+
+/* Calls the roots that hx_scan() has left what their programs call them: until then the name of one
+ * with a symbol is that symbol. HX_E_CANCEL. */
+hx_error *hx_rootmap_names(struct hx_snapshot *snapshot, hx_modules *modules,
+                           const struct hx_progress *progress);
 
 /* Fills snapshot.account and rss_bytes from the mappings (rss_bytes of each, as of the stop),
  * segments, objects and free ranges; the image says which heap pages were resident. */

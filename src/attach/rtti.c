@@ -2,6 +2,7 @@
 #include "attach/rtti.h"
 
 #include "attach/classes.h"
+#include "sym/demangle.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
 
@@ -233,6 +234,7 @@ struct candidate {
     uint32_t type; /* class * 2 + is array */
     uint8_t seen;
     char *name;
+    const char *symbol; /* the class's; NULL: of an array */
 };
 
 static int by_name(const void *a, const void *b)
@@ -250,14 +252,22 @@ static uint8_t seen_by_all(const struct finder *finder, uint32_t type)
     return seen;
 }
 
-static char *full_name(const char *name, bool array)
+/* ABI tags stay only where there is a second name without them. */
+static char *full_name(const struct finder *finder, const struct hx_class *class, bool array)
 {
-    struct hx_text text = {0};
-    hx_text_puts(&text, name);
-    hx_text_puts(&text, array ? "[]" : "");
-    if (text.failed)
-        hx_text_free(&text);
-    return text.s;
+    static const char before[] = "typeinfo for ";
+    const struct hx_rtti_source *source = finder->source;
+    HX_CLEANUP(hx_text_free) struct hx_text info = {0};
+    struct hx_text name = {0};
+    hx_text_puts(&info, before);
+    hx_put_untagged(&info, class->name);
+    bool second = hx_has_tag(class->name) && source->has_namesake && !info.failed &&
+                  source->has_namesake(source->context, class->symbol, info.s);
+    hx_text_puts(&name, second ? class->name : hx_text_str(&info) + sizeof before - 1);
+    hx_text_puts(&name, array ? "[]" : "");
+    if (name.failed || info.failed)
+        hx_text_free(&name);
+    return name.s;
 }
 
 /* One type for each name; several classes can have the same (in libraries that do not share
@@ -274,10 +284,18 @@ static bool make_types(struct finder *finder, struct candidate *candidate, size_
         if (last && strcmp(last->name, candidate[i].name) == 0) {
             if (confidence == HX_CONFIDENCE_LIKELY)
                 last->confidence = confidence;
+            const char *other = candidate[i].symbol;
+            if (last->symbol && (!other || strcmp(last->symbol, other) != 0))
+                free(hx_steal(last->symbol));
         } else {
             struct hx_type type = {.name = candidate[i].name, .confidence = confidence};
-            if (!hx_vec_push(&snapshot->types, type))
+            const char *symbol = candidate[i].symbol;
+            if (symbol && !(type.symbol = strdup(symbol)))
                 return false;
+            if (!hx_vec_push(&snapshot->types, type)) {
+                free(type.symbol);
+                return false;
+            }
             candidate[i].name = NULL;
         }
         finder->final[candidate[i].type] = (uint32_t)(snapshot->types.n - 1);
@@ -293,7 +311,9 @@ static hx_error *collect_types(struct finder *finder)
         struct candidate candidate = {.type = type, .seen = seen_by_all(finder, type)};
         if (!candidate.seen)
             continue;
-        candidate.name = full_name(finder->classes.names.v[type / 2], type % 2);
+        const struct hx_class *class = &finder->classes.names.v[type / 2];
+        candidate.symbol = type % 2 ? NULL : class->symbol;
+        candidate.name = full_name(finder, class, type % 2);
         good = candidate.name && hx_vec_push(&candidates, candidate);
         if (!good)
             free(candidate.name);

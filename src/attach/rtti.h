@@ -38,6 +38,8 @@ struct hx_rtti_source {
     size_t n_ranges;
     /* Bytes that are as in the module's file. Safe from any thread. May be NULL. */
     bool (*read)(void *context, uint64_t addr, void *dst, size_t len);
+    /* Has a module another symbol that reads so, but for ABI tags? NULL: none has. */
+    bool (*has_namesake)(void *context, const char *symbol, const char *untagged);
     void *context;
 };
 

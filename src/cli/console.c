@@ -2,7 +2,6 @@
 #include "cli/console.h"
 
 #include "base/text.h"
-#include "sym/demangle.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -229,10 +228,7 @@ void hx_say(struct hx_console *console, const char *what, const char *format, ..
     struct hx_text line = {0};
     hx_text_escape(&line, what, strlen(what), false);
     hx_text_puts(&line, ": ");
-    struct hx_text names = {0};
-    hx_demangle_names(&names, said, (size_t)n);
-    hx_text_escape(&line, hx_text_str(&names), names.n, false);
-    hx_text_free(&names);
+    hx_text_escape(&line, said, (size_t)n, false);
     free(said);
     if (console)
         hx_console_clear(console);

@@ -2,7 +2,6 @@
 #include "cli/from.h"
 
 #include "base/cleanup.h"
-#include "sym/demangle.h"
 #include "traverse/cxxname.h"
 #include "traverse/reach.h"
 
@@ -31,19 +30,20 @@ static void take(struct choice *choice, size_t root)
     choice->n++;
 }
 
-/* As the linker knows it, else as a C++ program writes it, at last without the namespaces that have
- * no name. */
+/* As the linker knows it, else as it is called, else as a C++ program may write it, too, at last
+ * without the namespaces that have no name. */
 static hx_error *choose(struct choice *choice, const char *name)
 {
-    enum { LINKER, WRITTEN, INNER, WAYS };
+    enum { LINKER, NAME, WRITTEN, INNER, WAYS };
     HX_CLEANUP(hx_cxx_name_deinit) struct hx_cxx_name written = {0};
     HX_TRY(hx_cxx_name_init(name, &written));
     for (int way = LINKER; way < WAYS && !choice->n; way++) {
         for (size_t i = 0; i < choice->snapshot->roots.n; i++) {
             const struct hx_root *root = &choice->snapshot->roots.v[i];
             if (root->kind != HX_ROOT_NAMED && is_in(choice, root->module) &&
-                (way == LINKER ? strcmp(root->name, name) == 0
-                               : hx_cxx_name_is(&written, root->name, way == INNER)))
+                (way == LINKER ? root->symbol && strcmp(root->symbol, name) == 0
+                 : way == NAME ? strcmp(root->name, name) == 0
+                               : hx_cxx_name_is(&written, root->symbol, way == INNER)))
                 take(choice, i);
         }
     }
@@ -104,7 +104,7 @@ hx_error *hx_from_others(const struct hx_snapshot *snapshot, hx_obj object,
         }
         named[n++] = name;
         hx_text_puts(ret, n > 1 ? ", " : "");
-        hx_demangle_names(ret, name, strlen(name));
+        hx_text_puts(ret, name);
     }
     hx_chains_deinit(&chains);
     return ret->failed ? hx_error_nomem() : NULL;

@@ -15,7 +15,5 @@ hx_error *hx_cmd_sql(const struct hx_args *args, int *status)
         *status = HX_EXIT_PARTIAL;
     hx_rows *rows = NULL;
     HX_TRY(hx_query_sql(store, args->word[1], &rows));
-    /* Who writes a condition needs the names as they are. */
-    return hx_print_rows(store, rows,
-                         args->format == HX_FORMAT_TEXT ? HX_FORMAT_STORED : args->format);
+    return hx_print_rows(store, rows, args->format);
 }

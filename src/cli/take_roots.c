@@ -54,10 +54,12 @@ static hx_error *collect(struct hx_taker *taker, struct hx_snapshot *snapshot,
 
 static bool has_root(const struct hx_snapshot *snapshot, const char *name)
 {
-    for (size_t i = 0; i < snapshot->roots.n; i++)
-        if (snapshot->roots.v[i].kind != HX_ROOT_NAMED &&
-            strcmp(snapshot->roots.v[i].name, name) == 0)
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        const struct hx_root *root = &snapshot->roots.v[i];
+        if (root->kind != HX_ROOT_NAMED &&
+            (strcmp(root->name, name) == 0 || (root->symbol && strcmp(root->symbol, name) == 0)))
             return true;
+    }
     return false;
 }
 

@@ -4,7 +4,6 @@
 #include "cli/file.h"
 #include "cli/from.h"
 #include "cli/take.h"
-#include "sym/demangle.h"
 #include "traverse/lost.h"
 #include "traverse/reach.h"
 
@@ -40,14 +39,9 @@ static hx_error *not_an_object(const struct hx_snapshot *snapshot, const char *w
     const struct hx_graph *graph = &snapshot->graph;
     const char *todo = "see: heapx report TARGET objects";
     const struct hx_root *root = root_at(snapshot, addr);
-    if (root) {
-        struct hx_text name = {0};
-        hx_demangle_names(&name, root->name, strlen(root->name));
-        hx_error *err = hx_error_new(HX_E_ABSENT, word, todo,
-                                     "lies in the root '%s', not in an object", hx_text_str(&name));
-        hx_text_free(&name);
-        return err;
-    }
+    if (root)
+        return hx_error_new(HX_E_ABSENT, word, todo, "lies in the root '%s', not in an object",
+                            root->name);
     if (graph->n == 0)
         return hx_error_new(HX_E_ABSENT, word, NULL, "there are no objects in this snapshot");
     hx_obj low = 0, high = graph->n; /* the first object above addr */

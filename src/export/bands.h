@@ -84,7 +84,7 @@ hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_moment **ret);
 /* The next band of the sample, the largest first; *ret_more false at its end. */
 hx_error *hx_bands_next(struct hx_bands *bands, struct hx_band *ret, bool *ret_more);
 
-/* Appends a text by the rules of a form. C++ names are demangled. */
+/* Appends a text by the rules of a form. */
 void hx_band_clean(struct hx_text *text, enum hx_band_form form, const char *s, size_t n);
 
 /* Makes a text that is longer than `limit` end in "..."; cuts between characters, and says whether

@@ -2,7 +2,6 @@
 #include "export/bands.h"
 
 #include "base/cleanup.h"
-#include "sym/demangle.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ static bool is_blank(uint32_t c)
            c == 0x205f || c == 0x3000;
 }
 
-static void put_clean(struct hx_text *text, enum hx_band_form form, const char *s, size_t n)
+void hx_band_clean(struct hx_text *text, enum hx_band_form form, const char *s, size_t n)
 {
     while (n) {
         uint32_t c;
@@ -36,19 +35,6 @@ static void put_clean(struct hx_text *text, enum hx_band_form form, const char *
         s += length;
         n -= length;
     }
-}
-
-void hx_band_clean(struct hx_text *text, enum hx_band_form form, const char *s, size_t n)
-{
-    if (!hx_has_mangled(s, n)) {
-        put_clean(text, form, s, n);
-        return;
-    }
-    struct hx_text whole = {0};
-    hx_demangle_names(&whole, s, n);
-    put_clean(text, form, hx_text_str(&whole), whole.n);
-    text->failed |= whole.failed;
-    hx_text_free(&whole);
 }
 
 bool hx_band_cut(struct hx_text *text, size_t limit)

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "export/drawing.h"
 #include "store/query.h"
-#include "sym/demangle.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,14 +28,13 @@ static void put_quoted(struct hx_text *out, const char *s, size_t n)
 /* As people read it, whole or cut. */
 static void put_name(struct hx_text *out, const char *s, bool cut)
 {
-    HX_CLEANUP(hx_text_free) struct hx_text plain = {0}, escaped = {0}, shown = {0};
-    hx_demangle_names(&plain, s, strlen(s));
-    hx_text_escape(&escaped, hx_text_str(&plain), plain.n, false);
+    HX_CLEANUP(hx_text_free) struct hx_text escaped = {0}, shown = {0};
+    hx_text_escape(&escaped, s, strlen(s), false);
     if (cut)
         hx_drawing_cut(&shown, hx_text_str(&escaped), escaped.n, 40, 1);
     const struct hx_text *text = cut ? &shown : &escaped;
     put_quoted(out, hx_text_str(text), text->n);
-    out->failed |= plain.failed || escaped.failed || shown.failed;
+    out->failed |= escaped.failed || shown.failed;
 }
 
 void hx_dot_line(struct hx_text *label, const char *s)

@@ -10,7 +10,7 @@ void hx_dot_begin(struct hx_sink *sink, const char *direction, const char *title
 void hx_dot_end(struct hx_sink *sink);
 
 /* A label is lines of text. Names come from the target: quotes and backslashes, entities and what
- * a display would obey are escaped, C++ names demangled, long ones cut. */
+ * a display would obey are escaped, long ones cut. */
 void hx_dot_line(struct hx_text *label, const char *s);
 /* One of our own: printf, not escaped. */
 void hx_dot_linef(struct hx_text *label, const char *format, ...)

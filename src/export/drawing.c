@@ -2,7 +2,6 @@
 #include "export/drawing.h"
 
 #include "base/cleanup.h"
-#include "sym/demangle.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -168,10 +167,9 @@ void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y
                      enum hx_anchor anchor, double width, const char *s)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
-    HX_CLEANUP(hx_text_free) struct hx_text whole = {0}, shown = {0};
-    hx_demangle_names(&whole, s, strlen(s));
-    bool all = hx_drawing_cut(&shown, hx_text_str(&whole), whole.n, width, HX_LETTER_MOST);
-    if (whole.failed || shown.failed)
+    HX_CLEANUP(hx_text_free) struct hx_text shown = {0};
+    bool all = hx_drawing_cut(&shown, s, strlen(s), width, HX_LETTER_MOST);
+    if (shown.failed)
         sink->failed = sink->failed ? sink->failed : ENOMEM;
     hx_sink_putf(sink, "<text%s%s%s%s", *class ? " class=\"" : "", class, *class ? "\"" : "",
                  anchors[anchor]);
@@ -180,7 +178,7 @@ void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y
     hx_sink_putc(sink, '>');
     if (!all) {
         hx_sink_puts(sink, "<title>");
-        hx_sink_xml(sink, hx_text_str(&whole), whole.n);
+        hx_sink_xml(sink, s, strlen(s));
         hx_sink_puts(sink, "</title>");
     }
     hx_sink_xml(sink, hx_text_str(&shown), shown.n);

@@ -43,7 +43,7 @@ enum hx_anchor { HX_ANCHOR_START, HX_ANCHOR_MIDDLE, HX_ANCHOR_END };
 /* The width of a text in letters of `size` units, rather too much than too little. */
 double hx_drawing_width(const char *s, size_t n, double size);
 
-/* A line of text: as it is for people (names of C++ demangled), at most so wide where letters
+/* A line of text: at most so wide where letters
  * are HX_LETTER_MOST high, else it is cut, ends in an ellipsis and shows all of itself when it is
  * pointed at. */
 void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y,

@@ -16,7 +16,6 @@
 #include "export/heapsnapshot_traces.h"
 
 #include "base/cleanup.h"
-#include "sym/demangle.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -413,18 +412,12 @@ void hx_hs_string(struct hx_hs_out *out, const char *a, const char *b, const cha
 
 static void put_root_strings(struct writer *w)
 {
-    struct hx_text name = {0};
     for (size_t i = 0; i < w->roots.n; i++) {
         const struct hx_root *root = &w->snapshot->roots.v[w->roots.v[i].root];
-        hx_text_clear(&name);
-        hx_demangle_names(&name, root->name, strlen(root->name));
-        hx_hs_string(w->out, hx_text_str(&name), NULL, NULL);
+        hx_hs_string(w->out, root->name, NULL, NULL);
         bool module = *root->module && !hx_root_is_nameless(root);
-        hx_hs_string(w->out, module ? root->module : NULL, module ? "!" : NULL, hx_text_str(&name));
+        hx_hs_string(w->out, module ? root->module : NULL, module ? "!" : NULL, root->name);
     }
-    if (name.failed && !w->out->sink->failed)
-        w->out->sink->failed = ENOMEM;
-    hx_text_free(&name);
 }
 
 static bool is_lost(const struct hx_graph *g, hx_obj i)

@@ -2,7 +2,6 @@
 #include "export/paths.h"
 
 #include "base/cleanup.h"
-#include "sym/demangle.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -76,16 +75,11 @@ static size_t cut_at(const char *s, size_t n)
     return n;
 }
 
-static hx_error *keep_text(struct hx_paths *paths, const char *s, bool mangled, char **ret)
+static hx_error *keep_text(struct hx_paths *paths, const char *s, char **ret)
 {
-    struct hx_text readable = {0}, text = {0};
-    size_t n = strlen(s);
-    mangled = mangled && hx_has_mangled(s, n);
-    if (mangled)
-        hx_demangle_names(&readable, s, n);
-    hx_text_escape(&text, mangled ? hx_text_str(&readable) : s, mangled ? readable.n : n, false);
-    bool failed = readable.failed || text.failed;
-    hx_text_free(&readable);
+    struct hx_text text = {0};
+    hx_text_escape(&text, s, strlen(s), false);
+    bool failed = text.failed;
     if (!failed && text.n > HX_PATHS_NAME) {
         text.n = cut_at(text.s, HX_PATHS_NAME);
         text.s[text.n] = 0;
@@ -110,7 +104,7 @@ static hx_error *keep_source(struct hx_paths *paths, const char *source,
         file[colon - source] = 0;
         frame->line = (uint32_t)line;
     }
-    return keep_text(paths, file, false, &frame->file);
+    return keep_text(paths, file, &frame->file);
 }
 
 static hx_error *make_frame(struct hx_paths *paths, const struct hx_frame_texts *texts,
@@ -118,10 +112,10 @@ static hx_error *make_frame(struct hx_paths *paths, const struct hx_frame_texts 
 {
     const char *name = texts->name && *texts->name ? texts->name : "(unknown)";
     bool modules = paths->detail & HX_PATHS_MODULES, lines = paths->detail & HX_PATHS_LINES;
-    bool mangled = texts->mangled && hx_has_mangled(name, strlen(name));
-    HX_TRY(keep_text(paths, name, mangled, &frame->name));
-    HX_TRY(keep_text(paths, mangled && lines ? name : "", false, &frame->symbol));
-    HX_TRY(keep_text(paths, modules && texts->module ? texts->module : "", false, &frame->module));
+    bool symbol = lines && texts->symbol && strcmp(texts->symbol, name) != 0;
+    HX_TRY(keep_text(paths, name, &frame->name));
+    HX_TRY(keep_text(paths, symbol ? texts->symbol : "", &frame->symbol));
+    HX_TRY(keep_text(paths, modules && texts->module ? texts->module : "", &frame->module));
     return keep_source(paths, lines && texts->source ? texts->source : "", frame);
 }
 

@@ -33,7 +33,7 @@ enum hx_path_value {
  * frames of a table are the same in all of them. */
 struct hx_path_frame {
     char *name;
-    char *symbol; /* as stored, where the name was made readable from it; else "" */
+    char *symbol; /* the linker's name, where that is another one; else "" */
     char *module, *file;
     uint32_t line; /* 0: not known */
 };
@@ -109,11 +109,10 @@ uint32_t hx_paths_frames(const struct hx_paths *paths, uint32_t node, uint32_t *
 /* A tree with nothing but its top. */
 hx_error *hx_paths_clear(struct hx_paths *paths);
 
-/* The frame of these texts, which are copied and escaped; NULL: not known. With `mangled` symbols
- * in the name become readable. */
+/* The frame of these texts, which are copied and escaped; NULL: not known. */
 struct hx_frame_texts {
     const char *name, *module, *source; /* source: FILE:LINE */
-    bool mangled;
+    const char *symbol;                 /* the linker's name */
 };
 hx_error *hx_paths_frame(struct hx_paths *paths, const struct hx_frame_texts *texts, uint32_t *ret);
 

@@ -78,19 +78,20 @@ static void deinit_forest(struct forest *forest)
 
 /* What is different between stacks of cost centres and those of calls. */
 struct forest_source {
-    const char *frames; /* id, name, module, source; by id */
+    const char *frames; /* id, name, module, source, symbol; by id */
     const char *nodes;  /* id, parent, id of the frame; by id */
     const char *values; /* id, bytes, objects; of a snapshot */
     const char *costs;  /* id, bytes, objects that were allocated; of a snapshot */
 };
 static const struct forest_source centres = {
-    "SELECT centre, label, module, source FROM hx_centre ORDER BY centre",
+    "SELECT centre, label, module, source, symbol FROM hx_centre ORDER BY centre",
     "SELECT ccs_id, parent_id, centre FROM hx_ccs ORDER BY ccs_id",
     "SELECT ccs_id, bytes, objects FROM hx_site WHERE snapshot = ",
     "SELECT ccs_id, alloc_bytes, alloc_objects FROM hx_cost WHERE snapshot = ",
 };
 static const struct forest_source calls = {
-    "SELECT place, label, module, source FROM hx_place ORDER BY place",
+    "SELECT p.place, p.label, p.module, p.source, k.symbol FROM hx_place AS p"
+    " LEFT JOIN hx_centre AS k ON k.centre = p.centre AND p.kind = 0 ORDER BY p.place",
     "SELECT frame_id, parent_id, place FROM hx_frame ORDER BY frame_id",
     "SELECT stack_id, bytes, objects FROM hx_stack_site WHERE snapshot = ",
     "SELECT stack_id, alloc_bytes, alloc_objects FROM hx_stack_cost WHERE snapshot = ",
@@ -107,7 +108,7 @@ static hx_error *load_frames(const struct loading *l, const char *sql, struct fo
         struct hx_frame_texts texts = {.name = text_at(rows, 1),
                                        .module = text_at(rows, 2),
                                        .source = text_at(rows, 3),
-                                       .mangled = true};
+                                       .symbol = text_at(rows, 4)};
         struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
         HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
         if (!hx_vec_push(&forest->frames, frame))
@@ -370,7 +371,7 @@ static hx_error *load_holders(struct loading *l, struct forest *ret)
     if (!scheme || strcmp(scheme->name, "root") != 0)
         return NULL;
     HX_TRY(hx_query_sql(l->export->store,
-                        "SELECT s.set_id, r.label, r.module FROM hx_set AS s CROSS JOIN"
+                        "SELECT s.set_id, r.label, r.module, r.symbol FROM hx_set AS s CROSS JOIN"
                         " hx_set_member AS m ON m.set_id = s.set_id CROSS JOIN hx_retainer AS r"
                         " ON r.retainer = m.retainer WHERE s.members = 1 ORDER BY s.set_id",
                         &rows));
@@ -379,7 +380,7 @@ static hx_error *load_holders(struct loading *l, struct forest *ret)
         if (!more)
             return NULL;
         struct hx_frame_texts texts = {
-            .name = text_at(rows, 1), .module = text_at(rows, 2), .mangled = true};
+            .name = text_at(rows, 1), .module = text_at(rows, 2), .symbol = text_at(rows, 3)};
         struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
         HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
         if (!hx_vec_push(&ret->frames, frame))
@@ -545,7 +546,7 @@ static hx_error *place_from_roots(struct placing *p, size_t *n)
             continue;
         if (edge->root != last) {
             struct hx_frame_texts texts = {
-                .name = from->name, .module = from->module, .mangled = true};
+                .name = from->name, .module = from->module, .symbol = from->symbol};
             HX_TRY(hx_paths_frame(p->l->paths, &texts, &frame));
             last = edge->root;
         }
@@ -611,7 +612,7 @@ static hx_error *load_census(struct loading *l)
             return NULL;
         bool known = true;
         uint32_t frame, node;
-        struct hx_frame_texts texts = {.name = text_at(rows, 2), .mangled = true};
+        struct hx_frame_texts texts = {.name = text_at(rows, 2)};
         char number[32];
         struct hx_value label = hx_rows_value(rows, 2);
         if (label.type == HX_VALUE_INT) {

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "model/function_name.h"
 #include "store/query.h"
-#include "sym/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,19 +143,14 @@ const char *hx_stacktree_shown(struct hx_stacktree *tree, uint32_t index)
     if (centre->shown)
         return tree->strings.v + centre->shown;
     const char *label = hx_stacktree_text(tree, centre->label);
-    struct hx_text whole = {0}, text = {0};
+    struct hx_text text = {0};
     if (centre->is_caf && centre->module)
         hx_text_putf(&text, "%s.", hx_stacktree_text(tree, centre->module));
-    if (hx_has_mangled(label, strlen(label))) {
-        hx_demangle_names(&whole, label, strlen(label));
-        hx_function_name_short(&text, hx_text_str(&whole));
-    } else if (label[0]) {
+    if (label[0])
         hx_function_name_short(&text, label);
-    } else {
+    else
         hx_text_puts(&text, "(unknown)");
-    }
-    bool kept = !text.failed && !whole.failed && keep(tree, text.s, text.n, &centre->shown);
-    hx_text_free(&whole);
+    bool kept = !text.failed && keep(tree, text.s, text.n, &centre->shown);
     hx_text_free(&text);
     return kept ? tree->strings.v + centre->shown : NULL;
 }

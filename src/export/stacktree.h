@@ -50,7 +50,7 @@ static inline const char *hx_stacktree_text(const struct hx_stacktree *tree, siz
     return tree->strings.v + at;
 }
 
-/* What people call the centre: demangled, without what makes names of C++ and Rust long; a CAF
+/* What people call the centre: without what makes names of C++ and Rust long; a CAF
  * behind its module. Valid until the next call; NULL: out of memory. */
 const char *hx_stacktree_shown(struct hx_stacktree *tree, uint32_t centre);
 

@@ -21,6 +21,7 @@ static void free_place(struct hx_rec_place *place)
 {
     for (size_t i = 0; i < place->n_lines; i++) {
         free(place->lines[i].function);
+        free(place->lines[i].symbol);
         free(place->lines[i].source);
         free(place->lines[i].declared);
     }

@@ -31,6 +31,7 @@ struct hx_rec_file {
 /* A function at a place; several where some were inlined. */
 struct hx_rec_line {
     char *function; /* NULL: no symbol; owned. Of a region: its label */
+    char *symbol;   /* the function's, as the linker knows it; NULL: none; owned */
     char *source;   /* NULL: unknown; owned */
     uint32_t line;  /* 0: unknown */
     /* Of the function itself: the code object that a cost centre is. */

@@ -11,7 +11,6 @@
 #include "base/vec.h"
 #include "model/function_name.h"
 #include "store/print.h"
-#include "sym/demangle.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -188,11 +187,9 @@ struct table {
     size_t columns;
     size_t screen; /* columns of the terminal, 0: none */
     bool ascii;
-    bool stored;         /* names of symbols stay as they are */
     bool units;          /* bytes have short ones */
     size_t shown;        /* a column of such texts as are to be shown, where there are units */
     struct hx_text text; /* the cells' bytes */
-    struct hx_text name; /* scratch */
     HX_VEC(struct cell) cells;
     size_t *width; /* of each column */
     bool *cut;     /* the column holds text */
@@ -264,27 +261,12 @@ static void put_int(struct hx_text *text, int64_t value, bool grouped)
     }
 }
 
-void hx_print_name(struct hx_text *out, const char *s, size_t n, bool ascii,
-                   struct hx_text *scratch)
-{
-    if (hx_has_mangled(s, n)) {
-        hx_text_clear(scratch);
-        hx_demangle_names(scratch, s, n);
-        out->failed |= scratch->failed;
-        s = hx_text_str(scratch);
-        n = scratch->n;
-    }
-    hx_text_escape(out, s, n, ascii);
-}
-
 static void put_text(struct table *table, size_t column, struct hx_value value)
 {
     if (table->units && column == table->shown && table->cells.n >= table->columns)
         hx_text_putn(&table->text, value.text, value.text_bytes);
-    else if (table->stored)
-        hx_text_escape(&table->text, value.text, value.text_bytes, table->ascii);
     else
-        hx_print_name(&table->text, value.text, value.text_bytes, table->ascii, &table->name);
+        hx_text_escape(&table->text, value.text, value.text_bytes, table->ascii);
 }
 
 static void put_cell(struct table *table, size_t column, struct hx_value value, struct cell *cell)
@@ -563,7 +545,6 @@ static hx_error *print_text(struct table *table, FILE *file, struct hx_text *out
     table->columns = hx_rows_columns(table->rows);
     hx_error *err = print_table(table, file, out);
     hx_text_free(&table->text);
-    hx_text_free(&table->name);
     hx_vec_free(&table->cells);
     free(table->width);
     free(table->cut);
@@ -582,7 +563,7 @@ hx_error *hx_print_fitted(hx_rows *rows, size_t screen, bool ascii, size_t shown
 hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file)
 {
     struct hx_text text = {0};
-    struct table table = {.rows = rows, .stored = format == HX_FORMAT_STORED};
+    struct table table = {.rows = rows};
     table.screen = hx_print_screen(file, &table.ascii);
     hx_error *err = format == HX_FORMAT_JSON  ? print_json(rows, file, &text)
                     : format == HX_FORMAT_CSV ? print_csv(rows, file, &text)

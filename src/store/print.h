@@ -12,11 +12,6 @@ void hx_print_csv(struct hx_text *out, struct hx_value value);
 /* Columns of the terminal that text takes; it is valid UTF-8. */
 size_t hx_print_width(const char *s, size_t bytes);
 
-/* Puts a text from the target as people read it: C++ names demangled, what a terminal would obey
- * escaped. */
-void hx_print_name(struct hx_text *out, const char *s, size_t n, bool ascii,
-                   struct hx_text *scratch);
-
 /* Puts s at most `width` (1 or more) wide: all of it, or beginning, a mark, end. Returns the width
  * that it took. */
 size_t hx_print_cut(struct hx_text *out, const char *s, size_t bytes, size_t width, bool ascii);

@@ -7,7 +7,6 @@
 #include "store/db.h"
 #include "store/print.h"
 #include "store/store_private.h"
-#include "sym/demangle.h"
 
 #include <string.h>
 
@@ -66,10 +65,7 @@ struct maker {
 static void put_label(struct maker *maker, const char *label, size_t n)
 {
     hx_text_clear(&maker->whole);
-    if (hx_has_mangled(label, n))
-        hx_demangle_names(&maker->whole, label, n);
-    else
-        hx_text_putn(&maker->whole, label, n);
+    hx_text_putn(&maker->whole, label, n);
     hx_function_name_short(&maker->words, hx_text_str(&maker->whole));
     maker->words.failed |= maker->whole.failed;
 }
@@ -78,14 +74,9 @@ static void put_label(struct maker *maker, const char *label, size_t n)
 static void read_label(struct maker *maker, const char *label, struct hx_text *ret)
 {
     struct hx_text *whole = &maker->whole, *bare = &maker->bare;
-    hx_text_clear(whole);
     hx_text_clear(bare);
     hx_text_clear(ret);
-    if (hx_has_mangled(label, strlen(label)))
-        hx_demangle_names(whole, label, strlen(label));
-    else
-        hx_text_puts(whole, label);
-    hx_function_name_short(bare, hx_text_str(whole));
+    hx_function_name_short(bare, label);
     hx_text_clear(whole);
     hx_function_name_bare(whole, hx_text_str(bare), bare->n);
     hx_text_escape(ret, hx_text_str(whole), whole->n, maker->ascii);

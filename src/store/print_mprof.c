@@ -78,7 +78,7 @@ void hx_mprof_end_line(struct hx_text *out)
 size_t hx_mprof_put_name(struct hx_mprof_printer *p, const char *s, size_t n, size_t width)
 {
     hx_text_clear(&p->name);
-    hx_print_name(&p->name, s, n, p->ascii, &p->scratch);
+    hx_text_escape(&p->name, s, n, p->ascii);
     p->out.failed |= p->name.failed;
     if (p->out.failed)
         return 0;
@@ -119,7 +119,7 @@ static void put_path(struct hx_mprof_printer *p, struct hx_value path, bool cut,
         const char *next = next_arrow(s, end);
         size_t n = (size_t)((next ? next : end) - s);
         hx_text_clear(&p->name);
-        hx_print_name(&p->name, s, n, p->ascii, &p->scratch);
+        hx_text_escape(&p->name, s, n, p->ascii);
         p->out.failed |= p->name.failed;
         size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n);
         if (!first && at + strlen(arrow) + wide > width) {
@@ -176,7 +176,7 @@ static void put_holder(struct hx_mprof_printer *p, struct hx_value holder, bool 
 {
     const char *word = most ? "mostly by `" : "the most by `";
     hx_text_clear(&p->name);
-    hx_print_name(&p->name, holder.text, holder.text_bytes, p->ascii, &p->scratch);
+    hx_text_escape(&p->name, holder.text, holder.text_bytes, p->ascii);
     p->out.failed |= p->name.failed;
     size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n), around = strlen(word) + 1;
     if (used + strlen("; ") + around + wide <= width) {
@@ -326,7 +326,7 @@ static void put_types(struct hx_mprof_printer *p, struct hx_value types, size_t 
     while (types.type == HX_VALUE_TEXT && s < end) {
         const char *next = end_of_type(s, end);
         hx_text_clear(&p->name);
-        hx_print_name(&p->name, s, (size_t)(next - s), p->ascii, &p->scratch);
+        hx_text_escape(&p->name, s, (size_t)(next - s), p->ascii);
         p->out.failed |= p->name.failed;
         size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n) + strlen(", ");
         if (on_line == 3 || (on_line && used + wide > room)) {
@@ -566,6 +566,5 @@ hx_error *hx_mprof_print(hx_store *store, const struct hx_query *query, enum hx_
     hx_error *err = print_all(&p, table, query);
     hx_text_free(&p.out);
     hx_text_free(&p.name);
-    hx_text_free(&p.scratch);
     return err;
 }

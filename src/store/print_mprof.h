@@ -18,7 +18,7 @@ struct hx_mprof_printer {
     bool freed;                     /* anything was, in this snapshot */
     size_t width[HX_MPROF_COLUMNS]; /* of the longest number of each column */
     int64_t rows;                   /* of this snapshot, so far */
-    struct hx_text out, name, scratch;
+    struct hx_text out, name;
 };
 
 /* A share in percent in two characters: "" (0 and unknown), ".", "7", "99", "**". */

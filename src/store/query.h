@@ -102,9 +102,8 @@ hx_error *hx_rows_generate(const char *const *names, size_t columns, hx_rows_nex
                            void *context, hx_rows **ret);
 
 /* Printers: one data path, three forms. Columns named address, source, target, dominator,
- * parent are hexadecimal in text only, and only in text are the names of C++ symbols demangled;
- * HX_FORMAT_STORED is text that leaves them as they are. */
-enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV, HX_FORMAT_STORED };
+ * parent are hexadecimal in text only. */
+enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV };
 bool hx_format_parse(const char *s, enum hx_format *ret);
 hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file /* FILE */);
 

@@ -115,6 +115,7 @@ static hx_error *centre_of(struct naming *naming, const struct hx_rec_place *pla
         .kind = region ? HX_CENTRE_REGION : HX_CENTRE_FUNCTION,
         .file = file,
         .module = module_of(naming->recording, place),
+        .symbol = known->symbol,
         .source = region ? put_source(known->source, known->line, &naming->declared)
                          : put_source(known->declared, known->declared_line, &naming->declared),
         .entry = region ? place->vaddr : known->entry,

@@ -49,7 +49,8 @@ bool hx_code_cfi(hx_code *code, uint32_t file, struct hx_cfi *ret);
 /* The functions at an address, innermost first: those that were inlined there, then the one that
  * has code of its own. Strings are the set's, valid until it is destroyed, not escaped. */
 struct hx_code_line {
-    const char *function; /* demangled; NULL: no symbol covers it */
+    const char *function; /* as its program calls it; NULL: no symbol covers it */
+    const char *symbol;   /* as the linker does; NULL: it has no name for it */
     uint64_t offset;      /* into the function; of the last one (not inlined) only */
     const char *source;   /* path of the file; NULL: unknown */
     uint32_t line;        /* 0: unknown */

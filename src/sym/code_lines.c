@@ -87,12 +87,18 @@ static const char *clean_path(hx_code *code, const char *path)
     return clean;
 }
 
-static const char *demangled(hx_code *code, const char *name)
+/* ABI tags stay only where the file has a second function of that name. */
+static const char *demangled(hx_code *code, const struct hx_code_file *file, const char *name)
 {
-    struct hx_text text = {0};
-    hx_demangle_function(&text, name);
-    const char *shown = text.failed ? NULL : keep(code, hx_text_str(&text));
-    hx_text_free(&text);
+    struct hx_text full = {0}, untagged = {0};
+    hx_demangle_symbol(&full, name);
+    hx_put_untagged(&untagged, hx_text_str(&full));
+    bool tagged = untagged.n < full.n &&
+                  hx_code_symbols_namesake(&file->symbols, name, hx_text_str(&untagged));
+    const char *shown =
+        full.failed || untagged.failed ? NULL : keep(code, hx_text_str(tagged ? &full : &untagged));
+    hx_text_free(&full);
+    hx_text_free(&untagged);
     return shown;
 }
 
@@ -127,30 +133,32 @@ static bool is_of_function(const char *symbol, const char *function)
     return strncmp(symbol, function, n) == 0 && (symbol[n] == '.' || !symbol[n]);
 }
 
-/* Where debug information tells what function it is, nothing behind a mangled name says more. */
-static const char *bare_name(hx_code *code, const char *name, bool is_declared)
+/* The function's own symbol. Where debug information tells what function it is, nothing behind a
+ * mangled name says more. */
+static const char *bare_symbol(hx_code *code, const char *name, bool is_declared)
 {
     const char *dot = is_declared && strncmp(name, "_Z", 2) == 0 ? strchr(name, '.') : NULL;
-    struct hx_text bare = {0};
-    hx_text_putn(&bare, name, dot ? (size_t)(dot - name) : bare_length(name));
-    const char *shown = bare.failed ? NULL : demangled(code, hx_text_str(&bare));
-    hx_text_free(&bare);
-    return shown;
+    return hx_code_store_string(&code->store, name, dot ? (size_t)(dot - name) : bare_length(name));
 }
 
-static const char *scope_name(hx_code *code, const struct hx_code_scope *scope)
+/* Fills in how the function is called by its program and by the linker. */
+static void name_scope(hx_code *code, const struct hx_code_file *file,
+                       const struct hx_code_scope *scope, struct hx_code_line *line)
 {
-    if (scope->linkage && scope->linkage[0])
-        return demangled(code, scope->linkage);
+    if (scope->linkage && scope->linkage[0]) {
+        line->symbol = keep(code, scope->linkage);
+        line->function = demangled(code, file, scope->linkage);
+        return;
+    }
     if (!scope->name || !scope->name[0])
-        return NULL;
+        return;
     struct hx_text text = {0};
     for (uint32_t i = scope->n_within; i-- > 0;)
         hx_text_putf(&text, "%s::", scope->within[i]);
     hx_text_puts(&text, scope->name);
-    const char *name = text.failed ? NULL : keep(code, hx_text_str(&text));
+    line->function = text.failed ? NULL : keep(code, hx_text_str(&text));
+    line->symbol = scope->n_within ? NULL : line->function;
     hx_text_free(&text);
-    return name;
 }
 
 /* Where the function begins that the code at vaddr is of, also when it is a part of it that lies
@@ -190,10 +198,11 @@ static void put_outermost(hx_code *code, struct hx_code_file *file, uint64_t vad
      * not tell the calls that were inlined, it is not used at all. */
     bool unseen = !scope->linkage && name && strncmp(name, "_Z", 2) == 0;
     if (declared && (!name || unseen || is_of_function(name, declared))) {
-        line->function = scope_name(code, scope);
+        name_scope(code, file, scope, line);
     } else if (symbol) {
-        if (!symbol->shown)
-            symbol->shown = bare_name(code, name, declared);
+        line->symbol = bare_symbol(code, name, declared);
+        if (!symbol->shown && line->symbol)
+            symbol->shown = demangled(code, file, line->symbol);
         line->function = symbol->shown;
     }
 }
@@ -249,7 +258,7 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
             .declared = clean_path(code, full_path(code, scopes[i].dir, scopes[i].declared)),
             .declared_line = scopes[i].declared_line};
         if (i + 1 < n)
-            lines[i].function = scope_name(code, &scopes[i]);
+            name_scope(code, file, &scopes[i], &lines[i]);
         else
             put_outermost(code, file, vaddr, &scopes[i], &lines[i]);
     }

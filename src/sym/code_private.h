@@ -150,6 +150,9 @@ hx_error *hx_code_symbols_read(const struct hx_elf_layout *layout, const int *fd
                                struct hx_code_symbols *ret);
 void hx_code_symbols_deinit(struct hx_code_symbols *symbols);
 struct hx_code_symbol *hx_code_symbols_find(const struct hx_code_symbols *symbols, uint64_t vaddr);
+/* Has it a second function that reads as `untagged` does, which is `symbol` without ABI tags? */
+bool hx_code_symbols_namesake(const struct hx_code_symbols *symbols, const char *symbol,
+                              const char *untagged);
 const struct hx_code_function *hx_code_symbols_named(const struct hx_code_symbols *symbols,
                                                      const char *name);
 

@@ -3,6 +3,7 @@
 #include "sym/code_private.h"
 
 #include "base/text.h"
+#include "sym/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -256,19 +257,41 @@ struct hx_code_symbol *hx_code_symbols_find(const struct hx_code_symbols *symbol
                : NULL;
 }
 
-const struct hx_code_function *hx_code_symbols_named(const struct hx_code_symbols *symbols,
-                                                     const char *name)
+/* The first function whose name is not below `name`. */
+static size_t lower_bound(const struct hx_code_symbols *symbols, const char *name, size_t n)
 {
     size_t low = 0, high = symbols->functions.n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = strcmp(symbols->names.v + symbols->functions.v[middle].name, name);
-        if (order == 0)
-            return &symbols->functions.v[middle];
-        if (order < 0)
+        if (strncmp(symbols->names.v + symbols->functions.v[middle].name, name, n) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return NULL;
+    return low;
+}
+
+const struct hx_code_function *hx_code_symbols_named(const struct hx_code_symbols *symbols,
+                                                     const char *name)
+{
+    size_t i = lower_bound(symbols, name, strlen(name) + 1);
+    return i < symbols->functions.n &&
+                   strcmp(symbols->names.v + symbols->functions.v[i].name, name) == 0
+               ? &symbols->functions.v[i]
+               : NULL;
+}
+
+bool hx_code_symbols_namesake(const struct hx_code_symbols *symbols, const char *symbol,
+                              const char *untagged)
+{
+    size_t n = hx_untagged_bytes(symbol);
+    size_t first = lower_bound(symbols, symbol, n);
+    for (size_t i = first; i < symbols->functions.n; i++) {
+        const char *other = symbols->names.v + symbols->functions.v[i].name;
+        if (strncmp(other, symbol, n) != 0)
+            break;
+        if (i - first == HX_NAMESAKES_MAX || hx_is_namesake(symbol, untagged, other))
+            return true;
+    }
+    return false;
 }

@@ -20,6 +20,13 @@ static void put_cut(struct hx_text *text, const char *s, size_t n)
     hx_text_puts(text, "...");
 }
 
+/* What names of symbols are made of, with the suffixes of a compiler's copies ("f.cold"). */
+static bool is_word(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '$' || c == '.' || c >= 0x80;
+}
+
 #ifdef HX_HAVE_DEMANGLER
 
 #include <libiberty/demangle.h>
@@ -142,18 +149,26 @@ static bool demangle_rust(struct hx_text *text, const char *name)
     return output.n > 0;
 }
 
-void hx_demangle_function(struct hx_text *text, const char *name)
+static void put_symbol(struct hx_text *text, const char *name)
 {
     if (name[0] != '_' ||
         (!demangle_rust(text, name) && (name[1] != 'Z' || !demangle(text, name, 0))))
         put_cut(text, name, strlen(name));
 }
 
-/* What names of symbols are made of, with the suffixes of a compiler's copies ("f.cold"). */
-static bool is_word(unsigned char c)
+void hx_demangle_symbol(struct hx_text *text, const char *name)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '$' || c == '.' || c >= 0x80;
+    size_t n = strcspn(name, "@"), begun = text->n;
+    char bare[MANGLED_MAX + 1];
+    if (!name[n] || n > MANGLED_MAX) {
+        put_symbol(text, name);
+        return;
+    }
+    memcpy(bare, name, n);
+    bare[n] = 0;
+    put_symbol(text, bare);
+    if (text->n - begun < HX_DEMANGLED_MAX)
+        put_cut(text, name + n, strlen(name + n));
 }
 
 static bool put_name(struct hx_text *text, const char *s, size_t n)
@@ -163,12 +178,7 @@ static bool put_name(struct hx_text *text, const char *s, size_t n)
         return false;
     memcpy(name, s, n);
     name[n] = 0;
-    return demangle(text, name, 0);
-}
-
-bool hx_has_mangled(const char *s, size_t n)
-{
-    return memmem(s, n, "_Z", 2) != NULL;
+    return demangle_rust(text, name) || (name[1] == 'Z' && demangle(text, name, 0));
 }
 
 void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
@@ -183,7 +193,7 @@ void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
         while (at < end && is_word((unsigned char)*at))
             at++;
         size_t word = (size_t)(at - s);
-        bool mangled = word > 2 && s[0] == '_' && s[1] == 'Z';
+        bool mangled = word > 2 && s[0] == '_' && (s[1] == 'Z' || s[1] == 'R');
         names += mangled;
         if (!mangled || !put_name(text, s, word))
             hx_text_putn(text, s, word);
@@ -199,16 +209,9 @@ void hx_demangle_type(struct hx_text *text, const char *name)
     put_cut(text, name, strlen(name));
 }
 
-void hx_demangle_function(struct hx_text *text, const char *name)
+void hx_demangle_symbol(struct hx_text *text, const char *name)
 {
     put_cut(text, name, strlen(name));
-}
-
-bool hx_has_mangled(const char *s, size_t n)
-{
-    (void)s;
-    (void)n;
-    return false;
 }
 
 void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
@@ -217,3 +220,75 @@ void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
 }
 
 #endif
+
+bool hx_is_mangled(const char *name)
+{
+    return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_R", 2) == 0;
+}
+
+/* --- ABI tags ---------------------------------------------------------------------- */
+
+static const char tag[] = "[abi:";
+
+const char *hx_behind_tag(const char *at)
+{
+    if (strncmp(at, tag, sizeof tag - 1) != 0)
+        return NULL;
+    at += sizeof tag - 1;
+    while (is_word((unsigned char)*at))
+        at++;
+    return *at == ']' ? at + 1 : NULL;
+}
+
+bool hx_has_tag(const char *name)
+{
+    return strstr(name, tag) != NULL;
+}
+
+void hx_put_untagged(struct hx_text *text, const char *name)
+{
+    while (*name) {
+        const char *next = strstr(name, tag), *end = next ? hx_behind_tag(next) : NULL;
+        if (!next)
+            next = name + strlen(name);
+        else if (!end)
+            end = next += sizeof tag - 1;
+        hx_text_putn(text, name, (size_t)(next - name));
+        name = end ? end : next;
+    }
+}
+
+size_t hx_untagged_bytes(const char *symbol)
+{
+    const char *at = symbol;
+    while ((at = strchr(at, 'B')) && !(at[1] >= '0' && at[1] <= '9'))
+        at++;
+    return at ? (size_t)(at - symbol) : strlen(symbol);
+}
+
+bool hx_is_namesake(const char *symbol, const char *untagged, const char *other)
+{
+    struct hx_text name = {0}, plain = {0};
+    if (strncmp(symbol, other, hx_untagged_bytes(symbol)) != 0 || strcmp(symbol, other) == 0)
+        return false;
+    hx_demangle_symbol(&name, other);
+    hx_put_untagged(&plain, hx_text_str(&name));
+    bool is = !name.failed && !plain.failed && strcmp(hx_text_str(&plain), untagged) == 0;
+    hx_text_free(&name);
+    hx_text_free(&plain);
+    return is;
+}
+
+char *hx_written_name(const char *name)
+{
+    struct hx_text full = {0}, plain = {0};
+    if (!hx_is_mangled(name))
+        return strdup(name);
+    hx_demangle_symbol(&full, name);
+    hx_put_untagged(&plain, hx_text_str(&full));
+    plain.failed |= full.failed;
+    hx_text_free(&full);
+    if (plain.failed)
+        hx_text_free(&plain);
+    return plain.s;
+}

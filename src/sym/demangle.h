@@ -16,20 +16,40 @@
  * bound. Safe from any thread; takes about 200 KiB of stack. */
 void hx_demangle_type(struct hx_text *text, const char *name);
 
-/* Appends what a function of this symbol's name is called in its source: "_Znwm" gives
- * "operator new(unsigned long)"; C++, and Rust of both manglings. Others as they are; bounds and
- * stack as above. */
-void hx_demangle_function(struct hx_text *text, const char *name);
+/* Appends what the function or variable of a symbol is called in its source: "_Znwm" gives
+ * "operator new(unsigned long)"; C++, and Rust of both manglings. Others, and the version behind an
+ * @, as they are; bounds and stack as above. */
+void hx_demangle_symbol(struct hx_text *text, const char *name);
 
-/* Appends a text for people: each word in it that begins with _Z and is the mangled name of a
- * variable or function is put demangled, within the bounds above, all else stays as it is. A label
- * of several names thus stays one. Of a text with thousands of names only the first
- * HX_DEMANGLED_NAMES are demangled. What is stored keeps its names. The result still has to be
- * escaped. Without a demangler the text is appended as it is. */
+/* Appends a list of names: each word in it that is the mangled name of a variable or
+ * function is put demangled, within the bounds above, all else stays as it is. Of a
+ * text with thousands of names only the first HX_DEMANGLED_NAMES are demangled. Without a demangler
+ * the text is appended as it is. */
 #define HX_DEMANGLED_NAMES 256
 void hx_demangle_names(struct hx_text *text, const char *s, size_t n);
 
-/* Can hx_demangle_names() change it? Quick, and mostly false. */
-bool hx_has_mangled(const char *s, size_t n);
+/* Looks a name like one that a linker knows, and a program would write in another way? */
+bool hx_is_mangled(const char *name);
+
+/* What a name of a linker stands for, without ABI tags, a copy of any other; malloc'ed. NULL: no
+ * memory. */
+char *hx_written_name(const char *name);
+
+/* --- ABI tags, which nobody writes ("slots[abi:cxx11]") --- */
+
+/* The end of a tag, NULL when none begins at `at`. */
+const char *hx_behind_tag(const char *at);
+bool hx_has_tag(const char *name); /* of a demangled one */
+
+/* Appends a demangled name without its tags. */
+void hx_put_untagged(struct hx_text *text, const char *name);
+
+/* Every symbol that reads as this one does but for tags begins with so many of its bytes. */
+size_t hx_untagged_bytes(const char *symbol);
+
+/* Does another symbol read as `untagged` does, but for tags? Who has to ask of more symbols than
+ * these leaves the tags alone. */
+#define HX_NAMESAKES_MAX 1000
+bool hx_is_namesake(const char *symbol, const char *untagged, const char *other);
 
 #endif

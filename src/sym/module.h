@@ -69,6 +69,11 @@ bool hx_modules_is_code(const hx_modules *modules, uint64_t addr);
 bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t *ret_addr,
                       uint64_t *ret_size);
 
+/* Has module i a second symbol that reads as `untagged` does, which is how `symbol` reads without
+ * its ABI tags? */
+bool hx_module_has_namesake(hx_modules *modules, size_t i, const char *symbol,
+                            const char *untagged);
+
 /* Calls each() for the name of every variable of module i, of any size, also of those in
  * thread-local storage (`tls`), until it returns false: then so does this. Some come twice. */
 bool hx_module_each_variable(hx_modules *modules, size_t i,

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "sym/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,45 @@ bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t 
     *ret_addr = module->bias + wanted.value;
     *ret_size = wanted.size;
     return true;
+}
+
+struct namesake {
+    const char *symbol, *untagged;
+    size_t shared; /* bytes with which any other begins, too */
+    size_t asked;
+    struct hx_text other;
+    bool found;
+};
+
+static bool match_namesake(void *context, const struct hx_elf_symbol *symbol)
+{
+    struct namesake *namesake = context;
+    if (symbol->name_len < namesake->shared ||
+        memcmp(symbol->name, namesake->symbol, namesake->shared) != 0)
+        return true;
+    hx_text_clear(&namesake->other);
+    hx_text_putn(&namesake->other, symbol->name, symbol->name_len);
+    namesake->found =
+        namesake->asked++ == HX_NAMESAKES_MAX ||
+        hx_is_namesake(namesake->symbol, namesake->untagged, hx_text_str(&namesake->other));
+    return !namesake->found;
+}
+
+bool hx_module_has_namesake(hx_modules *modules, size_t i, const char *symbol, const char *untagged)
+{
+    const struct hx_module *module = &modules->modules.v[i];
+    const struct hx_module_file *file = &modules->files.v[module->file];
+    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
+    int fd = file->fd >= 0 ? file->fd : opened;
+    struct namesake namesake = {
+        .symbol = symbol, .untagged = untagged, .shared = hx_untagged_bytes(symbol)};
+    if (fd < 0)
+        return false;
+    hx_error_free(hx_elf_each_symbol(fd, SHT_SYMTAB, match_namesake, &namesake));
+    if (!namesake.found)
+        hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, match_namesake, &namesake));
+    hx_text_free(&namesake.other);
+    return namesake.found;
 }
 
 struct variables {

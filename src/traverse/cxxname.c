@@ -19,15 +19,6 @@ static bool is_word(char c)
            c == '$' || (c & 0x80);
 }
 
-/* The end of an ABI tag, NULL when none begins at `at`. */
-static const char *behind_tag(const char *at)
-{
-    const char *end = behind(at, "[abi:");
-    while (end && (is_word(*end) || *end == '.'))
-        end++;
-    return end && *end == ']' ? end + 1 : NULL;
-}
-
 /* The end of a list in parentheses, NULL when it has none. */
 static const char *behind_list(const char *at)
 {
@@ -61,7 +52,7 @@ static const char *behind_unwritten(const char *at, bool parameters, bool inner)
     if (end)
         return inner ? end + (behind(end, "::") ? 2 : 0) : NULL;
     if (*at == '[')
-        return behind_tag(at);
+        return hx_behind_tag(at);
     if (*at == '(' && !parameters && (end = behind_list(at)))
         return behind_qualifiers(end);
     return NULL;
@@ -129,7 +120,7 @@ static bool is_possible(const struct hx_text *plain, const char *symbol)
 
 bool hx_cxx_name_is(struct hx_cxx_name *name, const char *symbol, bool inner)
 {
-    if (!behind(symbol, "_Z") || !name->plain.n || !is_possible(&name->plain, symbol))
+    if (!symbol || !behind(symbol, "_Z") || !name->plain.n || !is_possible(&name->plain, symbol))
         return false;
     hx_text_clear(&name->name);
     hx_text_clear(&name->other);

@@ -20,8 +20,8 @@ struct hx_cxx_name {
 hx_error *hx_cxx_name_init(const char *name, struct hx_cxx_name *ret);
 void hx_cxx_name_deinit(struct hx_cxx_name *name);
 
-/* False for what is not mangled. "inner": the variable may lie in namespaces without a name that
- * the user left out. */
+/* False for what is not mangled, and NULL. "inner": the variable may lie in namespaces without a
+ * name that the user left out. */
 bool hx_cxx_name_is(struct hx_cxx_name *name, const char *symbol, bool inner);
 
 #endif

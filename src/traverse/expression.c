@@ -2,6 +2,7 @@
 #include "traverse/expression.h"
 
 #include "base/cleanup.h"
+#include "sym/demangle.h"
 #include "traverse/named.h"
 #include "traverse/pattern.h"
 
@@ -80,7 +81,13 @@ hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_exp
                             "'+' joins the names of a bin, \"-\" and \"(unreachable)\" are bins");
     struct hx_expression expression;
     HX_TRY(hx_expression_parse(sign + 1, &expression));
-    *ret_name = hx_steal(name);
+    char *written = hx_written_name(name);
+    if (!written)
+        return hx_error_nomem();
+    bool joins = strchr(written, '+'); /* "operator+": it stays as it is */
+    *ret_name = joins ? hx_steal(name) : written;
+    if (joins)
+        free(written);
     *ret_expr = sign + 1;
     return NULL;
 }

@@ -3,6 +3,7 @@
  * test to test and needs neither a stack nor a look at and, or, not. */
 #include "traverse/filter.h"
 
+#include "sym/demangle.h"
 #include "traverse/filter_private.h"
 
 #include <string.h>
@@ -204,6 +205,72 @@ static hx_error *add_test(struct parser *parser, struct hx_node node)
     return hx_vec_push(&parser->filter->nodes, node) ? NULL : hx_error_nomem();
 }
 
+/* A mangled name as programs write it, or NULL. */
+static hx_error *written_name(struct parser *parser, const struct hx_filter_value *value,
+                              struct hx_filter_value *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text full = {0}, name = {0};
+    hx_demangle_names(&full, value->text, value->n);
+    hx_put_untagged(&name, hx_text_str(&full));
+    *ret = (struct hx_filter_value){.type = HX_FILTER_NULL};
+    if (full.failed || name.failed)
+        return hx_error_nomem();
+    if (strcmp(hx_text_str(&name), value->text) == 0)
+        return NULL;
+    if (!hx_vec_push(&parser->filter->names, name.s))
+        return hx_error_nomem();
+    *ret = (struct hx_filter_value){.type = HX_FILTER_STRING, .text = name.s, .n = name.n};
+    name = (struct hx_text){0};
+    return NULL;
+}
+
+/* Has a test to do with a name that a linker knows? */
+static bool has_mangled(const struct hx_node *node)
+{
+    bool match = node->op == HX_OP_MATCH || node->op == HX_OP_NO_MATCH;
+    if (node->left.column == HX_NO_COLUMN || node->right.column != HX_NO_COLUMN ||
+        node->right.value.type != HX_FILTER_STRING)
+        return false;
+    return match ? strstr(node->right.value.text, "_Z") || strstr(node->right.value.text, "_R")
+                 : node->op <= HX_OP_NE && hx_is_mangled(node->right.value.text);
+}
+
+/* Behind a test beside a linker's name: the same of the view's symbols, or of what programs call
+ * it. One of the two has to hold, or with != and !~ not the second one. */
+static hx_error *add_symbol_test(struct parser *parser, const struct hx_token *token,
+                                 struct hx_node node)
+{
+    struct pending pending = {.what = PENDING_OR, .at = token->at, .n = token->n};
+    bool match = node.op == HX_OP_MATCH || node.op == HX_OP_NO_MATCH;
+    bool negative = node.op == HX_OP_NE || node.op == HX_OP_NO_MATCH;
+    uint32_t symbol;
+    const struct hx_filter_value mangled = node.right.value;
+    HX_TRY(hx_filter_symbol(&parser->resolver, node.left.column, &symbol));
+    if (symbol == node.left.column || (symbol == HX_NO_COLUMN && match))
+        return NULL;
+    if (symbol != HX_NO_COLUMN)
+        node.left.column = symbol;
+    else
+        HX_TRY(written_name(parser, &mangled, &node.right.value));
+    if (node.right.value.type == HX_FILTER_NULL)
+        return NULL;
+    node.regexp = NULL;
+    if (match)
+        HX_TRY(hx_regexp_create(node.right.value.text, &node.regexp));
+    node.op = match ? HX_OP_MATCH : HX_OP_EQ;
+    hx_error *err = add_test(parser, node);
+    if (err) {
+        hx_regexp_destroy(node.regexp);
+        return err;
+    }
+    if (negative) {
+        pending.what = PENDING_NOT;
+        HX_TRY(reduce(parser, pending));
+        pending.what = PENDING_AND;
+    }
+    return reduce(parser, pending);
+}
+
 /* Behind "is". */
 static hx_error *parse_null(struct parser *parser, const struct hx_token *token,
                             struct hx_operand operand)
@@ -249,7 +316,7 @@ static hx_error *parse_match(struct parser *parser, enum hx_filter_op op,
         err = add_test(parser, node);
     if (err && node.regexp)
         hx_regexp_destroy(node.regexp);
-    return err;
+    return err || !has_mangled(&node) ? err : add_symbol_test(parser, &pattern, node);
 }
 
 static enum hx_filter_op turned(enum hx_filter_op op)
@@ -288,7 +355,8 @@ static hx_error *parse_order(struct parser *parser, enum hx_filter_op op,
                             b == HX_FILTER_TEXT ? "text" : "number");
         HX_TRY(fit(parser, &node.right, tokens[1], a, tokens[0]));
     }
-    return add_test(parser, node);
+    HX_TRY(add_test(parser, node));
+    return has_mangled(&node) ? add_symbol_test(parser, tokens[1], node) : NULL;
 }
 
 static hx_error *parse_test(struct parser *parser)
@@ -443,6 +511,9 @@ void hx_filter_destroy(hx_filter *filter)
         free((char *)filter->columns.v[i].view);
         free((char *)filter->columns.v[i].name);
     }
+    for (size_t i = 0; i < filter->names.n; i++)
+        free(filter->names.v[i]);
+    hx_vec_free(&filter->names);
     hx_vec_free(&filter->nodes);
     hx_vec_free(&filter->columns);
     free(filter->texts);

@@ -24,6 +24,9 @@
  *   is less than every text.
  * - an expression sees a number as JSON and CSV show it.
  *
+ * A linker's name finds what goes by it: beside one, = != ~ !~ of a column of texts look at the
+ * column `symbol` of its view as well, and = and != without one at what programs call it.
+ *
  * A condition is parsed once and never changes: any number of threads may evaluate it. It has
  * no recursion, and its size is limited (HX_FILTER_MAX_*), so it may come from anybody.
  */

@@ -136,6 +136,14 @@ hx_error *hx_filter_resolve(const struct hx_resolver *resolver, const struct hx_
                   : unknown_name(resolver, token, name, view, false);
 }
 
+hx_error *hx_filter_symbol(const struct hx_resolver *resolver, uint32_t column, uint32_t *ret)
+{
+    const struct hx_filter_column *symbol =
+        find_column(resolver->schema, resolver->filter->columns.v[column].view, "symbol");
+    *ret = HX_NO_COLUMN;
+    return symbol ? use_column(resolver->filter, symbol, ret) : NULL;
+}
+
 hx_error *hx_filter_rename(hx_filter *filter, const char *name, const char *sql)
 {
     for (size_t i = 0; i < filter->columns.n; i++) {

@@ -92,7 +92,8 @@ struct hx_node {
 
 struct hx_filter {
     char *source;
-    char *texts; /* what constants point into */
+    char *texts;          /* what constants point into */
+    HX_VEC(char *) names; /* the same, of what is compared with a linker's name, too */
     HX_VEC(struct hx_filter_column) columns;
     HX_VEC(struct hx_node) nodes; /* at least one; the last one is the whole */
 };
@@ -107,5 +108,8 @@ struct hx_resolver {
 
 hx_error *hx_filter_resolve(const struct hx_resolver *resolver, const struct hx_token *token,
                             uint32_t *ret);
+
+/* The column `symbol` of a column's view; HX_NO_COLUMN: it has none. */
+hx_error *hx_filter_symbol(const struct hx_resolver *resolver, uint32_t column, uint32_t *ret);
 
 #endif

@@ -182,10 +182,16 @@ static hx_error *add_found(struct builder *builder, uint32_t number, struct sear
     return add_root(builder, number, meaning);
 }
 
+/* Those that the linker knows by the name; else those that are called so. */
 static hx_error *add_called(struct builder *builder, const char *name, struct search *search,
                             struct meaning *meaning)
 {
     const struct hx_root *roots = builder->snapshot->roots.v;
+    for (uint32_t i = 0; i < builder->n; i++)
+        if (roots[i].symbol && strcmp(roots[i].symbol, name) == 0)
+            HX_TRY(add_found(builder, i, search, meaning));
+    if (search->found)
+        return NULL;
     for (uint32_t i = first_named(builder, name); i < builder->n; i++) {
         uint32_t number = builder->by_name[i];
         if (strcmp(roots[number].name, name) != 0)
@@ -204,7 +210,7 @@ static hx_error *add_cxx(struct builder *builder, const char *symbol, struct sea
     HX_TRY(hx_cxx_name_init(symbol, &name));
     for (int inner = 0; inner < 2 && !search->found; inner++)
         for (uint32_t i = 0; i < builder->n; i++)
-            if (hx_cxx_name_is(&name, roots[i].name, inner))
+            if (hx_cxx_name_is(&name, roots[i].symbol, inner))
                 HX_TRY(add_found(builder, i, search, meaning));
     return NULL;
 }

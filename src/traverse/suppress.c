@@ -7,7 +7,6 @@
 #include "traverse/suppress_private.h"
 
 #include "base/cleanup.h"
-#include "sym/demangle.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -137,19 +136,9 @@ static void forget_queue(struct work *work)
 
 /* --- names ------------------------------------------------------------------------- */
 
-/* As it is stored, or as people write it. */
 static bool matches(const hx_glob *glob, const char *name)
 {
-    size_t n = strlen(name);
-    if (hx_glob_matches(glob, name, n))
-        return true;
-    if (!hx_has_mangled(name, n))
-        return false;
-    struct hx_text text = {0};
-    hx_demangle_names(&text, name, n);
-    bool does = !text.failed && hx_glob_matches(glob, hx_text_str(&text), text.n);
-    hx_text_free(&text);
-    return does;
+    return hx_glob_matches(glob, name, strlen(name));
 }
 
 static const char *type_name(const struct work *work, uint32_t type)
@@ -252,11 +241,14 @@ static void begin_at_roots(struct work *work, const struct chain *chain)
         if (is->kind == HX_ROOT_NAMED || !is_of(work, edge->target, REACHED))
             continue;
         if (edge->root != root) {
-            char whole[512];
+            const char *names[] = {is->name, is->symbol};
+            uint64_t element = 0;
             root = edge->root;
-            uint64_t element = places_of(chain->entry, is->name);
-            snprintf(whole, sizeof whole, "%s!%s", is->module ? is->module : "", is->name);
-            element |= places_of(chain->entry, whole);
+            for (size_t k = 0; k < 2 && names[k]; k++) {
+                char whole[512];
+                snprintf(whole, sizeof whole, "%s!%s", is->module ? is->module : "", names[k]);
+                element |= places_of(chain->entry, names[k]) | places_of(chain->entry, whole);
+            }
             behind = step(chain, chain->begin, element);
         }
         if (behind)

@@ -106,7 +106,7 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
 static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *ret)
 {
     struct hx_text calls = {0};
-    hx_text_calls(&calls, hx_cell_shown(cell));
+    hx_text_calls(&calls, hx_cell_text(cell));
     hx_text_escape(ret, hx_text_str(&calls), calls.n, ascii);
     ret->failed |= calls.failed;
     hx_text_free(&calls);
@@ -116,7 +116,7 @@ static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *re
 static void put_name(const struct hx_column *column, const struct hx_cell *cell, bool ascii,
                      struct hx_text *ret)
 {
-    const char *name = hx_cell_shown(cell);
+    const char *name = hx_cell_text(cell);
     if (column->as == HX_AS_NAME && strstr(name, " < "))
         put_calls(cell, ascii, ret);
     else
@@ -129,7 +129,7 @@ void hx_node_name(const struct hx_table *rows, size_t row, bool ascii, struct hx
 {
     const char *kind = hx_table_text(rows, row, "kind");
     if (strcmp(kind, "caf") == 0) {
-        const char *module = hx_table_shown(rows, row, "module");
+        const char *module = hx_table_text(rows, row, "module");
         hx_text_escape(ret, module, strlen(module), ascii);
         hx_text_puts(ret, " (CAF)");
     } else {
@@ -157,7 +157,7 @@ static void put_node(const struct hx_table *rows, size_t row, bool ascii, struct
 
 static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *ret)
 {
-    const char *file = hx_source_file(hx_cell_shown(cell));
+    const char *file = hx_source_file(hx_cell_text(cell));
     hx_text_escape(ret, file, strlen(file), ascii);
 }
 
@@ -257,7 +257,7 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SPARK)
         hx_text_spark_of(ret, cell->text, column->width, ascii);
     else if (cell->type == HX_VALUE_TEXT)
-        hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
+        hx_text_escape(ret, hx_cell_text(cell), strlen(hx_cell_text(cell)), ascii);
     else
         put_number(column, cell, facts, ret);
 }

@@ -243,7 +243,7 @@ void hx_difference_head(const struct hx_ui *ui, const struct hx_pane *pane, stru
 static void put_kind_of(const struct hx_ui *ui, const struct hx_table *facts, const char *name,
                         struct hx_text *ret)
 {
-    const char *kind = hx_table_shown(facts, 0, name);
+    const char *kind = hx_table_text(facts, 0, name);
     if (*kind)
         hx_text_escape(ret, kind, strlen(kind), !ui->term.utf8);
     else

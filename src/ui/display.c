@@ -491,7 +491,7 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
 /* Cells that a text takes at most once it is escaped. */
 static int text_bound(const struct hx_cell *cell)
 {
-    const char *s = hx_cell_shown(cell);
+    const char *s = hx_cell_text(cell);
     size_t length = strlen(s), n = cell->type == HX_VALUE_TEXT ? length : 1;
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)s[i];

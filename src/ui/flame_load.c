@@ -130,7 +130,6 @@ static hx_error *read_facts(struct load *load)
     hx_text_free(&id);
     HX_TRY(error);
     HX_TRY(hx_table_read(&load->facts, rows, HX_FACTS_MAX));
-    HX_TRY(hx_table_show(&load->facts, load->progress));
     bool recorded = hx_table_int(&load->facts, 0, "top", 0);
     if (recorded && query->before && !hx_table_int(&load->facts, 0, "other", 0)) {
         char what[32];
@@ -310,8 +309,7 @@ static hx_error *load_run(struct hx_job *job, hx_store *store, const struct hx_p
             hx_tree_find(store, &load->query, load->condition, NULL, NULL, progress, &load->marks));
     HX_TRY(ask_top(load));
     HX_TRY(ask_levels(load));
-    HX_TRY(order(load));
-    return hx_table_show(&load->rows, progress);
+    return order(load);
 }
 
 /* --- what came --- */

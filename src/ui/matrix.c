@@ -3,8 +3,6 @@
 
 #include "ui/app.h"
 
-#include "sym/demangle.h"
-
 #include <string.h>
 
 /* The letters that stand over the columns where their names have no line of their own. So many
@@ -301,23 +299,17 @@ static double most_bytes(const struct hx_pane *pane, int n)
     return most;
 }
 
-/* The name as people read it. */
 static void put_name(const struct hx_ui *ui, const struct hx_pane *pane, int i, int y, int x,
                      int width)
 {
-    struct hx_text plain = {0}, text = {0};
+    struct hx_text text = {0};
     const char *name;
     size_t n;
     if (!name_of(pane, i, &name, &n))
         return;
-    if (hx_has_mangled(name, n))
-        hx_demangle_names(&plain, name, n);
-    else
-        hx_text_putn(&plain, name, n);
-    hx_text_escape(&text, hx_text_str(&plain), plain.n, !ui->term.utf8);
+    hx_text_escape(&text, name, n, !ui->term.utf8);
     hx_text_middle(&ui->term, width, &text);
     hx_put(&ui->term, y, x, width, hx_text_str(&text), false, HX_STYLE_NORMAL);
-    hx_text_free(&plain);
     hx_text_free(&text);
 }
 

@@ -7,7 +7,6 @@
 #include "ui/type_name.h"
 
 #include "store/answer.h"
-#include "sym/demangle.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -42,7 +41,6 @@ void hx_pane_destroy(struct hx_pane *pane)
     hx_table_deinit(&pane->rows);
     hx_table_deinit(&pane->facts);
     free(pane->text);
-    free(pane->name);
     free(pane->more);
     free(pane->chosen);
     free(pane->filter);
@@ -61,24 +59,19 @@ hx_error *hx_pane_set_text(struct hx_pane *pane, const char *text)
 {
     if (!text)
         return NULL;
-    struct hx_text name = {0};
-    size_t n = strlen(text);
-    if (hx_has_mangled(text, n))
-        hx_demangle_names(&name, text, n);
     pane->text = strdup(text);
-    pane->name = name.s;
-    return pane->text && !name.failed ? NULL : hx_error_nomem();
+    return pane->text ? NULL : hx_error_nomem();
 }
 
 void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
-    hx_text_type_shown(ret, pane->name ? pane->name : pane->text ? pane->text : "", ascii);
+    hx_text_type_shown(ret, pane->text ? pane->text : "", ascii);
 }
 
 void hx_pane_put_calls(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
     struct hx_text calls = {0};
-    hx_text_calls(&calls, pane->name ? pane->name : pane->text ? pane->text : "");
+    hx_text_calls(&calls, pane->text ? pane->text : "");
     hx_text_escape(ret, hx_text_str(&calls), calls.n, ascii);
     ret->failed |= calls.failed;
     hx_text_free(&calls);
@@ -139,7 +132,6 @@ void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
     *rows = (struct hx_table){0};
     if (pane->parsed)
         hx_table_filter(&pane->rows, pane->parsed);
-    hx_error_free(hx_table_show(&pane->rows, NULL)); /* without memory: as they are stored */
     pane->offset = 0;
     pane->total = (int64_t)pane->rows.n_rows;
     pane->loaded = true;
@@ -310,14 +302,12 @@ struct fetch {
     struct hx_table rows, facts;
 };
 
-static hx_error *read_window(struct fetch *fetch, hx_store *store,
-                             const struct hx_progress *progress)
+static hx_error *read_window(struct fetch *fetch, hx_store *store)
 {
     HX_ROWS hx_rows *rows = NULL;
     hx_table_deinit(&fetch->rows);
     HX_TRY(hx_load_open(&fetch->load, store, fetch->offset, fetch->limit, &rows));
-    HX_TRY(hx_table_read(&fetch->rows, rows, fetch->limit));
-    return hx_table_show(&fetch->rows, progress);
+    return hx_table_read(&fetch->rows, rows, fetch->limit);
 }
 
 static bool find_key(struct fetch *fetch, const struct hx_table *rows, int64_t offset)
@@ -355,7 +345,7 @@ static hx_error *find_kept(struct fetch *fetch, hx_store *store, const struct hx
             hx_rows_end(hx_steal(rows));
             fetch->offset =
                 fetch->keep_row > fetch->limit / 2 ? fetch->keep_row - fetch->limit / 2 : 0;
-            return read_window(fetch, store, progress);
+            return read_window(fetch, store);
         }
         if (n < 256)
             break;
@@ -387,13 +377,12 @@ static hx_error *fetch_run(struct hx_job *job, hx_store *store, const struct hx_
         HX_ROWS hx_rows *rows = NULL;
         HX_TRY(hx_query_sql(store, fetch->load.source.facts.s, &rows));
         HX_TRY(hx_table_read(&fetch->facts, rows, HX_FACTS_MAX));
-        HX_TRY(hx_table_show(&fetch->facts, progress));
     }
     if (fetch->with_facts && fetch->screen->needs)
         HX_TRY(hx_store_parts(store, fetch->load.snapshot, &fetch->parts));
     if (fetch->keep && scattered)
         HX_TRY(find_place(fetch, store));
-    HX_TRY(read_window(fetch, store, progress));
+    HX_TRY(read_window(fetch, store));
     if (fetch->with_facts && fetch->load.condition)
         HX_TRY(hx_load_count(&fetch->load, store, &fetch->count));
     return fetch->keep && !scattered ? find_kept(fetch, store, progress) : NULL;

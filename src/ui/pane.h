@@ -21,7 +21,6 @@ struct hx_pane {
     uint64_t address;
     int64_t id;
     char *text;   /* owned */
-    char *name;   /* the text for people; NULL: as it is; owned */
     char *more;   /* owned */
     char *chosen; /* how its object was chosen ("largest of 12 objects"); NULL: it was named; owned;
                      safe for a terminal */
@@ -87,7 +86,7 @@ void hx_pane_go(struct hx_pane *pane, int64_t row);
 
 /* Gives the pane its text; NULL: none. */
 hx_error *hx_pane_set_text(struct hx_pane *pane, const char *text);
-/* Appends that text for people: names demangled and shortened (type_name.h), safe for a terminal.
+/* Appends that text for people: names shortened (type_name.h), safe for a terminal.
  */
 void hx_pane_put_text(const struct hx_pane *pane, bool ascii, struct hx_text *ret);
 

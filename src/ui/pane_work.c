@@ -77,7 +77,6 @@ static hx_error *search_window(struct search *search, hx_store *store, int64_t b
         if (!*ret_more)
             break;
         search->seen++;
-        HX_TRY(hx_table_show(&search->row, NULL));
         if (matches(search, &search->row, 0)) {
             search->found = at;
             if (!search->backwards)

@@ -4,8 +4,6 @@
 #include "ui/calls.h"
 #include "ui/type_name.h"
 
-#include "sym/demangle.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -102,15 +100,13 @@ static hx_error *largest_run(struct hx_job *job, hx_store *store,
 
 static void put_name(struct hx_text *text, const char *name, bool calls, bool ascii)
 {
-    struct hx_text shown = {0}, brief = {0};
-    hx_demangle_names(&shown, name ? name : "", name ? strlen(name) : 0);
+    struct hx_text brief = {0};
     if (calls)
-        hx_text_calls(&brief, hx_text_str(&shown));
+        hx_text_calls(&brief, name ? name : "");
     else
-        hx_text_type(&brief, hx_text_str(&shown));
+        hx_text_type(&brief, name ? name : "");
     hx_text_escape(text, hx_text_str(&brief), brief.n, ascii);
-    text->failed |= shown.failed || brief.failed;
-    hx_text_free(&shown);
+    text->failed |= brief.failed;
     hx_text_free(&brief);
 }
 

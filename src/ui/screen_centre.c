@@ -168,7 +168,7 @@ static void put_callers(const struct hx_table *facts, bool ascii, struct hx_text
     int64_t depth = hx_table_int(facts, 0, "depth", 0);
     for (size_t i = 1; i < facts->n_rows && i <= CALLERS; i++) {
         struct hx_text call = {0};
-        hx_text_calls(&call, hx_table_shown(facts, i, "caller"));
+        hx_text_calls(&call, hx_table_text(facts, i, "caller"));
         hx_text_puts(ret, i > 1 ? " < " : "\ncalled by ");
         hx_text_escape(ret, hx_text_str(&call), call.n, ascii);
         hx_text_free(&call);
@@ -181,8 +181,8 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 {
     bool ascii = !ui->term.utf8;
     const struct hx_table *facts = &pane->facts;
-    const char *module = hx_table_shown(facts, 0, "module");
-    const char *source = hx_source_file(hx_table_shown(facts, 0, "source"));
+    const char *module = hx_table_text(facts, 0, "module");
+    const char *source = hx_source_file(hx_table_text(facts, 0, "source"));
     bool known = pane->loaded && !pane->problem && facts->n_rows;
     hx_text_puts(ret, "Cost centre ");
     if (known)

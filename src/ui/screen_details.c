@@ -39,7 +39,7 @@ static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
     if (cell->type == HX_VALUE_NULL)
         hx_text_putc(ret, '-');
     else if (cell->type == HX_VALUE_TEXT)
-        hx_text_escape(ret, hx_cell_shown(cell), strlen(hx_cell_shown(cell)), ascii);
+        hx_text_escape(ret, hx_cell_text(cell), strlen(hx_cell_text(cell)), ascii);
     else if (cell->type == HX_VALUE_REAL)
         put_real(cell->real, ret);
     else if (hx_name_is_address(name))
@@ -106,6 +106,7 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
 {
     struct asking *asking = (struct asking *)job;
     struct hx_text sql = {0}, id = {0};
+    (void)progress;
     if (asking->stack_id || asking->ccs_id)
         hx_text_putf(&id, "%" PRId64, asking->stack_id ? asking->stack_id : asking->ccs_id);
     else
@@ -123,16 +124,15 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
     hx_text_free(&sql);
     hx_text_free(&id);
     HX_TRY(error);
-    HX_TRY(hx_table_read(&asking->frames, rows, -1));
-    return hx_table_show(&asking->frames, progress);
+    return hx_table_read(&asking->frames, rows, -1);
 }
 
 /* "zoo::serve(int) at zoo.cc:21 (zoo)" */
 static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struct hx_text *ret)
 {
-    const char *function = hx_table_shown(frames, i, "label");
-    const char *source = hx_table_shown(frames, i, "source");
-    const char *module = hx_table_shown(frames, i, "module");
+    const char *function = hx_table_text(frames, i, "label");
+    const char *source = hx_table_text(frames, i, "source");
+    const char *module = hx_table_text(frames, i, "module");
     hx_text_escape(ret, function, strlen(function), ascii);
     if (*source) {
         hx_text_puts(ret, " at ");
@@ -233,11 +233,6 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
         error = add_lines(&rows, name, hx_text_str(&text), width);
         if (!error && cell->type == HX_VALUE_INT && hx_name_is_address(name))
             hx_cell_set_int(rows.cell + first * rows.n_columns + 2, cell->i);
-        if (!error && cell->shown) { /* filters and commands take it so */
-            hx_text_clear(&text);
-            hx_text_escape(&text, cell->text, cell->n, !ui->term.utf8);
-            error = add_lines(&rows, "  as stored", hx_text_str(&text), width);
-        }
         hx_text_free(&text);
     }
     if (error) {

@@ -126,7 +126,7 @@ static void put_levels(const struct hx_ui *ui, const struct hx_pane *pane, size_
     for (size_t i = from; i < ui->open.n; i++) {
         const struct hx_pane *level = ui->open.v[i];
         if (level->screen == &hx_screen_dominated && level->address) {
-            const char *type = hx_table_shown(&level->facts, 0, "type");
+            const char *type = hx_table_text(&level->facts, 0, "type");
             hx_text_putf(ret, " / 0x%" PRIx64, level->address);
             if (*type) {
                 hx_text_puts(ret, " (");

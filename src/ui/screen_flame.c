@@ -265,8 +265,8 @@ static bool find_parent(const struct hx_flame *flame, size_t i, size_t *ret)
 static void add_name(struct lines *lines, const struct hx_pane *pane, size_t i)
 {
     bool ascii = !lines->ui->term.utf8;
-    const char *source = hx_source_file(hx_table_shown(&pane->rows, i, "source"));
-    const char *module = hx_table_shown(&pane->rows, i, "module");
+    const char *source = hx_source_file(hx_table_text(&pane->rows, i, "source"));
+    const char *module = hx_table_text(&pane->rows, i, "module");
     const char *kind = hx_table_text(&pane->rows, i, "kind");
     struct hx_text part = {0};
     hx_node_name(&pane->rows, i, ascii, &part);
@@ -449,7 +449,7 @@ static void put_callers(const struct hx_pane *pane, bool ascii, struct hx_text *
 {
     for (size_t i = 1; i < pane->facts.n_rows; i++) {
         struct hx_text call = {0};
-        hx_text_calls(&call, hx_table_shown(&pane->facts, i, "caller"));
+        hx_text_calls(&call, hx_table_text(&pane->facts, i, "caller"));
         hx_text_puts(ret, i > 1 ? " < " : "\ncalled by ");
         hx_text_escape(ret, hx_text_str(&call), call.n, ascii);
         ret->failed |= call.failed;

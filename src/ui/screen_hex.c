@@ -363,6 +363,7 @@ static hx_error *run(struct hx_job *job, hx_store *store, const struct hx_progre
 {
     struct asking *asking = (struct asking *)job;
     int64_t middle = asking->first;
+    (void)progress;
     HX_TRY(hx_table_begin(&asking->rows, names));
     HX_TRY(read_facts(asking, store));
     if (!asking->found)
@@ -382,8 +383,7 @@ static hx_error *run(struct hx_job *job, hx_store *store, const struct hx_progre
         choose(asking, hx_table_int(&asking->facts, 0, "pointers", 0));
         HX_TRY(add_pointers(asking, store));
     }
-    HX_TRY(hx_table_show(&asking->facts, progress));
-    return hx_table_show(&asking->rows, progress);
+    return NULL;
 }
 
 /* --- the pane --- */
@@ -522,7 +522,7 @@ static void put_word(const struct hx_pane *pane, bool ascii, struct hx_text *ret
     if (target->type != HX_VALUE_INT)
         return;
     int64_t inside = hx_table_int(rows, row, "inside", 0);
-    const char *type = hx_table_shown(rows, row, "type");
+    const char *type = hx_table_text(rows, row, "type");
     const char *mark = hx_table_text(rows, row, "mark");
     hx_text_puts(ret, *mark == '!' ? ", was a pointer to " : ", pointer to ");
     hx_text_putf(ret, "0x%" PRIx64, (uint64_t)target->i);
@@ -540,7 +540,7 @@ static void put_word(const struct hx_pane *pane, bool ascii, struct hx_text *ret
 static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct hx_table *facts = &pane->facts;
-    const char *type = hx_table_shown(facts, 0, "type");
+    const char *type = hx_table_text(facts, 0, "type");
     hx_text_putf(ret, "Bytes of 0x%" PRIx64, pane->address);
     if (!pane->loaded || (pane->problem && !facts->n_rows))
         return;

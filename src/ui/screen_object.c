@@ -233,7 +233,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, " requested)");
     }
     hx_text_putf(ret, ", %s", hx_table_text(facts, 0, "state"));
-    const char *type = hx_table_shown(facts, 0, "type");
+    const char *type = hx_table_text(facts, 0, "type");
     if (*type) {
         hx_text_puts(ret, ", ");
         hx_text_type_shown(ret, type, ascii);

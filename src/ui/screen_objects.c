@@ -167,7 +167,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 /* The site of a leak is among the facts of its objects. */
 static void put_leak_site(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
-    const char *site = hx_table_shown(&pane->facts, 0, "site");
+    const char *site = hx_table_text(&pane->facts, 0, "site");
     struct hx_text calls = {0};
     if (!*site)
         return;

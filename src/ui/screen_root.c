@@ -55,7 +55,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     char size[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
     hx_text_puts(ret, "Root ");
-    const char *name = hx_table_shown(facts, 0, "name");
+    const char *name = hx_table_text(facts, 0, "name");
     if (*name)
         hx_text_escape(ret, name, strlen(name), ascii);
     else /* not loaded yet, or not in this snapshot */

@@ -58,8 +58,6 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
     hx_text_free(&sql);
     if (!error)
         error = hx_table_read(&sample, rows, SAMPLE);
-    if (!error)
-        error = hx_table_show(&sample, progress);
     if (error)
         hx_answer_deinit(&answer);
     else

@@ -51,9 +51,9 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struct hx_text *ret)
 {
     struct hx_text call = {0};
-    const char *source = hx_source_file(hx_table_shown(frames, i, "source"));
-    const char *module = hx_table_shown(frames, i, "module");
-    hx_text_calls(&call, hx_table_shown(frames, i, "label"));
+    const char *source = hx_source_file(hx_table_text(frames, i, "source"));
+    const char *module = hx_table_text(frames, i, "module");
+    hx_text_calls(&call, hx_table_text(frames, i, "label"));
     hx_text_escape(ret, hx_text_str(&call), call.n, ascii);
     ret->failed |= call.failed;
     hx_text_free(&call);
@@ -66,12 +66,12 @@ static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struc
 /* Does a call belong to the program, or to a library that it knows it uses? */
 static bool is_own(const struct hx_table *frames, size_t i)
 {
-    const char *source = hx_table_shown(frames, i, "source");
+    const char *source = hx_table_text(frames, i, "source");
     return *hx_table_text(frames, i, "frame") && strncmp(source, "/usr/include/", 13) != 0 &&
            !strstr(source, "/include/c++/") &&
-           !hx_call_is_library(hx_table_shown(frames, i, "label")) &&
+           !hx_call_is_library(hx_table_text(frames, i, "label")) &&
            strcmp(hx_table_text(frames, i, "label"), "_start") != 0 &&
-           !hx_is_runtime_module(hx_source_file(hx_table_shown(frames, i, "module")));
+           !hx_is_runtime_module(hx_source_file(hx_table_text(frames, i, "module")));
 }
 
 /* The first frame from there on that belongs to the program; n: there is none. */

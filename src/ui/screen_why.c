@@ -259,7 +259,7 @@ static hx_error *read_frames(struct asking *asking, hx_store *store)
     hx_text_free(&site);
     HX_TRY(error);
     HX_TRY(hx_table_read(&asking->frames, rows, HX_FACTS_MAX));
-    return hx_table_show(&asking->frames, NULL);
+    return NULL;
 }
 
 static hx_error *find_chains(struct asking *asking, hx_obj object,
@@ -296,8 +296,7 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
         HX_TRY(add_chain(asking, i, &chains.chain[i]));
     if (asking->state == HX_STATE_INDIRECT)
         HX_TRY(add_leak(asking, object, progress));
-    HX_TRY(read_frames(asking, store));
-    return hx_table_show(&asking->rows, progress);
+    return read_frames(asking, store);
 }
 
 static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)

@@ -2,7 +2,6 @@
 #include "ui/table.h"
 
 #include "base/vec.h"
-#include "sym/demangle.h"
 
 #include <string.h>
 
@@ -55,7 +54,6 @@ hx_error *hx_cell_set_text(struct hx_cell *cell, const char *text, size_t n)
     memcpy(copy, text, n);
     copy[n] = 0;
     free(cell->text);
-    free(hx_steal(cell->shown));
     cell->type = HX_VALUE_TEXT;
     cell->text = copy;
     cell->n = n;
@@ -140,47 +138,14 @@ int64_t hx_table_int(const struct hx_table *table, size_t row, const char *name,
     return cell->type == HX_VALUE_INT ? cell->i : other;
 }
 
-const char *hx_table_text(const struct hx_table *table, size_t row, const char *name)
+const char *hx_cell_text(const struct hx_cell *cell)
 {
-    const struct hx_cell *cell = hx_table_at(table, row, name);
     return cell->type == HX_VALUE_TEXT ? cell->text : "";
 }
 
-static hx_error *show_cell(struct hx_cell *cell)
+const char *hx_table_text(const struct hx_table *table, size_t row, const char *name)
 {
-    struct hx_text text = {0};
-    hx_demangle_names(&text, cell->text, cell->n);
-    if (text.failed) {
-        hx_text_free(&text);
-        return hx_error_nomem();
-    }
-    cell->shown = text.s;
-    return NULL;
-}
-
-hx_error *hx_table_show(struct hx_table *table, const struct hx_progress *progress)
-{
-    for (size_t i = 0; i < table->n_rows * table->n_columns; i++) {
-        struct hx_cell *cell = table->cell + i;
-        if (cell->type != HX_VALUE_TEXT || cell->shown || !hx_has_mangled(cell->text, cell->n))
-            continue;
-        if (hx_progress_cancelled(progress))
-            return hx_error_cancelled("names");
-        HX_TRY(show_cell(cell));
-    }
-    return NULL;
-}
-
-const char *hx_cell_shown(const struct hx_cell *cell)
-{
-    if (cell->type != HX_VALUE_TEXT)
-        return "";
-    return cell->shown ? cell->shown : cell->text;
-}
-
-const char *hx_table_shown(const struct hx_table *table, size_t row, const char *name)
-{
-    return hx_cell_shown(hx_table_at(table, row, name));
+    return hx_cell_text(hx_table_at(table, row, name));
 }
 
 static struct hx_filter_value filter_value(void *context, size_t column)
@@ -201,10 +166,8 @@ void hx_table_filter(struct hx_table *table, const hx_filter *filter)
     for (size_t row = 0; row < table->n_rows; row++) {
         struct hx_cell *cells = table->cell + row * n;
         if (!hx_filter_holds(filter, filter_value, cells)) {
-            for (size_t i = 0; i < n; i++) {
+            for (size_t i = 0; i < n; i++)
                 free(cells[i].text);
-                free(cells[i].shown);
-            }
             continue;
         }
         memmove(table->cell + kept++ * n, cells, n * sizeof *cells);
@@ -214,10 +177,8 @@ void hx_table_filter(struct hx_table *table, const hx_filter *filter)
 
 void hx_table_deinit(struct hx_table *table)
 {
-    for (size_t i = 0; i < table->n_rows * table->n_columns; i++) {
+    for (size_t i = 0; i < table->n_rows * table->n_columns; i++)
         free(table->cell[i].text);
-        free(table->cell[i].shown);
-    }
     for (size_t i = 0; i < table->n_columns; i++)
         free(table->names[i]);
     free(table->cell);

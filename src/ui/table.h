@@ -21,7 +21,6 @@ struct hx_cell {
     double real;
     char *text; /* owned, ends with 0 */
     size_t n;
-    char *shown; /* the text with its names demangled; NULL: it has none; owned */
 };
 
 /* Invariants: names has n_columns entries; cell has n_columns * n_rows. */
@@ -54,16 +53,9 @@ const struct hx_cell *hx_table_at(const struct hx_table *table, size_t row, cons
 /* The integer there, `other` when it is NULL or no number. */
 int64_t hx_table_int(const struct hx_table *table, size_t row, const char *name, int64_t other);
 
-/* The text there, "" when it is none. */
+/* The text of a cell, and the one there; "" when it is none. */
+const char *hx_cell_text(const struct hx_cell *cell);
 const char *hx_table_text(const struct hx_table *table, size_t row, const char *name);
-
-/* Demangles the names of symbols in all texts, for the two below. */
-hx_error *hx_table_show(struct hx_table *table, const struct hx_progress *progress);
-
-/* The text of a cell, and of that in row `row` of column `name`, as people read it: not escaped
- * yet; "" when it is none. */
-const char *hx_cell_shown(const struct hx_cell *cell);
-const char *hx_table_shown(const struct hx_table *table, size_t row, const char *name);
 
 /* Takes away the rows for which a filter does not hold; its ids are numbers of columns. */
 void hx_table_filter(struct hx_table *table, const hx_filter *filter);

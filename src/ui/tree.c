@@ -429,8 +429,7 @@ static hx_error *load_run(struct hx_job *job, hx_store *store, const struct hx_p
             hx_tree_find(store, &load->query, load->condition, NULL, NULL, progress, &load->marks));
     HX_TRY(ask_top(load));
     HX_TRY(ask_all(load));
-    HX_TRY(order(load));
-    return hx_table_show(&load->rows, progress);
+    return order(load);
 }
 
 /* Puts rows in the place of others. What the cursor is on stays where it is. */
@@ -440,10 +439,8 @@ static hx_error *splice(struct hx_pane *pane, size_t at, size_t away, struct hx_
     size_t n = rows->n_rows - away + with->n_rows, width = HX_TREE_WIDTH;
     if (!hx_vec_reserve_raw((void **)&rows->cell, &rows->cap, n * width, sizeof *rows->cell))
         return hx_error_nomem();
-    for (size_t i = at * width; i < (at + away) * width; i++) {
+    for (size_t i = at * width; i < (at + away) * width; i++)
         free(rows->cell[i].text);
-        free(rows->cell[i].shown);
-    }
     memmove(rows->cell + (at + with->n_rows) * width, rows->cell + (at + away) * width,
             (rows->n_rows - at - away) * width * sizeof *rows->cell);
     if (with->n_rows)

@@ -4,8 +4,6 @@
 #include "ui/app.h"
 #include "ui/calls.h"
 
-#include "sym/demangle.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -161,10 +159,7 @@ static void put_shown(struct hx_text *text, const struct hx_value *value)
     if (value->type != HX_VALUE_TEXT)
         return;
     hx_text_putc(text, ' ');
-    if (hx_has_mangled(value->text, value->text_bytes))
-        hx_demangle_names(text, value->text, value->text_bytes);
-    else
-        hx_text_putn(text, value->text, value->text_bytes);
+    hx_text_putn(text, value->text, value->text_bytes);
 }
 
 /* A centre is looked at as it is shown, and with its whole name. */

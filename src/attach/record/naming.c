@@ -42,10 +42,11 @@ static bool copy_line(const struct hx_code_line *from, struct hx_rec_line *to)
                                .declared_line = from->declared_line,
                                .entry = from->entry,
                                .function = from->function ? strdup(from->function) : NULL,
+                               .symbol = from->symbol ? strdup(from->symbol) : NULL,
                                .source = from->source ? strdup(from->source) : NULL,
                                .declared = from->declared ? strdup(from->declared) : NULL};
-    return !from->function == !to->function && !from->source == !to->source &&
-           !from->declared == !to->declared;
+    return !from->function == !to->function && !from->symbol == !to->symbol &&
+           !from->source == !to->source && !from->declared == !to->declared;
 }
 
 /* A function of heapx/scc.h, which is part of the mark and no function of the program. */

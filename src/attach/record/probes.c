@@ -558,7 +558,7 @@ static void put_slow(const struct probes *p, struct hx_text *text)
         if (!is_allocators(f) || !f->stepped)
             continue;
         hx_text_puts(text, before);
-        hx_demangle_function(text, f->name);
+        hx_demangle_symbol(text, f->name);
         before = ", ";
     }
 }
