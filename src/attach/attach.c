@@ -507,16 +507,64 @@ static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges
     return NULL;
 }
 
-/* Another malloc than the C library's, whose blocks nobody walks: it may be a mere wrapper, but
- * where the C library's heap is empty it is the allocator. */
+/* The module that is the C library; SIZE_MAX: none. Allocators that take its place export most of
+ * its names for malloc, but none of these. */
+static size_t c_library(hx_modules *modules)
+{
+    uint64_t addr, size;
+    for (size_t i = 0; i < hx_modules_count(modules); i++)
+        if (hx_module_symbol(modules, i, "__libc_start_main", &addr, &size))
+            return i;
+    return SIZE_MAX;
+}
+
+/* Does a word of [start, end) have one of these values? */
+static bool holds_word(const struct hx_image *image, uint64_t start, uint64_t end,
+                       const uint64_t *value, size_t n)
+{
+    for (size_t i = hx_image_find(image, start); i < image->n && image->span[i].start < end; i++) {
+        const struct hx_span *span = &image->span[i];
+        uint64_t at = (start > span->start ? start : span->start) + 7;
+        at &= ~(uint64_t)7;
+        for (; at < span->end && at < end && span->end - at >= 8; at += 8) {
+            uint64_t word;
+            memcpy(&word, span->bytes + (at - span->start), sizeof word);
+            for (size_t k = 0; word && k < n; k++)
+                if (value[k] == word)
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* Is a module's malloc a mere wrapper? Then the module keeps where the C library's is. */
+static bool is_wrapper(const struct hx_snapshot *snapshot, hx_modules *modules, size_t module,
+                       size_t library)
+{
+    enum { RANGES = 16 };
+    static const char *const names[] = {"malloc", "calloc", "realloc", "memalign", "aligned_alloc"};
+    uint64_t value[sizeof names / sizeof *names], ranges[RANGES][2], size;
+    size_t n_values = 0, n = hx_module_data(modules, module, ranges, RANGES);
+    for (size_t i = 0; library != SIZE_MAX && i < sizeof names / sizeof *names; i++)
+        n_values += hx_module_symbol(modules, library, names[i], &value[n_values], &size);
+    for (size_t i = 0; n_values && i < n; i++)
+        if (holds_word(&snapshot->image, ranges[i][0], ranges[i][1], value, n_values))
+            return true;
+    return false;
+}
+
+/* Another malloc than the C library's: what it hands out nobody walks, unless it is a wrapper.
+ * Where the C library's heap is empty it is the allocator. */
 static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
 {
-    for (size_t i = 0; i < hx_modules_count(attach->modules); i++) {
-        const char *name = hx_module_name(attach->modules, i);
+    hx_modules *modules = attach->modules;
+    size_t library = c_library(modules);
+    for (size_t i = 0; i < hx_modules_count(modules); i++) {
+        const char *name = hx_module_name(modules, i);
         uint64_t addr, size;
         if (strncmp(name, "ld-", 3) == 0 || strcmp(name, HX_RECORD_LIBRARY) == 0 ||
-            !hx_module_symbol(attach->modules, i, "malloc", &addr, &size) ||
-            hx_module_symbol(attach->modules, i, "__libc_malloc", &addr, &size))
+            (i == library && !snapshot->no_heap) ||
+            !hx_module_symbol(modules, i, "malloc", &addr, &size))
             continue;
         if (snapshot->graph.n == 0) {
             hx_snapshot_note(snapshot, true,
@@ -524,10 +572,17 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
                              "are no objects",
                              name);
             lose_heap(snapshot);
-        } else
+        } else if (is_wrapper(snapshot, modules, i, library)) {
             hx_snapshot_note(snapshot, false,
                              "%s has a malloc, too: blocks that it keeps to itself are no objects",
                              name);
+        } else {
+            hx_snapshot_note(snapshot, true,
+                             "%s has a malloc of its own, which this version does not know: its "
+                             "blocks are no objects",
+                             name);
+            lose_heap(snapshot);
+        }
         return;
     }
 }

@@ -637,9 +637,9 @@ static const char *other_malloc(pid_t pid, hx_modules *modules, const struct hx_
 {
     for (size_t i = 0; i < hx_modules_count(modules); i++) {
         const char *name = hx_module_name(modules, i);
-        uint64_t addr, size;
+        uint64_t addr, at, size;
         if (strncmp(name, "ld-", 3) != 0 && hx_module_symbol(modules, i, "malloc", &addr, &size) &&
-            !hx_module_symbol(modules, i, "__libc_malloc", &addr, &size) &&
+            !hx_module_symbol(modules, i, "__libc_start_main", &at, &size) &&
             is_called(pid, mapping, n, addr))
             return name;
     }

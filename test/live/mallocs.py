@@ -1,0 +1,148 @@
+#!/usr/bin/env -S python3 -B
+"""mallocs.py - whose malloc does a program call?
+
+Programs whose blocks come from another allocator than the C library's, linked, preloaded and built
+in, exported under all of glibc's names or hidden: what nobody walks is not reported as an empty
+heap, and never as complete. Wrappers around the C library's malloc change nothing.
+"""
+import glob
+import os
+import subprocess
+
+import live
+from live import check, heapx
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+void *keep[1000];
+int main(void)
+{
+    for (int i = 0; i < 1000; i++) {
+        keep[i] = malloc(100 + i);
+        memset(keep[i], 1, 100);
+    }
+    puts("ready");
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+"""
+# Hands out a pool from its beginning to its end.
+ALLOCATOR = """
+#include <stddef.h>
+#include <string.h>
+static _Alignas(16) char pool[8 << 20];
+static size_t used;
+NAMED void *malloc(size_t n)
+{
+    size_t *block = (size_t *)(pool + used);
+    used += (n + 31) & ~(size_t)15;
+    *block = n;
+    return block + 2;
+}
+NAMED void free(void *p) { (void)p; }
+#ifndef FEW
+NAMED void *calloc(size_t n, size_t m) { return malloc(n * m); }
+NAMED void *realloc(void *p, size_t n)
+{
+    size_t old = p ? ((size_t *)p)[-2] : 0;
+    void *block = malloc(n);
+    return p ? memcpy(block, p, old < n ? old : n) : block;
+}
+#endif
+#ifdef AS_GLIBC
+void *__libc_malloc(size_t n) { return malloc(n); }
+void __libc_free(void *p) { free(p); }
+void *__libc_calloc(size_t n, size_t m) { return calloc(n, m); }
+#endif
+"""
+WRAPPER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+static void *(*next)(size_t);
+void *malloc(size_t n)
+{
+    if (!next)
+        next = dlsym(RTLD_NEXT, "malloc");
+    return next(n);
+}
+"""
+INTERNAL = """
+#include <stddef.h>
+void *__libc_malloc(size_t n);
+void *malloc(size_t n) { return __libc_malloc(n); }
+"""
+
+
+def build(folder, name, sources, *flags):
+    paths = []
+    for i, text in enumerate(sources):
+        paths.append(os.path.join(folder, f"{name}.{i}.c"))
+        with open(paths[-1], "w") as file:
+            file.write(text)
+    out = os.path.join(folder, name)
+    subprocess.run(["gcc", "-O1", "-fno-builtin", *paths, "-o", out, *flags], check=True)
+    return out
+
+
+def snapshot(folder, program, preload, status):
+    store = os.path.join(folder, "store")
+    env = dict(os.environ, LD_PRELOAD=preload) if preload else None
+    with live.Target([program], env=env) as target:
+        target.wait_line("ready")
+        heapx("snap", target.pid, "-o", store, ok=(status,))
+        heapx("check", target.pid, "leaked_bytes > 0", ok=(status,))
+    row = live.row(store, "select * from snapshots")
+    os.unlink(store)
+    check(row["complete"] == (status == 0), f"{program} {preload}: {row}")
+    return row
+
+
+def foreign(folder, program, preload=None):
+    """Nothing of its heap is known."""
+    row = snapshot(folder, program, preload, 3)
+    for name in ("heap_bytes", "heap_objects", "leaked_bytes", "reachable_objects"):
+        check(row[name] is None, f"{program} {preload}: {name} was not measured: {row}")
+
+
+def half(folder, program, preload=None):
+    """The C library's blocks are known, and that there are others."""
+    row = snapshot(folder, program, preload, 3)
+    check(row["heap_bytes"] is not None and "malloc of its own" in row["notes"], f"{row}")
+
+
+def known(folder, program, preload=None):
+    row = snapshot(folder, program, preload, 0)
+    check(row["heap_bytes"] >= 1000 * 100, f"{program} {preload}: {row}")
+
+
+def whose(folder):
+    plain = build(folder, "plain", [PROGRAM])
+    shared = ["-shared", "-fPIC"]
+    library = build(folder, "libpool.so", [ALLOCATOR], "-DNAMED=", "-DAS_GLIBC", *shared)
+    few = build(folder, "libfew.so", [ALLOCATOR], "-DNAMED=", "-DFEW", *shared)
+    wrapper = build(folder, "libwrapper.so", [WRAPPER], *shared)
+    internal = build(folder, "libinternal.so", [INTERNAL], *shared)
+    known(folder, plain)
+    known(folder, build(folder, "static", [PROGRAM], "-static"))
+    known(folder, plain, wrapper)
+    known(folder, plain, internal)
+    foreign(folder, plain, library)
+    foreign(folder, build(folder, "linked", [PROGRAM], library))
+    foreign(folder, build(folder, "inside", [PROGRAM, ALLOCATOR], "-DNAMED=", "-DAS_GLIBC"))
+    foreign(folder, build(folder, "alone", [PROGRAM, ALLOCATOR], "-DNAMED=", "-static"))
+    half(folder, build(folder, "hidden", [PROGRAM, ALLOCATOR],
+                       '-DNAMED=__attribute__((visibility("hidden")))'))
+    for name in ("libtcmalloc_minimal.so.4", "libmimalloc.so.2", "libjemalloc.so.2"):
+        for path in glob.glob(f"/usr/lib*/*/{name}"):
+            print(f"  {name}")
+            foreign(folder, plain, path)
+    snapshot(folder, plain, few, 3)
+
+
+if __name__ == "__main__":
+    live.main(whose)
