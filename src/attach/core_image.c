@@ -41,6 +41,8 @@ struct reading {
     atomic_size_t next;
     atomic_bool nomem;
     hx_ranges cut, left_out; /* memory that the file does not have */
+    bool dumps_anonymous;
+    uint64_t untouched; /* bytes of memory that it does not need to have */
 };
 
 /* --- what is read -------------------------------------------------------------------------- */
@@ -111,6 +113,14 @@ static bool is_loss(const hx_core *core, const struct hx_mapping *mapping)
     return !mapping->inode || !core->names.v[mapping->inode - 1].is_elf;
 }
 
+/* The kernel leaves out anonymous memory that nobody ever touched, when it dumps what was (see
+ * dumps_anonymous()). Only what a program keeps out of cores by itself looks the same. */
+static bool is_untouched(const struct reading *reading, const struct hx_core_segment *segment,
+                         const struct hx_mapping *mapping)
+{
+    return reading->dumps_anonymous && !mapping->inode && !segment->filesz;
+}
+
 static hx_error *plan_segment(struct reading *reading, const struct hx_core_segment *segment,
                               struct hx_mapping *mapping)
 {
@@ -128,15 +138,35 @@ static hx_error *plan_segment(struct reading *reading, const struct hx_core_segm
     bool matters = mapping->prot & HX_PROT_W || !mapping->inode;
     if (matters && present < dumped)
         ok = ok && hx_vec_push(&reading->cut, (struct hx_range){present, dumped});
-    if (is_loss(reading->core, mapping) && dumped < segment->end)
+    if (is_loss(reading->core, mapping) && dumped < segment->end &&
+        is_untouched(reading, segment, mapping))
+        reading->untouched += segment->end - segment->start;
+    else if (is_loss(reading->core, mapping) && dumped < segment->end)
         ok = ok && hx_vec_push(&reading->left_out, (struct hx_range){dumped, segment->end});
     return ok ? NULL : hx_error_nomem();
+}
+
+/* Is there private memory that was dumped, as a stack always is? Then coredump_filter has its bit.
+ */
+static bool dumps_anonymous(const hx_core *core, const struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < core->segments.n; i++) {
+        const struct hx_core_segment *segment = &core->segments.v[i];
+        size_t k = segment->filesz && segment->filesz == segment->end - segment->start
+                       ? hx_mapping_find(snapshot->mapping, snapshot->n_mappings, segment->start)
+                       : snapshot->n_mappings;
+        if (k < snapshot->n_mappings && !snapshot->mapping[k].inode &&
+            snapshot->mapping[k].prot & HX_PROT_W)
+            return true;
+    }
+    return false;
 }
 
 static hx_error *plan(struct reading *reading)
 {
     const hx_core *core = reading->core;
     struct hx_snapshot *snapshot = reading->snapshot;
+    reading->dumps_anonymous = dumps_anonymous(core, snapshot);
     for (size_t i = 0; i < core->segments.n; i++) {
         if (i % 256 == 0 && hx_progress_cancelled(reading->progress))
             return hx_error_cancelled("reading the core");
@@ -291,6 +321,11 @@ static void tell_missing(struct reading *reading)
     tell(reading->snapshot, &reading->cut, "memory behind the end of the core", hx_text_str(&cut));
     tell(reading->snapshot, &reading->left_out, "memory that was not dumped",
          "the core was written without some of it");
+    if (reading->untouched)
+        hx_snapshot_note(reading->snapshot, false,
+                         "%s of memory are not in the core: nobody touched them, or the program "
+                         "keeps them out of cores",
+                         hx_human_bytes(reading->untouched, (char[HX_HUMAN]){0}));
     hx_text_free(&cut);
 }
 

@@ -14,6 +14,7 @@ import signal
 import sqlite3
 import struct
 import subprocess
+import sys
 import time
 
 import live
@@ -174,6 +175,37 @@ def kernel_core(folder):
     check(snapshot["pid"] == target.pid and snapshot["complete"] == 0 and
           "cut short" in snapshot["notes"] and "not complete" in told, f"{snapshot} {told}")
     check_losses(whole, len(whole) * 6 // 10, store)
+
+
+UNTOUCHED = """
+import ctypes, mmap, os, signal
+untouched = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+os.kill(os.getpid(), signal.SIGABRT)
+"""
+
+
+def untouched(folder):
+    """What the kernel leaves out because nobody touched it is no loss; what it was told to is."""
+    with open("/proc/sys/kernel/core_pattern") as pattern:
+        if "/" in pattern.read() or resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+            raise live.Skip("cores of the kernel do not come into the current folder here")
+    for mask, ok in ((0x33, 0), (0x31, 0), (0x32, 3)):
+        def dumps(mask=mask):
+            may_dump()
+            with open("/proc/self/coredump_filter", "w") as file:
+                file.write(hex(mask))
+        with Target([sys.executable, "-S", "-c", UNTOUCHED], cwd=folder, preexec_fn=dumps) as target:
+            target.process.wait(60)
+        cores = [name for name in os.listdir(folder) if name.startswith("core")]
+        if not cores:
+            raise live.Skip("the kernel writes no cores here")
+        path = os.path.join(folder, cores[0])
+        store, _ = take(folder, path, name=f"untouched{mask}.db", ok=(ok,))
+        snapshot = row(store, "SELECT * FROM snapshots")
+        check(snapshot["complete"] == (ok == 0), f"{mask:#x}: {snapshot}")
+        check(("written without some" in snapshot["notes"]) == (ok == 3), f"{mask:#x}: {snapshot}")
+        check(ok or not rows(store, "SELECT * FROM losses"), f"{mask:#x}: losses")
+        os.unlink(path)
 
 
 # --- cores that lack something --------------------------------------------------------------
@@ -433,4 +465,4 @@ def mutations(folder):
 
 
 if __name__ == "__main__":
-    live.main(programs, servers, kernel_core, cut, before_libc, files, lies, mutations)
+    live.main(programs, servers, kernel_core, untouched, cut, before_libc, files, lies, mutations)
