@@ -20,6 +20,7 @@
 #include "base/timing.h"
 #include "sym/code.h"
 #include "sym/module.h"
+#include "sym/reading.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -283,14 +284,20 @@ static bool peek_image(void *context, uint64_t addr, void *dst, size_t len)
 }
 
 hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,
-                                  struct hx_program_roots *ret)
+                                  const struct hx_progress *progress, struct hx_program_roots *ret)
 {
     struct hx_peek peek = constant(attach);
     struct hx_program_source source = {.snapshot = snapshot,
                                        .modules = attach->modules,
                                        .read_live = peek.read,
                                        .context = peek.context};
-    return hx_program_roots_find(&source, ret);
+    hx_reading_listen(hx_modules_reading(attach->modules), progress);
+    hx_error *err = hx_program_roots_find(&source, ret);
+    hx_reading_listen(hx_modules_reading(attach->modules), NULL);
+    if (err || !hx_progress_cancelled(progress))
+        return err;
+    hx_program_roots_deinit(ret);
+    return hx_error_cancelled("roots");
 }
 
 void hx_attach_each_variable(hx_attach *attach, const char *module,
@@ -350,7 +357,7 @@ static hx_error *find_locks(const struct hx_mapping *mapping, size_t n, pid_t pi
 /* Where the locks are and which code takes them, and what memory the capture will take, as of now:
  * read from the running target. */
 static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request,
-                            struct hx_memory_need *ret_need)
+                            const struct hx_progress *progress, struct hx_memory_need *ret_need)
 {
     HX_FREE char *smaps = NULL;
     size_t len = 0, n = 0;
@@ -363,8 +370,10 @@ static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request,
     hx_error *err = hx_modules_create(attach->via, mapping, n, &modules);
     struct hx_live live = {.pid = attach->via, .agent = attach->agent, .modules = modules};
     struct hx_peek peek = {.read = hx_live_read, .context = &live};
-    if (!err)
+    if (!err) {
+        hx_reading_listen(hx_modules_reading(modules), progress);
         find_code(modules, request->code);
+    }
     if (!err)
         err = find_locks(mapping, n, attach->via, &peek, &locks);
     for (size_t i = 0; !err && i < locks.n && i < HX_AGENT_LOCKS_MAX; i++)
@@ -615,6 +624,7 @@ static hx_error *build(hx_attach *attach, struct hx_snapshot *snapshot,
     attach->modules = NULL;
     HX_TRY(
         hx_modules_create(attach->via, snapshot->mapping, snapshot->n_mappings, &attach->modules));
+    hx_reading_listen(hx_modules_reading(attach->modules), progress);
     attach->image = &snapshot->image;
     hx_ranges excluded = {0};
     uint64_t begun = hx_timing_begin();
@@ -631,6 +641,8 @@ static hx_error *build(hx_attach *attach, struct hx_snapshot *snapshot,
         err = hx_rootmap(snapshot, attach->modules, &excluded);
     hx_vec_free(&excluded);
     hx_timing_end(begun, "roots", 0);
+    if (!err && hx_progress_cancelled(progress))
+        err = hx_error_cancelled("roots");
     return err;
 }
 
@@ -706,11 +718,31 @@ static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, 
     return NULL;
 }
 
+/* What was left out of the files: names are missing, no figure is wrong. */
+static void tell_unread(struct hx_snapshot *snapshot, const struct hx_text *notes, uint64_t n)
+{
+    if (!n || notes->failed)
+        return;
+    if (!snapshot->notes.n || !strstr(hx_text_str(&snapshot->notes), notes->s))
+        hx_snapshot_note(snapshot, false, "%s", notes->s);
+    hx_snapshot_lose(snapshot, "parts of files with names that were not read", n, 0, 0);
+}
+
 /* What comes last, and what every snapshot has to say. */
 static hx_error *finish(hx_attach *attach, struct hx_snapshot *snapshot,
                         const struct hx_progress *progress)
 {
+    struct hx_text notes = {0};
+    uint64_t n;
     HX_TRY(hx_backtraces(snapshot, attach->via, attach->code, progress));
+    hx_reading_tell(hx_modules_reading(attach->modules), &notes, &n);
+    if (n)
+        tell_unread(snapshot, &notes, n);
+    hx_text_free(&notes);
+    const struct hx_recording *named[] = {snapshot->recording, snapshot->backtraces};
+    for (size_t i = 0; i < 2; i++)
+        if (named[i] && named[i]->unread)
+            tell_unread(snapshot, &named[i]->unread_notes, named[i]->unread);
     if (!snapshot->complete && !snapshot->losses.n)
         hx_snapshot_lose(snapshot, "parts of the heap that the notes tell of", 1, 0, 0);
     return NULL;
@@ -760,11 +792,9 @@ static hx_error *capture_core(hx_attach *attach, const struct hx_capture_options
 
 /* --- a process ------------------------------------------------------------------------- */
 
-hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *options,
-                            const struct hx_progress *progress, struct hx_snapshot **ret)
+static hx_error *capture_process(hx_attach *attach, const struct hx_capture_options *options,
+                                 const struct hx_progress *progress, struct hx_snapshot **ret)
 {
-    if (attach->core)
-        return capture_core(attach, options, progress, ret);
     HX_FREE struct hx_agent_request *request = calloc(1, sizeof *request);
     if (!request)
         return hx_error_nomem();
@@ -781,7 +811,7 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
         request->n_locks = 0;
         request->accept_locked = last;
         struct hx_memory_need need;
-        HX_TRY(look_ahead(attach, request, &need));
+        HX_TRY(look_ahead(attach, request, progress, &need));
         if (attempt == 0)
             HX_TRY(begin_watch(attach, &need));
         HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
@@ -806,4 +836,15 @@ hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *
         attach->image = &(*ret)->image;
         return NULL;
     }
+}
+
+hx_error *hx_attach_capture(hx_attach *attach, const struct hx_capture_options *options,
+                            const struct hx_progress *progress, struct hx_snapshot **ret)
+{
+    hx_reading_listen(hx_code_reading(attach->code), progress);
+    hx_error *err = (attach->core ? capture_core : capture_process)(attach, options, progress, ret);
+    hx_reading_listen(hx_code_reading(attach->code), NULL);
+    if (attach->modules)
+        hx_reading_listen(hx_modules_reading(attach->modules), NULL);
+    return err;
 }

@@ -84,7 +84,7 @@ struct hx_program_roots {
     size_t n;
 };
 hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,
-                                  struct hx_program_roots *ret);
+                                  const struct hx_progress *progress, struct hx_program_roots *ret);
 void hx_program_roots_deinit(struct hx_program_roots *roots);
 
 /* Calls each() for the name of every variable, of any size, in a module of the target (NULL: in all

@@ -209,7 +209,7 @@ static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress
     HX_TRY(hx_attach_names(taker->attach, snapshot, progress));
     HX_TRY(hx_attach_types(taker->attach, snapshot, args->threads, progress));
     hx_timing_end(begun, "types", snapshot->graph.n);
-    HX_TRY(hx_take_roots(taker, snapshot));
+    HX_TRY(hx_take_roots(taker, snapshot, progress));
     hx_snapshot_drop_image(snapshot);
     begun = hx_timing_begin();
     HX_TRY(hx_reach(snapshot, args->interior, args->threads, progress));

@@ -49,7 +49,8 @@ void hx_taker_close(struct hx_taker *taker);
 
 /* Makes the named roots of a capture that was scanned and still has its image. At the first one a
  * variable that no module has is HX_E_ABSENT, later only a note. */
-hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot);
+hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot,
+                        const struct hx_progress *progress);
 
 /* Capture, scan and states, with the options of the call; the image is gone. */
 hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,

@@ -31,10 +31,10 @@ static void cleanup_naming(struct naming *naming)
 }
 
 static hx_error *collect(struct hx_taker *taker, struct hx_snapshot *snapshot,
-                         struct naming *naming)
+                         const struct hx_progress *progress, struct naming *naming)
 {
     const struct hx_args *args = taker->args;
-    HX_TRY(hx_attach_program_roots(taker->attach, snapshot, &naming->program));
+    HX_TRY(hx_attach_program_roots(taker->attach, snapshot, progress, &naming->program));
     naming->v = calloc(naming->program.n + args->n_roots + 1, sizeof *naming->v);
     naming->name = calloc(args->n_roots + 1, sizeof *naming->name);
     if (!naming->v || !naming->name)
@@ -123,11 +123,12 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
                         "no variable %s in the process", expr);
 }
 
-hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot)
+hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot,
+                        const struct hx_progress *progress)
 {
     HX_CLEANUP(cleanup_naming) struct naming naming = {0};
     uint64_t begun = hx_timing_begin();
-    HX_TRY(collect(taker, snapshot, &naming));
+    HX_TRY(collect(taker, snapshot, progress, &naming));
     HX_TRY(hx_named_set(snapshot, naming.v, naming.n, NULL));
     hx_timing_end(begun, "named", naming.n);
     for (size_t i = 0; i < snapshot->named.n && !taker->roots_tested; i++) {

@@ -48,6 +48,7 @@ void hx_recording_destroy(struct hx_recording *recording)
     for (size_t i = 0; i < recording->sized_types.n; i++)
         free(recording->sized_types.v[i].name);
     hx_vec_free(&recording->sized_types);
+    hx_text_free(&recording->unread_notes);
     hx_big_free(&recording->block_mem);
     free(recording);
 }

@@ -149,6 +149,8 @@ struct hx_recording {
     uint64_t lost_captures;           /* entered stacks that were not known any more */
     uint64_t lost_regions;            /* regions in stacks whose names found no room */
     uint64_t lost_entries;            /* of regions: events that found no room */
+    uint64_t unread;                  /* parts of files with names that were not read */
+    struct hx_text unread_notes;      /* which ones; by hx_recording_name() */
     uint64_t implied_frees;           /* an address was handed out again, its free not seen */
 };
 

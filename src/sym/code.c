@@ -12,8 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define OPEN_MAX_FILES 256                   /* descriptors kept open for files */
-#define CFI_MAX        ((uint64_t)512 << 20) /* bytes of unwind tables of one file */
+#define OPEN_MAX_FILES 256 /* descriptors kept open for files */
 #define VDSO_MAX       ((uint64_t)1 << 20)
 #define VDSO           "[vdso]"
 #define START_BYTES    64 /* of code in which a process begins */
@@ -23,6 +22,7 @@ hx_error *hx_code_create(hx_code **ret)
     hx_code *code = calloc(1, sizeof *code);
     if (!code)
         return hx_error_nomem();
+    hx_reading_init(&code->reading);
     pthread_mutex_init(&code->adding, NULL);
     pthread_mutex_init(&code->names, NULL);
     atomic_store(&code->users, 1);
@@ -70,9 +70,15 @@ void hx_code_destroy(hx_code *code)
         close_fd(code->roots[i].fd);
     free(code->answers);
     hx_code_store_free(&code->store);
+    hx_reading_deinit(&code->reading);
     pthread_mutex_destroy(&code->adding);
     pthread_mutex_destroy(&code->names);
     free(code);
+}
+
+struct hx_reading *hx_code_reading(hx_code *code)
+{
+    return &code->reading;
 }
 
 /* --- numbers ----------------------------------------------------------------- */
@@ -375,7 +381,7 @@ void *hx_code_file_read(const struct hx_code_file *file, int fd, uint64_t vaddr,
         return NULL;
     if (size > file->bytes - offset)
         size = file->bytes - offset;
-    uint8_t *bytes = size <= CFI_MAX ? malloc(size) : NULL;
+    uint8_t *bytes = size <= HX_READ_TABLE ? malloc(size) : NULL;
     ssize_t n = bytes ? pread(fd, bytes, size, (off_t)offset) : -1;
     if (n <= 0) {
         free(bytes);
@@ -477,35 +483,40 @@ bool hx_code_cfi(hx_code *code, uint32_t i, struct hx_cfi *ret)
 
 /* --- functions by name ------------------------------------------------------- */
 
-static void load_symbols(const hx_code *code, struct hx_code_file *file)
+static void load_symbols(hx_code *code, struct hx_code_file *file)
 {
     bool opened;
     int fd = hx_code_file_fd(file, &opened);
     if (fd < 0)
         return;
     HX_FD int debug = hx_code_open_debug(code, file, fd);
-    HX_FD int packed = hx_code_open_packed(fd);
+    HX_FD int packed = hx_code_open_packed(code, file, fd);
     int fds[] = {fd, debug, packed};
-    hx_error_free(hx_code_symbols_read(&file->file.layout, fds, 3, &file->symbols));
+    hx_error_free(hx_code_symbols_read(&file->file, &code->reading, fds, 3, &file->symbols));
     if (opened)
         close(fd);
 }
 
-void hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
+bool hx_code_load_symbols(hx_code *code, struct hx_code_file *file)
 {
     pthread_mutex_lock(&file->lock);
     if (!file->symbols_tried && file->sound)
         load_symbols(code, file);
-    file->symbols_tried = true;
+    if (!file->symbols_tried && hx_reading_ended(&code->reading))
+        hx_code_symbols_deinit(&file->symbols);
+    else
+        file->symbols_tried = true;
+    bool loaded = file->symbols_tried;
     pthread_mutex_unlock(&file->lock);
+    return loaded;
 }
 
 bool hx_code_function(hx_code *code, uint32_t i, const char *name, uint64_t *ret_vaddr,
                       uint64_t *ret_size)
 {
     struct hx_code_file *file = hx_code_file_at(code, i);
-    hx_code_load_symbols(code, file);
-    const struct hx_code_function *function = hx_code_symbols_named(&file->symbols, name);
+    const struct hx_code_function *function =
+        hx_code_load_symbols(code, file) ? hx_code_symbols_named(&file->symbols, name) : NULL;
     if (!function)
         return false;
     *ret_vaddr = function->vaddr;
@@ -516,8 +527,8 @@ bool hx_code_function(hx_code *code, uint32_t i, const char *name, uint64_t *ret
 const char *hx_code_symbol(hx_code *code, uint32_t i, uint64_t vaddr, uint64_t *ret_offset)
 {
     struct hx_code_file *file = hx_code_file_at(code, i);
-    hx_code_load_symbols(code, file);
-    const struct hx_code_symbol *symbol = hx_code_symbols_find(&file->symbols, vaddr);
+    const struct hx_code_symbol *symbol =
+        hx_code_load_symbols(code, file) ? hx_code_symbols_find(&file->symbols, vaddr) : NULL;
     if (!symbol)
         return NULL;
     *ret_offset = vaddr - symbol->start;

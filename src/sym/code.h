@@ -28,6 +28,11 @@ void hx_code_destroy(hx_code *code); /* NULL is legal */
  * same files read these once. */
 hx_code *hx_code_share(hx_code *code);
 
+/* What is read of its files: who may end it, and what was left out. Answers to a thread that is to
+ * end know nothing, and are not kept. */
+struct hx_reading;
+struct hx_reading *hx_code_reading(hx_code *code);
+
 /* The number of the file behind an executable mapping of the process; one file has one number,
  * however often it is mapped. "[vdso]" is one. HX_NO_FILE: no file (a JIT). A file that cannot be
  * opened or makes no sense has a number all the same, its path, no names and no tables. */

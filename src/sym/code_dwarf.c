@@ -12,14 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define BYTES_MAX   ((uint64_t)2 << 30) /* of all tables, which are read into memory */
 #define DEPTH_MAX   256                 /* of entries within entries */
 #define LOOK_BACK   64                  /* ranges that lie over each other */
-#define SKIP_BYTES  64                  /* skipping so many costs as much as looking at one entry */
 #define INLINED_MAX ((uint32_t)1 << 20) /* ranges looked through in one function */
-#define UNITS_MAX   ((size_t)4 << 20)
+#define LISTEN_GAP  256                 /* entries between two looks whether to end */
 #define NODE_NONE   UINT32_MAX
 
 /* A function with code, or a call that was inlined. */
@@ -53,9 +52,12 @@ struct unit {
 
 /* The debug information of a file. In `ranges` node is the number of a unit; sorted by start. */
 struct hx_code_dwarf {
-    struct hx_elf_layout layout; /* its segments are the file's */
+    const struct hx_module_file *file;
+    struct hx_reading *reading;
     struct hx_code_tables tables, alt;
-    uint64_t budget; /* entries and ranges that may still be looked at */
+    uint64_t budget;   /* entries and ranges that may still be looked at */
+    uint64_t spent_ns; /* processor time of earlier calls, and when this one began */
+    uint64_t begun_ns;
     HX_VEC(struct unit) units;
     HX_VEC(struct range) ranges;
 };
@@ -64,8 +66,8 @@ struct hx_code_dwarf {
 
 static bool is_code(const struct hx_code_dwarf *dwarf, uint64_t start, uint64_t end)
 {
-    for (size_t i = 0; i < dwarf->layout.load.n; i++) {
-        const struct hx_elf_segment *seg = &dwarf->layout.load.v[i];
+    for (size_t i = 0; i < dwarf->file->layout.load.n; i++) {
+        const struct hx_elf_segment *seg = &dwarf->file->layout.load.v[i];
         if (seg->flags & PF_X && start >= seg->vaddr && start < end &&
             end - seg->vaddr <= seg->memsz)
             return true;
@@ -73,12 +75,79 @@ static bool is_code(const struct hx_code_dwarf *dwarf, uint64_t start, uint64_t 
     return false; /* that of a function which the linker left out */
 }
 
+static uint64_t processor_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void begin(struct hx_code_dwarf *dwarf)
+{
+    dwarf->begun_ns = processor_ns();
+}
+
+static void end(struct hx_code_dwarf *dwarf)
+{
+    dwarf->spent_ns += processor_ns() - dwarf->begun_ns;
+}
+
 static bool spend(struct hx_code_dwarf *dwarf)
 {
     if (!dwarf->budget)
         return false;
-    dwarf->budget--;
-    return true;
+    if (--dwarf->budget % LISTEN_GAP)
+        return true;
+    if (dwarf->spent_ns + (processor_ns() - dwarf->begun_ns) > HX_READ_FILE_NS) {
+        dwarf->budget = 0;
+        hx_reading_leave(dwarf->reading, dwarf->file->path,
+                         "debug information, after 10 s of reading it");
+    }
+    return dwarf->budget && !hx_reading_ended(dwarf->reading);
+}
+
+static bool is_behind(Dwarf_Die *die, Dwarf_Die *other)
+{
+    return other->cu == die->cu && (uint8_t *)other->addr > (uint8_t *)die->addr;
+}
+
+/* libdw steps over what is in an entry in one call, which nobody can end; one that says where its
+ * sibling is, or has nothing in it, takes one step. */
+bool hx_code_dwarf_sibling(struct hx_code_dwarf *dwarf, Dwarf_Die *die, Dwarf_Die *ret)
+{
+    Dwarf_Die at = *die, next;
+    for (uint64_t depth = 0;;) {
+        if (!spend(dwarf))
+            return false;
+        bool within = !dwarf_hasattr(&at, DW_AT_sibling) && dwarf_child(&at, &next) == 0;
+        int found = within ? 0 : dwarf_siblingof(&at, &next);
+        depth += within;
+        if (found == 0 && !depth) {
+            bool later = is_behind(die, &next);
+            *ret = next;
+            return later;
+        }
+        if (found > 0 && depth && next.addr) { /* a zero ends the level; more may follow it */
+            uint8_t *byte = next.addr;
+            while (depth && !*byte) {
+                byte++;
+                depth--;
+            }
+            next = (Dwarf_Die){.addr = byte, .cu = at.cu};
+            if (!*byte)
+                return false;
+            if (!depth) {
+                bool later = dwarf_tag(&next) != DW_TAG_invalid && is_behind(die, &next);
+                *ret = next;
+                return later;
+            }
+        } else if (found != 0) {
+            return false;
+        }
+        if (!is_behind(&at, &next))
+            return false;
+        at = next;
+    }
 }
 
 /* The ranges of an entry, one after the other. */
@@ -103,18 +172,45 @@ static int by_start(const void *a, const void *b)
     return x->end > y->end ? -1 : x->end < y->end;
 }
 
-/* Would libdw, which opens the file of a split unit by itself, come upon something that is no
- * regular file, or that somebody could cut off under our hands? */
+static bool is_own(const struct stat *st)
+{
+    return st->st_uid == 0 || st->st_uid == geteuid();
+}
+
+/* May somebody else put another file at a path that lies in this folder? */
+static bool is_safe_folder(const struct stat *st)
+{
+    bool others = st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != getegid());
+    return is_own(st) && (!others || st->st_mode & S_ISVTX);
+}
+
+/* Would libdw, which opens and maps the file of a split unit by itself, come upon one that somebody
+ * else could make, exchange, or cut off under our hands? */
 static bool is_trusted(const char *dir, const char *name)
 {
     char path[2 * PATH_MAX];
     struct stat st;
     int n = name[0] == '/' ? snprintf(path, sizeof path, "%s", name)
                            : snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (n < 0 || (size_t)n >= sizeof path)
+    if (n < 0 || (size_t)n >= sizeof path || path[0] != '/')
         return false;
-    return stat(path, &st) < 0 ||
-           (S_ISREG(st.st_mode) && (st.st_uid == 0 || st.st_uid == geteuid()));
+    for (char *at = path; at; at = strchr(at + 1, '/')) {
+        char kept = at[1];
+        at[1] = 0; /* with the slash at its end: what a link leads to */
+        bool safe = stat(path, &st) == 0 && S_ISDIR(st.st_mode) && is_safe_folder(&st);
+        at[1] = kept;
+        if (!safe)
+            return false;
+        char *slash = strchr(at + 1, '/');
+        if (slash)
+            *slash = 0;
+        safe = lstat(path, &st) == 0 && is_own(&st);
+        if (slash)
+            *slash = '/';
+        if (!safe)
+            return false;
+    }
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && is_own(&st);
 }
 
 static const char *string_of(Dwarf_Die *die, unsigned name)
@@ -171,7 +267,7 @@ static void find_units(struct hx_code_dwarf *dwarf)
     Dwarf_CU *cu = NULL;
     Dwarf_Die die;
     uint8_t type;
-    while (dwarf->units.n < UNITS_MAX && spend(dwarf) &&
+    while (dwarf->units.n < HX_READ_UNITS && spend(dwarf) &&
            dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
         bool has_code = type == DW_UT_compile || type == DW_UT_skeleton;
         if (has_code && dwarf_tag(&die) != DW_TAG_partial_unit && !add_unit(dwarf, &die))
@@ -187,7 +283,8 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
     Dwarf_CU *cu = NULL;
     Dwarf_Die die;
     uint8_t type;
-    for (size_t k = 0, n = 0; each && n < UNITS_MAX; n++) {
+    begin(dwarf);
+    for (size_t k = 0, n = 0; each && n < HX_READ_UNITS && spend(dwarf); n++) {
         if (dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) != 0)
             break;
         bool known = (type == DW_UT_compile || type == DW_UT_skeleton) &&
@@ -199,26 +296,31 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
         if (!each(context, &die))
             break;
     }
+    end(dwarf);
     return dwarf->tables.bytes;
 }
 
-struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_elf_layout *layout, int fd, int debug_fd,
+struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_module_file *file,
+                                           struct hx_reading *reading, int fd, int debug_fd,
                                            int alt_fd)
 {
     struct hx_code_dwarf *dwarf = malloc(sizeof *dwarf);
     if (!dwarf)
         return NULL;
-    *dwarf = (struct hx_code_dwarf){.layout = *layout};
-    if (!hx_code_tables_open(debug_fd, &dwarf->tables) &&
-        !hx_code_tables_open(fd, &dwarf->tables)) {
+    *dwarf = (struct hx_code_dwarf){.file = file, .reading = reading};
+    if (!hx_code_tables_open(debug_fd, reading, file->path, &dwarf->tables) &&
+        !hx_code_tables_open(fd, reading, file->path, &dwarf->tables)) {
         free(dwarf);
         return NULL;
     }
     dwarf->budget = dwarf->tables.bytes;
     /* Without one libdw would go and look for it. */
-    if (hx_code_tables_open(alt_fd, &dwarf->alt) || hx_code_tables_none(&dwarf->alt))
+    if (hx_code_tables_open(alt_fd, reading, file->path, &dwarf->alt) ||
+        hx_code_tables_none(&dwarf->alt))
         dwarf_setalt(dwarf->tables.dwarf, dwarf->alt.dwarf);
+    begin(dwarf);
     find_units(dwarf);
+    end(dwarf);
     return dwarf;
 }
 
@@ -335,13 +437,9 @@ static bool advance(struct hx_code_dwarf *dwarf, struct unit *unit, struct level
         at->own = NODE_NONE;
         uint32_t space = at->own_space;
         at->own_space = NODE_NONE;
-        if (dwarf_siblingof(&at->die, &next) == 0 &&
-            dwarf_dieoffset(&next) > dwarf_dieoffset(&at->die)) {
+        if (hx_code_dwarf_sibling(dwarf, &at->die, &next)) {
             if (space != NODE_NONE)
                 unit->spaces.v[space].end = dwarf_dieoffset(&next);
-            /* What lies between had to be skipped one by one. */
-            uint64_t skipped = (dwarf_dieoffset(&next) - dwarf_dieoffset(&at->die)) / SKIP_BYTES;
-            dwarf->budget -= skipped < dwarf->budget ? skipped : dwarf->budget;
             at->die = next;
             return true;
         }
@@ -440,21 +538,49 @@ static const char *inherited_string(Dwarf_Die *die, unsigned name)
     return dwarf_attr_integrate(die, name, &attr) ? dwarf_formstring(&attr) : NULL;
 }
 
-/* The path of a file that a unit's entries mention by number. */
-static const char *file_name(struct unit *unit, uint64_t number)
+/* May libdw read the line table of a unit? It makes a table of all of it, in one call. */
+static bool has_lines(struct hx_code_dwarf *dwarf, Dwarf_Die *unit)
+{
+    const struct hx_code_tables *tables =
+        dwarf_cu_getdwarf(unit->cu) == dwarf->alt.dwarf ? &dwarf->alt : &dwarf->tables;
+    Dwarf_Attribute attr;
+    Dwarf_Word at;
+    uint64_t size;
+    uint32_t short_size;
+    if (dwarf_cu_getdwarf(unit->cu) != tables->dwarf)
+        return true; /* of a file that was found worth reading */
+    if (!dwarf_attr(unit, DW_AT_stmt_list, &attr) || dwarf_formudata(&attr, &at) != 0 ||
+        at >= tables->n_lines)
+        return false;
+    memcpy(&short_size, tables->lines + at, sizeof short_size); /* zeros follow the table */
+    memcpy(&size, tables->lines + at + sizeof short_size, sizeof size);
+    if ((short_size == UINT32_MAX ? size : short_size) <= HX_READ_LINES)
+        return !hx_reading_ended(dwarf->reading);
+    hx_reading_leave(dwarf->reading, dwarf->file->path, "lines of units with more than 16 MiB");
+    return false;
+}
+
+static const char *path_of(struct hx_code_dwarf *dwarf, Dwarf_Die *unit, uint64_t number)
 {
     Dwarf_Files *files;
     size_t n;
-    if (dwarf_getsrcfiles(&unit->die, &files, &n) != 0 &&
-        dwarf_getsrcfiles(&unit->skeleton, &files, &n) != 0)
-        return NULL;
-    return number < n ? dwarf_filesrc(files, number, NULL, NULL) : NULL;
+    return has_lines(dwarf, unit) && dwarf_getsrcfiles(unit, &files, &n) == 0 && number < n
+               ? dwarf_filesrc(files, number, NULL, NULL)
+               : NULL;
 }
 
-static void find_line(struct unit *unit, uint64_t vaddr, const char **ret_source,
-                      uint32_t *ret_line)
+/* The path of a file that a unit's entries mention by number. */
+static const char *file_name(struct hx_code_dwarf *dwarf, struct unit *unit, uint64_t number)
 {
-    Dwarf_Line *line = dwarf_getsrc_die(&unit->skeleton, vaddr);
+    const char *path = path_of(dwarf, &unit->die, number);
+    return path ? path : path_of(dwarf, &unit->skeleton, number);
+}
+
+static void find_line(struct hx_code_dwarf *dwarf, struct unit *unit, uint64_t vaddr,
+                      const char **ret_source, uint32_t *ret_line)
+{
+    Dwarf_Line *line =
+        has_lines(dwarf, &unit->skeleton) ? dwarf_getsrc_die(&unit->skeleton, vaddr) : NULL;
     int number = 0;
     *ret_source = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
     if (line && dwarf_lineno(line, &number) == 0 && number > 0)
@@ -493,35 +619,35 @@ static bool find_declaration(Dwarf_Die *die)
     return true;
 }
 
-/* The file that declares an entry; number 0 is one from version 5 on. Not by dwarf_decl_file(), which
- * takes for granted that a unit with lines has files of its own: that of a split one has not. */
-static const char *declaring_file(Dwarf_Die *die)
+/* The file that declares an entry; number 0 is one from version 5 on. Not by dwarf_decl_file(),
+ * which takes for granted that a unit with lines has files of its own: that of a split one has not.
+ */
+static const char *declaring_file(struct hx_code_dwarf *dwarf, Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
     Dwarf_Word number;
     Dwarf_Die unit;
     Dwarf_Half version;
-    Dwarf_Files *files;
-    size_t n;
     if (!dwarf_attr_integrate(die, DW_AT_decl_file, &attr) ||
         dwarf_formudata(&attr, &number) != 0 ||
         !dwarf_cu_die(attr.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) ||
-        (number == 0 && version < 5) || dwarf_getsrcfiles(&unit, &files, &n) != 0)
+        (number == 0 && version < 5))
         return NULL;
-    return number < n ? dwarf_filesrc(files, number, NULL, NULL) : NULL;
+    return path_of(dwarf, &unit, number);
 }
 
-static void put_declared(Dwarf_Die *die, struct hx_code_scope *scope)
+static void put_declared(struct hx_code_dwarf *dwarf, Dwarf_Die *die, struct hx_code_scope *scope)
 {
     int line = 0;
-    scope->declared = declaring_file(die);
+    scope->declared = declaring_file(dwarf, die);
     if (dwarf_decl_line(die, &line) == 0 && line > 0)
         scope->declared_line = (uint32_t)line;
 }
 
 /* What a function without a mangled name (a constructor, say) is declared in. One that the compiler
  * made for a class, such as the body of a lambda, is declared where that is. */
-static void put_within(struct unit *unit, Dwarf_Die die, struct hx_code_scope *scope)
+static void put_within(struct hx_code_dwarf *dwarf, struct unit *unit, Dwarf_Die die,
+                       struct hx_code_scope *scope)
 {
     while (scope->n_within < HX_CODE_WITHIN_MAX) {
         if (!find_declaration(&die) || die.cu != unit->die.cu)
@@ -534,7 +660,7 @@ static void put_within(struct unit *unit, Dwarf_Die die, struct hx_code_scope *s
         if (!name && dwarf_tag(&die) == DW_TAG_namespace)
             name = "(anonymous namespace)";
         if (!scope->declared)
-            put_declared(&die, scope);
+            put_declared(dwarf, &die, scope);
         bool body = scope->name && strncmp(scope->name, "operator()", 10) == 0;
         scope->within[scope->n_within] = name                       ? name
                                          : body && !scope->n_within ? "{lambda}"
@@ -543,16 +669,16 @@ static void put_within(struct unit *unit, Dwarf_Die die, struct hx_code_scope *s
     }
 }
 
-static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope *scopes, size_t max,
-                         const struct hx_code_scope *here)
+static size_t put_scopes(struct hx_code_dwarf *dwarf, struct unit *unit, uint32_t node,
+                         struct hx_code_scope *scopes, size_t max, const struct hx_code_scope *here)
 {
     const char *source = here->source;
     uint32_t line = here->line;
-    Dwarf *dwarf = dwarf_cu_getdwarf(unit->die.cu);
+    Dwarf *of = dwarf_cu_getdwarf(unit->die.cu);
     size_t n = 0;
     for (; node != NODE_NONE; node = unit->nodes.v[node].parent) {
         Dwarf_Die die;
-        if (!dwarf_offdie(dwarf, unit->nodes.v[node].die, &die))
+        if (!dwarf_offdie(of, unit->nodes.v[node].die, &die))
             break;
         /* When there are too many, the one with code of its own still comes last. */
         struct hx_code_scope *scope = &scopes[n < max ? n++ : max - 1];
@@ -563,16 +689,16 @@ static size_t put_scopes(struct unit *unit, uint32_t node, struct hx_code_scope 
                                         .line = line};
         if (!scope->linkage)
             scope->linkage = inherited_string(&die, DW_AT_MIPS_linkage_name);
-        put_declared(&die, scope);
+        put_declared(dwarf, &die, scope);
         if (!scope->linkage)
-            put_within(unit, die, scope);
+            put_within(dwarf, unit, die, scope);
         if (unit->nodes.v[node].parent == NODE_NONE) {
             Dwarf_Addr entry;
             scope->entry = dwarf_entrypc(&die, &entry) == 0 ? entry : UINT64_MAX;
             break;
         }
         uint64_t call_line = number_of(&die, DW_AT_call_line);
-        source = file_name(unit, number_of(&die, DW_AT_call_file));
+        source = file_name(dwarf, unit, number_of(&die, DW_AT_call_file));
         line = call_line <= UINT32_MAX ? (uint32_t)call_line : 0;
     }
     return n;
@@ -585,15 +711,17 @@ size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
     if (!in_unit)
         return 0;
     struct unit *unit = &dwarf->units.v[in_unit->node];
+    begin(dwarf);
     if (!unit->walked)
         walk(dwarf, unit);
     struct hx_code_scope here = {.dir = string_of(&unit->skeleton, DW_AT_comp_dir),
                                  .entry = UINT64_MAX};
-    find_line(unit, vaddr, &here.source, &here.line);
+    find_line(dwarf, unit, vaddr, &here.source, &here.line);
     const struct range *function = find_range(unit->functions.v, unit->functions.n, vaddr);
-    size_t n =
-        function ? put_scopes(unit, find_innermost(unit, function->node, vaddr), scopes, max, &here)
-                 : 0;
+    size_t n = function ? put_scopes(dwarf, unit, find_innermost(unit, function->node, vaddr),
+                                     scopes, max, &here)
+                        : 0;
+    end(dwarf);
     if (n)
         return n;
     scopes[0] = here;

@@ -10,9 +10,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 
-#include <elfutils/libdwelf.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <lzma.h>
@@ -20,14 +18,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <zlib.h>
 
-#define LINK_MAX_BYTES ((size_t)8 << 10)  /* of a section that names another file */
-#define PACKED_MAX     ((size_t)64 << 20) /* of .gnu_debugdata */
-#define UNPACKED_MAX   ((uint64_t)512 << 20)
-#define UNPACK_MEMORY  ((uint64_t)256 << 20) /* of the dictionary and the like */
-#define CHECKED_MAX    ((uint64_t)4 << 30)   /* bytes of a file whose checksum is made */
-#define ID_MAX         64                    /* bytes of a build-id */
-#define CHUNK          ((size_t)64 << 10)
+#define LINK_MAX_BYTES ((size_t)8 << 10) /* of a section that names another file */
+#define ID_MAX         64                /* bytes of a build-id */
+#define CHUNK          ((size_t)256 << 10)
 
 /* --- sections by name -------------------------------------------------------- */
 
@@ -92,19 +87,26 @@ static int open_below(const hx_code *code, size_t root, const char *path)
     return hx_module_open_regular(again, &st);
 }
 
+static bool take_build_id(void *context, const struct hx_elf_note *note)
+{
+    char *hex = context;
+    if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
+        note->desc_len == 0 || note->desc_len > ID_MAX)
+        return true;
+    for (size_t i = 0; i < note->desc_len; i++)
+        snprintf(hex + 2 * i, 3, "%02x", note->desc[i]);
+    return false;
+}
+
 /* The build-id of an ELF file in hexadecimal; empty when it has none. False: no ELF file. */
 static bool read_build_id(int fd, char ret[2 * ID_MAX + 1])
 {
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    const void *id;
-    ssize_t n = elf && elf_kind(elf) == ELF_K_ELF ? dwelf_elf_gnu_build_id(elf, &id) : 0;
-    bool is_elf = elf && elf_kind(elf) == ELF_K_ELF;
-    if (n > ID_MAX)
-        n = 0;
-    for (ssize_t i = 0; i < n; i++)
-        snprintf(ret + 2 * i, 3, "%02x", ((const unsigned char *)id)[i]);
-    ret[n > 0 ? 2 * n : 0] = 0;
-    elf_end(elf);
+    ret[0] = 0;
+    hx_error *err = hx_elf_each_section_note(fd, take_build_id, ret);
+    bool is_elf = !err;
+    hx_error_free(err);
+    if (is_elf && !ret[0])
+        hx_error_free(hx_elf_each_note(fd, take_build_id, ret));
     return is_elf;
 }
 
@@ -133,26 +135,21 @@ static int open_by_id(const hx_code *code, size_t root, const char *build_id)
 
 /* --- .gnu_debuglink ---------------------------------------------------------- */
 
-/* The checksum that objcopy puts down: CRC-32 with the polynomial of Ethernet. */
-static bool checksum(int fd, uint32_t *ret)
+/* The checksum that objcopy puts down. */
+static bool checksum(const hx_code *code, int fd, uint64_t size, uint32_t *ret)
 {
-    uint32_t table[256], crc = 0xffffffff;
-    for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (int bit = 0; bit < 8; bit++)
-            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320 : 0);
-    }
+    uint32_t crc = 0;
+    uint64_t at = 0;
     HX_FREE uint8_t *chunk = malloc(CHUNK);
-    ssize_t n = -1;
-    for (uint64_t at = 0; chunk && at < CHECKED_MAX; at += (uint64_t)n) {
-        n = pread(fd, chunk, CHUNK, (off_t)at);
+    while (chunk && at < size && !hx_reading_ended(&code->reading)) {
+        ssize_t n = pread(fd, chunk, CHUNK, (off_t)at);
         if (n <= 0)
             break;
-        for (ssize_t i = 0; i < n; i++)
-            crc = table[(crc ^ chunk[i]) & 0xff] ^ crc >> 8;
+        crc = (uint32_t)crc32(crc, chunk, (uInt)n);
+        at += (uint64_t)n;
     }
-    *ret = ~crc;
-    return n == 0;
+    *ret = crc;
+    return at == size;
 }
 
 struct debuglink {
@@ -161,7 +158,7 @@ struct debuglink {
     uint64_t dev, inode; /* of the file itself, which is not its own debug file */
 };
 
-static bool is_linked(int fd, const struct debuglink *link)
+static bool is_linked(hx_code *code, int fd, const char *path, const struct debuglink *link)
 {
     struct stat st;
     char build_id[2 * ID_MAX + 1];
@@ -171,11 +168,15 @@ static bool is_linked(int fd, const struct debuglink *link)
         return false;
     if (build_id[0] && link->build_id)
         return strcmp(build_id, link->build_id) == 0;
-    return checksum(fd, &crc) && crc == link->crc;
+    if ((uint64_t)st.st_size > HX_READ_CHECKED) {
+        hx_reading_leave(&code->reading, path,
+                         "debug information whose checksum would be one of more than 1 GiB");
+        return false;
+    }
+    return checksum(code, fd, (uint64_t)st.st_size, &crc) && crc == link->crc;
 }
 
-static int open_linked(const hx_code *code, const struct hx_code_file *file,
-                       const struct debuglink *link)
+static int open_linked(hx_code *code, const struct hx_code_file *file, const struct debuglink *link)
 {
     static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
     const char *path = file->file.path, *slash = strrchr(path, '/');
@@ -190,7 +191,7 @@ static int open_linked(const hx_code *code, const struct hx_code_file *file,
             int fd = n > 0 && (size_t)n < sizeof found
                          ? open_below(code, own ? SIZE_MAX : file->root, found)
                          : -1;
-            if (fd >= 0 && is_linked(fd, link))
+            if (fd >= 0 && is_linked(code, fd, found, link))
                 return fd;
             if (fd >= 0)
                 close(fd);
@@ -199,7 +200,7 @@ static int open_linked(const hx_code *code, const struct hx_code_file *file,
     return -1;
 }
 
-static int open_debuglink(const hx_code *code, const struct hx_code_file *file, int fd)
+static int open_debuglink(hx_code *code, const struct hx_code_file *file, int fd)
 {
     size_t len;
     struct stat st;
@@ -217,7 +218,7 @@ static int open_debuglink(const hx_code *code, const struct hx_code_file *file, 
 
 /* What a file of debug information shares with others: named by an absolute path, or by one from
  * its own folder, which is either that of the program or one below /usr/lib/debug. */
-int hx_code_open_shared(const hx_code *code, const struct hx_code_file *file, int fd)
+int hx_code_open_shared(hx_code *code, const struct hx_code_file *file, int fd)
 {
     size_t len;
     HX_FREE char *section = read_section(fd, ".gnu_debugaltlink", LINK_MAX_BYTES, &len);
@@ -249,34 +250,38 @@ int hx_code_open_shared(const hx_code *code, const struct hx_code_file *file, in
 
 /* --- .gnu_debugdata ---------------------------------------------------------- */
 
-/* Unpacks into `out` until the end or the bound. */
-static bool unpack(lzma_stream *stream, int out)
+/* Unpacks into `out`; not all of it when it is too much, or reading is to end. */
+static bool unpack(const hx_code *code, lzma_stream *stream, int out)
 {
     HX_FREE uint8_t *chunk = malloc(CHUNK);
     lzma_ret state = chunk ? LZMA_OK : LZMA_MEM_ERROR;
-    for (uint64_t at = 0; state == LZMA_OK && at < UNPACKED_MAX;) {
+    while (state == LZMA_OK && stream->total_out < HX_READ_UNPACKED &&
+           !hx_reading_ended(&code->reading)) {
+        off_t at = (off_t)stream->total_out;
         stream->next_out = chunk;
         stream->avail_out = CHUNK;
         state = lzma_code(stream, LZMA_FINISH);
         size_t n = CHUNK - stream->avail_out;
-        if (pwrite(out, chunk, n, (off_t)at) != (ssize_t)n)
+        if (pwrite(out, chunk, n, at) != (ssize_t)n)
             return false;
-        at += n;
     }
     return state == LZMA_STREAM_END;
 }
 
-int hx_code_open_packed(int fd)
+int hx_code_open_packed(hx_code *code, const struct hx_code_file *file, int fd)
 {
     size_t len;
-    HX_FREE char *packed = read_section(fd, ".gnu_debugdata", PACKED_MAX, &len);
+    HX_FREE char *packed = read_section(fd, ".gnu_debugdata", HX_READ_PACKED, &len);
     lzma_stream stream = LZMA_STREAM_INIT;
-    if (!packed || lzma_stream_decoder(&stream, UNPACK_MEMORY, 0) != LZMA_OK)
+    if (!packed || lzma_stream_decoder(&stream, HX_READ_UNPACKER, 0) != LZMA_OK)
         return -1;
     stream.next_in = (const uint8_t *)packed;
     stream.avail_in = len;
     int out = memfd_create("symbols", MFD_CLOEXEC);
-    bool done = out >= 0 && unpack(&stream, out);
+    bool done = out >= 0 && unpack(code, &stream, out);
+    if (!done && stream.total_out >= HX_READ_UNPACKED)
+        hx_reading_leave(&code->reading, file->file.path,
+                         "symbols in .gnu_debugdata, which unpacks to more than 128 MiB");
     lzma_end(&stream);
     if (out >= 0 && !done) {
         close(out);
@@ -285,7 +290,7 @@ int hx_code_open_packed(int fd)
     return out;
 }
 
-int hx_code_open_debug(const hx_code *code, const struct hx_code_file *file, int fd)
+int hx_code_open_debug(hx_code *code, const struct hx_code_file *file, int fd)
 {
     if (has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info"))
         return -1;

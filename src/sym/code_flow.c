@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX   ((uint64_t)512 << 20)
 #define PARTS_MAX  16
 #define RUNS_MAX   4096 /* of one walk */
 #define BUDGET_MIN 100000
+#define LISTEN_GAP 4096 /* instructions between two looks whether to end */
 
 static struct hx_code_part *part_at(const struct hx_code_flow *flow, uint64_t vaddr)
 {
@@ -19,10 +19,11 @@ static struct hx_code_part *part_at(const struct hx_code_flow *flow, uint64_t va
     return NULL;
 }
 
-bool hx_code_flow_open(struct hx_code_file *file, int fd, struct hx_code_flow *ret)
+bool hx_code_flow_open(struct hx_code_file *file, struct hx_reading *reading, int fd,
+                       struct hx_code_flow *ret)
 {
-    uint64_t left = TEXT_MAX;
-    *ret = (struct hx_code_flow){0};
+    uint64_t left = HX_READ_TABLE;
+    *ret = (struct hx_code_flow){.reading = reading};
     for (size_t i = 0; i < file->file.layout.load.n && ret->parts.n < PARTS_MAX; i++) {
         const struct hx_elf_segment *segment = &file->file.layout.load.v[i];
         struct hx_cfi_bytes bytes;
@@ -112,7 +113,8 @@ static struct hx_code_run follow(struct hx_code_flow *flow, uint64_t at, hx_code
     struct hx_insn insn;
     while (flow->budget && hx_code_flow_insn(flow, at, &insn)) {
         uint64_t to = 0;
-        flow->budget--;
+        if (--flow->budget % LISTEN_GAP == 0 && hx_reading_ended(flow->reading))
+            flow->budget = 0;
         enum hx_code_turn turn = visit(context, at, &insn, &to);
         run.end = at += insn.length;
         run.arrives = turn == HX_CODE_ARRIVE;

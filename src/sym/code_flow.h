@@ -10,6 +10,7 @@
 #include "sym/insn.h"
 
 struct hx_code_file;
+struct hx_reading;
 
 /* An executable segment. */
 struct hx_code_part {
@@ -29,7 +30,8 @@ struct hx_code_flow {
     HX_VEC(struct hx_code_part) parts;
     HX_VEC(struct hx_code_run) runs; /* of the last walk, by start */
     HX_VEC(uint64_t) pending, marked;
-    uint64_t budget; /* instructions that may still be looked at */
+    struct hx_reading *reading; /* ends the walks, too */
+    uint64_t budget;            /* instructions that may still be looked at */
 };
 
 /* What a walk does at an instruction. */
@@ -43,7 +45,8 @@ typedef enum hx_code_turn hx_code_visit(void *context, uint64_t at, const struct
                                         uint64_t *to);
 
 /* False: it has no code, or too much of it. */
-bool hx_code_flow_open(struct hx_code_file *file, int fd, struct hx_code_flow *ret);
+bool hx_code_flow_open(struct hx_code_file *file, struct hx_reading *reading, int fd,
+                       struct hx_code_flow *ret);
 void hx_code_flow_close(struct hx_code_flow *flow);
 
 /* The bytes from an address on to the end of their segment; NULL: no code is there. */

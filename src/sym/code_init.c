@@ -8,10 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DYNAMIC_MAX     ((uint64_t)1 << 20) /* bytes of the dynamic section */
-#define ARRAY_MAX       ((uint64_t)8 << 20) /* of one array of functions */
-#define RELOCATIONS_MAX ((uint64_t)512 << 20)
-#define ARRAYS          2 /* .init_array and .preinit_array */
+#define DYNAMIC_MAX ((uint64_t)1 << 20) /* bytes of the dynamic section */
+#define ARRAY_MAX   ((uint64_t)8 << 20) /* of one array of functions */
+#define ARRAYS      2                   /* .init_array and .preinit_array */
 
 struct array {
     uint64_t vaddr, size;
@@ -117,7 +116,7 @@ static void relocate(struct hx_code_file *file, int fd, struct dynamic *dynamic,
                      struct hx_code_inits *ret)
 {
     struct hx_cfi_bytes bytes;
-    if (dynamic->rela_size > RELOCATIONS_MAX)
+    if (dynamic->rela_size > HX_READ_TABLE)
         return;
     ret->relocations = hx_code_file_read(file, fd, dynamic->rela, dynamic->rela_size, &bytes);
     ret->n_relocations = ret->relocations ? bytes.len / sizeof(Elf64_Rela) : 0;

@@ -207,25 +207,38 @@ static void put_outermost(hx_code *code, struct hx_code_file *file, uint64_t vad
     }
 }
 
-static void load_dwarf(hx_code *code, struct hx_code_file *file)
+/* False: the symbols cannot be read, reading is to end. */
+static bool load_dwarf(hx_code *code, struct hx_code_file *file)
 {
-    hx_code_load_symbols(code, file);
+    if (!hx_code_load_symbols(code, file))
+        return false;
     if (file->dwarf_tried || !file->sound)
-        return;
+        return true;
     file->dwarf_tried = true;
     bool opened;
     pthread_mutex_lock(&file->lock);
     int fd = hx_code_file_fd(file, &opened);
     pthread_mutex_unlock(&file->lock);
     if (fd < 0)
-        return;
+        return true;
     uint64_t begun = hx_timing_begin();
     HX_FD int debug = hx_code_open_debug(code, file, fd);
     HX_FD int shared = hx_code_open_shared(code, file, debug >= 0 ? debug : fd);
-    file->dwarf = hx_code_dwarf_create(&file->file.layout, fd, debug, shared);
+    file->dwarf = hx_code_dwarf_create(&file->file, &code->reading, fd, debug, shared);
     hx_timing_end(begun, "debug-information", 1);
     if (opened)
         close(fd);
+    return true;
+}
+
+/* What was read in part because reading was to end is read anew when somebody asks again. */
+static void forget_dwarf(struct hx_code_file *file)
+{
+    hx_code_dwarf_destroy(file->dwarf);
+    file->dwarf = NULL;
+    file->dwarf_tried = false;
+    hx_vec_free(&file->types);
+    file->types_tried = false;
 }
 
 /* A return address that no call has left, but the kernel (to the end of a signal handler) or
@@ -238,12 +251,13 @@ static uint64_t meant(const struct hx_code_file *file, uint64_t vaddr)
     return next && next->start == vaddr + 1 ? vaddr + 1 : vaddr;
 }
 
-/* Fills lines, which has HX_CODE_LINES_MAX places. */
+/* Fills lines, which has HX_CODE_LINES_MAX places; 0: reading is to end. */
 static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t vaddr,
                            struct hx_code_line *lines)
 {
     struct hx_code_scope scopes[HX_CODE_LINES_MAX];
-    load_dwarf(code, file);
+    if (!load_dwarf(code, file))
+        return 0;
     vaddr = meant(file, vaddr);
     size_t n =
         file->dwarf ? hx_code_dwarf_scopes(file->dwarf, vaddr, scopes, HX_CODE_LINES_MAX) : 0;
@@ -262,7 +276,10 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
         else
             put_outermost(code, file, vaddr, &scopes[i], &lines[i]);
     }
-    return n;
+    if (!hx_reading_ended(&code->reading))
+        return n;
+    forget_dwarf(file);
+    return 0;
 }
 
 /* With the lock of names. *ret stays when there is no memory. */
@@ -275,7 +292,7 @@ static size_t find_lines(hx_code *code, uint32_t file, uint64_t vaddr,
     if (!answer->lines) {
         struct hx_code_line lines[HX_CODE_LINES_MAX];
         size_t n = name_address(code, hx_code_file_at(code, file), vaddr, lines);
-        struct hx_code_line *kept = hx_code_store_take(&code->store, n * sizeof *kept);
+        struct hx_code_line *kept = n ? hx_code_store_take(&code->store, n * sizeof *kept) : NULL;
         if (!kept)
             return 1;
         memcpy(kept, lines, n * sizeof *kept);
@@ -346,11 +363,14 @@ static bool keep_type(void *context, const char *name, uint64_t bytes)
 static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadline_ns)
 {
     struct type_keeper keeper = {.code = code, .file = file};
-    load_dwarf(code, file);
+    if (!load_dwarf(code, file))
+        return;
     file->types_tried = true;
     file->types_whole =
         !file->dwarf || hx_code_dwarf_types(file->dwarf, deadline_ns, keep_type, &keeper);
     hx_vec_free(&keeper.slot);
+    if (hx_reading_ended(&code->reading))
+        forget_dwarf(file);
 }
 
 bool hx_code_types(hx_code *code, uint32_t i, uint64_t deadline_ns,
@@ -362,7 +382,7 @@ bool hx_code_types(hx_code *code, uint32_t i, uint64_t deadline_ns,
     struct hx_code_file *file = hx_code_file_at(code, i);
     if (!file->types_tried)
         load_types(code, file, deadline_ns);
-    bool whole = file->types_whole;
+    bool whole = file->types_tried && file->types_whole;
     for (size_t k = 0; k < file->types.n; k++)
         if (!each(context, file->types.v[k].name, file->types.v[k].bytes)) {
             whole = false;
@@ -381,7 +401,8 @@ void hx_code_symbol_line(hx_code *code, uint32_t i, uint64_t vaddr, struct hx_co
     if (i >= hx_code_count(code))
         return;
     struct hx_code_file *file = hx_code_file_at(code, i);
-    hx_code_load_symbols(code, file);
+    if (!hx_code_load_symbols(code, file))
+        return;
     pthread_mutex_lock(&code->names);
     put_outermost(code, file, meant(file, vaddr), &none, ret);
     pthread_mutex_unlock(&code->names);

@@ -21,7 +21,8 @@
 #define REFERENCES_MAX 8192  /* to these */
 #define ENTRIES_MAX    65536 /* initialisers */
 #define ACQUIRES_MAX   262144
-#define TEST_MAX       12 /* instructions between a call and the branch by its result */
+#define LISTEN_GAP     65536 /* bytes of code between two looks whether to end */
+#define TEST_MAX       12    /* instructions between a call and the branch by its result */
 #define CALLEES_MAX    16
 #define ENTRIES_NS     ((uint64_t)1000000000) /* for unwind tables that cannot be searched */
 
@@ -67,6 +68,7 @@ struct reference {
 
 struct maker {
     struct hx_code_file *file;
+    struct hx_reading *reading;
     int fd;
     struct hx_cfi cfi;
     bool has_cfi, guarded;
@@ -226,6 +228,8 @@ static void find_guarded(struct maker *maker)
     for (size_t k = 0; k < maker->flow.parts.n; k++) {
         const struct hx_code_part part = maker->flow.parts.v[k];
         for (size_t i = 0; i + 6 <= part.n && n < ACQUIRES_MAX; i++) {
+            if (i % LISTEN_GAP == 0 && hx_reading_ended(maker->reading))
+                return;
             bool word = part.bytes[i] == 0xff && part.bytes[i + 1] == 0x15;
             int32_t distance;
             if (!word && part.bytes[i] != 0xe8)
@@ -408,7 +412,7 @@ static bool take_exported(void *context, const struct hx_elf_symbol *symbol)
 static void find_outside(struct maker *maker)
 {
     size_t piece;
-    hx_error_free(hx_elf_each_symbol(maker->fd, SHT_DYNSYM, take_exported, maker));
+    hx_error_free(hx_elf_each_symbol(maker->fd, maker->reading, SHT_DYNSYM, take_exported, maker));
     for (size_t i = 0; i < maker->inits.n_relocations; i++)
         if (ELF64_R_TYPE(maker->inits.relocations[i].r_info) == R_X86_64_RELATIVE &&
             find_candidate(maker, (uint64_t)maker->inits.relocations[i].r_addend, &piece))
@@ -589,23 +593,29 @@ static void settle(struct maker *maker)
 /* With the lock of names. */
 static void make(hx_code *code, struct hx_code_file *file)
 {
-    struct maker maker = {.file = file, .deadline_ns = hx_now_ns() + ENTRIES_NS};
+    struct maker maker = {
+        .file = file, .reading = &code->reading, .deadline_ns = hx_now_ns() + ENTRIES_NS};
     bool opened;
+    if (!hx_code_load_symbols(code, file))
+        return;
     file->once_tried = true;
-    hx_code_load_symbols(code, file);
     if (!file->sound)
         return;
     maker.has_cfi = hx_code_file_cfi(file, &maker.cfi);
     pthread_mutex_lock(&file->lock);
     maker.fd = hx_code_file_fd(file, &opened);
     pthread_mutex_unlock(&file->lock);
-    if (maker.fd >= 0 && hx_code_flow_open(file, maker.fd, &maker.flow)) {
+    if (maker.fd >= 0 && hx_code_flow_open(file, maker.reading, maker.fd, &maker.flow)) {
         find_targets(&maker);
         find_initialisers(&maker);
         if (maker.guarded)
             find_guarded(&maker);
         find_callers(&maker);
         settle(&maker);
+        if (hx_reading_ended(maker.reading)) {
+            file->once_tried = false;
+            maker.found.n = 0;
+        }
         file->once.v = maker.found.v;
         file->once.n = maker.found.n;
         file->once.cap = maker.found.cap;

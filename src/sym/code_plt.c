@@ -11,9 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SECTIONS_MAX  4096
-#define SECTION_BYTES ((uint64_t)64 << 20) /* of one table looked at */
-#define SLOTS_MAX     ((size_t)1 << 20)
+#define SLOTS_MAX ((size_t)1 << 20)
 
 /* A word that is filled in with the address of a function. */
 struct slot {
@@ -24,25 +22,29 @@ struct slot {
 struct tables {
     Elf *elf;
     uint64_t bytes; /* of the file */
+    uint64_t left;  /* that may still be read: sections may lie over each other */
     HX_VEC(struct slot) slots;
 };
 
-static Elf_Data *section_data(const struct tables *tables, Elf_Scn *section, GElf_Shdr *ret)
+static Elf_Data *section_data(struct tables *tables, Elf_Scn *section, GElf_Shdr *ret)
 {
-    if (!gelf_getshdr(section, ret) || ret->sh_type == SHT_NOBITS || ret->sh_size > SECTION_BYTES ||
-        ret->sh_offset > tables->bytes || ret->sh_size > tables->bytes - ret->sh_offset)
+    if (!section || !gelf_getshdr(section, ret) || ret->sh_type == SHT_NOBITS ||
+        ret->sh_size > tables->left || ret->sh_offset > tables->bytes ||
+        ret->sh_size > tables->bytes - ret->sh_offset)
         return NULL;
+    tables->left -= ret->sh_size;
     return elf_getdata(section, NULL);
 }
 
 static void read_slots(struct tables *tables, Elf_Scn *section)
 {
-    GElf_Shdr header, symbols_header;
+    GElf_Shdr header, symbols_header, names_header;
     Elf_Data *data = section_data(tables, section, &header);
     Elf_Scn *symbols_section = data ? elf_getscn(tables->elf, header.sh_link) : NULL;
-    Elf_Data *symbols =
-        symbols_section ? section_data(tables, symbols_section, &symbols_header) : NULL;
-    if (!symbols || data->d_type != ELF_T_RELA || symbols->d_type != ELF_T_SYM)
+    Elf_Data *symbols = section_data(tables, symbols_section, &symbols_header);
+    if (!symbols ||
+        !section_data(tables, elf_getscn(tables->elf, symbols_header.sh_link), &names_header) ||
+        data->d_type != ELF_T_RELA || symbols->d_type != ELF_T_SYM)
         return;
     size_t n = data->d_size / sizeof(Elf64_Rela);
     for (size_t i = 0; i < n && tables->slots.n < SLOTS_MAX; i++) {
@@ -90,7 +92,7 @@ static bool decode(const uint8_t *code, size_t n, uint64_t vaddr, uint64_t *ret)
     return true;
 }
 
-static void read_stubs(const struct tables *tables, Elf_Scn *section,
+static void read_stubs(struct tables *tables, Elf_Scn *section,
                        void (*each)(void *, uint64_t, uint64_t, const char *), void *context)
 {
     GElf_Shdr header;
@@ -112,8 +114,7 @@ static void each_section(struct tables *tables, bool stubs,
     size_t names;
     if (elf_getshdrstrndx(tables->elf, &names) < 0)
         return;
-    Elf_Scn *section = NULL;
-    for (size_t i = 0; i < SECTIONS_MAX && (section = elf_nextscn(tables->elf, section)); i++) {
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(tables->elf, section));) {
         GElf_Shdr header;
         const char *name =
             gelf_getshdr(section, &header) ? elf_strptr(tables->elf, names, header.sh_name) : NULL;
@@ -130,11 +131,10 @@ static void look_through(int fd, bool stubs,
                          void *context)
 {
     struct stat st;
-    struct tables tables = {.elf = elf_begin(fd, ELF_C_READ, NULL)};
+    struct tables tables = {.elf = hx_elf_begin(fd), .left = HX_READ_TABLE};
     GElf_Ehdr header;
-    if (tables.elf && elf_kind(tables.elf) == ELF_K_ELF && fstat(fd, &st) == 0 &&
-        gelf_getehdr(tables.elf, &header) && header.e_machine == EM_X86_64 &&
-        header.e_ident[EI_DATA] == ELFDATA2LSB) {
+    if (tables.elf && fstat(fd, &st) == 0 && gelf_getehdr(tables.elf, &header) &&
+        header.e_machine == EM_X86_64) {
         tables.bytes = (uint64_t)st.st_size;
         each_section(&tables, false, NULL, NULL);
         if (tables.slots.n)

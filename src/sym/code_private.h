@@ -4,6 +4,7 @@
 
 #include "sym/code.h"
 #include "sym/module_private.h"
+#include "sym/reading.h"
 
 #include "base/vec.h"
 
@@ -119,6 +120,7 @@ struct hx_code_answer {
 /* Three kinds of locks. While names is held, that of a file may be taken; no other two. */
 struct hx_code {
     atomic_uint users;
+    struct hx_reading reading;
     struct hx_code_files files;
     struct hx_code_root roots[HX_CODE_ROOTS]; /* those that a file has the number of never change */
 
@@ -138,16 +140,17 @@ struct hx_code_file *hx_code_file_at(const hx_code *code, uint32_t number);
 
 /* Each gives a descriptor that the caller closes, or -1 when there is no such thing. `fd` is the
  * file itself; for what debug files share, the one that has the debug information. */
-int hx_code_open_debug(const hx_code *code, const struct hx_code_file *file, int fd);
-int hx_code_open_shared(const hx_code *code, const struct hx_code_file *file, int fd);
-int hx_code_open_packed(int fd); /* .gnu_debugdata, unpacked */
+int hx_code_open_debug(hx_code *code, const struct hx_code_file *file, int fd);
+int hx_code_open_shared(hx_code *code, const struct hx_code_file *file, int fd);
+int hx_code_open_packed(hx_code *code, const struct hx_code_file *file, int fd); /* .gnu_debugdata,
+                                                                                    unpacked */
 
 /* --- code_symbols.c ---------------------------------------------------------- */
 
-/* Reads the symbols of fds[0] and of what was split off from it; -1 is left out. `layout` is that
- * of fds[0]. */
-hx_error *hx_code_symbols_read(const struct hx_elf_layout *layout, const int *fds, size_t n,
-                               struct hx_code_symbols *ret);
+/* Reads the symbols of fds[0], which is `file`, and of what was split off from it; -1 is left out.
+ */
+hx_error *hx_code_symbols_read(const struct hx_module_file *file, struct hx_reading *reading,
+                               const int *fds, size_t n, struct hx_code_symbols *ret);
 void hx_code_symbols_deinit(struct hx_code_symbols *symbols);
 struct hx_code_symbol *hx_code_symbols_find(const struct hx_code_symbols *symbols, uint64_t vaddr);
 /* Has it a second function that reads as `untagged` does, which is `symbol` without ABI tags? */
@@ -187,13 +190,16 @@ struct hx_code_tables {
     Dwarf *dwarf;
     Elf *elf;
     uint64_t bytes; /* of all tables, unpacked */
+    const uint8_t *lines;
+    uint64_t n_lines; /* bytes of .debug_line */
     void *image;
     size_t image_bytes;
-    HX_VEC(void *) unpacked;
 };
 
-/* Needs the descriptor no more afterwards. False: it has none, or they are no good. */
-bool hx_code_tables_open(int fd, struct hx_code_tables *ret);
+/* Needs the descriptor no more afterwards. False: it has none, or they are no good. What is too
+ * large is noted under `path`. */
+bool hx_code_tables_open(int fd, struct hx_reading *reading, const char *path,
+                         struct hx_code_tables *ret);
 
 /* Stands for a shared file that is not there. */
 bool hx_code_tables_none(struct hx_code_tables *ret);
@@ -217,9 +223,10 @@ struct hx_code_scope {
     uint32_t declared_line;
 };
 
-/* NULL when neither fd has debug information that can be used. `layout` is that of fd. Needs none
- * of the descriptors afterwards. */
-struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_elf_layout *layout, int fd, int debug_fd,
+/* NULL when neither fd has debug information that can be used. `fd` is that of the file.
+ * Needs none of the descriptors afterwards. */
+struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_module_file *file,
+                                           struct hx_reading *reading, int fd, int debug_fd,
                                            int alt_fd);
 void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf);
 
@@ -232,6 +239,9 @@ size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
  * how many bytes the tables have. each may be NULL. */
 uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
                                  bool (*each)(void *context, Dwarf_Die *unit), void *context);
+
+/* The next entry beside this one, in steps that can be ended; false: there is none. */
+bool hx_code_dwarf_sibling(struct hx_code_dwarf *dwarf, Dwarf_Die *die, Dwarf_Die *ret);
 
 /* --- code_types.c ------------------------------------------------------------ */
 
@@ -253,7 +263,8 @@ void *hx_code_file_read(const struct hx_code_file *file, int fd, uint64_t vaddr,
 /* The file's unwind tables; takes its lock. False: it has none. */
 bool hx_code_file_cfi(struct hx_code_file *file, struct hx_cfi *ret);
 
-/* Afterwards the symbols can be read; takes the file's lock. */
-void hx_code_load_symbols(hx_code *code, struct hx_code_file *file);
+/* Afterwards the symbols can be read; takes the file's lock. False: they cannot, reading is to end.
+ */
+bool hx_code_load_symbols(hx_code *code, struct hx_code_file *file);
 
 #endif

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SYMBOLS_MAX ((size_t)16 << 20) /* of one file */
-#define NAMES_MAX   ((size_t)1 << 30)  /* bytes of their names */
+#define NAMES_MAX ((size_t)1 << 30) /* bytes of the names of all symbols of one file */
 
 /* A symbol on its way. A label has size 0: it reaches to the next symbol or `limit`. */
 struct draft {
@@ -20,9 +19,10 @@ struct draft {
 
 struct hx_code_draft {
     const struct hx_elf_layout *layout;
+    struct hx_reading *reading;
     struct hx_code_symbols *symbols;
     HX_VEC(struct draft) drafts;
-    bool nomem;
+    bool nomem, left; /* left: there were too many */
 };
 
 static const struct hx_elf_segment *code_segment(const struct hx_elf_layout *layout, uint64_t vaddr)
@@ -80,8 +80,12 @@ static bool take_code(void *context, const struct hx_elf_symbol *symbol)
     uint64_t limit = seg->vaddr + seg->filesz;
     if (symbol->section_end && symbol->section_end < limit)
         limit = symbol->section_end;
-    if (symbol->value >= limit || draft->drafts.n == SYMBOLS_MAX)
+    if (symbol->value >= limit)
         return true;
+    if (draft->drafts.n == HX_READ_SYMBOLS) {
+        draft->left = true;
+        return false;
+    }
     uint64_t size = symbol->size < limit - symbol->value ? symbol->size : limit - symbol->value;
     struct draft range = {.start = symbol->value,
                           .end = symbol->value + size,
@@ -101,7 +105,7 @@ static void take_stub(void *context, uint64_t vaddr, uint64_t size, const char *
 {
     struct hx_code_draft *draft = context;
     const struct hx_elf_segment *seg = code_segment(draft->layout, vaddr);
-    if (!seg || size > seg->filesz - (vaddr - seg->vaddr) || draft->drafts.n == SYMBOLS_MAX)
+    if (!seg || size > seg->filesz - (vaddr - seg->vaddr) || draft->drafts.n == HX_READ_SYMBOLS)
         return;
     struct hx_text text = {0};
     hx_text_putf(&text, "%s@plt", name);
@@ -112,16 +116,19 @@ static void take_stub(void *context, uint64_t vaddr, uint64_t size, const char *
 }
 
 /* By address; what has a size before labels, the larger first, the better name first. */
-static int by_address(const void *a, const void *b, void *names)
+static int by_address(const void *a, const void *b, void *context)
 {
     const struct draft *x = a, *y = b;
+    const struct hx_code_draft *draft = context;
+    if (hx_reading_ended(draft->reading))
+        return 0; /* in any order, but soon */
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
     if (x->end != y->end)
         return x->end > y->end ? -1 : 1;
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
-    const char *p = (const char *)names + x->name, *q = (const char *)names + y->name;
+    const char *p = draft->symbols->names.v + x->name, *q = draft->symbols->names.v + y->name;
     size_t n = strlen(p), m = strlen(q);
     return n != m ? n < m ? -1 : 1 : strcmp(p, q);
 }
@@ -182,10 +189,12 @@ static bool place_labels(struct hx_code_draft *draft)
     return true;
 }
 
-static int by_name(const void *a, const void *b, void *names)
+static int by_name(const void *a, const void *b, void *context)
 {
     const struct hx_code_function *x = a, *y = b;
-    int order = strcmp((const char *)names + x->name, (const char *)names + y->name);
+    const struct hx_code_draft *draft = context;
+    const char *names = draft->symbols->names.v;
+    int order = hx_reading_ended(draft->reading) ? 1 : strcmp(names + x->name, names + y->name);
     if (order)
         return order;
     if (x->rank != y->rank)
@@ -193,12 +202,13 @@ static int by_name(const void *a, const void *b, void *names)
     return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
-static void sort_functions(struct hx_code_symbols *symbols)
+static void sort_functions(struct hx_code_draft *draft)
 {
+    struct hx_code_symbols *symbols = draft->symbols;
     if (!symbols->functions.n)
         return;
     struct hx_code_function *v = symbols->functions.v;
-    qsort_r(v, symbols->functions.n, sizeof *v, by_name, symbols->names.v);
+    qsort_r(v, symbols->functions.n, sizeof *v, by_name, draft);
     size_t n = 0;
     for (size_t i = 0; i < symbols->functions.n; i++)
         if (!n || strcmp(symbols->names.v + v[n - 1].name, symbols->names.v + v[i].name) != 0)
@@ -208,29 +218,30 @@ static void sort_functions(struct hx_code_symbols *symbols)
     symbols->functions.n = n;
 }
 
-hx_error *hx_code_symbols_read(const struct hx_elf_layout *layout, const int *fds, size_t n,
-                               struct hx_code_symbols *ret)
+hx_error *hx_code_symbols_read(const struct hx_module_file *file, struct hx_reading *reading,
+                               const int *fds, size_t n, struct hx_code_symbols *ret)
 {
     struct hx_code_symbols symbols = {0};
-    struct hx_code_draft draft = {.layout = layout, .symbols = &symbols};
+    struct hx_code_draft draft = {.layout = &file->layout, .reading = reading, .symbols = &symbols};
     for (size_t i = 0; i < n && !draft.nomem; i++) {
         if (fds[i] < 0)
             continue;
-        hx_error_free(hx_elf_each_symbol(fds[i], SHT_SYMTAB, take_code, &draft));
-        hx_error_free(hx_elf_each_symbol(fds[i], SHT_DYNSYM, take_code, &draft));
+        hx_error_free(hx_elf_each_symbol(fds[i], reading, SHT_SYMTAB, take_code, &draft));
+        hx_error_free(hx_elf_each_symbol(fds[i], reading, SHT_DYNSYM, take_code, &draft));
     }
     if (fds[0] >= 0 && !draft.nomem)
         hx_code_each_stub(fds[0], take_stub, &draft);
     if (draft.drafts.n)
-        qsort_r(draft.drafts.v, draft.drafts.n, sizeof *draft.drafts.v, by_address,
-                symbols.names.v);
+        qsort_r(draft.drafts.v, draft.drafts.n, sizeof *draft.drafts.v, by_address, &draft);
+    if (draft.left)
+        hx_reading_leave(reading, file->path, "symbols beyond the first 4 million");
     bool failed = draft.nomem || !place_sized(&draft) || !place_labels(&draft);
     hx_vec_free(&draft.drafts);
     if (failed) {
         hx_code_symbols_deinit(&symbols);
         return hx_error_nomem();
     }
-    sort_functions(&symbols);
+    sort_functions(&draft);
     *ret = symbols;
     return NULL;
 }

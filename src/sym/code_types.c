@@ -17,6 +17,7 @@
 #define NAME_BYTES 1000
 
 struct types {
+    struct hx_code_dwarf *dwarf;
     uint64_t deadline_ns, budget;
     bool (*each)(void *context, const char *name, uint64_t bytes);
     void *context;
@@ -55,7 +56,7 @@ static bool peel(Dwarf_Die *die, Dwarf_Die *ret)
 }
 
 /* How many elements an array has, all dimensions together. */
-static bool count_elements(Dwarf_Die *array, uint64_t *ret)
+static bool count_elements(struct types *types, Dwarf_Die *array, uint64_t *ret)
 {
     Dwarf_Die die;
     *ret = 1;
@@ -70,14 +71,14 @@ static bool count_elements(Dwarf_Die *array, uint64_t *ret)
             if (__builtin_mul_overflow(*ret, n, ret))
                 return false;
         }
-        if (dwarf_siblingof(&die, &die) != 0)
+        if (!hx_code_dwarf_sibling(types->dwarf, &die, &die))
             return true;
     }
     return false;
 }
 
 /* The size of a record, or of an array that a typedef names; of other things none. */
-static bool size_of(Dwarf_Die *die, int tag, uint64_t *ret)
+static bool size_of(struct types *types, Dwarf_Die *die, int tag, uint64_t *ret)
 {
     Dwarf_Die type, element;
     uint64_t n, size;
@@ -91,7 +92,7 @@ static bool size_of(Dwarf_Die *die, int tag, uint64_t *ret)
         return false;
     if (number_of(&type, DW_AT_byte_size, ret))
         return true;
-    if (!peel(&type, &element) || !count_elements(&type, &n))
+    if (!peel(&type, &element) || !count_elements(types, &type, &n))
         return false;
     if (dwarf_tag(&element) == DW_TAG_pointer_type)
         size = 8;
@@ -130,7 +131,7 @@ static bool visit(struct types *types, Dwarf_Die *die)
     bool record = is_record(tag), space = tag == DW_TAG_namespace;
     if ((!record && !space && tag != DW_TAG_typedef) || !put_name(types, die))
         return false;
-    if (!space && size_of(die, tag, &bytes) && bytes &&
+    if (!space && size_of(types, die, tag, &bytes) && bytes &&
         !types->each(types->context, hx_text_str(&types->name), bytes))
         types->stopped = true;
     return record || space;
@@ -157,8 +158,7 @@ static bool go_through(void *context, Dwarf_Die *unit)
         }
         for (;;) {
             Dwarf_Die next;
-            if (dwarf_siblingof(&level[depth].die, &next) == 0 &&
-                dwarf_dieoffset(&next) > dwarf_dieoffset(&level[depth].die)) {
+            if (hx_code_dwarf_sibling(types->dwarf, &level[depth].die, &next)) {
                 level[depth].die = next;
                 break;
             }
@@ -173,7 +173,8 @@ bool hx_code_dwarf_types(struct hx_code_dwarf *dwarf, uint64_t deadline_ns,
                          bool (*each)(void *context, const char *name, uint64_t bytes),
                          void *context)
 {
-    struct types types = {.deadline_ns = deadline_ns, .each = each, .context = context};
+    struct types types = {
+        .dwarf = dwarf, .deadline_ns = deadline_ns, .each = each, .context = context};
     types.budget = hx_code_dwarf_each_unit(dwarf, NULL, NULL);
     (void)hx_code_dwarf_each_unit(dwarf, go_through, &types);
     hx_text_free(&types.name);

@@ -2,6 +2,7 @@
 #include "sym/elf.h"
 
 #include "base/cleanup.h"
+#include "sym/reading.h"
 
 #include <gelf.h>
 #include <stdlib.h>
@@ -9,13 +10,10 @@
 #include <sys/stat.h>
 
 #define PAGE          4096
-#define LOAD_MAX      256                   /* PT_LOAD headers; real files have 2 to 6 */
-#define HEADERS_MAX   4096                  /* program headers looked at */
-#define SECTIONS_MAX  (1 << 20)             /* section headers looked at */
-#define TABLE_MAX     ((uint64_t)512 << 20) /* bytes of a symbol or string table */
-#define NAME_MAX_SEEN 4096                  /* longer names are cut */
+#define LOAD_MAX      256  /* PT_LOAD headers; real files have 2 to 6 */
+#define NAME_MAX_SEEN 4096 /* longer names are cut */
 #define VERSYM_HIDDEN 0x8000
-#define NOTES_MAX     ((uint64_t)1 << 20) /* bytes of notes looked at in one file */
+#define LISTEN_GAP    4096 /* symbols between two looks whether to end */
 
 static void cleanup_elf(Elf **elf)
 {
@@ -28,18 +26,47 @@ static hx_error *corrupt(const char *why)
     return hx_error_new(HX_E_CORRUPT, "ELF file", NULL, "%s", why);
 }
 
+/* Is what libelf makes a table of, or reads as a whole, no more than a file can need? */
+static bool is_modest(int fd, const Elf64_Ehdr *header)
+{
+    Elf64_Shdr first = {0}, names = {0};
+    if (header->e_shoff &&
+        (header->e_shoff > INT64_MAX - HX_READ_TABLE || header->e_shentsize != sizeof first ||
+         pread(fd, &first, sizeof first, (off_t)header->e_shoff) < 0))
+        return false;
+    uint64_t n = header->e_shnum ? header->e_shnum : first.sh_size;
+    uint64_t n_segments = header->e_phnum == PN_XNUM ? first.sh_info : header->e_phnum;
+    uint64_t i = header->e_shstrndx == SHN_XINDEX ? first.sh_link : header->e_shstrndx;
+    if (n > HX_READ_SECTIONS || n_segments > HX_READ_SEGMENTS ||
+        (i < n && pread(fd, &names, sizeof names, (off_t)(header->e_shoff + i * sizeof names)) < 0))
+        return false;
+    return names.sh_size <= HX_READ_NAMES;
+}
+
+Elf *hx_elf_begin(int fd)
+{
+    Elf64_Ehdr header;
+    if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE ||
+        pread(fd, &header, sizeof header, 0) != sizeof header ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_ident[EI_DATA] != ELFDATA2LSB || !is_modest(fd, &header))
+        return NULL;
+    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+    if (elf && elf_kind(elf) == ELF_K_ELF && gelf_getclass(elf) == ELFCLASS64)
+        return elf;
+    elf_end(elf);
+    return NULL;
+}
+
 static hx_error *open_elf(int fd, Elf **ret, GElf_Ehdr *ret_header, uint64_t *ret_bytes)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return corrupt("not a regular file");
-    if (elf_version(EV_CURRENT) == EV_NONE)
-        return hx_error_new(HX_E_FAIL, "libelf", NULL, "too old");
-    ELF_GUARD Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    if (!elf || elf_kind(elf) != ELF_K_ELF || gelf_getclass(elf) != ELFCLASS64)
-        return corrupt("no 64-bit ELF header");
-    if (!gelf_getehdr(elf, ret_header) || ret_header->e_ident[EI_DATA] != ELFDATA2LSB ||
-        ret_header->e_machine != EM_X86_64)
+    ELF_GUARD Elf *elf = hx_elf_begin(fd);
+    if (!elf)
+        return corrupt("no 64-bit ELF header, or more sections than a program has");
+    if (!gelf_getehdr(elf, ret_header) || ret_header->e_machine != EM_X86_64)
         return corrupt("of another architecture");
     *ret_bytes = (uint64_t)st.st_size;
     *ret = hx_steal(elf);
@@ -79,8 +106,6 @@ hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret)
     size_t n;
     if (elf_getphdrnum(elf, &n) < 0)
         return corrupt("no program headers");
-    if (n > HEADERS_MAX)
-        n = HEADERS_MAX;
 
     struct hx_elf_layout layout = {.fixed = header.e_type == ET_EXEC};
     for (size_t i = 0; i < n; i++) {
@@ -115,7 +140,7 @@ void hx_elf_layout_deinit(struct hx_elf_layout *layout)
 /* The bytes of a section that lies in the file and is not absurdly large. */
 static Elf_Data *table_data(Elf_Scn *section, const GElf_Shdr *header, uint64_t file_bytes)
 {
-    if (header->sh_size > TABLE_MAX || header->sh_offset > file_bytes ||
+    if (header->sh_size > HX_READ_TABLE || header->sh_offset > file_bytes ||
         header->sh_size > file_bytes - header->sh_offset || header->sh_flags & SHF_COMPRESSED)
         return NULL;
     Elf_Data *data = elf_getdata(section, NULL);
@@ -125,7 +150,7 @@ static Elf_Data *table_data(Elf_Scn *section, const GElf_Shdr *header, uint64_t 
 static Elf_Scn *find_table(Elf *elf, uint32_t type, GElf_Shdr *ret)
 {
     Elf_Scn *section = NULL;
-    for (size_t i = 0; i < SECTIONS_MAX && (section = elf_nextscn(elf, section)); i++)
+    for (size_t i = 0; i < HX_READ_SECTIONS && (section = elf_nextscn(elf, section)); i++)
         if (gelf_getshdr(section, ret) && ret->sh_type == type)
             return section;
     return NULL;
@@ -170,7 +195,7 @@ static void put_section(Elf *elf, const GElf_Sym *sym, struct hx_elf_symbol *sym
     }
 }
 
-hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
+hx_error *hx_elf_each_symbol(int fd, struct hx_reading *reading, uint32_t section_type,
                              bool (*each)(void *context, const struct hx_elf_symbol *symbol),
                              void *context)
 {
@@ -196,6 +221,8 @@ hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
     for (size_t i = 1; i < n; i++) {
         GElf_Sym sym;
         struct hx_elf_symbol symbol;
+        if (i % LISTEN_GAP == 0 && hx_reading_ended(reading))
+            return hx_error_cancelled("symbols");
         if (!gelf_getsym(symbols, (int)i, &sym))
             break;
         if (sym.st_shndx == SHN_UNDEF || sym.st_shndx == SHN_ABS ||
@@ -227,7 +254,7 @@ hx_error *hx_elf_each_section(int fd,
     if (elf_getshdrstrndx(elf, &names) < 0)
         return corrupt("no names of sections");
     Elf_Scn *scn = NULL;
-    for (size_t i = 0; i < SECTIONS_MAX && (scn = elf_nextscn(elf, scn)); i++) {
+    for (size_t i = 0; i < HX_READ_SECTIONS && (scn = elf_nextscn(elf, scn)); i++) {
         GElf_Shdr shdr;
         const char *name = gelf_getshdr(scn, &shdr) ? elf_strptr(elf, names, shdr.sh_name) : NULL;
         if (!name)
@@ -237,6 +264,7 @@ hx_error *hx_elf_each_section(int fd,
                                          .size = shdr.sh_size,
                                          .offset = shdr.sh_offset,
                                          .flags = shdr.sh_flags,
+                                         .align = shdr.sh_addralign,
                                          .type = shdr.sh_type};
         if (!each(context, &section))
             break;
@@ -272,31 +300,61 @@ static bool each_note(const uint8_t *bytes, uint64_t n, uint64_t align, uint64_t
     return true;
 }
 
+/* Notes of one file on their way. Segments and sections may lie over each other: `left` counts. */
+struct notes {
+    int fd;
+    uint64_t file_bytes, left;
+    bool (*each)(void *context, const struct hx_elf_note *note);
+    void *context;
+    bool nomem;
+};
+
+/* False: it is enough. */
+static bool read_notes(struct notes *notes, uint64_t offset, uint64_t size, uint64_t align,
+                       uint64_t vaddr)
+{
+    if (size > notes->left || offset > notes->file_bytes || size > notes->file_bytes - offset)
+        return true;
+    notes->left -= size;
+    HX_FREE uint8_t *bytes = malloc(size + 1);
+    notes->nomem = !bytes;
+    return bytes &&
+           (pread(notes->fd, bytes, size, (off_t)offset) != (ssize_t)size ||
+            each_note(bytes, size, align == 8 ? 8 : 4, vaddr, notes->each, notes->context));
+}
+
 hx_error *hx_elf_each_note(int fd, bool (*each)(void *context, const struct hx_elf_note *note),
                            void *context)
 {
     ELF_GUARD Elf *elf = NULL;
     GElf_Ehdr header;
-    uint64_t bytes, left = NOTES_MAX; /* segments may lie over each other */
     size_t n;
-    HX_TRY(open_elf(fd, &elf, &header, &bytes));
+    struct notes notes = {.fd = fd, .left = HX_READ_NOTES, .each = each, .context = context};
+    HX_TRY(open_elf(fd, &elf, &header, &notes.file_bytes));
     if (elf_getphdrnum(elf, &n) < 0)
         return corrupt("no program headers");
-    for (size_t i = 0; i < n && i < HEADERS_MAX; i++) {
+    for (size_t i = 0; i < n; i++) {
         GElf_Phdr phdr;
-        if (!gelf_getphdr(elf, (int)i, &phdr))
-            break;
-        if (phdr.p_type != PT_NOTE || phdr.p_filesz > left || phdr.p_offset > bytes ||
-            phdr.p_filesz > bytes - phdr.p_offset)
-            continue;
-        left -= phdr.p_filesz;
-        HX_FREE uint8_t *notes = malloc(phdr.p_filesz + 1);
-        if (!notes)
-            return hx_error_nomem();
-        if (pread(fd, notes, phdr.p_filesz, (off_t)phdr.p_offset) == (ssize_t)phdr.p_filesz &&
-            !each_note(notes, phdr.p_filesz, phdr.p_align == 8 ? 8 : 4, phdr.p_vaddr, each,
-                       context))
+        if (!gelf_getphdr(elf, (int)i, &phdr) ||
+            (phdr.p_type == PT_NOTE &&
+             !read_notes(&notes, phdr.p_offset, phdr.p_filesz, phdr.p_align, phdr.p_vaddr)))
             break;
     }
-    return NULL;
+    return notes.nomem ? hx_error_nomem() : NULL;
+}
+
+static bool take_notes(void *context, const struct hx_elf_section *section)
+{
+    return section->type != SHT_NOTE ||
+           read_notes(context, section->offset, section->size, section->align, section->vaddr);
+}
+
+hx_error *hx_elf_each_section_note(int fd,
+                                   bool (*each)(void *context, const struct hx_elf_note *note),
+                                   void *context)
+{
+    struct notes notes = {
+        .fd = fd, .file_bytes = INT64_MAX, .left = HX_READ_NOTES, .each = each, .context = context};
+    HX_TRY(hx_elf_each_section(fd, take_notes, &notes));
+    return notes.nomem ? hx_error_nomem() : NULL;
 }

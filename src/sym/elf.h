@@ -50,7 +50,7 @@ struct hx_elf_note {
 
 struct hx_elf_section {
     const char *name; /* valid during the call */
-    uint64_t vaddr, size, offset, flags;
+    uint64_t vaddr, size, offset, flags, align;
     uint32_t type;
 };
 
@@ -58,9 +58,16 @@ struct hx_elf_section {
 hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret);
 void hx_elf_layout_deinit(struct hx_elf_layout *layout);
 
+/* Opens a file for libelf after looking at what libelf would take memory for: how many sections and
+ * segments there are, and their names. NULL: it is no such file. Ended with elf_end(). */
+struct Elf;
+struct Elf *hx_elf_begin(int fd);
+
 /* Calls each() for every defined symbol of the table of that section type (SHT_SYMTAB or
- * SHT_DYNSYM), until it returns false. A file without such a table has no symbols. */
-hx_error *hx_elf_each_symbol(int fd, uint32_t section_type,
+ * SHT_DYNSYM), until it returns false. A file without such a table has no symbols. HX_E_CANCEL:
+ * reading is to end (NULL: it never is). */
+struct hx_reading;
+hx_error *hx_elf_each_symbol(int fd, struct hx_reading *reading, uint32_t section_type,
                              bool (*each)(void *context, const struct hx_elf_symbol *symbol),
                              void *context);
 
@@ -73,5 +80,10 @@ hx_error *hx_elf_each_section(int fd,
  * not fit into their segment end it. */
 hx_error *hx_elf_each_note(int fd, bool (*each)(void *context, const struct hx_elf_note *note),
                            void *context);
+
+/* The same of what sections of notes hold: in a file of debug information nothing is loaded. */
+hx_error *hx_elf_each_section_note(int fd,
+                                   bool (*each)(void *context, const struct hx_elf_note *note),
+                                   void *context);
 
 #endif

@@ -6,20 +6,39 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 
+/* Do its files only look like regular ones? Reading one can wait for ever, or do something. */
+static bool is_of_kernel(int fd)
+{
+    static const uint32_t kinds[] = {
+        PROC_SUPER_MAGIC, SYSFS_MAGIC,    DEBUGFS_MAGIC,      TRACEFS_MAGIC,
+        SECURITYFS_MAGIC, SELINUX_MAGIC,  CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
+        BPF_FS_MAGIC,     EFIVARFS_MAGIC, PSTOREFS_MAGIC,     BINFMTFS_MAGIC,
+    };
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return true;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if ((uint32_t)fs.f_type == kinds[i])
+            return true;
+    return false;
+}
+
 /* Opens in two steps, so that nothing but a regular file is ever really opened: a FIFO
- * would block, a device could act. */
+ * would block, a device could act. Nor does it wait for whoever has a lease on the file. */
 int hx_module_open_regular(const char *path, struct stat *ret)
 {
     HX_FD int handle = open(path, O_PATH | O_CLOEXEC);
-    if (handle < 0 || fstat(handle, ret) < 0 || !S_ISREG(ret->st_mode))
+    if (handle < 0 || fstat(handle, ret) < 0 || !S_ISREG(ret->st_mode) || is_of_kernel(handle))
         return -1;
     char again[64];
     snprintf(again, sizeof again, "/proc/self/fd/%d", handle);
-    return open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    return open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
 /* /proc/PID/maps writes a newline as \012; everything else is plain. */

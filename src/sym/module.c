@@ -304,6 +304,7 @@ hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t 
         return hx_error_nomem();
     modules->pid = hx_module_process(pid);
     pthread_mutex_init(&modules->lock, NULL);
+    hx_reading_init(&modules->reading);
     hx_error *err = fill(modules, mapping, n);
     if (err) {
         hx_modules_destroy(modules);
@@ -332,8 +333,14 @@ void hx_modules_destroy(hx_modules *modules)
     hx_vec_free(&modules->modules);
     hx_vec_free(&modules->files);
     hx_vec_free(&modules->placed);
+    hx_reading_deinit(&modules->reading);
     pthread_mutex_destroy(&modules->lock);
     free(modules);
+}
+
+struct hx_reading *hx_modules_reading(hx_modules *modules)
+{
+    return &modules->reading;
 }
 
 /* --- asking ------------------------------------------------------------------ */

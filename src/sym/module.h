@@ -25,6 +25,10 @@ hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t 
                             hx_modules **ret);
 void hx_modules_destroy(hx_modules *modules);
 
+/* What is read of its files: who may end it, and what was left out. */
+struct hx_reading;
+struct hx_reading *hx_modules_reading(hx_modules *modules);
+
 /* Opens a path read only, following links; -1 when it is no regular file. Never blocks, and never
  * opens a device. */
 struct stat;

@@ -4,6 +4,7 @@
 
 #include "sym/elf.h"
 #include "sym/module.h"
+#include "sym/reading.h"
 
 #include <pthread.h>
 
@@ -45,6 +46,7 @@ struct hx_modules {
     HX_VEC(struct hx_module) modules;
     HX_VEC(struct hx_placed) placed;
     size_t n_open;
+    struct hx_reading reading;
     pthread_mutex_t lock; /* guards the lazily read symbols */
 };
 

@@ -20,6 +20,7 @@ struct collect {
     uint64_t bias;
     HX_VEC(struct draft) drafts;
     HX_VEC(char) names;
+    struct hx_reading *reading;
     bool nomem;
 };
 
@@ -29,6 +30,8 @@ static bool take_object(void *context, const struct hx_elf_symbol *symbol)
     struct collect *collect = context;
     if ((symbol->type != STT_OBJECT && symbol->type != STT_COMMON) || !symbol->size)
         return true;
+    if (collect->drafts.n == HX_READ_SYMBOLS)
+        return false;
     for (size_t i = 0; i < collect->layout->load.n; i++) {
         const struct hx_elf_segment *seg = &collect->layout->load.v[i];
         if (symbol->value < seg->vaddr || symbol->value - seg->vaddr >= seg->memsz)
@@ -56,9 +59,12 @@ static bool take_object(void *context, const struct hx_elf_symbol *symbol)
 
 /* By address; of those at one address the largest, then the global one, then the one with the
  * shortest name comes first. */
-static int by_address(const void *a, const void *b, void *names)
+static int by_address(const void *a, const void *b, void *context)
 {
     const struct draft *x = a, *y = b;
+    const struct collect *collect = context;
+    if (hx_reading_ended(collect->reading))
+        return 0; /* in any order, but soon */
     if (x->address != y->address)
         return x->address < y->address ? -1 : 1;
     if (x->end != y->end)
@@ -67,7 +73,7 @@ static int by_address(const void *a, const void *b, void *names)
         return x->global ? -1 : 1;
     if (x->name_len != y->name_len)
         return x->name_len < y->name_len ? -1 : 1;
-    return strcmp((const char *)names + x->name, (const char *)names + y->name);
+    return strcmp(collect->names.v + x->name, collect->names.v + y->name);
 }
 
 /* Drops what lies within a symbol that was kept, and cuts what only begins in one. */
@@ -75,8 +81,9 @@ static hx_error *keep_disjoint(struct collect *collect, struct hx_module *module
 {
     if (!collect->drafts.n)
         return NULL;
-    qsort_r(collect->drafts.v, collect->drafts.n, sizeof *collect->drafts.v, by_address,
-            collect->names.v);
+    qsort_r(collect->drafts.v, collect->drafts.n, sizeof *collect->drafts.v, by_address, collect);
+    if (hx_reading_ended(collect->reading))
+        return hx_error_cancelled("symbols");
     uint64_t done = 0;
     for (size_t i = 0; i < collect->drafts.n; i++) {
         struct draft *draft = &collect->drafts.v[i];
@@ -100,11 +107,12 @@ static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
     int fd = file->fd >= 0 ? file->fd : opened;
     if (fd < 0)
         return hx_error_new(HX_E_ABSENT, file->path, NULL, "cannot be opened any more");
-    struct collect collect = {.layout = &file->layout, .bias = module->bias};
-    hx_error *err = hx_elf_each_symbol(fd, SHT_SYMTAB, take_object, &collect);
+    struct collect collect = {
+        .layout = &file->layout, .bias = module->bias, .reading = &modules->reading};
+    hx_error *err = hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, take_object, &collect);
     if ((!err || err->kind == HX_E_CORRUPT) && !collect.drafts.n && !collect.nomem) {
         hx_error_free(err);
-        err = hx_elf_each_symbol(fd, SHT_DYNSYM, take_object, &collect);
+        err = hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, take_object, &collect);
     }
     if (!err && collect.nomem)
         err = hx_error_nomem();
@@ -185,9 +193,9 @@ bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t 
     struct wanted wanted = {.name = name, .len = strlen(name)};
     if (fd < 0 || !wanted.len)
         return false;
-    hx_error_free(hx_elf_each_symbol(fd, SHT_SYMTAB, match_name, &wanted));
+    hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, match_name, &wanted));
     if (!wanted.found)
-        hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, match_name, &wanted));
+        hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, match_name, &wanted));
     if (!wanted.found)
         return false;
     *ret_addr = module->bias + wanted.value;
@@ -227,9 +235,10 @@ bool hx_module_has_namesake(hx_modules *modules, size_t i, const char *symbol, c
         .symbol = symbol, .untagged = untagged, .shared = hx_untagged_bytes(symbol)};
     if (fd < 0)
         return false;
-    hx_error_free(hx_elf_each_symbol(fd, SHT_SYMTAB, match_namesake, &namesake));
+    hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, match_namesake, &namesake));
     if (!namesake.found)
-        hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, match_namesake, &namesake));
+        hx_error_free(
+            hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, match_namesake, &namesake));
     hx_text_free(&namesake.other);
     return namesake.found;
 }
@@ -269,9 +278,10 @@ bool hx_module_each_variable(hx_modules *modules, size_t i,
         .modules = modules, .bias = module->bias, .each = each, .context = context};
     if (fd < 0)
         return true;
-    hx_error_free(hx_elf_each_symbol(fd, SHT_SYMTAB, take_variable, &variables));
+    hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, take_variable, &variables));
     if (!variables.ended)
-        hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, take_variable, &variables));
+        hx_error_free(
+            hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, take_variable, &variables));
     hx_text_free(&variables.name);
     return !variables.ended;
 }

@@ -34,7 +34,7 @@ static hx_error *analyse(hx_attach *attach, struct hx_snapshot *snapshot)
         .threads = 1, .is_vtable = hx_attach_is_vtable, .context = attach};
     HX_TRY(hx_scan(snapshot, &scan, NULL));
     HX_TRY(hx_attach_types(attach, snapshot, 1, NULL));
-    HX_TRY(hx_attach_program_roots(attach, snapshot, &roots));
+    HX_TRY(hx_attach_program_roots(attach, snapshot, NULL, &roots));
     hx_program_roots_deinit(&roots);
     return hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL);
 }

@@ -263,6 +263,41 @@ static void test_program(void **state)
     hx_code_destroy(code);
 }
 
+/* Entries in files of their own, by each compiler that is here: what is declared where is told. */
+static void test_split(void **state)
+{
+    static const char *const compilers[] = {"${CC:-cc}", "clang"};
+    char command[256];
+    size_t built = 0;
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        for (int version = 4; version <= 5; version++) {
+            snprintf(command, sizeof command, "%s -O2 -gsplit-dwarf -gdwarf-%d program.c -o split",
+                     compilers[i], version);
+            if (!run("rm -f split *.dwo") || !run(command))
+                continue;
+            built++;
+            const struct hx_code_line *line;
+            for (int with = 1; with >= 0; with--) { /* with its entries, and without */
+                hx_code *code = create();
+                uint32_t file = add_file(code, "split", 0x555500000000);
+                struct found outer = find(code, file, "outer");
+                size_t n = hx_code_lines(code, file, outer.vaddr, &line);
+                assert_string_equal(line[n - 1].function, "outer");
+                if (with) {
+                    assert_non_null(line[n - 1].declared);
+                    assert_string_equal(strrchr(line[n - 1].declared, '/'), "/program.c");
+                    assert_int_equal(line[n - 1].declared_line, 6);
+                    check_inlined(code, file);
+                }
+                hx_code_destroy(code);
+                assert_true(run("rm -f *.dwo"));
+            }
+        }
+    if (!built)
+        skip();
+}
+
 static void test_fixed(void **state)
 {
     (void)state;
@@ -1018,7 +1053,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_function),  cmocka_unit_test(test_entries),
         cmocka_unit_test(test_types),          cmocka_unit_test(test_program),
-        cmocka_unit_test(test_fixed),          cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_split),          cmocka_unit_test(test_fixed),          cmocka_unit_test(test_stripped),
         cmocka_unit_test(test_packed_symbols), cmocka_unit_test(test_cxx),
         cmocka_unit_test(test_versions),       cmocka_unit_test(test_self),
         cmocka_unit_test(test_vdso),           cmocka_unit_test(test_replaced),

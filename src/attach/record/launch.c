@@ -117,7 +117,7 @@ static bool is_malloc(void *context, const struct hx_elf_symbol *symbol)
 static bool has_malloc(int fd)
 {
     bool found = false;
-    hx_error_free(hx_elf_each_symbol(fd, SHT_DYNSYM, is_malloc, &found));
+    hx_error_free(hx_elf_each_symbol(fd, NULL, SHT_DYNSYM, is_malloc, &found));
     return found;
 }
 

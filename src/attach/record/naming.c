@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "model/function_name.h"
+#include "sym/reading.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,18 +127,17 @@ static hx_error *name_place_briefly(struct hx_rec_place *place, hx_code *code)
     return put_lines(place, &line, 1);
 }
 
-hx_error *hx_recording_name_until(struct hx_recording *recording, hx_code *code,
-                                  uint64_t deadline_ns, const struct hx_progress *progress)
+static hx_error *name_places(struct hx_recording *recording, hx_code *code, uint64_t deadline_ns,
+                             const struct hx_progress *progress)
 {
     uint64_t begun = hx_timing_begin();
     HX_TRY(name_files(recording, code));
     for (size_t i = 0; i < recording->places.n; i++) {
         struct hx_rec_place *place = &recording->places.v[i];
-        if (i % 256 == 0) {
+        if (i % 256 == 0)
             hx_progress_at(progress, "names", i, recording->places.n);
-            if (hx_progress_cancelled(progress))
-                return hx_error_cancelled("recording");
-        }
+        if (hx_progress_cancelled(progress))
+            return hx_error_cancelled("recording");
         if (place->lines || place->kind != HX_REC_CODE || place->file >= hx_code_count(code))
             continue;
         place->recorder = strcmp(hx_code_name(code, place->file), HX_RECORD_LIBRARY) == 0;
@@ -146,6 +146,17 @@ hx_error *hx_recording_name_until(struct hx_recording *recording, hx_code *code,
     }
     hx_timing_end(begun, "names", recording->places.n);
     return NULL;
+}
+
+hx_error *hx_recording_name_until(struct hx_recording *recording, hx_code *code,
+                                  uint64_t deadline_ns, const struct hx_progress *progress)
+{
+    hx_reading_listen(hx_code_reading(code), progress);
+    hx_error *err = name_places(recording, code, deadline_ns, progress);
+    hx_reading_listen(hx_code_reading(code), NULL);
+    hx_text_clear(&recording->unread_notes);
+    hx_reading_tell(hx_code_reading(code), &recording->unread_notes, &recording->unread);
+    return err;
 }
 
 /* --- types ----------------------------------------------------------------------- */
@@ -253,7 +264,12 @@ hx_error *hx_recording_name(struct hx_recording *recording, hx_code *code,
                             const struct hx_progress *progress)
 {
     HX_TRY(hx_recording_name_until(recording, code, UINT64_MAX, progress));
-    return recording->sizes.n && !recording->sized_types.n && hx_code_count(code)
-               ? name_types(recording, code)
-               : NULL;
+    if (!recording->sizes.n || recording->sized_types.n || !hx_code_count(code))
+        return NULL;
+    hx_reading_listen(hx_code_reading(code), progress);
+    hx_error *err = name_types(recording, code);
+    hx_reading_listen(hx_code_reading(code), NULL);
+    if (!err && hx_progress_cancelled(progress))
+        err = hx_error_cancelled("recording");
+    return err;
 }
