@@ -116,19 +116,16 @@ static void take_stub(void *context, uint64_t vaddr, uint64_t size, const char *
 }
 
 /* By address; what has a size before labels, the larger first, the better name first. */
-static int by_address(const void *a, const void *b, void *context)
+static int by_address(const void *a, const void *b, void *names)
 {
     const struct draft *x = a, *y = b;
-    const struct hx_code_draft *draft = context;
-    if (hx_reading_ended(draft->reading))
-        return 0; /* in any order, but soon */
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
     if (x->end != y->end)
         return x->end > y->end ? -1 : 1;
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
-    const char *p = draft->symbols->names.v + x->name, *q = draft->symbols->names.v + y->name;
+    const char *p = (const char *)names + x->name, *q = (const char *)names + y->name;
     size_t n = strlen(p), m = strlen(q);
     return n != m ? n < m ? -1 : 1 : strcmp(p, q);
 }
@@ -189,12 +186,10 @@ static bool place_labels(struct hx_code_draft *draft)
     return true;
 }
 
-static int by_name(const void *a, const void *b, void *context)
+static int by_name(const void *a, const void *b, void *names)
 {
     const struct hx_code_function *x = a, *y = b;
-    const struct hx_code_draft *draft = context;
-    const char *names = draft->symbols->names.v;
-    int order = hx_reading_ended(draft->reading) ? 1 : strcmp(names + x->name, names + y->name);
+    int order = strcmp((const char *)names + x->name, (const char *)names + y->name);
     if (order)
         return order;
     if (x->rank != y->rank)
@@ -202,13 +197,13 @@ static int by_name(const void *a, const void *b, void *context)
     return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
-static void sort_functions(struct hx_code_draft *draft)
+static bool sort_functions(const struct hx_code_draft *draft)
 {
     struct hx_code_symbols *symbols = draft->symbols;
-    if (!symbols->functions.n)
-        return;
     struct hx_code_function *v = symbols->functions.v;
-    qsort_r(v, symbols->functions.n, sizeof *v, by_name, draft);
+    if (!hx_reading_sort(draft->reading, v, symbols->functions.n, sizeof *v, by_name,
+                         symbols->names.v))
+        return false;
     size_t n = 0;
     for (size_t i = 0; i < symbols->functions.n; i++)
         if (!n || strcmp(symbols->names.v + v[n - 1].name, symbols->names.v + v[i].name) != 0)
@@ -216,6 +211,7 @@ static void sort_functions(struct hx_code_draft *draft)
         else if (v[i].vaddr != v[n - 1].vaddr)
             v[n - 1].several = true;
     symbols->functions.n = n;
+    return true;
 }
 
 hx_error *hx_code_symbols_read(const struct hx_module_file *file, struct hx_reading *reading,
@@ -231,17 +227,17 @@ hx_error *hx_code_symbols_read(const struct hx_module_file *file, struct hx_read
     }
     if (fds[0] >= 0 && !draft.nomem)
         hx_code_each_stub(fds[0], take_stub, &draft);
-    if (draft.drafts.n)
-        qsort_r(draft.drafts.v, draft.drafts.n, sizeof *draft.drafts.v, by_address, &draft);
     if (draft.left)
-        hx_reading_leave(reading, file->path, "symbols beyond the first 4 million");
-    bool failed = draft.nomem || !place_sized(&draft) || !place_labels(&draft);
+        hx_reading_leave(reading, file->path, HX_UNREAD_SYMBOLS);
+    bool failed = draft.nomem ||
+                  !hx_reading_sort(reading, draft.drafts.v, draft.drafts.n, sizeof *draft.drafts.v,
+                                   by_address, symbols.names.v) ||
+                  !place_sized(&draft) || !place_labels(&draft) || !sort_functions(&draft);
     hx_vec_free(&draft.drafts);
     if (failed) {
         hx_code_symbols_deinit(&symbols);
         return hx_error_nomem();
     }
-    sort_functions(&draft);
     *ret = symbols;
     return NULL;
 }

@@ -1,13 +1,15 @@
 /* reading.c - the account of what was not read of a target's files. */
 #include "sym/reading.h"
 
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define UNREAD_MAX 16 /* told one by one */
+#define UNREAD_MAX 16                /* told one by one */
+#define SORT_RUN   ((size_t)1 << 15) /* sorted between two looks whether to end */
 
 void hx_reading_init(struct hx_reading *reading)
 {
@@ -63,4 +65,36 @@ void hx_reading_tell(struct hx_reading *reading, struct hx_text *text, uint64_t 
     if (reading->n_unread > reading->unread.n)
         hx_text_putf(text, ", and %" PRIu64 " more", reading->n_unread - reading->unread.n);
     pthread_mutex_unlock(&reading->lock);
+}
+
+bool hx_reading_sort(const struct hx_reading *reading, void *v, size_t n, size_t size,
+                     int (*compare)(const void *a, const void *b, void *context), void *context)
+{
+    HX_FREE uint8_t *room = n > SORT_RUN ? calloc(n, size) : NULL;
+    uint8_t *from = v, *to = room;
+    if (n > SORT_RUN && !room)
+        return false;
+    for (size_t i = 0; i < n; i += SORT_RUN) {
+        if (hx_reading_ended(reading))
+            return false;
+        qsort_r(from + i * size, n - i < SORT_RUN ? n - i : SORT_RUN, size, compare, context);
+    }
+    for (size_t run = SORT_RUN; run < n; run *= 2) {
+        for (size_t i = 0; i < n; i += 2 * run) {
+            size_t middle = n - i < run ? n : i + run, end = n - middle < run ? n : middle + run;
+            for (size_t a = i, b = middle, at = i; at < end; at++) {
+                if (at % SORT_RUN == 0 && hx_reading_ended(reading))
+                    return false;
+                bool first = b == end || (a < middle &&
+                                          compare(from + a * size, from + b * size, context) <= 0);
+                memcpy(to + at * size, from + (first ? a++ : b++) * size, size);
+            }
+        }
+        uint8_t *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != v)
+        memcpy(v, from, n * size);
+    return true;
 }

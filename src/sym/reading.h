@@ -28,8 +28,9 @@
 /* .gnu_debugdata, and what is in it: symbols of functions, 10 MiB for a browser. */
 #define HX_READ_PACKED   (32 * HX_MIB)
 #define HX_READ_UNPACKED (128 * HX_MIB)
-#define HX_READ_UNPACKER (256 * HX_MIB) /* memory of the decoder: the strongest setting takes 65   \
-                                         */
+#define HX_READ_UNPACKER                                                                           \
+    (256 * HX_MIB) /* memory of the decoder: the strongest setting takes 65                        \
+                    */
 /* Section headers, names of sections, notes: compilers write some ten, and a few KiB. */
 #define HX_READ_SECTIONS ((uint64_t)1 << 16)
 #define HX_READ_SEGMENTS ((uint64_t)1 << 12)
@@ -41,6 +42,8 @@
 #define HX_READ_UNITS   ((size_t)1 << 20)
 /* Processor time for names by the debug information of one file; a browser's takes 4 s. */
 #define HX_READ_FILE_NS ((uint64_t)10000000000)
+
+#define HX_UNREAD_SYMBOLS "symbols beyond the first 4 million"
 
 /* A part of a file that was left out. */
 struct hx_unread {
@@ -66,6 +69,10 @@ void hx_reading_listen(struct hx_reading *reading, const struct hx_progress *pro
 
 /* Is it to end? Never when reading is NULL. */
 bool hx_reading_ended(const struct hx_reading *reading);
+
+/* Sorts like qsort_r(), stably, unless reading is to end or there is no memory: false. */
+bool hx_reading_sort(const struct hx_reading *reading, void *v, size_t n, size_t size,
+                     int (*compare)(const void *a, const void *b, void *context), void *context);
 
 /* Appends what was left out, as one sentence. *ret_n: how many parts; 0: none, and no sentence. */
 struct hx_text;

@@ -21,7 +21,7 @@ struct collect {
     HX_VEC(struct draft) drafts;
     HX_VEC(char) names;
     struct hx_reading *reading;
-    bool nomem;
+    bool nomem, left; /* left: there were too many */
 };
 
 /* Takes named data that lies in a load segment. */
@@ -30,8 +30,10 @@ static bool take_object(void *context, const struct hx_elf_symbol *symbol)
     struct collect *collect = context;
     if ((symbol->type != STT_OBJECT && symbol->type != STT_COMMON) || !symbol->size)
         return true;
-    if (collect->drafts.n == HX_READ_SYMBOLS)
+    if (collect->drafts.n == HX_READ_SYMBOLS) {
+        collect->left = true;
         return false;
+    }
     for (size_t i = 0; i < collect->layout->load.n; i++) {
         const struct hx_elf_segment *seg = &collect->layout->load.v[i];
         if (symbol->value < seg->vaddr || symbol->value - seg->vaddr >= seg->memsz)
@@ -59,12 +61,9 @@ static bool take_object(void *context, const struct hx_elf_symbol *symbol)
 
 /* By address; of those at one address the largest, then the global one, then the one with the
  * shortest name comes first. */
-static int by_address(const void *a, const void *b, void *context)
+static int by_address(const void *a, const void *b, void *names)
 {
     const struct draft *x = a, *y = b;
-    const struct collect *collect = context;
-    if (hx_reading_ended(collect->reading))
-        return 0; /* in any order, but soon */
     if (x->address != y->address)
         return x->address < y->address ? -1 : 1;
     if (x->end != y->end)
@@ -73,7 +72,7 @@ static int by_address(const void *a, const void *b, void *context)
         return x->global ? -1 : 1;
     if (x->name_len != y->name_len)
         return x->name_len < y->name_len ? -1 : 1;
-    return strcmp(collect->names.v + x->name, collect->names.v + y->name);
+    return strcmp((const char *)names + x->name, (const char *)names + y->name);
 }
 
 /* Drops what lies within a symbol that was kept, and cuts what only begins in one. */
@@ -81,9 +80,10 @@ static hx_error *keep_disjoint(struct collect *collect, struct hx_module *module
 {
     if (!collect->drafts.n)
         return NULL;
-    qsort_r(collect->drafts.v, collect->drafts.n, sizeof *collect->drafts.v, by_address, collect);
-    if (hx_reading_ended(collect->reading))
-        return hx_error_cancelled("symbols");
+    if (!hx_reading_sort(collect->reading, collect->drafts.v, collect->drafts.n,
+                         sizeof *collect->drafts.v, by_address, collect->names.v))
+        return hx_reading_ended(collect->reading) ? hx_error_cancelled("symbols")
+                                                  : hx_error_nomem();
     uint64_t done = 0;
     for (size_t i = 0; i < collect->drafts.n; i++) {
         struct draft *draft = &collect->drafts.v[i];
@@ -116,6 +116,8 @@ static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
     }
     if (!err && collect.nomem)
         err = hx_error_nomem();
+    if (collect.left)
+        hx_reading_leave(&modules->reading, file->path, HX_UNREAD_SYMBOLS);
     if (!err)
         err = keep_disjoint(&collect, module);
     if (!err)

@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 200, CASE_SECONDS = 20, LARGEST = 1 << 22 };
+/* A case may take CASE_SECONDS, and SLOW_SECONDS of processor time. */
+enum { BATCH = 200, CASE_SECONDS = 60, SLOW_SECONDS = 8, LARGEST = 1 << 22 };
 
 struct seed {
     const char *path;
@@ -193,12 +194,19 @@ static bool run_here(const struct run *run, uint64_t from, uint64_t to)
         memcpy(c.bytes, work, c.n);
         free(work);
         alarm(CASE_SECONDS);
+        clock_t begun = clock();
         if (!run->fuzz->one(context, &c, &kind)) {
             printf("case %" PRIu64 " of %s\n", number, c.seed);
             run->outcome->failed++;
             right = false;
         }
         alarm(0);
+        double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
+        if (seconds > SLOW_SECONDS) {
+            printf("case %" PRIu64 " of %s: took %.1f s\n", number, c.seed, seconds);
+            run->outcome->failed++;
+            right = false;
+        }
         run->outcome->kinds[kind % HX_FUZZ_KINDS]++;
         free(c.bytes);
     }
