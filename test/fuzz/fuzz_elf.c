@@ -121,7 +121,7 @@ static void change(uint8_t *bytes, size_t n, uint64_t *state)
     for (size_t i = 1 + hx_fuzz_below(state, 4); n && i-- > 0;) {
         size_t at, len;
         pick_part(bytes, n, state, &at, &len);
-        at += hx_fuzz_below(state, len);
+        at = (at + hx_fuzz_below(state, len)) % n;
         uint64_t value = numbers[hx_fuzz_below(state, sizeof numbers / sizeof *numbers)];
         size_t width = (size_t)1 << hx_fuzz_below(state, 4);
         switch (hx_fuzz_below(state, 5)) {
