@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -219,6 +220,24 @@ static const char *string_of(Dwarf_Die *die, unsigned name)
     return dwarf_attr(die, name, &attr) ? dwarf_formstring(&attr) : NULL;
 }
 
+/* libdw maps the file of a split unit, which a compiler may cut off to write it anew. A copy takes
+ * the place of the mapping, for whoever reads there. */
+static void keep_own(Dwarf *split)
+{
+    size_t n;
+    char *file = elf_rawfile(dwarf_getelf(split), &n);
+    if (!file || !n || (uintptr_t)file % HX_PAGE)
+        return; /* it was read, not mapped */
+    size_t room = (n + HX_PAGE - 1) / HX_PAGE * HX_PAGE;
+    void *copy = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (copy == MAP_FAILED)
+        return;
+    memcpy(copy, file, n);
+    if (mremap(copy, room, room, MREMAP_MAYMOVE | MREMAP_FIXED, file) == MAP_FAILED)
+        munmap(copy, room);
+}
+
 /* Where the entries of a unit are: in itself, or in the split-off file if it can be had. */
 static void find_split(struct unit *unit)
 {
@@ -231,8 +250,11 @@ static void find_split(struct unit *unit)
     if (!name || !is_trusted(dir ? dir : "", name))
         return;
     if (dwarf_cu_info(unit->skeleton.cu, NULL, &type, &die, &split, NULL, NULL, NULL) == 0 &&
-        split.cu)
+        split.cu) {
+        if (unit->die.cu != split.cu)
+            keep_own(dwarf_cu_getdwarf(split.cu));
         unit->die = split;
+    }
 }
 
 static void walk(struct hx_code_dwarf *dwarf, struct unit *unit);
