@@ -189,20 +189,38 @@ static void put_rows(struct hx_text *sql, const struct hx_query *query, const ch
         hx_text_putf(sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
 }
 
+static int note_read(void *tables, int action, const char *first, const char *second,
+                     const char *database, const char *trigger)
+{
+    (void)second, (void)trigger;
+    if (action == SQLITE_READ)
+        hx_tables_note(tables, first, database);
+    return SQLITE_OK;
+}
+
 static hx_error *prepare(hx_store *store, const struct hx_query *query, const char *from,
                          const struct hx_view *view, bool nulls_last, sqlite3_stmt **ret)
 {
     struct hx_text sql = {0};
+    struct hx_tables tables = {0};
     bool window = query->limit >= 0 || query->offset > 0;
     put_rows(&sql, query, from, "*", nulls_last ? " AND nulls_last = 1" : "");
     put_order(&sql, query, view, nulls_last);
     if (window)
         hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");
+    sqlite3_set_authorizer(store->db, note_read, &tables);
     hx_error *err = sql.failed ? hx_error_nomem()
                                : hx_db_prepare(store->db, store->path, hx_text_str(&sql), ret);
+    sqlite3_set_authorizer(store->db, NULL, NULL);
     hx_text_free(&sql);
     if (err)
         return err;
+    err = hx_tables_check(store, &tables);
+    if (err) {
+        sqlite3_finalize(*ret);
+        *ret = NULL;
+        return err;
+    }
     if (query->snapshot)
         sqlite3_bind_int64(*ret, 1, query->snapshot);
     if (window) {
@@ -315,7 +333,7 @@ static bool may_ask(const char *pragma, bool sets)
 static int may_read(void *context, int action, const char *first, const char *second,
                     const char *database, const char *trigger)
 {
-    (void)context, (void)database, (void)trigger;
+    note_read(context, action, first, second, database, trigger);
     static const char *const effects[] = {"load_extension", "fts3_tokenizer", NULL};
     static const char pragma[] = "pragma_";
     bool allowed = false;
@@ -464,7 +482,8 @@ hx_error *hx_query_prepare(hx_store *store, const char *sql, size_t *ret_offset,
     HX_STATEMENT sqlite3_stmt *st = NULL;
     const char *tail = NULL;
     hx_error *err = NULL;
-    sqlite3_set_authorizer(store->db, may_read, NULL);
+    struct hx_tables tables = {0};
+    sqlite3_set_authorizer(store->db, may_read, &tables);
     int code = sqlite3_prepare_v2(store->db, sql, -1, &st, &tail);
     if (code != SQLITE_OK)
         err = sql_error(store, code, sql, ret_offset);
@@ -475,6 +494,8 @@ hx_error *hx_query_prepare(hx_store *store, const char *sql, size_t *ret_offset,
     else if (another(store, tail))
         err = hx_error_new(HX_E_USAGE, "SQL", "give them one by one", "more than one statement");
     sqlite3_set_authorizer(store->db, NULL, NULL);
+    if (!err)
+        err = hx_tables_check(store, &tables);
     if (!err)
         *ret = hx_steal(st);
     return err;

@@ -578,6 +578,17 @@ static const struct table *find_table(const char *name)
     return NULL;
 }
 
+int hx_schema_number(const char *name)
+{
+    const struct table *table = find_table(name);
+    return table && !(table->overlay & OVERLAID_EMPTY) ? (int)(table - tables) : -1;
+}
+
+const char *hx_schema_name(int number)
+{
+    return tables[number].name;
+}
+
 hx_error *hx_schema_drop_index(sqlite3 *db, const char *what, const char *name)
 {
     const struct table *table = find_table(name);

@@ -18,6 +18,12 @@ enum { HX_STORE_BUSY_MS = 10000 };
  * schema after so many calls. */
 enum { HX_STORE_STEPS = 1000, HX_STORE_PATIENCE = 2000 };
 
+/* Tables of the file, by hx_schema_number(). */
+enum { HX_TABLES_MAX = 128 };
+struct hx_tables {
+    uint64_t bit[HX_TABLES_MAX / 64];
+};
+
 struct hx_store {
     sqlite3 *db;
     hx_vfs *vfs; /* what db opens files through */
@@ -30,6 +36,8 @@ struct hx_store {
     int schema;                /* of the file, as it was checked when it was connected to */
     const atomic_bool *cancel; /* ends statements when it turns on; NULL: nobody does */
     int patience;              /* calls of the progress handler until it ends them; -1: none */
+    struct hx_tables sound;    /* found to be, in a file that nobody has written to since */
+    unsigned sound_at;         /* SQLITE_FCNTL_DATA_VERSION */
     bool writer;               /* opened for appending */
     bool created;              /* the file was made by this open */
     bool added;                /* a snapshot was stored */
@@ -41,6 +49,13 @@ struct hx_store {
 
 /* Ends an attribution that lies over the file's own; before a snapshot is added. */
 hx_error *hx_store_attributed_end(hx_store *store);
+
+/* What an authorizer was told that a statement reads; tables of other databases are none. */
+void hx_tables_note(struct hx_tables *tables, const char *name, const char *database);
+
+/* HX_E_CORRUPT when one of them is not as SQLite writes tables. Each is gone through once; objects
+ * and edges are no such tables, and are checked when they are decoded. */
+hx_error *hx_tables_check(hx_store *store, const struct hx_tables *tables);
 
 /* Prepares a statement of the user's, which may only read. *ret_offset, which may be NULL: where it
  * is wrong, bytes from the beginning; untouched when that is not known. */
