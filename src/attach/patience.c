@@ -35,15 +35,10 @@ static bool read_some(pid_t pid, pid_t tid, const char *name, char *text, size_t
 enum { CLOCK_TRIES = 6 };
 static const int64_t wake_ns = 5000;
 
-/* What the clocks may be wrong by beyond that; a limit ends later by it at each stop. */
-static const uint64_t margin_ns = 100000;
-
-/* A thread's own figures. While it sleeps, seen_ns is when it fell asleep, on the clock of its
- * processor. */
-struct figures {
-    uint64_t seen_ns, ran_ns, slices;
-    int cpu;
-};
+/* What the clocks may be wrong by beyond that, and what part of the time slept: as much as the
+ * kernel slows CLOCK_MONOTONIC down to set it right (500 ppm), twice. A limit ends later by it at
+ * each stop. */
+static const uint64_t margin_ns = 100000, margin_part = 1000;
 
 /* "NAME   :   MS.NNNNNN" of /proc/PID/task/TID/sched. */
 static bool figure_of(const char *text, const char *name, uint64_t *ret_ns)
@@ -75,13 +70,24 @@ static int processor_of(pid_t pid, pid_t tid)
     return at ? atoi(at) : -1;
 }
 
-/* False when they cannot be read or the thread ran meanwhile. */
-static bool read_figures(pid_t pid, pid_t tid, struct figures *ret)
+/* Does the thread sleep in a call with a time limit? */
+static bool sleeps_in_timed_call(pid_t pid, pid_t tid)
+{
+    char text[160];
+    return read_some(pid, tid, "syscall", text, sizeof text) && text[0] >= '0' && text[0] <= '9' &&
+           hx_arch_is_timed_call(strtoul(text, NULL, 10));
+}
+
+/* asleep: of a thread that sleeps in such a call all the while; looked at in between, because one
+ * that runs can fall asleep afterwards without having been given a processor again. False when they
+ * cannot be read or the thread ran meanwhile. */
+static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_patience *ret)
 {
     char text[1024];
     uint64_t again;
-    return slices_of(pid, tid, &ret->slices) && (ret->cpu = processor_of(pid, tid)) >= 0 &&
-           ret->cpu < HX_PATIENCE_CPUS && read_some(pid, tid, "sched", text, sizeof text) &&
+    return slices_of(pid, tid, &ret->slices) && (!asleep || sleeps_in_timed_call(pid, tid)) &&
+           (ret->cpu = processor_of(pid, tid)) >= 0 && ret->cpu < HX_PATIENCE_CPUS &&
+           read_some(pid, tid, "sched", text, sizeof text) &&
            figure_of(text, "se.exec_start", &ret->seen_ns) &&
            figure_of(text, "se.sum_exec_runtime", &ret->ran_ns) && slices_of(pid, tid, &again) &&
            again == ret->slices;
@@ -98,7 +104,7 @@ static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
     CPU_SET(cpu, &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0)
         return;
-    int64_t least = INT64_MIN, most = INT64_MAX;
+    int64_t least = INT64_MIN, near = INT64_MAX, most = INT64_MAX;
     for (int i = 0; i < CLOCK_TRIES; i++) {
         char text[1024];
         uint64_t woken, before = hx_now_ns() + (uint64_t)nap.tv_nsec;
@@ -107,24 +113,26 @@ static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
         if (!read_some(0, 0, "sched", text, sizeof text) ||
             !figure_of(text, "se.exec_start", &woken))
             return;
-        if (hx_now_ns() - after > 1000000) /* a tick can have moved the figure on */
+        uint64_t end = hx_now_ns();
+        if (end - after > 1000000)
             continue;
         if ((int64_t)(before - woken) > least)
             least = (int64_t)(before - woken);
-        if ((int64_t)(after - woken) < most)
-            most = (int64_t)(after - woken);
+        if ((int64_t)(after - woken) < near)
+            near = (int64_t)(after - woken);
+        if ((int64_t)(end - woken) < most) /* a tick can have moved the figure on until now */
+            most = (int64_t)(end - woken);
     }
     if (most == INT64_MAX)
         return;
     /* Most of what lies between the two is the way to being woken; the way back to here is
      * short in the best of the tries. */
     clocks->most_ns[cpu] = most;
-    clocks->least_ns[cpu] = most - least > wake_ns ? most - wake_ns : least;
+    clocks->least_ns[cpu] = near - least > wake_ns ? near - wake_ns : least;
 }
 
-static void learn_clocks(struct hx_patience_clocks *clocks)
+void hx_patience_learn_clocks(struct hx_patience_clocks *clocks)
 {
-    clocks->known = true;
     for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++)
         clocks->least_ns[cpu] = clocks->most_ns[cpu] = INT64_MAX;
     cpu_set_t allowed;
@@ -135,56 +143,54 @@ static void learn_clocks(struct hx_patience_clocks *clocks)
         if (CPU_ISSET(cpu, &allowed))
             learn_clock(clocks, cpu);
     sched_setaffinity(0, sizeof allowed, &allowed);
+    clocks->learnt_ns = hx_now_ns();
 }
 
 /* The latest time at which the thread can have fallen asleep. The kernel may move a thread that
  * has only just begun to sleep to another processor, so the figure can be of any one's clock,
- * and on a virtual machine these are far apart. Only what surely lies in the future it is not. */
-static int64_t fell_asleep(const struct hx_patience_clocks *clocks, const struct figures *figures)
+ * and on a virtual machine these are far apart. Only what would lie in the future it is not, seen
+ * from when the clocks were learnt, as far behind as they were then. */
+static int64_t fell_asleep(const struct hx_patience_clocks *clocks,
+                           const struct hx_patience *asleep)
 {
-    int64_t now = (int64_t)hx_now_ns(), seen = (int64_t)figures->seen_ns;
-    int64_t latest = seen + clocks->most_ns[figures->cpu];
+    int64_t learnt = (int64_t)clocks->learnt_ns, seen = (int64_t)asleep->seen_ns;
+    int64_t latest = seen + clocks->most_ns[asleep->cpu];
     for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++) {
         int64_t least = clocks->least_ns[cpu], most = clocks->most_ns[cpu];
-        if (most != INT64_MAX && seen + least <= now && seen + most > latest)
+        if (most != INT64_MAX && seen + least <= learnt && seen + most > latest)
             latest = seen + most;
     }
-    return latest;
+    return latest < (int64_t)asleep->read_ns ? latest : (int64_t)asleep->read_ns;
 }
 
-void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience_clocks *clocks,
-                       struct hx_patience *ret)
+void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience *ret)
 {
-    char text[160];
-    struct figures figures;
     *ret = (struct hx_patience){0};
-    if (!read_some(pid, tid, "syscall", text, sizeof text) || text[0] < '0' || text[0] > '9' ||
-        !hx_arch_is_timed_call(strtoul(text, NULL, 10)))
+    if (!sleeps_in_timed_call(pid, tid)) /* as most do; the rest costs more */
         return;
-    if (!clocks->known)
-        learn_clocks(clocks);
-    if (!read_figures(pid, tid, &figures) || clocks->most_ns[figures.cpu] == INT64_MAX)
-        return;
-    ret->since_ns = (uint64_t)fell_asleep(clocks, &figures);
-    ret->ran_ns = figures.ran_ns;
-    ret->slices = figures.slices;
-    ret->known = true;
+    ret->known = read_figures(pid, tid, true, ret);
+    ret->read_ns = hx_now_ns();
 }
 
 void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience_clocks *clocks,
-                       const struct hx_patience *patience, uint64_t interrupted_ns)
+                       const struct hx_patience *asleep, uint64_t interrupted_ns)
 {
-    struct figures figures;
-    uint64_t now = hx_now_ns();
-    if (!patience->known || !read_figures(pid, tid, &figures) ||
-        clocks->least_ns[figures.cpu] == INT64_MAX || now <= patience->since_ns)
+    struct hx_patience awake;
+    int64_t now = (int64_t)hx_now_ns();
+    if (!asleep->known || clocks->most_ns[asleep->cpu] == INT64_MAX ||
+        !read_figures(pid, tid, false, &awake) || clocks->least_ns[awake.cpu] == INT64_MAX)
+        return;
+    int64_t since = fell_asleep(clocks, asleep);
+    if (since < 0 || now <= since)
         return;
     /* It must have run just once since, and not before it was told to stop: then it is the stop
-     * that woke it, and the call is still the one in which it fell asleep. */
-    uint64_t ran = figures.ran_ns - patience->ran_ns;
-    int64_t began = (int64_t)(figures.seen_ns - ran) + clocks->least_ns[figures.cpu];
-    uint64_t slept = now - patience->since_ns;
-    if (figures.slices == patience->slices + 1 && began >= (int64_t)interrupted_ns &&
-        slept > margin_ns)
-        hx_arch_shorten_call(tid, slept - margin_ns);
+     * that woke it, and the call is still the one in which it fell asleep. (In the future: by the
+     * clock of another processor.) */
+    uint64_t ran = awake.ran_ns - asleep->ran_ns;
+    int64_t seen = (int64_t)awake.seen_ns + clocks->least_ns[awake.cpu];
+    int64_t began = seen - (int64_t)ran;
+    uint64_t slept = (uint64_t)(now - since), margin = margin_ns + slept / margin_part;
+    if (awake.slices == asleep->slices + 1 && began >= (int64_t)interrupted_ns && seen <= now &&
+        slept > margin)
+        hx_arch_shorten_call(tid, slept - margin);
 }

@@ -193,13 +193,16 @@ static void name_thread(pid_t pid, struct hx_thread *thread)
 
 hx_error *hx_tracer_seize(struct hx_tracer *tracer)
 {
-    bool fresh;
+    bool fresh, timed = false;
     HX_TRY(seize_new(tracer, &fresh));
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
         name_thread(tracer->pid, &tracee->thread);
-        hx_patience_learn(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience);
+        hx_patience_learn(tracer->pid, tracee->thread.tid, &tracee->patience);
+        timed |= tracee->patience.known;
     }
+    if (timed)
+        hx_patience_learn_clocks(&tracer->clocks);
     return NULL;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """torture.py - a target must not notice, and a killed heapx must leave nothing behind.
 
-    torture.py [undisturbed|snapshots|all_killed ...]     environment: HX_SNAPSHOTS (30), HX_SEED
+    torture.py [undisturbed|snapshots|two_at_once|all_killed ...]     environment: HX_SNAPSHOTS (30), HX_SEED
 
 Runs test/live/torture undisturbed and then under many snapshots, with heapx killed by
 SIGKILL at a random moment in half of them. The outcome must be the same; after each
@@ -137,6 +137,21 @@ def snapshots(folder):
     check(partial <= max(1, SNAPSHOTS // 20), f"{partial} snapshots are partial")
 
 
+def two_at_once(folder):
+    """Two heapx follow each other closely: a time limit that either shortens is never short."""
+    with start() as target:
+        for _ in range(max(4, SNAPSHOTS // 5)):
+            both = [subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", f"{folder}/{n}.db"],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     preexec_fn=live.end_with_parent) for n in range(2)]
+            status = [snap.wait(timeout=60) for snap in both]
+            check(all(n in (0, 1, 3) for n in status), f"ended with {status}")  # 1: was busy
+        live.check_let_go(target.pid)
+        line, detail = outcome(target)
+    print(f"  {line}\n  {detail}")
+    check(line.endswith("early=0 late=0 odd=0 lost=0 checksum=right"), f"{line}; {detail}")
+
+
 def family(pid):
     """pid and its descendants, last born first."""
     found = [pid]
@@ -181,4 +196,4 @@ def all_killed(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(live.main(undisturbed, snapshots, all_killed))
+    sys.exit(live.main(undisturbed, snapshots, two_at_once, all_killed))
