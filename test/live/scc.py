@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import live
 import recorded
 from live import check, rows
+from servers import malloc_of
 
 
 def run(store, name, *args, options=()):
@@ -193,5 +195,26 @@ def forked(folder):
     expect(children[0], 2003, 1, "forks", "forking", without=["child_work"])
 
 
+def nested(folder):
+    """Work inside of other work: however long the chain further outside is, the inner one counts."""
+    costs = run(f"{folder}/nested.db", "scc_nested")
+    expect(costs, 100, 900, "asker")
+    check(not any("captured" in row["what"] for row in costs.losses), f"run lost {costs.losses}")
+    recorded.may_probe()
+    with live.Target([live.victim("scc_nested"), "wait"]) as target:
+        target.wait_line("ready")
+        store = f"{folder}/record.db"
+        with recorded.Record(store, target.pid, [malloc_of(target.pid)[0]]) as record:
+            target.wait_line("heard")
+            time.sleep(1)  # it listens to all
+            target.process.stdin.write(b"\n")
+            target.process.stdin.flush()
+            target.wait_line("done")
+            record.end()
+        costs = Costs(store)
+        expect(costs, 100, 900, "asker")
+        check(not any("captured" in row["what"] for row in costs.losses), f"record lost {costs.losses}")
+
+
 if __name__ == "__main__":
-    live.main(marked, executed, switched_off, pool, pool_recorded, pool_switched_off, forked, traces=False)
+    live.main(nested, marked, executed, switched_off, pool, pool_recorded, pool_switched_off, forked, traces=False)

@@ -220,15 +220,19 @@ static uint32_t known_stack(const struct hx_interned *interned, uint64_t key)
     return HX_NO_STACK;
 }
 
-/* A stack was entered: by its number, which is known by now or never. */
-static hx_error *deferred_place(struct hx_interned *interned, uint64_t key, uint32_t *ret)
+/* A stack was entered: by its number, which is known by now or never. One that is known takes the
+ * place of all that is further outside: what was entered there counts for nothing then. */
+static hx_error *deferred_place(struct hx_interned *interned, uint64_t key, bool *replaced,
+                                uint32_t *ret)
 {
     struct hx_rec_place place = {
         .file = HX_NO_FILE, .kind = HX_REC_DEFERRED, .stack = known_stack(interned, key)};
     bool added = false;
-    if (place.stack != HX_NO_STACK && interned->chain.v[place.stack] + 1 >= HX_INTERNED_CHAIN)
+    if (*replaced ||
+        (place.stack != HX_NO_STACK && interned->chain.v[place.stack] + 1 >= HX_INTERNED_CHAIN))
         place.stack = HX_NO_STACK;
-    interned->lost_captures += place.stack == HX_NO_STACK;
+    interned->lost_captures += place.stack == HX_NO_STACK && !*replaced;
+    *replaced |= place.stack != HX_NO_STACK;
     return intern_place(interned, &place, ret, &added);
 }
 
@@ -250,14 +254,14 @@ static hx_error *place_frames(struct hx_interned *interned, const struct hx_read
                               const uint64_t *frame, size_t n, uint64_t exact, uint32_t *ret,
                               bool *cut)
 {
-    bool start = false;
+    bool start = false, replaced = false;
     for (size_t i = 0; i < n; i++) {
         uint64_t tag = HX_EV_TAG(frame[i]);
         start = false;
         if (tag == HX_EV_REGION)
             HX_TRY(region_place(interned, source, frame[i], &ret[i]));
         else if (tag == HX_EV_DEFERRED)
-            HX_TRY(deferred_place(interned, HX_EV_VALUE(frame[i]), &ret[i]));
+            HX_TRY(deferred_place(interned, HX_EV_VALUE(frame[i]), &replaced, &ret[i]));
         else
             HX_TRY(
                 code_place(interned, source, frame[i], i < 64 && exact >> i & 1, &ret[i], &start));
@@ -396,15 +400,20 @@ static bool is_on_way(const struct way *way, uint64_t key)
     return false;
 }
 
-/* The next stack to be known before those frames; 0: none. */
+/* The next stack to be known before those frames; 0: none. Innermost first, until one is known. */
 static uint64_t next_entered(const struct hx_interned *interned, const struct way *way,
                              const uint64_t *frame, size_t n, size_t *looked)
 {
-    while (*looked < n) {
-        uint64_t word = frame[(*looked)++], key = HX_EV_VALUE(word);
-        if (HX_EV_TAG(word) == HX_EV_DEFERRED && key >= HX_EV_KEY_FIRST && !is_on_way(way, key) &&
-            known_stack(interned, key) == HX_NO_STACK)
-            return key;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = frame[i], key = HX_EV_VALUE(word);
+        if (HX_EV_TAG(word) != HX_EV_DEFERRED || key < HX_EV_KEY_FIRST)
+            continue;
+        if (known_stack(interned, key) != HX_NO_STACK)
+            return 0;
+        if (i < *looked || is_on_way(way, key))
+            continue;
+        *looked = i + 1;
+        return key;
     }
     return 0;
 }

@@ -3,7 +3,7 @@
  * Keys of events lead to stacks. Equal sequences of places are one stack, whatever their keys. A
  * stack is placed when it is first seen, because its code may be gone later. Stacks that it enters
  * come before it; where they enter each other, are not known, or follow each other too long, the
- * way ends.
+ * way ends. Of several that one stack enters the innermost known one counts, and only that is kept.
  */
 #ifndef HX_ATTACH_RECORD_INTERNED_H
 #define HX_ATTACH_RECORD_INTERNED_H

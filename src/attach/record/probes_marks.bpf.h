@@ -137,7 +137,9 @@ static __noinline u64 deferred_here(struct start *from, u64 word)
     u64 key = HX_EV_VALUE(word);
     if (!from)
         return word;
-    struct captured *c = from->capturing ? bpf_map_lookup_elem(&captured, &key) : NULL;
+    struct captured *c = NULL;
+    if (from->capturing && !from->parent) /* what is further outside was replaced by that one */
+        c = bpf_map_lookup_elem(&captured, &key);
     if (c && c->depth + 1 >= CHAIN_MAX)
         word = HX_EV_DEFERRED;
     if (!from->parent)
