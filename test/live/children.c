@@ -1,20 +1,27 @@
 /* children.c - a program whose children `heapx run --children` cannot always take.
  *
- *   children MODE [N]     plain    N children exit at the same time
- *                         traced   the same, and the parent traces the first
- *                         tracer   the same, and another child traces the parent until its end
- *                         raw      the same, and the first leaves by a bare exit_group(5)
- *                         become   each becomes `idle` by a bare execve, without its environment
- *                         space    the first one lives in a PID namespace of its own
- *                         late     after a line on stdin: a child allocates and exits; says how
- * many milliseconds that took, and exits itself left S   a bare exit_group(S), no children idle
- * sleeps for a moment
+ *   children MODE [N]
+ *
+ *   plain    N children exit at the same time
+ *   traced   the same, and the parent traces the first
+ *   tracer   the same, and another child traces the parent until its end
+ *   raw      the same, and the first leaves by a bare exit_group(5)
+ *   become   each becomes `idle` by a bare execve, without its environment
+ *   space    they live in a PID namespace of their own
+ *   late     after a line on stdin a child allocates and exits; prints how many ms that took
+ *
+ *   forks    4 threads fork 3 children each, while 2 others allocate
+ *
+ *   left     no children; leaves by a bare exit_group(N)
+ *
+ *   idle     no children; sleeps for a moment
  *
  * Each child has 20 blocks and ends with status 7 (the raw one with 5), the program with 9 when all
  * of them did.
  */
 #include "victim.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -88,6 +95,52 @@ static int late(void)
     return 9;
 }
 
+static atomic_bool stop;
+
+static void *churn(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&stop)) {
+        void *p = malloc(50);
+        KEEP(p);
+        free(p);
+    }
+    return NULL;
+}
+
+static void *fork_some(void *unused)
+{
+    (void)unused;
+    uintptr_t good = 1;
+    for (int i = 0; i < 3; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            allocate();
+            exit(7);
+        }
+        int status = see_end(pid);
+        good &= pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 7;
+    }
+    return (void *)good;
+}
+
+static int forks(void)
+{
+    pthread_t thread[6];
+    bool good = true;
+    for (int i = 0; i < 6; i++)
+        if (pthread_create(&thread[i], NULL, i < 2 ? churn : fork_some, NULL) != 0)
+            return 1;
+    for (int i = 6; i-- > 0;) {
+        void *ret;
+        if (i == 1)
+            atomic_store(&stop, true);
+        pthread_join(thread[i], &ret);
+        good &= i < 2 || ret;
+    }
+    return good ? 9 : 1;
+}
+
 static int children(const char *mode, int n)
 {
     pid_t pid[CHILDREN_MAX];
@@ -128,6 +181,8 @@ int main(int argc, char **argv)
         usleep(OPENED_US);
     else if (strcmp(mode, "late") == 0)
         return late();
+    else if (strcmp(mode, "forks") == 0)
+        return forks();
     else if (strcmp(mode, "left") == 0) {
         allocate();
         syscall(SYS_exit_group, n);

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """children.py - `heapx run`, when a process of the program cannot be taken, or does not wait for it.
 
-    children.py [TEST...]
+    children.py [TEST...]      environment: HX_RUNS (1) of a program that forks from many threads
 
 test/live/children has children that are traced, leave without a word, become other programs or live
 elsewhere (see there). The others must not notice, every process keeps its own exit status, and what
@@ -17,6 +17,7 @@ import live
 import recorded
 from live import check
 
+RUNS = int(os.environ.get("HX_RUNS", "1"))
 HEAP = "the process had ended: only what was recorded of it is known"
 
 
@@ -141,13 +142,27 @@ def late(folder):
 def names(folder):
     """Many children of one program: the debug information of each file is read once."""
     begun = time.monotonic()
-    status, said, rows = run(folder, "plain", 24, env=dict(os.environ, HEAPX_TIMING="1"), seconds=120)
+    status, said, rows = run(folder, "plain", 16, env=dict(os.environ, HEAPX_TIMING="1"), seconds=120)
     check(status == 9, f"exit {status}: {said[-2000:]}")
-    check(len(rows) == 25 and all(row["complete"] for row in rows), f"snapshots {rows}")
+    check(len(rows) == 17 and all(row["complete"] for row in rows), f"snapshots {rows}")
     n = said.count("timing debug-information ")
     check(0 < n <= 6, f"debug information was read {n} times")
-    print(f"  24 children took {time.monotonic() - begun:.1f} s; debug information read {n} times")
+    print(f"  16 children took {time.monotonic() - begun:.1f} s; debug information read {n} times")
+
+
+def forks(folder):
+    """Several threads fork, and others allocate: it ends, each time."""
+    slowest = 0
+    for n in range(RUNS):
+        begun = time.monotonic()
+        status, said, rows = run(folder, "forks")
+        slowest = max(slowest, time.monotonic() - begun)
+        check(status == 9, f"run {n}: exit {status}: {said}")
+        check(len(rows) == 13, f"run {n}: {len(rows)} snapshots: {said}")
+        for name in os.listdir(folder):
+            os.unlink(f"{folder}/{name}")
+    print(f"  {RUNS} runs, the slowest took {slowest:.1f} s")
 
 
 if __name__ == "__main__":
-    live.main(traced, tracer, raw, silent, early, become, space, late, names)
+    live.main(traced, tracer, raw, silent, early, become, space, late, names, forks)

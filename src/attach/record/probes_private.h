@@ -69,8 +69,8 @@ hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const c
 /* Ends all probes; what they wrote can still be read. That can take seconds. */
 void hx_probe_unlink(struct hx_probe_kernel *kernel);
 
-/* The same by a process of its own, which is not waited for much longer once *hurry (NULL: never) is
- * true: the probes do nothing from now on, and are gone soon after. */
+/* The same by a process of its own, which is not waited for much longer once *hurry (NULL: never)
+ * is true: the probes do nothing from now on, and are gone soon after. */
 void hx_probe_let_go(struct hx_probe_kernel *kernel, const atomic_bool *hurry);
 
 /* Ends all probes, then frees. Zeroes; twice is legal. */
