@@ -24,7 +24,7 @@ struct hx_record_options {
     bool mappings;                    /* also the program's own mmap and munmap */
     bool children;                    /* run only: processes that it starts, too */
     bool at_exit;                     /* run only */
-    const atomic_bool *hurry;         /* true: nobody waits until the probes are gone; NULL: never */
+    const atomic_bool *hurry; /* true: nobody waits until the probes are gone; NULL: never */
 };
 
 /* What recording costs the program. */
