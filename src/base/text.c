@@ -148,6 +148,53 @@ void hx_text_escape(struct hx_text *text, const char *bytes, size_t n, bool asci
     }
 }
 
+static void put_bounded(struct hx_text *text, const char *s, size_t n, size_t most)
+{
+    static const size_t mark = sizeof "...#0123456789abcdef" - 1;
+    if (n <= most) {
+        hx_text_putn(text, s, n);
+        return;
+    }
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (uint8_t)s[i]) * UINT64_C(0x100000001b3);
+    size_t cut = most - mark;
+    for (int back = 0; back < 3 && ((uint8_t)s[cut] & 0xc0) == 0x80; back++)
+        cut--; /* no character is cut in two */
+    hx_text_putn(text, s, cut);
+    hx_text_putf(text, "...#%016llx", (unsigned long long)hash);
+}
+
+void hx_text_name(struct hx_text *text, const char *s, size_t n)
+{
+    put_bounded(text, s, n, HX_TEXT_NAME);
+}
+
+/* Bytes before the next separator, or all. */
+static size_t name_bytes(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !(s[i] == ' ' && i && (s[i - 1] == ',' || s[i - 1] == '<')))
+        i++;
+    return i < n ? i + 1 : n;
+}
+
+void hx_text_names(struct hx_text *text, const char *s, size_t n)
+{
+    if (n <= HX_TEXT_NAME) {
+        hx_text_putn(text, s, n);
+        return;
+    }
+    struct hx_text all = {0};
+    for (size_t part; n; s += part, n -= part) {
+        part = name_bytes(s, n);
+        hx_text_name(&all, s, part);
+    }
+    put_bounded(text, hx_text_str(&all), all.n, HX_TEXT_NAMES);
+    text->failed |= all.failed;
+    hx_text_free(&all);
+}
+
 void hx_text_json(struct hx_text *text, const char *s, size_t n)
 {
     hx_text_putc(text, '"');

@@ -42,6 +42,17 @@ size_t hx_utf8_char(const char *s, size_t n, uint32_t *ret);
 /* Is this one of those characters? */
 bool hx_unsafe_char(uint32_t c);
 
+/* Bytes of a name of somebody else's (a type, a symbol, a function, a thread), at most: wherever
+ * one enters (symbols, importers, what is stored) and wherever a store is read. Of a longer one the
+ * beginning stands for it, and what tells it from others with that beginning:
+ * "...#0123456789abcdef", a hash of all of it. */
+#define HX_TEXT_NAME 4096
+void hx_text_name(struct hx_text *text, const char *s, size_t n);
+
+/* The same of several in one text (" < ", ", "), each of them and, at HX_TEXT_NAMES, all. */
+#define HX_TEXT_NAMES (256 * HX_TEXT_NAME)
+void hx_text_names(struct hx_text *text, const char *s, size_t n);
+
 /* Appends s as a JSON string with its quotes; invalid UTF-8 becomes U+FFFD and
  * control and bidi characters \uNNNN. */
 void hx_text_json(struct hx_text *text, const char *s, size_t n);

@@ -57,12 +57,13 @@ static hx_error *too_many(const struct hx_frames *frames)
 
 static hx_error *keep(struct hx_frames *frames, const char *text, size_t *ret)
 {
-    size_t bytes = strlen(text) + 1;
-    if (!hx_vec_reserve(&frames->strings, frames->strings.n + bytes))
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    hx_text_name(&name, text, strlen(text));
+    if (name.failed || !hx_vec_reserve(&frames->strings, frames->strings.n + name.n + 1))
         return hx_error_nomem();
-    memcpy(frames->strings.v + frames->strings.n, text, bytes);
+    memcpy(frames->strings.v + frames->strings.n, hx_text_str(&name), name.n + 1);
     *ret = frames->strings.n;
-    frames->strings.n += bytes;
+    frames->strings.n += name.n + 1;
     return NULL;
 }
 

@@ -115,6 +115,14 @@ static uint64_t hash_bytes(const void *bytes, size_t n)
 hx_error *hx_imported_name(hx_imported *imported, const char *name, size_t bytes, uint32_t *ret)
 {
     uint32_t *first;
+    HX_CLEANUP(hx_text_free) struct hx_text bounded = {0};
+    if (bytes > HX_TEXT_NAME) {
+        hx_text_name(&bounded, name, bytes);
+        if (bounded.failed)
+            return hx_error_nomem();
+        name = bounded.s;
+        bytes = bounded.n;
+    }
     HX_TRY(hx_pairs_at(&imported->name_by_hash, hash_bytes(name, bytes), &first));
     for (uint32_t i = *first; i != HX_NO_PAIR; i = imported->names.v[i].next) {
         const struct name *known = &imported->names.v[i];

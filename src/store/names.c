@@ -1,6 +1,8 @@
 /* names.c - names by number, in one piece of memory. */
 #include "store/names.h"
 
+#include "base/cleanup.h"
+#include "base/text.h"
 #include "base/vec.h"
 #include "store/db.h"
 
@@ -45,8 +47,13 @@ static hx_error *read_all(sqlite3 *db, int64_t snapshot, enum hx_name_list list,
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(st, 1);
-        HX_TRY(add(names, (uint64_t)sqlite3_column_int64(st, 0), text,
-                   text ? (size_t)sqlite3_column_bytes(st, 1) : 0));
+        HX_CLEANUP(hx_text_free) struct hx_text bounded = {0};
+        if (text)
+            hx_text_names(&bounded, text, (size_t)sqlite3_column_bytes(st, 1));
+        if (bounded.failed)
+            return hx_error_nomem();
+        HX_TRY(add(names, (uint64_t)sqlite3_column_int64(st, 0),
+                   text ? hx_text_str(&bounded) : NULL, bounded.n));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(db, code, "store");
 }

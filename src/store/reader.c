@@ -392,6 +392,14 @@ static hx_error *load_graph(struct reader *r)
 static hx_error *copy_text(sqlite3_stmt *st, int column, bool must, char **ret)
 {
     const char *text = (const char *)sqlite3_column_text(st, column);
+    size_t n = (size_t)sqlite3_column_bytes(st, column);
+    if (text && n > HX_TEXT_NAME) {
+        struct hx_text bounded = {0};
+        hx_text_names(&bounded, text, strlen(text));
+        *ret = bounded.failed ? NULL : hx_steal(bounded.s);
+        hx_text_free(&bounded);
+        return *ret ? NULL : hx_error_nomem();
+    }
     if (!text && !must)
         return NULL;
     *ret = strdup(text ? text : "");

@@ -12,6 +12,8 @@ struct hx_rows {
     hx_store *store;
     sqlite3_stmt *statement; /* NULL: in memory */
     bool ended;              /* a statement would begin again, a generator may not like it */
+    bool *names;             /* of each column: it holds names of others, which are bounded */
+    struct hx_text *bounded; /* of each column: such a name */
 
     /* in memory */
     size_t columns;
@@ -24,6 +26,28 @@ struct hx_rows {
     void *context;
 };
 
+/* Columns of views, and of statements over them, with what a target or a file called something. */
+static bool holds_names(const char *column)
+{
+    static const char *const names[] = {
+        "type",   "name",      "label", "module", "site",  "key",    "comm",
+        "exe",    "symbol",    "shape", "path",   "roots", "source", "stack",
+        "holder", "allocator", "notes", "kind",   "what",  "types",
+    };
+    for (size_t i = 0; column && i < sizeof names / sizeof *names; i++)
+        if (strcmp(column, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void bound(struct hx_text *text, struct hx_value *value)
+{
+    hx_text_clear(text);
+    hx_text_names(text, value->text, value->text_bytes);
+    value->text = text->failed ? "" : hx_text_str(text);
+    value->text_bytes = text->failed ? 0 : text->n;
+}
+
 hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret)
 {
     hx_rows *rows = calloc(1, sizeof *rows);
@@ -33,6 +57,15 @@ hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret)
     }
     rows->store = store;
     rows->statement = statement;
+    int n = sqlite3_column_count(statement);
+    rows->names = calloc((size_t)n + 1, sizeof *rows->names);
+    rows->bounded = calloc((size_t)n + 1, sizeof *rows->bounded);
+    if (!rows->names || !rows->bounded) {
+        hx_rows_end(rows);
+        return hx_error_nomem();
+    }
+    for (int i = 0; i < n; i++)
+        rows->names[i] = holds_names(sqlite3_column_name(statement, i));
     *ret = rows;
     return NULL;
 }
@@ -167,6 +200,8 @@ struct hx_value hx_rows_value(const hx_rows *rows, size_t column)
         value.text_bytes = (size_t)sqlite3_column_bytes(rows->statement, i);
         if (!value.text)
             value = (struct hx_value){.type = HX_VALUE_TEXT, .text = ""};
+        if (value.text_bytes > HX_TEXT_NAME && rows->names[i])
+            bound(&rows->bounded[i], &value);
         break;
     default:
         break;
@@ -178,6 +213,10 @@ void hx_rows_end(hx_rows *rows)
 {
     if (!rows)
         return;
+    for (int i = 0; rows->bounded && i < sqlite3_column_count(rows->statement); i++)
+        hx_text_free(&rows->bounded[i]);
+    free(rows->bounded);
+    free(rows->names);
     sqlite3_finalize(rows->statement);
     for (size_t i = 0; i < rows->values.n; i++)
         if (rows->values.v[i].type == HX_VALUE_TEXT)

@@ -11,6 +11,8 @@
 #include "store/schema.h"
 #include "store/store.h"
 
+#include <string.h>
+
 #define HX_PAGE_BYTES 4096 /* of HX_FAMILY_RESIDENT, whatever the machine's are */
 
 /* Rows [from, to) of the objects: where they lie. */
@@ -84,9 +86,18 @@ hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
 /* hx_snapshot.taken_at: ISO 8601 in UTC with milliseconds. */
 void hx_writer_time(int64_t ns, char *buf, size_t size);
 
+/* A name, or several: as long as one may be (base/text.h). */
 static inline void hx_bind_text(sqlite3_stmt *statement, int i, const char *text)
 {
-    sqlite3_bind_text(statement, i, text, -1, SQLITE_STATIC); /* NULL binds NULL */
+    size_t n = text ? strlen(text) : 0;
+    struct hx_text bounded = {0};
+    if (n <= HX_TEXT_NAME) {
+        sqlite3_bind_text(statement, i, text, (int)n, SQLITE_STATIC); /* NULL binds NULL */
+        return;
+    }
+    hx_text_names(&bounded, text, n);
+    sqlite3_bind_text(statement, i, hx_text_str(&bounded), (int)bounded.n, SQLITE_TRANSIENT);
+    hx_text_free(&bounded);
 }
 
 /* Ends the transaction: with `err` rolls it back. Gives the error on. */

@@ -2,6 +2,7 @@
 #include "sym/elf.h"
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "sym/reading.h"
 
 #include <gelf.h>
@@ -10,8 +11,8 @@
 #include <sys/stat.h>
 
 #define PAGE          4096
-#define LOAD_MAX      256  /* PT_LOAD headers; real files have 2 to 6 */
-#define NAME_MAX_SEEN 4096 /* longer names are cut */
+#define LOAD_MAX      256                 /* PT_LOAD headers; real files have 2 to 6 */
+#define NAME_MAX_SEEN (16 * HX_TEXT_NAME) /* what follows tells no name from another one */
 #define VERSYM_HIDDEN 0x8000
 #define LISTEN_GAP    4096 /* symbols between two looks whether to end */
 
@@ -199,6 +200,7 @@ hx_error *hx_elf_each_symbol(int fd, struct hx_reading *reading, uint32_t sectio
                              bool (*each)(void *context, const struct hx_elf_symbol *symbol),
                              void *context)
 {
+    HX_CLEANUP(hx_text_free) struct hx_text bounded = {0};
     ELF_GUARD Elf *elf = NULL;
     GElf_Ehdr header;
     uint64_t bytes;
@@ -228,6 +230,14 @@ hx_error *hx_elf_each_symbol(int fd, struct hx_reading *reading, uint32_t sectio
         if (sym.st_shndx == SHN_UNDEF || sym.st_shndx == SHN_ABS ||
             !(symbol.name_len = bare_name(strings, sym.st_name, &symbol.name, &symbol.old_version)))
             continue;
+        if (symbol.name_len > HX_TEXT_NAME) {
+            hx_text_clear(&bounded);
+            hx_text_name(&bounded, symbol.name, symbol.name_len);
+            if (bounded.failed)
+                return hx_error_nomem();
+            symbol.name = bounded.s;
+            symbol.name_len = bounded.n;
+        }
         GElf_Versym version;
         if (versions && gelf_getversym(versions, (int)i, &version))
             symbol.old_version = (version & VERSYM_HIDDEN) != 0;

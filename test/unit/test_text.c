@@ -179,6 +179,60 @@ static void csv_fields(void **state)
     CSV("a=b", "a=b");
 }
 
+/* What is too long keeps its beginning, and what tells it from its like. */
+static void bounded_names(void **state)
+{
+    (void)state;
+    static char name[3 * HX_TEXT_NAME], other[sizeof name];
+    struct hx_text a = {0}, b = {0};
+    memset(name, 'x', sizeof name);
+    memcpy(other, name, sizeof name);
+    other[sizeof other - 1] = 'y';
+    hx_text_name(&a, name, HX_TEXT_NAME);
+    assert_int_equal(a.n, HX_TEXT_NAME);
+    assert_null(strchr(a.s, '#'));
+    hx_text_clear(&a);
+    hx_text_name(&a, name, sizeof name);
+    hx_text_name(&b, other, sizeof other);
+    assert_int_equal(a.n, HX_TEXT_NAME);
+    assert_int_equal(b.n, HX_TEXT_NAME);
+    assert_memory_equal(a.s, b.s, HX_TEXT_NAME - 16);
+    assert_string_not_equal(a.s, b.s);
+    hx_text_clear(&b);
+    hx_text_name(&b, name, sizeof name);
+    assert_string_equal(a.s, b.s);
+    hx_text_clear(&b);
+    hx_text_name(&b, a.s, a.n); /* what was cut stays as it is */
+    assert_string_equal(a.s, b.s);
+    /* no character is cut in two */
+    for (size_t at = 0; at < 3; at++) {
+        memset(name, 'x', sizeof name);
+        for (size_t i = at; i + 3 <= sizeof name; i += 3)
+            memcpy(name + i, "\xe6\x97\xa5", 3);
+        hx_text_clear(&a);
+        hx_text_name(&a, name, sizeof name);
+        uint32_t c;
+        for (size_t i = 0; i < a.n; i += hx_utf8_char(a.s + i, a.n - i, &c))
+            assert_int_not_equal(hx_utf8_char(a.s + i, a.n - i, &c), 0);
+    }
+    /* of several each is cut, and short ones are whole */
+    memset(name, 'x', sizeof name);
+    memcpy(name + sizeof name - 8, ", next", 6);
+    hx_text_clear(&a);
+    hx_text_names(&a, name, sizeof name - 2);
+    assert_non_null(strstr(a.s, "next"));
+    assert_true(a.n < HX_TEXT_NAME + 16);
+    char *many = malloc(3 * (size_t)HX_TEXT_NAMES);
+    for (size_t i = 0; i < 3 * (size_t)HX_TEXT_NAMES; i++)
+        many[i] = i % 8 == 6 ? ',' : i % 8 == 7 ? ' ' : 'a';
+    hx_text_clear(&a);
+    hx_text_names(&a, many, 3 * (size_t)HX_TEXT_NAMES);
+    assert_int_equal(a.n, HX_TEXT_NAMES);
+    free(many);
+    hx_text_free(&a);
+    hx_text_free(&b);
+}
+
 /* --- building ------------------------------------------------------------------------- */
 
 static void build_text(void **state)
@@ -502,6 +556,7 @@ int main(void)
         cmocka_unit_test(escape_is_safe_for_any_bytes),
         cmocka_unit_test(json_strings),
         cmocka_unit_test(csv_fields),
+        cmocka_unit_test(bounded_names),
         cmocka_unit_test(build_text),
         cmocka_unit_test(build_remembers_failure),
         cmocka_unit_test(human_bytes),
