@@ -280,6 +280,8 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_SUPPRESSIONS:
         args->suppressions[args->n_suppressions++] = value;
         return NULL;
+    case HX_OPT_VISITS:
+        return NULL; /* that it was given is all */
     case HX_OPT_STRICT:
         args->strict = true;
         return NULL;

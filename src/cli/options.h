@@ -47,6 +47,8 @@
     X(RETAINER, "retainer", 0, "PATTERN", "which types retain, in scheme type (repeat)")           \
     X(MAX_SET, "max-set", 0, "N",                                                                  \
       "a retainer set of more names is MANY; 8 by default, 0: no limit")                           \
+    X(VISITS, "visits", 0, NULL,                                                                   \
+      "count in censuses how often the document's algorithm visits an object")                     \
     X(CENTRE, "centre", 0, "PATTERN",                                                              \
       "only these functions are cost centres: PATTERN, module:, file:, region:, !... (repeat)")    \
     X(RECURSION, "recursion", 0, "truncate|whole",                                                 \

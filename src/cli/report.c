@@ -65,6 +65,8 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     if (args->given & HX_OPTS_LEVELS && !hx_mprof_is_view(query.view))
         return hx_error_new(HX_E_USAGE, query.view, "leave it out",
                             "--terse, --normal and --verbose are for mprof's tables");
+    if (hx_args_given(args, HX_OPT_VISITS) && strcmp(query.view, "censuses") != 0)
+        return hx_error_new(HX_E_USAGE, query.view, "leave it out", "--visits is for censuses");
     if (args->sort) {
         HX_TRY(hx_sort_word(args->sort, &column, &query.ascending));
         query.sort = column;

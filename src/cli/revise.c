@@ -87,7 +87,7 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     HX_TRY(hx_store_parts(revision->store, number, &have));
     unsigned parts = revision->asked | (revision->wanted & ~have);
     HX_TRY(follows_centres(revision, number, &parts));
-    if (!parts)
+    if (!parts && !hx_args_given(args, HX_OPT_VISITS))
         return NULL;
     uint64_t begun = hx_timing_begin();
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
@@ -107,10 +107,14 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
         HX_TRY(name_roots(args, snapshot));
     HX_TRY(hx_asked_look(&revision->found, snapshot));
     begun = hx_timing_begin();
-    HX_TRY(hx_store_revise(revision->store, number, snapshot, &analysis, parts,
-                           &revision->console->progress));
+    if (parts)
+        HX_TRY(hx_store_revise(revision->store, number, snapshot, &analysis, parts,
+                               &revision->console->progress));
     hx_timing_end(begun, "revise", snapshot->graph.n);
-    return NULL;
+    if (!hx_args_given(args, HX_OPT_VISITS))
+        return NULL;
+    return hx_store_count_visits(revision->store, number, snapshot, &analysis,
+                                 &revision->console->progress);
 }
 
 /* Numbers may have gaps of any size. */
@@ -167,7 +171,7 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
     if (hx_args_given(args, HX_OPT_SCHEME) || hx_args_given(args, HX_OPT_RETAINER) ||
         hx_args_given(args, HX_OPT_MAX_SET))
         revision.asked |= HX_ANALYSE_RETAINERS;
-    if (!(revision.asked | revision.wanted))
+    if (!(revision.asked | revision.wanted) && !hx_args_given(args, HX_OPT_VISITS))
         return NULL;
     HX_TRY(hx_asked_init(args, &revision.found));
     hx_error *err = run(&revision, which);

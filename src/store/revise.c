@@ -7,7 +7,9 @@
 #include "base/cleanup.h"
 #include "store/db.h"
 #include "store/store_private.h"
+#include "traverse/visits.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,6 +173,51 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snaps
     hx_writer_deinit(&w);
     err = hx_store_end(store, err);
     hx_blocks_forget(store->blocks, number);
+    return err;
+}
+
+static hx_error *count_visits(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+                              const struct hx_scheme_rule *rule, hx_sets *sets,
+                              const struct hx_progress *progress)
+{
+    struct hx_visits visits;
+    HX_TRY(hx_visits(snapshot, &rule->rule, sets, progress, &visits));
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    hx_error *err =
+        hx_db_prepare(store->db, store->path,
+                      "UPDATE hx_census SET visits_per_object = ?1 WHERE snapshot = ?2", &st);
+    if (!err && visits.objects)
+        sqlite3_bind_double(st, 1, (double)visits.visits / (double)visits.objects);
+    hx_visits_deinit(&visits);
+    HX_TRY(err);
+    sqlite3_bind_int64(st, 2, number);
+    return hx_db_run(store->db, store->path, st);
+}
+
+hx_error *hx_store_count_visits(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+                                const struct hx_analysis *analysis,
+                                const struct hx_progress *progress)
+{
+    struct hx_scheme_rule rule;
+    hx_sets *sets = NULL;
+    int64_t max_set;
+    char sql[128];
+    if (!store->overlaid) {
+        HX_TRY(hx_schema_overlay(store->db, store->path));
+        store->overlaid = true;
+    }
+    snprintf(sql, sizeof sql, "SELECT coalesce(max_set, %d) FROM hx_census WHERE snapshot = %lld",
+             HX_MAX_SET, (long long)number);
+    HX_TRY(hx_db_int(store->db, store->path, sql, &max_set));
+    if (max_set < 0 || max_set > UINT32_MAX)
+        return hx_error_new(HX_E_CORRUPT, store->path, "take it from a backup or make it again",
+                            "the store is damaged (limit of sets)");
+    HX_TRY(hx_scheme_apply(analysis->scheme, snapshot, &analysis->options, &rule));
+    hx_error *err = hx_sets_create((unsigned)max_set, &sets);
+    if (!err)
+        err = count_visits(store, number, snapshot, &rule, sets, progress);
+    hx_sets_destroy(sets);
+    hx_scheme_rule_deinit(&rule);
     return err;
 }
 

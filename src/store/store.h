@@ -82,6 +82,13 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snaps
                           const struct hx_analysis *analysis, unsigned parts,
                           const struct hx_progress *progress);
 
+/* Counts how often the document's algorithm visits the objects of such a snapshot (visits.h), by the
+ * scheme of the analysis and the limit by which its sets were made: shown from now on, by this
+ * hx_store alone. */
+hx_error *hx_store_count_visits(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+                                const struct hx_analysis *analysis,
+                                const struct hx_progress *progress);
+
 /* Which parts (enum hx_analysis_part) the store has of a snapshot. */
 hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret);
 

@@ -42,6 +42,38 @@ static inline void document_retain(const struct random_graph *graph, enum hx_int
     }
 }
 
+/* How often it visits objects when a set with more than `max` elements (0: no limit) has them all,
+ * as a recursion. */
+struct document_walk {
+    const struct random_graph *graph;
+    enum hx_interior interior;
+    const struct rule *rule;
+    unsigned max;
+    uint64_t set[RANDOM_GRAPH_MAX]; /* ~0: all */
+    uint64_t visits;
+};
+
+static inline uint64_t document_limit(const struct document_walk *walk, uint64_t set)
+{
+    return walk->max && (unsigned)__builtin_popcountll(set) > walk->max ? ~(uint64_t)0 : set;
+}
+
+static inline void document_visit(struct document_walk *walk, hx_obj c, hx_retainer r)
+{
+    uint64_t was = walk->set[c];
+    hx_retainer own = walk->rule->of_object[c];
+    walk->visits++;
+    if (was >> r & 1)
+        return;
+    walk->set[c] = document_limit(walk, was | (uint64_t)1 << r);
+    if (was && own != HX_NO_RETAINER)
+        return;
+    for (size_t e = 0; e < walk->graph->n_edges; e++)
+        if (walk->graph->edge[e].source == c &&
+            is_followed(walk->interior, walk->graph->edge[e].kind))
+            document_visit(walk, walk->graph->edge[e].target, own == HX_NO_RETAINER ? r : own);
+}
+
 /* The equations, applied until nothing changes. */
 static inline void fixed_point(const struct random_graph *graph, enum hx_interior interior,
                                const struct rule *rule, const uint8_t *states, uint64_t *set)
