@@ -562,8 +562,8 @@ static bool is_wrapper(const struct hx_snapshot *snapshot, hx_modules *modules, 
     return false;
 }
 
-/* Another malloc than the C library's: what it hands out nobody walks, unless it is a wrapper.
- * Where the C library's heap is empty it is the allocator. */
+/* Another malloc than the C library's: what it hands out nobody walks, unless it is a wrapper
+ * or was recorded. Where the C library's heap is empty it is the allocator. */
 static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
 {
     hx_modules *modules = attach->modules;
@@ -581,7 +581,7 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
                              "are no objects",
                              name);
             lose_heap(snapshot);
-        } else if (is_wrapper(snapshot, modules, i, library)) {
+        } else if (snapshot->recording || is_wrapper(snapshot, modules, i, library)) {
             hx_snapshot_note(snapshot, false,
                              "%s has a malloc, too: blocks that it keeps to itself are no objects",
                              name);

@@ -162,23 +162,20 @@ static void draw_shards(struct drawing *drawing, unsigned number)
 static void draw(struct drawing *drawing, unsigned number, unsigned n, bool crowd)
 {
     static const struct {
-        const char *name, *module;
+        const char *name, *module, *symbol;
     } nasty[] = {
-        {"evil\x1b[2J\x1b]0;owned\x07name", "lib\x1b[31mred.so"},
+        {"evil\x1b[2J\x1b]0;owned\x07name", "lib\x1b[31mred.so", NULL},
         {"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e\xe3\x82\xad\xe3\x83\xa3\xe3\x83\x83\xe3\x82\xb7"
          "\xe3\x83\xa5",
-         "lib\xe8\xa1\xa8.so"},
+         "lib\xe8\xa1\xa8.so", NULL},
         {"e\xcc\x81"
          "clair \xe2\x80\xaetxet\xe2\x80\xac",
-         "victim"},
-        {"broken\xff\xfe\xc2\x9bm", "victim"},
-#ifdef HX_HAVE_DEMANGLER
-        {"_ZN3svc8registryISsSt6vectorISt10shared_ptrINS_10connectionEEEE13live_sessionsE",
-#else
+         "victim", NULL},
+        {"broken\xff\xfe\xc2\x9bm", "victim", NULL},
         {"svc::registry<std::string, std::vector<std::shared_ptr<svc::connection> > >"
          "::live_sessions",
-#endif
-         "libstdc++.so.6"},
+         "libstdc++.so.6",
+         "_ZN3svc8registryISsSt6vectorISt10shared_ptrINS_10connectionEEEE13live_sessionsE"},
     };
     draw_types(drawing);
     uint32_t cache = root(drawing, HX_ROOT_GLOBAL, "cache_head", "victim", 0x55d0c0ca0040, 16);
@@ -193,6 +190,8 @@ static void draw(struct drawing *drawing, unsigned number, unsigned n, bool crow
         uint32_t from = root(drawing, HX_ROOT_GLOBAL, nasty[i].name, nasty[i].module,
                              0x7f0000001000 + 0x100 * i, 64);
         uint32_t held = object(drawing, 1000 + 8 * i);
+        if (nasty[i].symbol)
+            drawing->snapshot->roots.v[from].symbol = strdup(nasty[i].symbol);
         if (!i)
             typed(drawing, held, TYPE_EVIL);
         root_edge(drawing, from, held, 8 * i, HX_EDGE_START);
