@@ -159,6 +159,7 @@ hx_error *hx_attach_settle(hx_attach *attach, hx_error *err, bool *ret_killed)
     *ret_killed = !attach->core && hx_memwatch_killed(attach->watch) &&
                   (!hx_proc_living(attach->pid) || hx_proc_started(attach->pid) != attach->started);
     hx_memwatch_end(hx_steal(attach->watch));
+    atomic_store(exhausted(attach), false); /* the next one begins anew */
     return err;
 }
 

@@ -438,7 +438,7 @@ hx_error *hx_limits_fit(const hx_limits *limits, const struct hx_memory_need *ne
     if (!limit)
         return NULL;
     char want[HX_HUMAN], have[HX_HUMAN], all[HX_HUMAN], reserve[HX_HUMAN];
-    return hx_error_new(HX_E_NOMEM, "memory", hx_limit_todo(limit),
+    return hx_error_new(HX_E_LIMIT, "memory", hx_limit_todo(limit),
                         "a snapshot needs about %s, and %s has %s left of %s, of which heapx "
                         "leaves %s free%s",
                         hx_human_bytes(wanted(limit, need), want), limit->name,

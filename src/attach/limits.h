@@ -48,7 +48,7 @@ uint64_t hx_memory_analysis(uint64_t bytes);
 const struct hx_limit *hx_limits_short(const hx_limits *limits, const struct hx_memory_need *need,
                                        uint64_t *ret_left);
 
-/* The same as an error, HX_E_NOMEM, that says what to type. */
+/* The same as an error, HX_E_LIMIT, that says what to type. */
 hx_error *hx_limits_fit(const hx_limits *limits, const struct hx_memory_need *need);
 
 /* What to do about a limit that is too near. */

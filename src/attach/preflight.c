@@ -746,7 +746,7 @@ static const struct entry process_checks[] = {
     {"architecture", true, HX_E_FAIL, check_architecture},
     {"namespaces", false, HX_E_FAIL, check_namespaces},
     {"its_seccomp", false, HX_E_FAIL, check_its_seccomp},
-    {"memory", false, HX_E_NOMEM, check_memory},
+    {"memory", false, HX_E_LIMIT, check_memory},
     {"allocator", false, HX_E_FAIL, check_allocator},
 };
 

@@ -147,7 +147,7 @@ static void second_version(void **state)
     need = (struct hx_memory_need){.ours = mib, .its = mib};
     assert_ptr_equal(hx_limits_short(&limits, &need, &left), its);
     hx_error *err = hx_limits_fit(&limits, &need);
-    assert_int_equal(err->kind, HX_E_NOMEM);
+    assert_int_equal(err->kind, HX_E_LIMIT);
     assert_non_null(strstr(err->why, "swapped"));
     hx_error_free(err);
     hx_limits_deinit(&limits);
