@@ -1054,15 +1054,15 @@ static void test_addr2line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_function),  cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_types),          cmocka_unit_test(test_program),
-        cmocka_unit_test(test_split),          cmocka_unit_test(test_fixed),          cmocka_unit_test(test_stripped),
-        cmocka_unit_test(test_packed_symbols), cmocka_unit_test(test_cxx),
-        cmocka_unit_test(test_versions),       cmocka_unit_test(test_self),
-        cmocka_unit_test(test_vdso),           cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_no_files),       cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_many),           cmocka_unit_test(test_addr2line),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_same_function), cmocka_unit_test(test_entries),
+        cmocka_unit_test(test_types),         cmocka_unit_test(test_program),
+        cmocka_unit_test(test_split),         cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_stripped),      cmocka_unit_test(test_packed_symbols),
+        cmocka_unit_test(test_cxx),           cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_self),          cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_replaced),      cmocka_unit_test(test_no_files),
+        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_many),
+        cmocka_unit_test(test_addr2line),     cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, enter, leave);
 }
