@@ -15,6 +15,7 @@
 #include "attach/record/launch.h"
 #include "attach/rootmap.h"
 #include "attach/rtti.h"
+#include "attach/vitals.h"
 #include "attach/vtable.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
@@ -54,10 +55,30 @@ struct hx_attach {
     const struct hx_image *image; /* owned by that snapshot */
 };
 
+/* Before heapx itself has taken much: where not even what the process has to itself can be copied,
+ * there is no room for finding out more. What is not known is no reason yet. */
+static hx_error *fits_roughly(pid_t pid)
+{
+    struct hx_vitals vitals;
+    hx_limits limits = {0};
+    hx_error *err = hx_vitals_read(pid, 1u << HX_VITAL_ANON, &vitals);
+    bool known = !err && vitals.known[HX_VITAL_ANON];
+    hx_error_free(err);
+    if (!known)
+        return NULL;
+    uint64_t bytes = (uint64_t)vitals.value[HX_VITAL_ANON];
+    HX_TRY(hx_limits_find("", pid, &limits));
+    struct hx_memory_need need = {.ours = bytes + hx_memory_analysis(bytes)};
+    err = hx_limits_fit(&limits, &need);
+    hx_limits_deinit(&limits);
+    return err;
+}
+
 static hx_error *open_process(hx_attach *first, pid_t pid, hx_attach **ret)
 {
     hx_volunteer();
     HX_TRY(hx_preflight_error(pid));
+    HX_TRY(fits_roughly(pid));
     struct hx_attach *attach = calloc(1, sizeof *attach);
     if (!attach)
         return hx_error_nomem();
