@@ -7,7 +7,7 @@
 #include <elf.h>
 
 #define HX_CORE_PAGE      4096
-#define HX_CORE_BUILD_ID  64  /* bytes of a build id that are looked at */
+#define HX_CORE_BUILD_ID  64 /* bytes of a build id that are looked at */
 #define HX_CORE_PHDRS_MAX 72 /* of a mapped file */
 
 /* A PT_LOAD: [start, end) of the target; the first `filesz` bytes were dumped at `offset`, and

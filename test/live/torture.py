@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """torture.py - a target must not notice, and a killed heapx must leave nothing behind.
 
-    torture.py [undisturbed|snapshots|two_at_once|all_killed ...]     environment: HX_SNAPSHOTS (30), HX_SEED
+    torture.py [TEST...]     environment: HX_SNAPSHOTS (30), HX_SEED
 
 Runs test/live/torture undisturbed and then under many snapshots, with heapx killed by
 SIGKILL at a random moment in half of them. The outcome must be the same; after each
@@ -141,8 +141,9 @@ def two_at_once(folder):
     """Two heapx follow each other closely: a time limit that either shortens is never short."""
     with start() as target:
         for _ in range(max(4, SNAPSHOTS // 5)):
-            both = [subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", f"{folder}/{n}.db"],
-                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            both = [subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o",
+                                      f"{folder}/{n}.db"], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL,
                                      preexec_fn=live.end_with_parent) for n in range(2)]
             status = [snap.wait(timeout=60) for snap in both]
             check(all(n in (0, 1, 3) for n in status), f"ended with {status}")  # 1: was busy
