@@ -7,6 +7,7 @@ terminal is left in order.
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -168,7 +169,13 @@ def test_ahead(target):
         store = f"{folder}/s.db"
         check(subprocess.run([HEAPX, "snap", str(target.pid), "-o", store],
                              capture_output=True).returncode in (0, 3), "snap")
-        for keys, what in (("8\rw", r"› object › why"), ("2\ro", r"Objects retained by"),
+        with sqlite3.connect(store) as rows:  # a list that takes a while
+            rows.executemany("INSERT INTO hx_type(snapshot, type, name, bytes, objects)"
+                             " VALUES (1, ?, ?, ?, 1)",
+                             ((i, f"type {i * 7919 % 200003}", i * 31 % 1009)
+                              for i in range(1000, 201000)))
+        rows.close()
+        for keys, what in (("5i", r"› details"), ("5jji", r"› details"), ("8\rw", r"› object › why"), ("2\ro", r"Objects retained by"),
                            ("8/[0-9]\r\rw", r"› object › why"), (":screen roots\r\r", "› root")):
             terminal = Terminal([HEAPX, "open", store])
             terminal.send(keys)  # before it has drawn anything
