@@ -11,6 +11,7 @@
 #include "store/db.h"
 #include "store/laid.h"
 #include "store/mprof_sql.h"
+#include "store/rename.h"
 #include "store/store.h"
 
 #include <string.h>
@@ -478,6 +479,8 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
         err = hx_attribute_migrated(db, what, progress);
     else if (!err && version < 5)
         err = hx_attribute_recursion(db, what, progress);
+    if (!err && version < 7)
+        err = hx_rename_migrated(db, what);
     if (!err)
         err = hx_db_exec(db, what, "COMMIT");
     if (err && !sqlite3_get_autocommit(db))

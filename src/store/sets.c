@@ -171,7 +171,7 @@ static hx_error *rank_labels(struct keeper *k)
 
 /* --- sets -------------------------------------------------------------------------- */
 
-static uint64_t weight_of(int64_t retainer)
+uint64_t hx_set_weight(int64_t retainer)
 {
     uint64_t z = (uint64_t)retainer * 0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -205,7 +205,7 @@ static hx_error *take(struct keeper *k, hx_set set, uint64_t *ret_key)
         int64_t retainer = k->retainer[element[i]];
         k->member.v[i] = (struct member){k->rank ? k->rank[element[i]] : element[i], retainer};
         k->sorted.v[i] = retainer;
-        key += weight_of(retainer);
+        key += hx_set_weight(retainer);
     }
     if (k->rank && n)
         qsort(k->member.v, n, sizeof *k->member.v, by_rank);

@@ -17,4 +17,7 @@
 hx_error *hx_sets_store(struct hx_writer *w, const hx_sets *sets, const struct hx_scheme_rule *rule,
                         const uint64_t *objects, int64_t **ret_stored);
 
+/* What a retainer, by its number in the store, adds to the keys of its sets. */
+uint64_t hx_set_weight(int64_t retainer);
+
 #endif
