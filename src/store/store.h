@@ -82,8 +82,8 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snaps
                           const struct hx_analysis *analysis, unsigned parts,
                           const struct hx_progress *progress);
 
-/* Counts how often the document's algorithm visits the objects of such a snapshot (visits.h), by the
- * scheme of the analysis and the limit by which its sets were made: shown from now on, by this
+/* Counts how often the document's algorithm visits the objects of such a snapshot (visits.h), by
+ * the scheme of the analysis and the limit by which its sets were made: shown from now on, by this
  * hx_store alone. */
 hx_error *hx_store_count_visits(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
                                 const struct hx_analysis *analysis,

@@ -17,8 +17,8 @@ struct hx_visits {
     struct hx_big set_mem;
 };
 
-/* As hx_retain(), but for `threads` and `everything`. HX_E_LIMIT: more than HX_VISITS_MAX, or a path
- * that is too long. */
+/* As hx_retain(), but for `threads` and `everything`. HX_E_LIMIT: more than HX_VISITS_MAX, or a
+ * path that is too long. */
 hx_error *hx_visits(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
                     hx_sets *sets, const struct hx_progress *progress, struct hx_visits *ret);
 void hx_visits_deinit(struct hx_visits *visits);
