@@ -1,6 +1,8 @@
 /* db.c - SQLite calls that speak hx_error. */
 #include "store/db.h"
 
+#include "store/sidecar.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -24,9 +26,15 @@ static int errno_of(sqlite3 *db)
 static hx_error *os_error(int os_errno, int code, const char *what, const char *call)
 {
     char buf[128];
-    hx_error *err =
-        hx_error_new(HX_E_OS, what, hx_error_os_todo(os_errno), "%s: %s", call,
-                     os_errno ? strerror_r(os_errno, buf, sizeof buf) : sqlite3_errstr(code));
+    hx_error *err;
+    if (os_errno == HX_SIDECAR_REFUSED)
+        err = hx_error_new(
+            HX_E_PERM, what,
+            "remove what lies beside it, or copy the store alone to a folder of your own",
+            "%s: its -journal, -wal or -shm is not the store's", call);
+    else
+        err = hx_error_new(HX_E_OS, what, hx_error_os_todo(os_errno), "%s: %s", call,
+                           os_errno ? strerror_r(os_errno, buf, sizeof buf) : sqlite3_errstr(code));
     if (err != hx_error_nomem())
         err->os_errno = os_errno;
     return err;

@@ -241,7 +241,8 @@ static hx_error *copy_sidecar(const struct hx_pin *file, const char *what, const
     if (fd >= 0)
         return copy_to(fd, what, out);
     if (errno != ENOENT)
-        return hx_error_os(errno, what, "cannot read what lies beside it");
+        return hx_sidecar_explain(file, what,
+                                  hx_error_os(errno, what, "cannot read what lies beside it"));
     unlink(out); /* of an attempt before */
     return NULL;
 }

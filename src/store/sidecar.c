@@ -48,12 +48,11 @@ int hx_sidecar_open(const char *at, int flags, mode_t mode)
     for (int attempt = 0; attempt < 8; attempt++) { /* it may come and go */
         int fd = open(at, careful & ~(O_TRUNC | O_EXCL));
         struct stat st;
-        if (fd >= 0) {
-            if (fstat(fd, &st) == 0 && !fault_at(&st, at))
-                return fd;
-            close(fd);
-            errno = EPERM;
-            return -1;
+        if (fd >= 0 && fstat(fd, &st) == 0 && !fault_at(&st, at))
+            return fd;
+        if (fd >= 0 || errno == ELOOP || errno == ENXIO || errno == EISDIR) {
+            hx_cleanup_fd(&fd);
+            break;
         }
         if (errno != ENOENT || !(flags & O_CREAT))
             return -1;
@@ -61,7 +60,7 @@ int hx_sidecar_open(const char *at, int flags, mode_t mode)
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
-    errno = EPERM;
+    errno = HX_SIDECAR_REFUSED;
     return -1;
 }
 
@@ -71,7 +70,7 @@ int hx_sidecar_unlink(const char *at)
     if (lstat(at, &st) != 0)
         return -1;
     if (fault_at(&st, at)) {
-        errno = EPERM;
+        errno = HX_SIDECAR_REFUSED;
         return -1;
     }
     return unlink(at);
@@ -110,4 +109,16 @@ hx_error *hx_sidecar_check(const struct hx_pin *store, const char *what, bool ma
                                 "%s beside it %s", name, fault);
     }
     return NULL;
+}
+
+hx_error *hx_sidecar_explain(const struct hx_pin *store, const char *what, hx_error *err)
+{
+    if (!err || err->os_errno != HX_SIDECAR_REFUSED)
+        return err;
+    hx_error *told = hx_sidecar_check(store, what, false);
+    if (!told) /* and is gone again */
+        told = hx_error_new(HX_E_PERM, what, "use a folder of your own",
+                            "somebody exchanges files beside it");
+    hx_error_free(err);
+    return told;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/pin.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 #define HX_SIDECARS 3
@@ -19,8 +20,10 @@ extern const char *const hx_sidecar[HX_SIDECARS]; /* "-journal", "-wal", "-shm" 
 /* Which of them a path ends in; HX_SIDECARS: none. */
 size_t hx_sidecar_of(const char *path);
 
-/* open() for the sidecar of a pinned store; one that is not there is made (O_CREAT) by O_EXCL. -1
- * with EPERM when it is not taken. */
+/* errno when one is not taken. */
+#define HX_SIDECAR_REFUSED EKEYREJECTED
+
+/* open() for the sidecar of a pinned store; one that is not there is made (O_CREAT) by O_EXCL. */
 int hx_sidecar_open(const char *at, int flags, mode_t mode);
 
 /* unlink() for it. */
@@ -32,5 +35,9 @@ bool hx_sidecar_there(const struct hx_pin *store, const char *suffix, off_t leas
 /* Looks at those of a store beforehand, so that what will not be taken is told with its name. made:
  * the store is to be made, and must have none. `what` is the store for people. */
 hx_error *hx_sidecar_check(const struct hx_pin *store, const char *what, bool made);
+
+/* The better word for an error that comes from HX_SIDECAR_REFUSED: one of them was put there after
+ * that look. */
+hx_error *hx_sidecar_explain(const struct hx_pin *store, const char *what, hx_error *err);
 
 #endif

@@ -122,8 +122,11 @@ enum access {
 static hx_error *connect_to(hx_store *store, const struct hx_pin *file, unsigned access)
 {
     int flags = access & WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-    HX_TRY(hx_vfs_open(file, store->path, flags, access & IMMUTABLE, &store->vfs, &store->db));
-    hx_error *err = make_ready(store, access & ALONE);
+    hx_error *err =
+        hx_vfs_open(file, store->path, flags, access & IMMUTABLE, &store->vfs, &store->db);
+    if (err)
+        return err;
+    err = make_ready(store, access & ALONE);
     err = hx_vfs_explain(store->vfs, store->path, err);
     if (err)
         disconnect(store); /* a file that is refused is not tidied up either */
@@ -331,7 +334,7 @@ hx_error *hx_store_append_until(const char *path, const atomic_bool *cancel, hx_
         err = prepare_writing(store, is);
     }
     if (!err)
-        err = start_writing(store);
+        err = hx_sidecar_explain(&store->file, path, start_writing(store));
     if (err) {
         hx_error_free(hx_store_close(store));
         return err;
@@ -415,7 +418,7 @@ hx_error *hx_store_open_until(const char *path, const atomic_bool *cancel, hx_st
         err = hx_error_new(HX_E_ABSENT, path, "give a file made by heapx", "no such file");
     }
     if (!err)
-        err = start_reading(store);
+        err = hx_sidecar_explain(&store->file, path, start_reading(store));
     if (err) {
         destroy(store);
         return err;

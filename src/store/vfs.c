@@ -255,9 +255,13 @@ hx_error *hx_vfs_explain(const hx_vfs *vfs, const char *what, hx_error *err)
 {
     if (!err || !vfs || !vfs->stopped || err->kind == HX_E_NOMEM)
         return err;
+    HX_FREE char *todo = NULL;
+    if (asprintf(&todo, "remove %s-journal, if you trust the store without it", what) < 0) {
+        todo = NULL;
+        return err;
+    }
     hx_error_free(err);
-    return hx_error_new(HX_E_PERM, what,
-                        "remove the file -journal beside it, if you trust the store",
+    return hx_error_new(HX_E_PERM, what, todo,
                         "its journal asks for other files to be opened and removed, and is no "
                         "journal of heapx");
 }

@@ -580,8 +580,64 @@ def beside(folder):
     """All attacks at once beside many commands of root's."""
     if not COMMANDS:
         raise live.Skip("HX_COMMANDS is 0")
+    scene = Scene(folder)
+    os.chown(folder, ALICE, ALICE)
+    scene.make("home/data", 0o755, ALICE)
+    hers = scene.store("home/data/hers.hpx", ALICE)
+    crafted = scene.store("shared/crafted.hpx", ATTACKER)
+    journal = hot_journal(pages_of(scene.example), scene.victim)
+    everybody = scene.make("everybody", 0o777)
+    readable = shutil.move(scene.store("readable.hpx", mode=0o644), everybody)
+    chance = random.Random(SEED)
+    out = os.path.join(scene.shared, "out.csv")
+
+    def strike(path):
+        put(path + "-journal", journal)
+        put(path + "/store-journal", journal)
+        with contextlib.suppress(OSError):
+            os.symlink(scene.victim, path + "-wal")
+        with contextlib.suppress(OSError):
+            os.link(scene.open_victim, path + "-shm")
+        with contextlib.suppress(OSError):
+            os.symlink(scene.victim, out)
+
+    def calls(i, pid):
+        new = os.path.join(scene.shared, f"new{i}.hpx")
+        return [["report", scene.profile, "snapshots"], ["import", scene.profile, "-o", new],
+                ["import", scene.profile, "-o", os.path.join(os.path.dirname(hers), "mine.hpx")],
+                ["import", scene.profile, "-o", hers], ["report", hers, "snapshots"],
+                ["report", crafted, "snapshots"], ["import", scene.profile, "-o", crafted],
+                ["report", readable, "snapshots"], ["import", scene.profile, "-o", readable],
+                ["export", scene.example, "csv", "-o", out], ["report", pid, "snapshots"],
+                ["snap", pid, "-o", new], ["run", "-o", new, "true"]]
+
+    hurt = 0
+    statuses = {}
+    with live.Target(["sleep", "3600"]) as target, contextlib.ExitStack() as attackers:
+        for where in (scene.temporary, scene.shared, everybody):
+            attackers.enter_context(child(ATTACKER, race, where, ("heapx-", "new", "out"), strike))
+        attackers.enter_context(child(ALICE, exchange, scene, hers, SEED))
+        for i in range(COMMANDS):
+            call = [str(word) for word in chance.choice(calls(i, target.pid))]
+            put(crafted + "-journal", journal)
+            with contextlib.suppress(OSError):
+                os.chown(crafted + "-journal", ATTACKER, ATTACKER, follow_symlinks=False)
+            run = subprocess.run([live.HEAPX, *call], capture_output=True, timeout=60, errors="replace",
+                                 env=dict(os.environ, TMPDIR=scene.temporary))
+            statuses[run.returncode] = statuses.get(run.returncode, 0) + 1
+            if run.returncode == 1:
+                told = "; " in run.stderr or "I/O error" in run.stderr # exchanged while it was written
+                check(run.stderr.count("\n") == 1 and told, f"{call}: {run.stderr}")
+                if os.environ.get("HX_SHOW"):
+                    print(f"  {' '.join(call)}: {run.stderr}", end="")
+            check(run.returncode in (0, 1, 3), f"{call}: exit {run.returncode}\n{run.stderr}")
+            if scene.hurt():
+                hurt += 1
+                print(f"  {call}: a file of root's was touched\n{run.stderr}")
+    print(f"  {COMMANDS} commands: {statuses} by exit status; seed {SEED}")
+    check(hurt == 0, f"{hurt} of {COMMANDS} times a file of root's was touched")
 
 
 if __name__ == "__main__":
     live.main(private_store, beside_new, in_foreign_folder, planted, foreign, recovered, folders,
-              links, migrated, no_temporary, sweep, traces=False)
+              links, migrated, no_temporary, sweep, beside, traces=False)
