@@ -487,6 +487,62 @@ def links(folder):
     scene.unhurt("export over a hard link")
 
 
+def written(folder):
+    """What the explorer writes: not through a link of another user, nor into a second name."""
+    scene = Scene(folder)
+    script = os.path.join(folder, "script")
+    for how in ("link", "hard"):
+        for command in ("write! {}", "save-display {}"):
+            out = os.path.join(scene.shared, "out.csv")
+            if how == "link":
+                os.symlink(scene.victim, out)
+                os.chown(out, ATTACKER, ATTACKER, follow_symlinks=False)
+            else:
+                os.link(scene.open_victim, out)
+            scene.stamp = scene.look()
+            with open(script, "w") as file:
+                file.write("1\n:" + command.format(out) + "\n")
+            run = subprocess.run([scene.heapx_file, "open", scene.example, "--script", script],
+                                 capture_output=True, timeout=60, text=True)
+            text = "link of another user" if how == "link" else "hard link"
+            check(run.returncode in (1, 2) and text in run.stderr, f"{command}: {run}")
+            scene.unhurt(f"{command}: {how}")
+            os.unlink(out)
+            scene.stamp = scene.look()
+    with open(script, "w") as file:
+        file.write(f"1\n:write {scene.shared}/new.csv\n:save-display {scene.shared}/display\n")
+    run = subprocess.run([scene.heapx_file, "open", scene.example, "--script", script],
+                         capture_output=True, timeout=60, text=True)
+    check(run.returncode == 0 and sorted(os.listdir(scene.shared)) == ["display", "new.csv"],
+          f"{run}: {os.listdir(scene.shared)}")
+
+
+def large_sort(folder):
+    """What SQLite spills is for nobody's eyes."""
+    scene = Scene(folder)
+
+    def strike(path):
+        put(os.path.join(scene.shared, "struck"), b"")
+        with contextlib.suppress(OSError):
+            with open(path, "rb"):
+                put(os.path.join(scene.shared, "read"), b"")
+        with contextlib.suppress(OSError):
+            os.rename(path, path + ".aside")
+        with contextlib.suppress(OSError):
+            os.symlink(scene.victim, path)
+
+    spills = ("SELECT count(*) FROM (WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c "
+              "LIMIT 60000) SELECT randomblob(400) r FROM c ORDER BY r LIMIT -1 OFFSET 1)")
+    with child(ATTACKER, race, scene.shared, "etilqs_", strike):
+        run = subprocess.run([scene.heapx_file, "sql", scene.example, spills, "--format", "csv"],
+                             capture_output=True, text=True, timeout=60,
+                             env=dict(os.environ, TMPDIR=scene.shared, SQLITE_TMPDIR=scene.shared))
+    check(run.returncode == 0 and "59999" in run.stdout, f"{run}")
+    names = os.listdir(scene.shared)
+    check("struck" in names and "read" not in names, f"found: {names}")
+    scene.unhurt("large sort")
+
+
 def migrated(folder):
     """A store that root brings up to date stays hers, and nothing is left beside it."""
     scene = Scene(folder)
@@ -640,4 +696,4 @@ def beside(folder):
 
 if __name__ == "__main__":
     live.main(private_store, beside_new, in_foreign_folder, planted, foreign, recovered, folders,
-              links, migrated, no_temporary, sweep, beside, traces=False)
+              links, written, large_sort, migrated, no_temporary, sweep, beside, traces=False)
