@@ -138,14 +138,18 @@ hx_error *hx_folder_make_temporary(struct hx_folder *ret)
     return told;
 }
 
+bool hx_folder_clear(struct hx_folder *folder)
+{
+    empty(folder->fd);
+    return unlinkat(folder->where, strrchr(folder->path, '/') + 1, AT_REMOVEDIR) == 0 ||
+           (errno != ENOTEMPTY && errno != EEXIST);
+}
+
 void hx_folder_remove(struct hx_folder *folder)
 {
     bool removed = folder->fd < 0 || folder->where < 0 || !folder->path;
-    for (int i = 0; !removed && i < 100; i++) { /* something may just be made in it */
-        empty(folder->fd);
-        removed = unlinkat(folder->where, strrchr(folder->path, '/') + 1, AT_REMOVEDIR) == 0 ||
-                  errno != ENOTEMPTY;
-    }
+    for (int i = 0; !removed && i < 100; i++) /* something may just be made in it */
+        removed = hx_folder_clear(folder);
     hx_cleanup_fd(&folder->fd);
     hx_cleanup_fd(&folder->where);
     free(folder->path);

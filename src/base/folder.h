@@ -10,6 +10,8 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 
+#include <stdbool.h>
+
 struct hx_folder {
     int fd;     /* -1: none */
     int where;  /* the folder in which it lies */
@@ -24,7 +26,11 @@ hx_error *hx_folder_make(const char *where, struct hx_folder *ret);
 /* The same in the folder for temporary files: TMPDIR, else /tmp. */
 hx_error *hx_folder_make_temporary(struct hx_folder *ret);
 
-/* Removes it with what lies in it; legal for none. */
+/* Removes it with what lies in it, and keeps the descriptor. False: something was made there
+ * meanwhile. */
+bool hx_folder_clear(struct hx_folder *folder);
+
+/* The same, and lets go of it; legal for none. */
 void hx_folder_remove(struct hx_folder *folder);
 #define HX_FOLDER HX_CLEANUP(hx_folder_remove)
 

@@ -24,13 +24,13 @@ static bool is_known(const char *name, uid_t owner)
 {
     const uid_t users[] = {0, geteuid(), owner};
     HX_FREE char *buf = malloc(NAMES);
-    for (size_t i = 0; buf && i < sizeof users / sizeof *users; i++) {
+    bool known = false;
+    for (size_t i = 0; buf && !known && i < sizeof users / sizeof *users; i++) {
         struct passwd user, *found = NULL;
-        if (getpwuid_r(users[i], &user, buf, NAMES, &found) == 0 && found &&
-            strcmp(found->pw_name, name) == 0)
-            return true;
+        known = getpwuid_r(users[i], &user, buf, NAMES, &found) == 0 && found &&
+                strcmp(found->pw_name, name) == 0;
     }
-    return false;
+    return known;
 }
 
 /* A user's private group has his name (as adduser makes it), and nobody else is in it. */

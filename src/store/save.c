@@ -73,7 +73,8 @@ hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progr
     HX_TRY(hx_file_probe(path, &file, &is));
     if (file.doubt)
         return hx_pin_doubted(&file, path);
-    HX_TRY(hx_sidecar_check(&file, path, true));
+    if (is == HX_FILE_ABSENT)
+        HX_TRY(hx_sidecar_check(&file, path, true));
     if (!store->temporary)
         return hx_error_new(HX_E_FAIL, store->path, "copy the file", "is a file already");
     if (!sqlite3_get_autocommit(store->db))

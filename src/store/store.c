@@ -122,11 +122,8 @@ enum access {
 static hx_error *connect_to(hx_store *store, const struct hx_pin *file, unsigned access)
 {
     int flags = access & WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-    hx_error *err =
-        hx_vfs_open(file, store->path, flags, access & IMMUTABLE, &store->vfs, &store->db);
-    if (err)
-        return err;
-    err = make_ready(store, access & ALONE);
+    HX_TRY(hx_vfs_open(file, store->path, flags, access & IMMUTABLE, &store->vfs, &store->db));
+    hx_error *err = make_ready(store, access & ALONE);
     err = hx_vfs_explain(store->vfs, store->path, err);
     if (err)
         disconnect(store); /* a file that is refused is not tidied up either */
@@ -170,6 +167,17 @@ static hx_error *make_file(const hx_store *store)
     return err;
 }
 
+/* Who wrote alone had the index of the log in memory, and nobody comes before he lets go: a file of
+ * one is what a program has left that was killed. */
+static void drop_index(const struct hx_pin *file)
+{
+    HX_FREE char *at = NULL;
+    if (asprintf(&at, "%s-shm", file->at) < 0)
+        at = NULL;
+    else
+        hx_sidecar_unlink(at);
+}
+
 /* Leaves one plain file. With another reader or writer there the last one does it. */
 static hx_error *finish(hx_store *store)
 {
@@ -180,6 +188,8 @@ static hx_error *finish(hx_store *store)
         if (code == SQLITE_OK)
             code = sqlite3_exec(store->db, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
     }
+    if (code == SQLITE_OK && store->writer && hx_file_foreign(&store->file))
+        drop_index(&store->file);
     if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED)
         return NULL;
     hx_error *err = hx_db_error(store->db, code, store->path);

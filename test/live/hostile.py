@@ -573,10 +573,10 @@ def no_temporary(folder):
 @contextlib.contextmanager
 def busy(scene, store, user=0, before=()):
     """A heapx that works on a private copy of a store until the block ends; (process, folder)."""
+    there = set(os.listdir(scene.temporary))
     process = subprocess.Popen([*before, scene.heapx_file, "sql", store, ENDLESS],
                                preexec_fn=as_user(user), stdout=subprocess.DEVNULL,
                                env=dict(os.environ, TMPDIR=scene.temporary))
-    there = set(os.listdir(scene.temporary))
     try:
         end = time.monotonic() + 30
         while True:
@@ -644,6 +644,11 @@ def beside(folder):
     journal = hot_journal(pages_of(scene.example), scene.victim)
     everybody = scene.make("everybody", 0o777)
     readable = shutil.move(scene.store("readable.hpx", mode=0o644), everybody)
+    endless = scene.store("home/endless.hpx", mode=0o644)
+    with sqlite3.connect(endless) as db:
+        db.execute("PRAGMA writable_schema = 1")
+        db.execute("UPDATE sqlite_master SET sql = 'CREATE VIEW leaks AS ' || ? WHERE name = 'leaks'",
+                   (ENDLESS,))
     chance = random.Random(SEED)
     out = os.path.join(scene.shared, "out.csv")
 
@@ -664,7 +669,8 @@ def beside(folder):
                 ["import", scene.profile, "-o", hers], ["report", hers, "snapshots"],
                 ["report", crafted, "snapshots"], ["import", scene.profile, "-o", crafted],
                 ["report", readable, "snapshots"], ["import", scene.profile, "-o", readable],
-                ["export", scene.example, "csv", "-o", out], ["report", pid, "snapshots"],
+                ["export", scene.example, "csv", "-o", out],
+                ["report", endless, "leaks"], ["import", scene.profile, "-o", endless], ["report", pid, "snapshots"],
                 ["snap", pid, "-o", new], ["run", "-o", new, "true"]]
 
     hurt = 0

@@ -414,10 +414,13 @@ void hx_launched_deinit(struct hx_launched *launched)
         close(launched->go_fd);
     if (launched->told_fd >= 0)
         close(launched->told_fd);
-    if (launched->folder_fd >= 0) {
+    bool removed = launched->folder_fd < 0;
+    for (int i = 0; !removed && i < 100; i++) { /* some may just be made */
         each_region(launched->folder_fd, refuse);
-        hx_folder_remove(&launched->folder);
+        removed = hx_folder_clear(&launched->folder);
     }
+    if (launched->folder_fd >= 0)
+        hx_folder_remove(&launched->folder);
     *launched =
         (struct hx_launched){.pid = launched->pid, .folder_fd = -1, .go_fd = -1, .told_fd = -1};
 }
