@@ -4,6 +4,8 @@
  * checksums, packed tables. All bounds on what is read of one file stand here. They are far above
  * what the largest programs have, and count bytes, which are the same on a slow machine; time has
  * one bound, for what no count of bytes foresees. What lies beyond is left out and told.
+ *
+ * Figures of browsers are estimates: they are the largest programs that people look at.
  */
 #ifndef HX_SYM_READING_H
 #define HX_SYM_READING_H
