@@ -17,6 +17,9 @@ enum { CHUNK = 1 << 18, PAGE = 4096, LOOK_EVERY = 1 << 24 };
 #define FREE_BYTES (UINT64_C(64) << 20)
 #define FREE_PART  20 /* 1 / 20 of the file system */
 
+#define WRITER_NS UINT64_C(1000000000)
+#define MOMENT_NS UINT64_C(10000000)
+
 static const char *folder(void)
 {
     const char *temporary = getenv("TMPDIR");
@@ -102,35 +105,42 @@ static hx_error *put(const struct hx_spool *spool, const char *bytes, size_t n, 
     return NULL;
 }
 
-/* Something to read, the end, or an interrupt. */
+/* Something to read, the end, or an interrupt; -1: a moment, or an interrupt. */
 static hx_error *await(const struct hx_spool *spool, int from)
 {
     hx_error *error = NULL;
-    for (bool ready = false; !ready && !error;)
-        error = hx_wait_until(hx_now_ns() + 1000000000, from, &ready);
+    for (bool ready = false; !ready && !error; ready = ready || from < 0)
+        error = hx_wait_until(hx_now_ns() + (from < 0 ? MOMENT_NS : 1000000000), from, &ready);
     if (!error || error->kind != HX_E_CANCEL)
         return error;
     hx_error_free(error);
     return hx_error_cancelled(spool->name);
 }
 
-static hx_error *take_all(const struct hx_spool *spool, int from,
+/* named: who writes may come a moment later, and until then each look at the pipe is its end. */
+static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
                           const struct hx_progress *progress)
 {
-    uint64_t at = 0, looked = 0;
+    uint64_t at = 0, looked = 0, patience = hx_now_ns() + (named ? WRITER_NS : 0);
     HX_FREE char *chunk = malloc(CHUNK);
     if (!chunk)
         return hx_error_nomem();
     HX_TRY(look_for_room(spool, 0));
     for (;;) {
-        HX_TRY(await(spool, from));
+        bool first = named && at == 0;
+        HX_TRY(first ? NULL : await(spool, from));
         ssize_t n = read(from, chunk, CHUNK);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n < 0)
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
             return hx_error_os(errno, spool->name, "read");
-        if (n == 0)
+        if (n == 0 && !first)
             break;
+        if (n == 0 && hx_now_ns() >= patience)
+            return hx_error_new(HX_E_ABSENT, spool->name, "start what writes into it first",
+                                "a pipe into which nobody writes");
+        if (n <= 0) {
+            HX_TRY(first ? await(spool, n ? from : -1) : NULL);
+            continue;
+        }
         HX_TRY(put(spool, chunk, (size_t)n, at));
         at += (uint64_t)n;
         hx_progress_at(progress, "reading", at, 0);
@@ -170,7 +180,7 @@ hx_error *hx_spool_open(const char *path, const struct hx_progress *progress, st
     if (from < 0)
         return NULL;
     HX_TRY(make_file(&ret->fd));
-    hx_error *error = take_all(ret, from, progress);
+    hx_error *error = take_all(ret, from, !input, progress);
     if (error) {
         hx_spool_close(ret);
         return error;
