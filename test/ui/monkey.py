@@ -65,7 +65,8 @@ def table(folder):
     keys, commands = [], []
     with open(os.path.join(folder, "help.csv")) as file:
         for row in csv.DictReader(file):
-            keys += row["keys"].replace("\\\\", "\\").split()
+            # a text that a spreadsheet would take for a formula has a quote in front
+            keys += row["keys"].removeprefix("'").replace("\\\\", "\\").split()
             if row["command"]:
                 commands.append(row["command"].strip()[1:].split(" ")[0])
     if len(set(keys)) < 60 or len(set(commands)) < 40:
