@@ -78,10 +78,12 @@ static void put_change(const struct hx_pane *pane, struct hx_text *sql)
 static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->like = "types";
-    hx_text_puts(&ret->sql, "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
-                            " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
-                            " t.retained_bytes AS retained_bytes, p.only_pages AS only_pages,"
-                            " p.shared_pages AS shared_pages");
+    hx_text_puts(
+        &ret->sql,
+        "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
+        " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
+        " t.retained_bytes AS retained_bytes, t.symbol AS symbol, p.only_pages AS only_pages,"
+        " p.shared_pages AS shared_pages");
     put_change(pane, &ret->sql);
     hx_text_puts(&ret->sql, " FROM hx_type t LEFT JOIN hx_page p ON p.snapshot = t.snapshot"
                             " AND p.census = 'type' AND p.key = t.type");

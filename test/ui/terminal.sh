@@ -77,7 +77,7 @@ keys a
 await 'snapshot under way' 'snapshot: copy'
 keys G
 await 'keys meanwhile' '283/283'
-keys Escape
+keys C-c
 await cancel 'interrupted'
 
 keys C-z
