@@ -114,8 +114,7 @@ void hx_print_csv(struct hx_text *text, struct hx_value value)
         put_digits(text, value.i);
         break;
     case HX_VALUE_REAL:
-        if (isfinite(value.real))
-            put_real(text, value.real);
+        put_real(text, value.real);
         break;
     case HX_VALUE_TEXT:
         hx_text_csv(text, value.text, value.text_bytes);
