@@ -83,7 +83,8 @@ static hx_error *meet_schema(hx_store *store)
             hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
     bool endless = store->patience == 0;
     store->patience = -1;
-    if (!err || err->kind != HX_E_CANCEL || !endless)
+    /* without an error it were statistics, which each change of the schema would load again */
+    if (!endless || (err && err->kind != HX_E_CANCEL))
         return err;
     hx_error_free(err);
     return hx_db_error(store->db, SQLITE_CORRUPT, store->path);
