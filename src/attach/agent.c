@@ -182,7 +182,7 @@ static bool next_op(int socket, enum hx_agent_op *ret)
 static hx_error *killed(const char *which)
 {
     return hx_error_new(
-        HX_E_NOMEM, "memory",
+        HX_E_LIMIT, "memory",
         "free some, or take the snapshot where there is more; see: heapx doctor PID",
         "%s was killed, as the kernel does when memory runs out", which);
 }

@@ -154,7 +154,7 @@ hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping
     HX_TRY(hx_tracer_pressed(tracer));
     if (atomic_load(&touch.failed)) {
         char text[HX_HUMAN];
-        return hx_error_new(HX_E_NOMEM, "copy of the target's memory",
+        return hx_error_new(HX_E_LIMIT, "copy of the target's memory",
                             "free some memory, or take the snapshot where there is more",
                             "the kernel does not give %s of memory", hx_human_bytes(need, text));
     }

@@ -25,7 +25,7 @@ struct hx_copy {
 };
 
 /* Before the stop: estimates from `mapping` (smaps) how much there is, makes or takes over
- * memory_fd and touches it. HX_E_NOMEM when it does not fit. */
+ * memory_fd and touches it. HX_E_LIMIT when it does not fit. */
 hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                           const struct hx_tracer *tracer);
 

@@ -64,7 +64,7 @@ hx_error *hx_memwatch_error(const struct hx_memwatch *watch)
     char reserve[HX_HUMAN], all[HX_HUMAN];
     if (!limit)
         return hx_error_nomem();
-    return hx_error_new(HX_E_NOMEM, "memory", hx_limit_todo(limit),
+    return hx_error_new(HX_E_LIMIT, "memory", hx_limit_todo(limit),
                         "while the snapshot was made less than %s was left of the %s of %s: it was "
                         "given up",
                         hx_human_bytes(limit->reserve, reserve), hx_human_bytes(limit->bytes, all),

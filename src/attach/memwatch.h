@@ -27,7 +27,7 @@ struct hx_memwatch *hx_memwatch_begin(hx_limits *limits, const struct hx_memory_
 /* Ends it, NULL is legal. */
 void hx_memwatch_end(struct hx_memwatch *watch);
 
-/* What *exhausted means, as an error: HX_E_NOMEM. */
+/* What *exhausted means, as an error: HX_E_LIMIT. */
 hx_error *hx_memwatch_error(const struct hx_memwatch *watch);
 
 /* Has the kernel ended processes for lack of memory since the watch began? */

@@ -70,6 +70,8 @@ static bool can_leave_out(struct hx_series *series, const hx_error *err)
         return false;
     if (err->kind == HX_E_CANCEL)
         return series->interrupt && series->interrupt(series);
+    if (err->kind == HX_E_LIMIT) /* no room for it: who records goes on */
+        return series->look != NULL;
     return err->kind == HX_E_BUSY && (!is_traced(err) || series->stored || series->look);
 }
 

@@ -241,7 +241,7 @@ static hx_error *settle(struct hx_taker *taker, hx_error *err)
     if (!err || !killed)
         return or_interrupted(taker, err);
     hx_error_free(err);
-    return hx_error_new(HX_E_NOMEM, hx_taker_name(taker, what, sizeof what), "see: dmesg", "%s",
+    return hx_error_new(HX_E_LIMIT, hx_taker_name(taker, what, sizeof what), "see: dmesg", "%s",
                         killed_text);
 }
 
@@ -259,7 +259,8 @@ hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_s
 {
     struct hx_progress with_memory = watched(taker, progress);
     hx_error *err = hx_store_add(store, snapshot, analysis, &with_memory, ret);
-    taker->store_failed |= err != NULL;
+    /* one that was given up is not in it, and the next one can be */
+    taker->store_failed |= err && err->kind != HX_E_CANCEL;
     return settle(taker, err);
 }
 

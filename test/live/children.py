@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import live
@@ -164,5 +165,41 @@ def forks(folder):
     print(f"  {RUNS} runs, the slowest took {slowest:.1f} s")
 
 
+def copying(pid):
+    """The process below heapx that copies; None: there is none."""
+    try:
+        with open(f"/proc/{pid}/comm") as comm, open(f"/proc/{pid}/task/{pid}/children") as children:
+            if comm.read().strip() == "heapx-capture":
+                return pid
+            below = [copying(int(child)) for child in children.read().split()]
+    except OSError:
+        return None
+    return next((one for one in below if one), None)
+
+
+def memory(folder):
+    """The kernel ends what copies a child: its costs are kept, and the recording goes on."""
+    check(any(without_copies(folder) for _ in range(5)), "all copies were done before they were ended")
+
+
+def without_copies(folder):
+    """Was a copy ended?"""
+    code = ("import os, sys\nx = [bytes(1000) for _ in range(100000)]\nfor _ in range(3):\n"
+            "  child = os.fork()\n  if not child: sys.exit(0)\n  os.waitpid(child, 0)\nsys.exit(9)")
+    store = f"{folder}/{len(os.listdir(folder))}.db"
+    with recorded.Run(store, [sys.executable, "-c", code], "--children", "--at-exit") as target:
+        while target.process.poll() is None:
+            worker = copying(target.process.pid)
+            if worker:
+                os.kill(worker, signal.SIGKILL)
+            time.sleep(0.001)
+        target.wait(60, b"")
+    check(target.status == 9, f"exit {target.status}: {target.err}")
+    rows = live.rows(store, "SELECT complete, notes, (SELECT count(*) FROM costs c WHERE c.snapshot = s.snapshot) "
+                            "costs FROM snapshots s")
+    check(len(rows) == 4 and all(row["costs"] for row in rows), f"snapshots {rows}")
+    return any("was killed, as the kernel does" in row["notes"] for row in rows)
+
+
 if __name__ == "__main__":
-    live.main(traced, tracer, raw, silent, early, become, space, late, names, forks)
+    live.main(traced, tracer, raw, silent, early, become, space, late, names, memory, forks)
