@@ -187,11 +187,21 @@ static hx_error *gone(struct hx_series *series)
     return ended(series);
 }
 
+/* The snapshot at the end; of a process that has just ended there is what was recorded. */
+static hx_error *take_end(struct hx_series *series)
+{
+    hx_error *err = judge(series, hx_series_take(series));
+    if (!err || err->kind != HX_E_GONE || !series->taker->recorder)
+        return err;
+    hx_error_free(err);
+    return gone(series);
+}
+
 /* The time is over. */
 static hx_error *at_end(struct hx_series *series)
 {
     if (series->last)
-        return judge(series, hx_series_take(series));
+        return take_end(series);
     if (!series->when || series->stored)
         return NULL;
     char what[32];
@@ -251,7 +261,7 @@ hx_error *hx_series_run(struct hx_series *series)
     if (series->last) { /* a second interrupt ends this one, too */
         bool sent;
         hx_interrupts_forget(&sent);
-        err = judge(series, hx_series_take(series));
+        err = take_end(series);
         if (err && err->kind != HX_E_CANCEL)
             return err;
         hx_error_free(err);

@@ -201,5 +201,19 @@ def without_copies(folder):
     return any("was killed, as the kernel does" in row["notes"] for row in rows)
 
 
+def last(folder):
+    """A program that ends while the snapshot at the end is made: what was recorded is stored."""
+    code = "import os, time\nx = [bytes(1000) for _ in range(200000)]\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    store = f"{folder}/last.db"
+    with recorded.Run(store, [sys.executable, "-c", code], "--duration", "2s") as target:
+        pid = int(target.process.stdout.readline())
+        while target.process.poll() is None and not copying(target.process.pid):
+            pass
+        os.kill(pid, signal.SIGKILL)
+        target.wait(60, b"")
+    check(target.status == 128 + signal.SIGKILL, f"exit {target.status}: {target.err}")
+    check(len(live.rows(store, "SELECT * FROM costs")), f"nothing was stored: {target.err}")
+
+
 if __name__ == "__main__":
-    live.main(traced, tracer, raw, silent, early, become, space, late, names, memory, forks)
+    live.main(traced, tracer, raw, silent, early, become, space, late, names, memory, last, forks)
