@@ -126,9 +126,8 @@ static char *next_word(char **line)
 {
     char *word = *line + strspn(*line, " "), *to = word, *from = word;
     while (*from && *from != ' ') {
-        unsigned code;
-        if (*from == '\\' && sscanf(from + 1, "%3o", &code) == 1 && code < 256) {
-            *to++ = (char)code;
+        if (*from == '\\' && strspn(from + 1, "01234567") >= 3) {
+            *to++ = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
             from += 4;
         } else {
             *to++ = *from++;

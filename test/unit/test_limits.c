@@ -109,7 +109,8 @@ static hx_limits find(const char *root, pid_t pid)
 
 static const char v2_mount[] =
     "25 1 0:22 / / rw - ext4 /dev/vda rw\n"
-    "30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+    "30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+    "31 25 0:27 / /odd rw - fuse odd rw,last=\\4\n"; /* no code of a character, at the very end */
 
 static void second_version(void **state)
 {
