@@ -194,6 +194,22 @@ static const struct hx_mapping *same_before(const struct hx_mapping *mapping,
                : NULL;
 }
 
+/* Was nothing in the range before the stop, and nobody had the right to put something there? A part
+ * of a reservation, which is cut anew whenever a bit of it is used: without PAGEMAP_SCAN it would
+ * cost the stop 8 bytes a page. */
+static bool was_empty(const struct hx_mapping *mapping, const struct hx_mapping *before,
+                      size_t n_before)
+{
+    uint64_t at = mapping->start;
+    for (size_t i = hx_mapping_find(before, n_before, at); i < n_before && at < mapping->end; i++) {
+        if (before[i].start > at || before[i].inode || before[i].prot & HX_PROT_W ||
+            present_bytes(&before[i], false))
+            return false;
+        at = before[i].end;
+    }
+    return at >= mapping->end;
+}
+
 hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                        const struct hx_mapping *before, size_t n_before)
 {
@@ -211,6 +227,9 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
         const struct hx_mapping *old = same_before(&mapping[i], before, n_before);
         if (old &&
             (old->device || (!(mapping[i].prot & HX_PROT_W) && !present_bytes(old, own_only))))
+            continue;
+        if (!old && !mapping[i].inode && !(mapping[i].prot & (HX_PROT_R | HX_PROT_W)) &&
+            was_empty(&mapping[i], before, n_before))
             continue;
         if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_run, &plan))
             continue;
