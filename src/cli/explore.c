@@ -25,6 +25,11 @@ static hx_error *add_to_store(void *taker, hx_store *store, const struct hx_snap
     return hx_take_add(taker, store, snapshot, analysis, progress, ret);
 }
 
+static void drop_taken(void *taker)
+{
+    hx_take_drop(taker);
+}
+
 static hx_error *read_live(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n)
 {
     const struct hx_taker *taker = context;
@@ -73,6 +78,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
         .color = hx_color(args),
         .take = taker ? take_again : NULL,
         .add = taker ? add_to_store : NULL,
+        .drop = taker ? drop_taken : NULL,
         .recording = taker && taker->recorder ? tell_recording : NULL,
         .read = taker && taker->attach ? read_live : NULL,
         .context = taker,

@@ -264,6 +264,12 @@ hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_s
     return settle(taker, err);
 }
 
+void hx_take_drop(struct hx_taker *taker)
+{
+    bool unused;
+    hx_error_free(hx_attach_settle(taker->attach, NULL, &unused));
+}
+
 static void tell_partial(struct hx_console *console, const struct hx_taker *taker,
                          const struct hx_snapshot *snapshot)
 {

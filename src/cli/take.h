@@ -66,6 +66,10 @@ hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_s
 hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
                        struct hx_console *console, int64_t *ret);
 
+/* What hx_take() has made shall be in no store: memory is watched no longer. Legal after
+ * hx_take_add(), too. */
+void hx_take_drop(struct hx_taker *taker);
+
 /* What a recorder knows of a process that has ended: a snapshot without a heap. HX_E_ABSENT: it
  * knows nothing. */
 hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_console *console,

@@ -175,6 +175,8 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 static void snapping_destroy(struct hx_job *job)
 {
     struct snapping *snapping = (struct snapping *)job;
+    if (snapping->taken && snapping->options->drop)
+        snapping->options->drop(snapping->options->context);
     hx_snapshot_destroy(snapping->taken);
     hx_choice_deinit(&snapping->choice);
     free(snapping);

@@ -24,6 +24,8 @@ struct hx_ui_options {
     hx_error *(*add)(void *context, hx_store *store, const struct hx_snapshot *snapshot,
                      const struct hx_analysis *analysis, const struct hx_progress *progress,
                      int64_t *ret);
+    /* What take() gave is not wanted after all, or add() is done with it; NULL: nobody asks. */
+    void (*drop)(void *context);
     /* NULL: nobody records. Quick; called on the screen's thread while snapshots are taken. */
     void (*recording)(void *context, struct hx_ui_recording *ret);
     /* Copies up to n bytes of the live target as they are now; *ret_n: so many, from the first on.
