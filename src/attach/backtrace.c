@@ -5,6 +5,7 @@
 #include "attach/record/space.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "sym/reading.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,8 @@ hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
     struct tracing tracing = {.snapshot = snapshot, .code = code, .fp = frame_pointer()};
     HX_RECORDING struct hx_recording *recording = NULL;
     uint64_t begun = hx_timing_begin();
+    /* a recorder with the same set has named its frames, and listens no longer */
+    hx_reading_listen(hx_code_reading(code), progress);
     hx_interned_init(&tracing.interned);
     HX_TRY(
         hx_space_create_fixed(via, code, snapshot->mapping, snapshot->n_mappings, &tracing.space));
