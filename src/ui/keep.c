@@ -9,7 +9,8 @@
 
 int64_t hx_ui_unsaved(const struct hx_ui *ui)
 {
-    int64_t n = 0;
+    bool unlisted = ui->listing && !ui->snapshots.n_rows; /* the first one, which is there */
+    int64_t n = ui->options->precious && unlisted;
     for (size_t i = 0; ui->options->precious && i < ui->snapshots.n_rows; i++)
         n += hx_table_int(&ui->snapshots, i, "snapshot", 0) > ui->saved;
     return n;
