@@ -78,7 +78,8 @@ static hx_error *open_process(hx_attach *first, pid_t pid, hx_attach **ret)
 {
     hx_volunteer();
     HX_TRY(hx_preflight_error(pid));
-    HX_TRY(fits_roughly(pid));
+    if (!first) /* one more may only be recorded, which takes little */
+        HX_TRY(fits_roughly(pid));
     struct hx_attach *attach = calloc(1, sizeof *attach);
     if (!attach)
         return hx_error_nomem();

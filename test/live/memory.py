@@ -268,6 +268,22 @@ def killed_worker(folder):
         live.check_let_go(target.pid)
 
 
+def recorded(folder):
+    """Where there is no room for a snapshot of a child it is recorded all the same."""
+    code = ("import os\nx = bytearray(100 << 20)\nx[::4096] = bytes(len(x[::4096]))\n"
+            "if os.fork(): os.wait()\nos._exit(9)")
+    store = os.path.join(folder, "run.db")
+    with Cgroup() as cgroup:
+        cgroup.limit(250 << 20)
+        run = subprocess.run([live.HEAPX, "run", "--children", "-o", store, "--", sys.executable, "-c", code],
+                             capture_output=True, preexec_fn=cgroup.enter, timeout=300, text=True)
+    check(run.returncode == 9, f"status {run.returncode}: {run.stderr}")
+    rows = live.rows(store, "SELECT complete, notes, (SELECT count(*) FROM costs c WHERE c.snapshot = s.snapshot) "
+                            "costs FROM snapshots s")
+    check(len(rows) == 2 and all(row["costs"] for row in rows)
+          and any("a snapshot needs" in row["notes"] for row in rows), f"{rows}, {run.stderr}")
+
+
 def await_worker(process):
     """The process of heapx that copies, as soon as it is there; None: it came and went."""
     while process.poll() is None:
@@ -362,4 +378,4 @@ if __name__ == "__main__":
         soak(int(sys.argv[2]), int(sys.argv[3]))
     else:
         live.main(inside, small_blocks, eaten, beside, page_cache, volunteers, killed_worker,
-                  untouched)
+                  recorded, untouched)
