@@ -218,10 +218,16 @@ static hx_error *copy_to(int in, const char *what, const char *to)
     return copy_bytes(from, what, out, what);
 }
 
-hx_error *hx_file_copy_plain(const struct hx_pin *file, const char *what, const struct hx_pin *to)
+hx_error *hx_file_copy_plain(const struct hx_pin *file, const char *what, const struct hx_pin *to,
+                             struct stat *ret)
 {
     int in = -1;
     HX_TRY(open_file(file, what, &in));
+    if (fstat(in, ret) != 0) {
+        hx_error *err = hx_error_os(errno, what, "cannot look at it");
+        close(in);
+        return err;
+    }
     return copy_to(in, what, to->at);
 }
 
@@ -273,7 +279,8 @@ static struct stamp stamp_of(const struct hx_pin *file)
 
 static hx_error *copy_all(const struct hx_pin *file, const char *what, const struct hx_pin *to)
 {
-    HX_TRY(hx_file_copy_plain(file, what, to));
+    struct stat st;
+    HX_TRY(hx_file_copy_plain(file, what, to, &st));
     HX_TRY(copy_sidecar(file, what, to, "-wal"));
     return copy_sidecar(file, what, to, "-journal");
 }
@@ -292,15 +299,15 @@ hx_error *hx_file_copy(const struct hx_pin *file, const char *what, const struct
     }
 }
 
-hx_error *hx_file_replace(const struct hx_pin *file, const char *what, const struct hx_pin *by)
+hx_error *hx_file_replace(const struct hx_pin *file, const char *what, const struct hx_pin *by,
+                          const struct stat *old)
 {
-    struct stat st;
     HX_FD int fd = open(by->at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || lstat(file->at, &st) != 0)
+    if (fd < 0)
         return hx_error_os(errno, what, "cannot replace it");
     /* whose it was, as far as we may give it away; else those of its group have it still */
-    if ((fchown(fd, st.st_uid, st.st_gid) != 0 && fchown(fd, (uid_t)-1, st.st_gid) != 0) ||
-        fchmod(fd, st.st_mode & 0777) != 0)
+    if ((fchown(fd, old->st_uid, old->st_gid) != 0 && fchown(fd, (uid_t)-1, old->st_gid) != 0) ||
+        fchmod(fd, old->st_mode & 0777) != 0)
         return hx_error_os(errno, what, "cannot give it the rights of the old one");
     if (renameat(by->folder, by->name, file->folder, file->name))
         return hx_error_os(errno, what, "cannot replace it");

@@ -42,11 +42,13 @@ bool hx_file_logged(const struct hx_pin *file);
  * folder. */
 hx_error *hx_file_copy(const struct hx_pin *file, const char *what, const struct hx_pin *to);
 
-/* Copies the file alone. */
-hx_error *hx_file_copy_plain(const struct hx_pin *file, const char *what, const struct hx_pin *to);
+/* Copies the file alone. *ret: what was copied, whatever stands at its name by now. */
+hx_error *hx_file_copy_plain(const struct hx_pin *file, const char *what, const struct hx_pin *to,
+                             struct stat *ret);
 
-/* Puts a copy in the place of the file whose rights and owner it gets. */
-hx_error *hx_file_replace(const struct hx_pin *file, const char *what, const struct hx_pin *by);
+/* Puts a copy in the place of the file that it was made of, whose rights and owner it gets. */
+hx_error *hx_file_replace(const struct hx_pin *file, const char *what, const struct hx_pin *by,
+                          const struct stat *old);
 
 /* Removes a store and what SQLite put beside it. */
 void hx_file_remove(const struct hx_pin *file);

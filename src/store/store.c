@@ -233,6 +233,7 @@ static hx_error *replace_by_migrated(hx_store *store)
         return hx_error_new(HX_E_BUSY, store->path, "wait for it to end",
                             "another program is using the store");
     disconnect(store);
+    struct stat old;
     char where[64]; /* beside it, so that it can be moved */
     snprintf(where, sizeof where, "/proc/self/fd/%d", store->file.folder);
     HX_FOLDER struct hx_folder folder = HX_FOLDER_NONE;
@@ -241,14 +242,14 @@ static hx_error *replace_by_migrated(hx_store *store)
     if (!err)
         err = hx_pin_in(folder.fd, "store", &copy);
     if (!err)
-        err = hx_file_copy_plain(&store->file, store->path, &copy);
+        err = hx_file_copy_plain(&store->file, store->path, &copy, &old);
     if (!err)
         err = connect_to(store, &copy, WRITE);
     if (!err)
         err = migrate(store);
     if (store->db)
         disconnect(store);
-    return err ? err : hx_file_replace(&store->file, store->path, &copy);
+    return err ? err : hx_file_replace(&store->file, store->path, &copy, &old);
 }
 
 /* By whoever has the lock; leaves the store disconnected. */
