@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const hx_sidecar[HX_SIDECARS] = {"-journal", "-wal", "-shm"};
 
@@ -32,14 +33,29 @@ static const char *fault_of(const struct stat *st, const struct stat *store)
     return NULL;
 }
 
-/* The same for one by its path. */
-static const char *fault_at(const struct stat *st, const char *at)
+/* The stat of the store by the path of one; false: there is none. */
+static bool stat_store(const char *at, struct stat *ret)
 {
     size_t suffix = hx_sidecar_of(at);
     HX_FREE char *store =
         suffix == HX_SIDECARS ? NULL : strndup(at, strlen(at) - strlen(hx_sidecar[suffix]));
+    return store && lstat(store, ret) == 0;
+}
+
+/* The same for one by its path. */
+static const char *fault_at(const struct stat *st, const char *at)
+{
     struct stat it;
-    return fault_of(st, store && lstat(store, &it) == 0 ? &it : NULL);
+    return fault_of(st, stat_store(at, &it) ? &it : NULL);
+}
+
+/* A new one of root's is for the owner of the store, who plays it back when root is killed. */
+static void give_to_owner(int fd, const char *at)
+{
+    struct stat st;
+    if (geteuid() == 0 && stat_store(at, &st) && S_ISREG(st.st_mode) &&
+        fchown(fd, st.st_uid, st.st_gid) != 0)
+        return; /* root can still play it back */
 }
 
 int hx_sidecar_open(const char *at, int flags, mode_t mode)
@@ -57,6 +73,8 @@ int hx_sidecar_open(const char *at, int flags, mode_t mode)
         if (errno != ENOENT || !(flags & O_CREAT))
             return -1;
         fd = open(at, careful | O_CREAT | O_EXCL, mode);
+        if (fd >= 0)
+            give_to_owner(fd, at);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }

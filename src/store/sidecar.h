@@ -23,7 +23,8 @@ size_t hx_sidecar_of(const char *path);
 /* errno when one is not taken. */
 #define HX_SIDECAR_REFUSED EKEYREJECTED
 
-/* open() for the sidecar of a pinned store; one that is not there is made (O_CREAT) by O_EXCL. */
+/* open() for the sidecar of a pinned store; one that is not there is made (O_CREAT) by O_EXCL, and
+ * belongs to the owner of the store when root makes it. */
 int hx_sidecar_open(const char *at, int flags, mode_t mode);
 
 /* unlink() for it. */

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PINNED "/proc/self/fd/"
 
@@ -50,13 +51,32 @@ static int careful_unlink(const char *path)
     return strncmp(path, PINNED, strlen(PINNED)) == 0 ? hx_sidecar_unlink(path) : unlink(path);
 }
 
+/* SQLite, run by root, gives each sidecar that it opens to the owner of the store: also what was
+ * there, a file of root's that he may have renamed to that. hx_sidecar_open() gives him those that
+ * it makes. */
+static int careful_fchown(int fd, uid_t user, gid_t group)
+{
+    (void)fd, (void)user, (void)group;
+    return 0;
+}
+
+static const struct call {
+    const char *name;
+    sqlite3_syscall_ptr call;
+} calls[] = {
+    {"open", (sqlite3_syscall_ptr)careful_open},
+    {"unlink", (sqlite3_syscall_ptr)careful_unlink},
+    {"fchown", (sqlite3_syscall_ptr)careful_fchown},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
 static void replace_calls(void)
 {
     sqlite3_vfs *system = sqlite3_vfs_find(NULL);
     if (!system || system->iVersion < 3 || !system->xSetSystemCall)
         return;
-    system->xSetSystemCall(system, "open", (sqlite3_syscall_ptr)careful_open);
-    system->xSetSystemCall(system, "unlink", (sqlite3_syscall_ptr)careful_unlink);
+    for (size_t i = 0; i < CALLS; i++)
+        system->xSetSystemCall(system, calls[i].name, calls[i].call);
 }
 
 /* The system's layer with our calls; NULL: it cannot have them. */
@@ -65,11 +85,12 @@ static sqlite3_vfs *system_layer(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, replace_calls);
     sqlite3_vfs *system = sqlite3_vfs_find(NULL);
-    return system && system->iVersion >= 3 && system->xGetSystemCall &&
-                   system->xGetSystemCall(system, "open") == (sqlite3_syscall_ptr)careful_open &&
-                   system->xGetSystemCall(system, "unlink") == (sqlite3_syscall_ptr)careful_unlink
-               ? system
-               : NULL;
+    if (!system || system->iVersion < 3 || !system->xGetSystemCall)
+        return NULL;
+    for (size_t i = 0; i < CALLS; i++)
+        if (system->xGetSystemCall(system, calls[i].name) != calls[i].call)
+            return NULL;
+    return system;
 }
 
 /* --- the layer ---------------------------------------------------------------------------- */

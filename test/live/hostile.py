@@ -350,6 +350,22 @@ def planted(folder):
     print(f"  {cases} cases")
 
 
+def renamed(folder):
+    """A file of root's in her folder that she has renamed to a sidecar does not become hers."""
+    scene = Scene(folder)
+    for suffix in SIDECARS:
+        store = scene.store("home/hers.hpx", ALICE)
+        with open(store + suffix, "w") as file:
+            file.write("what root wrote\n" * 100)
+            file.flush()
+            os.chmod(store + suffix, 0o600)
+            scene.run("report", store, "snapshots")
+            check(os.fstat(file.fileno()).st_uid == 0, f"{suffix}: read, and it is hers")
+            scene.run("import", scene.profile, "-o", store)
+            check(os.fstat(file.fileno()).st_uid == 0, f"{suffix}: written, and it is hers")
+        clear(scene.home)
+
+
 def foreign(folder):
     """A store of hers with a journal of hers: root's heapx opens no other file for it."""
     scene = Scene(folder)
@@ -701,5 +717,6 @@ def beside(folder):
 
 
 if __name__ == "__main__":
-    live.main(private_store, beside_new, in_foreign_folder, planted, foreign, recovered, folders,
-              links, written, large_sort, migrated, no_temporary, sweep, beside, traces=False)
+    live.main(private_store, beside_new, in_foreign_folder, planted, renamed, foreign, recovered,
+              folders, links, written, large_sort, migrated, no_temporary, sweep, beside,
+              traces=False)
