@@ -257,8 +257,7 @@ hx_error *hx_pin_doubted(const struct hx_pin *pin, const char *what)
                         "other users may replace what lies in its folder");
 }
 
-/* May somebody else give a file of ours another name there? */
-static bool others_make_names(int folder)
+bool hx_pin_named_by_others(int folder)
 {
     struct stat st;
     return fstat(folder, &st) != 0 || st.st_mode & (S_IWGRP | S_IWOTH) ||
@@ -279,7 +278,7 @@ hx_error *hx_pin_write(const char *path, int flags, int *ret)
              (flags & ~O_TRUNC) | O_WRONLY | O_CLOEXEC | O_NOCTTY | (magic ? 0 : O_NOFOLLOW), 0666);
     if (fd < 0 || fstat(fd, &st) != 0)
         return hx_error_os(errno, path, "open");
-    if (S_ISREG(st.st_mode) && st.st_nlink > 1 && others_make_names(pin.folder))
+    if (S_ISREG(st.st_mode) && st.st_nlink > 1 && hx_pin_named_by_others(pin.folder))
         return hx_error_new(HX_E_PERM, path, "remove it first",
                             "has another name, too (a hard link), and is not overwritten");
     if (truncate && S_ISREG(st.st_mode) && ftruncate(fd, 0) != 0)

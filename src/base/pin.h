@@ -49,6 +49,9 @@ hx_error *hx_pin_doubted(const struct hx_pin *pin, const char *what);
  * made is overwritten. */
 hx_error *hx_pin_write(const char *path, int flags, int *ret);
 
+/* May somebody else give a file of ours another name in this folder? */
+bool hx_pin_named_by_others(int folder);
+
 /* Is this user one of whom we need not be afraid: ourselves, or root? */
 bool hx_trusted_user(uid_t user);
 

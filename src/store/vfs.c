@@ -14,7 +14,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PINNED "/proc/self/fd/"
@@ -33,6 +35,15 @@ struct hx_vfs {
 
 /* --- the system's calls ------------------------------------------------------------------- */
 
+/* A file with another name, which somebody else may have given it in the folder, is not written:
+ * a journal of his would be played back into it. */
+static bool is_lent(int fd, const char *path)
+{
+    struct stat st;
+    return fstat(fd, &st) != 0 ||
+           (st.st_nlink > 1 && hx_pin_named_by_others(atoi(path + strlen(PINNED))));
+}
+
 /* In a pinned folder: no link, nothing that would wait, and of sidecars only what is the store's.
  */
 static int careful_open(const char *path, int flags, int mode)
@@ -43,7 +54,13 @@ static int careful_open(const char *path, int flags, int mode)
         return open(path, flags, mode);
     if (hx_sidecar_of(path) != HX_SIDECARS)
         return hx_sidecar_open(path, flags, (mode_t)mode);
-    return open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode);
+    int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode);
+    if (fd >= 0 && (flags & O_ACCMODE) != O_RDONLY && is_lent(fd, path)) {
+        close(fd);
+        errno = EACCES; /* SQLite tries to read it only */
+        return -1;
+    }
+    return fd;
 }
 
 static int careful_unlink(const char *path)
