@@ -123,11 +123,11 @@ static hx_error *settle(hx_error *err)
 }
 
 /* Who is started by the kernel (core_pattern) has no standard output: what is opened first must not
- * take its place. */
+ * take its place. That nothing can be written there is still an error for who writes. */
 static void fill_descriptors(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
             _exit(HX_EXIT_FAILED);
 }
 

@@ -83,6 +83,14 @@ def as_core_handler(folder, data):
     check(b"snapshot" in heapx("report", f"{folder}/kernel.db", "snapshots")[0], "what it stored")
 
 
+def closed_output():
+    """Results that cannot be written are no success."""
+    done = subprocess.run(["sh", "-c", f"exec {HEAPX} report - snapshots 1>&-"], input=PROFILE,
+                          stderr=subprocess.PIPE, timeout=60)
+    check(done.returncode == 1 and b"standard output" in done.stderr,
+          f"closed: {done.returncode}, {done.stderr}")
+
+
 def without_room(folder, data):
     temporary = f"{folder}/tmp"
     os.mkdir(temporary)
@@ -149,6 +157,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         same_everywhere(folder, PROFILE, "profile.hp")
         what_is_none(folder)
+        closed_output()
         silent(folder)
         without_room(folder, PROFILE * 30000)
         data = core()
