@@ -2,6 +2,7 @@
 #include "store/store.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "store/db.h"
 #include "store/file.h"
 #include "store/functions.h"
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 
 #define HX_STR_(x) #x
 #define HX_STR(x)  HX_STR_(x)
@@ -281,7 +283,7 @@ static hx_error *bring_up_to_date(hx_store *store)
     return connect_to(store, &store->file, for_writing(store));
 }
 
-static hx_error *start_writing(hx_store *store)
+static hx_error *try_writing(hx_store *store)
 {
     HX_TRY(connect_to(store, &store->file, for_writing(store)));
     if (store->schema < HX_STORE_SCHEMA)
@@ -292,6 +294,24 @@ static hx_error *start_writing(hx_store *store)
     return hx_db_exec(store->db, store->path,
                       "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
                       "PRAGMA journal_size_limit = 16777216");
+}
+
+/* Two that want to be alone, and have read meanwhile, would wait for each other: SQLite tells both
+ * so at once. Each lets go of the store and comes back after a while of its own. */
+static hx_error *start_writing(hx_store *store)
+{
+    uint64_t end = hx_now_ns() + HX_STORE_BUSY_MS * UINT64_C(1000000);
+    hx_error *err = try_writing(store);
+    while (err && err->kind == HX_E_BUSY && for_writing(store) & ALONE && hx_now_ns() < end) {
+        hx_error_free(err);
+        disconnect(store);
+        struct timespec pause = {0, 5000000 + (long)(hx_now_ns() / 1000 % 64) * 1000000};
+        nanosleep(&pause, NULL);
+        if (store->cancel && atomic_load(store->cancel))
+            return hx_error_cancelled(store->path);
+        err = try_writing(store);
+    }
+    return err;
 }
 
 /* May what is there, or will be, be written? Makes what is not there. */

@@ -433,6 +433,17 @@ def recovered(folder):
     scene.good("report", store, "snapshots", user=ALICE)
 
 
+def together(folder):
+    """Several of root's commands that write to her store at once wait for each other."""
+    scene = Scene(folder)
+    store = scene.store("home/hers.hpx", ALICE)
+    runs = [subprocess.Popen([scene.heapx_file, "import", scene.profile, "-o", store],
+                             stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [run.communicate(timeout=60)[1] for run in runs]
+    check(not any(said) and not any(run.returncode for run in runs), f"{said}")
+    check(live.row(store, "SELECT count(*) n FROM snapshots") == {"n": 5}, "snapshots are lost")
+
+
 def folders(folder):
     """Where a store is written, and where it is only read."""
     scene = Scene(folder)
@@ -718,5 +729,5 @@ def beside(folder):
 
 if __name__ == "__main__":
     live.main(private_store, beside_new, in_foreign_folder, planted, renamed, foreign, recovered,
-              folders, links, written, large_sort, migrated, no_temporary, sweep, beside,
+              together, folders, links, written, large_sort, migrated, no_temporary, sweep, beside,
               traces=False)
