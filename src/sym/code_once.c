@@ -614,7 +614,7 @@ static void make(hx_code *code, struct hx_code_file *file)
         settle(&maker);
         if (hx_reading_ended(maker.reading)) {
             file->once_tried = false;
-            maker.found.n = 0;
+            hx_vec_free(&maker.found);
         }
         file->once.v = maker.found.v;
         file->once.n = maker.found.n;
