@@ -339,7 +339,7 @@ static bool look(int folder)
         if (fstat(file, &st) == 0 && (size_t)st.st_size == sizeof(struct hx_region)) {
             struct hx_region *region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE,
                                             MAP_SHARED | MAP_NORESERVE, file, 0);
-            if (region != MAP_FAILED &&
+            if (region != MAP_FAILED && has_page(region) &&
                 __atomic_load_n(&region->magic, __ATOMIC_ACQUIRE) == HX_REGION_MAGIC &&
                 !known(region)) {
                 processes[n_processes] = calloc(1, sizeof **processes);
@@ -358,7 +358,8 @@ static void print(const struct seen *seen)
 {
     const struct hx_region *region = seen->region;
     uint64_t lost = atomic_load(&region->no_ring_allocs) + atomic_load(&region->no_ring_frees);
-    for (uint32_t i = 0; i < HX_RINGS && i < atomic_load(&region->rings_used); i++)
+    for (uint32_t i = 0;
+         i < HX_RINGS && i < atomic_load(&region->rings_used) && has_page(&region->ring[i]); i++)
         lost +=
             atomic_load(&region->ring[i].lost_allocs) + atomic_load(&region->ring[i].lost_frees);
     fprintf(stderr,
