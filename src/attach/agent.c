@@ -370,8 +370,10 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
         mmap(NULL, sizeof *self, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (self == MAP_FAILED)
         _exit(1);
-    *self = (struct supervisor){
-        .pid = pid, .started = hx_proc_started(pid), .socket = 3, .shared = shared};
+    self->pid = pid; /* field by field: it is large, and the stack may be small */
+    self->started = hx_proc_started(pid);
+    self->socket = 3;
+    self->shared = shared;
     supervise(self);
 }
 
