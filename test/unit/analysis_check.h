@@ -51,6 +51,8 @@ static inline char *tell_format(hx_store *store, const char *format, ...)
 /* Says the first line that differs: whole tables are too long to read. */
 static inline void assert_same_lines(const char *found, const char *expected)
 {
+    if (strcmp(found, expected) == 0) /* strcspn() looks at all that follows under the sanitizers */
+        return;
     while (*found || *expected) {
         size_t n = strcspn(found, "\n"), m = strcspn(expected, "\n");
         if (n != m || memcmp(found, expected, n) != 0)
