@@ -101,16 +101,16 @@ hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_is *r
     return look(ret, path, ret_is);
 }
 
-static hx_error *write_all(int fd, const char *path, const uint8_t *data, size_t bytes)
+hx_error *hx_file_write(int fd, const char *what, const void *bytes, size_t n)
 {
-    while (bytes) {
-        ssize_t n = write(fd, data, bytes);
-        if (n < 0 && errno == EINTR)
+    for (const uint8_t *at = bytes; n;) {
+        ssize_t done = write(fd, at, n);
+        if (done < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return hx_error_os(errno, path, "write");
-        data += n;
-        bytes -= (size_t)n;
+        if (done < 0)
+            return hx_error_os(errno, what, "write");
+        at += done;
+        n -= (size_t)done;
     }
     return NULL;
 }
@@ -160,7 +160,7 @@ struct bytes {
 static hx_error *fill_with_bytes(void *context, int fd)
 {
     const struct bytes *bytes = context;
-    return write_all(fd, bytes->what, bytes->data, bytes->n);
+    return hx_file_write(fd, bytes->what, bytes->data, bytes->n);
 }
 
 hx_error *hx_file_create(const struct hx_pin *file, const char *what, const void *data,
@@ -204,7 +204,7 @@ static hx_error *copy_bytes(int in, const char *what, int out, const char *to)
             return hx_error_os(errno, what, "read");
         if (n == 0)
             return NULL;
-        HX_TRY(write_all(out, to, buf, (size_t)n));
+        HX_TRY(hx_file_write(out, to, buf, (size_t)n));
     }
 }
 

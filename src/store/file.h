@@ -29,6 +29,9 @@ typedef hx_error *hx_file_fill_fn(void *context, int fd);
 hx_error *hx_file_create_by(const struct hx_pin *file, const char *what, hx_file_fill_fn *fill,
                             void *context);
 
+/* Writes all n bytes at the descriptor's place. */
+hx_error *hx_file_write(int fd, const char *what, const void *bytes, size_t n);
+
 /* May this process write the file and make others beside it? */
 bool hx_file_writable(const struct hx_pin *file);
 

@@ -32,20 +32,6 @@ static hx_error *read_error(const struct copying *copying)
     return hx_error_os(number ? number : EIO, "temporary store", "read");
 }
 
-static hx_error *write_chunk(int fd, const char *path, const uint8_t *data, size_t n)
-{
-    while (n) {
-        ssize_t done = write(fd, data, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return hx_error_os(errno, path, "write");
-        data += done;
-        n -= (size_t)done;
-    }
-    return NULL;
-}
-
 /* Its pages are all in the file: nothing is written at the moment, and it has no log. */
 static hx_error *copy_pages(void *context, int fd)
 {
@@ -59,7 +45,7 @@ static hx_error *copy_pages(void *context, int fd)
             return hx_error_cancelled(copying->path);
         if (copying->from->pMethods->xRead(copying->from, chunk, n, at) != SQLITE_OK)
             return read_error(copying);
-        HX_TRY(write_chunk(fd, copying->path, chunk, (size_t)n));
+        HX_TRY(hx_file_write(fd, copying->path, chunk, (size_t)n));
         at += n;
         hx_progress_at(copying->progress, "saving", (uint64_t)at, (uint64_t)copying->size);
     }
