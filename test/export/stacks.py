@@ -324,11 +324,14 @@ def main():
         make_store(store, 2, 60, "recorded")
         exact += store_test(store, folder)
         series_test(store, folder)
-        store = os.path.join(folder, "random.db")
-        done = subprocess.run([os.path.join(BUILD, "test/export/random_store"), store, str(ROUNDS),
-                               str(SEED)], capture_output=True, timeout=60, check=False)
-        check(done.returncode == 0, f"random_store: {done.stderr}")
-        exact += store_test(store, folder)
+        for seed in range(SEED, SEED + 20): # few names are plain ones, which can be compared
+            store = os.path.join(folder, f"random{seed}.db")
+            done = subprocess.run([os.path.join(BUILD, "test/export/random_store"), store,
+                                   str(ROUNDS), str(seed)], capture_output=True, timeout=60)
+            check(done.returncode == 0, f"random_store: {done.stderr}")
+            exact += store_test(store, folder)
+            if exact:
+                break
         check(exact, "no heap was compared object by object")
         deep_test(folder)
         recorded_test(folder)
