@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A case may take CASE_SECONDS, and SLOW_SECONDS of processor time. */
-enum { BATCH = 200, CASE_SECONDS = 60, SLOW_SECONDS = 8, LARGEST = 1 << 22 };
+enum { BATCH = 200, CASE_SECONDS = 60, SLOW_SECONDS = 8, LARGEST = 1 << 26 };
 
 struct seed {
     const char *path;
@@ -244,13 +245,20 @@ static bool run_batch(const struct run *run, uint64_t from, uint64_t to)
 static bool read_seed(const char *path, struct seed *ret)
 {
     FILE *file = fopen(path, "re");
-    uint8_t *bytes = malloc(LARGEST);
-    if (!file || !bytes) {
+    struct stat stat;
+    if (!file || fstat(fileno(file), &stat) != 0) {
         perror(path);
         return false;
     }
-    size_t n = fread(bytes, 1, LARGEST, file);
+    size_t n = (size_t)stat.st_size;
+    uint8_t *bytes = n <= LARGEST ? malloc(n + 1) : NULL;
+    bool read = bytes && fread(bytes, 1, n, file) == n;
     fclose(file);
+    if (!read) {
+        fprintf(stderr, "%s: cannot be read whole\n", path);
+        free(bytes);
+        return false;
+    }
     *ret = (struct seed){path, bytes, n};
     return true;
 }
