@@ -28,15 +28,19 @@ void hx_reading_deinit(struct hx_reading *reading)
 void hx_reading_listen(struct hx_reading *reading, const struct hx_progress *progress)
 {
     atomic_store(&reading->cancel, NULL);
+    atomic_store(&reading->exhausted, NULL);
     reading->listener = pthread_self();
     atomic_store(&reading->cancel, progress ? progress->cancel : NULL);
+    atomic_store(&reading->exhausted, progress ? progress->exhausted : NULL);
 }
 
 bool hx_reading_ended(const struct hx_reading *reading)
 {
-    const atomic_bool *cancel = reading ? atomic_load(&reading->cancel) : NULL;
-    return cancel && pthread_equal(reading->listener, pthread_self()) &&
-           atomic_load_explicit(cancel, memory_order_relaxed);
+    if (!reading)
+        return false;
+    struct hx_progress progress = {.cancel = atomic_load(&reading->cancel),
+                                   .exhausted = atomic_load(&reading->exhausted)};
+    return hx_progress_cancelled(&progress) && pthread_equal(reading->listener, pthread_self());
 }
 
 void hx_reading_leave(struct hx_reading *reading, const char *path, const char *what)

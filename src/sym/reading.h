@@ -56,9 +56,9 @@ struct hx_unread {
 /* Of all files of a target. Any thread may read; only the one that listens is ended. */
 struct hx_reading {
     pthread_mutex_t lock;
-    HX_VEC(struct hx_unread) unread; /* each once, the first ones */
-    uint64_t n_unread;               /* all of them */
-    _Atomic(const atomic_bool *) cancel;
+    HX_VEC(struct hx_unread) unread;                /* each once, the first ones */
+    uint64_t n_unread;                              /* all of them */
+    _Atomic(const atomic_bool *) cancel, exhausted; /* of hx_progress */
     pthread_t listener;
 };
 

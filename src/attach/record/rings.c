@@ -758,6 +758,7 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
     if (magic != HX_REGION_MAGIC || region->version != HX_REGION_VERSION ||
         region->bytes != sizeof *region)
         return not_ours();
+    atomic_store(&region->busy, 1); /* until the first round, for which it is opened */
     remove_names(folder_fd, rings->pid, number);
     return NULL;
 }
