@@ -113,21 +113,39 @@ static hx_error *write_rows(const struct hx_export *export, struct hx_sheet *tab
     return flush(table, sink);
 }
 
-/* The rows of one snapshot; 0: of a view that is of none, of the whole store. */
+/* The rows of one snapshot; 0: of a view that is of none, of the whole store. A view is asked once:
+ * *rows is its answer, or NULL at first. */
 static hx_error *write_part(const struct hx_export *export, struct hx_sheet *table, enum more more,
-                            int64_t snapshot, const struct hx_sheet_form *form,
+                            int64_t snapshot, hx_rows **rows, const struct hx_sheet_form *form,
                             struct hx_sink *sink)
 {
-    hx_rows *rows = NULL;
-    HX_TRY(query(export, table, more, snapshot, &rows));
-    hx_error *err = NULL;
-    if (hx_rows_columns(rows) != table->schema.n)
-        err =
-            hx_error_new(HX_E_FAIL, table->view, NULL, "the view has other columns than expected");
-    if (!err)
-        err = write_rows(export, table, rows, form, sink);
-    hx_rows_end(rows);
-    return err;
+    if (hx_progress_cancelled(export->progress))
+        return hx_error_cancelled(export->title);
+    if (*rows && more == NOTHING) {
+        hx_rows_turn_to(*rows, snapshot);
+        return write_rows(export, table, *rows, form, sink);
+    }
+    hx_rows_end(*rows);
+    *rows = NULL;
+    HX_TRY(query(export, table, more, snapshot, rows));
+    if (hx_rows_columns(*rows) != table->schema.n)
+        return hx_error_new(HX_E_FAIL, table->view, NULL,
+                            "the view has other columns than expected");
+    return write_rows(export, table, *rows, form, sink);
+}
+
+static hx_error *write_parts(const struct hx_export *export, struct hx_sheet *table, enum more more,
+                             hx_rows **rows, const struct hx_sheet_form *form, struct hx_sink *sink)
+{
+    if (export->snapshot || !of_snapshots(table))
+        return write_part(export, table, more, export->snapshot, rows, form, sink);
+    int64_t snapshot = 0;
+    HX_TRY(hx_store_next(export->store, 0, &snapshot));
+    while (snapshot && !sink->failed) {
+        HX_TRY(write_part(export, table, more, snapshot, rows, form, sink));
+        HX_TRY(hx_store_next(export->store, snapshot, &snapshot));
+    }
+    return NULL;
 }
 
 static hx_error *write_table(const struct hx_export *export, struct hx_sheet *table, enum more more,
@@ -143,16 +161,10 @@ static hx_error *write_table(const struct hx_export *export, struct hx_sheet *ta
     hx_text_clear(&table->keys);
     table->key_end.n = 0;
     form->begin(table);
-    if (export->snapshot || !of_snapshots(table)) {
-        HX_TRY(write_part(export, table, more, export->snapshot, form, sink));
-    } else {
-        int64_t snapshot = 0;
-        HX_TRY(hx_store_next(export->store, 0, &snapshot));
-        while (snapshot && !sink->failed) {
-            HX_TRY(write_part(export, table, more, snapshot, form, sink));
-            HX_TRY(hx_store_next(export->store, snapshot, &snapshot));
-        }
-    }
+    hx_rows *rows = NULL;
+    hx_error *err = write_parts(export, table, more, &rows, form, sink);
+    hx_rows_end(rows);
+    HX_TRY(err);
     form->end(table);
     table->index++;
     return flush(table, sink);

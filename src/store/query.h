@@ -85,6 +85,9 @@ size_t hx_rows_columns(const hx_rows *rows);
 const char *hx_rows_name(const hx_rows *rows, size_t column);
 /* Steps; *ret_more false at the end. */
 hx_error *hx_rows_next(hx_rows *rows, bool *ret_more);
+/* The rows of a view of one snapshot once more from the start, of another one; cheaper than a new
+ * query where there are many snapshots. */
+void hx_rows_turn_to(hx_rows *rows, int64_t snapshot);
 struct hx_value hx_rows_value(const hx_rows *rows, size_t column);
 void hx_rows_end(hx_rows *rows);
 

@@ -209,6 +209,13 @@ struct hx_value hx_rows_value(const hx_rows *rows, size_t column)
     return value;
 }
 
+void hx_rows_turn_to(hx_rows *rows, int64_t snapshot)
+{
+    sqlite3_reset(rows->statement);
+    sqlite3_bind_int64(rows->statement, 1, snapshot);
+    rows->ended = false;
+}
+
 void hx_rows_end(hx_rows *rows)
 {
     if (!rows)
