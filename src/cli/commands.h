@@ -1,7 +1,7 @@
 /* commands.h - the subcommands: one list.
  *
  * Adding one: a line in HX_COMMANDS, a file src/cli/NAME.c with hx_cmd_NAME(), its line in
- * Makefile.am, a test, a paragraph in the man page.
+ * Makefile.am, a test, a paragraph in the manual.
  */
 #ifndef HX_CLI_COMMANDS_H
 #define HX_CLI_COMMANDS_H

@@ -2,7 +2,7 @@
  *
  * HX_OPTIONS is the list; the enum, the parser's table, `heapx help` and the hint after an
  * unknown option come from it. Adding one: a line here, a case in options.c, its bit in the
- * commands that take it (commands.h), a paragraph in the man page.
+ * commands that take it (commands.h), a paragraph in the manual.
  */
 #ifndef HX_CLI_OPTIONS_H
 #define HX_CLI_OPTIONS_H

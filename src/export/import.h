@@ -2,7 +2,7 @@
  *
  * A format is one file: src/export/import_NAME.c with a `const struct hx_importer hx_import_NAME`,
  * a line in HX_IMPORTS below, a line in Makefile.am, a test in test/export, a part in test/fuzz, a
- * paragraph in the man page. `heapx import`, `heapx open` and all that reads a store know it then.
+ * paragraph in heapx-export(1). `heapx import`, `heapx open` and all that reads a store know it.
  *
  * Files are hostile. Nothing that one says is believed before it was tested: lengths, counts, ids,
  * references, UTF-8. The error of a file that lies names the offset: "at byte 123 (0x7b)".

@@ -1,6 +1,6 @@
 /* store.h - snapshots in an SQLite file.
  *
- * The file is the contract with users (see heapx(1)): plain views for the sqlite3
+ * The file is the contract with users (see heapx(5)): plain views for the sqlite3
  * shell, object tables as virtual tables over compressed columns. One transaction for
  * each snapshot; whatever kills the writer, every finished snapshot stays.
  */

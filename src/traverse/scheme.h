@@ -3,7 +3,7 @@
  *
  * A scheme is a const table in one file, scheme_NAME.c. To add one: that file, a word in
  * HX_SCHEMES, one in Makefile.am, its expectation in test/unit/test_scheme.c (the random
- * graphs there then cover it), a sentence in the man page.
+ * graphs there then cover it), a sentence in heapx(1).
  */
 #ifndef HX_TRAVERSE_SCHEME_H
 #define HX_TRAVERSE_SCHEME_H

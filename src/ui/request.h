@@ -1,7 +1,7 @@
 /* request.h - everything that a key or a command line can ask for.
  *
  * One list: the key table, the commands, the help screen, and what is generated from it later
- * (man page, palette) come from here. Each request has a handler hx_do_NAME; those that belong to a
+ * (manual, palette) come from here. Each request has a handler hx_do_NAME; those that belong to a
  * screen stand in its file.
  */
 #ifndef HX_UI_REQUEST_H

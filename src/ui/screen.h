@@ -2,7 +2,7 @@
  *
  * A screen is a const table in one file, screen_NAME.c. To add one: that file, a line in
  * HX_UI_SCREENS, one in Makefile.am, a script with golden displays in test/ui/, a paragraph
- * in the man page. Screens only say what to list and how it looks; moving, sorting, searching,
+ * in heapx-explorer(1). Screens only say what to list and how it looks; moving, sorting, searching,
  * loading and drawing are the same for all of them.
  */
 #ifndef HX_UI_SCREEN_H

@@ -6,7 +6,7 @@
  *
  * To add one: write NAME.c with a `const struct hx_allocator hx_allocator_NAME`, add
  * it to the list in alloc.c and to Makefile.am, a test in test/unit or test/live and
- * a paragraph to the man page.
+ * a paragraph to heapx(1).
  */
 #ifndef HX_ATTACH_ALLOC_ALLOC_H
 #define HX_ATTACH_ALLOC_ALLOC_H
