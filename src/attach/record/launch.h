@@ -8,8 +8,8 @@
 #define HX_RECORD_LIBRARY "libheapx-record.so"
 
 /* About what the library makes a malloc and its free take longer, ten frames deep, as measured by
- * `scripts/bench record` (the table is in HACKING.md): each recorded, and sampled by 512K. While a
- * program runs, the library times some of its own: see struct hx_record_overhead. */
+ * `scripts/bench record` (the table is in doc/figures.md): each recorded, and sampled by 512K.
+ * While a program runs, the library times some of its own: see struct hx_record_overhead. */
 #define HX_LAUNCH_PAIR_NS    70
 #define HX_LAUNCH_SAMPLED_NS 5
 
