@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""guide.py - the first hour of doc/guide.md, as a person would go through it.
+"""guide.py - the way to the line in doc/guide.md, as a person would go it.
 
 A server leaks what can still be reached; from its growing row it takes at most three keys to the
 chain of references that holds it, and to the line that allocated it.
