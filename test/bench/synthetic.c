@@ -10,21 +10,6 @@
 #define LIST 1000 /* nodes of one list */
 #define TREE 1023 /* nodes of one tree */
 
-void die(const char *why)
-{
-    fprintf(stderr, "bench: %s\n", why);
-    exit(1);
-}
-
-void must(hx_error *err)
-{
-    char line[200];
-    if (!err)
-        return;
-    hx_error_line(err, line, sizeof line);
-    die(line);
-}
-
 double now(void)
 {
     struct timespec t;

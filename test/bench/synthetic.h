@@ -6,6 +6,7 @@
 #ifndef HX_BENCH_SYNTHETIC_H
 #define HX_BENCH_SYNTHETIC_H
 
+#include "../tools/must.h"
 #include "model/snapshot.h"
 
 #define HEAP_BASE UINT64_C(0x555555600000)
@@ -30,9 +31,6 @@ struct forest {
     size_t n_roots;
     uint64_t random;
 };
-
-void die(const char *why) __attribute__((noreturn));
-void must(hx_error *err);
 
 /* Seconds. With HX_BENCH_CPU set those of processor time, for a machine with other work to do. */
 double now(void);

@@ -8,7 +8,7 @@
  * reader; all three --interior rules; every third one with recorded allocations. The seed, that of
  * HX_SEED when it is set and none is given, is printed: the same seed gives the same file.
  */
-#include "drawing.h"
+#include "../ui/drawing.h"
 
 #include "base/cleanup.h"
 #include "store/store.h"
@@ -38,7 +38,7 @@ static char *copy(const char *text)
 {
     char *made = strdup(text);
     if (!made)
-        die(hx_error_nomem());
+        must(hx_error_nomem());
     return made;
 }
 
@@ -96,7 +96,7 @@ static void make_types(struct hx_snapshot *s)
         struct hx_type type = {copy(*name ? name : "a"),
                                below(2) ? HX_CONFIDENCE_CERTAIN : HX_CONFIDENCE_LIKELY, NULL};
         if (!hx_vec_push(&s->types, type))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
 }
 
@@ -104,9 +104,9 @@ static void make_objects(struct hx_snapshot *s, hx_obj n)
 {
     struct hx_graph *g = &s->graph;
     g->n = n;
-    die(hx_big_reserve(&g->addr_mem, (size_t)n * sizeof *g->addr));
-    die(hx_big_reserve(&g->size_mem, (size_t)n * sizeof *g->size));
-    die(hx_big_reserve(&g->type_mem, (size_t)n * sizeof *g->type));
+    must(hx_big_reserve(&g->addr_mem, (size_t)n * sizeof *g->addr));
+    must(hx_big_reserve(&g->size_mem, (size_t)n * sizeof *g->size));
+    must(hx_big_reserve(&g->type_mem, (size_t)n * sizeof *g->type));
     g->addr = g->addr_mem.base;
     g->size = g->size_mem.base;
     g->type = g->type_mem.base;
@@ -136,8 +136,8 @@ static void make_edges(struct hx_snapshot *s, unsigned weak)
     struct hx_graph *g = &s->graph;
     enum { MOST = 5 };
     uint64_t dense = 1 + below(MOST - 1), fan = below(2); /* at least so many */
-    die(hx_big_reserve(&g->fwd_mem, ((size_t)g->n + 1) * sizeof *g->fwd));
-    die(hx_big_reserve(&g->edge_mem, ((size_t)g->n + 1) * MOST * sizeof *g->edge));
+    must(hx_big_reserve(&g->fwd_mem, ((size_t)g->n + 1) * sizeof *g->fwd));
+    must(hx_big_reserve(&g->edge_mem, ((size_t)g->n + 1) * MOST * sizeof *g->edge));
     g->fwd = g->fwd_mem.base;
     g->edge = g->edge_mem.base;
     for (hx_obj i = 0; i < g->n; i++) {
@@ -178,13 +178,13 @@ static void make_root(struct hx_snapshot *s, enum hx_root_kind kind, uint64_t *a
                                     .address = root.address ? root.address + 8 * word : 0,
                                     .kind = random_kind(weak)};
         if (!hx_vec_push(&s->root_edges, edge))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
         root.direct_objects++;
     }
     if (kind != HX_ROOT_NAMED)
         *at += root.size + 8 * below(10);
     if (!hx_vec_push(&s->roots, root))
-        die(hx_error_nomem());
+        must(hx_error_nomem());
 }
 
 /* Named roots stand behind the others. */
@@ -201,7 +201,7 @@ static void make_roots(struct hx_snapshot *s, unsigned weak)
         make_root(s, HX_ROOT_NAMED, &at, weak);
         s->roots.v[s->roots.n - 1].address = s->roots.v[s->roots.n - 1].size = 0;
         if (!hx_vec_push(&s->named, named))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
 }
 
@@ -211,13 +211,13 @@ static struct hx_snapshot *make_snapshot(unsigned number, uint64_t most)
 {
     struct hx_snapshot *s;
     unsigned weak = (unsigned)below(4) * 20;
-    die(hx_snapshot_create(&s));
+    must(hx_snapshot_create(&s));
     make_types(s);
     make_objects(s, (hx_obj)(1 + below(most)));
     make_edges(s, weak);
     make_roots(s, weak);
-    die(hx_graph_check(&s->graph));
-    die(hx_reach(s, (enum hx_interior)below(3), 1, NULL));
+    must(hx_graph_check(&s->graph));
+    must(hx_reach(s, (enum hx_interior)below(3), 1, NULL));
     s->started_at_ns = 1767323000000000000;
     s->taken_at_ns = s->started_at_ns + (int64_t)number * 1500000000;
     s->pid = 4242;
@@ -249,13 +249,13 @@ int main(int argc, char **argv)
     struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8, .threads = 1};
     uint64_t snapshots = argument(argc, argv, 2, 10), most = argument(argc, argv, 4, 60);
     hx_store *store;
-    die(hx_store_append(argv[1], &store));
+    must(hx_store_append(argv[1], &store));
     for (unsigned number = 1; number <= snapshots; number++) {
         int64_t stored;
         struct hx_snapshot *snapshot = make_snapshot(number, most ? most : 1);
-        die(hx_store_add(store, snapshot, &analysis, NULL, &stored));
+        must(hx_store_add(store, snapshot, &analysis, NULL, &stored));
         hx_snapshot_destroy(snapshot);
     }
-    die(hx_store_close(store));
+    must(hx_store_close(store));
     return 0;
 }

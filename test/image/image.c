@@ -1,5 +1,5 @@
 /* image.c - reading drawn heaps. */
-#include "image/image.h"
+#include "image.h"
 
 #include "base/cleanup.h"
 

@@ -31,21 +31,11 @@ struct drawing {
     struct hx_snapshot *snapshot;
 };
 
-void die(hx_error *error)
-{
-    char line[512];
-    if (!error)
-        return;
-    hx_error_line(error, line, sizeof line);
-    fprintf(stderr, "test: %s\n", line);
-    exit(1);
-}
-
 static uint32_t object(struct drawing *drawing, uint64_t size)
 {
     struct drawn drawn = {.size = size, .type = HX_NO_TYPE};
     if (!hx_vec_push(&drawing->objects, drawn))
-        die(hx_error_nomem());
+        must(hx_error_nomem());
     return (uint32_t)drawing->objects.n - 1;
 }
 
@@ -70,7 +60,7 @@ static uint32_t root(struct drawing *drawing, enum hx_root_kind kind, const char
                            .size = size,
                            .tid = kind == HX_ROOT_STACK || kind == HX_ROOT_REGISTER ? 4242 : 0};
     if (!root.name || !root.module || !hx_vec_push(&drawing->snapshot->roots, root))
-        die(hx_error_nomem());
+        must(hx_error_nomem());
     return (uint32_t)drawing->snapshot->roots.n - 1;
 }
 
@@ -83,7 +73,7 @@ static void root_edge(struct drawing *drawing, uint32_t from, uint32_t target, u
                                  .address = owner->address ? owner->address + offset : 0,
                                  .kind = (uint8_t)kind};
     if (!hx_vec_push(&drawing->snapshot->root_edges, found))
-        die(hx_error_nomem());
+        must(hx_error_nomem());
     owner->direct_objects++;
 }
 
@@ -103,7 +93,7 @@ static void draw_types(struct drawing *drawing)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct hx_type type = {strdup(types[i].name), types[i].confidence, NULL};
         if (!type.name || !hx_vec_push(&drawing->snapshot->types, type))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
 }
 
@@ -215,11 +205,11 @@ static void build(struct drawing *drawing)
     size_t n = drawing->objects.n, edges = 0;
     for (size_t i = 0; i < n; i++)
         edges += drawing->objects.v[i].n_out;
-    die(hx_big_reserve(&graph->addr_mem, n * sizeof *graph->addr));
-    die(hx_big_reserve(&graph->size_mem, n * sizeof *graph->size));
-    die(hx_big_reserve(&graph->type_mem, n * sizeof *graph->type));
-    die(hx_big_reserve(&graph->fwd_mem, (n + 1) * sizeof *graph->fwd));
-    die(hx_big_reserve(&graph->edge_mem, (edges + 1) * sizeof *graph->edge));
+    must(hx_big_reserve(&graph->addr_mem, n * sizeof *graph->addr));
+    must(hx_big_reserve(&graph->size_mem, n * sizeof *graph->size));
+    must(hx_big_reserve(&graph->type_mem, n * sizeof *graph->type));
+    must(hx_big_reserve(&graph->fwd_mem, (n + 1) * sizeof *graph->fwd));
+    must(hx_big_reserve(&graph->edge_mem, (edges + 1) * sizeof *graph->edge));
     graph->addr = graph->addr_mem.base;
     graph->size = graph->size_mem.base;
     graph->type = graph->type_mem.base;
@@ -243,10 +233,10 @@ static void build(struct drawing *drawing)
     for (uint64_t at = BASE & ~(uint64_t)4095; at < address; at += 0x20000) {
         struct hx_range range = {at, at + 0x10000};
         if (!hx_vec_push(&drawing->snapshot->resident, range))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
     drawing->snapshot->has_resident = true;
-    die(hx_graph_check(graph));
+    must(hx_graph_check(graph));
 }
 
 static void figures(struct hx_snapshot *snapshot, unsigned number)
@@ -275,22 +265,22 @@ static void figures(struct hx_snapshot *snapshot, unsigned number)
         hx_snapshot_lose(snapshot, "unreadable page", 7, 28672, 0);
     }
     if (!snapshot->comm || !snapshot->exe || !snapshot->allocator)
-        die(hx_error_nomem());
+        must(hx_error_nomem());
 }
 
 static struct hx_snapshot *draw_any(unsigned number, unsigned n, bool crowd)
 {
     struct drawing drawing = {0};
-    die(hx_snapshot_create(&drawing.snapshot));
+    must(hx_snapshot_create(&drawing.snapshot));
     draw(&drawing, number, n + n / 4 * number, crowd);
     build(&drawing);
-    die(hx_reach(drawing.snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    must(hx_reach(drawing.snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     figures(drawing.snapshot, number);
     static const struct hx_naming naming[] = {{.name = "cache", .expr = "cache_head"},
                                               {.name = "the table", .expr = "table"},
                                               {.name = "thread", .expr = "thread:4242"}};
     size_t missing;
-    die(hx_named_set(drawing.snapshot, naming, sizeof naming / sizeof *naming, &missing));
+    must(hx_named_set(drawing.snapshot, naming, sizeof naming / sizeof *naming, &missing));
     hx_vec_free(&drawing.objects);
     return drawing.snapshot;
 }

@@ -7,6 +7,7 @@
 #ifndef HX_TEST_UI_DRAWING_H
 #define HX_TEST_UI_DRAWING_H
 
+#include "../tools/must.h"
 #include "model/snapshot.h"
 
 /* Snapshot `number` (from 1) of a heap of about 2 n objects. */
@@ -18,8 +19,5 @@ struct hx_snapshot *draw_crowd(unsigned number, unsigned n);
 
 /* Gives it who allocated: sites of all kinds, and names that try to harm a terminal. */
 void draw_recording(struct hx_snapshot *snapshot, unsigned number);
-
-/* Ends the program when there is an error. */
-void die(hx_error *error);
 
 #endif

@@ -112,7 +112,7 @@ static char *copy(const char *text)
 {
     char *made = text ? strdup(text) : NULL;
     if (text && !made)
-        die(hx_error_nomem());
+        must(hx_error_nomem());
     return made;
 }
 
@@ -121,7 +121,7 @@ static void add_places(struct hx_recording *recording)
     for (uint32_t i = 0; i < FILES; i++) {
         struct hx_rec_file file = {copy(files[i]), copy(files[i]), copy("c0ffee")};
         if (!hx_vec_push(&recording->files, file))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         struct hx_rec_place place = {.file = places[i].file,
@@ -135,7 +135,7 @@ static void add_places(struct hx_recording *recording)
                                      .vaddr = places[i].vaddr,
                                      .lines = calloc(3, sizeof *place.lines)};
         if (!place.lines)
-            die(hx_error_nomem());
+            must(hx_error_nomem());
         for (; place.n_lines < 3 && places[i].lines[place.n_lines].function; place.n_lines++) {
             const char *source = places[i].lines[place.n_lines].source;
             uint32_t line = places[i].lines[place.n_lines].line;
@@ -148,7 +148,7 @@ static void add_places(struct hx_recording *recording)
                 .entry = place.n_lines ? 0 : places[i].vaddr & ~(uint64_t)0x3f};
         }
         if (!hx_vec_push(&recording->places, place))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
 }
 
@@ -156,7 +156,7 @@ static void add_frames(struct hx_recording *recording, uint32_t place, int times
 {
     for (; times > 0; times--)
         if (!hx_vec_push(&recording->stack_places, place))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
 }
 
 static struct hx_rec_stack add_stack(struct hx_recording *recording,
@@ -185,7 +185,7 @@ static void add_stacks(struct hx_recording *recording, unsigned number)
         costs.live = costs.allocs - costs.frees;
         costs.live_bytes = costs.alloc_bytes - costs.freed_bytes;
         if (!hx_vec_push(&recording->stacks, stack) || !hx_vec_push(&recording->costs, costs))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
 }
 
@@ -220,10 +220,10 @@ static void give_sites(struct hx_snapshot *snapshot)
                                         : i == STACKS ? HX_SITE_BEFORE
                                                       : HX_SITE_UNKNOWN};
         if (asprintf(&site.label, "site %u", i) < 0 || !hx_vec_push(&snapshot->sites, site))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
-    die(hx_big_reserve(&graph->site_mem, (size_t)graph->n * sizeof *graph->site));
-    die(hx_big_reserve(&graph->requested_mem, (size_t)graph->n * sizeof *graph->requested));
+    must(hx_big_reserve(&graph->site_mem, (size_t)graph->n * sizeof *graph->site));
+    must(hx_big_reserve(&graph->requested_mem, (size_t)graph->n * sizeof *graph->requested));
     graph->site = graph->site_mem.base;
     graph->requested = graph->requested_mem.base;
     for (hx_obj i = 0; i < graph->n; i++) {
@@ -237,31 +237,31 @@ static void draw_threads(struct hx_snapshot *snapshot)
     static const char *const names[] = {"victim", "worker\x1b[5m", "lost"};
     enum { THREADS = sizeof names / sizeof *names };
     struct hx_recording *stacks_of;
-    die(hx_recording_create(&stacks_of));
+    must(hx_recording_create(&stacks_of));
     snapshot->backtraces = stacks_of;
     add_places(stacks_of);
     stacks_of->places.v[DEFERRED].stack = HX_NO_STACK;
     snapshot->thread = calloc(THREADS, sizeof *snapshot->thread);
     if (!snapshot->thread)
-        die(hx_error_nomem());
+        must(hx_error_nomem());
     snapshot->n_threads = THREADS;
     for (uint32_t i = 0; i < THREADS; i++) {
         bool known = i < sizeof standing / sizeof *standing;
         snapshot->thread[i].tid = 4242 + (int)i;
         snprintf(snapshot->thread[i].comm, sizeof snapshot->thread[i].comm, "%s", names[i]);
         if (known && !hx_vec_push(&stacks_of->stacks, add_stack(stacks_of, &standing[i])))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
         if (known && !hx_vec_push(&stacks_of->costs, (struct hx_rec_costs){0}))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
         if (!hx_vec_push(&snapshot->thread_stack, known ? i : HX_NO_STACK))
-            die(hx_error_nomem());
+            must(hx_error_nomem());
     }
 }
 
 void draw_recording(struct hx_snapshot *snapshot, unsigned number)
 {
     struct hx_recording *recording;
-    die(hx_recording_create(&recording));
+    must(hx_recording_create(&recording));
     snapshot->recording = recording;
     recording->method = "probes";
     recording->began_ns = 5000000000;
@@ -271,7 +271,7 @@ void draw_recording(struct hx_snapshot *snapshot, unsigned number)
     recording->upper_bounds = recording->lost_frees;
     add_places(recording);
     add_stacks(recording, number);
-    die(hx_recording_check(recording));
+    must(hx_recording_check(recording));
     give_sites(snapshot);
     draw_threads(snapshot);
 }

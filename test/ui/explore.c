@@ -27,8 +27,8 @@ static bool has_recording(hx_store *store)
 {
     hx_rows *rows;
     bool more = false;
-    die(hx_query_sql(store, "SELECT 1 FROM costs", &rows));
-    die(hx_rows_next(rows, &more));
+    must(hx_query_sql(store, "SELECT 1 FROM costs", &rows));
+    must(hx_rows_next(rows, &more));
     hx_rows_end(rows);
     return more;
 }
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     struct live live = {.number = 4, .slow_ms = argument(argc, argv, 4)};
-    die(hx_store_append(argv[1], &live.store));
+    must(hx_store_append(argv[1], &live.store));
     live.recorded = has_recording(live.store);
     struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8, .threads = 1};
     const char *wanted = getenv("HX_UI_LIVE");
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     if (status)
         hx_error_free(error);
     else
-        die(error);
-    die(closing);
+        must(error);
+    must(closing);
     return status;
 }

@@ -27,15 +27,15 @@ int main(int argc, char **argv)
     bool recorded = argc > 4 && strcmp(argv[4], "recorded") == 0;
     bool crowd = argc > 4 && strcmp(argv[4], "crowd") == 0;
     hx_store *store;
-    die(hx_store_append(argv[1], &store));
+    must(hx_store_append(argv[1], &store));
     for (unsigned number = 1; number <= snapshots; number++) {
         int64_t stored;
         struct hx_snapshot *snapshot = crowd ? draw_crowd(number, n) : draw_snapshot(number, n);
         if (recorded && number > 1)
             draw_recording(snapshot, number);
-        die(hx_store_add(store, snapshot, bare ? NULL : &analysis, NULL, &stored));
+        must(hx_store_add(store, snapshot, bare ? NULL : &analysis, NULL, &stored));
         hx_snapshot_destroy(snapshot);
     }
-    die(hx_store_close(store));
+    must(hx_store_close(store));
     return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "unit.h"
 
-#include "image/image.h"
+#include "../image/image.h"
 
 #define RANDOM_GRAPH_MAX 60
 

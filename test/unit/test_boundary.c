@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "image/image.h"
+#include "../image/image.h"
 #include "store/store.h"
 #include "traverse/bins.h"
 #include "traverse/census.h"

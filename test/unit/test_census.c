@@ -1,7 +1,7 @@
 /* test_census.c - sums and pages by key against a look at each page. */
 #include "unit.h"
 
-#include "image/image.h"
+#include "../image/image.h"
 #include "traverse/census.h"
 
 enum { OBJECTS = 300, KEYS = 6, PAGES = 80 };

@@ -1,7 +1,7 @@
 /* test_chart.c - stacked areas, their axes, and the series that they are drawn from. */
 #include "unit.h"
 
-#include "drawing.h"
+#include "../ui/drawing.h"
 
 #include "base/cleanup.h"
 #include "store/store.h"
@@ -342,13 +342,13 @@ static void test_steps(void **state)
 static void make_store(hx_store **ret)
 {
     struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = 8, .threads = 1};
-    die(hx_store_temporary(ret));
+    must(hx_store_temporary(ret));
     for (unsigned number = 1; number <= 3; number++) {
         int64_t stored;
         struct hx_snapshot *snapshot = draw_crowd(number, 10);
         if (number > 1)
             draw_recording(snapshot, number);
-        die(hx_store_add(*ret, snapshot, &analysis, NULL, &stored));
+        must(hx_store_add(*ret, snapshot, &analysis, NULL, &stored));
         hx_snapshot_destroy(snapshot);
     }
 }
@@ -367,7 +367,7 @@ static void check_levels(hx_store *store, const struct hx_stored_census *census)
                                       .scheme = "root",
                                       .without = without.v,
                                       .n_without = without.n};
-        die(hx_series_read(store, &wish, NULL, &series));
+        must(hx_series_read(store, &wish, NULL, &series));
         assert_int_equal(series->n, 3);
         assert_true(level == 0 || series->n_bands + series->n_rest == rest);
         assert_true(series->n_bands <= 4 && (!series->n_rest || series->n_bands == 3));
@@ -381,7 +381,7 @@ static void check_levels(hx_store *store, const struct hx_stored_census *census)
             for (size_t i = 0; i < 3; i++)
                 sum[i] += series->band[b].bytes[i];
             assert_non_null(series->band[b].label);
-            die(hx_series_key_copy(&series->band[b].key, &key));
+            must(hx_series_key_copy(&series->band[b].key, &key));
             assert_true(hx_vec_push(&without, key));
         }
         rest = series->n_rest;
@@ -407,13 +407,13 @@ static void test_series(void **state)
             check_levels(store, census);
     struct hx_series *series;
     struct hx_series_wish wish = {.most = 8, .snapshot = 2};
-    die(hx_series_read(store, &wish, NULL, &series));
+    must(hx_series_read(store, &wish, NULL, &series));
     assert_string_equal(series->census->name, "retainer");
     assert_string_equal(series->scheme, "root");
     assert_int_equal(hx_series_find(series, 2), 1);
     assert_int_equal(hx_series_find(series, 7), 3);
     hx_series_destroy(series);
-    die(hx_store_close(store));
+    must(hx_store_close(store));
 }
 
 int main(void)

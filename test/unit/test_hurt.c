@@ -8,7 +8,7 @@
  */
 #include "unit.h"
 
-#include "image/image.h"
+#include "../image/image.h"
 #include "traverse/bins.h"
 #include "traverse/census.h"
 #include "traverse/dominators.h"

@@ -1,7 +1,7 @@
 /* test_scan.c - words to edges: kinds, holes, roots, clusters, block map. */
 #include "unit.h"
 
-#include "image/image.h"
+#include "../image/image.h"
 #include "traverse/blockmap.h"
 #include "traverse/scan.h"
 
