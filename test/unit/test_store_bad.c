@@ -348,7 +348,7 @@ static void lies(void **state)
     make_store(&random, path, 70000, 1);
     size_t size;
     char *bytes = read_file(path, &size);
-    size_t step = unit_rounds(10) == 10 ? 1 : 9; /* quick: some of them, others each time */
+    size_t step = unit_part(); /* others each time */
     for (size_t i = unit_below(&random, step); i < sizeof errors / sizeof *errors; i += step) {
         write_file(path, bytes, size);
         sqlite_do(path, errors[i]);

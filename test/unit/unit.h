@@ -49,12 +49,18 @@ static inline uint64_t unit_below(struct unit_random *random, uint64_t limit)
     return unit_random(random) % limit;
 }
 
-/* `full` rounds; a tenth of them when HX_QUICK is set, and a fortieth under Valgrind. */
-static inline size_t unit_rounds(size_t full)
+/* What part of all that a test could do it should do: 1 of this many. Less when HX_QUICK is set,
+ * still less under Valgrind. */
+static inline size_t unit_part(void)
 {
     const char *quick = getenv("HX_QUICK");
-    size_t part = getenv("HX_VALGRIND") ? 40 : quick && *quick && *quick != '0' ? 10 : 1;
-    return (full + part - 1) / part;
+    return getenv("HX_VALGRIND") ? 40 : quick && *quick && *quick != '0' ? 10 : 1;
+}
+
+/* Rounds, of `full` ones. */
+static inline size_t unit_rounds(size_t full)
+{
+    return (full + unit_part() - 1) / unit_part();
 }
 
 #endif
