@@ -134,17 +134,27 @@ static hx_error *write_part(const struct hx_export *export, struct hx_sheet *tab
     return write_rows(export, table, *rows, form, sink);
 }
 
+static hx_error *find_snapshots(const struct hx_export *export, struct hx_sheet *table)
+{
+    int64_t snapshot = 0;
+    HX_TRY(hx_store_next(export->store, 0, &snapshot));
+    while (snapshot) {
+        if (!hx_vec_push(&table->snapshots, snapshot))
+            return hx_error_nomem();
+        HX_TRY(hx_store_next(export->store, snapshot, &snapshot));
+    }
+    return NULL;
+}
+
 static hx_error *write_parts(const struct hx_export *export, struct hx_sheet *table, enum more more,
                              hx_rows **rows, const struct hx_sheet_form *form, struct hx_sink *sink)
 {
     if (export->snapshot || !of_snapshots(table))
         return write_part(export, table, more, export->snapshot, rows, form, sink);
-    int64_t snapshot = 0;
-    HX_TRY(hx_store_next(export->store, 0, &snapshot));
-    while (snapshot && !sink->failed) {
-        HX_TRY(write_part(export, table, more, snapshot, rows, form, sink));
-        HX_TRY(hx_store_next(export->store, snapshot, &snapshot));
-    }
+    if (!table->snapshots.n)
+        HX_TRY(find_snapshots(export, table));
+    for (size_t i = 0; i < table->snapshots.n && !sink->failed; i++)
+        HX_TRY(write_part(export, table, more, table->snapshots.v[i], rows, form, sink));
     return NULL;
 }
 
@@ -176,6 +186,7 @@ static void deinit_table(struct hx_sheet *table)
     hx_text_free(&table->scratch);
     hx_text_free(&table->keys);
     hx_vec_free(&table->key_end);
+    hx_vec_free(&table->snapshots);
 }
 
 hx_error *hx_sheet_write(const struct hx_export *export, const char *by,

@@ -29,6 +29,7 @@ struct hx_sheet {
     struct hx_text scratch; /* for what a cell needs for a moment */
     struct hx_text keys;    /* what begin() may put for each column, with an end in key_end */
     HX_VEC(size_t) key_end;
+    HX_VEC(int64_t) snapshots; /* of the store, once they were asked for */
 };
 
 /* How a format puts tables. None of them fails: texts remember it. */
