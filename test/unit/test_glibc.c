@@ -21,6 +21,8 @@ enum {
     OBJECTS_MAX = 256,
 };
 
+static const uint64_t KEY = 0x5bd1e995c3a5c85d; /* of all tcaches, from 2.34 on */
+
 struct expected {
     uint64_t addr, size;
 };
@@ -121,26 +123,53 @@ static void fill_arena(struct fake *fake)
     *word(fake, ARENA + shape->system_mem + 8u) = HEAP_BYTES;
 }
 
+static void put_count(struct fake *fake, uint64_t tcache, unsigned i, unsigned count)
+{
+    const struct hx_glibc_tcache_shape *shape = fake->layout->tcache;
+    unsigned full = fake->layout->first >= 43 ? 16 : 7;
+    uint8_t *bytes = (uint8_t *)word(fake, tcache);
+    bytes[i * shape->count_size] = (uint8_t)(shape->slots ? full - count : count);
+}
+
+/* An empty one. */
+static uint64_t new_tcache(struct fake *fake)
+{
+    uint64_t mem = chunk(fake, (fake->layout->tcache->size + 23u) & ~15u, true) + 16;
+    for (unsigned i = 0; i < fake->layout->tcache->n; i++)
+        put_count(fake, mem, i, 0);
+    return mem;
+}
+
+/* Puts a chunk in front of list i; returns its block. */
+static uint64_t cached(struct fake *fake, uint64_t tcache, unsigned i, uint64_t key)
+{
+    const struct hx_glibc_tcache_shape *shape = fake->layout->tcache;
+    uint64_t mem = chunk(fake, 32 + 16 * (uint64_t)i, true) + 16;
+    uint64_t *entry = word(fake, tcache + shape->n * shape->count_size + 8u * i);
+    *word(fake, mem) = link_word(fake, mem, *entry);
+    *word(fake, mem + 8) = key;
+    return *entry = mem;
+}
+
+/* None before 2.30: of 2.27 to 2.29, which share a layout, the last alone has one. */
+static uint64_t key_of(const struct fake *fake, uint64_t tcache)
+{
+    if (fake->layout->first >= 34)
+        return KEY;
+    return fake->layout->first >= 30 ? tcache : 0;
+}
+
 /* The tcache: two chunks of 48 bytes in bin 1. */
 static void fill_tcache(struct fake *fake)
 {
-    const struct hx_glibc_tcache_shape *shape = fake->layout->tcache;
-    if (!shape->n)
+    if (!fake->layout->tcache->n)
         return;
-    uint64_t p = chunk(fake, (shape->size + 23u) & ~15u, true), mem = p + 16;
+    uint64_t mem = new_tcache(fake);
     object(fake, 64);
-    uint64_t a = chunk(fake, 48, true);
+    cached(fake, mem, 1, key_of(fake, mem));
     object(fake, 32);
-    uint64_t b = chunk(fake, 48, true);
-    uint8_t *bytes = (uint8_t *)word(fake, mem);
-    unsigned full = fake->layout->first >= 43 ? 16 : 7;
-    for (unsigned i = 0; i < shape->n; i++) {
-        unsigned count = i == 1 ? 2 : 0;
-        bytes[i * shape->count_size] = (uint8_t)(shape->slots ? full - count : count);
-    }
-    *word(fake, mem + shape->n * shape->count_size + 8) = b + 16;
-    *word(fake, b + 16) = link_word(fake, b + 16, a + 16);
-    *word(fake, a + 16) = link_word(fake, a + 16, 0);
+    cached(fake, mem, 1, key_of(fake, mem));
+    put_count(fake, mem, 1, 2);
     *word(fake, TP - 0x48) = mem;
 }
 
@@ -155,6 +184,12 @@ static void fill_fastbin(struct fake *fake)
     *word(fake, ARENA + shape->fastbins + 16) = b;
     *word(fake, b + 16) = link_word(fake, b + 16, a);
     *word(fake, a + 16) = link_word(fake, a + 16, 0);
+}
+
+static void put_top(struct fake *fake)
+{
+    *word(fake, ARENA + fake->layout->state->top) = fake->at;
+    *word(fake, fake->at + 8) = (HEAP + HEAP_BYTES - fake->at) | 1;
 }
 
 static struct fake *make(size_t layout, bool version)
@@ -179,8 +214,7 @@ static struct fake *make(size_t layout, bool version)
             binned(fake, 160, 9);
     }
     object(fake, 4000);
-    *word(fake, ARENA + fake->layout->state->top) = fake->at;
-    *word(fake, fake->at + 8) = (HEAP + HEAP_BYTES - fake->at) | 1;
+    put_top(fake);
     return fake;
 }
 
@@ -543,6 +577,65 @@ static void test_like_a_tcache(void **state)
     free(fake);
 }
 
+/* A thread in the middle of its end: glibc has taken its tcache from it and is emptying that, bin
+ * by bin. What is not exactly so is a block of the program. */
+static void test_ending(void **state)
+{
+    (void)state;
+    enum way {
+        RIGHT,
+        KEYS_DIFFER,
+        KEY_STRANGE,  /* not that of the thread's tcache */
+        KEY_ALONE,    /* there is no other to compare it with */
+        KEY_ADDRESS,  /* of the tcache itself */
+        LONG_PRESENT, /* a list longer than its count */
+        SHORT_BEHIND, /* a list that was not reached yet, shorter than its count */
+        EMPTY_BEHIND,
+        WILD_BEHIND,
+        ABOVE_LIMIT, /* a count that no list can have */
+        ALL_EMPTY,
+        WAYS
+    };
+    for (size_t i = 0; i < hx_glibc_n_layouts; i++)
+        for (enum way way = 0; way < WAYS && hx_glibc_layouts[i].tcache->n; way++) {
+            enum hx_walk_verdict verdict;
+            struct fake *fake = make(i, true);
+            const struct hx_glibc_layout *layout = fake->layout;
+            uint64_t mem = new_tcache(fake), key = key_of(fake, mem);
+            if (way == KEY_STRANGE || way == KEY_ALONE)
+                key = KEY + 1;
+            if (way == KEY_ADDRESS)
+                key = mem;
+            if (way == KEY_ALONE) /* a program wrote to both */
+                for (uint64_t at = HEAP; at < mem; at += 8)
+                    if (*word(fake, at) == key_of(fake, HEAP + 16))
+                        *word(fake, at) = 0;
+            put_count(fake, mem, 0, way == ABOVE_LIMIT ? 20 : 3);
+            put_count(fake, mem, 2, way == LONG_PRESENT ? 1 : 4);
+            put_count(fake, mem, 5, way == SHORT_BEHIND ? 3 : 2);
+            put_count(fake, mem, 6, way == EMPTY_BEHIND);
+            for (unsigned k = 0; k < 2 && way != ALL_EMPTY; k++) {
+                cached(fake, mem, 2, key);
+                object(fake, 32);
+                cached(fake, mem, 5, key + (way == KEYS_DIFFER));
+            }
+            if (way == WILD_BEHIND)
+                *word(fake, mem + layout->tcache->n * layout->tcache->count_size + 8u * 7) = ARENA;
+            put_top(fake);
+            bool taken = way == RIGHT && layout->first >= 30;
+            taken |= way == KEY_ALONE && layout->last >= 34;
+            taken |= way == KEY_ADDRESS && layout->first < 34;
+            struct hx_snapshot *snapshot = walk(fake, &verdict);
+            assert_int_equal(verdict, HX_WALK_OK);
+            assert_true(snapshot->complete);
+            check_objects(fake, snapshot, 0);
+            size_t more = taken ? 0 : way == ALL_EMPTY ? 1 : 5;
+            assert_int_equal(snapshot->graph.n, fake->n_objects + more);
+            hx_snapshot_destroy(snapshot);
+            free(fake);
+        }
+}
+
 /* Moments in the middle of malloc and free. */
 static void test_torn(void **state)
 {
@@ -649,12 +742,12 @@ static void test_random_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),       cmocka_unit_test(test_many),
-        cmocka_unit_test(test_unused),        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_wild_links),    cmocka_unit_test(test_torn),
-        cmocka_unit_test(test_mapped_tcache), cmocka_unit_test(test_lost_tcache),
-        cmocka_unit_test(test_like_a_tcache), cmocka_unit_test(test_count_off_by_one),
-        cmocka_unit_test(test_random_bytes),
+        cmocka_unit_test(test_layouts),          cmocka_unit_test(test_many),
+        cmocka_unit_test(test_unused),           cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_wild_links),       cmocka_unit_test(test_torn),
+        cmocka_unit_test(test_mapped_tcache),    cmocka_unit_test(test_lost_tcache),
+        cmocka_unit_test(test_like_a_tcache),    cmocka_unit_test(test_ending),
+        cmocka_unit_test(test_count_off_by_one), cmocka_unit_test(test_random_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

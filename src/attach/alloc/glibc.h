@@ -195,6 +195,7 @@ struct hx_glibc_walk {
      * itself (overhead), else cached (free). */
     HX_VEC(uint64_t) marks;
     size_t n_tcaches;
+    uint64_t tcache_key;      /* of the chunks in tcaches (2.34); 0: unknown */
     size_t n_tcaches_lost;    /* of threads that have one which was not recognised */
     HX_VEC(uint64_t) orphans; /* chunks in use that are tcaches of no thread that is left */
     uint64_t cache_faults;    /* links of caches that lead nowhere */
@@ -233,11 +234,12 @@ hx_error *hx_glibc_caches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
 /* The size of the chunk that holds a tcache; 0: there are none. */
 uint64_t hx_glibc_tcache_chunk(const struct hx_glibc_walk *walk);
 
-/* Is the chunk, in use by its tags, a tcache that is not empty and fits in every respect? */
+/* Is the chunk, in use by its tags, a tcache that is not empty and fits in every respect, or that
+ * its ending thread has half emptied? */
 bool hx_glibc_is_tcache(const struct hx_glibc_walk *walk, uint64_t chunk);
 
-/* Replaces marks by those of the orphans: the tcaches of threads that a fork left behind, or
- * whose thread pointer is not known. */
+/* Replaces marks by those of the orphans: the tcaches of threads that a fork left behind, that
+ * were ending, or whose thread pointer is not known. */
 hx_error *hx_glibc_adopt(struct hx_glibc_walk *walk);
 
 /* Fills areas. */

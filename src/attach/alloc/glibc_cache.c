@@ -215,6 +215,8 @@ static hx_error *take_tcache(struct hx_glibc_walk *walk, const struct tcache *tc
         uint64_t count = tcache->counts[i];
         if (!clean || n > count + 1 || count > n + 1)
             ++*ret_bad;
+        else if (n && !walk->tcache_key)
+            hx_image_u64(walk->image, tcache->entries[i] + 8, &walk->tcache_key);
     }
     return NULL;
 }
@@ -364,11 +366,57 @@ uint64_t hx_glibc_tcache_chunk(const struct hx_glibc_walk *walk)
     return walk->layout->tcache->n ? request_to_chunk(walk->layout->tcache->size) : 0;
 }
 
+/* The word by which glibc knows a cached chunk, behind its link: the address of the tcache (2.29 to
+ * 2.33), or a random number that is the same in all tcaches (2.34). */
+static bool is_key(const struct hx_glibc_walk *walk, uint64_t mem, uint64_t key)
+{
+    if (walk->layout->first < 34 && key == mem)
+        return true;
+    return walk->layout->last >= 34 && key && (!walk->tcache_key || key == walk->tcache_key);
+}
+
+/* Is it the tcache of a thread that was ending? glibc takes it from the thread, then frees its
+ * chunks bin by bin and leaves the counts alone: the bins before the present one are empty, that
+ * one is shorter than its count, those behind are whole. As the counts prove less then, each list
+ * must have its length and each chunk the key; versions without one have no such tcache. */
+static bool is_ending(const struct hx_glibc_walk *walk, uint64_t mem, struct tcache *ret)
+{
+    const struct hx_glibc_param *param = &walk->param[0];
+    uint64_t key = 0, word;
+    if (!read_tcache(walk, mem, ret))
+        return false;
+    if (walk->layout->tcache->slots)
+        slots_to_counts(walk, ret);
+    for (unsigned i = 0; i < walk->layout->tcache->n; i++) {
+        uint64_t at = ret->entries[i], left = ret->counts[i];
+        if (param->addr && left > param->tcache_count)
+            return false;
+        bool is_present = at && !key;
+        for (; at && left; left--) {
+            if (!fits_bin(chunk_size_of(walk, at), i) || !hx_image_u64(walk->image, at + 8, &word))
+                return false;
+            if (!key && is_key(walk, mem, word))
+                key = word;
+            if (!key || word != key || !next_link(walk, at, &at))
+                return false;
+        }
+        if (at || (left && key && !is_present))
+            return false;
+    }
+    return key != 0;
+}
+
+/* A tcache of no thread, not empty. Nobody updates it, so nothing may be off. */
+static bool is_orphan(const struct hx_glibc_walk *walk, uint64_t mem, struct tcache *ret)
+{
+    unsigned off;
+    return (is_tcache(walk, mem, ret, &off) && ret->used_bins && !off) || is_ending(walk, mem, ret);
+}
+
 bool hx_glibc_is_tcache(const struct hx_glibc_walk *walk, uint64_t chunk)
 {
     struct tcache tcache;
-    unsigned off;
-    return is_tcache(walk, chunk + 16, &tcache, &off) && tcache.used_bins && !off;
+    return is_orphan(walk, chunk + 16, &tcache);
 }
 
 /* --- fastbins -------------------------------------------------------------- */
@@ -443,7 +491,7 @@ hx_error *hx_glibc_caches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
     *ret_good = *ret_bad = 0;
     walk->marks.n = 0;
     walk->n_tcaches = walk->n_tcaches_lost = 0;
-    walk->lists_cut = 0;
+    walk->lists_cut = walk->tcache_key = 0;
     if (walk->layout->tcache->n)
         HX_TRY(tcaches(walk, ret_good, ret_bad));
     HX_TRY(fastbins(walk, ret_good, ret_bad));
@@ -458,8 +506,7 @@ hx_error *hx_glibc_adopt(struct hx_glibc_walk *walk)
     walk->marks.n = 0;
     for (size_t i = 0; i < walk->orphans.n; i++) {
         struct tcache tcache;
-        unsigned off;
-        if (is_tcache(walk, walk->orphans.v[i] + 16, &tcache, &off))
+        if (is_orphan(walk, walk->orphans.v[i] + 16, &tcache))
             HX_TRY(take_tcache(walk, &tcache, &good, &bad));
     }
     return sort_marks(walk);
