@@ -49,6 +49,7 @@ struct hx_attach {
     hx_code *code;             /* for the stacks of threads: the names stay for the next capture */
     struct hx_memwatch *watch; /* from the beginning of a capture until it is settled */
     atomic_bool no_agent;      /* stands for the agent's flag where there is none */
+    uint64_t short_calls_told; /* of those that the agent counts */
     /* of the newest capture */
     hx_modules *modules;
     struct hx_live live;          /* for who reads with it */
@@ -690,11 +691,13 @@ static void tell_locked(struct hx_snapshot *snapshot)
     hx_snapshot_lose(snapshot, "arenas locked at the stop", 1, 0, 0);
 }
 
-/* Not a loss of the snapshot's, but the process may ask who did that. */
-static void tell_short_calls(const hx_attach *attach, uint64_t before, struct hx_snapshot *snapshot)
+/* Not a loss of the snapshot's, but the process may ask who did that; also what a capture did that
+ * came to nothing. */
+static void tell_short_calls(hx_attach *attach, struct hx_snapshot *snapshot)
 {
     const struct hx_short_calls *calls = hx_agent_short_calls(attach->agent);
-    uint64_t n = calls->n - before;
+    uint64_t n = calls->n - attach->short_calls_told;
+    attach->short_calls_told = calls->n;
     if (n)
         hx_snapshot_note(snapshot, false,
                          "the stop cut %" PRIu64 " call%s of the process short: %s%.*s", n,
@@ -826,7 +829,7 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
     request->max_pause_ns = options->max_pause_ns;
     request->threads = options->threads ? options->threads : 2;
     HX_FD int memory_fd = -1;
-    uint64_t longest_us = 0, short_before = hx_agent_short_calls(attach->agent)->n;
+    uint64_t longest_us = 0;
     for (unsigned attempt = 0, damaged = 0;; attempt++) {
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("capture");
@@ -852,7 +855,7 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
                              "none of %d stops found them in agreement: some blocks may be missing "
                              "or stale",
                              TRIES);
-        tell_short_calls(attach, short_before, snapshot);
+        tell_short_calls(attach, snapshot);
         HX_TRY(finish(attach, snapshot, progress));
         snapshot->pause_us = longest_us;
         *ret = hx_steal(snapshot);
