@@ -1,6 +1,7 @@
 /* classes.c - from the address of a vtable to the name of its class. */
 #include "attach/classes.h"
 
+#include "base/lower_bound.h"
 #include "sym/demangle.h"
 
 #include <stdlib.h>
@@ -59,14 +60,7 @@ static bool peek_name(const struct hx_classes *classes, uint64_t addr,
 /* The range that contains addr; NULL when none does. */
 static const struct hx_range *find_range(const struct hx_rtti_source *source, uint64_t addr)
 {
-    size_t low = 0, high = source->n_ranges;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (source->range[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(source->n_ranges, i, source->range[i].end <= addr);
     return low < source->n_ranges && source->range[low].start <= addr ? &source->range[low] : NULL;
 }
 

@@ -2,6 +2,7 @@
 #include "attach/core_private.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,14 +48,7 @@ bool hx_core_pread(const hx_core *core, uint64_t offset, void *dst, size_t len)
 
 const struct hx_core_segment *hx_core_segment(const hx_core *core, uint64_t addr)
 {
-    size_t low = 0, high = core->segments.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (core->segments.v[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(core->segments.n, i, core->segments.v[i].end <= addr);
     return low < core->segments.n && core->segments.v[low].start <= addr ? &core->segments.v[low]
                                                                          : NULL;
 }

@@ -7,6 +7,7 @@
 #include "attach/core_private.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,14 +44,7 @@ static bool is_device(const char *path)
 
 static const struct hx_core_file *file_of(const hx_core *core, uint64_t addr)
 {
-    size_t low = 0, high = core->files.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (core->files.v[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(core->files.n, i, core->files.v[i].end <= addr);
     return low < core->files.n && core->files.v[low].start <= addr ? &core->files.v[low] : NULL;
 }
 

@@ -1,6 +1,8 @@
 /* ranges.c - sets of address ranges. */
 #include "attach/ranges.h"
 
+#include "base/lower_bound.h"
+
 #include <stdlib.h>
 
 bool hx_ranges_add(hx_ranges *ranges, uint64_t start, uint64_t end)
@@ -32,15 +34,7 @@ void hx_ranges_join(hx_ranges *ranges)
 
 size_t hx_ranges_find(const hx_ranges *ranges, uint64_t addr)
 {
-    size_t low = 0, high = ranges->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ranges->v[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    return HX_LOWER_BOUND(ranges->n, i, ranges->v[i].end <= addr);
 }
 
 bool hx_ranges_outside(const hx_ranges *ranges, size_t *cursor, uint64_t *at, uint64_t end,

@@ -5,6 +5,7 @@
 #include "attach/ranges.h"
 #include "attach/sigframe.h"
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,15 +77,7 @@ static bool is_main_stack(const struct hx_mapping *mapping)
 /* Index of the first segment that ends above addr. */
 static size_t segment_after(const struct hx_snapshot *snapshot, uint64_t addr)
 {
-    size_t low = 0, high = snapshot->segments.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (snapshot->segments.v[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    return HX_LOWER_BOUND(snapshot->segments.n, i, snapshot->segments.v[i].end <= addr);
 }
 
 /* --- threads with a record ---------------------------------------------------- */
@@ -209,15 +202,7 @@ static int compare_ns_tid(const void *a, const void *b)
 /* Index of the first of n sorted numbers that is >= value. */
 static size_t lower_bound(const uint64_t *v, size_t n, uint64_t value)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (v[middle] >= value)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    return HX_LOWER_BOUND(n, i, v[i] < value);
 }
 
 static const struct hx_thread *thread_by_ns_tid(const struct finder *finder, pid_t tid)

@@ -4,6 +4,7 @@
 #include "attach/arch.h"
 #include "attach/proc.h"
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/progress.h"
 
 #include <errno.h>
@@ -57,14 +58,7 @@ static hx_error *gone(const struct hx_tracer *tracer)
 
 static struct hx_tracee *find(const struct hx_tracer *tracer, size_t n_sorted, pid_t tid)
 {
-    size_t low = 0, high = n_sorted;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (tracer->tracee.v[middle].thread.tid < tid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(n_sorted, i, tracer->tracee.v[i].thread.tid < tid);
     return low < n_sorted && tracer->tracee.v[low].thread.tid == tid ? &tracer->tracee.v[low]
                                                                      : NULL;
 }

@@ -1,5 +1,6 @@
 /* why.c - `heapx why TARGET ADDR`: what keeps an object alive. */
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "cli/commands.h"
 #include "cli/file.h"
 #include "cli/from.h"
@@ -44,14 +45,7 @@ static hx_error *not_an_object(const struct hx_snapshot *snapshot, const char *w
                             root->name);
     if (graph->n == 0)
         return hx_error_new(HX_E_ABSENT, word, NULL, "there are no objects in this snapshot");
-    hx_obj low = 0, high = graph->n; /* the first object above addr */
-    while (low < high) {
-        hx_obj middle = low + (high - low) / 2;
-        if (graph->addr[middle] > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    hx_obj low = HX_LOWER_BOUND(graph->n, i, graph->addr[i] <= addr); /* the first one above */
     struct hx_text near = {0};
     if (low > 0)
         hx_text_putf(&near, "0x%" PRIx64 " (%" PRIu64 " bytes) below", graph->addr[low - 1],

@@ -1,6 +1,8 @@
 /* bands.c - break-downs over time as GHC's formats want them. */
 #include "export/bands.h"
 
+#include "base/lower_bound.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -338,21 +340,14 @@ static int by_bytes(const char *a, size_t a_bytes, const char *b, size_t b_bytes
 
 static hx_error *find_text(struct hx_bands *bands, const char *key, size_t n, const char **ret)
 {
-    size_t low = 0, high = bands->names.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct hx_band_name *name = &bands->names.v[middle];
-        int order = by_bytes(bands->texts.v + name->key, name->key_bytes, key, n);
-        if (order == 0) {
-            *ret = bands->texts.v + name->name;
-            return NULL;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return hx_export_damaged(bands->export, "names"); /* it changed under our feet */
+    const struct hx_band_name *name = bands->names.v;
+    const char *texts = bands->texts.v;
+    size_t at = HX_LOWER_BOUND(bands->names.n, i,
+                               by_bytes(texts + name[i].key, name[i].key_bytes, key, n) < 0);
+    if (at == bands->names.n || by_bytes(texts + name[at].key, name[at].key_bytes, key, n) != 0)
+        return hx_export_damaged(bands->export, "names"); /* it changed under our feet */
+    *ret = texts + name[at].name;
+    return NULL;
 }
 
 static hx_error *name_band(struct hx_bands *bands, struct hx_band *band)

@@ -2,6 +2,7 @@
 #include "export/dot.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "traverse/reach.h"
 
 #include <inttypes.h>
@@ -144,14 +145,7 @@ static hx_error *draw(const struct hx_export *export, const struct hx_snapshot *
 /* The object that begins there: also one without a byte, which contains no address. */
 static hx_obj object_at(const struct hx_graph *graph, uint64_t address)
 {
-    size_t low = 0, high = graph->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (graph->addr[middle] < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(graph->n, i, graph->addr[i] < address);
     return low < graph->n && graph->addr[low] == address ? (hx_obj)low : HX_NO_OBJ;
 }
 

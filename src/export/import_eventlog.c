@@ -5,6 +5,7 @@
  * skipped by its declared or own length. A log that was cut off keeps what is whole: it differs
  * from one that lies about lengths by the end mark, which is written last. */
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "export/profile.h"
 
 #include <inttypes.h>
@@ -704,14 +705,7 @@ static void put_figures(struct log *log)
             qsort(v, n, sizeof *v, by_time);
         for (size_t i = 0; i < log->profile->samples.n; i++) {
             struct hx_profile_sample *sample = &log->profile->samples.v[i];
-            size_t low = 0, high = n;
-            while (low < high) {
-                size_t middle = low + (high - low) / 2;
-                if (v[middle].time_ns <= sample->time_ns)
-                    low = middle + 1;
-                else
-                    high = middle;
-            }
+            size_t low = HX_LOWER_BOUND(n, at, v[at].time_ns <= sample->time_ns);
             if (low)
                 hx_profile_note(&sample->notes, "%s %" PRIu64, words[k], v[low - 1].bytes);
         }

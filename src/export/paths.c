@@ -2,6 +2,7 @@
 #include "export/paths.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -343,17 +344,10 @@ static size_t count_left(const struct cutting *c, uint64_t bar)
 /* The least bar that leaves no more than what is asked for. */
 static uint64_t find_bar(const struct cutting *c)
 {
-    uint64_t low = 0, high = UINT64_MAX; /* with that one all is merged into one */
     if (count_left(c, 0) <= c->cut->samples)
         return 0;
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (count_left(c, middle) <= c->cut->samples)
-            high = middle;
-        else
-            low = middle;
-    }
-    return high;
+    /* with UINT64_MAX all is merged into one */
+    return HX_LOWER_BOUND(UINT64_MAX, bar, count_left(c, bar) > c->cut->samples);
 }
 
 /* The child "(other)" of a node that stays. */

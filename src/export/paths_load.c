@@ -5,6 +5,7 @@
 #include "export/paths.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "store/query.h"
 
 #include <inttypes.h>
@@ -118,17 +119,8 @@ static hx_error *load_frames(const struct loading *l, const char *sql, struct fo
 
 static uint32_t frame_of(const struct forest *forest, int64_t id)
 {
-    size_t low = 0, high = forest->frames.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (forest->frames.v[middle].id == id)
-            return forest->frames.v[middle].frame;
-        if (forest->frames.v[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return HX_NO_FRAME;
+    size_t at = HX_FIND_ID(forest->frames.n, i, forest->frames.v[i].id, id);
+    return at == SIZE_MAX ? HX_NO_FRAME : forest->frames.v[at].frame;
 }
 
 static hx_error *load_nodes(const struct loading *l, const char *sql, struct forest *forest)
@@ -156,23 +148,7 @@ static hx_error *load_nodes(const struct loading *l, const char *sql, struct for
 
 static size_t stored_at(const struct forest *forest, int64_t id)
 {
-    size_t low = 0, high = forest->nodes.n;
-    /* Mostly there are no gaps. */
-    if (high && id >= forest->nodes.v[0].id) {
-        uint64_t guess = (uint64_t)id - (uint64_t)forest->nodes.v[0].id;
-        if (guess < high && forest->nodes.v[guess].id == id)
-            return (size_t)guess;
-    }
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (forest->nodes.v[middle].id == id)
-            return middle;
-        if (forest->nodes.v[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return SIZE_MAX;
+    return HX_FIND_ID(forest->nodes.n, i, forest->nodes.v[i].id, id);
 }
 
 /* The path of a stored node; its parents have lower ids, else they are none. */
@@ -407,17 +383,7 @@ static hx_error *place_top(struct placing *p, const struct forest *holders, uint
 /* How many of the sorted addresses are at most `address`. */
 static size_t count_up_to(const uint64_t *address_of, size_t n, uint64_t address)
 {
-    size_t low = 0;
-    while (n) {
-        size_t half = n / 2;
-        if (address_of[low + half] <= address) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low;
+    return HX_LOWER_BOUND(n, i, address_of[i] <= address);
 }
 
 /* The object that contains an address. Every STRIDEth address lies in an array of its own, which

@@ -2,6 +2,7 @@
 #include "export/stacktree.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "model/function_name.h"
 #include "store/query.h"
 
@@ -123,18 +124,8 @@ void hx_stacktree_deinit(struct hx_stacktree *tree)
 
 uint32_t hx_stacktree_find(const struct hx_stacktree *tree, int64_t id)
 {
-    /* numbers are mostly 1, 2, 3... */
-    if (id >= 1 && (uint64_t)id <= tree->rows.n && tree->rows.v[id - 1].id == id)
-        return (uint32_t)(id - 1);
-    size_t low = 0, high = tree->rows.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (tree->rows.v[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < tree->rows.n && tree->rows.v[low].id == id ? (uint32_t)low : HX_NO_STACK;
+    size_t at = HX_FIND_ID(tree->rows.n, i, tree->rows.v[i].id, id);
+    return at == SIZE_MAX ? HX_NO_STACK : (uint32_t)at;
 }
 
 const char *hx_stacktree_shown(struct hx_stacktree *tree, uint32_t index)

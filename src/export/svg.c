@@ -3,6 +3,7 @@
 #include "export/svg.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "store/query.h"
 
 #include <inttypes.h>
@@ -40,14 +41,7 @@ static void put_largest(const struct hx_series *series, size_t most, struct hx_t
 /* What a row of a snapshot is for: NULL when it is none of the moments, which are sorted. */
 static bool moment_of(const struct hx_moments *moments, int64_t snapshot, size_t *ret)
 {
-    size_t low = 0, high = moments->v.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (moments->v.v[middle].snapshot < snapshot)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(moments->v.n, i, moments->v.v[i].snapshot < snapshot);
     *ret = low;
     return low < moments->v.n && moments->v.v[low].snapshot == snapshot;
 }

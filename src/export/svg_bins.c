@@ -3,6 +3,7 @@
 #include "export/svg.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "store/query.h"
 
 #include <errno.h>
@@ -78,22 +79,10 @@ static bool is_named(const char *roots)
 /* Where a name is in the sorted sets, or would be. */
 static bool find_set(const struct plot *plot, const char *name, size_t n, size_t *ret)
 {
-    size_t low = 0, high = plot->sets.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const char *other = plot->sets.v[middle].name;
-        int order = strncmp(other, name, n);
-        if (order == 0 && !other[n]) {
-            *ret = middle;
-            return true;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *ret = low;
-    return false;
+    const struct set *set = plot->sets.v;
+    size_t at = HX_LOWER_BOUND(plot->sets.n, i, strncmp(set[i].name, name, n) < 0);
+    *ret = at;
+    return at < plot->sets.n && strncmp(set[at].name, name, n) == 0 && !set[at].name[n];
 }
 
 static hx_error *cannot_be(const struct plot *plot)

@@ -1,6 +1,7 @@
 /* graph.c - columns of objects and edges. */
 #include "model/graph.h"
 
+#include "base/lower_bound.h"
 #include "base/parallel.h"
 
 #include <inttypes.h>
@@ -21,14 +22,7 @@ const char *hx_state_name(enum hx_state state)
 
 hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr)
 {
-    size_t low = 0, high = graph->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (graph->addr[middle] <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(graph->n, i, graph->addr[i] <= addr);
     if (low == 0 || addr - graph->addr[low - 1] >= graph->size[low - 1])
         return HX_NO_OBJ;
     return (hx_obj)(low - 1);

@@ -1,21 +1,15 @@
 /* image.c - looking things up in a memory image. */
 #include "model/image.h"
 
+#include "base/lower_bound.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 size_t hx_image_find(const struct hx_image *image, uint64_t addr)
 {
-    size_t low = 0, high = image->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (image->span[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    return HX_LOWER_BOUND(image->n, i, image->span[i].end <= addr);
 }
 
 const uint8_t *hx_image_at(const struct hx_image *image, uint64_t addr, size_t len)

@@ -1,6 +1,8 @@
 /* process.c - mappings and threads. */
 #include "model/process.h"
 
+#include "base/lower_bound.h"
+
 #include <string.h>
 
 bool hx_mapping_is_memory(const struct hx_mapping *mapping)
@@ -13,13 +15,6 @@ bool hx_mapping_is_memory(const struct hx_mapping *mapping)
 
 size_t hx_mapping_find(const struct hx_mapping *mapping, size_t n, uint64_t addr)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (mapping[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(n, i, mapping[i].end <= addr);
     return low < n && mapping[low].start <= addr ? low : n;
 }

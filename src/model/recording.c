@@ -2,6 +2,7 @@
 #include "model/recording.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "model/function_name.h"
 
 #include <inttypes.h>
@@ -56,14 +57,7 @@ void hx_recording_destroy(struct hx_recording *recording)
 const struct hx_rec_block *hx_recording_block(const struct hx_recording *recording,
                                               uint64_t address)
 {
-    uint64_t low = 0, high = recording->n_blocks;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (recording->block[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    uint64_t low = HX_LOWER_BOUND(recording->n_blocks, i, recording->block[i].address < address);
     bool found = low < recording->n_blocks && recording->block[low].address == address;
     return found ? &recording->block[low] : NULL;
 }

@@ -1,6 +1,8 @@
 /* snapshot.c - making, annotating and freeing a snapshot. */
 #include "model/snapshot.h"
 
+#include "base/lower_bound.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,15 +106,7 @@ bool hx_root_is_nameless(const struct hx_root *root)
 
 size_t hx_snapshot_root_edges(const struct hx_snapshot *snapshot, uint64_t root)
 {
-    size_t low = 0, high = snapshot->root_edges.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (snapshot->root_edges.v[middle].root < root)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return HX_LOWER_BOUND(snapshot->root_edges.n, i, snapshot->root_edges.v[i].root < root);
 }
 
 void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)

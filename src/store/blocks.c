@@ -1,6 +1,7 @@
 /* blocks.c - index and cache of blocks, and of the names that their columns speak of. */
 #include "store/blocks.h"
 
+#include "base/lower_bound.h"
 #include "base/vec.h"
 #include "model/graph.h"
 #include "store/db.h"
@@ -830,14 +831,7 @@ hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *obje
 hx_error *hx_blocks_lower_bound(hx_blocks *blocks, const struct hx_block_index *index, uint64_t key,
                                 uint64_t *ret)
 {
-    size_t low = 0, high = index->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (index->block[middle].last_key >= key)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(index->n, i, index->block[i].last_key < key);
     if (low == index->n) {
         *ret = index->rows;
         return NULL;
@@ -852,15 +846,7 @@ hx_error *hx_blocks_lower_bound(hx_blocks *blocks, const struct hx_block_index *
                                            [HX_FAMILY_ROOT_EDGE] = HX_ROOT_NUMBER};
     const struct hx_decoded *column;
     HX_TRY(hx_blocks_column(blocks, index, low, keys[index->family], 0, &column));
-    size_t first = 0, end = block->n;
-    while (first < end) {
-        size_t middle = first + (end - first) / 2;
-        if (hx_decoded_at(column, middle) >= key)
-            end = middle;
-        else
-            first = middle + 1;
-    }
+    *ret = block->from + HX_LOWER_BOUND(block->n, i, hx_decoded_at(column, i) < key);
     hx_blocks_release(blocks, column);
-    *ret = block->from + first;
     return NULL;
 }

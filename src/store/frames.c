@@ -6,6 +6,7 @@
 #include "store/frames.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "model/function_name.h"
 #include "model/recording.h"
 #include "store/db.h"
@@ -415,24 +416,6 @@ hx_error *hx_frames_make(struct hx_frames *frames, struct hx_frame **ret)
 
 /* --- loading ----------------------------------------------------------------------- */
 
-/* The index of a number among ids that grow; SIZE_MAX: none. Mostly there are no gaps. */
-#define FIND_ID(vec, wanted)                                                                       \
-    ({                                                                                             \
-        size_t low_ = 0, high_ = (vec).n, found_ = SIZE_MAX;                                       \
-        if ((wanted) >= 1 && (uint64_t)(wanted) <= high_ && (vec).v[(wanted)-1].id == (wanted))    \
-            found_ = (size_t)(wanted)-1;                                                           \
-        while (found_ == SIZE_MAX && low_ < high_) {                                               \
-            size_t middle_ = low_ + (high_ - low_) / 2;                                            \
-            if ((vec).v[middle_].id == (wanted))                                                   \
-                found_ = middle_;                                                                  \
-            else if ((vec).v[middle_].id < (wanted))                                               \
-                low_ = middle_ + 1;                                                                \
-            else                                                                                   \
-                high_ = middle_;                                                                   \
-        }                                                                                          \
-        found_;                                                                                    \
-    })
-
 bool hx_frames_same_code(const struct hx_frames *frames, size_t a, size_t b)
 {
     const struct hx_known_place *x = &frames->places.v[frames->node.v[a].place],
@@ -442,7 +425,7 @@ bool hx_frames_same_code(const struct hx_frames *frames, size_t a, size_t b)
 
 size_t hx_frames_index(const struct hx_frames *frames, int64_t frame_id)
 {
-    return FIND_ID(frames->node, frame_id);
+    return HX_FIND_ID(frames->node.n, i, frames->node.v[i].id, frame_id);
 }
 
 static const char *column_text(sqlite3_stmt *st, int column)
@@ -490,7 +473,8 @@ static hx_error *load_centres(struct hx_frames *frames)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(st, 0), file = sqlite3_column_int64(st, 5);
         uint64_t identity = (uint64_t)sqlite3_column_int64(st, 6);
-        size_t index = file ? FIND_ID(frames->files, file) : HX_FRAMES_NO_FILE;
+        size_t index =
+            file ? HX_FIND_ID(frames->files.n, i, frames->files.v[i].id, file) : HX_FRAMES_NO_FILE;
         uint32_t none = HX_NO_PAIR, *first = &none;
         if (index == SIZE_MAX || id < 1 || frames->centres.n >= HX_NO_CENTRE - 1)
             return damaged(frames);
@@ -520,7 +504,8 @@ static hx_error *load_role(const struct hx_frames *frames, sqlite3_stmt *st,
     if (sqlite3_column_type(st, 7) == SQLITE_NULL)
         kind = place->inlined < 0 ? HX_FRAME_BUILTIN : HX_FRAME_CODE;
     if (sqlite3_column_type(st, 8) != SQLITE_NULL)
-        centre = FIND_ID(frames->centres, sqlite3_column_int64(st, 8));
+        centre =
+            HX_FIND_ID(frames->centres.n, i, frames->centres.v[i].id, sqlite3_column_int64(st, 8));
     if (kind < HX_FRAME_CODE || kind > HX_FRAME_BUILTIN || centre == SIZE_MAX ||
         initialiser < HX_REC_NOT_INITIALISER || initialiser > HX_REC_CALLS_INITIALISER)
         return damaged(frames);
@@ -534,7 +519,8 @@ static hx_error *load_role(const struct hx_frames *frames, sqlite3_stmt *st,
 static hx_error *load_place(struct hx_frames *frames, sqlite3_stmt *st)
 {
     int64_t id = sqlite3_column_int64(st, 0), file = sqlite3_column_int64(st, 1), target = 0;
-    size_t index = file ? FIND_ID(frames->files, file) : HX_FRAMES_NO_FILE;
+    size_t index =
+        file ? HX_FIND_ID(frames->files.n, i, frames->files.v[i].id, file) : HX_FRAMES_NO_FILE;
     uint32_t none = HX_NO_PAIR, *first = &none;
     if (index == SIZE_MAX || id < 1 || frames->places.n >= HX_NO_PAIR - 1)
         return damaged(frames);
@@ -578,7 +564,8 @@ static hx_error *load_nodes(struct hx_frames *frames)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(st, 0), up = sqlite3_column_int64(st, 1);
         int64_t place_id = sqlite3_column_int64(st, 2);
-        size_t place = FIND_ID(frames->places, place_id), parent = 0;
+        size_t place = HX_FIND_ID(frames->places.n, i, frames->places.v[i].id, place_id);
+        size_t parent = 0;
         if (frames->node.n)
             parent = hx_frames_index(frames, up);
         if (id < 1 || place == SIZE_MAX || parent == SIZE_MAX || frames->node.n >= HX_NO_PAIR - 1)

@@ -1,6 +1,8 @@
 /* marks.c - the function that made a mark, by where its pushes were seen to come from. */
 #include "store/marks.h"
 
+#include "base/lower_bound.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,15 +88,7 @@ static size_t in_common(const struct hx_rec_place *a, const struct hx_rec_place 
 
 static size_t first_of(const struct hx_marks *marks, uint32_t region)
 {
-    size_t low = 0, high = marks->pushed.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (marks->pushed.v[middle].region < region)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return HX_LOWER_BOUND(marks->pushed.n, i, marks->pushed.v[i].region < region);
 }
 
 /* A push by a function that the place is in, too, is what made the mark; of several, for functions

@@ -2,6 +2,7 @@
 #include "store/names.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "store/db.h"
@@ -90,21 +91,8 @@ size_t hx_names_bytes(const hx_names *names)
  * same. */
 static const struct name *find(const hx_names *names, uint64_t number)
 {
-    const struct name *name = names->name.v;
-    size_t low = 0, high = names->name.n;
-    if (high && number >= name[0].number && number - name[0].number < high &&
-        name[number - name[0].number].number == number)
-        return &name[number - name[0].number];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (name[middle].number == number)
-            return &name[middle];
-        if (name[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    size_t at = HX_FIND_ID(names->name.n, i, names->name.v[i].number, number);
+    return at == SIZE_MAX ? NULL : &names->name.v[at];
 }
 
 hx_error *hx_names_of(const hx_names *names, uint64_t number, const char **ret, size_t *ret_bytes)

@@ -2,6 +2,7 @@
  * enough unless a store lies, else sorted pairs. */
 #include "store/stack_map.h"
 
+#include "base/lower_bound.h"
 #include "base/vec.h"
 #include "store/db.h"
 
@@ -88,14 +89,7 @@ uint64_t hx_stack_map_at(const hx_stack_map *map, uint64_t stack_id)
         return stack_id;
     if (map->ccs_id)
         return stack_id < map->n ? map->ccs_id[stack_id] : 0;
-    size_t low = 0, high = map->pair.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (map->pair.v[middle].stack_id < stack_id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(map->pair.n, i, map->pair.v[i].stack_id < stack_id);
     bool found = low < map->pair.n && map->pair.v[low].stack_id == stack_id;
     return found ? map->pair.v[low].ccs_id : 0;
 }

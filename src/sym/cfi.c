@@ -9,6 +9,7 @@
  */
 #include "sym/cfi.h"
 
+#include "base/lower_bound.h"
 #include "sym/cfi_bytes.h"
 
 /* Bytes that the program of one entry may have; real ones have some ten thousand at most. */
@@ -647,34 +648,24 @@ static uint64_t pair_address(const struct search_table *table, uint64_t i, unsig
     return read_encoded(&c, table->encoding, &table->data);
 }
 
+static int32_t start_sdata4(const struct search_table *table, uint64_t i)
+{
+    int32_t start;
+    memcpy(&start, table->pairs.at + i * 8, sizeof start);
+    return start;
+}
+
 /* Nearly all linkers write 4 bytes counted from the section's start: a search without decoding.
  * Both return how many functions start at or before pc. */
 static uint64_t search_sdata4(const struct search_table *table, uint64_t pc)
 {
     int64_t want = (int64_t)(pc - table->data);
-    uint64_t lo = 0, n = table->n;
-    while (n > 0) {
-        uint64_t half = n / 2;
-        int32_t start;
-        memcpy(&start, table->pairs.at + (lo + half) * 8, sizeof start);
-        bool before = start <= want;
-        lo += before ? half + 1 : 0;
-        n = before ? n - half - 1 : half;
-    }
-    return lo;
+    return HX_LOWER_BOUND(table->n, i, start_sdata4(table, i) <= want);
 }
 
 static uint64_t search_any(const struct search_table *table, uint64_t pc)
 {
-    uint64_t lo = 0, hi = table->n;
-    while (lo < hi) {
-        uint64_t mid = lo + (hi - lo) / 2;
-        if (pair_address(table, mid, 0) <= pc)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return HX_LOWER_BOUND(table->n, i, pair_address(table, i, 0) <= pc);
 }
 
 /* An FDE with its CIE. */

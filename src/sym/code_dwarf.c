@@ -6,6 +6,8 @@
  */
 #include "sym/code_private.h"
 
+#include "base/lower_bound.h"
+
 #include <dwarf.h>
 #include <limits.h>
 #include <stdio.h>
@@ -520,14 +522,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
 /* The range around vaddr that begins last; NULL when none is near. */
 static const struct range *find_range(const struct range *ranges, size_t n, uint64_t vaddr)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ranges[middle].start > vaddr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(n, i, ranges[i].start <= vaddr);
     for (size_t i = 0; i < LOOK_BACK && low > i; i++)
         if (vaddr < ranges[low - 1 - i].end)
             return &ranges[low - 1 - i];
@@ -613,14 +608,7 @@ static void find_line(struct hx_code_dwarf *dwarf, struct unit *unit, uint64_t v
  * entry of a level does not tell where it ends. */
 static uint32_t find_space(const struct unit *unit, Dwarf_Off die)
 {
-    size_t low = 0, high = unit->spaces.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (unit->spaces.v[middle].die >= die)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(unit->spaces.n, i, unit->spaces.v[i].die < die);
     uint32_t found = low ? (uint32_t)low - 1 : NODE_NONE;
     for (uint32_t at = found; at != NODE_NONE; at = unit->spaces.v[at].parent)
         if (unit->spaces.v[at].end <= die)

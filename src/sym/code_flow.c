@@ -1,6 +1,7 @@
 /* code_flow.c - reads the code of a file and follows it. */
 #include "sym/code_flow.h"
 
+#include "base/lower_bound.h"
 #include "sym/code_private.h"
 
 #include <stdlib.h>
@@ -160,14 +161,7 @@ void hx_code_flow_walk(struct hx_code_flow *flow, uint64_t from, hx_code_visit *
 
 static bool leads_to_arrival(const struct hx_code_flow *flow, uint64_t vaddr)
 {
-    size_t low = 0, high = flow->runs.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (flow->runs.v[middle].start > vaddr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(flow->runs.n, i, flow->runs.v[i].start <= vaddr);
     return low && vaddr < flow->runs.v[low - 1].end && flow->runs.v[low - 1].arrives;
 }
 

@@ -10,6 +10,7 @@
 #include "sym/code_private.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/timing.h"
 
 #include <stdlib.h>
@@ -271,14 +272,7 @@ static int by_piece(const void *a, const void *b)
 
 static bool in_initialiser(const struct maker *maker, uint64_t vaddr)
 {
-    size_t low = 0, high = maker->n_sure;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (maker->pieces.v[middle].start > vaddr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(maker->n_sure, i, maker->pieces.v[i].start <= vaddr);
     return low && vaddr < maker->pieces.v[low - 1].end;
 }
 
@@ -636,14 +630,7 @@ static const struct hx_code_once_range *find_once(hx_code *code, uint32_t i, uin
     struct hx_code_file *file = hx_code_file_at(code, i);
     if (!file->once_tried)
         make(code, file);
-    size_t low = 0, high = file->once.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (file->once.v[middle].end > vaddr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(file->once.n, at, file->once.v[at].end <= vaddr);
     return low < file->once.n && file->once.v[low].start <= vaddr ? &file->once.v[low] : NULL;
 }
 

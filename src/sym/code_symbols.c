@@ -2,6 +2,7 @@
  * symbol tables of a file and of what was split off from it. */
 #include "sym/code_private.h"
 
+#include "base/lower_bound.h"
 #include "base/text.h"
 #include "sym/demangle.h"
 
@@ -251,14 +252,7 @@ void hx_code_symbols_deinit(struct hx_code_symbols *symbols)
 
 struct hx_code_symbol *hx_code_symbols_find(const struct hx_code_symbols *symbols, uint64_t vaddr)
 {
-    size_t low = 0, high = symbols->ranges.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (symbols->ranges.v[middle].end > vaddr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(symbols->ranges.n, i, symbols->ranges.v[i].end <= vaddr);
     return low < symbols->ranges.n && symbols->ranges.v[low].start <= vaddr
                ? &symbols->ranges.v[low]
                : NULL;
@@ -267,15 +261,8 @@ struct hx_code_symbol *hx_code_symbols_find(const struct hx_code_symbols *symbol
 /* The first function whose name is not below `name`. */
 static size_t lower_bound(const struct hx_code_symbols *symbols, const char *name, size_t n)
 {
-    size_t low = 0, high = symbols->functions.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strncmp(symbols->names.v + symbols->functions.v[middle].name, name, n) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return HX_LOWER_BOUND(symbols->functions.n, i,
+                          strncmp(symbols->names.v + symbols->functions.v[i].name, name, n) < 0);
 }
 
 const struct hx_code_function *hx_code_symbols_named(const struct hx_code_symbols *symbols,

@@ -2,6 +2,7 @@
 #include "sym/module_private.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -369,14 +370,7 @@ uint64_t hx_module_bias(const hx_modules *modules, size_t i)
 
 const struct hx_placed *hx_modules_placed(const hx_modules *modules, uint64_t addr)
 {
-    size_t low = 0, high = modules->placed.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (modules->placed.v[middle].end > addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    size_t low = HX_LOWER_BOUND(modules->placed.n, i, modules->placed.v[i].end <= addr);
     return low < modules->placed.n && modules->placed.v[low].start <= addr ? &modules->placed.v[low]
                                                                            : NULL;
 }

@@ -2,6 +2,7 @@
 #include "sym/module_private.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/text.h"
 #include "sym/demangle.h"
 
@@ -131,15 +132,7 @@ static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
 
 static size_t first_at(const struct hx_module *module, uint64_t addr)
 {
-    size_t low = 0, high = module->symbols.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (module->symbols.v[middle].address >= addr)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    return HX_LOWER_BOUND(module->symbols.n, i, module->symbols.v[i].address < addr);
 }
 
 hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint64_t end,

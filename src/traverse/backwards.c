@@ -2,6 +2,7 @@
 #include "traverse/backwards.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,15 +89,7 @@ hx_error *hx_backwards_count(hx_backwards *b, hx_obj object, uint64_t edges_in)
 /* There is one whenever its count is MANY. */
 static struct many *find_many(const hx_backwards *b, hx_obj object)
 {
-    size_t low = 0, high = b->many.n;
-    while (low + 1 < high) {
-        size_t middle = low + (high - low) / 2;
-        if (b->many.v[middle].object <= object)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &b->many.v[low];
+    return &b->many.v[HX_LOWER_BOUND(b->many.n, i, b->many.v[i].object < object)];
 }
 
 static uint64_t count_of(const hx_backwards *b, hx_obj object)
@@ -209,15 +202,7 @@ static hx_error *reach(struct search *search, hx_obj object, hx_obj next, struct
 
 static size_t first_rooted(const struct search *search, hx_obj object)
 {
-    size_t low = 0, high = search->rooted.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (search->rooted.v[middle].object < object)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return HX_LOWER_BOUND(search->rooted.n, i, search->rooted.v[i].object < object);
 }
 
 /* Remembers an object as the beginning of a chain when one of its roots has no shorter one. */

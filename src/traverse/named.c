@@ -6,6 +6,7 @@
 #include "traverse/named.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "traverse/cxxname.h"
 #include "traverse/expression.h"
 #include "traverse/pattern.h"
@@ -88,29 +89,16 @@ static hx_error *make_indexes(struct builder *builder)
 /* The first place in by_name whose name is not below `name`. */
 static uint32_t first_named(const struct builder *builder, const char *name)
 {
-    uint32_t low = 0, high = builder->n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (strcmp(builder->snapshot->roots.v[builder->by_name[middle]].name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return HX_LOWER_BOUND(builder->n, i,
+                          strcmp(builder->snapshot->roots.v[builder->by_name[i]].name, name) < 0);
 }
 
 /* The global that contains addr; UINT32_MAX when none does. */
 static uint32_t global_at(const struct builder *builder, uint64_t addr)
 {
     const struct hx_root *roots = builder->snapshot->roots.v;
-    uint32_t low = 0, high = builder->n_places;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (roots[builder->by_place[middle]].address <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    uint32_t low =
+        HX_LOWER_BOUND(builder->n_places, i, roots[builder->by_place[i]].address <= addr);
     if (!low)
         return UINT32_MAX;
     const struct hx_root *root = &roots[builder->by_place[low - 1]];
@@ -286,18 +274,13 @@ static hx_error *mean_pointer(struct builder *builder, uint64_t addr, struct mea
     meaning->address = addr;
     meaning->size = 8;
     if (object != HX_NO_OBJ && graph->fwd) {
-        hx_eidx low = graph->fwd[object], high = graph->fwd[(size_t)object + 1], end = high;
+        const hx_edge *edge = graph->edge + graph->fwd[object];
+        hx_eidx n = graph->fwd[(size_t)object + 1] - graph->fwd[object];
         uint64_t offset = addr - graph->addr[object];
-        while (low < high) {
-            hx_eidx middle = low + (high - low) / 2;
-            if (hx_edge_offset(graph->edge[middle]) < offset)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low < end && hx_edge_offset(graph->edge[low]) == offset)
-            return add_edge(builder, hx_edge_target(graph->edge[low]), addr,
-                            (uint8_t)hx_edge_kind_of(graph->edge[low]));
+        hx_eidx at = HX_LOWER_BOUND(n, i, hx_edge_offset(edge[i]) < offset);
+        if (at < n && hx_edge_offset(edge[at]) == offset)
+            return add_edge(builder, hx_edge_target(edge[at]), addr,
+                            (uint8_t)hx_edge_kind_of(edge[at]));
         return NULL;
     }
     for (size_t i = 0; addr && i < snapshot->root_edges.n; i++) {
@@ -313,23 +296,17 @@ static hx_error *mean_word(struct builder *builder, uint32_t global, uint64_t ad
                            struct meaning *meaning)
 {
     const struct hx_snapshot *snapshot = builder->snapshot;
-    const struct hx_root_edge *edges = snapshot->root_edges.v;
-    size_t low = hx_snapshot_root_edges(snapshot, global);
-    size_t end = hx_snapshot_root_edges(snapshot, (uint64_t)global + 1), high = end;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (edges[middle].address < addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t first = hx_snapshot_root_edges(snapshot, global);
+    size_t n = hx_snapshot_root_edges(snapshot, (uint64_t)global + 1) - first;
+    const struct hx_root_edge *edge = snapshot->root_edges.v + first;
+    size_t at = HX_LOWER_BOUND(n, i, edge[i].address < addr);
     meaning->nameless = true;
     meaning->address = addr;
     meaning->size = 8;
     meaning->module = snapshot->roots.v[global].module;
-    if (low == end || edges[low].address != addr)
+    if (at == n || edge[at].address != addr)
         return NULL;
-    return add_edge(builder, edges[low].target, addr, edges[low].kind);
+    return add_edge(builder, edge[at].target, addr, edge[at].kind);
 }
 
 /* The object that contains addr, itself counted whatever --interior says; or a whole global. Where

@@ -1,6 +1,7 @@
 /* retset.c - interning sets of retainers. */
 #include "traverse/retset.h"
 
+#include "base/lower_bound.h"
 #include "base/vec.h"
 
 #include <stdlib.h>
@@ -118,19 +119,11 @@ size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret
 bool hx_sets_member(const hx_sets *sets, hx_set set, hx_retainer retainer)
 {
     const hx_retainer *element;
-    size_t low = 0, high = hx_sets_elements(sets, set, &element);
+    size_t n = hx_sets_elements(sets, set, &element);
     if (set == HX_SET_MANY)
         return true;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (element[middle] == retainer)
-            return true;
-        if (element[middle] < retainer)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
+    size_t at = HX_LOWER_BOUND(n, i, element[i] < retainer);
+    return at < n && element[at] == retainer;
 }
 
 /* Twice the buckets; without the memory for it, chains only grow longer. */

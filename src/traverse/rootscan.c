@@ -1,6 +1,8 @@
 /* rootscan.c - scanning roots, splitting the nameless, dropping the idle. */
 #include "traverse/rootscan.h"
 
+#include "base/lower_bound.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,16 +99,10 @@ static bool scan_root(const struct hx_image *image, struct sink *sink, uint64_t 
 /* The first root that reaches beyond addr. */
 static size_t first_beyond(const struct hx_snapshot *snapshot, uint64_t addr)
 {
-    size_t low = 0, high = snapshot->roots.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct hx_root *root = &snapshot->roots.v[middle];
-        if (root->kind == HX_ROOT_REGISTER || root->address + root->size <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const struct hx_root *root = snapshot->roots.v;
+    return HX_LOWER_BOUND(snapshot->roots.n, i,
+                          root[i].kind == HX_ROOT_REGISTER ||
+                              root[i].address + root[i].size <= addr);
 }
 
 bool hx_root_scan(const struct hx_snapshot *snapshot, struct hx_lookup *lookup, uint64_t start,

@@ -8,6 +8,7 @@
  */
 #include "traverse/scan.h"
 
+#include "base/lower_bound.h"
 #include "base/parallel.h"
 #include "traverse/lookup.h"
 #include "traverse/rootscan.h"
@@ -62,15 +63,7 @@ struct scanner {
 
 static hx_obj first_at(const struct hx_graph *graph, uint64_t addr)
 {
-    hx_obj low = 0, high = graph->n;
-    while (low < high) {
-        hx_obj middle = low + (high - low) / 2;
-        if (graph->addr[middle] < addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return HX_LOWER_BOUND(graph->n, i, graph->addr[i] < addr);
 }
 
 static hx_error *cut_pieces(struct scanner *scanner)

@@ -1,6 +1,7 @@
 /* sure.c - the small graph of what uncertain edges concern, and the sums over its dominators. */
 #include "traverse/sure.h"
 
+#include "base/lower_bound.h"
 #include "traverse/immediate.h"
 
 #define CHECK_MASK 0xffff /* every so many objects + 1 */
@@ -407,15 +408,7 @@ hx_error *hx_sure_find(const struct hx_snapshot *snapshot, const struct hx_domin
 
 hx_obj hx_sure_from(const struct hx_sure *sure, hx_obj object)
 {
-    hx_obj low = 0, high = sure->n;
-    while (low < high) {
-        hx_obj middle = (hx_obj)(low + (high - low) / 2);
-        if (sure->object[middle] < object)
-            low = (hx_obj)(middle + 1);
-        else
-            high = middle;
-    }
-    return low;
+    return HX_LOWER_BOUND(sure->n, i, sure->object[i] < object);
 }
 
 void hx_sure_deinit(struct hx_sure *sure)

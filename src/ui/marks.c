@@ -2,6 +2,7 @@
  * ask for them. */
 #include "ui/marks.h"
 
+#include "base/lower_bound.h"
 #include "ui/app.h"
 #include "ui/difference.h"
 
@@ -75,14 +76,7 @@ void hx_marks_where(const struct hx_pane *pane, struct hx_text *sql)
 /* The first mark that is not before the key; *ret_same: it is that one. */
 static size_t find(const struct hx_marks *marks, const char *key, bool *ret_same)
 {
-    size_t low = 0, high = marks->all.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(marks->all.v[middle].key, key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(marks->all.n, i, strcmp(marks->all.v[i].key, key) < 0);
     *ret_same = low < marks->all.n && strcmp(marks->all.v[low].key, key) == 0;
     return low;
 }

@@ -1,6 +1,7 @@
 /* series.c - adds up a census over all snapshots. */
 #include "ui/series.h"
 
+#include "base/lower_bound.h"
 #include "ui/screen.h"
 
 #include <inttypes.h>
@@ -72,14 +73,7 @@ void hx_series_destroy(struct hx_series *series)
 
 size_t hx_series_find(const struct hx_series *series, int64_t snapshot)
 {
-    size_t low = 0, high = series->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (series->snapshot[middle] < snapshot)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(series->n, i, series->snapshot[i] < snapshot);
     return low < series->n && series->snapshot[low] == snapshot ? low : series->n;
 }
 

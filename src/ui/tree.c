@@ -1,6 +1,7 @@
 /* tree.c - the rows of a tree: loading them, unfolding and folding. */
 #include "ui/tree.h"
 
+#include "base/lower_bound.h"
 #include "ui/app.h"
 #include "ui/request.h"
 
@@ -171,18 +172,9 @@ static hx_error *take_children(struct load *load, hx_rows *rows)
                 load->limited = true;
                 return NULL;
             }
-            struct hx_tree_way wanted = {.id = parent};
-            const struct hx_tree_way *way = NULL;
-            for (size_t low = 0, high = load->way.n; low < high && !way;) {
-                size_t middle = low + (high - low) / 2;
-                if (load->way.v[middle].id == wanted.id)
-                    way = &load->way.v[middle];
-                else if (load->way.v[middle].id < wanted.id)
-                    low = middle + 1;
-                else
-                    high = middle;
-            }
-            cap = way && way->cap > HX_TREE_BATCH ? way->cap : HX_TREE_BATCH;
+            size_t way = HX_FIND_ID(load->way.n, i, load->way.v[i].id, parent);
+            cap = way == SIZE_MAX ? 0 : load->way.v[way].cap;
+            cap = cap > HX_TREE_BATCH ? cap : HX_TREE_BATCH;
             struct group made = {.parent = parent, .first = load->loose.n_rows};
             if (!hx_vec_push(&load->groups, made))
                 return hx_error_nomem();

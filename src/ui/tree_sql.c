@@ -1,6 +1,7 @@
 /* tree_sql.c - statements on the tree of cost-centre stacks, and its nodes found by a condition. */
 #include "ui/tree.h"
 
+#include "base/lower_bound.h"
 #include "ui/app.h"
 #include "ui/calls.h"
 
@@ -112,21 +113,8 @@ void hx_tree_marks_unref(struct hx_tree_marks *marks)
 
 uint32_t hx_tree_mark_at(const struct hx_tree_marks *marks, int64_t id)
 {
-    size_t low = 0, high = marks->n;
-    /* Mostly there are no gaps. */
-    if (high && id >= marks->id[0] && (uint64_t)(id - marks->id[0]) < high &&
-        marks->id[id - marks->id[0]] == id)
-        return (uint32_t)(id - marks->id[0]);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (marks->id[middle] == id)
-            return (uint32_t)middle;
-        if (marks->id[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return UINT32_MAX;
+    size_t at = HX_FIND_ID(marks->n, i, marks->id[i], id);
+    return at == SIZE_MAX ? UINT32_MAX : (uint32_t)at;
 }
 
 uint8_t hx_tree_mark(const struct hx_tree_marks *marks, int64_t id)
@@ -200,17 +188,7 @@ static hx_error *find_centres(struct finding *finding, const struct hx_matcher *
 
 static bool has_centre(const struct finding *finding, int64_t centre)
 {
-    size_t low = 0, high = finding->centres.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (finding->centres.v[middle] == centre)
-            return true;
-        if (finding->centres.v[middle] < centre)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
+    return HX_FIND_ID(finding->centres.n, i, finding->centres.v[i], centre) != SIZE_MAX;
 }
 
 static hx_error *add_node(struct finding *finding, int64_t id, int64_t parent, int64_t centre)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/lower_bound.h"
 #include "base/progress.h"
 #include "base/vec.h"
 
@@ -144,6 +145,49 @@ static void vec_of_structures(void **state)
     hx_vec_free(&vec);
 }
 
+/* --- binary searches ---------------------------------------------------------------- */
+
+static void lower_bound_is_what_a_scan_finds(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("lower_bound");
+    for (size_t round = 0, rounds = unit_rounds(2000); round < rounds; round++) {
+        uint64_t v[65], key = unit_below(&random, 34);
+        uint32_t n = (uint32_t)unit_below(&random, 65), want = 0, probes = 0;
+        for (uint64_t i = 0, at = 0; i < n; i++)
+            v[i] = at += unit_below(&random, 2);
+        while (want < n && v[want] < key)
+            want++;
+        assert_int_equal(HX_LOWER_BOUND(n, i, (probes++, assert_true(i < n), v[i] < key)), want);
+        assert_true(probes <= 7);
+        for (uint32_t i = 0; i <= n; i++)
+            assert_int_equal(HX_LOWER_BOUND(n, j, j < i), i);
+    }
+    assert_true(HX_LOWER_BOUND(UINT64_MAX, i, i < UINT64_MAX - 1) == UINT64_MAX - 1);
+    assert_true(HX_LOWER_BOUND(UINT64_MAX, i, true) == UINT64_MAX);
+}
+
+static void ids_are_found_with_gaps_and_without(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("ids");
+    for (size_t round = 0, rounds = unit_rounds(500); round < rounds; round++) {
+        int64_t id[40], at = (int64_t)unit_below(&random, 20) - 10;
+        uint64_t n = unit_below(&random, 41), step = 1 + unit_below(&random, 3);
+        for (uint64_t i = 0; i < n; i++, at += 1 + (int64_t)unit_below(&random, step))
+            id[i] = at;
+        for (int64_t wanted = -12; wanted < 140; wanted++) {
+            size_t want = SIZE_MAX;
+            for (size_t i = 0; i < n; i++)
+                if (id[i] == wanted)
+                    want = i;
+            assert_int_equal(HX_FIND_ID(n, i, id[i], wanted), want);
+        }
+        assert_int_equal(HX_FIND_ID(n, i, id[i], INT64_MIN), SIZE_MAX);
+        assert_int_equal(HX_FIND_ID(n, i, id[i], INT64_MAX), SIZE_MAX);
+    }
+}
+
 /* --- reservations ------------------------------------------------------------------- */
 
 static void big_is_zero_and_trims(void **state)
@@ -273,6 +317,8 @@ int main(void)
         cmocka_unit_test(vec_grows_and_keeps),
         cmocka_unit_test(vec_refuses_what_overflows),
         cmocka_unit_test(vec_of_structures),
+        cmocka_unit_test(lower_bound_is_what_a_scan_finds),
+        cmocka_unit_test(ids_are_found_with_gaps_and_without),
         cmocka_unit_test(big_is_zero_and_trims),
         cmocka_unit_test(big_discards_whole_pages_only),
         cmocka_unit_test(big_of_nothing_and_of_too_much),

@@ -1,6 +1,7 @@
 /* reader_freeze.c - from a reader to a recording, its figures, and its invariants. */
 #include "attach/record/reader_private.h"
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -105,14 +106,7 @@ static void take_block(void *context, const struct hx_live_block *block)
 /* All requests of that size; NULL: none was counted. */
 static struct hx_rec_size *size_of(struct hx_recording *recording, uint64_t bytes)
 {
-    size_t low = 0, high = recording->sizes.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (recording->sizes.v[middle].size < bytes)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(recording->sizes.n, i, recording->sizes.v[i].size < bytes);
     if (low < recording->sizes.n && recording->sizes.v[low].size != bytes)
         low = recording->sizes.n - 1; /* among the rest, if there is one */
     struct hx_rec_size *size = low < recording->sizes.n ? &recording->sizes.v[low] : NULL;

@@ -4,6 +4,7 @@
 #include "attach/proc.h"
 #include "attach/record/index.h"
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/timing.h"
 
 #include <stdlib.h>
@@ -208,14 +209,7 @@ hx_error *hx_space_create_fixed(pid_t pid, hx_code *code, const struct hx_mappin
 
 static const struct hx_space_part *look_up(const hx_space *space, uint64_t pc)
 {
-    size_t low = 0, high = space->parts.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (space->parts.v[middle].end <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(space->parts.n, i, space->parts.v[i].end <= pc);
     return low < space->parts.n && space->parts.v[low].start <= pc ? &space->parts.v[low] : NULL;
 }
 
@@ -285,14 +279,7 @@ static bool in_allocator(const struct file_info *info, uint64_t vaddr)
  * between them or beside them. */
 static const struct hx_space_part *data_beside(const hx_space *space, uint64_t addr)
 {
-    size_t low = 0, high = space->parts.n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (space->parts.v[middle].start <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = HX_LOWER_BOUND(space->parts.n, i, space->parts.v[i].start <= addr);
     for (size_t i = low ? low - 1 : 0; i <= low && i < space->parts.n; i++) {
         const struct hx_space_part *part = &space->parts.v[i];
         uint64_t offset;
