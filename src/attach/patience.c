@@ -2,6 +2,7 @@
 #include "attach/patience.h"
 
 #include "attach/arch.h"
+#include "attach/proc.h"
 #include "base/timing.h"
 
 #include <fcntl.h>
@@ -59,17 +60,6 @@ static bool slices_of(pid_t pid, pid_t tid, uint64_t *ret)
            sscanf(text, "%*s %*s %" SCNu64, ret) == 1;
 }
 
-static int processor_of(pid_t pid, pid_t tid)
-{
-    char text[1024];
-    if (!read_some(pid, tid, "stat", text, sizeof text))
-        return -1;
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at && field < 39; field++)
-        at = strchr(at + 1, ' ');
-    return at ? atoi(at) : -1;
-}
-
 /* Does the thread sleep in a call with a time limit? */
 static bool sleeps_in_timed_call(pid_t pid, pid_t tid)
 {
@@ -84,10 +74,10 @@ static bool sleeps_in_timed_call(pid_t pid, pid_t tid)
 static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_patience *ret)
 {
     char text[1024];
-    uint64_t again;
+    uint64_t again, cpu;
     return slices_of(pid, tid, &ret->slices) && (!asleep || sleeps_in_timed_call(pid, tid)) &&
-           (ret->cpu = processor_of(pid, tid)) >= 0 && ret->cpu < HX_PATIENCE_CPUS &&
-           read_some(pid, tid, "sched", text, sizeof text) &&
+           hx_proc_stat(pid, tid, 39, &cpu, 1) && (ret->cpu = (int)cpu) >= 0 &&
+           ret->cpu < HX_PATIENCE_CPUS && read_some(pid, tid, "sched", text, sizeof text) &&
            figure_of(text, "se.exec_start", &ret->seen_ns) &&
            figure_of(text, "se.sum_exec_runtime", &ret->ran_ns) && slices_of(pid, tid, &again) &&
            again == ret->slices;

@@ -375,10 +375,8 @@ static void check_state(struct preflight *p, struct hx_check *check)
 
 static void check_kernel_thread(struct preflight *p, struct hx_check *check)
 {
-    HX_FREE char *stat = slurp_of(p->pid, "stat");
-    const char *end = stat ? strrchr(stat, ')') : NULL; /* names may hold ')' */
-    unsigned flags = 0;
-    if (!end || sscanf(end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1) {
+    uint64_t flags;
+    if (!hx_proc_stat(p->pid, 0, 9, &flags, 1)) {
         say(check, HX_CHECK_UNKNOWN, "", "/proc/%d/stat does not tell", p->pid);
     } else if (flags & PF_KTHREAD) {
         p->gone = true;

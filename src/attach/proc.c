@@ -67,32 +67,52 @@ void hx_proc_name(const char *status, char *buf, size_t size)
     buf[n] = 0;
 }
 
+/* NULL: it is gone. */
+static const char *stat_field(pid_t pid, pid_t tid, int field, char *line, size_t size)
+{
+    char path[64];
+    if (tid)
+        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    else
+        snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, size - 1);
+    line[n < 0 ? 0 : n] = 0;
+    const char *at = strrchr(line, ')'); /* the name may hold anything, ')' too */
+    for (int i = 2; at && i < field; i++)
+        at = strchr(at + 1, ' ');
+    return at ? at + 1 : NULL;
+}
+
+bool hx_proc_stat(pid_t pid, pid_t tid, int field, uint64_t *ret, int n)
+{
+    char line[1024], *end;
+    const char *at = stat_field(pid, tid, field, line, sizeof line);
+    for (int i = 0; at && i < n; i++, at = end == at ? NULL : end)
+        ret[i] = strtoull(at, &end, 10);
+    return at;
+}
+
+bool hx_proc_cpu_ns(pid_t pid, uint64_t *ret)
+{
+    uint64_t ticks[2]; /* user, system */
+    if (!hx_proc_stat(pid, 0, 14, ticks, 2))
+        return false;
+    *ret = (uint64_t)((double)(ticks[0] + ticks[1]) * 1e9 / (double)sysconf(_SC_CLK_TCK));
+    return true;
+}
+
 char hx_proc_state(pid_t pid, pid_t tid)
 {
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
-    if (n <= 0)
-        return 0;
-    line[n] = 0;
-    const char *end = strrchr(line, ')'); /* the name may hold anything, ')' too */
-    return end && end[1] == ' ' ? end[2] : 0;
+    char line[512];
+    const char *at = stat_field(pid, tid, 3, line, sizeof line);
+    return at ? *at : 0;
 }
 
 uint64_t hx_proc_started(pid_t pid)
 {
-    char path[64], line[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
-    if (n <= 0)
-        return 0;
-    line[n] = 0;
-    const char *at = strrchr(line, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at ? strtoull(at, NULL, 10) : 0;
+    uint64_t ticks;
+    return hx_proc_stat(pid, 0, 22, &ticks, 1) ? ticks : 0;
 }
 
 int64_t hx_proc_started_at_ns(pid_t pid)

@@ -18,6 +18,13 @@ const char *hx_proc_field(const char *text, const char *name);
  * size - 1 bytes; "" when there is none. */
 void hx_proc_name(const char *status, char *buf, size_t size);
 
+/* n numbers of /proc/PID/task/TID/stat, or of /proc/PID/stat where tid is 0, from a field on that
+ * comes after the third. False: it is gone. Nothing is allocated. */
+bool hx_proc_stat(pid_t pid, pid_t tid, int field, uint64_t *ret, int n);
+
+/* Processor time of all threads of a process. False, and *ret as it was: it is gone. */
+bool hx_proc_cpu_ns(pid_t pid, uint64_t *ret);
+
 /* The state letter of a thread from /proc/PID/task/TID/stat ('R', 'S', 'D', 'Z', 't', ...), 0
  * when the thread is gone. */
 char hx_proc_state(pid_t pid, pid_t tid);

@@ -92,17 +92,6 @@ static void count_files(pid_t pid, struct hx_vitals *ret)
     set(ret, HX_VITAL_FDS, (double)n);
 }
 
-/* utime and stime are the 14th and 15th field; the second one is a name in parentheses. */
-static void take_cpu(const char *stat, struct hx_vitals *ret)
-{
-    const char *behind = strrchr(stat, ')');
-    uint64_t user, system;
-    if (behind &&
-        sscanf(behind + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64,
-               &user, &system) == 2)
-        set(ret, HX_VITAL_CPU, (double)(user + system) / (double)sysconf(_SC_CLK_TCK));
-}
-
 static void take_uptime(pid_t pid, struct hx_vitals *ret)
 {
     struct timespec now;
@@ -127,15 +116,15 @@ hx_error *hx_vitals_read(pid_t pid, unsigned wanted, struct hx_vitals *ret)
     HX_FREE char *status = wanted & of_status ? text_of(living, "status") : NULL;
     HX_FREE char *rollup = wanted & BIT(PSS) ? text_of(living, "smaps_rollup") : NULL;
     HX_FREE char *maps = wanted & BIT(HEAP) ? text_of(living, "maps") : NULL;
-    HX_FREE char *stat = wanted & BIT(CPU) ? text_of(pid, "stat") : NULL;
+    uint64_t cpu_ns;
     if (status)
         take_lines(status, in_status, sizeof in_status / sizeof *in_status, ret);
     if (rollup)
         take_lines(rollup, in_rollup, sizeof in_rollup / sizeof *in_rollup, ret);
     if (maps)
         take_heap(maps, ret);
-    if (stat)
-        take_cpu(stat, ret);
+    if (wanted & BIT(CPU) && hx_proc_cpu_ns(pid, &cpu_ns))
+        set(ret, HX_VITAL_CPU, (double)cpu_ns / 1e9);
     if (wanted & BIT(FDS))
         count_files(living, ret);
     if (wanted & BIT(UPTIME))

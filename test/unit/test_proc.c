@@ -4,6 +4,8 @@
 #include "attach/proc.h"
 
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 struct list {
     struct hx_mapping *v;
@@ -146,12 +148,37 @@ static void names_of_threads(void **state)
     assert_string_equal(name, "");
 }
 
+static void stat_of_any_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"plain", ") Z 1 2 3", "a b) ", "(((", "\n\\)"};
+    pid_t me = getpid();
+    uint64_t began = hx_proc_started(me), number[2], cpu = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(prctl(PR_SET_NAME, names[i]), 0);
+        assert_int_equal(hx_proc_state(me, me), 'R');
+        assert_true(hx_proc_stat(me, 0, 4, number, 2));
+        assert_int_equal(number[0], getppid());
+        assert_int_equal(number[1], getpgrp());
+        assert_true(hx_proc_stat(me, me, 4, number, 1));
+        assert_int_equal(number[0], getppid());
+        assert_true(began && hx_proc_started(me) == began);
+        assert_true(hx_proc_cpu_ns(me, &cpu));
+    }
+    assert_false(hx_proc_stat(me, 0, 1000, number, 1));
+    assert_false(hx_proc_stat(me, 0, 52, number, 2)); /* there is no 53rd */
+    assert_false(hx_proc_stat(0, 0, 4, number, 1));
+    assert_int_equal(hx_proc_state(0, 1), 0);
+    assert_int_equal(hx_proc_started(0), 0);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_of_lines),   cmocka_unit_test(figures),
         cmocka_unit_test(overlaps_are_cut), cmocka_unit_test(line_ends_in_names),
         cmocka_unit_test(hostile_text),     cmocka_unit_test(names_of_threads),
+        cmocka_unit_test(stat_of_any_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

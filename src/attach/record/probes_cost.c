@@ -159,33 +159,17 @@ void hx_probe_measure(struct hx_probe_kernel *kernel, const struct hx_probe_conf
 
 /* --- while it runs -------------------------------------------------------------------- */
 
-/* Processor time of all threads of a process; 0: it is gone. */
-static uint64_t processor_ns(pid_t pid)
-{
-    char path[64];
-    HX_FREE char *text = NULL;
-    size_t len;
-    unsigned long long user, system;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    hx_error *err = hx_proc_read(path, &text, &len);
-    /* the name before may hold anything but is the only one in parentheses */
-    const char *rest = err ? NULL : strrchr(text, ')');
-    hx_error_free(err);
-    if (!rest || sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
-                        &system) != 2)
-        return 0;
-    return (uint64_t)((double)(user + system) * 1e9 / (double)sysconf(_SC_CLK_TCK));
-}
-
 void hx_probe_cost_begin(struct hx_probe_cost *cost, pid_t pid)
 {
-    cost->begun_ns = processor_ns(pid);
+    cost->begun_ns = 0;
+    hx_proc_cpu_ns(pid, &cost->begun_ns);
 }
 
 void hx_probe_cost_now(const struct hx_probe_cost *cost, const struct hx_probe_kernel *kernel,
                        pid_t pid, struct hx_record_overhead *ret)
 {
-    uint64_t allocs = 0, frees = 0, pushes = 0, now = processor_ns(pid);
+    uint64_t allocs = 0, frees = 0, pushes = 0, now = 0;
+    hx_proc_cpu_ns(pid, &now);
     for (size_t i = 0; kernel->shared && i < HX_PROBE_HITS; i++) {
         allocs += __atomic_load_n(&kernel->shared->hits[i].allocs, __ATOMIC_RELAXED);
         frees += __atomic_load_n(&kernel->shared->hits[i].frees, __ATOMIC_RELAXED);

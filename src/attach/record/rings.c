@@ -248,38 +248,12 @@ static uint32_t rings_used(const struct rings *rings)
     return used > HX_RINGS ? HX_RINGS : used;
 }
 
-/* Fields of /proc/PID/stat from number `from` on. False: it is gone. */
-static bool read_stat(pid_t pid, int from, uint64_t *ret, int n)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (len <= 0)
-        return false;
-    text[len] = 0;
-    char *at = strrchr(text, ')'); /* field 2 */
-    for (int field = 2; at && field < from; field++)
-        at = strchr(at + 1, ' ');
-    for (int i = 0; at && i < n; i++)
-        ret[i] = strtoull(at, &at, 10);
-    return at != NULL;
-}
-
 /* Where the stack of the program begins, by the kernel: random, so an execve() changes it. */
 static uint64_t stack_start(pid_t pid)
 {
     uint64_t value;
-    return read_stat(pid, 28, &value, 1) && value > 1 ? value : 0; /* 1: not allowed to know */
-}
-
-/* Of all its threads. */
-static uint64_t processor_ns(pid_t pid)
-{
-    uint64_t ticks[2]; /* user, system */
-    if (!read_stat(pid, 14, ticks, 2))
-        return 0;
-    return (uint64_t)((double)(ticks[0] + ticks[1]) * 1e9 / (double)sysconf(_SC_CLK_TCK));
+    return hx_proc_stat(pid, 0, 28, &value, 1) && value > 1 ? value
+                                                            : 0; /* 1: not allowed to know */
 }
 
 /* Rings of threads that ended without a word are taken back. The numbers of threads have to be
@@ -577,8 +551,8 @@ static void overhead(void *state, struct hx_record_overhead *ret)
     double free_ = mean(&region->timed_free_ticks, &region->timed_frees) * tick;
     double waited = (double)atomic_load_explicit(&region->wait_ticks, memory_order_relaxed) * tick;
     double spent = (double)known.allocs * alloc + (double)known.frees * free_ + waited;
-    uint64_t program_ns = rings->gone ? 0 : processor_ns(rings->pid);
-    rings->program_ns = program_ns ? program_ns : rings->program_ns;
+    if (!rings->gone)
+        hx_proc_cpu_ns(rings->pid, &rings->program_ns);
     ret->pair_ns = alloc && free_ && !region->sample_bytes ? alloc + free_ : 0;
     ret->spent_ns = alloc > 0 && spent > 0 && spent < 0x1p62 ? (uint64_t)spent : 0;
     ret->program_ns = rings->program_ns;
