@@ -494,8 +494,7 @@ static hx_error *find_resident(struct hx_snapshot *snapshot, const struct hx_age
     hx_ranges present = {0}, swapped = {.v = result->swapped, .n = result->n_swapped};
     if (!result->pages_known || snapshot->no_heap)
         return NULL;
-    if (!hx_vec_reserve(&present, result->n_pieces))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&present, result->n_pieces));
     for (size_t i = 0; i < result->n_pieces; i++)
         present.v[present.n++] = (struct hx_range){result->piece[i].start, result->piece[i].end};
     hx_error *err = hx_resident(snapshot, &present, &swapped);

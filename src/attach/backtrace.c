@@ -90,8 +90,7 @@ static hx_error *trace_all(struct tracing *tracing, struct hx_snapshot *snapshot
 {
     size_t n = snapshot->n_threads;
     snapshot->thread_stack.n = 0;
-    if (!hx_vec_reserve(&snapshot->thread_stack, n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&snapshot->thread_stack, n));
     for (size_t i = 0; i < n; i++) {
         uint32_t *stack = &snapshot->thread_stack.v[snapshot->thread_stack.n++];
         *stack = HX_NO_STACK;
@@ -114,8 +113,7 @@ static hx_error *trace_all(struct tracing *tracing, struct hx_snapshot *snapshot
 static hx_error *hand_over(struct hx_interned *interned, struct hx_recording *recording)
 {
     size_t n = interned->stacks.n;
-    if (!hx_vec_reserve(&recording->costs, n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&recording->costs, n));
     for (size_t i = 0; i < n; i++)
         recording->costs.v[i] = (struct hx_rec_costs){0};
     recording->costs.n = n;

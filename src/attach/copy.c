@@ -236,8 +236,7 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
         if (plan.failed)
             return hx_error_nomem();
         copy->pages_known = false;
-        if (!hx_vec_push(&copy->lost, (struct hx_range){mapping[i].start, mapping[i].end}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&copy->lost, (struct hx_range){mapping[i].start, mapping[i].end}));
     }
     return copy->used > copy->room ? map_memory(copy, copy->used) : NULL;
 }

@@ -203,8 +203,7 @@ static hx_error *add_program(hx_core *core, uint64_t base)
             file.offset > INT64_MAX - (file.end - file.start))
             continue;
         done = file.end;
-        if (!hx_vec_push(&core->files, file))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&core->files, file));
     }
     return NULL;
 }

@@ -206,8 +206,7 @@ static hx_error *parse_files(hx_core *core, const struct note *note, const char 
                                " times 0x%" PRIx64 " on",
                                file.start, file.end, entry[2], head[1]);
         HX_TRY(add_name(core, name, &file.name));
-        if (!hx_vec_push(&core->files, file))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&core->files, file));
     }
     return NULL;
 }

@@ -26,8 +26,7 @@ hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len)
     for (;;) {
         if (n >= FILE_MAX_BYTES)
             return hx_error_new(HX_E_FAIL, path, NULL, "longer than 1 GiB");
-        if (!hx_vec_reserve_raw((void **)&text, &cap, n + (n < 65536 ? 65536 : n / 2) + 1, 1))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve_raw((void **)&text, &cap, n + (n < 65536 ? 65536 : n / 2) + 1, 1));
         ssize_t got = read(fd, text + n, cap - n - 1);
         if (got < 0 && errno == EINTR)
             continue;

@@ -111,10 +111,10 @@ static hx_error *collect_data(struct builder *builder)
         uint64_t ranges[DATA_MAX][2];
         size_t n = hx_module_data(builder->modules, i, ranges, DATA_MAX);
         for (size_t k = 0; k < n; k++)
-            if (!hx_vec_push(&builder->data,
-                             (struct data){ranges[k][0] & ~(uint64_t)(PAGE - 1),
-                                           (ranges[k][1] + PAGE - 1) & ~(uint64_t)(PAGE - 1), i}))
-                return hx_error_nomem();
+            HX_NEED(
+                hx_vec_push(&builder->data,
+                            (struct data){ranges[k][0] & ~(uint64_t)(PAGE - 1),
+                                          (ranges[k][1] + PAGE - 1) & ~(uint64_t)(PAGE - 1), i}));
     }
     if (builder->data.n)
         qsort(builder->data.v, builder->data.n, sizeof *builder->data.v, by_start);

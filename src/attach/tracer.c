@@ -114,8 +114,7 @@ static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, 
 {
     struct hx_tracee fresh = {
         .state = HX_TRACEE_SEIZED, .addressee = addressee, .thread = {.tid = tid, .ns_tid = tid}};
-    if (!hx_vec_reserve(&tracer->tracee, tracer->tracee.n + 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&tracer->tracee, tracer->tracee.n + 1));
     int err = 0;
     pid_t by = 0;
     for (int i = 0; i < SEIZE_TRIES; i++) {

@@ -72,4 +72,12 @@ void hx_error_free(hx_error *err);
             return hx_try_error_;                                                                  \
     } while (0)
 
+/* Returns out of memory to the caller unless there was some: a pointer that is not NULL, or a push
+ * or a reserve (vec.h) that succeeded. */
+#define HX_NEED(...)                                                                               \
+    do {                                                                                           \
+        if (!(__VA_ARGS__))                                                                        \
+            return hx_error_nomem();                                                               \
+    } while (0)
+
 #endif

@@ -27,7 +27,7 @@ bool hx_vec_reserve_raw(void **v, size_t *cap, size_t need, size_t element);
 #define hx_vec_reserve(vec, need)                                                                  \
     hx_vec_reserve_raw((void **)&(vec)->v, &(vec)->cap, (need), sizeof *(vec)->v)
 
-/* Appends by value; false when out of memory. */
+/* Appends by value; false when out of memory, for HX_NEED(). */
 #define hx_vec_push(vec, ...)                                                                      \
     (hx_vec_reserve((vec), (vec)->n + 1) ? ((vec)->v[(vec)->n++] = (__VA_ARGS__), true) : false)
 

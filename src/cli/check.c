@@ -156,8 +156,8 @@ static hx_error *part_by_view(const hx_filter *filter, const struct views *views
             if (strcmp(truths->v[j].view, part.view) == 0)
                 to = j;
         *ret_apart &= !part.two_views;
-        if (part.is_test && !hx_vec_push(&truths->v[to].part, i))
-            return hx_error_nomem();
+        if (part.is_test)
+            HX_NEED(hx_vec_push(&truths->v[to].part, i));
     }
     return NULL;
 }
@@ -185,8 +185,7 @@ static hx_error *take_combinations(hx_rows *rows, struct view_truth *truth)
         if (!more)
             break;
         for (size_t i = 0; i < truth->part.n; i++)
-            if (!hx_vec_push(&truth->holds, hx_rows_value(rows, i).i != 0))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(&truth->holds, hx_rows_value(rows, i).i != 0));
         truth->too_many = ++truth->n > COMBINATIONS;
     }
     return NULL;

@@ -677,8 +677,8 @@ static hx_error *choose_entries(struct census *census)
         if (atomic_load(hx_interrupted()))
             return hx_error_cancelled("comparison");
         make_values(census->is, entry, values);
-        if (hx_diff_chosen(&census->choice, values) && !hx_vec_push(&census->entries, entry))
-            return hx_error_nomem();
+        if (hx_diff_chosen(&census->choice, values))
+            HX_NEED(hx_vec_push(&census->entries, entry));
     }
     return NULL;
 }

@@ -155,8 +155,7 @@ static hx_error *sort_rows(struct rows *rows)
             break;
         if (full && by_column(&ref, &worst, rows) > 0)
             continue;
-        if (!hx_vec_push(&rows->refs, ref))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&rows->refs, ref));
         if (limit && limit < UINT32_MAX && rows->refs.n >= 2 * limit + BATCH) {
             sort_refs(rows);
             worst = rows->refs.v[rows->refs.n - 1];

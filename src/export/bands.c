@@ -32,9 +32,9 @@ static hx_error *keep_key(struct hx_bands *bands, hx_rows *rows)
     struct hx_value key = hx_rows_value(rows, 0);
     size_t n = key.type == HX_VALUE_TEXT ? key.text_bytes : 0;
     struct hx_band_name name = {.key = bands->texts.n, .key_bytes = n};
-    if (bands->names.n >= UINT32_MAX / 4 ||
-        !hx_vec_reserve(&bands->texts, bands->texts.n + n + 1) || !hx_vec_push(&bands->names, name))
-        return hx_error_nomem();
+    HX_NEED(bands->names.n < UINT32_MAX / 4 &&
+            hx_vec_reserve(&bands->texts, bands->texts.n + n + 1) &&
+            hx_vec_push(&bands->names, name));
     if (n)
         memcpy(bands->texts.v + bands->texts.n, key.text, n);
     bands->texts.v[bands->texts.n + n] = 0;

@@ -31,8 +31,7 @@ static hx_error *gather(const struct hx_chains *chains, hx_dot_steps *steps)
 {
     for (size_t i = 0; i < chains->n; i++)
         for (size_t j = 0; j < chains->chain[i].n; j++)
-            if (!hx_vec_push(steps, chains->chain[i].step[j]))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(steps, chains->chain[i].step[j]));
     if (!steps->n)
         return NULL;
     qsort(steps->v, steps->n, sizeof *steps->v, by_source);

@@ -109,8 +109,7 @@ static hx_error *find_roots(struct writer *w)
         enum hx_root_kind kind = s->roots.v[shown.root].kind;
         if (!shown.edges || kind >= KINDS)
             continue;
-        if (!hx_vec_push(&w->roots, shown))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&w->roots, shown));
         w->roots_of[kind]++;
         w->n_edges += 1 + shown.edges;
     }
@@ -132,8 +131,8 @@ static hx_error *find_objects(struct writer *w)
         }
         pieces += more;
         w->n_edges += more;
-        if (more && !hx_vec_push(&w->larges, (struct large){i, (uint32_t)more}))
-            return hx_error_nomem();
+        if (more)
+            HX_NEED(hx_vec_push(&w->larges, (struct large){i, (uint32_t)more}));
     }
     w->n_nodes = pieces;
     return NULL;

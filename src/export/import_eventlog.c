@@ -312,9 +312,8 @@ static hx_error *on_figure(struct log *log, struct event_body *body, enum figure
     uint64_t set = 0, bytes = 0;
     HX_TRY(read_number(log, body, 4, "set", &set));
     HX_TRY(read_number(log, body, 8, "bytes", &bytes));
-    return hx_vec_push(&log->told[figure], ((struct told){body->time_ns, bytes}))
-               ? NULL
-               : hx_error_nomem();
+    HX_NEED(hx_vec_push(&log->told[figure], ((struct told){body->time_ns, bytes})));
+    return NULL;
 }
 
 /* --- what is profiled -------------------------------------------------------------------- */
@@ -448,8 +447,7 @@ static hx_error *open_sample(struct log *log, struct event_body *body, bool own_
     close_sample(log, !log->has_sample_end);
     struct hx_profile_sample sample = {
         .time_ns = time, .at = body->event, .first = profile->rows.n};
-    if (!hx_vec_push(&profile->samples, sample))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&profile->samples, sample));
     log->open = true;
     log->ordinal = ordinal;
     return NULL;

@@ -241,8 +241,7 @@ static hx_error *on_begin(struct reader *r, size_t at, uint64_t time_ns)
         first = last->first + last->n;
     }
     struct hx_profile_sample sample = {.time_ns = time_ns, .at = at, .first = first};
-    if (!hx_vec_push(&profile->samples, sample))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&profile->samples, sample));
     profile->samples.v[profile->samples.n - 1].notes = r->marks;
     r->marks = (struct hx_text){0};
     r->open = r->any = true;

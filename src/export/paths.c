@@ -128,8 +128,7 @@ static hx_error *add_frame(struct hx_paths *paths, struct hx_path_frame *frame, 
     if (*slot == HX_NO_FRAME) {
         if (paths->frames.n >= HX_NO_FRAME)
             return hx_error_new(HX_E_LIMIT, "frames", NULL, "there are too many to look at");
-        if (!hx_vec_push(&paths->frames, *frame))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&paths->frames, *frame));
         *frame = (struct hx_path_frame){0};
         *slot = (uint32_t)(paths->frames.n - 1);
     }
@@ -204,8 +203,7 @@ static hx_error *make_node(struct hx_paths *paths, uint32_t parent, uint32_t fra
 {
     struct hx_path node = {
         .parent = parent, .frame = frame, .depth = paths->nodes.v[parent].depth + 1};
-    if (!hx_vec_push(&paths->nodes, node))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&paths->nodes, node));
     *ret = (uint32_t)(paths->nodes.n - 1);
     return add_entry(paths, parent, frame, *ret);
 }
@@ -377,8 +375,7 @@ static hx_error *merge(const struct cutting *c, uint64_t bar, struct hx_path *ol
 {
     struct hx_paths *paths = c->paths;
     clear_nodes(paths);
-    if (!hx_vec_push(&paths->nodes, old[0]))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&paths->nodes, old[0]));
     c->place[0] = 0;
     for (size_t i = 1; i < n; i++) {
         uint32_t above = c->place[old[i].parent];

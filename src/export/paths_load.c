@@ -112,8 +112,7 @@ static hx_error *load_frames(const struct loading *l, const char *sql, struct fo
                                        .symbol = text_at(rows, 4)};
         struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
         HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
-        if (!hx_vec_push(&forest->frames, frame))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&forest->frames, frame));
     }
 }
 
@@ -141,8 +140,7 @@ static hx_error *load_nodes(const struct loading *l, const char *sql, struct for
                                    .node = NO_NODE};
         if (node.frame == HX_NO_FRAME)
             node.frame = unknown;
-        if (!hx_vec_push(&forest->nodes, node))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&forest->nodes, node));
     }
 }
 
@@ -163,8 +161,7 @@ static hx_error *path_of(const struct loading *l, struct forest *forest, int64_t
     }
     forest->way.n = 0;
     while (at != SIZE_MAX && forest->nodes.v[at].node == NO_NODE) {
-        if (!hx_vec_push(&forest->way, (uint32_t)at))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&forest->way, (uint32_t)at));
         const struct stored_node *stored = &forest->nodes.v[at];
         at = stored->parent < stored->id ? stored_at(forest, stored->parent) : SIZE_MAX;
     }
@@ -359,8 +356,7 @@ static hx_error *load_holders(struct loading *l, struct forest *ret)
             .name = text_at(rows, 1), .module = text_at(rows, 2), .symbol = text_at(rows, 3)};
         struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
         HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
-        if (!hx_vec_push(&ret->frames, frame))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&ret->frames, frame));
     }
 }
 

@@ -205,8 +205,7 @@ static hx_error *number_function(struct profile *p, const struct function *f, ui
     }
     uint32_t *slot = function_slot(p, f);
     if (!*slot) {
-        if (!hx_vec_push(&p->functions, *f))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&p->functions, *f));
         *slot = (uint32_t)p->functions.n;
     }
     *ret = *slot;

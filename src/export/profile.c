@@ -141,9 +141,8 @@ hx_error *hx_profile_kind(struct hx_profile *profile, uint8_t number, size_t at,
     *ret = (uint32_t)i;
     if (i < profile->kinds.n)
         return NULL;
-    return hx_vec_push(&profile->kinds, ((struct hx_profile_kind){.number = number, .at = at}))
-               ? NULL
-               : hx_error_nomem();
+    HX_NEED(hx_vec_push(&profile->kinds, ((struct hx_profile_kind){.number = number, .at = at})));
+    return NULL;
 }
 
 hx_error *hx_profile_utf8(const struct hx_import *import, size_t at, size_t n)

@@ -37,11 +37,9 @@ static void put_string(struct hx_sink *sink, const char *s)
 static hx_error *number_frame(struct speedscope *s, uint32_t frame, uint32_t *ret)
 {
     while (s->number.n <= frame)
-        if (!hx_vec_push(&s->number, 0))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&s->number, 0));
     if (!s->number.v[frame]) {
-        if (!hx_vec_push(&s->frames, frame))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&s->frames, frame));
         s->number.v[frame] = (uint32_t)s->frames.n;
     }
     *ret = s->number.v[frame] - 1;

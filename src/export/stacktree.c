@@ -52,11 +52,10 @@ static hx_error *add_centre(const struct hx_export *export, hx_rows *rows,
     struct hx_stack_centre centre = {.id = id.i, .is_caf = caf.type == HX_VALUE_INT && caf.i};
     if (id.type != HX_VALUE_INT || tree->centres.n >= HX_NO_STACK - 1)
         return hx_export_damaged(export, "cost centres");
-    if (!keep_value(tree, hx_rows_value(rows, 1), &centre.label) ||
-        !keep_value(tree, hx_rows_value(rows, 2), &centre.module) ||
-        !keep_value(tree, hx_rows_value(rows, 3), &centre.source) ||
-        !hx_vec_push(&tree->centres, centre))
-        return hx_error_nomem();
+    HX_NEED(keep_value(tree, hx_rows_value(rows, 1), &centre.label) &&
+            keep_value(tree, hx_rows_value(rows, 2), &centre.module) &&
+            keep_value(tree, hx_rows_value(rows, 3), &centre.source) &&
+            hx_vec_push(&tree->centres, centre));
     return NULL;
 }
 
@@ -106,8 +105,7 @@ hx_error *hx_stacktree_load(const struct hx_export *export, enum hx_stacktree_of
                             struct hx_stacktree *ret)
 {
     HX_STACKTREE struct hx_stacktree tree = {0};
-    if (!hx_vec_push(&tree.strings, 0)) /* place 0 is no text */
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&tree.strings, 0)); /* place 0 is no text */
     HX_TRY(load(export, statements[of].centres, add_centre, &tree));
     HX_TRY(load(export, statements[of].rows, add_row, &tree));
     *ret = tree;

@@ -90,8 +90,7 @@ static hx_error *choose(struct timeline *timeline)
             continue;
         column = here;
         best = i;
-        if (!hx_vec_push(&timeline->drawn, i))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&timeline->drawn, i));
     }
     if (timeline->drawn.n < n)
         hx_text_putf(series->export->notes,

@@ -40,8 +40,7 @@ static hx_error *find_objects(struct hx_writer *w)
             return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
                                 "the store is damaged (a block is missing)");
         struct hx_object_block block = {id, rows, rows + (uint64_t)n};
-        if (!hx_vec_push(&w->objects, block))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&w->objects, block));
         rows = block.to;
     }
     if (code != SQLITE_DONE)
@@ -267,8 +266,7 @@ static hx_error *sum_holders(const struct hx_writer *w, const struct retainers *
         HX_TRY(hx_pairs_at(&known, hx_pair_key(*group, r->retention.set[i]), &slot));
         if (*slot == HX_NO_PAIR) {
             struct holder holder = {.site = site, .set = r->retention.set[i], .state = state};
-            if (!hx_vec_push(ret, holder))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(ret, holder));
             *slot = (uint32_t)ret->n - 1;
         }
         ret->v[*slot].bytes += g->size[i];

@@ -134,8 +134,8 @@ static hx_error *check_stored(const struct hx_attributing *a, uint32_t *ret, num
              sqlite3_column_int64(st, 1) != hx_ccs_id_of(hx_ccs_rows(a->table)[row].parent)) ||
             sqlite3_column_int64(st, 2) != centre_id(a, row))
             return damaged(a);
-        if (is_outdated(st, 3, &hx_ccs_rows(a->table)[row]) && !hx_vec_push(outdated, row))
-            return hx_error_nomem();
+        if (is_outdated(st, 3, &hx_ccs_rows(a->table)[row]))
+            HX_NEED(hx_vec_push(outdated, row));
         row++;
     }
     *ret = row;
@@ -236,8 +236,7 @@ static hx_error *new_stacks(const struct hx_attributing *a, numbers *ret)
                          &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        if (!hx_vec_push(ret, sqlite3_column_int64(st, 0)))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(ret, sqlite3_column_int64(st, 0)));
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
 }
 
@@ -315,8 +314,7 @@ static hx_error *own_of(struct hx_ccs_costs *costs, hx_ccs_row row, struct hx_ow
 {
     uint32_t *own = &costs->row[row].own;
     if (*own == HX_NO_COSTS || *own == HX_NONE_OWN) {
-        if (!hx_vec_push(&costs->own, (struct hx_own_costs){0}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&costs->own, (struct hx_own_costs){0}));
         *own = (uint32_t)costs->own.n - 1;
     }
     *ret = &costs->own.v[*own];
@@ -413,8 +411,7 @@ hx_error *hx_ccs_costs_make(const struct hx_attributing *a, int64_t snapshot,
     if (!ret->recorded)
         return NULL;
     ret->row = calloc(n, sizeof *ret->row);
-    if (!ret->row || !hx_vec_push(&ret->own, (struct hx_own_costs){0}))
-        return hx_error_nomem();
+    HX_NEED(ret->row && hx_vec_push(&ret->own, (struct hx_own_costs){0}));
     ret->n = n;
     for (hx_ccs_row row = 0; row < n; row++)
         ret->row[row].own = HX_NO_COSTS;

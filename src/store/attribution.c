@@ -67,8 +67,7 @@ static hx_error *list_recorded(const struct hx_attributing *a, numbers *ret)
         hx_db_prepare(a->db, a->what, "SELECT snapshot FROM hx_recording ORDER BY snapshot", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        if (!hx_vec_push(ret, sqlite3_column_int64(st, 0)))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(ret, sqlite3_column_int64(st, 0)));
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
 }
 

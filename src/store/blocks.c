@@ -244,8 +244,7 @@ static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
             return damaged("index of blocks");
         block.n = (uint32_t)n;
         index->rows += block.n;
-        if (!hx_vec_reserve_raw((void **)&index->block, &cap, index->n + 1, sizeof block))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve_raw((void **)&index->block, &cap, index->n + 1, sizeof block));
         index->block[index->n++] = block;
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(blocks->db, code, "store");

@@ -86,9 +86,8 @@ static hx_error *load_centres(sqlite3 *db, const char *what, hx_ccs_names *names
         struct centre centre = {.id = sqlite3_column_int64(st, 0),
                                 .label = names->strings.n,
                                 .function = sqlite3_column_int(st, 2)};
-        if (!hx_vec_reserve(&names->strings, names->strings.n + bytes + 1) ||
-            !hx_vec_push(&names->centres, centre))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve(&names->strings, names->strings.n + bytes + 1) &&
+                hx_vec_push(&names->centres, centre));
         memcpy(names->strings.v + centre.label, label ? label : "", bytes + 1);
         names->strings.n += bytes + 1;
     }
@@ -126,8 +125,7 @@ static hx_error *load_rows(sqlite3 *db, const char *what, hx_ccs_names *names)
             return damaged(what);
         struct row row = {.parent = top ? 0 : (hx_ccs_row)(up - 1),
                           .centre = (uint32_t)(centre - names->centres.v)};
-        if (!hx_vec_push(&names->rows, row))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&names->rows, row));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(db, code, what);
 }

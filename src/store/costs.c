@@ -73,8 +73,7 @@ static hx_error *sum_stacks(const struct hx_recorded *recorded, all_costs *ret)
             continue;
         HX_TRY(hx_pairs_at(&known, node, &slot));
         if (*slot == HX_NO_PAIR) {
-            if (!hx_vec_push(ret, ((struct stack_costs){.node = node})))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(ret, ((struct stack_costs){.node = node})));
             *slot = (uint32_t)ret->n - 1;
         }
         add_costs(&ret->v[*slot].own, &recording->costs.v[i]);

@@ -60,8 +60,7 @@ static hx_error *keep(struct hx_frames *frames, const char *text, size_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     hx_text_name(&name, text, strlen(text));
-    if (name.failed || !hx_vec_reserve(&frames->strings, frames->strings.n + name.n + 1))
-        return hx_error_nomem();
+    HX_NEED(!name.failed && hx_vec_reserve(&frames->strings, frames->strings.n + name.n + 1));
     memcpy(frames->strings.v + frames->strings.n, hx_text_str(&name), name.n + 1);
     *ret = frames->strings.n;
     frames->strings.n += name.n + 1;
@@ -447,8 +446,7 @@ static hx_error *load_files(struct hx_frames *frames)
         HX_TRY(keep(frames, column_text(st, 1), &file.path));
         HX_TRY(keep(frames, column_text(st, 2), &file.name));
         HX_TRY(keep(frames, column_text(st, 3), &file.build_id));
-        if (!hx_vec_push(&frames->files, file))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&frames->files, file));
     }
     frames->files_stored = frames->files.n;
     return code == SQLITE_DONE ? NULL : hx_db_error(frames->db, code, frames->what);

@@ -75,8 +75,7 @@ struct hx_imported {
 
 static hx_error *keep(hx_imported *imported, const char *text, size_t bytes, size_t *ret)
 {
-    if (!hx_vec_reserve(&imported->strings, imported->strings.n + bytes + 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&imported->strings, imported->strings.n + bytes + 1));
     char *to = imported->strings.v + imported->strings.n;
     if (bytes)
         memcpy(to, text, bytes);
@@ -135,8 +134,7 @@ hx_error *hx_imported_name(hx_imported *imported, const char *name, size_t bytes
         return imported->sealed ? sealed(imported) : too_many(imported);
     struct name known = {.bytes = bytes, .next = *first};
     HX_TRY(keep(imported, name, bytes, &known.text));
-    if (!hx_vec_push(&imported->names, known))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&imported->names, known));
     *ret = *first = (uint32_t)imported->names.n - 1;
     return NULL;
 }
@@ -193,8 +191,7 @@ hx_error *hx_imported_set(hx_imported *imported, const char *const *name, const 
                           size_t n, uint32_t *ret)
 {
     uint32_t *first;
-    if (!hx_vec_reserve(&imported->hand, n + 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&imported->hand, n + 1));
     imported->hand.n = n;
     for (size_t i = 0; i < n; i++)
         HX_TRY(hx_imported_name(imported, name[i], bytes[i], &imported->hand.v[i]));
@@ -212,9 +209,8 @@ hx_error *hx_imported_set(hx_imported *imported, const char *const *name, const 
     if (imported->sealed || imported->sets.n >= INT32_MAX / 2)
         return imported->sealed ? sealed(imported) : too_many(imported);
     struct set set = {imported->members.n, n, *first};
-    if (!hx_vec_reserve(&imported->members, imported->members.n + n + 1) ||
-        !hx_vec_push(&imported->sets, set))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&imported->members, imported->members.n + n + 1) &&
+            hx_vec_push(&imported->sets, set));
     if (n)
         memcpy(imported->members.v + set.first, imported->hand.v, size);
     imported->members.n += n;
@@ -233,8 +229,7 @@ hx_error *hx_imported_centre(hx_imported *imported, const struct hx_imported_cen
     HX_TRY(keep(imported, centre->module, strlen(centre->module), &kept.module));
     if (centre->source)
         HX_TRY(keep(imported, centre->source, strlen(centre->source), &kept.source));
-    if (!hx_vec_push(&imported->centres, kept))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&imported->centres, kept));
     *ret = (uint32_t)imported->centres.n - 1;
     return NULL;
 }
@@ -246,8 +241,7 @@ hx_error *hx_imported_push(hx_imported *imported, uint32_t stack, uint32_t centr
     if (*number == HX_NO_PAIR) {
         if (imported->sealed || imported->stacks.n >= HX_NO_PAIR - 1)
             return imported->sealed ? sealed(imported) : too_many(imported);
-        if (!hx_vec_push(&imported->stacks, ((struct stack){stack, centre})))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&imported->stacks, ((struct stack){stack, centre})));
         *number = (uint32_t)imported->stacks.n - 1;
     }
     *ret = *number;
@@ -439,8 +433,7 @@ static hx_error *merge(hx_imported *imported, const struct hx_imported_snapshot 
 {
     memset(imported->total, 0, sizeof imported->total);
     imported->rows.n = 0;
-    if (!hx_vec_reserve(&imported->rows, snapshot->n + 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&imported->rows, snapshot->n + 1));
     struct hx_imported_row *row = imported->rows.v;
     if (snapshot->n) {
         memcpy(row, snapshot->row, snapshot->n * sizeof *row);
@@ -735,9 +728,8 @@ hx_error *hx_imported_create(hx_store *store, const struct hx_progress *progress
         return hx_error_new(HX_E_FAIL, store->path, NULL, "the store is open for reading only");
     HX_TRY(hx_store_attributed_end(store));
     HX_IMPORTED hx_imported *imported = calloc(1, sizeof *imported);
-    if (!imported || !hx_vec_push(&imported->stacks, (struct stack){0}) ||
-        !hx_vec_push(&imported->stacks, (struct stack){0}))
-        return hx_error_nomem();
+    HX_NEED(imported && hx_vec_push(&imported->stacks, (struct stack){0}) &&
+            hx_vec_push(&imported->stacks, (struct stack){0}));
     imported->store = store;
     imported->progress = progress;
     *ret = hx_steal(imported);

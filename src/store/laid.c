@@ -80,8 +80,7 @@ static hx_error *list_snapshots(hx_laid *laid, int64_t snapshot)
     sqlite3_bind_int64(st, 1, snapshot);
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        if (!hx_vec_push(&laid->snapshots, sqlite3_column_int64(st, 0)))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&laid->snapshots, sqlite3_column_int64(st, 0)));
     return code == SQLITE_DONE ? NULL : hx_db_error(laid->db, code, laid->what);
 }
 

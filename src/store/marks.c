@@ -37,8 +37,7 @@ hx_error *hx_marks_init(struct hx_marks *marks, const struct hx_recording *recor
         uint32_t place = made_by(recording, &stack[i]);
         if (place == UINT32_MAX || recording->places.v[region].kind != HX_REC_REGION)
             continue;
-        if (!hx_vec_push(&marks->pushed, (struct hx_pushed){region, place}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&marks->pushed, (struct hx_pushed){region, place}));
     }
     struct hx_pushed *v = marks->pushed.v;
     size_t n = 0;

@@ -60,9 +60,8 @@ static hx_error *name_of_text(struct chains *c, const char *text, uint32_t *ret)
         }
     }
     size_t bytes = strlen(text) + 1;
-    if (!hx_vec_reserve(&c->strings, c->strings.n + bytes) ||
-        !hx_vec_push(&c->names, (struct name){c->strings.n, *first}))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&c->strings, c->strings.n + bytes) &&
+            hx_vec_push(&c->names, (struct name){c->strings.n, *first}));
     memcpy(c->strings.v + c->strings.n, text, bytes);
     c->strings.n += bytes;
     *first = *ret = (uint32_t)c->names.n - 1;
@@ -172,8 +171,7 @@ static hx_error *find_number(struct chains *c, bool cut, int64_t **ret)
     }
     size_t slot = (size_t)path * 2 + cut, had = c->number.n;
     if (slot >= had) {
-        if (!hx_vec_reserve(&c->number, slot + 1))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve(&c->number, slot + 1));
         c->number.n = slot + 1;
         memset(c->number.v + had, 0, (slot + 1 - had) * sizeof *c->number.v);
     }
@@ -223,8 +221,7 @@ static hx_error *load_stacks(struct chains *c, struct stacks *ret)
                               .chain = sqlite3_column_int64(st, 2)};
         HX_TRY(
             hx_mprof_origin(c->a, &c->tree, sqlite3_column_int64(st, 1), stack.id, &stack.frame));
-        if (!hx_vec_push(&ret->of, stack))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&ret->of, stack));
     }
     if (code != SQLITE_DONE)
         return hx_db_error(c->a->db, code, c->a->what);

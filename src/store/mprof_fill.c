@@ -89,8 +89,7 @@ static hx_error *add_to_chain(struct filling *f, int64_t chain, const struct fig
                             "the store is damaged (call chains)");
     size_t had = f->chain.n;
     if ((size_t)chain >= had) {
-        if (!hx_vec_reserve(&f->chain, (size_t)chain + 1))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve(&f->chain, (size_t)chain + 1));
         f->chain.n = (size_t)chain + 1;
         memset(f->chain.v + had, 0, (f->chain.n - had) * sizeof *f->chain.v);
     }

@@ -25,8 +25,7 @@ struct hx_names {
 static hx_error *add(hx_names *names, uint64_t number, const char *text, size_t bytes)
 {
     struct name name = {.number = number, .at = names->text.n, .bytes = bytes, .null = !text};
-    if (!hx_vec_reserve(&names->text, names->text.n + bytes) || !hx_vec_push(&names->name, name))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&names->text, names->text.n + bytes) && hx_vec_push(&names->name, name));
     if (bytes)
         memcpy(names->text.v + name.at, text, bytes);
     names->text.n += bytes;

@@ -266,8 +266,7 @@ static hx_error *load_edges(struct reader *r, const struct block *block)
 static hx_error *load_root_edges(struct reader *r, const struct block *block)
 {
     /* room as blocks come: what they claim may be more than they hold */
-    if (!hx_vec_reserve(&r->snapshot->root_edges, block->from + block->n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&r->snapshot->root_edges, block->from + block->n));
     struct hx_root_edge *edge = r->snapshot->root_edges.v + block->from;
     uint64_t at = block->first, roots = r->snapshot->roots.n;
     HX_TRY(decode(r, block, HX_COL_ROOT));
@@ -305,8 +304,7 @@ static hx_error *load_resident(struct reader *r, const struct block *block)
     enum { PAGE = 4096 };
     const uint64_t top = UINT64_MAX / PAGE; /* no page has a higher number */
     hx_ranges *ranges = &r->snapshot->resident;
-    if (!hx_vec_reserve(ranges, block->from + block->n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(ranges, block->from + block->n));
     struct hx_range *range = ranges->v + block->from;
     uint64_t at = block->first, floor = block->from ? range[-1].end / PAGE : 0;
     HX_TRY(decode(r, block, HX_COL_PAGES));
@@ -481,8 +479,7 @@ static hx_error *load_roots(struct reader *r)
             .value = (uint64_t)sqlite3_column_int64(st, 7),
             .tid = (pid_t)sqlite3_column_int64(st, 8),
         };
-        if (!hx_vec_push(&r->snapshot->roots, root))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&r->snapshot->roots, root));
         struct hx_root *kept = &r->snapshot->roots.v[r->snapshot->roots.n - 1];
         HX_TRY(copy_text(st, 2, true, &kept->name));
         HX_TRY(copy_text(st, 3, true, &kept->module));
@@ -524,8 +521,7 @@ static hx_error *load_type_names(struct reader *r)
             return damaged(r, "a type");
         if (confidence && strcmp(confidence, hx_confidence_name(HX_CONFIDENCE_CERTAIN)) == 0)
             type.confidence = HX_CONFIDENCE_CERTAIN;
-        if (!hx_vec_push(&s->types, type))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&s->types, type));
         HX_TRY(copy_text(st, 1, true, &s->types.v[s->types.n - 1].name));
         HX_TRY(copy_text(st, 3, false, &s->types.v[s->types.n - 1].symbol));
     }
@@ -602,8 +598,7 @@ static hx_error *load_named(struct reader *r)
         int64_t root = sqlite3_column_int64(st, 0);
         if (root < 0 || (uint64_t)root >= s->roots.n)
             return damaged(r, "a named root that is not there");
-        if (!hx_vec_push(&s->named, ((struct hx_named){.root = (uint32_t)root})))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&s->named, ((struct hx_named){.root = (uint32_t)root})));
         struct hx_named *named = &s->named.v[s->named.n - 1];
         HX_TRY(copy_text(st, 1, true, &named->name));
         HX_TRY(copy_text(st, 2, false, &named->expr));
@@ -650,8 +645,7 @@ static hx_error *load_losses(struct reader *r)
             .has_bytes = sqlite3_column_type(st, 2) != SQLITE_NULL,
             .has_address = sqlite3_column_type(st, 3) != SQLITE_NULL,
         };
-        if (!hx_vec_push(&r->snapshot->losses, loss))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&r->snapshot->losses, loss));
         HX_TRY(copy_text(st, 0, true, &r->snapshot->losses.v[r->snapshot->losses.n - 1].what));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);

@@ -131,8 +131,7 @@ static hx_error *add_leak(const struct hx_writer *w, hx_obj object, size_t kind,
     uint32_t type = hx_writer_type(w, object), *row;
     HX_TRY(hx_pairs_at(&leaks->known, hx_pair_key(site, type), &row));
     if (*row == HX_NO_PAIR) {
-        if (!hx_vec_push(&leaks->rows, ((struct leak){.type = type, .site = site})))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&leaks->rows, ((struct leak){.type = type, .site = site})));
         *row = (uint32_t)leaks->rows.n - 1;
     }
     leaks->rows.v[*row].bytes[kind] += g->size[object];

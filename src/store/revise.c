@@ -27,8 +27,8 @@ static hx_error *find_root_edges(struct hx_writer *w, numbers *ret)
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(st, 0);
-        if (hx_block_id_is_sane(id) && !hx_vec_push(ret, id))
-            return hx_error_nomem();
+        if (hx_block_id_is_sane(id))
+            HX_NEED(hx_vec_push(ret, id));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(w->db, code, w->what);
 }

@@ -106,8 +106,7 @@ hx_error *hx_rows_generate(const char *const *names, size_t columns, hx_rows_nex
 
 hx_error *hx_rows_add(hx_rows *rows, const struct hx_value *values)
 {
-    if (!hx_vec_reserve(&rows->values, rows->values.n + rows->columns))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&rows->values, rows->values.n + rows->columns));
     size_t first = rows->values.n;
     for (size_t c = 0; c < rows->columns; c++) {
         struct hx_value value = values[c];

@@ -196,9 +196,8 @@ static hx_error *take(struct keeper *k, hx_set set, uint64_t *ret_key)
 {
     const hx_retainer *element;
     size_t n = hx_sets_elements(k->sets, set, &element);
-    if (!hx_vec_reserve(&k->member, n) || !hx_vec_reserve(&k->sorted, n) ||
-        !hx_vec_reserve(&k->other, n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&k->member, n) && hx_vec_reserve(&k->sorted, n) &&
+            hx_vec_reserve(&k->other, n));
     k->member.n = k->sorted.n = n;
     uint64_t key = 0;
     for (size_t i = 0; i < n; i++) {

@@ -35,8 +35,7 @@ static hx_error *read_pairs(sqlite3 *db, hx_stack_map *map)
         if ((int64_t)pair.stack_id < 1 || (int64_t)pair.ccs_id < 1)
             return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
                                 "the store is damaged (cost-centre stacks)");
-        if (!hx_vec_push(&map->pair, pair))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&map->pair, pair));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(db, code, "store");
 }

@@ -278,8 +278,7 @@ static hx_error *offer(const struct part *part, void *context)
         if (!part->all && !part->pass[i])
             continue;
         uint64_t key = key_of(part->top, hx_decoded_at(part->column, i));
-        if (!hx_vec_push(&best->taken, ((struct candidate){key, part->row + i})))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&best->taken, ((struct candidate){key, part->row + i})));
         if (best->taken.n >= 2 * best->most + ROOM)
             throw_out(best);
     }
@@ -384,8 +383,7 @@ static hx_error *take(const struct part *part, void *context)
             taking->last_limit = 0;
             continue;
         }
-        if (!hx_vec_push(&taking->taken, ((struct candidate){key, part->row + i})))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&taking->taken, ((struct candidate){key, part->row + i})));
     }
     return NULL;
 }

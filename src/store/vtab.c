@@ -553,8 +553,7 @@ static hx_error *list_snapshots(struct cursor *cursor, const struct limits *limi
         sqlite3_bind_int64(st, 1, limits->snapshot);
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        if (!hx_vec_push(&cursor->snapshots, sqlite3_column_int64(st, 0)))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&cursor->snapshots, sqlite3_column_int64(st, 0)));
     return code == SQLITE_DONE ? NULL : hx_db_error(instance->db, code, "store");
 }
 

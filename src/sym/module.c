@@ -145,8 +145,8 @@ static hx_error *add_loads(struct hx_modules *modules, size_t file, const struct
         if (mapping &&
             (!(mapping->prot & 7) || !hx_module_find_bias(layout, mapping, &bias, &more)))
             continue;
-        if (open && looks_loaded(layout, used, has_code) && !hx_vec_push(&modules->modules, load))
-            return hx_error_nomem();
+        if (open && looks_loaded(layout, used, has_code))
+            HX_NEED(hx_vec_push(&modules->modules, load));
         if (!mapping)
             break;
         load.bias = bias;
@@ -190,14 +190,13 @@ static hx_error *place_segments(struct hx_modules *modules, const struct hx_mapp
                 continue;
             end = extent(mapping, n, start, end, file);
             uint64_t file_end = start + seg->filesz < end ? start + seg->filesz : end;
-            if (end > start &&
-                !hx_vec_push(&modules->placed, (struct hx_placed){.start = start,
-                                                                  .file_end = file_end,
-                                                                  .end = end,
-                                                                  .offset = seg->offset,
-                                                                  .flags = seg->flags,
-                                                                  .module = (uint32_t)i}))
-                return hx_error_nomem();
+            if (end > start)
+                HX_NEED(hx_vec_push(&modules->placed, (struct hx_placed){.start = start,
+                                                                         .file_end = file_end,
+                                                                         .end = end,
+                                                                         .offset = seg->offset,
+                                                                         .flags = seg->flags,
+                                                                         .module = (uint32_t)i}));
         }
     }
     return NULL;
@@ -275,8 +274,7 @@ static hx_error *fill(struct hx_modules *modules, const struct hx_mapping *mappi
 {
     HX_VEC(struct piece) pieces = {0};
     hx_error *err = NULL;
-    if (!hx_vec_reserve(&pieces, n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&pieces, n));
     for (size_t i = 0; i < n; i++)
         if (can_be_loaded(&mapping[i]))
             pieces.v[pieces.n++] = (struct piece){&mapping[i]};

@@ -91,11 +91,10 @@ static hx_error *keep_disjoint(struct collect *collect, struct hx_module *module
         uint64_t start = draft->address < done ? done : draft->address;
         if (draft->end <= start)
             continue;
-        if (!hx_vec_push(&module->symbols,
-                         (struct hx_symbol){.address = start,
-                                            .size = draft->end - start,
-                                            .name = collect->names.v + draft->name}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&module->symbols,
+                            (struct hx_symbol){.address = start,
+                                               .size = draft->end - start,
+                                               .name = collect->names.v + draft->name}));
         done = draft->end;
     }
     return NULL;

@@ -81,8 +81,8 @@ void hx_backwards_destroy(hx_backwards *b)
 hx_error *hx_backwards_count(hx_backwards *b, hx_obj object, uint64_t edges_in)
 {
     b->count[object] = edges_in < MANY ? (uint8_t)edges_in : MANY;
-    if (edges_in >= MANY && !hx_vec_push(&b->many, ((struct many){object, edges_in, 0})))
-        return hx_error_nomem();
+    if (edges_in >= MANY)
+        HX_NEED(hx_vec_push(&b->many, ((struct many){object, edges_in, 0})));
     return NULL;
 }
 
@@ -290,9 +290,8 @@ static hx_error *find_rooted(struct search *search)
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         if (edge->target < search->b->n && edge->root < snapshot->roots.n &&
             !(search->strong && edge->kind == HX_EDGE_INTERIOR) &&
-            snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED &&
-            !hx_vec_push(&search->rooted, ((struct rooted){edge->target, edge->root})))
-            return hx_error_nomem();
+            snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED)
+            HX_NEED(hx_vec_push(&search->rooted, ((struct rooted){edge->target, edge->root})));
     }
     if (search->rooted.n)
         qsort(search->rooted.v, search->rooted.n, sizeof *search->rooted.v, by_object);

@@ -40,8 +40,7 @@ static hx_error *new_bin(struct work *work, const hx_retainer *member, size_t n)
 {
     if (work->members.n + n > UINT32_MAX)
         return hx_error_new(HX_E_FAIL, "bins", "name fewer roots", "too many sets of roots");
-    if (!hx_vec_reserve(&work->members, work->members.n + n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&work->members, work->members.n + n));
     if (n)
         memcpy(work->members.v + work->members.n, member, n * sizeof *member);
     work->members.n += n;
@@ -50,8 +49,7 @@ static hx_error *new_bin(struct work *work, const hx_retainer *member, size_t n)
 
 static hx_error *begin_bins(struct work *work)
 {
-    if (!hx_vec_push(&work->first, 0))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&work->first, 0));
     HX_TRY(new_bin(work, NULL, 0)); /* HX_BIN_NONE */
     return new_bin(work, NULL, 0);  /* HX_BIN_LOST */
 }

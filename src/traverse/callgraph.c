@@ -155,8 +155,8 @@ static hx_error *find_functions(struct making *making)
             continue;
         HX_TRY(map_number(&making->functions, making->frame[i].centre, &number));
         struct hx_call_function fresh = {.centre = making->frame[i].centre, .cycle = HX_NO_CYCLE};
-        if (number == graph->functions.n && !hx_vec_push(&graph->functions, fresh))
-            return hx_error_nomem();
+        if (number == graph->functions.n)
+            HX_NEED(hx_vec_push(&graph->functions, fresh));
     }
     if (graph->functions.n)
         qsort(graph->functions.v, graph->functions.n, sizeof *graph->functions.v, by_centre);
@@ -182,8 +182,8 @@ static hx_error *add_call(struct making *making, uint32_t caller, uint32_t calle
     uint32_t number;
     HX_TRY(map_number(&making->pairs, (uint64_t)caller << 32 | callee, &number));
     struct hx_call fresh = {.caller = caller, .callee = callee};
-    if (number == graph->calls.n && !hx_vec_push(&graph->calls, fresh))
-        return hx_error_nomem();
+    if (number == graph->calls.n)
+        HX_NEED(hx_vec_push(&graph->calls, fresh));
     add(&graph->calls.v[number].costs, costs);
     graph->functions.v[callee].calls += costs->calls;
     return NULL;
@@ -231,8 +231,7 @@ static hx_error *add_cycle(struct hx_callgraph *graph, const uint32_t *member, u
 {
     struct hx_call_cycle cycle = {.first = (uint32_t)graph->members.n, .n = n};
     for (uint32_t i = 0; i < n; i++) {
-        if (!hx_vec_push(&graph->members, member[i]))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&graph->members, member[i]));
         graph->functions.v[member[i]].cycle = (uint32_t)graph->cycles.n;
     }
     return hx_vec_push(&graph->cycles, cycle) ? NULL : hx_error_nomem();

@@ -218,8 +218,7 @@ static hx_error *push_new(struct hx_ccs_table *table, hx_ccs_row on, hx_centre c
     if (earlier != HX_NO_CCS_ROW && table->recursion == HX_RECURSION_TRUNCATES) {
         hx_ccs_mark_recursive(table, earlier);
         struct back_edge edge = {on, earlier, centre};
-        if (!hx_vec_push(&table->back_edges, edge))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&table->back_edges, edge));
         *ret = BACK_EDGE | (uint32_t)(table->back_edges.n - 1);
         remember(table, on, centre, *ret);
         return NULL;

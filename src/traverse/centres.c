@@ -83,8 +83,7 @@ static hx_error *cut_line(struct wishes *wishes, const char *source)
     const char *colon = strrchr(source, ':');
     if (colon && colon[1] && colon[1 + strspn(colon + 1, "0123456789")] == '\0')
         n = (size_t)(colon - source);
-    if (!hx_vec_reserve_raw((void **)&wishes->source, &wishes->room, n + 1, 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve_raw((void **)&wishes->source, &wishes->room, n + 1, 1));
     memcpy(wishes->source, source, n);
     wishes->source[n] = '\0';
     return NULL;

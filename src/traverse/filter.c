@@ -217,8 +217,7 @@ static hx_error *written_name(struct parser *parser, const struct hx_filter_valu
         return hx_error_nomem();
     if (strcmp(hx_text_str(&name), value->text) == 0)
         return NULL;
-    if (!hx_vec_push(&parser->filter->names, name.s))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&parser->filter->names, name.s));
     *ret = (struct hx_filter_value){.type = HX_FILTER_STRING, .text = name.s, .n = name.n};
     name = (struct hx_text){0};
     return NULL;

@@ -59,8 +59,8 @@ static hx_error *read_words(const char *text, size_t n, size_t *ret_at, hx_glob 
                                 "a backslash that stands for nothing");
         }
         bool again = word == ANY_TEXT && glob->words.n && glob->words.v[glob->words.n - 1] == word;
-        if (!again && !hx_vec_push(&glob->words, word))
-            return hx_error_nomem();
+        if (!again)
+            HX_NEED(hx_vec_push(&glob->words, word));
     }
     return NULL;
 }

@@ -41,8 +41,7 @@ hx_error *hx_holders_find(const struct hx_distance *distance, size_t limit, hx_h
             continue;
         /* The edges of a root stand together. */
         if (!last || last->root != edges[i].root) {
-            if (!hx_vec_push(ret, (struct hx_holder){edges[i].root, at, far}))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(ret, (struct hx_holder){edges[i].root, at, far}));
         } else if (better(edges, last, at, far)) {
             last->edge = at;
             last->distance = far;

@@ -417,8 +417,7 @@ static hx_error *finish_edges(struct builder *builder, size_t first, uint64_t *r
         sorted = compare_edges(&edge[i - 1], &edge[i]) <= 0;
     if (!sorted)
         qsort(edge, n, sizeof *edge, compare_edges);
-    if (!hx_vec_reserve(&builder->targets, n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&builder->targets, n));
     hx_obj *target = builder->targets.v;
     for (size_t i = 0; i < n; i++)
         target[i] = edge[i].target;
@@ -595,9 +594,8 @@ static hx_error *take_place(struct builder *builder)
 {
     struct hx_snapshot *snapshot = builder->snapshot;
     size_t kept = 0;
-    if (!hx_vec_reserve(&snapshot->roots, builder->n + builder->rows.n) ||
-        !hx_vec_reserve(&snapshot->root_edges, snapshot->root_edges.n + builder->edges.n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&snapshot->roots, builder->n + builder->rows.n) &&
+            hx_vec_reserve(&snapshot->root_edges, snapshot->root_edges.n + builder->edges.n));
     for (size_t i = 0; i < snapshot->root_edges.n; i++)
         if (snapshot->root_edges.v[i].root < builder->n)
             snapshot->root_edges.v[kept++] = snapshot->root_edges.v[i];

@@ -55,8 +55,7 @@ static hx_error *identify_roots(struct work *work)
             member.offset = offset;
             hx_text_putc(&work->labels, '\0');
         }
-        if (!hx_vec_push(&work->members, member))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&work->members, member));
     }
     return work->labels.failed ? hx_error_nomem() : NULL;
 }
@@ -73,8 +72,7 @@ static hx_error *identify_groups(struct work *work)
         scheme->group(work->snapshot, g, &member.identity);
         if (scheme->picks && !hx_patterns_match(work->patterns, member.identity.label))
             continue;
-        if (!hx_vec_push(&work->members, member))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&work->members, member));
     }
     return NULL;
 }

@@ -272,8 +272,7 @@ static hx_error *open_entry(struct reader *r)
         .is = {.file = r->file, .line = r->number},
     };
     HX_TRY(keep_text(r, name, n, &entry.is.name));
-    if (!hx_vec_push(&r->list->entries, entry))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&r->list->entries, entry));
     r->entry = &r->list->entries.v[r->list->entries.n - 1];
     r->seen = 0;
     return NULL;

@@ -114,9 +114,8 @@ static struct waiting heap_pop(struct finder *finder)
 static hx_error *wait_with(struct finder *finder, struct prefix prefix, uint32_t distance)
 {
     uint64_t total = (uint64_t)prefix.length + distance;
-    if (!hx_vec_push(&finder->prefixes, prefix) ||
-        !heap_push(finder, (struct waiting){total, finder->prefixes.n - 1}))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&finder->prefixes, prefix) &&
+            heap_push(finder, (struct waiting){total, finder->prefixes.n - 1}));
     return NULL;
 }
 
@@ -146,9 +145,8 @@ static hx_error *find_starts(struct finder *finder)
     for (size_t i = 0; i < finder->snapshot->root_edges.n && i < UINT32_MAX; i++) {
         uint32_t distance;
         if (hx_distance_root_edge(&finder->distance, &edges[i]) &&
-            hx_distance_of(&finder->distance, edges[i].target, &distance) &&
-            !hx_vec_push(&finder->starts, (struct start){distance, (uint32_t)i}))
-            return hx_error_nomem();
+            hx_distance_of(&finder->distance, edges[i].target, &distance))
+            HX_NEED(hx_vec_push(&finder->starts, (struct start){distance, (uint32_t)i}));
     }
     if (!finder->starts.n)
         return NULL;
@@ -222,8 +220,7 @@ static hx_error *find_children(struct finder *finder, size_t at)
         /* Nearer than all before: surely new. */
         if (distance >= prefix.nearest && (full || passes(finder, at, object)))
             continue;
-        if (!hx_vec_push(&finder->children, (struct child){distance, object, e}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&finder->children, (struct child){distance, object, e}));
     }
     if (!finder->children.n)
         return NULL;

@@ -60,9 +60,8 @@ static hx_error *named_words(const struct hx_snapshot *snapshot, words *ret)
 {
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED &&
-            !hx_vec_push(ret, (struct word){edge->address, edge->target}))
-            return hx_error_nomem();
+        if (snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
+            HX_NEED(hx_vec_push(ret, (struct word){edge->address, edge->target}));
     }
     if (ret->n)
         qsort(ret->v, ret->n, sizeof *ret->v, compare_words);
@@ -152,8 +151,7 @@ static int compare_order(const void *a, const void *b)
 static hx_error *add_chains(const struct hx_snapshot *snapshot, struct hx_chains *chains,
                             uint64_t *seen, rankings *ret)
 {
-    if (!hx_vec_reserve(ret, ret->n + chains->n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(ret, ret->n + chains->n));
     for (size_t i = 0; i < chains->n; i++) {
         struct hx_chain *chain = &chains->chain[i];
         uint32_t root = chain->step[0].root;

@@ -36,8 +36,7 @@ void hx_choice_deinit(struct hx_choice *choice)
 static hx_error *add_pattern(struct hx_choice *choice, const char *pattern)
 {
     HX_FREE char *copy = strdup(pattern);
-    if (!copy || !hx_vec_push(&choice->patterns, copy))
-        return hx_error_nomem();
+    HX_NEED(copy && hx_vec_push(&choice->patterns, copy));
     copy = NULL;
     choice->has_patterns = true;
     return NULL;

@@ -257,8 +257,7 @@ static hx_error *keep(struct merge *merge, const struct object *object)
         sink(merge, 0);
         return NULL;
     }
-    if (!hx_vec_push(&merge->kept, *object))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&merge->kept, *object));
     for (size_t i = merge->kept.n == LISTED ? LISTED / 2 : 0; i-- > 0;)
         sink(merge, i); /* it is full now, and becomes a heap */
     return NULL;

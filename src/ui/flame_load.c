@@ -148,8 +148,7 @@ static hx_error *take_row(struct load *load, hx_rows *rows)
         struct hx_value value = hx_rows_value(rows, i);
         HX_TRY(hx_cell_set_value(cell + i, &value));
     }
-    if (!hx_vec_push(&load->link, (struct link){0, 0}))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&load->link, (struct link){0, 0}));
     if (!load->marks)
         return NULL;
     bool inner = hx_tree_mark(load->marks, cell[HX_TREE_ccs_id].i) & HX_MARK_ABOVE;
@@ -278,8 +277,8 @@ static hx_error *order(struct load *load)
     HX_VEC(struct step) steps = {0};
     HX_TRY(hx_table_begin(&load->rows, (const char *const *)load->loose.names));
     hx_error *error = NULL;
-    if (load->loose.n_rows && !hx_vec_push(&steps, (struct step){0, 1, 0}))
-        return hx_error_nomem();
+    if (load->loose.n_rows)
+        HX_NEED(hx_vec_push(&steps, (struct step){0, 1, 0}));
     while (steps.n && !error) {
         struct step *step = &steps.v[steps.n - 1];
         if (step->next == step->end) {

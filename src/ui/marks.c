@@ -220,8 +220,7 @@ static hx_error *insert(struct hx_marks *marks, size_t at, struct mark *mark)
     if (marks->all.n >= HX_MARKS_MAX)
         return hx_error_new(HX_E_LIMIT, "mark", "a filter (f) chooses more",
                             "%d rows are marked, as many as can be", HX_MARKS_MAX);
-    if (!hx_vec_reserve(&marks->all, marks->all.n + 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&marks->all, marks->all.n + 1));
     memmove(marks->all.v + at + 1, marks->all.v + at, (marks->all.n - at) * sizeof *marks->all.v);
     marks->all.v[at] = *mark;
     marks->all.n++;

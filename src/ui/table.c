@@ -29,9 +29,8 @@ hx_error *hx_table_begin(struct hx_table *table, const char *const *names)
 hx_error *hx_table_add(struct hx_table *table, struct hx_cell **ret)
 {
     size_t width = table->n_columns ? table->n_columns : 1;
-    if (!hx_vec_reserve_raw((void **)&table->cell, &table->cap, (table->n_rows + 1) * width,
-                            sizeof *table->cell))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve_raw((void **)&table->cell, &table->cap, (table->n_rows + 1) * width,
+                               sizeof *table->cell));
     *ret = table->cell + table->n_rows * table->n_columns;
     memset(*ret, 0, table->n_columns * sizeof **ret);
     table->n_rows++;

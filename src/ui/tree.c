@@ -176,8 +176,7 @@ static hx_error *take_children(struct load *load, hx_rows *rows)
             cap = way == SIZE_MAX ? 0 : load->way.v[way].cap;
             cap = cap > HX_TREE_BATCH ? cap : HX_TREE_BATCH;
             struct group made = {.parent = parent, .first = load->loose.n_rows};
-            if (!hx_vec_push(&load->groups, made))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(&load->groups, made));
             group = &load->groups.v[load->groups.n - 1];
             seen = 0;
         }
@@ -333,8 +332,8 @@ static hx_error *place_groups(struct load *load, struct group *first, int64_t de
 {
     HX_VEC(struct step) steps = {0};
     hx_error *error = NULL;
-    if (first && !hx_vec_push(&steps, (struct step){first, 0}))
-        return hx_error_nomem();
+    if (first)
+        HX_NEED(hx_vec_push(&steps, (struct step){first, 0}));
     while (steps.n && !error) {
         struct step *step = &steps.v[steps.n - 1];
         struct group *group = step->group;
@@ -429,8 +428,7 @@ static hx_error *splice(struct hx_pane *pane, size_t at, size_t away, struct hx_
 {
     struct hx_table *rows = &pane->rows;
     size_t n = rows->n_rows - away + with->n_rows, width = HX_TREE_WIDTH;
-    if (!hx_vec_reserve_raw((void **)&rows->cell, &rows->cap, n * width, sizeof *rows->cell))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve_raw((void **)&rows->cell, &rows->cap, n * width, sizeof *rows->cell));
     for (size_t i = at * width; i < (at + away) * width; i++)
         free(rows->cell[i].text);
     memmove(rows->cell + (at + with->n_rows) * width, rows->cell + (at + away) * width,
@@ -665,8 +663,7 @@ hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen, const i
     struct hx_tree *tree = pane->tree;
     tree->way.n = 0;
     for (size_t i = 1; i < n; i++)
-        if (!hx_vec_push(&tree->way, (struct hx_tree_way){.id = node[i]}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&tree->way, (struct hx_tree_way){.id = node[i]}));
     tree->go_to = n ? node[0] : 0;
     hx_pane_outdate(pane);
     return NULL;

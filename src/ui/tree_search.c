@@ -171,8 +171,7 @@ static hx_error *add_way(struct search *search)
     uint32_t node = hx_tree_mark_at(marks, search->found);
     while (node != UINT32_MAX && marks->parent[node] != node) {
         node = marks->parent[node];
-        if (!hx_vec_push(&search->way, (struct hx_tree_way){.id = marks->id[node]}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&search->way, (struct hx_tree_way){.id = marks->id[node]}));
     }
     return NULL;
 }
@@ -207,8 +206,7 @@ static hx_error *show(struct search *search, struct hx_ui *ui, struct hx_pane *p
         }
     }
     for (size_t i = 0; i < search->way.n; i++)
-        if (!hx_vec_push(&pane->tree->way, search->way.v[i]))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&pane->tree->way, search->way.v[i]));
     pane->tree->go_to = search->found;
     return hx_tree_fill(ui, pane);
 }

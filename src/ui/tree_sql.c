@@ -197,11 +197,11 @@ static hx_error *add_node(struct finding *finding, int64_t id, int64_t parent, i
     size_t n = marks->n;
     if (n >= UINT32_MAX - 1)
         return hx_error_new(HX_E_LIMIT, "cost centres", NULL, "there are too many to look at");
-    if (!hx_vec_reserve_raw((void **)&marks->id, &finding->cap_id, n + 1, sizeof *marks->id) ||
-        !hx_vec_reserve_raw((void **)&marks->parent, &finding->cap_parent, n + 1,
-                            sizeof *marks->parent) ||
-        !hx_vec_reserve_raw((void **)&marks->flag, &finding->cap_flag, n + 1, sizeof *marks->flag))
-        return hx_error_nomem();
+    HX_NEED(
+        hx_vec_reserve_raw((void **)&marks->id, &finding->cap_id, n + 1, sizeof *marks->id) &&
+        hx_vec_reserve_raw((void **)&marks->parent, &finding->cap_parent, n + 1,
+                           sizeof *marks->parent) &&
+        hx_vec_reserve_raw((void **)&marks->flag, &finding->cap_flag, n + 1, sizeof *marks->flag));
     uint32_t up = hx_tree_mark_at(marks, parent);
     marks->id[n] = id;
     marks->parent[n] = up == UINT32_MAX ? (uint32_t)n : up;

@@ -37,8 +37,7 @@ hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen)
         number++;
     if (!ui->base[number])
         HX_TRY(hx_pane_create(ui, screen, &ui->base[number]));
-    if (!hx_vec_reserve(&ui->open, 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&ui->open, 1));
     forget(ui, 1);
     ui->open.v[0] = ui->base[number];
     ui->open.n = 1;

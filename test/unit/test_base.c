@@ -97,6 +97,22 @@ static void try_returns_the_error(void **state)
     assert_true(reached);
 }
 
+static hx_error *need_pair(const char *memory, int a, int b)
+{
+    struct pair {
+        int a, b;
+    };
+    HX_NEED(memory && (struct pair){a, b}.a == a);
+    return NULL;
+}
+
+static void need_returns_out_of_memory(void **state)
+{
+    (void)state;
+    assert_null(need_pair("memory", 1, 2));
+    assert_ptr_equal(need_pair(NULL, 1, 2), hx_error_nomem());
+}
+
 /* --- arrays ------------------------------------------------------------------------- */
 
 static void vec_grows_and_keeps(void **state)
@@ -314,6 +330,7 @@ int main(void)
         cmocka_unit_test(error_line_is_cut_at_a_character),
         cmocka_unit_test(error_copies_and_frees),
         cmocka_unit_test(try_returns_the_error),
+        cmocka_unit_test(need_returns_out_of_memory),
         cmocka_unit_test(vec_grows_and_keeps),
         cmocka_unit_test(vec_refuses_what_overflows),
         cmocka_unit_test(vec_of_structures),

@@ -274,8 +274,7 @@ static hx_error *look_below(struct hx_glibc_walk *walk, const struct hx_thread *
                                      .valid = 1,
                                      .filled = tcache.used_bins != 0,
                                      .beside = is_beside_arena(walk, at)};
-            if (!hx_vec_push(ret, found))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(ret, found));
         }
     }
     return NULL;

@@ -131,8 +131,7 @@ static hx_error *fill_window(struct hx_glibc_walk *walk, const struct hx_chunk_r
 {
     struct hx_chunk_window *window = &walk->window;
     size_t n = (end - start) / 16;
-    if (!hx_vec_reserve_raw((void **)&window->steps, &window->cap, n, 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve_raw((void **)&window->steps, &window->cap, n, 1));
     window->start = start;
     window->end = end;
     struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);

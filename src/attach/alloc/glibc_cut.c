@@ -307,8 +307,7 @@ static hx_error *walk_found(struct hx_glibc_walk *walk, struct hx_glibc *glibc,
                             const struct chain *chain, hx_ranges *excluded)
 {
     struct hx_glibc_arena arena = {.is_main = true, .top = chain->top};
-    if (!hx_vec_push(&walk->arenas, arena))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&walk->arenas, arena));
     walk->param[0].sbrk_base = chain->first;
     walk->first_chunk = chain->first;
     HX_TRY(choose_layout(walk, glibc));

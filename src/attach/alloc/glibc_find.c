@@ -301,8 +301,7 @@ hx_error *hx_glibc_locks(void *state, const struct hx_peek *peek, hx_lock_words 
     for (size_t i = 0; i < glibc->n_mains; i++) {
         uint64_t at = glibc->main[i].addr;
         for (int k = 0; k < HX_GLIBC_ARENAS_MAX; k++) {
-            if (!hx_vec_push(ret, (struct hx_lock_word){.addr = at, .mask = UINT32_MAX}))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(ret, (struct hx_lock_word){.addr = at, .mask = UINT32_MAX}));
             if (!peek->read(peek->context, at + glibc->main[i].shape->next, &at, sizeof at) ||
                 at == glibc->main[i].addr || !at || at & 7)
                 break;

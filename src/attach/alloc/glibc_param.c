@@ -53,8 +53,7 @@ hx_error *hx_glibc_arenas(struct hx_glibc_walk *walk)
             arena = (struct hx_glibc_arena){.addr = glibc->main[i].addr, .main = i};
         }
         arena.is_main = true;
-        if (!hx_vec_push(&walk->arenas, arena))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&walk->arenas, arena));
     }
     for (uint32_t i = 0; i < glibc->n_mains; i++) {
         uint64_t at = first[i];
@@ -65,8 +64,7 @@ hx_error *hx_glibc_arenas(struct hx_glibc_walk *walk)
                 hx_snapshot_lose(walk->snapshot, "rings of arenas that break", 1, 0, at);
                 break;
             }
-            if (!hx_vec_push(&walk->arenas, arena))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_push(&walk->arenas, arena));
             at = next;
         }
     }

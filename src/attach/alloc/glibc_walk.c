@@ -100,8 +100,8 @@ static hx_error *take_free(struct emit *emit, uint64_t p, uint64_t size, uint64_
 static hx_error *take_suspect(struct emit *emit, uint64_t p, uint64_t size)
 {
     put_object(emit, p + 16, size - 8);
-    if (hx_glibc_is_tcache(emit->walk, p) && !hx_vec_push(&emit->walk->orphans, p))
-        return hx_error_nomem();
+    if (hx_glibc_is_tcache(emit->walk, p))
+        HX_NEED(hx_vec_push(&emit->walk->orphans, p));
     return NULL;
 }
 
@@ -325,8 +325,8 @@ static hx_error *take_out(struct emit *emit, hx_ranges *ret)
         }
         emit->snapshot->heap_bytes -= emit->size[i];
         struct hx_range range = {chunk + 8, emit->addr[i] + emit->size[i]};
-        if (!(*mark & 1) && !hx_vec_push(ret, range))
-            return hx_error_nomem();
+        if (!(*mark & 1))
+            HX_NEED(hx_vec_push(ret, range));
     }
     emit->n = kept;
     return NULL;

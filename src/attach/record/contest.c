@@ -9,8 +9,7 @@ hx_error *hx_contest_begin(struct hx_contests *contests, uint64_t address,
     struct hx_contest contest = {.latest.address = address};
     if (block)
         contest = (struct hx_contest){.latest = *block, .allocs = 1, .has_latest = true};
-    if (contests->v.n >= UINT32_MAX - 1 || !hx_vec_push(&contests->v, contest))
-        return hx_error_nomem();
+    HX_NEED(contests->v.n < UINT32_MAX - 1 && hx_vec_push(&contests->v, contest));
     *ret = &contests->v.v[contests->v.n - 1];
     return hx_index_add(&contests->index, hx_hash(contests->seed, address),
                         (uint32_t)contests->v.n - 1);

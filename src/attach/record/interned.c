@@ -160,8 +160,7 @@ hx_error *hx_interned_centre(struct hx_interned *interned, const struct hx_reade
     struct hx_placing placing = {.file = HX_NO_FILE, .vaddr = event->address};
     source->place(source->context, event->address, &placing);
     HX_TRY(intern_region(interned, event, &placing, &place));
-    if (!hx_vec_push(&interned->centres, (struct hx_interned_centre){event->word, place}))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&interned->centres, (struct hx_interned_centre){event->word, place}));
     return hx_index_add(&interned->centre_index, hx_hash(interned->seed, event->word),
                         (uint32_t)interned->centres.n - 1);
 }
@@ -303,10 +302,9 @@ static hx_error *intern_stack(struct hx_interned *interned, const uint32_t *plac
         interned->stack_places.n + n > HX_INTERNED_FRAMES)
         return NULL;
     struct hx_rec_stack stack = {.first = interned->stack_places.n, .n = (uint32_t)n, .cut = cut};
-    if (!hx_vec_reserve(&interned->stack_places, interned->stack_places.n + n) ||
-        !hx_vec_reserve(&interned->chain, interned->stacks.n + 1) ||
-        !hx_vec_reserve(&interned->stacks, interned->stacks.n + 1))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&interned->stack_places, interned->stack_places.n + n) &&
+            hx_vec_reserve(&interned->chain, interned->stacks.n + 1) &&
+            hx_vec_reserve(&interned->stacks, interned->stacks.n + 1));
     uint32_t number = (uint32_t)interned->stacks.n;
     HX_TRY(hx_index_add(&interned->stack_index, hash, number));
     if (n)
@@ -324,8 +322,7 @@ static hx_error *set_key(struct hx_interned *interned, uint64_t key, uint32_t st
     if (key < HX_INTERNED_DENSE) {
         size_t n = interned->dense.n;
         if (key >= n) {
-            if (!hx_vec_reserve(&interned->dense, key + 1))
-                return hx_error_nomem();
+            HX_NEED(hx_vec_reserve(&interned->dense, key + 1));
             memset(interned->dense.v + n, 0, (key + 1 - n) * sizeof *interned->dense.v);
             interned->dense.n = key + 1;
         }
@@ -341,8 +338,7 @@ static hx_error *set_key(struct hx_interned *interned, uint64_t key, uint32_t st
         }
     if (interned->keys.n >= HX_INTERNED_STACKS)
         return NULL;
-    if (!hx_vec_push(&interned->keys, (struct hx_interned_key){key, stack}))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_push(&interned->keys, (struct hx_interned_key){key, stack}));
     return hx_index_add(&interned->key_index, hash, (uint32_t)interned->keys.n - 1);
 }
 

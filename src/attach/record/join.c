@@ -75,8 +75,7 @@ static hx_error *find_extras(const struct join *join, extras *ret)
             end = snapshot->segments.v[segment].start;
         if (size > end - block->address)
             size = end - block->address;
-        if (!hx_vec_push(ret, (struct extra){block->address, size ? size : 1}))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(ret, (struct extra){block->address, size ? size : 1}));
     }
     return NULL;
 }

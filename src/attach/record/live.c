@@ -101,8 +101,8 @@ static bool find_wide(const struct hx_live *live, uint64_t hash, uint64_t addres
 static hx_error *add_wide(struct hx_live *live, const struct hx_live_block *block, uint64_t hash)
 {
     if (!live->wide_free) {
-        if (live->wide.n >= UINT32_MAX - 1 || !hx_vec_push(&live->wide, (struct hx_live_block){0}))
-            return hx_error_nomem();
+        HX_NEED(live->wide.n < UINT32_MAX - 1 &&
+                hx_vec_push(&live->wide, (struct hx_live_block){0}));
         live->wide_free = (uint32_t)live->wide.n;
     }
     uint32_t number = live->wide_free - 1;

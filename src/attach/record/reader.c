@@ -24,16 +24,14 @@ static hx_error *reserve_costs(hx_reader *reader)
 {
     size_t need = reader->interned.stacks.n + 1, had = reader->costs.n;
     if (had < need) {
-        if (!hx_vec_reserve(&reader->costs, need) || !hx_vec_reserve(&reader->recent, need))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve(&reader->costs, need) && hx_vec_reserve(&reader->recent, need));
         memset(reader->costs.v + had, 0, (need - had) * sizeof *reader->costs.v);
         memset(reader->recent.v + had, 0, (need - had) * sizeof *reader->recent.v);
         reader->costs.n = reader->recent.n = need;
     }
     had = reader->estimates.n;
     if (reader->options.sample_bytes && had < need) {
-        if (!hx_vec_reserve(&reader->estimates, need))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve(&reader->estimates, need));
         memset(reader->estimates.v + had, 0, (need - had) * sizeof *reader->estimates.v);
         reader->estimates.n = need;
     }
@@ -164,8 +162,7 @@ static hx_error *take_entry(hx_reader *reader, uint64_t key)
     HX_TRY(reserve_costs(reader));
     size_t had = reader->entries.n, at = (uint32_t)(stack + 1);
     if (at >= had) {
-        if (!hx_vec_reserve(&reader->entries, at + 1))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_reserve(&reader->entries, at + 1));
         memset(reader->entries.v + had, 0, (at + 1 - had) * sizeof *reader->entries.v);
         reader->entries.n = at + 1;
     }

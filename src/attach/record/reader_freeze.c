@@ -218,8 +218,7 @@ hx_error *hx_reader_inherit(const hx_reader *reader, void **ret, size_t *ret_byt
 
 #define COPY_VEC(to, from)                                                                         \
     do {                                                                                           \
-        if (!hx_vec_reserve((to), (from)->n))                                                      \
-            return hx_error_nomem();                                                               \
+        HX_NEED(hx_vec_reserve((to), (from)->n));                                                  \
         if ((from)->n)                                                                             \
             memcpy((to)->v, (from)->v, (from)->n * sizeof *(from)->v);                             \
         (to)->n = (from)->n;                                                                       \
@@ -235,8 +234,7 @@ static size_t cost_index(const hx_reader *reader, size_t stack)
 static hx_error *freeze_places(const hx_reader *reader, struct hx_recording *recording)
 {
     const struct hx_interned *interned = &reader->interned;
-    if (!hx_vec_reserve(&recording->places, interned->places.n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&recording->places, interned->places.n));
     for (size_t i = 0; i < interned->places.n; i++) {
         struct hx_rec_place *place = &recording->places.v[recording->places.n++];
         *place = interned->places.v[i];
@@ -291,9 +289,8 @@ static hx_error *freeze_sizes(const hx_reader *reader, struct hx_recording *reco
 {
     for (uint32_t i = 0; i < HX_READER_SIZES; i++) {
         uint64_t size, count[HX_READER_WAYS];
-        if (hx_reader_size_at(reader->sizes, i, &size, count) && count[HX_READER_ALLOC] &&
-            !hx_vec_push(&recording->sizes, freeze_size(reader, i, size, count)))
-            return hx_error_nomem();
+        if (hx_reader_size_at(reader->sizes, i, &size, count) && count[HX_READER_ALLOC])
+            HX_NEED(hx_vec_push(&recording->sizes, freeze_size(reader, i, size, count)));
     }
     if (recording->sizes.n)
         qsort(recording->sizes.v, recording->sizes.n, sizeof *recording->sizes.v, by_size);
@@ -308,12 +305,10 @@ static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *rec
     struct hx_reader_cost without = hx_reader_cost(reader, 0);
     if (without.way[HX_READER_ALLOC].n || (reader->entries.n && reader->entries.v[0])) {
         struct hx_rec_stack none = {.first = recording->stack_places.n, .cut = true};
-        if (!hx_vec_push(&recording->stacks, none))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&recording->stacks, none));
     }
     size_t n = recording->stacks.n;
-    if (!hx_vec_reserve(&recording->costs, n))
-        return hx_error_nomem();
+    HX_NEED(hx_vec_reserve(&recording->costs, n));
     for (size_t i = 0; i < n; i++) {
         size_t number = cost_index(reader, i);
         struct hx_rec_costs *costs = &recording->costs.v[i];

@@ -66,9 +66,8 @@ static hx_error *add_moving(hx_reader *reader, uint32_t tid, uint64_t when,
                             const struct hx_live_block *block, bool has_block, uint32_t *ret)
 {
     if (!reader->moving_free) {
-        if (reader->moving.n >= UINT32_MAX - 1 ||
-            !hx_vec_push(&reader->moving, (struct hx_reader_moving){0}))
-            return hx_error_nomem();
+        HX_NEED(reader->moving.n < UINT32_MAX - 1 &&
+                hx_vec_push(&reader->moving, (struct hx_reader_moving){0}));
         reader->moving_free = (uint32_t)reader->moving.n;
     }
     uint32_t number = reader->moving_free - 1;
@@ -93,8 +92,7 @@ hx_error *hx_reader_release_moved(hx_reader *reader, uint64_t address, uint64_t 
         hx_reader_book_free(reader, &moving->block);
         moving->has_block = false;
         moving->released = true; /* the end may still come in this round, then it is forgotten */
-        if (!hx_vec_push(&reader->begun, number))
-            return hx_error_nomem();
+        HX_NEED(hx_vec_push(&reader->begun, number));
         HX_TRY(hx_reader_log_free(reader, address, moving->when));
     }
     return NULL;
