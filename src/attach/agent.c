@@ -389,8 +389,7 @@ struct hx_agent {
 hx_error *hx_agent_start(pid_t pid, struct hx_agent **ret)
 {
     struct hx_agent *agent = calloc(1, sizeof *agent);
-    if (!agent)
-        return hx_error_nomem();
+    HX_NEED(agent);
     int pair[2] = {-1, -1};
     agent->shared = mmap(NULL, sizeof *agent->shared, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -537,8 +536,7 @@ hx_error *hx_agent_start_by(struct hx_agent *other, pid_t pid, struct hx_agent *
     if (memory < 0 || ftruncate(memory, sizeof(struct hx_agent_shared)) != 0)
         return hx_error_os(errno, "agent", "memfd_create");
     struct hx_agent *agent = calloc(1, sizeof *agent);
-    if (!agent)
-        return hx_error_nomem();
+    HX_NEED(agent);
     agent->shared =
         mmap(NULL, sizeof *agent->shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     if (agent->shared == MAP_FAILED) {
@@ -572,8 +570,7 @@ static hx_error *read_back(int fd, uint64_t *at, void *ret, size_t n, size_t ele
     if (__builtin_mul_overflow(n, element, &bytes))
         return hx_error_new(HX_E_CORRUPT, "agent", NULL, "an answer that cannot be");
     void *array = malloc(bytes + 1);
-    if (!array)
-        return hx_error_nomem();
+    HX_NEED(array);
     for (size_t done = 0; done < bytes;) {
         ssize_t got = pread(fd, (char *)array + done, bytes - done, (off_t)(*at + done));
         if (got <= 0) {

@@ -82,8 +82,7 @@ static hx_error *open_process(hx_attach *first, pid_t pid, hx_attach **ret)
     if (!first) /* one more may only be recorded, which takes little */
         HX_TRY(fits_roughly(pid));
     struct hx_attach *attach = calloc(1, sizeof *attach);
-    if (!attach)
-        return hx_error_nomem();
+    HX_NEED(attach);
     attach->pid = pid;
     attach->started = hx_proc_started(pid);
     attach->via = hx_proc_living(pid);
@@ -115,8 +114,7 @@ hx_error *hx_attach_open_core(const char *path, const char *exe, const char *sys
                               hx_attach **ret)
 {
     struct hx_attach *attach = calloc(1, sizeof *attach);
-    if (!attach)
-        return hx_error_nomem();
+    HX_NEED(attach);
     hx_error *err = hx_core_open(path, exe, sysroot, &attach->core);
     if (!err)
         err = hx_code_create(&attach->code);
@@ -821,8 +819,7 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
                                  const struct hx_progress *progress, struct hx_snapshot **ret)
 {
     HX_FREE struct hx_agent_request *request = calloc(1, sizeof *request);
-    if (!request)
-        return hx_error_nomem();
+    HX_NEED(request);
     pid_t living = hx_proc_living(attach->pid);
     attach->via = living ? living : attach->via;
     request->max_pause_ns = options->max_pause_ns;

@@ -159,8 +159,7 @@ hx_error *hx_classes_init(struct hx_classes *classes, const struct hx_image *ima
 {
     *classes = (struct hx_classes){.image = image, .source = source};
     classes->info = calloc(INFO_SLOTS, sizeof *classes->info);
-    if (!classes->info)
-        return hx_error_nomem();
+    HX_NEED(classes->info);
     pthread_mutex_init(&classes->lock, NULL);
     return NULL;
 }

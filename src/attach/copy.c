@@ -366,8 +366,7 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
     if (cut)
         hx_parallel(copy->threads, read_some, &reading);
     hx_vec_free(&reading.slice);
-    if (!cut)
-        return hx_error_nomem();
+    HX_NEED(cut);
     HX_TRY(hx_tracer_pressed(tracer));
     int err = atomic_load(&reading.failed);
     char what[32];

@@ -245,8 +245,7 @@ static bool copy_word(const char *word, char **ret)
 hx_error *hx_core_open(const char *path, const char *exe, const char *sysroot, hx_core **ret)
 {
     hx_core *core = calloc(1, sizeof *core);
-    if (!core)
-        return hx_error_nomem();
+    HX_NEED(core);
     core->fd = -1;
     hx_error *err = copy_word(path, &core->path) && copy_word(exe, &core->exe) &&
                             copy_word(sysroot, &core->sysroot)
@@ -298,8 +297,7 @@ static hx_error *take_process(const hx_core *core, struct hx_snapshot *snapshot)
     }
     if (core->threads.n) {
         snapshot->thread = calloc(core->threads.n, sizeof *snapshot->thread);
-        if (!snapshot->thread)
-            return hx_error_nomem();
+        HX_NEED(snapshot->thread);
         for (size_t i = 0; i < core->threads.n; i++)
             snapshot->thread[snapshot->n_threads++] = core->threads.v[i].thread;
     }

@@ -223,8 +223,7 @@ static hx_error *take_files(hx_core *core, const struct note *note)
         return NULL;
     }
     HX_FREE char *bytes = malloc((size_t)note->desc_bytes + 1);
-    if (!bytes)
-        return hx_error_nomem();
+    HX_NEED(bytes);
     if (!hx_core_pread(core, note->desc, bytes, (size_t)note->desc_bytes)) {
         core->notes_cut = true;
         return NULL;
@@ -265,8 +264,7 @@ static uint64_t padded(uint64_t n)
 hx_error *hx_core_notes(hx_core *core, uint64_t offset, uint64_t bytes)
 {
     HX_FREE struct window *window = calloc(1, sizeof *window);
-    if (!window)
-        return hx_error_nomem();
+    HX_NEED(window);
     window->core = core;
     uint64_t at = offset, end = offset + bytes;
     while (end - at >= sizeof(Elf64_Nhdr)) {

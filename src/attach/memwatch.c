@@ -62,8 +62,7 @@ hx_error *hx_memwatch_error(const struct hx_memwatch *watch)
 {
     const struct hx_limit *limit = watch ? atomic_load(&watch->reached) : NULL;
     char reserve[HX_HUMAN], all[HX_HUMAN];
-    if (!limit)
-        return hx_error_nomem();
+    HX_NEED(limit);
     return hx_error_new(HX_E_LIMIT, "memory", hx_limit_todo(limit),
                         "while the snapshot was made less than %s was left of the %s of %s: it was "
                         "given up",

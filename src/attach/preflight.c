@@ -816,8 +816,7 @@ hx_error *hx_preflight_error(pid_t pid)
         return hx_error_new(HX_E_ABSENT, what, "see: ps -e", "no such process");
     HX_FREE struct hx_check *checks = calloc(HX_CHECKS_MAX, sizeof *checks);
     struct preflight p;
-    if (!checks)
-        return hx_error_nomem();
+    HX_NEED(checks);
     hx_proc_await_heapx(pid);
     preflight_open(&p, pid);
     p.refusals_only = true;

@@ -132,8 +132,7 @@ static hx_error *add_entry(struct reader *reader, const struct entry *entry,
         !strcmp(name, "(unreachable)"))
         snprintf(name, sizeof name, "root %zu", roots->n + 1);
     char *copy = hx_written_name(name);
-    if (!copy)
-        return hx_error_nomem();
+    HX_NEED(copy);
     for (char *at = copy; (at = strchr(at, '+'));)
         *at = '_'; /* it joins the names of a bin */
     roots->v[roots->n++] = (struct hx_program_root){.name = copy, .address = entry->pointer};
@@ -176,8 +175,7 @@ static hx_error *read_array(struct reader *reader, const char *module,
                          descriptor->n, module, n);
     }
     struct hx_program_root *v = reallocarray(roots->v, roots->n + n + 1, sizeof *v);
-    if (!v)
-        return hx_error_nomem();
+    HX_NEED(v);
     roots->v = v;
     for (uint64_t i = 0; i < n; i++) {
         struct entry entry;
@@ -220,8 +218,7 @@ hx_error *hx_program_roots_find(const struct hx_program_source *source,
                                 struct hx_program_roots *ret)
 {
     HX_FREE struct reader *reader = calloc(1, sizeof *reader);
-    if (!reader)
-        return hx_error_nomem();
+    HX_NEED(reader);
     reader->source = source;
     struct hx_program_roots roots = {0};
     hx_error *err = NULL;

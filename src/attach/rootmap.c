@@ -157,8 +157,7 @@ static hx_error *add_symbol(struct builder *builder, const struct data *data,
                            .address = start,
                            .size = end - start,
                            .symbol = strdup(symbol->name)};
-    if (!root.symbol)
-        return hx_error_nomem();
+    HX_NEED(root.symbol);
     return add_root(builder->snapshot, root, hx_module_name(builder->modules, data->module), "%s",
                     symbol->name);
 }
@@ -381,8 +380,7 @@ static hx_error *name_root(struct hx_root *root, hx_modules *modules, size_t mod
                   hx_module_has_namesake(modules, module, root->symbol, hx_text_str(&untagged));
     char *name =
         full.failed || untagged.failed ? NULL : strdup(hx_text_str(tagged ? &full : &untagged));
-    if (!name)
-        return hx_error_nomem();
+    HX_NEED(name);
     free(root->name);
     root->name = name;
     return NULL;

@@ -357,16 +357,14 @@ static hx_error *prepare(struct finder *finder)
     struct hx_graph *graph = &finder->snapshot->graph;
     mark_regions(finder);
     finder->worker = calloc(finder->threads, sizeof *finder->worker);
-    if (!finder->worker)
-        return hx_error_nomem();
+    HX_NEED(finder->worker);
     HX_TRY(hx_classes_init(&finder->classes, &finder->snapshot->image, finder->source));
     for (unsigned i = 0; i < finder->threads; i++) {
         struct worker *worker = &finder->worker[i];
         worker->finder = finder;
         worker->answer = calloc(SLOTS, sizeof *worker->answer);
         worker->seen = calloc(HX_CLASSES_MAX, 2);
-        if (!worker->answer || !worker->seen)
-            return hx_error_nomem();
+        HX_NEED(worker->answer && worker->seen);
     }
     HX_TRY(hx_big_reserve(&graph->type_mem, (size_t)graph->n * sizeof *graph->type));
     graph->type = graph->type_mem.base;
@@ -422,8 +420,7 @@ hx_error *hx_rtti(struct hx_snapshot *snapshot, const struct hx_rtti_source *sou
     if (!snapshot->graph.n)
         return NULL;
     HX_FREE struct finder *finder = calloc(1, sizeof *finder);
-    if (!finder)
-        return hx_error_nomem();
+    HX_NEED(finder);
     *finder = (struct finder){.snapshot = snapshot,
                               .source = source,
                               .progress = progress,

@@ -232,8 +232,7 @@ hx_error *hx_pin_in(int folder, const char *name, struct hx_pin *ret)
     HX_PIN struct hx_pin pin = {.folder = fcntl(folder, F_DUPFD_CLOEXEC, 0), .name = strdup(name)};
     if (pin.folder < 0)
         return hx_error_os(errno, name, "cannot hold its folder");
-    if (!pin.name)
-        return hx_error_nomem();
+    HX_NEED(pin.name);
     HX_TRY(complete(&pin));
     *ret = pin;
     pin = HX_PIN_NONE;

@@ -40,8 +40,7 @@ static hx_error *views_of(const hx_filter *filter, struct views *ret)
     const struct hx_filter_column *column;
     size_t columns = hx_filter_columns(filter, &column);
     struct views views = {.name = calloc(columns + 1, sizeof *views.name)};
-    if (!views.name)
-        return hx_error_nomem();
+    HX_NEED(views.name);
     for (size_t i = 0; i < columns; i++) {
         bool known = strcmp(column[i].view, "snapshots") == 0;
         for (size_t j = 0; j < views.n && !known; j++)
@@ -58,8 +57,7 @@ static hx_error *parse(const struct hx_args *args, struct checks *checks)
     struct hx_filter_schema schema;
     hx_view_schema(NULL, &schema);
     checks->filter = calloc(args->n_words, sizeof *checks->filter);
-    if (!checks->filter)
-        return hx_error_nomem();
+    HX_NEED(checks->filter);
     for (size_t i = 1; i < args->n_words; i++) {
         char what[32];
         struct views views;
@@ -144,8 +142,7 @@ static hx_error *part_by_view(const hx_filter *filter, const struct views *views
 {
     truths->n = views->n + 1;
     truths->v = calloc(truths->n, sizeof *truths->v);
-    if (!truths->v)
-        return hx_error_nomem();
+    HX_NEED(truths->v);
     for (size_t i = 0; i < views->n; i++)
         truths->v[i + 1].view = views->name[i];
     *ret_apart = true;
@@ -226,8 +223,7 @@ static bool next_choice(struct truths *truths)
 static hx_error *try_choices(const hx_filter *filter, struct truths *truths, bool *ret)
 {
     HX_FREE bool *holds = calloc(hx_filter_parts(filter), sizeof *holds);
-    if (!holds)
-        return hx_error_nomem();
+    HX_NEED(holds);
     *ret = false;
     do {
         for (size_t i = 0; i < truths->n; i++) {
@@ -492,8 +488,7 @@ static hx_error *answer(const struct hx_args *args, const struct checks *checks,
     static const char *const names[] = {"condition", "holds"};
     bool any = false, partial;
     HX_FREE bool *holds = calloc(checks->n + 1, sizeof *holds);
-    if (!holds)
-        return hx_error_nomem();
+    HX_NEED(holds);
     HX_TRY(is_partial(store, snapshot, &partial));
     hx_rows *rows;
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, &rows));

@@ -254,8 +254,7 @@ static hx_error *find_entry(struct census *census, const struct change *wanted, 
     if (!found) {
         int levels = choose_levels(census);
         found = copy_entry(census, wanted, levels);
-        if (!found)
-            return hx_error_nomem();
+        HX_NEED(found);
         for (int i = 0; i < levels; i++) {
             found->next[i] = *link[i];
             *link[i] = found;
@@ -484,8 +483,8 @@ static hx_error *take_label(void *context, hx_rows *rows)
     struct counting *counting = context;
     struct hx_value text = hx_rows_value(rows, 1);
     struct label label = {.set_id = hx_rows_value(rows, 0).i, .identity = hx_rows_value(rows, 2)};
-    if (text.type == HX_VALUE_TEXT && !(label.label = strdup(text.text)))
-        return hx_error_nomem();
+    if (text.type == HX_VALUE_TEXT)
+        HX_NEED(label.label = strdup(text.text));
     if (hx_vec_push(&counting->labels, label))
         return NULL;
     free(label.label);

@@ -37,8 +37,7 @@ hx_error *hx_cmd_doctor(const struct hx_args *args, int *status)
         hx_error_free(err);
     }
     HX_FREE struct hx_check *checks = calloc(HX_CHECKS_MAX, sizeof *checks);
-    if (!checks)
-        return hx_error_nomem();
+    HX_NEED(checks);
     size_t n = hx_preflight(pid, checks);
     hx_rows *rows = NULL;
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, &rows));

@@ -152,8 +152,7 @@ static hx_error *explore_into(const struct hx_args *args, struct hx_taker *taker
                               bool precious, bool *keeps)
 {
     HX_FREE char *title = title_of(taker->pid);
-    if (!title)
-        return hx_error_nomem();
+    HX_NEED(title);
     HX_TRY(take_first(taker, store));
     *keeps = true;
     return explore(args, store, taker, title, precious);

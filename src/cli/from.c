@@ -66,8 +66,7 @@ hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, ui
                         size_t *ret_n)
 {
     HX_FREE uint64_t *roots = calloc(snapshot->roots.n / 64 + 1, sizeof *roots);
-    if (!roots)
-        return hx_error_nomem();
+    HX_NEED(roots);
     struct choice choice = {.snapshot = snapshot, .roots = roots};
     HX_TRY(choose(&choice, name));
     const char *mark = strchr(name, '!');

@@ -500,8 +500,7 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     ret->attribution = HX_ATTRIBUTION_DEFAULT;
     ret->attribution.pattern = ret->centre;
     ret->suppressions = calloc((size_t)argc + 1, sizeof *ret->suppressions);
-    if (!ret->root || !ret->retainer || !ret->centre || !ret->suppressions)
-        return hx_error_nomem();
+    HX_NEED(ret->root && ret->retainer && ret->centre && ret->suppressions);
     opterr = 0;
     optind = 0; /* glibc: begin anew, and permute */
     int code;

@@ -22,8 +22,7 @@ static bool is_number(const char *word)
 hx_error *hx_place_parse(const char *word, struct hx_place *ret)
 {
     struct hx_place place = {.file = strdup(word), .which = "last"};
-    if (!place.file)
-        return hx_error_nomem();
+    HX_NEED(place.file);
     char *colon = is_there(word) ? NULL : strrchr(place.file, ':');
     if (colon && colon != place.file) {
         *colon = 0;

@@ -38,8 +38,7 @@ static hx_error *stored_scheme(const struct revision *revision, int64_t number,
     if (!stored->text || !analysis->scheme->picks)
         return NULL;
     stored->pattern = calloc(strlen(stored->text) + 1, sizeof *stored->pattern);
-    if (!stored->pattern)
-        return hx_error_nomem();
+    HX_NEED(stored->pattern);
     size_t n = 0;
     for (char *rest = stored->text; rest;)
         stored->pattern[n++] = strsep(&rest, "\n");
@@ -51,8 +50,7 @@ static hx_error *name_roots(const struct hx_args *args, struct hx_snapshot *snap
 {
     HX_FREE struct hx_naming *naming = calloc(args->n_roots + 1, sizeof *naming);
     HX_FREE char **names = calloc(args->n_roots + 1, sizeof *names);
-    if (!naming || !names)
-        return hx_error_nomem();
+    HX_NEED(naming && names);
     hx_error *err = NULL;
     for (size_t i = 0; i < args->n_roots && !err; i++) {
         err = hx_naming_parse(args->root[i], &names[i], &naming[i].expr);

@@ -544,8 +544,7 @@ hx_error *hx_cmd_run(const struct hx_args *args, int *status)
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
     HX_FREE struct process *process = calloc(PROCESSES, sizeof *process);
-    if (!process)
-        return hx_error_nomem();
+    HX_NEED(process);
     struct run run = {.args = args, .console = &console, .process = process};
     struct hx_args copy = *args; /* nothing would ever be stored */
     run.at_exit = copy.recorder.at_exit =

@@ -123,8 +123,7 @@ static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
 {
     uint64_t at = 0, looked = 0, patience = hx_now_ns() + (named ? WRITER_NS : 0);
     HX_FREE char *chunk = malloc(CHUNK);
-    if (!chunk)
-        return hx_error_nomem();
+    HX_NEED(chunk);
     HX_TRY(look_for_room(spool, 0));
     for (;;) {
         bool first = named && at == 0;

@@ -26,8 +26,7 @@ static hx_error *read_file(const char *path, char **ret, size_t *ret_n)
     do {
         room *= 2;
         char *more = realloc(text, room);
-        if (!more)
-            return hx_error_nomem();
+        HX_NEED(more);
         text = more;
         n += fread(text + n, 1, room - n, file);
         if (ferror(file))

@@ -37,8 +37,7 @@ static hx_error *collect(struct hx_taker *taker, struct hx_snapshot *snapshot,
     HX_TRY(hx_attach_program_roots(taker->attach, snapshot, progress, &naming->program));
     naming->v = calloc(naming->program.n + args->n_roots + 1, sizeof *naming->v);
     naming->name = calloc(args->n_roots + 1, sizeof *naming->name);
-    if (!naming->v || !naming->name)
-        return hx_error_nomem();
+    HX_NEED(naming->v && naming->name);
     for (size_t i = 0; i < naming->program.n; i++)
         naming->v[naming->n++] = (struct hx_naming){.name = naming->program.v[i].name,
                                                     .address = naming->program.v[i].address};

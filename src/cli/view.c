@@ -75,8 +75,7 @@ hx_error *hx_sort_word(const char *sort, char **column, bool *ascending)
         return hx_error_new(HX_E_USAGE, "--sort", NULL, "'%s' is not COL, COL:asc or COL:desc",
                             sort);
     *column = strndup(sort, len);
-    if (!*column)
-        return hx_error_nomem();
+    HX_NEED(*column);
     *ascending = order ? strcmp(order, "asc") == 0
                        : is_in(*column, upwards, sizeof upwards / sizeof *upwards);
     return NULL;

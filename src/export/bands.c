@@ -322,8 +322,7 @@ static hx_error *name_stack(struct hx_bands *bands, const struct hx_band *band)
         if (at == HX_NO_STACK && !first) /* MAIN stands alone or not at all */
             break;
         const char *name = hx_stacktree_shown(tree, row->centre);
-        if (!name)
-            return hx_error_nomem();
+        HX_NEED(name);
         if (!first)
             hx_text_putc(text, '/');
         hx_band_clean(text, bands->form, name, strlen(name));

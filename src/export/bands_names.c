@@ -141,12 +141,10 @@ static hx_error *name_other(struct naming *naming, size_t index)
     struct hx_bands *bands = naming->bands;
     struct hx_text *text = &bands->text;
     HX_FREE char *base = strdup(hx_text_str(text));
-    if (!base)
-        return hx_error_nomem();
+    HX_NEED(base);
     bool taken = true;
     for (uint64_t number = 2; taken; number++) {
-        if (!take(naming, index, &taken))
-            return hx_error_nomem();
+        HX_NEED(take(naming, index, &taken));
         if (!taken)
             break;
         char tail[24];
@@ -189,8 +187,7 @@ hx_error *hx_bands_name_keys(struct hx_bands *bands)
     while (naming.slots < 2 * bands->names.n)
         naming.slots *= 2;
     HX_FREE uint32_t *slot = naming.slot = calloc(naming.slots, sizeof *slot);
-    if (!slot)
-        return hx_error_nomem();
+    HX_NEED(slot);
     HX_TRY(name_all(&naming, true));
     return name_all(&naming, false);
 }

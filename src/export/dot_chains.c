@@ -92,8 +92,7 @@ static hx_error *draw_nodes(struct hx_sink *sink, const struct hx_snapshot *snap
                             const hx_dot_steps *steps, hx_obj main)
 {
     HX_FREE hx_obj *objects = malloc((steps->n + 1) * sizeof *objects);
-    if (!objects)
-        return hx_error_nomem();
+    HX_NEED(objects);
     uint32_t root = UINT32_MAX; /* the one before; they are sorted */
     for (size_t i = 0; i < steps->n; i++) {
         const struct hx_step *step = &steps->v[i];

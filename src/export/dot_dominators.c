@@ -59,8 +59,8 @@ static hx_error *add_node(struct tree *tree, hx_rows *rows, size_t parent)
     if (node.bytes < 0 || node.retained < node.bytes || node.objects < 1)
         return hx_error_new(HX_E_CORRUPT, tree->export->title, NULL,
                             "0x%" PRIx64 " retains less than itself", node.address);
-    if (type.type == HX_VALUE_TEXT && !(node.type = strdup(type.text)))
-        return hx_error_nomem();
+    if (type.type == HX_VALUE_TEXT)
+        HX_NEED(node.type = strdup(type.text));
     if (hx_vec_push(&tree->nodes, node))
         return NULL;
     free(node.type);

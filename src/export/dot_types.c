@@ -67,8 +67,7 @@ static hx_error *choose(struct types *types)
     size_t n = snapshot->types.n;
     HX_FREE struct sum *sums = calloc(n + 1, sizeof *sums);
     types->node_of = calloc(n + 1, sizeof *types->node_of);
-    if (!sums || !types->node_of)
-        return hx_error_nomem();
+    HX_NEED(sums && types->node_of);
     for (size_t i = 0; i < n; i++)
         sums[i].type = (uint32_t)i;
     for (hx_obj i = 0; i < graph->n; i++) {
@@ -148,8 +147,7 @@ static hx_error *draw_edges(struct hx_sink *sink, const struct types *types)
     HX_FREE struct link *links = malloc(sizeof *links * NODES * NODES);
     size_t n = 0;
     uint64_t left_out = 0;
-    if (!links)
-        return hx_error_nomem();
+    HX_NEED(links);
     for (size_t i = 0; i < NODES; i++)
         for (size_t j = 0; j < NODES; j++)
             if (types->count[i][j])
@@ -178,8 +176,7 @@ hx_error *hx_dot_types(const struct hx_export *export, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_types) struct types *types = calloc(1, sizeof *types);
     HX_CLEANUP(hx_text_free) struct hx_text title = {0};
-    if (!types)
-        return hx_error_nomem();
+    HX_NEED(types);
     types->export = export;
     HX_TRY(hx_store_load(export->store, export->snapshot, export->progress, &types->snapshot));
     if (!types->snapshot->graph.n || !types->snapshot->graph.type)

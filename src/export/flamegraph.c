@@ -356,8 +356,7 @@ static hx_error *lay(struct flame *f, struct hx_paths *paths)
     HX_TRY(hx_paths_inclusive(paths, HX_PATH_OBJECTS, &f->objects));
     HX_TRY(hx_paths_order(paths, f->bytes, &f->order));
     f->next = calloc(paths->nodes.n + 1, sizeof *f->next);
-    if (!f->next)
-        return hx_error_nomem();
+    HX_NEED(f->next);
     for (size_t i = 0; i < paths->nodes.n; i++)
         if (f->bytes[i] && paths->nodes.v[i].depth >= f->levels)
             f->levels = paths->nodes.v[i].depth + 1;

@@ -182,8 +182,7 @@ static hx_error *name_types(struct writer *w)
 {
     size_t n = w->snapshot->types.n;
     w->type = calloc(n + 1, sizeof *w->type);
-    if (!w->type)
-        return hx_error_nomem();
+    HX_NEED(w->type);
     struct hx_text word = {0}, quoted = {0};
     bool failed = false;
     for (size_t i = 0; i <= n && !failed; i++) {
@@ -299,8 +298,7 @@ static hx_error *put_nodes(struct writer *w)
     /* Of each site its node in the tree, looked up once. */
     size_t sites = w->snapshot->sites.n;
     HX_FREE uint32_t *trace_of = calloc(sites + 1, sizeof *trace_of);
-    if (!trace_of)
-        return hx_error_nomem();
+    HX_NEED(trace_of);
     for (size_t i = 0; i < sites; i++)
         trace_of[i] = hx_hs_trace_node(&w->traces, w->snapshot->sites.v[i].ccs_id);
     hx_hs_array(w->out, "nodes");
@@ -520,8 +518,7 @@ static hx_error *write_heapsnapshot(const struct hx_export *export, struct hx_si
         return hx_error_new(HX_E_ABSENT, export->title, "see: heapx report FILE snapshots",
                             "has no objects in snapshot %" PRId64, export->snapshot);
     HX_FREE struct hx_hs_out *out = malloc(sizeof *out);
-    if (!out)
-        return hx_error_nomem();
+    HX_NEED(out);
     out->sink = sink;
     out->comma = false;
     out->n = 0;

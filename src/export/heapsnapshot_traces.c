@@ -22,8 +22,7 @@ static hx_error *place(struct hx_hs_function *function, struct hx_value source,
     function->script = strdup(known                          ? source.text
                               : module.type == HX_VALUE_TEXT ? module.text
                                                              : "");
-    if (!function->script)
-        return hx_error_nomem();
+    HX_NEED(function->script);
     char *colon = known ? strrchr(function->script, ':') : NULL;
     uint64_t line;
     if (colon && colon[1] >= '0' && colon[1] <= '9' && hx_parse_u64(colon + 1, &line) &&
@@ -39,8 +38,7 @@ static hx_error *add_function(hx_rows *rows, struct hx_hs_traces *traces)
     struct hx_hs_function function = {.centre = hx_rows_value(rows, 0).i};
     struct hx_value label = hx_rows_value(rows, 1);
     function.name = strdup(label.type == HX_VALUE_TEXT ? label.text : "");
-    if (!function.name)
-        return hx_error_nomem();
+    HX_NEED(function.name);
     hx_error *err = place(&function, hx_rows_value(rows, 2), hx_rows_value(rows, 3));
     if (!err && hx_vec_push(&traces->functions, function))
         return NULL;

@@ -53,8 +53,7 @@ static hx_error *read_all(const char *path, uint8_t **ret, size_t *ret_n)
     if (fd < 0 || fstat(fd, &st))
         return hx_error_os(errno, path, "open");
     HX_FREE uint8_t *bytes = malloc((size_t)st.st_size + 1);
-    if (!bytes)
-        return hx_error_nomem();
+    HX_NEED(bytes);
     size_t n = 0;
     while (n < (size_t)st.st_size) {
         ssize_t got = read(fd, bytes + n, (size_t)st.st_size - n);

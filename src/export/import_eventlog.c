@@ -714,8 +714,7 @@ static hx_error *read_log(struct log *log)
 {
     size_t n = 1 << 16;
     log->kind_of = malloc(n * sizeof *log->kind_of);
-    if (!log->kind_of)
-        return hx_error_nomem();
+    HX_NEED(log->kind_of);
     memset(log->kind_of, 0xff, n * sizeof *log->kind_of);
     HX_TRY(read_header(log));
     log->has_end =

@@ -16,8 +16,7 @@ static int64_t number(struct hx_value value)
 static hx_error *keep_text(struct hx_value value, char **ret)
 {
     char *copy = strdup(value.type == HX_VALUE_TEXT ? value.text : "");
-    if (!copy)
-        return hx_error_nomem();
+    HX_NEED(copy);
     free(*ret);
     *ret = copy;
     return NULL;

@@ -57,8 +57,7 @@ static hx_error *grow_frames(struct hx_paths *paths)
 {
     size_t slots = paths->frame_slots ? 2 * paths->frame_slots : 1024;
     uint32_t *fresh = malloc(slots * sizeof *fresh);
-    if (!fresh)
-        return hx_error_nomem();
+    HX_NEED(fresh);
     memset(fresh, 0xff, slots * sizeof *fresh);
     free(paths->frame_slot);
     paths->frame_slot = fresh;
@@ -99,8 +98,7 @@ static hx_error *keep_source(struct hx_paths *paths, const char *source,
     uint64_t line = 0;
     const char *colon = strrchr(source, ':');
     HX_FREE char *file = strdup(source);
-    if (!file)
-        return hx_error_nomem();
+    HX_NEED(file);
     if (colon && hx_parse_u64(colon + 1, &line) && line <= INT32_MAX) {
         file[colon - source] = 0;
         frame->line = (uint32_t)line;
@@ -172,8 +170,7 @@ static hx_error *grow_entries(struct hx_paths *paths)
     size_t slots = paths->entry_slots;
     size_t more = slots ? 2 * slots : 4096;
     struct hx_path_entry *fresh = malloc(more * sizeof *fresh);
-    if (!fresh)
-        return hx_error_nomem();
+    HX_NEED(fresh);
     memset(fresh, 0xff, more * sizeof *fresh);
     paths->entry = fresh;
     paths->entry_slots = more;
@@ -273,8 +270,7 @@ hx_error *hx_paths_inclusive(const struct hx_paths *paths, enum hx_path_value va
 {
     size_t n = paths->nodes.n;
     uint64_t *sum = malloc((n + 1) * sizeof *sum);
-    if (!sum)
-        return hx_error_nomem();
+    HX_NEED(sum);
     for (size_t i = 0; i < n; i++)
         sum[i] = paths->nodes.v[i].own[value];
     for (size_t i = n; i-- > 1;)
@@ -399,8 +395,7 @@ static hx_error *cut_by(struct cutting *c, size_t *merged)
     struct hx_paths *paths = c->paths;
     size_t n = paths->nodes.n;
     c->place = malloc((n + 1) * sizeof *c->place);
-    if (!c->place)
-        return hx_error_nomem();
+    HX_NEED(c->place);
     HX_TRY(hx_paths_inclusive(paths, c->cut->value, &c->value));
     HX_TRY(hx_paths_inclusive(paths, HX_PATH_BYTES, &c->weight));
     for (int value = 0; value < HX_PATH_BYTES; value++) {

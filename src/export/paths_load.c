@@ -280,8 +280,7 @@ static hx_error *init_placing(struct loading *l, const struct hx_snapshot *snaps
     size_t n = snapshot->graph.n;
     *p = (struct placing){.l = l, .snapshot = snapshot, .lost = NO_NODE};
     p->frame = calloc(snapshot->types.n + 1, sizeof *p->frame);
-    if (!p->frame)
-        return hx_error_nomem();
+    HX_NEED(p->frame);
     for (size_t i = 0; i <= snapshot->types.n; i++) {
         const char *name = i < snapshot->types.n ? snapshot->types.v[i].name : NULL;
         HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){.name = name}, &p->frame[i]));
@@ -399,8 +398,7 @@ static hx_obj find_object(const struct hx_graph *graph, const uint64_t *strides,
 static hx_error *make_strides(const struct hx_graph *graph, uint64_t **ret)
 {
     uint64_t *strides = malloc(((size_t)graph->n / STRIDE + 1) * sizeof *strides);
-    if (!strides)
-        return hx_error_nomem();
+    HX_NEED(strides);
     for (size_t i = 0; i < graph->n; i += STRIDE)
         strides[i / STRIDE] = graph->addr[i];
     *ret = strides;

@@ -423,8 +423,7 @@ static hx_error *make_profile(struct profile *p)
         if (has_value(p->paths, value))
             HX_TRY(put_type(p, PROFILE_TYPE, types[value][0], types[value][1]));
     p->location = calloc(p->paths->frames.n + 1, sizeof *p->location);
-    if (!p->location)
-        return hx_error_nomem();
+    HX_NEED(p->location);
     HX_TRY(put_samples(p));
     hx_text_putn(&p->out, hx_text_str(&p->samples), p->samples.n);
     put_mappings(p);

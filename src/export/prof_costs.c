@@ -89,8 +89,7 @@ static hx_error *load_costs(struct table *t, int64_t snapshot)
     size_t n = t->tree.rows.n;
     t->cost = calloc(n + 1, sizeof *t->cost);
     t->flat = calloc(t->tree.centres.n + 1, sizeof *t->flat);
-    if (!t->cost || !t->flat)
-        return hx_error_nomem();
+    HX_NEED(t->cost && t->flat);
     for (size_t i = 0; i < n; i++)
         t->cost[i] = (struct cost){.entries = -1, .alloc = -1, .inherited = -1};
     char sql[256];
@@ -170,8 +169,7 @@ static hx_error *sort_tree(struct table *t)
     HX_FREE uint8_t *kept = calloc((size_t)n + 1, 1);
     t->order = malloc(((size_t)n + 1) * sizeof *t->order);
     t->begin = malloc(((size_t)n + 2) * sizeof *t->begin);
-    if (!kept || !t->order || !t->begin)
-        return hx_error_nomem();
+    HX_NEED(kept && t->order && t->begin);
     uint32_t count = 0;
     for (uint32_t i = n; i-- > 0;) {
         const struct cost *cost = &t->cost[i];
@@ -358,8 +356,7 @@ static hx_error *put_tree(struct table *t)
     uint32_t n = (uint32_t)t->tree.rows.n;
     HX_FREE int *depth = calloc((size_t)n + 1, sizeof *depth);
     HX_FREE uint32_t *next = malloc(((size_t)n + 1) * sizeof *next);
-    if (!depth || !next)
-        return hx_error_nomem();
+    HX_NEED(depth && next);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t parent = t->tree.rows.v[i].parent;
         depth[i] = parent == HX_NO_STACK ? 0 : depth[parent] + 1;

@@ -126,8 +126,7 @@ hx_error *hx_profile_program(struct hx_profile *profile, const char *path, size_
     if (profile->exe || !n)
         return NULL;
     profile->exe = valid_copy(path, n);
-    if (!profile->exe)
-        return hx_error_nomem();
+    HX_NEED(profile->exe);
     const char *slash = strrchr(profile->exe, '/');
     profile->comm = strdup(slash && slash[1] ? slash + 1 : profile->exe);
     return profile->comm ? NULL : hx_error_nomem();
@@ -379,8 +378,7 @@ hx_error *hx_profile_store(struct hx_profile *profile)
     HX_FREE struct hx_imported_row *row = calloc(profile->rows.n + 1, sizeof *row);
     HX_FREE size_t *place = calloc(profile->samples.n + 1, sizeof *place);
     HX_IMPORTED hx_imported *imported = NULL;
-    if (!row || !place)
-        return hx_error_nomem();
+    HX_NEED(row && place);
     storing.row = row;
     storing.place = place;
     HX_TRY(hx_imported_create(profile->import->store, profile->import->progress, &imported));

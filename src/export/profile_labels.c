@@ -164,8 +164,7 @@ static hx_error *named_centre(struct hx_labels *labels, const char *s, size_t n,
         bool is_caf = n > tail && memcmp(s + n - tail, caf, tail) == 0;
         size_t bytes = is_caf ? n - tail : n;
         HX_FREE char *text = malloc(bytes + 1); /* of a file: it has no end of its own */
-        if (!text)
-            return hx_error_nomem();
+        HX_NEED(text);
         memcpy(text, s, bytes);
         text[bytes] = 0;
         struct hx_imported_centre centre = {
@@ -208,8 +207,7 @@ static hx_error *number_path(struct hx_labels *labels, const struct hx_profile_r
         *ret = HX_IMPORTED_CUT;
         labels->shortened = true;
     }
-    if (!split_path(labels, s, n))
-        return hx_error_nomem();
+    HX_NEED(split_path(labels, s, n));
     for (size_t i = labels->member.n; i-- > 0;) {
         uint32_t centre = HX_IMPORTED_MAIN;
         HX_TRY(named_centre(labels, labels->member.v[i], labels->bytes.v[i], &centre));
@@ -417,8 +415,7 @@ hx_error *hx_labels_init(struct hx_profile *profile, hx_imported *imported, stru
     *ret = (struct hx_labels){.profile = profile, .imported = imported};
     ret->limit = find_limit(profile);
     ret->table = malloc((profile->tables.n + 1) * sizeof *ret->table);
-    if (!ret->table)
-        return hx_error_nomem();
+    HX_NEED(ret->table);
     memset(ret->table, 0xff, (profile->tables.n + 1) * sizeof *ret->table);
     for (size_t i = 0; i < profile->centres.n; i++) {
         struct hx_profile_centre *centre = &profile->centres.v[i];

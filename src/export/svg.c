@@ -117,8 +117,7 @@ hx_error *hx_series_load(const struct hx_export *export, const struct hx_stored_
     size_t n = series->moments.v.n;
     series->rest = calloc(n, sizeof *series->rest);
     series->total = malloc(n * sizeof *series->total);
-    if (!series->rest || !series->total)
-        return hx_error_nomem();
+    HX_NEED(series->rest && series->total);
     for (size_t i = 0; i < n; i++)
         series->total[i] = -1;
 

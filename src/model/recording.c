@@ -12,8 +12,7 @@
 hx_error *hx_recording_create(struct hx_recording **ret)
 {
     struct hx_recording *recording = calloc(1, sizeof *recording);
-    if (!recording)
-        return hx_error_nomem();
+    HX_NEED(recording);
     *ret = recording;
     return NULL;
 }

@@ -28,8 +28,7 @@ const char *hx_confidence_name(enum hx_confidence confidence)
 hx_error *hx_snapshot_create(struct hx_snapshot **ret)
 {
     struct hx_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    if (!snapshot)
-        return hx_error_nomem();
+    HX_NEED(snapshot);
     snapshot->method = "copy";
     snapshot->complete = true;
     *ret = snapshot;

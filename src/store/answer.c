@@ -90,8 +90,7 @@ static hx_error *add_columns(struct hx_answer *answer, sqlite3_stmt *asked)
 {
     int n = sqlite3_column_count(asked);
     answer->columns = calloc((size_t)n + 1, sizeof *answer->columns);
-    if (!answer->columns)
-        return hx_error_nomem();
+    HX_NEED(answer->columns);
     for (int i = 0; i < n; i++) {
         const char *name = sqlite3_column_name(asked, i);
         HX_TRY(add_column(answer, name ? name : ""));

@@ -30,8 +30,7 @@ static hx_error *choose(struct hx_attributing *a)
         return NULL;
     HX_FREE struct hx_centre_name *name = calloc(frames->centres.n + 1, sizeof *name);
     a->selected = calloc(frames->centres.n + 1, sizeof *a->selected);
-    if (!name || !a->selected)
-        return hx_error_nomem();
+    HX_NEED(name && a->selected);
     for (hx_centre i = 0; i < frames->centres.n; i++)
         name[i] = (struct hx_centre_name){
             .label = hx_frames_label(frames, i),
@@ -164,8 +163,7 @@ static hx_error *insert_stacks(const struct hx_attributing *a, uint32_t from)
     uint32_t n = hx_ccs_count(a->table);
     HX_FREE uint64_t *identity = malloc(n * sizeof *identity);
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    if (!identity)
-        return hx_error_nomem();
+    HX_NEED(identity);
     HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_ccs VALUES(?,?,?,?,?,?)", &st));
     hx_attributing_identities(a, identity);
     for (hx_ccs_row row = from; row < n; row++) {
@@ -568,8 +566,7 @@ static hx_error *write_sites(const struct hx_attributing *a, int64_t snapshot,
 hx_error *hx_attribute_sites(const struct hx_attributing *a, int64_t snapshot)
 {
     HX_FREE struct row_site *sites = calloc(hx_ccs_count(a->table), sizeof *sites);
-    if (!sites)
-        return hx_error_nomem();
+    HX_NEED(sites);
     HX_TRY(add_sites(a, snapshot, sites));
     return write_sites(a, snapshot, sites);
 }

@@ -160,8 +160,7 @@ static hx_error *attribute(hx_store *store, int64_t snapshot, const struct hx_at
     if (!frames->node.n)
         return absent(store, 0);
     struct hx_attributing *pass = *ret = calloc(1, sizeof *pass);
-    if (!pass)
-        return hx_error_nomem();
+    HX_NEED(pass);
     HX_TRY(hx_attributing_init(store->db, store->path, frames, how, progress, pass));
     return lay_over(store, pass, snapshot);
 }

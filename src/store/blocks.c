@@ -110,8 +110,7 @@ static void drop(hx_blocks *blocks, struct entry *entry)
 hx_error *hx_blocks_create(sqlite3 *db, hx_blocks **ret)
 {
     hx_blocks *blocks = calloc(1, sizeof *blocks);
-    if (!blocks)
-        return hx_error_nomem();
+    HX_NEED(blocks);
     hx_error *err = hx_codec_create(&blocks->codec);
     if (err) {
         free(blocks);
@@ -282,8 +281,7 @@ hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family fa
         }
     }
     struct hx_block_index *index = calloc(1, sizeof *index);
-    if (!index)
-        return hx_error_nomem();
+    HX_NEED(index);
     index->snapshot = snapshot;
     index->family = family;
     index->users = 1;
@@ -360,8 +358,7 @@ static hx_error *make_entry(hx_blocks *blocks, uint64_t base, unsigned shift, si
     size_t bytes = sizeof(struct entry) + (n << shift);
     make_room(blocks, bytes);
     struct entry *entry = malloc(bytes);
-    if (!entry)
-        return hx_error_nomem();
+    HX_NEED(entry);
     *entry =
         (struct entry){.decoded = {.base = base, .shift = shift, .n = (uint32_t)n, .v = entry + 1},
                        .bytes = bytes};

@@ -133,8 +133,7 @@ static hx_error *load_rows(sqlite3 *db, const char *what, hx_ccs_names *names)
 hx_error *hx_ccs_names_load(sqlite3 *db, const char *what, hx_ccs_names **ret)
 {
     hx_ccs_names *names = calloc(1, sizeof *names);
-    if (!names)
-        return hx_error_nomem();
+    HX_NEED(names);
     hx_error *err = load_centres(db, what, names);
     if (!err)
         err = load_rows(db, what, names);

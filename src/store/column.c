@@ -20,8 +20,7 @@ struct hx_codec {
 hx_error *hx_codec_create(hx_codec **ret)
 {
     hx_codec *codec = calloc(1, sizeof *codec);
-    if (!codec)
-        return hx_error_nomem();
+    HX_NEED(codec);
     codec->compress = ZSTD_createCCtx();
     codec->decompress = ZSTD_createDCtx();
     if (!codec->compress || !codec->decompress) {

@@ -224,8 +224,7 @@ static hx_error *write_stack_sites(struct hx_writer *w)
         return NULL;
     HX_FREE uint64_t *bytes = calloc(n + 1, sizeof *bytes);
     HX_FREE uint64_t *objects = calloc(n + 1, sizeof *objects);
-    if (!bytes || !objects)
-        return hx_error_nomem();
+    HX_NEED(bytes && objects);
     for (hx_obj i = 0; i < graph->n; i++) {
         bytes[graph->site[i]] += graph->size[i];
         objects[graph->site[i]]++;
@@ -264,8 +263,7 @@ hx_error *hx_site_groups_make(const struct hx_snapshot *snapshot, struct hx_site
     size_t n = snapshot->sites.n;
     HX_FREE uint32_t *of_site = malloc((n + 1) * sizeof *of_site);
     *ret = (struct hx_site_groups){.ccs_id = malloc((n + 1) * sizeof *ret->ccs_id)};
-    if (!of_site || !ret->ccs_id)
-        return hx_error_nomem();
+    HX_NEED(of_site && ret->ccs_id);
     HX_TRY(number_groups(snapshot, ret, of_site));
     HX_TRY(hx_big_reserve(&ret->group_mem, (size_t)graph->n * sizeof *ret->group));
     uint32_t *group = ret->group_mem.base;

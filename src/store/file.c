@@ -194,8 +194,7 @@ static hx_error *copy_bytes(int in, const char *what, int out, const char *to)
 {
     size_t size = 1 << 20;
     HX_FREE uint8_t *buf = malloc(size);
-    if (!buf)
-        return hx_error_nomem();
+    HX_NEED(buf);
     for (;;) {
         ssize_t n = read(in, buf, size);
         if (n < 0 && errno == EINTR)

@@ -404,8 +404,7 @@ hx_error *hx_frames_make(struct hx_frames *frames, struct hx_frame **ret)
     HX_FREE bool *pending = calloc(n + 1, sizeof *pending);
     HX_FREE hx_centre *caf = malloc((frames->files.n + 1) * sizeof *caf);
     struct making making = {frames, pending, caf};
-    if (!frame || !pending || !caf)
-        return hx_error_nomem();
+    HX_NEED(frame && pending && caf);
     memset(caf, 0xff, (frames->files.n + 1) * sizeof *caf);
     for (uint32_t i = 0; i < n; i++)
         HX_TRY(make_frame(&making, i, &frame[i]));

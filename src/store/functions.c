@@ -28,8 +28,7 @@ static void set_error(sqlite3_context *context, hx_error *err)
 static hx_error *compile(sqlite3_value *pattern, hx_regexp **ret)
 {
     const char *text = (const char *)sqlite3_value_text(pattern);
-    if (!text)
-        return hx_error_nomem();
+    HX_NEED(text);
     if (strlen(text) != (size_t)sqlite3_value_bytes(pattern))
         return hx_error_new(HX_E_USAGE, "regexp", NULL, "there is a zero byte in the expression");
     return hx_regexp_create(text, ret);

@@ -284,8 +284,7 @@ static hx_error *make_frames(hx_imported *imported)
 {
     struct hx_frames *frames = &imported->frames;
     imported->node = calloc(imported->stacks.n + 1, sizeof *imported->node);
-    if (!imported->node)
-        return hx_error_nomem();
+    HX_NEED(imported->node);
     imported->node[HX_IMPORTED_MAIN] = HX_CCS_MAIN - 1;
     imported->node[HX_IMPORTED_CUT] = HX_CCS_CUT - 1;
     /* parents stand before their children */
@@ -332,8 +331,7 @@ static hx_error *rank_retainers(hx_imported *imported, struct hx_scheme_rule *re
     HX_FREE struct ranked *ranked = calloc(imported->names.n + 1, sizeof *ranked);
     HX_FREE hx_retainer *rank = malloc((imported->names.n + 1) * sizeof *rank);
     size_t n = 0;
-    if (!ranked || !rank)
-        return hx_error_nomem();
+    HX_NEED(ranked && rank);
     memset(rank, 0xff, (imported->names.n + 1) * sizeof *rank);
     for (size_t i = 0; i < imported->members.n; i++) {
         uint32_t name = imported->members.v[i];
@@ -344,8 +342,7 @@ static hx_error *rank_retainers(hx_imported *imported, struct hx_scheme_rule *re
     }
     qsort(ranked, n, sizeof *ranked, by_label);
     HX_FREE struct hx_identity *identity = calloc(n + 1, sizeof *identity);
-    if (!identity)
-        return hx_error_nomem();
+    HX_NEED(identity);
     for (size_t i = 0; i < n; i++) {
         rank[ranked[i].name] = (hx_retainer)i;
         identity[i] =
@@ -360,8 +357,7 @@ static hx_error *make_set(const hx_imported *imported, const struct set *set,
                           const hx_retainer *rank, hx_sets *sets, hx_set *ret)
 {
     HX_FREE hx_set *one = malloc((set->n + 1) * sizeof *one);
-    if (!one)
-        return hx_error_nomem();
+    HX_NEED(one);
     for (size_t i = 0; i < set->n; i++)
         one[i] = hx_sets_singleton(sets, rank[imported->members.v[set->first + i]]);
     *ret = hx_sets_union_all(sets, one, set->n);
@@ -374,8 +370,7 @@ static hx_error *number_sets(hx_imported *imported, const struct hx_scheme_rule 
 {
     HX_FREE uint64_t *objects = calloc(hx_sets_count(sets), sizeof *objects);
     HX_FREE int64_t *stored = NULL;
-    if (!objects)
-        return hx_error_nomem();
+    HX_NEED(objects);
     for (size_t i = 0; i < imported->sets.n; i++)
         objects[number[i]] = 1;
     struct hx_writer w = {
@@ -394,8 +389,7 @@ static hx_error *make_sets(hx_imported *imported, const struct hx_scheme_rule *r
 {
     HX_FREE hx_set *number = calloc(imported->sets.n, sizeof *number);
     imported->stored_set = calloc(imported->sets.n, sizeof *imported->stored_set);
-    if (!number || !imported->stored_set)
-        return hx_error_nomem();
+    HX_NEED(number && imported->stored_set);
     for (size_t i = 0; i < imported->sets.n; i++)
         HX_TRY(make_set(imported, &imported->sets.v[i], rank, sets, &number[i]));
     return number_sets(imported, rule, sets, number);

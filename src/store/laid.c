@@ -106,8 +106,7 @@ static hx_error *make_identities(hx_laid *laid)
     if (laid->identity)
         return NULL;
     laid->identity = malloc(((size_t)rows_of(laid) + 1) * sizeof *laid->identity);
-    if (!laid->identity)
-        return hx_error_nomem();
+    HX_NEED(laid->identity);
     hx_attributing_identities(laid->pass, laid->identity);
     return NULL;
 }
@@ -121,8 +120,7 @@ static hx_error *make_children(hx_laid *laid)
         return NULL;
     HX_FREE uint32_t *child = calloc((size_t)n + 1, sizeof *child);
     HX_FREE uint32_t *next = calloc((size_t)n + 1, sizeof *next);
-    if (!child || !next)
-        return hx_error_nomem();
+    HX_NEED(child && next);
     for (uint32_t row = n; row-- > 1;) {
         next[row] = child[entry[row].parent];
         child[entry[row].parent] = row;
@@ -135,8 +133,7 @@ static hx_error *make_children(hx_laid *laid)
 static hx_error *make_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
 {
     struct kept *kept = calloc(1, sizeof *kept);
-    if (!kept)
-        return hx_error_nomem();
+    HX_NEED(kept);
     kept->snapshot = snapshot;
     kept->users = 1;
     hx_error *err = hx_ccs_costs_make(laid->pass, snapshot, &kept->costs);
@@ -604,8 +601,7 @@ static void free_module(void *aux)
 hx_error *hx_laid_create(sqlite3 *db, const char *what, hx_laid **ret)
 {
     hx_laid *laid = calloc(1, sizeof *laid);
-    if (!laid)
-        return hx_error_nomem();
+    HX_NEED(laid);
     *laid = (hx_laid){.users = 2, .db = db, .what = what};
     int code = sqlite3_create_module_v2(db, HX_LAID_MODULE, &methods, laid, free_module);
     if (code != SQLITE_OK) { /* the module was freed */

@@ -73,8 +73,7 @@ static hx_error *load_calls(struct chains *c)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     c->call = calloc((size_t)c->tree.n + 1, sizeof *c->call);
-    if (!c->call)
-        return hx_error_nomem();
+    HX_NEED(c->call);
     HX_TRY(hx_db_prepare(c->a->db, c->a->what,
                          "SELECT f.frame_id, p.vaddr, p.entry FROM hx_frame AS f"
                          " CROSS JOIN hx_place AS p ON p.place = f.place",
@@ -287,8 +286,7 @@ static hx_error *make_chains(struct chains *c, struct stacks *stacks)
         return NULL;
     HX_TRY(hx_mprof_tree_make(c->a, &c->tree));
     c->name = malloc(((size_t)c->tree.n + 1) * sizeof *c->name);
-    if (!c->name)
-        return hx_error_nomem();
+    HX_NEED(c->name);
     memset(c->name, 0xff, ((size_t)c->tree.n + 1) * sizeof *c->name);
     if (c->a->how.offsets)
         HX_TRY(load_calls(c));

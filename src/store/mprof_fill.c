@@ -354,8 +354,7 @@ static hx_error *write_graph(const struct filling *f, const struct hx_callgraph 
     HX_FREE struct around *function = calloc(graph->functions.n + 1, sizeof *function);
     HX_FREE struct around *cycle = calloc(graph->cycles.n + 1, sizeof *cycle);
     HX_FREE int64_t *number = calloc(graph->cycles.n + 1, sizeof *number);
-    if (!function || !cycle || !number)
-        return hx_error_nomem();
+    HX_NEED(function && cycle && number);
     look_around(graph, &(struct surroundings){function, cycle});
     for (uint32_t i = 0; i < graph->cycles.n; i++)
         number[i] = cycle_number(graph, i);

@@ -43,8 +43,7 @@ hx_error *hx_mprof_tree_make(const struct hx_attributing *a, struct hx_mprof_tre
     HX_FREE bool *below_main = calloc((size_t)n + 1, sizeof *below_main);
     HX_FREE uint32_t *caller = calloc((size_t)n + 1, sizeof *caller);
     HX_FREE uint32_t *near = calloc((size_t)n + 1, sizeof *near);
-    if (!below_main || !caller || !near)
-        return hx_error_nomem();
+    HX_NEED(below_main && caller && near);
     *ret = (struct hx_mprof_tree){.n = n, .caller = hx_steal(caller), .near = hx_steal(near)};
     walk(a, parent, below_main, ret);
     return NULL;

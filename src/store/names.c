@@ -61,8 +61,7 @@ static hx_error *read_all(sqlite3 *db, int64_t snapshot, enum hx_name_list list,
 hx_error *hx_names_load(sqlite3 *db, int64_t snapshot, enum hx_name_list list, hx_names **ret)
 {
     hx_names *names = calloc(1, sizeof *names);
-    if (!names)
-        return hx_error_nomem();
+    HX_NEED(names);
     hx_error *err = read_all(db, snapshot, list, names);
     if (err) {
         hx_names_free(names);

@@ -27,8 +27,7 @@ static hx_error *grow(struct hx_pairs *pairs)
 {
     size_t slots = pairs->slot ? 2 * (pairs->mask + 1) : 1024;
     struct hx_pair *slot = malloc(slots * sizeof *slot);
-    if (!slot)
-        return hx_error_nomem();
+    HX_NEED(slot);
     memset(slot, 0xff, slots * sizeof *slot);
     struct hx_pairs larger = {.slot = slot, .mask = slots - 1, .n = pairs->n};
     for (size_t i = 0; pairs->slot && i <= pairs->mask; i++)

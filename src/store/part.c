@@ -193,8 +193,7 @@ static hx_error *number_all(struct choosing *choosing)
     size_t words = (size_t)choosing->n_all / 64 + 1;
     uint64_t sum = 0;
     choosing->before = calloc(words, sizeof *choosing->before);
-    if (!choosing->before)
-        return hx_error_nomem();
+    HX_NEED(choosing->before);
     for (size_t w = 0; w < words; w++) {
         choosing->before[w] = (uint32_t)sum;
         sum += (unsigned)__builtin_popcountll(choosing->chosen[w]);

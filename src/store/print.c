@@ -476,15 +476,13 @@ static hx_error *print_table(struct table *table, FILE *file, struct hx_text *ou
 {
     table->width = calloc(table->columns + 1, sizeof *table->width);
     table->cut = calloc(table->columns + 1, sizeof *table->cut);
-    if (!table->width || !table->cut || !take_header(table))
-        return hx_error_nomem();
+    HX_NEED(table->width && table->cut && take_header(table));
     bool more = true;
     for (size_t n = 0; n < LAYOUT_ROWS; n++) {
         HX_TRY(hx_rows_next(table->rows, &more));
         if (!more)
             break;
-        if (!take_row(table))
-            return hx_error_nomem();
+        HX_NEED(take_row(table));
     }
     bool fits = lay_out(table);
     const size_t columns = table->columns,

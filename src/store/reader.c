@@ -528,8 +528,7 @@ static hx_error *load_type_names(struct reader *r)
     if (code != SQLITE_DONE)
         return hx_db_error(r->db, code, r->what);
     HX_FREE const char **name = calloc(s->types.n + 1, sizeof *name);
-    if (!name)
-        return hx_error_nomem();
+    HX_NEED(name);
     for (size_t i = 0; i < s->types.n; i++)
         name[i] = s->types.v[i].name;
     return have_twins(name, s->types.n) ? damaged(r, "two types of one name") : NULL;
@@ -606,8 +605,7 @@ static hx_error *load_named(struct reader *r)
     if (code != SQLITE_DONE)
         return hx_db_error(r->db, code, r->what);
     HX_FREE const char **name = calloc(s->named.n + 1, sizeof *name);
-    if (!name)
-        return hx_error_nomem();
+    HX_NEED(name);
     for (size_t i = 0; i < s->named.n; i++)
         name[i] = s->named.v[i].name;
     return have_twins(name, s->named.n) ? damaged(r, "two named roots of one name") : NULL;
@@ -654,8 +652,7 @@ static hx_error *load_losses(struct reader *r)
 static hx_error *load_all(struct reader *r)
 {
     r->value = malloc(HX_BLOCK_ROWS * sizeof *r->value);
-    if (!r->value)
-        return hx_error_nomem();
+    HX_NEED(r->value);
     HX_TRY(hx_codec_create(&r->codec));
     /* a statement that has not ended: all that follows reads the file as it is now, though
      * another process may revise the snapshot meanwhile */

@@ -49,8 +49,7 @@ static hx_error *init_naming(struct naming *naming)
     naming->file = malloc((files + 1) * sizeof *naming->file);
     naming->first = calloc(places + 1, sizeof *naming->first);
     naming->count = calloc(places + 1, sizeof *naming->count);
-    if (!naming->file || !naming->first || !naming->count)
-        return hx_error_nomem();
+    HX_NEED(naming->file && naming->first && naming->count);
     memset(naming->file, 0xff, (files + 1) * sizeof *naming->file);
     return hx_marks_init(&naming->marks, naming->recording);
 }
@@ -364,8 +363,7 @@ static hx_error *place_stacks(struct hx_frames *frames, const struct hx_recordin
     HX_FREE bool *chosen = calloc(n + 1, sizeof *chosen);
     placed->node = malloc((n + 1) * sizeof *placed->node);
     placed->origin = malloc((n + 1) * sizeof *placed->origin);
-    if (!chosen || !placed->node || !placed->origin)
-        return hx_error_nomem();
+    HX_NEED(chosen && placed->node && placed->origin);
     HX_CLEANUP(deinit_naming)
     struct naming naming = {.frames = frames, .recording = recording, .node = placed->node};
     HX_TRY(init_naming(&naming));
@@ -455,8 +453,7 @@ static hx_error *write_stacks(struct hx_writer *w)
     const struct hx_recording *recording = w->snapshot->recording;
     HX_FREE bool *written = calloc(recorded->frames.node.n, sizeof *written);
     struct stacks stacks = {.w = w, .written = written, .recording = recording};
-    if (!written)
-        return hx_error_nomem();
+    HX_NEED(written);
     hx_error *err = find_written(&stacks);
     if (!err)
         err = hx_db_prepare(w->db, w->what, "INSERT INTO hx_stack VALUES(?,?,?,?,?,?)",
@@ -556,8 +553,7 @@ static hx_error *make_sites(struct hx_recorded *recorded, const struct hx_snapsh
     if (!from)
         return NULL;
     HX_FREE uint32_t *number = malloc((snapshot->sites.n + 1) * sizeof *number);
-    if (!number)
-        return hx_error_nomem();
+    HX_NEED(number);
     HX_TRY(merge_sites(recorded, snapshot, number));
     HX_TRY(hx_big_reserve(&graph->site_mem, (size_t)graph->n * sizeof *graph->site));
     graph->site = graph->site_mem.base;
@@ -573,8 +569,7 @@ static hx_error *want_stacks(const struct hx_snapshot *snapshot, bool **ret)
 {
     const struct hx_recording *recording = snapshot->recording;
     bool *wanted = *ret = calloc(recording->stacks.n + 1, sizeof *wanted);
-    if (!wanted)
-        return hx_error_nomem();
+    HX_NEED(wanted);
     for (size_t i = 0; i < recording->stacks.n; i++)
         wanted[i] = hx_has_costs(&recording->costs.v[i]);
     for (size_t i = 0; i < snapshot->sites.n; i++)
@@ -587,8 +582,7 @@ static hx_error *want_backtraces(const struct hx_snapshot *snapshot, bool **ret)
 {
     size_t n = snapshot->backtraces->stacks.n;
     bool *wanted = *ret = calloc(n + 1, sizeof *wanted);
-    if (!wanted)
-        return hx_error_nomem();
+    HX_NEED(wanted);
     for (size_t i = 0; i < snapshot->thread_stack.n; i++)
         if (snapshot->thread_stack.v[i] < n)
             wanted[snapshot->thread_stack.v[i]] = true;
@@ -630,8 +624,7 @@ hx_error *hx_writer_recorded(struct hx_writer *w)
 {
     const struct hx_snapshot *snapshot = w->snapshot;
     struct hx_recorded *recorded = calloc(1, sizeof *recorded);
-    if (!recorded)
-        return hx_error_nomem();
+    HX_NEED(recorded);
     w->recorded = recorded;
     recorded->shadow = *snapshot;
     memset(&recorded->shadow.sites, 0, sizeof recorded->shadow.sites);

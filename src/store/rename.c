@@ -271,8 +271,7 @@ static hx_error *merge_blocks(struct merge *m)
     HX_TRY(hx_codec_create(&m->codec));
     m->value = calloc(HX_BLOCK_ROWS, sizeof *m->value);
     m->out = malloc(hx_column_bound(HX_BLOCK_ROWS));
-    if (!m->value || !m->out)
-        return hx_error_nomem();
+    HX_NEED(m->value && m->out);
     HX_TRY(hx_db_prepare(m->db, m->what,
                          "SELECT c.id, b.n, c.data FROM hx_block AS b JOIN hx_column AS c"
                          " ON c.id = b.id * 64 + 6 WHERE b.family = 1",

@@ -208,8 +208,7 @@ static hx_error *find_top(struct retained *r)
     const struct hx_dominators *d = &r->dominators;
     uint64_t floor = 0;
     r->top = calloc(2 * TOP, sizeof *r->top);
-    if (!r->top)
-        return hx_error_nomem();
+    HX_NEED(r->top);
     for (hx_obj i = 0; i < d->n; i++) {
         if (!d->objects[i] || d->bytes[i] < floor)
             continue;
@@ -297,8 +296,7 @@ static hx_error *measure_all(struct retained *r)
     r->types = (struct hx_groups){.n = 1, .measured = 1};
     r->types.bytes = malloc(sizeof *r->types.bytes);
     r->types.objects = malloc(sizeof *r->types.objects);
-    if (!r->types.bytes || !r->types.objects)
-        return hx_error_nomem();
+    HX_NEED(r->types.bytes && r->types.objects);
     r->types.bytes[0] = r->dominators.scope_bytes;
     r->types.objects[0] = r->dominators.scope_objects;
     return NULL;

@@ -257,7 +257,7 @@ hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_schem
     const char *scheme = (const char *)sqlite3_column_text(st, 0);
     const char *patterns = (const char *)sqlite3_column_text(st, 1);
     *ret = scheme ? hx_scheme_find(scheme) : NULL;
-    if (patterns && !(*ret_patterns = strdup(patterns)))
-        return hx_error_nomem();
+    if (patterns)
+        HX_NEED(*ret_patterns = strdup(patterns));
     return NULL;
 }

@@ -73,8 +73,7 @@ hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret)
 hx_error *hx_rows_create(const char *const *names, size_t columns, hx_rows **ret)
 {
     hx_rows *rows = calloc(1, sizeof *rows);
-    if (!rows)
-        return hx_error_nomem();
+    HX_NEED(rows);
     rows->name = calloc(columns + 1, sizeof *rows->name);
     for (; rows->name && rows->columns < columns; rows->columns++) {
         rows->name[rows->columns] = strdup(names[rows->columns]);

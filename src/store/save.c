@@ -37,8 +37,7 @@ static hx_error *copy_pages(void *context, int fd)
 {
     const struct copying *copying = context;
     HX_FREE uint8_t *chunk = malloc(CHUNK);
-    if (!chunk)
-        return hx_error_nomem();
+    HX_NEED(chunk);
     for (sqlite3_int64 at = 0; at < copying->size;) {
         int n = copying->size - at < CHUNK ? (int)(copying->size - at) : CHUNK;
         if (hx_progress_cancelled(copying->progress))

@@ -126,8 +126,7 @@ static hx_error *find_used(struct keeper *k)
 {
     hx_set n = hx_sets_count(k->sets);
     k->retainer = calloc(k->rule->n_identities + 1, sizeof *k->retainer);
-    if (!k->retainer)
-        return hx_error_nomem();
+    HX_NEED(k->retainer);
     for (hx_set set = FIRST_SET; set < n; set++) {
         const hx_retainer *element = NULL;
         size_t members = k->objects[set] ? hx_sets_elements(k->sets, set, &element) : 0;
@@ -159,8 +158,7 @@ static hx_error *rank_labels(struct keeper *k)
         return NULL;
     HX_FREE struct labelled *label = calloc(n, sizeof *label);
     k->rank = calloc(n, sizeof *k->rank);
-    if (!label || !k->rank)
-        return hx_error_nomem();
+    HX_NEED(label && k->rank);
     for (size_t i = 0; i < n; i++)
         label[i] = (struct labelled){identity[i].label, (uint32_t)i};
     qsort(label, n, sizeof *label, by_label);
@@ -340,8 +338,7 @@ hx_error *hx_sets_store(struct hx_writer *w, const hx_sets *sets, const struct h
     struct keeper k = {.w = w, .sets = sets, .rule = rule, .objects = objects};
     hx_set n = hx_sets_count(sets);
     HX_FREE int64_t *stored = malloc(((size_t)n + FIRST_SET) * sizeof *stored);
-    if (!stored)
-        return hx_error_nomem();
+    HX_NEED(stored);
     for (hx_set set = 0; set < n; set++)
         stored[set] = set < FIRST_SET ? (int64_t)set : -1;
     hx_error *err = store_all(&k, stored);

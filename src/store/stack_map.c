@@ -47,8 +47,7 @@ static hx_error *spread(hx_stack_map *map)
         return NULL;
     map->n = (size_t)last + 1;
     map->ccs_id = calloc(map->n, sizeof *map->ccs_id);
-    if (!map->ccs_id)
-        return hx_error_nomem();
+    HX_NEED(map->ccs_id);
     for (size_t i = 0; i < map->pair.n; i++)
         map->ccs_id[map->pair.v[i].stack_id] = map->pair.v[i].ccs_id;
     hx_vec_free(&map->pair);
@@ -58,8 +57,7 @@ static hx_error *spread(hx_stack_map *map)
 hx_error *hx_stack_map_load(sqlite3 *db, hx_stack_map **ret)
 {
     hx_stack_map *map = calloc(1, sizeof *map);
-    if (!map)
-        return hx_error_nomem();
+    HX_NEED(map);
     map->same = sqlite3_table_column_metadata(db, NULL, "hx_attributed", NULL, NULL, NULL, NULL,
                                               NULL, NULL) != SQLITE_OK;
     hx_error *err = map->same ? NULL : read_pairs(db, map);

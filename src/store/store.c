@@ -48,8 +48,7 @@ static void destroy(hx_store *store)
 static hx_error *create(const char *path, const atomic_bool *cancel, hx_store **ret)
 {
     hx_store *store = calloc(1, sizeof *store);
-    if (!store)
-        return hx_error_nomem();
+    HX_NEED(store);
     store->file = HX_PIN_NONE;
     store->scratch = HX_FOLDER_NONE;
     store->cancel = cancel;

@@ -105,8 +105,7 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
                            const struct hx_top *top, bool with_column, part_fn *look, void *context)
 {
     struct part *part = calloc(1, sizeof *part);
-    if (!part)
-        return hx_error_nomem();
+    HX_NEED(part);
     part->top = top;
     part->column = NULL;
     hx_error *err = NULL;
@@ -438,8 +437,7 @@ static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *ind
                              const struct hx_top *top, candidates *ret)
 {
     struct searches *searches = malloc(sizeof *searches);
-    if (!searches)
-        return hx_error_nomem();
+    HX_NEED(searches);
     hx_error *err = find_keys(blocks, index, top, searches);
     const struct search *first = &searches->first, *last = &searches->last;
     struct taking taking = {.first = first->low, .last = last->low};
@@ -516,8 +514,7 @@ static int compare(const void *a, const void *b)
 static hx_error *take_rows(const candidates *found, uint64_t skip, uint64_t **ret, size_t *ret_n)
 {
     uint64_t *row = malloc((found->n + 1) * sizeof *row);
-    if (!row)
-        return hx_error_nomem();
+    HX_NEED(row);
     if (found->n)
         qsort(found->v, found->n, sizeof *found->v, compare);
     *ret_n = 0;
@@ -708,8 +705,7 @@ hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
     size_t n = skip < kept->n ? kept->n - (size_t)skip : 0;
     n = n < top->limit ? n : (size_t)top->limit;
     uint64_t *row = malloc((n + 1) * sizeof *row);
-    if (!row)
-        return hx_error_nomem();
+    HX_NEED(row);
     if (n)
         memcpy(row, kept->row + skip, n * sizeof *row);
     *ret = row;

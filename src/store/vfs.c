@@ -199,8 +199,7 @@ static hx_error *make_layer(const struct hx_pin *store, const char *what, const 
         return hx_error_new(HX_E_FAIL, what, "use SQLite for Unix, 3.7.14 or later",
                             "this SQLite does not let its files be guarded");
     struct hx_vfs *vfs = calloc(1, sizeof *vfs + strlen(name) + 1);
-    if (!vfs)
-        return hx_error_nomem();
+    HX_NEED(vfs);
     vfs->system = system;
     vfs->layer = *system;
     vfs->layer.pNext = NULL;

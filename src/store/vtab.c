@@ -350,8 +350,7 @@ static hx_error *find_text(struct cursor *cursor, enum hx_serve serve, sqlite3_v
                            uint64_t *ret, size_t *ret_found)
 {
     const char *text = (const char *)sqlite3_value_text(value);
-    if (!text)
-        return hx_error_nomem();
+    HX_NEED(text);
     if (serve == HX_SERVE_STATE) {
         *ret_found = find_state(text, ret);
         return NULL;
@@ -520,8 +519,7 @@ static hx_error *read_condition(struct cursor *cursor, const char *text, sqlite3
         return NULL;
     }
     *condition = (struct condition){column, compare, sqlite3_value_dup(value)};
-    if (!condition->value)
-        return hx_error_nomem();
+    HX_NEED(condition->value);
     cursor->conditions++;
     return NULL;
 }
@@ -580,8 +578,7 @@ static hx_error *gather(struct cursor *cursor, int column)
     HX_FREE uint64_t *values = malloc(cursor->top_n * sizeof *values);
     HX_FREE uint16_t *at = malloc(SPARSE * sizeof *at);
     HX_FREE uint64_t *picked = malloc(SPARSE * sizeof *picked);
-    if (!values || !at || !picked)
-        return hx_error_nomem();
+    HX_NEED(values && at && picked);
     for (size_t i = 0, n; i < cursor->top_n; i += n) {
         uint64_t block = cursor->place[i].row / HX_BLOCK_ROWS;
         for (n = 0; i + n < cursor->top_n && n < SPARSE &&
@@ -601,8 +598,7 @@ static hx_error *gather(struct cursor *cursor, int column)
 static hx_error *rank_states(struct cursor *cursor)
 {
     cursor->rank = calloc(HX_STATES, sizeof *cursor->rank);
-    if (!cursor->rank)
-        return hx_error_nomem();
+    HX_NEED(cursor->rank);
     for (int state = HX_STATE_NONE + 1; state < HX_STATES; state++)
         for (int other = HX_STATE_NONE + 1; other < HX_STATES; other++)
             cursor->rank[state] += strcmp(hx_state_name((enum hx_state)other),
@@ -621,8 +617,7 @@ static hx_error *rank_names(struct cursor *cursor, enum hx_serve serve)
                            serve == HX_SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
     HX_TRY(hx_names_ranks(names, &rank, &n));
     cursor->rank = calloc(n + 1, sizeof *rank);
-    if (!cursor->rank)
-        return hx_error_nomem();
+    HX_NEED(cursor->rank);
     for (size_t i = 0; i < n; i++)
         cursor->rank[i + first] = serve == HX_SERVE_TYPE && i == 0 ? 0 : rank[i];
     cursor->window.ranks = n + first;
@@ -655,8 +650,7 @@ static hx_error *begin_top(struct cursor *cursor, unsigned plan, const struct li
     if (!cursor->top_n || cursor->top_n > MAX_GATHERED)
         return NULL;
     cursor->place = malloc(cursor->top_n * sizeof *cursor->place);
-    if (!cursor->place)
-        return hx_error_nomem();
+    HX_NEED(cursor->place);
     for (size_t i = 0; i < cursor->top_n; i++)
         cursor->place[i] = (struct place){cursor->top[i], i};
     qsort(cursor->place, cursor->top_n, sizeof *cursor->place, compare_places);

@@ -20,8 +20,7 @@
 hx_error *hx_code_create(hx_code **ret)
 {
     hx_code *code = calloc(1, sizeof *code);
-    if (!code)
-        return hx_error_nomem();
+    HX_NEED(code);
     hx_reading_init(&code->reading);
     pthread_mutex_init(&code->adding, NULL);
     pthread_mutex_init(&code->names, NULL);
@@ -249,8 +248,7 @@ static uint32_t find_file(const hx_code *code, const struct hx_mapping *mapping,
 static hx_error *add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, uint32_t *ret)
 {
     struct hx_code_file *file = next_file(code);
-    if (!file)
-        return hx_error_nomem();
+    HX_NEED(file);
     *file = (struct hx_code_file){.file = {.dev = mapping->dev,
                                            .inode = mapping->inode,
                                            .map_start = mapping->start,
@@ -287,8 +285,7 @@ hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping
         return NULL;
     }
     HX_FREE char *path = hx_module_clean_path(mapping);
-    if (!path)
-        return hx_error_nomem();
+    HX_NEED(path);
     pthread_mutex_lock(&code->adding);
     *ret = find_file(code, mapping, path);
     if (*ret == HX_NO_FILE)

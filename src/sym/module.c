@@ -299,8 +299,7 @@ static hx_error *fill(struct hx_modules *modules, const struct hx_mapping *mappi
 hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t n, hx_modules **ret)
 {
     struct hx_modules *modules = calloc(1, sizeof *modules);
-    if (!modules)
-        return hx_error_nomem();
+    HX_NEED(modules);
     modules->pid = hx_module_process(pid);
     pthread_mutex_init(&modules->lock, NULL);
     hx_reading_init(&modules->reading);

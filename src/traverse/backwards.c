@@ -40,8 +40,7 @@ static hx_error *damaged(const char *how)
 hx_error *hx_backwards_create(hx_obj n, uint64_t edges, hx_backwards **ret)
 {
     hx_backwards *b = calloc(1, sizeof *b);
-    if (!b)
-        return hx_error_nomem();
+    HX_NEED(b);
     b->n = n;
     b->n_edges = edges;
     for (b->width = 1; b->width < 4 && (uint64_t)n > (uint64_t)1 << 8 * b->width; b->width++)
@@ -303,8 +302,7 @@ static hx_error *choose_chains(struct search *search, hx_obj target)
     search->rooted.n = search->starts.n = 0;
     free(search->met);
     search->met = calloc(search->snapshot->roots.n + 1, sizeof *search->met);
-    if (!search->met)
-        return hx_error_nomem();
+    HX_NEED(search->met);
     HX_TRY(find_rooted(search));
     HX_TRY(spread(search, target));
     memset(search->seen, 0, search->words * sizeof *search->seen); /* now: on a chain */
@@ -324,8 +322,7 @@ static hx_error *choose(struct search *search, hx_obj target)
     search->chosen = calloc(search->words, sizeof *search->chosen);
     search->level[0].more = calloc(search->words, sizeof *search->level[0].more);
     search->level[1].more = calloc(search->words, sizeof *search->level[1].more);
-    if (!search->seen || !search->chosen || !search->level[0].more || !search->level[1].more)
-        return hx_error_nomem();
+    HX_NEED(search->seen && search->chosen && search->level[0].more && search->level[1].more);
     set_bit(search->chosen, target);
     HX_TRY(spread(search, target));
     if (search->n_seen <= search->most)

@@ -25,8 +25,7 @@ static hx_error *make_seeds(struct work *work)
 {
     const struct hx_snapshot *snapshot = work->snapshot;
     work->seed = calloc(snapshot->named.n, sizeof *work->seed);
-    if (!work->seed)
-        return hx_error_nomem();
+    HX_NEED(work->seed);
     for (size_t i = 0; i < snapshot->named.n; i++) {
         uint64_t root = snapshot->named.v[i].root;
         work->seed[i] = (struct hx_retain_seed){.from = hx_snapshot_root_edges(snapshot, root),
@@ -66,8 +65,7 @@ static hx_error *number_bins(struct work *work, uint32_t *bin)
     const struct hx_graph *graph = &work->snapshot->graph;
     const size_t n_sets = hx_sets_count(work->sets);
     work->of_set = malloc(n_sets * sizeof *work->of_set);
-    if (!work->of_set)
-        return hx_error_nomem();
+    HX_NEED(work->of_set);
     memset(work->of_set, 0xff, n_sets * sizeof *work->of_set);
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_set set = bin[i];

@@ -42,8 +42,7 @@ static hx_error *map_grow(struct map *map)
 {
     struct map bigger = {.n = map->n, .n_slots = map->n_slots ? map->n_slots * 2 : 64};
     bigger.slot = bigger.n_slots ? calloc(bigger.n_slots, sizeof *bigger.slot) : NULL;
-    if (!bigger.slot)
-        return hx_error_nomem();
+    HX_NEED(bigger.slot);
     for (uint32_t i = 0; i < map->n_slots; i++)
         if (map->slot[i].value)
             *map_at(&bigger, map->slot[i].key) = map->slot[i];
@@ -117,8 +116,7 @@ static hx_error *sum_up(struct making *making)
     size_t n = making->n;
     making->sum = malloc((n + !n) * sizeof *making->sum);
     making->passed = calloc(n + 1, sizeof *making->passed);
-    if (!making->sum || !making->passed)
-        return hx_error_nomem();
+    HX_NEED(making->sum && making->passed);
     if (n)
         memcpy(making->sum, making->own, n * sizeof *making->sum);
     for (uint32_t i = making->n; i-- > 1;) {
@@ -288,8 +286,7 @@ static hx_error *find_cycles(struct hx_callgraph *graph)
     HX_FREE uint32_t *first_call = calloc(n + 1, sizeof *first_call);
     HX_FREE uint32_t *stack = calloc(n + 1, sizeof *stack);
     HX_FREE struct walk *walk = calloc(n + 1, sizeof *walk);
-    if (!first_call || !stack || !walk)
-        return hx_error_nomem();
+    HX_NEED(first_call && stack && walk);
     uint32_t call = 0, order = 0;
     for (uint32_t f = 0; f <= n; f++) {
         while (call < graph->calls.n && graph->calls.v[call].caller < f)
@@ -378,8 +375,7 @@ static hx_error *order_entries(struct hx_callgraph *graph)
 {
     size_t n_functions = graph->functions.n, n = n_functions + graph->cycles.n;
     HX_FREE struct entry *entry = calloc(n + 1, sizeof *entry);
-    if (!entry)
-        return hx_error_nomem();
+    HX_NEED(entry);
     for (uint32_t f = 0; f < n_functions; f++)
         entry[f] = (struct entry){graph->functions.v[f].total_bytes, 1, f, f};
     for (uint32_t c = 0; c < graph->cycles.n; c++) {
@@ -521,8 +517,7 @@ hx_error *hx_callgraph_check(const struct hx_callgraph *graph)
     size_t n = graph->functions.n + graph->cycles.n;
     HX_FREE uint64_t *leaves = calloc(n + 1, sizeof *leaves);
     HX_FREE uint64_t *by = calloc(n + 1, sizeof *by);
-    if (!leaves || !by)
-        return hx_error_nomem();
+    HX_NEED(leaves && by);
     if (!wrong)
         wrong = wrong_sums(graph, leaves, by);
     return wrong ? hx_error_new(HX_E_FAIL, "the call graph", NULL, "%s", wrong) : NULL;

@@ -151,12 +151,10 @@ static hx_error *make_room(struct hx_ccs_table *table)
         return NULL;
     uint32_t cap = table->cap + table->cap / 8 + 64;
     struct hx_ccs_entry *row = realloc(table->row, (size_t)cap * sizeof *row);
-    if (!row)
-        return hx_error_nomem();
+    HX_NEED(row);
     table->row = row;
     struct segment *segment = realloc(table->segment, (size_t)cap * sizeof *segment);
-    if (!segment)
-        return hx_error_nomem();
+    HX_NEED(segment);
     table->segment = segment;
     table->cap = cap;
     return NULL;
@@ -322,8 +320,7 @@ hx_error *hx_ccs_table_create(hx_centre main, enum hx_recursion recursion,
                               struct hx_ccs_table **ret)
 {
     struct hx_ccs_table *table = calloc(1, sizeof *table);
-    if (!table)
-        return hx_error_nomem();
+    HX_NEED(table);
     table->recursion = recursion;
     table->n_slots = 128; /* at first, when they are doubled */
     hx_error *err = grow_slots(table);

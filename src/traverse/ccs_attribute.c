@@ -59,8 +59,7 @@ hx_error *hx_ccs_attribute(const struct hx_frame *frame, uint32_t n, const bool 
                            hx_ccs_row **ret_row)
 {
     HX_FREE hx_ccs_row *row = malloc(((size_t)n + !n) * sizeof *row);
-    if (!row)
-        return hx_error_nomem();
+    HX_NEED(row);
     HX_CLEANUP(hx_ccs_machine_deinit) struct hx_ccs_machine machine;
     HX_TRY(hx_ccs_machine_init(&machine, table));
     row[0] = HX_CCS_TOP;
@@ -84,8 +83,7 @@ hx_error *hx_ccs_attribute(const struct hx_frame *frame, uint32_t n, const bool 
 hx_error *hx_frames_callers(const struct hx_frame *frame, uint32_t n, uint32_t **ret_parent)
 {
     HX_FREE uint32_t *caller = malloc(((size_t)n + !n) * sizeof *caller);
-    if (!caller)
-        return hx_error_nomem();
+    HX_NEED(caller);
     caller[0] = 0;
     for (uint32_t i = 1; i < n; i++) {
         HX_TRY(test_frame(frame, i));

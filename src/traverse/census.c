@@ -127,8 +127,7 @@ hx_error *hx_census_take(const struct hx_snapshot *snapshot, const uint32_t *key
 {
     struct hx_census census = {0};
     HX_FREE struct sweep *sweep = calloc(1, sizeof *sweep);
-    if (!sweep)
-        return hx_error_nomem();
+    HX_NEED(sweep);
     sweep->resident = &snapshot->resident;
     sweep->census = &census;
     hx_error *err = reserve(snapshot, sweep, n);

@@ -65,8 +65,7 @@ static void wishes_deinit(struct wishes *wishes)
 static hx_error *wishes_init(struct wishes *wishes, const char *const *pattern, size_t n)
 {
     wishes->wish = calloc(n + 1, sizeof *wishes->wish);
-    if (!wishes->wish)
-        return hx_error_nomem();
+    HX_NEED(wishes->wish);
     for (; wishes->n < n; wishes->n++) {
         struct wish *wish = &wishes->wish[wishes->n];
         HX_TRY(parse(pattern[wishes->n], wish));

@@ -103,14 +103,12 @@ static hx_error *make_identity(const struct hx_snapshot *const side[SIDES],
     if (!identity->own[BEFORE] || !identity->own[NOW])
         return NULL;
     HX_FREE struct name *order = calloc(count[BEFORE] + count[NOW] + 1, sizeof *order);
-    if (!order)
-        return hx_error_nomem();
+    HX_NEED(order);
     size_t n = 0;
     for (int s = 0; s < SIDES; s++) {
         struct numbers *numbers = &identity->numbers[s];
         numbers->common = malloc((count[s] + 1) * sizeof *numbers->common);
-        if (!numbers->common)
-            return hx_error_nomem();
+        HX_NEED(numbers->common);
         numbers->n = count[s];
         for (size_t i = 0; i < count[s]; i++, n++) {
             order[n].number = &numbers->common[i];

@@ -124,8 +124,7 @@ static hx_error *prepare(struct search *search)
     search->rooted = calloc((size_t)search->graph->n / 64 + 1, sizeof *search->rooted);
     search->other = calloc(snapshot->root_edges.n + 1, sizeof *search->other);
     search->met = calloc(snapshot->roots.n / 64 + 1, sizeof *search->met);
-    if (!search->rooted || !search->other || !search->met)
-        return hx_error_nomem();
+    HX_NEED(search->rooted && search->other && search->met);
     HX_TRY(hx_big_reserve(&distance->plus_1_mem, bytes));
     HX_TRY(hx_big_reserve(&search->queue_mem, bytes));
     HX_TRY(hx_big_reserve(&search->first_mem, bytes));

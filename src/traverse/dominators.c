@@ -32,8 +32,7 @@ static hx_error *make_columns(const struct run *run, struct hx_dominators *ret)
     HX_TRY(hx_big_reserve(&ret->objects_mem, n * sizeof(hx_obj)));
     ret->root_bytes = calloc(n_roots + 1, sizeof *ret->root_bytes);
     ret->root_objects = calloc(n_roots + 1, sizeof *ret->root_objects);
-    if (!ret->root_bytes || !ret->root_objects)
-        return hx_error_nomem();
+    HX_NEED(ret->root_bytes && ret->root_objects);
     ret->n = run->snapshot->graph.n;
     ret->n_roots = n_roots;
     ret->parent = ret->parent_mem.base;

@@ -74,16 +74,14 @@ hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_exp
         return hx_error_new(HX_E_USAGE, "--root", "take a shorter one",
                             "a name has at most %d bytes", HX_NAME_MAX);
     HX_FREE char *name = strndup(arg, n);
-    if (!name)
-        return hx_error_nomem();
+    HX_NEED(name);
     if (strchr(name, '+') || !strcmp(name, "-") || !strcmp(name, "(unreachable)"))
         return hx_error_new(HX_E_USAGE, arg, "choose another name",
                             "'+' joins the names of a bin, \"-\" and \"(unreachable)\" are bins");
     struct hx_expression expression;
     HX_TRY(hx_expression_parse(sign + 1, &expression));
     char *written = hx_written_name(name);
-    if (!written)
-        return hx_error_nomem();
+    HX_NEED(written);
     bool joins = strchr(written, '+'); /* "operator+": it stays as it is */
     *ret_name = joins ? hx_steal(name) : written;
     if (joins)

@@ -482,13 +482,11 @@ hx_error *hx_filter_parse(const char *text, const struct hx_filter_schema *schem
         return hx_lexer_error(&parser.lexer, HX_FILTER_MAX_BYTES, 0, "write a shorter one",
                               "the condition is too long");
     HX_FILTER hx_filter *filter = calloc(1, sizeof *filter);
-    if (!filter)
-        return hx_error_nomem();
+    HX_NEED(filter);
     /* Each word of n bytes is kept at most once as a text of n + 1 bytes. */
     filter->source = strdup(text);
     filter->texts = malloc(2 * n + 1);
-    if (!filter->source || !filter->texts)
-        return hx_error_nomem();
+    HX_NEED(filter->source && filter->texts);
     parser.filter = filter;
     parser.resolver =
         (struct hx_resolver){.filter = filter, .lexer = &parser.lexer, .schema = schema};

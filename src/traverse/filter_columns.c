@@ -121,8 +121,7 @@ hx_error *hx_filter_resolve(const struct hx_resolver *resolver, const struct hx_
                             uint32_t *ret)
 {
     HX_FREE char *copy = strndup(resolver->lexer->text + token->at, token->n);
-    if (!copy)
-        return hx_error_nomem();
+    HX_NEED(copy);
     char *name = copy, *view = NULL, *dot = strchr(copy, '.');
     if (dot) {
         *dot = 0;
@@ -151,8 +150,7 @@ hx_error *hx_filter_rename(hx_filter *filter, const char *name, const char *sql)
         if (strcmp(column->name, name) != 0)
             continue;
         char *copy = strdup(sql);
-        if (!copy)
-            return hx_error_nomem();
+        HX_NEED(copy);
         free((char *)column->name);
         column->name = copy;
     }

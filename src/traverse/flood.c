@@ -174,8 +174,7 @@ static hx_error *prepare(struct team *team)
 {
     const struct hx_flood *flood = team->flood;
     team->worker = aligned_alloc(_Alignof(struct worker), team->threads * sizeof *team->worker);
-    if (!team->worker)
-        return hx_error_nomem();
+    HX_NEED(team->worker);
     memset(team->worker, 0, team->threads * sizeof *team->worker);
     for (unsigned i = 0; i < team->threads; i++) {
         struct worker *worker = &team->worker[i];

@@ -72,8 +72,7 @@ static hx_error *read_regexp(const char *text, size_t n, size_t *ret_at, hx_glob
         from++;
     *ret_at = from;
     char *copy = strndup(text + from, n - from);
-    if (!copy)
-        return hx_error_nomem();
+    HX_NEED(copy);
     hx_error *err = *copy ? hx_regexp_create(copy, &glob->regexp)
                           : hx_error_new(HX_E_USAGE, "pattern", "write the expression behind ~",
                                          "there is no expression");
@@ -84,8 +83,7 @@ static hx_error *read_regexp(const char *text, size_t n, size_t *ret_at, hx_glob
 hx_error *hx_glob_create(const char *text, size_t n, size_t *ret_at, hx_glob **ret)
 {
     hx_glob *glob = calloc(1, sizeof *glob);
-    if (!glob)
-        return hx_error_nomem();
+    HX_NEED(glob);
     *ret_at = 0;
     hx_error *err = n && text[0] == '~' ? read_regexp(text, n, ret_at, glob)
                                         : read_words(text, n, ret_at, glob);

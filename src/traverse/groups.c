@@ -161,8 +161,7 @@ static hx_error *prepare(struct pass *pass)
     pass->queued = pass->queued_mem.base;
     pass->queue = pass->queue_mem.base;
     pass->slot = malloc(plan->result->n);
-    if (!pass->slot)
-        return hx_error_nomem();
+    HX_NEED(pass->slot);
     memset(pass->slot, NO_SLOT, plan->result->n);
     return NULL;
 }

@@ -115,8 +115,7 @@ hx_error *hx_walk(struct hx_walker *walker, const struct hx_holder *holder, stru
     const struct hx_snapshot *snapshot = walker->distance->snapshot;
     size_t n = (size_t)holder->distance + 1;
     struct hx_step *step = calloc(n, sizeof *step);
-    if (!step)
-        return hx_error_nomem();
+    HX_NEED(step);
     step[0] = hx_step_from_root(snapshot, holder->edge);
     for (size_t i = 1; i < n; i++) {
         hx_obj at = step[i - 1].target;

@@ -33,8 +33,7 @@ static void find_led(const struct hx_graph *graph, const struct hx_components *c
 static hx_error *give_states(struct hx_graph *graph, const struct hx_components *components)
 {
     uint64_t *done = calloc((size_t)components->n / 64 + 1, sizeof *done);
-    if (!done)
-        return hx_error_nomem();
+    HX_NEED(done);
     find_led(graph, components, done);
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_obj component = components->number[i];

@@ -244,8 +244,7 @@ static hx_error *prepare(struct team *team)
 {
     const struct hx_mark *mark = team->mark;
     team->worker = calloc(mark->threads, sizeof *team->worker);
-    if (!team->worker)
-        return hx_error_nomem();
+    HX_NEED(team->worker);
     for (unsigned i = 0; i < mark->threads; i++) {
         struct hx_mark_worker *worker = &team->worker[i];
         worker->team = team;

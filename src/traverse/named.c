@@ -72,8 +72,7 @@ static hx_error *make_indexes(struct builder *builder)
     const struct hx_root *roots = builder->snapshot->roots.v;
     builder->by_name = calloc((size_t)builder->n + 1, sizeof *builder->by_name);
     builder->by_place = calloc((size_t)builder->n + 1, sizeof *builder->by_place);
-    if (!builder->by_name || !builder->by_place)
-        return hx_error_nomem();
+    HX_NEED(builder->by_name && builder->by_place);
     for (uint32_t i = 0; i < builder->n; i++) {
         builder->by_name[i] = i;
         if (roots[i].kind == HX_ROOT_GLOBAL)
@@ -252,8 +251,7 @@ static hx_error *mean_type(struct builder *builder, const char *pattern)
     const struct hx_snapshot *snapshot = builder->snapshot;
     const struct hx_graph *graph = &snapshot->graph;
     HX_FREE bool *wanted = calloc(snapshot->types.n + 1, sizeof *wanted);
-    if (!wanted)
-        return hx_error_nomem();
+    HX_NEED(wanted);
     hx_patterns *patterns;
     HX_TRY(hx_patterns_create(&pattern, 1, &patterns));
     for (size_t i = 0; i < snapshot->types.n; i++)
@@ -506,8 +504,7 @@ static int by_naming(const void *a, const void *b, void *context)
 static hx_error *find_doubles(const struct hx_naming *naming, size_t n, bool *ret_double)
 {
     HX_FREE size_t *order = calloc(n + 1, sizeof *order);
-    if (!order)
-        return hx_error_nomem();
+    HX_NEED(order);
     for (size_t i = 0; i < n; i++)
         order[i] = i;
     if (n)
@@ -565,8 +562,7 @@ static hx_error *add_all(struct builder *builder, const struct hx_naming *naming
 {
     size_t kept = builder->named.n;
     HX_FREE bool *is_double = calloc(n + 1, sizeof *is_double);
-    if (!is_double)
-        return hx_error_nomem();
+    HX_NEED(is_double);
     HX_TRY(find_doubles(naming, n, is_double));
     size_t doubles = 0;
     for (size_t i = 0; i < n; i++) {

@@ -53,8 +53,7 @@ hx_error *hx_pattern_check(const char *pattern)
 hx_error *hx_patterns_create(const char *const *pattern, size_t n, hx_patterns **ret)
 {
     hx_patterns *patterns = calloc(1, sizeof *patterns + n * sizeof *patterns->pattern);
-    if (!patterns)
-        return hx_error_nomem();
+    HX_NEED(patterns);
     hx_error *err = NULL;
     for (; !err && patterns->n < n; patterns->n++) {
         struct pattern *fresh = &patterns->pattern[patterns->n];

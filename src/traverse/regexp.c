@@ -196,8 +196,7 @@ hx_error *hx_regexp_create(const char *pattern, hx_regexp **ret)
         return refuse("regular expression", "write a shorter one", "too long");
     HX_TRY(measure(pattern));
     hx_regexp *regexp = calloc(1, sizeof *regexp);
-    if (!regexp)
-        return hx_error_nomem();
+    HX_NEED(regexp);
     int code = regcomp(&regexp->compiled, pattern, REG_EXTENDED | REG_NOSUB);
     if (!code) {
         *ret = regexp;

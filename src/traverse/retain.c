@@ -292,8 +292,7 @@ static hx_error *give_in_order(struct giving *giving)
 static hx_error *give_from_settled(struct flow *flow)
 {
     struct giving *giving = calloc(1, sizeof *giving);
-    if (!giving)
-        return hx_error_nomem();
+    HX_NEED(giving);
     unsigned threads = hx_threads(flow->rule->threads);
     giving->flow = flow;
     giving->threads = flow->graph->n < FEW_OBJECTS ? 1 : threads < GIVERS ? threads : GIVERS;

@@ -51,8 +51,7 @@ static uint64_t key_of(hx_retainer retainer)
 hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
 {
     hx_sets *sets = calloc(1, sizeof *sets);
-    if (!sets)
-        return hx_error_nomem();
+    HX_NEED(sets);
     sets->max_elements = max_elements;
     sets->budget = HX_SETS_BUDGET;
     sets->buckets = 1024;
@@ -98,8 +97,7 @@ hx_error *hx_sets_error(const hx_sets *sets)
 {
     if (!sets->failed)
         return NULL;
-    if (!sets->full)
-        return hx_error_nomem();
+    HX_NEED(sets->full);
     return hx_error_new(HX_E_LIMIT, "sets", "name fewer roots, or give --max-set N",
                         "they have more than %zu names in all", sets->budget);
 }

@@ -44,8 +44,7 @@ hx_error *hx_root_scan_prepare(struct hx_snapshot *snapshot)
         return NULL;
     size_t n = snapshot->roots.n;
     struct placed *placed = malloc(n * sizeof *placed);
-    if (!placed)
-        return hx_error_nomem();
+    HX_NEED(placed);
     for (size_t i = 0; i < n; i++)
         placed[i] = (struct placed){.root = snapshot->roots.v[i], .made = i};
     qsort(placed, n, sizeof *placed, by_address);

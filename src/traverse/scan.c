@@ -76,8 +76,7 @@ static hx_error *cut_pieces(struct scanner *scanner)
     size_t n = bytes / PIECE_BYTES + 1;
     scanner->image_bytes = bytes;
     scanner->piece = calloc(n + 1, sizeof *scanner->piece);
-    if (!scanner->piece)
-        return hx_error_nomem();
+    HX_NEED(scanner->piece);
 
     /* Piece k begins at byte k * PIECE_BYTES of the image, the first one at address 0. */
     size_t k = 1;
@@ -230,8 +229,7 @@ static hx_error *prepare_workers(struct scanner *scanner, const struct hx_scan_o
 {
     struct hx_snapshot *snapshot = scanner->snapshot;
     scanner->worker = calloc(scanner->threads, sizeof *scanner->worker);
-    if (!scanner->worker)
-        return hx_error_nomem();
+    HX_NEED(scanner->worker);
     for (unsigned i = 0; i < scanner->threads; i++) {
         struct worker *worker = &scanner->worker[i];
         worker->scanner = scanner;
@@ -327,11 +325,9 @@ static void finish(struct scanner *scanner)
 static hx_error *scan_roots(struct scanner *scanner)
 {
     struct hx_snapshot *snapshot = scanner->snapshot;
-    if (!hx_root_scan_registers(snapshot, &scanner->worker[0].lookup))
-        return hx_error_nomem();
+    HX_NEED(hx_root_scan_registers(snapshot, &scanner->worker[0].lookup));
     for (size_t k = 0; k < scanner->n_pieces; k++)
-        if (!hx_root_scan_append(snapshot, &scanner->piece[k].roots))
-            return hx_error_nomem();
+        HX_NEED(hx_root_scan_append(snapshot, &scanner->piece[k].roots));
     return hx_root_scan_finish(snapshot);
 }
 

@@ -116,8 +116,7 @@ static hx_error *number_members(struct work *work, struct hx_scheme_rule *rule)
     const size_t n_roots = work->snapshot->roots.n;
     hx_retainer *of_root = rule->root_mem.base;
     rule->identity = calloc(work->members.n + 1, sizeof *rule->identity);
-    if (!rule->identity)
-        return hx_error_nomem();
+    HX_NEED(rule->identity);
     for (size_t i = 0; i < n_roots; i++)
         of_root[i] = HX_NO_RETAINER;
     for (size_t i = 0; i < work->members.n; i++) {
@@ -151,8 +150,7 @@ static hx_error *keep_strings(struct hx_scheme_rule *rule)
         bytes += identity->symbol ? strlen(identity->symbol) + 1 : 0;
     }
     char *at = malloc(bytes + 1);
-    if (!at)
-        return hx_error_nomem();
+    HX_NEED(at);
     rule->strings = (struct hx_text){.s = at, .n = bytes, .cap = bytes + 1};
     for (size_t i = 0; i < rule->n_identities; i++) {
         struct hx_identity *identity = &rule->identity[i];
@@ -196,8 +194,7 @@ static hx_error *apply(struct work *work, const struct hx_scheme_options *option
     HX_TRY(identify_groups(work));
     sort_members(work);
     work->of_group = malloc((size_t)work->n_groups * sizeof *work->of_group + 1);
-    if (!work->of_group)
-        return hx_error_nomem();
+    HX_NEED(work->of_group);
     memset(work->of_group, 0xff, (size_t)work->n_groups * sizeof *work->of_group);
     HX_TRY(hx_big_reserve(&rule->root_mem, work->snapshot->roots.n * sizeof(hx_retainer)));
     rule->rule.of_root = rule->root_mem.base;

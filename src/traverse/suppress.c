@@ -206,8 +206,7 @@ static hx_error *init_chain(const struct work *work, const struct hx_suppress_en
 {
     size_t types = work->snapshot->types.n;
     *ret = (struct chain){.entry = entry, .of_type = calloc(types + 1, sizeof *ret->of_type)};
-    if (!ret->of_type)
-        return hx_error_nomem();
+    HX_NEED(ret->of_type);
     for (size_t i = 0; i < entry->n_chain; i++)
         if (!entry->chain[i])
             ret->any |= (uint64_t)1 << i;

@@ -208,8 +208,7 @@ static hx_error *read_chain(struct reader *r, const char *s, size_t n)
     const char *part;
     size_t part_n;
     r->entry->chain = calloc(HX_SUPPRESSIONS_MAX_CHAIN, sizeof *r->entry->chain);
-    if (!r->entry->chain)
-        return hx_error_nomem();
+    HX_NEED(r->entry->chain);
     while (next_part(&s, &n, " -> ", &part, &part_n))
         HX_TRY(read_element(r, part, part_n));
     return NULL;

@@ -301,8 +301,7 @@ static hx_error *finish_chain(struct finder *finder, size_t at)
     if (is_known(finder, at))
         return NULL;
     struct hx_step *step = calloc(n, sizeof *step);
-    if (!step)
-        return hx_error_nomem();
+    HX_NEED(step);
     for (size_t i = n; i-- > 1;) {
         const struct prefix *prefix = &finder->prefixes.v[at];
         hx_obj source = finder->prefixes.v[prefix->parent].object;
@@ -336,8 +335,7 @@ static hx_error *find_first_chains(struct finder *finder, struct hx_walker *walk
 static hx_error *find_further_chains(struct finder *finder)
 {
     finder->holder_1 = calloc(finder->snapshot->roots.n + 1, sizeof *finder->holder_1);
-    if (!finder->holder_1)
-        return hx_error_nomem();
+    HX_NEED(finder->holder_1);
     for (size_t i = 0; i < finder->holders.n; i++)
         finder->holder_1[finder->holders.v[i].root] = (uint32_t)i + 1;
     HX_TRY(find_starts(finder));
@@ -437,8 +435,7 @@ static hx_error *rank(struct hx_chains *chains)
     if (!chains->n)
         return NULL;
     struct ranked *ranked = calloc(chains->n, sizeof *ranked);
-    if (!ranked)
-        return hx_error_nomem();
+    HX_NEED(ranked);
     for (size_t i = 0; i < chains->n; i++)
         ranked[i] = (struct ranked){chains->chain[i], !is_strong(&chains->chain[i]), i};
     qsort(ranked, chains->n, sizeof *ranked, compare_ranked);
@@ -455,8 +452,7 @@ static hx_error *put_in(struct hx_chains *chains, size_t limit, size_t first,
 {
     if (chains->n < limit) {
         struct hx_chain *grown = reallocarray(chains->chain, chains->n + 1, sizeof *grown);
-        if (!grown)
-            return hx_error_nomem();
+        HX_NEED(grown);
         chains->chain = grown;
         grown[chains->n++] = *chain;
         *chain = (struct hx_chain){0};

@@ -189,8 +189,7 @@ static hx_error *ask_all(const struct hx_snapshot *snapshot, hx_obj object, size
     size_t n = snapshot->roots.n / 64 + 1;
     HX_FREE uint64_t *named = calloc(n, sizeof *named), *some = calloc(n, sizeof *some),
                      *seen = calloc(n, sizeof *seen);
-    if (!named || !some || !seen)
-        return hx_error_nomem();
+    HX_NEED(named && some && seen);
     HX_TRY(find_named(snapshot, named));
     for (enum sort sort = NAMED; sort < SORTS; sort++) {
         HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};

@@ -197,8 +197,7 @@ static hx_error *stored_choice(struct revising *revising, hx_store *store)
     for (const char *s = patterns.text; *s;) { /* one in each line */
         size_t n = strcspn(s, "\n");
         HX_FREE char *line = strndup(s, n);
-        if (!line)
-            return hx_error_nomem();
+        HX_NEED(line);
         if (n)
             HX_TRY(add_pattern(choice, line));
         s += n + (s[n] == '\n');
@@ -428,8 +427,7 @@ hx_error *hx_ui_analyse(struct hx_ui *ui)
     int64_t snapshot[] = {ui->snapshot, ui->differences ? hx_ui_other(ui) : 0};
     for (int i = 0; i < 2 && snapshot[i]; i++) {
         struct hx_revision *revision = revision_of(ui, snapshot[i]);
-        if (!revision)
-            return hx_error_nomem();
+        HX_NEED(revision);
         revision->want |= revision->failed;
         revision->missing = true;
     }
@@ -501,8 +499,7 @@ hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming)
         if (!edit->expr || strcmp(edit->name, name) != 0)
             continue;
         char *copy = strdup(expr);
-        if (!copy)
-            return hx_error_nomem();
+        HX_NEED(copy);
         free(edit->expr);
         edit->expr = copy;
         choice->bins++;

@@ -11,8 +11,7 @@ hx_error *hx_canvas_begin(struct hx_canvas *canvas, int width, int height)
     if (width > HX_CANVAS_MAX || height > HX_CANVAS_MAX)
         return hx_error_new(HX_E_LIMIT, "picture", NULL, "is larger than any screen");
     canvas->ink = calloc((size_t)width * (size_t)height, sizeof *canvas->ink);
-    if (!canvas->ink)
-        return hx_error_nomem();
+    HX_NEED(canvas->ink);
     canvas->width = width;
     canvas->height = height;
     return NULL;

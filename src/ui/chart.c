@@ -583,8 +583,7 @@ hx_error *hx_chart_draw(const struct hx_chart *chart, struct hx_canvas *canvas)
     if (!chart->n || !plot.width)
         return NULL;
     HX_FREE struct hx_chart_column *column = calloc((size_t)plot.width, sizeof *column);
-    if (!column)
-        return hx_error_nomem();
+    HX_NEED(column);
     hx_chart_columns(chart, &plot, column);
     for (int x = 0; x < plot.width; x++)
         draw_column(chart, &plot, &column[x], x, canvas);

@@ -212,8 +212,7 @@ hx_error *hx_complete_file(struct hx_ui *ui, struct hx_prompt *prompt)
     HX_FREE char *part = strndup(hx_text_str(&prompt->text), prompt->at);
     struct hx_text folder = {0};
     (void)ui;
-    if (!part)
-        return hx_error_nomem();
+    HX_NEED(part);
     struct completion completion = {.part = part, .n = strlen(part)};
     offer_files(&completion, &folder);
     hx_text_free(&folder);
@@ -223,8 +222,7 @@ hx_error *hx_complete_file(struct hx_ui *ui, struct hx_prompt *prompt)
 hx_error *hx_complete_command(struct hx_ui *ui, struct hx_prompt *prompt)
 {
     HX_FREE char *line = strndup(hx_text_str(&prompt->text), prompt->at);
-    if (!line)
-        return hx_error_nomem();
+    HX_NEED(line);
     const char *name = line + strspn(line, " \t");
     size_t n = strcspn(name, " \t");
     struct completion completion = {.part = name, .n = n};
@@ -254,8 +252,7 @@ hx_error *hx_complete_condition(struct hx_ui *ui, struct hx_prompt *prompt)
     const struct hx_pane *pane = hx_ui_pane(ui);
     size_t first = word_before(prompt, " \t()=<>!~");
     HX_FREE char *part = strndup(hx_text_str(&prompt->text) + first, prompt->at - first);
-    if (!part)
-        return hx_error_nomem();
+    HX_NEED(part);
     struct completion completion = {.part = part, .n = strlen(part)};
     for (size_t i = 0; i < pane->rows.n_columns; i++)
         offer(&completion, pane->rows.names[i]);
@@ -286,8 +283,7 @@ hx_error *hx_complete_sql(struct hx_ui *ui, struct hx_prompt *prompt)
     HX_FREE char *part = strndup(sql + first, prompt->at - first);
     struct hx_filter_schema schema = {0};
     (void)ui;
-    if (!part)
-        return hx_error_nomem();
+    HX_NEED(part);
     struct completion completion = {.part = part, .n = strlen(part)};
     for (const struct hx_view *view = hx_views; view->name; view++)
         offer(&completion, view->name);

@@ -104,8 +104,7 @@ static hx_error *grow(struct words *words)
 {
     size_t slots = words->slots ? words->slots * 2 : 256;
     uint32_t *slot = calloc(slots, sizeof *slot);
-    if (!slot)
-        return hx_error_nomem();
+    HX_NEED(slot);
     free(words->slot);
     words->slot = slot;
     words->slots = slots;
@@ -308,8 +307,8 @@ static hx_error *comparing_run(struct hx_job *job, hx_store *store,
     hx_progress_at(progress, "comparing objects", merge->seen, merge->total);
     for (int i = 0; i < SIDES; i++) {
         struct side *side = &merge->side[i];
-        if (!side->object && !(side->object = calloc(BATCH, sizeof *side->object)))
-            return hx_error_nomem();
+        if (!side->object)
+            HX_NEED(side->object = calloc(BATCH, sizeof *side->object));
         if (side->at == side->n && !side->ended)
             HX_TRY(read_batch(merge, side, store));
     }
@@ -486,8 +485,7 @@ hx_error *hx_difference_objects_fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     const struct hx_filter_schema schema = {filter_columns, COLUMNS, NULL};
     struct merge *merge = calloc(1, sizeof *merge);
-    if (!merge)
-        return hx_error_nomem();
+    HX_NEED(merge);
     struct hx_of of = hx_pane_of(pane);
     hx_of_where(&of, &merge->where);
     merge->pane = pane->serial;

@@ -358,8 +358,7 @@ static hx_error *make_flame(const struct load *load, const struct hx_flame *befo
 {
     size_t n = load->rows.n_rows;
     struct hx_flame *flame = calloc(1, sizeof *flame);
-    if (!flame)
-        return hx_error_nomem();
+    HX_NEED(flame);
     *flame = (struct hx_flame){.columns = load->columns,
                                .first = before ? before->first : 0,
                                .n = n,
@@ -468,8 +467,7 @@ static hx_error *begin_load(const struct hx_pane *pane, struct load **ret)
 {
     struct load *load = calloc(1, sizeof *load);
     struct hx_tree *tree = pane->tree;
-    if (!load)
-        return hx_error_nomem();
+    HX_NEED(load);
     load->job = (struct hx_job){.what = "loading rows",
                                 .quiet = true,
                                 .lane = HX_LANE_READ,
@@ -502,8 +500,8 @@ static hx_error *begin_load(const struct hx_pane *pane, struct load **ret)
 hx_error *hx_flame_fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct load *load = NULL;
-    if (!pane->tree && !(pane->tree = calloc(1, sizeof *pane->tree)))
-        return hx_error_nomem();
+    if (!pane->tree)
+        HX_NEED(pane->tree = calloc(1, sizeof *pane->tree));
     if (!pane->snapshot)
         return NULL;
     HX_TRY(begin_load(pane, &load));

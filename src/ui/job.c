@@ -186,8 +186,7 @@ static hx_error *start_lane(struct lane *lane)
 hx_error *hx_jobs_create(hx_store *read, hx_store *work, hx_jobs **ret)
 {
     hx_jobs *jobs = calloc(1, sizeof *jobs);
-    if (!jobs)
-        return hx_error_nomem();
+    HX_NEED(jobs);
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_mutex_init(&jobs->store_lock[0], NULL);
     pthread_mutex_init(&jobs->store_lock[1], NULL);

@@ -245,8 +245,8 @@ hx_error *hx_marks_toggle(struct hx_ui *ui, struct hx_pane *pane)
                             "has no rows to mark");
     if (!hx_pane_row(pane, &row))
         return hx_error_new(HX_E_ABSENT, pane->screen->name, NULL, "there is no row here");
-    if (!pane->marks && !(pane->marks = calloc(1, sizeof *pane->marks)))
-        return hx_error_nomem();
+    if (!pane->marks)
+        HX_NEED(pane->marks = calloc(1, sizeof *pane->marks));
     put_key(pane, row, &key);
     struct mark mark = {.key = key.s};
     hx_error *error = key.failed || !key.s ? hx_error_nomem() : NULL;

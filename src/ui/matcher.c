@@ -35,16 +35,15 @@ static hx_error *compile(struct hx_matcher *matcher, const char *pattern)
     bool plain = true;
     for (const char *s = pattern; *s; s++)
         plain &= (unsigned char)*s < 0x80 && !strchr(".[]{}()\\*+?|^$", *s);
-    if (plain && !(matcher->literal = strdup(pattern)))
-        return hx_error_nomem();
+    if (plain)
+        HX_NEED(matcher->literal = strdup(pattern));
     return NULL;
 }
 
 hx_error *hx_matcher_create(const char *pattern, struct hx_matcher **ret)
 {
     struct hx_matcher *matcher = calloc(1, sizeof *matcher);
-    if (!matcher)
-        return hx_error_nomem();
+    HX_NEED(matcher);
     hx_error *error = compile(matcher, pattern);
     if (error)
         hx_matcher_destroy(matcher);

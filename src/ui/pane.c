@@ -21,8 +21,7 @@
 hx_error *hx_pane_create(struct hx_ui *ui, const struct hx_screen *screen, struct hx_pane **ret)
 {
     struct hx_pane *pane = calloc(1, sizeof *pane);
-    if (!pane)
-        return hx_error_nomem();
+    HX_NEED(pane);
     pane->screen = screen;
     pane->columns = screen->columns;
     pane->keys = screen->key;

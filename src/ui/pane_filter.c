@@ -75,8 +75,7 @@ static hx_error *parse(const struct hx_pane *pane, const struct hx_source *sourc
     while (pane->columns[titles].name)
         titles++;
     HX_FREE struct hx_filter_column *columns = calloc(n + titles + 1, sizeof *columns);
-    if (!columns)
-        return hx_error_nomem();
+    HX_NEED(columns);
     for (size_t i = 0; i < n && view; i++)
         columns[i] = schema.columns[i];
     for (size_t i = 0; i < n && !view; i++)
@@ -141,8 +140,7 @@ hx_error *hx_pane_filter(struct hx_ui *ui, struct hx_pane *pane, const char *fil
     HX_FILTER hx_filter *parsed = NULL;
     if (filter) {
         copy = strdup(filter);
-        if (!copy)
-            return hx_error_nomem();
+        HX_NEED(copy);
         HX_TRY(parse_for(pane, filter, &parsed));
     }
     if (pane->other && pane->screen->fill_differences) {

@@ -45,8 +45,7 @@ static hx_error *wanted_columns(const struct search *search, const hx_rows *rows
 {
     size_t n = hx_rows_columns(rows);
     bool *wanted = calloc(n + 1, sizeof *wanted);
-    if (!wanted)
-        return hx_error_nomem();
+    HX_NEED(wanted);
     for (size_t i = 0; i < n; i++)
         for (const struct hx_column *column = search->columns; column->name; column++)
             wanted[i] |= strcmp(column->name, hx_rows_name(rows, i)) == 0;
@@ -188,8 +187,7 @@ hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     if (pane->screen->tree)
         return hx_tree_search(ui, pane, pattern, backwards);
     struct search *search = calloc(1, sizeof *search);
-    if (!search)
-        return hx_error_nomem();
+    HX_NEED(search);
     search->job = (struct hx_job){.what = "search",
                                   .leads = HX_WAITS_ROW,
                                   .lane = HX_LANE_READ,

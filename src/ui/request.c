@@ -64,8 +64,7 @@ hx_error *hx_command_run(struct hx_ui *ui, const char *line)
         return NULL;
     HX_FREE char *arg = strdup(line + n + strspn(line + n, " \t"));
     HX_FREE char *name = strndup(line, n);
-    if (!arg || !name)
-        return hx_error_nomem();
+    HX_NEED(arg && name);
     for (size_t end = strlen(arg); end && isspace((unsigned char)arg[end - 1]); end--)
         arg[end - 1] = 0;
     const struct hx_request *request = hx_request_find(name, n);
@@ -560,8 +559,7 @@ static hx_error *search_for(struct hx_ui *ui, const char *text)
 {
     if (*text) {
         char *copy = strdup(text);
-        if (!copy)
-            return hx_error_nomem();
+        HX_NEED(copy);
         free(ui->pattern);
         ui->pattern = copy;
     }

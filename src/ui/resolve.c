@@ -293,8 +293,7 @@ hx_error *hx_ui_resolve(struct hx_ui *ui, uint64_t address,
     if (!ui->snapshot)
         return hx_error_new(HX_E_ABSENT, "snapshots", NULL, "there is none yet");
     struct resolving *resolving = calloc(1, sizeof *resolving);
-    if (!resolving)
-        return hx_error_nomem();
+    HX_NEED(resolving);
     resolving->job.run = resolving_run;
     resolving->snapshot = ui->snapshot;
     resolving->address = address;
@@ -306,8 +305,7 @@ hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
                         hx_error *(*open)(struct hx_ui *ui, uint64_t object))
 {
     struct resolving *resolving = calloc(1, sizeof *resolving);
-    if (!resolving)
-        return hx_error_nomem();
+    HX_NEED(resolving);
     resolving->is_set = true;
     resolving->snapshot = ui->snapshot;
     resolving->count = -1;

@@ -193,8 +193,7 @@ static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, const struct hx_pan
         ccs_id = 0;
 
     struct asking *asking = calloc(1, sizeof *asking);
-    if (!asking)
-        return hx_error_nomem();
+    HX_NEED(asking);
     asking->job = (struct hx_job){.what = "loading the stack",
                                   .quiet = true,
                                   .lane = HX_LANE_READ,

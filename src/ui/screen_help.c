@@ -200,8 +200,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     HX_FREE char *line = strdup(hx_table_text(&pane->rows, row, "line"));
-    if (!line)
-        return hx_error_nomem();
+    HX_NEED(line);
     if (!*line)
         return NULL;
     if (!ui->at) /* called on nothing: the person decides */

@@ -112,8 +112,7 @@ static hx_error *bytes_read(const struct asking *asking, struct bytes *bytes)
     const struct hx_ui_options *options = asking->options;
     bytes->v = calloc(bytes->n + WORD, 1);
     bytes->known = calloc(bytes->n + WORD, sizeof *bytes->known);
-    if (!bytes->v || !bytes->known)
-        return hx_error_nomem();
+    HX_NEED(bytes->v && bytes->known);
     for (uint64_t done = 0; done < bytes->n;) {
         uint64_t at = asking->address + bytes->first + done;
         size_t got = 0;
@@ -441,8 +440,7 @@ static void destroy(struct hx_job *job)
 static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct asking *asking = calloc(1, sizeof *asking);
-    if (!asking)
-        return hx_error_nomem();
+    HX_NEED(asking);
     asking->job = (struct hx_job){.what = "reading the object",
                                   .quiet = true,
                                   .lane = HX_LANE_READ,

@@ -98,8 +98,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     static const char *const names[] = {"command", "keys", "help", "line", NULL};
     HX_FREE struct entry *entries = calloc(entries_max(), sizeof *entries);
     struct hx_table rows;
-    if (!entries)
-        return hx_error_nomem();
+    HX_NEED(entries);
     HX_TRY(hx_table_begin(&rows, names));
     size_t n = find(ui->prompt.active ? hx_text_str(&ui->prompt.text) : "", entries);
     hx_error *error = NULL;

@@ -137,8 +137,7 @@ static bool is_shown(const struct hx_ui *ui, const struct hx_reply *reply)
 static hx_error *start(struct hx_ui *ui, const struct hx_pane *pane, const char *sql)
 {
     struct asking *asking = calloc(1, sizeof *asking);
-    if (!asking)
-        return hx_error_nomem();
+    HX_NEED(asking);
     asking->job = (struct hx_job){.what = "asking",
                                   .lane = HX_LANE_READ,
                                   .run = asking_run,
@@ -168,8 +167,7 @@ static hx_error *start(struct hx_ui *ui, const struct hx_pane *pane, const char 
 static hx_error *begin_statement(struct hx_pane *pane, const char *sql)
 {
     struct statement *statement = calloc(1, sizeof *statement);
-    if (!statement)
-        return hx_error_nomem();
+    HX_NEED(statement);
     statement->wrong = SIZE_MAX;
     statement->sql = strdup(sql);
     pane->data = statement;

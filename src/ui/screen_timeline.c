@@ -88,8 +88,7 @@ static hx_error *timeline_of(struct hx_pane *pane, struct timeline **ret)
 {
     if (!pane->data) {
         pane->data = calloc(1, sizeof(struct timeline));
-        if (!pane->data)
-            return hx_error_nomem();
+        HX_NEED(pane->data);
         pane->free_data = free_timeline;
     }
     *ret = pane->data;
@@ -321,11 +320,10 @@ static hx_error *copy_wish(const struct hx_ui *ui, const struct timeline *timeli
     size_t n = timeline->without.n;
     charting->wish = (struct hx_series_wish){
         .census = timeline->chosen, .most = HX_BANDS, .snapshot = ui->snapshot};
-    if (scheme && !(charting->scheme = strdup(scheme)))
-        return hx_error_nomem();
+    if (scheme)
+        HX_NEED(charting->scheme = strdup(scheme));
     charting->without = calloc(n + 1, sizeof *charting->without);
-    if (!charting->without)
-        return hx_error_nomem();
+    HX_NEED(charting->without);
     for (; charting->n_without < n; charting->n_without++)
         HX_TRY(hx_series_key_copy(&timeline->without.v[charting->n_without],
                                   &charting->without[charting->n_without]));
@@ -339,8 +337,7 @@ static hx_error *start_reading(struct hx_ui *ui, struct hx_pane *pane,
                                const struct timeline *timeline)
 {
     struct charting *charting = calloc(1, sizeof *charting);
-    if (!charting)
-        return hx_error_nomem();
+    HX_NEED(charting);
     charting->job = (struct hx_job){.what = "adding up the snapshots",
                                     .quiet = true,
                                     .lane = HX_LANE_READ,

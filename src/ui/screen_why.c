@@ -337,8 +337,7 @@ static void asking_destroy(struct hx_job *job)
 static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct asking *asking = calloc(1, sizeof *asking);
-    if (!asking)
-        return hx_error_nomem();
+    HX_NEED(asking);
     asking->job = (struct hx_job){.what = "looking for chains",
                                   .lane = HX_LANE_WORK,
                                   .run = asking_run,

@@ -40,8 +40,8 @@ bool hx_series_key_same(const struct hx_series_key *a, const struct hx_series_ke
 hx_error *hx_series_key_copy(const struct hx_series_key *from, struct hx_series_key *ret)
 {
     *ret = (struct hx_series_key){.number = from->number};
-    if (from->text && !(ret->text = strdup(from->text)))
-        return hx_error_nomem();
+    if (from->text)
+        HX_NEED(ret->text = strdup(from->text));
     return NULL;
 }
 
@@ -99,10 +99,9 @@ static hx_error *make_room(struct hx_series *series, size_t n)
     series->rss = calloc(n + 1, sizeof *series->rss);
     series->known = calloc(n + 1, sizeof *series->known);
     series->differs = calloc(n + 1, sizeof *series->differs);
-    return series->snapshot && series->time && series->total && series->rss && series->known &&
-                   series->differs
-               ? NULL
-               : hx_error_nomem();
+    HX_NEED(series->snapshot && series->time && series->total && series->rss && series->known &&
+            series->differs);
+    return NULL;
 }
 
 /* One number. */
@@ -201,8 +200,7 @@ static hx_error *widen(struct reading *reading)
         return NULL;
     size_t n = reading->n_slots ? 2 * reading->n_slots : 256;
     size_t *slot = calloc(n, sizeof *slot);
-    if (!slot)
-        return hx_error_nomem();
+    HX_NEED(slot);
     free(reading->slot);
     reading->slot = slot;
     reading->n_slots = n;
@@ -237,8 +235,8 @@ static hx_error *add_entry(struct reading *reading, const struct hx_value *value
 {
     struct entry entry = {.key.number = value->i, .hash = hash_of(value), .band = BAND_REST};
     HX_TRY(widen(reading));
-    if (value->type == HX_VALUE_TEXT && !(entry.key.text = strdup(value->text)))
-        return hx_error_nomem();
+    if (value->type == HX_VALUE_TEXT)
+        HX_NEED(entry.key.text = strdup(value->text));
     if (is_left_out(reading->wish, &entry.key))
         entry.band = BAND_LEFT_OUT;
     if (!hx_vec_push(&reading->entry, entry)) {
@@ -350,8 +348,7 @@ static hx_error *choose(struct reading *reading)
     struct hx_series *series = reading->series;
     size_t n = reading->entry.n, left_out = 0;
     HX_FREE struct entry **order = calloc(n + 1, sizeof *order);
-    if (!order)
-        return hx_error_nomem();
+    HX_NEED(order);
     for (size_t i = 0; i < n; i++) {
         order[i] = &reading->entry.v[i];
         left_out += order[i]->band == BAND_LEFT_OUT;
@@ -361,8 +358,7 @@ static hx_error *choose(struct reading *reading)
     size_t most = reading->wish->most, bands = n <= most ? n : most - 1;
     series->n_rest = n - bands;
     series->band = calloc(bands + 1, sizeof *series->band);
-    if (!series->band)
-        return hx_error_nomem();
+    HX_NEED(series->band);
     for (; series->n_bands < bands; series->n_bands++) {
         struct hx_series_band *band = &series->band[series->n_bands];
         order[series->n_bands]->band = (int)series->n_bands;
@@ -574,8 +570,7 @@ hx_error *hx_series_read(hx_store *store, const struct hx_series_wish *wish,
 {
     struct reading reading = {.wish = wish, .progress = progress};
     reading.series = calloc(1, sizeof *reading.series);
-    if (!reading.series)
-        return hx_error_nomem();
+    HX_NEED(reading.series);
     hx_error *error = read_all(&reading, store);
     for (size_t i = 0; i < reading.entry.n; i++)
         free(reading.entry.v[i].key.text);

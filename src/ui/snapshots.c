@@ -84,8 +84,7 @@ static void listing_destroy(struct hx_job *job)
 hx_error *hx_ui_load_snapshots(struct hx_ui *ui)
 {
     struct listing *listing = calloc(1, sizeof *listing);
-    if (!listing)
-        return hx_error_nomem();
+    HX_NEED(listing);
     listing->job = (struct hx_job){.what = "listing snapshots",
                                    .quiet = true,
                                    .lane = HX_LANE_READ,

@@ -14,8 +14,7 @@ hx_error *hx_table_begin(struct hx_table *table, const char *const *names)
     while (names[n])
         n++;
     table->names = calloc(n + 1, sizeof *table->names);
-    if (!table->names)
-        return hx_error_nomem();
+    HX_NEED(table->names);
     for (; table->n_columns < n; table->n_columns++) {
         table->names[table->n_columns] = strdup(names[table->n_columns]);
         if (!table->names[table->n_columns]) {
@@ -48,8 +47,7 @@ hx_error *hx_cell_set_text(struct hx_cell *cell, const char *text, size_t n)
     if (n > HX_CELL_TEXT_MAX)
         n = HX_CELL_TEXT_MAX;
     char *copy = malloc(n + 1);
-    if (!copy)
-        return hx_error_nomem();
+    HX_NEED(copy);
     memcpy(copy, text, n);
     copy[n] = 0;
     free(cell->text);
@@ -73,8 +71,7 @@ static hx_error *begin_for(struct hx_table *table, const hx_rows *rows)
 {
     size_t n = hx_rows_columns(rows);
     HX_FREE const char **names = calloc(n + 1, sizeof *names);
-    if (!names)
-        return hx_error_nomem();
+    HX_NEED(names);
     for (size_t i = 0; i < n; i++)
         names[i] = hx_rows_name(rows, i);
     return hx_table_begin(table, names);

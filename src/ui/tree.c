@@ -560,8 +560,7 @@ static void load_destroy(struct hx_job *job)
 static hx_error *begin_load(struct hx_pane *pane, int64_t node, struct load **ret)
 {
     struct load *load = calloc(1, sizeof *load);
-    if (!load)
-        return hx_error_nomem();
+    HX_NEED(load);
     struct hx_tree *tree = pane->tree;
     load->job = (struct hx_job){.what = "loading rows",
                                 .quiet = true,
@@ -628,8 +627,8 @@ static hx_error *note_unfolded(const struct hx_pane *pane, struct load *load)
 hx_error *hx_tree_fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     size_t row;
-    if (!pane->tree && !(pane->tree = calloc(1, sizeof *pane->tree)))
-        return hx_error_nomem();
+    if (!pane->tree)
+        HX_NEED(pane->tree = calloc(1, sizeof *pane->tree));
     if (!pane->snapshot)
         return NULL;
     struct hx_tree *tree = pane->tree;
@@ -658,8 +657,8 @@ hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen, const i
 {
     HX_TRY(hx_ui_show(ui, screen));
     struct hx_pane *pane = hx_ui_pane(ui);
-    if (!pane->tree && !(pane->tree = calloc(1, sizeof *pane->tree)))
-        return hx_error_nomem();
+    if (!pane->tree)
+        HX_NEED(pane->tree = calloc(1, sizeof *pane->tree));
     struct hx_tree *tree = pane->tree;
     tree->way.n = 0;
     for (size_t i = 1; i < n; i++)

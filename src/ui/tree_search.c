@@ -250,8 +250,7 @@ hx_error *hx_tree_search(struct hx_ui *ui, struct hx_pane *pane, const char *pat
     if (!pane->loaded || !pane->tree)
         return NULL;
     struct search *search = calloc(1, sizeof *search);
-    if (!search)
-        return hx_error_nomem();
+    HX_NEED(search);
     search->job = (struct hx_job){.what = "search",
                                   .lane = HX_LANE_READ,
                                   .run = search_run,

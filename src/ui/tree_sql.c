@@ -275,8 +275,7 @@ hx_error *hx_tree_find(hx_store *store, const struct hx_tree_query *query, const
                               .by_name = matcher != NULL,
                               .marks = calloc(1, sizeof(struct hx_tree_marks))};
     struct hx_tree_marks *marks = finding.marks;
-    if (!marks)
-        return hx_error_nomem();
+    HX_NEED(marks);
     marks->users = 1;
     hx_error *error = matcher ? find_centres(&finding, matcher) : NULL;
     if (!error)

@@ -183,8 +183,7 @@ static hx_error *do_walk(struct hx_glibc_walk *walk, hx_ranges *excluded, enum h
     } else if (asprintf(&allocator, "%s, unused", name) < 0) {
         allocator = NULL;
     }
-    if (!allocator)
-        return hx_error_nomem();
+    HX_NEED(allocator);
     free(walk->snapshot->allocator);
     walk->snapshot->allocator = allocator;
     return NULL;

@@ -453,8 +453,7 @@ static hx_error *sort_marks(struct hx_glibc_walk *walk)
         return NULL;
     HX_FREE uint64_t *spare = malloc(n * sizeof *spare);
     HX_FREE size_t *at = malloc(2048 * sizeof *at);
-    if (!spare || !at)
-        return hx_error_nomem();
+    HX_NEED(spare && at);
     uint64_t *from = walk->marks.v, *to = spare;
     for (unsigned shift = 0; shift < 66; shift += 11) {
         memset(at, 0, 2048 * sizeof *at);

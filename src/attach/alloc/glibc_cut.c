@@ -152,8 +152,7 @@ static hx_error *name_heap(struct hx_snapshot *snapshot, size_t i, size_t end)
 {
     for (; i < end; i++) {
         char *path = strdup("[heap]");
-        if (!path)
-            return hx_error_nomem();
+        HX_NEED(path);
         free(snapshot->mapping[i].path);
         snapshot->mapping[i].path = path;
     }
@@ -330,8 +329,7 @@ hx_error *hx_glibc_walk_cut(struct hx_snapshot *snapshot, hx_ranges *excluded,
                                  .progress = progress,
                                  .is_cut = true};
     struct chain chain;
-    if (!glibc)
-        return hx_error_nomem();
+    HX_NEED(glibc);
     glibc->n_mains = 1;
     hx_error *err = find_memory(&walk, &chain);
     if (!err && chain.chunks)

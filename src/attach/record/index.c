@@ -30,8 +30,7 @@ hx_error *hx_index_add(struct hx_index *index, uint64_t hash, uint32_t number)
     if (index->n >= index->cap / 4 * 3) {
         uint32_t cap = index->cap ? index->cap * 2 : 16;
         struct hx_index grown = {calloc(cap, sizeof *grown.slot), cap, 0};
-        if (!cap || !grown.slot)
-            return hx_error_nomem();
+        HX_NEED(cap && grown.slot);
         for (uint32_t i = 0; i < index->cap; i++)
             if (index->slot[i].number)
                 put(&grown, index->slot[i].hash, index->slot[i].number);

@@ -328,8 +328,7 @@ hx_error *hx_join(struct hx_snapshot *snapshot, struct hx_recording *recording)
         .snapshot = snapshot, .recording = recording, .unknown = HX_NO_SITE, .before = HX_NO_SITE};
     snapshot->recording = recording;
     join.site = malloc((recording->stacks.n + 1) * sizeof *join.site);
-    if (!join.site)
-        return hx_error_nomem();
+    HX_NEED(join.site);
     memset(join.site, 0xff, (recording->stacks.n + 1) * sizeof *join.site);
     HX_TRY(add_objects(&join));
     return fill_columns(&join);

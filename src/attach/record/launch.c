@@ -355,8 +355,7 @@ hx_error *hx_launched_greet(struct hx_launched *launched)
 {
     struct hx_launched_greeter *greeter = calloc(1, sizeof *greeter);
     int ends[2];
-    if (!greeter)
-        return hx_error_nomem();
+    HX_NEED(greeter);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         free(greeter);
         return hx_error_os(errno, "recorder", "pipe");

@@ -31,8 +31,7 @@ static hx_error *make_shard(uint64_t groups, struct hx_live_shard *ret)
         if (made.group)
             memset(made.group, 0, bytes);
     }
-    if (!made.group)
-        return hx_error_nomem();
+    HX_NEED(made.group);
     *ret = made;
     return NULL;
 }

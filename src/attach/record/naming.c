@@ -72,8 +72,7 @@ static bool is_callable(const struct hx_code_line *line)
 static hx_error *put_lines(struct hx_rec_place *place, const struct hx_code_line *line, size_t n)
 {
     place->lines = calloc(n, sizeof *place->lines);
-    if (!place->lines)
-        return hx_error_nomem();
+    HX_NEED(place->lines);
     for (size_t i = 0; i < n; i++) {
         if (place->n_lines && is_callable(&line[i]))
             place->lines[place->n_lines - 1].entered = true;
@@ -237,8 +236,7 @@ static hx_error *name_types(struct hx_recording *recording, hx_code *code)
     HX_FREE uint8_t *used = calloc(1, n_files); /* 1: code of it is in stacks; 2: the program */
     struct typing typing = {.sized = sized};
     uint64_t begun = hx_timing_begin(), deadline = hx_now_ns() + TYPES_NS, vaddr, size;
-    if (!sized || !used)
-        return hx_error_nomem();
+    HX_NEED(sized && used);
     for (size_t i = 0; i < recording->sizes.n; i++)
         if (recording->sizes.v[i].size && recording->sizes.v[i].size != UINT64_MAX)
             sized[typing.n++].bytes = recording->sizes.v[i].size;

@@ -627,8 +627,7 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     struct hx_reader_options reading = {.sample_bytes = options->sample_bytes, .method = "probes"};
     HX_TRY(hx_reader_create(&reader, &reading, &p->reader));
     p->batch = malloc(batch_bytes);
-    if (!p->batch)
-        return hx_error_nomem();
+    HX_NEED(p->batch);
     hx_probe_cost_begin(&p->cost, p->pid);
     __atomic_store_n(&p->kernel.shared->armed, 1, __ATOMIC_SEQ_CST);
     /* what was mapped since it was looked at told nobody */
@@ -641,8 +640,7 @@ hx_error *hx_probes_open(pid_t pid, const struct hx_record_options *options,
 {
     HX_TRY(hx_probes_possible());
     struct probes *p = calloc(1, sizeof *p);
-    if (!p)
-        return hx_error_nomem();
+    HX_NEED(p);
     p->pid = pid;
     p->pidfd = p->epoll = -1;
     p->kernel.ring_fd = -1;

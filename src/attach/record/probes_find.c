@@ -200,8 +200,7 @@ static hx_error *add(struct finder *f, const char *name, uint32_t kind, bool lea
         .file = f->file, .name = name, .kind = kind, .vaddr = vaddr, .leaf = leaf};
     /* whole, as far as that is known: any of it may jump back to its begin */
     HX_FREE uint8_t *bytes = malloc(most_code);
-    if (!bytes)
-        return hx_error_nomem();
+    HX_NEED(bytes);
     size_t n = read_code(f, vaddr, size ? size : unknown_size, bytes, most_code);
     if (!n || is_alias(f, bytes, n, vaddr))
         return NULL;

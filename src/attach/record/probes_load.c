@@ -269,8 +269,7 @@ static hx_error *link_program(struct hx_probe_kernel *kernel, const char *name, 
 {
     HX_FREE uint64_t *offset = calloc(3 * (to - from), sizeof *offset);
     size_t n = 0;
-    if (!offset)
-        return hx_error_nomem();
+    HX_NEED(offset);
     uint64_t *cookie = offset + (to - from), *semaphore = cookie + (to - from);
     bool counted = !strcmp(name, "on_mark");
     for (size_t i = from; i < to; i++)

@@ -136,8 +136,7 @@ static void put_table(struct hx_probe_tables *tables, struct hx_probe_kernel *ke
 static hx_error *bring(struct hx_probe_tables *tables, struct hx_probe_kernel *kernel,
                        uint32_t number)
 {
-    if (!grow(tables, number))
-        return hx_error_nomem();
+    HX_NEED(grow(tables, number));
     struct hx_probe_file *file = &tables->files.v[number];
     if (file->seen)
         return NULL;
@@ -203,8 +202,7 @@ hx_error *hx_probe_tables_push(struct hx_probe_tables *tables, struct hx_probe_k
     struct hx_probe_shared *shared = kernel->shared;
     HX_FREE struct hx_probe_part *list = calloc(HX_PROBE_PARTS, sizeof *list);
     size_t n = 0;
-    if (!list)
-        return hx_error_nomem();
+    HX_NEED(list);
     hx_probe_put_fixed(kernel->rules.base);
     HX_TRY(list_parts(tables, kernel, list, &n));
     bool lost = lost_any(tables->last, tables->n_last, list, n);

@@ -167,8 +167,7 @@ static hx_error *take_section(struct notes *notes, uint64_t offset, uint64_t siz
     HX_FREE uint8_t *bytes = len ? malloc(len) : NULL;
     if (!len)
         return NULL;
-    if (!bytes)
-        return hx_error_nomem();
+    HX_NEED(bytes);
     ssize_t n = pread(notes->fd, bytes, len, (off_t)offset);
     len = n > 0 ? (size_t)n : 0;
     for (size_t at = 0; len - at >= sizeof(Elf64_Nhdr);) {

@@ -42,8 +42,7 @@ hx_error *hx_reader_create(const struct hx_reader_source *source,
                            const struct hx_reader_options *options, hx_reader **ret)
 {
     hx_reader *reader = calloc(1, sizeof *reader);
-    if (!reader)
-        return hx_error_nomem();
+    HX_NEED(reader);
     reader->source = *source;
     reader->options = *options;
     reader->began_ns = now_ns();
@@ -231,8 +230,7 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
                                                      size_t size)
 {
     const void *event = aligned(reader, p, size);
-    if (!event)
-        return hx_error_nomem();
+    HX_NEED(event);
     const struct hx_ev_word *word = event;
     const struct hx_ev_lost *lost = event;
     enum hx_event_kind kind = (enum hx_event_kind)HX_EV_KIND(word->head);

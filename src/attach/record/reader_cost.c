@@ -13,8 +13,7 @@
 hx_error *hx_reader_sizes_create(struct hx_reader_sizes **ret)
 {
     struct hx_reader_sizes *sizes = calloc(1, sizeof *sizes);
-    if (!sizes)
-        return hx_error_nomem();
+    HX_NEED(sizes);
     for (unsigned i = 0; i <= HX_SIZE_EXACT; i++)
         sizes->at_bit[i] = HX_READER_FEW_AT(hx_size_class(i));
     *ret = sizes;

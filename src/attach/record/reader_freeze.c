@@ -361,8 +361,7 @@ static hx_error *estimate(const hx_reader *reader, struct hx_recording *recordin
     HX_FREE struct hx_reader_estimate *live = calloc(n + 1, sizeof *live);
     HX_FREE struct hx_reader_estimate *sized =
         calloc(recording->sizes.n + 1, sizeof *sized); /* all bytes in class 0 */
-    if (!live || !sized)
-        return hx_error_nomem();
+    HX_NEED(live && sized);
     for (uint64_t i = 0; i < recording->n_blocks; i++) {
         const struct hx_rec_block *block = &recording->block[i];
         struct hx_reader_estimate *sum = &live[block->stack];
@@ -456,8 +455,7 @@ hx_error *hx_reader_check(const hx_reader *reader)
     if (n != reader->interned.stacks.n + 1 || n != reader->recent.n)
         return broken("as many costs as stacks were expected");
     HX_FREE uint64_t *live = calloc(n, sizeof *live);
-    if (!live)
-        return hx_error_nomem();
+    HX_NEED(live);
     struct tally tally = {live, n, false};
     hx_live_each(&reader->live, count_block, &tally);
     uint32_t moving = 0;

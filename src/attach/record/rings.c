@@ -779,8 +779,7 @@ static hx_error *open_rings(int folder_fd, struct rings *rings, void *const *oth
     rings->piece = malloc(HX_RING_BYTES);
     rings->tail = calloc(HX_RINGS, sizeof *rings->tail);
     rings->head = calloc(HX_RINGS, sizeof *rings->head);
-    if (!rings->piece || !rings->tail || !rings->head)
-        return hx_error_nomem();
+    HX_NEED(rings->piece && rings->tail && rings->head);
     HX_TRY(map_region(folder_fd, rings));
     rings->clock_ns = rings->region->clock != 0;
     rings->pidfd = (int)syscall(SYS_pidfd_open, rings->pid, 0);
@@ -797,8 +796,7 @@ hx_error *hx_rings_open(int folder_fd, pid_t pid, hx_code *code, void *const *ot
                         size_t n_others, const struct hx_source **ret, void **ret_state)
 {
     struct rings *rings = calloc(1, sizeof *rings);
-    if (!rings)
-        return hx_error_nomem();
+    HX_NEED(rings);
     rings->pid = pid;
     rings->pidfd = -1;
     rings->code = code ? hx_code_share(code) : NULL;

@@ -99,8 +99,7 @@ struct hx_space {
 static hx_error *create(pid_t pid, hx_code *code, hx_space **ret)
 {
     hx_space *space = calloc(1, sizeof *space);
-    if (!space)
-        return hx_error_nomem();
+    HX_NEED(space);
     space->pid = pid;
     space->code = code;
     space->rules = calloc(RULES_CACHED, sizeof *space->rules);

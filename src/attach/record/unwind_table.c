@@ -239,8 +239,7 @@ hx_error *hx_unwind_table_build(const struct hx_cfi *cfi, uint64_t start, uint64
                                 struct hx_unwind_table *ret)
 {
     struct build b HX_CLEANUP(build_deinit) = {.start = start, .end = end, .sorted = true};
-    if (!rules_init(&b.rules))
-        return hx_error_nomem();
+    HX_NEED(rules_init(&b.rules));
     uint64_t damaged = hx_cfi_each(cfi, gather, &b);
     if (b.nomem)
         return hx_error_nomem();
