@@ -366,9 +366,7 @@ static hx_error *prepare(struct finder *finder)
         worker->seen = calloc(HX_CLASSES_MAX, 2);
         HX_NEED(worker->answer && worker->seen);
     }
-    HX_TRY(hx_big_reserve(&graph->type_mem, (size_t)graph->n * sizeof *graph->type));
-    graph->type = graph->type_mem.base;
-    return NULL;
+    return hx_big_array(graph->type, graph->n);
 }
 
 static void finish(struct finder *finder)
@@ -409,8 +407,7 @@ static void forget_types(struct hx_snapshot *snapshot)
         free(snapshot->types.v[i].symbol);
     }
     hx_vec_free(&snapshot->types);
-    hx_big_free(&snapshot->graph.type_mem);
-    snapshot->graph.type = NULL;
+    hx_big_array_free(snapshot->graph.type);
 }
 
 hx_error *hx_rtti(struct hx_snapshot *snapshot, const struct hx_rtti_source *source,

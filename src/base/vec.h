@@ -47,6 +47,17 @@ struct hx_big {
 
 hx_error *hx_big_reserve(struct hx_big *big, size_t bytes);
 
+/* The same for an array: p gets room for n elements, which p_mem, a struct hx_big that is declared
+ * beside it, owns. */
+#define hx_big_array(p, n)                                                                         \
+    ({                                                                                             \
+        hx_error *hx_big_error_ = hx_big_reserve(&p##_mem, (n) * sizeof *(p));                     \
+        (p) = p##_mem.base;                                                                        \
+        hx_big_error_;                                                                             \
+    })
+
+#define hx_big_array_free(p) (hx_big_free(&p##_mem), (void)((p) = NULL))
+
 /* Gives everything from `used` bytes on back to the kernel; the base stays. */
 void hx_big_trim(struct hx_big *big, size_t used);
 

@@ -285,10 +285,8 @@ static hx_error *init_placing(struct loading *l, const struct hx_snapshot *snaps
         const char *name = i < snapshot->types.n ? snapshot->types.v[i].name : NULL;
         HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){.name = name}, &p->frame[i]));
     }
-    HX_TRY(hx_big_reserve(&p->node_mem, n * sizeof *p->node));
-    HX_TRY(hx_big_reserve(&p->queue_mem, n * sizeof *p->queue));
-    p->node = p->node_mem.base;
-    p->queue = p->queue_mem.base;
+    HX_TRY(hx_big_array(p->node, n));
+    HX_TRY(hx_big_array(p->queue, n));
     if (n)
         memset(p->node, 0xff, n * sizeof *p->node);
     return NULL;
@@ -477,8 +475,7 @@ static hx_error *load_dominator(struct loading *l)
     if (!snapshot->graph.n || !snapshot->graph.state)
         return NULL;
     HX_TRY(init_placing(l, snapshot, &p));
-    HX_TRY(hx_big_reserve(&p.above_mem, snapshot->graph.n * sizeof *p.above));
-    p.above = p.above_mem.base;
+    HX_TRY(hx_big_array(p.above, snapshot->graph.n));
     HX_TRY(load_holders(l, &holders));
     HX_TRY(read_dominators(&p, &holders));
     HX_TRY(place_dominated(&p));

@@ -207,18 +207,12 @@ static hx_error *reserve(struct choosing *choosing)
     struct hx_graph *g = &choosing->into->graph;
     size_t n = (size_t)choosing->n + 1; /* and the one that stands for all others */
     g->n = (hx_obj)n;
-    HX_TRY(hx_big_reserve(&g->addr_mem, n * sizeof *g->addr));
-    HX_TRY(hx_big_reserve(&g->size_mem, n * sizeof *g->size));
-    HX_TRY(hx_big_reserve(&g->state_mem, n * sizeof *g->state));
-    HX_TRY(hx_big_reserve(&g->type_mem, n * sizeof *g->type));
-    HX_TRY(hx_big_reserve(&g->fwd_mem, (n + 1) * sizeof *g->fwd));
-    HX_TRY(hx_big_reserve(&g->edge_mem, choosing->edges.index->rows * sizeof *g->edge));
-    g->addr = g->addr_mem.base;
-    g->size = g->size_mem.base;
-    g->state = g->state_mem.base;
-    g->type = g->type_mem.base;
-    g->fwd = g->fwd_mem.base;
-    g->edge = g->edge_mem.base;
+    HX_TRY(hx_big_array(g->addr, n));
+    HX_TRY(hx_big_array(g->size, n));
+    HX_TRY(hx_big_array(g->state, n));
+    HX_TRY(hx_big_array(g->type, n));
+    HX_TRY(hx_big_array(g->fwd, n + 1));
+    HX_TRY(hx_big_array(g->edge, choosing->edges.index->rows));
     g->addr[n - 1] = UINT64_MAX;
     g->type[n - 1] = HX_NO_TYPE;
     return NULL;

@@ -128,10 +128,8 @@ static hx_error *load_types(struct reader *r, const struct block *block)
     struct hx_graph *g = &r->snapshot->graph;
     bool there;
     HX_TRY(decode_if_there(r, block, HX_COL_TYPE, &there));
-    if (there && block->from == 0) {
-        HX_TRY(hx_big_reserve(&g->type_mem, (size_t)g->n * sizeof *g->type));
-        g->type = g->type_mem.base;
-    }
+    if (there && block->from == 0)
+        HX_TRY(hx_big_array(g->type, g->n));
     if (there != (g->type != NULL))
         return damaged(r, "a column is missing");
     for (size_t i = 0; there && i < block->n; i++) {
@@ -155,10 +153,8 @@ static hx_error *load_sites(struct reader *r, const struct block *block)
     const struct hx_site *sites = r->snapshot->sites.v, *site = NULL;
     bool there;
     HX_TRY(decode_if_there(r, block, HX_COL_STACK, &there));
-    if (there && block->from == 0) {
-        HX_TRY(hx_big_reserve(&g->site_mem, (size_t)g->n * sizeof *g->site));
-        g->site = g->site_mem.base;
-    }
+    if (there && block->from == 0)
+        HX_TRY(hx_big_array(g->site, g->n));
     if (there != (g->site != NULL))
         return damaged(r, "a column is missing");
     for (size_t i = 0; there && i < block->n; i++) {
@@ -179,10 +175,8 @@ static hx_error *load_requested(struct reader *r, const struct block *block)
     struct hx_graph *g = &r->snapshot->graph;
     bool there;
     HX_TRY(decode_if_there(r, block, HX_COL_REQUESTED, &there));
-    if (there && block->from == 0) {
-        HX_TRY(hx_big_reserve(&g->requested_mem, (size_t)g->n * sizeof *g->requested));
-        g->requested = g->requested_mem.base;
-    }
+    if (there && block->from == 0)
+        HX_TRY(hx_big_array(g->requested, g->n));
     if (there != (g->requested != NULL))
         return damaged(r, "a column is missing");
     for (size_t i = 0; there && i < block->n; i++)
@@ -326,23 +320,16 @@ static hx_error *load_resident(struct reader *r, const struct block *block)
 static hx_error *reserve_objects(struct hx_graph *g, uint64_t objects)
 {
     g->n = (hx_obj)objects;
-    HX_TRY(hx_big_reserve(&g->addr_mem, objects * sizeof *g->addr));
-    HX_TRY(hx_big_reserve(&g->size_mem, objects * sizeof *g->size));
-    HX_TRY(hx_big_reserve(&g->state_mem, objects * sizeof *g->state));
-    g->addr = g->addr_mem.base;
-    g->size = g->size_mem.base;
-    g->state = g->state_mem.base;
-    return NULL;
+    HX_TRY(hx_big_array(g->addr, objects));
+    HX_TRY(hx_big_array(g->size, objects));
+    return hx_big_array(g->state, objects);
 }
 
 static hx_error *reserve_edges(struct hx_graph *g, uint64_t edges)
 {
     g->n_edges = edges;
-    HX_TRY(hx_big_reserve(&g->fwd_mem, ((size_t)g->n + 1) * sizeof *g->fwd));
-    HX_TRY(hx_big_reserve(&g->edge_mem, edges * sizeof *g->edge));
-    g->fwd = g->fwd_mem.base;
-    g->edge = g->edge_mem.base;
-    return NULL;
+    HX_TRY(hx_big_array(g->fwd, (size_t)g->n + 1));
+    return hx_big_array(g->edge, edges);
 }
 
 static hx_error *load_all_root_edges(struct reader *r)

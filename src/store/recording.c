@@ -555,8 +555,7 @@ static hx_error *make_sites(struct hx_recorded *recorded, const struct hx_snapsh
     HX_FREE uint32_t *number = malloc((snapshot->sites.n + 1) * sizeof *number);
     HX_NEED(number);
     HX_TRY(merge_sites(recorded, snapshot, number));
-    HX_TRY(hx_big_reserve(&graph->site_mem, (size_t)graph->n * sizeof *graph->site));
-    graph->site = graph->site_mem.base;
+    HX_TRY(hx_big_array(graph->site, graph->n));
     for (hx_obj i = 0; i < graph->n; i++)
         graph->site[i] = number[from[i] < snapshot->sites.n ? from[i] : snapshot->sites.n];
     return NULL;

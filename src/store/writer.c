@@ -335,8 +335,7 @@ static hx_error *count_incoming(struct hx_writer *w)
     const struct hx_graph *g = w->graph;
     if (g->rev || !g->fwd)
         return NULL;
-    HX_TRY(hx_big_reserve(&w->in_mem, (size_t)g->n * sizeof *w->in));
-    w->in = w->in_mem.base;
+    HX_TRY(hx_big_array(w->in, g->n));
     for (hx_eidx e = 0; e < g->n_edges; e++) {
         uint32_t *count = &w->in[hx_edge_target(g->edge[e])];
         if (++*count == 0)

@@ -46,9 +46,9 @@ hx_error *hx_backwards_create(hx_obj n, uint64_t edges, hx_backwards **ret)
     for (b->width = 1; b->width < 4 && (uint64_t)n > (uint64_t)1 << 8 * b->width; b->width++)
         ;
     /* a source is read as four bytes */
-    hx_error *err = hx_big_reserve(&b->source_mem, edges * b->width + sizeof(uint32_t));
+    hx_error *err = hx_big_array(b->source, edges * b->width + sizeof(uint32_t));
     if (!err)
-        err = hx_big_reserve(&b->count_mem, (size_t)n + 1);
+        err = hx_big_array(b->count, (size_t)n + 1);
     b->filled = calloc((size_t)n + 1, 1);
     b->from = calloc((size_t)n / GROUP + 2, sizeof *b->from);
     b->weak = calloc(edges / 64 + 1, sizeof *b->weak);
@@ -58,8 +58,6 @@ hx_error *hx_backwards_create(hx_obj n, uint64_t edges, hx_backwards **ret)
         hx_backwards_destroy(b);
         return err;
     }
-    b->source = b->source_mem.base;
-    b->count = b->count_mem.base;
     *ret = b;
     return NULL;
 }
@@ -328,8 +326,7 @@ static hx_error *choose(struct search *search, hx_obj target)
     if (search->n_seen <= search->most)
         return NULL;
     search->most = 0; /* the nearest ones are chosen already */
-    HX_TRY(hx_big_reserve(&search->next_mem, ((size_t)search->b->n + 1) * sizeof *search->next));
-    search->next = search->next_mem.base;
+    HX_TRY(hx_big_array(search->next, (size_t)search->b->n + 1));
     HX_TRY(choose_chains(search, target));
     search->strong = true;
     return choose_chains(search, target);

@@ -151,7 +151,7 @@ hx_error *hx_blockmap_init(struct hx_blockmap *map, const struct hx_graph *graph
     *map = (struct hx_blockmap){0};
     HX_TRY(survey(graph, &plan));
     map->shift = plan.shift;
-    hx_error *err = hx_big_reserve(&map->top_mem, TOP_ENTRIES * sizeof(uint64_t));
+    hx_error *err = hx_big_array(map->top, TOP_ENTRIES);
     if (!err)
         err = hx_big_reserve(&map->mid_mem, plan.mids * MID_ENTRIES * sizeof(uint64_t));
     if (!err)
@@ -161,7 +161,6 @@ hx_error *hx_blockmap_init(struct hx_blockmap *map, const struct hx_graph *graph
         hx_blockmap_deinit(map);
         return err;
     }
-    map->top = map->top_mem.base;
     if (graph->n) {
         map->low = graph->addr[0];
         map->len = graph->addr[graph->n - 1] + graph->size[graph->n - 1] - map->low;

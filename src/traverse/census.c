@@ -95,9 +95,7 @@ static hx_error *reserve(const struct hx_snapshot *snapshot, struct sweep *sweep
     HX_TRY(hx_big_reserve(&census->mem[3], bytes));
     census->only_pages = census->mem[2].base;
     census->shared_pages = census->mem[3].base;
-    HX_TRY(hx_big_reserve(&sweep->stamp_mem, bytes));
-    sweep->stamp = sweep->stamp_mem.base;
-    return NULL;
+    return hx_big_array(sweep->stamp, n);
 }
 
 static hx_error *take(const struct hx_snapshot *snapshot, const uint32_t *key,

@@ -258,12 +258,10 @@ static hx_error *begin_descent(struct descent *descent, const uint64_t *rest, hx
     const struct hx_scope *scope = search->scope;
     struct hx_part *part = &descent->part;
     HX_TRY(hx_part_make(search->graph, rest, scope->follows, scope->cut, part));
-    HX_TRY(hx_big_reserve(&descent->path_mem, (size_t)n * sizeof(struct frame)));
-    HX_TRY(hx_big_reserve(&descent->open_mem, (size_t)n * sizeof(hx_obj)));
+    HX_TRY(hx_big_array(descent->path, n));
+    HX_TRY(hx_big_array(descent->open, n));
     descent->graph = &part->graph;
     descent->order = search->order + search->n_objects;
-    descent->path = descent->path_mem.base;
-    descent->open = descent->open_mem.base;
     descent->index = 1;
     descent->component = n;
     if (part->whole) {
@@ -274,9 +272,7 @@ static hx_error *begin_descent(struct descent *descent, const uint64_t *rest, hx
                 search->number[i] = 0;
         return NULL;
     }
-    HX_TRY(hx_big_reserve(&descent->number_mem, (size_t)n * sizeof(hx_obj)));
-    descent->number = descent->number_mem.base;
-    return NULL;
+    return hx_big_array(descent->number, n);
 }
 
 static hx_error *descend_and_number(struct descent *descent, hx_obj *ret_components)
@@ -318,12 +314,11 @@ static hx_error *find(struct search *search, struct hx_components *components)
     if (!n)
         return NULL;
     search->n_objects = components->n_objects = n;
-    HX_TRY(hx_big_reserve(&components->number_mem, (size_t)graph->n * sizeof(hx_obj)));
-    HX_TRY(hx_big_reserve(&components->order_mem, (size_t)n * sizeof(hx_obj)));
-    HX_TRY(hx_big_reserve(&search->peeled_mem, (size_t)graph->n / 8 + 8));
-    search->number = components->number = components->number_mem.base;
-    search->order = components->order = components->order_mem.base;
-    search->peeled = search->peeled_mem.base;
+    HX_TRY(hx_big_array(components->number, graph->n));
+    HX_TRY(hx_big_array(components->order, n));
+    HX_TRY(hx_big_array(search->peeled, graph->n / 64 + 1));
+    search->number = components->number;
+    search->order = components->order;
     for (hx_obj i = 0; i < graph->n; i++)
         search->number[i] = hx_scope_has(search->scope, graph, i) ? 0 : HX_NO_OBJ;
     count_sources(search);

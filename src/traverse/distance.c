@@ -120,17 +120,13 @@ static hx_error *prepare(struct search *search)
 {
     struct hx_distance *distance = search->distance;
     const struct hx_snapshot *snapshot = distance->snapshot;
-    size_t bytes = (size_t)search->graph->n * sizeof(uint32_t);
     search->rooted = calloc((size_t)search->graph->n / 64 + 1, sizeof *search->rooted);
     search->other = calloc(snapshot->root_edges.n + 1, sizeof *search->other);
     search->met = calloc(snapshot->roots.n / 64 + 1, sizeof *search->met);
     HX_NEED(search->rooted && search->other && search->met);
-    HX_TRY(hx_big_reserve(&distance->plus_1_mem, bytes));
-    HX_TRY(hx_big_reserve(&search->queue_mem, bytes));
-    HX_TRY(hx_big_reserve(&search->first_mem, bytes));
-    distance->plus_1 = distance->plus_1_mem.base;
-    search->queue = search->queue_mem.base;
-    search->first = search->first_mem.base;
+    HX_TRY(hx_big_array(distance->plus_1, search->graph->n));
+    HX_TRY(hx_big_array(search->queue, search->graph->n));
+    HX_TRY(hx_big_array(search->first, search->graph->n));
     find_rooted(search);
     return NULL;
 }
@@ -157,6 +153,5 @@ hx_error *hx_distance_init(struct hx_distance *distance, const struct hx_snapsho
 
 void hx_distance_deinit(struct hx_distance *distance)
 {
-    hx_big_free(&distance->plus_1_mem);
-    distance->plus_1 = NULL;
+    hx_big_array_free(distance->plus_1);
 }

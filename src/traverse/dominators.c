@@ -27,17 +27,14 @@ static bool go_on(const struct run *run, const char *stage, hx_node node, hx_nod
 static hx_error *make_columns(const struct run *run, struct hx_dominators *ret)
 {
     const size_t n = run->snapshot->graph.n, n_roots = run->snapshot->roots.n;
-    HX_TRY(hx_big_reserve(&ret->parent_mem, n * sizeof(hx_obj)));
-    HX_TRY(hx_big_reserve(&ret->bytes_mem, n * sizeof(uint64_t)));
-    HX_TRY(hx_big_reserve(&ret->objects_mem, n * sizeof(hx_obj)));
+    HX_TRY(hx_big_array(ret->parent, n));
+    HX_TRY(hx_big_array(ret->bytes, n));
+    HX_TRY(hx_big_array(ret->objects, n));
     ret->root_bytes = calloc(n_roots + 1, sizeof *ret->root_bytes);
     ret->root_objects = calloc(n_roots + 1, sizeof *ret->root_objects);
     HX_NEED(ret->root_bytes && ret->root_objects);
     ret->n = run->snapshot->graph.n;
     ret->n_roots = n_roots;
-    ret->parent = ret->parent_mem.base;
-    ret->bytes = ret->bytes_mem.base;
-    ret->objects = ret->objects_mem.base;
     for (size_t i = 0; i < n; i++)
         ret->parent[i] = HX_NO_OBJ;
     return NULL;
@@ -121,8 +118,7 @@ hx_error *hx_dominators_find(const struct hx_snapshot *snapshot, enum hx_dominat
 
 void hx_dominators_drop_parent(struct hx_dominators *dominators)
 {
-    hx_big_free(&dominators->parent_mem);
-    dominators->parent = NULL;
+    hx_big_array_free(dominators->parent);
 }
 
 void hx_dominators_deinit(struct hx_dominators *dominators)

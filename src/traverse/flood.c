@@ -178,8 +178,7 @@ static hx_error *prepare(struct team *team)
     memset(team->worker, 0, team->threads * sizeof *team->worker);
     for (unsigned i = 0; i < team->threads; i++) {
         struct worker *worker = &team->worker[i];
-        HX_TRY(hx_big_reserve(&worker->queue_mem, (size_t)flood->graph->n * sizeof(hx_obj)));
-        worker->queue = worker->queue_mem.base;
+        HX_TRY(hx_big_array(worker->queue, flood->graph->n));
     }
     if (flood->n_seeds)
         memcpy(team->worker[0].queue, flood->seed, flood->n_seeds * sizeof *flood->seed);

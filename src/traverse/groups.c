@@ -154,12 +154,9 @@ static hx_error *prepare(struct pass *pass)
     const struct plan *plan = pass->plan;
     const size_t n = plan->dominators->n;
     pass->places = n + 1;
-    HX_TRY(hx_big_reserve(&pass->avoid_mem, n * sizeof *pass->avoid));
-    HX_TRY(hx_big_reserve(&pass->queued_mem, n / 8 + 8));
-    HX_TRY(hx_big_reserve(&pass->queue_mem, pass->places * sizeof(hx_obj)));
-    pass->avoid = pass->avoid_mem.base;
-    pass->queued = pass->queued_mem.base;
-    pass->queue = pass->queue_mem.base;
+    HX_TRY(hx_big_array(pass->avoid, n));
+    HX_TRY(hx_big_array(pass->queued, n / 64 + 1));
+    HX_TRY(hx_big_array(pass->queue, pass->places));
     pass->slot = malloc(plan->result->n);
     HX_NEED(pass->slot);
     memset(pass->slot, NO_SLOT, plan->result->n);

@@ -114,10 +114,8 @@ hx_error *hx_lost_holder(const struct hx_graph *graph, hx_obj object,
         graph->state[object] == HX_STATE_INDIRECT) {
         struct climb climb = {.graph = graph};
         climb.seen = calloc((size_t)graph->n / 64 + 1, sizeof *climb.seen);
-        err = climb.seen ? hx_big_reserve(&climb.queue_mem, (size_t)graph->n * sizeof(hx_obj))
-                         : hx_error_nomem();
+        err = climb.seen ? hx_big_array(climb.queue, graph->n) : hx_error_nomem();
         if (!err) {
-            climb.queue = climb.queue_mem.base;
             visit(&climb, object);
             err = climb_up(&climb, progress, &found, &steps);
         }

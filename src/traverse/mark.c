@@ -250,9 +250,7 @@ static hx_error *prepare(struct team *team)
         worker->team = team;
         /* A worker pushes an object once, as it sees its own marks, and gets another
          * one's parcel only into an empty stack. */
-        HX_TRY(hx_big_reserve(&worker->stack_mem,
-                              ((size_t)mark->graph->n * 2 + SHARE) * sizeof(hx_obj)));
-        worker->stack = worker->stack_mem.base;
+        HX_TRY(hx_big_array(worker->stack, (size_t)mark->graph->n * 2 + SHARE));
     }
     return NULL;
 }

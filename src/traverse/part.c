@@ -55,17 +55,12 @@ static hx_error *make(const struct hx_graph *graph, unsigned follows, const uint
     const size_t words = ((size_t)graph->n + 63) / 64;
     struct hx_graph *copy = &part->graph;
     const size_t n = copy->n = count(part->bits, words);
-    HX_TRY(hx_big_reserve(&part->before_mem, words * sizeof *part->before));
-    HX_TRY(hx_big_reserve(&part->object_mem, n * sizeof *part->object));
-    HX_TRY(hx_big_reserve(&copy->state_mem, n * sizeof *copy->state));
-    HX_TRY(hx_big_reserve(&copy->fwd_mem, (n + 1) * sizeof *copy->fwd));
-    part->before = part->before_mem.base;
-    part->object = part->object_mem.base;
-    copy->state = copy->state_mem.base;
-    copy->fwd = copy->fwd_mem.base;
+    HX_TRY(hx_big_array(part->before, words));
+    HX_TRY(hx_big_array(part->object, n));
+    HX_TRY(hx_big_array(copy->state, n));
+    HX_TRY(hx_big_array(copy->fwd, n + 1));
     hx_eidx edges = copy_objects(graph, part, words);
-    HX_TRY(hx_big_reserve(&copy->edge_mem, edges * sizeof *copy->edge));
-    copy->edge = copy->edge_mem.base;
+    HX_TRY(hx_big_array(copy->edge, edges));
     copy_edges(graph, follows, cut, part);
     return NULL;
 }

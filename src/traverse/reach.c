@@ -96,15 +96,12 @@ hx_error *hx_reach(struct hx_snapshot *snapshot, enum hx_interior interior, unsi
 {
     struct hx_graph *graph = &snapshot->graph;
     hx_big_free(&graph->state_mem);
-    graph->state = NULL;
-    HX_TRY(hx_big_reserve(&graph->state_mem, graph->n));
-    graph->state = graph->state_mem.base;
+    HX_TRY(hx_big_array(graph->state, graph->n));
     hx_error *err = mark(snapshot, interior, threads, progress);
     if (!err)
         err = hx_lost_classify(graph, progress);
     if (err) {
-        hx_big_free(&graph->state_mem);
-        graph->state = NULL;
+        hx_big_array_free(graph->state);
         return err;
     }
     snapshot->interior = interior;

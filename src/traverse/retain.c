@@ -353,8 +353,7 @@ static hx_error *settle(struct flow *flow)
                                    .cut = flow->part.whole ? flow->cut : NULL,
                                    .only = flow->part.whole ? flow->unsettled : NULL};
     HX_TRY(hx_components_find(&flow->part.graph, &scope, flow->progress, &flow->components));
-    HX_TRY(hx_big_reserve(&flow->place_mem, (size_t)flow->components.n * sizeof *flow->place));
-    flow->place = flow->place_mem.base;
+    HX_TRY(hx_big_array(flow->place, flow->components.n));
     give_from_roots(flow, gather_at);
     give_from_retainers(flow, gather_at);
     HX_TRY(give_from_settled(flow));
@@ -390,13 +389,9 @@ static hx_error *cut_retainers(struct flow *flow)
 static hx_error *reserve(struct flow *flow)
 {
     const size_t n = flow->graph->n;
-    HX_TRY(hx_big_reserve(&flow->set_mem, n * sizeof *flow->set));
-    HX_TRY(hx_big_reserve(&flow->queue_mem, n * sizeof *flow->queue));
-    HX_TRY(hx_big_reserve(&flow->unsettled_mem, n / 8 + 8));
-    flow->set = flow->set_mem.base;
-    flow->queue = flow->queue_mem.base;
-    flow->unsettled = flow->unsettled_mem.base;
-    return NULL;
+    HX_TRY(hx_big_array(flow->set, n));
+    HX_TRY(hx_big_array(flow->queue, n));
+    return hx_big_array(flow->unsettled, n / 64 + 1);
 }
 
 static hx_error *run(struct flow *flow, struct hx_retention *ret)

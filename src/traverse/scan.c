@@ -299,10 +299,10 @@ static hx_error *order_edges(struct scanner *scanner)
         graph->edge_mem = scanner->worker[0].edges;
         scanner->worker[0].edges = (struct hx_big){0};
         hx_big_trim(&graph->edge_mem, total * sizeof(hx_edge));
+        graph->edge = graph->edge_mem.base;
     } else {
-        HX_TRY(hx_big_reserve(&graph->edge_mem, total * sizeof(hx_edge)));
+        HX_TRY(hx_big_array(graph->edge, total));
     }
-    graph->edge = graph->edge_mem.base;
     graph->n_edges = total;
     graph->fwd[graph->n] = total;
     move_edges(scanner);
@@ -339,8 +339,7 @@ static hx_error *scan(struct scanner *scanner, const struct hx_scan_options *opt
     HX_TRY(hx_blockmap_init(&scanner->map, graph));
     HX_TRY(cut_pieces(scanner));
     HX_TRY(prepare_workers(scanner, options));
-    HX_TRY(hx_big_reserve(&graph->fwd_mem, ((size_t)graph->n + 1) * sizeof(hx_eidx)));
-    graph->fwd = graph->fwd_mem.base;
+    HX_TRY(hx_big_array(graph->fwd, (size_t)graph->n + 1));
 
     hx_parallel(scanner->threads, work, scanner);
     if (atomic_load(&scanner->nomem))
@@ -360,10 +359,8 @@ static hx_error *scan(struct scanner *scanner, const struct hx_scan_options *opt
 /* After a failure the graph has no edges, as before. */
 static void forget_edges(struct hx_graph *graph)
 {
-    hx_big_free(&graph->fwd_mem);
-    hx_big_free(&graph->edge_mem);
-    graph->fwd = NULL;
-    graph->edge = NULL;
+    hx_big_array_free(graph->fwd);
+    hx_big_array_free(graph->edge);
     graph->n_edges = 0;
 }
 

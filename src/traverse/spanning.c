@@ -188,8 +188,7 @@ static hx_error *sort_late(const struct search *search)
     struct hx_spanning *tree = search->tree;
     for (size_t i = 2; i < (size_t)tree->n + 2; i++)
         tree->first[i] += tree->first[i - 1];
-    HX_TRY(hx_big_reserve(&tree->late_mem, tree->first[(size_t)tree->n + 1] * sizeof(hx_node)));
-    tree->late = tree->late_mem.base;
+    HX_TRY(hx_big_array(tree->late, tree->first[(size_t)tree->n + 1]));
     place_from_roots(search);
     return place_from_objects(search) ? NULL : hx_error_cancelled("search for dominators");
 }
@@ -201,26 +200,19 @@ static hx_error *find(struct search *search)
     if (objects + roots >= (hx_node)-1)
         return hx_error_new(HX_E_FAIL, "dominators", NULL, "too many objects and roots");
     size_t nodes = objects + roots + 1; /* at most; what is not needed is not touched */
-    HX_TRY(hx_big_reserve(&tree->number_mem, objects * sizeof(hx_node)));
-    HX_TRY(hx_big_reserve(&tree->vertex_mem, nodes * sizeof(hx_node)));
-    HX_TRY(hx_big_reserve(&tree->is_root_mem, nodes / 8 + 8));
-    HX_TRY(hx_big_reserve(&tree->parent_mem, nodes * sizeof(hx_node)));
-    HX_TRY(hx_big_reserve(&tree->low_mem, nodes * sizeof(hx_node)));
-    HX_TRY(hx_big_reserve(&tree->first_mem, (nodes + 2) * sizeof(hx_eidx)));
-    HX_TRY(hx_big_reserve(&tree->pair_mem, nodes * sizeof(struct hx_node_pair)));
-    tree->number = tree->number_mem.base;
-    tree->vertex = tree->vertex_mem.base;
-    tree->is_root = tree->is_root_mem.base;
-    tree->parent = tree->parent_mem.base;
-    tree->low = tree->low_mem.base;
-    tree->first = tree->first_mem.base;
-    tree->pair = search->stack = tree->pair_mem.base;
+    HX_TRY(hx_big_array(tree->number, objects));
+    HX_TRY(hx_big_array(tree->vertex, nodes));
+    HX_TRY(hx_big_array(tree->is_root, nodes / 64 + 1));
+    HX_TRY(hx_big_array(tree->parent, nodes));
+    HX_TRY(hx_big_array(tree->low, nodes));
+    HX_TRY(hx_big_array(tree->first, nodes + 2));
+    HX_TRY(hx_big_array(tree->pair, nodes));
+    search->stack = tree->pair;
     if (!number_all(search))
         return hx_error_cancelled("search for dominators");
     hx_big_discard(&tree->pair_mem, 0, tree->pair_mem.bytes);
     hx_error *err = sort_late(search);
-    hx_big_free(&tree->number_mem);
-    tree->number = NULL;
+    hx_big_array_free(tree->number);
     return err;
 }
 

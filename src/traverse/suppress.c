@@ -74,8 +74,7 @@ static hx_error *find_lost(struct work *work)
     uint32_t types = (uint32_t)work->snapshot->types.n, sites = (uint32_t)work->snapshot->sites.n;
     for (hx_obj i = 0; i < g->n; i++)
         work->n_lost += is_of(work, i, LOST | POSSIBLE);
-    HX_TRY(hx_big_reserve(&work->lost_mem, work->n_lost * sizeof *work->lost));
-    work->lost = work->lost_mem.base;
+    HX_TRY(hx_big_array(work->lost, work->n_lost));
     size_t n = 0;
     for (hx_obj i = 0; i < g->n; i++)
         if (is_of(work, i, LOST | POSSIBLE))
@@ -93,14 +92,10 @@ static hx_error *find_lost(struct work *work)
 static hx_error *reserve(struct work *work)
 {
     size_t n = work->graph->n;
-    HX_TRY(hx_big_reserve(&work->owner_mem, n * sizeof *work->owner));
-    HX_TRY(hx_big_reserve(&work->places_mem, n * sizeof *work->places));
-    HX_TRY(hx_big_reserve(&work->queue_mem, (n + 1) * sizeof *work->queue));
-    HX_TRY(hx_big_reserve(&work->queued_mem, (n / 64 + 1) * sizeof *work->queued));
-    work->owner = work->owner_mem.base;
-    work->places = work->places_mem.base;
-    work->queue = work->queue_mem.base;
-    work->queued = work->queued_mem.base;
+    HX_TRY(hx_big_array(work->owner, n));
+    HX_TRY(hx_big_array(work->places, n));
+    HX_TRY(hx_big_array(work->queue, n + 1));
+    HX_TRY(hx_big_array(work->queued, n / 64 + 1));
     work->types = malloc(work->snapshot->types.n + 1);
     work->sites = malloc(work->snapshot->sites.n + 1);
     return work->types && work->sites ? NULL : hx_error_nomem();

@@ -249,8 +249,7 @@ static hx_error *make_small(struct work *work)
 {
     struct hx_graph *small = &work->small;
     small->n = (hx_obj)(work->sure->n + 1);
-    HX_TRY(hx_big_reserve(&small->fwd_mem, ((size_t)small->n + 2) * sizeof *small->fwd));
-    small->fwd = small->fwd_mem.base;
+    HX_TRY(hx_big_array(small->fwd, (size_t)small->n + 2));
     if (!visit_edges(work, "count edges", count_edge))
         return hx_error_cancelled(what);
     for (size_t i = 2; i < (size_t)small->n + 2; i++)
@@ -258,8 +257,7 @@ static hx_error *make_small(struct work *work)
     small->n_edges = small->fwd[(size_t)small->n + 1];
     if (small->n_edges > work->edge_limit + work->sure->n)
         return NULL;
-    HX_TRY(hx_big_reserve(&small->edge_mem, (small->n_edges + 1) * sizeof *small->edge));
-    small->edge = small->edge_mem.base;
+    HX_TRY(hx_big_array(small->edge, small->n_edges + 1));
     return visit_edges(work, "copy edges", place_edge) ? NULL : hx_error_cancelled(what);
 }
 
@@ -327,10 +325,8 @@ static bool sum_up(const struct work *work, const struct hx_spanning *tree)
 static hx_error *sum(const struct work *work, const struct hx_spanning *tree)
 {
     struct hx_sure *sure = work->sure;
-    HX_TRY(hx_big_reserve(&sure->bytes_mem, (size_t)sure->n * sizeof *sure->bytes));
-    HX_TRY(hx_big_reserve(&sure->objects_mem, (size_t)sure->n * sizeof *sure->objects));
-    sure->bytes = sure->bytes_mem.base;
-    sure->objects = sure->objects_mem.base;
+    HX_TRY(hx_big_array(sure->bytes, sure->n));
+    HX_TRY(hx_big_array(sure->objects, sure->n));
     return share_out(work) && sum_up(work, tree) ? NULL : hx_error_cancelled(what);
 }
 
@@ -339,15 +335,10 @@ static hx_error *sum(const struct work *work, const struct hx_spanning *tree)
 static hx_error *reserve(struct work *work)
 {
     const size_t words = (size_t)work->graph->n / 64 + 1;
-    HX_TRY(hx_big_reserve(&work->beyond_mem, words * sizeof *work->beyond));
-    HX_TRY(hx_big_reserve(&work->concerned_mem, words * sizeof *work->concerned));
-    HX_TRY(hx_big_reserve(&work->rank_mem, words * sizeof *work->rank));
-    HX_TRY(hx_big_reserve(&work->sure->object_mem, (work->limit + 1) * sizeof(hx_obj)));
-    work->beyond = work->beyond_mem.base;
-    work->concerned = work->concerned_mem.base;
-    work->rank = work->rank_mem.base;
-    work->sure->object = work->sure->object_mem.base;
-    return NULL;
+    HX_TRY(hx_big_array(work->beyond, words));
+    HX_TRY(hx_big_array(work->concerned, words));
+    HX_TRY(hx_big_array(work->rank, words));
+    return hx_big_array(work->sure->object, work->limit + 1);
 }
 
 /* *ret_all: false when too many are concerned. */

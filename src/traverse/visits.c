@@ -89,8 +89,7 @@ static hx_error *walk_from(struct walk *walk, hx_obj object, hx_retainer retaine
 static hx_error *walk_all(struct walk *walk)
 {
     const struct hx_snapshot *s = walk->snapshot;
-    HX_TRY(hx_big_reserve(&walk->result.set_mem, ((size_t)s->graph.n + 1) * sizeof(hx_set)));
-    walk->result.set = walk->result.set_mem.base;
+    HX_TRY(hx_big_array(walk->result.set, (size_t)s->graph.n + 1));
     for (size_t i = 0; walk->rule->of_root && i < s->root_edges.n; i++) {
         const struct hx_root_edge *edge = &s->root_edges.v[i];
         hx_retainer retainer = walk->rule->of_root[edge->root];

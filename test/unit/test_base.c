@@ -257,6 +257,24 @@ static void big_discards_whole_pages_only(void **state)
     hx_big_free(&big);
 }
 
+static void big_array_is_typed(void **state)
+{
+    (void)state;
+    struct {
+        uint32_t *key;
+        struct hx_big key_mem;
+    } row, *at = &row;
+    assert_null(hx_big_array(at->key, 3000));
+    assert_ptr_equal(row.key, row.key_mem.base);
+    assert_int_equal(row.key_mem.bytes, 12000);
+    row.key[2999] = 7;
+    hx_big_array_free(at->key);
+    assert_null(row.key);
+    assert_null(row.key_mem.base);
+    hx_error_free(hx_big_array(row.key, SIZE_MAX / 8));
+    assert_null(row.key);
+}
+
 static void big_of_nothing_and_of_too_much(void **state)
 {
     (void)state;
@@ -338,6 +356,7 @@ int main(void)
         cmocka_unit_test(ids_are_found_with_gaps_and_without),
         cmocka_unit_test(big_is_zero_and_trims),
         cmocka_unit_test(big_discards_whole_pages_only),
+        cmocka_unit_test(big_array_is_typed),
         cmocka_unit_test(big_of_nothing_and_of_too_much),
         cmocka_unit_test(guards),
         cmocka_unit_test(progress_is_optional),

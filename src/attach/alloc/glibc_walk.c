@@ -378,10 +378,10 @@ static hx_error *reserve(struct emit *emit)
     if (max > HX_OBJECTS_MAX)
         max = HX_OBJECTS_MAX;
     emit->max = max;
-    HX_TRY(hx_big_reserve(&graph->addr_mem, max * sizeof *graph->addr));
-    HX_TRY(hx_big_reserve(&graph->size_mem, max * sizeof *graph->size));
-    emit->addr = graph->addr = graph->addr_mem.base;
-    emit->size = graph->size = graph->size_mem.base;
+    HX_TRY(hx_big_array(graph->addr, max));
+    HX_TRY(hx_big_array(graph->size, max));
+    emit->addr = graph->addr;
+    emit->size = graph->size;
     return NULL;
 }
 
@@ -408,8 +408,6 @@ static void finish(struct emit *emit)
     graph->n = (hx_obj)emit->n;
     hx_big_trim(&graph->addr_mem, emit->n * sizeof *graph->addr);
     hx_big_trim(&graph->size_mem, emit->n * sizeof *graph->size);
-    graph->addr = graph->addr_mem.base;
-    graph->size = graph->size_mem.base;
     uint64_t segments = 0;
     for (size_t i = 0; i < snapshot->segments.n; i++)
         segments += snapshot->segments.v[i].end - snapshot->segments.v[i].start;

@@ -296,10 +296,8 @@ static hx_error *fill_columns(struct join *join)
     struct hx_snapshot *snapshot = join->snapshot;
     struct hx_graph *graph = &snapshot->graph;
     const struct hx_recording *recording = join->recording;
-    HX_TRY(hx_big_reserve(&graph->site_mem, graph->n * sizeof *graph->site));
-    HX_TRY(hx_big_reserve(&graph->requested_mem, graph->n * sizeof *graph->requested));
-    graph->site = graph->site_mem.base;
-    graph->requested = graph->requested_mem.base;
+    HX_TRY(hx_big_array(graph->site, graph->n));
+    HX_TRY(hx_big_array(graph->requested, graph->n));
     uint64_t k = 0, absent = 0, bytes = 0;
     for (uint64_t i = 0; i < graph->n; i++) {
         for (; k < recording->n_blocks && recording->block[k].address < graph->addr[i]; k++) {
