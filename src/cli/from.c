@@ -1,6 +1,7 @@
 /* from.c - from a name on the command line to roots, and from an object to their names. */
 #include "cli/from.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "traverse/cxxname.h"
 #include "traverse/reach.h"
@@ -26,7 +27,7 @@ static bool is_in(const struct choice *choice, const char *module)
 
 static void take(struct choice *choice, size_t root)
 {
-    choice->roots[root >> 6] |= (uint64_t)1 << (root & 63);
+    hx_bit_set(choice->roots, root);
     choice->n++;
 }
 

@@ -1,6 +1,7 @@
 /* blocks.c - index and cache of blocks, and of the names that their columns speak of. */
 #include "store/blocks.h"
 
+#include "base/bits.h"
 #include "base/lower_bound.h"
 #include "base/vec.h"
 #include "model/graph.h"
@@ -654,7 +655,7 @@ bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum h
                         uint64_t value)
 {
     const uint64_t *sieve = has_sieve(derived) && index->sieve ? index->sieve[block] : NULL;
-    return !sieve || sieve[sieve_bit(value) / 64] >> sieve_bit(value) % 64 & 1;
+    return !sieve || hx_bit(sieve, sieve_bit(value));
 }
 
 enum { SIEVES_MAX = SIEVE_BYTES / (SIEVE_BITS / 8) };
@@ -692,7 +693,7 @@ static void make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t b
     uint64_t *sieve = index->sieve[block] = calloc(SIEVE_BITS / 64, sizeof *sieve);
     blocks->sieves += sieve != NULL;
     for (size_t i = 0; sieve && i < n; i++)
-        sieve[sieve_bit(value[i]) / 64] |= (uint64_t)1 << sieve_bit(value[i]) % 64;
+        hx_bit_set(sieve, sieve_bit(value[i]));
 }
 
 struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks)

@@ -1,5 +1,6 @@
 /* part.c - parts of a snapshot that is too large to be loaded: who refers to whom, and some objects
  * with the edges between them. */
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "store/store_private.h"
 
@@ -176,16 +177,10 @@ struct choosing {
     uint64_t end;    /* of the last chosen object */
 };
 
-static bool is_chosen(const struct choosing *choosing, uint64_t object)
-{
-    return choosing->chosen[object / 64] >> object % 64 & 1;
-}
-
 /* The new number of a chosen object. */
 static hx_obj number_of(const struct choosing *choosing, uint64_t object)
 {
-    uint64_t lower = choosing->chosen[object / 64] & (((uint64_t)1 << object % 64) - 1);
-    return (hx_obj)(choosing->before[object / 64] + (unsigned)__builtin_popcountll(lower));
+    return (hx_obj)(choosing->before[object / 64] + hx_bits_below(choosing->chosen, object));
 }
 
 static hx_error *number_all(struct choosing *choosing)
@@ -254,7 +249,7 @@ static hx_error *take_objects(struct choosing *choosing)
             continue;
         HX_TRY(part_read(part, b, columns, 4));
         for (size_t i = 0; i < block->n; i++)
-            if (is_chosen(choosing, block->from + i))
+            if (hx_bit(choosing->chosen, block->from + i))
                 HX_TRY(take_object(choosing, i, number_of(choosing, block->from + i)));
         HX_TRY(go_on(choosing->store, choosing->progress, block->from, part->index->rows));
     }
@@ -271,7 +266,7 @@ static hx_error *take_edge(struct choosing *choosing, size_t i)
     if (source >= choosing->n_all || target >= choosing->n_all || offset > HX_EDGE_OFFSET_MAX ||
         kind > HX_EDGE_INTERIOR)
         return damaged(choosing->store, "an edge");
-    if (!is_chosen(choosing, source) || !is_chosen(choosing, target))
+    if (!hx_bit(choosing->chosen, source) || !hx_bit(choosing->chosen, target))
         return NULL;
     g->fwd[(size_t)number_of(choosing, source) + 1]++;
     g->edge[g->n_edges++] =
@@ -317,7 +312,7 @@ static hx_error *choose(struct choosing *choosing, int64_t snapshot)
     HX_TRY(take_edges(choosing));
     for (size_t i = 0; i < into->root_edges.n; i++) {
         hx_obj *target = &into->root_edges.v[i].target;
-        *target = is_chosen(choosing, *target) ? number_of(choosing, *target) : choosing->n;
+        *target = hx_bit(choosing->chosen, *target) ? number_of(choosing, *target) : choosing->n;
     }
     return NULL;
 }

@@ -3,6 +3,7 @@
  * Columns of objects and edges have a checksum each; rows have none. What a statement reads of the
  * file is gone through once before, table by table: garbage in a page gives cells that overlap,
  * keys out of order, values that are not of their column's type. */
+#include "base/bits.h"
 #include "store/db.h"
 #include "store/schema.h"
 #include "store/store_private.h"
@@ -13,7 +14,7 @@ void hx_tables_note(struct hx_tables *tables, const char *name, const char *data
 {
     int number = name && database && strcmp(database, "main") == 0 ? hx_schema_number(name) : -1;
     if (number >= 0 && number < HX_TABLES_MAX)
-        tables->bit[number / 64] |= (uint64_t)1 << number % 64;
+        hx_bit_set(tables->bit, (size_t)number);
 }
 
 static hx_error *check(hx_store *store, const char *table)
@@ -48,12 +49,11 @@ hx_error *hx_tables_check(hx_store *store, const struct hx_tables *tables)
     if (store->writer) /* which makes these rows itself */
         return NULL;
     forget_changed(store);
-    for (int number = 0; number < HX_TABLES_MAX; number++) {
-        uint64_t bit = (uint64_t)1 << number % 64;
-        if (!(tables->bit[number / 64] & bit) || store->sound.bit[number / 64] & bit)
+    for (unsigned number = 0; number < HX_TABLES_MAX; number++) {
+        if (!hx_bit(tables->bit, number) || hx_bit(store->sound.bit, number))
             continue;
-        HX_TRY(check(store, hx_schema_name(number)));
-        store->sound.bit[number / 64] |= bit;
+        HX_TRY(check(store, hx_schema_name((int)number)));
+        hx_bit_set(store->sound.bit, number);
     }
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* backwards.c - sources by target in packed arrays, and searches that mark what is reached. */
 #include "traverse/backwards.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 
@@ -127,7 +128,7 @@ hx_error *hx_backwards_add(hx_backwards *b, hx_obj source, hx_obj target, enum h
     for (unsigned i = 0; i < b->width; i++)
         b->source[edge * b->width + i] = (uint8_t)(source >> 8 * i);
     if (kind == HX_EDGE_INTERIOR)
-        b->weak[edge / 64] |= (uint64_t)1 << edge % 64;
+        hx_bit_set(b->weak, edge);
     if (++b->added == b->n_edges)
         free(hx_steal(b->filled));
     return NULL;
@@ -143,15 +144,6 @@ static hx_obj source_of(const hx_backwards *b, uint64_t edge)
 }
 
 /* --- searching ----------------------------------------------------------------------- */
-
-static bool bit_of(const uint64_t *bits, uint64_t i)
-{
-    return bits[i / 64] >> i % 64 & 1;
-}
-static void set_bit(uint64_t *bits, uint64_t i)
-{
-    bits[i / 64] |= (uint64_t)1 << i % 64;
-}
 
 /* The objects of one level: a list, and when that is full a bit for each. */
 struct level {
@@ -185,14 +177,14 @@ struct search {
 
 static hx_error *reach(struct search *search, hx_obj object, hx_obj next, struct level *level)
 {
-    set_bit(search->seen, object);
+    hx_bit_set(search->seen, object);
     if (search->next)
         search->next[object] = next;
     if (search->n_seen++ < search->most)
-        set_bit(search->chosen, object);
+        hx_bit_set(search->chosen, object);
     if (level->list.n < LIST_MAX)
         return hx_vec_push(&level->list, object) ? NULL : hx_error_nomem();
-    set_bit(level->more, object);
+    hx_bit_set(level->more, object);
     level->has_more = true;
     return NULL;
 }
@@ -224,7 +216,7 @@ static hx_error *look_at(struct search *search, hx_obj object, uint32_t level, s
         HX_TRY(meet(search, object, level));
     for (uint64_t e = begin; e < end; e++) {
         hx_obj source = source_of(b, e);
-        if (!bit_of(search->seen, source) && !(search->strong && bit_of(b->weak, e)))
+        if (!hx_bit(search->seen, source) && !(search->strong && hx_bit(b->weak, e)))
             HX_TRY(reach(search, source, object, next));
     }
     return NULL;
@@ -305,9 +297,9 @@ static hx_error *choose_chains(struct search *search, hx_obj target)
     HX_TRY(spread(search, target));
     memset(search->seen, 0, search->words * sizeof *search->seen); /* now: on a chain */
     for (size_t i = 0; i < search->starts.n; i++) {
-        for (hx_obj at = search->starts.v[i]; !bit_of(search->seen, at); at = search->next[at]) {
-            set_bit(search->seen, at);
-            set_bit(search->chosen, at);
+        for (hx_obj at = search->starts.v[i]; !hx_bit(search->seen, at); at = search->next[at]) {
+            hx_bit_set(search->seen, at);
+            hx_bit_set(search->chosen, at);
         }
     }
     return NULL;
@@ -321,7 +313,7 @@ static hx_error *choose(struct search *search, hx_obj target)
     search->level[0].more = calloc(search->words, sizeof *search->level[0].more);
     search->level[1].more = calloc(search->words, sizeof *search->level[1].more);
     HX_NEED(search->seen && search->chosen && search->level[0].more && search->level[1].more);
-    set_bit(search->chosen, target);
+    hx_bit_set(search->chosen, target);
     HX_TRY(spread(search, target));
     if (search->n_seen <= search->most)
         return NULL;

@@ -50,11 +50,6 @@ struct descent {
     struct hx_big number_mem, path_mem, open_mem;
 };
 
-static inline bool has(const uint64_t *bits, hx_obj object)
-{
-    return bits[object >> 6] >> (object & 63) & 1;
-}
-
 static inline bool follows(const struct search *search, hx_edge edge)
 {
     return search->scope->follows >> hx_edge_kind_of(edge) & 1;
@@ -109,7 +104,7 @@ static inline void peel_object(struct search *search, hx_obj object, hx_obj k)
 {
     search->order[k] = object;
     search->number[object] = k;
-    search->peeled[object >> 6] |= (uint64_t)1 << (object & 63);
+    hx_bit_set(search->peeled, object);
 }
 
 /* The order is also the queue of those whose edges are to be taken away. */
@@ -163,7 +158,7 @@ static inline void enter(struct descent *descent, hx_obj object)
 {
     const struct hx_graph *graph = descent->graph;
     hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
-    if (from == to || (descent->cut && has(descent->cut, object))) {
+    if (from == to || (descent->cut && hx_bit(descent->cut, object))) {
         close_object(descent, object);
         descent->component--;
         return;
@@ -228,7 +223,7 @@ static bool descend(struct descent *descent)
 {
     const struct hx_part *part = &descent->part;
     for (hx_obj start = 0; start < part->graph.n; start++) {
-        if (descent->number[start] || (part->whole && !has(part->bits, start)))
+        if (descent->number[start] || (part->whole && !hx_bit(part->bits, start)))
             continue;
         enter(descent, start);
         while (descent->n_path) {
@@ -268,7 +263,7 @@ static hx_error *begin_descent(struct descent *descent, const uint64_t *rest, hx
         descent->cut = scope->cut;
         descent->number = search->number;
         for (hx_obj i = 0; i < part->graph.n; i++)
-            if (has(rest, i))
+            if (hx_bit(rest, i))
                 search->number[i] = 0;
         return NULL;
     }
@@ -285,7 +280,7 @@ static hx_error *descend_and_number(struct descent *descent, hx_obj *ret_compone
         return hx_error_cancelled("search for components");
     /* To sources first, behind what is in no cycle. */
     for (hx_obj i = 0; i < part->graph.n; i++)
-        if (!part->whole || has(part->bits, i))
+        if (!part->whole || hx_bit(part->bits, i))
             search->number[hx_part_object(part, i)] =
                 search->n_peeled + (descent->number[i] - descent->component - 1);
     for (hx_obj k = 0; k < n; k++)

@@ -10,6 +10,7 @@
 #ifndef HX_TRAVERSE_COMPONENTS_H
 #define HX_TRAVERSE_COMPONENTS_H
 
+#include "base/bits.h"
 #include "base/progress.h"
 #include "model/graph.h"
 
@@ -25,11 +26,11 @@ static inline bool hx_scope_has(const struct hx_scope *scope, const struct hx_gr
                                 hx_obj object)
 {
     return (scope->states >> graph->state[object] & 1) &&
-           (!scope->only || (scope->only[object >> 6] >> (object & 63) & 1));
+           (!scope->only || hx_bit(scope->only, object));
 }
 static inline bool hx_scope_cuts(const struct hx_scope *scope, hx_obj object)
 {
-    return scope->cut && scope->cut[object >> 6] >> (object & 63) & 1;
+    return scope->cut && hx_bit(scope->cut, object);
 }
 
 /* All NULL when no object is in scope. Invariants: an edge in scope leads from number a to number b

@@ -162,7 +162,7 @@ hx_error *hx_diff_objects(const struct hx_snapshot *before, const struct hx_snap
             continue;
         if (a->size[i] == b->size[j] && !differs(&type, (hx_obj)i, (hx_obj)j) &&
             !differs(&site, (hx_obj)i, (hx_obj)j))
-            word[j >> 6] |= (uint64_t)1 << (j & 63);
+            hx_bit_set(word, j);
         i++;
     }
     *ret_bits = bits;

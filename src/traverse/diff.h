@@ -8,6 +8,7 @@
 #ifndef HX_TRAVERSE_DIFF_H
 #define HX_TRAVERSE_DIFF_H
 
+#include "base/bits.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 
@@ -21,7 +22,7 @@ hx_error *hx_diff_objects(const struct hx_snapshot *before, const struct hx_snap
 
 static inline bool hx_diff_has(const struct hx_big *bits, hx_obj object)
 {
-    return ((const uint64_t *)bits->base)[object >> 6] >> (object & 63) & 1;
+    return hx_bit(bits->base, object);
 }
 
 #endif

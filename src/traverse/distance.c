@@ -62,10 +62,7 @@ static void meet(struct search *search, hx_obj object)
     const struct hx_root_edge *edges = search->distance->snapshot->root_edges.v;
     search->objects_met++;
     for (uint32_t e = search->first[object]; e; e = search->other[e - 1]) {
-        uint32_t root = edges[e - 1].root;
-        uint64_t bit = (uint64_t)1 << (root & 63);
-        search->n_met += !(search->met[root >> 6] & bit);
-        search->met[root >> 6] |= bit;
+        search->n_met += hx_bit_add(search->met, edges[e - 1].root);
     }
 }
 
@@ -78,7 +75,7 @@ static hx_error *spread(struct search *search, hx_obj target, size_t enough)
     for (uint32_t level = 1; from < search->n_queue && level < MAX_LEVEL; level++) {
         size_t to = search->n_queue;
         for (size_t i = from; i < to; i++)
-            if (search->rooted[search->queue[i] >> 6] >> (search->queue[i] & 63) & 1)
+            if (hx_bit(search->rooted, search->queue[i]))
                 meet(search, search->queue[i]);
         if (search->n_met >= enough ||
             (search->n_met == search->n_roots && search->objects_met >= enough))
@@ -110,7 +107,7 @@ static void find_rooted(struct search *search)
             continue;
         search->n_roots += edge->root != last;
         last = edge->root;
-        search->rooted[edge->target >> 6] |= (uint64_t)1 << (edge->target & 63);
+        hx_bit_set(search->rooted, edge->target);
         search->other[i] = search->first[edge->target];
         search->first[edge->target] = (uint32_t)i + 1;
     }

@@ -3,6 +3,7 @@
 #ifndef HX_TRAVERSE_DISTANCE_H
 #define HX_TRAVERSE_DISTANCE_H
 
+#include "base/bits.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 
@@ -41,7 +42,7 @@ static inline bool hx_distance_root_edge(const struct hx_distance *distance,
 {
     return hx_distance_follows(distance, edge->kind) &&
            distance->snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED &&
-           (!distance->roots || distance->roots[edge->root >> 6] >> (edge->root & 63) & 1);
+           (!distance->roots || hx_bit(distance->roots, edge->root));
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* flood.c - breadth-first from all seeds at once; a queue for each thread. */
 #include "traverse/flood.h"
 
+#include "base/bits.h"
 #include "base/parallel.h"
 #include "base/vec.h"
 
@@ -110,7 +111,7 @@ static inline size_t pass_on(const struct team *team, struct worker *worker, hx_
 {
     const struct hx_flood *flood = team->flood;
     const struct hx_graph *graph = flood->graph;
-    if (flood->cut && (flood->cut[object >> 6] >> (object & 63) & 1))
+    if (flood->cut && hx_bit(flood->cut, object))
         return tail;
     hx_set set = __atomic_load_n(&flood->set[object], __ATOMIC_RELAXED), now;
     for (hx_eidx e = graph->fwd[object], to = graph->fwd[object + 1]; e < to; e++) {

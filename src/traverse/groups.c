@@ -1,6 +1,7 @@
 /* groups.c - retained sizes of groups of objects, 64 groups a pass. */
 #include "traverse/groups.h"
 
+#include "base/bits.h"
 #include "base/parallel.h"
 
 #include <stdatomic.h>
@@ -50,11 +51,6 @@ static inline hx_obj in_queue(const struct pass *pass, size_t ahead)
     return pass->queue[at < pass->places ? at : at - pass->places];
 }
 
-static inline bool is_queued(const struct pass *pass, hx_obj object)
-{
-    return pass->queued[object >> 6] >> (object & 63) & 1;
-}
-
 static inline void gain(struct pass *pass, hx_obj object, uint64_t avoid)
 {
     const struct plan *plan = pass->plan;
@@ -67,9 +63,8 @@ static inline void gain(struct pass *pass, hx_obj object, uint64_t avoid)
     if (!gained)
         return;
     pass->avoid[object] |= gained;
-    if (is_queued(pass, object))
+    if (!hx_bit_add(pass->queued, object))
         return;
-    pass->queued[object >> 6] |= (uint64_t)1 << (object & 63);
     size_t at = pass->head + pass->waiting++;
     pass->queue[at < pass->places ? at : at - pass->places] = object;
 }
@@ -104,7 +99,7 @@ static bool spread(struct pass *pass)
         hx_obj object = in_queue(pass, 0);
         pass->head = pass->head + 1 < pass->places ? pass->head + 1 : 0;
         pass->waiting--;
-        pass->queued[object >> 6] &= ~((uint64_t)1 << (object & 63));
+        hx_bit_clear(pass->queued, object);
         uint64_t avoid = pass->avoid[object];
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++)
             if (follows >> hx_edge_kind_of(graph->edge[e]) & 1)

@@ -1,17 +1,10 @@
 /* lost.c - which lost objects are lost for themselves, and which with others. */
 #include "traverse/lost.h"
 
+#include "base/bits.h"
 #include "traverse/components.h"
 
 #include <stdlib.h>
-
-static inline bool test_and_set(uint64_t *bits, size_t i)
-{
-    uint64_t bit = (uint64_t)1 << (i & 63);
-    bool was = bits[i >> 6] & bit;
-    bits[i >> 6] |= bit;
-    return was;
-}
 
 /* The components that an edge from another one leads to. */
 static void find_led(const struct hx_graph *graph, const struct hx_components *components,
@@ -24,7 +17,7 @@ static void find_led(const struct hx_graph *graph, const struct hx_components *c
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
             hx_obj to = components->number[hx_edge_target(graph->edge[e])];
             if (to != HX_NO_OBJ && to != from)
-                test_and_set(led, to);
+                hx_bit_set(led, to);
         }
     }
 }
@@ -38,7 +31,7 @@ static hx_error *give_states(struct hx_graph *graph, const struct hx_components 
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_obj component = components->number[i];
         if (component != HX_NO_OBJ)
-            graph->state[i] = test_and_set(done, component) ? HX_STATE_INDIRECT : HX_STATE_DEFINITE;
+            graph->state[i] = hx_bit_add(done, component) ? HX_STATE_DEFINITE : HX_STATE_INDIRECT;
     }
     free(done);
     return NULL;
@@ -71,7 +64,7 @@ static void visit(struct climb *climb, hx_obj object)
 {
     uint8_t state = climb->graph->state[object];
     if ((state == HX_STATE_DEFINITE || state == HX_STATE_INDIRECT) &&
-        !test_and_set(climb->seen, object))
+        hx_bit_add(climb->seen, object))
         climb->queue[climb->n_queue++] = object;
 }
 

@@ -1,11 +1,6 @@
 /* part.c - copying a part of a graph. */
 #include "traverse/part.h"
 
-static inline bool has(const uint64_t *bits, hx_obj object)
-{
-    return bits[object >> 6] >> (object & 63) & 1;
-}
-
 static hx_obj count(const uint64_t *bits, size_t words)
 {
     size_t n = 0;
@@ -36,10 +31,10 @@ static void copy_edges(const struct hx_graph *graph, unsigned follows, const uin
     hx_eidx n = 0;
     for (hx_obj i = 0; i < part->graph.n; i++) {
         hx_obj object = part->object[i];
-        hx_eidx to = cut && has(cut, object) ? 0 : graph->fwd[object + 1];
+        hx_eidx to = cut && hx_bit(cut, object) ? 0 : graph->fwd[object + 1];
         for (hx_eidx e = graph->fwd[object]; e < to; e++) {
             hx_edge edge = graph->edge[e];
-            if ((follows >> hx_edge_kind_of(edge) & 1) && has(part->bits, hx_edge_target(edge)))
+            if ((follows >> hx_edge_kind_of(edge) & 1) && hx_bit(part->bits, hx_edge_target(edge)))
                 part->graph.edge[n++] =
                     hx_edge_make(hx_part_index(part, hx_edge_target(edge)),
                                  hx_edge_offset(edge) / 8, hx_edge_kind_of(edge));

@@ -6,6 +6,7 @@
 #ifndef HX_TRAVERSE_PART_H
 #define HX_TRAVERSE_PART_H
 
+#include "base/bits.h"
 #include "model/graph.h"
 
 /* Where more than half of the objects belong to the part, it is the whole graph, to save memory:
@@ -31,8 +32,7 @@ static inline hx_obj hx_part_index(const struct hx_part *part, hx_obj object)
 {
     if (part->whole)
         return object;
-    uint64_t below = part->bits[object >> 6] & (((uint64_t)1 << (object & 63)) - 1);
-    return (hx_obj)(part->before[object >> 6] + (hx_obj)__builtin_popcountll(below));
+    return (hx_obj)(part->before[object / 64] + hx_bits_below(part->bits, object));
 }
 static inline hx_obj hx_part_object(const struct hx_part *part, hx_obj index)
 {

@@ -11,6 +11,7 @@
  */
 #include "traverse/retain.h"
 
+#include "base/bits.h"
 #include "base/parallel.h"
 #include "traverse/components.h"
 #include "traverse/flood.h"
@@ -57,18 +58,9 @@ struct flow {
     struct hx_big place_mem;
 };
 
-static inline bool has(const uint64_t *bits, hx_obj object)
-{
-    return bits[object >> 6] >> (object & 63) & 1;
-}
-static inline void put(uint64_t *bits, hx_obj object)
-{
-    bits[object >> 6] |= (uint64_t)1 << (object & 63);
-}
-
 static inline bool is_cut(const struct flow *flow, hx_obj object)
 {
-    return flow->cut && has(flow->cut, object);
+    return flow->cut && hx_bit(flow->cut, object);
 }
 
 static inline bool follows(const struct flow *flow, hx_edge edge)
@@ -110,7 +102,7 @@ static void give_from_retainers(struct flow *flow, give_fn *give)
 {
     const struct hx_graph *graph = flow->graph;
     for (hx_obj i = 0; flow->cut && i < graph->n; i++) {
-        if (!has(flow->cut, i))
+        if (!hx_bit(flow->cut, i))
             continue;
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
             if (follows(flow, graph->edge[e]))
@@ -164,9 +156,9 @@ static inline void fetch_ahead(const struct flow *flow)
 
 static inline void widen(struct flow *flow, hx_obj object)
 {
-    if (has(flow->unsettled, object))
+    if (hx_bit(flow->unsettled, object))
         return;
-    put(flow->unsettled, object);
+    hx_bit_set(flow->unsettled, object);
     flow->queue[flow->tail++] = object;
 }
 
@@ -176,7 +168,7 @@ static hx_error *close_unsettled(struct flow *flow)
     const struct hx_graph *graph = flow->graph;
     flow->head = flow->tail = 0;
     for (hx_obj i = 0; i < graph->n; i++)
-        if (has(flow->unsettled, i))
+        if (hx_bit(flow->unsettled, i))
             flow->queue[flow->tail++] = i;
     while (flow->head < flow->tail) {
         hx_obj object = flow->queue[flow->head];
@@ -199,7 +191,7 @@ static inline hx_obj component_of(const struct flow *flow, hx_obj object)
 
 static void gather_at(struct flow *flow, hx_obj object, hx_set set)
 {
-    if (has(flow->unsettled, object))
+    if (hx_bit(flow->unsettled, object))
         hx_gather_give(&flow->gather, &flow->place[component_of(flow, object)], set);
 }
 
@@ -239,7 +231,7 @@ static void find_gifts(void *context, unsigned i)
     const uint64_t all = giving->to - giving->from;
     const hx_obj to = (hx_obj)(giving->from + all * (i + 1) / giving->threads);
     for (hx_obj k = (hx_obj)(giving->from + all * i / giving->threads); k < to; k++) {
-        if (flow->set[k] == HX_SET_NONE || has(flow->unsettled, k) || is_cut(flow, k))
+        if (flow->set[k] == HX_SET_NONE || hx_bit(flow->unsettled, k) || is_cut(flow, k))
             continue;
         for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
             hx_eidx soon = e + FEW_EDGES < n_edges ? e + FEW_EDGES : e,
@@ -247,9 +239,9 @@ static void find_gifts(void *context, unsigned i)
             hx_obj target = hx_edge_target(graph->edge[e]),
                    coming = hx_edge_target(graph->edge[soon]);
             __builtin_prefetch(&flow->unsettled[hx_edge_target(graph->edge[later]) >> 6]);
-            if (has(flow->unsettled, coming))
+            if (hx_bit(flow->unsettled, coming))
                 __builtin_prefetch(&flow->components.number[hx_part_index(&flow->part, coming)]);
-            if (has(flow->unsettled, target) && follows(flow, graph->edge[e]))
+            if (hx_bit(flow->unsettled, target) && follows(flow, graph->edge[e]))
                 note_gift(&giving->giver[i], component_of(flow, target), flow->set[k]);
         }
     }
@@ -381,7 +373,7 @@ static hx_error *cut_retainers(struct flow *flow)
     for (hx_obj i = 0; i < graph->n; i++)
         if (flow->rule->of_object[i] != HX_NO_RETAINER &&
             (flow->rule->everything || (states >> graph->state[i] & 1)))
-            put(cut, i);
+            hx_bit_set(cut, i);
     flow->cut = cut;
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* rootscan.c - scanning roots, splitting the nameless, dropping the idle. */
 #include "traverse/rootscan.h"
 
+#include "base/bits.h"
 #include "base/lower_bound.h"
 
 #include <inttypes.h>
@@ -168,13 +169,10 @@ struct finisher {
 static uint64_t distinct_targets(uint64_t *seen, const struct hx_root_edge *edge, size_t n)
 {
     uint64_t distinct = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bit = (uint64_t)1 << (edge[i].target & 63);
-        distinct += !(seen[edge[i].target >> 6] & bit);
-        seen[edge[i].target >> 6] |= bit;
-    }
     for (size_t i = 0; i < n; i++)
-        seen[edge[i].target >> 6] = 0;
+        distinct += hx_bit_add(seen, edge[i].target);
+    for (size_t i = 0; i < n; i++)
+        hx_bit_clear(seen, edge[i].target);
     return distinct;
 }
 

@@ -112,7 +112,7 @@ static bool number_all(struct search *search)
             continue;
         if (!node || tree->vertex[node] != edge->root) {
             node = add_node(search, edge->root, 0);
-            tree->is_root[node >> 6] |= (uint64_t)1 << (node & 63);
+            hx_bit_set(tree->is_root, node);
         }
         if (!follows(search, edge->kind))
             continue;

@@ -9,6 +9,7 @@
 #ifndef HX_TRAVERSE_SPANNING_H
 #define HX_TRAVERSE_SPANNING_H
 
+#include "base/bits.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 
@@ -39,7 +40,7 @@ struct hx_spanning {
 
 static inline bool hx_spanning_is_root(const struct hx_spanning *tree, hx_node node)
 {
-    return tree->is_root[node >> 6] >> (node & 63) & 1;
+    return hx_bit(tree->is_root, node);
 }
 
 /* follows: bit for each enum hx_edge_kind. Roots of kind HX_ROOT_NAMED are left out. Linear.

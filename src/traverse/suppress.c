@@ -6,6 +6,7 @@
  * only when it gains one. */
 #include "traverse/suppress_private.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 
 #include <stdio.h>
@@ -103,10 +104,8 @@ static hx_error *reserve(struct work *work)
 
 static void push(struct work *work, hx_obj object)
 {
-    uint64_t bit = (uint64_t)1 << (object & 63);
-    if (work->queued[object >> 6] & bit)
+    if (!hx_bit_add(work->queued, object))
         return;
-    work->queued[object >> 6] |= bit;
     work->queue[work->tail] = object;
     work->tail = work->tail == work->graph->n ? 0 : work->tail + 1;
 }
@@ -119,7 +118,7 @@ static bool pop(struct work *work, bool again, hx_obj *ret)
     *ret = work->queue[work->head];
     work->head = work->head == work->graph->n ? 0 : work->head + 1;
     if (again)
-        work->queued[*ret >> 6] &= ~((uint64_t)1 << (*ret & 63));
+        hx_bit_clear(work->queued, *ret);
     return true;
 }
 
@@ -361,8 +360,7 @@ static hx_error *take_held(struct work *work)
             unsigned to = is_of(work, object, LOST) ? LOST : POSSIBLE;
             for (hx_eidx e = g->fwd[object]; e < g->fwd[object + 1]; e++) {
                 hx_obj target = hx_edge_target(g->edge[e]);
-                uint64_t seen = work->queued[target >> 6] >> (target & 63) & 1;
-                if (seen || work->owner[target] || !is_of(work, target, to))
+                if (hx_bit(work->queued, target) || work->owner[target] || !is_of(work, target, to))
                     continue;
                 work->owner[target] = taken ? work->owner[object] : 0;
                 push(work, target);

@@ -1,6 +1,7 @@
 /* sure.c - the small graph of what uncertain edges concern, and the sums over its dominators. */
 #include "traverse/sure.h"
 
+#include "base/bits.h"
 #include "base/lower_bound.h"
 #include "traverse/immediate.h"
 
@@ -27,11 +28,6 @@ struct work {
     struct hx_graph small; /* objects by number: place in sure.object, n: the top of all */
 };
 
-static inline bool has(const uint64_t *set, hx_obj object)
-{
-    return set[object >> 6] >> (object & 63) & 1;
-}
-
 static bool go_on(const struct work *work, const char *stage, size_t done, size_t total)
 {
     if (done & CHECK_MASK)
@@ -43,8 +39,7 @@ static bool go_on(const struct work *work, const char *stage, size_t done, size_
 /* Number of a concerned object in the small graph. */
 static inline hx_obj small_number(const struct work *work, hx_obj object)
 {
-    uint64_t before = work->concerned[object >> 6] & (((uint64_t)1 << (object & 63)) - 1);
-    return (hx_obj)(work->rank[object >> 6] + (hx_obj)__builtin_popcountll(before));
+    return (hx_obj)(work->rank[object / 64] + hx_bits_below(work->concerned, object));
 }
 
 /* --- what is concerned ------------------------------------------------------------- */
@@ -57,9 +52,8 @@ static inline bool is_sure(hx_edge edge)
 /* Adds an object to R. */
 static inline void put_beyond(struct work *work, hx_obj object)
 {
-    if (has(work->beyond, object))
+    if (!hx_bit_add(work->beyond, object))
         return;
-    work->beyond[object >> 6] |= (uint64_t)1 << (object & 63);
     if (work->n < work->limit)
         work->sure->object[work->n] = object;
     work->n++;
@@ -78,7 +72,7 @@ static inline bool points_surely(const struct hx_graph *graph, hx_obj object, hx
 /* Does an uncertain edge decide nothing (sure.h)? `concerned` holds what roots surely point to. */
 static bool is_idle(struct work *work, hx_obj object, hx_obj target)
 {
-    if (has(work->concerned, target))
+    if (hx_bit(work->concerned, target))
         return true;
     for (unsigned k = 0; k <= NEAR && object != HX_NO_OBJ && work->looks; k++, work->looks--) {
         if (object == target || points_surely(work->graph, object, target))
@@ -100,12 +94,12 @@ static void find_root_targets(struct work *work)
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         if (edge->kind != HX_EDGE_INTERIOR && counts(work, edge))
-            work->concerned[edge->target >> 6] |= (uint64_t)1 << (edge->target & 63);
+            hx_bit_set(work->concerned, edge->target);
     }
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         if (edge->kind == HX_EDGE_INTERIOR && counts(work, edge) &&
-            !has(work->concerned, edge->target))
+            !hx_bit(work->concerned, edge->target))
             put_beyond(work, edge->target);
     }
 }
@@ -121,8 +115,8 @@ static hx_error *find_targets(struct work *work)
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
             hx_edge edge = graph->edge[e];
             hx_obj target = hx_edge_target(edge);
-            if (!is_sure(edge) && hx_dominators_has(work->all, i) && !has(work->beyond, target) &&
-                !is_idle(work, i, target))
+            if (!is_sure(edge) && hx_dominators_has(work->all, i) &&
+                !hx_bit(work->beyond, target) && !is_idle(work, i, target))
                 put_beyond(work, target);
         }
     }
@@ -151,11 +145,9 @@ static hx_error *spread(struct work *work)
 /* Adds an object outside R, and what dominates it, to A. */
 static void put_above(struct work *work, hx_obj object)
 {
-    for (; object != HX_NO_OBJ && !has(work->concerned, object);
-         object = work->all->parent[object]) {
-        work->concerned[object >> 6] |= (uint64_t)1 << (object & 63);
+    for (; object != HX_NO_OBJ && hx_bit_add(work->concerned, object);
+         object = work->all->parent[object])
         work->n++;
-    }
 }
 
 /* The sources of edges into R, with what dominates them. */
@@ -167,10 +159,10 @@ static hx_error *find_sources(struct work *work)
     for (hx_obj i = 0; i < graph->n && work->n <= work->limit; i++) {
         if (!go_on(work, "sources of edges", i, graph->n))
             return hx_error_cancelled(what);
-        if (has(work->concerned, i) || !hx_dominators_has(work->all, i))
+        if (hx_bit(work->concerned, i) || !hx_dominators_has(work->all, i))
             continue;
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
-            if (has(work->beyond, hx_edge_target(graph->edge[e]))) {
+            if (hx_bit(work->beyond, hx_edge_target(graph->edge[e]))) {
                 put_above(work, i);
                 break;
             }
@@ -203,10 +195,10 @@ static inline void visit_edges_of(struct work *work, hx_obj k, visit_fn *visit)
     const hx_obj object = work->sure->object[k];
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
         hx_obj target = hx_edge_target(graph->edge[e]);
-        if (is_sure(graph->edge[e]) && has(work->beyond, target))
+        if (is_sure(graph->edge[e]) && hx_bit(work->beyond, target))
             visit(work, k, small_number(work, target));
     }
-    if (has(work->beyond, object))
+    if (hx_bit(work->beyond, object))
         return;
     hx_obj above = work->all->parent[object];
     visit(work, above == HX_NO_OBJ ? work->sure->n : small_number(work, above), k);
@@ -218,7 +210,8 @@ static inline bool visit_edges(struct work *work, const char *stage, visit_fn *v
     const struct hx_sure *sure = work->sure;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind != HX_EDGE_INTERIOR && has(work->beyond, edge->target) && counts(work, edge))
+        if (edge->kind != HX_EDGE_INTERIOR && hx_bit(work->beyond, edge->target) &&
+            counts(work, edge))
             visit(work, sure->n, small_number(work, edge->target));
     }
     for (hx_obj k = 0; k < sure->n; k++) {
@@ -287,11 +280,11 @@ static bool share_out(const struct work *work)
         if (!go_on(work, "shares", k, sure->n))
             return false;
         hx_obj object = sure->object[k], above = all->parent[object];
-        if (!has(work->beyond, object)) {
+        if (!hx_bit(work->beyond, object)) {
             sure->bytes[k] += all->bytes[object];
             sure->objects[k] = (hx_obj)(sure->objects[k] + all->objects[object]);
         }
-        if (above == HX_NO_OBJ || has(work->beyond, above))
+        if (above == HX_NO_OBJ || hx_bit(work->beyond, above))
             continue;
         hx_obj from = small_number(work, above);
         sure->bytes[from] -= all->bytes[object];
@@ -309,7 +302,7 @@ static bool sum_up(const struct work *work, const struct hx_spanning *tree)
         if (!go_on(work, "retained sizes", tree->n - w, tree->n))
             return false;
         hx_node k = tree->vertex[w];
-        if (has(work->beyond, sure->object[k])) {
+        if (hx_bit(work->beyond, sure->object[k])) {
             sure->bytes[k] += work->graph->size[sure->object[k]];
             sure->objects[k]++;
         }

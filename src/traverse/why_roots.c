@@ -5,6 +5,7 @@
  */
 #include "traverse/reach.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 
 #include <stdlib.h>
@@ -27,16 +28,6 @@ static enum sort sort_of(const struct hx_root *root)
     default:
         return OTHER;
     }
-}
-
-static bool is_bit(const uint64_t *bits, uint32_t root)
-{
-    return bits[root / 64] >> root % 64 & 1;
-}
-
-static void set_bit(uint64_t *bits, uint32_t root)
-{
-    bits[root / 64] |= UINT64_C(1) << root % 64;
 }
 
 /* --- who has a name -------------------------------------------------------------- */
@@ -74,14 +65,14 @@ static hx_error *find_named(const struct hx_snapshot *snapshot, uint64_t *bits)
     words named = {0};
     for (size_t i = 0; i < snapshot->named.n; i++)
         if (snapshot->named.v[i].root < snapshot->roots.n)
-            set_bit(bits, snapshot->named.v[i].root);
+            hx_bit_set(bits, snapshot->named.v[i].root);
     hx_error *error = named_words(snapshot, &named);
     for (size_t i = 0; i < snapshot->root_edges.n && named.n && !error; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         struct word word = {edge->address, edge->target};
-        if (!is_bit(bits, edge->root) &&
+        if (!hx_bit(bits, edge->root) &&
             bsearch(&word, named.v, named.n, sizeof *named.v, compare_words))
-            set_bit(bits, edge->root);
+            hx_bit_set(bits, edge->root);
     }
     hx_vec_free(&named);
     return error;
@@ -158,10 +149,10 @@ static hx_error *add_chains(const struct hx_snapshot *snapshot, struct hx_chains
         ret->v[ret->n] = (struct ranked){
             .chain = *chain,
             .sort = hx_chain_named(snapshot, chain) ? NAMED : sort_of(&snapshot->roots.v[root]),
-            .further = is_bit(seen, root),
+            .further = hx_bit(seen, root),
             .found = ret->n};
         ret->n++;
-        set_bit(seen, root);
+        hx_bit_set(seen, root);
         *chain = (struct hx_chain){0};
     }
     return NULL;
@@ -175,9 +166,9 @@ static bool choose(const struct hx_snapshot *snapshot, const uint64_t *named, en
     memset(ret, 0, (snapshot->roots.n / 64 + 1) * sizeof *ret);
     for (uint32_t i = 0; i < snapshot->roots.n; i++) {
         if (snapshot->roots.v[i].kind == HX_ROOT_NAMED ||
-            (is_bit(named, i) ? NAMED : sort_of(&snapshot->roots.v[i])) != sort)
+            (hx_bit(named, i) ? NAMED : sort_of(&snapshot->roots.v[i])) != sort)
             continue;
-        set_bit(ret, i);
+        hx_bit_set(ret, i);
         any = true;
     }
     return any;

@@ -5,6 +5,7 @@
  * the text is its label, `more` the scheme that gives it; chains then begin in its roots only.
  * Who allocated the object is in the pane's facts.
  */
+#include "base/bits.h"
 #include "ui/app.h"
 #include "ui/calls.h"
 
@@ -231,7 +232,7 @@ static hx_error *choose_roots(const struct hx_snapshot *snapshot, const char *re
         hx_text_clear(&text);
         scheme->root(root, &text, &identity);
         if (strcmp(identity.label ? identity.label : hx_text_str(&text), retainer) == 0)
-            roots[i / 64] |= UINT64_C(1) << i % 64;
+            hx_bit_set(roots, i);
         failed = text.failed;
     }
     hx_text_free(&text);

@@ -1,6 +1,7 @@
 /* test_base.c - errors, growable arrays, large reservations, scope guards: src/base. */
 #include "unit.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/lower_bound.h"
@@ -159,6 +160,39 @@ static void vec_of_structures(void **state)
     assert_int_equal(vec.v[0].a, 1);
     assert_string_equal(vec.v[0].b, "one, with a comma");
     hx_vec_free(&vec);
+}
+
+/* --- bits --------------------------------------------------------------------------- */
+
+static void bits_are_set_one_by_one(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    uint64_t bits[N / 64 + 1] = {0};
+    bool want[N] = {false};
+    struct unit_random random = unit_random_begin("bits");
+    for (size_t round = 0, rounds = unit_rounds(2000); round < rounds; round++) {
+        size_t i = unit_below(&random, N), below = 0;
+        switch (unit_below(&random, 3)) {
+        case 0:
+            assert_int_equal(hx_bit_add(bits, i), !want[i]);
+            want[i] = true;
+            break;
+        case 1:
+            hx_bit_set(bits, i);
+            want[i] = true;
+            break;
+        default:
+            hx_bit_clear(bits, i);
+            want[i] = false;
+        }
+        for (size_t k = 0; k < N; k++) {
+            assert_int_equal(hx_bit(bits, k), want[k]);
+            below = k % 64 ? below : 0;
+            assert_int_equal(hx_bits_below(bits, k), below);
+            below += want[k];
+        }
+    }
 }
 
 /* --- binary searches ---------------------------------------------------------------- */
@@ -352,6 +386,7 @@ int main(void)
         cmocka_unit_test(vec_grows_and_keeps),
         cmocka_unit_test(vec_refuses_what_overflows),
         cmocka_unit_test(vec_of_structures),
+        cmocka_unit_test(bits_are_set_one_by_one),
         cmocka_unit_test(lower_bound_is_what_a_scan_finds),
         cmocka_unit_test(ids_are_found_with_gaps_and_without),
         cmocka_unit_test(big_is_zero_and_trims),
