@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_NODE UINT32_MAX
-
 /* --- frames ------------------------------------------------------------------------ */
 
 static uint64_t hash_text(uint64_t hash, const char *s)
@@ -153,47 +151,18 @@ static hx_error *need_frame(struct hx_paths *paths, const char *name, uint32_t *
 
 /* --- nodes ------------------------------------------------------------------------- */
 
-static struct hx_path_entry *find_entry(const struct hx_paths *paths, uint32_t parent,
-                                        uint32_t frame)
-{
-    uint64_t hash = ((uint64_t)parent << 32 | frame) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t mask = paths->entry_slots - 1, at = (hash ^ hash >> 32) & mask;
-    while (paths->entry[at].node != NO_NODE &&
-           (paths->entry[at].parent != parent || paths->entry[at].frame != frame))
-        at = (at + 1) & mask;
-    return &paths->entry[at];
-}
-
-static hx_error *grow_entries(struct hx_paths *paths)
-{
-    struct hx_path_entry *old = paths->entry;
-    size_t slots = paths->entry_slots;
-    size_t more = slots ? 2 * slots : 4096;
-    struct hx_path_entry *fresh = malloc(more * sizeof *fresh);
-    HX_NEED(fresh);
-    memset(fresh, 0xff, more * sizeof *fresh);
-    paths->entry = fresh;
-    paths->entry_slots = more;
-    for (size_t i = 0; i < slots; i++)
-        if (old[i].node != NO_NODE)
-            *find_entry(paths, old[i].parent, old[i].frame) = old[i];
-    free(old);
-    return NULL;
-}
-
 static hx_error *add_entry(struct hx_paths *paths, uint32_t parent, uint32_t frame, uint32_t node)
 {
-    if (2 * paths->entries >= paths->entry_slots)
-        HX_TRY(grow_entries(paths));
-    *find_entry(paths, parent, frame) = (struct hx_path_entry){parent, frame, node};
-    paths->entries++;
+    uint32_t *entry;
+    HX_TRY(hx_pairs_at(&paths->entries, hx_pair_key(parent, frame), &entry));
+    *entry = node;
     return NULL;
 }
 
 static bool is_there(const struct hx_paths *paths, uint32_t node, uint32_t frame, uint32_t *ret)
 {
-    *ret = paths->entry_slots ? find_entry(paths, node, frame)->node : NO_NODE;
-    return *ret != NO_NODE;
+    *ret = hx_pairs_find(&paths->entries, hx_pair_key(node, frame));
+    return *ret != HX_NO_PAIR;
 }
 
 static hx_error *make_node(struct hx_paths *paths, uint32_t parent, uint32_t frame, uint32_t *ret)
@@ -360,9 +329,7 @@ static void add_own(struct hx_path *to, const struct hx_path *from)
 static void clear_nodes(struct hx_paths *paths)
 {
     paths->nodes.n = 0;
-    paths->entries = 0;
-    if (paths->entry)
-        memset(paths->entry, 0xff, paths->entry_slots * sizeof *paths->entry);
+    hx_pairs_free(&paths->entries);
 }
 
 /* Makes the tree anew. place[i]: the node that it went into. */
@@ -510,7 +477,7 @@ void hx_paths_deinit(struct hx_paths *paths)
     hx_vec_free(&paths->frames);
     hx_vec_free(&paths->nodes);
     free(paths->frame_slot);
-    free(paths->entry);
+    hx_pairs_free(&paths->entries);
     *paths = (struct hx_paths){0};
 }
 

@@ -9,6 +9,7 @@
 
 #include "export/export.h"
 
+#include "base/pairs.h"
 #include "base/vec.h"
 
 /* Words of --by that have paths. The first ones are stacks as recorded (of cost centres, of calls
@@ -50,10 +51,6 @@ struct hx_path {
  * else only stacks that have something now are loaded. */
 enum { HX_PATHS_MODULES = 1, HX_PATHS_LINES = 2, HX_PATHS_COSTS = 4 };
 
-struct hx_path_entry {
-    uint32_t parent, frame, node;
-};
-
 struct hx_paths {
     unsigned detail; /* HX_PATHS_MODULES, ...; set it before the first load */
     HX_VEC(struct hx_path_frame) frames;
@@ -65,8 +62,8 @@ struct hx_paths {
     uint64_t recurring, deeper, beyond, cut_names; /* how often these bounds were met */
     /* for looking things up */
     uint32_t *frame_slot;
-    struct hx_path_entry *entry;
-    size_t frame_slots, entries, entry_slots;
+    struct hx_pairs entries; /* from a node and a frame to the node of both */
+    size_t frame_slots;
     uint32_t other, below; /* the frames "(other)" and "(deeper)"; HX_NO_FRAME: not made yet */
 };
 

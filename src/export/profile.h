@@ -11,7 +11,7 @@
 #include "base/vec.h"
 #include "export/import.h"
 #include "store/imported.h"
-#include "store/pairs.h"
+#include "base/pairs.h"
 
 /* By what a profile breaks the heap down; the numbers are those of event logs. */
 enum hx_breakdown {

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
-#include "store/pairs.h"
+#include "base/pairs.h"
 #include "store/sets.h"
 #include "traverse/bins.h"
 

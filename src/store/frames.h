@@ -14,7 +14,7 @@
 
 #include "base/text.h"
 #include "base/vec.h"
-#include "store/pairs.h"
+#include "base/pairs.h"
 #include "store/sqlite.h"
 #include "traverse/ccs.h"
 

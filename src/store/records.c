@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "store/db.h"
-#include "store/pairs.h"
+#include "base/pairs.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,61 +7,10 @@
 #include "traverse/callgraph.h"
 
 #include "base/cleanup.h"
+#include "base/pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* --- numbers by key ---------------------------------------------------------------- */
-
-struct map_slot {
-    uint64_t key;
-    uint32_t value; /* + 1; 0: empty */
-};
-
-struct map {
-    struct map_slot *slot;
-    uint32_t n, n_slots; /* n_slots: 0 or a power of two, more than twice n */
-};
-
-static void map_deinit(struct map *map)
-{
-    free(map->slot);
-}
-#define MAP HX_CLEANUP(map_deinit)
-
-static struct map_slot *map_at(const struct map *map, uint64_t key)
-{
-    uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t at = (uint32_t)(hash >> 32) & (map->n_slots - 1);
-    while (map->slot[at].value && map->slot[at].key != key)
-        at = (at + 1) & (map->n_slots - 1);
-    return &map->slot[at];
-}
-
-static hx_error *map_grow(struct map *map)
-{
-    struct map bigger = {.n = map->n, .n_slots = map->n_slots ? map->n_slots * 2 : 64};
-    bigger.slot = bigger.n_slots ? calloc(bigger.n_slots, sizeof *bigger.slot) : NULL;
-    HX_NEED(bigger.slot);
-    for (uint32_t i = 0; i < map->n_slots; i++)
-        if (map->slot[i].value)
-            *map_at(&bigger, map->slot[i].key) = map->slot[i];
-    free(map->slot);
-    *map = bigger;
-    return NULL;
-}
-
-/* The number of a key; a new one gets the next. */
-static hx_error *map_number(struct map *map, uint64_t key, uint32_t *ret)
-{
-    if (map->n >= map->n_slots / 2)
-        HX_TRY(map_grow(map));
-    struct map_slot *slot = map_at(map, key);
-    if (!slot->value)
-        *slot = (struct map_slot){key, ++map->n};
-    *ret = slot->value - 1;
-    return NULL;
-}
 
 /* --- functions and pairs ----------------------------------------------------------- */
 
@@ -72,8 +21,8 @@ struct making {
     const struct hx_call_costs *own;
     struct hx_call_costs *sum; /* of each frame with all below */
     bool *passed;              /* something was allocated there or below */
-    struct map functions;      /* by centre */
-    struct map pairs;          /* by indexes of functions: caller << 32 | callee */
+    struct hx_pairs functions; /* by centre */
+    struct hx_pairs pairs;     /* by indexes of functions: caller, callee */
     struct hx_callgraph *graph;
 };
 
@@ -81,8 +30,8 @@ static void making_deinit(struct making *making)
 {
     free(making->sum);
     free(making->passed);
-    map_deinit(&making->functions);
-    map_deinit(&making->pairs);
+    hx_pairs_free(&making->functions);
+    hx_pairs_free(&making->pairs);
 }
 
 static void add(struct hx_call_costs *to, const struct hx_call_costs *more)
@@ -148,25 +97,28 @@ static hx_error *find_functions(struct making *making)
 {
     struct hx_callgraph *graph = making->graph;
     for (uint32_t i = 0; i < making->n; i++) {
-        uint32_t number;
+        uint32_t *number;
         if (!making->passed[i] || !has_centre(making, i))
             continue;
-        HX_TRY(map_number(&making->functions, making->frame[i].centre, &number));
+        HX_TRY(hx_pairs_at(&making->functions, making->frame[i].centre, &number));
         struct hx_call_function fresh = {.centre = making->frame[i].centre, .cycle = HX_NO_CYCLE};
-        if (number == graph->functions.n)
+        if (*number == HX_NO_PAIR)
             HX_NEED(hx_vec_push(&graph->functions, fresh));
+        *number = 0; /* until all are sorted */
     }
     if (graph->functions.n)
         qsort(graph->functions.v, graph->functions.n, sizeof *graph->functions.v, by_centre);
-    for (uint32_t i = 0; i < graph->functions.n; i++)
-        map_at(&making->functions, graph->functions.v[i].centre)->value = i + 1;
+    for (uint32_t i = 0, *number; i < graph->functions.n; i++) {
+        HX_TRY(hx_pairs_at(&making->functions, graph->functions.v[i].centre, &number));
+        *number = i;
+    }
     return NULL;
 }
 
 /* Of a frame that passed. */
 static uint32_t function_of(const struct making *making, uint32_t frame)
 {
-    return map_at(&making->functions, making->frame[frame].centre)->value - 1;
+    return hx_pairs_find(&making->functions, making->frame[frame].centre);
 }
 
 static hx_error *add_call(struct making *making, uint32_t caller, uint32_t callee,
@@ -177,12 +129,13 @@ static hx_error *add_call(struct making *making, uint32_t caller, uint32_t calle
         graph->functions.v[caller].recursive += costs->calls;
         return NULL;
     }
-    uint32_t number;
-    HX_TRY(map_number(&making->pairs, (uint64_t)caller << 32 | callee, &number));
-    struct hx_call fresh = {.caller = caller, .callee = callee};
-    if (number == graph->calls.n)
-        HX_NEED(hx_vec_push(&graph->calls, fresh));
-    add(&graph->calls.v[number].costs, costs);
+    uint32_t *number;
+    HX_TRY(hx_pairs_at(&making->pairs, hx_pair_key(caller, callee), &number));
+    if (*number == HX_NO_PAIR) {
+        HX_NEED(hx_vec_push(&graph->calls, (struct hx_call){.caller = caller, .callee = callee}));
+        *number = (uint32_t)graph->calls.n - 1;
+    }
+    add(&graph->calls.v[*number].costs, costs);
     graph->functions.v[callee].calls += costs->calls;
     return NULL;
 }

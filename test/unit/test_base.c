@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/lower_bound.h"
+#include "base/pairs.h"
 #include "base/progress.h"
 #include "base/vec.h"
 
@@ -238,6 +239,27 @@ static void ids_are_found_with_gaps_and_without(void **state)
     }
 }
 
+/* --- tables --------------------------------------------------------------------------- */
+
+static void pairs_keep_their_numbers(void **state)
+{
+    (void)state;
+    enum { KEYS = 5000 };
+    struct hx_pairs pairs = {0};
+    assert_int_equal(hx_pairs_find(&pairs, 7), HX_NO_PAIR);
+    for (uint32_t i = 0, *number; i < 2 * KEYS; i++) {
+        uint32_t k = i % KEYS; /* each twice; keys that differ in few bits */
+        assert_null(hx_pairs_at(&pairs, hx_pair_key(k % 64, k / 64), &number));
+        assert_int_equal(*number, i < KEYS ? HX_NO_PAIR : k);
+        *number = k;
+    }
+    assert_int_equal(pairs.n, KEYS);
+    assert_int_equal(hx_pairs_find(&pairs, hx_pair_key(63, 3)), 3 * 64 + 63);
+    assert_int_equal(hx_pairs_find(&pairs, hx_pair_key(64, 3)), HX_NO_PAIR);
+    hx_pairs_free(&pairs);
+    assert_int_equal(hx_pairs_find(&pairs, hx_pair_key(63, 3)), HX_NO_PAIR);
+}
+
 /* --- reservations ------------------------------------------------------------------- */
 
 static void big_is_zero_and_trims(void **state)
@@ -389,6 +411,7 @@ int main(void)
         cmocka_unit_test(bits_are_set_one_by_one),
         cmocka_unit_test(lower_bound_is_what_a_scan_finds),
         cmocka_unit_test(ids_are_found_with_gaps_and_without),
+        cmocka_unit_test(pairs_keep_their_numbers),
         cmocka_unit_test(big_is_zero_and_trims),
         cmocka_unit_test(big_discards_whole_pages_only),
         cmocka_unit_test(big_array_is_typed),

@@ -1,6 +1,6 @@
-/* pairs.h - a table from 64-bit keys to numbers, for what is interned while a store is written. */
-#ifndef HX_STORE_PAIRS_H
-#define HX_STORE_PAIRS_H
+/* pairs.h - a table from 64-bit keys to numbers, for what is interned. */
+#ifndef HX_BASE_PAIRS_H
+#define HX_BASE_PAIRS_H
 
 #include "base/error.h"
 
@@ -23,6 +23,9 @@ struct hx_pairs {
 /* *ret is where the number of the key stands, HX_NO_PAIR when it is new: then the caller writes
  * another one before the next call. */
 hx_error *hx_pairs_at(struct hx_pairs *pairs, uint64_t key, uint32_t **ret);
+
+/* The number of a key; HX_NO_PAIR: it has none. */
+uint32_t hx_pairs_find(const struct hx_pairs *pairs, uint64_t key);
 void hx_pairs_free(struct hx_pairs *pairs);
 
 static inline uint64_t hx_pair_key(uint32_t a, uint32_t b)

@@ -1,5 +1,5 @@
 /* pairs.c - a hash table with open addressing. */
-#include "store/pairs.h"
+#include "base/pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +49,11 @@ hx_error *hx_pairs_at(struct hx_pairs *pairs, uint64_t key, uint32_t **ret)
     }
     *ret = &slot->value;
     return NULL;
+}
+
+uint32_t hx_pairs_find(const struct hx_pairs *pairs, uint64_t key)
+{
+    return pairs->slot ? find(pairs, key)->value : HX_NO_PAIR;
 }
 
 void hx_pairs_free(struct hx_pairs *pairs)
