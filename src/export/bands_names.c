@@ -2,6 +2,7 @@
 #include "export/bands.h"
 
 #include "base/cleanup.h"
+#include "base/index.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,37 +55,26 @@ bool hx_band_cut(struct hx_text *text, size_t limit)
 /* A name on its way: which is not what the store calls it gives way to one that is. */
 struct naming {
     struct hx_bands *bands;
-    uint32_t *slot; /* a table of names by their text: index + 1 */
-    size_t slots;
+    struct hx_index index; /* of names, by their text */
 };
 
-static uint64_t hash_of(const char *s)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-    for (; *s; s++)
-        hash = (hash ^ (unsigned char)*s) * 0x100000001b3;
-    return hash ^ hash >> 29;
-}
-
 /* Takes the name in bands->text for a key, unless another one has it. */
-static bool take(struct naming *naming, size_t index, bool *ret_taken)
+static hx_error *take(struct naming *naming, size_t index, bool *ret_taken)
 {
     struct hx_bands *bands = naming->bands;
     const char *name = hx_text_str(&bands->text);
-    size_t at = hash_of(name) & (naming->slots - 1);
+    uint64_t hash = hx_hash_bytes(name, bands->text.n);
     *ret_taken = false;
-    for (; naming->slot[at]; at = (at + 1) & (naming->slots - 1)) {
-        *ret_taken = strcmp(bands->texts.v + bands->names.v[naming->slot[at] - 1].name, name) == 0;
+    for (uint32_t at = 0, i; hx_index_next(&naming->index, hash, &at, &i);) {
+        *ret_taken = strcmp(bands->texts.v + bands->names.v[i].name, name) == 0;
         if (*ret_taken)
-            return true;
+            return NULL;
     }
-    if (!hx_vec_reserve(&bands->texts, bands->texts.n + bands->text.n + 1))
-        return false;
+    HX_NEED(hx_vec_reserve(&bands->texts, bands->texts.n + bands->text.n + 1));
     memcpy(bands->texts.v + bands->texts.n, name, bands->text.n + 1);
     bands->names.v[index].name = bands->texts.n;
     bands->texts.n += bands->text.n + 1;
-    naming->slot[at] = (uint32_t)index + 1;
-    return true;
+    return hx_index_add(&naming->index, hash, (uint32_t)index);
 }
 
 /* A phase of life has GHC's word. */
@@ -144,7 +134,7 @@ static hx_error *name_other(struct naming *naming, size_t index)
     HX_NEED(base);
     bool taken = true;
     for (uint64_t number = 2; taken; number++) {
-        HX_NEED(take(naming, index, &taken));
+        HX_TRY(take(naming, index, &taken));
         if (!taken)
             break;
         char tail[24];
@@ -173,21 +163,17 @@ static hx_error *name_all(struct naming *naming, bool same)
         if (is_same != same)
             continue;
         bands->cut += cut;
-        if (!same)
-            HX_TRY(name_other(naming, i));
-        else if (!take(naming, i, &taken))
-            return hx_error_nomem();
+        HX_TRY(same ? take(naming, i, &taken) : name_other(naming, i));
     }
     return NULL;
 }
 
 hx_error *hx_bands_name_keys(struct hx_bands *bands)
 {
-    struct naming naming = {.bands = bands, .slots = 16};
-    while (naming.slots < 2 * bands->names.n)
-        naming.slots *= 2;
-    HX_FREE uint32_t *slot = naming.slot = calloc(naming.slots, sizeof *slot);
-    HX_NEED(slot);
-    HX_TRY(name_all(&naming, true));
-    return name_all(&naming, false);
+    struct naming naming = {.bands = bands};
+    hx_error *err = name_all(&naming, true);
+    if (!err)
+        err = name_all(&naming, false);
+    hx_index_free(&naming.index);
+    return err;
 }

@@ -41,30 +41,6 @@ static void free_frame(struct hx_path_frame *frame)
     free(frame->file);
 }
 
-/* The slot of a frame, or the free one where it would be. */
-static uint32_t *find_frame(const struct hx_paths *paths, const struct hx_path_frame *frame)
-{
-    size_t mask = paths->frame_slots - 1, at = hash_frame(frame) & mask;
-    while (paths->frame_slot[at] != HX_NO_FRAME &&
-           !same_frame(&paths->frames.v[paths->frame_slot[at]], frame))
-        at = (at + 1) & mask;
-    return &paths->frame_slot[at];
-}
-
-static hx_error *grow_frames(struct hx_paths *paths)
-{
-    size_t slots = paths->frame_slots ? 2 * paths->frame_slots : 1024;
-    uint32_t *fresh = malloc(slots * sizeof *fresh);
-    HX_NEED(fresh);
-    memset(fresh, 0xff, slots * sizeof *fresh);
-    free(paths->frame_slot);
-    paths->frame_slot = fresh;
-    paths->frame_slots = slots;
-    for (size_t i = 0; i < paths->frames.n; i++)
-        *find_frame(paths, &paths->frames.v[i]) = (uint32_t)i;
-    return NULL;
-}
-
 /* Where to cut a text of valid UTF-8 that is too long. */
 static size_t cut_at(const char *s, size_t n)
 {
@@ -118,18 +94,16 @@ static hx_error *make_frame(struct hx_paths *paths, const struct hx_frame_texts 
 
 static hx_error *add_frame(struct hx_paths *paths, struct hx_path_frame *frame, uint32_t *ret)
 {
-    if (2 * paths->frames.n >= paths->frame_slots)
-        HX_TRY(grow_frames(paths));
-    uint32_t *slot = find_frame(paths, frame);
-    if (*slot == HX_NO_FRAME) {
-        if (paths->frames.n >= HX_NO_FRAME)
-            return hx_error_new(HX_E_LIMIT, "frames", NULL, "there are too many to look at");
-        HX_NEED(hx_vec_push(&paths->frames, *frame));
-        *frame = (struct hx_path_frame){0};
-        *slot = (uint32_t)(paths->frames.n - 1);
-    }
-    *ret = *slot;
-    return NULL;
+    uint64_t hash = hash_frame(frame);
+    for (uint32_t at = 0; hx_index_next(&paths->frame_index, hash, &at, ret);)
+        if (same_frame(&paths->frames.v[*ret], frame))
+            return NULL;
+    if (paths->frames.n >= HX_NO_FRAME)
+        return hx_error_new(HX_E_LIMIT, "frames", NULL, "there are too many to look at");
+    HX_NEED(hx_vec_push(&paths->frames, *frame));
+    *frame = (struct hx_path_frame){0};
+    *ret = (uint32_t)(paths->frames.n - 1);
+    return hx_index_add(&paths->frame_index, hash, *ret);
 }
 
 hx_error *hx_paths_frame(struct hx_paths *paths, const struct hx_frame_texts *texts, uint32_t *ret)
@@ -476,7 +450,7 @@ void hx_paths_deinit(struct hx_paths *paths)
         free_frame(&paths->frames.v[i]);
     hx_vec_free(&paths->frames);
     hx_vec_free(&paths->nodes);
-    free(paths->frame_slot);
+    hx_index_free(&paths->frame_index);
     hx_pairs_free(&paths->entries);
     *paths = (struct hx_paths){0};
 }

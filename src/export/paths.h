@@ -9,6 +9,7 @@
 
 #include "export/export.h"
 
+#include "base/index.h"
 #include "base/pairs.h"
 #include "base/vec.h"
 
@@ -61,10 +62,9 @@ struct hx_paths {
     uint64_t sample_bytes;       /* alloc: mean bytes between samples; 0: each was recorded */
     uint64_t recurring, deeper, beyond, cut_names; /* how often these bounds were met */
     /* for looking things up */
-    uint32_t *frame_slot;
+    struct hx_index frame_index;
     struct hx_pairs entries; /* from a node and a frame to the node of both */
-    size_t frame_slots;
-    uint32_t other, below; /* the frames "(other)" and "(deeper)"; HX_NO_FRAME: not made yet */
+    uint32_t other, below;   /* the frames "(other)" and "(deeper)"; HX_NO_FRAME: not made yet */
 };
 
 /* Loads the paths of one snapshot by export->by, or by what the store has, in place of those of

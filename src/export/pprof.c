@@ -9,6 +9,7 @@
 #include "export/paths.h"
 
 #include "base/cleanup.h"
+#include "base/index.h"
 #include "store/query.h"
 
 #include <inttypes.h>
@@ -103,8 +104,7 @@ struct profile {
     HX_VEC(char *) texts;
     HX_VEC(struct function) functions;
     HX_VEC(struct module) modules;
-    uint32_t *text_slot, *function_slot; /* of open addressing: numbers + 1 */
-    size_t text_slots, function_slots;
+    struct hx_index text_index, function_index;
     uint32_t *location; /* of each frame: its id; 0: not used so far */
     uint32_t locations;
     struct hx_text samples, tables, out, part, inner; /* the two last: scratch */
@@ -118,8 +118,8 @@ static void deinit_profile(struct profile *p)
     hx_vec_free(&p->texts);
     hx_vec_free(&p->functions);
     hx_vec_free(&p->modules);
-    free(p->text_slot);
-    free(p->function_slot);
+    hx_index_free(&p->text_index);
+    hx_index_free(&p->function_index);
     free(p->location);
     hx_text_free(&p->samples);
     hx_text_free(&p->tables);
@@ -128,88 +128,33 @@ static void deinit_profile(struct profile *p)
     hx_text_free(&p->inner);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
-}
-
-static uint64_t hash_text(const char *s)
-{
-    uint64_t hash = 0;
-    for (; *s; s++)
-        hash = mix(hash, (uint8_t)*s);
-    return hash;
-}
-
-static uint64_t hash_function(const struct function *f)
-{
-    return mix(mix(mix(0, f->name), f->symbol), f->file);
-}
-
-static hx_error *clear_slots(uint32_t **slot, size_t *slots, size_t least)
-{
-    size_t n = *slots ? *slots : 1024;
-    while (n < 2 * least)
-        n *= 2;
-    free(*slot);
-    *slot = calloc(n, sizeof **slot);
-    *slots = n;
-    return *slot ? NULL : hx_error_nomem();
-}
-
-static uint32_t *text_slot(const struct profile *p, const char *s)
-{
-    size_t at = hash_text(s) & (p->text_slots - 1);
-    while (p->text_slot[at] && strcmp(p->texts.v[p->text_slot[at] - 1], s) != 0)
-        at = (at + 1) & (p->text_slots - 1);
-    return &p->text_slot[at];
-}
-
 static hx_error *number_text(struct profile *p, const char *s, uint32_t *ret)
 {
-    if (2 * p->texts.n >= p->text_slots) {
-        HX_TRY(clear_slots(&p->text_slot, &p->text_slots, 2 * p->texts.n));
-        for (size_t i = 0; i < p->texts.n; i++)
-            *text_slot(p, p->texts.v[i]) = (uint32_t)i + 1;
+    uint64_t hash = hx_hash_bytes(s, strlen(s));
+    for (uint32_t at = 0; hx_index_next(&p->text_index, hash, &at, ret);)
+        if (strcmp(p->texts.v[*ret], s) == 0)
+            return NULL;
+    char *copy = strdup(s);
+    if (!copy || !hx_vec_push(&p->texts, copy)) {
+        free(copy);
+        return hx_error_nomem();
     }
-    uint32_t *slot = text_slot(p, s);
-    if (!*slot) {
-        char *copy = strdup(s);
-        if (!copy || !hx_vec_push(&p->texts, copy)) {
-            free(copy);
-            return hx_error_nomem();
-        }
-        *slot = (uint32_t)p->texts.n;
-    }
-    *ret = *slot - 1;
-    return NULL;
-}
-
-static uint32_t *function_slot(const struct profile *p, const struct function *f)
-{
-    size_t at = hash_function(f) & (p->function_slots - 1);
-    while (p->function_slot[at] &&
-           memcmp(&p->functions.v[p->function_slot[at] - 1], f, sizeof *f) != 0)
-        at = (at + 1) & (p->function_slots - 1);
-    return &p->function_slot[at];
+    *ret = (uint32_t)p->texts.n - 1;
+    return hx_index_add(&p->text_index, hash, *ret);
 }
 
 /* *ret is its id. */
 static hx_error *number_function(struct profile *p, const struct function *f, uint32_t *ret)
 {
-    if (2 * p->functions.n >= p->function_slots) {
-        HX_TRY(clear_slots(&p->function_slot, &p->function_slots, 2 * p->functions.n));
-        for (size_t i = 0; i < p->functions.n; i++)
-            *function_slot(p, &p->functions.v[i]) = (uint32_t)i + 1;
-    }
-    uint32_t *slot = function_slot(p, f);
-    if (!*slot) {
-        HX_NEED(hx_vec_push(&p->functions, *f));
-        *slot = (uint32_t)p->functions.n;
-    }
-    *ret = *slot;
-    return NULL;
+    uint64_t hash = hx_hash_bytes(f, sizeof *f);
+    for (uint32_t at = 0, i; hx_index_next(&p->function_index, hash, &at, &i);)
+        if (memcmp(&p->functions.v[i], f, sizeof *f) == 0) {
+            *ret = i + 1;
+            return NULL;
+        }
+    HX_NEED(hx_vec_push(&p->functions, *f));
+    *ret = (uint32_t)p->functions.n;
+    return hx_index_add(&p->function_index, hash, *ret - 1);
 }
 
 /* --- modules ----------------------------------------------------------------------------- */

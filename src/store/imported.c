@@ -7,6 +7,7 @@
 #include "store/imported.h"
 
 #include "base/cleanup.h"
+#include "base/index.h"
 #include "store/attribute.h"
 #include "store/db.h"
 #include "store/recording.h"
@@ -102,15 +103,6 @@ static hx_error *too_many(const hx_imported *imported)
                         "the profile names too much");
 }
 
-static uint64_t hash_bytes(const void *bytes, size_t n)
-{
-    const uint8_t *at = bytes;
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ at[i]) * UINT64_C(0x100000001b3);
-    return hx_frames_mix(n, h);
-}
-
 hx_error *hx_imported_name(hx_imported *imported, const char *name, size_t bytes, uint32_t *ret)
 {
     uint32_t *first;
@@ -122,7 +114,7 @@ hx_error *hx_imported_name(hx_imported *imported, const char *name, size_t bytes
         name = bounded.s;
         bytes = bounded.n;
     }
-    HX_TRY(hx_pairs_at(&imported->name_by_hash, hash_bytes(name, bytes), &first));
+    HX_TRY(hx_pairs_at(&imported->name_by_hash, hx_hash_bytes(name, bytes), &first));
     for (uint32_t i = *first; i != HX_NO_PAIR; i = imported->names.v[i].next) {
         const struct name *known = &imported->names.v[i];
         if (known->bytes == bytes && memcmp(text_at(imported, known->text), name, bytes) == 0) {
@@ -197,7 +189,7 @@ hx_error *hx_imported_set(hx_imported *imported, const char *const *name, const 
         HX_TRY(hx_imported_name(imported, name[i], bytes[i], &imported->hand.v[i]));
     HX_TRY(tell_apart(imported));
     size_t size = n * sizeof *imported->hand.v;
-    HX_TRY(hx_pairs_at(&imported->set_by_hash, hash_bytes(imported->hand.v, size), &first));
+    HX_TRY(hx_pairs_at(&imported->set_by_hash, hx_hash_bytes(imported->hand.v, size), &first));
     for (uint32_t i = *first; i != HX_NO_PAIR; i = imported->sets.v[i].next) {
         const struct set *set = &imported->sets.v[i];
         if (set->n == n &&

@@ -6,6 +6,7 @@
 #include "store/mprof_fill.h"
 
 #include "base/cleanup.h"
+#include "base/index.h"
 #include "store/db.h"
 
 #include <inttypes.h>
@@ -41,25 +42,17 @@ struct chains {
 
 /* --- names --------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *s)
-{
-    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-    for (; *s; s++)
-        hash = (hash ^ (uint8_t)*s) * 0x100000001b3;
-    return hash;
-}
-
 static hx_error *name_of_text(struct chains *c, const char *text, uint32_t *ret)
 {
     uint32_t *first;
-    HX_TRY(hx_pairs_at(&c->by_hash, hash_of(text), &first));
+    size_t bytes = strlen(text) + 1;
+    HX_TRY(hx_pairs_at(&c->by_hash, hx_hash_bytes(text, bytes), &first));
     for (uint32_t i = *first; i != NO_NAME; i = c->names.v[i].next) {
         if (strcmp(c->strings.v + c->names.v[i].text, text) == 0) {
             *ret = i;
             return NULL;
         }
     }
-    size_t bytes = strlen(text) + 1;
     HX_NEED(hx_vec_reserve(&c->strings, c->strings.n + bytes) &&
             hx_vec_push(&c->names, (struct name){c->strings.n, *first}));
     memcpy(c->strings.v + c->strings.n, text, bytes);

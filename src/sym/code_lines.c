@@ -2,6 +2,7 @@
 #include "sym/code_private.h"
 
 #include "base/cleanup.h"
+#include "base/index.h"
 #include "base/timing.h"
 #include "base/text.h"
 #include "sym/demangle.h"
@@ -320,44 +321,26 @@ size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct 
 struct type_keeper {
     hx_code *code;
     struct hx_code_file *file;
-    HX_VEC(uint32_t) slot; /* hash of types; 0: free, else a number + 1 */
+    struct hx_index index; /* of types */
 };
-
-static uint32_t *find_type(const struct type_keeper *keeper, const struct hx_code_type *type)
-{
-    size_t mask = keeper->slot.n - 1, at = hash(0, (uint64_t)(uintptr_t)type->name + type->bytes);
-    for (at &= mask; keeper->slot.v[at]; at = (at + 1) & mask) {
-        const struct hx_code_type *known = &keeper->file->types.v[keeper->slot.v[at] - 1];
-        if (known->name == type->name && known->bytes == type->bytes)
-            break;
-    }
-    return &keeper->slot.v[at];
-}
-
-static bool grow_types(struct type_keeper *keeper)
-{
-    size_t n = keeper->slot.n ? keeper->slot.n * 2 : 1024;
-    if (!hx_vec_reserve(&keeper->slot, n))
-        return false;
-    memset(keeper->slot.v, 0, n * sizeof *keeper->slot.v);
-    keeper->slot.n = n;
-    for (size_t i = 0; i < keeper->file->types.n; i++)
-        *find_type(keeper, &keeper->file->types.v[i]) = (uint32_t)i + 1;
-    return true;
-}
 
 /* Keeps each type once: every unit that includes a header has those in it. */
 static bool keep_type(void *context, const char *name, uint64_t bytes)
 {
     struct type_keeper *keeper = context;
     struct hx_code_type type = {keep(keeper->code, name), bytes};
-    if (keeper->file->types.n >= TYPES_MAX || !type.name ||
-        (keeper->file->types.n * 2 >= keeper->slot.n && !grow_types(keeper)))
+    const struct hx_code_type *known = keeper->file->types.v;
+    uint64_t key = hash(0, (uint64_t)(uintptr_t)type.name + bytes);
+    if (keeper->file->types.n >= TYPES_MAX || !type.name)
         return false;
-    uint32_t *slot = find_type(keeper, &type);
-    if (!*slot && hx_vec_push(&keeper->file->types, type))
-        *slot = (uint32_t)keeper->file->types.n;
-    return true;
+    for (uint32_t at = 0, i; hx_index_next(&keeper->index, key, &at, &i);)
+        if (known[i].name == type.name && known[i].bytes == bytes)
+            return true;
+    if (!hx_vec_push(&keeper->file->types, type))
+        return false;
+    hx_error *err = hx_index_add(&keeper->index, key, (uint32_t)keeper->file->types.n - 1);
+    hx_error_free(err);
+    return !err;
 }
 
 static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadline_ns)
@@ -368,7 +351,7 @@ static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadli
     file->types_tried = true;
     file->types_whole =
         !file->dwarf || hx_code_dwarf_types(file->dwarf, deadline_ns, keep_type, &keeper);
-    hx_vec_free(&keeper.slot);
+    hx_index_free(&keeper.index);
     if (hx_reading_ended(&code->reading))
         forget_dwarf(file);
 }

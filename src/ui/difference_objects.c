@@ -6,6 +6,7 @@
  */
 #include "ui/difference.h"
 
+#include "base/index.h"
 #include "ui/app.h"
 
 #include "store/frames.h"
@@ -36,8 +37,7 @@ struct object {
 /* Texts by number, from 1. */
 struct words {
     HX_VEC(char *) text;
-    uint32_t *slot; /* numbers, 0: free; a power of two of them, at most half full */
-    size_t slots;
+    struct hx_index index;
     uint32_t latest[2]; /* neighbours are often alike */
 };
 
@@ -77,41 +77,12 @@ static void destroy_merge(struct merge *merge)
     for (size_t i = 0; i < merge->words.text.n; i++)
         free(merge->words.text.v[i]);
     hx_vec_free(&merge->words.text);
-    free(merge->words.slot);
+    hx_index_free(&merge->words.index);
     hx_vec_free(&merge->kept);
     free(merge);
 }
 
 /* --- words --- */
-
-static size_t hash(const char *text)
-{
-    uint64_t h = 0xcbf29ce484222325;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3;
-    return (size_t)(h ^ h >> 32);
-}
-
-static uint32_t *find_slot(const struct words *words, const char *text)
-{
-    size_t at = hash(text) & (words->slots - 1);
-    while (words->slot[at] && strcmp(words->text.v[words->slot[at] - 1], text) != 0)
-        at = (at + 1) & (words->slots - 1);
-    return &words->slot[at];
-}
-
-static hx_error *grow(struct words *words)
-{
-    size_t slots = words->slots ? words->slots * 2 : 256;
-    uint32_t *slot = calloc(slots, sizeof *slot);
-    HX_NEED(slot);
-    free(words->slot);
-    words->slot = slot;
-    words->slots = slots;
-    for (size_t i = 0; i < words->text.n; i++)
-        *find_slot(words, words->text.v[i]) = (uint32_t)i + 1;
-    return NULL;
-}
 
 /* The number of a text; `use`: which of the latest to try first. */
 static hx_error *number_of(struct words *words, struct hx_value value, int use, uint32_t *ret)
@@ -124,18 +95,20 @@ static hx_error *number_of(struct words *words, struct hx_value value, int use, 
         *ret = latest;
         return NULL;
     }
-    if (2 * (words->text.n + 1) > words->slots)
-        HX_TRY(grow(words));
-    uint32_t *slot = find_slot(words, value.text);
-    if (!*slot && words->text.n < NAMES_MAX) {
+    uint64_t hash = hx_hash_bytes(value.text, strlen(value.text));
+    uint32_t number = 0;
+    for (uint32_t at = 0, i; !number && hx_index_next(&words->index, hash, &at, &i);)
+        number = strcmp(words->text.v[i], value.text) == 0 ? i + 1 : 0;
+    if (!number && words->text.n < NAMES_MAX) {
         char *copy = strdup(value.text);
         if (!copy || !hx_vec_push(&words->text, copy)) {
             free(copy);
             return hx_error_nomem();
         }
-        *slot = (uint32_t)words->text.n;
+        number = (uint32_t)words->text.n;
+        HX_TRY(hx_index_add(&words->index, hash, number - 1));
     }
-    *ret = words->latest[use] = *slot;
+    *ret = words->latest[use] = number;
     return NULL;
 }
 

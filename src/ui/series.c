@@ -1,6 +1,7 @@
 /* series.c - adds up a census over all snapshots. */
 #include "ui/series.h"
 
+#include "base/index.h"
 #include "base/lower_bound.h"
 #include "ui/screen.h"
 
@@ -13,21 +14,18 @@ enum { BAND_REST = -1, BAND_LEFT_OUT = -2 };
 /* A row of the census, in whatever snapshots it is. */
 struct entry {
     struct hx_series_key key;
-    uint64_t hash;
     double area;
     int band; /* or BAND_... */
 };
 
-/* Invariant: slot has a power of two entries, at least twice as many as there are in `entry`; each
- * is 0 or the place of an entry + 1, at or behind the slot of its hash. */
 struct reading {
     const struct hx_series_wish *wish;
     struct hx_series *series;
     const struct hx_progress *progress;
     struct hx_text sql;
     HX_VEC(struct entry) entry;
-    size_t *slot, n_slots;
-    bool uncounted; /* objects are not */
+    struct hx_index index; /* of entries */
+    bool uncounted;        /* objects are not */
 };
 
 bool hx_series_key_same(const struct hx_series_key *a, const struct hx_series_key *b)
@@ -178,47 +176,21 @@ static uint64_t hash_of(const struct hx_value *value)
     return hash ^ hash >> 29;
 }
 
-static bool is_key(const struct entry *entry, const struct hx_value *value, uint64_t hash)
+static bool is_key(const struct entry *entry, const struct hx_value *value)
 {
-    if (entry->hash != hash || (value->type == HX_VALUE_TEXT) != (entry->key.text != NULL))
+    if ((value->type == HX_VALUE_TEXT) != (entry->key.text != NULL))
         return false;
     return entry->key.text ? strcmp(entry->key.text, value->text) == 0
                            : entry->key.number == value->i;
-}
-
-static void place(struct reading *reading, size_t i)
-{
-    size_t at = reading->entry.v[i].hash & (reading->n_slots - 1);
-    while (reading->slot[at])
-        at = (at + 1) & (reading->n_slots - 1);
-    reading->slot[at] = i + 1;
-}
-
-static hx_error *widen(struct reading *reading)
-{
-    if (2 * (reading->entry.n + 1) <= reading->n_slots)
-        return NULL;
-    size_t n = reading->n_slots ? 2 * reading->n_slots : 256;
-    size_t *slot = calloc(n, sizeof *slot);
-    HX_NEED(slot);
-    free(reading->slot);
-    reading->slot = slot;
-    reading->n_slots = n;
-    for (size_t i = 0; i < reading->entry.n; i++)
-        place(reading, i);
-    return NULL;
 }
 
 /* The entry of a key; NULL when there is none. */
 static struct entry *find(const struct reading *reading, const struct hx_value *value)
 {
     uint64_t hash = hash_of(value);
-    size_t at = reading->n_slots ? hash & (reading->n_slots - 1) : 0;
-    for (; reading->n_slots && reading->slot[at]; at = (at + 1) & (reading->n_slots - 1)) {
-        struct entry *entry = &reading->entry.v[reading->slot[at] - 1];
-        if (is_key(entry, value, hash))
-            return entry;
-    }
+    for (uint32_t at = 0, i; hx_index_next(&reading->index, hash, &at, &i);)
+        if (is_key(&reading->entry.v[i], value))
+            return &reading->entry.v[i];
     return NULL;
 }
 
@@ -233,8 +205,7 @@ static bool is_left_out(const struct hx_series_wish *wish, const struct hx_serie
 static hx_error *add_entry(struct reading *reading, const struct hx_value *value,
                            struct entry **ret)
 {
-    struct entry entry = {.key.number = value->i, .hash = hash_of(value), .band = BAND_REST};
-    HX_TRY(widen(reading));
+    struct entry entry = {.key.number = value->i, .band = BAND_REST};
     if (value->type == HX_VALUE_TEXT)
         HX_NEED(entry.key.text = strdup(value->text));
     if (is_left_out(reading->wish, &entry.key))
@@ -243,9 +214,8 @@ static hx_error *add_entry(struct reading *reading, const struct hx_value *value
         free(entry.key.text);
         return hx_error_nomem();
     }
-    place(reading, reading->entry.n - 1);
     *ret = &reading->entry.v[reading->entry.n - 1];
-    return NULL;
+    return hx_index_add(&reading->index, hash_of(value), (uint32_t)reading->entry.n - 1);
 }
 
 /* What a snapshot counts in an area: the time around it. */
@@ -575,7 +545,7 @@ hx_error *hx_series_read(hx_store *store, const struct hx_series_wish *wish,
     for (size_t i = 0; i < reading.entry.n; i++)
         free(reading.entry.v[i].key.text);
     hx_vec_free(&reading.entry);
-    free(reading.slot);
+    hx_index_free(&reading.index);
     hx_text_free(&reading.sql);
     if (error)
         hx_series_destroy(reading.series);

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "base/lower_bound.h"
 #include "base/pairs.h"
 #include "base/progress.h"
@@ -260,6 +261,35 @@ static void pairs_keep_their_numbers(void **state)
     assert_int_equal(hx_pairs_find(&pairs, hx_pair_key(63, 3)), HX_NO_PAIR);
 }
 
+static void index_gives_the_numbers_of_a_hash(void **state)
+{
+    (void)state;
+    enum { NUMBERS = 3000, HASHES = 700 };
+    struct hx_index index = {0};
+    uint32_t at = 0, number;
+    assert_false(hx_index_next(&index, 0, &at, &number));
+    for (uint32_t i = 0; i < NUMBERS; i++) {
+        uint32_t hash = i % HASHES;
+        assert_null(hx_index_add(&index, hx_hash_bytes(&hash, sizeof hash), i));
+    }
+    for (uint32_t removed = 0; removed < 2; removed++) { /* then without every third of them */
+        for (uint32_t hash = 0; hash < HASHES; hash++) {
+            uint64_t word = hx_hash_bytes(&hash, sizeof hash), sum = 0, want = 0;
+            for (at = 0; hx_index_next(&index, word, &at, &number);)
+                sum += number;
+            for (uint32_t i = hash; i < NUMBERS; i += HASHES)
+                want += removed && i % 3 == 0 ? 0 : i;
+            assert_int_equal(sum, want);
+        }
+        for (uint32_t i = 0; i < NUMBERS; i += 3) {
+            uint32_t hash = i % HASHES;
+            hx_index_remove(&index, hx_hash_bytes(&hash, sizeof hash), i);
+        }
+    }
+    assert_int_equal(index.n, NUMBERS - NUMBERS / 3);
+    hx_index_free(&index);
+}
+
 /* --- reservations ------------------------------------------------------------------- */
 
 static void big_is_zero_and_trims(void **state)
@@ -412,6 +442,7 @@ int main(void)
         cmocka_unit_test(lower_bound_is_what_a_scan_finds),
         cmocka_unit_test(ids_are_found_with_gaps_and_without),
         cmocka_unit_test(pairs_keep_their_numbers),
+        cmocka_unit_test(index_gives_the_numbers_of_a_hash),
         cmocka_unit_test(big_is_zero_and_trims),
         cmocka_unit_test(big_discards_whole_pages_only),
         cmocka_unit_test(big_array_is_typed),

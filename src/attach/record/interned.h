@@ -8,7 +8,7 @@
 #ifndef HX_ATTACH_RECORD_INTERNED_H
 #define HX_ATTACH_RECORD_INTERNED_H
 
-#include "attach/record/index.h"
+#include "base/index.h"
 #include "attach/record/reader.h"
 
 #define HX_INTERNED_STACKS  ((size_t)1 << 22) /* at most; more find no room */

@@ -11,7 +11,7 @@
 #ifndef HX_ATTACH_RECORD_LIVE_H
 #define HX_ATTACH_RECORD_LIVE_H
 
-#include "attach/record/index.h"
+#include "base/index.h"
 #include "base/vec.h"
 
 #include <stddef.h>

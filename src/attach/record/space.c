@@ -2,7 +2,7 @@
 #include "attach/record/space.h"
 
 #include "attach/proc.h"
-#include "attach/record/index.h"
+#include "base/index.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "base/timing.h"

@@ -1,11 +1,11 @@
-/* index.h - a table from hashes to numbers: what the reader finds its things by.
+/* index.h - a table from hashes to numbers, for what is found by more than a 64-bit key.
  *
  * Open addressing with linear probing. Several numbers may have one hash; whoever looks something
  * up compares what the numbers stand for. Hashes have to be good: hx_hash() is seeded, so that a
  * target cannot choose addresses that collide.
  */
-#ifndef HX_ATTACH_RECORD_INDEX_H
-#define HX_ATTACH_RECORD_INDEX_H
+#ifndef HX_BASE_INDEX_H
+#define HX_BASE_INDEX_H
 
 #include "base/error.h"
 
@@ -24,6 +24,16 @@ static inline uint64_t hx_hash(uint64_t seed, uint64_t word)
 {
     unsigned __int128 product = (unsigned __int128)(word ^ seed) * 0x9e3779b97f4a7c15ULL;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* FNV-1a, mixed once more for the low bits. */
+static inline uint64_t hx_hash_bytes(const void *bytes, size_t n)
+{
+    const unsigned char *byte = bytes;
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3;
+    return hash ^ hash >> 32;
 }
 
 /* A seed that the target does not know. */

@@ -1,5 +1,5 @@
 /* index.c - the table from hashes to numbers. */
-#include "attach/record/index.h"
+#include "base/index.h"
 
 #include <stdlib.h>
 #include <string.h>
