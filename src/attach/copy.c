@@ -233,8 +233,7 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
             continue;
         if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_run, &plan))
             continue;
-        if (plan.failed)
-            return hx_error_nomem();
+        HX_NEED(!plan.failed);
         copy->pages_known = false;
         HX_NEED(hx_vec_push(&copy->lost, (struct hx_range){mapping[i].start, mapping[i].end}));
     }

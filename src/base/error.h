@@ -72,8 +72,8 @@ void hx_error_free(hx_error *err);
             return hx_try_error_;                                                                  \
     } while (0)
 
-/* Returns out of memory to the caller unless there was some: a pointer that is not NULL, or a push
- * or a reserve (vec.h) that succeeded. */
+/* Returns out of memory to the caller unless there was some: a pointer that is not NULL, a push or
+ * a reserve (vec.h) that succeeded, a text (text.h) that has not failed. */
 #define HX_NEED(...)                                                                               \
     do {                                                                                           \
         if (!(__VA_ARGS__))                                                                        \

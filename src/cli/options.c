@@ -84,8 +84,7 @@ hx_error *hx_parse_pid(const char *word, pid_t *ret)
         value = value * 10 + (uint64_t)(*s - '0');
     if (value == 0 || value > INT_MAX) {
         HX_FREE char *what = NULL;
-        if (asprintf(&what, "PID %s", word) < 0)
-            return hx_error_nomem();
+        HX_NEED(asprintf(&what, "PID %s", word) >= 0);
         return hx_error_new(HX_E_ABSENT, what, "see: ps -e", "no such process");
     }
     *ret = (pid_t)value;
@@ -95,8 +94,7 @@ hx_error *hx_parse_pid(const char *word, pid_t *ret)
 static hx_error *bad_value(const char *name, const char *value, const char *wanted)
 {
     HX_FREE char *what = NULL;
-    if (asprintf(&what, "--%s", name) < 0)
-        return hx_error_nomem();
+    HX_NEED(asprintf(&what, "--%s", name) >= 0);
     return hx_error_new(HX_E_USAGE, what, NULL, "'%s' is not %s", value, wanted);
 }
 

@@ -141,8 +141,7 @@ static hx_error *print_entries(hx_rows *rows)
         if (!failed)
             fputs(hx_text_str(&text), stdout);
         hx_text_free(&text);
-        if (failed)
-            return hx_error_nomem();
+        HX_NEED(!failed);
     }
 }
 

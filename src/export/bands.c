@@ -357,8 +357,7 @@ static hx_error *name_band(struct hx_bands *bands, struct hx_band *band)
         name_set(bands, band);
     else
         HX_TRY(name_stack(bands, band));
-    if (bands->text.failed)
-        return hx_error_nomem();
+    HX_NEED(!bands->text.failed);
     bands->cut += hx_band_cut(&bands->text, bands->limit);
     band->name = hx_text_str(&bands->text);
     return NULL;

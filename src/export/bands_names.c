@@ -144,8 +144,7 @@ static hx_error *name_other(struct naming *naming, size_t index)
         if (!text->failed)
             hx_band_cut(text, bands->limit - (size_t)digits);
         hx_text_puts(text, tail);
-        if (text->failed)
-            return hx_error_nomem();
+        HX_NEED(!text->failed);
     }
     return NULL;
 }
@@ -158,8 +157,7 @@ static hx_error *name_all(struct naming *naming, bool same)
         struct hx_band_name *name = &bands->names.v[i];
         bool is_same, cut, taken;
         name_key(bands, bands->texts.v + name->key, name->key_bytes, &is_same, &cut);
-        if (bands->text.failed || bands->scratch.failed)
-            return hx_error_nomem();
+        HX_NEED(!bands->text.failed && !bands->scratch.failed);
         if (is_same != same)
             continue;
         bands->cut += cut;

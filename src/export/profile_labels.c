@@ -290,8 +290,7 @@ static hx_error *number_set(struct hx_labels *labels, const struct hx_profile_ro
     }
     if (!split(labels, s, n, true, &nomem))
         split(labels, s, n, false, &nomem);
-    if (nomem)
-        return hx_error_nomem();
+    HX_NEED(!nomem);
     return hx_imported_set(labels->imported, labels->member.v, labels->bytes.v, labels->member.n,
                            ret);
 }

@@ -394,8 +394,7 @@ hx_error *hx_draw_bins(const struct hx_export *export, struct hx_sink *sink)
     hx_text_putf(&about, "Sets of objects by the named roots that reach them; %s",
                  hx_text_str(&subtitle));
     put_about(&about, &plot);
-    if (title.failed || subtitle.failed || about.failed)
-        return hx_error_nomem();
+    HX_NEED(!title.failed && !subtitle.failed && !about.failed);
     hx_drawing_begin(sink, ROWS + (int)plot.rows * LINE + EDGE, hx_text_str(&title),
                      hx_text_str(&about),
                      ".in{fill:var(--ink)}.out{fill:var(--grid)}"

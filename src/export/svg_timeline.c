@@ -400,8 +400,7 @@ hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink)
     put_subtitle(&subtitle, &timeline);
     hx_text_putf(&about, "Stacked areas over time: %s", hx_text_str(&subtitle));
     put_about(&about, series, timeline.last);
-    if (title.failed || subtitle.failed || about.failed)
-        return hx_error_nomem();
+    HX_NEED(!title.failed && !subtitle.failed && !about.failed);
     int lines = (int)series->n + has_rest(series);
     hx_drawing_begin(sink, LEGEND + lines * LINE + EDGE, hx_text_str(&title), hx_text_str(&about),
                      BAND_STYLE);
@@ -449,8 +448,7 @@ hx_error *hx_draw_bars(const struct hx_series *series, struct hx_sink *sink)
                  series->n + series->others, series->census->title);
     hx_text_putf(&about, "Bars: %s", hx_text_str(&subtitle));
     put_about(&about, series, 0);
-    if (title.failed || subtitle.failed || about.failed)
-        return hx_error_nomem();
+    HX_NEED(!title.failed && !subtitle.failed && !about.failed);
     hx_drawing_begin(sink, UPPER + (int)n * BAR_LINE + EDGE, hx_text_str(&title),
                      hx_text_str(&about), NULL);
     draw_heading(sink, hx_text_str(&title), hx_text_str(&subtitle));

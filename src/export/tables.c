@@ -86,8 +86,7 @@ static hx_error *query(const struct hx_export *export, const struct hx_sheet *ta
 
 static hx_error *flush(struct hx_sheet *table, struct hx_sink *sink)
 {
-    if (table->text.failed || table->scratch.failed || table->keys.failed)
-        return hx_error_nomem();
+    HX_NEED(!table->text.failed && !table->scratch.failed && !table->keys.failed);
     hx_sink_put(sink, hx_text_str(&table->text), table->text.n);
     hx_text_clear(&table->text);
     return NULL;

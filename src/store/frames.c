@@ -338,8 +338,7 @@ static hx_error *find_caf(struct hx_frames *frames, const struct hx_known_place 
 {
     HX_CLEANUP(hx_text_free) struct hx_text module = {0};
     hx_text_puts(&module, text_at(frames, place->module)); /* which moves when one is made */
-    if (module.failed)
-        return hx_error_nomem();
+    HX_NEED(!module.failed);
     struct hx_frames_centre caf = {
         .kind = HX_CENTRE_CAF,
         .file = place->file,
@@ -813,8 +812,7 @@ static hx_error *adopt_place(struct hx_frames *frames, struct hx_known_place *pl
         return NULL;
     hx_text_puts(&label, text_at(frames, place->label)); /* which moves when one is made */
     hx_text_puts(&module, text_at(frames, place->module));
-    if (label.failed || module.failed)
-        return hx_error_nomem();
+    HX_NEED(!label.failed && !module.failed);
     struct hx_frames_centre centre = {
         .kind = HX_CENTRE_FUNCTION,
         .file = place->file,

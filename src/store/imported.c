@@ -109,8 +109,7 @@ hx_error *hx_imported_name(hx_imported *imported, const char *name, size_t bytes
     HX_CLEANUP(hx_text_free) struct hx_text bounded = {0};
     if (bytes > HX_TEXT_NAME) {
         hx_text_name(&bounded, name, bytes);
-        if (bounded.failed)
-            return hx_error_nomem();
+        HX_NEED(!bounded.failed);
         name = bounded.s;
         bytes = bounded.n;
     }

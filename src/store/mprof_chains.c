@@ -103,8 +103,7 @@ static hx_error *name_of(struct chains *c, uint32_t frame, uint32_t *ret)
                                    : "?");
         if (c->a->how.offsets && c->a->frame[frame].kind == HX_FRAME_CODE)
             put_offset(c, frame);
-        if (c->text.failed)
-            return hx_error_nomem();
+        HX_NEED(!c->text.failed);
         HX_TRY(name_of_text(c, hx_text_str(&c->text), &c->name[frame]));
     }
     *ret = c->name[frame];
@@ -181,8 +180,7 @@ static hx_error *write_chain(struct chains *c, sqlite3_stmt *st, int64_t number,
         if (i)
             hx_text_puts(&c->text, " > ");
     }
-    if (c->text.failed)
-        return hx_error_nomem();
+    HX_NEED(!c->text.failed);
     sqlite3_bind_int64(st, 1, number);
     sqlite3_bind_text(st, 2, hx_text_str(&c->text), (int)c->text.n, SQLITE_STATIC);
     sqlite3_bind_int(st, 3, cut);

@@ -50,8 +50,7 @@ static hx_error *read_all(sqlite3 *db, int64_t snapshot, enum hx_name_list list,
         HX_CLEANUP(hx_text_free) struct hx_text bounded = {0};
         if (text)
             hx_text_names(&bounded, text, (size_t)sqlite3_column_bytes(st, 1));
-        if (bounded.failed)
-            return hx_error_nomem();
+        HX_NEED(!bounded.failed);
         HX_TRY(add(names, (uint64_t)sqlite3_column_int64(st, 0),
                    text ? hx_text_str(&bounded) : NULL, bounded.n));
     }

@@ -42,8 +42,7 @@ static hx_error *write_error(int os_errno, FILE *file)
 
 hx_error *hx_print_flush(struct hx_text *text, void *file)
 {
-    if (text->failed)
-        return hx_error_nomem();
+    HX_NEED(!text->failed);
     errno = 0;
     if (text->n && fwrite(text->s, 1, text->n, file) != text->n)
         return write_error(errno ? errno : EIO, file);

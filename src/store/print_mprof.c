@@ -446,8 +446,7 @@ static hx_error *print_direct(struct hx_mprof_printer *p, hx_rows *rows)
 
 hx_error *hx_mprof_flush(struct hx_mprof_printer *p, bool all)
 {
-    if (p->out.failed)
-        return hx_error_nomem();
+    HX_NEED(!p->out.failed);
     return all || p->out.n > 1 << 16 ? hx_print_flush(&p->out, p->file) : NULL;
 }
 

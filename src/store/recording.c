@@ -119,8 +119,7 @@ static hx_error *centre_of(struct naming *naming, const struct hx_rec_place *pla
                          : put_source(known->declared, known->declared_line, &naming->declared),
         .entry = region ? place->vaddr : known->entry,
     };
-    if (naming->centre.failed || naming->declared.failed)
-        return hx_error_nomem();
+    HX_NEED(!naming->centre.failed && !naming->declared.failed);
     centre.label = hx_text_str(&naming->centre);
     return hx_frames_centre(naming->frames, &centre, ret);
 }
@@ -161,8 +160,7 @@ static hx_error *name_function(struct naming *naming, const struct hx_rec_place 
         .kind = place->kind == HX_REC_REGION ? HX_FRAME_REGION : HX_FRAME_CODE,
         .initialiser = initialiser_of(place, line, place->n_lines ? place->n_lines : 1),
     };
-    if (naming->label.failed || naming->source.failed)
-        return hx_error_nomem();
+    HX_NEED(!naming->label.failed && !naming->source.failed);
     function.label = hx_text_str(&naming->label);
     HX_TRY(file_of(naming, place, &function.file));
     HX_TRY(centre_of(naming, place, known, function.file, &function.centre));
@@ -423,8 +421,7 @@ static hx_error *write_stack(struct stacks *stacks, uint32_t index, uint32_t ori
     hx_text_clear(&stacks->site);
     hx_recording_label(stacks->recording, number, HX_STACK_FRAMES, &stacks->label);
     hx_recording_label(stacks->recording, number, HX_SITE_FRAMES, &stacks->site);
-    if (stacks->label.failed || stacks->site.failed)
-        return hx_error_nomem();
+    HX_NEED(!stacks->label.failed && !stacks->site.failed);
     bool empty = !stacks->label.n || node[index].id == HX_CCS_CUT;
     const char *cut = hx_builtin_name(HX_CCS_CUT);
     sqlite3_bind_int64(st, 1, node[index].id);

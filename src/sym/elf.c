@@ -233,8 +233,7 @@ hx_error *hx_elf_each_symbol(int fd, struct hx_reading *reading, uint32_t sectio
         if (symbol.name_len > HX_TEXT_NAME) {
             hx_text_clear(&bounded);
             hx_text_name(&bounded, symbol.name, symbol.name_len);
-            if (bounded.failed)
-                return hx_error_nomem();
+            HX_NEED(!bounded.failed);
             symbol.name = bounded.s;
             symbol.name_len = bounded.n;
         }

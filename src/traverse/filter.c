@@ -213,8 +213,7 @@ static hx_error *written_name(struct parser *parser, const struct hx_filter_valu
     hx_demangle_names(&full, value->text, value->n);
     hx_put_untagged(&name, hx_text_str(&full));
     *ret = (struct hx_filter_value){.type = HX_FILTER_NULL};
-    if (full.failed || name.failed)
-        return hx_error_nomem();
+    HX_NEED(!full.failed && !name.failed);
     if (strcmp(hx_text_str(&name), value->text) == 0)
         return NULL;
     HX_NEED(hx_vec_push(&parser->filter->names, name.s));

@@ -252,8 +252,7 @@ static hx_error *hand_over(struct giving *giving)
     struct flow *flow = giving->flow;
     for (unsigned i = 0; i < giving->threads; i++) {
         struct giver *giver = &giving->giver[i];
-        if (giver->failed)
-            return hx_error_nomem();
+        HX_NEED(!giver->failed);
         for (size_t k = 0; k < giver->gifts.n; k++)
             hx_gather_give(&flow->gather, &flow->place[giver->gifts.v[k].number],
                            giver->gifts.v[k].set);
@@ -398,8 +397,7 @@ static hx_error *run(struct flow *flow, struct hx_retention *ret)
     if (flow->any_unsettled)
         HX_TRY(settle(flow));
     HX_TRY(hx_sets_error(flow->sets));
-    if (flow->gather.failed)
-        return hx_error_nomem();
+    HX_NEED(!flow->gather.failed);
     struct hx_retention retention = {.visits = flow->visits, .set = flow->set};
     for (hx_obj i = 0; i < flow->graph->n; i++)
         retention.objects += flow->set[i] != HX_SET_NONE;

@@ -212,9 +212,8 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
                        hx_rows **ret)
 {
     const struct hx_source *source = &load->source;
-    if (source->where.failed || source->sql.failed || source->facts.failed ||
-        source->written.failed)
-        return hx_error_nomem();
+    HX_NEED(!source->where.failed && !source->sql.failed && !source->facts.failed &&
+            !source->written.failed);
     if (source->view)
         return open_view(load, store, offset, limit, ret);
     if (source->answer) {

@@ -274,8 +274,7 @@ static hx_error *each_row(struct reading *reading, hx_store *store, each_fn *eac
 {
     HX_ROWS hx_rows *rows = NULL;
     const struct hx_series *series = reading->series;
-    if (reading->sql.failed)
-        return hx_error_nomem();
+    HX_NEED(!reading->sql.failed);
     HX_TRY(hx_query_sql(store, reading->sql.s, &rows));
     size_t at = 0;
     for (uint64_t count = 0;; count++) {

@@ -440,12 +440,10 @@ static hx_error *make_environment(const struct hx_launched *launched,
     unsigned flags = (options->children ? HX_RUN_CHILDREN : 0u) |
                      (options->at_exit ? HX_RUN_AT_EXIT : 0u) |
                      (options->mappings ? HX_RUN_MAPPINGS : 0u);
-    if (asprintf(ret_run, "%s:%x:%" PRIx64 ":%" PRIx64 ":%" PRIx64, launched->folder.path, flags,
-                 options->sample_bytes, options->least_bytes, options->most_bytes) < 0)
-        return hx_error_nomem();
-    if (asprintf(ret_preload, "%s%s%s", library, before && *before ? ":" : "",
-                 before ? before : "") < 0)
-        return hx_error_nomem();
+    HX_NEED(asprintf(ret_run, "%s:%x:%" PRIx64 ":%" PRIx64 ":%" PRIx64, launched->folder.path,
+                     flags, options->sample_bytes, options->least_bytes, options->most_bytes) >= 0);
+    HX_NEED(asprintf(ret_preload, "%s%s%s", library, before && *before ? ":" : "",
+                     before ? before : "") >= 0);
     return NULL;
 }
 

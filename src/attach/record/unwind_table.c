@@ -241,14 +241,12 @@ hx_error *hx_unwind_table_build(const struct hx_cfi *cfi, uint64_t start, uint64
     struct build b HX_CLEANUP(build_deinit) = {.start = start, .end = end, .sorted = true};
     HX_NEED(rules_init(&b.rules));
     uint64_t damaged = hx_cfi_each(cfi, gather, &b);
-    if (b.nomem)
-        return hx_error_nomem();
+    HX_NEED(!b.nomem);
     if (!b.sorted)
         qsort(b.in.v, b.in.n, sizeof *b.in.v, by_start);
     HX_TRY(lay_out(&b));
     write_table(&b);
-    if (b.nomem)
-        return hx_error_nomem();
+    HX_NEED(!b.nomem);
     *ret = (struct hx_unwind_table){
         .start = b.base,
         .span = b.n_pieces * HX_UNWIND_PIECE,
