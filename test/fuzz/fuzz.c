@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* A case may take CASE_SECONDS, and SLOW_SECONDS of processor time. */
-enum { BATCH = 200, CASE_SECONDS = 60, SLOW_SECONDS = 8, LARGEST = 1 << 26 };
+enum { BATCH = 200, CASE_SECONDS = 60, SLOW_SECONDS = 8, LARGEST = 1 << 24 };
 
 struct seed {
     const char *path;
