@@ -59,8 +59,8 @@ static int widest(const struct hx_column *column, const struct hx_answer_column 
     return width;
 }
 
-static hx_error *describe(struct hx_reply *reply, size_t i, const struct hx_table *sample,
-                          bool ascii)
+static hx_error *describe_answer(struct hx_reply *reply, size_t i, const struct hx_table *sample,
+                                 bool ascii)
 {
     const struct hx_answer_column *from = &reply->answer.columns[i];
     struct hx_column *column = &reply->columns[i];
@@ -106,7 +106,7 @@ hx_error *hx_reply_create(struct hx_answer *answer, const struct hx_table *sampl
     reply->keys = calloc(n + 1, sizeof *reply->keys);
     hx_error *error = reply->columns && reply->keys ? NULL : hx_error_nomem();
     for (size_t i = 0; i < n && !error; i++)
-        error = describe(reply, i, sample, ascii);
+        error = describe_answer(reply, i, sample, ascii);
     if (error)
         hx_reply_destroy(reply);
     else

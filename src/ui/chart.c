@@ -158,7 +158,7 @@ void hx_chart_plot(const struct hx_chart *chart, int width, int height, struct h
 }
 
 /* The column of a snapshot. */
-static int place(const struct hx_chart *chart, const struct hx_plot *plot, size_t i)
+static int snapshot_column(const struct hx_chart *chart, const struct hx_plot *plot, size_t i)
 {
     double span = chart->time[chart->n - 1] - chart->time[0];
     double part = chart->n < 2 ? 0
@@ -229,7 +229,7 @@ void hx_chart_columns(const struct hx_chart *chart, const struct hx_plot *plot,
     for (int x = 0; x < plot->width; x++)
         ret[x] = (struct hx_chart_column){.snapshot = HX_CHART_NONE, .whole = -1, .line = -1};
     for (size_t i = 0; i < chart->n; i++)
-        sample(chart, i, &ret[place(chart, plot, i)]);
+        sample(chart, i, &ret[snapshot_column(chart, plot, i)]);
     int last = -1;
     for (int x = 0; x < plot->width; x++) {
         if (!ret[x].sampled)
@@ -380,8 +380,8 @@ static void draw_column(const struct hx_chart *chart, const struct hx_plot *plot
 }
 
 /* Is a cell the band's, and are those beside it? */
-static bool is_inside(const struct hx_chart *chart, size_t band, const struct hx_canvas *canvas,
-                      int x, int y)
+static bool is_inside_band(const struct hx_chart *chart, size_t band,
+                           const struct hx_canvas *canvas, int x, int y)
 {
     for (int i = x - 1; i <= x + 1; i++) {
         const struct hx_ink *ink = hx_canvas_at(canvas, i, y);
@@ -405,7 +405,7 @@ static void draw_letters(const struct hx_chart *chart, const struct hx_plot *plo
             int low = b ? edge[b - 1] : 0, off = abs(x - plot->width / 2);
             int value = (edge[b] - low) * HX_CANVAS_MAX + HX_CANVAS_MAX - off;
             int y = plot->upper + plot->height - 1 - (low + edge[b]) / 2 / plot->units;
-            if (value <= best[b] || !is_inside(chart, b, canvas, plot->left + x, y))
+            if (value <= best[b] || !is_inside_band(chart, b, canvas, plot->left + x, y))
                 continue;
             best[b] = value;
             left[b] = plot->left + x;
@@ -420,8 +420,8 @@ static void draw_letters(const struct hx_chart *chart, const struct hx_plot *plo
 /* --- lines --- */
 
 /* A character of a line; what lies under it keeps its colour where a cell can have two. */
-static void put_line(const struct hx_chart *chart, struct hx_canvas *canvas, int x, int y,
-                     uint32_t c)
+static void put_line_cell(const struct hx_chart *chart, struct hx_canvas *canvas, int x, int y,
+                          uint32_t c)
 {
     struct hx_ink *ink = hx_canvas_at(canvas, x, y);
     if (!ink)
@@ -453,13 +453,13 @@ static void draw_line(const struct hx_chart *chart, const struct hx_plot *plot,
         }
         int y = line_of(plot, column[x].line), at = plot->left + x;
         if (before < 0 || before == y) {
-            put_line(chart, canvas, at, y, c[0]);
+            put_line_cell(chart, canvas, at, y, c[0]);
         } else {
             bool up = y < before;
-            put_line(chart, canvas, at, before, up ? c[2] : c[4]);
+            put_line_cell(chart, canvas, at, before, up ? c[2] : c[4]);
             for (int i = up ? y + 1 : before + 1; i < (up ? before : y); i++)
-                put_line(chart, canvas, at, i, c[1]);
-            put_line(chart, canvas, at, y, up ? c[3] : c[5]);
+                put_line_cell(chart, canvas, at, i, c[1]);
+            put_line_cell(chart, canvas, at, y, up ? c[3] : c[5]);
         }
         before = y;
     }
@@ -473,7 +473,7 @@ static void draw_beyond(const struct hx_chart *chart, const struct hx_plot *plot
     char label[HX_HUMAN];
     for (int x = 0; x < plot->width; x++)
         if (column[x].line >= 0)
-            put_line(chart, canvas, plot->left + x, 0, ascii ? '-' : 0x2500);
+            put_line_cell(chart, canvas, plot->left + x, 0, ascii ? '-' : 0x2500);
     hx_human_bytes((uint64_t)fmin(highest_line(chart), 9e18), label);
     hx_canvas_text(canvas, plot->left - 1 - (int)strlen(label), 0, label, HX_STYLE_DIM);
     hx_canvas_put(canvas, plot->left - 1, 0, ascii ? '~' : 0x2248, HX_STYLE_DIM);
@@ -485,17 +485,17 @@ static void draw_cursor(const struct hx_chart *chart, const struct hx_plot *plot
 {
     if (chart->cursor >= chart->n || chart->n < 2)
         return;
-    int x = place(chart, plot, chart->cursor), edge[HX_BANDS];
+    int x = snapshot_column(chart, plot, chart->cursor), edge[HX_BANDS];
     bool ascii = chart->ink == HX_CHART_ASCII;
     hx_chart_edges(chart, plot, &column[x], edge);
     for (int line = 0; line < plot->height; line++) {
         int middle = (plot->height - 1 - line) * plot->units + plot->units / 2;
         bool chosen = column[x].known && chart->chosen < chart->n_bands &&
                       band_at(chart, edge, middle) == chart->chosen;
-        put_line(chart, canvas, plot->left + x, plot->upper + line,
-                 ascii    ? (chosen ? '#' : '|')
-                 : chosen ? 0x2503
-                          : 0x2502);
+        put_line_cell(chart, canvas, plot->left + x, plot->upper + line,
+                      ascii    ? (chosen ? '#' : '|')
+                      : chosen ? 0x2503
+                               : 0x2502);
     }
 }
 
@@ -569,10 +569,10 @@ static void draw_marks(const struct hx_chart *chart, const struct hx_plot *plot,
     bool ascii = chart->ink == HX_CHART_ASCII;
     int axis = plot->upper + plot->height;
     if (chart->cursor < chart->n && chart->n > 1)
-        hx_canvas_put(canvas, plot->left + place(chart, plot, chart->cursor), axis,
+        hx_canvas_put(canvas, plot->left + snapshot_column(chart, plot, chart->cursor), axis,
                       ascii ? '^' : 0x25b2, HX_STYLE_MARK);
     if (chart->marked < chart->n)
-        hx_canvas_put(canvas, plot->left + place(chart, plot, chart->marked), axis, '*',
+        hx_canvas_put(canvas, plot->left + snapshot_column(chart, plot, chart->marked), axis, '*',
                       HX_STYLE_MARK);
 }
 

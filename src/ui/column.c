@@ -28,7 +28,7 @@ void hx_text_change(struct hx_text *text, int64_t bytes)
     hx_text_putf(text, "%s%s", bytes < 0 ? "-" : bytes > 0 ? "+" : "", hx_human_bytes(n, size));
 }
 
-static double number(const struct hx_cell *cell)
+static double cell_number(const struct hx_cell *cell)
 {
     return cell->type == HX_VALUE_INT ? (double)cell->i : cell->real;
 }
@@ -46,7 +46,7 @@ static void put_time(const struct hx_cell *cell, bool ascii, struct hx_text *ret
 }
 
 /* Averages of bytes are bytes, too. */
-static void put_real(const struct hx_column *column, double real, struct hx_text *ret)
+static void put_real_cell(const struct hx_column *column, double real, struct hx_text *ret)
 {
     char buf[HX_HUMAN];
     if (column->as == HX_AS_BYTES && real > -9e18 && real < 9e18)
@@ -63,7 +63,7 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
     uint64_t positive = cell->i > 0 ? (uint64_t)cell->i : 0;
     double whole;
     if (cell->type == HX_VALUE_REAL && column->as != HX_AS_SHARE) {
-        put_real(column, cell->real, ret);
+        put_real_cell(column, cell->real, ret);
         return;
     }
     switch (column->as) {
@@ -88,9 +88,9 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
         hx_text_puts(ret, hx_human_ns(positive * 1000, buf));
         break;
     case HX_AS_SHARE:
-        whole = number(hx_table_at(facts, 0, column->whole));
+        whole = cell_number(hx_table_at(facts, 0, column->whole));
         if (whole > 0)
-            hx_text_putf(ret, "%.1f%%", 100 * number(cell) / whole);
+            hx_text_putf(ret, "%.1f%%", 100 * cell_number(cell) / whole);
         else
             hx_text_putc(ret, '-');
         break;
@@ -113,8 +113,8 @@ static void put_calls(const struct hx_cell *cell, bool ascii, struct hx_text *re
 }
 
 /* Calls have something between them, types have not. */
-static void put_name(const struct hx_column *column, const struct hx_cell *cell, bool ascii,
-                     struct hx_text *ret)
+static void put_name_cell(const struct hx_column *column, const struct hx_cell *cell, bool ascii,
+                          struct hx_text *ret)
 {
     const char *name = hx_cell_text(cell);
     if (column->as == HX_AS_NAME && strstr(name, " < "))
@@ -165,7 +165,7 @@ static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *r
 static void put_swing(const struct hx_column *column, const struct hx_cell *cell,
                       const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
-    double whole = number(hx_table_at(facts, 0, column->whole)), value = number(cell);
+    double whole = cell_number(hx_table_at(facts, 0, column->whole)), value = cell_number(cell);
     int side = (column->width - 1) / 2, half = 0;
     if (cell->type == HX_VALUE_NULL)
         value = 0;
@@ -249,7 +249,7 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_CALLS)
         put_calls(cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && (column->as == HX_AS_TYPE || column->as == HX_AS_NAME))
-        put_name(column, cell, ascii, ret);
+        put_name_cell(column, cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_TREE)
         put_node(rows, row, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_SOURCE)
@@ -316,7 +316,7 @@ static int least_width(const struct hx_column *columns, const int *shown)
 }
 
 /* Leaves out columns, the least important first, until the others fit. */
-static void choose(const struct hx_column *columns, int n, int width, int *shown)
+static void choose_columns(const struct hx_column *columns, int n, int width, int *shown)
 {
     while (least_width(columns, shown) > width) {
         int worst = -1;
@@ -338,7 +338,7 @@ void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COL
         ret[n] = 1;
     for (int i = n; i < HX_COLUMNS_MAX; i++)
         ret[i] = 0;
-    choose(columns, n, width, ret);
+    choose_columns(columns, n, width, ret);
     extra = width - least_width(columns, ret);
     for (int i = 0; i < n; i++) {
         if (!ret[i])

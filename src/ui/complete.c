@@ -25,7 +25,7 @@ struct completion {
     struct hx_text words;  /* for the hint */
 };
 
-static void offer(struct completion *completion, const char *word)
+static void offer_completion(struct completion *completion, const char *word)
 {
     int differs = completion->any_case ? strncasecmp(word, completion->part, completion->n)
                                        : strncmp(word, completion->part, completion->n);
@@ -50,7 +50,8 @@ static void offer(struct completion *completion, const char *word)
 }
 
 /* Writes what is certain behind the part; `after` when the word is complete. */
-static hx_error *finish(struct hx_prompt *prompt, struct completion *completion, const char *after)
+static hx_error *finish_completion(struct hx_prompt *prompt, struct completion *completion,
+                                   const char *after)
 {
     const char *common = hx_text_str(&completion->common);
     bool bad = completion->common.failed || completion->words.failed;
@@ -84,7 +85,7 @@ static void offer_screens(struct completion *completion)
 {
     for (size_t i = 0; i < HX_SCREENS; i++)
         if (!hx_screens[i]->by_argument)
-            offer(completion, hx_screens[i]->name);
+            offer_completion(completion, hx_screens[i]->name);
 }
 
 static void offer_columns(struct completion *completion, const struct hx_pane *pane)
@@ -95,14 +96,14 @@ static void offer_columns(struct completion *completion, const struct hx_pane *p
             first &= strcmp(other->name, column->name) != 0 || other->as == HX_AS_BAR ||
                      other->as == HX_AS_SHARE;
         if (first)
-            offer(completion, column->name);
+            offer_completion(completion, column->name);
     }
 }
 
 static void offer_censuses(struct completion *completion)
 {
     for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
-        offer(completion, census->name);
+        offer_completion(completion, census->name);
 }
 
 static void offer_snapshots(struct completion *completion, const struct hx_ui *ui)
@@ -111,10 +112,10 @@ static void offer_snapshots(struct completion *completion, const struct hx_ui *u
         char number[32];
         snprintf(number, sizeof number, "%lld",
                  (long long)hx_table_int(&ui->snapshots, i, "snapshot", 0));
-        offer(completion, number);
+        offer_completion(completion, number);
     }
-    offer(completion, "first");
-    offer(completion, "last");
+    offer_completion(completion, "first");
+    offer_completion(completion, "last");
 }
 
 /* Names that were given here, and those that a list of them shows. */
@@ -124,7 +125,7 @@ static void offer_names(struct completion *completion, const struct hx_ui *ui)
     for (size_t i = 0; i < ui->open.n; i++) {
         const struct hx_pane *pane = ui->open.v[i];
         for (size_t row = 0; pane->screen == &hx_screen_named && row < pane->rows.n_rows; row++) {
-            offer(completion, hx_table_text(&pane->rows, row, "name"));
+            offer_completion(completion, hx_table_text(&pane->rows, row, "name"));
             hx_text_putf(&seen, "\n%s\n", hx_table_text(&pane->rows, row, "name"));
         }
     }
@@ -132,7 +133,7 @@ static void offer_names(struct completion *completion, const struct hx_ui *ui)
         struct hx_text line = {0};
         hx_text_putf(&line, "\n%s\n", ui->choice.edits.v[i].name);
         if (ui->choice.edits.v[i].expr && !strstr(hx_text_str(&seen), hx_text_str(&line)))
-            offer(completion, ui->choice.edits.v[i].name);
+            offer_completion(completion, ui->choice.edits.v[i].name);
         hx_text_free(&line);
     }
     hx_text_free(&seen);
@@ -150,7 +151,7 @@ static void offer_choices(struct completion *completion, const char *args)
         hx_text_putn(&word, args, common);
         hx_text_putn(&word, s, n);
         if (islower((unsigned char)*s) && !word.failed)
-            offer(completion, hx_text_str(&word));
+            offer_completion(completion, hx_text_str(&word));
         hx_text_free(&word);
         s += n + (s[n] != 0);
     }
@@ -159,7 +160,7 @@ static void offer_choices(struct completion *completion, const char *args)
 static void offer_breakdowns(struct completion *completion)
 {
     for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
-        offer(completion, census->name);
+        offer_completion(completion, census->name);
 }
 
 static void offer_files(struct completion *completion, struct hx_text *folder)
@@ -177,7 +178,7 @@ static void offer_files(struct completion *completion, struct hx_text *folder)
             continue;
         hx_text_putf(&path, "%s%s%s", hx_text_str(folder), entry->d_name, is_folder ? "/" : "");
         if (!path.failed)
-            offer(completion, hx_text_str(&path));
+            offer_completion(completion, hx_text_str(&path));
         hx_text_free(&path);
     }
     closedir(directory);
@@ -216,7 +217,7 @@ hx_error *hx_complete_file(struct hx_ui *ui, struct hx_prompt *prompt)
     struct completion completion = {.part = part, .n = strlen(part)};
     offer_files(&completion, &folder);
     hx_text_free(&folder);
-    return finish(prompt, &completion, "");
+    return finish_completion(prompt, &completion, "");
 }
 
 hx_error *hx_complete_command(struct hx_ui *ui, struct hx_prompt *prompt)
@@ -228,9 +229,9 @@ hx_error *hx_complete_command(struct hx_ui *ui, struct hx_prompt *prompt)
     struct completion completion = {.part = name, .n = n};
     if (!name[n]) {
         for (const struct hx_request *request = hx_requests; request->name; request++)
-            offer(&completion, request->name);
+            offer_completion(&completion, request->name);
         const struct hx_request *only = completion.found == 1 ? hx_request_find(name, n) : NULL;
-        return finish(prompt, &completion, only && *only->args ? " " : "");
+        return finish_completion(prompt, &completion, only && *only->args ? " " : "");
     }
     const struct hx_request *request = hx_request_find(name, n);
     struct hx_text folder = {0};
@@ -243,7 +244,7 @@ hx_error *hx_complete_command(struct hx_ui *ui, struct hx_prompt *prompt)
     if (request)
         offer_argument(&completion, ui, request, &folder);
     hx_text_free(&folder);
-    return finish(prompt, &completion, "");
+    return finish_completion(prompt, &completion, "");
 }
 
 hx_error *hx_complete_condition(struct hx_ui *ui, struct hx_prompt *prompt)
@@ -255,10 +256,10 @@ hx_error *hx_complete_condition(struct hx_ui *ui, struct hx_prompt *prompt)
     HX_NEED(part);
     struct completion completion = {.part = part, .n = strlen(part)};
     for (size_t i = 0; i < pane->rows.n_columns; i++)
-        offer(&completion, pane->rows.names[i]);
+        offer_completion(&completion, pane->rows.names[i]);
     for (size_t i = 0; i < sizeof words / sizeof *words && completion.n; i++)
-        offer(&completion, words[i]);
-    return finish(prompt, &completion, " ");
+        offer_completion(&completion, words[i]);
+    return finish_completion(prompt, &completion, " ");
 }
 
 /* Does a word stand in the statement? */
@@ -286,7 +287,7 @@ hx_error *hx_complete_sql(struct hx_ui *ui, struct hx_prompt *prompt)
     HX_NEED(part);
     struct completion completion = {.part = part, .n = strlen(part)};
     for (const struct hx_view *view = hx_views; view->name; view++)
-        offer(&completion, view->name);
+        offer_completion(&completion, view->name);
     hx_view_schema(NULL, &schema);
     for (size_t i = 0; i < schema.n; i++) {
         bool again = !mentions(sql, schema.columns[i].view);
@@ -294,18 +295,18 @@ hx_error *hx_complete_sql(struct hx_ui *ui, struct hx_prompt *prompt)
             again = strcmp(schema.columns[k].name, schema.columns[i].name) == 0 &&
                     mentions(sql, schema.columns[k].view);
         if (!again)
-            offer(&completion, schema.columns[i].name);
+            offer_completion(&completion, schema.columns[i].name);
     }
     completion.any_case = true;
     for (size_t i = 0; i < sizeof words / sizeof *words && completion.n; i++)
-        offer(&completion, words[i]);
+        offer_completion(&completion, words[i]);
     if (completion.found == 1 &&
         strncmp(hx_text_str(&completion.common), part, completion.n) != 0) {
         prompt->at = first; /* in small letters: as it is written */
         memcpy(prompt->text.s + first, completion.common.s, completion.n);
         prompt->at += completion.n;
     }
-    return finish(prompt, &completion, "");
+    return finish_completion(prompt, &completion, "");
 }
 
 hx_error *hx_ui_begin_command(struct hx_ui *ui, const char *name, bool type)

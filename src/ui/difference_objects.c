@@ -85,7 +85,7 @@ static void destroy_merge(struct merge *merge)
 /* --- words --- */
 
 /* The number of a text; `use`: which of the latest to try first. */
-static hx_error *number_of(struct words *words, struct hx_value value, int use, uint32_t *ret)
+static hx_error *intern_value(struct words *words, struct hx_value value, int use, uint32_t *ret)
 {
     uint32_t latest = words->latest[use];
     *ret = 0;
@@ -143,8 +143,8 @@ static hx_error *read_batch(struct merge *merge, struct side *side, hx_store *st
         *object = (struct object){.address = hx_rows_value(rows, 0).i,
                                   .bytes = hx_rows_value(rows, 1).i,
                                   .stack = hx_rows_value(rows, 4).i};
-        HX_TRY(number_of(&merge->words, hx_rows_value(rows, 2), 0, &object->type));
-        HX_TRY(number_of(&merge->words, hx_rows_value(rows, 3), 1, &object->state));
+        HX_TRY(intern_value(&merge->words, hx_rows_value(rows, 2), 0, &object->type));
+        HX_TRY(intern_value(&merge->words, hx_rows_value(rows, 3), 1, &object->state));
         side->last = object->address;
     }
     side->ended = side->n < BATCH;
@@ -154,7 +154,7 @@ static hx_error *read_batch(struct merge *merge, struct side *side, hx_store *st
 
 /* Both know it, and it is not the same. What was not seen allocated may be the same as what was:
  * but not when it was there before a recorder came that has seen the other one. */
-static bool is_same(const struct object *then, const struct object *now)
+static bool is_same_object(const struct object *then, const struct object *now)
 {
     bool unseen = then->stack == HX_CCS_UNKNOWN || now->stack == HX_CCS_UNKNOWN ||
                   now->stack == HX_CCS_BEFORE;
@@ -174,7 +174,7 @@ static struct hx_filter_value text_value(const char *text)
                : (struct hx_filter_value){.type = HX_FILTER_NULL};
 }
 
-static struct hx_filter_value get(void *context, size_t id)
+static struct hx_filter_value object_operand(void *context, size_t id)
 {
     const struct filtered *filtered = context;
     const struct object *object = filtered->object;
@@ -216,10 +216,10 @@ static void sink(struct merge *merge, size_t at)
     }
 }
 
-static hx_error *keep(struct merge *merge, const struct object *object)
+static hx_error *keep_object(struct merge *merge, const struct object *object)
 {
     struct filtered filtered = {merge, object};
-    if (merge->filter && !hx_filter_holds(merge->filter, get, &filtered))
+    if (merge->filter && !hx_filter_holds(merge->filter, object_operand, &filtered))
         return NULL;
     merge->matching++;
     if (merge->kept.n == LISTED) {
@@ -235,14 +235,14 @@ static hx_error *keep(struct merge *merge, const struct object *object)
     return NULL;
 }
 
-static hx_error *take(struct merge *merge, struct side *side, enum hx_diff status)
+static hx_error *merge_object(struct merge *merge, struct side *side, enum hx_diff status)
 {
     struct object *object = &side->object[side->at++];
     object->status = (uint8_t)status;
     merge->count[status]++;
     if (__builtin_add_overflow(merge->bytes[status], object->bytes, &merge->bytes[status]))
         merge->bytes[status] = INT64_MAX;
-    return status == HX_DIFF_SAME ? NULL : keep(merge, object);
+    return status == HX_DIFF_SAME ? NULL : keep_object(merge, object);
 }
 
 /* Goes on until one side has to be read on. */
@@ -254,13 +254,13 @@ static hx_error *merge_batches(struct merge *merge)
         if ((!left && !then->ended) || (!right && !now->ended) || (!left && !right))
             return NULL;
         const struct object *a = &then->object[then->at], *b = &now->object[now->at];
-        if (left && right && a->address == b->address && is_same(a, b)) {
+        if (left && right && a->address == b->address && is_same_object(a, b)) {
             then->at++;
-            HX_TRY(take(merge, now, HX_DIFF_SAME));
+            HX_TRY(merge_object(merge, now, HX_DIFF_SAME));
         } else if (left && (!right || a->address <= b->address)) {
-            HX_TRY(take(merge, then, HX_DIFF_GONE));
+            HX_TRY(merge_object(merge, then, HX_DIFF_GONE));
         } else {
-            HX_TRY(take(merge, now, HX_DIFF_APPEARED));
+            HX_TRY(merge_object(merge, now, HX_DIFF_APPEARED));
         }
     }
 }
@@ -290,7 +290,7 @@ static hx_error *comparing_run(struct hx_job *job, hx_store *store,
 
 /* --- the list, on the screen's thread --- */
 
-static int larger_first(const void *a, const void *b)
+static int larger_object_first(const void *a, const void *b)
 {
     return is_less(a, b) - is_less(b, a);
 }
@@ -298,7 +298,7 @@ static int larger_first(const void *a, const void *b)
 static hx_error *make_rows(struct merge *merge, struct hx_table *ret)
 {
     if (merge->kept.n)
-        qsort(merge->kept.v, merge->kept.n, sizeof *merge->kept.v, larger_first);
+        qsort(merge->kept.v, merge->kept.n, sizeof *merge->kept.v, larger_object_first);
     HX_TRY(hx_table_begin(ret, names));
     for (size_t i = 0; i < merge->kept.n; i++) {
         const struct object *object = &merge->kept.v[i];
@@ -337,7 +337,7 @@ static hx_error *make_facts(const struct merge *merge, struct hx_table *ret)
     return NULL;
 }
 
-static hx_error *start(struct hx_ui *ui, struct merge *merge);
+static hx_error *start_merge(struct hx_ui *ui, struct merge *merge);
 
 /* The row with that key goes under the cursor, at its height on the screen. */
 static void go_back_to(struct hx_pane *pane, const char *key)
@@ -355,7 +355,7 @@ static void go_back_to(struct hx_pane *pane, const char *key)
     }
 }
 
-static hx_error *show(struct hx_pane *pane, struct merge *merge)
+static hx_error *show_difference(struct hx_pane *pane, struct merge *merge)
 {
     struct hx_table rows = {0}, facts = {0};
     struct hx_text key = {0};
@@ -380,7 +380,7 @@ static hx_error *show(struct hx_pane *pane, struct merge *merge)
 }
 
 /* Why there is no list. */
-static void fail(struct hx_ui *ui, struct hx_pane *pane, hx_error *error)
+static void fail_difference(struct hx_ui *ui, struct hx_pane *pane, hx_error *error)
 {
     bool cancelled = error->kind == HX_E_CANCEL;
     hx_pane_problem(pane, error, "Cancelled. Ctrl-L compares again.");
@@ -404,7 +404,7 @@ static void comparing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error
         error = hx_error_cancelled("comparison"); /* between two batches */
     if (!error && !has_ended(comparing->merge)) {
         if (pane == hx_ui_pane(ui)) {
-            error = start(ui, hx_steal(comparing->merge));
+            error = start_merge(ui, hx_steal(comparing->merge));
             if (!error)
                 return;
         } else { /* somebody looks at another list: it begins anew afterwards */
@@ -415,9 +415,9 @@ static void comparing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error
     }
     pane->loading = false;
     if (!error)
-        error = show(pane, comparing->merge);
+        error = show_difference(pane, comparing->merge);
     if (error)
-        fail(ui, pane, error);
+        fail_difference(ui, pane, error);
 }
 
 static void comparing_destroy(struct hx_job *job)
@@ -428,7 +428,7 @@ static void comparing_destroy(struct hx_job *job)
 }
 
 /* Takes the merge over. */
-static hx_error *start(struct hx_ui *ui, struct merge *merge)
+static hx_error *start_merge(struct hx_ui *ui, struct merge *merge)
 {
     struct comparing *comparing = calloc(1, sizeof *comparing);
     if (!comparing) {
@@ -479,7 +479,7 @@ hx_error *hx_difference_objects_fill(struct hx_ui *ui, struct hx_pane *pane)
     }
     pane->loading = true;
     free(hx_steal(pane->problem));
-    error = start(ui, merge);
+    error = start_merge(ui, merge);
     pane->loading = !error;
     return error;
 }

@@ -20,7 +20,8 @@ struct layout {
 };
 
 /* Appends ` | part` when it fits into what is left of the line. */
-static void add_part(struct hx_text *line, const char *part, int columns, const char *between)
+static void add_status_part(struct hx_text *line, const char *part, int columns,
+                            const char *between)
 {
     if (!*part)
         return;
@@ -59,34 +60,34 @@ static void draw_header(const struct hx_ui *ui, const struct layout *layout)
     if (row < n) {
         char pause[HX_HUMAN];
         put_snapshot(ui, n, &part);
-        add_part(&line, part.s, columns, "  ");
+        add_status_part(&line, part.s, columns, "  ");
         hx_text_clear(&part);
         if (!hx_table_int(snapshots, row, "complete", 1))
             hx_text_puts(&part, "PARTIAL");
-        add_part(&line, hx_text_str(&part), columns, "  ");
+        add_status_part(&line, hx_text_str(&part), columns, "  ");
         hx_text_clear(&part);
         if (ui->gone)
             hx_text_puts(&part, "EXITED");
-        add_part(&line, hx_text_str(&part), columns, "  ");
+        add_status_part(&line, hx_text_str(&part), columns, "  ");
         hx_text_clear(&part);
         const char *comm = hx_table_text(snapshots, row, "comm");
         hx_text_escape(&part, comm, strlen(comm), ascii);
         int64_t pid = hx_table_int(snapshots, row, "pid", 0);
         if (pid)
             hx_text_putf(&part, "[%lld]", (long long)pid);
-        add_part(&line, hx_text_str(&part), columns, "  ");
+        add_status_part(&line, hx_text_str(&part), columns, "  ");
         hx_text_clear(&part);
         int64_t us = hx_table_int(snapshots, row, "pause_us", -1);
         if (us >= 0)
             hx_text_putf(&part, "pause %s", hx_human_ns((uint64_t)us * 1000, pause));
-        add_part(&line, hx_text_str(&part), columns, "  ");
+        add_status_part(&line, hx_text_str(&part), columns, "  ");
         hx_text_clear(&part);
         struct hx_column time = {.name = "taken_at", .as = HX_AS_TIME};
         hx_column_text(&time, snapshots, row, NULL, ascii, &part);
         hx_text_putc(&part, 'Z');
-        add_part(&line, hx_text_str(&part), columns, "  ");
+        add_status_part(&line, hx_text_str(&part), columns, "  ");
     } else {
-        add_part(&line, "no snapshot yet", columns, "  ");
+        add_status_part(&line, "no snapshot yet", columns, "  ");
     }
     hx_put(&ui->term, 0, 0, layout->columns, hx_text_str(&line), false, HX_STYLE_HEAD);
     hx_text_free(&line);
@@ -257,7 +258,7 @@ static bool is_sorted_by(const struct hx_pane *pane, const struct hx_column *col
 
 /* The heading with the mark of the order needs a cell more: it is taken where nothing stands, else
  * from the widest column that takes what others leave. */
-static void make_room(const struct hx_pane *pane, int columns_wide, int *width)
+static void widen_heading(const struct hx_pane *pane, int columns_wide, int *width)
 {
     const struct hx_column *columns = pane->columns;
     int used = -1, widest = -1, lacking = 0, sorted = -1;
@@ -304,7 +305,7 @@ static void draw_heading(const struct hx_ui *ui, const struct hx_pane *pane,
     }
 }
 
-static double number(const struct hx_table *rows, size_t row, const char *name)
+static double row_number(const struct hx_table *rows, size_t row, const char *name)
 {
     return name ? (double)hx_table_int(rows, row, name, 0) : 0;
 }
@@ -380,9 +381,9 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
         if (!width[i])
             continue;
         if (columns[i].as == HX_AS_BAR) {
-            hx_put_bar(&ui->term, y, x, width[i], number(&pane->rows, row, columns[i].name),
-                       number(&pane->rows, row, columns[i].marked),
-                       number(&pane->facts, 0, columns[i].whole), cursor);
+            hx_put_bar(&ui->term, y, x, width[i], row_number(&pane->rows, row, columns[i].name),
+                       row_number(&pane->rows, row, columns[i].marked),
+                       row_number(&pane->facts, 0, columns[i].whole), cursor);
         } else {
             struct hx_text text = {0};
             bool band = columns[i].as == HX_AS_BAND;
@@ -519,8 +520,8 @@ static void tighten(const struct hx_pane *pane, int *width)
 }
 
 /* In as many lines as it takes and there are; broken between words. */
-static void put_wrapped(const struct hx_ui *ui, const struct layout *layout, const char *s,
-                        enum hx_style style)
+static void draw_wrapped(const struct hx_ui *ui, const struct layout *layout, const char *s,
+                         enum hx_style style)
 {
     int width = layout->columns - 2;
     for (int i = 0; i < layout->height && *s; i++) {
@@ -546,7 +547,7 @@ static void column_widths(const struct hx_pane *pane, int columns, int width[HX_
 {
     hx_column_layout(pane->columns, columns - 2, width);
     tighten(pane, width);
-    make_room(pane, columns - 2, width);
+    widen_heading(pane, columns - 2, width);
 }
 
 const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x)
@@ -573,7 +574,8 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
     if (!pane->total || pane->problem) {
         struct hx_text text = {0};
         instead_of_rows(ui, pane, &text);
-        put_wrapped(ui, layout, hx_text_str(&text), pane->problem ? HX_STYLE_BAD : HX_STYLE_NORMAL);
+        draw_wrapped(ui, layout, hx_text_str(&text),
+                     pane->problem ? HX_STYLE_BAD : HX_STYLE_NORMAL);
         hx_text_free(&text);
         return;
     }
@@ -605,7 +607,7 @@ static void put_recording(const struct hx_ui *ui, int columns, struct hx_text *r
     }
     hx_text_count(&part, (int64_t)(recording.events + recording.lost));
     hx_text_puts(&part, recording.events + recording.lost == 1 ? " event" : " events");
-    add_part(ret, hx_text_str(&part), columns, "  ");
+    add_status_part(ret, hx_text_str(&part), columns, "  ");
     hx_text_free(&part);
 }
 
@@ -636,8 +638,8 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
     } else if (!hx_jobs_status(ui->jobs, layout->columns, ui->term.utf8, &text) &&
                hx_marks_count(pane)) {
         hx_marks_put(pane, &text);
-        add_part(&text, "U unmarks", layout->columns - right - 2, "  ");
-        add_part(&text, "P writes them", layout->columns - right - 2, "  ");
+        add_status_part(&text, "U unmarks", layout->columns - right - 2, "  ");
+        add_status_part(&text, "P writes them", layout->columns - right - 2, "  ");
     } else if (text.n == 1) {
         const char *hints[] = {"? help",   "Enter open",   "w why",  "/ search",
                                "< > sort", "[ ] snapshot", "a snap", "q quit"};
@@ -647,7 +649,7 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
         put_recording(ui, layout->columns - right - 2, &text);
         for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
             if (i != 6 || ui->options->take)
-                add_part(&text, hints[i], layout->columns - right - 2, "  ");
+                add_status_part(&text, hints[i], layout->columns - right - 2, "  ");
         style = HX_STYLE_DIM;
     }
     hx_put(&ui->term, y, 0, layout->columns - right, hx_text_str(&text), false, style);

@@ -52,7 +52,7 @@ static const char *const names[] = {
 #undef NAME
 };
 
-static enum hx_tree_column figure_of(const char *sort)
+static enum hx_tree_column sort_figure(const char *sort)
 {
     for (size_t i = 0; sort && i < FIGURES; i++)
         if (strcmp(names[figures[i]], sort) == 0)
@@ -62,7 +62,7 @@ static enum hx_tree_column figure_of(const char *sort)
 
 const char *hx_flame_figure(const struct hx_pane *pane)
 {
-    return names[figure_of(pane->sort)];
+    return names[sort_figure(pane->sort)];
 }
 
 int hx_flame_columns(void)
@@ -78,7 +78,7 @@ static const struct hx_cell *cell_at(const struct hx_table *rows, size_t row, si
     return rows->cell + row * rows->n_columns + column;
 }
 
-static uint64_t value_of(const struct hx_table *rows, size_t row, size_t column)
+static uint64_t row_value(const struct hx_table *rows, size_t row, size_t column)
 {
     const struct hx_cell *cell = cell_at(rows, row, column);
     return cell->type == HX_VALUE_INT && cell->i > 0 ? (uint64_t)cell->i : 0;
@@ -95,8 +95,8 @@ static hx_error *set_below(struct hx_table *rows, size_t row, const char *what)
     return hx_cell_set_text(rows->cell + row * rows->n_columns + HX_TREE_below, what, strlen(what));
 }
 
-static hx_error *ask(struct load *load, const char *where, const char *first, int64_t limit,
-                     hx_rows **ret)
+static hx_error *query_flame(struct load *load, const char *where, const char *first, int64_t limit,
+                             hx_rows **ret)
 {
     struct hx_text sql = {0};
     hx_tree_sql(&load->query, where, &sql);
@@ -108,7 +108,7 @@ static hx_error *ask(struct load *load, const char *where, const char *first, in
 }
 
 /* A row of facts for each function on the way to the node. */
-static hx_error *read_facts(struct load *load)
+static hx_error *read_path_facts(struct load *load)
 {
     const struct hx_tree_query *query = &load->query;
     struct hx_text sql = {0}, id = {0};
@@ -140,7 +140,7 @@ static hx_error *read_facts(struct load *load)
     return NULL;
 }
 
-static hx_error *take_row(struct load *load, hx_rows *rows)
+static hx_error *take_flame_row(struct load *load, hx_rows *rows)
 {
     struct hx_cell *cell;
     HX_TRY(hx_table_add(&load->loose, &cell));
@@ -161,7 +161,7 @@ static hx_error *ask_top(struct load *load)
     HX_ROWS hx_rows *rows = NULL;
     bool more = false;
     snprintf(where, sizeof where, "c.ccs_id = %" PRId64, load->node);
-    HX_TRY(ask(load, where, "", 1, &rows));
+    HX_TRY(query_flame(load, where, "", 1, &rows));
     HX_TRY(hx_table_read(&load->loose, rows, 0)); /* begins it */
     HX_TRY(hx_rows_next(rows, &more));
     if (!more && load->node != HX_TREE_TOP && hx_table_int(&load->facts, 0, "top", 0))
@@ -169,9 +169,9 @@ static hx_error *ask_top(struct load *load)
                             "nothing of it is in this snapshot");
     if (!more || (load->marks && !hx_tree_mark(load->marks, load->node)))
         return NULL;
-    HX_TRY(take_row(load, rows));
+    HX_TRY(take_flame_row(load, rows));
     load->least =
-        hx_flame_least(value_of(&load->loose, 0, figure_of(load->query.figure)), load->columns);
+        hx_flame_least(row_value(&load->loose, 0, sort_figure(load->query.figure)), load->columns);
     return NULL;
 }
 
@@ -205,7 +205,7 @@ static hx_error *take_level(struct load *load, hx_rows *rows)
             *link = (struct link){load->loose.n_rows, 0};
         }
         size_t row = (size_t)(link - load->link.v);
-        HX_TRY(take_row(load, rows));
+        HX_TRY(take_flame_row(load, rows));
         link = &load->link.v[row];
         link->n++;
     }
@@ -232,7 +232,7 @@ static hx_error *ask_level(struct load *load, size_t begin, size_t end)
     hx_error *error = where.failed ? hx_error_nomem() : NULL;
     if (!error && load->parents.n) {
         qsort(load->parents.v, load->parents.n, sizeof *load->parents.v, compare_parents);
-        error = ask(load, hx_text_str(&where), "parent_id, ", 4 * load->columns + 4, &rows);
+        error = query_flame(load, hx_text_str(&where), "parent_id, ", 4 * load->columns + 4, &rows);
         if (!error)
             error = take_level(load, rows);
     }
@@ -260,7 +260,7 @@ struct step {
     int64_t depth;
 };
 
-static hx_error *place(struct load *load, size_t from, int64_t depth)
+static hx_error *place_flame_row(struct load *load, size_t from, int64_t depth)
 {
     struct hx_cell *cell, *old = load->loose.cell + from * load->loose.n_columns;
     HX_TRY(hx_table_add(&load->rows, &cell));
@@ -288,7 +288,7 @@ static hx_error *order(struct load *load)
         size_t row = step->next++;
         int64_t depth = step->depth;
         struct link link = load->link.v[row];
-        error = place(load, row, depth);
+        error = place_flame_row(load, row, depth);
         if (!error && link.n &&
             !hx_vec_push(&steps, (struct step){link.first, link.first + link.n, depth + 1}))
             error = hx_error_nomem();
@@ -302,7 +302,7 @@ static hx_error *load_run(struct hx_job *job, hx_store *store, const struct hx_p
     struct load *load = (struct load *)job;
     load->store = store;
     load->progress = progress;
-    HX_TRY(read_facts(load));
+    HX_TRY(read_path_facts(load));
     if (load->condition)
         HX_TRY(
             hx_tree_find(store, &load->query, load->condition, NULL, NULL, progress, &load->marks));
@@ -342,13 +342,13 @@ static enum hx_tree_column own_figure(enum hx_tree_column figure)
 
 static void make_nodes(const struct load *load, struct hx_flame *flame)
 {
-    enum hx_tree_column figure = figure_of(load->query.figure), own = own_figure(figure);
+    enum hx_tree_column figure = sort_figure(load->query.figure), own = own_figure(figure);
     uint32_t way[HX_FLAME_LEVELS] = {0}; /* the last node of each level */
     for (size_t i = 0; i < flame->n; i++) {
         int64_t depth = cell_at(&load->rows, i, HX_TREE_depth)->i;
         flame->node[i] = (struct hx_flame_node){.parent = depth ? way[depth - 1] : 0,
-                                                .value = value_of(&load->rows, i, figure),
-                                                .own = value_of(&load->rows, i, own)};
+                                                .value = row_value(&load->rows, i, figure),
+                                                .own = row_value(&load->rows, i, own)};
         way[depth] = (uint32_t)i;
     }
 }
@@ -374,7 +374,7 @@ static hx_error *make_flame(const struct load *load, const struct hx_flame *befo
     return NULL;
 }
 
-static hx_error *take(struct load *load, struct hx_pane *pane)
+static hx_error *take_flame(struct load *load, struct hx_pane *pane)
 {
     struct hx_flame *flame = NULL;
     HX_TRY(make_flame(load, pane->data, &flame));
@@ -425,7 +425,7 @@ static void load_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     if (!error)
-        error = take(load, pane);
+        error = take_flame(load, pane);
     if (error)
         show_problem(pane, error);
     hx_ui_complain(ui, error);

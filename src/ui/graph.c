@@ -10,7 +10,7 @@
 /* Otherwise so many, of those that reach the object. */
 #define PART_MAX 400000
 
-static void forget(struct hx_ui *ui)
+static void forget_graph(struct hx_ui *ui)
 {
     hx_snapshot_destroy(hx_steal(ui->graph));
     ui->graph_of = 0;
@@ -20,7 +20,7 @@ hx_error *hx_ui_graph(struct hx_ui *ui, hx_store *store, int64_t number,
                       const struct hx_progress *progress, struct hx_snapshot **ret)
 {
     if (!ui->graph || ui->graph_of != number) {
-        forget(ui); /* one at a time in memory */
+        forget_graph(ui); /* one at a time in memory */
         hx_backwards_destroy(hx_steal(ui->backwards));
         HX_TRY(hx_store_load(store, number, progress, &ui->graph));
         ui->graph_of = number;
@@ -68,7 +68,7 @@ hx_error *hx_ui_graph_about(struct hx_ui *ui, hx_store *store, int64_t number, u
     if (!part || part->graph.n <= WHOLE_MAX) {
         HX_TRY(hx_ui_graph(ui, store, number, progress, ret));
     } else {
-        forget(ui);
+        forget_graph(ui);
         HX_TRY(load_part(ui, store, number, address, progress, part));
         *ret = ui->graph = hx_steal(part);
     }

@@ -231,7 +231,7 @@ static enum found shifted(const unsigned char *s, size_t n, struct decoded *ret)
 }
 
 /* An answer of the terminal to a question of another program: up to its end. */
-static enum found answer(const unsigned char *s, size_t n, struct decoded *ret)
+static enum found decode_answer(const unsigned char *s, size_t n, struct decoded *ret)
 {
     for (size_t i = 2; i < n && i < SEQUENCE_MAX; i++) {
         ret->used = i + 1;
@@ -256,7 +256,7 @@ static enum found sequence(struct hx_input *input, const unsigned char *s, size_
         return shifted(s, n, ret);
     if (n > 2 && ((s[1] == ']' && s[2] >= '0' && s[2] <= '9') ||
                   (s[1] == 'P' && strchr("0123456789$+>!|", s[2]))))
-        return answer(s, n, ret);
+        return decode_answer(s, n, ret);
     return found;
 }
 
@@ -314,7 +314,7 @@ static bool is_rest(const struct hx_input *input, uint64_t now_ns)
     return input->escaped_ns && now_ns - input->escaped_ns < LATE_NS && (c == '[' || c == 'O');
 }
 
-static enum found decode(struct hx_input *input, uint64_t now_ns, struct decoded *ret)
+static enum found decode_key(struct hx_input *input, uint64_t now_ns, struct decoded *ret)
 {
     const unsigned char *s = input->bytes + input->at;
     size_t n = input->n - input->at;
@@ -346,7 +346,7 @@ static bool take_rest(struct hx_input *input, uint64_t now_ns, enum found *found
     uint64_t last = input->last_ns;
     bool alone = input->n - input->at == 1;
     input->bytes[--input->at] = 27;
-    *found = decode(input, now_ns, decoded);
+    *found = decode_key(input, now_ns, decoded);
     /* A bracket alone is one that was typed, when nothing follows it at once. */
     if (*found == FOUND_PART && (!alone || now_ns - last < ESC_NS)) {
         input->at++;
@@ -356,7 +356,7 @@ static bool take_rest(struct hx_input *input, uint64_t now_ns, enum found *found
     if (!input->late) {
         input->at++;
         input->escaped_ns = 0;
-        *found = decode(input, now_ns, decoded);
+        *found = decode_key(input, now_ns, decoded);
     }
     return true;
 }
@@ -372,7 +372,7 @@ bool hx_input_next(struct hx_input *input, uint64_t now_ns, int *ret)
             if (!take_rest(input, now_ns, &found, &decoded))
                 return false;
         } else {
-            found = decode(input, now_ns, &decoded);
+            found = decode_key(input, now_ns, &decoded);
         }
         if (found == FOUND_PART)
             return false;

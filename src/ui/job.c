@@ -93,7 +93,7 @@ static void set_in_store(struct lane *lane, bool in_store)
     pthread_mutex_unlock(&lane->jobs->lock);
 }
 
-static hx_error *work(struct lane *lane, struct hx_job *job)
+static hx_error *run_job(struct lane *lane, struct hx_job *job)
 {
     struct hx_progress progress = {.report = report, .context = lane, .cancel = &job->cancel};
     if (job->prepare)
@@ -156,7 +156,7 @@ static void *lane_main(void *context)
     pthread_mutex_lock(&jobs->lock);
     for (struct hx_job *job; (job = next_job(lane));) {
         pthread_mutex_unlock(&jobs->lock);
-        hx_error *error = work(lane, job);
+        hx_error *error = run_job(lane, job);
         pthread_mutex_lock(&jobs->lock);
         job->error = error;
         job->told = announced(lane, hx_now_ns());
@@ -367,7 +367,7 @@ bool hx_jobs_cancel(hx_jobs *jobs)
 /* What the line has besides: the place in the list. */
 #define ROOM_BESIDE 8
 
-static void put_bar(double part, bool utf8, struct hx_text *ret)
+static void put_progress_bar(double part, bool utf8, struct hx_text *ret)
 {
     int full = (int)(part * BAR_CELLS + 0.5);
     hx_text_puts(ret, " [");
@@ -407,7 +407,7 @@ static void put_stage(const struct lane *lane, uint64_t now, int room, bool utf8
         double part = (double)lane->done / (double)lane->total;
         room -= 5;
         if (room >= BAR_CELLS + 3) {
-            put_bar(part, utf8, ret);
+            put_progress_bar(part, utf8, ret);
             room -= BAR_CELLS + 3;
         }
         hx_text_putf(ret, " %u%%", (unsigned)(100 * part));

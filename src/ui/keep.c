@@ -88,7 +88,7 @@ static void ask_where(struct hx_ui *ui)
 }
 
 /* Only these keys, and those that leave the question. */
-static bool answer(struct hx_ui *ui, int key)
+static bool answer_keep(struct hx_ui *ui, int key)
 {
     if (key == 's')
         ask_where(ui);
@@ -118,6 +118,6 @@ hx_error *hx_ui_leave(struct hx_ui *ui)
     else
         snprintf(ui->question, sizeof ui->question, "%lld unsaved: s save, d discard, Esc ", n);
     hx_ui_prompt(ui, ui->question, "", nothing);
-    ui->prompt.key = answer;
+    ui->prompt.key = answer_keep;
     return NULL;
 }

@@ -45,7 +45,7 @@ static const struct {
     {"BS", "Backspace"},  {"Del", "Delete"},
 };
 
-static bool same(const char *a, const char *b, size_t n)
+static bool same_nocase(const char *a, const char *b, size_t n)
 {
     return strlen(a) == n && strncasecmp(a, b, n) == 0;
 }
@@ -70,13 +70,13 @@ int hx_key_parse(const char *name, size_t n)
     if (n > 2 && name[0] == '<' && name[n - 1] == '>')
         return hx_key_parse(name + 1, n - 2);
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
-        if (same(aliases[i].other, name, n)) {
+        if (same_nocase(aliases[i].other, name, n)) {
             name = aliases[i].name;
             n = strlen(name);
         }
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (same(names[i].name, name, n))
+        if (same_nocase(names[i].name, name, n))
             return names[i].code;
     if ((n == 2 || n == 3) && toupper((unsigned char)name[0]) == 'F') {
         HX_FREE char *digits = strndup(name + 1, n - 1);

@@ -74,7 +74,7 @@ void hx_marks_where(const struct hx_pane *pane, struct hx_text *sql)
 }
 
 /* The first mark that is not before the key; *ret_same: it is that one. */
-static size_t find(const struct hx_marks *marks, const char *key, bool *ret_same)
+static size_t find_mark(const struct hx_marks *marks, const char *key, bool *ret_same)
 {
     size_t low = HX_LOWER_BOUND(marks->all.n, i, strcmp(marks->all.v[i].key, key) < 0);
     *ret_same = low < marks->all.n && strcmp(marks->all.v[low].key, key) == 0;
@@ -88,7 +88,7 @@ static struct mark *mark_of(const struct hx_pane *pane, size_t row)
     if (!hx_marks_count(pane))
         return NULL;
     put_key(pane, row, &key);
-    size_t at = key.failed ? 0 : find(pane->marks, hx_text_str(&key), &same);
+    size_t at = key.failed ? 0 : find_mark(pane->marks, hx_text_str(&key), &same);
     hx_text_free(&key);
     return same ? &pane->marks->all.v[at] : NULL;
 }
@@ -101,8 +101,8 @@ bool hx_marks_has(const struct hx_pane *pane, size_t row)
 /* --- figures --- */
 
 /* The first of these columns that the row has a number in. */
-static bool figure_of(const struct hx_pane *pane, size_t row, const char *const *names,
-                      int64_t *ret)
+static bool mark_figure(const struct hx_pane *pane, size_t row, const char *const *names,
+                        int64_t *ret)
 {
     for (; *names; names++) {
         const struct hx_cell *cell = hx_table_at(&pane->rows, row, *names);
@@ -121,7 +121,7 @@ static bool adds_retained(const struct hx_pane *pane)
     return pane->screen == &hx_screen_dominators || pane->screen == &hx_screen_dominated;
 }
 
-static void look(const struct hx_pane *pane, size_t row, struct mark *mark)
+static void read_mark(const struct hx_pane *pane, size_t row, struct mark *mark)
 {
     static const char *const changes[] = {"bytes_delta", NULL},
                              *const object_changes[] = {"objects_delta", NULL},
@@ -132,16 +132,16 @@ static void look(const struct hx_pane *pane, size_t row, struct mark *mark)
     bool change = pane->other && pane->screen->difference;
     mark->snapshot = pane->snapshot;
     mark->other = pane->other;
-    mark->has_bytes = figure_of(pane, row,
-                                change                ? changes
-                                : adds_retained(pane) ? retained
-                                                      : bytes,
-                                &mark->bytes);
-    mark->has_objects = figure_of(pane, row,
-                                  change                ? object_changes
-                                  : adds_retained(pane) ? retained_objects
-                                                        : objects,
-                                  &mark->objects);
+    mark->has_bytes = mark_figure(pane, row,
+                                  change                ? changes
+                                  : adds_retained(pane) ? retained
+                                                        : bytes,
+                                  &mark->bytes);
+    mark->has_objects = mark_figure(pane, row,
+                                    change                ? object_changes
+                                    : adds_retained(pane) ? retained_objects
+                                                          : objects,
+                                    &mark->objects);
     uint64_t address;
     if (!mark->has_objects && !change && hx_pane_object(pane, row, &address)) {
         mark->has_objects = true;
@@ -160,7 +160,7 @@ void hx_marks_see(struct hx_pane *pane)
     for (int64_t i = first; i < end && i < (int64_t)pane->rows.n_rows; i++) {
         struct mark *mark = mark_of(pane, (size_t)i);
         if (mark)
-            look(pane, (size_t)i, mark);
+            read_mark(pane, (size_t)i, mark);
     }
 }
 
@@ -228,7 +228,7 @@ static hx_error *insert(struct hx_marks *marks, size_t at, struct mark *mark)
     return NULL;
 }
 
-static void take_out(struct hx_marks *marks, size_t at)
+static void remove_mark(struct hx_marks *marks, size_t at)
 {
     free(marks->all.v[at].key);
     marks->all.n--;
@@ -250,11 +250,11 @@ hx_error *hx_marks_toggle(struct hx_ui *ui, struct hx_pane *pane)
     put_key(pane, row, &key);
     struct mark mark = {.key = key.s};
     hx_error *error = key.failed || !key.s ? hx_error_nomem() : NULL;
-    size_t at = error ? 0 : find(pane->marks, mark.key, &same);
+    size_t at = error ? 0 : find_mark(pane->marks, mark.key, &same);
     if (!error && same) {
-        take_out(pane->marks, at);
+        remove_mark(pane->marks, at);
     } else if (!error) {
-        look(pane, row, &mark);
+        read_mark(pane, row, &mark);
         error = insert(pane->marks, at, &mark);
     }
     free(mark.key);

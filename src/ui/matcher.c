@@ -19,7 +19,7 @@ static bool in_any_case(const char *pattern)
     return true;
 }
 
-static hx_error *compile(struct hx_matcher *matcher, const char *pattern)
+static hx_error *compile_matcher(struct hx_matcher *matcher, const char *pattern)
 {
     matcher->any_case = in_any_case(pattern);
     int flags = REG_EXTENDED | REG_NOSUB | (matcher->any_case ? REG_ICASE : 0);
@@ -44,7 +44,7 @@ hx_error *hx_matcher_create(const char *pattern, struct hx_matcher **ret)
 {
     struct hx_matcher *matcher = calloc(1, sizeof *matcher);
     HX_NEED(matcher);
-    hx_error *error = compile(matcher, pattern);
+    hx_error *error = compile_matcher(matcher, pattern);
     if (error)
         hx_matcher_destroy(matcher);
     else

@@ -255,7 +255,7 @@ void hx_matrix_window(const struct hx_pane *pane, struct hx_text *ret)
 
 /* --- the roots above the list --- */
 
-static int picture_lines(const struct hx_ui *ui, const struct hx_pane *pane, int lines, int columns)
+static int matrix_lines(const struct hx_ui *ui, const struct hx_pane *pane, int lines, int columns)
 {
     (void)ui;
     (void)columns;
@@ -266,8 +266,8 @@ static int picture_lines(const struct hx_ui *ui, const struct hx_pane *pane, int
 }
 
 /* What is alone in full cells, what is shared in lighter ones. */
-static void put_bar(const struct hx_ui *ui, int y, int x, int width, double alone, double shared,
-                    double whole)
+static void draw_matrix_bar(const struct hx_ui *ui, int y, int x, int width, double alone,
+                            double shared, double whole)
 {
     struct hx_text bar = {0};
     double scale = whole > 0 ? width / whole : 0;
@@ -283,7 +283,7 @@ static void put_bar(const struct hx_ui *ui, int y, int x, int width, double alon
     hx_text_free(&bar);
 }
 
-static double bytes_of(const struct hx_pane *pane, int i, const char *name)
+static double matrix_bytes(const struct hx_pane *pane, int i, const char *name)
 {
     return (double)hx_table_int(&pane->facts, (size_t)i, name, 0);
 }
@@ -293,14 +293,15 @@ static double most_bytes(const struct hx_pane *pane, int n)
 {
     double most = 0;
     for (int i = 0; i < n; i++) {
-        double sum = bytes_of(pane, i, "exclusive_bytes") + bytes_of(pane, i, "shared_bytes");
+        double sum =
+            matrix_bytes(pane, i, "exclusive_bytes") + matrix_bytes(pane, i, "shared_bytes");
         most = sum > most ? sum : most;
     }
     return most;
 }
 
-static void put_name(const struct hx_ui *ui, const struct hx_pane *pane, int i, int y, int x,
-                     int width)
+static void draw_root_name(const struct hx_ui *ui, const struct hx_pane *pane, int i, int y, int x,
+                           int width)
 {
     struct hx_text text = {0};
     const char *name;
@@ -320,14 +321,15 @@ static void put_entry(const struct hx_ui *ui, const struct hx_pane *pane, int i,
     char alone_size[HX_HUMAN], shared_size[HX_HUMAN];
     bool words = width >= 60;
     int figures = words ? 31 : 17, name_width = (width - figures) * 3 / 5;
-    double alone = bytes_of(pane, i, "exclusive_bytes"), shared = bytes_of(pane, i, "shared_bytes");
+    double alone = matrix_bytes(pane, i, "exclusive_bytes"),
+           shared = matrix_bytes(pane, i, "shared_bytes");
     struct hx_text text = {0};
     if (hx_table_at(&pane->facts, (size_t)i, "exclusive_bytes")->type != HX_VALUE_INT) {
-        put_name(ui, pane, i, y, x, width);
+        draw_root_name(ui, pane, i, y, x, width);
         return;
     }
     name_width = name_width > 28 ? 28 : name_width;
-    put_name(ui, pane, i, y, x, name_width);
+    draw_root_name(ui, pane, i, y, x, name_width);
     hx_text_putf(&text, words ? "%8s alone %8s shared" : "%7s +%7s",
                  hx_human_bytes((uint64_t)alone, alone_size),
                  hx_human_bytes((uint64_t)shared, shared_size));
@@ -335,7 +337,7 @@ static void put_entry(const struct hx_ui *ui, const struct hx_pane *pane, int i,
     hx_text_free(&text);
     int bar = width - name_width - figures;
     if (bar > 0)
-        put_bar(ui, y, x + name_width + figures, bar > 40 ? 40 : bar, alone, shared, most);
+        draw_matrix_bar(ui, y, x + name_width + figures, bar > 40 ? 40 : bar, alone, shared, most);
 }
 
 /* A line from the name down to its column, past those of the names above. */
@@ -386,7 +388,7 @@ static void put_legend(const struct hx_ui *ui, const struct hx_pane *pane,
     }
 }
 
-static void draw(struct hx_ui *ui, struct hx_pane *pane, int y, int height, int columns)
+static void draw_matrix(struct hx_ui *ui, struct hx_pane *pane, int y, int height, int columns)
 {
     const struct matrix *matrix = pane->data;
     if (matrix->named)
@@ -395,4 +397,4 @@ static void draw(struct hx_ui *ui, struct hx_pane *pane, int y, int height, int 
         put_legend(ui, pane, matrix, y, height, columns);
 }
 
-const struct hx_picture hx_matrix_picture = {.lines = picture_lines, .draw = draw};
+const struct hx_picture hx_matrix_picture = {.lines = matrix_lines, .draw = draw_matrix};

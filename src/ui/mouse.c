@@ -30,7 +30,7 @@ static void click_heading(struct hx_ui *ui, const struct hx_pane *pane, int x)
         hx_ui_complain(ui, hx_do_sort(ui, column->name));
 }
 
-static void click(struct hx_ui *ui, struct hx_pane *pane, int y, int x)
+static void click_row_at(struct hx_ui *ui, struct hx_pane *pane, int y, int x)
 {
     const struct hx_picture *picture = pane->screen->picture;
     const struct hx_screen *screen = y == 1 ? hx_ui_screen_at(ui, x) : NULL;
@@ -63,5 +63,5 @@ void hx_ui_mouse(struct hx_ui *ui)
         hx_pane_go(pane, pane->cursor + (what == HX_MOUSE_UP ? -WHEEL_ROWS : WHEEL_ROWS));
     /* What is being typed is about the list that is shown. */
     if (what == HX_MOUSE_CLICK && !ui->prompt.active && y < hx_term_lines() - 1)
-        click(ui, pane, y, x);
+        click_row_at(ui, pane, y, x);
 }

@@ -22,7 +22,7 @@ static bool ends_with(const char *name, const char *word)
            (n == len || name[n - len - 1] == '_');
 }
 
-static bool is(const char *name, const char *word)
+static bool name_is(const char *name, const char *word)
 {
     return length(name) == strlen(word) && strncmp(name, word, strlen(word)) == 0;
 }
@@ -36,7 +36,7 @@ bool hx_name_is_address(const char *name)
 {
     static const char *const addresses[] = {"source", "target", "object", "dominator", "parent"};
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
-        if (is(name, addresses[i]))
+        if (name_is(name, addresses[i]))
             return true;
     return ends_with(name, "address") && !counts(name);
 }
@@ -48,7 +48,7 @@ bool hx_name_is_bytes(const char *name)
 
 bool hx_name_is_id(const char *name)
 {
-    return is(name, "pid") || is(name, "tid") || is(name, "snapshot") ||
+    return name_is(name, "pid") || name_is(name, "tid") || name_is(name, "snapshot") ||
            (ends_with(name, "id") && !counts(name));
 }
 

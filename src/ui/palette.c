@@ -5,26 +5,26 @@
 #include <stdbool.h>
 #include <string.h>
 
-static bool same(char a, char b)
+static bool same_letter(char a, char b)
 {
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-static bool begins(const char *text, const char *word, size_t n)
+static bool begins_nocase(const char *text, const char *word, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!text[i] || !same(text[i], word[i]))
+        if (!text[i] || !same_letter(text[i], word[i]))
             return false;
     return true;
 }
 
 /* Where the word stands in a text, best at the beginning of one of its words; -1: nowhere. */
-static int place(const char *text, const char *word, size_t n, bool *ret_begins)
+static int match_place(const char *text, const char *word, size_t n, bool *ret_begins)
 {
     int found = -1;
     *ret_begins = false;
     for (const char *s = text; *s; s++) {
-        if (!begins(s, word, n))
+        if (!begins_nocase(s, word, n))
             continue;
         if (s == text || !isalnum((unsigned char)s[-1])) {
             *ret_begins = true;
@@ -41,7 +41,7 @@ static int gaps(const char *text, const char *word, size_t n)
     int left_out = 0;
     size_t i = 0;
     for (; *text && i < n; text++) {
-        if (same(*text, word[i]))
+        if (same_letter(*text, word[i]))
             i++;
         else
             left_out += i > 0;
@@ -52,7 +52,7 @@ static int gaps(const char *text, const char *word, size_t n)
 static int fit(const char *word, size_t n, const char *name, const char *about)
 {
     bool first;
-    int at = place(name, word, n, &first);
+    int at = match_place(name, word, n, &first);
     size_t length = strlen(name);
     if (at == 0)
         return length == n ? 1000 : 900 - (int)(length < 50 ? length : 50);
@@ -61,7 +61,7 @@ static int fit(const char *word, size_t n, const char *name, const char *about)
     int left_out = gaps(name, word, n);
     if (n > 1 && left_out >= 0)
         return 400 - (left_out < 50 ? left_out : 50);
-    at = place(about, word, n, &first);
+    at = match_place(about, word, n, &first);
     return at < 0 ? 0 : (first ? 200 : 100) - (at < 50 ? at : 50);
 }
 

@@ -195,7 +195,7 @@ static hx_error *open_view(const struct hx_load *load, hx_store *store, int64_t 
 }
 
 /* The key of the rows breaks ties, so that windows of one list fit together. */
-static void put_order(const struct hx_load *load, struct hx_text *sql)
+static void put_rows_order(const struct hx_load *load, struct hx_text *sql)
 {
     const char *const *key = load->keys;
     if (!load->sort)
@@ -234,7 +234,7 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
     hx_text_putf(&sql, " WHERE %s", belongs ? belongs : "1");
     if (load->condition)
         hx_text_putf(&sql, " AND (%s)", load->condition);
-    put_order(load, &sql);
+    put_rows_order(load, &sql);
     hx_text_putf(&sql, " LIMIT %lld OFFSET %lld", (long long)limit, (long long)offset);
     hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, ret);
     hx_text_free(&sql);

@@ -27,8 +27,8 @@ static enum hx_filter_class class_of_cells(enum hx_as as)
 }
 
 /* As the view says that the statement is made of; else as the screen shows it. */
-static enum hx_filter_class class_of(const struct hx_pane *pane,
-                                     const struct hx_filter_schema *like, const char *name)
+static enum hx_filter_class column_class(const struct hx_pane *pane,
+                                         const struct hx_filter_schema *like, const char *name)
 {
     for (size_t i = 0; i < like->n; i++)
         if (strcmp(like->columns[i].name, name) == 0)
@@ -64,8 +64,8 @@ static size_t add_titles(const struct hx_pane *pane, struct hx_filter_column *co
     return all;
 }
 
-static hx_error *parse(const struct hx_pane *pane, const struct hx_source *source,
-                       const char *filter, hx_filter **ret)
+static hx_error *parse_pane_filter(const struct hx_pane *pane, const struct hx_source *source,
+                                   const char *filter, hx_filter **ret)
 {
     struct hx_filter_schema schema = {0};
     bool view = source->view && hx_view_schema(source->view, &schema);
@@ -81,7 +81,7 @@ static hx_error *parse(const struct hx_pane *pane, const struct hx_source *sourc
     for (size_t i = 0; i < n && !view; i++)
         columns[i] =
             (struct hx_filter_column){.name = pane->rows.names[i],
-                                      .class = class_of(pane, &schema, pane->rows.names[i]),
+                                      .class = column_class(pane, &schema, pane->rows.names[i]),
                                       .id = i};
     size_t all = add_titles(pane, columns, n);
     struct hx_filter_schema own = {.columns = columns, .n = all, .row = view ? schema.row : NULL};
@@ -115,7 +115,7 @@ static hx_error *parse_for(const struct hx_pane *pane, const char *filter, hx_fi
         return hx_error_new(HX_E_BUSY, pane->screen->name, NULL, "the list is not loaded yet");
     if (hx_pane_windowed(pane))
         hx_pane_source(pane, pane->snapshot, &source);
-    hx_error *error = parse(pane, &source, filter, ret);
+    hx_error *error = parse_pane_filter(pane, &source, filter, ret);
     hx_text_free(&source.where);
     hx_text_free(&source.sql);
     hx_text_free(&source.facts);

@@ -32,7 +32,7 @@ struct search {
     bool wrapped;
 };
 
-static bool matches(struct search *search, const struct hx_table *rows, size_t row)
+static bool row_matches(struct search *search, const struct hx_table *rows, size_t row)
 {
     struct hx_text *text = &search->text;
     hx_text_clear(text);
@@ -76,7 +76,7 @@ static hx_error *search_window(struct search *search, hx_store *store, int64_t b
         if (!*ret_more)
             break;
         search->seen++;
-        if (matches(search, &search->row, 0)) {
+        if (row_matches(search, &search->row, 0)) {
             search->found = at;
             if (!search->backwards)
                 break;
@@ -147,7 +147,7 @@ static void search_memory(struct hx_ui *ui, struct search *search, struct hx_pan
     int64_t cursor = pane->cursor - pane->offset, at = cursor < 0 || cursor >= n ? 0 : cursor;
     for (int64_t i = 0; i < n; i++) {
         at = (at + step) % n;
-        if (matches(search, &pane->rows, (size_t)at)) {
+        if (row_matches(search, &pane->rows, (size_t)at)) {
             if (search->backwards ? at >= cursor : at <= cursor)
                 search->wrapped = true;
             search->found = pane->offset + at;
@@ -306,7 +306,7 @@ static hx_error *format_of(const char *path, enum hx_format *ret)
                         "no list has the ending %s", dot);
 }
 
-static struct hx_value value_of(const struct hx_cell *cell)
+static struct hx_value cell_value(const struct hx_cell *cell)
 {
     return (struct hx_value){cell->type, cell->i, cell->real, cell->text, cell->n};
 }
@@ -363,7 +363,7 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
                 hx_text_putf(ret, "\"%s\":", rows->names[i]);
                 print_json(cell, ret);
             } else {
-                hx_print_csv(ret, value_of(cell));
+                hx_print_csv(ret, cell_value(cell));
             }
             hx_text_puts(ret, i + 1 < rows->n_columns ? "," : json ? "}" : "\n");
         }

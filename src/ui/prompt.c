@@ -63,14 +63,14 @@ static size_t previous(const struct hx_prompt *prompt)
     return at;
 }
 
-static size_t next(const struct hx_prompt *prompt)
+static size_t next_char_end(const struct hx_prompt *prompt)
 {
     return prompt->at +
            character(hx_text_str(&prompt->text) + prompt->at, prompt->text.n - prompt->at);
 }
 
 /* Takes out what is between two places; the cursor stands there then. */
-static void take_out(struct hx_prompt *prompt, size_t from, size_t to)
+static void erase_text(struct hx_prompt *prompt, size_t from, size_t to)
 {
     struct hx_text *text = &prompt->text;
     prompt->at = from;
@@ -104,7 +104,7 @@ static void go_left(struct hx_prompt *prompt)
 
 static void go_right(struct hx_prompt *prompt)
 {
-    prompt->at = next(prompt);
+    prompt->at = next_char_end(prompt);
 }
 
 static void go_first(struct hx_prompt *prompt)
@@ -121,12 +121,12 @@ static void erase_before(struct hx_prompt *prompt)
 {
     if (!prompt->text.n)
         prompt->active = false;
-    take_out(prompt, previous(prompt), prompt->at);
+    erase_text(prompt, previous(prompt), prompt->at);
 }
 
 static void erase_under(struct hx_prompt *prompt)
 {
-    take_out(prompt, prompt->at, next(prompt));
+    erase_text(prompt, prompt->at, next_char_end(prompt));
 }
 
 static void erase_word(struct hx_prompt *prompt)
@@ -137,17 +137,17 @@ static void erase_word(struct hx_prompt *prompt)
         from--;
     while (from && s[from - 1] != ' ')
         from--;
-    take_out(prompt, from, prompt->at);
+    erase_text(prompt, from, prompt->at);
 }
 
 static void erase_to_first(struct hx_prompt *prompt)
 {
-    take_out(prompt, 0, prompt->at);
+    erase_text(prompt, 0, prompt->at);
 }
 
 static void erase_to_last(struct hx_prompt *prompt)
 {
-    take_out(prompt, prompt->at, prompt->text.n);
+    erase_text(prompt, prompt->at, prompt->text.n);
 }
 
 /* --- history --- */
@@ -236,7 +236,7 @@ static bool edit(struct hx_prompt *prompt, int key)
     return false;
 }
 
-static void enter(struct hx_ui *ui)
+static void enter_prompt(struct hx_ui *ui)
 {
     struct hx_prompt *prompt = &ui->prompt;
     struct hx_text text = prompt->text;
@@ -267,7 +267,7 @@ static void take_key(struct hx_ui *ui, int key, bool pasted)
         if (key >= ' ' && key != 127)
             write_key(prompt, key);
     } else if (key == '\r' || key == '\n') {
-        enter(ui);
+        enter_prompt(ui);
     } else if (key == 27 || key == 3) {
         prompt->active = false;
     } else if (key == '\t' && prompt->complete) {

@@ -98,7 +98,7 @@ static hx_error *largest_run(struct hx_job *job, hx_store *store,
     return resolving->found ? NULL : find_largest(store, resolving);
 }
 
-static void put_name(struct hx_text *text, const char *name, bool calls, bool ascii)
+static void put_type_name(struct hx_text *text, const char *name, bool calls, bool ascii)
 {
     struct hx_text brief = {0};
     if (calls)
@@ -126,16 +126,16 @@ static void put_set(struct hx_text *text, const struct hx_of *of, bool ascii)
         return;
     if (of->subset == HX_SUBSET_LEAK) {
         hx_text_puts(text, " that are ");
-        put_name(text, of->text, false, ascii);
+        put_type_name(text, of->text, false, ascii);
         if (of->more) {
             hx_text_puts(text, ", of type ");
-            put_name(text, of->more, false, ascii);
+            put_type_name(text, of->more, false, ascii);
         }
     } else if (of->subset == HX_SUBSET_TYPE && !of->text) {
         hx_text_puts(text, " of unknown type");
     } else {
         hx_text_puts(text, words[of->subset].what);
-        put_name(text, of->text, words[of->subset].calls, ascii);
+        put_type_name(text, of->text, words[of->subset].calls, ascii);
     }
 }
 
@@ -272,7 +272,7 @@ static void resolving_destroy(struct hx_job *job)
     free(resolving);
 }
 
-static hx_error *start(struct hx_ui *ui, struct resolving *resolving)
+static hx_error *start_resolving(struct hx_ui *ui, struct resolving *resolving)
 {
     resolving->job.what = "looking for the object";
     resolving->job.leads = HX_WAITS_ROW;
@@ -298,7 +298,7 @@ hx_error *hx_ui_resolve(struct hx_ui *ui, uint64_t address,
     resolving->snapshot = ui->snapshot;
     resolving->address = address;
     resolving->open = open;
-    return start(ui, resolving);
+    return start_resolving(ui, resolving);
 }
 
 hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
@@ -317,5 +317,5 @@ hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
     resolving->job.run = largest_run;
     resolving->other = other;
     resolving->open = open;
-    return start(ui, resolving);
+    return start_resolving(ui, resolving);
 }

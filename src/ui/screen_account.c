@@ -39,7 +39,8 @@ static const char *const key[] = {"part", NULL};
     " WHEN 'shared' THEN 'shared with other processes'"                                            \
     " WHEN 'other' THEN 'all the rest' END AS about"
 
-static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_account_part_rows_sql(const struct hx_pane *pane, int64_t snapshot,
+                                      struct hx_text *sql)
 {
     (void)pane;
     hx_text_putf(sql,
@@ -47,7 +48,8 @@ static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *s
                  snapshot);
 }
 
-static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_account_part_columns_sql(const struct hx_pane *pane, int64_t snapshot,
+                                         struct hx_text *sql)
 {
     (void)pane;
     (void)snapshot;
@@ -60,13 +62,13 @@ static const struct hx_difference difference = {
     .total = "rss_bytes",
     .total_title = "RSS",
     .keys = key,
-    .rows = rows,
+    .rows = put_account_part_rows_sql,
     .written = "part",
-    .more = more,
+    .more = put_account_part_columns_sql,
     .made = "SELECT rss_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
 };
 
-static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+static void put_account_part_change_sql(const struct hx_pane *pane, struct hx_text *sql)
 {
     char then[128], made[128];
     snprintf(then, sizeof then,
@@ -79,10 +81,10 @@ static void put_change(const struct hx_pane *pane, struct hx_text *sql)
     hx_change_sql(pane->before, "bytes", then, made, sql);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void account_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     hx_text_puts(&ret->sql, "SELECT snapshot, part, bytes" ABOUT);
-    put_change(pane, &ret->sql);
+    put_account_part_change_sql(pane, &ret->sql);
     hx_text_putf(&ret->sql, " FROM account WHERE snapshot = %" PRId64, snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM account WHERE snapshot = %" PRId64 ") AS rows,"
@@ -92,7 +94,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, snapshot, snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void account_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     int64_t rss = hx_table_int(&pane->facts, 0, "rss_bytes", -1);
@@ -105,7 +107,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_ui_put_partial(ui, ret);
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_account_part_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     const char *part = hx_table_text(&pane->rows, row, "part");
     if (part[0] == 'l') /* live: they have a screen of their own */
@@ -113,7 +115,7 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     return hx_ui_open_text(ui, &hx_screen_details, NULL, 0);
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool account_part_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     *ret = (struct hx_of){.subset = HX_SUBSET_ALL};
     return strcmp(hx_table_text(&pane->rows, row, "part"), "live") == 0;
@@ -130,9 +132,9 @@ const struct hx_screen hx_screen_account = {
     .differences = differences,
     .differences_sort = HX_DIFFERENCE_SORT,
     .difference = &difference,
-    .source = source,
-    .head = head,
+    .source = account_source,
+    .head = account_title,
     .empty = "This snapshot has no account of the resident memory.",
-    .open = open_row,
-    .of = of,
+    .open = open_account_part_row,
+    .of = account_part_row_set,
 };

@@ -38,7 +38,7 @@ static const struct hx_column differences[] = {
 
 static const char *const by_roots[] = {"roots", NULL};
 
-static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_bin_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     hx_text_putf(
@@ -46,7 +46,7 @@ static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *s
         snapshot);
 }
 
-static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_bin_columns_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     (void)snapshot;
@@ -61,13 +61,13 @@ static const struct hx_difference difference = {
     .total_objects = "heap_objects",
     .alike = HX_ALIKE_ROOTS,
     .keys = by_roots,
-    .rows = rows,
-    .more = more,
+    .rows = put_bin_rows_sql,
+    .more = put_bin_columns_sql,
     .written = "roots",
 };
 
 /* Bins of other roots do not compare. */
-static void put_change(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_bin_change_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     struct hx_text made = {0};
     for (int i = 0; i < 2; i++)
@@ -90,7 +90,7 @@ static void put_bins(const struct hx_pane *pane, int64_t snapshot, struct hx_tex
                       " b.objects AS objects, p.only_pages AS only_pages,"
                       " p.shared_pages AS shared_pages, 0 AS rank, NULL AS expr,"
                       " NULL AS retained_bytes");
-    put_change(pane, snapshot, sql);
+    put_bin_change_sql(pane, snapshot, sql);
     hx_text_putf(sql,
                  " FROM hx_bin b LEFT JOIN hx_page p"
                  " ON p.snapshot = b.snapshot AND p.census = 'bin' AND p.key = b.bin"
@@ -100,7 +100,7 @@ static void put_bins(const struct hx_pane *pane, int64_t snapshot, struct hx_tex
                  pane->before, snapshot);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void bins_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->like = "bins";
     hx_text_puts(&ret->written,
@@ -140,7 +140,7 @@ static bool is_offer(const struct hx_pane *pane, size_t row)
     return hx_table_at(&pane->rows, row, "expr")->type == HX_VALUE_TEXT;
 }
 
-static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+static void lay_out_bins(const struct hx_ui *ui, struct hx_pane *pane, int width)
 {
     bool named = hx_table_int(&pane->facts, 0, "names", 1) > 0;
     hx_matrix_lay_out(ui, pane,
@@ -151,7 +151,7 @@ static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
 }
 
 /* The dots, or what a root that has no name is there for. */
-static void cell(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret)
+static void bins_cell(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret)
 {
     if (pane->columns != unnamed_columns)
         hx_matrix_cell(pane, row, ascii, ret);
@@ -159,7 +159,7 @@ static void cell(const struct hx_pane *pane, size_t row, bool ascii, struct hx_t
         hx_text_puts(ret, "Enter names it:");
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void bins_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct hx_table *facts = &pane->facts;
     int64_t names = hx_table_int(facts, 0, "names", 0);
@@ -183,7 +183,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "; :root NAME=EXPR adds one, :unroot NAME removes");
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool bin_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     if (is_offer(pane, row))
         return false;
@@ -191,10 +191,10 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
     return true;
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_bin_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     struct hx_of bin;
-    if (of(pane, row, &bin))
+    if (bin_row_set(pane, row, &bin))
         return hx_ui_open_of(ui, &hx_screen_bin, &bin);
     return hx_ui_choose_root(ui, hx_table_text(&pane->rows, row, "expr"));
 }
@@ -214,11 +214,11 @@ const struct hx_screen hx_screen_bins = {
     .differences_sort = HX_DIFFERENCE_SORT,
     .difference = &difference,
     .picture = &hx_matrix_picture,
-    .lay_out = lay_out,
-    .cell = cell,
-    .source = source,
-    .head = head,
+    .lay_out = lay_out_bins,
+    .cell = bins_cell,
+    .source = bins_source,
+    .head = bins_title,
     .empty = "There are no objects, and so no bins.",
-    .open = open_row,
-    .of = of,
+    .open = open_bin_row,
+    .of = bin_row_set,
 };

@@ -40,7 +40,8 @@ static void put_called(const struct hx_pane *pane, int64_t snapshot, struct hx_t
                  snapshot, pane->id, CALLED);
 }
 
-static void put_objects(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_centre_objects_sql(const struct hx_pane *pane, int64_t snapshot,
+                                   struct hx_text *sql)
 {
     hx_text_putf(sql,
                  " UNION ALL SELECT 2, -bytes, 'object', printf('0x%%x', address), type, bytes,"
@@ -67,11 +68,11 @@ static void put_times(const struct hx_pane *pane, int64_t snapshot, struct hx_te
                  snapshot, pane->id);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void centre_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     struct hx_text id = {0};
     put_called(pane, snapshot, &ret->sql);
-    put_objects(pane, snapshot, &ret->sql);
+    put_centre_objects_sql(pane, snapshot, &ret->sql);
     put_times(pane, snapshot, &ret->sql);
     hx_text_puts(&ret->sql, " ORDER BY rank, position, object");
 
@@ -103,8 +104,8 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 }
 
 /* "1.2M in 5,000 objects" */
-static void put_sum(const struct hx_table *facts, const char *bytes, const char *objects,
-                    struct hx_text *ret)
+static void put_centre_sum(const struct hx_table *facts, const char *bytes, const char *objects,
+                           struct hx_text *ret)
 {
     char size[HX_HUMAN];
     int64_t n = hx_table_int(facts, 0, objects, -1), sum = hx_table_int(facts, 0, bytes, 0);
@@ -119,20 +120,20 @@ static void put_sum(const struct hx_table *facts, const char *bytes, const char 
 static void put_costs(const struct hx_table *facts, struct hx_text *ret)
 {
     hx_text_puts(ret, "\nlive: ");
-    put_sum(facts, "inherited_live_bytes", "inherited_live_objects", ret);
+    put_centre_sum(facts, "inherited_live_bytes", "inherited_live_objects", ret);
     hx_text_puts(ret, ", of its own ");
-    put_sum(facts, "live_bytes", "live_objects", ret);
+    put_centre_sum(facts, "live_bytes", "live_objects", ret);
     if (hx_table_at(facts, 0, "alloc_bytes")->type == HX_VALUE_INT) {
         hx_text_puts(ret, "\nallocated so far: ");
-        put_sum(facts, "inherited_alloc_bytes", "inherited_alloc_objects", ret);
+        put_centre_sum(facts, "inherited_alloc_bytes", "inherited_alloc_objects", ret);
         hx_text_puts(ret, ", of its own ");
-        put_sum(facts, "alloc_bytes", "alloc_objects", ret);
+        put_centre_sum(facts, "alloc_bytes", "alloc_objects", ret);
         hx_text_puts(ret, "\nfreed of its own: ");
-        put_sum(facts, "freed_bytes", "freed_objects", ret);
+        put_centre_sum(facts, "freed_bytes", "freed_objects", ret);
     }
     if (hx_table_at(facts, 0, "retained_bytes")->type == HX_VALUE_INT) {
         hx_text_puts(ret, "\nretained by its own: ");
-        put_sum(facts, "retained_bytes", "retained_objects", ret);
+        put_centre_sum(facts, "retained_bytes", "retained_objects", ret);
     }
     if (hx_table_at(facts, 0, "entries")->type == HX_VALUE_INT) {
         hx_text_puts(ret, "\nentered: ");
@@ -177,7 +178,7 @@ static void put_callers(const struct hx_table *facts, bool ascii, struct hx_text
         hx_text_puts(ret, " < ...");
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void centre_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
     const struct hx_table *facts = &pane->facts;
@@ -209,7 +210,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     put_callers(facts, ascii, ret);
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_centre_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     const struct hx_table *rows = &pane->rows;
     int64_t id = hx_table_int(rows, row, "ccs_id", 0);
@@ -225,7 +226,7 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 }
 
 /* Of what it called everything; of any other row its own. */
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool centre_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
     *ret = id ? (struct hx_of){HX_SUBSET_BELOW, hx_table_text(&pane->rows, row, "label"), NULL, id}
@@ -243,8 +244,8 @@ const struct hx_screen hx_screen_centre = {
     .columns = columns,
     .key = key,
     .object = "object",
-    .source = source,
-    .head = head,
-    .open = open_row,
-    .of = of,
+    .source = centre_source,
+    .head = centre_title,
+    .open = open_centre_row,
+    .of = centre_row_set,
 };

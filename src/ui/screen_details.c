@@ -20,7 +20,7 @@ static const struct hx_column narrow[] = {
 #define NARROW 60
 
 /* With as few digits as say it exactly. */
-static void put_real(double real, struct hx_text *ret)
+static void put_exact_real(double real, struct hx_text *ret)
 {
     char digits[40];
     for (int n = 6; n <= 17; n++) {
@@ -41,7 +41,7 @@ static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
     else if (cell->type == HX_VALUE_TEXT)
         hx_text_escape(ret, hx_cell_text(cell), strlen(hx_cell_text(cell)), ascii);
     else if (cell->type == HX_VALUE_REAL)
-        put_real(cell->real, ret);
+        put_exact_real(cell->real, ret);
     else if (hx_name_is_address(name))
         hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
     else if (hx_name_is_id(name))
@@ -102,7 +102,8 @@ struct asking {
     struct hx_table frames;
 };
 
-static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+static hx_error *details_job_run(struct hx_job *job, hx_store *store,
+                                 const struct hx_progress *progress)
 {
     struct asking *asking = (struct asking *)job;
     struct hx_text sql = {0}, id = {0};
@@ -147,7 +148,7 @@ static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struc
         hx_text_puts(ret, ", inlined");
 }
 
-static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+static void details_job_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct asking *asking = (struct asking *)job;
     struct hx_pane *pane = hx_ui_find_pane(ui, asking->pane);
@@ -173,7 +174,7 @@ static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     hx_ui_complain(ui, error);
 }
 
-static void asking_destroy(struct hx_job *job)
+static void details_job_destroy(struct hx_job *job)
 {
     struct asking *asking = (struct asking *)job;
     hx_table_deinit(&asking->frames);
@@ -181,8 +182,8 @@ static void asking_destroy(struct hx_job *job)
 }
 
 /* The stack comes later than the rest: that of the row, or of the object that it stands for. */
-static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, const struct hx_pane *below,
-                     size_t row)
+static hx_error *request_details(struct hx_ui *ui, struct hx_pane *pane,
+                                 const struct hx_pane *below, size_t row)
 {
     int64_t stack_id = hx_table_int(&below->rows, row, "stack_id", 0);
     int64_t ccs_id = stack_id ? 0 : hx_table_int(&below->rows, row, "ccs_id", 0);
@@ -197,9 +198,9 @@ static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, const struct hx_pan
     asking->job = (struct hx_job){.what = "loading the stack",
                                   .quiet = true,
                                   .lane = HX_LANE_READ,
-                                  .run = asking_run,
-                                  .done = asking_done,
-                                  .destroy = asking_destroy};
+                                  .run = details_job_run,
+                                  .done = details_job_done,
+                                  .destroy = details_job_destroy};
     asking->pane = pane->serial;
     asking->want = ++pane->want;
     asking->stack_id = stack_id;
@@ -212,7 +213,7 @@ static hx_error *ask(struct hx_ui *ui, struct hx_pane *pane, const struct hx_pan
 
 /* --- the screen --- */
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_details(struct hx_ui *ui, struct hx_pane *pane)
 {
     static const char *const names[] = {"name", "value", "object", NULL};
     struct hx_table rows;
@@ -239,25 +240,25 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
         return error;
     }
     hx_pane_set_rows(pane, &rows);
-    return below && hx_pane_row(below, &row) ? ask(ui, pane, below, row) : NULL;
+    return below && hx_pane_row(below, &row) ? request_details(ui, pane, below, row) : NULL;
 }
 
 /* Texts are broken anew for another width; pane->id is the one that they were broken for. */
-static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+static void lay_out_details(const struct hx_ui *ui, struct hx_pane *pane, int width)
 {
     (void)ui;
     pane->columns = width < NARROW ? narrow : columns;
     pane->stale |= pane->loaded && pane->id != value_width();
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void details_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     (void)pane;
     hx_text_puts(ret, "All values of this row");
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_detail_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     uint64_t address;
     const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
@@ -279,8 +280,8 @@ const struct hx_screen hx_screen_details = {
     .pinned = true,
     .columns = columns,
     .object = "object",
-    .lay_out = lay_out,
-    .fill = fill,
-    .head = head,
-    .open = open_row,
+    .lay_out = lay_out_details,
+    .fill = fill_details,
+    .head = details_title,
+    .open = open_detail_row,
 };

@@ -140,8 +140,8 @@ static void put_levels(const struct hx_ui *ui, const struct hx_pane *pane, size_
 }
 
 /* How one came here; the first levels are left out where the last ones would not fit. */
-static void put_path(const struct hx_ui *ui, const struct hx_pane *pane, int room,
-                     struct hx_text *ret)
+static void put_dominator_path(const struct hx_ui *ui, const struct hx_pane *pane, int room,
+                               struct hx_text *ret)
 {
     struct hx_text path = {0};
     hx_text_puts(&path, "roots");
@@ -156,7 +156,7 @@ static void put_path(const struct hx_ui *ui, const struct hx_pane *pane, int roo
 }
 
 /* What the rows add up to with the object's own bytes. */
-static void put_sum(const struct hx_pane *pane, struct hx_text *ret)
+static void put_dominated_sum(const struct hx_pane *pane, struct hx_text *ret)
 {
     char all[HX_HUMAN], own[HX_HUMAN], below[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
@@ -175,16 +175,16 @@ static void put_sum(const struct hx_pane *pane, struct hx_text *ret)
     hx_text_puts(ret, "; bar: retained");
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void dominated_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct hx_table *facts = &pane->facts;
-    put_path(ui, pane, hx_term_columns() - 2, ret);
+    put_dominator_path(ui, pane, hx_term_columns() - 2, ret);
     if (!pane->loaded || pane->problem || !facts->n_rows)
         return;
     if (pane->address && hx_table_at(facts, 0, "address")->type == HX_VALUE_NULL)
         hx_text_puts(ret, "\nno object of this snapshot");
     else
-        put_sum(pane, ret);
+        put_dominated_sum(pane, ret);
 }
 
 static const char *const key[] = {"rest", "address", NULL};
@@ -201,7 +201,7 @@ const struct hx_screen hx_screen_dominated = {
     .sort = "retained_bytes",
     .object = "address",
     .source = hx_dominated_source,
-    .head = head,
+    .head = dominated_title,
     .empty = "Nothing is freed with it in this snapshot; R shows the object.",
     .open = hx_ui_open_dominated,
     .objects = hx_ui_open_dominated,

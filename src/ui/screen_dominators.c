@@ -16,7 +16,8 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void dominators_title(const struct hx_ui *ui, const struct hx_pane *pane,
+                             struct hx_text *ret)
 {
     char size[HX_HUMAN];
     int64_t bytes = hx_table_int(&pane->facts, 0, "all_bytes", -1);
@@ -60,7 +61,7 @@ const struct hx_screen hx_screen_dominators = {
     .object = "address",
     .view = &hx_screen_largest,
     .source = hx_dominated_source,
-    .head = head,
+    .head = dominators_title,
     .empty = "Nothing in the heap is reachable, so nothing retains.",
     .open = hx_ui_open_dominated,
     .objects = hx_ui_open_dominated,

@@ -29,7 +29,7 @@ static const struct figure {
     {"inherited_alloc_objects", "allocated objects", "alloc_objects", false},
 };
 
-static const struct figure *figure_of(const struct hx_pane *pane)
+static const struct figure *flame_figure(const struct hx_pane *pane)
 {
     const char *column = hx_flame_figure(pane);
     size_t i = sizeof figures / sizeof *figures - 1;
@@ -53,12 +53,12 @@ static void put_value(const struct hx_pane *pane, size_t row, const char *column
 {
     const struct hx_cell *cell = hx_table_at(&pane->rows, row, column);
     if (cell->type == HX_VALUE_INT)
-        put_amount(figure_of(pane), cell->i, ret);
+        put_amount(flame_figure(pane), cell->i, ret);
     else
         hx_text_putc(ret, '-');
 }
 
-static void put_percent(double part, double whole, struct hx_text *ret)
+static void put_flame_percent(double part, double whole, struct hx_text *ret)
 {
     if (whole > 0)
         hx_text_putf(ret, "%.1f%%", 100 * part / whole);
@@ -125,7 +125,8 @@ static int info_lines(int lines, int columns)
     return lines < 5 ? 0 : lines < 8 ? 1 : columns < 70 && lines > 9 ? 3 : 2;
 }
 
-static int picture_lines(const struct hx_ui *ui, const struct hx_pane *pane, int lines, int columns)
+static int flame_picture_lines(const struct hx_ui *ui, const struct hx_pane *pane, int lines,
+                               int columns)
 {
     (void)ui;
     struct hx_flame *flame = flame_of(pane);
@@ -165,7 +166,7 @@ static void put_block(const struct hx_ui *ui, const struct hx_pane *pane,
     int64_t more = hx_table_int(&pane->rows, i, "grown", 0);
     if (pane->other && more) {
         hx_text_puts(&grown, more > 0 ? "+" : "");
-        put_amount(figure_of(pane), more, &grown);
+        put_amount(flame_figure(pane), more, &grown);
         bool fits = hx_text_width(hx_text_str(&name)) + (int)grown.n + 2 <= width;
         hx_text_putn(ret, hx_text_str(&grown), fits ? grown.n : 1);
         hx_text_puts(ret, fits ? " " : "");
@@ -187,7 +188,7 @@ static void draw_rest(const struct hx_ui *ui, const struct hx_pane *pane,
     struct hx_text text = {0}, amount = {0};
     const char *dot = ui->term.utf8 ? "\u00b7" : ".";
     hx_text_puts(&text, dot);
-    put_amount(figure_of(pane), (int64_t)block->rest, &amount);
+    put_amount(flame_figure(pane), (int64_t)block->rest, &amount);
     if ((int)amount.n + 2 <= block->rest_width)
         hx_text_puts(&text, hx_text_str(&amount));
     for (int used = hx_text_width(hx_text_str(&text)); used < block->rest_width; used++)
@@ -245,7 +246,7 @@ static void end_line(struct lines *lines, enum hx_style style)
 }
 
 /* Takes the part. */
-static void add_part(struct lines *lines, const char *between, struct hx_text *part)
+static void add_line_part(struct lines *lines, const char *between, struct hx_text *part)
 {
     int width = hx_text_width(hx_text_str(&lines->line)) + hx_text_width(hx_text_str(part)) + 2;
     if (lines->line.n && width > lines->columns - 1)
@@ -262,7 +263,7 @@ static bool find_parent(const struct hx_flame *flame, size_t i, size_t *ret)
     return i > 0;
 }
 
-static void add_name(struct lines *lines, const struct hx_pane *pane, size_t i)
+static void add_frame_name(struct lines *lines, const struct hx_pane *pane, size_t i)
 {
     bool ascii = !lines->ui->term.utf8;
     const char *source = hx_source_file(hx_table_text(&pane->rows, i, "source"));
@@ -281,40 +282,40 @@ static void add_name(struct lines *lines, const struct hx_pane *pane, size_t i)
         hx_text_escape(&part, module, strlen(module), ascii);
         hx_text_putc(&part, ')');
     }
-    add_part(lines, "", &part);
+    add_line_part(lines, "", &part);
 }
 
 static void add_shares(struct lines *lines, const struct hx_pane *pane,
                        const struct hx_flame *flame, size_t i)
 {
-    const struct figure *figure = figure_of(pane);
+    const struct figure *figure = flame_figure(pane);
     double value = (double)flame->node[i].value;
     struct hx_text part = {0};
     size_t parent;
     put_value(pane, i, figure->column, &part);
     hx_text_putf(&part, " %s, ", figure->what);
-    put_percent(value, (double)hx_table_int(&pane->facts, 0, "whole", 0), &part);
+    put_flame_percent(value, (double)hx_table_int(&pane->facts, 0, "whole", 0), &part);
     hx_text_puts(&part, " of all");
-    add_part(lines, "  ", &part);
+    add_line_part(lines, "  ", &part);
     if (find_parent(flame, i, &parent)) {
-        put_percent(value, (double)flame->node[parent].value, &part);
+        put_flame_percent(value, (double)flame->node[parent].value, &part);
         hx_text_puts(&part, " of its caller");
-        add_part(lines, ", ", &part);
+        add_line_part(lines, ", ", &part);
     }
     if (pane->other) {
         int64_t grown = hx_table_int(&pane->rows, i, "grown", 0);
         hx_text_puts(&part, grown > 0 ? "+" : "");
         put_amount(figure, grown, &part);
         hx_text_putf(&part, " since snapshot %" PRId64, pane->other);
-        add_part(lines, ", ", &part);
+        add_line_part(lines, ", ", &part);
     }
     hx_text_puts(&part, "own ");
     put_value(pane, i, figure->own, &part);
-    add_part(lines, ", ", &part);
+    add_line_part(lines, ", ", &part);
     if (flame->block[i].rest) {
         put_amount(figure, (int64_t)flame->block[i].rest, &part);
         hx_text_puts(&part, pane->filter ? " not shown" : " too narrow to show");
-        add_part(lines, ", ", &part);
+        add_line_part(lines, ", ", &part);
     }
 }
 
@@ -325,11 +326,11 @@ static void add_others(struct lines *lines, const struct hx_pane *pane, size_t i
     for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
         struct hx_text part = {0};
         const struct hx_cell *cell = hx_table_at(&pane->rows, i, figures[k].column);
-        if (&figures[k] == figure_of(pane) || cell->type != HX_VALUE_INT)
+        if (&figures[k] == flame_figure(pane) || cell->type != HX_VALUE_INT)
             continue;
         put_amount(&figures[k], cell->i, &part);
         hx_text_putf(&part, " %s", what[k]);
-        add_part(lines, ", ", &part);
+        add_line_part(lines, ", ", &part);
     }
 }
 
@@ -340,7 +341,7 @@ static void draw_info(const struct hx_ui *ui, const struct hx_pane *pane,
     size_t row;
     if (!hx_pane_row(pane, &row))
         return;
-    add_name(&lines, pane, row);
+    add_frame_name(&lines, pane, row);
     if (height > 1)
         end_line(&lines, HX_STYLE_TITLE);
     add_shares(&lines, pane, flame, row);
@@ -349,7 +350,7 @@ static void draw_info(const struct hx_ui *ui, const struct hx_pane *pane,
     hx_text_free(&lines.line);
 }
 
-static void draw(struct hx_ui *ui, struct hx_pane *pane, int y, int height, int columns)
+static void draw_flame(struct hx_ui *ui, struct hx_pane *pane, int y, int height, int columns)
 {
     struct hx_flame *flame = flame_of(pane);
     if (!flame)
@@ -389,7 +390,7 @@ static hx_error *zoom(struct hx_ui *ui, const struct hx_pane *pane, size_t row)
 }
 
 /* What has nothing below, and the block that is as wide as all, is looked at itself. */
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_flame_block_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     if (row && strcmp(hx_table_text(&pane->rows, row, "below"), HX_TREE_NONE) != 0)
         return zoom(ui, pane, row);
@@ -398,7 +399,7 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
                                          NULL, hx_table_int(&pane->rows, row, "ccs_id", 0)});
 }
 
-static hx_error *click(struct hx_ui *ui, struct hx_pane *pane, int y, int x, bool twice)
+static hx_error *click_flame(struct hx_ui *ui, struct hx_pane *pane, int y, int x, bool twice)
 {
     struct hx_flame *flame = flame_of(pane);
     size_t row;
@@ -406,7 +407,7 @@ static hx_error *click(struct hx_ui *ui, struct hx_pane *pane, int y, int x, boo
         !hx_flame_at(flame->block, flame->n, y + flame->first, x - 1, &row))
         return NULL;
     if (twice && (int64_t)row == pane->cursor)
-        return open_row(ui, pane, row);
+        return open_flame_block_row(ui, pane, row);
     hx_pane_go(pane, (int64_t)row);
     return NULL;
 }
@@ -435,7 +436,7 @@ static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
     return error;
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool flame_block_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     *ret = (struct hx_of){HX_SUBSET_BELOW, hx_table_text(&pane->rows, row, "label"), NULL,
                           hx_table_int(&pane->rows, row, "ccs_id", 0)};
@@ -466,14 +467,14 @@ static void put_search(const struct hx_flame *flame, const struct figure *figure
     hx_text_puts(ret, ", matches ");
     put_amount(figure, (int64_t)sum, ret);
     hx_text_puts(ret, " (");
-    put_percent((double)sum, (double)flame->node[0].value, ret);
+    put_flame_percent((double)sum, (double)flame->node[0].value, ret);
     hx_text_putc(ret, ')');
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void flame_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
-    const struct figure *figure = figure_of(pane);
+    const struct figure *figure = flame_figure(pane);
     struct hx_flame *flame = flame_of(pane);
     hx_text_putf(ret, "Flame of %s", figure->what);
     if (!flame)
@@ -488,8 +489,8 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     put_value(pane, 0, figure->column, ret);
     if (pane->id) {
         hx_text_puts(ret, ", ");
-        put_percent((double)flame->node[0].value, (double)hx_table_int(&pane->facts, 0, "whole", 0),
-                    ret);
+        put_flame_percent((double)flame->node[0].value,
+                          (double)hx_table_int(&pane->facts, 0, "whole", 0), ret);
         hx_text_puts(ret, " of all");
     }
     put_search(flame, figure, ret);
@@ -502,7 +503,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "\nevents were lost, frees among them: see :screen losses");
 }
 
-static const struct hx_picture picture = {picture_lines, draw, click};
+static const struct hx_picture picture = {flame_picture_lines, draw_flame, click_flame};
 
 /* Names and lines have no title: blocks are ordered by figures. */
 static const struct hx_column columns[] = {
@@ -537,14 +538,14 @@ static const struct hx_column differences_in_objects[] = {
 };
 
 /* Before each drawing: another width has other blocks. */
-static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+static void lay_out_flame(const struct hx_ui *ui, struct hx_pane *pane, int width)
 {
     (void)ui, (void)width;
     const struct hx_flame *flame = flame_of(pane);
     if (flame && flame->columns != hx_flame_columns() && !pane->loading)
         pane->stale = true;
     if (pane->other)
-        pane->columns = figure_of(pane)->bytes ? differences : differences_in_objects;
+        pane->columns = flame_figure(pane)->bytes ? differences : differences_in_objects;
 }
 
 static const char *const key[] = {"ccs_id", NULL};
@@ -560,12 +561,12 @@ const struct hx_screen hx_screen_flame = {
     .differences = differences,
     .differences_sort = "inherited_live_bytes",
     .picture = &picture,
-    .lay_out = lay_out,
+    .lay_out = lay_out_flame,
     .view = &hx_screen_centres,
     .show_view = show_view,
     .fill = hx_flame_fill,
-    .head = head,
+    .head = flame_title,
     .empty = HX_UI_NOT_RECORDED,
-    .open = open_row,
-    .of = of,
+    .open = open_flame_block_row,
+    .of = flame_block_row_set,
 };

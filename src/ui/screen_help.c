@@ -22,8 +22,8 @@ static const struct hx_column narrow[] = {
 };
 #define NARROW 60
 
-static hx_error *add(struct hx_table *rows, const char *keys, const char *help, const char *command,
-                     const char *line)
+static hx_error *add_help_row(struct hx_table *rows, const char *keys, const char *help,
+                              const char *command, const char *line)
 {
     struct hx_cell *cell;
     HX_TRY(hx_table_add(rows, &cell));
@@ -43,15 +43,15 @@ static hx_error *add_heading(struct hx_table *rows, const char *heading)
         line[n] = (char)toupper((unsigned char)heading[n]);
     line[n] = 0;
     if (rows->n_rows)
-        HX_TRY(add(rows, "", "", "", ""));
-    return add(rows, "", line, "", "");
+        HX_TRY(add_help_row(rows, "", "", "", ""));
+    return add_help_row(rows, "", line, "", "");
 }
 
 static hx_error *add_request(struct hx_table *rows, const struct hx_request *request)
 {
     char command[128];
     snprintf(command, sizeof command, ":%s %s", request->name, request->args);
-    return add(rows, request->keys, request->help, command, request->name);
+    return add_help_row(rows, request->keys, request->help, command, request->name);
 }
 
 static hx_error *add_screen(struct hx_table *rows, const struct hx_screen *screen)
@@ -60,7 +60,7 @@ static hx_error *add_screen(struct hx_table *rows, const struct hx_screen *scree
     if (screen->digit >= 0)
         snprintf(digit, sizeof digit, "%d", screen->digit);
     snprintf(command, sizeof command, ":screen %s", screen->name);
-    return add(rows, digit, screen->about, command, command + 1);
+    return add_help_row(rows, digit, screen->about, command, command + 1);
 }
 
 static hx_error *add_screens(struct hx_table *rows)
@@ -150,12 +150,12 @@ static const struct {
     {"details", any},
 };
 
-static hx_error *add_own(struct hx_table *rows, const struct hx_pane *pane)
+static hx_error *add_screen_keys(struct hx_table *rows, const struct hx_pane *pane)
 {
     char heading[80];
     snprintf(heading, sizeof heading, "This screen: %s", pane->screen->name);
     HX_TRY(add_heading(rows, heading));
-    HX_TRY(add(rows, "", pane->screen->about, "", ""));
+    HX_TRY(add_help_row(rows, "", pane->screen->about, "", ""));
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (own[i].holds(pane))
             HX_TRY(add_request(rows, hx_request_find(own[i].command, strlen(own[i].command))));
@@ -164,14 +164,14 @@ static hx_error *add_own(struct hx_table *rows, const struct hx_pane *pane)
 
 /* --- the screen --- */
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_help(struct hx_ui *ui, struct hx_pane *pane)
 {
     static const char *const names[] = {"keys", "help", "command", "line", "key", NULL};
     struct hx_table rows;
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = NULL;
     if (ui->at && pane == hx_ui_pane(ui))
-        error = add_own(&rows, ui->open.v[ui->at - 1]);
+        error = add_screen_keys(&rows, ui->open.v[ui->at - 1]);
     if (!error)
         error = add_requests(&rows);
     if (!error)
@@ -183,13 +183,13 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     return error;
 }
 
-static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+static void lay_out_help(const struct hx_ui *ui, struct hx_pane *pane, int width)
 {
     (void)ui;
     pane->columns = width < NARROW ? narrow : columns;
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void help_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     (void)pane;
@@ -197,7 +197,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 }
 
 /* Enter does what the line is about, where help was called. */
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_help_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     HX_FREE char *line = strdup(hx_table_text(&pane->rows, row, "line"));
     HX_NEED(line);
@@ -215,8 +215,8 @@ const struct hx_screen hx_screen_help = {
     .digit = -1,
     .pinned = true,
     .columns = columns,
-    .lay_out = lay_out,
-    .fill = fill,
-    .head = head,
-    .open = open_row,
+    .lay_out = lay_out_help,
+    .fill = fill_help,
+    .head = help_title,
+    .open = open_help_row,
 };

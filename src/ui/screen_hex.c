@@ -76,7 +76,7 @@ static void bytes_free(struct bytes *bytes)
 
 /* --- reading --- */
 
-static hx_error *query(hx_store *store, struct hx_text *sql, hx_rows **ret)
+static hx_error *query_hex(hx_store *store, struct hx_text *sql, hx_rows **ret)
 {
     hx_error *error = sql->failed ? hx_error_nomem() : hx_query_sql(store, sql->s, ret);
     hx_text_free(sql);
@@ -84,7 +84,7 @@ static hx_error *query(hx_store *store, struct hx_text *sql, hx_rows **ret)
 }
 
 /* The object itself. */
-static hx_error *read_facts(struct asking *asking, hx_store *store)
+static hx_error *read_object_facts(struct asking *asking, hx_store *store)
 {
     struct hx_text sql = {0};
     hx_text_putf(&sql,
@@ -94,7 +94,7 @@ static hx_error *read_facts(struct asking *asking, hx_store *store)
                  asking->snapshot, (int64_t)asking->address);
     HX_ROWS hx_rows *rows = NULL;
     struct hx_cell *cell;
-    HX_TRY(query(store, &sql, &rows));
+    HX_TRY(query_hex(store, &sql, &rows));
     HX_TRY(hx_table_begin(&asking->facts, fact_names));
     HX_TRY(hx_rows_next(rows, &asking->found));
     if (!asking->found)
@@ -184,7 +184,7 @@ static hx_error *put_plain(struct hx_cell *cell)
     return hx_cell_set_text(&cell[KIND], "", 0);
 }
 
-static void count(struct asking *asking, int fact)
+static void count_edges(struct asking *asking, int fact)
 {
     struct hx_cell *cell = &asking->facts.cell[fact];
     hx_cell_set_int(cell, (cell->type == HX_VALUE_INT ? cell->i : 0) + 1);
@@ -216,9 +216,9 @@ static hx_error *put_pointer(struct asking *asking, struct hx_cell *cell, hx_row
         hx_text_putf(&leads, "now 0x%" PRIx64, value);
     }
     if (asking->live) {
-        count(asking, known ? F_SEEN : F_UNREAD);
+        count_edges(asking, known ? F_SEEN : F_UNREAD);
         if (same)
-            count(asking, F_AGREE);
+            count_edges(asking, F_AGREE);
     }
     return set_text(&cell[LEADS], &leads);
 }
@@ -226,11 +226,11 @@ static hx_error *put_pointer(struct asking *asking, struct hx_cell *cell, hx_row
 /* --- the pointers of the snapshot --- */
 
 /* One number of a row of edges; *ret stays as it is when there is no such row. */
-static hx_error *read_number(hx_store *store, struct hx_text *sql, int64_t *ret)
+static hx_error *read_edge_number(hx_store *store, struct hx_text *sql, int64_t *ret)
 {
     HX_ROWS hx_rows *rows = NULL;
     bool more = false;
-    HX_TRY(query(store, sql, &rows));
+    HX_TRY(query_hex(store, sql, &rows));
     HX_TRY(hx_rows_next(rows, &more));
     if (more && hx_rows_value(rows, 0).type == HX_VALUE_INT)
         *ret = hx_rows_value(rows, 0).i;
@@ -249,7 +249,7 @@ static hx_error *find_edge(const struct asking *asking, hx_store *store, int64_t
         hx_text_putf(&sql,
                      "SELECT offset FROM edges WHERE rowid = %" PRId64 " AND source = %" PRId64,
                      middle, (int64_t)asking->address);
-        HX_TRY(read_number(store, &sql, &at));
+        HX_TRY(read_edge_number(store, &sql, &at));
         if ((uint64_t)at < offset)
             low = middle + 1;
         else
@@ -272,7 +272,7 @@ static hx_error *open_edges(const struct asking *asking, hx_store *store, uint64
                      "SELECT rowid FROM edges WHERE snapshot = %" PRId64 " AND source = %" PRId64
                      " LIMIT 1",
                      asking->snapshot, (int64_t)asking->address);
-        HX_TRY(read_number(store, &sql, &first));
+        HX_TRY(read_edge_number(store, &sql, &first));
         if (first < 0 || first > INT64_MAX - EDGES_MAX)
             first = 0; /* a store that lies; nothing is found */
         from = first + (int64_t)(begin < EDGES_MAX ? begin : EDGES_MAX);
@@ -294,7 +294,7 @@ static hx_error *open_edges(const struct asking *asking, hx_store *store, uint64
         if (by_row)
             hx_text_putf(&sql, " LIMIT %d OFFSET %" PRIu64, WHOLE, begin);
     }
-    return query(store, &sql, ret);
+    return query_hex(store, &sql, ret);
 }
 
 static hx_error *add_pointers(struct asking *asking, hx_store *store)
@@ -334,7 +334,7 @@ static hx_error *add_words(struct asking *asking, hx_store *store, const struct 
 }
 
 /* So many rows in all, and which of them to load. */
-static void choose(struct asking *asking, int64_t total)
+static void choose_hex_window(struct asking *asking, int64_t total)
 {
     int64_t n = total <= WHOLE ? total : WINDOW, middle = asking->first;
     asking->total = total;
@@ -349,7 +349,7 @@ static hx_error *live_rows(struct asking *asking, hx_store *store)
     uint64_t size = (uint64_t)hx_table_int(&asking->facts, 0, "bytes", 0);
     size = size < SIZE_MOST ? size : SIZE_MOST;
     HX_CLEANUP(bytes_free) struct bytes bytes = {0};
-    choose(asking, (int64_t)((size + WORD - 1) / WORD));
+    choose_hex_window(asking, (int64_t)((size + WORD - 1) / WORD));
     bytes.first = (uint64_t)asking->first * WORD;
     bytes.n = (uint64_t)(asking->all ? asking->total : WINDOW) * WORD;
     if (bytes.n > size - bytes.first)
@@ -358,13 +358,14 @@ static hx_error *live_rows(struct asking *asking, hx_store *store)
     return add_words(asking, store, &bytes);
 }
 
-static hx_error *run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+static hx_error *hex_job_run(struct hx_job *job, hx_store *store,
+                             const struct hx_progress *progress)
 {
     struct asking *asking = (struct asking *)job;
     int64_t middle = asking->first;
     (void)progress;
     HX_TRY(hx_table_begin(&asking->rows, names));
-    HX_TRY(read_facts(asking, store));
+    HX_TRY(read_object_facts(asking, store));
     if (!asking->found)
         return NULL;
     hx_error *error = asking->live ? live_rows(asking, store) : NULL;
@@ -379,7 +380,7 @@ static hx_error *run(struct hx_job *job, hx_store *store, const struct hx_progre
         asking->first = middle;
     }
     if (!asking->live) {
-        choose(asking, hx_table_int(&asking->facts, 0, "pointers", 0));
+        choose_hex_window(asking, hx_table_int(&asking->facts, 0, "pointers", 0));
         HX_TRY(add_pointers(asking, store));
     }
     return NULL;
@@ -387,7 +388,7 @@ static hx_error *run(struct hx_job *job, hx_store *store, const struct hx_progre
 
 /* --- the pane --- */
 
-static void fail(struct hx_pane *pane, hx_error *error)
+static void fail_hex(struct hx_pane *pane, hx_error *error)
 {
     char line[512];
     hx_error_line(error, line, sizeof line);
@@ -406,7 +407,7 @@ static void done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     pane->loading = false;
     pane->loaded = true;
     if (error) {
-        fail(pane, error);
+        fail_hex(pane, error);
         hx_ui_complain(ui, error);
         return;
     }
@@ -429,7 +430,7 @@ static void done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     }
 }
 
-static void destroy(struct hx_job *job)
+static void hex_job_destroy(struct hx_job *job)
 {
     struct asking *asking = (struct asking *)job;
     hx_table_deinit(&asking->rows);
@@ -437,16 +438,16 @@ static void destroy(struct hx_job *job)
     free(asking);
 }
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_hex(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct asking *asking = calloc(1, sizeof *asking);
     HX_NEED(asking);
     asking->job = (struct hx_job){.what = "reading the object",
                                   .quiet = true,
                                   .lane = HX_LANE_READ,
-                                  .run = run,
+                                  .run = hex_job_run,
                                   .done = done,
-                                  .destroy = destroy};
+                                  .destroy = hex_job_destroy};
     asking->options = ui->options;
     asking->pane = pane->serial;
     asking->want = ++pane->want;
@@ -535,7 +536,7 @@ static void put_word(const struct hx_pane *pane, bool ascii, struct hx_text *ret
     }
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void hex_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct hx_table *facts = &pane->facts;
     const char *type = hx_table_text(facts, 0, "type");
@@ -571,7 +572,7 @@ hx_error *hx_ui_open_hex(struct hx_ui *ui, uint64_t object)
 }
 
 /* Follows a pointer to the bytes there. */
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_hex_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     uint64_t address;
     if (hx_pane_object(pane, row, &address))
@@ -581,7 +582,7 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 }
 
 /* Those of the type that a pointer leads to. */
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool hex_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     uint64_t address;
     if (!hx_pane_object(pane, row, &address))
@@ -614,10 +615,10 @@ const struct hx_screen hx_screen_hex = {
     .by_argument = true,
     .columns = with_bytes,
     .object = "target",
-    .fill = fill,
+    .fill = fill_hex,
     .windows = true,
-    .head = head,
+    .head = hex_title,
     .empty = "It has no pointers.",
-    .open = open_row,
-    .of = of,
+    .open = open_hex_row,
+    .of = hex_row_set,
 };

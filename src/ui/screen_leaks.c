@@ -34,7 +34,7 @@ static const char *const kept[] = {"stack_id", NULL};
     " WHEN 'indirect' THEN 'held by lost objects only'"                                            \
     " WHEN 'possible' THEN 'by interior pointers only' END) AS about"
 
-static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_leak_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     hx_text_putf(sql,
@@ -44,7 +44,7 @@ static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *s
                  snapshot);
 }
 
-static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_leak_columns_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     (void)snapshot;
@@ -59,25 +59,25 @@ static const struct hx_difference difference = {
     .total_objects = "leaked_objects",
     .keys = key,
     .kept = kept,
-    .rows = rows,
+    .rows = put_leak_rows_sql,
     .written = "kind, type, site",
-    .more = more,
+    .more = put_leak_columns_sql,
     .made = "SELECT reachable_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
 };
 
 /* The same leak in the other snapshot; texts that are NULL are told from empty ones. */
-static void put_join(const struct hx_pane *pane, struct hx_text *sql)
+static void put_leak_join_sql(const struct hx_pane *pane, struct hx_text *sql)
 {
     if (!pane->before)
         return;
     hx_text_puts(sql, " LEFT JOIN (SELECT kind, quote(type) AS type, quote(site) AS site,"
                       " sum(bytes) AS bytes FROM (");
-    rows(pane, pane->before, sql);
+    put_leak_rows_sql(pane, pane->before, sql);
     hx_text_puts(sql, ") GROUP BY 1, 2, 3) AS o ON o.kind = x.kind AND o.type = quote(x.type)"
                       " AND o.site = quote(x.site)");
 }
 
-static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+static void put_leak_change_sql(const struct hx_pane *pane, struct hx_text *sql)
 {
     char made[128];
     snprintf(made, sizeof made,
@@ -86,11 +86,11 @@ static void put_change(const struct hx_pane *pane, struct hx_text *sql)
     hx_change_sql(pane->before, "x.bytes", "o.bytes", made, sql);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void leaks_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->like = "leaks";
     hx_text_puts(&ret->sql, "SELECT x.*");
-    put_change(pane, &ret->sql);
+    put_leak_change_sql(pane, &ret->sql);
     hx_text_putf(&ret->sql,
                  " FROM (SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
                  " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes,"
@@ -100,7 +100,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                                           "WHERE l.snapshot = %" PRId64
                                           " GROUP BY 1, 2, 3, 4) AS x",
                  snapshot);
-    put_join(pane, &ret->sql);
+    put_leak_join_sql(pane, &ret->sql);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM leaks WHERE snapshot = %" PRId64 ") AS rows,"
                  " heap_bytes, leaked_bytes, leaked_objects, EXISTS (SELECT 1 FROM hx_leak"
@@ -109,7 +109,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, snapshot, snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void leaks_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     char size[HX_HUMAN];
@@ -126,7 +126,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool leak_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     bool typed = hx_table_at(&pane->rows, row, "type")->type == HX_VALUE_TEXT;
     *ret = (struct hx_of){HX_SUBSET_LEAK, hx_table_text(&pane->rows, row, "kind"),
@@ -145,9 +145,9 @@ const struct hx_screen hx_screen_leaks = {
     .differences = differences,
     .differences_sort = HX_DIFFERENCE_SORT,
     .difference = &difference,
-    .source = source,
-    .head = head,
+    .source = leaks_source,
+    .head = leaks_title,
     .empty = "Nothing is lost among the objects that were found; i tells what was not.",
     .open = hx_ui_open_objects,
-    .of = of,
+    .of = leak_row_set,
 };

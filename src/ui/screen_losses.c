@@ -11,7 +11,7 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void losses_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     ret->view = "losses";
@@ -19,7 +19,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void losses_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)pane;
     hx_text_puts(ret, "What could not be seen in this snapshot");
@@ -35,7 +35,7 @@ const struct hx_screen hx_screen_losses = {
     .columns = columns,
     .key = key,
     .sort = "count",
-    .source = source,
-    .head = head,
+    .source = losses_source,
+    .head = losses_title,
     .empty = "Nothing was lost.",
 };

@@ -11,7 +11,7 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static hx_error *add(struct hx_table *rows, const struct hx_said *said)
+static hx_error *add_message_row(struct hx_table *rows, const struct hx_said *said)
 {
     struct hx_cell *cell;
     struct hx_text text = {0};
@@ -31,14 +31,14 @@ static hx_error *add(struct hx_table *rows, const struct hx_said *said)
     return error;
 }
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_messages(struct hx_ui *ui, struct hx_pane *pane)
 {
     static const char *const names[] = {"time", "kind", "message", NULL};
     struct hx_table rows;
     bool at_end = pane->cursor + 1 >= pane->total;
     HX_TRY(hx_table_begin(&rows, names));
     for (size_t i = 0; i < ui->log.n; i++) {
-        hx_error *error = add(&rows, &ui->log.v[i]);
+        hx_error *error = add_message_row(&rows, &ui->log.v[i]);
         if (error) {
             hx_table_deinit(&rows);
             return error;
@@ -50,7 +50,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     return NULL;
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void messages_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     size_t bad = 0;
     (void)pane;
@@ -67,7 +67,7 @@ const struct hx_screen hx_screen_messages = {
     .about = "what was said on the last line",
     .digit = -1,
     .columns = columns,
-    .fill = fill,
-    .head = head,
+    .fill = fill_messages,
+    .head = messages_title,
     .empty = "Nothing was said yet.",
 };

@@ -25,7 +25,7 @@ static const struct hx_column differences[] = {
 
 static const char *const key[] = {"module", NULL};
 
-static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_module_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     hx_text_puts(sql, "SELECT key AS module, bytes, objects FROM (");
@@ -44,12 +44,12 @@ static const struct hx_difference difference = {
     .total_title = "heap",
     .total_objects = "heap_objects",
     .keys = key,
-    .rows = rows,
+    .rows = put_module_rows_sql,
     .written = "module",
     .made = RECORDED,
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void modules_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     char made[256];
     ret->like = "modules";
@@ -57,9 +57,9 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_putf(&ret->sql, "SELECT %" PRId64 " AS snapshot, b.*", snapshot);
     hx_change_sql(pane->before, "b.bytes", "o.bytes", made, &ret->sql);
     hx_text_puts(&ret->sql, " FROM (");
-    rows(pane, snapshot, &ret->sql);
+    put_module_rows_sql(pane, snapshot, &ret->sql);
     hx_text_puts(&ret->sql, ") AS b LEFT JOIN (");
-    rows(pane, pane->before, &ret->sql);
+    put_module_rows_sql(pane, pane->before, &ret->sql);
     hx_text_putf(&ret->sql, "%s) AS o ON o.module = b.module", pane->before ? "" : " WHERE 0");
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(DISTINCT module) FROM modules WHERE snapshot = s.snapshot)"
@@ -67,7 +67,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void modules_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     hx_text_puts(ret, "Modules, by the frame that asked for the memory");
@@ -77,7 +77,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool module_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     *ret = (struct hx_of){HX_SUBSET_MODULE, hx_table_text(&pane->rows, row, "module"), NULL, 0};
     return true;
@@ -93,9 +93,9 @@ const struct hx_screen hx_screen_modules = {
     .differences = differences,
     .differences_sort = HX_DIFFERENCE_SORT,
     .difference = &difference,
-    .source = source,
-    .head = head,
+    .source = modules_source,
+    .head = modules_title,
     .empty = HX_UI_NOT_RECORDED,
     .open = hx_ui_open_objects,
-    .of = of,
+    .of = module_row_set,
 };

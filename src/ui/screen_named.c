@@ -49,7 +49,7 @@ void hx_nameable_sql(int64_t snapshot, struct hx_text *sql)
                  snapshot, OFFERS);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void named_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     hx_text_puts(&ret->sql, "SELECT 0 AS rank, n.position AS position, n.snapshot AS snapshot,"
@@ -77,7 +77,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, snapshot, OFFERS);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void named_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     int64_t named = hx_table_int(&pane->facts, 0, "named", 0);
     hx_text_puts(ret, "Named roots");
@@ -90,7 +90,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_puts(ret, "; Enter names the others, :root NAME=EXPR adds, :unroot NAME removes");
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_named_root_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     const char *naming = hx_table_text(&pane->rows, row, "naming");
     if (*naming)
@@ -113,10 +113,10 @@ const struct hx_screen hx_screen_named = {
     .digit = -1,
     .columns = columns,
     .key = key,
-    .source = source,
-    .head = head,
+    .source = named_source,
+    .head = named_title,
     .empty =
         "No root is named, and no global has a name here; :root NAME=thread:TID or NAME=0xADDRESS.",
-    .open = open_row,
+    .open = open_named_root_row,
     .objects = open_objects,
 };

@@ -37,7 +37,7 @@ static void put_type(const char *self, struct hx_text *sql)
                  self);
 }
 
-static void put_stack(const char *self, struct hx_text *sql)
+static void put_object_stack_sql(const char *self, struct hx_text *sql)
 {
     hx_text_putf(sql,
                  " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
@@ -115,13 +115,13 @@ static void put_life(const char *self, int64_t snapshot, struct hx_text *sql)
                  snapshot, self, snapshot);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void object_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     struct hx_text self = {0}, site = {0};
     hx_text_putf(&self, "o.snapshot = %" PRId64 " AND o.address = %" PRId64, snapshot,
                  (int64_t)pane->address);
     put_type(hx_text_str(&self), &ret->sql);
-    put_stack(hx_text_str(&self), &ret->sql);
+    put_object_stack_sql(hx_text_str(&self), &ret->sql);
     put_holders(hx_text_str(&self), &ret->sql);
     put_references(pane, snapshot, &ret->sql);
 
@@ -148,7 +148,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 
 /* --- the title --- */
 
-static void put_objects(struct hx_text *ret, int64_t n)
+static void put_object_count(struct hx_text *ret, int64_t n)
 {
     hx_text_count(ret, n);
     hx_text_puts(ret, n == 1 ? " object" : " objects");
@@ -163,14 +163,14 @@ static void put_retained(const struct hx_table *facts, struct hx_text *ret)
     if (retained < 0)
         return;
     hx_text_putf(ret, "\nretains %s in ", hx_human_bytes((uint64_t)retained, size));
-    put_objects(ret, hx_table_int(facts, 0, "retained_objects", 0));
+    put_object_count(ret, hx_table_int(facts, 0, "retained_objects", 0));
     if (sure < 0)
         return;
     int64_t objects = hx_table_int(facts, 0, "sure_retained_objects", 0);
     if (sure == retained && objects == hx_table_int(facts, 0, "retained_objects", 0))
         return;
     hx_text_putf(ret, "; by sure references %s in ", hx_human_bytes((uint64_t)sure, size));
-    put_objects(ret, objects);
+    put_object_count(ret, objects);
 }
 
 /* "here since snapshot 2; references: ..." */
@@ -191,7 +191,7 @@ static void put_life_text(const struct hx_pane *pane, struct hx_text *ret)
     hx_text_puts(ret, "references from ");
     hx_text_count(ret, roots);
     hx_text_puts(ret, roots == 1 ? " root and " : " roots and ");
-    put_objects(ret, in);
+    put_object_count(ret, in);
     hx_text_puts(ret, ", to ");
     hx_text_count(ret, hx_table_int(facts, 0, "edges_out", 0));
 }
@@ -213,7 +213,7 @@ static void put_frames(const struct hx_table *facts, bool ascii, struct hx_text 
     hx_text_free(&calls);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void object_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
     const struct hx_table *facts = &pane->facts;
@@ -248,7 +248,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 
 /* --- what rows stand for --- */
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool edge_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     static const struct {
         const char *what;
@@ -288,7 +288,7 @@ static hx_error *open_set(struct hx_ui *ui, const struct hx_of *of)
     }
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_edge_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     const struct hx_table *rows = &pane->rows;
     int64_t root_id = hx_table_int(rows, row, "root_id", -1);
@@ -298,7 +298,7 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
         return hx_ui_open_object(ui, address);
     if (root_id >= 0)
         return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(rows, row, "text"), root_id);
-    if (of(pane, row, &set))
+    if (edge_row_set(pane, row, &set))
         return open_set(ui, &set);
     return hx_error_new(HX_E_ABSENT, hx_table_text(rows, row, "what"), NULL, "%s",
                         hx_table_text(rows, row, "other"));
@@ -314,9 +314,9 @@ const struct hx_screen hx_screen_object = {
     .columns = columns,
     .key = key,
     .object = "object",
-    .source = source,
-    .head = head,
+    .source = object_source,
+    .head = object_title,
     .empty = "There is no object at this address in this snapshot.",
-    .open = open_row,
-    .of = of,
+    .open = open_edge_row,
+    .of = edge_row_set,
 };

@@ -156,7 +156,7 @@ void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql)
     hx_text_putf(sql, " AND snapshot = %" PRId64, snapshot);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void objects_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->view = "objects";
     struct hx_of of = hx_pane_of(pane);
@@ -224,7 +224,7 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
     }
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void objects_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     put_subset(pane, !ui->term.utf8, ret);
@@ -253,7 +253,7 @@ const struct hx_screen hx_screen_objects = {
     .object = "address",
     .differences = differences,
     .fill_differences = hx_difference_objects_fill,
-    .source = source,
-    .head = head,
+    .source = objects_source,
+    .head = objects_title,
     .empty = "There are no objects here.",
 };

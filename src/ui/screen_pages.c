@@ -15,7 +15,7 @@ static const struct hx_column columns[] = {
 
 /* `key` is that of the view, `label` the same for people, `id` the number of the set, bin, type or
  * cost centre; `known` tells a type from the objects without one. */
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void pages_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     ret->like = "pages";
@@ -40,14 +40,14 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void pages_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     (void)pane;
     hx_text_puts(ret, "Resident pages that hold nothing else, by set, bin, type and site");
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool page_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     const char *census = hx_table_text(&pane->rows, row, "census");
     const char *label = hx_table_text(&pane->rows, row, "label");
@@ -63,10 +63,10 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
     return true;
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_page_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     struct hx_of what;
-    of(pane, row, &what);
+    page_row_set(pane, row, &what);
     return hx_ui_open_of(ui,
                          what.subset == HX_SUBSET_SET   ? &hx_screen_set
                          : what.subset == HX_SUBSET_BIN ? &hx_screen_bin
@@ -85,9 +85,9 @@ const struct hx_screen hx_screen_pages = {
     .columns = columns,
     .key = key,
     .sort = "only_pages",
-    .source = source,
-    .head = head,
+    .source = pages_source,
+    .head = pages_title,
     .empty = "Which pages are resident is not recorded in this snapshot.",
-    .open = open_row,
-    .of = of,
+    .open = open_page_row,
+    .of = page_row_set,
 };

@@ -22,7 +22,7 @@ struct entry {
     const struct hx_screen *screen; /* instead of a command */
 };
 
-static void put_name(const struct entry *entry, struct hx_text *ret)
+static void put_entry_name(const struct entry *entry, struct hx_text *ret)
 {
     hx_text_puts(ret, entry->screen ? "screen " : entry->request->name);
     if (entry->screen)
@@ -38,7 +38,7 @@ static int better(const void *a, const void *b)
 }
 
 /* Those that fit, the best first. */
-static size_t find(const char *words, struct entry *entries)
+static size_t find_entries(const char *words, struct entry *entries)
 {
     size_t n = 0, number = 0;
     for (const struct hx_request *request = hx_requests; request->name; request++, number++) {
@@ -58,7 +58,7 @@ static size_t find(const char *words, struct entry *entries)
     return n;
 }
 
-static hx_error *add(struct hx_table *rows, const struct entry *entry)
+static hx_error *add_palette_row(struct hx_table *rows, const struct entry *entry)
 {
     struct hx_cell *cell;
     struct hx_text name = {0}, shown = {0};
@@ -68,7 +68,7 @@ static hx_error *add(struct hx_table *rows, const struct entry *entry)
         snprintf(digit, sizeof digit, "%d", entry->screen->digit);
     const char *keys = request ? request->keys : digit;
     const char *help = request ? request->help : entry->screen->about;
-    put_name(entry, &name);
+    put_entry_name(entry, &name);
     hx_text_putf(&shown, "%s%s%s", hx_text_str(&name), request && *request->args ? " " : "",
                  request ? request->args : "");
     hx_error *error = name.failed || shown.failed ? hx_error_nomem() : hx_table_add(rows, &cell);
@@ -93,17 +93,17 @@ static size_t entries_max(void)
     return n;
 }
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_palette(struct hx_ui *ui, struct hx_pane *pane)
 {
     static const char *const names[] = {"command", "keys", "help", "line", NULL};
     HX_FREE struct entry *entries = calloc(entries_max(), sizeof *entries);
     struct hx_table rows;
     HX_NEED(entries);
     HX_TRY(hx_table_begin(&rows, names));
-    size_t n = find(ui->prompt.active ? hx_text_str(&ui->prompt.text) : "", entries);
+    size_t n = find_entries(ui->prompt.active ? hx_text_str(&ui->prompt.text) : "", entries);
     hx_error *error = NULL;
     for (size_t i = 0; i < n && !error; i++)
-        error = add(&rows, &entries[i]);
+        error = add_palette_row(&rows, &entries[i]);
     if (error) {
         hx_table_deinit(&rows);
         return error;
@@ -112,7 +112,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     return NULL;
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void palette_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     hx_text_puts(ret, "Commands: ");
@@ -125,39 +125,39 @@ static bool is_open(const struct hx_ui *ui)
     return ui->at && hx_ui_pane(ui)->screen == &hx_screen_palette;
 }
 
-static void leave(struct hx_ui *ui)
+static void leave_palette(struct hx_ui *ui)
 {
     if (is_open(ui))
         ui->at--;
 }
 
 /* The chosen line belongs to what was shown before. `type`: asks for its argument in any case. */
-static hx_error *run(struct hx_ui *ui, bool type)
+static hx_error *run_palette_entry(struct hx_ui *ui, bool type)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     size_t row;
     if (!hx_pane_row(pane, &row)) {
-        leave(ui);
+        leave_palette(ui);
         return NULL;
     }
     HX_FREE char *line = strdup(hx_table_text(&pane->rows, row, "line"));
-    leave(ui);
+    leave_palette(ui);
     return line ? hx_ui_begin_command(ui, line, type) : hx_error_nomem();
 }
 
 static hx_error *chosen(struct hx_ui *ui, const char *text)
 {
     (void)text;
-    return is_open(ui) ? run(ui, false) : NULL;
+    return is_open(ui) ? run_palette_entry(ui, false) : NULL;
 }
 
-static void narrow(struct hx_ui *ui)
+static void narrow_palette(struct hx_ui *ui)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     if (!is_open(ui))
         return;
     pane->cursor = 0;
-    hx_ui_complain(ui, fill(ui, pane));
+    hx_ui_complain(ui, fill_palette(ui, pane));
 }
 
 static bool key(struct hx_ui *ui, int code)
@@ -175,15 +175,15 @@ static bool key(struct hx_ui *ui, int code)
         }
     }
     if (code == '\t')
-        hx_ui_complain(ui, run(ui, true));
+        hx_ui_complain(ui, run_palette_entry(ui, true));
     return code == '\t';
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_palette_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     (void)pane;
     (void)row;
-    return run(ui, false);
+    return run_palette_entry(ui, false);
 }
 
 hx_error *hx_do_palette(struct hx_ui *ui, const char *arg)
@@ -193,9 +193,9 @@ hx_error *hx_do_palette(struct hx_ui *ui, const char *arg)
         HX_TRY(hx_ui_open_text(ui, &hx_screen_palette, NULL, 0));
     hx_ui_prompt(ui, "> ", "", chosen);
     ui->prompt.key = key;
-    ui->prompt.changed = narrow;
-    ui->prompt.left = leave;
-    narrow(ui);
+    ui->prompt.changed = narrow_palette;
+    ui->prompt.left = leave_palette;
+    narrow_palette(ui);
     return NULL;
 }
 
@@ -206,8 +206,8 @@ const struct hx_screen hx_screen_palette = {
     .by_argument = true,
     .pinned = true,
     .columns = columns,
-    .fill = fill,
-    .head = head,
+    .fill = fill_palette,
+    .head = palette_title,
     .empty = "No command is like that.",
-    .open = open_row,
+    .open = open_palette_row,
 };

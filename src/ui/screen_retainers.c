@@ -28,14 +28,16 @@ static const struct hx_column differences[] = {
 
 static const char *const key[] = {"set_id", NULL};
 
-static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_retainer_set_rows_sql(const struct hx_pane *pane, int64_t snapshot,
+                                      struct hx_text *sql)
 {
     (void)pane;
     hx_text_putf(sql, "SELECT set_id, bytes, objects FROM hx_retention WHERE snapshot = %" PRId64,
                  snapshot);
 }
 
-static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_retainer_set_columns_sql(const struct hx_pane *pane, int64_t snapshot,
+                                         struct hx_text *sql)
 {
     (void)pane;
     (void)snapshot;
@@ -53,14 +55,15 @@ static const struct hx_difference difference = {
     .total_objects = "heap_objects",
     .alike = HX_ALIKE_SCHEME,
     .keys = key,
-    .rows = rows,
+    .rows = put_retainer_set_rows_sql,
     .written = "label",
-    .more = more,
+    .more = put_retainer_set_columns_sql,
 };
 
 /* Against sets of another snapshot that were made in the same way: of the same scheme, with the
  * same patterns, and MANY from the same size on. */
-static void put_change(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_retainer_set_change_sql(const struct hx_pane *pane, int64_t snapshot,
+                                        struct hx_text *sql)
 {
     char then[128], made[320];
     snprintf(then, sizeof then,
@@ -75,12 +78,12 @@ static void put_change(const struct hx_pane *pane, int64_t snapshot, struct hx_t
     hx_change_sql(pane->before == snapshot ? 0 : pane->before, "r.bytes", then, made, sql);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void retainers_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->like = "retainers";
     hx_text_puts(&ret->sql,
                  "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages");
-    put_change(pane, snapshot, &ret->sql);
+    put_retainer_set_change_sql(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
                  " FROM retainers r LEFT JOIN hx_page p ON p.snapshot = r.snapshot"
                  " AND p.census = 'retainer' AND p.key = r.set_id WHERE r.snapshot = %" PRId64,
@@ -92,7 +95,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void retainers_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct hx_table *facts = &pane->facts;
     hx_text_puts(ret, "Retainer sets");
@@ -112,14 +115,14 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_putf(ret, ", %.2f visits per object", visits->real);
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_retainer_set_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     return hx_ui_open_of(ui, &hx_screen_set,
                          &(struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "label"),
                                          NULL, hx_table_int(&pane->rows, row, "set_id", -1)});
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool retainer_set_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     *ret = (struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "label"), NULL,
                           hx_table_int(&pane->rows, row, "set_id", -1)};
@@ -139,9 +142,9 @@ const struct hx_screen hx_screen_retainers = {
     .differences = differences,
     .differences_sort = HX_DIFFERENCE_SORT,
     .difference = &difference,
-    .source = source,
-    .head = head,
+    .source = retainers_source,
+    .head = retainers_title,
     .empty = "There are no objects, and so no retainer sets.",
-    .open = open_row,
-    .of = of,
+    .open = open_retainer_set_row,
+    .of = retainer_set_row_set,
 };

@@ -30,7 +30,7 @@ static void root_id(const struct hx_pane *pane, int64_t snapshot, struct hx_text
                  pane->from, pane->id, snapshot);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void root_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     struct hx_text id = {0};
     root_id(pane, snapshot, &id);
@@ -49,7 +49,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_free(&id);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void root_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
     char size[HX_HUMAN];
@@ -92,7 +92,7 @@ const struct hx_screen hx_screen_root = {
     .columns = columns,
     .key = key,
     .object = "target",
-    .source = source,
-    .head = head,
+    .source = root_source,
+    .head = root_title,
     .empty = "This root points to no object in this snapshot.",
 };

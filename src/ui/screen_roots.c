@@ -17,7 +17,7 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void roots_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     ret->view = "roots";
@@ -26,7 +26,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 }
 
 /* Is it a global that goes by its place in the file ("vim+0x37a0d8")? */
-static bool is_nameless(const struct hx_table *rows, size_t row)
+static bool is_unnamed_global(const struct hx_table *rows, size_t row)
 {
     const char *module = hx_table_text(rows, row, "module");
     const char *name = hx_table_text(rows, row, "name");
@@ -40,7 +40,7 @@ static void put_missing_names(const struct hx_pane *pane, bool ascii, struct hx_
 {
     for (size_t i = 0; i < LOOKED_AT && i < pane->rows.n_rows && !pane->offset; i++) {
         const char *module = hx_table_text(&pane->rows, i, "module");
-        if (!is_nameless(&pane->rows, i))
+        if (!is_unnamed_global(&pane->rows, i))
             continue;
         hx_text_puts(ret, "\nno names of variables in ");
         hx_text_escape(ret, module, strlen(module), ascii);
@@ -49,7 +49,7 @@ static void put_missing_names(const struct hx_pane *pane, bool ascii, struct hx_
     }
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void roots_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     hx_text_puts(ret, "Roots: places outside the heap that hold pointers");
     if (pane->loaded) {
@@ -59,7 +59,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_root_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     return hx_ui_open_text(ui, &hx_screen_root, hx_table_text(&pane->rows, row, "name"),
                            hx_table_int(&pane->rows, row, "root_id", -1));
@@ -74,9 +74,9 @@ const struct hx_screen hx_screen_roots = {
     .columns = columns,
     .key = key,
     .sort = "retained_bytes",
-    .source = source,
-    .head = head,
+    .source = roots_source,
+    .head = roots_title,
     .empty = "No place outside the heap holds a pointer into it.",
-    .open = open_row,
-    .objects = open_row,
+    .open = open_root_row,
+    .objects = open_root_row,
 };

@@ -57,7 +57,7 @@ static void put_members(const struct hx_pane *pane, int64_t snapshot, struct hx_
                  snapshot, pane->id);
 }
 
-static void put_objects(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_set_objects_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     hx_text_putf(sql,
                  " UNION ALL SELECT 2, -bytes, 'object', printf('0x%%x', address), type, bytes,"
@@ -122,10 +122,10 @@ static void put_spark(const struct hx_pane *pane, int64_t snapshot, struct hx_te
     }
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void set_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     put_members(pane, snapshot, &ret->sql);
-    put_objects(pane, snapshot, &ret->sql);
+    put_set_objects_sql(pane, snapshot, &ret->sql);
     put_times(pane, snapshot, &ret->sql);
     hx_text_puts(&ret->sql, " ORDER BY rank, position, object");
 
@@ -151,7 +151,8 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
 }
 
 /* "Over 4 snapshots: .-=# first 12.8K, last 20.6K, most 20.6K" */
-static void put_line(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void put_history_line(const struct hx_ui *ui, const struct hx_pane *pane,
+                             struct hx_text *ret)
 {
     static const char *const marks[] = {"first", "last", "most"};
     const struct hx_table *facts = &pane->facts;
@@ -175,7 +176,7 @@ static void put_line(const struct hx_ui *ui, const struct hx_pane *pane, struct 
     hx_text_free(&words);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void set_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
@@ -193,7 +194,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         if (pane->loaded && !pane->problem)
             hx_text_puts(ret, "\nnothing in this snapshot");
         if (facts->n_rows)
-            put_line(ui, pane, ret);
+            put_history_line(ui, pane, ret);
         return;
     }
     hx_text_putf(ret, "\n%s", hx_human_bytes((uint64_t)bytes, size));
@@ -205,7 +206,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
     if (heap > 0)
         hx_text_putf(ret, ", %.1f%% of the heap", 100.0 * (double)bytes / (double)heap);
-    put_line(ui, pane, ret);
+    put_history_line(ui, pane, ret);
     int64_t only = hx_table_int(facts, 0, "only_pages", -1);
     if (only >= 0) {
         hx_text_puts(ret, "\nresident pages: ");
@@ -216,7 +217,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_set_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     const struct hx_table *rows = &pane->rows;
     int64_t number = hx_table_int(rows, row, "number", 0);
@@ -267,7 +268,7 @@ static hx_error *why(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     return hx_ui_push(ui, chains);
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool set_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     (void)row;
     *ret = hx_pane_of(pane);
@@ -286,10 +287,10 @@ const struct hx_screen hx_screen_set = {
     .columns = columns,
     .key = key,
     .object = "object",
-    .source = source,
-    .head = head,
-    .open = open_row,
-    .of = of,
+    .source = set_source,
+    .head = set_title,
+    .open = open_set_row,
+    .of = set_row_set,
     .why = why,
 };
 
@@ -303,8 +304,8 @@ const struct hx_screen hx_screen_bin = {
     .columns = columns,
     .key = key,
     .object = "object",
-    .source = source,
-    .head = head,
-    .open = open_row,
-    .of = of,
+    .source = set_source,
+    .head = set_title,
+    .open = open_set_row,
+    .of = set_row_set,
 };

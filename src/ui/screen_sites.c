@@ -49,14 +49,14 @@ static void put_stacks(const struct hx_pane *pane, int64_t snapshot, struct hx_t
 }
 
 /* Those that have bytes: what was freed before and after is no difference. */
-static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_site_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     hx_text_puts(sql, "SELECT stack_id, bytes, objects FROM");
     put_stacks(pane, snapshot, sql);
     hx_text_puts(sql, " WHERE objects > 0 OR (objects IS NULL AND bytes IS NOT NULL)");
 }
 
-static void more(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_site_columns_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     (void)snapshot;
@@ -77,13 +77,13 @@ static const struct hx_difference difference = {
     .total_title = "heap",
     .total_objects = "heap_objects",
     .keys = key,
-    .rows = rows,
+    .rows = put_site_rows_sql,
     .written = "stack_id, site",
-    .more = more,
+    .more = put_site_columns_sql,
     .made = RECORDED,
 };
 
-static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+static void put_site_change_sql(const struct hx_pane *pane, struct hx_text *sql)
 {
     char then[128], made[256];
     snprintf(then, sizeof then,
@@ -95,14 +95,14 @@ static void put_change(const struct hx_pane *pane, struct hx_text *sql)
 }
 
 /* Several sites may have one label: they differ in the lines that the calls stand in. */
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void sites_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->like = "stacks";
     hx_text_puts(&ret->sql, "SELECT s.snapshot AS snapshot, s.stack_id AS stack_id,"
                             " a.ccs_id AS ccs_id, s.bytes AS bytes, s.objects AS objects,"
                             " k.alloc_bytes AS alloc_bytes, k.alloc_objects AS alloc_objects,"
                             " t.label AS site, t.module AS module, p.source AS source");
-    put_change(pane, &ret->sql);
+    put_site_change_sql(pane, &ret->sql);
     hx_text_puts(&ret->sql, " FROM");
     put_stacks(pane, snapshot, &ret->sql);
     hx_text_putf(&ret->sql,
@@ -125,7 +125,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void sites_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     const struct hx_table *facts = &pane->facts;
@@ -153,7 +153,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
         hx_text_puts(ret, "\nevents were lost, frees among them: see :screen losses");
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool site_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     *ret = (struct hx_of){HX_SUBSET_SITE, hx_table_text(&pane->rows, row, "site"), NULL,
                           hx_table_int(&pane->rows, row, "stack_id", 0)};
@@ -170,9 +170,9 @@ const struct hx_screen hx_screen_sites = {
     .differences = differences,
     .differences_sort = HX_DIFFERENCE_SORT,
     .difference = &difference,
-    .source = source,
-    .head = head,
+    .source = sites_source,
+    .head = sites_title,
     .empty = HX_UI_NOT_RECORDED,
     .open = hx_ui_open_objects,
-    .of = of,
+    .of = site_row_set,
 };

@@ -15,7 +15,7 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void snapshots_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     (void)snapshot;
@@ -26,7 +26,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
     hx_text_puts(&ret->facts, "SELECT count(*) AS rows, max(heap_bytes) AS most FROM snapshots");
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void snapshots_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     size_t n = ui->snapshots.n_rows;
     (void)pane;
@@ -43,7 +43,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     hx_text_puts(ret, "  v: chart");
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_snapshot_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     hx_ui_set_snapshot(ui, hx_table_int(&pane->rows, row, "snapshot", ui->snapshot));
     return hx_ui_open_text(ui, &hx_screen_account, NULL, 0);
@@ -60,7 +60,7 @@ const struct hx_screen hx_screen_snapshots = {
     .columns = columns,
     .key = key,
     .view = &hx_screen_timeline,
-    .source = source,
-    .head = head,
-    .open = open_row,
+    .source = snapshots_source,
+    .head = snapshots_title,
+    .open = open_snapshot_row,
 };

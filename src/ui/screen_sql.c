@@ -43,7 +43,8 @@ struct asking {
     struct hx_reply *reply;
 };
 
-static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+static hx_error *sql_job_run(struct hx_job *job, hx_store *store,
+                             const struct hx_progress *progress)
 {
     struct asking *asking = (struct asking *)job;
     for (size_t i = 0; i < asking->old.n; i++)
@@ -83,7 +84,7 @@ static void say_failed(struct hx_ui *ui, struct hx_pane *pane, const struct aski
     ui->statement = strdup(asking->sql);
 }
 
-static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+static void sql_job_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct asking *asking = (struct asking *)job;
     struct hx_pane *pane = hx_ui_find_pane(ui, asking->pane);
@@ -114,7 +115,7 @@ static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     free(hx_steal(ui->statement));
 }
 
-static void asking_destroy(struct hx_job *job)
+static void sql_job_destroy(struct hx_job *job)
 {
     struct asking *asking = (struct asking *)job;
     hx_reply_destroy(asking->reply);
@@ -134,15 +135,15 @@ static bool is_shown(const struct hx_ui *ui, const struct hx_reply *reply)
     return false;
 }
 
-static hx_error *start(struct hx_ui *ui, const struct hx_pane *pane, const char *sql)
+static hx_error *start_sql_job(struct hx_ui *ui, const struct hx_pane *pane, const char *sql)
 {
     struct asking *asking = calloc(1, sizeof *asking);
     HX_NEED(asking);
     asking->job = (struct hx_job){.what = "asking",
                                   .lane = HX_LANE_READ,
-                                  .run = asking_run,
-                                  .done = asking_done,
-                                  .destroy = asking_destroy};
+                                  .run = sql_job_run,
+                                  .done = sql_job_done,
+                                  .destroy = sql_job_destroy};
     asking->pane = pane->serial;
     asking->id = (int64_t)++ui->asked;
     asking->ascii = !ui->term.utf8;
@@ -156,10 +157,10 @@ static hx_error *start(struct hx_ui *ui, const struct hx_pane *pane, const char 
         reply->dropped = enough;
     }
     if (!enough) {
-        asking_destroy(&asking->job);
+        sql_job_destroy(&asking->job);
         return hx_error_nomem();
     }
-    hx_jobs_supersede(ui->jobs, asking_run); /* one statement at a time */
+    hx_jobs_supersede(ui->jobs, sql_job_run); /* one statement at a time */
     hx_jobs_start(ui->jobs, &asking->job);
     return NULL;
 }
@@ -200,7 +201,7 @@ hx_error *hx_ui_ask(struct hx_ui *ui, const char *sql)
     if (ui->at && is_failed(hx_ui_pane(ui)))
         ui->at--;
     HX_TRY(hx_ui_push(ui, pane));
-    return start(ui, pane, sql);
+    return start_sql_job(ui, pane, sql);
 }
 
 hx_error *hx_do_sql(struct hx_ui *ui, const char *arg)
@@ -214,7 +215,7 @@ hx_error *hx_do_sql(struct hx_ui *ui, const char *arg)
 
 /* --- the screen --- */
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void sql_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     const struct statement *statement = pane->data;
     const struct hx_reply *reply = statement ? statement->reply : NULL;
@@ -263,7 +264,7 @@ static void put_wrong(const struct hx_ui *ui, const struct statement *statement,
     hx_text_free(&after);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void sql_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct statement *statement = pane->data;
     if (!statement)
@@ -296,7 +297,7 @@ void hx_ui_follow_row(struct hx_ui *ui, const struct hx_pane *pane, size_t row)
 }
 
 /* Rows of censuses stand for objects. */
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool sql_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     const struct hx_table *rows = &pane->rows;
     int64_t set = hx_table_int(rows, row, "set_id", -1), ccs = hx_table_int(rows, row, "ccs_id", 0);
@@ -316,7 +317,7 @@ static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
     return true;
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_sql_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     uint64_t address;
     struct hx_of of_row;
@@ -324,7 +325,7 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
         hx_ui_follow_row(ui, pane, row);
         return hx_ui_resolve(ui, address, hx_ui_open_object);
     }
-    if (of(pane, row, &of_row)) {
+    if (sql_row_set(pane, row, &of_row)) {
         hx_ui_follow_row(ui, pane, row);
         return hx_ui_open_objects(ui, pane, row);
     }
@@ -344,9 +345,9 @@ const struct hx_screen hx_screen_sql = {
     .by_argument = true,
     .pinned = true,
     .columns = columns,
-    .source = source,
-    .head = head,
+    .source = sql_source,
+    .head = sql_title,
     .empty = "The answer has no rows.",
-    .open = open_row,
-    .of = of,
+    .open = open_sql_row,
+    .of = sql_row_set,
 };

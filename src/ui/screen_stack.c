@@ -22,7 +22,7 @@ static const struct hx_column columns[] = {
 };
 
 /* Of a site (id), or of an object (address). */
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void stack_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     struct hx_text id = {0};
     ret->like = "frames";
@@ -64,7 +64,7 @@ static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struc
 }
 
 /* Does a call belong to the program, or to a library that it knows it uses? */
-static bool is_own(const struct hx_table *frames, size_t i)
+static bool is_application_frame(const struct hx_table *frames, size_t i)
 {
     const char *source = hx_table_text(frames, i, "source");
     return *hx_table_text(frames, i, "frame") && strncmp(source, "/usr/include/", 13) != 0 &&
@@ -77,7 +77,7 @@ static bool is_own(const struct hx_table *frames, size_t i)
 /* The first frame from there on that belongs to the program; n: there is none. */
 static size_t next_own(const struct hx_table *frames, size_t i)
 {
-    while (i < frames->n_rows && !is_own(frames, i))
+    while (i < frames->n_rows && !is_application_frame(frames, i))
         i++;
     return i;
 }
@@ -111,8 +111,8 @@ static void put_own(const struct hx_table *rows, bool ascii, struct hx_text *ret
 }
 
 /* "3.3M in 5,000 objects" */
-static void put_sum(const struct hx_table *facts, const char *what, const char *bytes,
-                    const char *objects, struct hx_text *ret)
+static void put_stack_sum(const struct hx_table *facts, const char *what, const char *bytes,
+                          const char *objects, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     int64_t sum = hx_table_int(facts, 0, bytes, -1), n = hx_table_int(facts, 0, objects, 0);
@@ -166,7 +166,7 @@ static void put_missing_lines(const struct hx_table *rows, bool ascii, struct hx
 #endif
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void stack_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     if (pane->subset == HX_SUBSET_THREAD) {
         hx_text_puts(ret, "Where the thread stood: ");
@@ -180,17 +180,17 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     if (!pane->loaded || pane->problem)
         return;
     if (pane->subset != HX_SUBSET_THREAD) {
-        put_sum(&pane->facts, "\nlive: ", "bytes", "objects", ret);
+        put_stack_sum(&pane->facts, "\nlive: ", "bytes", "objects", ret);
         if (hx_table_int(&pane->facts, 0, "bytes", -1) >= 0)
             hx_text_puts(ret, " (o lists them)");
-        put_sum(&pane->facts, "\nrequested so far: ", "alloc_bytes", "alloc_objects", ret);
-        put_sum(&pane->facts, ", freed: ", "freed_bytes", "freed_objects", ret);
+        put_stack_sum(&pane->facts, "\nrequested so far: ", "alloc_bytes", "alloc_objects", ret);
+        put_stack_sum(&pane->facts, ", freed: ", "freed_bytes", "freed_objects", ret);
         put_own(&pane->rows, !ui->term.utf8, ret);
     }
     put_missing_lines(&pane->rows, !ui->term.utf8, ret);
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool frame_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     (void)row;
     int64_t id = hx_table_int(&pane->facts, 0, "stack_id", 0);
@@ -207,8 +207,8 @@ const struct hx_screen hx_screen_stack = {
     .by_argument = true,
     .columns = columns,
     .key = key,
-    .source = source,
-    .head = head,
+    .source = stack_source,
+    .head = stack_title,
     .empty = "Who allocated it was not recorded; heapx run and heapx record do it.",
-    .of = of,
+    .of = frame_row_set,
 };

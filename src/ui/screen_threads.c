@@ -11,7 +11,7 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void threads_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
     ret->like = "threads";
@@ -27,7 +27,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void threads_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     hx_text_puts(ret, "Threads");
@@ -38,7 +38,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_thread_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     const struct hx_table *rows = &pane->rows;
     const char *name = hx_table_text(rows, row, "name");
@@ -58,9 +58,9 @@ const struct hx_screen hx_screen_threads = {
     .digit = -1,
     .columns = columns,
     .key = key,
-    .source = source,
-    .head = head,
+    .source = threads_source,
+    .head = threads_title,
     .empty = "The stacks of the threads are not in this snapshot: heapx attach and heapx snap"
              " store them with each new one.",
-    .open = open_row,
+    .open = open_thread_row,
 };

@@ -157,7 +157,7 @@ static void put_history(const struct hx_series *series, size_t band, struct hx_t
     }
 }
 
-static hx_error *put_label(const struct hx_series *series, size_t band, struct hx_cell *cell)
+static hx_error *put_band_label(const struct hx_series *series, size_t band, struct hx_cell *cell)
 {
     if (band < series->n_bands)
         return hx_cell_set_text(cell, series->band[band].label, strlen(series->band[band].label));
@@ -168,8 +168,8 @@ static hx_error *put_label(const struct hx_series *series, size_t band, struct h
 
 enum { BAND, LABEL, BYTES, CHANGE, OBJECTS, CELL_HISTORY };
 
-static hx_error *add_row(const struct hx_ui *ui, const struct hx_series *series, size_t band,
-                         struct hx_table *rows)
+static hx_error *add_band_row(const struct hx_ui *ui, const struct hx_series *series, size_t band,
+                              struct hx_table *rows)
 {
     struct hx_cell *cell;
     struct hx_text history = {0};
@@ -178,7 +178,7 @@ static hx_error *add_row(const struct hx_ui *ui, const struct hx_series *series,
     int64_t before = bytes_at(series, band, hx_series_find(series, hx_ui_other(ui)));
     HX_TRY(hx_table_add(rows, &cell));
     hx_cell_set_int(&cell[BAND], (int64_t)band);
-    HX_TRY(put_label(series, band, &cell[LABEL]));
+    HX_TRY(put_band_label(series, band, &cell[LABEL]));
     if (bytes >= 0)
         hx_cell_set_int(&cell[BYTES], bytes);
     if (bytes >= 0 && before >= 0)
@@ -216,7 +216,7 @@ static hx_error *show_rows(const struct hx_ui *ui, struct hx_pane *pane)
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = series ? add_facts(ui, series, pane) : NULL;
     for (size_t band = 0; series && series->n_known && band < n_bands(series) && !error; band++)
-        error = add_row(ui, series, band, &rows);
+        error = add_band_row(ui, series, band, &rows);
     if (error) {
         hx_table_deinit(&rows);
         return error;
@@ -381,7 +381,7 @@ static bool is_behind(const struct hx_ui *ui, const struct timeline *timeline)
     return series->scheme && scheme && strcmp(series->scheme, scheme) != 0;
 }
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_timeline(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct timeline *timeline = NULL;
     HX_TRY(timeline_of(pane, &timeline));
@@ -442,7 +442,8 @@ static bool is_drawn(const struct hx_pane *pane)
 }
 
 /* Three fifths, or what the rows leave. */
-static int picture_lines(const struct hx_ui *ui, const struct hx_pane *pane, int lines, int width)
+static int timeline_picture_lines(const struct hx_ui *ui, const struct hx_pane *pane, int lines,
+                                  int width)
 {
     (void)ui;
     if (!is_drawn(pane) || lines < 7 || width < 24)
@@ -468,10 +469,10 @@ static void draw_picture(struct hx_ui *ui, struct hx_pane *pane, int y, int heig
     hx_error_free(error); /* without memory: no picture */
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row);
+static hx_error *open_timeline_row(struct hx_ui *ui, struct hx_pane *pane, size_t row);
 
 /* Chooses the snapshot and the band there. */
-static hx_error *click(struct hx_ui *ui, struct hx_pane *pane, int y, int x, bool twice)
+static hx_error *click_timeline(struct hx_ui *ui, struct hx_pane *pane, int y, int x, bool twice)
 {
     struct hx_chart chart;
     size_t snapshot, band, row;
@@ -487,12 +488,12 @@ static hx_error *click(struct hx_ui *ui, struct hx_pane *pane, int y, int x, boo
         if (found)
             hx_pane_go(pane, (int64_t)i);
     }
-    return twice && found && hx_pane_row(pane, &row) ? open_row(ui, pane, row) : NULL;
+    return twice && found && hx_pane_row(pane, &row) ? open_timeline_row(ui, pane, row) : NULL;
 }
 
-static const struct hx_picture picture = {picture_lines, draw_picture, click};
+static const struct hx_picture picture = {timeline_picture_lines, draw_picture, click_timeline};
 
-static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
+static void lay_out_timeline(const struct hx_ui *ui, struct hx_pane *pane, int width)
 {
     struct timeline *timeline = pane->data;
     (void)width;
@@ -501,7 +502,7 @@ static void lay_out(const struct hx_ui *ui, struct hx_pane *pane, int width)
 }
 
 /* "#a": what a band is drawn with, and its letter. */
-static void cell(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret)
+static void timeline_cell(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret)
 {
     const struct timeline *timeline = pane->data;
     const struct hx_series *series = timeline->series;
@@ -551,8 +552,8 @@ static void put_figures(const struct hx_ui *ui, const struct hx_pane *pane,
 }
 
 /* Why there is less to see than there could be, and what to do. */
-static void put_notes(const struct hx_ui *ui, const struct hx_pane *pane,
-                      const struct hx_series *series, struct hx_text *ret)
+static void put_timeline_notes(const struct hx_ui *ui, const struct hx_pane *pane,
+                               const struct hx_series *series, struct hx_text *ret)
 {
     bool bins = strcmp(series->census->name, "bin") == 0;
     bool retainers = strcmp(series->census->name, "retainer") == 0;
@@ -582,7 +583,7 @@ static void put_notes(const struct hx_ui *ui, const struct hx_pane *pane,
     }
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void timeline_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     const struct hx_series *series = series_of(pane);
     if (!series) {
@@ -596,7 +597,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     const char *hint = "   b: by what  v: list";
     if (hx_text_width(hx_text_str(ret)) + (int)strlen(hint) < hx_term_columns())
         hx_text_puts(ret, hint);
-    put_notes(ui, pane, series, ret);
+    put_timeline_notes(ui, pane, series, ret);
 }
 
 static void instead(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -614,7 +615,7 @@ static void instead(const struct hx_ui *ui, const struct hx_pane *pane, struct h
 
 /* --- drilling --- */
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool timeline_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     const struct hx_series *series = series_of(pane);
     size_t band = (size_t)hx_table_int(&pane->rows, row, "band", 0);
@@ -660,7 +661,7 @@ static hx_error *open_rest(struct hx_ui *ui, const struct hx_pane *pane)
     return hx_ui_push(ui, opened);
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_timeline_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     static const struct hx_screen *const screens[] = {[TO_SET] = &hx_screen_set,
                                                       [TO_BIN] = &hx_screen_bin,
@@ -679,7 +680,7 @@ static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
     if (drill == TO_NOTHING)
         return hx_error_new(HX_E_ABSENT, series->census->title, "1 shows them over time",
                             "nothing is known below them");
-    of(pane, row, &which);
+    timeline_row_set(pane, row, &which);
     return hx_ui_open_of(ui, screens[drill], &which);
 }
 
@@ -731,12 +732,12 @@ const struct hx_screen hx_screen_timeline = {
     .key = key,
     .picture = &picture,
     .view = &hx_screen_snapshots,
-    .fill = fill,
-    .lay_out = lay_out,
-    .cell = cell,
-    .head = head,
+    .fill = fill_timeline,
+    .lay_out = lay_out_timeline,
+    .cell = timeline_cell,
+    .head = timeline_title,
     .empty = "There is nothing to break down: b shows another break-down.",
     .instead = instead,
-    .open = open_row,
-    .of = of,
+    .open = open_timeline_row,
+    .of = timeline_row_set,
 };

@@ -34,7 +34,7 @@ static const char *const kept[] = {"confidence", NULL};
 #define COUNTED(table)                                                                             \
     "(" table "objects > 0 OR (" table "objects IS NULL AND " table "bytes IS NOT NULL))"
 
-static void rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
+static void put_type_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     (void)pane;
     hx_text_putf(sql,
@@ -51,12 +51,12 @@ static const struct hx_difference difference = {
     .total_objects = "heap_objects",
     .keys = by_type,
     .kept = kept,
-    .rows = rows,
+    .rows = put_type_rows_sql,
     .written = "type",
 };
 
 /* Types are numbered in each snapshot anew: those of the other one go by name. */
-static void put_join(const struct hx_pane *pane, struct hx_text *sql)
+static void put_type_join_sql(const struct hx_pane *pane, struct hx_text *sql)
 {
     if (pane->before)
         hx_text_putf(sql,
@@ -67,7 +67,7 @@ static void put_join(const struct hx_pane *pane, struct hx_text *sql)
                      pane->before);
 }
 
-static void put_change(const struct hx_pane *pane, struct hx_text *sql)
+static void put_type_change_sql(const struct hx_pane *pane, struct hx_text *sql)
 {
     char made[96];
     snprintf(made, sizeof made, "EXISTS (SELECT 1 FROM hx_type WHERE snapshot = %" PRId64 ")",
@@ -75,7 +75,7 @@ static void put_change(const struct hx_pane *pane, struct hx_text *sql)
     hx_change_sql(pane->before, "t.bytes", "o.bytes", made, sql);
 }
 
-static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+static void types_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->like = "types";
     hx_text_puts(
@@ -84,10 +84,10 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
         " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
         " t.retained_bytes AS retained_bytes, t.symbol AS symbol, p.only_pages AS only_pages,"
         " p.shared_pages AS shared_pages");
-    put_change(pane, &ret->sql);
+    put_type_change_sql(pane, &ret->sql);
     hx_text_puts(&ret->sql, " FROM hx_type t LEFT JOIN hx_page p ON p.snapshot = t.snapshot"
                             " AND p.census = 'type' AND p.key = t.type");
-    put_join(pane, &ret->sql);
+    put_type_join_sql(pane, &ret->sql);
     hx_text_putf(&ret->sql, " WHERE " COUNTED("t.") " AND t.snapshot = %" PRId64, snapshot);
     hx_text_putf(&ret->facts,
                  "SELECT (SELECT count(*) FROM types WHERE snapshot = %" PRId64 ") AS rows,"
@@ -97,7 +97,7 @@ static void source(const struct hx_pane *pane, int64_t snapshot, struct hx_sourc
                  snapshot, snapshot, snapshot);
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void types_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     int64_t heap = hx_table_int(&pane->facts, 0, "heap_bytes", 0);
     int64_t typed = hx_table_int(&pane->facts, 0, "typed", 0);
@@ -112,7 +112,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
     }
 }
 
-static bool of(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool type_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     bool known = hx_table_at(&pane->rows, row, "confidence")->type == HX_VALUE_TEXT;
     *ret = (struct hx_of){HX_SUBSET_TYPE, known ? hx_table_text(&pane->rows, row, "type") : NULL,
@@ -134,9 +134,9 @@ const struct hx_screen hx_screen_types = {
     .differences = differences,
     .differences_sort = HX_DIFFERENCE_SORT,
     .difference = &difference,
-    .source = source,
-    .head = head,
+    .source = types_source,
+    .head = types_title,
     .empty = "There are no objects, and so no types.",
     .open = hx_ui_open_objects,
-    .of = of,
+    .of = type_row_set,
 };

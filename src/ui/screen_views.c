@@ -11,7 +11,7 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static hx_error *add(struct hx_table *rows, const struct hx_view *view)
+static hx_error *add_view_row(struct hx_table *rows, const struct hx_view *view)
 {
     struct hx_cell *cell;
     struct hx_filter_schema schema = {0};
@@ -30,7 +30,7 @@ static hx_error *add(struct hx_table *rows, const struct hx_view *view)
     return error;
 }
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_views(struct hx_ui *ui, struct hx_pane *pane)
 {
     static const char *const names[] = {"view", "about", "columns", NULL};
     struct hx_table rows;
@@ -38,7 +38,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = NULL;
     for (const struct hx_view *view = hx_views; view->name && !error; view++)
-        error = add(&rows, view);
+        error = add_view_row(&rows, view);
     if (error)
         hx_table_deinit(&rows);
     else
@@ -46,7 +46,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     return error;
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void views_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
     (void)pane;
@@ -64,7 +64,7 @@ static bool has_column(const char *view, const char *name)
     return false;
 }
 
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_view_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     struct hx_text sql = {0};
     const char *view = hx_table_text(&pane->rows, row, "view");
@@ -81,7 +81,7 @@ const struct hx_screen hx_screen_views = {
     .about = "what SQL can ask: views and their columns",
     .digit = -1,
     .columns = columns,
-    .fill = fill,
-    .head = head,
-    .open = open_row,
+    .fill = fill_views,
+    .head = views_title,
+    .open = open_view_row,
 };

@@ -59,7 +59,7 @@ static hx_error *set_text(struct hx_cell *cell, struct hx_text *text)
 }
 
 /* "1 cache = cache_head of victim" */
-static hx_error *add_root(struct asking *asking, size_t number, const struct hx_chain *chain)
+static hx_error *add_chain_root(struct asking *asking, size_t number, const struct hx_chain *chain)
 {
     const struct hx_snapshot *snapshot = asking->ui->graph;
     const struct hx_step *first = &chain->step[0];
@@ -183,7 +183,7 @@ static hx_error *add_chain(struct asking *asking, size_t number, const struct hx
     size_t head = skip_rows(graph, chain, 0, END_ROWS);
     size_t tail = chain->n - head > END_ROWS ? chain->n - END_ROWS : head;
     asking->depth = 0;
-    HX_TRY(add_root(asking, number, chain));
+    HX_TRY(add_chain_root(asking, number, chain));
     HX_TRY(add_steps(asking, number, chain, 0, head));
     if (tail > head)
         HX_TRY(add_step(asking, number, chain, head, tail - head, false));
@@ -276,7 +276,8 @@ static hx_error *find_chains(struct asking *asking, hx_obj object,
     return hx_why(snapshot, object, &options, progress, ret);
 }
 
-static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+static hx_error *why_job_run(struct hx_job *job, hx_store *store,
+                             const struct hx_progress *progress)
 {
     struct asking *asking = (struct asking *)job;
     struct hx_snapshot *snapshot;
@@ -300,7 +301,7 @@ static hx_error *asking_run(struct hx_job *job, hx_store *store, const struct hx
     return read_frames(asking, store);
 }
 
-static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+static void why_job_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct asking *asking = (struct asking *)job;
     struct hx_pane *pane = hx_ui_find_pane(ui, asking->pane);
@@ -325,7 +326,7 @@ static void asking_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     hx_pane_set_rows(pane, &asking->rows);
 }
 
-static void asking_destroy(struct hx_job *job)
+static void why_job_destroy(struct hx_job *job)
 {
     struct asking *asking = (struct asking *)job;
     hx_table_deinit(&asking->rows);
@@ -335,15 +336,15 @@ static void asking_destroy(struct hx_job *job)
     free(asking);
 }
 
-static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *fill_why(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct asking *asking = calloc(1, sizeof *asking);
     HX_NEED(asking);
     asking->job = (struct hx_job){.what = "looking for chains",
                                   .lane = HX_LANE_WORK,
-                                  .run = asking_run,
-                                  .done = asking_done,
-                                  .destroy = asking_destroy};
+                                  .run = why_job_run,
+                                  .done = why_job_done,
+                                  .destroy = why_job_destroy};
     asking->ui = ui;
     asking->pane = pane->serial;
     asking->address = pane->address;
@@ -352,7 +353,7 @@ static hx_error *fill(struct hx_ui *ui, struct hx_pane *pane)
     asking->retainer = pane->text ? strdup(pane->text) : NULL;
     asking->scheme = pane->more ? strdup(pane->more) : NULL;
     if ((pane->text && !asking->retainer) || (pane->more && !asking->scheme)) {
-        asking_destroy(&asking->job);
+        why_job_destroy(&asking->job);
         return hx_error_nomem();
     }
     pane->loading = true;
@@ -375,7 +376,7 @@ static void put_found(const struct hx_pane *pane, struct hx_text *ret)
         hx_text_putf(ret, ": it is not, but lost (%s)", hx_state_name((enum hx_state)pane->id));
 }
 
-static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+static void why_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
     hx_text_putf(ret, "Why 0x%" PRIx64, pane->address);
@@ -400,7 +401,7 @@ static void head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_t
 
 /* A chain's first row is its root, others are objects; `...` goes to the first that it stands for.
  */
-static hx_error *open_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_why_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     uint64_t address;
     if (hx_pane_object(pane, row, &address))
@@ -419,8 +420,8 @@ const struct hx_screen hx_screen_why = {
     .pinned = true,
     .columns = columns,
     .object = "target",
-    .fill = fill,
-    .head = head,
+    .fill = fill_why,
+    .head = why_title,
     .empty = "No chain from a root leads here; R shows what refers to it.",
-    .open = open_row,
+    .open = open_why_row,
 };

@@ -89,7 +89,7 @@ static int64_t measured(const struct hx_value *value)
     return value->type == HX_VALUE_INT && value->i >= 0 ? value->i : -1;
 }
 
-static hx_error *make_room(struct hx_series *series, size_t n)
+static hx_error *reserve_snapshots(struct hx_series *series, size_t n)
 {
     series->snapshot = calloc(n + 1, sizeof *series->snapshot);
     series->time = calloc(n + 1, sizeof *series->time);
@@ -139,7 +139,7 @@ static hx_error *read_snapshots(struct hx_series *series, hx_store *store)
     int64_t n;
     bool rss = strcmp(series->census->total, "rss_bytes") == 0;
     HX_TRY(ask_number(store, "SELECT count(*) FROM hx_snapshot", &n));
-    HX_TRY(make_room(series, (size_t)n));
+    HX_TRY(reserve_snapshots(series, (size_t)n));
     HX_ROWS hx_rows *rows = NULL;
     HX_TRY(hx_query_sql(store,
                         "SELECT snapshot, taken_at_ns, heap_bytes, rss_bytes FROM hx_snapshot"
@@ -185,7 +185,7 @@ static bool is_key(const struct entry *entry, const struct hx_value *value)
 }
 
 /* The entry of a key; NULL when there is none. */
-static struct entry *find(const struct reading *reading, const struct hx_value *value)
+static struct entry *find_series_entry(const struct reading *reading, const struct hx_value *value)
 {
     uint64_t hash = hash_of(value);
     for (uint32_t at = 0, i; hx_index_next(&reading->index, hash, &at, &i);)
@@ -202,8 +202,8 @@ static bool is_left_out(const struct hx_series_wish *wish, const struct hx_serie
     return false;
 }
 
-static hx_error *add_entry(struct reading *reading, const struct hx_value *value,
-                           struct entry **ret)
+static hx_error *add_series_entry(struct reading *reading, const struct hx_value *value,
+                                  struct entry **ret)
 {
     struct entry entry = {.key.number = value->i, .band = BAND_REST};
     if (value->type == HX_VALUE_TEXT)
@@ -219,7 +219,7 @@ static hx_error *add_entry(struct reading *reading, const struct hx_value *value
 }
 
 /* What a snapshot counts in an area: the time around it. */
-static double weight(const struct hx_series *series, size_t i)
+static double snapshot_weight(const struct hx_series *series, size_t i)
 {
     const double *time = series->time;
     double from = i ? time[i - 1] : time[0];
@@ -227,7 +227,7 @@ static double weight(const struct hx_series *series, size_t i)
     return (to - from) / 2 + 1e-9;
 }
 
-static void add(int64_t *sum, int64_t part)
+static void add_saturated(int64_t *sum, int64_t part)
 {
     if (__builtin_add_overflow(*sum, part, sum)) /* a store that lies */
         *sum = INT64_MAX;
@@ -237,16 +237,16 @@ static void add(int64_t *sum, int64_t part)
 static hx_error *weigh(struct reading *reading, size_t i, const struct hx_value *key, int64_t bytes,
                        int64_t objects)
 {
-    struct entry *entry = find(reading, key);
+    struct entry *entry = find_series_entry(reading, key);
     struct hx_series *series = reading->series;
     if (!entry)
-        HX_TRY(add_entry(reading, key, &entry));
+        HX_TRY(add_series_entry(reading, key, &entry));
     series->known[i] = true;
     if (entry->band == BAND_LEFT_OUT)
         return NULL;
-    entry->area += (double)bytes * weight(series, i);
-    add(&series->rest.bytes[i], bytes);
-    add(&series->rest.objects[i], objects < 0 ? 0 : objects);
+    entry->area += (double)bytes * snapshot_weight(series, i);
+    add_saturated(&series->rest.bytes[i], bytes);
+    add_saturated(&series->rest.objects[i], objects < 0 ? 0 : objects);
     reading->uncounted |= objects < 0;
     return NULL;
 }
@@ -254,14 +254,14 @@ static hx_error *weigh(struct reading *reading, size_t i, const struct hx_value 
 static hx_error *take_down(struct reading *reading, size_t i, const struct hx_value *key,
                            int64_t bytes, int64_t objects)
 {
-    const struct entry *entry = find(reading, key);
+    const struct entry *entry = find_series_entry(reading, key);
     struct hx_series_band *rest = &reading->series->rest;
     if (!entry || entry->band < 0)
         return NULL; /* it came just now */
     struct hx_series_band *band = &reading->series->band[entry->band];
     objects = objects < 0 ? 0 : objects;
-    add(&band->bytes[i], bytes);
-    add(&band->objects[i], objects);
+    add_saturated(&band->bytes[i], bytes);
+    add_saturated(&band->objects[i], objects);
     rest->bytes[i] -= bytes < rest->bytes[i] ? bytes : rest->bytes[i];
     rest->objects[i] -= objects < rest->objects[i] ? objects : rest->objects[i];
     return NULL;
@@ -270,7 +270,7 @@ static hx_error *take_down(struct reading *reading, size_t i, const struct hx_va
 typedef hx_error *each_fn(struct reading *reading, size_t i, const struct hx_value *key,
                           int64_t bytes, int64_t objects);
 
-static hx_error *each_row(struct reading *reading, hx_store *store, each_fn *each)
+static hx_error *each_series_row(struct reading *reading, hx_store *store, each_fn *each)
 {
     HX_ROWS hx_rows *rows = NULL;
     const struct hx_series *series = reading->series;
@@ -312,7 +312,7 @@ static int by_area(const void *a, const void *b)
 }
 
 /* The largest become bands. */
-static hx_error *choose(struct reading *reading)
+static hx_error *choose_bands(struct reading *reading)
 {
     struct hx_series *series = reading->series;
     size_t n = reading->entry.n, left_out = 0;
@@ -503,7 +503,7 @@ static hx_error *put_statement(struct reading *reading, hx_store *store)
 }
 
 /* Of an empty heap there is nothing to break down. */
-static void settle(struct reading *reading)
+static void settle_series(struct reading *reading)
 {
     struct hx_series *series = reading->series;
     for (size_t i = 0; i < series->n; i++) {
@@ -517,18 +517,18 @@ static void settle(struct reading *reading)
     }
 }
 
-static hx_error *read_all(struct reading *reading, hx_store *store)
+static hx_error *read_series(struct reading *reading, hx_store *store)
 {
     struct hx_series *series = reading->series;
     HX_TRY(choose_census(reading->wish, store, series));
     HX_TRY(read_snapshots(series, store));
     HX_TRY(begin_band(&series->rest, series->n));
     HX_TRY(put_statement(reading, store));
-    HX_TRY(each_row(reading, store, weigh));
-    HX_TRY(choose(reading));
+    HX_TRY(each_series_row(reading, store, weigh));
+    HX_TRY(choose_bands(reading));
     put_bands(reading);
-    HX_TRY(each_row(reading, store, take_down));
-    settle(reading);
+    HX_TRY(each_series_row(reading, store, take_down));
+    settle_series(reading);
     for (size_t i = 0; i < series->n_bands; i++)
         HX_TRY(read_label(series, &series->band[i], store));
     return NULL;
@@ -540,7 +540,7 @@ hx_error *hx_series_read(hx_store *store, const struct hx_series_wish *wish,
     struct reading reading = {.wish = wish, .progress = progress};
     reading.series = calloc(1, sizeof *reading.series);
     HX_NEED(reading.series);
-    hx_error *error = read_all(&reading, store);
+    hx_error *error = read_series(&reading, store);
     for (size_t i = 0; i < reading.entry.n; i++)
         free(reading.entry.v[i].key.text);
     hx_vec_free(&reading.entry);

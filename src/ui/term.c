@@ -679,7 +679,8 @@ static void use_style(const struct hx_term *term, enum hx_style style)
 }
 
 /* In the attributes that are set. */
-static void put_text(const struct hx_term *term, int y, int x, int width, const char *s, bool right)
+static void put_clipped_text(const struct hx_term *term, int y, int x, int width, const char *s,
+                             bool right)
 {
     if (width <= 0 || y < 0 || y >= LINES || x >= COLS)
         return;
@@ -715,7 +716,7 @@ void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, 
             enum hx_style style)
 {
     use_style(term, style);
-    put_text(term, y, x, width, s, right);
+    put_clipped_text(term, y, x, width, s, right);
     attr_set(A_NORMAL, 0, NULL);
 }
 
@@ -730,7 +731,7 @@ void hx_put_over(const struct hx_term *term, int y, int x, int width, const char
                  NULL);
     else
         use_style(term, style);
-    put_text(term, y, x, width, s, false);
+    put_clipped_text(term, y, x, width, s, false);
     attr_set(A_NORMAL, 0, NULL);
 }
 

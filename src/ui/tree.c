@@ -135,7 +135,7 @@ static struct group *find_group(const struct load *load, int64_t parent)
                : NULL;
 }
 
-static hx_error *take_row(struct load *load, hx_rows *rows)
+static hx_error *take_tree_row(struct load *load, hx_rows *rows)
 {
     struct hx_cell *cell;
     HX_TRY(hx_table_add(&load->loose, &cell));
@@ -188,7 +188,7 @@ static hx_error *take_children(struct load *load, hx_rows *rows)
             group->more = true;
             continue;
         }
-        HX_TRY(take_row(load, rows));
+        HX_TRY(take_tree_row(load, rows));
         group->n++;
     }
 }
@@ -239,7 +239,7 @@ static bool goes_on(const struct load *load, const struct group *group, size_t *
 }
 
 /* What of the groups that came unfolds by itself. */
-static bool follow(struct load *load, size_t first_group, size_t *followed, int64_t *ret)
+static bool follow_groups(struct load *load, size_t first_group, size_t *followed, int64_t *ret)
 {
     for (size_t i = first_group, row; i < load->groups.n; i++) {
         if (*followed == CHAIN || !goes_on(load, &load->groups.v[i], &row) ||
@@ -267,7 +267,8 @@ static hx_error *ask_all(struct load *load)
         int64_t id;
         error = ask_children(load, next.v + done, n);
         done += n;
-        if (!error && !load->all && follow(load, groups, &followed, &id) && !hx_vec_push(&next, id))
+        if (!error && !load->all && follow_groups(load, groups, &followed, &id) &&
+            !hx_vec_push(&next, id))
             error = hx_error_nomem();
         for (size_t i = before; i < load->loose.n_rows && load->all && !error; i++)
             if (is_below(&load->loose, i, HX_TREE_FOLDED) &&
@@ -294,13 +295,13 @@ static hx_error *ask_top(struct load *load)
     HX_TRY(hx_rows_next(rows, &more));
     if (!more || (load->marks && !hx_tree_mark(load->marks, HX_TREE_TOP)))
         return NULL;
-    return take_row(load, rows);
+    return take_tree_row(load, rows);
 }
 
 /* --- the order of the tree --- */
 
 /* A row goes from where it came in to where it is shown. */
-static hx_error *place(struct load *load, size_t from, int64_t depth)
+static hx_error *place_tree_row(struct load *load, size_t from, int64_t depth)
 {
     struct hx_cell *cell, *old = cell_at(&load->loose, from, 0);
     HX_TRY(hx_table_add(&load->rows, &cell));
@@ -343,7 +344,7 @@ static hx_error *place_groups(struct load *load, struct group *first, int64_t de
             steps.n--;
             continue;
         }
-        error = place(load, group->first + step->next++, at);
+        error = place_tree_row(load, group->first + step->next++, at);
         if (error)
             break;
         size_t row = load->rows.n_rows - 1;
@@ -371,7 +372,7 @@ static hx_error *order(struct load *load)
         return place_groups(load, first, load->depth);
     if (!load->loose.n_rows || int_at(&load->loose, 0, HX_TREE_ccs_id) != HX_TREE_TOP)
         return NULL;
-    HX_TRY(place(load, 0, 0));
+    HX_TRY(place_tree_row(load, 0, 0));
     if (first && first->n)
         HX_TRY(set_below(&load->rows, 0, HX_TREE_OPEN));
     return place_groups(load, first, 0);
@@ -379,7 +380,7 @@ static hx_error *order(struct load *load)
 
 /* --- the job --- */
 
-static hx_error *read_facts(struct load *load)
+static hx_error *read_node_facts(struct load *load)
 {
     const struct hx_tree_query *query = &load->query;
     struct hx_text sql = {0};
@@ -414,7 +415,7 @@ static hx_error *load_run(struct hx_job *job, hx_store *store, const struct hx_p
     load->store = store;
     load->progress = progress;
     if (!load->node)
-        HX_TRY(read_facts(load));
+        HX_TRY(read_node_facts(load));
     if (load->condition)
         HX_TRY(
             hx_tree_find(store, &load->query, load->condition, NULL, NULL, progress, &load->marks));
@@ -459,7 +460,7 @@ static void go_to(struct hx_pane *pane, int64_t id)
 }
 
 /* Of differences the largest one fills the bar. */
-static void measure(struct hx_pane *pane)
+static void measure_bars(struct hx_pane *pane)
 {
     int64_t most = 0;
     for (size_t row = 0; row < pane->rows.n_rows; row++) {
@@ -483,7 +484,7 @@ static void take_whole(struct load *load, struct hx_pane *pane)
     hx_pane_go(pane, pane->cursor);
     go_to(pane, load->go_to ? load->go_to : load->keep);
     if (load->query.other)
-        measure(pane);
+        measure_bars(pane);
     struct hx_tree *tree = pane->tree;
     hx_tree_marks_unref(tree->marks);
     tree->marks = hx_tree_marks_ref(load->marks);

@@ -197,7 +197,7 @@ static hx_error *search_run(struct hx_job *job, hx_store *store, const struct hx
 }
 
 /* Where it is visible the cursor goes there; else the way to it is unfolded first. */
-static hx_error *show(struct search *search, struct hx_ui *ui, struct hx_pane *pane)
+static hx_error *show_match(struct search *search, struct hx_ui *ui, struct hx_pane *pane)
 {
     for (size_t row = 0; row < pane->rows.n_rows; row++) {
         if (hx_table_int(&pane->rows, row, "ccs_id", 0) == search->found) {
@@ -224,7 +224,7 @@ static void search_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     if (!error)
-        error = show(search, ui, pane);
+        error = show_match(search, ui, pane);
     if (!error && search->wrapped)
         hx_ui_say(ui, "search went on at the %s", search->backwards ? "end" : "beginning");
     hx_ui_complain(ui, error);

@@ -10,7 +10,8 @@
 
 /* --- statements --- */
 
-static void put_figure(const struct hx_tree_query *query, const char *name, struct hx_text *sql)
+static void put_tree_figure(const struct hx_tree_query *query, const char *name,
+                            struct hx_text *sql)
 {
     if (query->other)
         hx_text_putf(sql, ", coalesce(k.%s, 0) - coalesce(o.%s, 0) AS %s", name, name, name);
@@ -52,7 +53,7 @@ void hx_tree_sql(const struct hx_tree_query *query, const char *where, struct hx
     hx_text_puts(sql, ", n.label AS label, n.module AS module, n.source AS source,"
                       " n.kind AS kind, n.is_caf AS is_caf, c.recursive AS recursive");
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        put_figure(query, figures[i], sql);
+        put_tree_figure(query, figures[i], sql);
     /* Entries and what is retained are not known everywhere: a difference to nothing is none. */
     hx_text_putf(sql, ", k.entries%s AS entries, s.retained_bytes%s AS retained_bytes",
                  query->other ? " - o.entries" : "", query->other ? " - p.retained_bytes" : "");
@@ -135,7 +136,7 @@ struct finding {
     size_t cap_id, cap_parent, cap_flag;
 };
 
-static hx_error *cancelled(const struct finding *finding, size_t n)
+static hx_error *finding_cancelled(const struct finding *finding, size_t n)
 {
     if (n % 4096 == 0 && hx_progress_cancelled(finding->progress))
         return hx_error_cancelled("search");
@@ -191,7 +192,7 @@ static bool has_centre(const struct finding *finding, int64_t centre)
     return HX_FIND_ID(finding->centres.n, i, finding->centres.v[i], centre) != SIZE_MAX;
 }
 
-static hx_error *add_node(struct finding *finding, int64_t id, int64_t parent, int64_t centre)
+static hx_error *add_match_node(struct finding *finding, int64_t id, int64_t parent, int64_t centre)
 {
     struct hx_tree_marks *marks = finding->marks;
     size_t n = marks->n;
@@ -211,7 +212,7 @@ static hx_error *add_node(struct finding *finding, int64_t id, int64_t parent, i
     return NULL;
 }
 
-static hx_error *load_nodes(struct finding *finding)
+static hx_error *load_match_nodes(struct finding *finding)
 {
     const struct hx_tree_query *query = finding->query;
     struct hx_text sql = {0};
@@ -231,12 +232,12 @@ static hx_error *load_nodes(struct finding *finding)
     hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(finding->store, sql.s, &rows);
     hx_text_free(&sql);
     for (bool more = true; !error && more;) {
-        error = cancelled(finding, finding->marks->n);
+        error = finding_cancelled(finding, finding->marks->n);
         if (!error)
             error = hx_rows_next(rows, &more);
         if (!error && more)
-            error = add_node(finding, hx_rows_value(rows, 0).i, hx_rows_value(rows, 1).i,
-                             hx_rows_value(rows, 2).i);
+            error = add_match_node(finding, hx_rows_value(rows, 0).i, hx_rows_value(rows, 1).i,
+                                   hx_rows_value(rows, 2).i);
     }
     return error;
 }
@@ -252,7 +253,7 @@ static hx_error *mark_condition(struct finding *finding, const char *condition)
     hx_text_free(&sql);
     size_t n = 0;
     for (bool more = true; !error && more; n++) {
-        error = cancelled(finding, n);
+        error = finding_cancelled(finding, n);
         if (!error)
             error = hx_rows_next(rows, &more);
         if (error || !more)
@@ -279,7 +280,7 @@ hx_error *hx_tree_find(hx_store *store, const struct hx_tree_query *query, const
     marks->users = 1;
     hx_error *error = matcher ? find_centres(&finding, matcher) : NULL;
     if (!error)
-        error = load_nodes(&finding);
+        error = load_match_nodes(&finding);
     if (!error && condition)
         error = mark_condition(&finding, condition);
     hx_vec_free(&finding.centres);

@@ -42,22 +42,22 @@ static struct piece piece(const struct parser *p, size_t begin, size_t end)
     return (struct piece){hx_text_str(&p->out) + begin, end - begin};
 }
 
-static bool is(struct piece a, const char *word)
+static bool piece_is(struct piece a, const char *word)
 {
     return a.n == strlen(word) && memcmp(a.s, word, a.n) == 0;
 }
 
-static bool begins(struct piece a, const char *word)
+static bool piece_begins(struct piece a, const char *word)
 {
     return a.n >= strlen(word) && memcmp(a.s, word, strlen(word)) == 0;
 }
 
 /* Is it `template<of>`? */
-static bool is_of(struct piece a, const char *template, struct piece of)
+static bool is_template_of(struct piece a, const char *template, struct piece of)
 {
     size_t n = strlen(template);
-    return begins(a, template) && a.n == n + of.n + 2 && a.s[n] == '<' && a.s[a.n - 1] == '>' &&
-           memcmp(a.s + n + 1, of.s, of.n) == 0;
+    return piece_begins(a, template) && a.n == n + of.n + 2 && a.s[n] == '<' &&
+           a.s[a.n - 1] == '>' && memcmp(a.s + n + 1, of.s, of.n) == 0;
 }
 
 /* Would the argument be that one, had it been left out? */
@@ -65,14 +65,15 @@ static bool is_default(struct piece name, struct piece first, struct piece a)
 {
     static const char *const helpers[] = {"std::char_traits", "std::less", "std::equal_to",
                                           "std::hash", "std::default_delete"};
-    if (begins(a, "std::allocator<") || begins(a, "(__gnu_cxx::_Lock_policy)"))
+    if (piece_begins(a, "std::allocator<") || piece_begins(a, "(__gnu_cxx::_Lock_policy)"))
         return true;
     for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++)
-        if (is_of(a, helpers[i], first))
+        if (is_template_of(a, helpers[i], first))
             return true;
-    if (is(name, "std::priority_queue"))
-        return is_of(a, "std::vector", first);
-    return (is(name, "std::stack") || is(name, "std::queue")) && is_of(a, "std::deque", first);
+    if (piece_is(name, "std::priority_queue"))
+        return is_template_of(a, "std::vector", first);
+    return (piece_is(name, "std::stack") || piece_is(name, "std::queue")) &&
+           is_template_of(a, "std::deque", first);
 }
 
 static void replace(struct parser *p, size_t at, const struct hx_text *with)
@@ -93,10 +94,10 @@ static bool put_basic(struct piece name, struct piece first, struct hx_text *ret
               {"char8_t", "u8"},
               {"char16_t", "u16"},
               {"char32_t", "u32"}};
-    if (!begins(name, basic))
+    if (!piece_begins(name, basic))
         return false;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        if (!is(first, of[i].type))
+        if (!piece_is(first, of[i].type))
             continue;
         hx_text_putf(ret, "std::%s", of[i].prefix);
         hx_text_putn(ret, name.s + strlen(basic), name.n - strlen(basic));
@@ -106,7 +107,7 @@ static bool put_basic(struct piece name, struct piece first, struct hx_text *ret
 }
 
 /* Blocks of the library that exist for something else's sake: that is said first. */
-static bool put_wrapped(struct piece name, struct piece first, struct hx_text *ret)
+static bool put_library_block(struct piece name, struct piece first, struct hx_text *ret)
 {
     static const struct {
         const char *name, *what;
@@ -126,12 +127,12 @@ static bool put_wrapped(struct piece name, struct piece first, struct hx_text *r
         {"std::__future_base::_Result", " (result of a future)"},
     };
     for (size_t i = 0; i < sizeof wraps / sizeof *wraps; i++) {
-        if (!is(name, wraps[i].name))
+        if (!piece_is(name, wraps[i].name))
             continue;
         if (strncmp(wraps[i].what, " (shared_ptr c", 14) == 0 && first.n &&
             first.s[first.n - 1] == '*')
             first.n--;
-        if (is(name, "std::thread::_Invoker") && begins(first, "std::tuple<") &&
+        if (piece_is(name, "std::thread::_Invoker") && piece_begins(first, "std::tuple<") &&
             first.s[first.n - 1] == '>') {
             first.s += strlen("std::tuple<");
             first.n -= strlen("std::tuple<>");
@@ -151,11 +152,12 @@ static void close_template(struct parser *p, const struct bracket *bracket)
     struct piece first = piece(p, arg[0].begin, arg[0].end);
     struct hx_text text = {0};
     size_t n = bracket->n_args;
-    if (begins(name, "std::"))
+    if (piece_begins(name, "std::"))
         while (n > 1 && is_default(name, first, piece(p, arg[n - 1].begin, arg[n - 1].end)))
             n--;
     p->out.n = arg[n - 1].end;
-    if (first.n && (put_wrapped(name, first, &text) || (n == 1 && put_basic(name, first, &text))))
+    if (first.n &&
+        (put_library_block(name, first, &text) || (n == 1 && put_basic(name, first, &text))))
         replace(p, bracket->name, &text);
     else
         hx_text_putc(&p->out, '>');
@@ -239,7 +241,7 @@ static size_t version_length(const struct parser *p, const char *s)
 }
 
 /* False: its brackets do not match, or there is too much of it. */
-static bool parse(struct parser *p, const char *s)
+static bool parse_type_name(struct parser *p, const char *s)
 {
     for (; *s && !p->out.failed; s++) {
         size_t skip = *s == '_' ? version_length(p, s) : 0;
@@ -268,7 +270,7 @@ void hx_text_type(struct hx_text *text, const char *name)
     struct parser p = {.depth = 0};
     /* In the name of an operator brackets are none. */
     bool plain = !strchr(name, '<') || strstr(name, "operator") || strlen(name) > NAME_MAX_LENGTH;
-    bool good = !plain && parse(&p, name) && p.out.n;
+    bool good = !plain && parse_type_name(&p, name) && p.out.n;
     hx_text_puts(text, good ? hx_text_str(&p.out) : name);
     text->failed |= p.out.failed;
     hx_text_free(&p.out);

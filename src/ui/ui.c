@@ -24,7 +24,7 @@ struct hx_pane *hx_ui_find_pane(struct hx_ui *ui, uint64_t serial)
 }
 
 /* Forgets the panes from index `from` on. */
-static void forget(struct hx_ui *ui, size_t from)
+static void drop_panes_from(struct hx_ui *ui, size_t from)
 {
     while (ui->open.n > from)
         hx_pane_destroy(ui->open.v[--ui->open.n]);
@@ -38,7 +38,7 @@ hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen)
     if (!ui->base[number])
         HX_TRY(hx_pane_create(ui, screen, &ui->base[number]));
     HX_NEED(hx_vec_reserve(&ui->open, 1));
-    forget(ui, 1);
+    drop_panes_from(ui, 1);
     ui->open.v[0] = ui->base[number];
     ui->open.n = 1;
     ui->at = 0;
@@ -48,7 +48,7 @@ hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen)
 
 hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane)
 {
-    forget(ui, ui->at + 1);
+    drop_panes_from(ui, ui->at + 1);
     if (ui->open.n >= OPEN_MAX) { /* the way back loses its oldest steps */
         hx_pane_destroy(ui->open.v[1]);
         memmove(ui->open.v + 1, ui->open.v + 2, (ui->open.n - 2) * sizeof *ui->open.v);
@@ -112,7 +112,7 @@ hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, cons
 }
 
 /* Keeps the message; one that is said again and again is one line. */
-static void remember(struct hx_ui *ui)
+static void keep_message(struct hx_ui *ui)
 {
     const char *text = hx_text_str(&ui->message);
     int64_t now = ui->term.script ? 0 : (int64_t)time(NULL);
@@ -145,7 +145,7 @@ void hx_ui_say(struct hx_ui *ui, const char *format, ...)
     else
         hx_text_escape(&ui->message, line, (size_t)n, !ui->term.utf8);
     ui->message_bad = false;
-    remember(ui);
+    keep_message(ui);
 }
 
 void hx_ui_complain(struct hx_ui *ui, hx_error *error)
@@ -157,11 +157,11 @@ void hx_ui_complain(struct hx_ui *ui, hx_error *error)
     hx_text_clear(&ui->message);
     hx_text_puts(&ui->message, line);
     ui->message_bad = error->kind != HX_E_CANCEL;
-    remember(ui);
+    keep_message(ui);
     hx_error_free(error);
 }
 
-static void end(struct hx_ui *ui)
+static void end_ui(struct hx_ui *ui)
 {
     hx_term_end(&ui->term); /* at once; what is under way may take a moment to end */
     hx_jobs_destroy(ui->jobs);
@@ -169,7 +169,7 @@ static void end(struct hx_ui *ui)
     hx_backwards_destroy(ui->backwards);
     hx_choice_deinit(&ui->choice);
     hx_vec_free(&ui->revisions);
-    forget(ui, 1);
+    drop_panes_from(ui, 1);
     free(ui->open.v);
     for (size_t i = 0; i < HX_SCREENS; i++)
         hx_pane_destroy(ui->base[i]);
@@ -188,7 +188,7 @@ static void end(struct hx_ui *ui)
     free(ui->draft);
 }
 
-static hx_error *begin(struct hx_ui *ui, const char *script)
+static hx_error *begin_ui(struct hx_ui *ui, const char *script)
 {
     const struct hx_ui_options *options = ui->options;
     HX_TRY(hx_ui_begin_choice(ui));
@@ -208,7 +208,7 @@ hx_error *hx_ui_run(const struct hx_ui_options *options, int64_t *ret_left)
     struct hx_ui ui = {.options = options, .follow = true};
     if (script && !*script)
         script = NULL;
-    hx_error *error = begin(&ui, script);
+    hx_error *error = begin_ui(&ui, script);
     if (!error && script)
         error = hx_ui_script(&ui, script);
     else if (!error)
@@ -216,6 +216,6 @@ hx_error *hx_ui_run(const struct hx_ui_options *options, int64_t *ret_left)
     *ret_left = ui.killed || (error && !script) ? hx_ui_unsaved(&ui) : 0;
     if (!error && ui.killed)
         error = hx_error_cancelled("explorer");
-    end(&ui);
+    end_ui(&ui);
     return error;
 }

@@ -14,7 +14,7 @@
 
 enum { CTRL_C = 3, ESC = 27 };
 
-static bool is(int key, const char *command)
+static bool is_command_key(int key, const char *command)
 {
     const struct hx_request *request = hx_request_of_key(key);
     return request && strcmp(request->name, command) == 0;
@@ -23,8 +23,8 @@ static bool is(int key, const char *command)
 /* These act on nothing that could be missing. */
 static bool is_urgent(int key)
 {
-    return key == CTRL_C || key == hx_key_parse("Mouse", 5) || is(key, "redraw") ||
-           is(key, "suspend") || is(key, "quit");
+    return key == CTRL_C || key == hx_key_parse("Mouse", 5) || is_command_key(key, "redraw") ||
+           is_command_key(key, "suspend") || is_command_key(key, "quit");
 }
 
 /* Enter in a line does what the line says. */
