@@ -72,7 +72,7 @@ static void sweep(int where)
 }
 
 /* Makes a folder by the name that mkdtemp() chooses. False with errno. */
-static bool make(char *at, int *ret)
+static bool make_temporary_folder(char *at, int *ret)
 {
     if (!mkdtemp(at))
         return false;
@@ -112,7 +112,7 @@ hx_error *hx_folder_make(const char *where, struct hx_folder *ret)
         at = NULL;
         return hx_error_nomem();
     }
-    if (!make(at, &folder.fd))
+    if (!make_temporary_folder(at, &folder.fd))
         return hx_error_os(errno, where, "cannot make a folder");
     if (asprintf(&folder.path, "%s%s", where, strrchr(at, '/')) < 0) {
         folder.path = NULL;

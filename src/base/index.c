@@ -16,7 +16,7 @@ uint64_t hx_hash_seed(void)
     return (uint64_t)now.tv_nsec * 0xd1342543de82ef95ULL ^ (uint64_t)(uintptr_t)&seed;
 }
 
-static void put(struct hx_index *index, uint64_t hash, uint32_t number)
+static void put_slot(struct hx_index *index, uint64_t hash, uint32_t number)
 {
     uint32_t at = (uint32_t)hash & (index->cap - 1);
     while (index->slot[at].number)
@@ -33,11 +33,11 @@ hx_error *hx_index_add(struct hx_index *index, uint64_t hash, uint32_t number)
         HX_NEED(cap && grown.slot);
         for (uint32_t i = 0; i < index->cap; i++)
             if (index->slot[i].number)
-                put(&grown, index->slot[i].hash, index->slot[i].number);
+                put_slot(&grown, index->slot[i].hash, index->slot[i].number);
         free(index->slot);
         *index = grown;
     }
-    put(index, hash, number + 1);
+    put_slot(index, hash, number + 1);
     return NULL;
 }
 

@@ -15,7 +15,7 @@ static size_t home(uint64_t key)
     return (size_t)(key ^ key >> 33);
 }
 
-static struct hx_pair *find(const struct hx_pairs *pairs, uint64_t key)
+static struct hx_pair *find_pair(const struct hx_pairs *pairs, uint64_t key)
 {
     size_t at = home(key) & pairs->mask;
     while (pairs->slot[at].value != HX_NO_PAIR && pairs->slot[at].key != key)
@@ -23,7 +23,7 @@ static struct hx_pair *find(const struct hx_pairs *pairs, uint64_t key)
     return &pairs->slot[at];
 }
 
-static hx_error *grow(struct hx_pairs *pairs)
+static hx_error *grow_pairs(struct hx_pairs *pairs)
 {
     size_t slots = pairs->slot ? 2 * (pairs->mask + 1) : 1024;
     struct hx_pair *slot = malloc(slots * sizeof *slot);
@@ -32,7 +32,7 @@ static hx_error *grow(struct hx_pairs *pairs)
     struct hx_pairs larger = {.slot = slot, .mask = slots - 1, .n = pairs->n};
     for (size_t i = 0; pairs->slot && i <= pairs->mask; i++)
         if (pairs->slot[i].value != HX_NO_PAIR)
-            *find(&larger, pairs->slot[i].key) = pairs->slot[i];
+            *find_pair(&larger, pairs->slot[i].key) = pairs->slot[i];
     free(pairs->slot);
     *pairs = larger;
     return NULL;
@@ -41,8 +41,8 @@ static hx_error *grow(struct hx_pairs *pairs)
 hx_error *hx_pairs_at(struct hx_pairs *pairs, uint64_t key, uint32_t **ret)
 {
     if (!pairs->slot || 2 * (pairs->n + 1) > pairs->mask + 1)
-        HX_TRY(grow(pairs));
-    struct hx_pair *slot = find(pairs, key);
+        HX_TRY(grow_pairs(pairs));
+    struct hx_pair *slot = find_pair(pairs, key);
     if (slot->value == HX_NO_PAIR) {
         slot->key = key;
         pairs->n++;
@@ -53,7 +53,7 @@ hx_error *hx_pairs_at(struct hx_pairs *pairs, uint64_t key, uint32_t **ret)
 
 uint32_t hx_pairs_find(const struct hx_pairs *pairs, uint64_t key)
 {
-    return pairs->slot ? find(pairs, key)->value : HX_NO_PAIR;
+    return pairs->slot ? find_pair(pairs, key)->value : HX_NO_PAIR;
 }
 
 void hx_pairs_free(struct hx_pairs *pairs)

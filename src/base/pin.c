@@ -20,7 +20,7 @@ bool hx_trusted_user(uid_t user)
 /* --- who may write a folder --------------------------------------------------------------- */
 
 /* Is that name one of ours, root's, or the owner's of the folder? */
-static bool is_known(const char *name, uid_t owner)
+static bool is_known_owner(const char *name, uid_t owner)
 {
     const uid_t users[] = {0, geteuid(), owner};
     HX_FREE char *buf = malloc(NAMES);
@@ -42,10 +42,10 @@ static bool is_private_group(gid_t gid, uid_t owner)
         return false; /* it has more members than fit */
     if (!found)
         return gid == 0 || gid == geteuid() || gid == owner;
-    if (!is_known(group.gr_name, owner))
+    if (!is_known_owner(group.gr_name, owner))
         return false;
     for (char **member = group.gr_mem; *member; member++)
-        if (!is_known(*member, owner))
+        if (!is_known_owner(*member, owner))
             return false;
     return true;
 }
@@ -83,7 +83,7 @@ static void deinit_walk(struct walk *walk)
     free(walk->rest);
 }
 
-static int begin(struct walk *walk, char *rest)
+static int begin_walk(struct walk *walk, char *rest)
 {
     if (*rest == '/' || walk->folder < 0) {
         hx_cleanup_fd(&walk->folder);
@@ -102,7 +102,7 @@ static bool is_magic(int folder)
 }
 
 /* Goes on at the end of a link; `after` is what follows it. */
-static int follow(struct walk *walk, int link, const struct stat *st, const char *after)
+static int follow_link(struct walk *walk, int link, const struct stat *st, const char *after)
 {
     char text[4096];
     ssize_t n = readlinkat(link, "", text, sizeof text - 1);
@@ -120,11 +120,11 @@ static int follow(struct walk *walk, int link, const struct stat *st, const char
     char *rest;
     if (asprintf(&rest, "%s%s%s", text, *after ? "/" : "", after) < 0)
         return ENOMEM;
-    return begin(walk, rest);
+    return begin_walk(walk, rest);
 }
 
 /* One name further. *ret_name, when the walk is at its end: the name in walk->folder, owned. */
-static int step(struct walk *walk, char **ret_name)
+static int walk_component(struct walk *walk, char **ret_name)
 {
     char *name = walk->rest + strspn(walk->rest, "/");
     size_t n = strcspn(name, "/");
@@ -148,14 +148,14 @@ static int step(struct walk *walk, char **ret_name)
         if (S_ISREG(st.st_mode)) { /* it lies somewhere, and what is beside it counts */
             if (fstat(object, &st) != 0)
                 return errno;
-            return follow(walk, object, &st, after);
+            return follow_link(walk, object, &st, after);
         }
         close(object);
         object = meant;
         meant = -1;
     }
     if (object >= 0 && S_ISLNK(st.st_mode))
-        return follow(walk, object, &st, after);
+        return follow_link(walk, object, &st, after);
     if (object >= 0 && S_ISDIR(st.st_mode)) {
         close(walk->folder);
         walk->folder = object;
@@ -172,9 +172,9 @@ static int step(struct walk *walk, char **ret_name)
 static int follow_all(const char *path, struct walk *walk, char **ret_name)
 {
     char *rest = strdup(path);
-    int failed = rest ? begin(walk, rest) : ENOMEM;
+    int failed = rest ? begin_walk(walk, rest) : ENOMEM;
     while (!failed && !*ret_name)
-        failed = step(walk, ret_name);
+        failed = walk_component(walk, ret_name);
     return failed;
 }
 

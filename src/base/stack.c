@@ -29,7 +29,7 @@ static void give_threads_stack(void)
 }
 
 /* makecontext() hands over ints. */
-static void enter(unsigned high, unsigned low)
+static void enter_stack(unsigned high, unsigned low)
 {
     struct call *call = (void *)((uintptr_t)high << 32 | low);
     call->status = call->main(call->argc, call->argv);
@@ -50,7 +50,7 @@ int hx_stack_run(int (*main)(int argc, char **argv), int argc, char **argv)
         return main(argc, argv);
     there.uc_stack = (stack_t){.ss_sp = memory + GUARD_BYTES, .ss_size = STACK_BYTES};
     there.uc_link = &here;
-    makecontext(&there, (void (*)(void))enter, 2, (unsigned)((uintptr_t)&call >> 32),
+    makecontext(&there, (void (*)(void))enter_stack, 2, (unsigned)((uintptr_t)&call >> 32),
                 (unsigned)(uintptr_t)&call);
     return swapcontext(&here, &there) == 0 ? call.status : main(argc, argv);
 }

@@ -52,7 +52,7 @@ static hx_error *views_of(const hx_filter *filter, struct views *ret)
     return NULL;
 }
 
-static hx_error *parse(const struct hx_args *args, struct checks *checks)
+static hx_error *parse_checks(const struct hx_args *args, struct checks *checks)
 {
     struct hx_filter_schema schema;
     hx_view_schema(NULL, &schema);
@@ -85,7 +85,7 @@ static bool has_snapshots(const char *view)
 
 /* Any row of a view beside the one of the snapshot. An empty view counts as one row of NULLs, so
  * that what is said of others is still looked at. */
-static void put_join(const char *view, int64_t snapshot, struct hx_text *sql)
+static void put_view_join(const char *view, int64_t snapshot, struct hx_text *sql)
 {
     hx_text_putf(sql, " LEFT JOIN \"%s\" ON \"%s\".", view, view);
     if (has_snapshots(view))
@@ -101,7 +101,7 @@ static void put_question(const hx_filter *filter, const struct views *views, int
 {
     hx_text_puts(sql, "SELECT EXISTS(SELECT 1 FROM snapshots");
     for (size_t i = 0; i < views->n; i++)
-        put_join(views->name[i], snapshot, sql);
+        put_view_join(views->name[i], snapshot, sql);
     hx_text_putf(sql, " WHERE snapshots.snapshot = %" PRId64 " AND (", snapshot);
     hx_filter_sql(filter, sql);
     hx_text_puts(sql, "))");
@@ -170,7 +170,7 @@ static void put_combinations(const hx_filter *filter, const struct view_truth *t
     }
     hx_text_puts(sql, " FROM snapshots");
     if (truth->view)
-        put_join(truth->view, snapshot, sql);
+        put_view_join(truth->view, snapshot, sql);
     hx_text_putf(sql, " WHERE snapshots.snapshot = %" PRId64, snapshot);
 }
 
@@ -259,7 +259,7 @@ static hx_error *evaluate_apart(hx_store *store, int64_t snapshot, const hx_filt
 /* --- the answers --------------------------------------------------------------------- */
 
 /* The first value of the answer, which has one row. */
-static hx_error *ask(hx_store *store, const char *sql, bool *ret)
+static hx_error *evaluate_check(hx_store *store, const char *sql, bool *ret)
 {
     hx_rows *rows;
     bool more;
@@ -283,7 +283,7 @@ static hx_error *evaluate_views(hx_store *store, int64_t snapshot, const hx_filt
         return NULL;
     struct hx_text sql = {0};
     put_question(filter, views, snapshot, &sql);
-    hx_error *err = sql.failed ? hx_error_nomem() : ask(store, hx_text_str(&sql), ret);
+    hx_error *err = sql.failed ? hx_error_nomem() : evaluate_check(store, hx_text_str(&sql), ret);
     hx_text_free(&sql);
     return err;
 }
@@ -332,7 +332,7 @@ static hx_error *find_why(const hx_filter *filter, int64_t snapshot, struct why 
     if (views.n == 1) {
         why->view = views.name[0];
         hx_text_puts(&why->from, " FROM snapshots");
-        put_join(why->view, snapshot, &why->from);
+        put_view_join(why->view, snapshot, &why->from);
         hx_text_putf(&why->from, " WHERE snapshots.snapshot = %" PRId64 " AND (", snapshot);
         hx_filter_sql(filter, &why->from);
         hx_text_puts(&why->from, ")");
@@ -430,7 +430,7 @@ static hx_error *is_partial(hx_store *store, int64_t snapshot, bool *ret)
     char sql[96];
     snprintf(sql, sizeof sql, "SELECT complete = 0 FROM snapshots WHERE snapshot = %" PRId64,
              snapshot);
-    return ask(store, sql, ret);
+    return evaluate_check(store, sql, ret);
 }
 
 /* An entry that is not needed any more, or is not enough, holds like a condition. */
@@ -474,7 +474,7 @@ static hx_error *tell_unknown(hx_store *store, int64_t snapshot, const hx_filter
             continue;
         snprintf(sql, sizeof sql, "SELECT \"%s\" IS NULL FROM snapshots WHERE snapshot = %" PRId64,
                  column[i].name, snapshot);
-        HX_TRY(ask(store, sql, &unknown));
+        HX_TRY(evaluate_check(store, sql, &unknown));
         if (unknown)
             hx_say(NULL, hx_filter_source(filter), "%s is not known in snapshot %" PRId64,
                    column[i].name, snapshot);
@@ -482,8 +482,9 @@ static hx_error *tell_unknown(hx_store *store, int64_t snapshot, const hx_filter
     return NULL;
 }
 
-static hx_error *answer(const struct hx_args *args, const struct checks *checks, hx_store *store,
-                        int64_t snapshot, const hx_suppressions *known, int *status)
+static hx_error *run_checks(const struct hx_args *args, const struct checks *checks,
+                            hx_store *store, int64_t snapshot, const hx_suppressions *known,
+                            int *status)
 {
     static const char *const names[] = {"condition", "holds"};
     bool any = false, partial;
@@ -517,7 +518,7 @@ hx_error *hx_cmd_check(const struct hx_args *args, int *status)
     if (strcmp(args->snapshot, "all") == 0)
         return hx_error_new(HX_E_USAGE, "--snapshot", "give a number, first or last",
                             "check looks at one snapshot");
-    HX_TRY(parse(args, &checks));
+    HX_TRY(parse_checks(args, &checks));
     HX_TRY(hx_suppress_read(args, &known));
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
@@ -527,5 +528,5 @@ hx_error *hx_cmd_check(const struct hx_args *args, int *status)
     HX_TRY(hx_store_resolve(store, args->snapshot, &snapshot));
     HX_TRY(hx_suppress_apply(&console, store, snapshot, known));
     hx_console_clear(&console);
-    return answer(args, &checks, store, snapshot, known, status);
+    return run_checks(args, &checks, store, snapshot, known, status);
 }

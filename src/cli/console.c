@@ -114,7 +114,7 @@ hx_error *hx_wait_until(uint64_t deadline_ns, int pidfd, bool *ret_gone)
 
 /* --- Progress ----------------------------------------------------------------- */
 
-static void put_bar(const struct hx_console *console, struct hx_text *text, double part)
+static void put_progress_bar(const struct hx_console *console, struct hx_text *text, double part)
 {
     int full = (int)(part * BAR_CELLS + 0.5);
     hx_text_putc(text, '[');
@@ -146,7 +146,7 @@ static void put_left(struct hx_text *text, double seconds)
         hx_text_putf(text, "  %s left", hx_human_ns(whole * 1000000000, number));
 }
 
-static void draw(struct hx_console *console, uint64_t now, uint64_t done, uint64_t total)
+static void draw_progress(struct hx_console *console, uint64_t now, uint64_t done, uint64_t total)
 {
     struct hx_text text = {0};
     char number[HX_HUMAN];
@@ -156,7 +156,7 @@ static void draw(struct hx_console *console, uint64_t now, uint64_t done, uint64
     if (total) {
         double part = done < total ? (double)done / (double)total : 1;
         if (is_wide_enough())
-            put_bar(console, &text, part);
+            put_progress_bar(console, &text, part);
         hx_text_putf(&text, " %3d%%", (int)(part * 100));
     } else {
         hx_text_puts(&text, hx_human_count(done, number));
@@ -183,7 +183,7 @@ static void on_progress(void *context, const char *stage, uint64_t done, uint64_
     }
     if (now - console->stage_started_ns >= DRAW_AFTER_MS * (uint64_t)1000000 &&
         now - console->drawn_ns >= DRAW_EVERY_MS * (uint64_t)1000000) {
-        draw(console, now, done, total);
+        draw_progress(console, now, done, total);
         console->drawn_ns = now;
         console->shown = true;
     }

@@ -89,14 +89,14 @@ void hx_diff_choice_deinit(struct hx_diff_choice *choice)
     choice->where = NULL;
 }
 
-static struct hx_filter_value get(void *context, size_t id)
+static struct hx_filter_value diff_operand(void *context, size_t id)
 {
     return for_filter(((const struct hx_value *)context)[id]);
 }
 
 bool hx_diff_chosen(const struct hx_diff_choice *choice, const struct hx_value *values)
 {
-    return !choice->where || hx_filter_holds(choice->where, get, (void *)values);
+    return !choice->where || hx_filter_holds(choice->where, diff_operand, (void *)values);
 }
 
 int hx_diff_order(const struct hx_diff_choice *choice, struct hx_value a, struct hx_value b)

@@ -179,7 +179,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Memory that lives as long as the census; NULL: there is none. */
-static void *make_room(struct census *census, size_t n)
+static void *allocate_in_census(struct census *census, size_t n)
 {
     n = (n + 7) & ~(size_t)7;
     if (census->room < n) {
@@ -198,7 +198,8 @@ static void *make_room(struct census *census, size_t n)
 
 static struct change *copy_entry(struct census *census, const struct change *from, int levels)
 {
-    struct change *entry = make_room(census, sizeof *entry + (size_t)levels * sizeof *entry->next);
+    struct change *entry =
+        allocate_in_census(census, sizeof *entry + (size_t)levels * sizeof *entry->next);
     if (!entry)
         return NULL;
     *entry = *from;
@@ -206,7 +207,7 @@ static struct change *copy_entry(struct census *census, const struct change *fro
         struct hx_value *key = &entry->key[i];
         if (key->type != HX_VALUE_TEXT)
             continue;
-        char *text = make_room(census, key->text_bytes + 1);
+        char *text = allocate_in_census(census, key->text_bytes + 1);
         if (!text)
             return NULL;
         memcpy(text, key->text ? key->text : "", key->text_bytes);
@@ -217,8 +218,8 @@ static struct change *copy_entry(struct census *census, const struct change *fro
 }
 
 /* The entry of a key, NULL: there is none. `link`: what leads to it, or would, on each level. */
-static struct change *look_up(struct census *census, const struct change *wanted,
-                              struct change **link[LEVELS])
+static struct change *look_up_change(struct census *census, const struct change *wanted,
+                                     struct change **link[LEVELS])
 {
     struct change **links = census->first, *found = NULL;
     for (int i = LEVELS - 1; i >= 0; i--) {
@@ -245,12 +246,13 @@ static int choose_levels(struct census *census)
 }
 
 /* The entry of this key, a new one where there is none. */
-static hx_error *find_entry(struct census *census, const struct change *wanted, struct change **ret)
+static hx_error *find_or_add_change(struct census *census, const struct change *wanted,
+                                    struct change **ret)
 {
     *ret = census->latest;
     if (*ret && by_key(*ret, wanted) == 0)
         return NULL;
-    struct change **link[LEVELS], *found = look_up(census, wanted, link);
+    struct change **link[LEVELS], *found = look_up_change(census, wanted, link);
     if (!found) {
         int levels = choose_levels(census);
         found = copy_entry(census, wanted, levels);
@@ -270,11 +272,11 @@ static void add_to(struct sum *sum, struct hx_value value)
         sum->unknown = true;
 }
 
-static hx_error *add_row(struct census *census, int side, const struct change *key,
-                         struct hx_value bytes, struct hx_value objects)
+static hx_error *add_census_row(struct census *census, int side, const struct change *key,
+                                struct hx_value bytes, struct hx_value objects)
 {
     struct change *entry;
-    HX_TRY(find_entry(census, key, &entry));
+    HX_TRY(find_or_add_change(census, key, &entry));
     struct figures *figures = &entry->side[side];
     figures->there = true;
     add_to(&figures->bytes, bytes);
@@ -287,7 +289,8 @@ static hx_error *add_row(struct census *census, int side, const struct change *k
 typedef hx_error *take_row_fn(void *context, hx_rows *rows);
 
 /* Hands each row of a statement on; an interrupt ends it. */
-static hx_error *each_row(hx_store *store, const char *sql, take_row_fn *take, void *context)
+static hx_error *each_statement_row(hx_store *store, const char *sql, take_row_fn *take,
+                                    void *context)
 {
     hx_rows *rows;
     HX_TRY(hx_query_sql(store, sql, &rows));
@@ -312,7 +315,7 @@ struct reading {
     bool other_store; /* the sides are of two stores */
 };
 
-static hx_error *take_row(void *context, hx_rows *rows)
+static hx_error *take_census_row(void *context, hx_rows *rows)
 {
     struct reading *reading = context;
     struct change key = {0};
@@ -324,8 +327,8 @@ static hx_error *take_row(void *context, hx_rows *rows)
     if (reading->census->is->identity)
         key.key[keys] = hx_rows_value(rows, keys + 2);
     reading->rows++;
-    return add_row(reading->census, reading->side, &key, hx_rows_value(rows, keys),
-                   hx_rows_value(rows, keys + 1));
+    return add_census_row(reading->census, reading->side, &key, hx_rows_value(rows, keys),
+                          hx_rows_value(rows, keys + 1));
 }
 
 static hx_error *take_int(void *context, hx_rows *rows)
@@ -344,7 +347,7 @@ static hx_error *check_rows(const struct hx_diff_side *side, const struct readin
     struct hx_value objects = {.type = HX_VALUE_NULL};
     snprintf(sql, sizeof sql, "SELECT heap_objects FROM snapshots WHERE snapshot = %" PRId64,
              side->number);
-    HX_TRY(each_row(side->store, sql, take_int, &objects));
+    HX_TRY(each_statement_row(side->store, sql, take_int, &objects));
     if (objects.type == HX_VALUE_INT && objects.i == 0)
         return NULL;
     return hx_error_new(HX_E_ABSENT, side->place.file, "take another view, or another snapshot",
@@ -372,8 +375,9 @@ static hx_error *read_side(const struct hx_diff_call *call, int side, struct cen
                               .other_store =
                                   call->side[HX_SIDE_A].store != call->side[HX_SIDE_B].store};
     census->latest = NULL;
-    hx_error *err = sql.failed ? hx_error_nomem()
-                               : each_row(from->store, hx_text_str(&sql), take_row, &reading);
+    hx_error *err =
+        sql.failed ? hx_error_nomem()
+                   : each_statement_row(from->store, hx_text_str(&sql), take_census_row, &reading);
     hx_text_free(&sql);
     return err ? err : check_rows(from, &reading);
 }
@@ -391,7 +395,7 @@ static hx_error *scheme_of(const struct hx_diff_side *side, struct hx_text *ret)
     char sql[96];
     snprintf(sql, sizeof sql, "SELECT scheme FROM snapshots WHERE snapshot = %" PRId64,
              side->number);
-    HX_TRY(each_row(side->store, sql, take_text, ret));
+    HX_TRY(each_statement_row(side->store, sql, take_text, ret));
     return ret->failed ? hx_error_nomem() : NULL;
 }
 
@@ -433,11 +437,11 @@ static hx_error *take_missing(void *context, hx_rows *rows)
 {
     const struct missing *missing = context;
     struct change key = {.key = {hx_rows_value(rows, 0), hx_rows_value(rows, 1)}};
-    struct change **link[LEVELS], *found = look_up(missing->census, &key, link);
+    struct change **link[LEVELS], *found = look_up_change(missing->census, &key, link);
     struct hx_value bytes = hx_rows_value(rows, 2);
     if (!found || found->side[missing->side].there || bytes.type != HX_VALUE_INT)
         return NULL;
-    return add_row(missing->census, missing->side, &key, bytes, hx_rows_value(rows, 3));
+    return add_census_row(missing->census, missing->side, &key, bytes, hx_rows_value(rows, 3));
 }
 
 /* An object that is among the largest on one side only has figures on the other one, too. */
@@ -453,9 +457,9 @@ static hx_error *find_missing(const struct hx_diff_call *call, int side, struct 
                  census->is->bytes, census->is->objects, from->number);
     hx_text_puts(&sql, hx_text_str(&list));
     hx_text_puts(&sql, ")");
-    hx_error *err = list.failed || sql.failed
-                        ? hx_error_nomem()
-                        : each_row(from->store, hx_text_str(&sql), take_missing, &missing);
+    hx_error *err = list.failed || sql.failed ? hx_error_nomem()
+                                              : each_statement_row(from->store, hx_text_str(&sql),
+                                                                   take_missing, &missing);
     hx_text_free(&list);
     hx_text_free(&sql);
     return err;
@@ -517,7 +521,7 @@ static void name_key(const struct counting *counting, struct change *key)
         key->key[count_keys(is)] = label->identity;
 }
 
-static bool is_lost(struct hx_value state)
+static bool is_leaked(struct hx_value state)
 {
     static const enum hx_state lost[] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT, HX_STATE_POSSIBLE};
     for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
@@ -527,7 +531,7 @@ static bool is_lost(struct hx_value state)
 }
 
 /* address, then the key. */
-static hx_error *take_object(void *context, hx_rows *rows)
+static hx_error *take_census_object(void *context, hx_rows *rows)
 {
     struct counting *counting = context;
     const struct hx_graph *graph = &counting->b->graph;
@@ -543,10 +547,10 @@ static hx_error *take_object(void *context, hx_rows *rows)
         key.key[i] = hx_rows_value(rows, i + 1);
     if (is->labels)
         name_key(counting, &key);
-    if (is->lost_only && !is_lost(key.key[0]))
+    if (is->lost_only && !is_leaked(key.key[0]))
         return NULL;
-    return add_row(counting->census, B, &key, hx_value_int((int64_t)graph->size[object]),
-                   hx_value_int(1));
+    return add_census_row(counting->census, B, &key, hx_value_int((int64_t)graph->size[object]),
+                          hx_value_int(1));
 }
 
 static hx_error *count_objects(const struct hx_diff_side *side, struct counting *counting)
@@ -557,14 +561,14 @@ static hx_error *count_objects(const struct hx_diff_side *side, struct counting 
         snprintf(sql, sizeof sql, "SELECT %s, %s FROM %s AS x WHERE snapshot = %" PRId64,
                  is->of_rows ? is->of_rows : "set_id, label", is->identity ? is->identity : "NULL",
                  is->view, side->number);
-        HX_TRY(each_row(side->store, sql, take_label, counting));
+        HX_TRY(each_statement_row(side->store, sql, take_label, counting));
         if (counting->labels.n)
             qsort(counting->labels.v, counting->labels.n, sizeof *counting->labels.v, by_set);
     }
     snprintf(sql, sizeof sql,
              "SELECT address, %s FROM objects AS x WHERE snapshot = %" PRId64 " ORDER BY address",
              is->of_objects, side->number);
-    return each_row(side->store, sql, take_object, counting);
+    return each_statement_row(side->store, sql, take_census_object, counting);
 }
 
 static hx_error *read_still(const struct hx_diff_call *call, struct census *census)
@@ -596,7 +600,7 @@ static struct hx_value null_value(void)
 }
 
 /* A side without the row has none of it. */
-static struct hx_value figure_of(bool there, const struct sum *sum)
+static struct hx_value side_figure(bool there, const struct sum *sum)
 {
     return there && sum->unknown ? null_value() : hx_value_int(there ? sum->n : 0);
 }
@@ -631,11 +635,11 @@ static void make_values(const struct hx_diff_census *is, const struct change *en
     size_t keys = count_keys(is);
     memcpy(values, entry->key, keys * sizeof *values);
     values += keys;
-    values[BYTES_A] = figure_of(a->there, &a->bytes);
-    values[BYTES_B] = figure_of(b->there, &b->bytes);
+    values[BYTES_A] = side_figure(a->there, &a->bytes);
+    values[BYTES_B] = side_figure(b->there, &b->bytes);
     values[BYTES_DELTA] = delta_of(values[BYTES_A], values[BYTES_B]);
-    values[OBJECTS_A] = is->objects ? figure_of(a->there, &a->objects) : null_value();
-    values[OBJECTS_B] = is->objects ? figure_of(b->there, &b->objects) : null_value();
+    values[OBJECTS_A] = is->objects ? side_figure(a->there, &a->objects) : null_value();
+    values[OBJECTS_B] = is->objects ? side_figure(b->there, &b->objects) : null_value();
     values[OBJECTS_DELTA] = delta_of(values[OBJECTS_A], values[OBJECTS_B]);
     values[STATUS] = hx_value_text(status_of(entry, values[BYTES_DELTA], values[OBJECTS_DELTA]));
 }
@@ -693,7 +697,7 @@ static hx_error *next_row(void *context, struct hx_value *values, bool *ret_more
     return NULL;
 }
 
-static hx_error *print(const struct hx_diff_call *call, struct census *census)
+static hx_error *print_census_diff(const struct hx_diff_call *call, struct census *census)
 {
     HX_TRY(choose_entries(census));
     if (census->entries.n)
@@ -756,7 +760,7 @@ hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_c
     for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && is->largest_only; side++)
         err = find_missing(call, side, &census);
     if (!err)
-        err = print(call, &census);
+        err = print_census_diff(call, &census);
     for (struct block *next; census.blocks; census.blocks = next) {
         next = census.blocks->next;
         free(census.blocks);

@@ -43,7 +43,7 @@ static bool step_still(struct walk *walk, struct ref *ret)
     return true;
 }
 
-static bool step(struct walk *walk, struct ref *ret)
+static bool next_object_pair(struct walk *walk, struct ref *ret)
 {
     if (walk->still)
         return step_still(walk, ret);
@@ -62,13 +62,13 @@ static bool step(struct walk *walk, struct ref *ret)
     return true;
 }
 
-static const char *type_name(const struct hx_snapshot *snapshot, hx_obj object)
+static const char *object_type_name(const struct hx_snapshot *snapshot, hx_obj object)
 {
     uint32_t type = snapshot->graph.type ? snapshot->graph.type[object] : HX_NO_TYPE;
     return type < snapshot->types.n ? snapshot->types.v[type].name : NULL;
 }
 
-static struct hx_value value_of(const struct walk *walk, struct ref ref, size_t column)
+static struct hx_value diff_column_value(const struct walk *walk, struct ref ref, size_t column)
 {
     const struct hx_snapshot *from = ref.status == HX_DIFF_GONE ? walk->a : walk->b;
     switch (column) {
@@ -77,7 +77,7 @@ static struct hx_value value_of(const struct walk *walk, struct ref ref, size_t 
     case BYTES:
         return hx_value_int((int64_t)from->graph.size[ref.object]);
     case TYPE:
-        return hx_value_text(type_name(from, ref.object));
+        return hx_value_text(object_type_name(from, ref.object));
     default:
         return hx_value_text(hx_diff_name((enum hx_diff)ref.status));
     }
@@ -86,14 +86,14 @@ static struct hx_value value_of(const struct walk *walk, struct ref ref, size_t 
 static void make_values(const struct walk *walk, struct ref ref, struct hx_value *values)
 {
     for (size_t i = 0; i < COLUMNS; i++)
-        values[i] = value_of(walk, ref, i);
+        values[i] = diff_column_value(walk, ref, i);
 }
 
 /* The next row that is chosen, in the order of addresses. */
 static hx_error *next_chosen(struct rows *rows, struct ref *ref, struct hx_value *values,
                              bool *ret_more)
 {
-    while ((*ret_more = step(&rows->walk, ref))) {
+    while ((*ret_more = next_object_pair(&rows->walk, ref))) {
         if (++rows->seen % 65536 == 0 && atomic_load(hx_interrupted()))
             return hx_error_cancelled("comparison");
         make_values(&rows->walk, *ref, values);
@@ -125,11 +125,12 @@ static int by_column(const void *a, const void *b, void *context)
     const struct walk *walk = &rows->walk;
     struct ref x = *(const struct ref *)a, y = *(const struct ref *)b;
     size_t sort = rows->choice.sort;
-    int order = hx_diff_order(&rows->choice, value_of(walk, x, sort), value_of(walk, y, sort));
+    int order = hx_diff_order(&rows->choice, diff_column_value(walk, x, sort),
+                              diff_column_value(walk, y, sort));
     if (order)
         return order;
-    uint64_t left = (uint64_t)value_of(walk, x, ADDRESS).i;
-    uint64_t right = (uint64_t)value_of(walk, y, ADDRESS).i;
+    uint64_t left = (uint64_t)diff_column_value(walk, x, ADDRESS).i;
+    uint64_t right = (uint64_t)diff_column_value(walk, y, ADDRESS).i;
     return left != right ? (left > right) - (left < right) : x.status - y.status;
 }
 
@@ -167,7 +168,7 @@ static hx_error *sort_rows(struct rows *rows)
     return NULL;
 }
 
-static hx_error *print(const struct hx_diff_call *call, struct rows *rows)
+static hx_error *print_object_diff(const struct hx_diff_call *call, struct rows *rows)
 {
     if (rows->choice.sort < rows->choice.columns)
         HX_TRY(sort_rows(rows));
@@ -179,7 +180,8 @@ static hx_error *print(const struct hx_diff_call *call, struct rows *rows)
     return err;
 }
 
-static hx_error *compare(const struct hx_diff_call *call, struct rows *rows, struct hx_big *bits)
+static hx_error *compare_objects(const struct hx_diff_call *call, struct rows *rows,
+                                 struct hx_big *bits)
 {
     HX_SNAPSHOT struct hx_snapshot *a = NULL, *b = NULL;
     HX_TRY(hx_diff_load(call, HX_SIDE_B, &b));
@@ -190,7 +192,7 @@ static hx_error *compare(const struct hx_diff_call *call, struct rows *rows, str
         HX_TRY(hx_diff_objects(a, b, &call->console->progress, bits));
     }
     rows->walk = (struct walk){.a = a, .b = b, .bits = bits, .still = hx_diff_is_still(call)};
-    return print(call, rows);
+    return print_object_diff(call, rows);
 }
 
 hx_error *hx_diff_print_objects(struct hx_diff_call *call)
@@ -206,7 +208,7 @@ hx_error *hx_diff_print_objects(struct hx_diff_call *call)
     if (!err)
         err = hx_diff_open(call);
     if (!err)
-        err = compare(call, &rows, &bits);
+        err = compare_objects(call, &rows, &bits);
     hx_big_free(&bits);
     hx_vec_free(&rows.refs);
     hx_diff_choice_deinit(choice);

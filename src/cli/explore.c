@@ -46,7 +46,7 @@ static void tell_recording(void *context, struct hx_ui_recording *ret)
 }
 
 /* Where the terminal is gone nobody may read it: the next explorer says it again. */
-static hx_error *keep(hx_store *store, pid_t pid, int64_t n, hx_error *error)
+static hx_error *keep_unsaved_snapshots(hx_store *store, pid_t pid, int64_t n, hx_error *error)
 {
     HX_FREE char *path = NULL;
     hx_error *unkept = hx_kept_put(store, pid, &path);
@@ -94,7 +94,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
     /* else the explorer stands above these handlers, and they come back at its end: a second SIGHUP
      * must not end what the first one made necessary */
     hx_error *error = hx_ui_run(&options, &left);
-    return left ? keep(store, taker->pid, left, error) : error;
+    return left ? keep_unsaved_snapshots(store, taker->pid, left, error) : error;
 }
 #endif
 

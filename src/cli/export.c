@@ -169,8 +169,8 @@ static hx_error *close_place(struct place *place, int failed)
 
 /* --- The command -------------------------------------------------------------------- */
 
-static hx_error *write_out(const struct hx_args *args, const struct hx_exporter *exporter,
-                           const struct hx_export *export)
+static hx_error *write_export(const struct hx_args *args, const struct hx_exporter *exporter,
+                              const struct hx_export *export)
 {
     HX_CLEANUP(deinit_place) struct place place = {0};
     HX_TRY(open_place(args->out, &place));
@@ -182,7 +182,8 @@ static hx_error *write_out(const struct hx_args *args, const struct hx_exporter 
     return close_place(&place, sink.failed);
 }
 
-static void tell_notes(struct hx_console *console, const char *name, const struct hx_text *notes)
+static void tell_export_notes(struct hx_console *console, const char *name,
+                              const struct hx_text *notes)
 {
     hx_console_clear(console);
     for (const char *line = hx_text_str(notes); *line;) {
@@ -222,9 +223,9 @@ hx_error *hx_cmd_export(const struct hx_args *args, int *status)
     };
     if (strcmp(which, "all") != 0)
         HX_TRY(hx_store_resolve(store, which, &export.snapshot));
-    hx_error *err = write_out(args, exporter, &export);
+    hx_error *err = write_export(args, exporter, &export);
     if (!err)
-        tell_notes(&console, exporter->name, &notes);
+        tell_export_notes(&console, exporter->name, &notes);
     hx_text_free(&notes);
     if (partial)
         *status = HX_EXIT_PARTIAL;

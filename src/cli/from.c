@@ -19,13 +19,13 @@ struct choice {
     size_t n;
 };
 
-static bool is_in(const struct choice *choice, const char *module)
+static bool is_in_module(const struct choice *choice, const char *module)
 {
     return !choice->module || (strncmp(module, choice->module, choice->module_len) == 0 &&
                                module[choice->module_len] == 0);
 }
 
-static void take(struct choice *choice, size_t root)
+static void choose_root(struct choice *choice, size_t root)
 {
     hx_bit_set(choice->roots, root);
     choice->n++;
@@ -33,7 +33,7 @@ static void take(struct choice *choice, size_t root)
 
 /* As the linker knows it, else as it is called, else as a C++ program may write it, too, at last
  * without the namespaces that have no name. */
-static hx_error *choose(struct choice *choice, const char *name)
+static hx_error *choose_roots_named(struct choice *choice, const char *name)
 {
     enum { LINKER, NAME, WRITTEN, INNER, WAYS };
     HX_CLEANUP(hx_cxx_name_deinit) struct hx_cxx_name written = {0};
@@ -41,11 +41,11 @@ static hx_error *choose(struct choice *choice, const char *name)
     for (int way = LINKER; way < WAYS && !choice->n; way++) {
         for (size_t i = 0; i < choice->snapshot->roots.n; i++) {
             const struct hx_root *root = &choice->snapshot->roots.v[i];
-            if (root->kind != HX_ROOT_NAMED && is_in(choice, root->module) &&
+            if (root->kind != HX_ROOT_NAMED && is_in_module(choice, root->module) &&
                 (way == LINKER ? root->symbol && strcmp(root->symbol, name) == 0
                  : way == NAME ? strcmp(root->name, name) == 0
                                : hx_cxx_name_is(&written, root->symbol, way == INNER)))
-                take(choice, i);
+                choose_root(choice, i);
         }
     }
     return NULL;
@@ -59,7 +59,7 @@ static void choose_named(struct choice *choice, const char *name)
         if (strcmp(named->name, name) != 0 ||
             choice->snapshot->roots.v[named->root].kind == HX_ROOT_NAMED)
             continue;
-        take(choice, named->root);
+        choose_root(choice, named->root);
     }
 }
 
@@ -69,12 +69,12 @@ hx_error *hx_from_roots(const struct hx_snapshot *snapshot, const char *name, ui
     HX_FREE uint64_t *roots = calloc(snapshot->roots.n / 64 + 1, sizeof *roots);
     HX_NEED(roots);
     struct choice choice = {.snapshot = snapshot, .roots = roots};
-    HX_TRY(choose(&choice, name));
+    HX_TRY(choose_roots_named(&choice, name));
     const char *mark = strchr(name, '!');
     if (!choice.n && mark && mark[1]) {
         choice.module = name;
         choice.module_len = (size_t)(mark - name);
-        HX_TRY(choose(&choice, mark + 1));
+        HX_TRY(choose_roots_named(&choice, mark + 1));
     }
     if (!choice.n)
         choose_named(&choice, name);

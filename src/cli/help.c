@@ -17,7 +17,7 @@ static const struct example {
 #undef X
 };
 
-static hx_error *print(struct hx_text *text)
+static hx_error *print_help(struct hx_text *text)
 {
     if (text->failed) {
         hx_text_free(text);
@@ -29,7 +29,7 @@ static hx_error *print(struct hx_text *text)
 }
 
 /* Words from a column on, in lines that all begin there. The cursor stands in it. */
-static void put_wrapped(struct hx_text *text, int column, const char *words)
+static void put_wrapped_words(struct hx_text *text, int column, const char *words)
 {
     int at = column;
     while (*words) {
@@ -55,12 +55,12 @@ void hx_help_row(struct hx_text *text, const char *left, const char *about)
         hx_text_putf(text, "  %s\n%*s", left, LEFT, "");
     else
         hx_text_putf(text, "  %-*s", LEFT - 2, left);
-    put_wrapped(text, LEFT, about);
+    put_wrapped_words(text, LEFT, about);
 }
 
 static void put_paragraph(struct hx_text *text, const char *words)
 {
-    put_wrapped(text, 0, words);
+    put_wrapped_words(text, 0, words);
 }
 
 static void put_views(struct hx_text *text)
@@ -81,7 +81,7 @@ static void put_words(struct hx_text *text, const char *words)
     if (all)
         hx_text_putf(&shown, "%.*sand every view", (int)(first - words), words);
     hx_text_puts(text, "      --by ");
-    put_wrapped(text, 11, all ? hx_text_str(&shown) : words);
+    put_wrapped_words(text, 11, all ? hx_text_str(&shown) : words);
     text->failed |= shown.failed;
     hx_text_free(&shown);
 }
@@ -109,7 +109,7 @@ static void put_examples(struct hx_text *text, const char *command)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
         if (strcmp(examples[i].command, command) == 0) {
             hx_text_putf(text, "  %s\n      ", examples[i].line);
-            put_wrapped(text, 6, examples[i].about);
+            put_wrapped_words(text, 6, examples[i].about);
         }
 }
 
@@ -131,7 +131,7 @@ static void help_views(struct hx_text *text)
             hx_text_putf(&columns, "%s%s", schema.columns[i].name, i + 1 < schema.n ? ", " : "");
         text->failed |= columns.failed;
         hx_text_puts(text, "  ");
-        put_wrapped(text, 2, hx_text_str(&columns));
+        put_wrapped_words(text, 2, hx_text_str(&columns));
         hx_text_free(&columns);
     }
 }
@@ -194,7 +194,7 @@ static hx_error *help_command(const struct hx_command *command)
     if (command->run == hx_cmd_import)
         put_imports(&text);
     put_examples(&text, command->name);
-    return print(&text);
+    return print_help(&text);
 }
 
 static hx_error *help_all(void)
@@ -218,7 +218,7 @@ static hx_error *help_all(void)
     put_paragraph(&text, "Exit status: 0 done; 1 failed; 2 usage; 3 done, but the snapshot is not "
                          "complete; 4 a condition of check holds; 130 interrupted, and what was "
                          "complete is kept.");
-    return print(&text);
+    return print_help(&text);
 }
 
 hx_error *hx_cmd_help(const struct hx_args *args, int *status)
@@ -230,7 +230,7 @@ hx_error *hx_cmd_help(const struct hx_args *args, int *status)
         if (strcmp(topics[i].name, args->word[0]) == 0) {
             struct hx_text text = {0};
             topics[i].put(&text);
-            return print(&text);
+            return print_help(&text);
         }
     const struct hx_command *command = hx_command_find(args->word[0]);
     if (!command)

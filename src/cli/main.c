@@ -113,7 +113,7 @@ static hx_error *flush_results(void)
 }
 
 /* A signal that came while a reader of the results was waited for. */
-static hx_error *settle(hx_error *err)
+static hx_error *settle_signal(hx_error *err)
 {
     if (!err || err->kind != HX_E_OS || err->os_errno != EINTR || !atomic_load(hx_interrupted()))
         return err;
@@ -131,7 +131,7 @@ static void fill_descriptors(void)
             _exit(HX_EXIT_FAILED);
 }
 
-static int begin(int argc, char **argv)
+static int begin_process(int argc, char **argv)
 {
     fill_descriptors();
     setlocale(LC_ALL, "");
@@ -143,7 +143,7 @@ static int begin(int argc, char **argv)
         hx_error_free(unwritten);
     else
         err = unwritten;
-    err = settle(err);
+    err = settle_signal(err);
     if (!err)
         return status;
     if (err->kind == HX_E_OS && err->os_errno == EPIPE) {
@@ -163,5 +163,5 @@ static int begin(int argc, char **argv)
 int main(int argc, char **argv)
 {
     hx_interrupts_catch(); /* before all else: who is told to end says so */
-    return hx_stack_run(begin, argc, argv);
+    return hx_stack_run(begin_process, argc, argv);
 }

@@ -381,7 +381,8 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
 /* --- The parser --------------------------------------------------------------- */
 
 /* strict: options end before the first other word. */
-static void make_table(struct option table[HX_OPTS + 1], char letters[2 * HX_OPTS + 4], bool strict)
+static void make_option_table(struct option table[HX_OPTS + 1], char letters[2 * HX_OPTS + 4],
+                              bool strict)
 {
     memset(table, 0, sizeof(struct option) * (HX_OPTS + 1));
     char *letter = letters;
@@ -461,7 +462,7 @@ static hx_error *check_words(const struct hx_args *args)
 }
 
 /* What options mean for each other. */
-static hx_error *settle(struct hx_args *args)
+static hx_error *settle_options(struct hx_args *args)
 {
     struct hx_analysis *analysis = &args->analysis;
     bool patterns = analysis->options.n_patterns > 0;
@@ -488,7 +489,7 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
 {
     struct option table[HX_OPTS + 1];
     char letters[2 * HX_OPTS + 4];
-    make_table(table, letters, command->run == hx_cmd_run); /* CMD's options are its own */
+    make_option_table(table, letters, command->run == hx_cmd_run); /* CMD's options are its own */
     *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
     ret->analysis.max_set = HX_MAX_SET;
     ret->root = calloc((size_t)argc + 1, sizeof *ret->root);
@@ -509,7 +510,7 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     }
     ret->word = argv + optind;
     ret->n_words = (size_t)(argc - optind);
-    HX_TRY(settle(ret));
+    HX_TRY(settle_options(ret));
     return check_words(ret);
 }
 

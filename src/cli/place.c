@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_there(const char *path)
+static bool path_exists(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0;
@@ -23,12 +23,12 @@ hx_error *hx_place_parse(const char *word, struct hx_place *ret)
 {
     struct hx_place place = {.file = strdup(word), .which = "last"};
     HX_NEED(place.file);
-    char *colon = is_there(word) ? NULL : strrchr(place.file, ':');
+    char *colon = path_exists(word) ? NULL : strrchr(place.file, ':');
     if (colon && colon != place.file) {
         *colon = 0;
         if (is_number(colon + 1)) {
             place.which = colon + 1;
-        } else if (is_there(place.file)) {
+        } else if (path_exists(place.file)) {
             hx_place_deinit(&place);
             return hx_error_new(HX_E_USAGE, word, "write FILE:N, FILE:first or FILE:last",
                                 "'%s' is no number of a snapshot", strrchr(word, ':') + 1);

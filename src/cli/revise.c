@@ -133,7 +133,7 @@ static hx_error *revise_all(struct revision *revision)
     }
 }
 
-static hx_error *run(struct revision *revision, const char *which)
+static hx_error *run_revision(struct revision *revision, const char *which)
 {
     int64_t number;
     if (strcmp(which, "all") == 0)
@@ -172,7 +172,7 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
     if (!(revision.asked | revision.wanted) && !hx_args_given(args, HX_OPT_VISITS))
         return NULL;
     HX_TRY(hx_asked_init(args, &revision.found));
-    hx_error *err = run(&revision, which);
+    hx_error *err = run_revision(&revision, which);
     if (!err) {
         hx_console_clear(console);
         hx_asked_tell(&revision.found, console);

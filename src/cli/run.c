@@ -82,7 +82,7 @@ static hx_error *process_open(struct run *run, pid_t pid, struct process *ret)
 }
 
 /* The parts of a series that point into the process: after it has its place. */
-static void plan(struct run *run, struct process *process)
+static void plan_series(struct run *run, struct process *process)
 {
     process->series = (struct hx_series){.taker = &process->taker,
                                          .output = &run->output,
@@ -123,7 +123,7 @@ static hx_error *record_anew(struct run *run, struct process *process)
     return err;
 }
 
-static void refuse(struct run *run, const char *why)
+static void refuse_program(struct run *run, const char *why)
 {
     run->refused++;
     snprintf(run->why_refused, sizeof run->why_refused, "%s", why);
@@ -159,7 +159,7 @@ static hx_error *add_process(struct run *run, pid_t pid)
         return NULL; /* it is looked for again */
     if (whose != HX_LAUNCHED_ITS) {
         if (whose == HX_LAUNCHED_STRANGERS)
-            refuse(run, "another PID namespace has its number");
+            refuse_program(run, "another PID namespace has its number");
         hx_launched_refuse(&run->launched, pid);
         return NULL;
     }
@@ -167,7 +167,7 @@ static hx_error *add_process(struct run *run, pid_t pid)
     hx_error *err = process_open(run, pid, process);
     if (!err) {
         run->n++;
-        plan(run, process);
+        plan_series(run, process);
         err = record_rings(run, process);
     }
     if (!err || err->kind == HX_E_CANCEL || err->kind == HX_E_NOMEM)
@@ -175,7 +175,7 @@ static hx_error *add_process(struct run *run, pid_t pid)
     /* One child is not worth the others. Not there yet: it is looked for again. */
     if (err->kind != HX_E_ABSENT || kill(pid, 0) != 0) {
         if (kill(pid, 0) == 0)
-            refuse(run, err->why);
+            refuse_program(run, err->why);
         hx_launched_refuse(&run->launched, pid);
     }
     hx_error_free(err);
@@ -252,7 +252,7 @@ static hx_error *look_at_children(struct run *run)
     return NULL;
 }
 
-static hx_error *look(struct hx_series *series, bool *ret_done)
+static hx_error *poll_program(struct hx_series *series, bool *ret_done)
 {
     struct run *run = series->context;
     if (run->launched.preloaded)
@@ -396,14 +396,14 @@ static void tell_estimate(const struct run *run)
                sampled ? "" : "; less with --sample");
 }
 
-static hx_error *start(struct run *run)
+static hx_error *start_program(struct run *run)
 {
     const char *command = run->args->word[0];
     struct process *process = &run->process[0];
     HX_TRY(process_open(run, run->launched.pid, process));
     run->n = 1;
-    plan(run, process);
-    process->series.look = look;
+    plan_series(run, process);
+    process->series.look = poll_program;
     process->series.interrupt = on_interrupt;
     if (!run->launched.preloaded)
         HX_TRY(hx_launched_hold(&run->launched));
@@ -420,7 +420,7 @@ static hx_error *start(struct run *run)
 }
 
 /* What cannot have the library gets probes, where this user may set them. */
-static hx_error *choose(const char *command, bool *ret_preload)
+static hx_error *choose_recorder(const char *command, bool *ret_preload)
 {
     hx_error *unfit = hx_launch_possible(command);
     *ret_preload = !unfit;
@@ -446,7 +446,7 @@ static hx_error *tell_silence(struct run *run, hx_error *err)
     return NULL;
 }
 
-static hx_error *follow(struct run *run)
+static hx_error *follow_program(struct run *run)
 {
     struct process *process = &run->process[0];
     hx_error *err = hx_series_run(&process->series);
@@ -466,8 +466,8 @@ static hx_error *follow(struct run *run)
 
 static hx_error *go(struct run *run)
 {
-    hx_error *err = start(run);
-    err = err ? tell_silence(run, err) : follow(run);
+    hx_error *err = start_program(run);
+    err = err ? tell_silence(run, err) : follow_program(run);
     if (!run->n || !hx_taker_overhead(&run->process[0].taker, run->spent, sizeof run->spent))
         *run->spent = 0;
     for (size_t i = 0; i < run->n; i++)
@@ -552,7 +552,7 @@ hx_error *hx_cmd_run(const struct hx_args *args, int *status)
     copy.recorder.hurry = hx_interrupted_ever();
     run.args = &copy;
     bool preload;
-    HX_TRY(choose(args->word[0], &preload));
+    HX_TRY(choose_recorder(args->word[0], &preload));
     signal(SIGCHLD, SIG_DFL); /* else the program's status would be lost */
     HX_TRY(hx_launch(args->word, preload, &copy.recorder, &run.launched));
     HX_FREE char *made = args->out ? NULL : default_out(&run);

@@ -96,7 +96,7 @@ static bool has_exited(const struct hx_series *series)
 }
 
 /* The target is gone. A count that was asked for is not reached; an open end just ends. */
-static hx_error *ended(struct hx_series *series)
+static hx_error *series_target_gone(struct hx_series *series)
 {
     char what[32];
     snprintf(what, sizeof what, "PID %d", series->taker->pid);
@@ -140,7 +140,7 @@ hx_error *hx_series_take_late(struct hx_series *series)
 }
 
 /* Shows how far the recorder is. True: it has ended, and the series is about what it saw. */
-static bool show(struct hx_series *series)
+static bool show_recorder_progress(struct hx_series *series)
 {
     struct hx_recorder_status status;
     if (!series->taker->recorder)
@@ -168,7 +168,7 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
         HX_TRY(err);
         if (*ret_gone)
             return NULL;
-        *ret_gone = show(series);
+        *ret_gone = show_recorder_progress(series);
         if (*ret_gone)
             return NULL;
         if (series->look)
@@ -184,7 +184,7 @@ static hx_error *gone(struct hx_series *series)
     if ((series->last || !series->stored) && series->taker->recorder)
         HX_TRY(hx_series_take_late(series));
     hx_console_clear(series->console);
-    return ended(series);
+    return series_target_gone(series);
 }
 
 /* The snapshot at the end; of a process that has just ended there is what was recorded. */

@@ -26,7 +26,7 @@ static const char *folder(void)
     return temporary && *temporary ? temporary : "/tmp";
 }
 
-static hx_error *make_file(int *ret)
+static hx_error *make_spool_file(int *ret)
 {
     const char *where = folder();
     int fd = open(where, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -82,7 +82,8 @@ static size_t page_end(uint64_t at, size_t n)
 }
 
 /* Pages of zeros are left out: the file is made as long as it has to be at the end. */
-static hx_error *put(const struct hx_spool *spool, const char *bytes, size_t n, uint64_t at)
+static hx_error *put_spool_bytes(const struct hx_spool *spool, const char *bytes, size_t n,
+                                 uint64_t at)
 {
     while (n) {
         size_t part = page_end(at, n);
@@ -140,7 +141,7 @@ static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
             HX_TRY(first ? await(spool, n ? from : -1) : NULL);
             continue;
         }
-        HX_TRY(put(spool, chunk, (size_t)n, at));
+        HX_TRY(put_spool_bytes(spool, chunk, (size_t)n, at));
         at += (uint64_t)n;
         hx_progress_at(progress, "reading", at, 0);
         if (at - looked >= LOOK_EVERY) {
@@ -178,7 +179,7 @@ hx_error *hx_spool_open(const char *path, const struct hx_progress *progress, st
     int from = input ? STDIN_FILENO : (opened = open_pipe(path));
     if (from < 0)
         return NULL;
-    HX_TRY(make_file(&ret->fd));
+    HX_TRY(make_spool_file(&ret->fd));
     hx_error *error = take_all(ret, from, !input, progress);
     if (error) {
         hx_spool_close(ret);

@@ -31,7 +31,7 @@ static hx_error *snapshot_row(hx_store *store, int64_t snapshot, hx_rows **ret)
     return NULL;
 }
 
-static struct hx_value value_of(const hx_rows *rows, const char *column)
+static struct hx_value row_value(const hx_rows *rows, const char *column)
 {
     for (size_t i = 0; i < hx_rows_columns(rows); i++)
         if (strcmp(hx_rows_name(rows, i), column) == 0)
@@ -39,19 +39,19 @@ static struct hx_value value_of(const hx_rows *rows, const char *column)
     return (struct hx_value){.type = HX_VALUE_NULL};
 }
 
-static void put_text(struct hx_text *text, const hx_rows *rows, const char *column)
+static void put_text_column(struct hx_text *text, const hx_rows *rows, const char *column)
 {
-    struct hx_value value = value_of(rows, column);
+    struct hx_value value = row_value(rows, column);
     if (value.type == HX_VALUE_TEXT && value.text_bytes)
         hx_text_escape(text, value.text, value.text_bytes, false);
     else
         hx_text_putc(text, '-');
 }
 
-static void put_figure(struct hx_text *text, const hx_rows *rows, const char *column,
-                       char *(*human)(uint64_t, char[HX_HUMAN]), uint64_t unit)
+static void put_figure_column(struct hx_text *text, const hx_rows *rows, const char *column,
+                              char *(*human)(uint64_t, char[HX_HUMAN]), uint64_t unit)
 {
-    struct hx_value value = value_of(rows, column);
+    struct hx_value value = row_value(rows, column);
     char buf[HX_HUMAN];
     hx_text_puts(text, value.type == HX_VALUE_INT ? human((uint64_t)value.i * unit, buf) : "-");
 }
@@ -60,9 +60,9 @@ static void put_part(struct hx_text *text, const hx_rows *rows, const char *name
                      const char *objects)
 {
     hx_text_putf(text, "%-10s ", name);
-    put_figure(text, rows, bytes, hx_human_bytes, 1);
+    put_figure_column(text, rows, bytes, hx_human_bytes, 1);
     if (objects) {
-        struct hx_value value = value_of(rows, objects);
+        struct hx_value value = row_value(rows, objects);
         if (value.type == HX_VALUE_INT)
             hx_text_putf(text, " in %lld objects", (long long)value.i);
     }
@@ -83,39 +83,39 @@ static hx_error *print_head(hx_store *store, int64_t snapshot, FILE *file)
     HX_ROWS hx_rows *rows = NULL;
     HX_TRY(snapshot_row(store, snapshot, &rows));
     struct hx_text text = {0};
-    struct hx_value pid = value_of(rows, "pid");
+    struct hx_value pid = row_value(rows, "pid");
     hx_text_putf(&text, "%-10s ", "process");
     if (pid.type == HX_VALUE_INT)
         hx_text_putf(&text, "%lld ", (long long)pid.i);
-    put_text(&text, rows, "comm");
+    put_text_column(&text, rows, "comm");
     hx_text_puts(&text, "  ");
-    put_text(&text, rows, "exe");
+    put_text_column(&text, rows, "exe");
     hx_text_putf(&text, "\n%-10s %lld at ", "snapshot", (long long)snapshot);
-    put_text(&text, rows, "taken_at");
+    put_text_column(&text, rows, "taken_at");
     hx_text_puts(&text, ", stopped for ");
-    put_figure(&text, rows, "pause_us", hx_human_ns, 1000);
+    put_figure_column(&text, rows, "pause_us", hx_human_ns, 1000);
     hx_text_puts(&text, " (");
-    put_text(&text, rows, "method");
+    put_text_column(&text, rows, "method");
     hx_text_putf(&text, ")\n%-10s ", "allocator");
-    put_text(&text, rows, "allocator");
+    put_text_column(&text, rows, "allocator");
     hx_text_putc(&text, '\n');
     put_part(&text, rows, "heap", "heap_bytes", "heap_objects");
     put_part(&text, rows, "reachable", "reachable_bytes", "reachable_objects");
     put_part(&text, rows, "leaked", "leaked_bytes", "leaked_objects");
     put_part(&text, rows, "free", "free_bytes", NULL);
     put_part(&text, rows, "resident", "rss_bytes", NULL);
-    struct hx_value notes = value_of(rows, "notes");
+    struct hx_value notes = row_value(rows, "notes");
     if (notes.type == HX_VALUE_TEXT && notes.text_bytes) {
         hx_text_putf(&text, "%-10s ", "notes");
-        put_text(&text, rows, "notes");
+        put_text_column(&text, rows, "notes");
         hx_text_putc(&text, '\n');
     }
     return flush(&text, file);
 }
 
 /* Rows of a snapshot, without the columns that are the same in all of them. */
-static hx_error *query(hx_store *store, int64_t snapshot, const char *columns, const char *view,
-                       const char *order, hx_rows **ret)
+static hx_error *query_summary(hx_store *store, int64_t snapshot, const char *columns,
+                               const char *view, const char *order, hx_rows **ret)
 {
     char sql[256];
     snprintf(sql, sizeof sql, "SELECT %s FROM %s WHERE snapshot = %lld ORDER BY %s DESC LIMIT %d",
@@ -128,7 +128,7 @@ static hx_error *print_view(hx_store *store, int64_t snapshot, const char *colum
 {
     HX_ROWS hx_rows *probe = NULL, *rows = NULL;
     bool some;
-    HX_TRY(query(store, snapshot, columns, view, order, &probe));
+    HX_TRY(query_summary(store, snapshot, columns, view, order, &probe));
     HX_TRY(hx_rows_next(probe, &some));
     if (!some) {
         struct hx_query asked = {.view = view, .snapshot = snapshot};
@@ -138,7 +138,7 @@ static hx_error *print_view(hx_store *store, int64_t snapshot, const char *colum
         return NULL;
     }
     fprintf(file, "\n%s\n", title);
-    HX_TRY(query(store, snapshot, columns, view, order, &rows));
+    HX_TRY(query_summary(store, snapshot, columns, view, order, &rows));
     return hx_rows_print(rows, HX_FORMAT_TEXT, file);
 }
 
@@ -167,16 +167,16 @@ hx_error *hx_summary_line(hx_store *store, int64_t snapshot, FILE *file)
     HX_TRY(snapshot_row(store, snapshot, &rows));
     struct hx_text text = {0};
     hx_text_putf(&text, "snapshot %lld: heap ", (long long)snapshot);
-    put_figure(&text, rows, "heap_bytes", hx_human_bytes, 1);
+    put_figure_column(&text, rows, "heap_bytes", hx_human_bytes, 1);
     hx_text_puts(&text, " in ");
-    put_figure(&text, rows, "heap_objects", hx_human_count, 1);
+    put_figure_column(&text, rows, "heap_objects", hx_human_count, 1);
     hx_text_puts(&text, " objects, leaked ");
-    put_figure(&text, rows, "leaked_bytes", hx_human_bytes, 1);
+    put_figure_column(&text, rows, "leaked_bytes", hx_human_bytes, 1);
     hx_text_puts(&text, " in ");
-    put_figure(&text, rows, "leaked_objects", hx_human_count, 1);
+    put_figure_column(&text, rows, "leaked_objects", hx_human_count, 1);
     hx_text_puts(&text, ", stopped for ");
-    put_figure(&text, rows, "pause_us", hx_human_ns, 1000);
-    struct hx_value complete = value_of(rows, "complete");
+    put_figure_column(&text, rows, "pause_us", hx_human_ns, 1000);
+    struct hx_value complete = row_value(rows, "complete");
     if (complete.type == HX_VALUE_INT && !complete.i)
         hx_text_puts(&text, ", not complete");
     hx_text_putc(&text, '\n');

@@ -13,7 +13,7 @@ enum { TOLD = 20 }; /* entries that take out nothing, by name */
 /* --- reading ----------------------------------------------------------------------- */
 
 /* The whole file, and one byte more than may be in it at most. */
-static hx_error *read_file(const char *path, char **ret, size_t *ret_n)
+static hx_error *read_suppression_file(const char *path, char **ret, size_t *ret_n)
 {
     size_t n = 0, room = 65536;
     struct stat info;
@@ -47,7 +47,7 @@ hx_error *hx_suppress_read(const struct hx_args *args, hx_suppressions **ret)
     for (size_t i = 0; i < args->n_suppressions; i++) {
         HX_FREE char *text = NULL;
         size_t n = 0;
-        HX_TRY(read_file(args->suppressions[i], &text, &n));
+        HX_TRY(read_suppression_file(args->suppressions[i], &text, &n));
         HX_TRY(hx_suppressions_parse(list, args->suppressions[i], text, n));
     }
     *ret = hx_steal(list);
@@ -56,7 +56,7 @@ hx_error *hx_suppress_read(const struct hx_args *args, hx_suppressions **ret)
 
 /* --- taking out -------------------------------------------------------------------- */
 
-static void tell(struct hx_console *console, const struct hx_suppression *entry)
+static void tell_suppression(struct hx_console *console, const struct hx_suppression *entry)
 {
     struct hx_text place = {0};
     char human[HX_HUMAN];
@@ -76,7 +76,7 @@ static void tell_unused(struct hx_console *console, const hx_suppressions *list)
     for (size_t i = 0; i < hx_suppressions_count(list); i++) {
         const struct hx_suppression *entry = hx_suppressions_at(list, i);
         if ((!entry->objects || entry->over_objects) && n++ < TOLD)
-            tell(console, entry);
+            tell_suppression(console, entry);
     }
     if (n > TOLD)
         hx_say(console, "--suppressions", "%zu other entries take out nothing", n - TOLD);
@@ -107,7 +107,7 @@ hx_error *hx_suppress_apply(struct hx_console *console, hx_store *store, int64_t
 /* --- writing ----------------------------------------------------------------------- */
 
 /* The column's text; NULL: it has none. */
-static const char *text_of(hx_rows *rows, const char *name)
+static const char *suppression_text(hx_rows *rows, const char *name)
 {
     for (size_t i = 0; i < hx_rows_columns(rows); i++)
         if (strcmp(hx_rows_name(rows, i), name) == 0) {
@@ -135,8 +135,9 @@ static hx_error *print_entries(hx_rows *rows)
         if (!more)
             return NULL;
         snprintf(name, sizeof name, "leak_%zu", n);
-        hx_suppression_put(&text, name, text_of(rows, "kind"), text_of(rows, "type"),
-                           text_of(rows, "site"), (uint64_t)int_of(rows, "objects"));
+        hx_suppression_put(&text, name, suppression_text(rows, "kind"),
+                           suppression_text(rows, "type"), suppression_text(rows, "site"),
+                           (uint64_t)int_of(rows, "objects"));
         bool failed = text.failed;
         if (!failed)
             fputs(hx_text_str(&text), stdout);

@@ -179,8 +179,8 @@ static hx_error *or_interrupted(const struct hx_taker *taker, hx_error *err)
                         "interrupted before the snapshot was complete");
 }
 
-static hx_error *take(struct hx_taker *taker, const struct hx_progress *progress,
-                      struct hx_snapshot **ret)
+static hx_error *take_live_snapshot(struct hx_taker *taker, const struct hx_progress *progress,
+                                    struct hx_snapshot **ret)
 {
     const struct hx_args *args = taker->args;
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
@@ -231,7 +231,7 @@ static struct hx_progress watched(struct hx_taker *taker, const struct hx_progre
 
 /* Nothing more is done about the snapshot. One that was taken of a process which the kernel has
  * killed meanwhile is kept, and no success. */
-static hx_error *settle(struct hx_taker *taker, hx_error *err)
+static hx_error *settle_snapshot(struct hx_taker *taker, hx_error *err)
 {
     char what[PATH_MAX];
     bool killed;
@@ -249,8 +249,8 @@ hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
                   struct hx_snapshot **ret)
 {
     struct hx_progress with_memory = watched(taker, progress);
-    hx_error *err = take(taker, &with_memory, ret);
-    return err ? settle(taker, err) : NULL;
+    hx_error *err = take_live_snapshot(taker, &with_memory, ret);
+    return err ? settle_snapshot(taker, err) : NULL;
 }
 
 hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_snapshot *snapshot,
@@ -261,7 +261,7 @@ hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_s
     hx_error *err = hx_store_add(store, snapshot, analysis, &with_memory, ret);
     /* one that was given up is not in it, and the next one can be */
     taker->store_failed |= err && err->kind != HX_E_CANCEL;
-    return settle(taker, err);
+    return settle_snapshot(taker, err);
 }
 
 void hx_take_drop(struct hx_taker *taker)

@@ -30,8 +30,8 @@ static void cleanup_naming(struct naming *naming)
     free(naming->v);
 }
 
-static hx_error *collect(struct hx_taker *taker, struct hx_snapshot *snapshot,
-                         const struct hx_progress *progress, struct naming *naming)
+static hx_error *collect_named_roots(struct hx_taker *taker, struct hx_snapshot *snapshot,
+                                     const struct hx_progress *progress, struct naming *naming)
 {
     const struct hx_args *args = taker->args;
     HX_TRY(hx_attach_program_roots(taker->attach, snapshot, progress, &naming->program));
@@ -70,7 +70,7 @@ struct hunt {
 };
 
 /* As the linker knows it, or as a C++ program writes it. */
-static bool look(void *context, const char *name, bool tls)
+static bool look_up_symbol(void *context, const char *name, bool tls)
 {
     struct hunt *hunt = context;
     if (strcmp(name, hunt->symbol) == 0 || hx_cxx_name_is(&hunt->name, name, false) ||
@@ -85,7 +85,7 @@ static hx_error *has_variable(const struct hx_taker *taker, const char *module, 
 {
     struct hunt hunt = {.symbol = symbol};
     HX_TRY(hx_cxx_name_init(symbol, &hunt.name));
-    hx_attach_each_variable(taker->attach, module, look, &hunt);
+    hx_attach_each_variable(taker->attach, module, look_up_symbol, &hunt);
     hx_cxx_name_deinit(&hunt.name);
     *ret = hunt.variable;
     if (hunt.variable || !hunt.tls)
@@ -127,7 +127,7 @@ hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot,
 {
     HX_CLEANUP(cleanup_naming) struct naming naming = {0};
     uint64_t begun = hx_timing_begin();
-    HX_TRY(collect(taker, snapshot, progress, &naming));
+    HX_TRY(collect_named_roots(taker, snapshot, progress, &naming));
     HX_TRY(hx_named_set(snapshot, naming.v, naming.n, NULL));
     hx_timing_end(begun, "named", naming.n);
     for (size_t i = 0; i < snapshot->named.n && !taker->roots_tested; i++) {

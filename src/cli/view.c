@@ -17,7 +17,7 @@ static const char *const upwards[] = {
     "path",     "cut",      "holder",    "size",   "entry",    "line",       "name_entry", "cycle",
     "types",    "phase"};
 
-static bool is_in(const char *word, const char *const *words, size_t n)
+static bool is_in_words(const char *word, const char *const *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(word, words[i]) == 0)
@@ -77,7 +77,7 @@ hx_error *hx_sort_word(const char *sort, char **column, bool *ascending)
     *column = strndup(sort, len);
     HX_NEED(*column);
     *ascending = order ? strcmp(order, "asc") == 0
-                       : is_in(*column, upwards, sizeof upwards / sizeof *upwards);
+                       : is_in_words(*column, upwards, sizeof upwards / sizeof *upwards);
     return NULL;
 }
 

@@ -39,7 +39,7 @@ void hx_watch_deinit(struct hx_watch *watch)
 }
 
 /* How far resident memory has moved. */
-static void compare(struct hx_watch *watch)
+static void compare_rss(struct hx_watch *watch)
 {
     uint64_t now = hx_now_ns();
     double rss = watch->vitals.value[HX_VITAL_RSS];
@@ -53,7 +53,7 @@ static void compare(struct hx_watch *watch)
     watch->looked_ns = now;
 }
 
-static struct hx_filter_value get(void *context, size_t id)
+static struct hx_filter_value watch_operand(void *context, size_t id)
 {
     const struct hx_watch *watch = context;
     bool known = watch->vitals.known[id < HX_VITALS_N ? id : HX_VITAL_RSS];
@@ -81,10 +81,10 @@ static void begin_anew(struct hx_watch *watch)
 {
     watch->base_rss = watch->last_rss;
     watch->growth = 0;
-    watch->held = hx_filter_holds(watch->filter, get, watch);
+    watch->held = hx_filter_holds(watch->filter, watch_operand, watch);
 }
 
-static hx_error *look(struct hx_series *series, bool *ret_due)
+static hx_error *poll_watch(struct hx_series *series, bool *ret_due)
 {
     struct hx_watch *watch = series->watch;
     if (watch->due && series->stored > watch->stored)
@@ -92,9 +92,9 @@ static hx_error *look(struct hx_series *series, bool *ret_due)
     HX_TRY(hx_vitals_read(series->taker->pid, watch->wanted, &watch->vitals));
     if (!watch->began)
         HX_TRY(check_known(watch));
-    compare(watch);
+    compare_rss(watch);
     watch->began = true;
-    bool holds = hx_filter_holds(watch->filter, get, watch);
+    bool holds = hx_filter_holds(watch->filter, watch_operand, watch);
     watch->held &= holds;
     *ret_due = watch->due = holds && !watch->held;
     watch->stored = series->stored;
@@ -106,7 +106,7 @@ void hx_watch_plan(struct hx_watch *watch, const struct hx_args *args, struct hx
     if (!watch->filter)
         return;
     series->watch = watch;
-    series->when = look;
+    series->when = poll_watch;
     series->every_ns = args->every_ns ? args->every_ns : look_ns;
     series->wanted = args->count ? args->count : 1;
 }

@@ -194,8 +194,8 @@ static hx_error *print_chains(const struct hx_args *args, struct hx_console *con
     return NULL;
 }
 
-static hx_error *answer(const struct hx_args *args, struct hx_console *console,
-                        struct hx_snapshot *snapshot, uint64_t addr)
+static hx_error *answer_why(const struct hx_args *args, struct hx_console *console,
+                            struct hx_snapshot *snapshot, uint64_t addr)
 {
     const char *word = args->word[1];
     hx_obj object = hx_graph_find(&snapshot->graph, addr);
@@ -218,8 +218,8 @@ static hx_error *answer(const struct hx_args *args, struct hx_console *console,
     return print_chains(args, console, snapshot, &chains);
 }
 
-static hx_error *load(const struct hx_args *args, struct hx_console *console,
-                      struct hx_snapshot **ret)
+static hx_error *load_why_snapshot(const struct hx_args *args, struct hx_console *console,
+                                   struct hx_snapshot **ret)
 {
     HX_STORE hx_store *store = NULL;
     int64_t number;
@@ -229,8 +229,8 @@ static hx_error *load(const struct hx_args *args, struct hx_console *console,
     return hx_store_load(store, number, &console->progress, ret);
 }
 
-static hx_error *take(const struct hx_args *args, struct hx_console *console,
-                      struct hx_snapshot **ret)
+static hx_error *take_why_snapshot(const struct hx_args *args, struct hx_console *console,
+                                   struct hx_snapshot **ret)
 {
     HX_TAKER struct hx_taker taker = {0};
     HX_TRY(hx_taker_open(args, args->word[0], &taker));
@@ -252,8 +252,9 @@ hx_error *hx_cmd_why(const struct hx_args *args, int *status)
     hx_console_init(&console);
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     bool live = hx_is_pid(args->word[0]);
-    HX_TRY(live ? take(args, &console, &snapshot) : load(args, &console, &snapshot));
-    HX_TRY(answer(args, &console, snapshot, addr));
+    HX_TRY(live ? take_why_snapshot(args, &console, &snapshot)
+                : load_why_snapshot(args, &console, &snapshot));
+    HX_TRY(answer_why(args, &console, snapshot, addr));
     if (live && !snapshot->complete)
         *status = HX_EXIT_PARTIAL;
     return NULL;

@@ -56,7 +56,7 @@ static void put_census(const struct hx_bands *bands, struct hx_text *sql)
         hx_text_putf(sql, " WHERE snapshot = %" PRId64, export->snapshot);
 }
 
-static hx_error *query(const struct hx_bands *bands, struct hx_text *sql, hx_rows **ret)
+static hx_error *query_bands(const struct hx_bands *bands, struct hx_text *sql, hx_rows **ret)
 {
     hx_error *err =
         sql->failed ? hx_error_nomem() : hx_query_sql(bands->export->store, hx_text_str(sql), ret);
@@ -73,7 +73,7 @@ static hx_error *load_keys(struct hx_bands *bands)
     put_census(bands, &sql);
     hx_text_puts(&sql, ") ORDER BY k COLLATE BINARY");
     hx_rows *rows = NULL;
-    HX_TRY(query(bands, &sql, &rows));
+    HX_TRY(query_bands(bands, &sql, &rows));
     hx_error *err = NULL;
     for (bool more = true; !err && more;) {
         err = hx_rows_next(rows, &more);
@@ -105,7 +105,7 @@ static hx_error *begin_rows(struct hx_bands *bands)
     put_census(bands, &sql);
     hx_text_puts(&sql, text ? ") AS b GROUP BY 1, 2" : ") AS b");
     hx_text_puts(&sql, " ORDER BY b.snapshot, n DESC, k");
-    HX_TRY(query(bands, &sql, &bands->rows));
+    HX_TRY(query_bands(bands, &sql, &bands->rows));
     return hx_rows_next(bands->rows, &bands->more);
 }
 
@@ -126,13 +126,13 @@ static hx_error *has_rows(struct hx_bands *bands, bool *ret)
     put_census(bands, &sql);
     hx_text_puts(&sql, ") LIMIT 1");
     hx_rows *rows = NULL;
-    HX_TRY(query(bands, &sql, &rows));
+    HX_TRY(query_bands(bands, &sql, &rows));
     hx_error *err = hx_rows_next(rows, ret);
     hx_rows_end(rows);
     return err;
 }
 
-static hx_error *choose(struct hx_bands *bands, const char *list)
+static hx_error *choose_bands(struct hx_bands *bands, const char *list)
 {
     bool has = false;
     const char *asked = bands->export->by;
@@ -155,7 +155,7 @@ hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum 
 {
     *bands = (struct hx_bands){.export = export, .form = form, .limit = limit, .named = true};
     HX_TRY(hx_moments_load(export, &bands->moments));
-    HX_TRY(choose(bands, list));
+    HX_TRY(choose_bands(bands, list));
     if (bands->banding->key == HX_KEY_STACK)
         HX_TRY(hx_stacktree_load(export, bands->banding->tree, &bands->tree));
     if (bands->banding->key == HX_KEY_TEXT)
@@ -204,7 +204,7 @@ static int64_t row_snapshot(const struct hx_bands *bands)
     return value.type == HX_VALUE_INT ? value.i : 0;
 }
 
-static void tell(struct hx_bands *bands)
+static void tell_band_notes(struct hx_bands *bands)
 {
     struct hx_text *notes = bands->export->notes;
     if (bands->absent)
@@ -216,7 +216,7 @@ static void tell(struct hx_bands *bands)
 }
 
 /* Leaves a row that was given out. */
-static hx_error *step(struct hx_bands *bands)
+static hx_error *step_band_row(struct hx_bands *bands)
 {
     if (!bands->given)
         return NULL;
@@ -225,9 +225,9 @@ static hx_error *step(struct hx_bands *bands)
 }
 
 /* Rows that belong to no snapshot of ours are passed over: somebody has added one meanwhile. */
-static hx_error *seek(struct hx_bands *bands, int64_t snapshot)
+static hx_error *seek_snapshot_bands(struct hx_bands *bands, int64_t snapshot)
 {
-    HX_TRY(step(bands));
+    HX_TRY(step_band_row(bands));
     while (bands->more && row_snapshot(bands) < snapshot)
         HX_TRY(hx_rows_next(bands->rows, &bands->more));
     return NULL;
@@ -241,7 +241,7 @@ hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_moment **ret)
         hx_progress_at(bands->export->progress, "exporting", bands->next_moment, n);
         if (hx_progress_cancelled(bands->export->progress))
             return hx_error_cancelled("export");
-        HX_TRY(seek(bands, moment->snapshot));
+        HX_TRY(seek_snapshot_bands(bands, moment->snapshot));
         bool rows = bands->more && row_snapshot(bands) == moment->snapshot;
         if (!rows && moment->heap_bytes)
             continue;
@@ -249,7 +249,7 @@ hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_moment **ret)
         *ret = bands->moment = moment;
         return NULL;
     }
-    tell(bands);
+    tell_band_notes(bands);
     *ret = bands->moment = NULL;
     return NULL;
 }
@@ -331,7 +331,7 @@ static hx_error *name_stack(struct hx_bands *bands, const struct hx_band *band)
 }
 
 /* As SQL orders texts. */
-static int by_bytes(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+static int compare_band_bytes(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
     int order = memcmp(a, b, a_bytes < b_bytes ? a_bytes : b_bytes);
     return order ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
@@ -341,9 +341,10 @@ static hx_error *find_text(struct hx_bands *bands, const char *key, size_t n, co
 {
     const struct hx_band_name *name = bands->names.v;
     const char *texts = bands->texts.v;
-    size_t at = HX_LOWER_BOUND(bands->names.n, i,
-                               by_bytes(texts + name[i].key, name[i].key_bytes, key, n) < 0);
-    if (at == bands->names.n || by_bytes(texts + name[at].key, name[at].key_bytes, key, n) != 0)
+    size_t at = HX_LOWER_BOUND(
+        bands->names.n, i, compare_band_bytes(texts + name[i].key, name[i].key_bytes, key, n) < 0);
+    if (at == bands->names.n ||
+        compare_band_bytes(texts + name[at].key, name[at].key_bytes, key, n) != 0)
         return hx_export_damaged(bands->export, "names"); /* it changed under our feet */
     *ret = texts + name[at].name;
     return NULL;
@@ -385,7 +386,7 @@ static hx_error *read_band(struct hx_bands *bands, struct hx_band *ret, bool *re
 hx_error *hx_bands_next(struct hx_bands *bands, struct hx_band *ret, bool *ret_more)
 {
     for (bool known = false; !known;) {
-        HX_TRY(step(bands));
+        HX_TRY(step_band_row(bands));
         *ret_more = bands->more && row_snapshot(bands) == bands->moment->snapshot;
         if (!*ret_more) {
             end_sample(bands);

@@ -59,7 +59,7 @@ struct naming {
 };
 
 /* Takes the name in bands->text for a key, unless another one has it. */
-static hx_error *take(struct naming *naming, size_t index, bool *ret_taken)
+static hx_error *claim_band_name(struct naming *naming, size_t index, bool *ret_taken)
 {
     struct hx_bands *bands = naming->bands;
     const char *name = hx_text_str(&bands->text);
@@ -134,7 +134,7 @@ static hx_error *name_other(struct naming *naming, size_t index)
     HX_NEED(base);
     bool taken = true;
     for (uint64_t number = 2; taken; number++) {
-        HX_TRY(take(naming, index, &taken));
+        HX_TRY(claim_band_name(naming, index, &taken));
         if (!taken)
             break;
         char tail[24];
@@ -161,7 +161,7 @@ static hx_error *name_all(struct naming *naming, bool same)
         if (is_same != same)
             continue;
         bands->cut += cut;
-        HX_TRY(same ? take(naming, i, &taken) : name_other(naming, i));
+        HX_TRY(same ? claim_band_name(naming, i, &taken) : name_other(naming, i));
     }
     return NULL;
 }

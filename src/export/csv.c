@@ -3,7 +3,7 @@
 
 #include "store/print.h"
 
-static void begin(struct hx_sheet *table)
+static void begin_csv(struct hx_sheet *table)
 {
     for (size_t c = 0; c < table->schema.n; c++) {
         if (c)
@@ -13,7 +13,7 @@ static void begin(struct hx_sheet *table)
     hx_text_putc(&table->text, '\n');
 }
 
-static void row(struct hx_sheet *table, const hx_rows *rows)
+static void put_csv_row(struct hx_sheet *table, const hx_rows *rows)
 {
     for (size_t c = 0; c < table->schema.n; c++) {
         if (c)
@@ -23,14 +23,14 @@ static void row(struct hx_sheet *table, const hx_rows *rows)
     hx_text_putc(&table->text, '\n');
 }
 
-static void end(struct hx_sheet *table)
+static void end_csv(struct hx_sheet *table)
 {
     (void)table;
 }
 
-static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
+static hx_error *write_csv(const struct hx_export *export, struct hx_sink *sink)
 {
-    static const struct hx_sheet_form form = {begin, row, end};
+    static const struct hx_sheet_form form = {begin_csv, put_csv_row, end_csv};
     const struct hx_stored_census *census = NULL;
     if (!export->by)
         HX_TRY(hx_export_choose(export, HX_SHEET_WORDS, &census));
@@ -42,5 +42,5 @@ const struct hx_exporter hx_export_csv = {
     .about = "a view, objects or edges for spreadsheets",
     .by = HX_SHEET_WORDS,
     .span = HX_EXPORT_SERIES,
-    .write = write_out,
+    .write = write_csv,
 };

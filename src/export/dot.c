@@ -26,7 +26,7 @@ static void put_quoted(struct hx_text *out, const char *s, size_t n)
 }
 
 /* As people read it, whole or cut. */
-static void put_name(struct hx_text *out, const char *s, bool cut)
+static void put_dot_name(struct hx_text *out, const char *s, bool cut)
 {
     HX_CLEANUP(hx_text_free) struct hx_text escaped = {0}, shown = {0};
     hx_text_escape(&escaped, s, strlen(s), false);
@@ -41,7 +41,7 @@ void hx_dot_line(struct hx_text *label, const char *s)
 {
     if (label->n)
         hx_text_puts(label, "\\n");
-    put_name(label, s, true);
+    put_dot_name(label, s, true);
 }
 
 void hx_dot_linef(struct hx_text *label, const char *format, ...)
@@ -59,7 +59,7 @@ void hx_dot_linef(struct hx_text *label, const char *format, ...)
 void hx_dot_begin(struct hx_sink *sink, const char *direction, const char *title)
 {
     HX_CLEANUP(hx_text_free) struct hx_text text = {0};
-    put_name(&text, title, false);
+    put_dot_name(&text, title, false);
     hx_sink_putf(sink,
                  "digraph \"heapx\" {\n"
                  "  graph [rankdir=%s,label=\"%s\",labelloc=t,labeljust=l,"
@@ -87,7 +87,7 @@ void hx_dot_node(struct hx_sink *sink, const char *id, const struct hx_text *lab
     hx_sink_put(sink, hx_text_str(label), label->n);
     hx_sink_puts(sink, "\"");
     if (name) {
-        put_name(&tip, name, false);
+        put_dot_name(&tip, name, false);
         hx_sink_puts(sink, ",tooltip=\"");
         hx_sink_put(sink, hx_text_str(&tip), tip.n);
         hx_sink_puts(sink, "\"");
@@ -134,7 +134,7 @@ hx_error *hx_dot_object(const struct hx_export *export, uint64_t *ret)
                         "no object contains it");
 }
 
-static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
+static hx_error *write_dot(const struct hx_export *export, struct hx_sink *sink)
 {
     const char *by = export->by ? export->by : export->has_object ? "chain" : "dominator";
     if (strcmp(by, "chain") == 0)
@@ -153,5 +153,5 @@ const struct hx_exporter hx_export_dot = {
     .by = "chain dominator type",
     .span = HX_EXPORT_ONE,
     .takes_object = true,
-    .write = write_out,
+    .write = write_dot,
 };

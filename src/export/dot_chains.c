@@ -27,7 +27,7 @@ static int by_source(const void *a, const void *b)
     return 0;
 }
 
-static hx_error *gather(const struct hx_chains *chains, hx_dot_steps *steps)
+static hx_error *gather_chain_steps(const struct hx_chains *chains, hx_dot_steps *steps)
 {
     for (size_t i = 0; i < chains->n; i++)
         for (size_t j = 0; j < chains->chain[i].n; j++)
@@ -122,12 +122,12 @@ static void draw_steps(struct hx_sink *sink, const struct hx_snapshot *snapshot,
     }
 }
 
-static hx_error *draw(const struct hx_export *export, const struct hx_snapshot *snapshot,
-                      hx_obj object, const struct hx_chains *chains, struct hx_sink *sink)
+static hx_error *draw_chains(const struct hx_export *export, const struct hx_snapshot *snapshot,
+                             hx_obj object, const struct hx_chains *chains, struct hx_sink *sink)
 {
     HX_CLEANUP(hx_text_free) struct hx_text title = {0};
     hx_dot_steps steps = {0};
-    hx_error *err = gather(chains, &steps);
+    hx_error *err = gather_chain_steps(chains, &steps);
     if (!err) {
         hx_text_putf(&title, "what keeps 0x%" PRIx64 " alive, in snapshot %" PRId64 " of %s",
                      snapshot->graph.addr[object], export->snapshot, export->title);
@@ -165,5 +165,5 @@ hx_error *hx_dot_chains(const struct hx_export *export, struct hx_sink *sink)
                   &chains));
     if (!chains.n)
         hx_text_puts(export->notes, "nothing keeps the object alive: it is lost\n");
-    return draw(export, snapshot, object, &chains, sink);
+    return draw_chains(export, snapshot, object, &chains, sink);
 }

@@ -43,7 +43,7 @@ static void deinit_tree(struct tree *tree)
 
 /* --- the largest ---------------------------------------------------------------------- */
 
-static hx_error *add_node(struct tree *tree, hx_rows *rows, size_t parent)
+static hx_error *add_dominator_node(struct tree *tree, hx_rows *rows, size_t parent)
 {
     struct hx_value type = hx_rows_value(rows, 1);
     struct node node = {
@@ -69,7 +69,8 @@ static hx_error *add_node(struct tree *tree, hx_rows *rows, size_t parent)
 
 /* Offers the children of a node, or what the roots keep, the largest; `where`: the
  * condition that ends in the address. */
-static hx_error *offer(struct tree *tree, const char *where, uint64_t address, size_t parent)
+static hx_error *offer_children(struct tree *tree, const char *where, uint64_t address,
+                                size_t parent)
 {
     struct hx_text sql = {0};
     hx_rows *rows = NULL;
@@ -86,7 +87,7 @@ static hx_error *offer(struct tree *tree, const char *where, uint64_t address, s
     for (bool more = true; !err && more;) {
         err = hx_rows_next(rows, &more);
         if (!err && more)
-            err = add_node(tree, rows, parent);
+            err = add_dominator_node(tree, rows, parent);
     }
     hx_rows_end(rows);
     return err;
@@ -105,7 +106,7 @@ static size_t largest(const struct tree *tree)
 }
 
 /* Takes one into the drawing, and its share from the rest of its parent. */
-static hx_error *show(struct tree *tree, size_t i)
+static hx_error *show_dominator_node(struct tree *tree, size_t i)
 {
     struct node *node = &tree->nodes.v[i];
     bool top = node->parent == TOP;
@@ -119,7 +120,7 @@ static hx_error *show(struct tree *tree, size_t i)
         return hx_error_new(HX_E_CORRUPT, tree->export->title, NULL,
                             "0x%" PRIx64 " retains more than what keeps it alive", node->address);
     return node->rest_objects && node->depth + 1 < DEPTH
-               ? offer(tree, "dominator = ", node->address, i)
+               ? offer_children(tree, "dominator = ", node->address, i)
                : NULL;
 }
 
@@ -145,17 +146,17 @@ static hx_error *measure_top(struct tree *tree)
     return err;
 }
 
-static hx_error *grow(struct tree *tree)
+static hx_error *grow_dominator_tree(struct tree *tree)
 {
     uint64_t address;
     if (tree->export->has_object) {
         HX_TRY(hx_dot_object(tree->export, &address));
-        HX_TRY(offer(tree, "address = ", address, TOP));
+        HX_TRY(offer_children(tree, "address = ", address, TOP));
         tree->rest_bytes = INT64_MAX; /* not drawn */
         tree->rest_objects = INT64_MAX;
     } else {
         HX_TRY(measure_top(tree));
-        HX_TRY(offer(tree, "dominator IS NULL AND 0 = ", 0, TOP));
+        HX_TRY(offer_children(tree, "dominator IS NULL AND 0 = ", 0, TOP));
     }
     if (!tree->nodes.n)
         return hx_error_new(HX_E_ABSENT, tree->export->title, "see: heapx report FILE dominators",
@@ -167,7 +168,7 @@ static hx_error *grow(struct tree *tree)
         hx_progress_at(tree->export->progress, "dominators", tree->shown, NODES);
         if (hx_progress_cancelled(tree->export->progress))
             return hx_error_cancelled(tree->export->title);
-        HX_TRY(show(tree, next));
+        HX_TRY(show_dominator_node(tree, next));
     }
     return NULL;
 }
@@ -225,7 +226,8 @@ static void draw_node(struct hx_sink *sink, const struct tree *tree, size_t i, i
     draw_rest(sink, tree, i, node->rest_bytes, node->rest_objects, whole);
 }
 
-static void draw(struct hx_sink *sink, const struct tree *tree, int64_t bytes, int64_t objects)
+static void draw_dominator_tree(struct hx_sink *sink, const struct tree *tree, int64_t bytes,
+                                int64_t objects)
 {
     HX_CLEANUP(hx_text_free) struct hx_text title = {0}, label = {0};
     char human[HX_HUMAN], count[HX_HUMAN];
@@ -249,13 +251,13 @@ static void draw(struct hx_sink *sink, const struct tree *tree, int64_t bytes, i
 hx_error *hx_dot_dominators(const struct hx_export *export, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_tree) struct tree tree = {.export = export};
-    HX_TRY(grow(&tree));
+    HX_TRY(grow_dominator_tree(&tree));
     int64_t bytes = tree.rest_bytes, objects = tree.rest_objects;
     for (size_t i = 0; i < tree.nodes.n && !export->has_object; i++)
         if (tree.nodes.v[i].shown && tree.nodes.v[i].parent == TOP) {
             bytes += tree.nodes.v[i].retained;
             objects += tree.nodes.v[i].objects;
         }
-    draw(sink, &tree, bytes, objects);
+    draw_dominator_tree(sink, &tree, bytes, objects);
     return NULL;
 }

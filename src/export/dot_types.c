@@ -45,7 +45,7 @@ static void deinit_types(struct types **slot)
 
 /* --- figures ------------------------------------------------------------------------------ */
 
-static int by_bytes(const void *a, const void *b)
+static int compare_type_bytes(const void *a, const void *b)
 {
     const struct sum *x = a, *y = b;
     if (x->bytes != y->bytes)
@@ -60,7 +60,7 @@ static void add_sum(struct sum *sum, const struct sum *more)
 }
 
 /* Chooses the types that have a node. */
-static hx_error *choose(struct types *types)
+static hx_error *choose_types(struct types *types)
 {
     const struct hx_snapshot *snapshot = types->snapshot;
     const struct hx_graph *graph = &snapshot->graph;
@@ -75,7 +75,7 @@ static hx_error *choose(struct types *types)
         uint32_t type = graph->type[i];
         add_sum(type < n ? &sums[type] : &types->node[UNKNOWN], &one);
     }
-    qsort(sums, n, sizeof *sums, by_bytes);
+    qsort(sums, n, sizeof *sums, compare_type_bytes);
     for (size_t i = 0; i < n; i++) {
         size_t node = i < TYPES ? i : OTHERS;
         types->node_of[sums[i].type] = (uint16_t)node;
@@ -181,7 +181,7 @@ hx_error *hx_dot_types(const struct hx_export *export, struct hx_sink *sink)
     HX_TRY(hx_store_load(export->store, export->snapshot, export->progress, &types->snapshot));
     if (!types->snapshot->graph.n || !types->snapshot->graph.type)
         return hx_export_absent(export, "type");
-    HX_TRY(choose(types));
+    HX_TRY(choose_types(types));
     HX_TRY(count_edges(types));
     hx_text_putf(&title, "types and the references between them, in snapshot %" PRId64 " of %s",
                  export->snapshot, export->title);

@@ -59,7 +59,7 @@ struct log {
     uint64_t cut, merged;
 };
 
-static void deinit(struct log *log)
+static void deinit_export_log(struct log *log)
 {
     hx_bands_deinit(&log->bands);
     hx_text_free(&log->text);
@@ -214,7 +214,7 @@ static hx_error *put_profile(struct log *log, uint32_t number)
 /* --- cost centres --------------------------------------------------------------------- */
 
 /* Numbers are from 1 on, by the store's. */
-static uint32_t number_of(uint32_t centre)
+static uint32_t centre_event_number(uint32_t centre)
 {
     return centre + 1;
 }
@@ -224,7 +224,7 @@ static void put_cost_centres(struct log *log)
     const struct hx_stacktree *tree = &log->bands.tree;
     for (uint32_t i = 0; i < tree->centres.n; i++) {
         const struct hx_stack_centre *centre = &tree->centres.v[i];
-        hx_event_u32(&log->out, number_of(i));
+        hx_event_u32(&log->out, centre_event_number(i));
         hx_event_string(&log->out, clean(log, hx_stacktree_text(tree, centre->label), PART_LIMIT));
         hx_event_string(&log->out, clean(log, hx_stacktree_text(tree, centre->module), PART_LIMIT));
         hx_event_string(&log->out, clean(log, hx_stacktree_text(tree, centre->source), PART_LIMIT));
@@ -245,7 +245,7 @@ static unsigned depth_of(const struct hx_stacktree *tree, uint32_t at)
 }
 
 /* The innermost centre first. */
-static void put_stack(struct log *log, uint32_t at)
+static void put_centre_stack(struct log *log, uint32_t at)
 {
     const struct hx_stacktree *tree = &log->bands.tree;
     unsigned depth = depth_of(tree, at);
@@ -253,7 +253,7 @@ static void put_stack(struct log *log, uint32_t at)
         depth = MOST_DEPTH;
     hx_event_u8(&log->out, (uint8_t)depth);
     for (; depth; depth--) {
-        hx_event_u32(&log->out, number_of(tree->rows.v[at].centre));
+        hx_event_u32(&log->out, centre_event_number(tree->rows.v[at].centre));
         at = tree->rows.v[at].parent;
     }
 }
@@ -262,7 +262,7 @@ static void put_stack_sample(struct log *log, uint32_t at, uint64_t bytes)
 {
     hx_event_u8(&log->out, PROFILE);
     hx_event_u64(&log->out, bytes);
-    put_stack(log, at);
+    put_centre_stack(log, at);
     hx_event_end(&log->out, HX_EVENT_SAMPLE_COST_CENTRE);
 }
 
@@ -301,7 +301,7 @@ static void put_deep(struct log *log)
 /* --- samples -------------------------------------------------------------------------- */
 
 /* The row of a snapshot in rows that are sorted by it; *ret false: none. */
-static hx_error *seek(hx_rows *rows, bool *more, int64_t snapshot, bool *ret)
+static hx_error *seek_snapshot_row(hx_rows *rows, bool *more, int64_t snapshot, bool *ret)
 {
     while (*more && hx_rows_value(rows, 0).i < snapshot)
         HX_TRY(hx_rows_next(rows, more));
@@ -314,7 +314,7 @@ static hx_error *put_heap(struct log *log, const struct hx_moment *moment)
     static const enum hx_event_id events[] = {HX_EVENT_HEAP_ALLOCATED, HX_EVENT_HEAP_LIVE,
                                               HX_EVENT_HEAP_SIZE};
     bool there;
-    HX_TRY(seek(log->heaps, &log->more_heaps, moment->snapshot, &there));
+    HX_TRY(seek_snapshot_row(log->heaps, &log->more_heaps, moment->snapshot, &there));
     for (size_t i = 0; there && i < sizeof events / sizeof *events; i++) {
         struct hx_value value = hx_rows_value(log->heaps, i + 1);
         if (value.type != HX_VALUE_INT || value.i < 0)
@@ -384,7 +384,7 @@ static hx_error *put_bands(struct log *log)
     return NULL;
 }
 
-static int by_number(const void *left, const void *right)
+static int compare_centre_numbers(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
     return (a > b) - (a < b);
@@ -396,25 +396,25 @@ static hx_error *put_ticks(struct log *log, const struct hx_moment *moment)
     const struct hx_stacktree *tree = &log->bands.tree;
     bool there = false;
     if (log->ticks)
-        HX_TRY(seek(log->ticks, &log->more_ticks, moment->snapshot, &there));
+        HX_TRY(seek_snapshot_row(log->ticks, &log->more_ticks, moment->snapshot, &there));
     while (there) {
         int64_t thread = hx_rows_value(log->ticks, 1).i;
         uint32_t at = hx_stacktree_find(tree, hx_rows_value(log->ticks, 2).i);
-        const int64_t *found =
-            bsearch(&thread, log->threads.v, log->threads.n, sizeof *log->threads.v, by_number);
+        const int64_t *found = bsearch(&thread, log->threads.v, log->threads.n,
+                                       sizeof *log->threads.v, compare_centre_numbers);
         if (at == HX_NO_STACK || !found)
             return hx_export_damaged(log->export, "threads");
         hx_event_u32(&log->out, (uint32_t)(found - log->threads.v));
         hx_event_u64(&log->out, log->ordinal);
-        put_stack(log, at);
+        put_centre_stack(log, at);
         hx_event_end(&log->out, HX_EVENT_TICK);
         HX_TRY(hx_rows_next(log->ticks, &log->more_ticks));
-        HX_TRY(seek(log->ticks, &log->more_ticks, moment->snapshot, &there));
+        HX_TRY(seek_snapshot_row(log->ticks, &log->more_ticks, moment->snapshot, &there));
     }
     return NULL;
 }
 
-static hx_error *put_sample(struct log *log, const struct hx_moment *moment)
+static hx_error *put_heap_sample(struct log *log, const struct hx_moment *moment)
 {
     struct hx_event_writer *out = &log->out;
     out->time_ns = moment->since_ns;
@@ -482,7 +482,7 @@ static hx_error *open_ticks(struct log *log)
 
 /* --- the format ----------------------------------------------------------------------- */
 
-static hx_error *begin(struct log *log)
+static hx_error *begin_log(struct log *log)
 {
     const struct hx_bands *bands = &log->bands;
     uint32_t number = 0;
@@ -504,7 +504,7 @@ static hx_error *begin(struct log *log)
     return open_ticks(log);
 }
 
-static void tell(const struct log *log)
+static void tell_log_notes(const struct log *log)
 {
     struct hx_text *notes = log->export->notes;
     if (log->cut)
@@ -519,18 +519,18 @@ static void tell(const struct log *log)
 
 static hx_error *write_eventlog(const struct hx_export *export, struct hx_sink *sink)
 {
-    HX_CLEANUP(deinit) struct log log = {.export = export, .out.sink = sink};
+    HX_CLEANUP(deinit_export_log) struct log log = {.export = export, .out.sink = sink};
     HX_TRY(hx_bands_begin(export, WORDS, HX_BAND_TEXT, NAME_LIMIT, &log.bands));
-    HX_TRY(begin(&log));
+    HX_TRY(begin_log(&log));
     for (;;) {
         const struct hx_moment *moment;
         HX_TRY(hx_bands_sample(&log.bands, &moment));
         if (!moment)
             break;
-        HX_TRY(put_sample(&log, moment));
+        HX_TRY(put_heap_sample(&log, moment));
     }
     hx_event_finish(&log.out);
-    tell(&log);
+    tell_log_notes(&log);
     return NULL;
 }
 

@@ -31,7 +31,7 @@ void hx_event_header(struct hx_event_writer *writer)
     hx_sink_puts(sink, "hetehdredatb");
 }
 
-static void put(struct hx_event_writer *writer, uint64_t value, unsigned bytes)
+static void put_big_endian(struct hx_event_writer *writer, uint64_t value, unsigned bytes)
 {
     while (bytes--)
         hx_text_putc(&writer->payload, (char)(uint8_t)(value >> 8 * bytes));
@@ -39,22 +39,22 @@ static void put(struct hx_event_writer *writer, uint64_t value, unsigned bytes)
 
 void hx_event_u8(struct hx_event_writer *writer, uint8_t value)
 {
-    put(writer, value, 1);
+    put_big_endian(writer, value, 1);
 }
 
 void hx_event_u16(struct hx_event_writer *writer, uint16_t value)
 {
-    put(writer, value, 2);
+    put_big_endian(writer, value, 2);
 }
 
 void hx_event_u32(struct hx_event_writer *writer, uint32_t value)
 {
-    put(writer, value, 4);
+    put_big_endian(writer, value, 4);
 }
 
 void hx_event_u64(struct hx_event_writer *writer, uint64_t value)
 {
-    put(writer, value, 8);
+    put_big_endian(writer, value, 8);
 }
 
 void hx_event_bytes(struct hx_event_writer *writer, const char *s)
@@ -67,7 +67,7 @@ void hx_event_string(struct hx_event_writer *writer, const char *s)
     hx_text_putn(&writer->payload, s, strlen(s) + 1);
 }
 
-static uint16_t bytes_of(enum hx_event_id id)
+static uint16_t event_bytes(enum hx_event_id id)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].number == id)
@@ -79,7 +79,7 @@ void hx_event_end(struct hx_event_writer *writer, enum hx_event_id id)
 {
     struct hx_sink *sink = writer->sink;
     struct hx_text *payload = &writer->payload;
-    uint16_t bytes = bytes_of(id);
+    uint16_t bytes = event_bytes(id);
     bool fits = bytes == HX_EVENT_VARIES ? payload->n <= HX_EVENT_MOST : payload->n == bytes;
     if ((payload->failed || !fits) && !sink->failed)
         sink->failed = payload->failed ? ENOMEM : EMSGSIZE;

@@ -51,21 +51,22 @@ static void deinit_flame(struct flame *f)
 /* --- numbers and texts --------------------------------------------------------------------- */
 
 /* value / whole in units of 1 / parts, rounded down. */
-static uint64_t part_of(uint64_t value, uint64_t whole, uint64_t parts)
+static uint64_t scaled_part(uint64_t value, uint64_t whole, uint64_t parts)
 {
     return whole ? (uint64_t)((unsigned __int128)value * parts / whole) : 0;
 }
 
 /* 12.3456 %; a decimal point in every locale. */
-static void put_percent(struct hx_sink *sink, const char *attribute, uint64_t value, uint64_t whole)
+static void put_svg_percent(struct hx_sink *sink, const char *attribute, uint64_t value,
+                            uint64_t whole)
 {
-    uint64_t v = part_of(value, whole, 1000000);
+    uint64_t v = scaled_part(value, whole, 1000000);
     hx_sink_putf(sink, " %s=\"%" PRIu64 ".%04" PRIu64 "%%\"", attribute, v / 10000, v % 10000);
 }
 
 static void put_share(struct hx_sink *sink, uint64_t value, uint64_t whole)
 {
-    uint64_t v = part_of(value, whole, 1000);
+    uint64_t v = scaled_part(value, whole, 1000);
     hx_sink_putf(sink, "%" PRIu64 ".%" PRIu64 " %%", v / 10, v % 10);
 }
 
@@ -81,7 +82,7 @@ static void put_count(struct hx_sink *sink, uint64_t value)
     }
 }
 
-static void put_text(struct hx_sink *sink, const char *s)
+static void put_escaped_text(struct hx_sink *sink, const char *s)
 {
     hx_sink_xml(sink, s, strlen(s));
 }
@@ -140,7 +141,7 @@ static uint32_t colour(const struct hx_path_frame *frame)
 /* --- boxes --------------------------------------------------------------------------------- */
 
 /* From which width of the window on its name is worth showing: a class of the style below. */
-static int class_of(uint64_t thousandths)
+static int label_class(uint64_t thousandths)
 {
     static const int windows[] = {360, 600, 900, 1180};
     for (int i = 0; i < 4; i++)
@@ -154,10 +155,10 @@ static void put_title(const struct flame *f, uint32_t node, const struct hx_path
     struct hx_sink *sink = f->sink;
     char human[HX_HUMAN];
     hx_sink_puts(sink, "<title>");
-    put_text(sink, frame->name);
+    put_escaped_text(sink, frame->name);
     if (frame->module[0]) {
         hx_sink_puts(sink, "\n");
-        put_text(sink, frame->module);
+        put_escaped_text(sink, frame->module);
     }
     hx_sink_putf(sink, "\n%s (", hx_human_bytes(f->bytes[node], human));
     put_count(sink, f->bytes[node]);
@@ -179,16 +180,16 @@ static void put_box(const struct flame *f, uint32_t node, uint64_t from)
     const struct hx_path *path = &f->paths->nodes.v[node];
     const struct hx_path_frame *frame = node ? &f->paths->frames.v[path->frame] : &all;
     hx_sink_puts(sink, "<svg class=\"b\"");
-    put_percent(sink, "x", from, f->bytes[0]);
+    put_svg_percent(sink, "x", from, f->bytes[0]);
     hx_sink_putf(sink, " y=\"%" PRIu32 "\"", path->depth * ROW);
-    put_percent(sink, "width", f->bytes[node], f->bytes[0]);
+    put_svg_percent(sink, "width", f->bytes[node], f->bytes[0]);
     hx_sink_putf(sink, " height=\"%d\">", BOX);
     put_title(f, node, frame);
     hx_sink_putf(sink, "<rect width=\"100%%\" height=\"100%%\" fill=\"#%06" PRIx32 "\"/>",
                  node ? colour(frame) : 0xdfe3e8);
-    int class = class_of(part_of(f->bytes[node], f->bytes[0], 1000));
+    int class = label_class(scaled_part(f->bytes[node], f->bytes[0], 1000));
     if (class >= 0) {
-        uint64_t room = part_of(f->bytes[node], f->bytes[0], WIDTH * 98 / 10) - 80;
+        uint64_t room = scaled_part(f->bytes[node], f->bytes[0], WIDTH * 98 / 10) - 80;
         hx_sink_putf(sink, "<text class=\"c%d\" x=\"4\" y=\"13\">", class);
         put_fitting(sink, frame->name, room);
         hx_sink_puts(sink, "</text>");
@@ -205,7 +206,7 @@ static void put_boxes(const struct flame *f)
         if (node)
             f->next[parent] += f->bytes[node];
         /* Also "(other)" may be too thin to be seen. */
-        if (f->bytes[node] && part_of(f->bytes[node], f->bytes[0], 2 * (uint64_t)WIDTH))
+        if (f->bytes[node] && scaled_part(f->bytes[node], f->bytes[0], 2 * (uint64_t)WIDTH))
             put_box(f, node, from);
     }
 }
@@ -290,18 +291,18 @@ static void put_merged(const struct flame *f)
     hx_sink_puts(f->sink, f->merged == 1 ? ") is in (other)" : ") are in (other)");
 }
 
-static void put_head(const struct flame *f)
+static void put_svg_head(const struct flame *f)
 {
     struct hx_sink *sink = f->sink;
     char human[HX_HUMAN];
     struct hx_text title = {0};
     hx_text_escape(&title, f->export->title, strlen(f->export->title), false);
     hx_sink_puts(sink, "<title>");
-    put_text(sink, hx_text_str(&title));
+    put_escaped_text(sink, hx_text_str(&title));
     hx_sink_putf(sink, ": heap by %s</title>\n<style>\n%s</style>\n", f->paths->by, style);
     hx_sink_puts(sink, "<svg x=\"1%\" width=\"98%\" height=\"100\">\n"
                        "<text class=\"h t\" y=\"22\">");
-    put_text(sink, hx_text_str(&title));
+    put_escaped_text(sink, hx_text_str(&title));
     hx_text_free(&title);
     hx_sink_putf(sink, "</text>\n<text class=\"h\" y=\"41\">%s",
                  hx_human_bytes(f->bytes[0], human));
@@ -325,7 +326,7 @@ static void put_svg(const struct flame *f)
                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%" PRIu64 "\">\n",
                  WIDTH, HEAD + height + 8);
-    put_head(f);
+    put_svg_head(f);
     hx_sink_putf(f->sink, "<svg x=\"1%%\" y=\"%d\" width=\"98%%\" height=\"%" PRIu64 "\">\n", HEAD,
                  height);
     put_boxes(f);

@@ -12,7 +12,7 @@
 
 /* A frame's name is escaped already, with each backslash doubled: ';' as \x3b keeps different
  * names different. */
-static void put_name(struct hx_sink *sink, const char *name)
+static void put_folded_name(struct hx_sink *sink, const char *name)
 {
     for (size_t n; *name; name += n + 1) {
         n = strcspn(name, ";");
@@ -23,14 +23,14 @@ static void put_name(struct hx_sink *sink, const char *name)
     }
 }
 
-static void put_path(struct hx_sink *sink, const struct hx_paths *paths, uint32_t node)
+static void put_folded_path(struct hx_sink *sink, const struct hx_paths *paths, uint32_t node)
 {
     uint32_t frame[HX_PATHS_DEPTH + 1];
     uint32_t n = hx_paths_frames(paths, node, frame);
     for (uint32_t i = 0; i < n; i++) {
         if (i)
             hx_sink_putc(sink, ';');
-        put_name(sink, paths->frames.v[frame[i]].name);
+        put_folded_name(sink, paths->frames.v[frame[i]].name);
     }
     hx_sink_putf(sink, " %" PRIu64 "\n", paths->nodes.v[node].own[HX_PATH_BYTES]);
 }
@@ -46,7 +46,7 @@ static hx_error *write_folded(const struct hx_export *export, struct hx_sink *si
     HX_TRY(hx_paths_order(&paths, NULL, &order));
     for (size_t i = 1; i < paths.nodes.n; i++)
         if (paths.nodes.v[order[i]].own[HX_PATH_BYTES])
-            put_path(sink, &paths, order[i]);
+            put_folded_path(sink, &paths, order[i]);
     hx_paths_note(export, &paths);
     if (merged)
         hx_text_putf(export->notes, "%zu of the smallest stacks are merged into (other)\n", merged);

@@ -81,7 +81,7 @@ static void deinit_writer(struct writer *w)
 
 /* --- what there is ------------------------------------------------------------------ */
 
-static bool follows(const struct writer *w, enum hx_edge_kind kind)
+static bool is_exported_edge(const struct writer *w, enum hx_edge_kind kind)
 {
     return kind != HX_EDGE_INTERIOR || w->snapshot->interior != HX_INTERIOR_OFF;
 }
@@ -94,7 +94,7 @@ static uint64_t edges_of(const struct writer *w, hx_obj i)
         return n;
     n = 0;
     for (hx_eidx e = g->fwd[i]; e < g->fwd[i + 1]; e++)
-        n += follows(w, hx_edge_kind_of(g->edge[e]));
+        n += is_exported_edge(w, hx_edge_kind_of(g->edge[e]));
     return n;
 }
 
@@ -104,7 +104,7 @@ static hx_error *find_roots(struct writer *w)
     for (size_t i = 0; i < s->root_edges.n;) {
         struct shown_root shown = {.root = s->root_edges.v[i].root, .first = i};
         for (; i < s->root_edges.n && s->root_edges.v[i].root == shown.root; i++)
-            shown.edges += follows(w, s->root_edges.v[i].kind);
+            shown.edges += is_exported_edge(w, s->root_edges.v[i].kind);
         shown.n = i - shown.first;
         enum hx_root_kind kind = s->roots.v[shown.root].kind;
         if (!shown.edges || kind >= KINDS)
@@ -151,7 +151,7 @@ static hx_error *too_large(const struct writer *w)
 }
 
 /* Numbers all nodes and strings. */
-static hx_error *lay_out(struct writer *w)
+static hx_error *number_nodes(struct writer *w)
 {
     const struct hx_graph *g = &w->snapshot->graph;
     HX_TRY(find_roots(w));
@@ -206,7 +206,7 @@ static hx_error *name_types(struct writer *w)
 
 /* --- the head -------------------------------------------------------------------------- */
 
-static void put_head(struct writer *w)
+static void put_snapshot_meta(struct writer *w)
 {
     bool traced = w->snapshot->graph.site != NULL;
     hx_hs_puts(w->out, "{\"snapshot\":{\"meta\":{\n"
@@ -241,7 +241,7 @@ static void put_head(struct writer *w)
 }
 
 /* Every so many objects; false when the work was cancelled. */
-static bool go_on(const struct writer *w, unsigned part, hx_obj i)
+static bool report_writing(const struct writer *w, unsigned part, hx_obj i)
 {
     if (i & 0xffff)
         return true;
@@ -270,7 +270,7 @@ static bool put_object_nodes(struct writer *w, const uint32_t *trace_of)
     const struct hx_graph *g = &w->snapshot->graph;
     const struct large *large = w->larges.v, *end = large + w->larges.n;
     for (hx_obj i = 0; i < g->n; i++) {
-        if (!go_on(w, 0, i))
+        if (!report_writing(w, 0, i))
             return false;
         uint64_t pieces = large < end && large->object == i ? (large++)->pieces : 0;
         uint32_t trace = g->site && g->site[i] != HX_NO_SITE ? trace_of[g->site[i]] : 0;
@@ -358,7 +358,7 @@ static void put_root_edges(struct writer *w)
         for (size_t k = shown->first; k < shown->first + shown->n; k++) {
             const struct hx_root_edge *edge = &s->root_edges.v[k];
             uint64_t offset = edge->address > root->address ? edge->address - root->address : 0;
-            if (follows(w, edge->kind))
+            if (is_exported_edge(w, edge->kind))
                 put_offset_edge(w, hx_root_has_place(root) ? offset : 0, edge->target);
         }
     }
@@ -373,10 +373,10 @@ static hx_error *put_edges(struct writer *w)
     put_category_edges(w);
     put_root_edges(w);
     for (hx_obj i = 0; i < g->n; i++) {
-        if (!go_on(w, 1, i))
+        if (!report_writing(w, 1, i))
             return hx_error_cancelled(w->export->title);
         for (hx_eidx e = g->fwd[i]; e < g->fwd[i + 1]; e++)
-            if (follows(w, hx_edge_kind_of(g->edge[e])))
+            if (is_exported_edge(w, hx_edge_kind_of(g->edge[e])))
                 put_offset_edge(w, hx_edge_offset(g->edge[e]), hx_edge_target(g->edge[e]));
         if (large == end || large->object != i)
             continue;
@@ -417,7 +417,7 @@ static void put_root_strings(struct writer *w)
     }
 }
 
-static bool is_lost(const struct hx_graph *g, hx_obj i)
+static bool is_unreachable(const struct hx_graph *g, hx_obj i)
 {
     return g->state[i] == HX_STATE_DEFINITE || g->state[i] == HX_STATE_INDIRECT;
 }
@@ -432,7 +432,7 @@ static void put_object_string(struct writer *w, hx_obj i)
     hx_hs_puts(w->out, w->out->comma ? ",\n\"" : "\n\"");
     w->out->comma = true;
     hx_hs_puts(w->out, w->by_type ? "<" : "");
-    if (is_lost(g, i))
+    if (is_unreachable(g, i))
         hx_hs_puts(w->out, w->by_type ? "(unreachable)\xc2\xa0" : "(unreachable) ");
     hx_hs_puts(w->out, w->type[type == HX_NO_TYPE ? w->snapshot->types.n : type]);
     hx_hs_put(w->out, address, (size_t)n);
@@ -449,7 +449,7 @@ static hx_error *put_strings(struct writer *w)
         hx_hs_string(w->out, categories[kind], NULL, NULL);
     put_root_strings(w);
     for (hx_obj i = 0; i < g->n; i++) {
-        if (!go_on(w, 2, i))
+        if (!report_writing(w, 2, i))
             return hx_error_cancelled(w->export->title);
         put_object_string(w, i);
     }
@@ -466,7 +466,7 @@ static hx_error *put_strings(struct writer *w)
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
-static void tell_notes(const struct writer *w)
+static void tell_heapsnapshot_notes(const struct writer *w)
 {
     struct hx_text *notes = w->export->notes;
     if (w->larges.n)
@@ -485,11 +485,11 @@ static void tell_notes(const struct writer *w)
                      w->traces.cut);
 }
 
-static hx_error *write_all(struct writer *w)
+static hx_error *write_graph_and_traces(struct writer *w)
 {
-    HX_TRY(lay_out(w));
+    HX_TRY(number_nodes(w));
     HX_TRY(name_types(w));
-    put_head(w);
+    put_snapshot_meta(w);
     HX_TRY(put_nodes(w));
     HX_TRY(put_edges(w));
     if (w->snapshot->graph.site) {
@@ -506,7 +506,7 @@ static hx_error *write_all(struct writer *w)
     hx_hs_puts(w->out, "]");
     HX_TRY(put_strings(w));
     hx_hs_flush(w->out);
-    tell_notes(w);
+    tell_heapsnapshot_notes(w);
     return NULL;
 }
 
@@ -526,7 +526,7 @@ static hx_error *write_heapsnapshot(const struct hx_export *export, struct hx_si
     struct writer w = {.export = export, .out = out, .snapshot = snapshot, .by_type = export->by};
     if (snapshot->graph.site)
         HX_TRY(hx_hs_traces_load(export->store, export->snapshot, &w.traces));
-    return write_all(&w);
+    return write_graph_and_traces(&w);
 }
 
 const struct hx_exporter hx_export_heapsnapshot = {

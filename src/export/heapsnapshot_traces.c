@@ -15,8 +15,8 @@
 /* --- from the store -------------------------------------------------------------- */
 
 /* "FILE:LINE", or a file alone. */
-static hx_error *place(struct hx_hs_function *function, struct hx_value source,
-                       struct hx_value module)
+static hx_error *set_function_place(struct hx_hs_function *function, struct hx_value source,
+                                    struct hx_value module)
 {
     bool known = source.type == HX_VALUE_TEXT && source.text_bytes;
     function->script = strdup(known                          ? source.text
@@ -39,7 +39,7 @@ static hx_error *add_function(hx_rows *rows, struct hx_hs_traces *traces)
     struct hx_value label = hx_rows_value(rows, 1);
     function.name = strdup(label.type == HX_VALUE_TEXT ? label.text : "");
     HX_NEED(function.name);
-    hx_error *err = place(&function, hx_rows_value(rows, 2), hx_rows_value(rows, 3));
+    hx_error *err = set_function_place(&function, hx_rows_value(rows, 2), hx_rows_value(rows, 3));
     if (!err && hx_vec_push(&traces->functions, function))
         return NULL;
     free(function.name);
@@ -47,7 +47,7 @@ static hx_error *add_function(hx_rows *rows, struct hx_hs_traces *traces)
     return err ? err : hx_error_nomem();
 }
 
-static int by_centre(const void *a, const void *b)
+static int compare_function_centres(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = ((const struct hx_hs_function *)b)->centre;
     return (x > y) - (x < y);
@@ -68,7 +68,7 @@ static uint32_t find_trace(const struct hx_hs_traces *traces, int64_t ccs_id)
     return found ? (uint32_t)(found - traces->traces.v) : NONE;
 }
 
-static uint64_t count(struct hx_value value)
+static uint64_t value_count(struct hx_value value)
 {
     return value.type == HX_VALUE_INT && value.i > 0 ? (uint64_t)value.i : 0;
 }
@@ -78,7 +78,7 @@ static hx_error *add_trace(hx_rows *rows, struct hx_hs_traces *traces)
     int64_t centre = hx_rows_value(rows, 2).i;
     const struct hx_hs_function *function =
         traces->functions.n ? bsearch(&centre, traces->functions.v, traces->functions.n,
-                                      sizeof *function, by_centre)
+                                      sizeof *function, compare_function_centres)
                             : NULL;
     uint32_t i = (uint32_t)traces->traces.n;
     if (!function || i >= NONE / 2)
@@ -92,8 +92,8 @@ static hx_error *add_trace(hx_rows *rows, struct hx_hs_traces *traces)
         .next = NONE,
         .depth = 1,
         .kept = i,
-        .objects = count(hx_rows_value(rows, 3)),
-        .bytes = count(hx_rows_value(rows, 4)),
+        .objects = value_count(hx_rows_value(rows, 3)),
+        .bytes = value_count(hx_rows_value(rows, 4)),
     };
     if (trace.parent != NONE)
         trace.depth = traces->traces.v[trace.parent].depth + 1;

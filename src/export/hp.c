@@ -13,7 +13,7 @@
 
 enum { NAME_LIMIT = 4999, JOB_LIMIT = 1000 }; /* bytes */
 
-static hx_error *put_string(struct hx_sink *sink, const char *key, const char *s)
+static hx_error *put_hp_string(struct hx_sink *sink, const char *key, const char *s)
 {
     struct hx_text text = {0};
     hx_band_clean(&text, HX_BAND_TEXT, s, strlen(s));
@@ -42,7 +42,7 @@ static hx_error *put_job(const struct hx_bands *bands, struct hx_sink *sink)
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (strcmp(options[i].by, bands->banding->by) == 0)
             hx_text_putf(&job, " +RTS %s", options[i].option);
-    hx_error *err = job.failed ? hx_error_nomem() : put_string(sink, "JOB", hx_text_str(&job));
+    hx_error *err = job.failed ? hx_error_nomem() : put_hp_string(sink, "JOB", hx_text_str(&job));
     hx_text_free(&job);
     return err;
 }
@@ -53,9 +53,9 @@ static hx_error *put_header(const struct hx_bands *bands, struct hx_sink *sink)
     char date[HX_BAND_DATE];
     HX_TRY(put_job(bands, sink));
     /* from which the samples' times count */
-    HX_TRY(put_string(sink, "DATE", hx_band_date(moments->began_ns, date)));
-    HX_TRY(put_string(sink, "SAMPLE_UNIT", "seconds"));
-    return put_string(sink, "VALUE_UNIT", "bytes");
+    HX_TRY(put_hp_string(sink, "DATE", hx_band_date(moments->began_ns, date)));
+    HX_TRY(put_hp_string(sink, "SAMPLE_UNIT", "seconds"));
+    return put_hp_string(sink, "VALUE_UNIT", "bytes");
 }
 
 static void put_mark(struct hx_sink *sink, const char *key, uint64_t ns)
@@ -63,8 +63,8 @@ static void put_mark(struct hx_sink *sink, const char *key, uint64_t ns)
     hx_sink_putf(sink, "%s %" PRIu64 ".%06" PRIu64 "\n", key, ns / 1000000000, ns / 1000 % 1000000);
 }
 
-static hx_error *put_sample(struct hx_bands *bands, struct hx_sink *sink,
-                            const struct hx_moment *moment)
+static hx_error *put_hp_sample(struct hx_bands *bands, struct hx_sink *sink,
+                               const struct hx_moment *moment)
 {
     put_mark(sink, "BEGIN_SAMPLE", moment->since_ns);
     for (;;) {
@@ -89,7 +89,7 @@ static hx_error *write_hp(const struct hx_export *export, struct hx_sink *sink)
         HX_TRY(hx_bands_sample(&bands, &moment));
         if (!moment)
             return NULL;
-        HX_TRY(put_sample(&bands, sink, moment));
+        HX_TRY(put_hp_sample(&bands, sink, moment));
     }
 }
 

@@ -46,7 +46,7 @@ hx_error *hx_importer_detect(const char *path, const struct hx_importer **ret)
 }
 
 /* Read, not mapped: a file that is cut while it is looked at must not end us. */
-static hx_error *read_all(const char *path, uint8_t **ret, size_t *ret_n)
+static hx_error *read_profile_file(const char *path, uint8_t **ret, size_t *ret_n)
 {
     struct stat st;
     HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -76,7 +76,7 @@ hx_error *hx_import_file(const struct hx_importer *importer, const char *path, h
 {
     HX_FREE uint8_t *bytes = NULL;
     struct hx_import import = {.path = path, .progress = progress, .store = store};
-    HX_TRY(read_all(path, &bytes, &import.n));
+    HX_TRY(read_profile_file(path, &bytes, &import.n));
     import.bytes = bytes;
     HX_TRY(importer->read(&import));
     *ret_partial = import.partial;

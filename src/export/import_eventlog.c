@@ -78,7 +78,7 @@ struct event_body {
     uint64_t time_ns;
 };
 
-static void deinit(struct log *log)
+static void deinit_import_log(struct log *log)
 {
     hx_vec_free(&log->kinds);
     for (int i = 0; i < FIGURES; i++)
@@ -195,8 +195,8 @@ static hx_error *too_short(const struct log *log, const struct event_body *body,
     return hx_import_error(log->import, body->at, "an event ends before its %s", what);
 }
 
-static hx_error *read_number(const struct log *log, struct event_body *body, size_t n,
-                             const char *what, uint64_t *ret)
+static hx_error *read_event_number(const struct log *log, struct event_body *body, size_t n,
+                                   const char *what, uint64_t *ret)
 {
     if (body->end - body->at < n)
         return too_short(log, body, what);
@@ -237,10 +237,10 @@ static hx_error *on_wall_clock(struct log *log, struct event_body *body)
     uint64_t set = 0, seconds = 0, rest = 0;
     size_t at;
     int64_t now;
-    HX_TRY(read_number(log, body, 4, "set", &set));
+    HX_TRY(read_event_number(log, body, 4, "set", &set));
     at = body->at;
-    HX_TRY(read_number(log, body, 8, "seconds", &seconds));
-    HX_TRY(read_number(log, body, 4, "nanoseconds", &rest));
+    HX_TRY(read_event_number(log, body, 8, "seconds", &seconds));
+    HX_TRY(read_event_number(log, body, 4, "nanoseconds", &rest));
     if (seconds > INT64_MAX / 1000000000 - 1 || rest >= 1000000000 ||
         body->time_ns > (uint64_t)INT64_MAX)
         return hx_import_error(log->import, at, "a time of day that is none");
@@ -257,8 +257,8 @@ static hx_error *on_wall_clock(struct log *log, struct event_body *body)
 static hx_error *on_pid(struct log *log, struct event_body *body)
 {
     uint64_t set = 0, pid = 0;
-    HX_TRY(read_number(log, body, 4, "set", &set));
-    HX_TRY(read_number(log, body, 4, "process number", &pid));
+    HX_TRY(read_event_number(log, body, 4, "set", &set));
+    HX_TRY(read_event_number(log, body, 4, "process number", &pid));
     if (!log->profile->pid)
         log->profile->pid = (int64_t)pid;
     return NULL;
@@ -269,7 +269,7 @@ static hx_error *on_arguments(struct log *log, struct event_body *body)
 {
     const char *bytes = (const char *)log->import->bytes;
     uint64_t set = 0;
-    HX_TRY(read_number(log, body, 4, "set", &set));
+    HX_TRY(read_event_number(log, body, 4, "set", &set));
     bool first = true, runtime = false;
     for (size_t at = body->at, end; at < body->end; at = end + 1, first = false) {
         const char *nul = memchr(bytes + at, 0, body->end - at);
@@ -291,7 +291,7 @@ static hx_error *on_arguments(struct log *log, struct event_body *body)
 static hx_error *on_identifier(struct log *log, struct event_body *body)
 {
     uint64_t set = 0;
-    HX_TRY(read_number(log, body, 4, "set", &set));
+    HX_TRY(read_event_number(log, body, 4, "set", &set));
     struct hx_text *notes = &log->profile->notes;
     const char *s = (const char *)log->import->bytes + body->at;
     size_t n = strnlen(s, body->end - body->at);
@@ -310,8 +310,8 @@ static hx_error *on_identifier(struct log *log, struct event_body *body)
 static hx_error *on_figure(struct log *log, struct event_body *body, enum figure figure)
 {
     uint64_t set = 0, bytes = 0;
-    HX_TRY(read_number(log, body, 4, "set", &set));
-    HX_TRY(read_number(log, body, 8, "bytes", &bytes));
+    HX_TRY(read_event_number(log, body, 4, "set", &set));
+    HX_TRY(read_event_number(log, body, 8, "bytes", &bytes));
     HX_NEED(hx_vec_push(&log->told[figure], ((struct told){body->time_ns, bytes})));
     return NULL;
 }
@@ -328,10 +328,10 @@ static hx_error *on_begin(struct log *log, struct event_body *body)
     uint64_t number = 0, period = 0, breakdown = 0;
     size_t at;
     uint32_t index;
-    HX_TRY(read_number(log, body, 1, "profile number", &number));
-    HX_TRY(read_number(log, body, 8, "sampling period", &period));
+    HX_TRY(read_event_number(log, body, 1, "profile number", &number));
+    HX_TRY(read_event_number(log, body, 8, "sampling period", &period));
     at = body->at;
-    HX_TRY(read_number(log, body, 4, "break-down", &breakdown));
+    HX_TRY(read_event_number(log, body, 4, "break-down", &breakdown));
     if (!breakdown)
         return hx_import_error(log->import, at, "a heap profile by nothing (0)");
     if (breakdown >= HX_BREAKDOWN_NEWER)
@@ -368,11 +368,11 @@ static hx_error *on_centre(struct log *log, struct event_body *body)
     struct hx_profile_centre centre = {0};
     uint64_t id = 0, flags = 0;
     uint32_t *index;
-    HX_TRY(read_number(log, body, 4, "number", &id));
+    HX_TRY(read_event_number(log, body, 4, "number", &id));
     HX_TRY(read_c_string(log, body, "label", &centre.label));
     HX_TRY(read_c_string(log, body, "module", &centre.module));
     HX_TRY(read_c_string(log, body, "place", &centre.source));
-    HX_TRY(read_number(log, body, 1, "flags", &flags));
+    HX_TRY(read_event_number(log, body, 1, "flags", &flags));
     centre.id = (uint32_t)id;
     centre.is_caf = flags & 1;
     HX_TRY(hx_pairs_at(&profile->centre_by_id, id, &index));
@@ -399,7 +399,7 @@ static hx_error *on_table(struct log *log, struct event_body *body)
     struct hx_profile_table table = {0};
     const char *description;
     uint32_t *index;
-    HX_TRY(read_number(log, body, 8, "address", &table.address));
+    HX_TRY(read_event_number(log, body, 8, "address", &table.address));
     HX_TRY(read_c_string(log, body, "name", &table.name));
     HX_TRY(read_c_string(log, body, "description", &description));
     HX_TRY(read_c_string(log, body, "type", &table.type));
@@ -441,9 +441,9 @@ static hx_error *open_sample(struct log *log, struct event_body *body, bool own_
 {
     struct hx_profile *profile = log->profile;
     uint64_t ordinal = 0, time = body->time_ns;
-    HX_TRY(read_number(log, body, 8, "number", &ordinal));
+    HX_TRY(read_event_number(log, body, 8, "number", &ordinal));
     if (own_time)
-        HX_TRY(read_number(log, body, 8, "time", &time));
+        HX_TRY(read_event_number(log, body, 8, "time", &time));
     close_sample(log, !log->has_sample_end);
     struct hx_profile_sample sample = {
         .time_ns = time, .at = body->event, .first = profile->rows.n};
@@ -457,7 +457,7 @@ static hx_error *on_sample_end(struct log *log, struct event_body *body)
 {
     uint64_t ordinal = 0;
     size_t at = body->at;
-    HX_TRY(read_number(log, body, 8, "number", &ordinal));
+    HX_TRY(read_event_number(log, body, 8, "number", &ordinal));
     if (!log->open) /* the log began within one */
         return NULL;
     if (ordinal != log->ordinal)
@@ -469,7 +469,8 @@ static hx_error *on_sample_end(struct log *log, struct event_body *body)
     return NULL;
 }
 
-static hx_error *add_row(struct log *log, struct hx_profile_row *row, uint64_t number, size_t at)
+static hx_error *add_profile_row(struct log *log, struct hx_profile_row *row, uint64_t number,
+                                 size_t at)
 {
     struct hx_profile *profile = log->profile;
     HX_TRY(hx_profile_kind(profile, (uint8_t)number, at, &row->profile));
@@ -485,31 +486,31 @@ static hx_error *on_stack(struct log *log, struct event_body *body)
     struct hx_profile_row row = {.is_stack = true};
     uint64_t number = 0, depth = 0;
     size_t at;
-    HX_TRY(read_number(log, body, 1, "profile number", &number));
-    HX_TRY(read_number(log, body, 8, "bytes", &row.bytes));
+    HX_TRY(read_event_number(log, body, 1, "profile number", &number));
+    HX_TRY(read_event_number(log, body, 8, "bytes", &row.bytes));
     at = body->at;
-    HX_TRY(read_number(log, body, 1, "depth", &depth));
+    HX_TRY(read_event_number(log, body, 1, "depth", &depth));
     if (body->end - body->at < 4 * depth)
         return hx_import_error(log->import, at, "a stack of %" PRIu64 " cost centres in %zu bytes",
                                depth, body->end - body->at);
     row.text = (struct hx_profile_text){body->at, (size_t)depth};
     body->at += 4 * (size_t)depth;
-    return add_row(log, &row, number, body->event);
+    return add_profile_row(log, &row, number, body->event);
 }
 
 static hx_error *on_string(struct log *log, struct event_body *body)
 {
     struct hx_profile_row row = {0};
     uint64_t number = 0;
-    HX_TRY(read_number(log, body, 1, "profile number", &number));
-    HX_TRY(read_number(log, body, 8, "bytes", &row.bytes));
+    HX_TRY(read_event_number(log, body, 1, "profile number", &number));
+    HX_TRY(read_event_number(log, body, 8, "bytes", &row.bytes));
     HX_TRY(read_string(log, body, "label", &row.text));
-    return add_row(log, &row, number, body->event);
+    return add_profile_row(log, &row, number, body->event);
 }
 
 /* --- events -------------------------------------------------------------------------------- */
 
-static bool is_known(unsigned number)
+static bool is_known_event(unsigned number)
 {
     for (size_t i = 0; i < sizeof known_kinds / sizeof *known_kinds; i++)
         if (number >= known_kinds[i].first && number <= known_kinds[i].last)
@@ -555,7 +556,7 @@ static hx_error *on_event(struct log *log, unsigned number, struct event_body *b
     default:
         *ret_read = false;
         log->profile->lost[HX_LOSS_TICKS] += number == EV_PROF_SAMPLE_COST_CENTRE;
-        log->profile->lost[HX_LOSS_NEWER_EVENTS] += !is_known(number);
+        log->profile->lost[HX_LOSS_NEWER_EVENTS] += !is_known_event(number);
         return NULL;
     }
 }
@@ -728,7 +729,7 @@ static hx_error *read_log(struct log *log)
 static hx_error *read_eventlog(struct hx_import *import)
 {
     HX_PROFILE struct hx_profile profile = {.import = import};
-    HX_CLEANUP(deinit) struct log log = {.import = import, .profile = &profile};
+    HX_CLEANUP(deinit_import_log) struct log log = {.import = import, .profile = &profile};
     return read_log(&log);
 }
 

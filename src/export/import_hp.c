@@ -316,7 +316,7 @@ static hx_error *read_item(struct reader *r, bool *ret_more)
 /* --- the whole ------------------------------------------------------------------------------- */
 
 /* What was cut off goes; a file of one cut sample has nothing. */
-static hx_error *settle(struct reader *r)
+static hx_error *settle_samples(struct reader *r)
 {
     struct hx_profile *profile = r->profile;
     size_t end = r->import->n, kept = 0;
@@ -346,7 +346,7 @@ static hx_error *settle(struct reader *r)
 
 #define CHECK_MASK 0xfff
 
-static hx_error *read_file(struct reader *r)
+static hx_error *read_hp_lines(struct reader *r)
 {
     const struct hx_import *import = r->import;
     bool more = true;
@@ -358,7 +358,7 @@ static hx_error *read_file(struct reader *r)
         if (hx_progress_cancelled(import->progress))
             return hx_error_cancelled(import->path);
     }
-    HX_TRY(settle(r));
+    HX_TRY(settle_samples(r));
     return hx_profile_store(r->profile);
 }
 
@@ -366,7 +366,7 @@ static hx_error *read_hp(struct hx_import *import)
 {
     HX_PROFILE struct hx_profile profile = {.import = import};
     struct reader r = {.import = import, .profile = &profile};
-    hx_error *err = read_file(&r);
+    hx_error *err = read_hp_lines(&r);
     hx_text_free(&r.marks);
     return err;
 }

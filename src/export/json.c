@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void begin(struct hx_sheet *table)
+static void begin_json(struct hx_sheet *table)
 {
     if (table->among) {
         hx_text_puts(&table->text, table->index ? ",\n" : "{\n");
@@ -15,22 +15,22 @@ static void begin(struct hx_sheet *table)
     hx_sheet_json_keys(table, "{");
 }
 
-static void row(struct hx_sheet *table, const hx_rows *rows)
+static void put_json_row(struct hx_sheet *table, const hx_rows *rows)
 {
     hx_text_puts(&table->text, table->rows ? ",\n" : "\n");
     hx_sheet_json_row(table, rows);
 }
 
-static void end(struct hx_sheet *table)
+static void end_json(struct hx_sheet *table)
 {
     hx_text_puts(&table->text, table->rows ? "\n]" : "]");
     if (!table->among)
         hx_text_putc(&table->text, '\n');
 }
 
-static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
+static hx_error *write_json(const struct hx_export *export, struct hx_sink *sink)
 {
-    static const struct hx_sheet_form form = {begin, row, end};
+    static const struct hx_sheet_form form = {begin_json, put_json_row, end_json};
     if (export->by)
         return hx_sheet_write(export, export->by, &form, sink);
     HX_TRY(hx_sheet_write_all(export, &form, sink));
@@ -43,5 +43,5 @@ const struct hx_exporter hx_export_json = {
     .about = "views, objects and edges as JSON",
     .by = HX_SHEET_WORDS,
     .span = HX_EXPORT_SERIES,
-    .write = write_out,
+    .write = write_json,
 };

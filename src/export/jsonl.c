@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void begin(struct hx_sheet *table)
+static void begin_jsonl(struct hx_sheet *table)
 {
     struct hx_text *before = &table->scratch;
     hx_text_clear(before);
@@ -17,20 +17,20 @@ static void begin(struct hx_sheet *table)
     hx_sheet_json_keys(table, hx_text_str(before));
 }
 
-static void row(struct hx_sheet *table, const hx_rows *rows)
+static void put_jsonl_row(struct hx_sheet *table, const hx_rows *rows)
 {
     hx_sheet_json_row(table, rows);
     hx_text_putc(&table->text, '\n');
 }
 
-static void end(struct hx_sheet *table)
+static void end_jsonl(struct hx_sheet *table)
 {
     (void)table;
 }
 
-static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
+static hx_error *write_jsonl(const struct hx_export *export, struct hx_sink *sink)
 {
-    static const struct hx_sheet_form form = {begin, row, end};
+    static const struct hx_sheet_form form = {begin_jsonl, put_jsonl_row, end_jsonl};
     return export->by ? hx_sheet_write(export, export->by, &form, sink)
                       : hx_sheet_write_all(export, &form, sink);
 }
@@ -40,5 +40,5 @@ const struct hx_exporter hx_export_jsonl = {
     .about = "the same, a line for each row",
     .by = HX_SHEET_WORDS,
     .span = HX_EXPORT_SERIES,
-    .write = write_out,
+    .write = write_jsonl,
 };

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t number(struct hx_value value)
+static int64_t value_number(struct hx_value value)
 {
     return value.type == HX_VALUE_INT ? value.i : -1;
 }
 
-static hx_error *keep_text(struct hx_value value, char **ret)
+static hx_error *copy_value_text(struct hx_value value, char **ret)
 {
     char *copy = strdup(value.type == HX_VALUE_TEXT ? value.text : "");
     HX_NEED(copy);
@@ -25,13 +25,13 @@ static hx_error *keep_text(struct hx_value value, char **ret)
 /* The columns of the statement below. */
 enum { SNAPSHOT, TAKEN, STARTED, PID, COMM, EXE, HEAP_BYTES, HEAP_OBJECTS };
 
-static hx_error *add(hx_rows *rows, struct hx_moments *moments)
+static hx_error *add_moment(hx_rows *rows, struct hx_moments *moments)
 {
     struct hx_moment moment = {
         .snapshot = hx_rows_value(rows, SNAPSHOT).i,
         .taken_at_ns = hx_rows_value(rows, TAKEN).i,
-        .heap_bytes = number(hx_rows_value(rows, HEAP_BYTES)),
-        .heap_objects = number(hx_rows_value(rows, HEAP_OBJECTS)),
+        .heap_bytes = value_number(hx_rows_value(rows, HEAP_BYTES)),
+        .heap_objects = value_number(hx_rows_value(rows, HEAP_OBJECTS)),
     };
     struct hx_value started = hx_rows_value(rows, STARTED), pid = hx_rows_value(rows, PID);
     if (!moments->v.n) {
@@ -41,8 +41,8 @@ static hx_error *add(hx_rows *rows, struct hx_moments *moments)
                                                              : INT64_MIN;
     }
     moments->pid = pid.type == HX_VALUE_INT ? pid.i : 0;
-    HX_TRY(keep_text(hx_rows_value(rows, COMM), &moments->comm));
-    HX_TRY(keep_text(hx_rows_value(rows, EXE), &moments->exe));
+    HX_TRY(copy_value_text(hx_rows_value(rows, COMM), &moments->comm));
+    HX_TRY(copy_value_text(hx_rows_value(rows, EXE), &moments->exe));
     uint64_t before = moments->v.n ? moments->v.v[moments->v.n - 1].since_ns : 0;
     int64_t since;
     if (__builtin_sub_overflow(moment.taken_at_ns, moments->began_ns, &since) || since < 0)
@@ -68,7 +68,7 @@ hx_error *hx_moments_load(const struct hx_export *export, struct hx_moments *ret
     for (bool more = true; !err && more;) {
         err = hx_rows_next(rows, &more);
         if (!err && more)
-            err = add(rows, &moments);
+            err = add_moment(rows, &moments);
     }
     hx_rows_end(rows);
     HX_TRY(err);

@@ -49,7 +49,7 @@ static size_t cut_at(const char *s, size_t n)
     return n;
 }
 
-static hx_error *keep_text(struct hx_paths *paths, const char *s, char **ret)
+static hx_error *copy_frame_text(struct hx_paths *paths, const char *s, char **ret)
 {
     struct hx_text text = {0};
     hx_text_escape(&text, s, strlen(s), false);
@@ -77,7 +77,7 @@ static hx_error *keep_source(struct hx_paths *paths, const char *source,
         file[colon - source] = 0;
         frame->line = (uint32_t)line;
     }
-    return keep_text(paths, file, &frame->file);
+    return copy_frame_text(paths, file, &frame->file);
 }
 
 static hx_error *make_frame(struct hx_paths *paths, const struct hx_frame_texts *texts,
@@ -86,9 +86,9 @@ static hx_error *make_frame(struct hx_paths *paths, const struct hx_frame_texts 
     const char *name = texts->name && *texts->name ? texts->name : "(unknown)";
     bool modules = paths->detail & HX_PATHS_MODULES, lines = paths->detail & HX_PATHS_LINES;
     bool symbol = lines && texts->symbol && strcmp(texts->symbol, name) != 0;
-    HX_TRY(keep_text(paths, name, &frame->name));
-    HX_TRY(keep_text(paths, symbol ? texts->symbol : "", &frame->symbol));
-    HX_TRY(keep_text(paths, modules && texts->module ? texts->module : "", &frame->module));
+    HX_TRY(copy_frame_text(paths, name, &frame->name));
+    HX_TRY(copy_frame_text(paths, symbol ? texts->symbol : "", &frame->symbol));
+    HX_TRY(copy_frame_text(paths, modules && texts->module ? texts->module : "", &frame->module));
     return keep_source(paths, lines && texts->source ? texts->source : "", frame);
 }
 
@@ -125,7 +125,8 @@ static hx_error *need_frame(struct hx_paths *paths, const char *name, uint32_t *
 
 /* --- nodes ------------------------------------------------------------------------- */
 
-static hx_error *add_entry(struct hx_paths *paths, uint32_t parent, uint32_t frame, uint32_t node)
+static hx_error *add_child_entry(struct hx_paths *paths, uint32_t parent, uint32_t frame,
+                                 uint32_t node)
 {
     uint32_t *entry;
     HX_TRY(hx_pairs_at(&paths->entries, hx_pair_key(parent, frame), &entry));
@@ -133,7 +134,7 @@ static hx_error *add_entry(struct hx_paths *paths, uint32_t parent, uint32_t fra
     return NULL;
 }
 
-static bool is_there(const struct hx_paths *paths, uint32_t node, uint32_t frame, uint32_t *ret)
+static bool find_child(const struct hx_paths *paths, uint32_t node, uint32_t frame, uint32_t *ret)
 {
     *ret = hx_pairs_find(&paths->entries, hx_pair_key(node, frame));
     return *ret != HX_NO_PAIR;
@@ -145,7 +146,7 @@ static hx_error *make_node(struct hx_paths *paths, uint32_t parent, uint32_t fra
         .parent = parent, .frame = frame, .depth = paths->nodes.v[parent].depth + 1};
     HX_NEED(hx_vec_push(&paths->nodes, node));
     *ret = (uint32_t)(paths->nodes.n - 1);
-    return add_entry(paths, parent, frame, *ret);
+    return add_child_entry(paths, parent, frame, *ret);
 }
 
 /* Instead of a child that has no room. */
@@ -156,7 +157,7 @@ static hx_error *make_bound(struct hx_paths *paths, uint32_t node, uint32_t *ret
     paths->deeper += deep;
     paths->beyond += !deep;
     HX_TRY(need_frame(paths, deep ? "(deeper)" : "(other)", frame));
-    return is_there(paths, node, *frame, ret) ? NULL : make_node(paths, node, *frame, ret);
+    return find_child(paths, node, *frame, ret) ? NULL : make_node(paths, node, *frame, ret);
 }
 
 /* Nothing stands below these. */
@@ -172,7 +173,7 @@ hx_error *hx_paths_child(struct hx_paths *paths, uint32_t node, uint32_t frame, 
         *ret = node;
         return NULL;
     }
-    if (is_there(paths, node, frame, ret))
+    if (find_child(paths, node, frame, ret))
         return NULL;
     if (paths->nodes.v[node].depth >= HX_PATHS_DEPTH - 1 || paths->nodes.n >= HX_PATHS_NODES)
         return make_bound(paths, node, ret);
@@ -185,7 +186,7 @@ hx_error *hx_paths_step(struct hx_paths *paths, uint32_t node, uint32_t frame, u
         *ret = node;
         return NULL;
     }
-    if (is_there(paths, node, frame, ret))
+    if (find_child(paths, node, frame, ret))
         return NULL;
     if (paths->nodes.v[node].depth < HX_PATHS_LONG)
         return hx_paths_child(paths, node, frame, ret);
@@ -194,7 +195,7 @@ hx_error *hx_paths_step(struct hx_paths *paths, uint32_t node, uint32_t frame, u
             continue;
         paths->recurring++;
         *ret = up;
-        return add_entry(paths, node, frame, up);
+        return add_child_entry(paths, node, frame, up);
     }
     return hx_paths_child(paths, node, frame, ret);
 }
@@ -290,11 +291,11 @@ static uint64_t find_bar(const struct cutting *c)
 /* The child "(other)" of a node that stays. */
 static hx_error *make_other(struct hx_paths *paths, uint32_t node, uint32_t *ret)
 {
-    return is_there(paths, node, paths->other, ret) ? NULL
-                                                    : make_node(paths, node, paths->other, ret);
+    return find_child(paths, node, paths->other, ret) ? NULL
+                                                      : make_node(paths, node, paths->other, ret);
 }
 
-static void add_own(struct hx_path *to, const struct hx_path *from)
+static void add_self_cost(struct hx_path *to, const struct hx_path *from)
 {
     for (int i = 0; i < HX_PATH_VALUES; i++)
         hx_paths_add(&to->own[i], from->own[i]);
@@ -307,8 +308,8 @@ static void clear_nodes(struct hx_paths *paths)
 }
 
 /* Makes the tree anew. place[i]: the node that it went into. */
-static hx_error *merge(const struct cutting *c, uint64_t bar, struct hx_path *old, size_t n,
-                       size_t *merged)
+static hx_error *merge_small_paths(const struct cutting *c, uint64_t bar, struct hx_path *old,
+                                   size_t n, size_t *merged)
 {
     struct hx_paths *paths = c->paths;
     clear_nodes(paths);
@@ -326,7 +327,7 @@ static hx_error *merge(const struct cutting *c, uint64_t bar, struct hx_path *ol
             if (!other)
                 HX_TRY(make_other(paths, above, &c->place[i]));
         }
-        add_own(&paths->nodes.v[c->place[i]], &old[i]);
+        add_self_cost(&paths->nodes.v[c->place[i]], &old[i]);
     }
     return NULL;
 }
@@ -352,7 +353,7 @@ static hx_error *cut_by(struct cutting *c, size_t *merged)
     HX_FREE struct hx_path *old = paths->nodes.v;
     paths->nodes.v = NULL;
     paths->nodes.cap = 0;
-    return merge(c, bar, old, n, merged);
+    return merge_small_paths(c, bar, old, n, merged);
 }
 
 hx_error *hx_paths_cut(struct hx_paths *paths, const struct hx_paths_cut *cut, size_t *ret_merged)
@@ -412,7 +413,7 @@ static void group_children(struct ordering *o)
                 compare_nodes, o);
 }
 
-static void walk(struct ordering *o, uint32_t *order)
+static void walk_in_preorder(struct ordering *o, uint32_t *order)
 {
     size_t n = 0, depth = 0;
     o->stack[depth++] = 0;
@@ -437,7 +438,7 @@ hx_error *hx_paths_order(const struct hx_paths *paths, const uint64_t *weight, u
     }
     struct ordering o = {paths, weight, first, child, stack};
     group_children(&o);
-    walk(&o, order);
+    walk_in_preorder(&o, order);
     *ret = order;
     return NULL;
 }

@@ -21,14 +21,14 @@ static void end_rows(hx_rows **rows)
 #define HX_ROWS __attribute__((cleanup(end_rows)))
 
 /* Runs and frees a statement. */
-static hx_error *ask(hx_store *store, struct hx_text *sql, hx_rows **ret)
+static hx_error *query_paths(hx_store *store, struct hx_text *sql, hx_rows **ret)
 {
     hx_error *err = sql->failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(sql), ret);
     hx_text_free(sql);
     return err;
 }
 
-static const char *text_at(const hx_rows *rows, size_t column)
+static const char *path_row_text(const hx_rows *rows, size_t column)
 {
     struct hx_value value = hx_rows_value(rows, column);
     return value.type == HX_VALUE_TEXT ? value.text : NULL;
@@ -106,10 +106,10 @@ static hx_error *load_frames(const struct loading *l, const char *sql, struct fo
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
             return NULL;
-        struct hx_frame_texts texts = {.name = text_at(rows, 1),
-                                       .module = text_at(rows, 2),
-                                       .source = text_at(rows, 3),
-                                       .symbol = text_at(rows, 4)};
+        struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
+                                       .module = path_row_text(rows, 2),
+                                       .source = path_row_text(rows, 3),
+                                       .symbol = path_row_text(rows, 4)};
         struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
         HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
         HX_NEED(hx_vec_push(&forest->frames, frame));
@@ -122,7 +122,7 @@ static uint32_t frame_of(const struct forest *forest, int64_t id)
     return at == SIZE_MAX ? HX_NO_FRAME : forest->frames.v[at].frame;
 }
 
-static hx_error *load_nodes(const struct loading *l, const char *sql, struct forest *forest)
+static hx_error *load_path_nodes(const struct loading *l, const char *sql, struct forest *forest)
 {
     HX_ROWS hx_rows *rows = NULL;
     uint32_t unknown;
@@ -189,7 +189,7 @@ static hx_error *add_values(struct loading *l, struct forest *forest, const char
     struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
     hx_text_putf(&sql, "%s%" PRId64, select, l->snapshot);
-    HX_TRY(ask(l->export->store, &sql, &rows));
+    HX_TRY(query_paths(l->export->store, &sql, &rows));
     for (bool more = true;;) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
@@ -216,7 +216,7 @@ static hx_error *load_sampling(struct loading *l)
     bool more, known = true;
     hx_text_putf(&sql, "SELECT sample_bytes FROM hx_recording WHERE snapshot = %" PRId64,
                  l->snapshot);
-    HX_TRY(ask(l->export->store, &sql, &rows));
+    HX_TRY(query_paths(l->export->store, &sql, &rows));
     HX_TRY(hx_rows_next(rows, &more));
     l->paths->sample_bytes = more ? count_at(rows, 0, &known) : 0;
     return NULL;
@@ -229,7 +229,7 @@ static hx_error *load_forest(struct loading *l, const struct forest_source *sour
     struct summing now = {HX_PATH_OBJECTS, HX_PATH_BYTES, 0, 0};
     struct summing ever = {HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES, 0, 0};
     HX_TRY(load_frames(l, source->frames, &forest));
-    HX_TRY(load_nodes(l, source->nodes, &forest));
+    HX_TRY(load_path_nodes(l, source->nodes, &forest));
     if (forest.nodes.n >= NO_NODE)
         return hx_error_new(HX_E_LIMIT, l->export->title, NULL, "holds too many stacks");
     HX_TRY(add_values(l, &forest, source->values, &now));
@@ -310,7 +310,7 @@ static hx_error *lost_node(struct placing *p, uint32_t *ret)
     return NULL;
 }
 
-static hx_error *cancelled(const struct placing *p, const char *what, uint64_t done)
+static hx_error *placing_cancelled(const struct placing *p, const char *what, uint64_t done)
 {
     const struct hx_progress *progress = p->l->export->progress;
     hx_progress_at(progress, what, done, p->snapshot->graph.n);
@@ -349,15 +349,16 @@ static hx_error *load_holders(struct loading *l, struct forest *ret)
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
             return NULL;
-        struct hx_frame_texts texts = {
-            .name = text_at(rows, 1), .module = text_at(rows, 2), .symbol = text_at(rows, 3)};
+        struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
+                                       .module = path_row_text(rows, 2),
+                                       .symbol = path_row_text(rows, 3)};
         struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
         HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
         HX_NEED(hx_vec_push(&ret->frames, frame));
     }
 }
 
-static hx_error *damaged(const struct loading *l, const char *what)
+static hx_error *damaged_paths(const struct loading *l, const char *what)
 {
     return hx_error_new(HX_E_CORRUPT, l->export->title, "take it from a backup or make it again",
                         "the store is damaged (%s)", what);
@@ -414,16 +415,16 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
     HX_TRY(hx_paths_frame(p->l->paths, &texts, &several));
     hx_text_putf(&sql, "SELECT dominator, set_id FROM objects WHERE snapshot = %" PRId64,
                  p->l->snapshot);
-    HX_TRY(ask(p->l->export->store, &sql, &rows));
+    HX_TRY(query_paths(p->l->export->store, &sql, &rows));
     bool more = true;
     HX_FREE uint64_t *strides = NULL;
     HX_TRY(make_strides(graph, &strides));
     for (hx_obj i = 0; i < graph->n; i++) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
-            return damaged(p->l, "objects are missing");
+            return damaged_paths(p->l, "objects are missing");
         if ((i & 0xffff) == 0)
-            HX_TRY(cancelled(p, "read dominators", i));
+            HX_TRY(placing_cancelled(p, "read dominators", i));
         struct hx_value dominator = hx_rows_value(rows, 0);
         p->above[i] = HX_NO_OBJ;
         if (graph->state[i] == HX_STATE_DEFINITE || graph->state[i] == HX_STATE_INDIRECT) {
@@ -431,7 +432,7 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
         } else if (dominator.type == HX_VALUE_INT) {
             p->above[i] = find_object(graph, strides, (uint64_t)dominator.i);
             if (p->above[i] == HX_NO_OBJ || p->above[i] == i)
-                return damaged(p->l, "a dominator is no object");
+                return damaged_paths(p->l, "a dominator is no object");
         } else {
             HX_TRY(place_top(p, holders, several, i, hx_rows_value(rows, 1)));
         }
@@ -447,10 +448,10 @@ static hx_error *place_dominated(struct placing *p)
         size_t n = 0;
         hx_obj object = i;
         if ((i & 0xffff) == 0)
-            HX_TRY(cancelled(p, "follow dominators", i));
+            HX_TRY(placing_cancelled(p, "follow dominators", i));
         for (; p->node[object] == NO_NODE; object = p->above[object]) {
             if (n == graph->n)
-                return damaged(p->l, "dominators go round in a circle");
+                return damaged_paths(p->l, "dominators go round in a circle");
             p->queue[n++] = object;
         }
         uint32_t node = p->node[object];
@@ -485,7 +486,7 @@ static hx_error *load_dominator(struct loading *l)
 
 /* --- chains -------------------------------------------------------------------------- */
 
-static inline bool follows(const struct hx_snapshot *snapshot, enum hx_edge_kind kind)
+static inline bool is_path_edge(const struct hx_snapshot *snapshot, enum hx_edge_kind kind)
 {
     return kind != HX_EDGE_INTERIOR || snapshot->interior != HX_INTERIOR_OFF;
 }
@@ -499,7 +500,7 @@ static hx_error *place_from_roots(struct placing *p, size_t *n)
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *from = &snapshot->roots.v[edge->root];
         if (from->kind == HX_ROOT_NAMED || p->node[edge->target] != NO_NODE ||
-            !follows(snapshot, (enum hx_edge_kind)edge->kind))
+            !is_path_edge(snapshot, (enum hx_edge_kind)edge->kind))
             continue;
         if (edge->root != last) {
             struct hx_frame_texts texts = {
@@ -523,11 +524,11 @@ static hx_error *place_reached(struct placing *p, size_t n)
         hx_obj object = p->queue[at];
         uint32_t node = p->node[object];
         if ((at & 0xffff) == 0)
-            HX_TRY(cancelled(p, "follow references", at));
+            HX_TRY(placing_cancelled(p, "follow references", at));
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
             hx_obj target = hx_edge_target(graph->edge[e]);
             if (p->node[target] != NO_NODE ||
-                !follows(p->snapshot, hx_edge_kind_of(graph->edge[e])))
+                !is_path_edge(p->snapshot, hx_edge_kind_of(graph->edge[e])))
                 continue;
             HX_TRY(hx_paths_step(p->l->paths, node, type_frame(p, target), &p->node[target]));
             p->queue[n++] = target;
@@ -562,14 +563,14 @@ static hx_error *load_census(struct loading *l)
     HX_ROWS hx_rows *rows = NULL;
     const struct hx_stored_census *census = hx_census_find(l->paths->by);
     hx_census_sql(census, l->snapshot, &sql);
-    HX_TRY(ask(l->export->store, &sql, &rows));
+    HX_TRY(query_paths(l->export->store, &sql, &rows));
     for (bool more = true;;) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
             return NULL;
         bool known = true;
         uint32_t frame, node;
-        struct hx_frame_texts texts = {.name = text_at(rows, 2)};
+        struct hx_frame_texts texts = {.name = path_row_text(rows, 2)};
         char number[32];
         struct hx_value label = hx_rows_value(rows, 2);
         if (label.type == HX_VALUE_INT) {

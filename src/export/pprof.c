@@ -168,7 +168,7 @@ static hx_error *number_escaped(struct profile *p, const char *s, uint32_t *ret)
     return err;
 }
 
-static const char *text_at(const hx_rows *rows, size_t column)
+static const char *mapping_row_text(const hx_rows *rows, size_t column)
 {
     struct hx_value value = hx_rows_value(rows, column);
     return value.type == HX_VALUE_TEXT ? value.text : "";
@@ -205,14 +205,15 @@ static hx_error *load_modules(struct profile *p)
     for (bool more = true; !err && more;) {
         err = hx_rows_next(rows, &more);
         if (!err && more && p->modules.n < 10000)
-            err = add_module(p, text_at(rows, 0), text_at(rows, 1), text_at(rows, 2));
+            err = add_module(p, mapping_row_text(rows, 0), mapping_row_text(rows, 1),
+                             mapping_row_text(rows, 2));
     }
     hx_rows_end(rows);
     return err;
 }
 
 /* The id of a mapping; what belongs to no file belongs to the program. */
-static hx_error *module_of(struct profile *p, const char *name, uint32_t *ret)
+static hx_error *mapping_id(struct profile *p, const char *name, uint32_t *ret)
 {
     *ret = 1;
     if (!*name || *name == '<')
@@ -261,7 +262,7 @@ static hx_error *put_location(struct profile *p, const struct hx_path_frame *fra
                        &function.symbol));
     HX_TRY(number_text(p, frame->file, &function.file));
     HX_TRY(number_function(p, &function, &number));
-    HX_TRY(module_of(p, frame->module, &module));
+    HX_TRY(mapping_id(p, frame->module, &module));
     put_number(&p->inner, LINE_FUNCTION, number);
     put_number(&p->inner, LINE_LINE, frame->line);
     put_number(&p->part, LOCATION_ID, id);
@@ -272,7 +273,7 @@ static hx_error *put_location(struct profile *p, const struct hx_path_frame *fra
 }
 
 /* Leaf first. Locations that are new come before what is made of them. */
-static hx_error *put_sample(struct profile *p, uint32_t node)
+static hx_error *put_pprof_sample(struct profile *p, uint32_t node)
 {
     uint32_t frame[HX_PATHS_DEPTH + 1];
     uint32_t n = hx_paths_frames(p->paths, node, frame);
@@ -302,7 +303,7 @@ static hx_error *put_samples(struct profile *p)
     for (size_t i = 1; i < p->paths->nodes.n; i++) {
         const uint64_t *own = p->paths->nodes.v[order[i]].own;
         if (own[0] || own[1] || own[2] || own[3])
-            HX_TRY(put_sample(p, order[i]));
+            HX_TRY(put_pprof_sample(p, order[i]));
     }
     return NULL;
 }

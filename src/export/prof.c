@@ -34,7 +34,7 @@ struct report {
     struct hx_text text;
 };
 
-static void deinit(struct report *report)
+static void deinit_report(struct report *report)
 {
     hx_moments_deinit(&report->moments);
     hx_stacktree_deinit(&report->tree);
@@ -43,7 +43,8 @@ static void deinit(struct report *report)
 
 typedef hx_error *row_fn(struct report *report, void *context, hx_rows *rows);
 
-static hx_error *each_row(struct report *report, struct hx_text *sql, row_fn *row, void *context)
+static hx_error *each_report_row(struct report *report, struct hx_text *sql, row_fn *row,
+                                 void *context)
 {
     hx_rows *rows = NULL;
     hx_error *err = sql->failed ? hx_error_nomem()
@@ -121,13 +122,13 @@ static hx_error *put_censuses(struct report *report)
     if (report->export->snapshot)
         hx_text_putf(&sql, " AND t.snapshot = %" PRId64, report->export->snapshot);
     hx_text_puts(&sql, " ORDER BY t.snapshot");
-    return each_row(report, &sql, put_block, &walk);
+    return each_report_row(report, &sql, put_block, &walk);
 }
 
 /* --- sets --------------------------------------------------------------------------- */
 
 /* "label[module]" */
-static void put_label(struct report *report, const char *label, size_t n, const char *module)
+static void put_centre_label(struct report *report, const char *label, size_t n, const char *module)
 {
     struct hx_text *text = &report->text;
     hx_text_clear(text);
@@ -145,7 +146,7 @@ static void put_label(struct report *report, const char *label, size_t n, const 
         report->sink->failed = ENOMEM;
 }
 
-static void put_stack(struct report *report, uint32_t at)
+static void put_report_stack(struct report *report, uint32_t at)
 {
     const struct hx_stacktree *tree = &report->tree;
     for (bool first = true; at != HX_NO_STACK; first = false) {
@@ -154,7 +155,7 @@ static void put_stack(struct report *report, uint32_t at)
         const char *label = hx_stacktree_text(tree, centre->label);
         if (!first)
             hx_sink_putc(report->sink, ',');
-        put_label(report, label, strlen(label), hx_stacktree_text(tree, centre->module));
+        put_centre_label(report, label, strlen(label), hx_stacktree_text(tree, centre->module));
         at = row->parent;
     }
 }
@@ -215,10 +216,10 @@ static hx_error *put_member(struct report *report, void *context, hx_rows *rows)
         HX_TRY(find_site(report, label.text, &at));
     hx_sink_puts(report->sink, first ? "<" : ", <");
     if (at != HX_NO_STACK)
-        put_stack(report, at);
+        put_report_stack(report, at);
     else
-        put_label(report, label.text, strlen(label.text),
-                  module.type == HX_VALUE_TEXT ? module.text : NULL);
+        put_centre_label(report, label.text, strlen(label.text),
+                         module.type == HX_VALUE_TEXT ? module.text : NULL);
     hx_sink_putc(report->sink, '>');
     return NULL;
 }
@@ -236,7 +237,7 @@ static hx_error *put_sets(struct report *report)
     hx_text_puts(&sql, ") AS u LEFT JOIN hx_set_member AS m ON m.set_id = u.set_id LEFT JOIN"
                        " hx_retainer AS r ON r.retainer = m.retainer"
                        " ORDER BY u.set_id, m.position");
-    HX_TRY(each_row(report, &sql, put_member, &sets));
+    HX_TRY(each_report_row(report, &sql, put_member, &sets));
     if (sets.id >= 0)
         hx_sink_puts(report->sink, "}\n");
     return NULL;
@@ -252,7 +253,7 @@ static hx_error *write_retainers(struct report *report)
 
 static hx_error *write_prof(const struct hx_export *export, struct hx_sink *sink)
 {
-    HX_CLEANUP(deinit) struct report report = {.export = export, .sink = sink};
+    HX_CLEANUP(deinit_report) struct report report = {.export = export, .sink = sink};
     bool costs = export->by && strcmp(export->by, "ccs") == 0, retainers = false;
     HX_TRY(hx_moments_load(export, &report.moments));
     HX_TRY(hx_export_has(export, hx_census_find("retainer"), &retainers));

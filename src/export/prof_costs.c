@@ -45,7 +45,7 @@ struct table {
     struct hx_text text, words;
 };
 
-static void deinit(struct table *t)
+static void deinit_cost_table(struct table *t)
 {
     hx_stacktree_deinit(&t->tree);
     free(t->cost);
@@ -193,7 +193,7 @@ static hx_error *sort_tree(struct table *t)
 /* --- cells --------------------------------------------------------------------------- */
 
 /* A word; "-" where nothing is known. */
-static const char *cell(struct table *t, const char *s)
+static const char *cost_cell(struct table *t, const char *s)
 {
     struct hx_text *text = &t->text;
     hx_text_clear(text);
@@ -231,30 +231,30 @@ static int widest(int a, int b)
     return b <= WIDE && b > a ? b : a;
 }
 
-static void measure(struct table *t)
+static void measure_cost_columns(struct table *t)
 {
     t->label_width = 11;
     t->module_width = 6;
     t->source_width = 3;
     for (size_t i = 0; i < t->tree.centres.n; i++) {
         const struct hx_stack_centre *centre = &t->tree.centres.v[i];
-        t->label_width = widest(t->label_width, width_of(cell(t, label_of(t, (uint32_t)i))));
-        t->module_width =
-            widest(t->module_width, width_of(cell(t, hx_stacktree_text(&t->tree, centre->module))));
-        t->source_width =
-            widest(t->source_width, width_of(cell(t, hx_stacktree_text(&t->tree, centre->source))));
+        t->label_width = widest(t->label_width, width_of(cost_cell(t, label_of(t, (uint32_t)i))));
+        t->module_width = widest(
+            t->module_width, width_of(cost_cell(t, hx_stacktree_text(&t->tree, centre->module))));
+        t->source_width = widest(
+            t->source_width, width_of(cost_cell(t, hx_stacktree_text(&t->tree, centre->source))));
     }
 }
 
 static void put_centre(struct table *t, uint32_t index, int label_width, int indent)
 {
     const struct hx_stack_centre *centre = &t->tree.centres.v[index];
-    put_cell(t, cell(t, label_of(t, index)), label_width, indent);
-    put_cell(t, cell(t, hx_stacktree_text(&t->tree, centre->module)), t->module_width, 0);
-    put_cell(t, cell(t, hx_stacktree_text(&t->tree, centre->source)), t->source_width, 0);
+    put_cell(t, cost_cell(t, label_of(t, index)), label_width, indent);
+    put_cell(t, cost_cell(t, hx_stacktree_text(&t->tree, centre->module)), t->module_width, 0);
+    put_cell(t, cost_cell(t, hx_stacktree_text(&t->tree, centre->source)), t->source_width, 0);
 }
 
-static void put_percent(struct table *t, int64_t bytes, int width)
+static void put_cost_percent(struct table *t, int64_t bytes, int width)
 {
     if (bytes < 0)
         hx_sink_putf(t->sink, "%*s", width, "-");
@@ -263,7 +263,7 @@ static void put_percent(struct table *t, int64_t bytes, int width)
                      t->total ? 100.0 * (double)bytes / (double)t->total : 0);
 }
 
-static void put_figure(struct table *t, int64_t figure, int width)
+static void put_cost_figure(struct table *t, int64_t figure, int width)
 {
     if (figure < 0)
         hx_sink_putf(t->sink, "%*s", width, "-");
@@ -285,8 +285,8 @@ static void put_commas(struct hx_text *text, int64_t value)
     }
 }
 
-static void put_head(struct table *t, const struct hx_moments *moments,
-                     const struct hx_moment *moment)
+static void put_cost_head(struct table *t, const struct hx_moments *moments,
+                          const struct hx_moment *moment)
 {
     struct hx_sink *sink = t->sink;
     char date[HX_BAND_DATE];
@@ -318,9 +318,9 @@ static hx_error *put_flat(struct table *t)
     for (size_t i = 0; i < n; i++) {
         put_centre(t, t->flat[i].centre, t->label_width, 0);
         hx_sink_puts(t->sink, "     - ");
-        put_percent(t, t->flat[i].alloc, 6);
+        put_cost_percent(t, t->flat[i].alloc, 6);
         hx_sink_puts(t->sink, "      - ");
-        put_figure(t, t->flat[i].alloc, 9);
+        put_cost_figure(t, t->flat[i].alloc, 9);
         hx_sink_putc(t->sink, '\n');
     }
     return NULL;
@@ -332,13 +332,13 @@ static void put_row(struct table *t, uint32_t at, int width, int depth)
     t->deeper += depth > DEEPEST;
     put_centre(t, t->tree.rows.v[at].centre, width, depth < DEEPEST ? depth : DEEPEST);
     hx_sink_putf(t->sink, "%6" PRId64 " ", t->tree.rows.v[at].id);
-    put_figure(t, cost->entries, 11);
+    put_cost_figure(t, cost->entries, 11);
     hx_sink_puts(t->sink, "      -  ");
-    put_percent(t, cost->alloc, 5);
+    put_cost_percent(t, cost->alloc, 5);
     hx_sink_puts(t->sink, "       -  ");
-    put_percent(t, cost->inherited, 5);
+    put_cost_percent(t, cost->inherited, 5);
     hx_sink_puts(t->sink, "      - ");
-    put_figure(t, cost->alloc, 9);
+    put_cost_figure(t, cost->alloc, 9);
     hx_sink_putc(t->sink, '\n');
 }
 
@@ -388,7 +388,7 @@ static hx_error *put_tree(struct table *t)
 hx_error *hx_prof_write_costs(const struct hx_export *export, const struct hx_moments *moments,
                               struct hx_sink *sink)
 {
-    HX_CLEANUP(deinit) struct table t = {.export = export, .sink = sink};
+    HX_CLEANUP(deinit_cost_table) struct table t = {.export = export, .sink = sink};
     int64_t snapshot;
     HX_TRY(find_snapshot(export, &snapshot));
     const struct hx_moment *moment = NULL;
@@ -400,8 +400,8 @@ hx_error *hx_prof_write_costs(const struct hx_export *export, const struct hx_mo
     HX_TRY(hx_stacktree_load(export, HX_TREE_CCS, &t.tree));
     HX_TRY(load_costs(&t, snapshot));
     HX_TRY(sort_tree(&t));
-    measure(&t);
-    put_head(&t, moments, moment);
+    measure_cost_columns(&t);
+    put_cost_head(&t, moments, moment);
     HX_TRY(put_flat(&t));
     HX_TRY(put_tree(&t));
     if (t.deeper)

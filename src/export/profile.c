@@ -287,8 +287,9 @@ static size_t list_losses(const struct hx_profile *profile, struct hx_imported_l
 }
 
 /* What is missing is missing behind the last sample. */
-static void put_notes(const struct hx_profile *profile, const struct hx_profile_sample *sample,
-                      bool last, struct hx_text *ret)
+static void put_profile_notes(const struct hx_profile *profile,
+                              const struct hx_profile_sample *sample, bool last,
+                              struct hx_text *ret)
 {
     const char *own = hx_text_str(&sample->notes);
     hx_text_puts(ret, hx_text_str(&profile->notes));
@@ -308,7 +309,7 @@ static hx_error *add_sample(const struct storing *storing, size_t i, bool last)
     struct hx_imported_loss loss[HX_LOSSES];
     struct hx_text notes = {0};
     int64_t number;
-    put_notes(profile, sample, last, &notes);
+    put_profile_notes(profile, sample, last, &notes);
     struct hx_imported_snapshot snapshot = {
         .taken_at_ns = profile->began_ns + (int64_t)sample->time_ns,
         .started_at_ns = profile->began_ns,

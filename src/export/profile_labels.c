@@ -12,7 +12,7 @@
 #define NO_TABLE   (HX_NO_PAIR - 1) /* the file says nothing of this address */
 #define MOST_DEPTH 255              /* of a stack: what is deeper has lost its outer end */
 
-static const char *text_of(const struct hx_profile *profile, const struct hx_profile_row *row)
+static const char *row_label(const struct hx_profile *profile, const struct hx_profile_row *row)
 {
     return (const char *)profile->import->bytes + row->text.at;
 }
@@ -88,7 +88,7 @@ enum hx_breakdown hx_profile_looks(const struct hx_profile *profile, uint32_t ki
     bool many = false, main = false, dotted = false;
     for (size_t i = 0; i < profile->rows.n; i++) {
         const struct hx_profile_row *row = &profile->rows.v[i];
-        const char *s = text_of(profile, row);
+        const char *s = row_label(profile, row);
         uint32_t phase;
         uint64_t address;
         if (row->profile != kind)
@@ -197,7 +197,7 @@ static bool split_path(struct hx_labels *labels, const char *s, size_t n)
 static hx_error *number_path(struct hx_labels *labels, const struct hx_profile_row *row,
                              uint32_t *ret)
 {
-    const char *s = text_of(labels->profile, row);
+    const char *s = row_label(labels->profile, row);
     size_t skip = id_bytes(s, row->text.n), n = row->text.n - skip;
     s += skip;
     *ret = HX_IMPORTED_MAIN;
@@ -218,7 +218,7 @@ static hx_error *number_path(struct hx_labels *labels, const struct hx_profile_r
 
 /* --- retainer sets --------------------------------------------------------------------- */
 
-static bool is_word(char c)
+static bool is_label_char(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
@@ -237,7 +237,7 @@ static bool nest(struct nesting *nesting, char before, char c)
 {
     static const char open[] = "([{<", close[] = ")]}>";
     const char *opens = c ? strchr(open, c) : NULL;
-    if (opens && (c != '<' || is_word(before))) {
+    if (opens && (c != '<' || is_label_char(before))) {
         if (nesting->depth == MOST_NESTED)
             return false;
         nesting->close[nesting->depth++] = close[opens - open];
@@ -274,7 +274,7 @@ static bool split(struct hx_labels *labels, const char *s, size_t n, bool nested
 static hx_error *number_set(struct hx_labels *labels, const struct hx_profile_row *row,
                             uint32_t *ret)
 {
-    const char *s = text_of(labels->profile, row);
+    const char *s = row_label(labels->profile, row);
     size_t skip = id_bytes(s, row->text.n), n = row->text.n - skip;
     bool nomem = false;
     s += skip;
@@ -298,7 +298,7 @@ static hx_error *number_set(struct hx_labels *labels, const struct hx_profile_ro
 /* --- info tables ----------------------------------------------------------------------- */
 
 /* "Module.label :: type (file:span)", as far as it is told. */
-static void put_table(const struct hx_profile_table *table, struct hx_text *text)
+static void put_info_label(const struct hx_profile_table *table, struct hx_text *text)
 {
     const char *name = *table->label ? table->label : table->name;
     if (*table->module)
@@ -316,7 +316,7 @@ static hx_error *name_table(struct hx_labels *labels, uint32_t index, struct hx_
 {
     const struct hx_profile_table *table = &labels->profile->tables.v[index];
     uint32_t *whose;
-    put_table(table, text);
+    put_info_label(table, text);
     HX_TRY(text->failed ? hx_error_nomem()
                         : hx_imported_name(labels->imported, hx_text_str(text), text->n, ret));
     HX_TRY(hx_pairs_at(&labels->table_by_name, *ret, &whose));
@@ -332,7 +332,7 @@ static hx_error *name_table(struct hx_labels *labels, uint32_t index, struct hx_
 static hx_error *number_table(struct hx_labels *labels, const struct hx_profile_row *row,
                               uint32_t *ret)
 {
-    const char *s = text_of(labels->profile, row);
+    const char *s = row_label(labels->profile, row);
     uint64_t address = 0;
     uint32_t *index;
     if (!read_address(s, row->text.n, &address))
@@ -361,7 +361,7 @@ static hx_error *number_era(struct hx_labels *labels, const struct hx_profile_ro
 {
     struct hx_text text = {0};
     hx_text_puts(&text, "era ");
-    hx_text_putn(&text, text_of(labels->profile, row), row->text.n);
+    hx_text_putn(&text, row_label(labels->profile, row), row->text.n);
     hx_error *err = text.failed
                         ? hx_error_nomem()
                         : hx_imported_name(labels->imported, hx_text_str(&text), text.n, ret);
@@ -383,7 +383,7 @@ hx_error *hx_labels_number(struct hx_labels *labels, enum hx_breakdown breakdown
     case HX_BREAKDOWN_RETAINER:
         return number_set(labels, row, ret);
     case HX_BREAKDOWN_BIOGRAPHY:
-        if (find_phase(text_of(profile, row), row->text.n, ret))
+        if (find_phase(row_label(profile, row), row->text.n, ret))
             return NULL;
         return hx_import_error(profile->import, row->text.at,
                                "a phase of life that there is none of");
@@ -392,7 +392,7 @@ hx_error *hx_labels_number(struct hx_labels *labels, enum hx_breakdown breakdown
     case HX_BREAKDOWN_ERA:
         return number_era(labels, row, ret);
     default:
-        return hx_imported_name(labels->imported, text_of(profile, row), row->text.n, ret);
+        return hx_imported_name(labels->imported, row_label(profile, row), row->text.n, ret);
     }
 }
 

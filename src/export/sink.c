@@ -69,7 +69,7 @@ void hx_sink_u64(struct hx_sink *sink, uint64_t value)
     put_big_endian(sink, value, 8);
 }
 
-static void put_text(struct hx_sink *sink, struct hx_text *text)
+static void put_sink_text(struct hx_sink *sink, struct hx_text *text)
 {
     if (text->failed && !sink->failed)
         sink->failed = ENOMEM;
@@ -81,7 +81,7 @@ void hx_sink_json(struct hx_sink *sink, const char *s, size_t n)
 {
     struct hx_text text = {0};
     hx_text_json(&text, s, n);
-    put_text(sink, &text);
+    put_sink_text(sink, &text);
 }
 
 static const char *entity(char c)

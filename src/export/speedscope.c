@@ -29,7 +29,7 @@ static void deinit_speedscope(struct speedscope *s)
     hx_vec_free(&s->frames);
 }
 
-static void put_string(struct hx_sink *sink, const char *s)
+static void put_speedscope_string(struct hx_sink *sink, const char *s)
 {
     hx_sink_json(sink, s, strlen(s));
 }
@@ -46,7 +46,7 @@ static hx_error *number_frame(struct speedscope *s, uint32_t frame, uint32_t *re
     return NULL;
 }
 
-static hx_error *put_sample(struct speedscope *s, uint32_t node, bool first)
+static hx_error *put_speedscope_sample(struct speedscope *s, uint32_t node, bool first)
 {
     uint32_t frame[HX_PATHS_DEPTH + 1], number = 0;
     uint32_t n = hx_paths_frames(&s->paths, node, frame);
@@ -67,7 +67,7 @@ static hx_error *put_samples(struct speedscope *s, const uint32_t *order)
     hx_sink_puts(s->sink, "\"samples\":[");
     for (size_t i = 1; i < paths->nodes.n; i++)
         if (paths->nodes.v[order[i]].own[HX_PATH_BYTES]) {
-            HX_TRY(put_sample(s, order[i], first));
+            HX_TRY(put_speedscope_sample(s, order[i], first));
             first = false;
         }
     hx_sink_puts(s->sink, "],\n\"weights\":[");
@@ -82,13 +82,13 @@ static hx_error *put_samples(struct speedscope *s, const uint32_t *order)
     return NULL;
 }
 
-static void put_head(struct speedscope *s)
+static void put_speedscope_head(struct speedscope *s)
 {
     struct hx_text name = {0};
     hx_sink_puts(s->sink, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
                           "\"exporter\":\"heapx\",\n\"name\":");
     hx_text_escape(&name, s->export->title, strlen(s->export->title), false);
-    put_string(s->sink, hx_text_str(&name));
+    put_speedscope_string(s->sink, hx_text_str(&name));
     hx_text_free(&name);
     hx_sink_puts(s->sink, ",\n\"profiles\":[");
 }
@@ -109,7 +109,7 @@ static hx_error *put_profile(struct speedscope *s, const struct hx_moment *momen
     if (s->profiles++)
         hx_sink_putc(s->sink, ',');
     else
-        put_head(s);
+        put_speedscope_head(s);
     hx_sink_putf(s->sink,
                  "\n{\"type\":\"sampled\",\"name\":\"snapshot %" PRId64
                  ", by %s\",\"unit\":\"bytes\","
@@ -126,10 +126,10 @@ static void put_frames(struct speedscope *s)
     for (size_t i = 0; i < s->frames.n; i++) {
         const struct hx_path_frame *frame = &s->paths.frames.v[s->frames.v[i]];
         hx_sink_puts(s->sink, i ? ",\n{\"name\":" : "\n{\"name\":");
-        put_string(s->sink, frame->name);
+        put_speedscope_string(s->sink, frame->name);
         if (frame->file[0]) {
             hx_sink_puts(s->sink, ",\"file\":");
-            put_string(s->sink, frame->file);
+            put_speedscope_string(s->sink, frame->file);
         }
         if (frame->line)
             hx_sink_putf(s->sink, ",\"line\":%" PRIu32, frame->line);

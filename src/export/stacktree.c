@@ -25,7 +25,7 @@ hx_error *hx_export_damaged(const struct hx_export *export, const char *what)
 }
 
 /* Keeps a text; *ret is its place, 0 when there is none. */
-static bool keep(struct hx_stacktree *tree, const char *s, size_t n, size_t *ret)
+static bool keep_tree_text(struct hx_stacktree *tree, const char *s, size_t n, size_t *ret)
 {
     *ret = 0;
     if (!s || !n)
@@ -42,7 +42,7 @@ static bool keep(struct hx_stacktree *tree, const char *s, size_t n, size_t *ret
 static bool keep_value(struct hx_stacktree *tree, struct hx_value value, size_t *ret)
 {
     bool text = value.type == HX_VALUE_TEXT;
-    return keep(tree, text ? value.text : NULL, text ? strlen(value.text) : 0, ret);
+    return keep_tree_text(tree, text ? value.text : NULL, text ? strlen(value.text) : 0, ret);
 }
 
 static hx_error *add_centre(const struct hx_export *export, hx_rows *rows,
@@ -59,21 +59,23 @@ static hx_error *add_centre(const struct hx_export *export, hx_rows *rows,
     return NULL;
 }
 
-static int by_centre(const void *left, const void *right)
+static int compare_tree_centres(const void *left, const void *right)
 {
     int64_t a = ((const struct hx_stack_centre *)left)->id;
     int64_t b = ((const struct hx_stack_centre *)right)->id;
     return (a > b) - (a < b);
 }
 
-static hx_error *add_row(const struct hx_export *export, hx_rows *rows, struct hx_stacktree *tree)
+static hx_error *add_stack_row(const struct hx_export *export, hx_rows *rows,
+                               struct hx_stacktree *tree)
 {
     struct hx_value id = hx_rows_value(rows, 0), up = hx_rows_value(rows, 1);
     struct hx_value centre = hx_rows_value(rows, 2);
     struct hx_stack_centre wanted = {.id = centre.i};
     struct hx_stack_centre *found = NULL;
     if (centre.type == HX_VALUE_INT && tree->centres.n)
-        found = bsearch(&wanted, tree->centres.v, tree->centres.n, sizeof wanted, by_centre);
+        found =
+            bsearch(&wanted, tree->centres.v, tree->centres.n, sizeof wanted, compare_tree_centres);
     struct hx_stack_row row = {.id = id.i, .parent = HX_NO_STACK};
     if (up.type == HX_VALUE_INT)
         row.parent = hx_stacktree_find(tree, up.i);
@@ -86,8 +88,8 @@ static hx_error *add_row(const struct hx_export *export, hx_rows *rows, struct h
 
 typedef hx_error *add_fn(const struct hx_export *export, hx_rows *rows, struct hx_stacktree *tree);
 
-static hx_error *load(const struct hx_export *export, const char *sql, add_fn *add,
-                      struct hx_stacktree *tree)
+static hx_error *load_stack_rows(const struct hx_export *export, const char *sql, add_fn *add,
+                                 struct hx_stacktree *tree)
 {
     hx_rows *rows = NULL;
     HX_TRY(hx_query_sql(export->store, sql, &rows));
@@ -106,8 +108,8 @@ hx_error *hx_stacktree_load(const struct hx_export *export, enum hx_stacktree_of
 {
     HX_STACKTREE struct hx_stacktree tree = {0};
     HX_NEED(hx_vec_push(&tree.strings, 0)); /* place 0 is no text */
-    HX_TRY(load(export, statements[of].centres, add_centre, &tree));
-    HX_TRY(load(export, statements[of].rows, add_row, &tree));
+    HX_TRY(load_stack_rows(export, statements[of].centres, add_centre, &tree));
+    HX_TRY(load_stack_rows(export, statements[of].rows, add_stack_row, &tree));
     *ret = tree;
     tree = (struct hx_stacktree){0};
     return NULL;
@@ -139,7 +141,7 @@ const char *hx_stacktree_shown(struct hx_stacktree *tree, uint32_t index)
         hx_function_name_short(&text, label);
     else
         hx_text_puts(&text, "(unknown)");
-    bool kept = !text.failed && keep(tree, text.s, text.n, &centre->shown);
+    bool kept = !text.failed && keep_tree_text(tree, text.s, text.n, &centre->shown);
     hx_text_free(&text);
     return kept ? tree->strings.v + centre->shown : NULL;
 }

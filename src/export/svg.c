@@ -14,7 +14,7 @@
 
 /* --- figures -------------------------------------------------------------------------- */
 
-static hx_error *ask(const struct hx_export *export, struct hx_text *sql, hx_rows **ret)
+static hx_error *query_svg(const struct hx_export *export, struct hx_text *sql, hx_rows **ret)
 {
     hx_error *err =
         sql->failed ? hx_error_nomem() : hx_query_sql(export->store, hx_text_str(sql), ret);
@@ -93,7 +93,7 @@ typedef hx_error *take_fn(struct hx_series *series, hx_rows *rows);
 static hx_error *take_all(struct hx_series *series, struct hx_text *sql, take_fn *take)
 {
     hx_rows *rows = NULL;
-    HX_TRY(ask(series->export, sql, &rows));
+    HX_TRY(query_svg(series->export, sql, &rows));
     hx_error *err = NULL;
     for (bool more = true; !err && more;) {
         err = hx_rows_next(rows, &more);
@@ -275,7 +275,7 @@ void hx_put_step_ns(struct hx_text *text, uint64_t ns)
 
 /* --- the format ------------------------------------------------------------------------- */
 
-static hx_error *write_out(const struct hx_export *export, struct hx_sink *sink)
+static hx_error *write_svg(const struct hx_export *export, struct hx_sink *sink)
 {
     const struct hx_stored_census *census = NULL;
     if (export->by)
@@ -298,5 +298,5 @@ const struct hx_exporter hx_export_svg = {
     .about = "drawings for reports: bytes over time, root bins as sets",
     .by = WORDS,
     .span = HX_EXPORT_SERIES,
-    .write = write_out,
+    .write = write_svg,
 };

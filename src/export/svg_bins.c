@@ -71,7 +71,7 @@ static void deinit_plot(struct plot *plot)
 
 /* --- figures -------------------------------------------------------------------------------- */
 
-static bool is_named(const char *roots)
+static bool is_named_root(const char *roots)
 {
     return strcmp(roots, "-") != 0 && strcmp(roots, "(unreachable)") != 0;
 }
@@ -116,7 +116,7 @@ static hx_error *add_to_set(struct plot *plot, const char *name, size_t n, bool 
 /* Calls add_to_set() for each of the roots that '+' joins. */
 static hx_error *add_to_sets(struct plot *plot, const char *roots, int64_t bytes)
 {
-    if (!is_named(roots))
+    if (!is_named_root(roots))
         return add_to_set(plot, roots, strlen(roots), false, bytes);
     for (const char *name = roots;;) {
         size_t n = strcspn(name, "+");
@@ -149,7 +149,7 @@ static hx_error *add_bin(struct plot *plot, hx_rows *rows)
     return NULL;
 }
 
-static hx_error *add_name(struct plot *plot, hx_rows *rows)
+static hx_error *add_root_name(struct plot *plot, hx_rows *rows)
 {
     struct hx_value name = hx_rows_value(rows, 0);
     return name.type == HX_VALUE_TEXT ? add_to_set(plot, name.text, name.text_bytes, true, 0)
@@ -197,12 +197,12 @@ static int by_row(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static hx_error *load(struct plot *plot)
+static hx_error *load_bins_plot(struct plot *plot)
 {
     plot->snapshot = plot->export->snapshot;
     if (!plot->snapshot)
         HX_TRY(last_with_bins(plot->export, &plot->snapshot));
-    HX_TRY(each(plot, "SELECT name FROM hx_named WHERE snapshot = ", add_name));
+    HX_TRY(each(plot, "SELECT name FROM hx_named WHERE snapshot = ", add_root_name));
     HX_TRY(
         each(plot, "SELECT roots, sum(bytes), sum(objects) FROM bins WHERE snapshot = ", add_bin));
     if (!plot->bins)
@@ -283,7 +283,7 @@ static void draw_dots(struct hx_sink *sink, const struct plot *plot, size_t i)
         size_t n = strlen(name);
         for (const char *s = roots; s && !in[row]; s = strchr(s, '+'), s = s ? s + 1 : NULL)
             in[row] = strcspn(s, "+") == n && memcmp(s, name, n) == 0;
-        if (!is_named(roots))
+        if (!is_named_root(roots))
             in[row] = strcmp(roots, name) == 0;
         if (in[row]) {
             first = first < row ? first : row;
@@ -339,7 +339,7 @@ static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, ui
     if (!rest)
         hx_sink_xml(sink, column->roots, strlen(column->roots));
     hx_sink_puts(sink, "\">\n");
-    hx_drawing_box(sink, rest || !is_named(column->roots) ? "bo" : "b0", x - width / 2,
+    hx_drawing_box(sink, rest || !is_named_root(column->roots) ? "bo" : "b0", x - width / 2,
                    LOWER - height, width, bytes && height < 1 ? 1 : height, hx_text_str(&tip));
     for (int mark = 0; beyond && mark < 2; mark++)
         hx_drawing_line(sink, "cut", x - width / 2 - 3, LOWER - PLOT / 2.0 + mark * 9 + 4,
@@ -385,7 +385,7 @@ hx_error *hx_draw_bins(const struct hx_export *export, struct hx_sink *sink)
     HX_CLEANUP(deinit_plot) struct plot plot = {.export = export};
     HX_CLEANUP(hx_text_free) struct hx_text title = {0}, subtitle = {0}, about = {0};
     char human[HX_HUMAN];
-    HX_TRY(load(&plot));
+    HX_TRY(load_bins_plot(&plot));
     HX_TRY(load_title(&plot, &title));
     hx_text_putf(&subtitle, "snapshot %" PRId64 ": %s in %" PRIu64 " bin%s", plot.snapshot,
                  hx_human_bytes((uint64_t)plot.total, human), plot.bins, plot.bins == 1 ? "" : "s");

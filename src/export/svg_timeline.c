@@ -75,7 +75,7 @@ static double y_of(const struct timeline *timeline, int64_t bytes)
 
 /* Of many moments the largest in each column, so that no peak is lost; the first and the last
  * always. Moments without the census are kept where they leave a gap. */
-static hx_error *choose(struct timeline *timeline)
+static hx_error *choose_moments(struct timeline *timeline)
 {
     const struct hx_series *series = timeline->series;
     size_t n = series->moments.v.n, best = 0;
@@ -100,7 +100,7 @@ static hx_error *choose(struct timeline *timeline)
     return NULL;
 }
 
-static void measure(struct timeline *timeline)
+static void measure_timeline(struct timeline *timeline)
 {
     const struct hx_series *series = timeline->series;
     const struct hx_moments *moments = &series->moments;
@@ -142,7 +142,7 @@ static int64_t below(const struct timeline *timeline, size_t level, size_t momen
     return sum;
 }
 
-static bool is_known(const struct timeline *timeline, size_t i)
+static bool is_known_moment(const struct timeline *timeline, size_t i)
 {
     return timeline->series->total[timeline->drawn.v[i]] >= 0;
 }
@@ -150,7 +150,7 @@ static bool is_known(const struct timeline *timeline, size_t i)
 /* The end of the stretch of known moments that begins at i. */
 static size_t stretch(const struct timeline *timeline, size_t i)
 {
-    while (i < timeline->drawn.n && is_known(timeline, i))
+    while (i < timeline->drawn.n && is_known_moment(timeline, i))
         i++;
     return i;
 }
@@ -185,7 +185,7 @@ static void put_class(struct hx_text *text, const struct hx_series *series, size
         hx_text_puts(text, "bo");
 }
 
-static void put_label(struct hx_text *text, const struct hx_series *series, size_t band)
+static void put_legend_label(struct hx_text *text, const struct hx_series *series, size_t band)
 {
     if (band < series->n)
         hx_text_puts(text, series->band[band].label);
@@ -201,7 +201,7 @@ static void draw_band(struct hx_sink *sink, const struct timeline *timeline, siz
     put_class(&text, series, band);
     hx_sink_putf(sink, "<path class=\"band %s\" data-bytes=\"", hx_text_str(&text));
     for (size_t i = 0; i < timeline->drawn.n; i++)
-        if (is_known(timeline, i))
+        if (is_known_moment(timeline, i))
             hx_sink_putf(sink, "%s%" PRId64, i ? " " : "",
                          band_bytes(series, band, timeline->drawn.v[i]));
         else
@@ -214,7 +214,7 @@ static void draw_band(struct hx_sink *sink, const struct timeline *timeline, siz
     }
     hx_sink_puts(sink, "\"><title>");
     hx_text_clear(&text);
-    put_label(&text, series, band);
+    put_legend_label(&text, series, band);
     hx_sink_xml(sink, hx_text_str(&text), text.n);
     hx_sink_puts(sink, "</title></path>\n");
 }
@@ -225,14 +225,14 @@ static void draw_whole(struct hx_sink *sink, const struct timeline *timeline)
     hx_sink_puts(sink, "<path class=\"whole\" d=\"");
     for (size_t i = 0; i < timeline->drawn.n; i++) {
         size_t moment = timeline->drawn.v[i];
-        if (is_known(timeline, i))
-            put_point(sink, i && is_known(timeline, i - 1) ? 'L' : 'M', x_of(timeline, moment),
-                      y_of(timeline, timeline->series->total[moment]));
+        if (is_known_moment(timeline, i))
+            put_point(sink, i && is_known_moment(timeline, i - 1) ? 'L' : 'M',
+                      x_of(timeline, moment), y_of(timeline, timeline->series->total[moment]));
     }
     hx_sink_puts(sink, "\"/>\n");
     for (size_t i = 0; i < timeline->drawn.n && timeline->drawn.n <= DOTS; i++) {
         size_t moment = timeline->drawn.v[i];
-        if (!is_known(timeline, i))
+        if (!is_known_moment(timeline, i))
             continue;
         hx_sink_puts(sink, "<circle class=\"dot\" r=\"2.5\"");
         hx_drawing_at(sink, "cx", x_of(timeline, moment));
@@ -354,7 +354,7 @@ static void draw_legend(struct hx_sink *sink, const struct timeline *timeline)
         size_t band = band_at(timeline, level);
         y += LINE;
         put_class(&class, series, band);
-        put_label(&label, series, band);
+        put_legend_label(&label, series, band);
         hx_drawing_box(sink, hx_text_str(&class), EDGE, y - 12, 14, 14, NULL);
         hx_drawing_text(sink, "", 42, y, HX_ANCHOR_START, NAMES - 42, hx_text_str(&label));
         draw_figures(sink, y, band_bytes(series, band, timeline->last),
@@ -378,7 +378,7 @@ static void put_about(struct hx_text *text, const struct hx_series *series, size
     for (size_t band = 0; band < series->n + has_rest(series); band++) {
         char human[HX_HUMAN];
         hx_text_puts(text, band ? "; " : ". In the last snapshot: ");
-        put_label(text, series, band);
+        put_legend_label(text, series, band);
         hx_text_putf(text, " %s",
                      hx_human_bytes((uint64_t)band_bytes(series, band, moment), human));
     }
@@ -394,8 +394,8 @@ hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_timeline) struct timeline timeline = {.series = series};
     HX_CLEANUP(hx_text_free) struct hx_text title = {0}, subtitle = {0}, about = {0};
-    measure(&timeline);
-    HX_TRY(choose(&timeline));
+    measure_timeline(&timeline);
+    HX_TRY(choose_moments(&timeline));
     hx_series_title(series, &title);
     put_subtitle(&subtitle, &timeline);
     hx_text_putf(&about, "Stacked areas over time: %s", hx_text_str(&subtitle));
@@ -422,7 +422,7 @@ static void draw_bar(struct hx_sink *sink, const struct hx_series *series, size_
 {
     HX_CLEANUP(hx_text_free) struct hx_text label = {0};
     int64_t bytes = band_bytes(series, band, 0);
-    put_label(&label, series, band);
+    put_legend_label(&label, series, band);
     hx_drawing_text(sink, "", EDGE, y, HX_ANCHOR_START, NAMES - EDGE, hx_text_str(&label));
     draw_figures(sink, y, bytes, series->total[0]);
     double width = (RIGHT - EDGE) * (double)bytes / (double)(most > 0 ? most : 1);

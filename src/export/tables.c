@@ -65,8 +65,8 @@ static hx_error *query_sites(const struct hx_export *export, int64_t snapshot, h
 /* A census that has more to tell than the view of its figures. */
 enum more { NOTHING, REST_OF_LEAKS, NAMES_OF_SITES };
 
-static hx_error *query(const struct hx_export *export, const struct hx_sheet *table, enum more more,
-                       int64_t snapshot, hx_rows **ret)
+static hx_error *query_sheet(const struct hx_export *export, const struct hx_sheet *table,
+                             enum more more, int64_t snapshot, hx_rows **ret)
 {
     if (more == REST_OF_LEAKS)
         return query_leaks(export, snapshot, ret);
@@ -126,7 +126,7 @@ static hx_error *write_part(const struct hx_export *export, struct hx_sheet *tab
     }
     hx_rows_end(*rows);
     *rows = NULL;
-    HX_TRY(query(export, table, more, snapshot, rows));
+    HX_TRY(query_sheet(export, table, more, snapshot, rows));
     if (hx_rows_columns(*rows) != table->schema.n)
         return hx_error_new(HX_E_FAIL, table->view, NULL,
                             "the view has other columns than expected");
@@ -255,7 +255,7 @@ static size_t plain_bytes(const char *s, size_t n)
     return i;
 }
 
-static void put_string(struct hx_text *text, const char *s, size_t n)
+static void put_quoted_string(struct hx_text *text, const char *s, size_t n)
 {
     if (plain_bytes(s, n) < n) {
         hx_text_json(text, s, n);
@@ -285,7 +285,7 @@ void hx_sheet_json(struct hx_text *text, struct hx_value value)
             hx_text_putn(text, "null", 4);
         break;
     case HX_VALUE_TEXT:
-        put_string(text, value.text, value.text_bytes);
+        put_quoted_string(text, value.text, value.text_bytes);
         break;
     }
 }

@@ -14,13 +14,13 @@
 #define PARAMS_LONG ((size_t)48) /* and of parameters, when they have been shortened */
 #define NO_END      SIZE_MAX
 
-static bool is_word(char c)
+static bool is_function_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '$' || (unsigned char)c >= 0x80;
 }
 
-static bool is(const char *s, size_t n, const char *word)
+static bool name_is(const char *s, size_t n, const char *word)
 {
     return n == strlen(word) && memcmp(s, word, n) == 0;
 }
@@ -38,7 +38,7 @@ static size_t operator_length(const char *s, size_t at)
     static const char *const bracketed[] = {"()", "[]", "<=>", "<<=", ">>=", "->*", "<<",
                                             ">>", "<=", ">=",  "->",  "<",   ">"};
     size_t n = sizeof word - 1;
-    if (strncmp(s + at, word, n) != 0 || (at && is_word(s[at - 1])))
+    if (strncmp(s + at, word, n) != 0 || (at && is_function_name_char(s[at - 1])))
         return 0;
     for (size_t i = 0; i < sizeof bracketed / sizeof *bracketed; i++)
         if (strncmp(s + at + n, bracketed[i], strlen(bracketed[i])) == 0)
@@ -109,7 +109,7 @@ static bool has_arguments(const char *s, size_t at)
     if (s[at] != '<' || !at)
         return false;
     bool apart = s[at - 1] == ' ' && at > 1 && strchr("<>=", s[at - 2]); /* operator<< <T> */
-    return is_word(s[at - 1]) || strchr(":+-*/%^&|~!=,)]", s[at - 1]) || apart;
+    return is_function_name_char(s[at - 1]) || strchr(":+-*/%^&|~!=,)]", s[at - 1]) || apart;
 }
 
 static void take_back(struct hx_text *text, size_t n)
@@ -233,7 +233,8 @@ static bool is_internal_scope(const char *s, size_t n, size_t number, bool more)
     }
     bool reserved = base > 1 && s[0] == '_' && (s[1] == '_' || (s[1] >= 'A' && s[1] <= 'Z'));
     bool space = number == 1 && more && base == n && reserved && s[1] == '_'; /* std::__cxx11:: */
-    return (reserved && !space) || ends_in(s, base, "allocator") || is(s, base, "allocator_traits");
+    return (reserved && !space) || ends_in(s, base, "allocator") ||
+           name_is(s, base, "allocator_traits");
 }
 
 static bool is_rust_internal(const char *name)
@@ -266,7 +267,7 @@ bool hx_function_name_internal(const char *name)
             const char *s = name + scope;
             size_t n = at - scope;
             if (number == 0)
-                library = is(s, n, "std") || is(s, n, "__gnu_cxx");
+                library = name_is(s, n, "std") || name_is(s, n, "__gnu_cxx");
             else
                 internal |= is_internal_scope(s, n, number, next);
             if (end)

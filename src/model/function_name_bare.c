@@ -4,19 +4,19 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool is_word(char c)
+static bool is_bare_name_char(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || c == '$';
 }
 
-static bool begins(const char *s, const char *end, const char *with)
+static bool name_begins(const char *s, const char *end, const char *with)
 {
     size_t n = strlen(with);
     return (size_t)(end - s) >= n && memcmp(s, with, n) == 0;
 }
 
 /* Behind the bracket that belongs to the one at s; the end where there is none. */
-static const char *behind(const char *s, const char *end, char open, char close)
+static const char *skip_brackets(const char *s, const char *end, char open, char close)
 {
     int depth = 0;
     for (; s < end; s++) {
@@ -37,7 +37,7 @@ static const char *behind_operator(const char *s, const char *end)
         "+",  "-",  "*",   "/",   "%",   "&",   "|",  "^",  "~",  "!",  "=",  ","};
     s += strlen("operator");
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (begins(s, end, signs[i]))
+        if (name_begins(s, end, signs[i]))
             return s + strlen(signs[i]);
     while (s < end && *s != '(' && *s != '<') /* new, delete, a type */
         s++;
@@ -52,26 +52,26 @@ void hx_function_name_bare(struct hx_text *text, const char *s, size_t n)
     size_t begin = text->n;
     bool parameters = false;
     if (!memchr(s, '(', (size_t)(end - s)) || *s == '(') {
-        if (!begins(s, end, nameless)) {
+        if (!name_begins(s, end, nameless)) {
             hx_text_putn(text, s, (size_t)(end - s));
             return;
         }
     }
     while (s < end) {
-        if (begins(s, end, nameless)) {
+        if (name_begins(s, end, nameless)) {
             hx_text_puts(text, nameless);
             s += strlen(nameless);
-        } else if (begins(s, end, "operator") && (s == whole || !is_word(s[-1])) &&
-                   !(s + 8 < end && is_word(s[8]))) {
+        } else if (name_begins(s, end, "operator") && (s == whole || !is_bare_name_char(s[-1])) &&
+                   !(s + 8 < end && is_bare_name_char(s[8]))) {
             const char *next = behind_operator(s, end);
             hx_text_putn(text, s, (size_t)(next - s));
-            s = next + begins(next, end, " <");
-        } else if (begins(s, end, "__cxx11::")) {
+            s = next + name_begins(next, end, " <");
+        } else if (name_begins(s, end, "__cxx11::")) {
             s += strlen("__cxx11::");
         } else if (*s == '<') {
-            s = behind(s, end, '<', '>');
+            s = skip_brackets(s, end, '<', '>');
         } else if (*s == '(') {
-            s = behind(s, end, '(', ')');
+            s = skip_brackets(s, end, '(', ')');
             parameters = text->n - begin != strlen("decltype") ||
                          memcmp(text->s + begin, "decltype", text->n - begin) != 0;
         } else if (*s == ' ' && parameters) {
@@ -85,7 +85,7 @@ void hx_function_name_bare(struct hx_text *text, const char *s, size_t n)
                 text->n = begin;
             s++;
         } else {
-            if (!begins(s, end, "{lambda"))
+            if (!name_begins(s, end, "{lambda"))
                 parameters &= *s != ':';
             hx_text_putc(text, *s++);
         }

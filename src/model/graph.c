@@ -141,7 +141,7 @@ hx_error *hx_graph_reverse(struct hx_graph *graph, unsigned threads,
 
 /* --- the invariants ---------------------------------------------------------- */
 
-static hx_error *broken(const char *invariant, uint64_t at)
+static hx_error *broken_graph(const char *invariant, uint64_t at)
 {
     return hx_error_new(HX_E_CORRUPT, "object graph", NULL, "%s does not hold at %" PRIu64,
                         invariant, at);
@@ -150,19 +150,19 @@ static hx_error *broken(const char *invariant, uint64_t at)
 static hx_error *check_forward(const struct hx_graph *graph)
 {
     if (graph->fwd[0] != 0 || graph->fwd[graph->n] != graph->n_edges)
-        return broken("fwd[0] == 0 and fwd[n] == n_edges", graph->n);
+        return broken_graph("fwd[0] == 0 and fwd[n] == n_edges", graph->n);
     for (hx_obj i = 0; i < graph->n; i++)
         if (graph->fwd[i] > graph->fwd[i + 1])
-            return broken("fwd[i] <= fwd[i + 1]", i);
+            return broken_graph("fwd[i] <= fwd[i + 1]", i);
     for (hx_obj i = 0; i < graph->n; i++) {
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
             hx_edge edge = graph->edge[e];
             if (hx_edge_target(edge) >= graph->n || hx_edge_kind_of(edge) > HX_EDGE_INTERIOR)
-                return broken("an edge has a target and a kind", e);
+                return broken_graph("an edge has a target and a kind", e);
             if (hx_edge_offset(edge) >= graph->size[i] || graph->size[i] - hx_edge_offset(edge) < 8)
-                return broken("the word of an edge lies in its source", e);
+                return broken_graph("the word of an edge lies in its source", e);
             if (e > graph->fwd[i] && hx_edge_offset(edge) <= hx_edge_offset(graph->edge[e - 1]))
-                return broken("edges of an object are in order of offset", e);
+                return broken_graph("edges of an object are in order of offset", e);
         }
     }
     return NULL;
@@ -182,18 +182,18 @@ static bool has_edge(const struct hx_graph *graph, hx_obj source, hx_obj target)
 static hx_error *check_reverse(const struct hx_graph *graph)
 {
     if (graph->rev[0] != 0 || graph->rev[graph->n] != graph->n_edges)
-        return broken("rev[0] == 0 and rev[n] == n_edges", graph->n);
+        return broken_graph("rev[0] == 0 and rev[n] == n_edges", graph->n);
     for (hx_obj i = 0; i < graph->n; i++)
         if (graph->rev[i] > graph->rev[i + 1])
-            return broken("rev[i] <= rev[i + 1]", i);
+            return broken_graph("rev[i] <= rev[i + 1]", i);
     for (hx_obj i = 0; i < graph->n; i++) {
         for (hx_eidx r = graph->rev[i]; r < graph->rev[i + 1]; r++) {
             hx_obj source = graph->rev_source[r];
             if (source >= graph->n || (r > graph->rev[i] && source < graph->rev_source[r - 1]))
-                return broken("sources of an object are in order", r);
+                return broken_graph("sources of an object are in order", r);
             if (graph->fwd && graph->fwd[source + 1] - graph->fwd[source] <= SHORT_LIST &&
                 !has_edge(graph, source, i))
-                return broken("every source has its edge", r);
+                return broken_graph("every source has its edge", r);
         }
     }
     return NULL;
@@ -203,11 +203,11 @@ hx_error *hx_graph_check(const struct hx_graph *graph)
 {
     for (hx_obj i = 0; i < graph->n; i++) {
         if (graph->size[i] > UINT64_MAX - graph->addr[i])
-            return broken("addr[i] + size[i] fits", i);
+            return broken_graph("addr[i] + size[i] fits", i);
         if (i + 1 < graph->n && graph->addr[i] + graph->size[i] > graph->addr[i + 1])
-            return broken("addr[i] + size[i] <= addr[i + 1]", i);
+            return broken_graph("addr[i] + size[i] <= addr[i + 1]", i);
         if (graph->state && graph->state[i] >= HX_STATES)
-            return broken("state[i] is a state", i);
+            return broken_graph("state[i] is a state", i);
     }
     if (graph->fwd)
         HX_TRY(check_forward(graph));

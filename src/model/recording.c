@@ -94,7 +94,7 @@ static const struct hx_rec_place *place_at(const struct hx_recording *recording,
 
 /* Goes into what was entered at this frame; of what is not known any more the frames of who entered
  * it are left. */
-static void enter(const struct hx_recording *recording, struct at *at)
+static void enter_caller(const struct hx_recording *recording, struct at *at)
 {
     while (at->frame < at->stack->n) {
         const struct hx_rec_place *place = place_at(recording, at);
@@ -113,10 +113,10 @@ static void next_frame(const struct hx_recording *recording, struct at *at)
 {
     at->frame++;
     at->line = 0;
-    enter(recording, at);
+    enter_caller(recording, at);
 }
 
-static void next(const struct hx_recording *recording, struct at *at)
+static void step_to_caller(const struct hx_recording *recording, struct at *at)
 {
     if (++at->line >= place_at(recording, at)->n_lines)
         next_frame(recording, at);
@@ -125,7 +125,7 @@ static void next(const struct hx_recording *recording, struct at *at)
 static struct at innermost(const struct hx_recording *recording, uint32_t number)
 {
     struct at at = {.stack = &recording->stacks.v[number], .number = number};
-    enter(recording, &at);
+    enter_caller(recording, &at);
     return at;
 }
 
@@ -138,7 +138,8 @@ static struct at first_outside(const struct hx_recording *recording, uint32_t nu
         next_frame(recording, &at);
     if (at.frame == at.stack->n)
         at = innermost(recording, number);
-    for (struct at outside = at; outside.frame < outside.stack->n; next(recording, &outside)) {
+    for (struct at outside = at; outside.frame < outside.stack->n;
+         step_to_caller(recording, &outside)) {
         const struct hx_rec_place *place = place_at(recording, &outside);
         const char *function = place->n_lines ? place->lines[outside.line].function : NULL;
         bool internal =
@@ -164,7 +165,7 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t number, s
         hx_text_puts(text, "<recorder>");
         return;
     }
-    for (; at.frame < at.stack->n && !more; next(recording, &at)) {
+    for (; at.frame < at.stack->n && !more; step_to_caller(recording, &at)) {
         const struct hx_rec_place *place = place_at(recording, &at);
         if (place->allocator && !only_allocator)
             continue;
@@ -181,7 +182,7 @@ void hx_recording_label(const struct hx_recording *recording, uint32_t number, s
 }
 
 /* How many allocations a recorded one stands for. */
-static double weight(const struct hx_recording *recording, uint64_t bytes)
+static double sample_weight(const struct hx_recording *recording, uint64_t bytes)
 {
     if (!recording->sample_bytes)
         return 1;
@@ -207,7 +208,7 @@ void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns)
         const struct hx_rec_block *block = &recording->block[i];
         if (block->born_ns > latest || block->stack >= recording->costs.n)
             continue;
-        double w = weight(recording, block->requested), size = (double)block->requested;
+        double w = sample_weight(recording, block->requested), size = (double)block->requested;
         live[block->stack] += w;
         bytes[block->stack] += w * size;
         recording->costs.v[block->stack].live_variance += w * (w - 1) * size * size;
@@ -218,7 +219,7 @@ void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns)
     }
 }
 
-static hx_error *broken(const char *why)
+static hx_error *broken_recording(const char *why)
 {
     return hx_error_new(HX_E_CORRUPT, "recording", NULL, "%s", why);
 }
@@ -237,14 +238,14 @@ static hx_error *check_stacks(const struct hx_recording *recording)
         const struct hx_rec_stack *stack = &recording->stacks.v[i];
         if (stack->first > recording->stack_places.n ||
             stack->n > recording->stack_places.n - stack->first)
-            return broken("a stack has frames that are not there");
+            return broken_recording("a stack has frames that are not there");
         for (uint32_t k = 0; k < stack->n; k++) {
             uint32_t number = recording->stack_places.v[stack->first + k];
             if (number >= recording->places.n)
-                return broken("a frame has a place that is not there");
+                return broken_recording("a frame has a place that is not there");
             const struct hx_rec_place *place = &recording->places.v[number];
             if (place->kind == HX_REC_DEFERRED && place->stack >= i && place->stack != HX_NO_STACK)
-                return broken("a stack enters one that does not come before it");
+                return broken_recording("a stack enters one that does not come before it");
         }
     }
     return NULL;
@@ -254,20 +255,20 @@ static hx_error *check_stacks(const struct hx_recording *recording)
 static hx_error *check_costs(const struct hx_recording *recording)
 {
     if (recording->costs.n != recording->stacks.n)
-        return broken("as many costs as stacks were expected");
+        return broken_recording("as many costs as stacks were expected");
     for (size_t i = 0; i < recording->costs.n; i++) {
         const struct hx_rec_costs *costs = &recording->costs.v[i];
         uint64_t allocated = sum(costs->alloc_class), freed = sum(costs->freed_class);
         if ((allocated || freed) &&
             (allocated != costs->alloc_bytes || freed != costs->freed_bytes))
-            return broken("classes of sizes do not add up to what was allocated");
+            return broken_recording("classes of sizes do not add up to what was allocated");
     }
     for (size_t i = 1; i < recording->sizes.n; i++)
         if (recording->sizes.v[i - 1].size >= recording->sizes.v[i].size)
-            return broken("sizes are not sorted");
+            return broken_recording("sizes are not sorted");
     for (size_t i = 1; i < recording->sized_types.n; i++)
         if (recording->sized_types.v[i - 1].bytes > recording->sized_types.v[i].bytes)
-            return broken("types are not sorted by size");
+            return broken_recording("types are not sorted by size");
     return NULL;
 }
 
@@ -278,16 +279,16 @@ hx_error *hx_recording_check(const struct hx_recording *recording)
     for (size_t i = 0; i < recording->places.n; i++) {
         const struct hx_rec_place *place = &recording->places.v[i];
         if (place->kind > HX_REC_DEFERRED)
-            return broken("a place is of no kind");
+            return broken_recording("a place is of no kind");
         if (recording->files.n && place->file >= recording->files.n && place->file != UINT32_MAX)
-            return broken("a place has a file that is not there");
+            return broken_recording("a place has a file that is not there");
     }
     for (uint64_t i = 0; i < recording->n_blocks; i++) {
         if (i && recording->block[i - 1].address >= recording->block[i].address)
-            return broken("blocks are not sorted");
+            return broken_recording("blocks are not sorted");
         if (recording->block[i].stack >= recording->stacks.n &&
             recording->block[i].stack != HX_NO_STACK)
-            return broken("a block has a stack that is not there");
+            return broken_recording("a block has a stack that is not there");
     }
     return NULL;
 }

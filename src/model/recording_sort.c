@@ -39,7 +39,7 @@ static size_t bucket_of(const struct split *split, const struct hx_rec_block *bl
 }
 
 /* By which bits n blocks are split; false: no two differ. */
-static bool plan(const struct hx_rec_block *block, uint64_t n, struct split *split)
+static bool plan_radix(const struct hx_rec_block *block, uint64_t n, struct split *split)
 {
     uint64_t differ = 0;
     for (uint64_t i = 1; i < n; i++)
@@ -87,7 +87,7 @@ static void sort(struct hx_rec_block *block, uint64_t n)
         insert(block, n);
         return;
     }
-    if (!plan(block, n, &split))
+    if (!plan_radix(block, n, &split))
         return;
     split_blocks(block, n, &split);
     for (size_t b = 0; split.shift && b < split.n; b++) {
@@ -121,7 +121,7 @@ void hx_recording_sort(struct hx_recording *recording)
         sort(recording->block, recording->n_blocks);
         return;
     }
-    if (!plan(recording->block, recording->n_blocks, &split))
+    if (!plan_radix(recording->block, recording->n_blocks, &split))
         return;
     split_blocks(recording->block, recording->n_blocks, &split);
     struct sharing sharing = {recording->block, &split, threads < THREADS ? threads : THREADS};

@@ -30,7 +30,7 @@ struct hx_backwards {
     struct hx_big count_mem, source_mem;
 };
 
-static hx_error *damaged(const char *how)
+static hx_error *damaged_search(const char *how)
 {
     return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
                         "the store is damaged (%s)", how);
@@ -104,7 +104,7 @@ hx_error *hx_backwards_begin(hx_backwards *b)
             b->from[i / GROUP] = at;
         bad |= __builtin_add_overflow(at, count_of(b, i), &at);
     }
-    return bad || at != b->n_edges ? damaged("counts of edges") : NULL;
+    return bad || at != b->n_edges ? damaged_search("counts of edges") : NULL;
 }
 
 /* Where the edges into an object begin. */
@@ -119,11 +119,11 @@ static uint64_t begin_of(const hx_backwards *b, hx_obj object)
 hx_error *hx_backwards_add(hx_backwards *b, hx_obj source, hx_obj target, enum hx_edge_kind kind)
 {
     if (source >= b->n || target >= b->n || !b->filled)
-        return damaged("an edge to nowhere");
+        return damaged_search("an edge to nowhere");
     struct many *many = b->count[target] == MANY ? find_many(b, target) : NULL;
     uint64_t filled = many ? many->filled++ : b->filled[target]++;
     if (filled >= count_of(b, target))
-        return damaged("counts of edges");
+        return damaged_search("counts of edges");
     uint64_t edge = begin_of(b, target) + filled;
     for (unsigned i = 0; i < b->width; i++)
         b->source[edge * b->width + i] = (uint8_t)(source >> 8 * i);
@@ -195,7 +195,7 @@ static size_t first_rooted(const struct search *search, hx_obj object)
 }
 
 /* Remembers an object as the beginning of a chain when one of its roots has no shorter one. */
-static hx_error *meet(struct search *search, hx_obj object, uint32_t level)
+static hx_error *meet_chain_start(struct search *search, hx_obj object, uint32_t level)
 {
     bool begins = false;
     for (size_t i = first_rooted(search, object);
@@ -213,7 +213,7 @@ static hx_error *look_at(struct search *search, hx_obj object, uint32_t level, s
     const hx_backwards *b = search->b;
     uint64_t begin = begin_of(b, object), end = begin + count_of(b, object);
     if (search->next)
-        HX_TRY(meet(search, object, level));
+        HX_TRY(meet_chain_start(search, object, level));
     for (uint64_t e = begin; e < end; e++) {
         hx_obj source = source_of(b, e);
         if (!hx_bit(search->seen, source) && !(search->strong && hx_bit(b->weak, e)))
@@ -222,7 +222,7 @@ static hx_error *look_at(struct search *search, hx_obj object, uint32_t level, s
     return NULL;
 }
 
-static hx_error *tell(const struct search *search, uint64_t done)
+static hx_error *report_search_progress(const struct search *search, uint64_t done)
 {
     if (done & CHECK_MASK)
         return NULL;
@@ -235,12 +235,12 @@ static hx_error *look_at_level(struct search *search, struct level *now, uint32_
 {
     uint64_t done = 0;
     for (size_t i = 0; i < now->list.n; i++) {
-        HX_TRY(tell(search, done++));
+        HX_TRY(report_search_progress(search, done++));
         HX_TRY(look_at(search, now->list.v[i], level, next));
     }
     for (size_t w = 0; now->has_more && w < search->words; w++) {
         for (uint64_t bits = now->more[w]; bits; bits &= bits - 1) {
-            HX_TRY(tell(search, done++));
+            HX_TRY(report_search_progress(search, done++));
             HX_TRY(
                 look_at(search, (hx_obj)(w * 64 + (unsigned)__builtin_ctzll(bits)), level, next));
         }
@@ -251,7 +251,7 @@ static hx_error *look_at_level(struct search *search, struct level *now, uint32_
     return NULL;
 }
 
-static hx_error *spread(struct search *search, hx_obj target)
+static hx_error *search_backwards(struct search *search, hx_obj target)
 {
     memset(search->seen, 0, search->words * sizeof *search->seen);
     search->n_seen = 0;
@@ -294,7 +294,7 @@ static hx_error *choose_chains(struct search *search, hx_obj target)
     search->met = calloc(search->snapshot->roots.n + 1, sizeof *search->met);
     HX_NEED(search->met);
     HX_TRY(find_rooted(search));
-    HX_TRY(spread(search, target));
+    HX_TRY(search_backwards(search, target));
     memset(search->seen, 0, search->words * sizeof *search->seen); /* now: on a chain */
     for (size_t i = 0; i < search->starts.n; i++) {
         for (hx_obj at = search->starts.v[i]; !hx_bit(search->seen, at); at = search->next[at]) {
@@ -305,7 +305,7 @@ static hx_error *choose_chains(struct search *search, hx_obj target)
     return NULL;
 }
 
-static hx_error *choose(struct search *search, hx_obj target)
+static hx_error *choose_shortest_chains(struct search *search, hx_obj target)
 {
     search->words = (size_t)search->b->n / 64 + 1;
     search->seen = calloc(search->words, sizeof *search->seen);
@@ -314,7 +314,7 @@ static hx_error *choose(struct search *search, hx_obj target)
     search->level[1].more = calloc(search->words, sizeof *search->level[1].more);
     HX_NEED(search->seen && search->chosen && search->level[0].more && search->level[1].more);
     hx_bit_set(search->chosen, target);
-    HX_TRY(spread(search, target));
+    HX_TRY(search_backwards(search, target));
     if (search->n_seen <= search->most)
         return NULL;
     search->most = 0; /* the nearest ones are chosen already */
@@ -331,7 +331,7 @@ hx_error *hx_backwards_choose(const hx_backwards *b, const struct hx_snapshot *s
     struct search search = {.b = b, .snapshot = snapshot, .progress = progress, .most = most};
     if (target >= b->n)
         return hx_error_new(HX_E_ABSENT, "object", NULL, "there is no object %u", target);
-    hx_error *err = choose(&search, target);
+    hx_error *err = choose_shortest_chains(&search, target);
     for (int i = 0; i < 2; i++) {
         hx_vec_free(&search.level[i].list);
         free(search.level[i].more);

@@ -84,8 +84,8 @@ static hx_error *number_bins(struct work *work, uint32_t *bin)
     return NULL;
 }
 
-static hx_error *find(struct work *work, const struct hx_progress *progress,
-                      struct hx_retention *retention)
+static hx_error *find_bins(struct work *work, const struct hx_progress *progress,
+                           struct hx_retention *retention)
 {
     const struct hx_snapshot *snapshot = work->snapshot;
     HX_TRY(begin_bins(work));
@@ -111,7 +111,7 @@ hx_error *hx_bins_find(const struct hx_snapshot *snapshot, const struct hx_progr
 {
     struct work work = {.snapshot = snapshot};
     struct hx_retention retention = {0};
-    hx_error *err = find(&work, progress, &retention);
+    hx_error *err = find_bins(&work, progress, &retention);
     hx_sets_destroy(work.sets);
     free(work.seed);
     free(work.of_set);

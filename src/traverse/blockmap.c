@@ -123,7 +123,7 @@ static void open_area(struct cursor *at)
     at->unit = 0;
 }
 
-static void fill(struct hx_blockmap *map, const struct hx_graph *graph)
+static void fill_blockmap(struct hx_blockmap *map, const struct hx_graph *graph)
 {
     struct cursor at = {.map = map,
                         .graph = graph,
@@ -166,7 +166,7 @@ hx_error *hx_blockmap_init(struct hx_blockmap *map, const struct hx_graph *graph
         map->len = graph->addr[graph->n - 1] + graph->size[graph->n - 1] - map->low;
         /* An object without bytes still has its first address. */
         map->len += graph->size[graph->n - 1] == 0;
-        fill(map, graph);
+        fill_blockmap(map, graph);
     }
     return NULL;
 }

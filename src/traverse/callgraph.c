@@ -34,14 +34,14 @@ static void making_deinit(struct making *making)
     hx_pairs_free(&making->pairs);
 }
 
-static void add(struct hx_call_costs *to, const struct hx_call_costs *more)
+static void add_call_costs(struct hx_call_costs *to, const struct hx_call_costs *more)
 {
     for (unsigned s = 0; s < HX_SIZE_CLASSES; s++)
         to->bytes[s] += more->bytes[s];
     to->calls += more->calls;
 }
 
-static uint64_t bytes_of(const struct hx_call_costs *costs)
+static uint64_t call_cost_bytes(const struct hx_call_costs *costs)
 {
     uint64_t bytes = 0;
     for (unsigned s = 0; s < HX_SIZE_CLASSES; s++)
@@ -60,7 +60,7 @@ static bool has_centre(const struct making *making, uint32_t frame)
                       making->frame[frame].centre != HX_NO_CENTRE);
 }
 
-static hx_error *sum_up(struct making *making)
+static hx_error *sum_call_costs(struct making *making)
 {
     size_t n = making->n;
     making->sum = malloc((n + !n) * sizeof *making->sum);
@@ -76,7 +76,7 @@ static hx_error *sum_up(struct making *making)
         making->passed[i] |= is_something(&making->own[i]);
         if (!making->passed[i])
             continue;
-        add(&making->sum[caller], &making->sum[i]);
+        add_call_costs(&making->sum[caller], &making->sum[i]);
         /* what is charged to MAIN itself alone makes it a function */
         making->passed[caller] |= caller || !has_centre(making, i);
     }
@@ -85,7 +85,7 @@ static hx_error *sum_up(struct making *making)
     return NULL;
 }
 
-static int by_centre(const void *a, const void *b)
+static int compare_call_centres(const void *a, const void *b)
 {
     hx_centre x = ((const struct hx_call_function *)a)->centre;
     hx_centre y = ((const struct hx_call_function *)b)->centre;
@@ -107,7 +107,8 @@ static hx_error *find_functions(struct making *making)
         *number = 0; /* until all are sorted */
     }
     if (graph->functions.n)
-        qsort(graph->functions.v, graph->functions.n, sizeof *graph->functions.v, by_centre);
+        qsort(graph->functions.v, graph->functions.n, sizeof *graph->functions.v,
+              compare_call_centres);
     for (uint32_t i = 0, *number; i < graph->functions.n; i++) {
         HX_TRY(hx_pairs_at(&making->functions, graph->functions.v[i].centre, &number));
         *number = i;
@@ -135,7 +136,7 @@ static hx_error *add_call(struct making *making, uint32_t caller, uint32_t calle
         HX_NEED(hx_vec_push(&graph->calls, (struct hx_call){.caller = caller, .callee = callee}));
         *number = (uint32_t)graph->calls.n - 1;
     }
-    add(&graph->calls.v[*number].costs, costs);
+    add_call_costs(&graph->calls.v[*number].costs, costs);
     graph->functions.v[callee].calls += costs->calls;
     return NULL;
 }
@@ -156,7 +157,7 @@ static hx_error *find_calls(struct making *making)
         uint32_t caller = making->caller[i];
         uint32_t asked = has_centre(making, i) ? i : caller;
         if (is_something(&making->own[i]))
-            add(&graph->functions.v[function_of(making, asked)].direct, &making->own[i]);
+            add_call_costs(&graph->functions.v[function_of(making, asked)].direct, &making->own[i]);
         if (asked == i && i && caller)
             HX_TRY(add_call(making, function_of(making, caller), function_of(making, i),
                             &making->sum[i]));
@@ -260,12 +261,12 @@ static void total(struct hx_callgraph *graph)
     struct hx_call_function *function = graph->functions.v;
     struct hx_call_cycle *cycle = graph->cycles.v;
     for (size_t f = 0; f < graph->functions.n; f++) {
-        function[f].total_bytes = bytes_of(&function[f].direct);
+        function[f].total_bytes = call_cost_bytes(&function[f].direct);
         if (function[f].cycle != HX_NO_CYCLE)
-            add(&cycle[function[f].cycle].direct, &function[f].direct);
+            add_call_costs(&cycle[function[f].cycle].direct, &function[f].direct);
     }
     for (size_t c = 0; c < graph->cycles.n; c++)
-        cycle[c].total_bytes = bytes_of(&cycle[c].direct);
+        cycle[c].total_bytes = call_cost_bytes(&cycle[c].direct);
     for (size_t i = 0; i < graph->calls.n; i++) {
         const struct hx_call *call = &graph->calls.v[i];
         uint32_t from = function[call->caller].cycle, to = function[call->callee].cycle;
@@ -275,7 +276,7 @@ static void total(struct hx_callgraph *graph)
         }
         uint64_t *total =
             from == HX_NO_CYCLE ? &function[call->caller].total_bytes : &cycle[from].total_bytes;
-        *total += bytes_of(&call->costs);
+        *total += call_cost_bytes(&call->costs);
         if (to != HX_NO_CYCLE)
             cycle[to].calls += call->costs.calls;
     }
@@ -300,7 +301,7 @@ static int by_total(const void *a, const void *b)
     return (x->tie > y->tie) - (x->tie < y->tie);
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_call_numbers(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
@@ -334,7 +335,7 @@ static hx_error *order_entries(struct hx_callgraph *graph)
     for (uint32_t c = 0; c < graph->cycles.n; c++) {
         const struct hx_call_cycle *cycle = &graph->cycles.v[c];
         uint32_t *member = &graph->members.v[cycle->first];
-        qsort(member, cycle->n, sizeof *member, by_number);
+        qsort(member, cycle->n, sizeof *member, compare_call_numbers);
         entry[n_functions + c] = (struct entry){cycle->total_bytes, 0, member[0], c};
     }
     qsort(entry, n, sizeof *entry, by_total);
@@ -358,10 +359,10 @@ static hx_error *at(const struct hx_progress *progress, uint64_t done)
     return NULL;
 }
 
-static hx_error *make(struct making *making, const struct hx_progress *progress)
+static hx_error *make_callgraph(struct making *making, const struct hx_progress *progress)
 {
     HX_TRY(at(progress, 0));
-    HX_TRY(sum_up(making));
+    HX_TRY(sum_call_costs(making));
     HX_TRY(at(progress, 1));
     HX_TRY(find_functions(making));
     HX_TRY(at(progress, 2));
@@ -379,7 +380,7 @@ hx_error *hx_callgraph_make(const struct hx_frame *frame, const uint32_t *caller
     struct hx_callgraph graph = {0};
     HX_CLEANUP(making_deinit)
     struct making making = {.frame = frame, .caller = caller, .n = n, .own = own, .graph = &graph};
-    hx_error *err = make(&making, progress);
+    hx_error *err = make_callgraph(&making, progress);
     if (err)
         hx_callgraph_deinit(&graph);
     else
@@ -433,13 +434,13 @@ static const char *wrong_sums(const struct hx_callgraph *graph, uint64_t *leaves
     for (size_t f = 0; f < n; f++) {
         const struct hx_call_function *function = &graph->functions.v[f];
         size_t node = function->cycle == HX_NO_CYCLE ? f : n + function->cycle;
-        leaves[node] += bytes_of(&function->direct);
+        leaves[node] += call_cost_bytes(&function->direct);
     }
     for (size_t i = 0; i < graph->calls.n; i++) {
         const struct hx_call *call = &graph->calls.v[i];
         uint32_t from = graph->functions.v[call->caller].cycle;
         if (from == HX_NO_CYCLE || from != graph->functions.v[call->callee].cycle)
-            leaves[from == HX_NO_CYCLE ? call->caller : n + from] += bytes_of(&call->costs);
+            leaves[from == HX_NO_CYCLE ? call->caller : n + from] += call_cost_bytes(&call->costs);
     }
     for (size_t i = 0; i < n + graph->cycles.n; i++) {
         uint32_t cycle = i < n ? graph->functions.v[i].cycle : (uint32_t)(i - n);

@@ -104,7 +104,8 @@ static void fill_slot(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centr
 }
 
 /* Remembers a push that is not known yet. There is room. */
-static void remember(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, uint32_t value)
+static void remember_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre,
+                          uint32_t value)
 {
     if (!table->segment[on].first) {
         table->segment[on].first = value;
@@ -140,7 +141,7 @@ static hx_error *grow_slots(struct hx_ccs_table *table)
 }
 
 /* Room for one row or back edge more. Rows grow by an eighth: there may be millions. */
-static hx_error *make_room(struct hx_ccs_table *table)
+static hx_error *reserve_ccs_row(struct hx_ccs_table *table)
 {
     if (table->n >= ROWS_MAX - 2 || table->back_edges.n >= ROWS_MAX - 2)
         return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
@@ -163,8 +164,8 @@ static hx_error *make_room(struct hx_ccs_table *table)
 /* --- rows -------------------------------------------------------------------------- */
 
 /* Room was made, the depth was tested, and there is no such row. */
-static hx_ccs_row add_row(struct hx_ccs_table *table, hx_ccs_row parent, hx_ccs_row root,
-                          hx_centre centre)
+static hx_ccs_row add_ccs_row(struct hx_ccs_table *table, hx_ccs_row parent, hx_ccs_row root,
+                              hx_centre centre)
 {
     hx_ccs_row made = table->n++;
     uint32_t depth = made ? table->row[parent].depth + 1 : 0;
@@ -180,7 +181,7 @@ static hx_ccs_row add_row(struct hx_ccs_table *table, hx_ccs_row parent, hx_ccs_
     table->segment[made] =
         (struct segment){.mask = {(uint32_t)mask, (uint32_t)(mask >> 32)}, .above = above};
     if (made) /* MAIN is nobody's child */
-        remember(table, parent, centre, made + 1);
+        remember_push(table, parent, centre, made + 1);
     return made;
 }
 
@@ -211,20 +212,20 @@ static hx_error *no_such_row(hx_ccs_row row)
 static hx_error *push_new(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre,
                           uint32_t *ret)
 {
-    HX_TRY(make_room(table));
+    HX_TRY(reserve_ccs_row(table));
     hx_ccs_row earlier = occurrence(table, on, centre);
     if (earlier != HX_NO_CCS_ROW && table->recursion == HX_RECURSION_TRUNCATES) {
         hx_ccs_mark_recursive(table, earlier);
         struct back_edge edge = {on, earlier, centre};
         HX_NEED(hx_vec_push(&table->back_edges, edge));
         *ret = BACK_EDGE | (uint32_t)(table->back_edges.n - 1);
-        remember(table, on, centre, *ret);
+        remember_push(table, on, centre, *ret);
         return NULL;
     }
     if (table->row[on].depth >= DEPTH_MAX)
         return hx_error_new(HX_E_LIMIT, "cost-centre stacks", "select fewer cost centres",
                             "one is more than %u centres deep", DEPTH_MAX);
-    *ret = add_row(table, on, table->row[on].root, centre) + 1;
+    *ret = add_ccs_row(table, on, table->row[on].root, centre) + 1;
     if (earlier != HX_NO_CCS_ROW)
         hx_ccs_mark_recursive(table, *ret - 1);
     return NULL;
@@ -260,8 +261,8 @@ hx_error *hx_ccs_root(struct hx_ccs_table *table, hx_centre centre, bool is_caf,
     if (slot) {
         row = slot - 1;
     } else {
-        HX_TRY(make_room(table));
-        row = add_row(table, HX_CCS_TOP, table->n, centre);
+        HX_TRY(reserve_ccs_row(table));
+        row = add_ccs_row(table, HX_CCS_TOP, table->n, centre);
         table->segment[row].caf = is_caf;
     }
     *ret = row;
@@ -325,12 +326,12 @@ hx_error *hx_ccs_table_create(hx_centre main, enum hx_recursion recursion,
     table->n_slots = 128; /* at first, when they are doubled */
     hx_error *err = grow_slots(table);
     if (!err)
-        err = make_room(table);
+        err = reserve_ccs_row(table);
     if (err) {
         hx_ccs_table_destroy(table);
         return err;
     }
-    add_row(table, HX_CCS_TOP, HX_CCS_TOP, main);
+    add_ccs_row(table, HX_CCS_TOP, HX_CCS_TOP, main);
     *ret = table;
     return NULL;
 }

@@ -11,7 +11,7 @@
 
 #define FRAMES_A_STEP 4096u /* between looks whether to go on */
 
-static hx_error *damaged(uint32_t at, const char *why)
+static hx_error *damaged_frame(uint32_t at, const char *why)
 {
     return hx_error_new(HX_E_CORRUPT, "recorded stacks", NULL, "frame %u: %s", at, why);
 }
@@ -20,11 +20,11 @@ static hx_error *damaged(uint32_t at, const char *why)
 static hx_error *test_frame(const struct hx_frame *frame, uint32_t i)
 {
     if (frame[i].parent >= i)
-        return damaged(i, "its parent stands behind it");
+        return damaged_frame(i, "its parent stands behind it");
     if (frame[i].kind == HX_FRAME_DEFERRED && frame[i].target != UINT32_MAX && frame[i].target >= i)
-        return damaged(i, "what it entered stands behind it");
+        return damaged_frame(i, "what it entered stands behind it");
     if (frame[i].kind == HX_FRAME_BUILTIN && frame[i].centre == HX_NO_CENTRE)
-        return damaged(i, "a built-in cost centre is missing");
+        return damaged_frame(i, "a built-in cost centre is missing");
     return NULL;
 }
 
@@ -36,8 +36,8 @@ static uint32_t goes_on_from(const struct hx_frame *frame)
 }
 
 /* Does what a frame says, on the stack that is current outside of it. */
-static hx_error *step(struct hx_ccs_machine *machine, const struct hx_frame *frame,
-                      const bool *selected)
+static hx_error *step_ccs_frame(struct hx_ccs_machine *machine, const struct hx_frame *frame,
+                                const bool *selected)
 {
     hx_ccs_row root;
     if (frame->kind == HX_FRAME_BUILTIN) {
@@ -71,7 +71,7 @@ hx_error *hx_ccs_attribute(const struct hx_frame *frame, uint32_t n, const bool 
         }
         HX_TRY(test_frame(frame, i));
         HX_TRY(hx_ccs_push_stack(&machine, row[goes_on_from(&frame[i])]));
-        HX_TRY(step(&machine, &frame[i], selected));
+        HX_TRY(step_ccs_frame(&machine, &frame[i], selected));
         row[i] = hx_ccs_current(&machine);
         while (machine.stack.n > 1)
             hx_ccs_pop_stack(&machine);

@@ -51,7 +51,7 @@ static void leave_page(struct sweep *sweep)
     sweep->n_keys = 0;
 }
 
-static void meet(struct sweep *sweep, uint64_t page, uint32_t key)
+static void count_page(struct sweep *sweep, uint64_t page, uint32_t key)
 {
     if (page != sweep->page) {
         leave_page(sweep);
@@ -72,15 +72,15 @@ static void blame(struct sweep *sweep, uint64_t addr, uint64_t size, uint32_t ke
     if (last < addr) /* no such object */
         last = UINT64_MAX;
     uint64_t first_page = addr >> PAGE_SHIFT, last_page = last >> PAGE_SHIFT;
-    meet(sweep, first_page, key);
+    count_page(sweep, first_page, key);
     if (last_page == first_page)
         return;
     leave_page(sweep);
     sweep->census->only_pages[key] += resident_pages(sweep, first_page + 1, last_page);
-    meet(sweep, last_page, key);
+    count_page(sweep, last_page, key);
 }
 
-static hx_error *reserve(const struct hx_snapshot *snapshot, struct sweep *sweep, uint32_t n)
+static hx_error *reserve_census(const struct hx_snapshot *snapshot, struct sweep *sweep, uint32_t n)
 {
     struct hx_census *census = sweep->census;
     const size_t bytes = (size_t)n * sizeof(uint64_t);
@@ -98,8 +98,8 @@ static hx_error *reserve(const struct hx_snapshot *snapshot, struct sweep *sweep
     return hx_big_array(sweep->stamp, n);
 }
 
-static hx_error *take(const struct hx_snapshot *snapshot, const uint32_t *key,
-                      const struct hx_progress *progress, struct sweep *sweep)
+static hx_error *take_census(const struct hx_snapshot *snapshot, const uint32_t *key,
+                             const struct hx_progress *progress, struct sweep *sweep)
 {
     const struct hx_graph *graph = &snapshot->graph;
     struct hx_census *census = sweep->census;
@@ -128,9 +128,9 @@ hx_error *hx_census_take(const struct hx_snapshot *snapshot, const uint32_t *key
     HX_NEED(sweep);
     sweep->resident = &snapshot->resident;
     sweep->census = &census;
-    hx_error *err = reserve(snapshot, sweep, n);
+    hx_error *err = reserve_census(snapshot, sweep, n);
     if (!err && n)
-        err = take(snapshot, key, progress, sweep);
+        err = take_census(snapshot, key, progress, sweep);
     hx_big_free(&sweep->stamp_mem);
     if (err)
         hx_census_deinit(&census);

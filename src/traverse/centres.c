@@ -20,7 +20,7 @@ struct wish {
     bool idle;
 };
 
-static hx_error *parse(const char *pattern, struct wish *ret)
+static hx_error *parse_centre_pattern(const char *pattern, struct wish *ret)
 {
     *ret = (struct wish){.excludes = *pattern == '!', .kind = FUNCTION, .idle = true};
     const char *at = pattern + ret->excludes;
@@ -41,7 +41,7 @@ static hx_error *parse(const char *pattern, struct wish *ret)
 hx_error *hx_centre_pattern_test(const char *pattern)
 {
     struct wish wish;
-    hx_error *err = parse(pattern, &wish);
+    hx_error *err = parse_centre_pattern(pattern, &wish);
     hx_patterns_destroy(wish.compiled);
     return err;
 }
@@ -68,7 +68,7 @@ static hx_error *wishes_init(struct wishes *wishes, const char *const *pattern, 
     HX_NEED(wishes->wish);
     for (; wishes->n < n; wishes->n++) {
         struct wish *wish = &wishes->wish[wishes->n];
-        HX_TRY(parse(pattern[wishes->n], wish));
+        HX_TRY(parse_centre_pattern(pattern[wishes->n], wish));
         if (!wish->excludes)
             wishes->named[wish->kind == REGION] = true;
     }

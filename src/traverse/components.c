@@ -50,12 +50,12 @@ struct descent {
     struct hx_big number_mem, path_mem, open_mem;
 };
 
-static inline bool follows(const struct search *search, hx_edge edge)
+static inline bool component_follows(const struct search *search, hx_edge edge)
 {
     return search->scope->follows >> hx_edge_kind_of(edge) & 1;
 }
 
-static bool go_on(struct search *search)
+static bool report_components(struct search *search)
 {
     if (++search->visited & CHECK_MASK)
         return true;
@@ -77,13 +77,14 @@ static void count_sources(const struct search *search)
             hx_eidx soon = e + AHEAD_EDGES < graph->n_edges ? e + AHEAD_EDGES : e;
             __builtin_prefetch(&number[hx_edge_target(graph->edge[soon])], 1);
             hx_obj target = hx_edge_target(graph->edge[e]);
-            if (number[target] < MANY_IN && target != i && follows(search, graph->edge[e]))
+            if (number[target] < MANY_IN && target != i &&
+                component_follows(search, graph->edge[e]))
                 number[target]++;
         }
     }
 }
 
-static inline void fetch_ahead(const struct search *search, hx_obj k, hx_obj waiting)
+static inline void prefetch_object(const struct search *search, hx_obj k, hx_obj waiting)
 {
     const struct hx_graph *graph = search->graph;
     const hx_obj *order = search->order + k;
@@ -117,8 +118,8 @@ static bool peel(struct search *search)
             peel_object(search, i, n++);
     for (hx_obj k = 0; k < n; k++) {
         hx_obj object = search->order[k];
-        fetch_ahead(search, k, n - k);
-        if (!go_on(search))
+        prefetch_object(search, k, n - k);
+        if (!report_components(search))
             return false;
         if (hx_scope_cuts(search->scope, object))
             continue;
@@ -127,8 +128,8 @@ static bool peel(struct search *search)
             hx_obj target = hx_edge_target(graph->edge[e]);
             if (to - e > FEW_EDGES)
                 __builtin_prefetch(&number[hx_edge_target(graph->edge[e + FEW_EDGES])], 1);
-            if (number[target] < MANY_IN && target != object && follows(search, graph->edge[e]) &&
-                --number[target] == 0)
+            if (number[target] < MANY_IN && target != object &&
+                component_follows(search, graph->edge[e]) && --number[target] == 0)
                 peel_object(search, target, n++);
         }
     }
@@ -154,7 +155,7 @@ static inline void close_object(struct descent *descent, hx_obj object)
     *--descent->order = object;
 }
 
-static inline void enter(struct descent *descent, hx_obj object)
+static inline void enter_object(struct descent *descent, hx_obj object)
 {
     const struct hx_graph *graph = descent->graph;
     hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
@@ -169,7 +170,7 @@ static inline void enter(struct descent *descent, hx_obj object)
 }
 
 /* The object's edges are done: closes its component or leaves it open. */
-static inline void leave(struct descent *descent)
+static inline void leave_object(struct descent *descent)
 {
     struct frame frame = descent->path[--descent->n_path];
     hx_obj *number = descent->number;
@@ -193,7 +194,7 @@ static inline void leave(struct descent *descent)
 }
 
 /* Follows the top object's edges to the next unseen one; false when there is none. */
-static inline bool advance(struct descent *descent)
+static inline bool advance_descent(struct descent *descent)
 {
     struct frame *top = &descent->path[descent->n_path - 1];
     const struct hx_graph *graph = descent->graph;
@@ -202,13 +203,13 @@ static inline bool advance(struct descent *descent)
     while (e < to) {
         hx_edge edge = graph->edge[e++];
         hx_obj target = hx_edge_target(edge);
-        if (!follows(descent->search, edge) || number[target] > descent->component)
+        if (!component_follows(descent->search, edge) || number[target] > descent->component)
             continue;
         if (number[target] == 0) {
             top->next = (uint32_t)(e - graph->fwd[top->object]) & 0x7fffffff;
             if (e < to)
                 __builtin_prefetch(&graph->edge[graph->fwd[hx_edge_target(graph->edge[e])]]);
-            enter(descent, target);
+            enter_object(descent, target);
             return true;
         }
         if (number[target] < number[top->object]) {
@@ -225,12 +226,12 @@ static bool descend(struct descent *descent)
     for (hx_obj start = 0; start < part->graph.n; start++) {
         if (descent->number[start] || (part->whole && !hx_bit(part->bits, start)))
             continue;
-        enter(descent, start);
+        enter_object(descent, start);
         while (descent->n_path) {
-            if (advance(descent))
+            if (advance_descent(descent))
                 continue;
-            leave(descent);
-            if (!go_on(descent->search))
+            leave_object(descent);
+            if (!report_components(descent->search))
                 return false;
         }
     }
@@ -300,7 +301,7 @@ static hx_error *find_rest(struct search *search, hx_obj *ret_components)
     return err;
 }
 
-static hx_error *find(struct search *search, struct hx_components *components)
+static hx_error *find_components(struct search *search, struct hx_components *components)
 {
     const struct hx_graph *graph = search->graph;
     hx_obj n = 0;
@@ -328,7 +329,7 @@ hx_error *hx_components_find(const struct hx_graph *graph, const struct hx_scope
 {
     struct search search = {.graph = graph, .scope = scope, .progress = progress};
     *ret = (struct hx_components){0};
-    hx_error *err = find(&search, ret);
+    hx_error *err = find_components(&search, ret);
     hx_big_free(&search.peeled_mem);
     if (err)
         hx_components_deinit(ret);

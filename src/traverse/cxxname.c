@@ -7,13 +7,13 @@
 
 static const char unnamed[] = "(anonymous namespace)";
 
-static const char *behind(const char *at, const char *word)
+static const char *skip_prefix(const char *at, const char *word)
 {
     size_t n = strlen(word);
     return strncmp(at, word, n) == 0 ? at + n : NULL;
 }
 
-static bool is_word(char c)
+static bool is_cxx_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '$' || (c & 0x80);
@@ -36,8 +36,8 @@ static const char *behind_qualifiers(const char *at)
     static const char *const words[] = {" const", " volatile", " &&", " &"};
     size_t n = sizeof words / sizeof *words, i = 0;
     while (i < n) {
-        const char *end = behind(at, words[i++]);
-        if (end && !is_word(*end)) {
+        const char *end = skip_prefix(at, words[i++]);
+        if (end && !is_cxx_name_char(*end)) {
             at = end;
             i = 0;
         }
@@ -48,9 +48,9 @@ static const char *behind_qualifiers(const char *at)
 /* The next piece that is left out, NULL when what is at `at` counts. */
 static const char *behind_unwritten(const char *at, bool parameters, bool inner)
 {
-    const char *end = behind(at, unnamed);
+    const char *end = skip_prefix(at, unnamed);
     if (end)
-        return inner ? end + (behind(end, "::") ? 2 : 0) : NULL;
+        return inner ? end + (skip_prefix(end, "::") ? 2 : 0) : NULL;
     if (*at == '[')
         return hx_behind_tag(at);
     if (*at == '(' && !parameters && (end = behind_list(at)))
@@ -60,19 +60,20 @@ static const char *behind_unwritten(const char *at, bool parameters, bool inner)
 
 static void put_plain(struct hx_text *text, const char *name, bool parameters, bool inner)
 {
-    const char *at = behind(name, "::") ? name + 2 : name;
+    const char *at = skip_prefix(name, "::") ? name + 2 : name;
     while (*at) {
         const char *end = behind_unwritten(at, parameters, inner);
         if (end) {
             at = end;
             continue;
         }
-        if ((end = behind(at, unnamed))) {
+        if ((end = skip_prefix(at, unnamed))) {
             hx_text_puts(text, unnamed);
             at = end;
             continue;
         }
-        bool separates = text->n && is_word(text->s[text->n - 1]) && is_word(at[strspn(at, " ")]);
+        bool separates = text->n && is_cxx_name_char(text->s[text->n - 1]) &&
+                         is_cxx_name_char(at[strspn(at, " ")]);
         if (*at != ' ' || separates)
             hx_text_putc(text, *at);
         at = *at == ')' ? behind_qualifiers(at + 1) : at + 1;
@@ -83,7 +84,7 @@ static void put_plain(struct hx_text *text, const char *name, bool parameters, b
 static bool has_list(const char *name)
 {
     while ((name = strchr(name, '('))) {
-        const char *end = behind(name, unnamed);
+        const char *end = skip_prefix(name, unnamed);
         if (!end)
             return true;
         name = end;
@@ -113,14 +114,15 @@ void hx_cxx_name_deinit(struct hx_cxx_name *name)
 static bool is_possible(const struct hx_text *plain, const char *symbol)
 {
     size_t from = plain->n;
-    while (from && is_word(plain->s[from - 1]))
+    while (from && is_cxx_name_char(plain->s[from - 1]))
         from--;
     return strstr(symbol, hx_text_str(plain) + from) != NULL;
 }
 
 bool hx_cxx_name_is(struct hx_cxx_name *name, const char *symbol, bool inner)
 {
-    if (!symbol || !behind(symbol, "_Z") || !name->plain.n || !is_possible(&name->plain, symbol))
+    if (!symbol || !skip_prefix(symbol, "_Z") || !name->plain.n ||
+        !is_possible(&name->plain, symbol))
         return false;
     hx_text_clear(&name->name);
     hx_text_clear(&name->other);

@@ -39,7 +39,7 @@ static inline uint32_t common_number(const struct numbers *numbers, uint32_t own
     return own < numbers->n ? numbers->common[own] : UNKNOWN;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_type_names(const void *a, const void *b)
 {
     const struct name *x = a, *y = b;
     if (x->identity != y->identity)
@@ -51,10 +51,10 @@ static int by_name(const void *a, const void *b)
 static void number_names(struct name *order, size_t n)
 {
     if (n)
-        qsort(order, n, sizeof *order, by_name);
+        qsort(order, n, sizeof *order, compare_type_names);
     uint32_t number = 0;
     for (size_t i = 0; i < n; i++) {
-        number += i && by_name(&order[i - 1], &order[i]) != 0;
+        number += i && compare_type_names(&order[i - 1], &order[i]) != 0;
         *order[i].number = number;
     }
 }
@@ -86,7 +86,7 @@ static inline bool differs(const struct identity *identity, hx_obj before, hx_ob
 
 typedef void name_fn(const struct hx_snapshot *snapshot, size_t i, struct name *ret);
 
-static void type_name(const struct hx_snapshot *snapshot, size_t i, struct name *ret)
+static void snapshot_type_name(const struct hx_snapshot *snapshot, size_t i, struct name *ret)
 {
     ret->name = snapshot->types.v[i].name;
 }
@@ -140,7 +140,8 @@ hx_error *hx_diff_objects(const struct hx_snapshot *before, const struct hx_snap
     const struct hx_graph *a = &before->graph, *b = &now->graph;
     IDENTITY struct identity type = {.own = {a->type, b->type}};
     IDENTITY struct identity site = {.own = {a->site, b->site}};
-    HX_TRY(make_identity(side, (size_t[]){before->types.n, now->types.n}, type_name, &type));
+    HX_TRY(
+        make_identity(side, (size_t[]){before->types.n, now->types.n}, snapshot_type_name, &type));
     HX_TRY(make_identity(side, (size_t[]){before->sites.n, now->sites.n}, site_name, &site));
     forget_unseen(before, BEFORE, &site);
     forget_unseen(now, NOW, &site);

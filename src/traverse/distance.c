@@ -57,7 +57,7 @@ static void visit_sources(struct search *search, hx_obj object, uint32_t level)
 }
 
 /* Counts an object that roots point to, and those of them that are new. */
-static void meet(struct search *search, hx_obj object)
+static void meet_rooted_object(struct search *search, hx_obj object)
 {
     const struct hx_root_edge *edges = search->distance->snapshot->root_edges.v;
     search->objects_met++;
@@ -66,7 +66,7 @@ static void meet(struct search *search, hx_obj object)
     }
 }
 
-static hx_error *spread(struct search *search, hx_obj target, size_t enough)
+static hx_error *spread_distances(struct search *search, hx_obj target, size_t enough)
 {
     const struct hx_distance *distance = search->distance;
     distance->plus_1[target] = 1;
@@ -76,7 +76,7 @@ static hx_error *spread(struct search *search, hx_obj target, size_t enough)
         size_t to = search->n_queue;
         for (size_t i = from; i < to; i++)
             if (hx_bit(search->rooted, search->queue[i]))
-                meet(search, search->queue[i]);
+                meet_rooted_object(search, search->queue[i]);
         if (search->n_met >= enough ||
             (search->n_met == search->n_roots && search->objects_met >= enough))
             return NULL;
@@ -113,7 +113,7 @@ static void find_rooted(struct search *search)
     }
 }
 
-static hx_error *prepare(struct search *search)
+static hx_error *prepare_distances(struct search *search)
 {
     struct hx_distance *distance = search->distance;
     const struct hx_snapshot *snapshot = distance->snapshot;
@@ -135,9 +135,9 @@ hx_error *hx_distance_init(struct hx_distance *distance, const struct hx_snapsho
     *distance = (struct hx_distance){
         .snapshot = snapshot, .progress = progress, .follows = follows, .roots = roots};
     struct search search = {.distance = distance, .graph = &snapshot->graph};
-    hx_error *err = prepare(&search);
+    hx_error *err = prepare_distances(&search);
     if (!err)
-        err = spread(&search, target, enough);
+        err = spread_distances(&search, target, enough);
     free(search.rooted);
     free(search.other);
     free(search.met);

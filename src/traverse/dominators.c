@@ -14,7 +14,7 @@ struct run {
     struct hx_spanning tree;
 };
 
-static bool go_on(const struct run *run, const char *stage, hx_node node, hx_node done)
+static bool report_dominators(const struct run *run, const char *stage, hx_node node, hx_node done)
 {
     if (node & CHECK_MASK)
         return true;
@@ -58,14 +58,14 @@ static void prefetch_figures(const struct run *run, const struct hx_dominators *
 }
 
 /* From the leaves up: a dominator has a lower number than what it dominates. */
-static bool sum_up(const struct run *run, struct hx_dominators *ret)
+static bool sum_retained_sizes(const struct run *run, struct hx_dominators *ret)
 {
     const struct hx_spanning *tree = &run->tree;
     const struct hx_graph *graph = &run->snapshot->graph;
     for (hx_node w = tree->n - 1; w > 0; w--) {
         prefetch_figures(run, ret, w);
         hx_node above = tree->parent[w];
-        if (!go_on(run, "retained sizes", w, tree->n - w))
+        if (!report_dominators(run, "retained sizes", w, tree->n - w))
             return false;
         if (hx_spanning_is_root(tree, w))
             continue;
@@ -89,11 +89,11 @@ static bool sum_up(const struct run *run, struct hx_dominators *ret)
     return true;
 }
 
-static hx_error *find(struct run *run, struct hx_dominators *ret)
+static hx_error *find_immediate_dominators(struct run *run, struct hx_dominators *ret)
 {
     HX_TRY(hx_immediate_dominators(&run->tree, run->progress));
     HX_TRY(make_columns(run, ret));
-    if (!sum_up(run, ret))
+    if (!sum_retained_sizes(run, ret))
         return hx_error_cancelled("search for dominators");
     for (size_t i = 0; i < ret->n_roots; i++)
         if (run->snapshot->roots.v[i].kind == HX_ROOT_NAMED)
@@ -109,7 +109,7 @@ hx_error *hx_dominators_find(const struct hx_snapshot *snapshot, enum hx_dominat
     if (over == HX_OVER_FOLLOWED && snapshot->interior != HX_INTERIOR_OFF)
         ret->follows |= 1u << HX_EDGE_INTERIOR;
     HX_TRY(hx_spanning_find(snapshot, ret->follows, progress, &run.tree));
-    hx_error *err = find(&run, ret);
+    hx_error *err = find_immediate_dominators(&run, ret);
     hx_spanning_deinit(&run.tree);
     if (err)
         hx_dominators_deinit(ret);

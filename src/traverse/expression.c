@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The rest of `text` behind a word; NULL when it does not begin with it. */
-static const char *behind(const char *text, const char *word)
+static const char *skip_word(const char *text, const char *word)
 {
     size_t n = strlen(word);
     return strncmp(text, word, n) == 0 ? text + n : NULL;
@@ -31,30 +31,31 @@ hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
 {
     const char *rest;
     *ret = (struct hx_expression){.form = HX_FORM_SYMBOL, .text = expr};
-    if ((rest = behind(expr, "thread:"))) {
+    if ((rest = skip_word(expr, "thread:"))) {
         ret->form = HX_FORM_THREAD;
         return parse_number(expr, rest, "no thread's number behind \"thread:\"", &ret->number);
     }
-    if ((rest = behind(expr, "module:"))) {
+    if ((rest = skip_word(expr, "module:"))) {
         ret->form = HX_FORM_MODULE;
         ret->text = rest;
         return *rest ? NULL
                      : wrong(expr, "write module:NAME", "no module's file name behind \"module:\"");
     }
-    if ((rest = behind(expr, "type:"))) {
+    if ((rest = skip_word(expr, "type:"))) {
         ret->form = HX_FORM_TYPE;
         ret->text = rest;
         return *rest ? hx_pattern_check(rest)
                      : wrong(expr, "write type:PATTERN", "no type behind \"type:\"");
     }
-    if (behind(expr, "frame:"))
+    if (skip_word(expr, "frame:"))
         return wrong(expr, "name a thread (thread:TID) or a variable",
                      "stacks are not taken apart into frames in this version");
     if (*expr == '*') {
         ret->form = HX_FORM_POINTER;
         return parse_number(expr, expr + 1, "no address behind \"*\"", &ret->number);
     }
-    if (behind(expr, "0x") || behind(expr, "0X") || (*expr && !expr[strspn(expr, "0123456789")])) {
+    if (skip_word(expr, "0x") || skip_word(expr, "0X") ||
+        (*expr && !expr[strspn(expr, "0123456789")])) {
         ret->form = HX_FORM_OBJECT;
         return parse_number(expr, expr, "this is no address", &ret->number);
     }
@@ -111,7 +112,7 @@ bool hx_expression_has_part(const char *text)
     if (strstr(text, "->"))
         return true;
     for (const char *at = text; (at = strchr(at, '[')); at++)
-        if (!behind(at, "[abi:"))
+        if (!skip_word(at, "[abi:"))
             return true;
     return false;
 }

@@ -36,7 +36,7 @@ struct parser {
 #define error_at(parser, token, todo, ...)                                                         \
     hx_lexer_error(&(parser)->lexer, (token)->at, (token)->n, todo, __VA_ARGS__)
 
-static hx_error *advance(struct parser *parser)
+static hx_error *advance_token(struct parser *parser)
 {
     return hx_lexer_next(&parser->lexer, &parser->token);
 }
@@ -120,7 +120,7 @@ static hx_error *reduce_to(struct parser *parser, unsigned what)
     return NULL;
 }
 
-static hx_error *push(struct parser *parser, unsigned what)
+static hx_error *push_pending(struct parser *parser, unsigned what)
 {
     struct pending pending = {.what = what, .at = parser->token.at, .n = parser->token.n};
     return hx_vec_push(&parser->stack, pending) ? NULL : hx_error_nomem();
@@ -130,7 +130,8 @@ static hx_error *push(struct parser *parser, unsigned what)
 
 /* Keeps bytes for a constant. There is room: see hx_filter_parse(). `quote`, when not 0, is
  * written twice where it means itself. */
-static struct hx_filter_value keep_text(struct parser *parser, const char *s, size_t n, char quote)
+static struct hx_filter_value keep_constant(struct parser *parser, const char *s, size_t n,
+                                            char quote)
 {
     char *out = parser->filter->texts + parser->texts;
     struct hx_filter_value value = {.type = HX_FILTER_STRING, .text = out};
@@ -155,7 +156,7 @@ static hx_error *read_operand(struct parser *parser, struct hx_token *ret_token,
     else if (token.kind == HX_TOKEN_NUMBER)
         operand.value = token.value;
     else if (token.kind == HX_TOKEN_TEXT)
-        operand.value = keep_text(parser, text + 1, token.n - 2, *text);
+        operand.value = keep_constant(parser, text + 1, token.n - 2, *text);
     else if (token.kind == HX_TOKEN_END)
         return error_at(parser, &token, todo, "the condition ends too early");
     else
@@ -163,10 +164,11 @@ static hx_error *read_operand(struct parser *parser, struct hx_token *ret_token,
                         text);
     *ret_token = token;
     *ret = operand;
-    return advance(parser);
+    return advance_token(parser);
 }
 
-static enum hx_filter_class class_of(const struct parser *parser, const struct hx_operand *operand)
+static enum hx_filter_class operand_class(const struct parser *parser,
+                                          const struct hx_operand *operand)
 {
     if (operand->column != HX_NO_COLUMN)
         return parser->filter->columns.v[operand->column].class;
@@ -180,7 +182,7 @@ static hx_error *fit(struct parser *parser, struct hx_operand *constant,
 {
     size_t bad;
     if (class == HX_FILTER_TEXT) {
-        constant->value = keep_text(parser, words(parser, token), token->n, 0);
+        constant->value = keep_constant(parser, words(parser, token), token->n, 0);
         return NULL;
     }
     struct hx_filter_value text = constant->value;
@@ -274,10 +276,10 @@ static hx_error *parse_null(struct parser *parser, const struct hx_token *token,
                             struct hx_operand operand)
 {
     struct hx_node node = {.op = HX_OP_IS_NULL, .left = operand};
-    HX_TRY(advance(parser));
+    HX_TRY(advance_token(parser));
     if (parser->token.kind == HX_TOKEN_NOT) {
         node.op = HX_OP_IS_NOT_NULL;
-        HX_TRY(advance(parser));
+        HX_TRY(advance_token(parser));
     }
     if (parser->token.kind != HX_TOKEN_NULL)
         return error_at(parser, &parser->token, "write: is null, or: is not null",
@@ -285,7 +287,7 @@ static hx_error *parse_null(struct parser *parser, const struct hx_token *token,
     if (operand.column == HX_NO_COLUMN)
         return error_at(parser, token, "name a column", "only a column can be null");
     HX_TRY(add_test(parser, node));
-    return advance(parser);
+    return advance_token(parser);
 }
 
 /* Behind ~ or !~. */
@@ -341,7 +343,8 @@ static hx_error *parse_order(struct parser *parser, enum hx_filter_op op,
         tokens[0] = &right_token;
         tokens[1] = (struct hx_token *)left_token;
     }
-    enum hx_filter_class a = class_of(parser, &node.left), b = class_of(parser, &node.right);
+    enum hx_filter_class a = operand_class(parser, &node.left),
+                         b = operand_class(parser, &node.right);
     bool two = node.right.column != HX_NO_COLUMN, none = node.left.column == HX_NO_COLUMN;
     node.strip = two || a == HX_FILTER_ANY;
     if (a != b && a != HX_FILTER_ANY && b != HX_FILTER_ANY) {
@@ -372,7 +375,7 @@ static hx_error *parse_test(struct parser *parser)
             parser, &parser->token, "the operators are = != < <= > >= ~ !~, is null, is not null",
             "a comparison is missing behind %.*s", shown(&token), words(parser, &token));
     enum hx_filter_op op = parser->token.op;
-    HX_TRY(advance(parser));
+    HX_TRY(advance_token(parser));
     if (op == HX_OP_MATCH || op == HX_OP_NO_MATCH)
         return parse_match(parser, op, &token, operand);
     return parse_order(parser, op, &token, operand);
@@ -389,16 +392,16 @@ static hx_error *parse_front(struct parser *parser)
             if (top && top->what == PENDING_NOT)
                 parser->stack.n--; /* not not */
             else
-                HX_TRY(push(parser, PENDING_NOT));
+                HX_TRY(push_pending(parser, PENDING_NOT));
         } else if (parser->token.kind == HX_TOKEN_OPEN) {
             if (++parser->parentheses > HX_FILTER_MAX_PARENTHESES)
                 return error_at(parser, &parser->token, "write a flatter condition",
                                 "more than %d open parentheses", HX_FILTER_MAX_PARENTHESES);
-            HX_TRY(push(parser, PENDING_OPEN));
+            HX_TRY(push_pending(parser, PENDING_OPEN));
         } else {
             return parse_test(parser);
         }
-        HX_TRY(advance(parser));
+        HX_TRY(advance_token(parser));
     }
 }
 
@@ -412,7 +415,7 @@ static hx_error *parse_back(struct parser *parser, bool *ret_more)
                             "a ) that closes nothing");
         parser->stack.n--;
         parser->parentheses--;
-        HX_TRY(advance(parser));
+        HX_TRY(advance_token(parser));
     }
     enum hx_token_kind kind = parser->token.kind;
     *ret_more = kind != HX_TOKEN_END;
@@ -430,8 +433,8 @@ static hx_error *parse_back(struct parser *parser, bool *ret_more)
                         words(parser, &parser->token));
     unsigned what = kind == HX_TOKEN_AND ? PENDING_AND : PENDING_OR;
     HX_TRY(reduce_to(parser, what));
-    HX_TRY(push(parser, what));
-    return advance(parser);
+    HX_TRY(push_pending(parser, what));
+    return advance_token(parser);
 }
 
 /* Tells every test which one comes next. Nodes come before their operands here, so that the
@@ -456,10 +459,10 @@ static void link_tests(hx_filter *filter)
     }
 }
 
-static hx_error *parse(struct parser *parser)
+static hx_error *parse_filter(struct parser *parser)
 {
     bool more = true;
-    HX_TRY(advance(parser));
+    HX_TRY(advance_token(parser));
     if (parser->token.kind == HX_TOKEN_END)
         return error_at(parser, &parser->token, "give one like: bytes > 1K",
                         "there is no condition");
@@ -489,7 +492,7 @@ hx_error *hx_filter_parse(const char *text, const struct hx_filter_schema *schem
     parser.filter = filter;
     parser.resolver =
         (struct hx_resolver){.filter = filter, .lexer = &parser.lexer, .schema = schema};
-    hx_error *err = parse(&parser);
+    hx_error *err = parse_filter(&parser);
     hx_vec_free(&parser.stack);
     if (err)
         return err;

@@ -13,8 +13,8 @@ static bool same_name(const char *a, const char *b)
 }
 
 /* Is it a column of this view? view NULL: of the row. */
-static bool is_of(const struct hx_filter_schema *schema, const struct hx_filter_column *column,
-                  const char *view)
+static bool is_view_column(const struct hx_filter_schema *schema,
+                           const struct hx_filter_column *column, const char *view)
 {
     if (same_name(column->view, view))
         return true;
@@ -46,7 +46,7 @@ static const char *next_candidate(void *context)
         size_t i = candidates->next++;
         if (candidates->views && is_first_of_view(schema, i))
             return schema->columns[i].view;
-        if (!candidates->views && is_of(schema, &schema->columns[i], candidates->view))
+        if (!candidates->views && is_view_column(schema, &schema->columns[i], candidates->view))
             return schema->columns[i].name;
     }
     return NULL;
@@ -81,7 +81,8 @@ static const struct hx_filter_column *find_column(const struct hx_filter_schema 
                                                   const char *view, const char *name)
 {
     for (size_t i = 0; i < schema->n; i++)
-        if (same_name(schema->columns[i].name, name) && is_of(schema, &schema->columns[i], view))
+        if (same_name(schema->columns[i].name, name) &&
+            is_view_column(schema, &schema->columns[i], view))
             return &schema->columns[i];
     return NULL;
 }
@@ -89,7 +90,7 @@ static const struct hx_filter_column *find_column(const struct hx_filter_schema 
 static bool has_view(const struct hx_filter_schema *schema, const char *view)
 {
     for (size_t i = 0; i < schema->n; i++)
-        if (is_of(schema, &schema->columns[i], view))
+        if (is_view_column(schema, &schema->columns[i], view))
             return true;
     return false;
 }

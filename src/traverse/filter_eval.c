@@ -43,8 +43,9 @@ int hx_filter_order(struct hx_filter_value a, struct hx_filter_value b)
     return (a.real > b.real) - (a.real < b.real);
 }
 
-static struct hx_filter_value value_of(const hx_filter *filter, const struct hx_operand *operand,
-                                       hx_filter_get *get, void *context)
+static struct hx_filter_value operand_value(const hx_filter *filter,
+                                            const struct hx_operand *operand, hx_filter_get *get,
+                                            void *context)
 {
     if (operand->column == HX_NO_COLUMN)
         return operand->value;
@@ -54,14 +55,14 @@ static struct hx_filter_value value_of(const hx_filter *filter, const struct hx_
 static bool test(const hx_filter *filter, const struct hx_node *node, hx_filter_get *get,
                  void *context)
 {
-    struct hx_filter_value left = value_of(filter, &node->left, get, context), right;
+    struct hx_filter_value left = operand_value(filter, &node->left, get, context), right;
     if (node->op == HX_OP_IS_NULL || node->op == HX_OP_IS_NOT_NULL)
         return is_null(&left) == (node->op == HX_OP_IS_NULL);
     if (is_null(&left))
         return false;
     if (node->op == HX_OP_MATCH || node->op == HX_OP_NO_MATCH)
         return hx_regexp_matches(node->regexp, left) == (node->op == HX_OP_MATCH);
-    right = value_of(filter, &node->right, get, context);
+    right = operand_value(filter, &node->right, get, context);
     if (is_null(&right))
         return false;
     int order = hx_filter_order(left, right);

@@ -167,7 +167,7 @@ static size_t name_end(const char *text, size_t at)
     return at;
 }
 
-static void read_name(const char *text, struct hx_token *ret)
+static void lex_name(const char *text, struct hx_token *ret)
 {
     static const struct {
         const char *word;
@@ -196,7 +196,7 @@ static bool begins_number(const char *s)
     return isdigit((unsigned char)*s);
 }
 
-static hx_error *read_number(const struct hx_lexer *lexer, struct hx_token *ret)
+static hx_error *lex_number(const struct hx_lexer *lexer, struct hx_token *ret)
 {
     const char *text = lexer->text + ret->at;
     size_t n = text[0] == '-', bad;
@@ -280,9 +280,9 @@ hx_error *hx_lexer_next(struct hx_lexer *lexer, struct hx_token *ret)
     char c = text[lexer->at];
     hx_error *err = NULL;
     if (begins_name(c))
-        read_name(text, ret);
+        lex_name(text, ret);
     else if (begins_number(text + lexer->at))
-        err = read_number(lexer, ret);
+        err = lex_number(lexer, ret);
     else if (c == '\'' || c == '"')
         err = read_text(lexer, ret);
     else if (c)

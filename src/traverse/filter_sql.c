@@ -23,7 +23,7 @@ static void put_quoted(struct hx_text *sql, const char *s, size_t n, char quote)
 
 /* As whole numbers and powers of two: whatever way SQLite reads decimals, this is exact. The
  * value is finite, and not whole unless it is beyond int64. */
-static void put_real(struct hx_text *sql, double real)
+static void put_exact_real(struct hx_text *sql, double real)
 {
     int exponent;
     int64_t mantissa = (int64_t)ldexp(frexp(real, &exponent), 53);
@@ -47,7 +47,7 @@ static void put_constant(struct hx_text *sql, const struct hx_filter_value *valu
     if (value->type == HX_FILTER_STRING)
         put_quoted(sql, value->text, value->n, '\'');
     else if (value->type == HX_FILTER_REAL)
-        put_real(sql, value->real);
+        put_exact_real(sql, value->real);
     else
         hx_text_putf(sql, "%" PRId64, value->i);
 }

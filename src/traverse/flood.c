@@ -46,7 +46,7 @@ struct taken {
 };
 
 /* At least `least` objects, or nothing. */
-static bool take(struct worker *from, size_t least, struct taken *ret)
+static bool steal_objects(struct worker *from, size_t least, struct taken *ret)
 {
     size_t head = atomic_load(&from->head), n;
     do {
@@ -61,15 +61,16 @@ static bool take(struct worker *from, size_t least, struct taken *ret)
 /* From its own queue or else, where enough waits, from another one. */
 static bool take_any(struct team *team, unsigned self, struct taken *ret)
 {
-    if (take(&team->worker[self], 1, ret))
+    if (steal_objects(&team->worker[self], 1, ret))
         return true;
     for (unsigned i = 0; i < team->threads; i++)
-        if (take(&team->worker[i], CHUNK, ret))
+        if (steal_objects(&team->worker[i], CHUNK, ret))
             return true;
     return false;
 }
 
-static inline void fetch_ahead(const struct hx_flood *flood, const hx_obj *next, size_t known)
+static inline void prefetch_flood_queue(const struct hx_flood *flood, const hx_obj *next,
+                                        size_t known)
 {
     const struct hx_graph *graph = flood->graph;
     if (known > AHEAD_PLACE)
@@ -134,7 +135,7 @@ static void run_chunk(struct team *team, struct worker *worker, const struct tak
     const struct hx_progress *progress = team->flood->progress;
     size_t tail = atomic_load_explicit(&worker->tail, memory_order_relaxed);
     for (size_t i = 0; i < taken->n; i++) {
-        fetch_ahead(team->flood, taken->object + i, taken->known - i);
+        prefetch_flood_queue(team->flood, taken->object + i, taken->known - i);
         tail = pass_on(team, worker, taken->object[i], tail);
     }
     atomic_store_explicit(&worker->tail, tail, memory_order_release);
@@ -160,7 +161,7 @@ static bool wait_for_work(struct team *team, unsigned self, struct taken *ret)
     return false;
 }
 
-static void work(void *context, unsigned self)
+static void flood_worker(void *context, unsigned self)
 {
     struct team *team = context;
     struct taken taken;
@@ -171,7 +172,7 @@ static void work(void *context, unsigned self)
         run_chunk(team, &team->worker[self], &taken);
 }
 
-static hx_error *prepare(struct team *team)
+static hx_error *prepare_flood_team(struct team *team)
 {
     const struct hx_flood *flood = team->flood;
     team->worker = aligned_alloc(_Alignof(struct worker), team->threads * sizeof *team->worker);
@@ -192,9 +193,9 @@ hx_error *hx_flood(struct hx_flood *flood)
     struct team team = {.flood = flood,
                         .threads = flood->graph->n < FEW_OBJECTS ? 1 : hx_threads(flood->threads),
                         .active = 1};
-    hx_error *err = prepare(&team);
+    hx_error *err = prepare_flood_team(&team);
     if (!err) {
-        hx_parallel(team.threads, work, &team);
+        hx_parallel(team.threads, flood_worker, &team);
         if (atomic_load(&team.stop) || hx_progress_cancelled(flood->progress))
             err = hx_error_cancelled("retainer sets");
     }

@@ -64,7 +64,7 @@ static void sort_out(hx_pile *pile)
 }
 
 /* Before a pile grows, what is there twice goes; it grows when that is less than half. */
-static bool add(hx_pile *pile, hx_set set)
+static bool add_to_pile(hx_pile *pile, hx_set set)
 {
     if (pile->n && pile->v[pile->n - 1] == set)
         return true;
@@ -92,7 +92,7 @@ void hx_gather_meet(struct hx_gather *gather, hx_set *place, hx_set set)
             return;
         }
     }
-    gather->failed |= !add(pile_at(gather, *place), set);
+    gather->failed |= !add_to_pile(pile_at(gather, *place), set);
 }
 
 hx_set hx_gather_unite(struct hx_gather *gather, hx_set *place)

@@ -24,7 +24,7 @@ static int hex_digit(char c)
 }
 
 /* The word at *at, which goes on behind it; false: a backslash that nothing stands behind. */
-static bool read_word(const char *text, size_t n, size_t *at, uint16_t *ret)
+static bool read_glob_word(const char *text, size_t n, size_t *at, uint16_t *ret)
 {
     char c = text[(*at)++];
     if (c == '*' || c == '?') {
@@ -53,7 +53,7 @@ static hx_error *read_words(const char *text, size_t n, size_t *ret_at, hx_glob 
     for (size_t at = 0; at < n;) {
         uint16_t word;
         size_t begin = at;
-        if (!read_word(text, n, &at, &word)) {
+        if (!read_glob_word(text, n, &at, &word)) {
             *ret_at = begin;
             return hx_error_new(HX_E_USAGE, "pattern", "write \\\\ for a backslash",
                                 "a backslash that stands for nothing");

@@ -70,7 +70,7 @@ static inline void gain(struct pass *pass, hx_obj object, uint64_t avoid)
 }
 
 /* What the next objects of the queue will need. */
-static inline void look_ahead(const struct pass *pass)
+static inline void prefetch_group_queue(const struct pass *pass)
 {
     const struct hx_graph *graph = &pass->plan->snapshot->graph;
     if (pass->waiting > 24)
@@ -89,13 +89,13 @@ static inline void look_ahead(const struct pass *pass)
     }
 }
 
-static bool spread(struct pass *pass)
+static bool search_without_groups(struct pass *pass)
 {
     const struct plan *plan = pass->plan;
     const struct hx_graph *graph = &plan->snapshot->graph;
     const unsigned follows = plan->dominators->follows;
     for (uint64_t visits = 0; pass->waiting; visits++) {
-        look_ahead(pass);
+        prefetch_group_queue(pass);
         hx_obj object = in_queue(pass, 0);
         pass->head = pass->head + 1 < pass->places ? pass->head + 1 : 0;
         pass->waiting--;
@@ -121,11 +121,11 @@ static bool spread_from_roots(struct pass *pass)
         if (snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED && follows >> edge->kind & 1)
             gain(pass, edge->target, pass->used);
     }
-    return spread(pass);
+    return search_without_groups(pass);
 }
 
 /* A group retains what is in scope and not reached without it. */
-static void sum_up(const struct pass *pass, const struct group *batch, unsigned n)
+static void sum_group_retained(const struct pass *pass, const struct group *batch, unsigned n)
 {
     const struct plan *plan = pass->plan;
     uint64_t bytes[BATCH] = {0}, objects[BATCH] = {0};
@@ -144,7 +144,7 @@ static void sum_up(const struct pass *pass, const struct group *batch, unsigned 
     }
 }
 
-static hx_error *prepare(struct pass *pass)
+static hx_error *prepare_pass(struct pass *pass)
 {
     const struct plan *plan = pass->plan;
     const size_t n = plan->dominators->n;
@@ -170,18 +170,18 @@ static hx_error *run_batch(struct pass *pass, uint32_t from)
     pass->used = n == BATCH ? UINT64_MAX : ((uint64_t)1 << n) - 1;
     if (!spread_from_roots(pass))
         return hx_error_cancelled("search for retained sizes");
-    sum_up(pass, batch, n);
+    sum_group_retained(pass, batch, n);
     for (unsigned k = 0; k < n; k++)
         pass->slot[batch[k].number] = NO_SLOT;
     return NULL;
 }
 
-static void work(void *context, unsigned i)
+static void group_worker(void *context, unsigned i)
 {
     (void)i;
     struct plan *plan = context;
     struct pass pass = {.plan = plan};
-    hx_error *err = prepare(&pass);
+    hx_error *err = prepare_pass(&pass);
     while (!err && !atomic_load(&plan->err)) {
         size_t from = atomic_fetch_add(&plan->next, BATCH);
         if (from >= plan->n_todo)
@@ -199,7 +199,7 @@ static void work(void *context, unsigned i)
 
 /* --- which groups ------------------------------------------------------------------ */
 
-static int larger_first(const void *left, const void *right)
+static int larger_group_first(const void *left, const void *right)
 {
     const struct group *a = left, *b = right;
     if (a->bytes != b->bytes)
@@ -221,7 +221,7 @@ static void look_at_groups(const struct plan *plan, struct group *group)
 }
 
 /* Answers what needs no search; the others come to the front of the array, largest first. */
-static void choose(struct plan *plan, struct group *group, uint32_t limit)
+static void choose_searched_groups(struct plan *plan, struct group *group, uint32_t limit)
 {
     struct hx_groups *result = plan->result;
     plan->todo = group;
@@ -237,13 +237,13 @@ static void choose(struct plan *plan, struct group *group, uint32_t limit)
         result->objects[k] = g.objects ? plan->dominators->objects[g.last] : 0;
     }
     result->measured = result->n - plan->n_todo;
-    qsort(plan->todo, plan->n_todo, sizeof *plan->todo, larger_first);
+    qsort(plan->todo, plan->n_todo, sizeof *plan->todo, larger_group_first);
     if (limit && plan->n_todo > limit)
         plan->n_todo = limit;
     result->measured += plan->n_todo;
 }
 
-static hx_error *measure(struct plan *plan, uint32_t limit, unsigned threads)
+static hx_error *measure_groups(struct plan *plan, uint32_t limit, unsigned threads)
 {
     struct hx_groups *result = plan->result;
     result->bytes = calloc((size_t)result->n + 1, sizeof *result->bytes);
@@ -254,10 +254,10 @@ static hx_error *measure(struct plan *plan, uint32_t limit, unsigned threads)
         return hx_error_nomem();
     }
     look_at_groups(plan, group);
-    choose(plan, group, limit);
+    choose_searched_groups(plan, group, limit);
     unsigned batches = plan->n_todo / BATCH + (plan->n_todo % BATCH != 0);
     threads = hx_threads(threads);
-    hx_parallel(batches < threads ? batches : threads, work, plan);
+    hx_parallel(batches < threads ? batches : threads, group_worker, plan);
     free(group);
     return atomic_load(&plan->err);
 }
@@ -273,7 +273,7 @@ hx_error *hx_groups_measure(const struct hx_snapshot *snapshot,
                         .group = group,
                         .progress = progress,
                         .result = ret};
-    hx_error *err = measure(&plan, limit, threads);
+    hx_error *err = measure_groups(&plan, limit, threads);
     if (err)
         hx_groups_deinit(ret);
     return err;

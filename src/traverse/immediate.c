@@ -5,8 +5,8 @@
 #define GIVE_MASK  0xfffff /* every so many nodes + 1, when memory is given back */
 #define AHEAD      32      /* edges: how far ahead scattered reads are prefetched */
 
-static bool go_on(const struct hx_spanning *tree, const struct hx_progress *progress,
-                  const char *stage, hx_node node, hx_node done)
+static bool report_immediate(const struct hx_spanning *tree, const struct hx_progress *progress,
+                             const char *stage, hx_node node, hx_node done)
 {
     if (node & CHECK_MASK)
         return true;
@@ -46,7 +46,7 @@ static inline hx_node evaluate(struct hx_node_pair *link, hx_node v, hx_node bou
 
 /* What belongs to nodes from w on was used: gives it back while links come to be. `given` is
  * where the part begins that was given back before. */
-static void give_back(struct hx_spanning *tree, hx_node w, hx_node *given)
+static void give_back_pages(struct hx_spanning *tree, hx_node w, hx_node *given)
 {
     hx_big_discard(&tree->late_mem, tree->first[w] * sizeof *tree->late,
                    tree->first[*given] * sizeof *tree->late);
@@ -70,10 +70,10 @@ static bool find_semidominators(struct hx_spanning *tree, const struct hx_progre
         }
         tree->low[w] = semi;
         link[w] = (struct hx_node_pair){tree->parent[w], semi};
-        if (!go_on(tree, progress, "semidominators", w, tree->n - w))
+        if (!report_immediate(tree, progress, "semidominators", w, tree->n - w))
             return false;
         if ((w & GIVE_MASK) == 0)
-            give_back(tree, w, &given);
+            give_back_pages(tree, w, &given);
     }
     return true;
 }
@@ -95,7 +95,7 @@ static bool find_dominators(struct hx_spanning *tree, const struct hx_progress *
         hx_node far = skip[d].a, farther = skip[far].a;
         bool equal = skip[d].b - skip[far].b == skip[far].b - skip[farther].b;
         skip[w] = (struct hx_node_pair){equal ? farther : d, skip[d].b + 1};
-        if (!go_on(tree, progress, "dominators", w, w))
+        if (!report_immediate(tree, progress, "dominators", w, w))
             return false;
     }
     return true;

@@ -60,7 +60,7 @@ struct climb {
     struct hx_big queue_mem;
 };
 
-static void visit(struct climb *climb, hx_obj object)
+static void visit_leaked(struct climb *climb, hx_obj object)
 {
     uint8_t state = climb->graph->state[object];
     if ((state == HX_STATE_DEFINITE || state == HX_STATE_INDIRECT) &&
@@ -90,7 +90,7 @@ static hx_error *climb_up(struct climb *climb, const struct hx_progress *progres
             if ((i & 0xfff) == 0 && hx_progress_cancelled(progress))
                 return hx_error_cancelled("search for the leak");
             for (hx_eidx r = graph->rev[object]; r < graph->rev[object + 1]; r++)
-                visit(climb, graph->rev_source[r]);
+                visit_leaked(climb, graph->rev_source[r]);
         }
         from = to;
     }
@@ -109,7 +109,7 @@ hx_error *hx_lost_holder(const struct hx_graph *graph, hx_obj object,
         climb.seen = calloc((size_t)graph->n / 64 + 1, sizeof *climb.seen);
         err = climb.seen ? hx_big_array(climb.queue, graph->n) : hx_error_nomem();
         if (!err) {
-            visit(&climb, object);
+            visit_leaked(&climb, object);
             err = climb_up(&climb, progress, &found, &steps);
         }
         free(climb.seen);

@@ -57,7 +57,7 @@ static inline uint8_t load_state(const struct hx_graph *graph, hx_obj object)
 
 /* --- one worker -------------------------------------------------------------- */
 
-static inline void settle(struct hx_mark_worker *worker, const struct hx_mark *mark)
+static inline void mark_next_target(struct hx_mark_worker *worker, const struct hx_mark *mark)
 {
     uint64_t entry = worker->target[SLOT(worker->target_head++)];
     hx_obj object = (hx_obj)(entry >> 2);
@@ -75,12 +75,12 @@ static inline void settle(struct hx_mark_worker *worker, const struct hx_mark *m
     }
 }
 
-static inline void meet(struct hx_mark_worker *worker, const struct hx_mark *mark, hx_obj object,
-                        unsigned kind)
+static inline void mark_object(struct hx_mark_worker *worker, const struct hx_mark *mark,
+                               hx_obj object, unsigned kind)
 {
     __builtin_prefetch(&mark->graph->state[object], 1);
     if (worker->target_tail - worker->target_head == QUEUE)
-        settle(worker, mark);
+        mark_next_target(worker, mark);
     worker->target[SLOT(worker->target_tail++)] = (uint64_t)object << 2 | kind;
 }
 
@@ -93,14 +93,14 @@ static inline bool expand(struct hx_mark_worker *worker, const struct hx_mark *m
     while (run.to - run.from > LONG_LIST) {
         for (hx_eidx e = run.from; e < run.from + LONG_LIST; e++)
             if (wanted >> (edge[e] & 3) & 1)
-                meet(worker, mark, hx_edge_target(edge[e]), edge[e] & 3);
+                mark_object(worker, mark, hx_edge_target(edge[e]), edge[e] & 3);
         run.from += LONG_LIST;
         if (hx_progress_cancelled(mark->progress))
             return false;
     }
     for (hx_eidx e = run.from; e < run.to; e++)
         if (wanted >> (edge[e] & 3) & 1)
-            meet(worker, mark, hx_edge_target(edge[e]), edge[e] & 3);
+            mark_object(worker, mark, hx_edge_target(edge[e]), edge[e] & 3);
     return true;
 }
 
@@ -146,7 +146,7 @@ static void stop_team(struct team *team)
 }
 
 /* Now and then; false when the marking should end. */
-static bool look_around(struct hx_mark_worker *worker)
+static bool poll_team(struct hx_mark_worker *worker)
 {
     struct team *team = worker->team;
     uint64_t marked = atomic_fetch_add(&team->marked, CHECK_MASK + 1) + CHECK_MASK + 1;
@@ -159,7 +159,7 @@ static bool look_around(struct hx_mark_worker *worker)
 }
 
 /* Works until the stack and all queues are empty; false when the marking was stopped. */
-static bool drain(struct hx_mark_worker *worker)
+static bool drain_queues(struct hx_mark_worker *worker)
 {
     const struct hx_mark *mark = worker->team->mark;
     const struct hx_graph *graph = mark->graph;
@@ -168,7 +168,7 @@ static bool drain(struct hx_mark_worker *worker)
             hx_obj object = worker->stack[--worker->top];
             __builtin_prefetch(&graph->fwd[object]);
             worker->object[SLOT(worker->object_tail++)] = object;
-            if ((++worker->expanded & CHECK_MASK) == 0 && !look_around(worker))
+            if ((++worker->expanded & CHECK_MASK) == 0 && !poll_team(worker))
                 return false;
             if (worker->object_tail - worker->object_head < QUEUE)
                 continue;
@@ -180,7 +180,7 @@ static bool drain(struct hx_mark_worker *worker)
         worker->bottom = worker->top = 0;
         /* Nothing waits: what is deepest in the queues may bring new work. */
         if (worker->target_tail != worker->target_head) {
-            settle(worker, mark);
+            mark_next_target(worker, mark);
         } else if (worker->run_tail != worker->run_head) {
             if (!expand(worker, mark))
                 return false;
@@ -221,7 +221,7 @@ static bool take_parcel(struct hx_mark_worker *worker)
     return true;
 }
 
-static void work(void *context, unsigned i)
+static void mark_worker(void *context, unsigned i)
 {
     struct team *team = context;
     struct hx_mark_worker *worker = &team->worker[i];
@@ -231,16 +231,16 @@ static void work(void *context, unsigned i)
     pthread_mutex_unlock(&team->lock);
     bool go_on = true;
     while (go_on) {
-        go_on = drain(worker);
+        go_on = drain_queues(worker);
         while (go_on && mark->seed(worker, mark->context))
-            go_on = drain(worker);
+            go_on = drain_queues(worker);
         if (!go_on)
             stop_team(team);
         go_on = take_parcel(worker);
     }
 }
 
-static hx_error *prepare(struct team *team)
+static hx_error *prepare_mark_team(struct team *team)
 {
     const struct hx_mark *mark = team->mark;
     team->worker = calloc(mark->threads, sizeof *team->worker);
@@ -259,9 +259,9 @@ hx_error *hx_mark_run(const struct hx_mark *mark)
 {
     struct team team = {
         .mark = mark, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    hx_error *err = prepare(&team);
+    hx_error *err = prepare_mark_team(&team);
     if (!err) {
-        hx_parallel(mark->threads, work, &team);
+        hx_parallel(mark->threads, mark_worker, &team);
         if (atomic_load(&team.stop) || hx_progress_cancelled(mark->progress))
             err = hx_error_cancelled("mark");
     }
@@ -278,7 +278,7 @@ hx_error *hx_mark_run(const struct hx_mark *mark)
 
 void hx_mark_seed(struct hx_mark_worker *worker, hx_obj object, enum hx_edge_kind kind)
 {
-    meet(worker, worker->team->mark, object, kind);
+    mark_object(worker, worker->team->mark, object, kind);
 }
 
 void hx_mark_expand(struct hx_mark_worker *worker, hx_obj object)

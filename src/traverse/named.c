@@ -52,7 +52,7 @@ static void builder_deinit(struct builder *builder)
     hx_text_free(&builder->notes);
 }
 
-static int by_name(const void *a, const void *b, void *context)
+static int compare_row_names(const void *a, const void *b, void *context)
 {
     const struct hx_root *roots = context;
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -80,7 +80,7 @@ static hx_error *make_indexes(struct builder *builder)
     }
     if (!builder->n)
         return NULL;
-    qsort_r(builder->by_name, builder->n, sizeof(uint32_t), by_name, (void *)roots);
+    qsort_r(builder->by_name, builder->n, sizeof(uint32_t), compare_row_names, (void *)roots);
     qsort_r(builder->by_place, builder->n_places, sizeof(uint32_t), by_place, (void *)roots);
     return NULL;
 }
@@ -121,7 +121,7 @@ static hx_error *add_edge(struct builder *builder, hx_obj target, uint64_t addre
     return hx_vec_push(&builder->edges, edge) ? NULL : hx_error_nomem();
 }
 
-static hx_error *add_root(struct builder *builder, uint32_t number, struct meaning *meaning)
+static hx_error *add_named_root(struct builder *builder, uint32_t number, struct meaning *meaning)
 {
     const struct hx_snapshot *snapshot = builder->snapshot;
     const struct hx_root *root = &snapshot->roots.v[number];
@@ -151,7 +151,7 @@ struct search {
     uint32_t found, last; /* how many, and one of them */
 };
 
-static bool is_in(const struct search *search, const struct hx_root *root)
+static bool is_in_searched_module(const struct search *search, const struct hx_root *root)
 {
     return !search->module || (strncmp(root->module, search->module, search->module_len) == 0 &&
                                root->module[search->module_len] == 0);
@@ -162,11 +162,11 @@ static hx_error *add_found(struct builder *builder, uint32_t number, struct sear
                            struct meaning *meaning)
 {
     const struct hx_root *root = &builder->snapshot->roots.v[number];
-    if (root->kind == HX_ROOT_NAMED || !is_in(search, root))
+    if (root->kind == HX_ROOT_NAMED || !is_in_searched_module(search, root))
         return NULL;
     search->last = number;
     search->found++;
-    return add_root(builder, number, meaning);
+    return add_named_root(builder, number, meaning);
 }
 
 /* Those that the linker knows by the name; else those that are called so. */
@@ -241,7 +241,7 @@ static hx_error *mean_roots(struct builder *builder, const struct hx_expression 
                            ? root->tid > 0 && (uint64_t)root->tid == expression->number
                            : strcmp(root->module, expression->text) == 0;
         if (belongs && root->kind != HX_ROOT_NAMED)
-            HX_TRY(add_root(builder, i, meaning));
+            HX_TRY(add_named_root(builder, i, meaning));
     }
     return NULL;
 }
@@ -426,8 +426,8 @@ static hx_error *finish_edges(struct builder *builder, size_t first, uint64_t *r
     return NULL;
 }
 
-static hx_error *add_row(struct builder *builder, const char *name, const struct meaning *meaning,
-                         uint32_t *ret)
+static hx_error *add_name_row(struct builder *builder, const char *name,
+                              const struct meaning *meaning, uint32_t *ret)
 {
     struct hx_root row = {
         .kind = HX_ROOT_NAMED, .address = meaning->address, .size = meaning->size};
@@ -480,7 +480,7 @@ static hx_error *add_naming(struct builder *builder, const struct hx_naming *nam
             note_missing(builder, naming, &expression, &meaning);
         else if (meaning.nameless)
             note_word(builder, naming, meaning.address);
-        HX_TRY(add_row(builder, naming->name, &meaning, &named.root));
+        HX_TRY(add_name_row(builder, naming->name, &meaning, &named.root));
     }
     named.name = strdup(naming->name);
     named.expr = naming->expr ? strdup(naming->expr) : NULL;
@@ -515,7 +515,7 @@ static hx_error *find_doubles(const struct hx_naming *naming, size_t n, bool *re
 }
 
 /* Takes a root that the program has named over as it is. */
-static hx_error *keep(struct builder *builder, const struct hx_named *old)
+static hx_error *keep_program_root(struct builder *builder, const struct hx_named *old)
 {
     const struct hx_snapshot *snapshot = builder->snapshot;
     struct hx_named named = {.root = old->root};
@@ -530,7 +530,7 @@ static hx_error *keep(struct builder *builder, const struct hx_named *old)
             const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
             HX_TRY(add_edge(builder, edge->target, edge->address, edge->kind));
         }
-        HX_TRY(add_row(builder, old->name, &meaning, &named.root));
+        HX_TRY(add_name_row(builder, old->name, &meaning, &named.root));
     }
     named.name = strdup(old->name);
     if (!named.name || !hx_vec_push(&builder->named, named)) {
@@ -545,7 +545,7 @@ static hx_error *keep_programs(struct builder *builder)
     const struct hx_snapshot *snapshot = builder->snapshot;
     for (size_t i = 0; i < snapshot->named.n; i++)
         if (!snapshot->named.v[i].expr && snapshot->named.v[i].root < snapshot->roots.n)
-            HX_TRY(keep(builder, &snapshot->named.v[i]));
+            HX_TRY(keep_program_root(builder, &snapshot->named.v[i]));
     return NULL;
 }
 
@@ -558,7 +558,7 @@ static bool is_kept(const struct builder *builder, size_t kept, const char *name
     return false;
 }
 
-static hx_error *add_all(struct builder *builder, const struct hx_naming *naming, size_t n)
+static hx_error *add_names(struct builder *builder, const struct hx_naming *naming, size_t n)
 {
     size_t kept = builder->named.n;
     HX_FREE bool *is_double = calloc(n + 1, sizeof *is_double);
@@ -633,7 +633,7 @@ static hx_error *set(struct hx_snapshot *snapshot, const struct hx_naming *namin
     HX_TRY(make_indexes(&builder));
     if (keeps)
         HX_TRY(keep_programs(&builder));
-    HX_TRY(add_all(&builder, naming, n));
+    HX_TRY(add_names(&builder, naming, n));
     HX_TRY(take_place(&builder));
     if (ret_missing)
         *ret_missing = builder.missing;

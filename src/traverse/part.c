@@ -1,7 +1,7 @@
 /* part.c - copying a part of a graph. */
 #include "traverse/part.h"
 
-static hx_obj count(const uint64_t *bits, size_t words)
+static hx_obj count_set_bits(const uint64_t *bits, size_t words)
 {
     size_t n = 0;
     for (size_t i = 0; i < words; i++)
@@ -44,12 +44,12 @@ static void copy_edges(const struct hx_graph *graph, unsigned follows, const uin
     part->graph.n_edges = n;
 }
 
-static hx_error *make(const struct hx_graph *graph, unsigned follows, const uint64_t *cut,
-                      struct hx_part *part)
+static hx_error *make_part(const struct hx_graph *graph, unsigned follows, const uint64_t *cut,
+                           struct hx_part *part)
 {
     const size_t words = ((size_t)graph->n + 63) / 64;
     struct hx_graph *copy = &part->graph;
-    const size_t n = copy->n = count(part->bits, words);
+    const size_t n = copy->n = count_set_bits(part->bits, words);
     HX_TRY(hx_big_array(part->before, words));
     HX_TRY(hx_big_array(part->object, n));
     HX_TRY(hx_big_array(copy->state, n));
@@ -64,12 +64,12 @@ hx_error *hx_part_make(const struct hx_graph *graph, const uint64_t *bits, unsig
                        const uint64_t *cut, struct hx_part *ret)
 {
     *ret = (struct hx_part){.bits = bits};
-    if (count(bits, ((size_t)graph->n + 63) / 64) > graph->n / 2) {
+    if (count_set_bits(bits, ((size_t)graph->n + 63) / 64) > graph->n / 2) {
         ret->graph = *graph;
         ret->whole = true;
         return NULL;
     }
-    hx_error *err = make(graph, follows, cut, ret);
+    hx_error *err = make_part(graph, follows, cut, ret);
     if (err)
         hx_part_deinit(ret);
     return err;

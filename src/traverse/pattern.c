@@ -32,7 +32,7 @@ static bool could_be_name(const char *text)
 }
 
 /* "Node[]" and "main::{lambda()#1}" are names, and no expressions. */
-static hx_error *compile(const char *text, hx_regexp **ret)
+static hx_error *compile_pattern(const char *text, hx_regexp **ret)
 {
     hx_error *err = hx_regexp_create(text, ret);
     if (!err || err->kind != HX_E_USAGE || !could_be_name(text))
@@ -45,7 +45,7 @@ static hx_error *compile(const char *text, hx_regexp **ret)
 hx_error *hx_pattern_check(const char *pattern)
 {
     hx_regexp *regexp;
-    HX_TRY(compile(pattern, &regexp));
+    HX_TRY(compile_pattern(pattern, &regexp));
     hx_regexp_destroy(regexp);
     return NULL;
 }
@@ -58,7 +58,7 @@ hx_error *hx_patterns_create(const char *const *pattern, size_t n, hx_patterns *
     for (; !err && patterns->n < n; patterns->n++) {
         struct pattern *fresh = &patterns->pattern[patterns->n];
         fresh->text = strdup(pattern[patterns->n]);
-        err = fresh->text ? compile(fresh->text, &fresh->regexp) : hx_error_nomem();
+        err = fresh->text ? compile_pattern(fresh->text, &fresh->regexp) : hx_error_nomem();
     }
     if (err) {
         hx_patterns_destroy(patterns);

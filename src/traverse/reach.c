@@ -55,8 +55,8 @@ static bool seed_from_pending(struct hx_mark_worker *worker, void *context)
     return true;
 }
 
-static hx_error *mark(struct hx_snapshot *snapshot, enum hx_interior interior, unsigned threads,
-                      const struct hx_progress *progress)
+static hx_error *mark_reachable(struct hx_snapshot *snapshot, enum hx_interior interior,
+                                unsigned threads, const struct hx_progress *progress)
 {
     struct seeds seeds = {.snapshot = snapshot};
     struct hx_mark mark = {
@@ -80,7 +80,7 @@ static hx_error *mark(struct hx_snapshot *snapshot, enum hx_interior interior, u
     return hx_mark_run(&mark);
 }
 
-static void sum_up(struct hx_snapshot *snapshot)
+static void sum_reachable(struct hx_snapshot *snapshot)
 {
     const struct hx_graph *graph = &snapshot->graph;
     memset(snapshot->state_bytes, 0, sizeof snapshot->state_bytes);
@@ -97,7 +97,7 @@ hx_error *hx_reach(struct hx_snapshot *snapshot, enum hx_interior interior, unsi
     struct hx_graph *graph = &snapshot->graph;
     hx_big_free(&graph->state_mem);
     HX_TRY(hx_big_array(graph->state, graph->n));
-    hx_error *err = mark(snapshot, interior, threads, progress);
+    hx_error *err = mark_reachable(snapshot, interior, threads, progress);
     if (!err)
         err = hx_lost_classify(graph, progress);
     if (err) {
@@ -105,6 +105,6 @@ hx_error *hx_reach(struct hx_snapshot *snapshot, enum hx_interior interior, unsi
         return err;
     }
     snapshot->interior = interior;
-    sum_up(snapshot);
+    sum_reachable(snapshot);
     return NULL;
 }

@@ -125,7 +125,7 @@ static bool read_times(struct measure *m)
     return true;
 }
 
-static hx_error *refuse(const char *pattern, const char *todo, const char *why)
+static hx_error *refuse_pattern(const char *pattern, const char *todo, const char *why)
 {
     return hx_error_new(HX_E_USAGE, pattern, todo, "%s", why);
 }
@@ -162,16 +162,16 @@ static void read_next(struct measure *m)
     }
 }
 
-static hx_error *measure(const char *pattern)
+static hx_error *measure_pattern(const char *pattern)
 {
     struct measure m = {.s = pattern};
     begin_group(&m.group[0]);
     while (*m.s) {
         if (*m.s == '(' && m.depth == HX_REGEXP_MAX_DEPTH)
-            return refuse(pattern, "write a flatter one", "too many groups in groups");
+            return refuse_pattern(pattern, "write a flatter one", "too many groups in groups");
         if (*m.s == '\\' && m.s[1] >= '1' && m.s[1] <= '9')
-            return refuse(pattern, "write out what it refers to",
-                          "extended regular expressions have no back references");
+            return refuse_pattern(pattern, "write out what it refers to",
+                                  "extended regular expressions have no back references");
         read_next(&m);
     }
     while (m.depth) { /* the library will refuse an open group by itself */
@@ -180,11 +180,11 @@ static hx_error *measure(const char *pattern)
     }
     struct element all = end_group(&m.group[0]);
     if (all.size > HX_REGEXP_MAX_SIZE)
-        return refuse(pattern, "write a shorter one, with smaller counts in { }",
-                      "the regular expression becomes too large");
+        return refuse_pattern(pattern, "write a shorter one, with smaller counts in { }",
+                              "the regular expression becomes too large");
     if (all.forks > HX_REGEXP_MAX_FORKS || all.size << all.forks > HX_REGEXP_MAX_WORK)
-        return refuse(pattern, "write it without repeating what may be empty",
-                      "the regular expression has too many ways to match nothing");
+        return refuse_pattern(pattern, "write it without repeating what may be empty",
+                              "the regular expression has too many ways to match nothing");
     return NULL;
 }
 
@@ -193,8 +193,8 @@ static hx_error *measure(const char *pattern)
 hx_error *hx_regexp_create(const char *pattern, hx_regexp **ret)
 {
     if (strnlen(pattern, HX_REGEXP_MAX_BYTES + 1) > HX_REGEXP_MAX_BYTES)
-        return refuse("regular expression", "write a shorter one", "too long");
-    HX_TRY(measure(pattern));
+        return refuse_pattern("regular expression", "write a shorter one", "too long");
+    HX_TRY(measure_pattern(pattern));
     hx_regexp *regexp = calloc(1, sizeof *regexp);
     HX_NEED(regexp);
     int code = regcomp(&regexp->compiled, pattern, REG_EXTENDED | REG_NOSUB);
@@ -205,8 +205,9 @@ hx_error *hx_regexp_create(const char *pattern, hx_regexp **ret)
     char why[160];
     regerror(code, &regexp->compiled, why, sizeof why);
     free(regexp);
-    return code == REG_ESPACE ? hx_error_nomem()
-                              : refuse(pattern, "write a POSIX extended regular expression", why);
+    return code == REG_ESPACE
+               ? hx_error_nomem()
+               : refuse_pattern(pattern, "write a POSIX extended regular expression", why);
 }
 
 void hx_regexp_destroy(hx_regexp *regexp)

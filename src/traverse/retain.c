@@ -63,7 +63,7 @@ static inline bool is_cut(const struct flow *flow, hx_obj object)
     return flow->cut && hx_bit(flow->cut, object);
 }
 
-static inline bool follows(const struct flow *flow, hx_edge edge)
+static inline bool flow_follows(const struct flow *flow, hx_edge edge)
 {
     return flow->follows >> hx_edge_kind_of(edge) & 1;
 }
@@ -105,7 +105,7 @@ static void give_from_retainers(struct flow *flow, give_fn *give)
         if (!hx_bit(flow->cut, i))
             continue;
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
-            if (follows(flow, graph->edge[e]))
+            if (flow_follows(flow, graph->edge[e]))
                 give(flow, hx_edge_target(graph->edge[e]),
                      hx_sets_singleton(flow->sets, flow->rule->of_object[i]));
     }
@@ -141,7 +141,7 @@ static hx_error *flood(struct flow *flow)
 }
 
 /* Fetches what will be needed when the walk has come to the objects behind in the queue. */
-static inline void fetch_ahead(const struct flow *flow)
+static inline void prefetch_flow_queue(const struct flow *flow)
 {
     const struct hx_graph *graph = flow->graph;
     const hx_obj *next = flow->queue + flow->head;
@@ -172,13 +172,13 @@ static hx_error *close_unsettled(struct flow *flow)
             flow->queue[flow->tail++] = i;
     while (flow->head < flow->tail) {
         hx_obj object = flow->queue[flow->head];
-        fetch_ahead(flow);
+        prefetch_flow_queue(flow);
         if ((++flow->head & CHECK_MASK) == 0)
             HX_TRY(pause_at(flow, "retainer sets", flow->head, flow->tail));
         if (is_cut(flow, object))
             continue;
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
-            if (follows(flow, graph->edge[e]))
+            if (flow_follows(flow, graph->edge[e]))
                 widen(flow, hx_edge_target(graph->edge[e]));
     }
     return NULL;
@@ -241,7 +241,7 @@ static void find_gifts(void *context, unsigned i)
             __builtin_prefetch(&flow->unsettled[hx_edge_target(graph->edge[later]) >> 6]);
             if (hx_bit(flow->unsettled, coming))
                 __builtin_prefetch(&flow->components.number[hx_part_index(&flow->part, coming)]);
-            if (hx_bit(flow->unsettled, target) && follows(flow, graph->edge[e]))
+            if (hx_bit(flow->unsettled, target) && flow_follows(flow, graph->edge[e]))
                 note_gift(&giving->giver[i], component_of(flow, target), flow->set[k]);
         }
     }
@@ -312,7 +312,7 @@ static inline void fetch_components_ahead(const struct flow *flow, hx_obj k)
 }
 
 /* Every component has its whole set when the walk comes to it: all that lead to it came before. */
-static hx_error *spread(struct flow *flow)
+static hx_error *spread_retainer_sets(struct flow *flow)
 {
     const struct hx_graph *part = &flow->part.graph;
     const struct hx_components *components = &flow->components;
@@ -327,14 +327,14 @@ static hx_error *spread(struct flow *flow)
             continue;
         for (hx_eidx e = part->fwd[object]; e < part->fwd[object + 1]; e++) {
             hx_obj to = components->number[hx_edge_target(part->edge[e])];
-            if (follows(flow, part->edge[e]) && to != HX_NO_OBJ && to != from)
+            if (flow_follows(flow, part->edge[e]) && to != HX_NO_OBJ && to != from)
                 hx_gather_give(&flow->gather, &flow->place[to], set);
         }
     }
     return NULL;
 }
 
-static hx_error *settle(struct flow *flow)
+static hx_error *retain_unsettled(struct flow *flow)
 {
     HX_TRY(close_unsettled(flow));
     hx_big_free(&flow->queue_mem);
@@ -348,7 +348,7 @@ static hx_error *settle(struct flow *flow)
     give_from_roots(flow, gather_at);
     give_from_retainers(flow, gather_at);
     HX_TRY(give_from_settled(flow));
-    return spread(flow);
+    return spread_retainer_sets(flow);
 }
 
 /* --- all of it -------------------------------------------------------------------- */
@@ -377,7 +377,7 @@ static hx_error *cut_retainers(struct flow *flow)
     return NULL;
 }
 
-static hx_error *reserve(struct flow *flow)
+static hx_error *reserve_flow(struct flow *flow)
 {
     const size_t n = flow->graph->n;
     HX_TRY(hx_big_array(flow->set, n));
@@ -385,17 +385,17 @@ static hx_error *reserve(struct flow *flow)
     return hx_big_array(flow->unsettled, n / 64 + 1);
 }
 
-static hx_error *run(struct flow *flow, struct hx_retention *ret)
+static hx_error *run_retainer_flow(struct flow *flow, struct hx_retention *ret)
 {
     choose_edges(flow);
     HX_TRY(cut_retainers(flow));
-    HX_TRY(reserve(flow));
+    HX_TRY(reserve_flow(flow));
     hx_gather_init(&flow->gather, flow->sets);
     give_from_roots(flow, seed_flood);
     give_from_retainers(flow, seed_flood);
     HX_TRY(flood(flow));
     if (flow->any_unsettled)
-        HX_TRY(settle(flow));
+        HX_TRY(retain_unsettled(flow));
     HX_TRY(hx_sets_error(flow->sets));
     HX_NEED(!flow->gather.failed);
     struct hx_retention retention = {.visits = flow->visits, .set = flow->set};
@@ -415,7 +415,7 @@ hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_r
                         .rule = rule,
                         .progress = progress,
                         .sets = sets};
-    hx_error *err = run(&flow, ret);
+    hx_error *err = run_retainer_flow(&flow, ret);
     struct hx_big *const mem[] = {&flow.set_mem, &flow.queue_mem, &flow.unsettled_mem,
                                   &flow.cut_mem, &flow.place_mem};
     for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)

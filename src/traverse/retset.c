@@ -40,7 +40,7 @@ struct hx_sets {
 
 /* Spreads a retainer's number, so that sums of them differ where the sets do. The constants are
  * those of SplitMix64 (G. Steele et al., "Fast splittable pseudorandom number generators"). */
-static uint64_t key_of(hx_retainer retainer)
+static uint64_t retainer_hash(hx_retainer retainer)
 {
     uint64_t x = (retainer + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -125,7 +125,7 @@ bool hx_sets_member(const hx_sets *sets, hx_set set, hx_retainer retainer)
 }
 
 /* Twice the buckets; without the memory for it, chains only grow longer. */
-static void grow(hx_sets *sets)
+static void grow_buckets(hx_sets *sets)
 {
     size_t buckets = sets->buckets * 2;
     hx_set *bucket = calloc(buckets, sizeof *bucket);
@@ -166,11 +166,11 @@ static hx_set intern(hx_sets *sets, uint64_t key)
     sets->element.n += n;
     *head = fresh;
     if (sets->record.n > sets->buckets)
-        grow(sets);
+        grow_buckets(sets);
     return fresh;
 }
 
-static bool begin(hx_sets *sets, size_t most)
+static bool begin_sets(hx_sets *sets, size_t most)
 {
     sets->work.n = 0;
     if (!hx_vec_reserve(&sets->work, most))
@@ -189,7 +189,7 @@ hx_set hx_sets_add(hx_sets *sets, hx_set set, hx_retainer retainer)
         return set;
     const hx_retainer *element;
     size_t n = hx_sets_elements(sets, set, &element), i = 0;
-    if (!begin(sets, n + 1))
+    if (!begin_sets(sets, n + 1))
         return HX_SET_NONE;
     hx_retainer *work = sets->work.v;
     for (; i < n && element[i] < retainer; i++)
@@ -198,11 +198,11 @@ hx_set hx_sets_add(hx_sets *sets, hx_set set, hx_retainer retainer)
     for (; i < n; i++)
         work[i + 1] = element[i];
     sets->work.n = n + 1;
-    return intern(sets, sets->record.v[set].key + key_of(retainer));
+    return intern(sets, sets->record.v[set].key + retainer_hash(retainer));
 }
 
 /* Merges two rising lists into `work`; gives up past the limit. */
-static uint64_t merge(hx_sets *sets, hx_set a, hx_set b)
+static uint64_t merge_sets(hx_sets *sets, hx_set a, hx_set b)
 {
     const hx_retainer *x, *y;
     size_t n_x = hx_sets_elements(sets, a, &x), n_y = hx_sets_elements(sets, b, &y), i = 0, k = 0;
@@ -217,7 +217,7 @@ static uint64_t merge(hx_sets *sets, hx_set a, hx_set b)
             work[n++] = x[i++];
             k++;
         } else {
-            key += key_of(y[k]);
+            key += retainer_hash(y[k]);
             work[n++] = y[k++];
         }
     }
@@ -242,9 +242,9 @@ hx_set hx_sets_union(hx_sets *sets, hx_set a, hx_set b)
     struct memo *memo = &sets->memo[pair * UINT64_C(0x9e3779b97f4a7c15) >> 49];
     if (memo->a == a && memo->b == b)
         return memo->both;
-    if (!begin(sets, (size_t)sets->record.v[a].n + sets->record.v[b].n + 1))
+    if (!begin_sets(sets, (size_t)sets->record.v[a].n + sets->record.v[b].n + 1))
         return HX_SET_NONE;
-    uint64_t key = merge(sets, a, b);
+    uint64_t key = merge_sets(sets, a, b);
     hx_set both = intern(sets, key);
     if (!sets->failed)
         *memo = (struct memo){a, b, both};
@@ -265,7 +265,7 @@ hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
             return HX_SET_MANY;
         most += sets->record.v[set[i]].n;
     }
-    if (most == 0 || !begin(sets, most))
+    if (most == 0 || !begin_sets(sets, most))
         return HX_SET_NONE;
     hx_retainer *work = sets->work.v;
     for (size_t i = 0, at = 0; i < n; i++) {
@@ -280,7 +280,7 @@ hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
     for (size_t i = 0; i < most; i++) {
         if (i && work[i] == work[i - 1])
             continue;
-        key += key_of(work[i]);
+        key += retainer_hash(work[i]);
         work[sets->work.n++] = work[i];
     }
     return intern(sets, key);

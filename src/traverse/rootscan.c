@@ -16,7 +16,7 @@
 /* --- order ------------------------------------------------------------------- */
 
 /* Registers have no address and come first. */
-static bool in_order(const struct hx_snapshot *snapshot)
+static bool roots_are_sorted(const struct hx_snapshot *snapshot)
 {
     for (size_t i = 1; i < snapshot->roots.n; i++)
         if (snapshot->roots.v[i - 1].address > snapshot->roots.v[i].address)
@@ -29,7 +29,7 @@ struct placed {
     size_t made;
 };
 
-static int by_address(const void *a, const void *b)
+static int compare_root_addresses(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
     if (x->root.address != y->root.address)
@@ -41,14 +41,14 @@ hx_error *hx_root_scan_prepare(struct hx_snapshot *snapshot)
 {
     if (snapshot->roots.n > UINT32_MAX)
         return hx_error_new(HX_E_CORRUPT, "roots", NULL, "there are more than 2^32 of them");
-    if (in_order(snapshot))
+    if (roots_are_sorted(snapshot))
         return NULL;
     size_t n = snapshot->roots.n;
     struct placed *placed = malloc(n * sizeof *placed);
     HX_NEED(placed);
     for (size_t i = 0; i < n; i++)
         placed[i] = (struct placed){.root = snapshot->roots.v[i], .made = i};
-    qsort(placed, n, sizeof *placed, by_address);
+    qsort(placed, n, sizeof *placed, compare_root_addresses);
     for (size_t i = 0; i < n; i++)
         snapshot->roots.v[i] = placed[i].root;
     free(placed);

@@ -201,7 +201,7 @@ static void scan_objects(struct worker *worker, struct piece *piece)
 
 /* --- workers ----------------------------------------------------------------- */
 
-static void work(void *context, unsigned i)
+static void scan_worker(void *context, unsigned i)
 {
     struct scanner *scanner = context;
     struct worker *worker = &scanner->worker[i];
@@ -311,7 +311,7 @@ static hx_error *order_edges(struct scanner *scanner)
 
 /* --- the whole --------------------------------------------------------------- */
 
-static void finish(struct scanner *scanner)
+static void finish_scan(struct scanner *scanner)
 {
     for (size_t k = 0; scanner->piece && k < scanner->n_pieces; k++)
         hx_vec_free(&scanner->piece[k].roots.edges);
@@ -341,7 +341,7 @@ static hx_error *scan(struct scanner *scanner, const struct hx_scan_options *opt
     HX_TRY(prepare_workers(scanner, options));
     HX_TRY(hx_big_array(graph->fwd, (size_t)graph->n + 1));
 
-    hx_parallel(scanner->threads, work, scanner);
+    hx_parallel(scanner->threads, scan_worker, scanner);
     if (atomic_load(&scanner->nomem))
         return hx_error_nomem();
     if (hx_progress_cancelled(scanner->progress))
@@ -377,6 +377,6 @@ hx_error *hx_scan(struct hx_snapshot *snapshot, const struct hx_scan_options *op
     hx_error *err = scan(&scanner, options);
     if (err)
         forget_edges(&snapshot->graph);
-    finish(&scanner);
+    finish_scan(&scanner);
     return err;
 }

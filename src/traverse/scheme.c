@@ -77,7 +77,7 @@ static hx_error *identify_groups(struct work *work)
     return NULL;
 }
 
-static int compare(const struct hx_identity *a, const struct hx_identity *b)
+static int compare_identities(const struct hx_identity *a, const struct hx_identity *b)
 {
     int order = strcmp(a->space, b->space);
     return order ? order : strcmp(a->label, b->label);
@@ -87,7 +87,7 @@ static int compare(const struct hx_identity *a, const struct hx_identity *b)
 static int compare_members(const void *a, const void *b)
 {
     const struct member *x = a, *y = b;
-    int order = compare(&x->identity, &y->identity);
+    int order = compare_identities(&x->identity, &y->identity);
     return order ? order : (x->source > y->source) - (x->source < y->source);
 }
 
@@ -122,7 +122,7 @@ static hx_error *number_members(struct work *work, struct hx_scheme_rule *rule)
     for (size_t i = 0; i < work->members.n; i++) {
         const struct member *member = &work->members.v[i];
         struct hx_identity *last = rule->identity + rule->n_identities - (i > 0);
-        if (i == 0 || compare(last, &member->identity) != 0) {
+        if (i == 0 || compare_identities(last, &member->identity) != 0) {
             if (rule->n_identities == HX_NO_RETAINER)
                 return hx_error_new(HX_E_FAIL, "retainers", NULL, "too many for a number");
             rule->identity[rule->n_identities++] = member->identity;

@@ -1,7 +1,8 @@
 /* scheme_module.c - roots retain, those of one module together. */
 #include "traverse/scheme.h"
 
-static void identify(const struct hx_root *root, struct hx_text *label, struct hx_identity *ret)
+static void identify_module(const struct hx_root *root, struct hx_text *label,
+                            struct hx_identity *ret)
 {
     (void)label;
     bool has = root->module && *root->module;
@@ -13,5 +14,5 @@ static void identify(const struct hx_root *root, struct hx_text *label, struct h
 const struct hx_scheme hx_scheme_module = {
     .name = "module",
     .about = "roots, by module",
-    .root = identify,
+    .root = identify_module,
 };

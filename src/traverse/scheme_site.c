@@ -7,7 +7,8 @@ static const uint32_t *groups(const struct hx_snapshot *snapshot, uint32_t *ret_
     return snapshot->graph.site;
 }
 
-static void identify(const struct hx_snapshot *snapshot, uint32_t group, struct hx_identity *ret)
+static void identify_site(const struct hx_snapshot *snapshot, uint32_t group,
+                          struct hx_identity *ret)
 {
     ret->space = ret->kind = "site";
     ret->label = snapshot->sites.v[group].label;
@@ -25,6 +26,6 @@ const struct hx_scheme hx_scheme_site = {
     .about = "roots by name, and objects by allocation site",
     .root = hx_scheme_root_by_name,
     .groups = groups,
-    .group = identify,
+    .group = identify_site,
     .retains = retains,
 };

@@ -1,7 +1,8 @@
 /* scheme_thread.c - roots retain: those of a thread together, and all others as "globals". */
 #include "traverse/scheme.h"
 
-static void identify(const struct hx_root *root, struct hx_text *label, struct hx_identity *ret)
+static void identify_thread(const struct hx_root *root, struct hx_text *label,
+                            struct hx_identity *ret)
 {
     ret->space = "thread";
     if (root->tid) {
@@ -16,5 +17,5 @@ static void identify(const struct hx_root *root, struct hx_text *label, struct h
 const struct hx_scheme hx_scheme_thread = {
     .name = "thread",
     .about = "roots, by thread, globals together",
-    .root = identify,
+    .root = identify_thread,
 };

@@ -7,7 +7,8 @@ static const uint32_t *groups(const struct hx_snapshot *snapshot, uint32_t *ret_
     return snapshot->graph.type;
 }
 
-static void identify(const struct hx_snapshot *snapshot, uint32_t group, struct hx_identity *ret)
+static void identify_type(const struct hx_snapshot *snapshot, uint32_t group,
+                          struct hx_identity *ret)
 {
     ret->space = ret->kind = "type";
     ret->label = snapshot->types.v[group].name;
@@ -19,6 +20,6 @@ const struct hx_scheme hx_scheme_type = {
     .about = "roots by name, and objects by type",
     .root = hx_scheme_root_by_name,
     .groups = groups,
-    .group = identify,
+    .group = identify_type,
     .picks = true,
 };

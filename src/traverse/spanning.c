@@ -17,12 +17,12 @@ struct search {
     size_t depth;
 };
 
-static inline bool follows(const struct search *search, unsigned kind)
+static inline bool spanning_follows(const struct search *search, unsigned kind)
 {
     return search->follows >> kind & 1;
 }
 
-static inline hx_node add_node(struct search *search, hx_node vertex, hx_node parent)
+static inline hx_node add_tree_node(struct search *search, hx_node vertex, hx_node parent)
 {
     struct hx_spanning *tree = search->tree;
     hx_node node = search->next++;
@@ -43,7 +43,7 @@ static inline void prefetch_targets(const struct search *search, hx_eidx from, h
 
 /* An edge from `source`, whose edges are being seen, to a node that has its number. The counts
  * of late edges stand two places up, see sort_late(). */
-static inline void meet(const struct search *search, hx_node source, hx_node node)
+static inline void count_late_edge(const struct search *search, hx_node source, hx_node node)
 {
     struct hx_spanning *tree = search->tree;
     if (node < source)
@@ -57,7 +57,7 @@ static bool descend(struct search *search, hx_obj object, hx_node parent)
 {
     const struct hx_graph *graph = search->graph;
     hx_node *number = search->tree->number;
-    hx_node node = number[object] = add_node(search, object, parent);
+    hx_node node = number[object] = add_tree_node(search, object, parent);
     hx_eidx e = graph->fwd[object], end = graph->fwd[(size_t)object + 1];
     prefetch_targets(search, e, end);
     for (;;) {
@@ -70,11 +70,11 @@ static bool descend(struct search *search, hx_obj object, hx_node parent)
             e = end - frame.b;
         }
         hx_edge edge = graph->edge[e++];
-        if (!follows(search, hx_edge_kind_of(edge)))
+        if (!spanning_follows(search, hx_edge_kind_of(edge)))
             continue;
         hx_obj target = hx_edge_target(edge);
         if (number[target]) {
-            meet(search, node, number[target]);
+            count_late_edge(search, node, number[target]);
             continue;
         }
         if (e != end) {
@@ -82,7 +82,7 @@ static bool descend(struct search *search, hx_obj object, hx_node parent)
             /* The first edges of its next target, whose place is prefetched already. */
             __builtin_prefetch(&graph->edge[graph->fwd[hx_edge_target(graph->edge[e])]]);
         }
-        node = number[target] = add_node(search, target, node);
+        node = number[target] = add_tree_node(search, target, node);
         e = graph->fwd[target];
         end = graph->fwd[(size_t)target + 1];
         prefetch_targets(search, e, end);
@@ -95,12 +95,12 @@ static bool descend(struct search *search, hx_obj object, hx_node parent)
     }
 }
 
-static inline bool is_named(const struct search *search, uint32_t root)
+static inline bool is_named_root(const struct search *search, uint32_t root)
 {
     return search->snapshot->roots.v[root].kind == HX_ROOT_NAMED;
 }
 
-static bool number_all(struct search *search)
+static bool number_in_preorder(struct search *search)
 {
     const struct hx_snapshot *snapshot = search->snapshot;
     struct hx_spanning *tree = search->tree;
@@ -108,16 +108,16 @@ static bool number_all(struct search *search)
     hx_node node = 0;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (is_named(search, edge->root))
+        if (is_named_root(search, edge->root))
             continue;
         if (!node || tree->vertex[node] != edge->root) {
-            node = add_node(search, edge->root, 0);
+            node = add_tree_node(search, edge->root, 0);
             hx_bit_set(tree->is_root, node);
         }
-        if (!follows(search, edge->kind))
+        if (!spanning_follows(search, edge->kind))
             continue;
         if (tree->number[edge->target])
-            meet(search, node, tree->number[edge->target]);
+            count_late_edge(search, node, tree->number[edge->target]);
         else if (!descend(search, edge->target, node))
             return false;
     }
@@ -127,7 +127,7 @@ static bool number_all(struct search *search)
 
 /* --- late edges ---------------------------------------------------------------- */
 
-static inline void place(const struct search *search, hx_node source, hx_node target)
+static inline void place_late_edge(const struct search *search, hx_node source, hx_node target)
 {
     if (target < source)
         search->tree->late[search->tree->first[(size_t)target + 1]++] = source;
@@ -141,7 +141,7 @@ static void place_from_roots(const struct search *search)
     uint32_t last = UINT32_MAX;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (is_named(search, edge->root))
+        if (is_named_root(search, edge->root))
             continue;
         if (edge->root != last) { /* roots were numbered in this order */
             do
@@ -149,8 +149,8 @@ static void place_from_roots(const struct search *search)
             while (!hx_spanning_is_root(tree, node));
             last = edge->root;
         }
-        if (follows(search, edge->kind))
-            place(search, node, tree->number[edge->target]);
+        if (spanning_follows(search, edge->kind))
+            place_late_edge(search, node, tree->number[edge->target]);
     }
 }
 
@@ -174,8 +174,9 @@ static bool place_from_objects(const struct search *search)
             __builtin_prefetch(&tree->first[(size_t)coming + 1], 1);
             while (graph->fwd[(size_t)object + 1] <= e)
                 object++;
-            if (tree->number[object] && follows(search, hx_edge_kind_of(graph->edge[e])))
-                place(search, tree->number[object], tree->number[hx_edge_target(graph->edge[e])]);
+            if (tree->number[object] && spanning_follows(search, hx_edge_kind_of(graph->edge[e])))
+                place_late_edge(search, tree->number[object],
+                                tree->number[hx_edge_target(graph->edge[e])]);
         }
     }
     return true;
@@ -193,7 +194,7 @@ static hx_error *sort_late(const struct search *search)
     return place_from_objects(search) ? NULL : hx_error_cancelled("search for dominators");
 }
 
-static hx_error *find(struct search *search)
+static hx_error *find_spanning_tree(struct search *search)
 {
     struct hx_spanning *tree = search->tree;
     size_t objects = search->graph->n, roots = search->snapshot->roots.n;
@@ -208,7 +209,7 @@ static hx_error *find(struct search *search)
     HX_TRY(hx_big_array(tree->first, nodes + 2));
     HX_TRY(hx_big_array(tree->pair, nodes));
     search->stack = tree->pair;
-    if (!number_all(search))
+    if (!number_in_preorder(search))
         return hx_error_cancelled("search for dominators");
     hx_big_discard(&tree->pair_mem, 0, tree->pair_mem.bytes);
     hx_error *err = sort_late(search);
@@ -225,7 +226,7 @@ hx_error *hx_spanning_find(const struct hx_snapshot *snapshot, unsigned follows,
                             .progress = progress,
                             .tree = ret,
                             .follows = follows};
-    hx_error *err = find(&search);
+    hx_error *err = find_spanning_tree(&search);
     if (err)
         hx_spanning_deinit(ret);
     return err;

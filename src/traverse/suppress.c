@@ -39,7 +39,7 @@ struct work {
     char *types, *sites; /* what an entry says of each: 0 not asked yet, 1 no, 2 yes */
 };
 
-static void deinit(struct work *work)
+static void deinit_suppressing(struct work *work)
 {
     hx_big_free(&work->lost_mem);
     hx_big_free(&work->owner_mem);
@@ -50,14 +50,14 @@ static void deinit(struct work *work)
     free(work->sites);
 }
 
-static inline bool is_of(const struct work *work, hx_obj object, unsigned states)
+static inline bool is_in_states(const struct work *work, hx_obj object, unsigned states)
 {
     return states >> work->graph->state[object] & 1;
 }
 
 /* --- what there is to take out ----------------------------------------------------- */
 
-static int in_order(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
     const struct lost *x = a, *y = b;
     if (x->type != y->type)
@@ -74,11 +74,11 @@ static hx_error *find_lost(struct work *work)
     const struct hx_graph *g = work->graph;
     uint32_t types = (uint32_t)work->snapshot->types.n, sites = (uint32_t)work->snapshot->sites.n;
     for (hx_obj i = 0; i < g->n; i++)
-        work->n_lost += is_of(work, i, LOST | POSSIBLE);
+        work->n_lost += is_in_states(work, i, LOST | POSSIBLE);
     HX_TRY(hx_big_array(work->lost, work->n_lost));
     size_t n = 0;
     for (hx_obj i = 0; i < g->n; i++)
-        if (is_of(work, i, LOST | POSSIBLE))
+        if (is_in_states(work, i, LOST | POSSIBLE))
             work->lost[n++] = (struct lost){
                 .type = g->type && g->type[i] < types ? g->type[i] : types,
                 .site = g->site && g->site[i] < sites ? g->site[i] : sites,
@@ -86,11 +86,11 @@ static hx_error *find_lost(struct work *work)
                 .object = i,
             };
     if (n)
-        qsort(work->lost, n, sizeof *work->lost, in_order);
+        qsort(work->lost, n, sizeof *work->lost, compare_entries);
     return NULL;
 }
 
-static hx_error *reserve(struct work *work)
+static hx_error *reserve_suppressing(struct work *work)
 {
     size_t n = work->graph->n;
     HX_TRY(hx_big_array(work->owner, n));
@@ -102,7 +102,7 @@ static hx_error *reserve(struct work *work)
     return work->types && work->sites ? NULL : hx_error_nomem();
 }
 
-static void push(struct work *work, hx_obj object)
+static void push_object(struct work *work, hx_obj object)
 {
     if (!hx_bit_add(work->queued, object))
         return;
@@ -130,12 +130,12 @@ static void forget_queue(struct work *work)
 
 /* --- names ------------------------------------------------------------------------- */
 
-static bool matches(const hx_glob *glob, const char *name)
+static bool glob_matches(const hx_glob *glob, const char *name)
 {
     return hx_glob_matches(glob, name, strlen(name));
 }
 
-static const char *type_name(const struct work *work, uint32_t type)
+static const char *suppressed_type_name(const struct work *work, uint32_t type)
 {
     return type < work->snapshot->types.n ? work->snapshot->types.v[type].name : "(unknown)";
 }
@@ -147,7 +147,7 @@ static bool is_of_type(const struct work *work, const struct hx_suppress_entry *
     if (!entry->type)
         return true;
     if (!*known)
-        *known = matches(entry->type, type_name(work, type)) ? 2 : 1;
+        *known = glob_matches(entry->type, suppressed_type_name(work, type)) ? 2 : 1;
     return *known == 2;
 }
 
@@ -159,7 +159,7 @@ static bool is_of_site(const struct work *work, const struct hx_suppress_entry *
         return true;
     if (!*known)
         *known = site < work->snapshot->sites.n &&
-                         matches(entry->site, work->snapshot->sites.v[site].label)
+                         glob_matches(entry->site, work->snapshot->sites.v[site].label)
                      ? 2
                      : 1;
     return *known == 2;
@@ -181,7 +181,7 @@ static uint64_t past_any(const struct chain *chain, uint64_t places)
 }
 
 /* From the places before an element to those behind it. */
-static uint64_t step(const struct chain *chain, uint64_t places, uint64_t element)
+static uint64_t step_chain_places(const struct chain *chain, uint64_t places, uint64_t element)
 {
     return past_any(chain, (places & chain->any) | (places & element) << 1);
 }
@@ -190,7 +190,7 @@ static uint64_t places_of(const struct hx_suppress_entry *entry, const char *nam
 {
     uint64_t places = 0;
     for (size_t i = 0; i < entry->n_chain; i++)
-        if (entry->chain[i] && matches(entry->chain[i], name))
+        if (entry->chain[i] && glob_matches(entry->chain[i], name))
             places |= (uint64_t)1 << i;
     return places;
 }
@@ -205,7 +205,7 @@ static hx_error *init_chain(const struct work *work, const struct hx_suppress_en
         if (!entry->chain[i])
             ret->any |= (uint64_t)1 << i;
     for (size_t i = 0; i <= types; i++)
-        ret->of_type[i] = places_of(entry, type_name(work, (uint32_t)i));
+        ret->of_type[i] = places_of(entry, suppressed_type_name(work, (uint32_t)i));
     ret->begin = past_any(ret, 1);
     return NULL;
 }
@@ -216,11 +216,11 @@ static void arrive(struct work *work, const struct chain *chain, uint64_t places
     size_t types = work->snapshot->types.n;
     const uint32_t *type = work->graph->type;
     size_t number = type && type[object] < types ? type[object] : types;
-    uint64_t behind = step(chain, places, chain->of_type[number]);
+    uint64_t behind = step_chain_places(chain, places, chain->of_type[number]);
     if (!(behind & ~work->places[object]))
         return;
     work->places[object] |= behind;
-    push(work, object);
+    push_object(work, object);
 }
 
 static void begin_at_roots(struct work *work, const struct chain *chain)
@@ -231,7 +231,7 @@ static void begin_at_roots(struct work *work, const struct chain *chain)
     for (size_t i = 0; i < s->root_edges.n; i++) {
         const struct hx_root_edge *edge = &s->root_edges.v[i];
         const struct hx_root *is = &s->roots.v[edge->root];
-        if (is->kind == HX_ROOT_NAMED || !is_of(work, edge->target, REACHED))
+        if (is->kind == HX_ROOT_NAMED || !is_in_states(work, edge->target, REACHED))
             continue;
         if (edge->root != root) {
             const char *names[] = {is->name, is->symbol};
@@ -242,7 +242,7 @@ static void begin_at_roots(struct work *work, const struct chain *chain)
                 snprintf(whole, sizeof whole, "%s!%s", is->module ? is->module : "", names[k]);
                 element |= places_of(chain->entry, names[k]) | places_of(chain->entry, whole);
             }
-            behind = step(chain, chain->begin, element);
+            behind = step_chain_places(chain, chain->begin, element);
         }
         if (behind)
             arrive(work, chain, behind, edge->target);
@@ -250,7 +250,7 @@ static void begin_at_roots(struct work *work, const struct chain *chain)
 }
 
 /* Which places chains come to, of all objects. */
-static hx_error *follow(struct work *work, const struct chain *chain)
+static hx_error *match_chain(struct work *work, const struct chain *chain)
 {
     const struct hx_graph *g = work->graph;
     hx_obj object;
@@ -264,9 +264,9 @@ static hx_error *follow(struct work *work, const struct chain *chain)
     for (uint64_t n = 0; pop(work, true, &object); n++) {
         if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
             return hx_error_cancelled("suppressions");
-        unsigned to = is_of(work, object, LOST) ? LOST : REACHED;
+        unsigned to = is_in_states(work, object, LOST) ? LOST : REACHED;
         for (hx_eidx e = g->fwd[object]; e < g->fwd[object + 1]; e++)
-            if (is_of(work, hx_edge_target(g->edge[e]), to))
+            if (is_in_states(work, hx_edge_target(g->edge[e]), to))
                 arrive(work, chain, work->places[object], hx_edge_target(g->edge[e]));
     }
     return NULL;
@@ -276,7 +276,7 @@ static hx_error *follow_chain(struct work *work, const struct hx_suppress_entry 
 {
     struct chain chain;
     HX_TRY(init_chain(work, entry, &chain));
-    hx_error *err = follow(work, &chain);
+    hx_error *err = match_chain(work, &chain);
     free(chain.of_type);
     return err;
 }
@@ -327,19 +327,19 @@ static void begin_kept(struct work *work)
     const struct hx_snapshot *s = work->snapshot;
     for (size_t i = 0; i < work->n_lost; i++)
         if (work->lost[i].state == HX_STATE_DEFINITE && !work->owner[work->lost[i].object])
-            push(work, work->lost[i].object);
+            push_object(work, work->lost[i].object);
     for (size_t i = 0; i < s->root_edges.n; i++) {
         hx_obj to = s->root_edges.v[i].target;
-        if (is_of(work, to, POSSIBLE) && !work->owner[to] &&
+        if (is_in_states(work, to, POSSIBLE) && !work->owner[to] &&
             s->roots.v[s->root_edges.v[i].root].kind != HX_ROOT_NAMED)
-            push(work, to);
+            push_object(work, to);
     }
     for (hx_obj i = 0; i < g->n; i++)
-        for (hx_eidx e = g->fwd[i]; is_of(work, i, 1u << HX_STATE_REACHABLE) && e < g->fwd[i + 1];
-             e++) {
+        for (hx_eidx e = g->fwd[i];
+             is_in_states(work, i, 1u << HX_STATE_REACHABLE) && e < g->fwd[i + 1]; e++) {
             hx_obj to = hx_edge_target(g->edge[e]);
-            if (is_of(work, to, POSSIBLE) && !work->owner[to])
-                push(work, to);
+            if (is_in_states(work, to, POSSIBLE) && !work->owner[to])
+                push_object(work, to);
         }
 }
 
@@ -353,17 +353,18 @@ static hx_error *take_held(struct work *work)
     for (int taken = 0; taken < 2; taken++) {
         for (size_t i = 0; taken && i < work->n_lost; i++)
             if (work->owner[work->lost[i].object])
-                push(work, work->lost[i].object);
+                push_object(work, work->lost[i].object);
         for (uint64_t n = 0; pop(work, false, &object); n++) {
             if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
                 return hx_error_cancelled("suppressions");
-            unsigned to = is_of(work, object, LOST) ? LOST : POSSIBLE;
+            unsigned to = is_in_states(work, object, LOST) ? LOST : POSSIBLE;
             for (hx_eidx e = g->fwd[object]; e < g->fwd[object + 1]; e++) {
                 hx_obj target = hx_edge_target(g->edge[e]);
-                if (hx_bit(work->queued, target) || work->owner[target] || !is_of(work, target, to))
+                if (hx_bit(work->queued, target) || work->owner[target] ||
+                    !is_in_states(work, target, to))
                     continue;
                 work->owner[target] = taken ? work->owner[object] : 0;
-                push(work, target);
+                push_object(work, target);
             }
         }
     }
@@ -372,7 +373,7 @@ static hx_error *take_held(struct work *work)
 
 /* --- all entries ------------------------------------------------------------------- */
 
-static void count(struct work *work)
+static void count_suppressed(struct work *work)
 {
     struct hx_suppress_entry *entries = work->list->entries.v;
     for (size_t i = 0; i < work->list->entries.n; i++)
@@ -415,12 +416,12 @@ static hx_error *find_owners(struct work *work)
                 HX_TRY(take_matches(work, (uint32_t)i));
         }
         HX_TRY(take_held(work));
-        count(work);
+        count_suppressed(work);
     } while (find_empty(work));
     return NULL;
 }
 
-static void take_out(struct work *work, uint64_t *ret_bytes, uint64_t *ret_objects)
+static void take_out_suppressed(struct work *work, uint64_t *ret_bytes, uint64_t *ret_objects)
 {
     *ret_bytes = *ret_objects = 0;
     for (size_t i = 0; i < work->list->entries.n; i++) {
@@ -432,7 +433,7 @@ static void take_out(struct work *work, uint64_t *ret_bytes, uint64_t *ret_objec
         hx_obj object = work->lost[i].object;
         if (!work->owner[object])
             continue;
-        if (is_of(work, object, LOST)) {
+        if (is_in_states(work, object, LOST)) {
             *ret_bytes += work->graph->size[object];
             ++*ret_objects;
         }
@@ -444,7 +445,7 @@ hx_error *hx_suppress(hx_suppressions *list, struct hx_snapshot *snapshot,
                       const struct hx_progress *progress, uint64_t *ret_bytes,
                       uint64_t *ret_objects)
 {
-    HX_CLEANUP(deinit)
+    HX_CLEANUP(deinit_suppressing)
     struct work work = {
         .list = list, .snapshot = snapshot, .graph = &snapshot->graph, .progress = progress};
     *ret_bytes = *ret_objects = 0;
@@ -453,8 +454,8 @@ hx_error *hx_suppress(hx_suppressions *list, struct hx_snapshot *snapshot,
     HX_TRY(find_lost(&work));
     if (!work.n_lost)
         return NULL;
-    HX_TRY(reserve(&work));
+    HX_TRY(reserve_suppressing(&work));
     HX_TRY(find_owners(&work));
-    take_out(&work, ret_bytes, ret_objects);
+    take_out_suppressed(&work, ret_bytes, ret_objects);
     return NULL;
 }

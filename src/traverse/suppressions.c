@@ -119,7 +119,7 @@ static hx_error *next_line(struct reader *r, bool *ret_more)
 
 /* --- values ------------------------------------------------------------------------ */
 
-static hx_error *keep_text(struct reader *r, const char *s, size_t n, const char **ret)
+static hx_error *copy_text(struct reader *r, const char *s, size_t n, const char **ret)
 {
     char *copy = strndup(s, n);
     if (!copy || !hx_vec_push(&r->list->texts, copy)) {
@@ -270,7 +270,7 @@ static hx_error *open_entry(struct reader *r)
         .most_objects = UINT64_MAX,
         .is = {.file = r->file, .line = r->number},
     };
-    HX_TRY(keep_text(r, name, n, &entry.is.name));
+    HX_TRY(copy_text(r, name, n, &entry.is.name));
     HX_NEED(hx_vec_push(&r->list->entries, entry));
     r->entry = &r->list->entries.v[r->list->entries.n - 1];
     r->seen = 0;
@@ -330,7 +330,7 @@ hx_error *hx_suppressions_parse(hx_suppressions *list, const char *file, const c
     if (n > HX_SUPPRESSIONS_MAX_BYTES)
         return hx_error_new(HX_E_LIMIT, file, "is it a file of suppressions?",
                             "is larger than %zu bytes", HX_SUPPRESSIONS_MAX_BYTES);
-    HX_TRY(keep_text(&r, file, strlen(file), &r.file));
+    HX_TRY(copy_text(&r, file, strlen(file), &r.file));
     for (;;) {
         HX_TRY(next_line(&r, &more));
         if (!more)

@@ -28,7 +28,7 @@ struct work {
     struct hx_graph small; /* objects by number: place in sure.object, n: the top of all */
 };
 
-static bool go_on(const struct work *work, const char *stage, size_t done, size_t total)
+static bool report_sure(const struct work *work, const char *stage, size_t done, size_t total)
 {
     if (done & CHECK_MASK)
         return true;
@@ -110,7 +110,7 @@ static hx_error *find_targets(struct work *work)
     const struct hx_graph *graph = work->graph;
     find_root_targets(work);
     for (hx_obj i = 0; i < graph->n && work->n <= work->limit; i++) {
-        if (!go_on(work, "uncertain edges", i, graph->n))
+        if (!report_sure(work, "uncertain edges", i, graph->n))
             return hx_error_cancelled(what);
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
             hx_edge edge = graph->edge[e];
@@ -124,12 +124,12 @@ static hx_error *find_targets(struct work *work)
 }
 
 /* What they reach over sure edges. sure.object is the queue. */
-static hx_error *spread(struct work *work)
+static hx_error *spread_sure_edges(struct work *work)
 {
     const struct hx_graph *graph = work->graph;
     const hx_obj *queue = work->sure->object;
     for (size_t k = 0; k < work->n && work->n <= work->limit; k++) {
-        if (!go_on(work, "uncertain objects", k, work->n))
+        if (!report_sure(work, "uncertain objects", k, work->n))
             return hx_error_cancelled(what);
         if (k + 2 * AHEAD < work->n)
             __builtin_prefetch(&graph->fwd[queue[k + 2 * AHEAD]]);
@@ -157,7 +157,7 @@ static hx_error *find_sources(struct work *work)
     for (size_t i = 0; i < (size_t)graph->n / 64 + 1; i++)
         work->concerned[i] = work->beyond[i];
     for (hx_obj i = 0; i < graph->n && work->n <= work->limit; i++) {
-        if (!go_on(work, "sources of edges", i, graph->n))
+        if (!report_sure(work, "sources of edges", i, graph->n))
             return hx_error_cancelled(what);
         if (hx_bit(work->concerned, i) || !hx_dominators_has(work->all, i))
             continue;
@@ -171,7 +171,7 @@ static hx_error *find_sources(struct work *work)
 }
 
 /* Numbers what is concerned, in order of the objects. */
-static void number_all(struct work *work)
+static void number_concerned(struct work *work)
 {
     const size_t words = (size_t)work->graph->n / 64 + 1;
     struct hx_sure *sure = work->sure;
@@ -215,7 +215,7 @@ static inline bool visit_edges(struct work *work, const char *stage, visit_fn *v
             visit(work, sure->n, small_number(work, edge->target));
     }
     for (hx_obj k = 0; k < sure->n; k++) {
-        if (!go_on(work, stage, k, sure->n))
+        if (!report_sure(work, stage, k, sure->n))
             return false;
         if (k + AHEAD < sure->n)
             __builtin_prefetch(&work->graph->fwd[sure->object[k + AHEAD]]);
@@ -277,7 +277,7 @@ static bool share_out(const struct work *work)
     const struct hx_dominators *all = work->all;
     const struct hx_sure *sure = work->sure;
     for (hx_obj k = 0; k < sure->n; k++) {
-        if (!go_on(work, "shares", k, sure->n))
+        if (!report_sure(work, "shares", k, sure->n))
             return false;
         hx_obj object = sure->object[k], above = all->parent[object];
         if (!hx_bit(work->beyond, object)) {
@@ -294,12 +294,12 @@ static bool share_out(const struct work *work)
 }
 
 /* From the leaves up. */
-static bool sum_up(const struct work *work, const struct hx_spanning *tree)
+static bool sum_sure_retained(const struct work *work, const struct hx_spanning *tree)
 {
     enum { TOP_NODE = 2 };
     const struct hx_sure *sure = work->sure;
     for (hx_node w = tree->n - 1; w > TOP_NODE; w--) {
-        if (!go_on(work, "retained sizes", tree->n - w, tree->n))
+        if (!report_sure(work, "retained sizes", tree->n - w, tree->n))
             return false;
         hx_node k = tree->vertex[w];
         if (hx_bit(work->beyond, sure->object[k])) {
@@ -320,12 +320,12 @@ static hx_error *sum(const struct work *work, const struct hx_spanning *tree)
     struct hx_sure *sure = work->sure;
     HX_TRY(hx_big_array(sure->bytes, sure->n));
     HX_TRY(hx_big_array(sure->objects, sure->n));
-    return share_out(work) && sum_up(work, tree) ? NULL : hx_error_cancelled(what);
+    return share_out(work) && sum_sure_retained(work, tree) ? NULL : hx_error_cancelled(what);
 }
 
 /* --- all of it ----------------------------------------------------------------------------- */
 
-static hx_error *reserve(struct work *work)
+static hx_error *reserve_sure(struct work *work)
 {
     const size_t words = (size_t)work->graph->n / 64 + 1;
     HX_TRY(hx_big_array(work->beyond, words));
@@ -335,12 +335,12 @@ static hx_error *reserve(struct work *work)
 }
 
 /* *ret_all: false when too many are concerned. */
-static hx_error *find(struct work *work, bool *ret_all)
+static hx_error *find_sure(struct work *work, bool *ret_all)
 {
     *ret_all = false;
-    HX_TRY(reserve(work));
+    HX_TRY(reserve_sure(work));
     HX_TRY(find_targets(work));
-    HX_TRY(spread(work));
+    HX_TRY(spread_sure_edges(work));
     if (work->n && work->n <= work->limit)
         HX_TRY(find_sources(work));
     if (work->n > work->limit)
@@ -348,7 +348,7 @@ static hx_error *find(struct work *work, bool *ret_all)
     *ret_all = true;
     if (!work->n)
         return NULL;
-    number_all(work);
+    number_concerned(work);
     HX_TRY(make_small(work));
     *ret_all = work->small.edge != NULL;
     if (!*ret_all)
@@ -378,7 +378,7 @@ hx_error *hx_sure_find(const struct hx_snapshot *snapshot, const struct hx_domin
                         .edge_limit = (snapshot->graph.n_edges + snapshot->root_edges.n) / part};
     work.limit = work.limit < most ? work.limit : most;
     bool found_all;
-    hx_error *err = find(&work, &found_all);
+    hx_error *err = find_sure(&work, &found_all);
     hx_graph_deinit(&work.small);
     hx_big_free(&work.beyond_mem);
     hx_big_free(&work.concerned_mem);

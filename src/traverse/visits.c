@@ -23,12 +23,12 @@ struct walk {
     HX_VEC(struct step) path;
 };
 
-static bool follows(const struct walk *walk, unsigned kind)
+static bool visit_follows(const struct walk *walk, unsigned kind)
 {
     return kind != HX_EDGE_INTERIOR || walk->snapshot->interior != HX_INTERIOR_OFF;
 }
 
-static hx_error *visit(struct walk *walk, hx_obj object, hx_retainer retainer)
+static hx_error *visit_object(struct walk *walk, hx_obj object, hx_retainer retainer)
 {
     const struct hx_graph *g = &walk->snapshot->graph;
     struct hx_visits *r = &walk->result;
@@ -55,7 +55,7 @@ static hx_error *visit(struct walk *walk, hx_obj object, hx_retainer retainer)
     return hx_vec_push(&walk->path, step) ? NULL : hx_error_nomem();
 }
 
-static hx_error *go_on(const struct walk *walk)
+static hx_error *continue_visits(const struct walk *walk)
 {
     const struct hx_visits *r = &walk->result;
     hx_progress_at(walk->progress, "visits", r->objects, walk->snapshot->graph.n);
@@ -70,18 +70,18 @@ static hx_error *go_on(const struct walk *walk)
 static hx_error *walk_from(struct walk *walk, hx_obj object, hx_retainer retainer)
 {
     const struct hx_graph *g = &walk->snapshot->graph;
-    HX_TRY(visit(walk, object, retainer));
+    HX_TRY(visit_object(walk, object, retainer));
     for (uint64_t steps = 1; walk->path.n; steps++) {
         struct step *top = &walk->path.v[walk->path.n - 1];
         if ((steps & CHECK_MASK) == 0)
-            HX_TRY(go_on(walk));
+            HX_TRY(continue_visits(walk));
         if (top->next == g->fwd[(size_t)top->object + 1]) {
             walk->path.n--;
             continue;
         }
         hx_edge edge = g->edge[top->next++];
-        if (follows(walk, hx_edge_kind_of(edge)))
-            HX_TRY(visit(walk, hx_edge_target(edge), top->retainer));
+        if (visit_follows(walk, hx_edge_kind_of(edge)))
+            HX_TRY(visit_object(walk, hx_edge_target(edge), top->retainer));
     }
     return NULL;
 }
@@ -93,10 +93,10 @@ static hx_error *walk_all(struct walk *walk)
     for (size_t i = 0; walk->rule->of_root && i < s->root_edges.n; i++) {
         const struct hx_root_edge *edge = &s->root_edges.v[i];
         hx_retainer retainer = walk->rule->of_root[edge->root];
-        if (retainer != HX_NO_RETAINER && follows(walk, edge->kind))
+        if (retainer != HX_NO_RETAINER && visit_follows(walk, edge->kind))
             HX_TRY(walk_from(walk, edge->target, retainer));
         if ((i & CHECK_MASK) == CHECK_MASK)
-            HX_TRY(go_on(walk));
+            HX_TRY(continue_visits(walk));
     }
     return NULL;
 }

@@ -234,7 +234,7 @@ static hx_error *find_children(struct finder *finder, size_t at)
     return NULL;
 }
 
-static hx_error *grow(struct finder *finder, size_t at)
+static hx_error *grow_chain(struct finder *finder, size_t at)
 {
     HX_TRY(find_children(finder, at));
     struct prefix prefix = finder->prefixes.v[at];
@@ -276,7 +276,7 @@ static hx_error *add_chain(struct finder *finder, struct hx_chain chain)
 }
 
 /* Is it the chain by which its root is there already? */
-static bool is_known(const struct finder *finder, size_t at)
+static bool is_known_chain(const struct finder *finder, size_t at)
 {
     const struct prefix *prefix = &finder->prefixes.v[at];
     uint32_t root = finder->snapshot->root_edges.v[prefix->start].root;
@@ -298,7 +298,7 @@ static hx_error *finish_chain(struct finder *finder, size_t at)
 {
     size_t n = finder->prefixes.v[at].length;
     finder->work += n;
-    if (is_known(finder, at))
+    if (is_known_chain(finder, at))
         return NULL;
     struct hx_step *step = calloc(n, sizeof *step);
     HX_NEED(step);
@@ -349,7 +349,7 @@ static hx_error *find_further_chains(struct finder *finder)
         if (finder->prefixes.v[next.prefix].object == finder->target)
             HX_TRY(finish_chain(finder, next.prefix));
         else
-            HX_TRY(grow(finder, next.prefix));
+            HX_TRY(grow_chain(finder, next.prefix));
     }
     return NULL;
 }

@@ -159,8 +159,8 @@ static hx_error *add_chains(const struct hx_snapshot *snapshot, struct hx_chains
 }
 
 /* The roots of one sort; those that have a name are the first one. */
-static bool choose(const struct hx_snapshot *snapshot, const uint64_t *named, enum sort sort,
-                   uint64_t *ret)
+static bool choose_roots_of_sort(const struct hx_snapshot *snapshot, const uint64_t *named,
+                                 enum sort sort, uint64_t *ret)
 {
     bool any = false;
     memset(ret, 0, (snapshot->roots.n / 64 + 1) * sizeof *ret);
@@ -185,7 +185,7 @@ static hx_error *ask_all(const struct hx_snapshot *snapshot, hx_obj object, size
     for (enum sort sort = NAMED; sort < SORTS; sort++) {
         HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};
         const struct hx_why_options options = {.limit = limit, .roots = some};
-        if (!choose(snapshot, named, sort, some))
+        if (!choose_roots_of_sort(snapshot, named, sort, some))
             continue;
         HX_TRY(hx_why(snapshot, object, &options, progress, &chains));
         HX_TRY(add_chains(snapshot, &chains, seen, ret));

@@ -28,7 +28,7 @@ void hx_text_change(struct hx_text *text, int64_t bytes)
     hx_text_putf(text, "%s%s", bytes < 0 ? "-" : bytes > 0 ? "+" : "", hx_human_bytes(n, size));
 }
 
-static double cell_number(const struct hx_cell *cell)
+static double column_cell_number(const struct hx_cell *cell)
 {
     return cell->type == HX_VALUE_INT ? (double)cell->i : cell->real;
 }
@@ -88,9 +88,9 @@ static void put_number(const struct hx_column *column, const struct hx_cell *cel
         hx_text_puts(ret, hx_human_ns(positive * 1000, buf));
         break;
     case HX_AS_SHARE:
-        whole = cell_number(hx_table_at(facts, 0, column->whole));
+        whole = column_cell_number(hx_table_at(facts, 0, column->whole));
         if (whole > 0)
-            hx_text_putf(ret, "%.1f%%", 100 * cell_number(cell) / whole);
+            hx_text_putf(ret, "%.1f%%", 100 * column_cell_number(cell) / whole);
         else
             hx_text_putc(ret, '-');
         break;
@@ -165,7 +165,8 @@ static void put_source(const struct hx_cell *cell, bool ascii, struct hx_text *r
 static void put_swing(const struct hx_column *column, const struct hx_cell *cell,
                       const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
-    double whole = cell_number(hx_table_at(facts, 0, column->whole)), value = cell_number(cell);
+    double whole = column_cell_number(hx_table_at(facts, 0, column->whole)),
+           value = column_cell_number(cell);
     int side = (column->width - 1) / 2, half = 0;
     if (cell->type == HX_VALUE_NULL)
         value = 0;

@@ -78,7 +78,7 @@ static const struct hx_cell *cell_at(const struct hx_table *rows, size_t row, si
     return rows->cell + row * rows->n_columns + column;
 }
 
-static uint64_t row_value(const struct hx_table *rows, size_t row, size_t column)
+static uint64_t flame_row_value(const struct hx_table *rows, size_t row, size_t column)
 {
     const struct hx_cell *cell = cell_at(rows, row, column);
     return cell->type == HX_VALUE_INT && cell->i > 0 ? (uint64_t)cell->i : 0;
@@ -170,8 +170,8 @@ static hx_error *ask_top(struct load *load)
     if (!more || (load->marks && !hx_tree_mark(load->marks, load->node)))
         return NULL;
     HX_TRY(take_flame_row(load, rows));
-    load->least =
-        hx_flame_least(row_value(&load->loose, 0, sort_figure(load->query.figure)), load->columns);
+    load->least = hx_flame_least(flame_row_value(&load->loose, 0, sort_figure(load->query.figure)),
+                                 load->columns);
     return NULL;
 }
 
@@ -347,8 +347,8 @@ static void make_nodes(const struct load *load, struct hx_flame *flame)
     for (size_t i = 0; i < flame->n; i++) {
         int64_t depth = cell_at(&load->rows, i, HX_TREE_depth)->i;
         flame->node[i] = (struct hx_flame_node){.parent = depth ? way[depth - 1] : 0,
-                                                .value = row_value(&load->rows, i, figure),
-                                                .own = row_value(&load->rows, i, own)};
+                                                .value = flame_row_value(&load->rows, i, figure),
+                                                .own = flame_row_value(&load->rows, i, own)};
         way[depth] = (uint32_t)i;
     }
 }
