@@ -23,7 +23,7 @@ static uint64_t overlap(uint64_t a_start, uint64_t a_end, uint64_t b_start, uint
 }
 
 /* What a mapping is when neither heap nor stack is in it. */
-static enum hx_account_part part_of(const struct hx_mapping *mapping)
+static enum hx_account_part mapping_part(const struct hx_mapping *mapping)
 {
     const char *path = mapping->path ? mapping->path : "";
     if (mapping->device)
@@ -150,7 +150,7 @@ static void account_mapping(struct cursors *at, const struct hx_mapping *mapping
                             uint64_t account[HX_PARTS])
 {
     const struct hx_image *image = &at->snapshot->image;
-    enum hx_account_part part = part_of(mapping);
+    enum hx_account_part part = mapping_part(mapping);
     struct cursors begin = *at;
     uint64_t weight[HX_PARTS] = {0};
     bool any = false;

@@ -85,7 +85,7 @@ static size_t locks_held(void *context)
 }
 
 /* Leads threads out of the allocator while all others stand still. */
-static hx_error *settle(struct capture *capture)
+static hx_error *settle_threads(struct capture *capture)
 {
     const struct hx_agent_request *request = capture->request;
     struct hx_way_out way = {{request->code[0], request->code[1]}, locks_held, capture};
@@ -171,7 +171,7 @@ static hx_error *while_stopped(struct capture *capture)
 {
     struct timespec now;
     HX_TRY(hx_tracer_stop(&capture->tracer));
-    HX_TRY(settle(capture));
+    HX_TRY(settle_threads(capture));
     set_mark(&capture->shared->mark);
     clock_gettime(CLOCK_REALTIME, &now);
     capture->answer.taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -204,7 +204,7 @@ static void *trace(void *argument)
     return NULL;
 }
 
-static hx_error *take(struct capture *capture)
+static hx_error *take_capture(struct capture *capture)
 {
     HX_FREE char *smaps = NULL;
     size_t len = 0;
@@ -223,7 +223,7 @@ static hx_error *take(struct capture *capture)
     return hx_steal(capture->trace_error);
 }
 
-static bool write_all(int fd, const void *bytes, size_t len)
+static bool write_fully(int fd, const void *bytes, size_t len)
 {
     const char *at = bytes;
     while (len) {
@@ -249,7 +249,7 @@ static hx_error *write_tables(struct capture *capture, int fd)
             continue;
         answer->n_threads++;
         answer->n_stuck += tracee->state == HX_TRACEE_STUCK;
-        ok = write_all(fd, &tracee->thread, sizeof tracee->thread);
+        ok = write_fully(fd, &tracee->thread, sizeof tracee->thread);
     }
     answer->n_pieces = capture->copy.pieces.n;
     answer->n_lost = capture->copy.lost.n;
@@ -258,12 +258,13 @@ static hx_error *write_tables(struct capture *capture, int fd)
     answer->smaps_len = capture->smaps_len;
     answer->memory_bytes = capture->copy.used;
     ok = ok &&
-         write_all(fd, capture->copy.pieces.v,
-                   capture->copy.pieces.n * sizeof *capture->copy.pieces.v) &&
-         write_all(fd, capture->copy.lost.v, capture->copy.lost.n * sizeof *capture->copy.lost.v) &&
-         write_all(fd, capture->copy.swapped.v,
-                   capture->copy.swapped.n * sizeof *capture->copy.swapped.v) &&
-         write_all(fd, capture->smaps, capture->smaps_len);
+         write_fully(fd, capture->copy.pieces.v,
+                     capture->copy.pieces.n * sizeof *capture->copy.pieces.v) &&
+         write_fully(fd, capture->copy.lost.v,
+                     capture->copy.lost.n * sizeof *capture->copy.lost.v) &&
+         write_fully(fd, capture->copy.swapped.v,
+                     capture->copy.swapped.n * sizeof *capture->copy.swapped.v) &&
+         write_fully(fd, capture->smaps, capture->smaps_len);
     if (!ok || ftruncate(capture->copy.memory_fd, (off_t)capture->copy.used) != 0)
         return hx_error_os(errno, "copy of the target's memory", "write");
     return NULL;
@@ -293,7 +294,8 @@ void hx_agent_worker(const struct hx_agent_job *job)
     capture.answer.kind = -1;
 
     int tables = memfd_create("heapx tables", MFD_CLOEXEC);
-    hx_error *err = tables < 0 ? hx_error_os(errno, "agent", "memfd_create") : take(&capture);
+    hx_error *err =
+        tables < 0 ? hx_error_os(errno, "agent", "memfd_create") : take_capture(&capture);
     if (!err)
         err = write_tables(&capture, tables);
     if (err)

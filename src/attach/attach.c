@@ -378,8 +378,9 @@ static hx_error *find_locks(const struct hx_mapping *mapping, size_t n, pid_t pi
 
 /* Where the locks are and which code takes them, and what memory the capture will take, as of now:
  * read from the running target. */
-static hx_error *look_ahead(hx_attach *attach, struct hx_agent_request *request,
-                            const struct hx_progress *progress, struct hx_memory_need *ret_need)
+static hx_error *read_running_target(hx_attach *attach, struct hx_agent_request *request,
+                                     const struct hx_progress *progress,
+                                     struct hx_memory_need *ret_need)
 {
     HX_FREE char *smaps = NULL;
     size_t len = 0, n = 0;
@@ -508,8 +509,9 @@ static void lose_heap(struct hx_snapshot *snapshot)
 }
 
 /* Walks every allocator that is there. */
-static hx_error *walk(hx_attach *attach, struct hx_snapshot *snapshot, hx_ranges *excluded,
-                      const struct hx_progress *progress, enum hx_walk_verdict *ret)
+static hx_error *walk_allocators(hx_attach *attach, struct hx_snapshot *snapshot,
+                                 hx_ranges *excluded, const struct hx_progress *progress,
+                                 enum hx_walk_verdict *ret)
 {
     struct frozen frozen = {.snapshot = snapshot, .constant = constant(attach)};
     struct hx_peek peek = {.read = peek_image, .context = &frozen};
@@ -649,7 +651,7 @@ static hx_error *build(hx_attach *attach, struct hx_snapshot *snapshot,
     attach->image = &snapshot->image;
     hx_ranges excluded = {0};
     uint64_t begun = hx_timing_begin();
-    hx_error *err = walk(attach, snapshot, &excluded, progress, ret);
+    hx_error *err = walk_allocators(attach, snapshot, &excluded, progress, ret);
     hx_timing_end(begun, "walk", snapshot->graph.n);
     begun = hx_timing_begin();
     if (!err)
@@ -667,9 +669,10 @@ static hx_error *build(hx_attach *attach, struct hx_snapshot *snapshot,
     return err;
 }
 
-static hx_error *fill(hx_attach *attach, struct hx_snapshot *snapshot,
-                      struct hx_agent_result *result, const struct hx_capture_options *options,
-                      const struct hx_progress *progress, enum hx_walk_verdict *ret)
+static hx_error *fill_snapshot(hx_attach *attach, struct hx_snapshot *snapshot,
+                               struct hx_agent_result *result,
+                               const struct hx_capture_options *options,
+                               const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
     HX_TRY(fill_process(snapshot, attach, result));
     HX_TRY(build(attach, snapshot, options, progress, ret));
@@ -730,7 +733,7 @@ static hx_error *take_once(hx_attach *attach, struct hx_agent_request *request, 
     bool locked = result.locked;
     hx_error *err = hx_snapshot_create(&snapshot);
     if (!err)
-        err = fill(attach, snapshot, &result, options, progress, ret_verdict);
+        err = fill_snapshot(attach, snapshot, &result, options, progress, ret_verdict);
     *memory_fd = result.memory_fd;
     result.memory_fd = -1;
     hx_agent_result_deinit(&result);
@@ -752,8 +755,8 @@ static void tell_unread(struct hx_snapshot *snapshot, const struct hx_text *note
 }
 
 /* What comes last, and what every snapshot has to say. */
-static hx_error *finish(hx_attach *attach, struct hx_snapshot *snapshot,
-                        const struct hx_progress *progress)
+static hx_error *finish_snapshot(hx_attach *attach, struct hx_snapshot *snapshot,
+                                 const struct hx_progress *progress)
 {
     struct hx_text notes = {0};
     uint64_t n;
@@ -807,7 +810,7 @@ static hx_error *capture_core(hx_attach *attach, const struct hx_capture_options
         hx_snapshot_note(snapshot, true,
                          "the core was taken in the middle of a change of the heap: "
                          "some blocks may be missing or stale");
-    HX_TRY(finish(attach, snapshot, progress));
+    HX_TRY(finish_snapshot(attach, snapshot, progress));
     *ret = hx_steal(snapshot);
     attach->image = &(*ret)->image;
     return NULL;
@@ -833,7 +836,7 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
         request->n_locks = 0;
         request->accept_locked = last;
         struct hx_memory_need need;
-        HX_TRY(look_ahead(attach, request, progress, &need));
+        HX_TRY(read_running_target(attach, request, progress, &need));
         if (attempt == 0)
             HX_TRY(begin_watch(attach, &need));
         HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
@@ -852,7 +855,7 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
                              "or stale",
                              TRIES);
         tell_short_calls(attach, snapshot);
-        HX_TRY(finish(attach, snapshot, progress));
+        HX_TRY(finish_snapshot(attach, snapshot, progress));
         snapshot->pause_us = longest_us;
         *ret = hx_steal(snapshot);
         attach->image = &(*ret)->image;

@@ -28,14 +28,14 @@ static void cleanup_tracing(struct tracing *tracing)
 
 /* --- one thread ------------------------------------------------------------------ */
 
-static bool read_word(void *context, uint64_t addr, uint64_t *ret)
+static bool read_stack_word(void *context, uint64_t addr, uint64_t *ret)
 {
     return hx_image_u64(context, addr, ret);
 }
 
 /* For the interned stacks. The allocator's frames are frames as all others here: a thread may stand
  * in them. */
-static void place(void *context, uint64_t pc, struct hx_placing *ret)
+static void place_pc(void *context, uint64_t pc, struct hx_placing *ret)
 {
     const struct tracing *tracing = context;
     const struct hx_space_part *part = hx_space_find(tracing->space, pc);
@@ -47,7 +47,7 @@ static void place(void *context, uint64_t pc, struct hx_placing *ret)
     ret->start = hx_code_is_start(tracing->code, ret->file, ret->vaddr);
 }
 
-static size_t frame_pointer(void)
+static size_t frame_pointer_register(void)
 {
     for (size_t i = 0; i < HX_REGS_MAX; i++)
         if (strcmp(hx_reg_name(i), "rbp") == 0)
@@ -65,7 +65,7 @@ static bool unwind(const struct tracing *tracing, const struct hx_thread *thread
     word[0] = HX_EV_VALUE(thread->pc);
     *n = 1;
     *exact = 1;
-    return hx_space_unwind(tracing->space, frame, read_word,
+    return hx_space_unwind(tracing->space, frame, read_stack_word,
                            (void *)(uintptr_t)&tracing->snapshot->image, word, HX_EV_FRAMES_MAX, n,
                            exact);
 }
@@ -73,7 +73,7 @@ static bool unwind(const struct tracing *tracing, const struct hx_thread *thread
 static hx_error *trace(struct tracing *tracing, const struct hx_thread *thread, uint64_t key,
                        uint32_t *ret)
 {
-    const struct hx_reader_source source = {.place = place, .context = tracing};
+    const struct hx_reader_source source = {.place = place_pc, .context = tracing};
     uint64_t word[HX_EV_FRAMES_MAX], exact;
     size_t n;
     *ret = HX_NO_STACK;
@@ -144,7 +144,7 @@ hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
                         const struct hx_progress *progress)
 {
     HX_CLEANUP(cleanup_tracing)
-    struct tracing tracing = {.snapshot = snapshot, .code = code, .fp = frame_pointer()};
+    struct tracing tracing = {.snapshot = snapshot, .code = code, .fp = frame_pointer_register()};
     HX_RECORDING struct hx_recording *recording = NULL;
     uint64_t begun = hx_timing_begin();
     /* a recorder with the same set has named its frames, and listens no longer */

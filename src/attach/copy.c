@@ -59,7 +59,7 @@ static uint64_t present_bytes(const struct hx_mapping *mapping, bool own_only)
     return (own_only ? mapping->anonymous_bytes : mapping->rss_bytes) + mapping->swap_bytes;
 }
 
-static uint64_t estimate(const struct hx_mapping *mapping, size_t n)
+static uint64_t estimate_copy(const struct hx_mapping *mapping, size_t n)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
@@ -130,7 +130,7 @@ static uint64_t room_for(uint64_t bytes)
 
 struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n)
 {
-    uint64_t bytes = estimate(mapping, n);
+    uint64_t bytes = estimate_copy(mapping, n);
     struct hx_memory_need need = {.ours = room_for(bytes) + hx_memory_analysis(bytes)};
     for (size_t i = 0; i < n; i++) {
         bool own_only;
@@ -143,7 +143,7 @@ struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n)
 hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                           const struct hx_tracer *tracer)
 {
-    uint64_t need = room_for(estimate(mapping, n));
+    uint64_t need = room_for(estimate_copy(mapping, n));
     if (copy->memory_fd < 0)
         copy->memory_fd = memfd_create("heapx copy", MFD_CLOEXEC);
     if (copy->memory_fd < 0)
@@ -320,7 +320,7 @@ static void read_slices(struct reading *reading, size_t first, size_t last)
     }
 }
 
-static void read_some(void *context, unsigned worker)
+static void copy_worker(void *context, unsigned worker)
 {
     (void)worker;
     struct reading *reading = context;
@@ -363,7 +363,7 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
         .copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER, .memory = memory};
     bool cut = cut_slices(&reading);
     if (cut)
-        hx_parallel(copy->threads, read_some, &reading);
+        hx_parallel(copy->threads, copy_worker, &reading);
     hx_vec_free(&reading.slice);
     HX_NEED(cut);
     HX_TRY(hx_tracer_pressed(tracer));

@@ -177,7 +177,7 @@ static hx_error *read_headers(hx_core *core, const Elf64_Ehdr *header)
     return NULL;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_segment_starts(const void *a, const void *b)
 {
     const struct hx_core_segment *x = a, *y = b;
     if (x->start != y->start)
@@ -191,7 +191,7 @@ static hx_error *test_segments(hx_core *core)
     struct hx_core_segment *v = core->segments.v;
     uint64_t sum = 0;
     if (core->segments.n)
-        qsort(v, core->segments.n, sizeof *v, by_start);
+        qsort(v, core->segments.n, sizeof *v, compare_segment_starts);
     for (size_t i = 0; i < core->segments.n; i++) {
         if (i && v[i - 1].end > v[i].start)
             return hx_core_lie(core, v[i].header,
@@ -206,7 +206,7 @@ static hx_error *test_segments(hx_core *core)
 
 /* --- opening ----------------------------------------------------------------------------- */
 
-static hx_error *open_file(hx_core *core)
+static hx_error *open_core_file(hx_core *core)
 {
     struct stat st;
     core->fd = open(core->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -222,7 +222,7 @@ static hx_error *open_file(hx_core *core)
 static hx_error *read_core(hx_core *core)
 {
     Elf64_Ehdr header;
-    HX_TRY(open_file(core));
+    HX_TRY(open_core_file(core));
     if (!hx_core_pread(core, 0, &header, sizeof header))
         return hx_core_lie(core, core->size, "the file ends within its header");
     if (!is_core(&header))
@@ -310,7 +310,7 @@ static hx_error *take_process(const hx_core *core, struct hx_snapshot *snapshot)
     return NULL;
 }
 
-static void tell_notes(const hx_core *core, struct hx_snapshot *snapshot)
+static void tell_core_notes(const hx_core *core, struct hx_snapshot *snapshot)
 {
     if (core->notes_cut)
         hx_snapshot_note(snapshot, true, "the core ends within its notes");
@@ -357,7 +357,7 @@ hx_error *hx_core_take(hx_core *core, unsigned threads, const struct hx_progress
                        struct hx_snapshot *snapshot)
 {
     HX_TRY(take_process(core, snapshot));
-    tell_notes(core, snapshot);
+    tell_core_notes(core, snapshot);
     tell_files(core, snapshot);
     HX_TRY(hx_core_map(core, snapshot));
     return hx_core_image(core, threads, progress, snapshot, &core->lacks_memory);

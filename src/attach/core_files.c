@@ -89,7 +89,7 @@ static void identify_memory(const hx_core *core, uint64_t base, struct identity 
 
 /* --- here ---------------------------------------------------------------------------------- */
 
-static bool take_build_id(void *context, const struct hx_elf_note *note)
+static bool take_core_build_id(void *context, const struct hx_elf_note *note)
 {
     struct identity *identity = context;
     if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
@@ -109,11 +109,11 @@ static bool identify_file(const char *path, struct identity *ret)
     if (fd < 0)
         return false;
     ret->known = pread(fd, ret->page, sizeof ret->page, 0) > 0;
-    hx_error_free(hx_elf_each_note(fd, take_build_id, ret));
+    hx_error_free(hx_elf_each_note(fd, take_core_build_id, ret));
     return true;
 }
 
-static bool is_same(const struct identity *memory, const struct identity *file)
+static bool is_same_build(const struct identity *memory, const struct identity *file)
 {
     if (!memory->known || !file->known || memory->bytes != file->bytes)
         return false;
@@ -146,7 +146,7 @@ static hx_error *take_exe(const hx_core *core, struct hx_core_name *name,
     struct identity file;
     if (!identify_file(core->exe, &file))
         return hx_error_os(errno ? errno : ENOENT, core->exe, "open");
-    if (memory->known && !is_same(memory, &file))
+    if (memory->known && !is_same_build(memory, &file))
         return hx_error_new(HX_E_USAGE, core->exe, "leave --exe out, or name the right one",
                             "is not the program of the core, which was %s: another build id",
                             name->path);
@@ -161,7 +161,7 @@ static hx_error *find_file(const hx_core *core, struct hx_core_name *name)
     if (name->is_exe && core->exe)
         return take_exe(core, name, &memory);
     HX_TRY(join(core->sysroot, name->path, &path));
-    if (!identify_file(path, &file) || !is_same(&memory, &file))
+    if (!identify_file(path, &file) || !is_same_build(&memory, &file))
         return set_local(name, "");
     return set_local(name, path);
 }
@@ -221,7 +221,7 @@ static hx_error *search_program(hx_core *core)
         if (!hx_core_memory(core, base, magic, sizeof magic) || memcmp(magic, ELFMAG, SELFMAG) != 0)
             continue;
         identify_memory(core, base, &memory);
-        if (is_same(&memory, &file))
+        if (is_same_build(&memory, &file))
             return add_program(core, base);
     }
     return NULL;

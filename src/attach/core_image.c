@@ -162,7 +162,7 @@ static bool dumps_anonymous(const hx_core *core, const struct hx_snapshot *snaps
     return false;
 }
 
-static hx_error *plan(struct reading *reading)
+static hx_error *plan_core_reading(struct reading *reading)
 {
     const hx_core *core = reading->core;
     struct hx_snapshot *snapshot = reading->snapshot;
@@ -206,7 +206,7 @@ static void read_slice(struct reading *reading, struct slice *slice, uint8_t *bu
     slice->zero &= slice->end - slice->start == SLICE;
 }
 
-static void read_some(void *context, unsigned worker)
+static void read_core_worker(void *context, unsigned worker)
 {
     struct reading *reading = context;
     HX_FREE uint8_t *buffer = malloc(SLICE);
@@ -233,7 +233,7 @@ static hx_error *fits(uint64_t bytes)
     return err;
 }
 
-static hx_error *read_all(struct reading *reading, unsigned threads)
+static hx_error *read_core_image(struct reading *reading, unsigned threads)
 {
     struct hx_image *image = &reading->snapshot->image;
     if (!reading->bytes)
@@ -246,7 +246,7 @@ static hx_error *read_all(struct reading *reading, unsigned threads)
     image->mapping = reading->memory = memory;
     image->mapping_bytes = reading->bytes;
     madvise(memory, reading->bytes, MADV_HUGEPAGE);
-    hx_parallel(hx_threads(threads), read_some, reading);
+    hx_parallel(hx_threads(threads), read_core_worker, reading);
     if (hx_progress_cancelled(reading->progress))
         return hx_error_cancelled("reading the core");
     return atomic_load(&reading->nomem) ? hx_error_nomem() : NULL;
@@ -282,8 +282,8 @@ static hx_error *make_spans(struct reading *reading)
 
 /* --- what is missing ------------------------------------------------------------------------ */
 
-static void tell(struct hx_snapshot *snapshot, const hx_ranges *ranges, const char *what,
-                 const char *why)
+static void note_missing_ranges(struct hx_snapshot *snapshot, const hx_ranges *ranges,
+                                const char *what, const char *why)
 {
     enum { NAMED = 8 };
     struct hx_text list = {0};
@@ -318,9 +318,10 @@ static void tell_missing(struct reading *reading)
     }
     hx_text_putf(&cut, "the core is cut short after %" PRIu64 " of at least %" PRIu64 " bytes",
                  reading->core->size, whole);
-    tell(reading->snapshot, &reading->cut, "memory behind the end of the core", hx_text_str(&cut));
-    tell(reading->snapshot, &reading->left_out, "memory that was not dumped",
-         "the core was written without some of it");
+    note_missing_ranges(reading->snapshot, &reading->cut, "memory behind the end of the core",
+                        hx_text_str(&cut));
+    note_missing_ranges(reading->snapshot, &reading->left_out, "memory that was not dumped",
+                        "the core was written without some of it");
     if (reading->untouched)
         hx_snapshot_note(reading->snapshot, false,
                          "%s of memory are not in the core: nobody touched them, or the program "
@@ -333,9 +334,9 @@ hx_error *hx_core_image(const hx_core *core, unsigned threads, const struct hx_p
                         struct hx_snapshot *snapshot, bool *ret_lacks)
 {
     struct reading reading = {.core = core, .snapshot = snapshot, .progress = progress};
-    hx_error *err = plan(&reading);
+    hx_error *err = plan_core_reading(&reading);
     if (!err)
-        err = read_all(&reading, threads);
+        err = read_core_image(&reading, threads);
     if (!err)
         err = make_spans(&reading);
     if (!err)

@@ -49,8 +49,8 @@ static const struct hx_core_file *file_of(const hx_core *core, uint64_t addr)
 }
 
 /* Takes over nothing. file: NULL: none. */
-static hx_error *add(struct mapper *mapper, uint64_t start, uint64_t end, uint32_t prot,
-                     const struct hx_core_file *file)
+static hx_error *add_core_mapping(struct mapper *mapper, uint64_t start, uint64_t end,
+                                  uint32_t prot, const struct hx_core_file *file)
 {
     const struct hx_core_name *name = file ? &mapper->core->names.v[file->name] : NULL;
     struct hx_mapping mapping = {.start = start, .end = end, .prot = prot};
@@ -96,14 +96,14 @@ static hx_error *add_files(struct mapper *mapper, size_t *at, uint64_t from, uin
         uint64_t start = file->start > from ? file->start : from;
         uint64_t end = file->end < to ? file->end : to;
         if (start < end)
-            HX_TRY(add(mapper, start, end, prot_in_file(core, file, start), file));
+            HX_TRY(add_core_mapping(mapper, start, end, prot_in_file(core, file, start), file));
         if (file->end > to)
             break;
     }
     return NULL;
 }
 
-static hx_error *add_all(struct mapper *mapper)
+static hx_error *add_core_mappings(struct mapper *mapper)
 {
     const hx_core *core = mapper->core;
     size_t at = 0;
@@ -111,8 +111,8 @@ static hx_error *add_all(struct mapper *mapper)
     for (size_t i = 0; i < core->segments.n; i++) {
         const struct hx_core_segment *segment = &core->segments.v[i];
         HX_TRY(add_files(mapper, &at, from, segment->start));
-        HX_TRY(add(mapper, segment->start, segment->end, segment->prot,
-                   file_of(core, segment->start)));
+        HX_TRY(add_core_mapping(mapper, segment->start, segment->end, segment->prot,
+                                file_of(core, segment->start)));
         from = segment->end;
     }
     return add_files(mapper, &at, from, UINT64_MAX);
@@ -128,7 +128,7 @@ static hx_error *rename_to(struct hx_mapping *mapping, const char *path)
     return mapping->path ? NULL : hx_error_nomem();
 }
 
-static bool is_nameless(const struct hx_mapping *mapping)
+static bool is_unnamed_mapping(const struct hx_mapping *mapping)
 {
     return !mapping->inode && !mapping->path[0];
 }
@@ -136,7 +136,7 @@ static bool is_nameless(const struct hx_mapping *mapping)
 static hx_error *name_at(struct mapper *mapper, uint64_t addr, const char *path)
 {
     size_t i = addr ? hx_mapping_find(mapper->list.v, mapper->list.n, addr) : mapper->list.n;
-    return i < mapper->list.n && is_nameless(&mapper->list.v[i])
+    return i < mapper->list.n && is_unnamed_mapping(&mapper->list.v[i])
                ? rename_to(&mapper->list.v[i], path)
                : NULL;
 }
@@ -168,7 +168,7 @@ static uint64_t program_end(const hx_core *core)
 
 static bool can_be_heap(const struct hx_mapping *mapping)
 {
-    return is_nameless(mapping) && mapping->prot & HX_PROT_W;
+    return is_unnamed_mapping(mapping) && mapping->prot & HX_PROT_W;
 }
 
 /* What brk() gave: behind the program, or, when the loader itself was started (a static PIE, too),
@@ -183,14 +183,14 @@ static hx_error *name_heap(struct mapper *mapper)
     for (size_t i = 0; i < n && first == n; i++) {
         if (v[i].end <= end)
             continue;
-        if (!is_nameless(&v[i]) || v[i].start > end + HEAP_GAP)
+        if (!is_unnamed_mapping(&v[i]) || v[i].start > end + HEAP_GAP)
             break;
         if (can_be_heap(&v[i]))
             first = i;
     }
     if (first == n && n && can_be_heap(&v[0]))
         first = 0;
-    for (size_t i = first; i < n && is_nameless(&v[i]); i++) {
+    for (size_t i = first; i < n && is_unnamed_mapping(&v[i]); i++) {
         if (i > first && v[i - 1].end != v[i].start)
             break;
         HX_TRY(rename_to(&v[i], "[heap]"));
@@ -207,7 +207,7 @@ static hx_error *name_vvar(struct mapper *mapper)
         return NULL;
     for (; i > 0 && mapper->list.v[i - 1].end == mapper->list.v[i].start; i--) {
         struct hx_mapping *below = &mapper->list.v[i - 1];
-        if (!is_nameless(below) || below->prot != HX_PROT_R)
+        if (!is_unnamed_mapping(below) || below->prot != HX_PROT_R)
             break;
         HX_TRY(rename_to(below, "[vvar]"));
     }
@@ -236,7 +236,7 @@ static void find_guards(struct mapper *mapper)
         struct hx_mapping *mapping = &mapper->list.v[i];
         uint64_t bytes = mapping->end - mapping->start;
         uint8_t page[HX_CORE_PAGE];
-        bool zero = is_nameless(mapping) && mapping->prot == HX_PROT_R &&
+        bool zero = is_unnamed_mapping(mapping) && mapping->prot == HX_PROT_R &&
                     mapping[1].start == mapping->end && bytes <= 64 * HX_CORE_PAGE;
         for (uint64_t at = 0; zero && at < bytes; at += sizeof page) {
             zero = hx_core_memory(mapper->core, mapping->start + at, page, sizeof page) &&
@@ -261,7 +261,7 @@ static hx_error *name_all(struct mapper *mapper)
 hx_error *hx_core_map(const hx_core *core, struct hx_snapshot *snapshot)
 {
     struct mapper mapper = {.core = core};
-    hx_error *err = add_all(&mapper);
+    hx_error *err = add_core_mappings(&mapper);
     if (!err)
         err = name_all(&mapper);
     snapshot->mapping = mapper.list.v; /* owned from here on, also after an error */

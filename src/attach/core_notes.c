@@ -146,7 +146,7 @@ static hx_error *take_auxv(hx_core *core, struct window *window, const struct no
 
 /* --- files --------------------------------------------------------------------------------- */
 
-static hx_error *add_name(hx_core *core, const char *path, uint32_t *ret)
+static hx_error *add_file_name(hx_core *core, const char *path, uint32_t *ret)
 {
     static const char deleted[] = " (deleted)";
     size_t n = strlen(path), tail = sizeof deleted - 1;
@@ -205,7 +205,7 @@ static hx_error *parse_files(hx_core *core, const struct note *note, const char 
                                "a file at 0x%" PRIx64 " to 0x%" PRIx64 ", from 0x%" PRIx64
                                " times 0x%" PRIx64 " on",
                                file.start, file.end, entry[2], head[1]);
-        HX_TRY(add_name(core, name, &file.name));
+        HX_TRY(add_file_name(core, name, &file.name));
         HX_NEED(hx_vec_push(&core->files, file));
     }
     return NULL;
@@ -301,7 +301,7 @@ static int by_tid(const void *a, const void *b)
     return x->note < y->note ? -1 : x->note > y->note;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_file_starts(const void *a, const void *b)
 {
     const struct hx_core_file *x = a, *y = b;
     return x->start < y->start ? -1 : x->start > y->start;
@@ -321,7 +321,7 @@ hx_error *hx_core_notes_end(hx_core *core)
         else
             v[i].thread.nameless = true;
     if (core->files.n)
-        qsort(core->files.v, core->files.n, sizeof *core->files.v, by_start);
+        qsort(core->files.v, core->files.n, sizeof *core->files.v, compare_file_starts);
     for (size_t i = 1; i < core->files.n; i++)
         if (core->files.v[i - 1].end > core->files.v[i].start)
             return hx_core_lie(core, core->files.v[i].note,

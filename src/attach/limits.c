@@ -257,7 +257,7 @@ static void limit_deinit(struct hx_limit *limit)
 }
 
 /* Takes it over; one whose usage cannot be read is none. */
-static hx_error *add(hx_limits *list, struct hx_limit limit)
+static hx_error *add_limit(hx_limits *list, struct hx_limit limit)
 {
     limit.reserve = reserve_of(limit.bytes);
     bool good = limit.usage_fd >= 0 && limit.name;
@@ -298,7 +298,7 @@ static hx_error *add_level(hx_limits *list, enum hx_limit_kind kind, const char 
     if (asprintf(&limit.name, "%s%s", before, folder) < 0)
         limit.name = NULL;
     belong(&limit, ours);
-    return add(list, limit);
+    return add_limit(list, limit);
 }
 
 /* The lowest limit above the top that is seen, where the kernel tells (version 1). */
@@ -359,7 +359,7 @@ static hx_error *add_machine(const char *root, bool its, hx_limits *list)
                              .bytes = meminfo(fd, "MemTotal"),
                              .usage_fd = fd,
                              .stat_fd = fd};
-    return add(list, limit);
+    return add_limit(list, limit);
 }
 
 hx_error *hx_limits_find(const char *root, pid_t pid, hx_limits *ret)

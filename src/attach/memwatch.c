@@ -90,7 +90,7 @@ static _Noreturn void end_process(const struct hx_memwatch *watch)
 }
 
 /* Looks once; how long until it must look again. */
-static uint64_t look(struct hx_memwatch *watch)
+static uint64_t poll_memory(struct hx_memwatch *watch)
 {
     uint64_t nap = most_nap_ns;
     for (size_t i = 0; i < watch->limits.n; i++) {
@@ -117,7 +117,7 @@ static void *watch_limits(void *argument)
     setpriority(PRIO_PROCESS, 0, -20); /* this thread; where that is allowed */
     pthread_mutex_lock(&watch->lock);
     while (!watch->end) {
-        uint64_t until = hx_now_ns() + look(watch);
+        uint64_t until = hx_now_ns() + poll_memory(watch);
         struct timespec time = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
         pthread_cond_timedwait(&watch->ending, &watch->lock, &time);
     }

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* The first bytes of /proc/PID/task/TID/NAME; pid 0: of the calling thread. */
-static bool read_some(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
+static bool read_task_file(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
 {
     char path[64];
     if (pid)
@@ -42,7 +42,7 @@ static const int64_t wake_ns = 5000;
 static const uint64_t margin_ns = 100000, margin_part = 1000;
 
 /* "NAME   :   MS.NNNNNN" of /proc/PID/task/TID/sched. */
-static bool figure_of(const char *text, const char *name, uint64_t *ret_ns)
+static bool sched_figure(const char *text, const char *name, uint64_t *ret_ns)
 {
     uint64_t ms, ns;
     const char *line = strstr(text, name);
@@ -56,7 +56,7 @@ static bool figure_of(const char *text, const char *name, uint64_t *ret_ns)
 static bool slices_of(pid_t pid, pid_t tid, uint64_t *ret)
 {
     char text[128];
-    return read_some(pid, tid, "schedstat", text, sizeof text) &&
+    return read_task_file(pid, tid, "schedstat", text, sizeof text) &&
            sscanf(text, "%*s %*s %" SCNu64, ret) == 1;
 }
 
@@ -64,8 +64,8 @@ static bool slices_of(pid_t pid, pid_t tid, uint64_t *ret)
 static bool sleeps_in_timed_call(pid_t pid, pid_t tid)
 {
     char text[160];
-    return read_some(pid, tid, "syscall", text, sizeof text) && text[0] >= '0' && text[0] <= '9' &&
-           hx_arch_is_timed_call(strtoul(text, NULL, 10));
+    return read_task_file(pid, tid, "syscall", text, sizeof text) && text[0] >= '0' &&
+           text[0] <= '9' && hx_arch_is_timed_call(strtoul(text, NULL, 10));
 }
 
 /* asleep: of a thread that sleeps in such a call all the while; looked at in between, because one
@@ -77,9 +77,9 @@ static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_patience *
     uint64_t again, cpu;
     return slices_of(pid, tid, &ret->slices) && (!asleep || sleeps_in_timed_call(pid, tid)) &&
            hx_proc_stat(pid, tid, 39, &cpu, 1) && (ret->cpu = (int)cpu) >= 0 &&
-           ret->cpu < HX_PATIENCE_CPUS && read_some(pid, tid, "sched", text, sizeof text) &&
-           figure_of(text, "se.exec_start", &ret->seen_ns) &&
-           figure_of(text, "se.sum_exec_runtime", &ret->ran_ns) && slices_of(pid, tid, &again) &&
+           ret->cpu < HX_PATIENCE_CPUS && read_task_file(pid, tid, "sched", text, sizeof text) &&
+           sched_figure(text, "se.exec_start", &ret->seen_ns) &&
+           sched_figure(text, "se.sum_exec_runtime", &ret->ran_ns) && slices_of(pid, tid, &again) &&
            again == ret->slices;
 }
 
@@ -100,8 +100,8 @@ static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
         uint64_t woken, before = hx_now_ns() + (uint64_t)nap.tv_nsec;
         nanosleep(&nap, NULL);
         uint64_t after = hx_now_ns();
-        if (!read_some(0, 0, "sched", text, sizeof text) ||
-            !figure_of(text, "se.exec_start", &woken))
+        if (!read_task_file(0, 0, "sched", text, sizeof text) ||
+            !sched_figure(text, "se.exec_start", &woken))
             return;
         uint64_t end = hx_now_ns();
         if (end - after > 1000000)

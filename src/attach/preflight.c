@@ -573,7 +573,7 @@ static void check_memory(struct preflight *p, struct hx_check *check)
 
 enum { WORDS_STEP = 1 << 16, WORDS_MAX = 16 << 20 };
 
-static bool is_named(const struct hx_mapping *mapping, const char *start)
+static bool is_mapping_named(const struct hx_mapping *mapping, const char *start)
 {
     const char *slash = strrchr(mapping->path, '/');
     return slash && strncmp(slash + 1, start, strlen(start)) == 0;
@@ -617,7 +617,7 @@ static bool is_called(pid_t pid, const struct hx_mapping *mapping, size_t n, uin
     for (size_t i = 0; i < n && buffer && !word.found; i++) {
         uint64_t bytes = mapping[i].end - mapping[i].start;
         if (!mapping[i].inode || (mapping[i].prot & (HX_PROT_R | HX_PROT_X)) != HX_PROT_R ||
-            (!is_named(&mapping[i], "ld-") && strcmp(mapping[i].path, exe) != 0))
+            (!is_mapping_named(&mapping[i], "ld-") && strcmp(mapping[i].path, exe) != 0))
             continue;
         looked += bytes;
         if (looked > WORDS_MAX)

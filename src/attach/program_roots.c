@@ -64,7 +64,8 @@ static bool move_window(struct reader *reader, uint64_t addr)
 }
 
 /* The bytes from addr on, at least one and at most `most`: how many are in a row; 0: none. */
-static size_t look(struct reader *reader, uint64_t addr, size_t most, const uint8_t **ret)
+static size_t read_program_bytes(struct reader *reader, uint64_t addr, size_t most,
+                                 const uint8_t **ret)
 {
     if ((addr < reader->start || addr >= reader->end) && !move_window(reader, addr))
         return 0;
@@ -76,7 +77,8 @@ static bool read_bytes(struct reader *reader, uint64_t addr, void *dst, size_t l
 {
     for (size_t done = 0, n; done < len; done += n) {
         const uint8_t *bytes;
-        if (addr > UINT64_MAX - len || !(n = look(reader, addr + done, len - done, &bytes)))
+        if (addr > UINT64_MAX - len ||
+            !(n = read_program_bytes(reader, addr + done, len - done, &bytes)))
             return false;
         memcpy((uint8_t *)dst + done, bytes, n);
     }
@@ -99,12 +101,13 @@ static bool is_mapped(const struct hx_snapshot *snapshot, uint64_t start, uint64
 /* --- entries ----------------------------------------------------------------------------- */
 
 /* The name at addr, cut where it is too long, not in the middle of a character. */
-static size_t read_name(struct reader *reader, uint64_t addr, char name[HX_ROOT_NAME_MAX + 1])
+static size_t read_root_name(struct reader *reader, uint64_t addr, char name[HX_ROOT_NAME_MAX + 1])
 {
     size_t n = 0, most = HX_ROOT_NAME_MAX + 1;
     while (addr && n < most) {
         const uint8_t *bytes;
-        size_t got = addr > UINT64_MAX - most ? 0 : look(reader, addr + n, most - n, &bytes);
+        size_t got =
+            addr > UINT64_MAX - most ? 0 : read_program_bytes(reader, addr + n, most - n, &bytes);
         if (!got)
             return 0;
         const uint8_t *end = memchr(bytes, 0, got);
@@ -124,11 +127,11 @@ static size_t read_name(struct reader *reader, uint64_t addr, char name[HX_ROOT_
     return n;
 }
 
-static hx_error *add_entry(struct reader *reader, const struct entry *entry,
-                           struct hx_program_roots *roots)
+static hx_error *add_program_root(struct reader *reader, const struct entry *entry,
+                                  struct hx_program_roots *roots)
 {
     char name[HX_ROOT_NAME_MAX + 1];
-    if (!read_name(reader, entry->name, name) || !strcmp(name, "-") ||
+    if (!read_root_name(reader, entry->name, name) || !strcmp(name, "-") ||
         !strcmp(name, "(unreachable)"))
         snprintf(name, sizeof name, "root %zu", roots->n + 1);
     char *copy = hx_written_name(name);
@@ -186,7 +189,7 @@ static hx_error *read_array(struct reader *reader, const char *module,
                              descriptor->n, module, i);
             break;
         }
-        HX_TRY(add_entry(reader, &entry, roots));
+        HX_TRY(add_program_root(reader, &entry, roots));
     }
     return NULL;
 }

@@ -10,7 +10,7 @@ bool hx_ranges_add(hx_ranges *ranges, uint64_t start, uint64_t end)
     return start >= end || hx_vec_push(ranges, (struct hx_range){start, end});
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_ranges(const void *a, const void *b)
 {
     const struct hx_range *x = a, *y = b;
     return x->start < y->start ? -1 : x->start > y->start;
@@ -20,7 +20,7 @@ void hx_ranges_join(hx_ranges *ranges)
 {
     if (!ranges->n)
         return;
-    qsort(ranges->v, ranges->n, sizeof *ranges->v, by_start);
+    qsort(ranges->v, ranges->n, sizeof *ranges->v, compare_ranges);
     size_t kept = 0;
     for (size_t i = 1; i < ranges->n; i++) {
         struct hx_range *last = &ranges->v[kept];

@@ -48,11 +48,12 @@ static void cleanup_builder(struct builder *builder)
 }
 
 /* Takes over the symbol, copies module, formats the name. */
-static hx_error *add_root(struct hx_snapshot *snapshot, struct hx_root root, const char *module,
-                          const char *format, ...) __attribute__((format(printf, 4, 5)));
+static hx_error *add_mapped_root(struct hx_snapshot *snapshot, struct hx_root root,
+                                 const char *module, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-static hx_error *add_root(struct hx_snapshot *snapshot, struct hx_root root, const char *module,
-                          const char *format, ...)
+static hx_error *add_mapped_root(struct hx_snapshot *snapshot, struct hx_root root,
+                                 const char *module, const char *format, ...)
 {
     struct hx_text name = {0};
     va_list args;
@@ -85,21 +86,21 @@ static hx_error *add_registers(struct hx_snapshot *snapshot, const struct hx_thr
         const char *name = hx_reg_name(i);
         /* The stack pointer says which part of the stack is in use; it holds nothing alive. */
         if (root.value >= POINTER_LEAST && strcmp(name, "rsp") != 0)
-            HX_TRY(add_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
+            HX_TRY(add_mapped_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
     }
     for (size_t i = 0; i < thread->n_vector && i < HX_VECTOR_MAX; i++) {
         char name[8];
         root.value = thread->vector[i];
         hx_vector_name(i, name);
         if (root.value >= POINTER_LEAST)
-            HX_TRY(add_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
+            HX_TRY(add_mapped_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
     }
     return NULL;
 }
 
 /* --- data of modules -------------------------------------------------------------- */
 
-static int by_start(const void *a, const void *b)
+static int compare_root_starts(const void *a, const void *b)
 {
     const struct data *x = a, *y = b;
     return x->start < y->start ? -1 : x->start > y->start;
@@ -117,7 +118,7 @@ static hx_error *collect_data(struct builder *builder)
                                           (ranges[k][1] + PAGE - 1) & ~(uint64_t)(PAGE - 1), i}));
     }
     if (builder->data.n)
-        qsort(builder->data.v, builder->data.n, sizeof *builder->data.v, by_start);
+        qsort(builder->data.v, builder->data.n, sizeof *builder->data.v, compare_root_starts);
     for (size_t i = 0; i + 1 < builder->data.n; i++)
         if (builder->data.v[i].end > builder->data.v[i + 1].start)
             builder->data.v[i].end = builder->data.v[i + 1].start;
@@ -158,8 +159,8 @@ static hx_error *add_symbol(struct builder *builder, const struct data *data,
                            .size = end - start,
                            .symbol = strdup(symbol->name)};
     HX_NEED(root.symbol);
-    return add_root(builder->snapshot, root, hx_module_name(builder->modules, data->module), "%s",
-                    symbol->name);
+    return add_mapped_root(builder->snapshot, root, hx_module_name(builder->modules, data->module),
+                           "%s", symbol->name);
 }
 
 static hx_error *add_cluster(struct builder *builder, const struct data *data, uint64_t start,
@@ -180,7 +181,7 @@ static hx_error *add_cluster(struct builder *builder, const struct data *data, u
                            .size = end - start,
                            .cluster = true,
                            .bias = bias};
-    return add_root(builder->snapshot, root, module, "%s+0x%" PRIx64, module, start - bias);
+    return add_mapped_root(builder->snapshot, root, module, "%s+0x%" PRIx64, module, start - bias);
 }
 
 /* A piece of a module's data: symbols, and clusters between them. Symbols too small for a
@@ -231,8 +232,9 @@ static hx_error *add_mapping_part(struct builder *builder, const struct hx_mappi
         return NULL;
     struct hx_root root = {.kind = HX_ROOT_MAPPING, .address = start, .size = end - start};
     if (mapping->path && mapping->path[0])
-        return add_root(builder->snapshot, root, "", "%s", mapping->path);
-    return add_root(builder->snapshot, root, "", "anonymous memory at 0x%" PRIx64, mapping->start);
+        return add_mapped_root(builder->snapshot, root, "", "%s", mapping->path);
+    return add_mapped_root(builder->snapshot, root, "", "anonymous memory at 0x%" PRIx64,
+                           mapping->start);
 }
 
 /* A piece of a mapping that nothing has claimed. Pieces come in order of address. */
@@ -287,10 +289,10 @@ static hx_error *add_stack_part(struct builder *builder, const struct hx_stack_p
                            .size = range.end - range.start,
                            .tid = part->tid};
     if (part->kind == HX_ROOT_STACK)
-        return add_root(builder->snapshot, root, "", "stack of thread %d", (int)part->tid);
+        return add_mapped_root(builder->snapshot, root, "", "stack of thread %d", (int)part->tid);
     if (part->tid)
-        return add_root(builder->snapshot, root, "", "tls of thread %d", (int)part->tid);
-    return add_root(builder->snapshot, root, "", "tls of an exited thread");
+        return add_mapped_root(builder->snapshot, root, "", "tls of thread %d", (int)part->tid);
+    return add_mapped_root(builder->snapshot, root, "", "tls of an exited thread");
 }
 
 static hx_error *add_stacks(struct builder *builder)
@@ -341,7 +343,7 @@ static hx_error *collect_taken(struct builder *builder, const hx_ranges *exclude
     return ok ? NULL : hx_error_nomem();
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_roots_by_address(const void *a, const void *b)
 {
     const struct hx_root *x = a, *y = b;
     return x->address < y->address ? -1 : x->address > y->address;
@@ -361,7 +363,7 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
     HX_TRY(add_mappings(&builder));
     if (snapshot->roots.n > first)
         qsort(snapshot->roots.v + first, snapshot->roots.n - first, sizeof *snapshot->roots.v,
-              by_address);
+              compare_roots_by_address);
     if (builder.unreadable)
         hx_snapshot_note(snapshot, false, "symbols of %zu modules could not be read",
                          builder.unreadable);

@@ -46,7 +46,7 @@ struct finder {
 };
 
 /* The answer for a word of an object, from the worker's own table when it is there. */
-static const struct hx_vtable *ask(struct worker *worker, uint64_t addr)
+static const struct hx_vtable *look_up_vtable(struct worker *worker, uint64_t addr)
 {
     size_t slot = hx_classes_hash(addr, SLOTS);
     struct hx_vtable *free_slot = &worker->answer[slot]; /* when all are taken: the first */
@@ -69,11 +69,11 @@ static inline bool is_candidate(const struct finder *finder, uint64_t word)
 }
 
 /* The class of the vtable at `word`, HX_NO_CLASS when it is none; *ret_top its offset. */
-static uint32_t class_of(struct worker *worker, uint64_t word, int32_t *ret_top)
+static uint32_t vtable_class(struct worker *worker, uint64_t word, int32_t *ret_top)
 {
     if (!is_candidate(worker->finder, word))
         return HX_NO_CLASS;
-    const struct hx_vtable *answer = ask(worker, word);
+    const struct hx_vtable *answer = look_up_vtable(worker, word);
     *ret_top = answer->top;
     return answer->class;
 }
@@ -117,7 +117,7 @@ static uint32_t type_of_later(struct worker *worker, uint64_t addr, uint64_t siz
 {
     for (size_t k = 1; k < n; k++) {
         int32_t top;
-        uint32_t class = class_of(worker, words[k], &top);
+        uint32_t class = vtable_class(worker, words[k], &top);
         if (class == HX_NO_CLASS)
             continue;
         bool power_of_2 = (k & (k - 1)) == 0;
@@ -133,7 +133,7 @@ static uint32_t type_of_later(struct worker *worker, uint64_t addr, uint64_t siz
 static bool type_of_first(struct worker *worker, uint64_t word, uint32_t *ret)
 {
     int32_t top;
-    uint32_t class = class_of(worker, word, &top);
+    uint32_t class = vtable_class(worker, word, &top);
     if (class == HX_NO_CLASS || top != 0)
         return false;
     *ret = found(worker, class, false, false);
@@ -155,8 +155,8 @@ static size_t copy_words(const struct hx_image *image, uint64_t addr, uint64_t s
 
 /* The type of an object whose first n words, 1 to HX_RTTI_WORDS, are at `bytes`. The usual
  * answer is no, and comes from one byte of a small table for each word. */
-static inline uint32_t look(struct worker *worker, uint64_t addr, uint64_t size,
-                            const uint8_t *bytes, size_t n)
+static inline uint32_t find_object_type(struct worker *worker, uint64_t addr, uint64_t size,
+                                        const uint8_t *bytes, size_t n)
 {
     const uint8_t *region = worker->finder->region;
     uint64_t words[HX_RTTI_WORDS], first;
@@ -206,13 +206,14 @@ static void look_at_objects(struct worker *worker, hx_obj from, hx_obj to)
         size_t n = size / WORD < HX_RTTI_WORDS ? size / WORD : HX_RTTI_WORDS;
         if (n * WORD <= piece->end - addr)
             graph->type[i] =
-                n ? look(worker, addr, size, piece->bytes + (addr - piece->start), n) : HX_NO_TYPE;
+                n ? find_object_type(worker, addr, size, piece->bytes + (addr - piece->start), n)
+                  : HX_NO_TYPE;
         else
             graph->type[i] = look_across(worker, addr, size);
     }
 }
 
-static void work(void *context, unsigned i)
+static void rtti_worker(void *context, unsigned i)
 {
     struct finder *finder = context;
     const uint64_t n = finder->snapshot->graph.n;
@@ -237,7 +238,7 @@ struct candidate {
     const char *symbol; /* the class's; NULL: of an array */
 };
 
-static int by_name(const void *a, const void *b)
+static int compare_class_names(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
     int order = strcmp(x->name, y->name);
@@ -276,7 +277,7 @@ static bool make_types(struct finder *finder, struct candidate *candidate, size_
 {
     struct hx_snapshot *snapshot = finder->snapshot;
     if (n)
-        qsort(candidate, n, sizeof *candidate, by_name);
+        qsort(candidate, n, sizeof *candidate, compare_class_names);
     for (size_t i = 0; i < n; i++) {
         enum hx_confidence confidence =
             candidate[i].seen & SEEN_LIKELY ? HX_CONFIDENCE_LIKELY : HX_CONFIDENCE_CERTAIN;
@@ -326,7 +327,7 @@ static hx_error *collect_types(struct finder *finder)
     return good ? NULL : hx_error_nomem();
 }
 
-static void number(void *context, unsigned i)
+static void renumber_types_worker(void *context, unsigned i)
 {
     struct finder *finder = context;
     const struct hx_graph *graph = &finder->snapshot->graph;
@@ -352,7 +353,7 @@ static void mark_regions(struct finder *finder)
     }
 }
 
-static hx_error *prepare(struct finder *finder)
+static hx_error *prepare_rtti(struct finder *finder)
 {
     struct hx_graph *graph = &finder->snapshot->graph;
     mark_regions(finder);
@@ -369,7 +370,7 @@ static hx_error *prepare(struct finder *finder)
     return hx_big_array(graph->type, graph->n);
 }
 
-static void finish(struct finder *finder)
+static void finish_rtti(struct finder *finder)
 {
     for (unsigned i = 0; finder->worker && i < finder->threads; i++) {
         free(finder->worker[i].answer);
@@ -382,8 +383,8 @@ static void finish(struct finder *finder)
 
 static hx_error *find_types(struct finder *finder)
 {
-    HX_TRY(prepare(finder));
-    hx_parallel(finder->threads, work, finder);
+    HX_TRY(prepare_rtti(finder));
+    hx_parallel(finder->threads, rtti_worker, finder);
     if (atomic_load(&finder->classes.nomem))
         return hx_error_nomem();
     if (hx_progress_cancelled(finder->progress))
@@ -391,7 +392,7 @@ static hx_error *find_types(struct finder *finder)
     HX_TRY(collect_types(finder));
     atomic_store(&finder->next, 0);
     if (finder->snapshot->types.n)
-        hx_parallel(finder->threads, number, finder);
+        hx_parallel(finder->threads, renumber_types_worker, finder);
     uint64_t unnamed = 0;
     for (unsigned i = 0; i < finder->threads; i++)
         unnamed += finder->worker[i].unnamed;
@@ -425,6 +426,6 @@ hx_error *hx_rtti(struct hx_snapshot *snapshot, const struct hx_rtti_source *sou
     hx_error *err = find_types(finder);
     if (err)
         forget_types(snapshot);
-    finish(finder);
+    finish_rtti(finder);
     return err;
 }

@@ -28,7 +28,7 @@ static bool is_random(pid_t pid, pid_t tid, int fd)
 }
 
 /* What /proc says of a descriptor; NULL: nothing. The caller frees. */
-static char *describe(pid_t pid, pid_t tid, int fd)
+static char *describe_descriptor(pid_t pid, pid_t tid, int fd)
 {
     char path[80], *text = NULL;
     snprintf(path, sizeof path, "/proc/%d/task/%d/fdinfo/%d", pid, tid, fd);
@@ -66,7 +66,7 @@ bool hx_short_call(pid_t pid, pid_t tid, struct hx_short_calls *calls)
     }
     if (answer.kind == HX_SHORT_READ)
         return false; /* as much as there was */
-    HX_FREE char *about = describe(pid, tid, answer.fd);
+    HX_FREE char *about = describe_descriptor(pid, tid, answer.fd);
     if (!waits(&answer, about))
         return false;
     calls->n++;

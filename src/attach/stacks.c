@@ -30,8 +30,8 @@ struct finder {
     bool nomem;
 };
 
-static void add_part(struct finder *finder, uint64_t start, uint64_t end, enum hx_root_kind kind,
-                     pid_t tid)
+static void add_stack_part(struct finder *finder, uint64_t start, uint64_t end,
+                           enum hx_root_kind kind, pid_t tid)
 {
     start = (start + 7) & ~(uint64_t)7;
     if (start < end &&
@@ -92,8 +92,8 @@ static void place_block(struct finder *finder, const struct hx_thread *thread,
     bool inside = thread->sp >= record->block && thread->sp < end;
     uint64_t start = inside ? live_start(thread->sp, low) : low;
     uint64_t tls = hx_pthread_tls_start(finder->image, record, inside ? thread->sp : low);
-    add_part(finder, start, tls, HX_ROOT_STACK, thread->tid);
-    add_part(finder, tls, end, HX_ROOT_TLS, thread->tid);
+    add_stack_part(finder, start, tls, HX_ROOT_STACK, thread->tid);
+    add_stack_part(finder, tls, end, HX_ROOT_TLS, thread->tid);
     add_dead(finder, record->block, start);
     add_extent(finder, record->block, end);
 }
@@ -114,7 +114,7 @@ static uint64_t place_tls(struct finder *finder, const struct hx_thread *thread,
     uint64_t start = hx_pthread_tls_start(finder->image, record, low);
     uint64_t end =
         mapping->end - thread->tp < HX_PTHREAD_BYTES ? mapping->end : thread->tp + HX_PTHREAD_BYTES;
-    add_part(finder, start, end, HX_ROOT_TLS, thread->tid);
+    add_stack_part(finder, start, end, HX_ROOT_TLS, thread->tid);
     return start;
 }
 
@@ -177,7 +177,7 @@ static void place_by_pointer(struct finder *finder, const struct hx_thread *thre
         end = variable < end ? variable : end;
     }
     uint64_t start = live_start(thread->sp, mapping->start);
-    add_part(finder, start, end, HX_ROOT_STACK, thread->tid);
+    add_stack_part(finder, start, end, HX_ROOT_STACK, thread->tid);
     if (is_main_stack(mapping) || is_guarded(finder, mapping)) {
         add_dead(finder, mapping->start, start);
         add_extent(finder, mapping->start, end);
@@ -200,7 +200,7 @@ static int compare_ns_tid(const void *a, const void *b)
 }
 
 /* Index of the first of n sorted numbers that is >= value. */
-static size_t lower_bound(const uint64_t *v, size_t n, uint64_t value)
+static size_t lower_bound_u64(const uint64_t *v, size_t n, uint64_t value)
 {
     return HX_LOWER_BOUND(n, i, v[i] < value);
 }
@@ -225,11 +225,11 @@ static void drop_exited(struct finder *finder, const struct hx_pthread_record *r
     add_extent(finder, record->block, end);
     add_dead(finder, record->block, tp);
     if (tid == 0 && !detached) {
-        add_part(finder, tp, end, HX_ROOT_TLS, 0);
+        add_stack_part(finder, tp, end, HX_ROOT_TLS, 0);
         return;
     }
     add_dead(finder, tp, tp + 8);
-    add_part(finder, tp + 8, tp + 16, HX_ROOT_TLS, 0);
+    add_stack_part(finder, tp + 8, tp + 16, HX_ROOT_TLS, 0);
     add_dead(finder, tp + 16, end);
 }
 
@@ -239,7 +239,7 @@ static uint64_t judge_record(struct finder *finder, const struct hx_pthread_reco
     uint64_t next = record->address + RECORD_ALIGN;
     if (!record->has_block || !hx_pthread_is_listed(finder->image, record, finder->tid_offset))
         return next;
-    size_t sp = lower_bound(finder->pointers, finder->n, record->block);
+    size_t sp = lower_bound_u64(finder->pointers, finder->n, record->block);
     pid_t tid = (pid_t)record->word[finder->tid_offset / 8];
     const struct hx_thread *alive = tid > 0 ? thread_by_ns_tid(finder, tid) : NULL;
     if (alive && !alive->tp) {
@@ -263,7 +263,7 @@ static void search_span(struct finder *finder, const struct hx_span *span, uint6
         uint64_t word[3];
         memcpy(word, span->bytes + (at - span->start), sizeof word);
         struct hx_pthread_record record;
-        size_t known = word[0] == at ? lower_bound(finder->records, finder->n, at) : 0;
+        size_t known = word[0] == at ? lower_bound_u64(finder->records, finder->n, at) : 0;
         if (word[0] != at || word[2] != at || (known < finder->n && finder->records[known] == at) ||
             !hx_pthread_read(finder->image, at, &record))
             at += RECORD_ALIGN;
@@ -312,7 +312,7 @@ static bool is_borrowed(const struct finder *finder, const struct hx_thread *thr
     return owner && owner != thread && owner->tp == thread->tp;
 }
 
-static bool is_inside(const struct hx_pthread_record *record, uint64_t sp)
+static bool is_inside_stack(const struct hx_pthread_record *record, uint64_t sp)
 {
     return record->has_block && sp >= record->block && sp - record->block < record->bytes;
 }
@@ -326,7 +326,7 @@ static void leave_handler(struct finder *finder, struct hx_thread *thread)
     if (!mapping || !hx_sigframe_find(finder->image, thread->sp, mapping->end, &frame))
         return;
     uint64_t start = live_start(thread->sp, frame.start);
-    add_part(finder, start, frame.end, HX_ROOT_STACK, thread->tid);
+    add_stack_part(finder, start, frame.end, HX_ROOT_STACK, thread->tid);
     add_dead(finder, frame.start, start);
     add_extent(finder, frame.start, frame.end);
     thread->sp = frame.sp;
@@ -349,7 +349,7 @@ static void place_thread(struct finder *finder, size_t i)
     } else if (thread.tp > thread.sp) {
         tls_start = thread.tp;
     }
-    if (thread.sp && !(known && is_inside(&record, thread.sp)))
+    if (thread.sp && !(known && is_inside_stack(&record, thread.sp)))
         place_by_pointer(finder, &thread, tls_start);
     if (thread.tid == finder->snapshot->pid)
         finder->main_sp = thread.sp;
@@ -374,12 +374,12 @@ static void place_main(struct finder *finder)
     if (!first)
         add_dead(finder, stack->start, stack->end);
     else if (finder->main_sp < stack->start || finder->main_sp >= stack->end)
-        add_part(finder, stack->start, stack->end, HX_ROOT_STACK, first->tid);
+        add_stack_part(finder, stack->start, stack->end, HX_ROOT_STACK, first->tid);
 }
 
 /* --- putting it together ------------------------------------------------------------------- */
 
-static bool prepare(struct finder *finder)
+static bool prepare_stacks(struct finder *finder)
 {
     const struct hx_snapshot *snapshot = finder->snapshot;
     finder->n = snapshot->n_threads;
@@ -405,7 +405,7 @@ static bool prepare(struct finder *finder)
     return true;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_stack_starts(const void *a, const void *b)
 {
     const struct hx_stack_part *x = a, *y = b;
     if (x->start != y->start)
@@ -420,7 +420,7 @@ static void disentangle(struct hx_stacks *stacks)
     struct hx_stack_part *v = stacks->parts.v;
     size_t kept = 0;
     if (stacks->parts.n)
-        qsort(v, stacks->parts.n, sizeof *v, by_start);
+        qsort(v, stacks->parts.n, sizeof *v, compare_stack_starts);
     for (size_t i = 0; i < stacks->parts.n; i++) {
         if (kept && v[kept - 1].end >= v[i].end && v[kept - 1].tid == v[i].tid &&
             v[kept - 1].kind == v[i].kind)
@@ -439,7 +439,7 @@ static void spare_running(struct finder *finder)
 {
     hx_ranges *dead = &finder->stacks->dead;
     for (size_t i = 0; i < dead->n; i++) {
-        size_t first = lower_bound(finder->pointers, finder->n, dead->v[i].start);
+        size_t first = lower_bound_u64(finder->pointers, finder->n, dead->v[i].start);
         if (first == finder->n || finder->pointers[first] >= dead->v[i].end)
             continue;
         dead->v[i].end = live_start(finder->pointers[first], dead->v[i].start);
@@ -452,7 +452,7 @@ hx_error *hx_stacks_find(const struct hx_snapshot *snapshot, hx_modules *modules
     struct hx_stacks stacks = {0};
     struct finder finder = {
         .snapshot = snapshot, .image = &snapshot->image, .modules = modules, .stacks = &stacks};
-    finder.nomem = !prepare(&finder);
+    finder.nomem = !prepare_stacks(&finder);
     if (!finder.nomem && finder.tid_offset)
         search_exited(&finder);
     for (size_t i = 0; i < finder.n && !finder.nomem; i++)

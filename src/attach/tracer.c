@@ -56,7 +56,7 @@ static hx_error *gone(const struct hx_tracer *tracer)
     return hx_error_new(HX_E_GONE, what, NULL, "the process has exited");
 }
 
-static struct hx_tracee *find(const struct hx_tracer *tracer, size_t n_sorted, pid_t tid)
+static struct hx_tracee *find_tracee(const struct hx_tracer *tracer, size_t n_sorted, pid_t tid)
 {
     size_t low = HX_LOWER_BOUND(n_sorted, i, tracer->tracee.v[i].thread.tid < tid);
     return low < n_sorted && tracer->tracee.v[low].thread.tid == tid ? &tracer->tracee.v[low]
@@ -153,7 +153,7 @@ static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
         rewinddir(dir);
         while ((entry = readdir(dir))) {
             pid_t tid = atoi(entry->d_name);
-            if (tid <= 0 || find(tracer, n_sorted, tid))
+            if (tid <= 0 || find_tracee(tracer, n_sorted, tid))
                 continue;
             bool addressee = is_addressee(tracer, tid);
             if (round == 1 || !addressee)
@@ -202,7 +202,7 @@ hx_error *hx_tracer_seize(struct hx_tracer *tracer)
 /* Takes one change of state of a seized thread; true when there was one. A stop is looked at
  * without taking it (WNOWAIT): the signal that it stands for then stays with the thread, and
  * is delivered even when this process dies before it could pass it on. */
-static bool collect(struct hx_tracer *tracer, struct hx_tracee *tracee)
+static bool collect_state_change(struct hx_tracer *tracer, struct hx_tracee *tracee)
 {
     siginfo_t info = {.si_pid = 0};
     int got = waitid(P_PID, (id_t)tracee->thread.tid, &info,
@@ -267,7 +267,7 @@ static hx_error *wait_all(struct hx_tracer *tracer)
             struct hx_tracee *tracee = &tracer->tracee.v[i];
             if (tracee->state != HX_TRACEE_SEIZED)
                 continue;
-            if (collect(tracer, tracee))
+            if (collect_state_change(tracer, tracee))
                 moved = true;
             else
                 running++;
@@ -351,7 +351,7 @@ hx_error *hx_tracer_stop(struct hx_tracer *tracer)
 }
 
 /* Is the thread in the code, or was it called from there a few frames ago? */
-static bool is_inside(pid_t pid, const struct hx_thread *thread, const uint64_t code[2])
+static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const uint64_t code[2])
 {
     if (thread->pc >= code[0] && thread->pc < code[1])
         return true;
@@ -407,7 +407,7 @@ static hx_error *lead_one_out(struct hx_tracer *tracer, struct hx_tracee *tracee
     /* odd lengths of time, so as not to meet the same place of a loop again and again */
     for (uint64_t ns = 1100; hx_now_ns() < end; ns = ns < 20000 ? ns + ns / 3 : 1300) {
         if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
-            !is_inside(tracer->pid, &tracee->thread, way->code))
+            !is_inside_code(tracer->pid, &tracee->thread, way->code))
             break;
         HX_TRY(run_briefly(tracer, tracee, schedstat, ns));
         if (held && way->held(way->context) < held)
@@ -446,7 +446,7 @@ static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
         bool awaited = tracee->state == HX_TRACEE_SEIZED && tracee->interrupted_ns;
-        if (awaited && !collect(tracer, tracee))
+        if (awaited && !collect_state_change(tracer, tracee))
             late |= patient || hx_proc_state(tracer->pid, tracee->thread.tid) != 'D';
         if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
             hx_patience_apply(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience,

@@ -53,7 +53,7 @@ static void take_lines(const char *text, const struct line *line, size_t n, stru
 }
 
 /* A file of the process as text; NULL when it cannot be read. */
-static char *text_of(pid_t pid, const char *name)
+static char *read_proc_text(pid_t pid, const char *name)
 {
     char path[64], *text = NULL;
     size_t n;
@@ -113,9 +113,9 @@ hx_error *hx_vitals_read(pid_t pid, unsigned wanted, struct hx_vitals *ret)
         snprintf(what, sizeof what, "PID %d", pid);
         return hx_error_new(HX_E_GONE, what, NULL, "has exited");
     }
-    HX_FREE char *status = wanted & of_status ? text_of(living, "status") : NULL;
-    HX_FREE char *rollup = wanted & BIT(PSS) ? text_of(living, "smaps_rollup") : NULL;
-    HX_FREE char *maps = wanted & BIT(HEAP) ? text_of(living, "maps") : NULL;
+    HX_FREE char *status = wanted & of_status ? read_proc_text(living, "status") : NULL;
+    HX_FREE char *rollup = wanted & BIT(PSS) ? read_proc_text(living, "smaps_rollup") : NULL;
+    HX_FREE char *maps = wanted & BIT(HEAP) ? read_proc_text(living, "maps") : NULL;
     uint64_t cpu_ns;
     if (status)
         take_lines(status, in_status, sizeof in_status / sizeof *in_status, ret);

@@ -28,7 +28,7 @@ void hx_answer_deinit(struct hx_answer *answer)
 }
 
 /* Words of conditions, which cannot be names there. */
-static bool is_word(const char *name)
+static bool is_condition_word(const char *name)
 {
     static const char *const words[] = {"and", "or", "not", "is", "null"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -55,7 +55,7 @@ static void make_name(const char *given, struct hx_text *ret)
     }
     if (!ret->n)
         hx_text_puts(ret, "column");
-    if (is_word(hx_text_str(ret)))
+    if (is_condition_word(hx_text_str(ret)))
         hx_text_putc(ret, '_');
 }
 
@@ -99,7 +99,8 @@ static hx_error *add_columns(struct hx_answer *answer, sqlite3_stmt *asked)
 }
 
 /* The table, without types so that values stay as they are, and the statement that fills it. */
-static hx_error *make_table(hx_store *store, const struct hx_answer *answer, sqlite3_stmt **ret)
+static hx_error *make_answer_table(hx_store *store, const struct hx_answer *answer,
+                                   sqlite3_stmt **ret)
 {
     struct hx_text create = {0}, insert = {0};
     hx_text_putf(&create, "CREATE TABLE %s (", answer->table);
@@ -203,8 +204,8 @@ static hx_error *copy_rows(hx_store *store, struct hx_answer *answer, sqlite3_st
     }
 }
 
-static hx_error *make(hx_store *store, const char *sql, const struct hx_progress *progress,
-                      struct hx_answer_place *place, struct hx_answer *answer)
+static hx_error *make_answer(hx_store *store, const char *sql, const struct hx_progress *progress,
+                             struct hx_answer_place *place, struct hx_answer *answer)
 {
     HX_STATEMENT sqlite3_stmt *asked = NULL;
     HX_STATEMENT sqlite3_stmt *insert = NULL;
@@ -212,7 +213,7 @@ static hx_error *make(hx_store *store, const char *sql, const struct hx_progress
     HX_TRY(add_columns(answer, asked));
     if (!answer->n_columns)
         return hx_error_new(HX_E_USAGE, "SQL", NULL, "gives no rows");
-    HX_TRY(make_table(store, answer, &insert));
+    HX_TRY(make_answer_table(store, answer, &insert));
     return copy_rows(store, answer, asked, insert, progress);
 }
 
@@ -224,7 +225,7 @@ hx_error *hx_answer_make(hx_store *store, int64_t id, const char *sql,
     ret_place->offset = SIZE_MAX;
     table_name(id, answer.table);
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
-    hx_error *error = make(store, sql, progress, ret_place, &answer);
+    hx_error *error = make_answer(store, sql, progress, ret_place, &answer);
     if (!error)
         error = hx_db_exec(store->db, store->path, "COMMIT");
     if (error && !sqlite3_get_autocommit(store->db)) /* else an interrupt has done it */
@@ -240,7 +241,7 @@ hx_error *hx_answer_make(hx_store *store, int64_t id, const char *sql,
 
 /* Which rows of the table, in which order. LIMIT would keep them in a tree of whole rows, and far
  * windows would take for ever; a sort of all their numbers does not. */
-static void put_order(const struct hx_answer_query *query, struct hx_text *sql)
+static void put_answer_order(const struct hx_answer_query *query, struct hx_text *sql)
 {
     hx_text_putf(sql, "SELECT rowid FROM %s", query->table);
     if (query->where)
@@ -271,7 +272,7 @@ static hx_error *make_order(hx_store *store, const char *order)
 static hx_error *need_order(hx_store *store, const struct hx_answer_query *query)
 {
     struct hx_text order = {0};
-    put_order(query, &order);
+    put_answer_order(query, &order);
     if (order.failed) {
         hx_text_free(&order);
         return hx_error_nomem();

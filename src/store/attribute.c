@@ -15,7 +15,7 @@
 #define CHECK_MASK  0x3fff
 #define MANY_STACKS 50000u
 
-static hx_error *damaged(const struct hx_attributing *a)
+static hx_error *damaged_attribution(const struct hx_attributing *a)
 {
     return hx_error_new(HX_E_CORRUPT, a->what, "take it from a backup or make it again",
                         "the store is damaged (cost-centre stacks)");
@@ -23,7 +23,7 @@ static hx_error *damaged(const struct hx_attributing *a)
 
 /* --- the pass ---------------------------------------------------------------------- */
 
-static hx_error *choose(struct hx_attributing *a)
+static hx_error *choose_attribution(struct hx_attributing *a)
 {
     const struct hx_frames *frames = a->frames;
     if (!a->how.n_patterns)
@@ -63,7 +63,7 @@ static bool calls_itself(const struct hx_attributing *a, uint32_t node)
 }
 
 /* The built-in ones first, whether they have frames or not: their numbers are known. */
-static hx_error *make_table(struct hx_attributing *a)
+static hx_error *make_centre_table(struct hx_attributing *a)
 {
     HX_TRY(hx_ccs_table_create(HX_CCS_MAIN - 1, a->how.recursion, &a->table));
     for (hx_centre i = 1; i < HX_BUILTINS; i++) {
@@ -86,8 +86,8 @@ hx_error *hx_attributing_init(sqlite3 *db, const char *what, struct hx_frames *f
         .db = db, .what = what, .progress = progress, .how = *how, .frames = frames};
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_frames_make(frames, &ret->frame));
-    HX_TRY(choose(ret));
-    HX_TRY(make_table(ret));
+    HX_TRY(choose_attribution(ret));
+    HX_TRY(make_centre_table(ret));
     hx_timing_end(begun, "attribution", frames->node.n);
     return NULL;
 }
@@ -132,7 +132,7 @@ static hx_error *check_stored(const struct hx_attributing *a, uint32_t *ret, num
             (row &&
              sqlite3_column_int64(st, 1) != hx_ccs_id_of(hx_ccs_rows(a->table)[row].parent)) ||
             sqlite3_column_int64(st, 2) != centre_id(a, row))
-            return damaged(a);
+            return damaged_attribution(a);
         if (is_outdated(st, 3, &hx_ccs_rows(a->table)[row]))
             HX_NEED(hx_vec_push(outdated, row));
         row++;
@@ -204,7 +204,7 @@ static hx_error *look_at_stored(const struct hx_attributing *a, uint32_t *ret)
     return err;
 }
 
-static hx_error *write_stacks(const struct hx_attributing *a)
+static hx_error *write_attributed_stacks(const struct hx_attributing *a)
 {
     uint32_t from = 0;
     HX_TRY(look_at_stored(a, &from));
@@ -216,11 +216,11 @@ static hx_error *write_stacks(const struct hx_attributing *a)
 }
 
 /* The row of a stack; damage when there is no such frame. */
-static hx_error *row_of(const struct hx_attributing *a, int64_t stack_id, hx_ccs_row *ret)
+static hx_error *stack_ccs_row(const struct hx_attributing *a, int64_t stack_id, hx_ccs_row *ret)
 {
     size_t node = hx_frames_index(a->frames, stack_id);
     if (node == SIZE_MAX)
-        return damaged(a);
+        return damaged_attribution(a);
     *ret = a->row[node];
     return NULL;
 }
@@ -244,7 +244,7 @@ static hx_error *write_attributed(const struct hx_attributing *a, const numbers 
     HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_attributed VALUES(?,?)", &st));
     for (size_t i = 0; i < stacks->n; i++) {
         hx_ccs_row row = HX_CCS_TOP;
-        HX_TRY(row_of(a, stacks->v[i], &row));
+        HX_TRY(stack_ccs_row(a, stacks->v[i], &row));
         sqlite3_bind_int64(st, 1, stacks->v[i]);
         sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
         HX_TRY(hx_db_run(a->db, a->what, st));
@@ -265,7 +265,7 @@ hx_error *hx_attribute_numbers(const struct hx_attributing *a)
 hx_error *hx_attribute_stacks(const struct hx_attributing *a)
 {
     uint64_t begun = hx_timing_begin();
-    HX_TRY(write_stacks(a));
+    HX_TRY(write_attributed_stacks(a));
     HX_TRY(hx_attribute_numbers(a));
     hx_timing_end(begun, "centre-stacks", hx_ccs_count(a->table));
     return NULL;
@@ -274,7 +274,7 @@ hx_error *hx_attribute_stacks(const struct hx_attributing *a)
 /* --- costs ------------------------------------------------------------------------- */
 
 /* Counts come from a recorder that may be lied to, and from a file: they stop at the top. */
-static void add(uint64_t *sum, uint64_t n)
+static void add_capped(uint64_t *sum, uint64_t n)
 {
     if (__builtin_add_overflow(*sum, n, sum))
         *sum = UINT64_MAX;
@@ -305,7 +305,7 @@ static void add_entries(const struct hx_attributing *a, size_t node, uint64_t en
         hx_ccs_rows(a->table)[a->row[node]].centre != frame->centre)
         return;
     to->entered = true;
-    add(&to->entries, entries);
+    add_capped(&to->entries, entries);
 }
 
 static hx_error *own_of(struct hx_ccs_costs *costs, hx_ccs_row row, struct hx_own_costs **ret)
@@ -319,20 +319,20 @@ static hx_error *own_of(struct hx_ccs_costs *costs, hx_ccs_row row, struct hx_ow
     return NULL;
 }
 
-static hx_error *add_stack(const struct hx_attributing *a, sqlite3_stmt *st,
-                           struct hx_ccs_costs *costs)
+static hx_error *add_stack_costs(const struct hx_attributing *a, sqlite3_stmt *st,
+                                 struct hx_ccs_costs *costs)
 {
     size_t node = hx_frames_index(a->frames, sqlite3_column_int64(st, 0));
     struct hx_own_costs *to = NULL;
     if (node == SIZE_MAX)
-        return damaged(a);
+        return damaged_attribution(a);
     HX_TRY(own_of(costs, a->row[node], &to));
     if (sqlite3_column_type(st, 1) != SQLITE_NULL)
         add_entries(a, node, count_of(st, 1), to);
     to->uncosted |= sqlite3_column_type(st, 2 + HX_ALLOC_BYTES) == SQLITE_NULL;
     to->bytes_lack |= sqlite3_column_type(st, 2 + HX_LIVE_BYTES) == SQLITE_NULL;
     for (int k = 0; k < HX_OWN_COSTS; k++)
-        add(&to->figure[k], count_of(st, 2 + k));
+        add_capped(&to->figure[k], count_of(st, 2 + k));
     to->alloc_variance += sqlite3_column_double(st, 2 + HX_OWN_COSTS);
     to->live_variance += sqlite3_column_double(st, 3 + HX_OWN_COSTS);
     return NULL;
@@ -350,7 +350,7 @@ static hx_error *add_stacks(const struct hx_attributing *a, int64_t snapshot,
     sqlite3_bind_int64(st, 1, snapshot);
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        HX_TRY(add_stack(a, st, costs));
+        HX_TRY(add_stack_costs(a, st, costs));
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);
 }
 
@@ -363,17 +363,17 @@ static void inherit(const struct hx_attributing *a, struct hx_ccs_costs *costs)
         if (at->own == HX_NO_COSTS)
             continue;
         const struct hx_own_costs *own = &costs->own.v[at->own];
-        add(&at->inherited[HX_INHERITED_ALLOC_BYTES], own->figure[HX_ALLOC_BYTES]);
-        add(&at->inherited[HX_INHERITED_ALLOCS], own->figure[HX_ALLOCS]);
+        add_capped(&at->inherited[HX_INHERITED_ALLOC_BYTES], own->figure[HX_ALLOC_BYTES]);
+        add_capped(&at->inherited[HX_INHERITED_ALLOCS], own->figure[HX_ALLOCS]);
         if (!own->bytes_lack)
-            add(&at->inherited[HX_INHERITED_LIVE_BYTES], own->figure[HX_LIVE_BYTES]);
-        add(&at->inherited[HX_INHERITED_LIVE], own->figure[HX_LIVE]);
+            add_capped(&at->inherited[HX_INHERITED_LIVE_BYTES], own->figure[HX_LIVE_BYTES]);
+        add_capped(&at->inherited[HX_INHERITED_LIVE], own->figure[HX_LIVE]);
         if (!row)
             break;
         if (parent->own == HX_NO_COSTS)
             parent->own = HX_NONE_OWN;
         for (int k = 0; k < HX_INHERITED_COSTS; k++)
-            add(&parent->inherited[k], at->inherited[k]);
+            add_capped(&parent->inherited[k], at->inherited[k]);
     }
 }
 
@@ -535,9 +535,9 @@ static hx_error *add_sites(const struct hx_attributing *a, int64_t snapshot, str
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         hx_ccs_row row = HX_CCS_TOP;
-        HX_TRY(row_of(a, sqlite3_column_int64(st, 0), &row));
-        add(&sites[row].bytes, count_of(st, 1));
-        add(&sites[row].objects, count_of(st, 2));
+        HX_TRY(stack_ccs_row(a, sqlite3_column_int64(st, 0), &row));
+        add_capped(&sites[row].bytes, count_of(st, 1));
+        add_capped(&sites[row].objects, count_of(st, 2));
         sites[row].uncounted |= sqlite3_column_type(st, 2) == SQLITE_NULL;
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);

@@ -87,7 +87,7 @@ static hx_error *each_recorded(const struct hx_attributing *a, int64_t snapshot,
 
 /* --- by other cost centres --------------------------------------------------------- */
 
-static hx_error *absent(const hx_store *store, int64_t snapshot)
+static hx_error *no_attribution(const hx_store *store, int64_t snapshot)
 {
     const char *todo = "use heapx run or heapx record";
     if (!snapshot)
@@ -111,12 +111,12 @@ static hx_error *check_recorded(hx_store *store, int64_t snapshot)
     sqlite3_bind_int64(st, 1, snapshot);
     int code = sqlite3_step(st);
     if (code == SQLITE_DONE)
-        return absent(store, snapshot);
+        return no_attribution(store, snapshot);
     return code == SQLITE_ROW ? NULL : hx_db_error(store->db, code, store->path);
 }
 
 /* Into tables that are empty; what is not written there is served from the pass. */
-static hx_error *fill(const struct hx_attributing *a, int64_t snapshot)
+static hx_error *fill_attribution(const struct hx_attributing *a, int64_t snapshot)
 {
     HX_TRY(hx_attribute_numbers(a));
     return each_recorded(a, snapshot, attribute_rest);
@@ -129,7 +129,7 @@ static hx_error *lay_over(hx_store *store, const struct hx_attributing *a, int64
     hx_blocks_forget_all(store->blocks);
     HX_TRY(hx_laid_set(store->laid, NULL, NULL, 0));
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
-    hx_error *err = fill(a, snapshot);
+    hx_error *err = fill_attribution(a, snapshot);
     if (!err)
         err = hx_schema_index_attribution(store->db, store->path);
     if (!err)
@@ -158,7 +158,7 @@ static hx_error *attribute(hx_store *store, int64_t snapshot, const struct hx_at
                            struct hx_attributing **ret)
 {
     if (!frames->node.n)
-        return absent(store, 0);
+        return no_attribution(store, 0);
     struct hx_attributing *pass = *ret = calloc(1, sizeof *pass);
     HX_NEED(pass);
     HX_TRY(hx_attributing_init(store->db, store->path, frames, how, progress, pass));

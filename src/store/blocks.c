@@ -65,7 +65,7 @@ struct hx_blocks {
     uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS];
 };
 
-static hx_error *damaged(const char *how)
+static hx_error *damaged_block(const char *how)
 {
     return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
                         "the store is damaged (%s)", how);
@@ -73,7 +73,7 @@ static hx_error *damaged(const char *how)
 
 /* --- the cache --------------------------------------------------------------------- */
 
-static struct entry **slot_of(hx_blocks *blocks, int64_t id, unsigned what)
+static struct entry **cache_slot(hx_blocks *blocks, int64_t id, unsigned what)
 {
     uint64_t h = ((uint64_t)id * 64 + what) * 0x9e3779b97f4a7c15u;
     return &blocks->slot[h >> 52];
@@ -95,7 +95,7 @@ static void link_newest(hx_blocks *blocks, struct entry *entry)
 
 static void drop(hx_blocks *blocks, struct entry *entry)
 {
-    struct entry **link = slot_of(blocks, entry->id, entry->what);
+    struct entry **link = cache_slot(blocks, entry->id, entry->what);
     while (*link != entry)
         link = &(*link)->next;
     *link = entry->next;
@@ -151,7 +151,7 @@ void hx_blocks_rest(hx_blocks *blocks)
 
 enum { EVERYTHING = -1 }; /* no snapshot has that number */
 
-static void forget(hx_blocks *blocks, int64_t snapshot)
+static void forget_snapshot_blocks(hx_blocks *blocks, int64_t snapshot)
 {
     hx_blocks_rest(blocks); /* it may have been made before there were temporary tables */
     hx_stack_map_free(blocks->stacks);
@@ -188,12 +188,12 @@ static void forget(hx_blocks *blocks, int64_t snapshot)
 
 void hx_blocks_forget(hx_blocks *blocks, int64_t snapshot)
 {
-    forget(blocks, snapshot);
+    forget_snapshot_blocks(blocks, snapshot);
 }
 
 void hx_blocks_forget_all(hx_blocks *blocks)
 {
-    forget(blocks, EVERYTHING);
+    forget_snapshot_blocks(blocks, EVERYTHING);
 }
 
 void hx_blocks_refresh(hx_blocks *blocks)
@@ -204,7 +204,7 @@ void hx_blocks_refresh(hx_blocks *blocks)
         version == blocks->version)
         return;
     blocks->version = version;
-    forget(blocks, EVERYTHING);
+    forget_snapshot_blocks(blocks, EVERYTHING);
 }
 
 void hx_blocks_unref(hx_blocks *blocks)
@@ -212,7 +212,7 @@ void hx_blocks_unref(hx_blocks *blocks)
     if (!blocks || --blocks->refs)
         return;
     hx_blocks_rest(blocks);
-    forget(blocks, EVERYTHING);
+    forget_snapshot_blocks(blocks, EVERYTHING);
     hx_vec_free(&blocks->index);
     hx_vec_free(&blocks->named);
     hx_codec_destroy(blocks->codec);
@@ -241,7 +241,7 @@ static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
             block.from != (uint64_t)index->n * HX_BLOCK_ROWS || block.from != index->rows ||
             block.first_key > block.last_key || (before && before->last_key > block.first_key) ||
             index->rows >= HX_ROWS_MAX)
-            return damaged("index of blocks");
+            return damaged_block("index of blocks");
         block.n = (uint32_t)n;
         index->rows += block.n;
         HX_NEED(hx_vec_reserve_raw((void **)&index->block, &cap, index->n + 1, sizeof block));
@@ -343,7 +343,7 @@ hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list
 
 /* --- decoded columns ---------------------------------------------------------------- */
 
-static void make_room(hx_blocks *blocks, size_t bytes)
+static void evict_blocks(hx_blocks *blocks, size_t bytes)
 {
     for (struct entry *entry = blocks->oldest, *newer; entry && blocks->bytes + bytes > CACHE_BYTES;
          entry = newer) {
@@ -357,7 +357,7 @@ static hx_error *make_entry(hx_blocks *blocks, uint64_t base, unsigned shift, si
                             struct entry **ret)
 {
     size_t bytes = sizeof(struct entry) + (n << shift);
-    make_room(blocks, bytes);
+    evict_blocks(blocks, bytes);
     struct entry *entry = malloc(bytes);
     HX_NEED(entry);
     *entry =
@@ -418,21 +418,21 @@ static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, in
     sqlite3_bind_int64(blocks->column, 1, block->id * HX_COLUMN_SLOTS + column);
     int code = sqlite3_step(blocks->column);
     if (code != SQLITE_ROW)
-        return code == SQLITE_DONE ? damaged("a column is missing")
+        return code == SQLITE_DONE ? damaged_block("a column is missing")
                                    : hx_db_error(blocks->db, code, "store");
     *ret_there = sqlite3_column_type(blocks->column, 0) != SQLITE_NULL;
     if (!*ret_there)
-        return must ? damaged("a column is missing") : NULL;
+        return must ? damaged_block("a column is missing") : NULL;
     return hx_column_planes(blocks->codec, sqlite3_column_blob(blocks->column, 0),
                             (size_t)sqlite3_column_bytes(blocks->column, 0), block->n, ret);
 }
 
 /* So many rows of the block are decoded, and that is the number of one of them. */
-static size_t rows_of(const hx_blocks *blocks, const struct hx_block *block)
+static size_t decoded_rows(const hx_blocks *blocks, const struct hx_block *block)
 {
     return blocks->pick ? blocks->picks : block->n;
 }
-static uint64_t row_of(const hx_blocks *blocks, const struct hx_block *block, size_t i)
+static uint64_t decoded_row(const hx_blocks *blocks, const struct hx_block *block, size_t i)
 {
     return block->from + (blocks->pick ? blocks->pick[i] : i);
 }
@@ -445,7 +445,7 @@ static hx_error *decode_if_there(hx_blocks *blocks, const struct hx_block *block
     bool there = false;
     hx_error *err = find_planes(blocks, block, column, !ret_there, &planes, &there);
     if (!err && !there)
-        memset(value, 0, rows_of(blocks, block) * sizeof *value);
+        memset(value, 0, decoded_rows(blocks, block) * sizeof *value);
     else if (!err && !blocks->pick)
         hx_planes_expand(&planes, block->n, value);
     for (size_t i = 0; !err && there && blocks->pick && i < blocks->picks; i++)
@@ -456,8 +456,8 @@ static hx_error *decode_if_there(hx_blocks *blocks, const struct hx_block *block
     return err;
 }
 
-static hx_error *decode(hx_blocks *blocks, const struct hx_block *block, int column,
-                        uint64_t *value)
+static hx_error *decode_block(hx_blocks *blocks, const struct hx_block *block, int column,
+                              uint64_t *value)
 {
     return decode_if_there(blocks, block, column, value, NULL);
 }
@@ -470,20 +470,21 @@ HX_HOT static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t 
         bad |= __builtin_add_overflow(at, value[i], &at);
         value[i] = at;
     }
-    return bad || at != last ? damaged("keys of a block") : NULL;
+    return bad || at != last ? damaged_block("keys of a block") : NULL;
 }
 
-static struct entry *find_entry(hx_blocks *blocks, int64_t id, unsigned what);
+static struct entry *find_cached_block(hx_blocks *blocks, int64_t id, unsigned what);
 static unsigned what_is(enum hx_derived derived, int column);
 
 /* The sizes of objects, which many columns are made with and often are there already. */
 HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *block,
                                      uint64_t *size)
 {
-    const struct entry *entry = find_entry(blocks, block->id, what_is(HX_PLAIN, HX_COL_SIZE));
+    const struct entry *entry =
+        find_cached_block(blocks, block->id, what_is(HX_PLAIN, HX_COL_SIZE));
     if (!entry)
-        return decode(blocks, block, HX_COL_SIZE, size);
-    for (size_t i = 0; i < rows_of(blocks, block); i++)
+        return decode_block(blocks, block, HX_COL_SIZE, size);
+    for (size_t i = 0; i < decoded_rows(blocks, block); i++)
         size[i] = hx_decoded_at(&entry->decoded, blocks->pick ? blocks->pick[i] : i);
     return NULL;
 }
@@ -491,11 +492,11 @@ HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *b
 HX_HOT static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
 {
     uint64_t *gap = blocks->value, *size = blocks->other;
-    HX_TRY(decode(blocks, block, HX_COL_GAP, gap));
+    HX_TRY(decode_block(blocks, block, HX_COL_GAP, gap));
     HX_TRY(decode_sizes(blocks, block, size));
     for (size_t i = block->n; i-- > 1;)
         if (__builtin_add_overflow(gap[i], size[i - 1], &gap[i]))
-            return damaged("addresses");
+            return damaged_block("addresses");
     return sum_up(gap, block->n, block->first_key, block->last_key);
 }
 
@@ -504,25 +505,25 @@ static hx_error *check_targets(const uint64_t *value, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (value[i] >= HX_NO_OBJ)
-            return damaged("an edge to nowhere");
+            return damaged_block("an edge to nowhere");
     return NULL;
 }
 
 HX_HOT static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block, int column)
 {
-    size_t n = rows_of(blocks, block);
+    size_t n = decoded_rows(blocks, block);
     uint64_t *value = blocks->value;
     bool there, bad = false;
     HX_TRY(decode_if_there(blocks, block, column, value, &there));
     for (size_t i = 0; there && i < n; i++)
         bad |= ++value[i] == 0;
-    return bad ? damaged("a number") : NULL;
+    return bad ? damaged_block("a number") : NULL;
 }
 
 /* From whole stacks to what they are attributed to now. */
 static hx_error *derive_ccs(hx_blocks *blocks, const struct hx_block *block)
 {
-    size_t n = rows_of(blocks, block);
+    size_t n = decoded_rows(blocks, block);
     uint64_t *value = blocks->value;
     bool there;
     HX_TRY(decode_if_there(blocks, block, HX_COL_STACK, value, &there));
@@ -535,23 +536,23 @@ static hx_error *derive_ccs(hx_blocks *blocks, const struct hx_block *block)
 
 HX_HOT static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
 {
-    size_t n = rows_of(blocks, block);
+    size_t n = decoded_rows(blocks, block);
     uint64_t *value = blocks->value;
     bool there, bad = false;
     HX_TRY(decode_if_there(blocks, block, HX_COL_DOMINATOR, value, &there));
     for (size_t i = 0; i < n; i++) {
         if (!value[i]) /* an object is not its own dominator: 0 is free for none */
             continue;
-        value[i] = row_of(blocks, block, i) + (uint64_t)hx_unzigzag(value[i]);
+        value[i] = decoded_row(blocks, block, i) + (uint64_t)hx_unzigzag(value[i]);
         bad |= value[i]++ >= HX_NO_OBJ;
     }
-    return bad ? damaged("a dominator that is not there") : NULL;
+    return bad ? damaged_block("a dominator that is not there") : NULL;
 }
 
 /* Retained bytes over all edges, in blocks->value. */
 HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
 {
-    size_t n = rows_of(blocks, block);
+    size_t n = decoded_rows(blocks, block);
     uint64_t *value = blocks->value, *size = blocks->other;
     bool there, bad = false;
     HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED, value, &there));
@@ -561,13 +562,13 @@ HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block
     for (size_t i = 0; i < n; i++)
         if (value[i])
             bad |= __builtin_add_overflow(value[i], size[i], &value[i]);
-    return bad ? damaged("a retained size") : NULL;
+    return bad ? damaged_block("a retained size") : NULL;
 }
 
 /* Retained figures over sure edges, which are stored as differences from those over all. */
 HX_HOT static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *block, bool objects)
 {
-    size_t n = rows_of(blocks, block);
+    size_t n = decoded_rows(blocks, block);
     uint64_t *value = blocks->value, *sure = blocks->other;
     bool there, bad = false;
     if (objects) { /* plus 1, as derive_retained() gives it; all 0 stay 0 */
@@ -588,7 +589,7 @@ HX_HOT static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *bl
         value[i] += (uint64_t)hx_unzigzag(sure[i] - 1);
         bad |= value[i] == 0 || value[i] > INT64_MAX;
     }
-    return bad ? damaged("a retained size") : NULL;
+    return bad ? damaged_block("a retained size") : NULL;
 }
 
 static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct hx_block *block,
@@ -614,28 +615,28 @@ static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct h
     case HX_ADDRESS:
         return derive_addresses(blocks, block);
     case HX_SOURCE_OBJ:
-        HX_TRY(decode(blocks, block, HX_COL_SOURCE, value));
+        HX_TRY(decode_block(blocks, block, HX_COL_SOURCE, value));
         HX_TRY(sum_up(value, block->n, block->first_key, block->last_key));
         return check_targets(value, block->n);
     case HX_TARGET_OBJ:
-        HX_TRY(decode(blocks, block, HX_COL_SOURCE, source));
+        HX_TRY(decode_block(blocks, block, HX_COL_SOURCE, source));
         HX_TRY(sum_up(source, block->n, block->first_key, block->last_key));
-        HX_TRY(decode(blocks, block, HX_COL_TARGET, value));
+        HX_TRY(decode_block(blocks, block, HX_COL_TARGET, value));
         for (size_t i = 0; i < block->n; i++)
             value[i] = source[i] + (uint64_t)hx_unzigzag(value[i]);
         return check_targets(value, block->n);
     case HX_ROOT_NUMBER:
-        HX_TRY(decode(blocks, block, HX_COL_ROOT, value));
+        HX_TRY(decode_block(blocks, block, HX_COL_ROOT, value));
         return sum_up(value, block->n, block->first_key, block->last_key);
     case HX_ROOT_TARGET_OBJ:
     case HX_ROOT_WORD:
-        HX_TRY(decode(blocks, block, derived == HX_ROOT_WORD ? HX_COL_WORD : HX_COL_ROOT_TARGET,
-                      value));
+        HX_TRY(decode_block(blocks, block,
+                            derived == HX_ROOT_WORD ? HX_COL_WORD : HX_COL_ROOT_TARGET, value));
         for (size_t i = 0; i < block->n; i++)
             value[i] = at += (uint64_t)hx_unzigzag(value[i]);
         return derived == HX_ROOT_WORD ? NULL : check_targets(value, block->n);
     }
-    return damaged("unknown column");
+    return damaged_block("unknown column");
 }
 
 /* --- sieves -------------------------------------------------------------------------- */
@@ -713,7 +714,7 @@ static hx_error *pack_stored(hx_blocks *blocks, enum hx_family family, const str
         planes = (struct hx_planes){0};
     uint64_t most = err ? 0 : planes.n < 8 ? ((uint64_t)1 << 8 * planes.n) - 1 : UINT64_MAX;
     if (!err && there && plus_one && (most == UINT64_MAX || planes.base >= UINT64_MAX - most))
-        err = damaged("a number");
+        err = damaged_block("a number");
     unsigned shift = shift_of(most);
     if (!err)
         err = make_entry(blocks, planes.base + (there && plus_one), shift, block->n, ret);
@@ -723,9 +724,9 @@ static hx_error *pack_stored(hx_blocks *blocks, enum hx_family family, const str
     return err;
 }
 
-static struct entry *find_entry(hx_blocks *blocks, int64_t id, unsigned what)
+static struct entry *find_cached_block(hx_blocks *blocks, int64_t id, unsigned what)
 {
-    struct entry *entry = *slot_of(blocks, id, what);
+    struct entry *entry = *cache_slot(blocks, id, what);
     while (entry && (entry->id != id || entry->what != what))
         entry = entry->next;
     return entry;
@@ -744,7 +745,7 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     bool whole = derived != HX_PLAIN && derived != HX_PLUS_ONE && derived != HX_DOMINATOR &&
                  derived != HX_RETAINED && derived != HX_SURE && derived != HX_SURE_OBJECTS &&
                  derived != HX_CCS;
-    if (whole || find_entry(blocks, where->id, what_is(derived, column))) {
+    if (whole || find_cached_block(blocks, where->id, what_is(derived, column))) {
         const struct hx_decoded *decoded;
         HX_TRY(hx_blocks_column(blocks, index, block, derived, column, &decoded));
         for (size_t i = 0; i < n; i++)
@@ -766,7 +767,7 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
 {
     const struct hx_block *where = &index->block[block];
     unsigned what = what_is(derived, column);
-    struct entry *entry = find_entry(blocks, where->id, what);
+    struct entry *entry = find_cached_block(blocks, where->id, what);
     if (entry) {
         entry->again = true;
         unlink_use(blocks, entry);
@@ -780,7 +781,7 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
             if (has_sieve(derived))
                 make_sieve(blocks, (struct hx_block_index *)index, block, where->n);
         }
-        struct entry **slot = slot_of(blocks, where->id, what);
+        struct entry **slot = cache_slot(blocks, where->id, what);
         entry->snapshot = index->snapshot;
         entry->id = where->id;
         entry->what = what;
@@ -817,7 +818,7 @@ hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *obje
                             uint64_t object, uint64_t *ret)
 {
     if (object >= objects->rows)
-        return damaged("an edge to nowhere");
+        return damaged_block("an edge to nowhere");
     const struct hx_decoded *column;
     HX_TRY(hx_blocks_column(blocks, objects, object / HX_BLOCK_ROWS, HX_ADDRESS, 0, &column));
     *ret = hx_decoded_at(column, object % HX_BLOCK_ROWS);

@@ -66,7 +66,7 @@ struct hx_ccs_names {
     HX_VEC(char) strings;
 };
 
-static hx_error *damaged(const char *what)
+static hx_error *damaged_ccs(const char *what)
 {
     return hx_error_new(HX_E_CORRUPT, what, "take it from a backup or make it again",
                         "the store is damaged (cost-centre stacks)");
@@ -100,7 +100,7 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static const struct centre *find_centre(const hx_ccs_names *names, int64_t id)
+static const struct centre *find_named_centre(const hx_ccs_names *names, int64_t id)
 {
     if (id >= 1 && (uint64_t)id <= names->centres.n && names->centres.v[id - 1].id == id)
         return &names->centres.v[id - 1];
@@ -118,11 +118,11 @@ static hx_error *load_rows(sqlite3 *db, const char *what, hx_ccs_names *names)
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         int64_t id = sqlite3_column_int64(st, 0), up = sqlite3_column_int64(st, 1);
-        const struct centre *centre = find_centre(names, sqlite3_column_int64(st, 2));
+        const struct centre *centre = find_named_centre(names, sqlite3_column_int64(st, 2));
         bool top = id == 1;
         if (!centre || id != (int64_t)names->rows.n + 1 || (!top && (up < 1 || up >= id)) ||
             id >= HX_NO_CCS_ROW)
-            return damaged(what);
+            return damaged_ccs(what);
         struct row row = {.parent = top ? 0 : (hx_ccs_row)(up - 1),
                           .centre = (uint32_t)(centre - names->centres.v)};
         HX_NEED(hx_vec_push(&names->rows, row));
@@ -169,7 +169,7 @@ static void stored_name(const void *context, hx_ccs_row row, struct hx_ccs_name 
 hx_error *hx_ccs_names_label(const hx_ccs_names *names, int64_t ccs_id, struct hx_text *text)
 {
     if (ccs_id < 1 || (uint64_t)ccs_id > names->rows.n)
-        return damaged("store");
+        return damaged_ccs("store");
     hx_ccs_label(stored_name, names, (hx_ccs_row)(ccs_id - 1), text);
     return NULL;
 }

@@ -75,7 +75,7 @@ const struct hx_stored_census *hx_census_find(const char *name)
     return NULL;
 }
 
-static const struct census_rows *rows_of(const struct hx_stored_census *census)
+static const struct census_rows *stored_census_rows(const struct hx_stored_census *census)
 {
     return &census_rows[census - hx_stored_censuses];
 }
@@ -83,7 +83,7 @@ static const struct census_rows *rows_of(const struct hx_stored_census *census)
 void hx_census_label_sql(const struct hx_stored_census *census, const char *key,
                          struct hx_text *sql)
 {
-    const struct census_rows *rows = rows_of(census);
+    const struct census_rows *rows = stored_census_rows(census);
     if (!rows->label[0]) {
         hx_text_putf(sql, "(%s)", key);
         return;
@@ -119,7 +119,7 @@ static void put_rest(int64_t snapshot, struct hx_text *sql)
 
 void hx_census_sql(const struct hx_stored_census *census, int64_t snapshot, struct hx_text *sql)
 {
-    const struct census_rows *rows = rows_of(census);
+    const struct census_rows *rows = stored_census_rows(census);
     hx_text_putf(sql, "SELECT x.snapshot AS snapshot, %s AS key, ", rows->key);
     hx_census_label_sql(census, rows->key, sql);
     if (rows->several)

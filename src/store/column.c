@@ -145,7 +145,7 @@ hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uin
     return NULL;
 }
 
-static hx_error *damaged(const char *how)
+static hx_error *damaged_column(const char *how)
 {
     return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
                         "a column is damaged (%s)", how);
@@ -191,23 +191,23 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size
 {
     const uint8_t *in = blob, *end = in + bytes;
     if (n > HX_BLOCK_ROWS)
-        return damaged("too many rows");
+        return damaged_column("too many rows");
     if (bytes < HEADER_BYTES || get_u64(in) != checksum(in + 8, bytes - 8))
-        return damaged("checksum");
+        return damaged_column("checksum");
     unsigned planes = in[9];
     if (in[8] != FORMAT || planes > 8 || get_u32(in + 12) != n)
-        return damaged("header");
+        return damaged_column("header");
     ret->base = get_u64(in + 16);
     ret->n = planes;
     in += HEADER_BYTES;
     for (unsigned p = 0; p < planes; p++) {
         const char *wrong = read_plane(codec, &in, end, n, p, ret);
         if (wrong)
-            return damaged(wrong);
+            return damaged_column(wrong);
     }
     while (ret->n && !ret->plane[ret->n - 1])
         ret->n--;
-    return in == end ? NULL : damaged("bytes behind its end");
+    return in == end ? NULL : damaged_column("bytes behind its end");
 }
 
 HX_HOT static void narrow_16(const uint8_t *a, const uint8_t *b, size_t n, uint16_t *restrict ret)

@@ -16,7 +16,7 @@
 #define CHECK_MASK 0x3fff
 
 /* Counts come from a recorder that may be lied to: they stop at the top. */
-static void add(uint64_t *sum, uint64_t n)
+static void add_cost_capped(uint64_t *sum, uint64_t n)
 {
     if (__builtin_add_overflow(*sum, n, sum))
         *sum = UINT64_MAX;
@@ -48,16 +48,16 @@ static void free_costs(all_costs *costs)
 
 static void add_costs(struct hx_rec_costs *to, const struct hx_rec_costs *from)
 {
-    add(&to->alloc_bytes, from->alloc_bytes);
-    add(&to->allocs, from->allocs);
-    add(&to->freed_bytes, from->freed_bytes);
-    add(&to->frees, from->frees);
-    add(&to->live_bytes, from->live_bytes);
-    add(&to->live, from->live);
-    add(&to->entries, from->entries);
+    add_cost_capped(&to->alloc_bytes, from->alloc_bytes);
+    add_cost_capped(&to->allocs, from->allocs);
+    add_cost_capped(&to->freed_bytes, from->freed_bytes);
+    add_cost_capped(&to->frees, from->frees);
+    add_cost_capped(&to->live_bytes, from->live_bytes);
+    add_cost_capped(&to->live, from->live);
+    add_cost_capped(&to->entries, from->entries);
     for (int k = 0; k < HX_SIZE_CLASSES; k++) {
-        add(&to->alloc_class[k], from->alloc_class[k]);
-        add(&to->freed_class[k], from->freed_class[k]);
+        add_cost_capped(&to->alloc_class[k], from->alloc_class[k]);
+        add_cost_capped(&to->freed_class[k], from->freed_class[k]);
     }
     to->alloc_variance += from->alloc_variance;
     to->live_variance += from->live_variance;
@@ -124,7 +124,7 @@ static hx_error *write_unseen(struct hx_writer *w, sqlite3_stmt *st, int64_t id)
             continue;
         bool known = graph->requested && graph->requested[i] != HX_NO_REQUEST;
         live++;
-        add(&bytes, known ? graph->requested[i] : 0);
+        add_cost_capped(&bytes, known ? graph->requested[i] : 0);
         lack |= !known;
     }
     if (!live)
@@ -232,7 +232,7 @@ static hx_error *write_stack_sites(struct hx_writer *w)
     return write_census(w, &(struct census){bytes, objects});
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_cost_numbers(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -245,13 +245,13 @@ static hx_error *number_groups(const struct hx_snapshot *snapshot, struct hx_sit
     for (size_t i = 0; i < n; i++)
         ret->ccs_id[i] = snapshot->sites.v[i].ccs_id;
     if (n)
-        qsort(ret->ccs_id, n, sizeof *ret->ccs_id, by_number);
+        qsort(ret->ccs_id, n, sizeof *ret->ccs_id, compare_cost_numbers);
     for (size_t i = 0; i < n; i++)
         if (!ret->n || ret->ccs_id[i] != ret->ccs_id[ret->n - 1])
             ret->ccs_id[ret->n++] = ret->ccs_id[i];
     for (size_t i = 0; i < n; i++) {
         const int64_t *found = bsearch(&snapshot->sites.v[i].ccs_id, ret->ccs_id, ret->n,
-                                       sizeof *ret->ccs_id, by_number);
+                                       sizeof *ret->ccs_id, compare_cost_numbers);
         of_site[i] = (uint32_t)(found - ret->ccs_id);
     }
     return NULL;
@@ -402,7 +402,7 @@ static void put_bounds(const struct hx_recording *recording, struct hx_text *tex
         hx_text_puts(text, "; frees were lost: live figures are upper bounds");
 }
 
-static void put_notes(struct hx_writer *w, const struct hx_recording *recording)
+static void put_cost_notes(struct hx_writer *w, const struct hx_recording *recording)
 {
     struct hx_text *text = &w->notes;
     bool probes = recording->method && strcmp(recording->method, "probes") == 0;
@@ -452,7 +452,7 @@ hx_error *hx_writer_recording(struct hx_writer *w)
     const struct hx_recording *recording = w->snapshot->recording;
     if (!recording || !w->recorded)
         return NULL;
-    put_notes(w, recording);
+    put_cost_notes(w, recording);
     HX_TRY(write_recording(w, recording));
     HX_TRY(write_losses(w, recording));
     HX_TRY(write_stack_costs(w));

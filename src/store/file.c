@@ -56,7 +56,7 @@ static hx_error *check_header(const char *path, const struct hx_pin *file, const
 }
 
 /* Opens the file itself, and not what somebody puts in its place. */
-static hx_error *open_file(const struct hx_pin *file, const char *path, int *ret)
+static hx_error *open_pinned_file(const struct hx_pin *file, const char *path, int *ret)
 {
     int fd = open(file->at, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
@@ -68,7 +68,7 @@ static hx_error *open_file(const struct hx_pin *file, const char *path, int *ret
     return NULL;
 }
 
-static hx_error *look(const struct hx_pin *file, const char *path, enum hx_file_is *ret)
+static hx_error *identify_file(const struct hx_pin *file, const char *path, enum hx_file_is *ret)
 {
     struct stat st;
     if (lstat(file->at, &st)) {
@@ -82,7 +82,7 @@ static hx_error *look(const struct hx_pin *file, const char *path, enum hx_file_
     if (!S_ISREG(st.st_mode))
         return hx_schema_foreign(path, "not a regular file");
     HX_FD int fd = -1;
-    HX_TRY(open_file(file, path, &fd));
+    HX_TRY(open_pinned_file(file, path, &fd));
     uint8_t head[DB_HEADER];
     ssize_t n = pread(fd, head, sizeof head, 0);
     if (n < 0)
@@ -98,7 +98,7 @@ hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_is *r
         return hx_error_new(HX_E_USAGE, "FILE", "give the name of a file", "the name is empty");
     hx_pin_deinit(ret);
     HX_TRY(hx_pin(path, ret));
-    return look(ret, path, ret_is);
+    return identify_file(ret, path, ret_is);
 }
 
 hx_error *hx_file_write(int fd, const char *what, const void *bytes, size_t n)
@@ -221,7 +221,7 @@ hx_error *hx_file_copy_plain(const struct hx_pin *file, const char *what, const 
                              struct stat *ret)
 {
     int in = -1;
-    HX_TRY(open_file(file, what, &in));
+    HX_TRY(open_pinned_file(file, what, &in));
     if (fstat(in, ret) != 0) {
         hx_error *err = hx_error_os(errno, what, "cannot look at it");
         close(in);

@@ -43,7 +43,7 @@ const char *hx_builtin_name(int64_t ccs_id)
     return ccs_id >= 1 && ccs_id <= HX_BUILTINS ? builtins[ccs_id - 1] : NULL;
 }
 
-static hx_error *damaged(const struct hx_frames *frames)
+static hx_error *damaged_frames(const struct hx_frames *frames)
 {
     return hx_error_new(HX_E_CORRUPT, frames->what, "take it from a backup or make it again",
                         "the store is damaged (recorded stacks)");
@@ -56,7 +56,7 @@ static hx_error *too_many(const struct hx_frames *frames)
 
 /* --- strings and hashes ------------------------------------------------------------ */
 
-static hx_error *keep(struct hx_frames *frames, const char *text, size_t *ret)
+static hx_error *keep_frame_text(struct hx_frames *frames, const char *text, size_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     hx_text_name(&name, text, strlen(text));
@@ -67,7 +67,7 @@ static hx_error *keep(struct hx_frames *frames, const char *text, size_t *ret)
     return NULL;
 }
 
-static const char *text_at(const struct hx_frames *frames, size_t at)
+static const char *frame_text(const struct hx_frames *frames, size_t at)
 {
     return at == NO_TEXT ? NULL : frames->strings.v + at;
 }
@@ -93,7 +93,8 @@ static uint64_t mix_file(const struct hx_frames *frames, uint64_t hash, uint32_t
     if (number == HX_FRAMES_NO_FILE)
         return hash;
     const struct hx_known_file *file = &frames->files.v[number];
-    return mix_text(mix_text(hash, text_at(frames, file->path)), text_at(frames, file->build_id));
+    return mix_text(mix_text(hash, frame_text(frames, file->path)),
+                    frame_text(frames, file->build_id));
 }
 
 /* Of what a place is, not of the numbers that this store has for it, but for what was entered. */
@@ -124,7 +125,7 @@ static uint64_t identify_centre(const struct hx_frames *frames,
     return hash ? hash : 1;
 }
 
-static bool same_text(const char *a, const char *b)
+static bool same_frame_text(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
@@ -135,9 +136,9 @@ static bool is_place(const struct hx_frames *frames, const struct hx_known_place
     return known->target == target && known->file == place->file && known->vaddr == place->vaddr &&
            known->inlined == place->inlined && known->kind == place->kind &&
            known->initialiser == place->initialiser && known->centre == place->centre &&
-           same_text(text_at(frames, known->label), place->label) &&
-           same_text(text_at(frames, known->module), place->module) &&
-           same_text(text_at(frames, known->source), place->source);
+           same_frame_text(frame_text(frames, known->label), place->label) &&
+           same_frame_text(frame_text(frames, known->module), place->module) &&
+           same_frame_text(frame_text(frames, known->source), place->source);
 }
 
 /* --- making ------------------------------------------------------------------------ */
@@ -147,9 +148,9 @@ hx_error *hx_frames_file(struct hx_frames *frames, const char *path, const char 
 {
     for (size_t i = 0; i < frames->files.n; i++) { /* as many as a process maps */
         const struct hx_known_file *file = &frames->files.v[i];
-        if (strcmp(text_at(frames, file->path), path) == 0 &&
-            strcmp(text_at(frames, file->name), name) == 0 &&
-            strcmp(text_at(frames, file->build_id), build_id) == 0) {
+        if (strcmp(frame_text(frames, file->path), path) == 0 &&
+            strcmp(frame_text(frames, file->name), name) == 0 &&
+            strcmp(frame_text(frames, file->build_id), build_id) == 0) {
             *ret = (uint32_t)i;
             return NULL;
         }
@@ -158,9 +159,9 @@ hx_error *hx_frames_file(struct hx_frames *frames, const char *path, const char 
     if (frames->files.n >= HX_FRAMES_NO_FILE || last == INT64_MAX)
         return too_many(frames);
     struct hx_known_file file = {.id = last + 1};
-    HX_TRY(keep(frames, path, &file.path));
-    HX_TRY(keep(frames, name, &file.name));
-    HX_TRY(keep(frames, build_id, &file.build_id));
+    HX_TRY(keep_frame_text(frames, path, &file.path));
+    HX_TRY(keep_frame_text(frames, name, &file.name));
+    HX_TRY(keep_frame_text(frames, build_id, &file.build_id));
     *ret = (uint32_t)frames->files.n;
     return hx_vec_push(&frames->files, file) ? NULL : hx_error_nomem();
 }
@@ -184,10 +185,10 @@ static hx_error *add_place(struct hx_frames *frames, int64_t id,
         .target = target,
         .runtime = place->kind == HX_FRAME_CODE && hx_is_runtime_module(place->module),
     };
-    HX_TRY(keep(frames, place->label, &known.label));
-    HX_TRY(keep(frames, place->module, &known.module));
+    HX_TRY(keep_frame_text(frames, place->label, &known.label));
+    HX_TRY(keep_frame_text(frames, place->module, &known.module));
     if (place->source)
-        HX_TRY(keep(frames, place->source, &known.source));
+        HX_TRY(keep_frame_text(frames, place->source, &known.source));
     return hx_vec_push(&frames->places, known) ? NULL : hx_error_nomem();
 }
 
@@ -221,7 +222,7 @@ static hx_error *identify_node(struct hx_frames *frames, uint32_t parent,
     if (place->kind == HX_FRAME_DEFERRED && place->target) {
         size_t target = hx_frames_index(frames, place->target);
         if (target == SIZE_MAX) /* it has to stand before */
-            return damaged(frames);
+            return damaged_frames(frames);
         own = hx_frames_mix(3, frames->node.v[target].identity);
     }
     *ret = hx_frames_mix(above, own);
@@ -229,7 +230,8 @@ static hx_error *identify_node(struct hx_frames *frames, uint32_t parent,
     return NULL;
 }
 
-static hx_error *add_node(struct hx_frames *frames, int64_t id, uint32_t parent, uint32_t place)
+static hx_error *add_frame_node(struct hx_frames *frames, int64_t id, uint32_t parent,
+                                uint32_t place)
 {
     struct hx_frames_node node = {
         .id = id,
@@ -249,7 +251,7 @@ hx_error *hx_frames_child(struct hx_frames *frames, uint32_t parent, uint32_t pl
         int64_t last = frames->node.v[frames->node.n - 1].id;
         if (frames->node.n >= HX_NO_PAIR - 1 || last == INT64_MAX)
             return too_many(frames);
-        HX_TRY(add_node(frames, last + 1, parent, place));
+        HX_TRY(add_frame_node(frames, last + 1, parent, place));
         *number = (uint32_t)frames->node.n - 1;
     }
     *ret = *number;
@@ -262,9 +264,9 @@ static bool is_centre(const struct hx_frames *frames, const struct hx_known_cent
                       const struct hx_frames_centre *centre)
 {
     return known->kind == centre->kind && known->file == centre->file &&
-           same_text(text_at(frames, known->label), centre->label) &&
-           same_text(text_at(frames, known->module), centre->module) &&
-           same_text(text_at(frames, known->source), centre->source);
+           same_frame_text(frame_text(frames, known->label), centre->label) &&
+           same_frame_text(frame_text(frames, known->module), centre->module) &&
+           same_frame_text(frame_text(frames, known->source), centre->source);
 }
 
 static hx_error *add_centre(struct hx_frames *frames, int64_t id,
@@ -279,17 +281,17 @@ static hx_error *add_centre(struct hx_frames *frames, int64_t id,
         .symbol = NO_TEXT,
         .next = next,
     };
-    HX_TRY(keep(frames, centre->label, &known.label));
-    HX_TRY(keep(frames, centre->module, &known.module));
+    HX_TRY(keep_frame_text(frames, centre->label, &known.label));
+    HX_TRY(keep_frame_text(frames, centre->module, &known.module));
     if (centre->source)
-        HX_TRY(keep(frames, centre->source, &known.source));
+        HX_TRY(keep_frame_text(frames, centre->source, &known.source));
     if (centre->symbol)
-        HX_TRY(keep(frames, centre->symbol, &known.symbol));
+        HX_TRY(keep_frame_text(frames, centre->symbol, &known.symbol));
     return hx_vec_push(&frames->centres, known) ? NULL : hx_error_nomem();
 }
 
-static hx_error *find_centre(struct hx_frames *frames, const struct hx_frames_centre *centre,
-                             uint64_t *ret_identity, uint32_t **ret_first, hx_centre *ret)
+static hx_error *find_frame_centre(struct hx_frames *frames, const struct hx_frames_centre *centre,
+                                   uint64_t *ret_identity, uint32_t **ret_first, hx_centre *ret)
 {
     *ret_identity = identify_centre(frames, centre);
     HX_TRY(hx_pairs_at(&frames->centre_by_identity, *ret_identity, ret_first));
@@ -304,7 +306,7 @@ hx_error *hx_frames_centre(struct hx_frames *frames, const struct hx_frames_cent
 {
     uint64_t identity;
     uint32_t *first;
-    HX_TRY(find_centre(frames, centre, &identity, &first, ret));
+    HX_TRY(find_frame_centre(frames, centre, &identity, &first, ret));
     if (*ret != HX_NO_CENTRE)
         return NULL;
     int64_t last = frames->centres.n ? frames->centres.v[frames->centres.n - 1].id : 0;
@@ -317,17 +319,17 @@ hx_error *hx_frames_centre(struct hx_frames *frames, const struct hx_frames_cent
 
 const char *hx_frames_label(const struct hx_frames *frames, hx_centre centre)
 {
-    return text_at(frames, frames->centres.v[centre].label);
+    return frame_text(frames, frames->centres.v[centre].label);
 }
 
 const char *hx_frames_module(const struct hx_frames *frames, hx_centre centre)
 {
-    return text_at(frames, frames->centres.v[centre].module);
+    return frame_text(frames, frames->centres.v[centre].module);
 }
 
 const char *hx_frames_source(const struct hx_frames *frames, hx_centre centre)
 {
-    return text_at(frames, frames->centres.v[centre].source);
+    return frame_text(frames, frames->centres.v[centre].source);
 }
 
 /* --- as others work on them -------------------------------------------------------- */
@@ -337,7 +339,7 @@ static hx_error *find_caf(struct hx_frames *frames, const struct hx_known_place 
                           hx_centre *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text module = {0};
-    hx_text_puts(&module, text_at(frames, place->module)); /* which moves when one is made */
+    hx_text_puts(&module, frame_text(frames, place->module)); /* which moves when one is made */
     HX_NEED(!module.failed);
     struct hx_frames_centre caf = {
         .kind = HX_CENTRE_CAF,
@@ -385,7 +387,7 @@ static hx_error *make_frame(const struct making *making, uint32_t i, struct hx_f
     if (place->kind == HX_FRAME_DEFERRED && place->target) {
         size_t target = hx_frames_index(frames, place->target);
         if (target >= i) /* or none */
-            return damaged(frames);
+            return damaged_frames(frames);
         ret->target = (uint32_t)target;
     }
     making->pending[i] = place->initialiser == HX_REC_CALLS_INITIALISER ||
@@ -440,10 +442,10 @@ static hx_error *load_files(struct hx_frames *frames)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         struct hx_known_file file = {.id = sqlite3_column_int64(st, 0)};
         if (frames->files.n >= HX_FRAMES_NO_FILE)
-            return damaged(frames);
-        HX_TRY(keep(frames, column_text(st, 1), &file.path));
-        HX_TRY(keep(frames, column_text(st, 2), &file.name));
-        HX_TRY(keep(frames, column_text(st, 3), &file.build_id));
+            return damaged_frames(frames);
+        HX_TRY(keep_frame_text(frames, column_text(st, 1), &file.path));
+        HX_TRY(keep_frame_text(frames, column_text(st, 2), &file.name));
+        HX_TRY(keep_frame_text(frames, column_text(st, 3), &file.build_id));
         HX_NEED(hx_vec_push(&frames->files, file));
     }
     frames->files_stored = frames->files.n;
@@ -473,7 +475,7 @@ static hx_error *load_centres(struct hx_frames *frames)
             file ? HX_FIND_ID(frames->files.n, i, frames->files.v[i].id, file) : HX_FRAMES_NO_FILE;
         uint32_t none = HX_NO_PAIR, *first = &none;
         if (index == SIZE_MAX || id < 1 || frames->centres.n >= HX_NO_CENTRE - 1)
-            return damaged(frames);
+            return damaged_frames(frames);
         if (frames->interning)
             HX_TRY(hx_pairs_at(&frames->centre_by_identity, identity, &first));
         struct hx_frames_centre centre = {
@@ -504,7 +506,7 @@ static hx_error *load_role(const struct hx_frames *frames, sqlite3_stmt *st,
             HX_FIND_ID(frames->centres.n, i, frames->centres.v[i].id, sqlite3_column_int64(st, 8));
     if (kind < HX_FRAME_CODE || kind > HX_FRAME_BUILTIN || centre == SIZE_MAX ||
         initialiser < HX_REC_NOT_INITIALISER || initialiser > HX_REC_CALLS_INITIALISER)
-        return damaged(frames);
+        return damaged_frames(frames);
     place->kind = (uint8_t)kind;
     place->centre = (hx_centre)centre;
     place->initialiser = (uint8_t)initialiser;
@@ -519,7 +521,7 @@ static hx_error *load_place(struct hx_frames *frames, sqlite3_stmt *st)
         file ? HX_FIND_ID(frames->files.n, i, frames->files.v[i].id, file) : HX_FRAMES_NO_FILE;
     uint32_t none = HX_NO_PAIR, *first = &none;
     if (index == SIZE_MAX || id < 1 || frames->places.n >= HX_NO_PAIR - 1)
-        return damaged(frames);
+        return damaged_frames(frames);
     struct hx_frames_place place = {
         .file = (uint32_t)index,
         .vaddr = (uint64_t)sqlite3_column_int64(st, 2),
@@ -551,7 +553,7 @@ static hx_error *load_places(struct hx_frames *frames)
     return code == SQLITE_DONE ? NULL : hx_db_error(frames->db, code, frames->what);
 }
 
-static hx_error *load_nodes(struct hx_frames *frames)
+static hx_error *load_frame_nodes(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(frames->db, frames->what,
@@ -565,14 +567,14 @@ static hx_error *load_nodes(struct hx_frames *frames)
         if (frames->node.n)
             parent = hx_frames_index(frames, up);
         if (id < 1 || place == SIZE_MAX || parent == SIZE_MAX || frames->node.n >= HX_NO_PAIR - 1)
-            return damaged(frames);
+            return damaged_frames(frames);
         if (frames->node.n && frames->interning) {
             uint32_t *number;
             HX_TRY(hx_pairs_at(&frames->children, hx_pair_key((uint32_t)parent, (uint32_t)place),
                                &number));
             *number = (uint32_t)frames->node.n;
         }
-        HX_TRY(add_node(frames, id, (uint32_t)parent, (uint32_t)place));
+        HX_TRY(add_frame_node(frames, id, (uint32_t)parent, (uint32_t)place));
     }
     frames->n_stored = frames->node.n;
     return code == SQLITE_DONE ? NULL : hx_db_error(frames->db, code, frames->what);
@@ -624,7 +626,7 @@ static hx_error *make_builtins(struct hx_frames *frames)
         if (i)
             HX_TRY(hx_frames_child(frames, 0, number, &number));
         else
-            HX_TRY(add_node(frames, HX_CCS_MAIN, 0, number));
+            HX_TRY(add_frame_node(frames, HX_CCS_MAIN, 0, number));
     }
     return NULL;
 }
@@ -650,7 +652,7 @@ static hx_error *check_builtins(const struct hx_frames *frames)
         right = node->id == (int64_t)i + 1 && !node->parent && place->kind == HX_FRAME_BUILTIN &&
                 place->centre == i;
     }
-    return right ? NULL : damaged(frames);
+    return right ? NULL : damaged_frames(frames);
 }
 
 static hx_error *load_all(struct hx_frames *frames)
@@ -660,14 +662,14 @@ static hx_error *load_all(struct hx_frames *frames)
     if (!frames->centres.n && frames->interning)
         HX_TRY(make_builtin_centres(frames));
     HX_TRY(load_places(frames));
-    HX_TRY(load_nodes(frames));
+    HX_TRY(load_frame_nodes(frames));
     if (frames->node.n)
         return NULL;
     return frames->interning ? make_builtins(frames) : NULL;
 }
 
-static hx_error *load(sqlite3 *db, const char *what, bool interning, bool old,
-                      struct hx_frames *ret)
+static hx_error *load_frames(sqlite3 *db, const char *what, bool interning, bool old,
+                             struct hx_frames *ret)
 {
     *ret = (struct hx_frames){.db = db, .what = what, .interning = interning};
     hx_error *err = load_all(ret);
@@ -680,7 +682,7 @@ static hx_error *load(sqlite3 *db, const char *what, bool interning, bool old,
 
 hx_error *hx_frames_load(sqlite3 *db, const char *what, bool interning, struct hx_frames *ret)
 {
-    return load(db, what, interning, false, ret);
+    return load_frames(db, what, interning, false, ret);
 }
 
 void hx_frames_deinit(struct hx_frames *frames)
@@ -699,7 +701,7 @@ void hx_frames_deinit(struct hx_frames *frames)
 
 static void bind_text(const struct hx_frames *frames, sqlite3_stmt *st, int i, size_t at)
 {
-    sqlite3_bind_text(st, i, text_at(frames, at), -1, SQLITE_STATIC); /* NULL binds NULL */
+    sqlite3_bind_text(st, i, frame_text(frames, at), -1, SQLITE_STATIC); /* NULL binds NULL */
 }
 
 static hx_error *store_files(struct hx_frames *frames)
@@ -806,12 +808,12 @@ static hx_error *adopt_place(struct hx_frames *frames, struct hx_known_place *pl
 {
     HX_CLEANUP(hx_text_free) struct hx_text label = {0}, module = {0};
     for (size_t i = 0; place->kind == HX_FRAME_BUILTIN && i < HX_BUILTIN_FRAMES; i++)
-        if (strcmp(text_at(frames, place->label), builtins[i]) == 0)
+        if (strcmp(frame_text(frames, place->label), builtins[i]) == 0)
             place->centre = (hx_centre)i;
     if (place->centre != HX_NO_CENTRE)
         return NULL;
-    hx_text_puts(&label, text_at(frames, place->label)); /* which moves when one is made */
-    hx_text_puts(&module, text_at(frames, place->module));
+    hx_text_puts(&label, frame_text(frames, place->label)); /* which moves when one is made */
+    hx_text_puts(&module, frame_text(frames, place->module));
     HX_NEED(!label.failed && !module.failed);
     struct hx_frames_centre centre = {
         .kind = HX_CENTRE_FUNCTION,
@@ -844,7 +846,7 @@ static hx_error *adopt(struct hx_frames *frames)
 
 hx_error *hx_frames_adopt(sqlite3 *db, const char *what, struct hx_frames *ret)
 {
-    HX_TRY(load(db, what, true, true, ret));
+    HX_TRY(load_frames(db, what, true, true, ret));
     hx_error *err = adopt(ret);
     if (err)
         hx_frames_deinit(ret);

@@ -14,7 +14,7 @@ static void destroy_regexp(void *regexp)
     hx_regexp_destroy(regexp);
 }
 
-static void set_error(sqlite3_context *context, hx_error *err)
+static void set_function_error(sqlite3_context *context, hx_error *err)
 {
     char line[512];
     hx_error_line(err, line, sizeof line);
@@ -25,7 +25,7 @@ static void set_error(sqlite3_context *context, hx_error *err)
     hx_error_free(err);
 }
 
-static hx_error *compile(sqlite3_value *pattern, hx_regexp **ret)
+static hx_error *compile_sql_regexp(sqlite3_value *pattern, hx_regexp **ret)
 {
     const char *text = (const char *)sqlite3_value_text(pattern);
     HX_NEED(text);
@@ -34,7 +34,7 @@ static hx_error *compile(sqlite3_value *pattern, hx_regexp **ret)
     return hx_regexp_create(text, ret);
 }
 
-static struct hx_filter_value value_of(sqlite3_value *value)
+static struct hx_filter_value sql_filter_value(sqlite3_value *value)
 {
     struct hx_filter_value ret = {.type = HX_FILTER_STRING};
     switch (sqlite3_value_type(value)) {
@@ -63,14 +63,14 @@ static void sql_regexp(sqlite3_context *context, int n, sqlite3_value **argv)
         return;
     hx_regexp *regexp = sqlite3_get_auxdata(context, 0), *fresh = NULL;
     if (!regexp) {
-        hx_error *err = compile(argv[0], &fresh);
+        hx_error *err = compile_sql_regexp(argv[0], &fresh);
         if (err) {
-            set_error(context, err);
+            set_function_error(context, err);
             return;
         }
         regexp = fresh;
     }
-    sqlite3_result_int(context, hx_regexp_matches(regexp, value_of(argv[1])));
+    sqlite3_result_int(context, hx_regexp_matches(regexp, sql_filter_value(argv[1])));
     if (fresh) /* last: it may be destroyed at once */
         sqlite3_set_auxdata(context, 0, fresh, destroy_regexp);
 }

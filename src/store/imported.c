@@ -74,7 +74,8 @@ struct hx_imported {
 
 /* --- naming ------------------------------------------------------------------------- */
 
-static hx_error *keep(hx_imported *imported, const char *text, size_t bytes, size_t *ret)
+static hx_error *keep_imported_text(hx_imported *imported, const char *text, size_t bytes,
+                                    size_t *ret)
 {
     HX_NEED(hx_vec_reserve(&imported->strings, imported->strings.n + bytes + 1));
     char *to = imported->strings.v + imported->strings.n;
@@ -86,7 +87,7 @@ static hx_error *keep(hx_imported *imported, const char *text, size_t bytes, siz
     return NULL;
 }
 
-static const char *text_at(const hx_imported *imported, size_t at)
+static const char *imported_text(const hx_imported *imported, size_t at)
 {
     return at == NO_TEXT ? NULL : imported->strings.v + at;
 }
@@ -116,7 +117,8 @@ hx_error *hx_imported_name(hx_imported *imported, const char *name, size_t bytes
     HX_TRY(hx_pairs_at(&imported->name_by_hash, hx_hash_bytes(name, bytes), &first));
     for (uint32_t i = *first; i != HX_NO_PAIR; i = imported->names.v[i].next) {
         const struct name *known = &imported->names.v[i];
-        if (known->bytes == bytes && memcmp(text_at(imported, known->text), name, bytes) == 0) {
+        if (known->bytes == bytes &&
+            memcmp(imported_text(imported, known->text), name, bytes) == 0) {
             *ret = i;
             return NULL;
         }
@@ -124,13 +126,13 @@ hx_error *hx_imported_name(hx_imported *imported, const char *name, size_t bytes
     if (imported->sealed || imported->names.n >= HX_NO_PAIR - 1)
         return imported->sealed ? sealed(imported) : too_many(imported);
     struct name known = {.bytes = bytes, .next = *first};
-    HX_TRY(keep(imported, name, bytes, &known.text));
+    HX_TRY(keep_imported_text(imported, name, bytes, &known.text));
     HX_NEED(hx_vec_push(&imported->names, known));
     *ret = *first = (uint32_t)imported->names.n - 1;
     return NULL;
 }
 
-static int by_number(const void *left, const void *right)
+static int compare_row_numbers(const void *left, const void *right)
 {
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     return (a > b) - (a < b);
@@ -140,7 +142,7 @@ static int by_number(const void *left, const void *right)
 static hx_error *name_again(hx_imported *imported, uint32_t name, size_t times, uint32_t *ret)
 {
     struct hx_text text = {0};
-    hx_text_putn(&text, text_at(imported, imported->names.v[name].text),
+    hx_text_putn(&text, imported_text(imported, imported->names.v[name].text),
                  imported->names.v[name].bytes);
     hx_text_putf(&text, " (%zu)", times);
     hx_error *err = text.failed ? hx_error_nomem()
@@ -152,7 +154,7 @@ static hx_error *name_again(hx_imported *imported, uint32_t name, size_t times, 
 static void sort_hand(hx_imported *imported)
 {
     if (imported->hand.n)
-        qsort(imported->hand.v, imported->hand.n, sizeof *imported->hand.v, by_number);
+        qsort(imported->hand.v, imported->hand.n, sizeof *imported->hand.v, compare_row_numbers);
 }
 
 static bool has_twins(const hx_imported *imported)
@@ -216,10 +218,10 @@ hx_error *hx_imported_centre(hx_imported *imported, const struct hx_imported_cen
     struct centre kept = {.source = NO_TEXT, .is_caf = centre->is_caf};
     if (imported->sealed || imported->centres.n >= HX_NO_CENTRE - 1)
         return imported->sealed ? sealed(imported) : too_many(imported);
-    HX_TRY(keep(imported, centre->label, strlen(centre->label), &kept.label));
-    HX_TRY(keep(imported, centre->module, strlen(centre->module), &kept.module));
+    HX_TRY(keep_imported_text(imported, centre->label, strlen(centre->label), &kept.label));
+    HX_TRY(keep_imported_text(imported, centre->module, strlen(centre->module), &kept.module));
     if (centre->source)
-        HX_TRY(keep(imported, centre->source, strlen(centre->source), &kept.source));
+        HX_TRY(keep_imported_text(imported, centre->source, strlen(centre->source), &kept.source));
     HX_NEED(hx_vec_push(&imported->centres, kept));
     *ret = (uint32_t)imported->centres.n - 1;
     return NULL;
@@ -241,7 +243,7 @@ hx_error *hx_imported_push(hx_imported *imported, uint32_t stack, uint32_t centr
 
 /* --- the store's numbers ------------------------------------------------------------- */
 
-static hx_error *cancelled(const hx_imported *imported)
+static hx_error *import_cancelled(const hx_imported *imported)
 {
     return hx_progress_cancelled(imported->progress) ? hx_error_cancelled(imported->store->path)
                                                      : NULL;
@@ -249,15 +251,15 @@ static hx_error *cancelled(const hx_imported *imported)
 
 /* Where a centre stands in a stack: on others as a function does; a CAF that is outermost is a root
  * of its own, which every choice of cost centres has. */
-static hx_error *place_of(hx_imported *imported, const struct centre *centre, bool is_root,
-                          uint32_t *ret)
+static hx_error *centre_place(hx_imported *imported, const struct centre *centre, bool is_root,
+                              uint32_t *ret)
 {
     struct hx_frames_centre who = {
         .kind = is_root ? HX_CENTRE_CAF : HX_CENTRE_FUNCTION,
         .file = HX_FRAMES_NO_FILE,
-        .label = text_at(imported, centre->label),
-        .module = text_at(imported, centre->module),
-        .source = text_at(imported, centre->source),
+        .label = imported_text(imported, centre->label),
+        .module = imported_text(imported, centre->module),
+        .source = imported_text(imported, centre->source),
     };
     struct hx_frames_place place = {
         .file = HX_FRAMES_NO_FILE,
@@ -283,8 +285,8 @@ static hx_error *make_frames(hx_imported *imported)
         const struct stack *stack = &imported->stacks.v[i];
         const struct centre *centre = &imported->centres.v[stack->centre];
         uint32_t place = 0;
-        HX_TRY(place_of(imported, centre, centre->is_caf && stack->parent == HX_IMPORTED_MAIN,
-                        &place));
+        HX_TRY(centre_place(imported, centre, centre->is_caf && stack->parent == HX_IMPORTED_MAIN,
+                            &place));
         HX_TRY(hx_frames_child(frames, imported->node[stack->parent], place, &imported->node[i]));
     }
     return NULL;
@@ -329,7 +331,7 @@ static hx_error *rank_retainers(hx_imported *imported, struct hx_scheme_rule *re
         if (rank[name] != UINT32_MAX)
             continue;
         rank[name] = 0;
-        ranked[n++] = (struct ranked){text_at(imported, imported->names.v[name].text), name};
+        ranked[n++] = (struct ranked){imported_text(imported, imported->names.v[name].text), name};
     }
     qsort(ranked, n, sizeof *ranked, by_label);
     HX_FREE struct hx_identity *identity = calloc(n + 1, sizeof *identity);
@@ -414,7 +416,8 @@ static int by_key(const void *left, const void *right)
 }
 
 /* The rows, each once, and their sums. */
-static hx_error *merge(hx_imported *imported, const struct hx_imported_snapshot *snapshot)
+static hx_error *merge_imported_rows(hx_imported *imported,
+                                     const struct hx_imported_snapshot *snapshot)
 {
     memset(imported->total, 0, sizeof imported->total);
     imported->rows.n = 0;
@@ -441,8 +444,8 @@ static hx_error *merge(hx_imported *imported, const struct hx_imported_snapshot 
 }
 
 /* Rows of one break-down: [*ret_from, *ret_to). */
-static void rows_of(const hx_imported *imported, enum hx_imported_by by, size_t *ret_from,
-                    size_t *ret_to)
+static void breakdown_rows(const hx_imported *imported, enum hx_imported_by by, size_t *ret_from,
+                           size_t *ret_to)
 {
     size_t i = 0;
     while (i < imported->rows.n && imported->rows.v[i].by < by)
@@ -453,14 +456,14 @@ static void rows_of(const hx_imported *imported, enum hx_imported_by by, size_t 
     *ret_to = i;
 }
 
-static hx_error *prepare(const hx_imported *imported, const char *sql, sqlite3_stmt **ret)
+static hx_error *prepare_import(const hx_imported *imported, const char *sql, sqlite3_stmt **ret)
 {
     HX_TRY(hx_db_prepare(imported->store->db, imported->store->path, sql, ret));
     sqlite3_bind_int64(*ret, 1, imported->id);
     return NULL;
 }
 
-static hx_error *run(const hx_imported *imported, sqlite3_stmt *st)
+static hx_error *run_import(const hx_imported *imported, sqlite3_stmt *st)
 {
     return hx_db_run(imported->store->db, imported->store->path, st);
 }
@@ -470,8 +473,8 @@ static hx_error *add_retention(hx_imported *imported)
     HX_STATEMENT sqlite3_stmt *st = NULL, *census = NULL;
     size_t from, to;
     int64_t sets = 0;
-    rows_of(imported, HX_IMPORTED_RETAINER, &from, &to);
-    HX_TRY(prepare(imported, "INSERT INTO hx_retention VALUES(?,?,?,NULL)", &st));
+    breakdown_rows(imported, HX_IMPORTED_RETAINER, &from, &to);
+    HX_TRY(prepare_import(imported, "INSERT INTO hx_retention VALUES(?,?,?,NULL)", &st));
     for (size_t i = from; i < to; i++) {
         const struct hx_imported_row *row = &imported->rows.v[i];
         int64_t set = row->number <= HX_IMPORTED_MANY
@@ -480,12 +483,13 @@ static hx_error *add_retention(hx_imported *imported)
         sets += set != 0;
         sqlite3_bind_int64(st, 2, set);
         sqlite3_bind_int64(st, 3, (int64_t)row->bytes);
-        HX_TRY(run(imported, st));
+        HX_TRY(run_import(imported, st));
     }
-    HX_TRY(prepare(imported, "INSERT INTO hx_census VALUES(?,NULL,NULL,NULL,NULL,?,?)", &census));
+    HX_TRY(prepare_import(imported, "INSERT INTO hx_census VALUES(?,NULL,NULL,NULL,NULL,?,?)",
+                          &census));
     sqlite3_bind_int64(census, 2, (int64_t)imported->total[HX_IMPORTED_RETAINER]);
     sqlite3_bind_int64(census, 3, sets);
-    return run(imported, census);
+    return run_import(imported, census);
 }
 
 /* Types are numbered in each snapshot for itself. */
@@ -494,19 +498,20 @@ static hx_error *add_named(hx_imported *imported, enum hx_imported_by by)
     HX_STATEMENT sqlite3_stmt *st = NULL;
     size_t from, to;
     bool type = by == HX_IMPORTED_TYPE;
-    rows_of(imported, by, &from, &to);
-    HX_TRY(prepare(imported,
-                   type ? "INSERT INTO hx_type(snapshot, name, bytes, type) VALUES(?,?,?,?)"
-                        : "INSERT INTO hx_module(snapshot, name, bytes) VALUES(?,?,?)",
-                   &st));
+    breakdown_rows(imported, by, &from, &to);
+    HX_TRY(prepare_import(imported,
+                          type ? "INSERT INTO hx_type(snapshot, name, bytes, type) VALUES(?,?,?,?)"
+                               : "INSERT INTO hx_module(snapshot, name, bytes) VALUES(?,?,?)",
+                          &st));
     for (size_t i = from; i < to; i++) {
         const struct hx_imported_row *row = &imported->rows.v[i];
         const struct name *name = &imported->names.v[row->number];
-        sqlite3_bind_text(st, 2, text_at(imported, name->text), (int)name->bytes, SQLITE_STATIC);
+        sqlite3_bind_text(st, 2, imported_text(imported, name->text), (int)name->bytes,
+                          SQLITE_STATIC);
         sqlite3_bind_int64(st, 3, (int64_t)row->bytes);
         if (type)
             sqlite3_bind_int64(st, 4, (int64_t)(i - from) + 1);
-        HX_TRY(run(imported, st));
+        HX_TRY(run_import(imported, st));
     }
     return NULL;
 }
@@ -515,12 +520,12 @@ static hx_error *add_biography(hx_imported *imported)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     size_t from, to;
-    rows_of(imported, HX_IMPORTED_BIOGRAPHY, &from, &to);
-    HX_TRY(prepare(imported, "INSERT INTO hx_biography VALUES(?,?,?,NULL)", &st));
+    breakdown_rows(imported, HX_IMPORTED_BIOGRAPHY, &from, &to);
+    HX_TRY(prepare_import(imported, "INSERT INTO hx_biography VALUES(?,?,?,NULL)", &st));
     for (size_t i = from; i < to; i++) {
         hx_bind_text(st, 2, hx_imported_phases[imported->rows.v[i].number]);
         sqlite3_bind_int64(st, 3, (int64_t)imported->rows.v[i].bytes);
-        HX_TRY(run(imported, st));
+        HX_TRY(run_import(imported, st));
     }
     return NULL;
 }
@@ -536,8 +541,8 @@ static const char *name_of_end(uint32_t stack)
 }
 
 /* Innermost first, of at most `most` centres. */
-static void put_label(const hx_imported *imported, uint32_t stack, size_t most,
-                      struct hx_text *text)
+static void put_imported_label(const hx_imported *imported, uint32_t stack, size_t most,
+                               struct hx_text *text)
 {
     size_t n = 0;
     for (; stack > HX_IMPORTED_CUT; stack = imported->stacks.v[stack].parent) {
@@ -547,32 +552,33 @@ static void put_label(const hx_imported *imported, uint32_t stack, size_t most,
             hx_text_puts(text, "...");
             return;
         }
-        hx_text_puts(text, text_at(imported, centre->label));
+        hx_text_puts(text, imported_text(imported, centre->label));
     }
     if (!n || stack == HX_IMPORTED_CUT)
         hx_text_putf(text, "%s%s", n ? " < " : "", name_of_end(stack));
 }
 
-static const char *module_of(const hx_imported *imported, uint32_t stack)
+static const char *stack_module(const hx_imported *imported, uint32_t stack)
 {
     const char *end = name_of_end(stack);
     return end ? end
-               : text_at(imported, imported->centres.v[imported->stacks.v[stack].centre].module);
+               : imported_text(imported,
+                               imported->centres.v[imported->stacks.v[stack].centre].module);
 }
 
 /* The stack as a row; it may be there. */
-static hx_error *add_stack(const hx_imported *imported, sqlite3_stmt *st, uint32_t stack)
+static hx_error *add_imported_stack(const hx_imported *imported, sqlite3_stmt *st, uint32_t stack)
 {
     const struct hx_frames_node *node = &imported->frames.node.v[imported->node[stack]];
     struct hx_text label = {0}, site = {0};
-    put_label(imported, stack, HX_STACK_FRAMES, &label);
-    put_label(imported, stack, HX_SITE_FRAMES, &site);
+    put_imported_label(imported, stack, HX_STACK_FRAMES, &label);
+    put_imported_label(imported, stack, HX_SITE_FRAMES, &site);
     sqlite3_bind_int64(st, 1, node->id);
     hx_bind_text(st, 2, hx_text_str(&label));
     hx_bind_text(st, 3, hx_text_str(&site));
-    hx_bind_text(st, 4, module_of(imported, stack));
+    hx_bind_text(st, 4, stack_module(imported, stack));
     sqlite3_bind_int64(st, 5, (int64_t)node->identity);
-    hx_error *err = label.failed || site.failed ? hx_error_nomem() : run(imported, st);
+    hx_error *err = label.failed || site.failed ? hx_error_nomem() : run_import(imported, st);
     hx_text_free(&label);
     hx_text_free(&site);
     return err;
@@ -582,28 +588,30 @@ static hx_error *add_stack_rows(hx_imported *imported)
 {
     HX_STATEMENT sqlite3_stmt *stack = NULL, *attributed = NULL, *cost = NULL, *site = NULL;
     size_t from, to;
-    rows_of(imported, HX_IMPORTED_CCS, &from, &to);
-    HX_TRY(prepare(imported, "INSERT OR IGNORE INTO hx_stack VALUES(?1,?2,?3,?4,?5,?1)", &stack));
-    HX_TRY(prepare(imported, "INSERT OR IGNORE INTO hx_attributed VALUES(?,?)", &attributed));
-    HX_TRY(prepare(imported,
-                   "INSERT INTO hx_stack_cost(snapshot, stack_id, live_bytes) VALUES(?,?,?)",
-                   &cost));
-    HX_TRY(prepare(imported, "INSERT INTO hx_stack_site(snapshot, stack_id, bytes) VALUES(?,?,?)",
-                   &site));
+    breakdown_rows(imported, HX_IMPORTED_CCS, &from, &to);
+    HX_TRY(prepare_import(imported, "INSERT OR IGNORE INTO hx_stack VALUES(?1,?2,?3,?4,?5,?1)",
+                          &stack));
+    HX_TRY(
+        prepare_import(imported, "INSERT OR IGNORE INTO hx_attributed VALUES(?,?)", &attributed));
+    HX_TRY(prepare_import(imported,
+                          "INSERT INTO hx_stack_cost(snapshot, stack_id, live_bytes) VALUES(?,?,?)",
+                          &cost));
+    HX_TRY(prepare_import(
+        imported, "INSERT INTO hx_stack_site(snapshot, stack_id, bytes) VALUES(?,?,?)", &site));
     for (size_t i = from; i < to; i++) {
         const struct hx_imported_row *row = &imported->rows.v[i];
         uint32_t node = imported->node[row->number];
         int64_t id = imported->frames.node.v[node].id;
-        HX_TRY(add_stack(imported, stack, row->number));
+        HX_TRY(add_imported_stack(imported, stack, row->number));
         sqlite3_bind_int64(attributed, 1, id);
         sqlite3_bind_int64(attributed, 2, hx_ccs_id_of(imported->attributing.row[node]));
-        HX_TRY(run(imported, attributed));
+        HX_TRY(run_import(imported, attributed));
         sqlite3_bind_int64(cost, 2, id);
         sqlite3_bind_int64(cost, 3, (int64_t)row->bytes);
-        HX_TRY(run(imported, cost));
+        HX_TRY(run_import(imported, cost));
         sqlite3_bind_int64(site, 2, id);
         sqlite3_bind_int64(site, 3, (int64_t)row->bytes);
-        HX_TRY(run(imported, site));
+        HX_TRY(run_import(imported, site));
     }
     return NULL;
 }
@@ -611,9 +619,9 @@ static hx_error *add_stack_rows(hx_imported *imported)
 static hx_error *add_ccs(hx_imported *imported)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare(imported, "INSERT INTO hx_recording(snapshot, method) VALUES(?,?)", &st));
+    HX_TRY(prepare_import(imported, "INSERT INTO hx_recording(snapshot, method) VALUES(?,?)", &st));
     hx_bind_text(st, 2, HX_RECORDING_IMPORT);
-    HX_TRY(run(imported, st));
+    HX_TRY(run_import(imported, st));
     HX_TRY(add_stack_rows(imported));
     HX_TRY(hx_attribute_costs(&imported->attributing, imported->id));
     return hx_attribute_sites(&imported->attributing, imported->id);
@@ -625,12 +633,12 @@ static hx_error *add_losses(const hx_imported *imported,
                             const struct hx_imported_snapshot *snapshot)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare(imported, "INSERT INTO hx_loss VALUES(?,?,?,NULL,NULL)", &st));
+    HX_TRY(prepare_import(imported, "INSERT INTO hx_loss VALUES(?,?,?,NULL,NULL)", &st));
     for (size_t i = 0; i < snapshot->losses; i++) {
         uint64_t count = snapshot->loss[i].count;
         hx_bind_text(st, 2, snapshot->loss[i].what);
         sqlite3_bind_int64(st, 3, count > INT64_MAX ? INT64_MAX : (int64_t)count);
-        HX_TRY(run(imported, st));
+        HX_TRY(run_import(imported, st));
     }
     return NULL;
 }
@@ -643,11 +651,11 @@ static hx_error *add_summary(const hx_imported *imported,
     char taken_at[64];
     for (size_t by = 0; by < HX_IMPORTED_BYS; by++)
         heap = imported->total[by] > heap ? imported->total[by] : heap;
-    HX_TRY(prepare(imported,
-                   "INSERT INTO hx_snapshot(snapshot, taken_at_ns, taken_at, pid, comm, exe,"
-                   " method, heap_bytes, interior, complete, notes, parts, started_at_ns)"
-                   " VALUES(?,?,?,?,?,?,'import',?,?,?,?,?,?)",
-                   &st));
+    HX_TRY(prepare_import(imported,
+                          "INSERT INTO hx_snapshot(snapshot, taken_at_ns, taken_at, pid, comm, exe,"
+                          " method, heap_bytes, interior, complete, notes, parts, started_at_ns)"
+                          " VALUES(?,?,?,?,?,?,'import',?,?,?,?,?,?)",
+                          &st));
     hx_writer_time(snapshot->taken_at_ns, taken_at, sizeof taken_at);
     sqlite3_bind_int64(st, 2, snapshot->taken_at_ns);
     hx_bind_text(st, 3, taken_at);
@@ -662,10 +670,11 @@ static hx_error *add_summary(const hx_imported *imported,
     sqlite3_bind_int64(st, 11, HX_ANALYSE_ALL); /* there is nothing left to be worked out */
     if (snapshot->started_at_ns)
         sqlite3_bind_int64(st, 12, snapshot->started_at_ns);
-    return run(imported, st);
+    return run_import(imported, st);
 }
 
-static hx_error *write_all(hx_imported *imported, const struct hx_imported_snapshot *snapshot)
+static hx_error *write_imported_snapshot(hx_imported *imported,
+                                         const struct hx_imported_snapshot *snapshot)
 {
     HX_TRY(hx_db_int(imported->store->db, imported->store->path,
                      "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot", &imported->id));
@@ -690,10 +699,10 @@ hx_error *hx_imported_add(hx_imported *imported, const struct hx_imported_snapsh
                           int64_t *ret)
 {
     hx_store *store = imported->store;
-    HX_TRY(cancelled(imported));
-    HX_TRY(merge(imported, snapshot));
+    HX_TRY(import_cancelled(imported));
+    HX_TRY(merge_imported_rows(imported, snapshot));
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN IMMEDIATE"));
-    hx_error *err = write_all(imported, snapshot);
+    hx_error *err = write_imported_snapshot(imported, snapshot);
     /* the log grows to some snapshots: each of them is whole in it, too */
     if (err || ++imported->added % ENDED_AT_ONCE == 0)
         err = hx_store_end(store, err);

@@ -32,7 +32,7 @@ struct hx_laid {
 
 /* --- what there is ------------------------------------------------------------------ */
 
-static void release(struct kept *kept)
+static void release_kept(struct kept *kept)
 {
     if (!kept || --kept->users)
         return;
@@ -40,10 +40,10 @@ static void release(struct kept *kept)
     free(kept);
 }
 
-static void forget(hx_laid *laid)
+static void forget_laid(hx_laid *laid)
 {
     for (size_t i = 0; i < KEPT; i++) {
-        release(laid->kept[i]);
+        release_kept(laid->kept[i]);
         laid->kept[i] = NULL;
     }
     hx_vec_free(&laid->snapshots);
@@ -66,7 +66,7 @@ void hx_laid_unref(hx_laid *laid)
 {
     if (!laid || --laid->users)
         return;
-    forget(laid);
+    forget_laid(laid);
     free(laid);
 }
 
@@ -87,7 +87,7 @@ static hx_error *list_snapshots(hx_laid *laid, int64_t snapshot)
 hx_error *hx_laid_set(hx_laid *laid, struct hx_frames *frames, struct hx_attributing *pass,
                       int64_t snapshot)
 {
-    forget(laid);
+    forget_laid(laid);
     laid->frames = frames;
     laid->pass = pass;
     if (!pass)
@@ -96,7 +96,7 @@ hx_error *hx_laid_set(hx_laid *laid, struct hx_frames *frames, struct hx_attribu
     return list_snapshots(laid, snapshot);
 }
 
-static uint32_t rows_of(const hx_laid *laid)
+static uint32_t laid_rows(const hx_laid *laid)
 {
     return laid->pass ? hx_ccs_count(laid->pass->table) : 0;
 }
@@ -105,7 +105,7 @@ static hx_error *make_identities(hx_laid *laid)
 {
     if (laid->identity)
         return NULL;
-    laid->identity = malloc(((size_t)rows_of(laid) + 1) * sizeof *laid->identity);
+    laid->identity = malloc(((size_t)laid_rows(laid) + 1) * sizeof *laid->identity);
     HX_NEED(laid->identity);
     hx_attributing_identities(laid->pass, laid->identity);
     return NULL;
@@ -115,7 +115,7 @@ static hx_error *make_identities(hx_laid *laid)
 static hx_error *make_children(hx_laid *laid)
 {
     const struct hx_ccs_entry *entry = hx_ccs_rows(laid->pass->table);
-    uint32_t n = rows_of(laid);
+    uint32_t n = laid_rows(laid);
     if (laid->next)
         return NULL;
     HX_FREE uint32_t *child = calloc((size_t)n + 1, sizeof *child);
@@ -138,7 +138,7 @@ static hx_error *make_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
     kept->users = 1;
     hx_error *err = hx_ccs_costs_make(laid->pass, snapshot, &kept->costs);
     if (err)
-        release(kept);
+        release_kept(kept);
     else
         *ret = kept;
     return err;
@@ -160,7 +160,7 @@ static hx_error *take_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
     if (!*slot || (*slot)->snapshot != snapshot) {
         struct kept *fresh = NULL;
         HX_TRY(make_costs(laid, snapshot, &fresh));
-        release(*slot);
+        release_kept(*slot);
         *slot = fresh;
     }
     (*slot)->asked = ++laid->asked;
@@ -220,7 +220,7 @@ static enum kind kind_of(const struct cursor *cursor)
     return ((struct instance *)cursor->base.pVtab)->kind;
 }
 
-static int set_error(sqlite3_vtab *vtab, hx_error *err)
+static int set_overlay_error(sqlite3_vtab *vtab, hx_error *err)
 {
     char line[512];
     int code = err->kind == HX_E_NOMEM     ? SQLITE_NOMEM
@@ -271,7 +271,7 @@ static int table_disconnect(sqlite3_vtab *base)
 /* Which constraints xFilter gets, in this order. SQLite looks at them again. */
 enum plan { BY_SNAPSHOT = 1, BY_ID = 2, BY_PARENT = 4, FROM = 8, UP_TO = 16, PARTS = 5 };
 
-static unsigned part_of(enum kind kind, const struct sqlite3_index_constraint *constraint)
+static unsigned constraint_part(enum kind kind, const struct sqlite3_index_constraint *constraint)
 {
     const struct laid_table *table = &tables[kind];
     bool equal = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
@@ -319,7 +319,7 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     int chosen[PARTS], arguments = 0;
     unsigned plan = 0;
     for (int i = 0; i < info->nConstraint; i++) {
-        unsigned part = part_of(instance->kind, &info->aConstraint[i]);
+        unsigned part = constraint_part(instance->kind, &info->aConstraint[i]);
         if (!part || plan & part)
             continue;
         plan |= part;
@@ -328,7 +328,7 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     for (int bit = 0; bit < PARTS; bit++)
         if (plan & 1u << bit)
             info->aConstraintUsage[chosen[bit]].argvIndex = ++arguments;
-    double rows = 1 + rows_of(instance->laid);
+    double rows = 1 + laid_rows(instance->laid);
     rows = plan & BY_ID ? 1 : plan & BY_PARENT ? 10 : plan & (FROM | UP_TO) ? rows / 4 : rows;
     if (instance->kind != CCS && !(plan & BY_SNAPSHOT))
         rows *= 1 + (double)instance->laid->snapshots.n;
@@ -356,7 +356,7 @@ static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **ret)
 
 static int cursor_close(sqlite3_vtab_cursor *base)
 {
-    release(((struct cursor *)base)->kept);
+    release_kept(((struct cursor *)base)->kept);
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -368,7 +368,7 @@ static bool has_row(const struct cursor *cursor, uint32_t row)
 }
 
 /* To the first snapshot from `at` on that has a row. */
-static hx_error *settle(struct cursor *cursor)
+static hx_error *settle_overlay_cursor(struct cursor *cursor)
 {
     hx_laid *laid = laid_of(cursor);
     while (cursor->at < cursor->end) {
@@ -382,7 +382,7 @@ static hx_error *settle(struct cursor *cursor)
             cursor->row++;
         if (cursor->row < cursor->high)
             return NULL;
-        release(cursor->kept);
+        release_kept(cursor->kept);
         cursor->kept = NULL;
         cursor->at++;
     }
@@ -441,15 +441,15 @@ static hx_error *limit(struct cursor *cursor, unsigned part, int64_t bound)
     return NULL;
 }
 
-static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
+static hx_error *start_overlay_scan(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
 {
     hx_laid *laid = laid_of(cursor);
-    release(cursor->kept);
+    release_kept(cursor->kept);
     cursor->kept = NULL;
     cursor->children = false;
     cursor->is_over = !laid->pass;
     cursor->low = cursor->at = 0;
-    cursor->high = rows_of(laid);
+    cursor->high = laid_rows(laid);
     cursor->end = kind_of(cursor) == CCS ? laid->pass != NULL : laid->snapshots.n;
     for (unsigned part = 1; part < 1u << PARTS && !cursor->is_over; part <<= 1) {
         int64_t bound;
@@ -468,7 +468,7 @@ static hx_error *start(struct cursor *cursor, unsigned plan, sqlite3_value **arg
         return NULL;
     }
     cursor->row = cursor->low;
-    return settle(cursor);
+    return settle_overlay_cursor(cursor);
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
@@ -476,10 +476,10 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, 
 {
     (void)text, (void)argc;
     struct cursor *cursor = (struct cursor *)base;
-    hx_error *err = start(cursor, (unsigned)plan, argv);
+    hx_error *err = start_overlay_scan(cursor, (unsigned)plan, argv);
     if (err)
         cursor->is_over = true;
-    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+    return err ? set_overlay_error(base->pVtab, err) : SQLITE_OK;
 }
 
 static int cursor_next(sqlite3_vtab_cursor *base)
@@ -491,10 +491,10 @@ static int cursor_next(sqlite3_vtab_cursor *base)
         return SQLITE_OK;
     }
     cursor->row++;
-    hx_error *err = settle(cursor);
+    hx_error *err = settle_overlay_cursor(cursor);
     if (err)
         cursor->is_over = true;
-    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+    return err ? set_overlay_error(base->pVtab, err) : SQLITE_OK;
 }
 
 static int cursor_eof(sqlite3_vtab_cursor *base)
@@ -572,7 +572,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
         return SQLITE_OK;
     }
     hx_error *err = serve_ccs(laid_of(cursor), context, cursor->row, column);
-    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+    return err ? set_overlay_error(base->pVtab, err) : SQLITE_OK;
 }
 
 /* --- the module --------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ void hx_marks_deinit(struct hx_marks *marks)
     hx_vec_free(&marks->pushed);
 }
 
-static bool same_text(const char *a, const char *b)
+static bool same_mark_text(const char *a, const char *b)
 {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
@@ -68,8 +68,8 @@ static const struct hx_rec_line *line_of(const struct hx_rec_place *place, size_
 
 static bool same_function(const struct hx_rec_line *a, const struct hx_rec_line *b)
 {
-    return a->function && same_text(a->function, b->function) &&
-           same_text(a->declared, b->declared) && a->declared_line == b->declared_line;
+    return a->function && same_mark_text(a->function, b->function) &&
+           same_mark_text(a->declared, b->declared) && a->declared_line == b->declared_line;
 }
 
 /* So many functions are the same in both, called at the same places. */
@@ -79,7 +79,7 @@ static size_t in_common(const struct hx_rec_place *a, const struct hx_rec_place 
     while (n < a->n_lines && n < b->n_lines && same_function(line_of(a, n), line_of(b, n))) {
         n++;
         if (line_of(a, n - 1)->line != line_of(b, n - 1)->line ||
-            !same_text(line_of(a, n - 1)->source, line_of(b, n - 1)->source))
+            !same_mark_text(line_of(a, n - 1)->source, line_of(b, n - 1)->source))
             break;
     }
     return n;

@@ -234,7 +234,7 @@ static hx_error *know_chains(struct chains *c, const struct stacks *stacks)
     return NULL;
 }
 
-static hx_error *write_stacks(struct chains *c, const struct stacks *stacks)
+static hx_error *write_chain_stacks(struct chains *c, const struct stacks *stacks)
 {
     HX_STATEMENT sqlite3_stmt *chain = NULL, *of = NULL;
     HX_TRY(hx_db_prepare(c->a->db, c->a->what, "INSERT INTO hx_chain VALUES(?,?,?)", &chain));
@@ -283,7 +283,7 @@ static hx_error *make_chains(struct chains *c, struct stacks *stacks)
         HX_TRY(load_calls(c));
     HX_TRY(load_stacks(c, stacks));
     HX_TRY(know_chains(c, stacks));
-    return write_stacks(c, stacks);
+    return write_chain_stacks(c, stacks);
 }
 
 hx_error *hx_mprof_chains(const struct hx_attributing *a)

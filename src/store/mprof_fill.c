@@ -29,23 +29,23 @@ struct filling {
 /* --- what was recorded -------------------------------------------------------------- */
 
 /* Figures of a file may be any: they stop at the top. */
-static void add(uint64_t *sum, uint64_t n)
+static void add_capped(uint64_t *sum, uint64_t n)
 {
     if (__builtin_add_overflow(*sum, n, sum))
         *sum = UINT64_MAX;
 }
 
-static void add_all(struct figures *to, const struct figures *from)
+static void add_figures(struct figures *to, const struct figures *from)
 {
     to->there = true;
-    add(&to->allocs, from->allocs);
-    add(&to->bytes, from->bytes);
-    add(&to->frees, from->frees);
-    add(&to->freed_bytes, from->freed_bytes);
-    add(&to->kept_bytes, from->kept_bytes);
+    add_capped(&to->allocs, from->allocs);
+    add_capped(&to->bytes, from->bytes);
+    add_capped(&to->frees, from->frees);
+    add_capped(&to->freed_bytes, from->freed_bytes);
+    add_capped(&to->kept_bytes, from->kept_bytes);
     for (int k = 0; k < HX_SIZE_CLASSES; k++) {
-        add(&to->alloc_class[k], from->alloc_class[k]);
-        add(&to->kept_class[k], from->kept_class[k]);
+        add_capped(&to->alloc_class[k], from->alloc_class[k]);
+        add_capped(&to->kept_class[k], from->kept_class[k]);
     }
 }
 
@@ -93,11 +93,11 @@ static hx_error *add_to_chain(struct filling *f, int64_t chain, const struct fig
         f->chain.n = (size_t)chain + 1;
         memset(f->chain.v + had, 0, (f->chain.n - had) * sizeof *f->chain.v);
     }
-    add_all(&f->chain.v[chain], costs);
+    add_figures(&f->chain.v[chain], costs);
     return NULL;
 }
 
-static hx_error *add_stack(struct filling *f, sqlite3_stmt *st)
+static hx_error *add_mprof_stack(struct filling *f, sqlite3_stmt *st)
 {
     struct figures costs;
     uint32_t frame;
@@ -107,16 +107,16 @@ static hx_error *add_stack(struct filling *f, sqlite3_stmt *st)
     f->any = true;
     hx_centre centre = f->a->frame[frame].centre;
     size_t centres = f->a->frames->centres.n;
-    add_all(&f->function[centre < centres ? centre : centres], &costs);
-    add_all(&f->total, &costs);
+    add_figures(&f->function[centre < centres ? centre : centres], &costs);
+    add_figures(&f->total, &costs);
     struct hx_call_costs *own = &f->own[frame];
-    add(&own->calls, costs.allocs);
+    add_capped(&own->calls, costs.allocs);
     for (int k = 0; k < HX_SIZE_CLASSES; k++)
-        add(&own->bytes[k], costs.alloc_class[k]);
+        add_capped(&own->bytes[k], costs.alloc_class[k]);
     return add_to_chain(f, sqlite3_column_int64(st, CHAIN), &costs);
 }
 
-static hx_error *load(struct filling *f)
+static hx_error *load_mprof_stacks(struct filling *f)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(f->a->db, f->a->what,
@@ -131,7 +131,7 @@ static hx_error *load(struct filling *f)
     sqlite3_bind_int64(st, 1, f->snapshot);
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        HX_TRY(add_stack(f, st));
+        HX_TRY(add_mprof_stack(f, st));
     return code == SQLITE_DONE ? NULL : hx_db_error(f->a->db, code, f->a->what);
 }
 
@@ -151,7 +151,7 @@ static int bind_classes(const struct filling *f, sqlite3_stmt *st, int i, const 
     return i + HX_SIZE_CLASSES;
 }
 
-static hx_error *begin(const struct filling *f, const char *sql, sqlite3_stmt **ret)
+static hx_error *prepare_fill(const struct filling *f, const char *sql, sqlite3_stmt **ret)
 {
     return hx_db_prepare(f->a->db, f->a->what, sql, ret);
 }
@@ -165,7 +165,7 @@ static hx_error *end_row(const struct filling *f, sqlite3_stmt *st)
     return err;
 }
 
-static hx_error *forget(const struct filling *f)
+static hx_error *forget_mprof(const struct filling *f)
 {
     static const char *const statements[] = {
         "DELETE FROM hx_mprof WHERE snapshot = ?", "DELETE FROM hx_chain_cost WHERE snapshot = ?",
@@ -173,7 +173,7 @@ static hx_error *forget(const struct filling *f)
         "DELETE FROM hx_cycle WHERE snapshot = ?"};
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         HX_STATEMENT sqlite3_stmt *st = NULL;
-        HX_TRY(begin(f, statements[i], &st));
+        HX_TRY(prepare_fill(f, statements[i], &st));
         HX_TRY(end_row(f, st));
     }
     return NULL;
@@ -183,12 +183,12 @@ static hx_error *forget(const struct filling *f)
 static hx_error *write_chains(struct filling *f)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(begin(f, "INSERT INTO hx_chain_cost VALUES(?,?,?,?,?,?,?)", &st));
+    HX_TRY(prepare_fill(f, "INSERT INTO hx_chain_cost VALUES(?,?,?,?,?,?,?)", &st));
     for (size_t i = 0; i < f->chain.n; i++) {
         const struct figures *chain = &f->chain.v[i];
         if (chain->allocs == chain->frees && chain->bytes == chain->freed_bytes)
             continue;
-        add_all(&f->chains, chain);
+        add_figures(&f->chains, chain);
         sqlite3_bind_int64(st, 2, (int64_t)i);
         bind(st, 3, chain->allocs);
         bind(st, 4, chain->bytes);
@@ -203,7 +203,7 @@ static hx_error *write_chains(struct filling *f)
 static hx_error *write_totals(const struct filling *f)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(begin(f, "INSERT INTO hx_mprof VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
+    HX_TRY(prepare_fill(f, "INSERT INTO hx_mprof VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
     bind(st, 2, f->total.allocs);
     bind(st, 3, f->total.bytes);
     int i = bind_classes(f, st, 4, f->total.alloc_class);
@@ -228,30 +228,30 @@ struct surroundings {
     struct around *function, *cycle; /* of each; of members the calls inside count for made only */
 };
 
-static uint64_t bytes_of(const struct hx_call_costs *costs)
+static uint64_t call_bytes(const struct hx_call_costs *costs)
 {
     uint64_t sum = 0;
     for (int k = 0; k < HX_SIZE_CLASSES; k++)
-        add(&sum, costs->bytes[k]);
+        add_capped(&sum, costs->bytes[k]);
     return sum;
 }
 
-static void look_around(const struct hx_callgraph *graph, struct surroundings *s)
+static void sum_callers_and_callees(const struct hx_callgraph *graph, struct surroundings *s)
 {
     for (size_t i = 0; i < graph->calls.n; i++) {
         const struct hx_call *call = &graph->calls.v[i];
         uint32_t from = graph->functions.v[call->caller].cycle;
         uint32_t to = graph->functions.v[call->callee].cycle;
-        uint64_t bytes = bytes_of(&call->costs);
-        add(&s->function[call->caller].made, call->costs.calls);
+        uint64_t bytes = call_bytes(&call->costs);
+        add_capped(&s->function[call->caller].made, call->costs.calls);
         if (from != HX_NO_CYCLE && from == to)
             continue;
-        add(&s->function[call->caller].down, bytes);
-        add(&s->function[call->callee].up, bytes);
+        add_capped(&s->function[call->caller].down, bytes);
+        add_capped(&s->function[call->callee].up, bytes);
         if (from != HX_NO_CYCLE)
-            add(&s->cycle[from].down, bytes);
+            add_capped(&s->cycle[from].down, bytes);
         if (to != HX_NO_CYCLE)
-            add(&s->cycle[to].up, bytes);
+            add_capped(&s->cycle[to].up, bytes);
     }
 }
 
@@ -263,7 +263,7 @@ static int64_t centre_id(const struct filling *f, hx_centre centre)
 static hx_error *write_calls(const struct filling *f, const struct hx_callgraph *graph)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(begin(f, "INSERT INTO hx_call VALUES(?,?,?,?,?,?,?,?)", &st));
+    HX_TRY(prepare_fill(f, "INSERT INTO hx_call VALUES(?,?,?,?,?,?,?,?)", &st));
     for (size_t i = 0; i < graph->calls.n; i++) {
         const struct hx_call *call = &graph->calls.v[i];
         sqlite3_bind_int64(st, 2, centre_id(f, graph->functions.v[call->caller].centre));
@@ -288,12 +288,12 @@ static hx_error *write_cycles(const struct filling *f, const struct hx_callgraph
                               const struct around *around, const int64_t *number)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(begin(f, "INSERT INTO hx_cycle VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
+    HX_TRY(prepare_fill(f, "INSERT INTO hx_cycle VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
     for (size_t i = 0; i < graph->cycles.n; i++) {
         const struct hx_call_cycle *cycle = &graph->cycles.v[i];
         sqlite3_bind_int64(st, 2, number[i]);
         bind(st, 3, cycle->entry);
-        bind(st, 4, bytes_of(&cycle->direct));
+        bind(st, 4, call_bytes(&cycle->direct));
         bind_classes(f, st, 5, cycle->direct.bytes);
         bind(st, 9, cycle->total_bytes);
         bind(st, 10, cycle->calls);
@@ -322,8 +322,8 @@ static hx_error *write_functions(const struct filling *f, const struct hx_callgr
                                  const struct around *around, const int64_t *number)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(
-        begin(f, "INSERT INTO hx_function VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
+    HX_TRY(prepare_fill(
+        f, "INSERT INTO hx_function VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
     size_t next = 0; /* in the graph, which has them by centre */
     for (hx_centre centre = 0; centre < f->a->frames->centres.n; centre++) {
         bool in_graph = next < graph->functions.n && graph->functions.v[next].centre == centre;
@@ -355,7 +355,7 @@ static hx_error *write_graph(const struct filling *f, const struct hx_callgraph 
     HX_FREE struct around *cycle = calloc(graph->cycles.n + 1, sizeof *cycle);
     HX_FREE int64_t *number = calloc(graph->cycles.n + 1, sizeof *number);
     HX_NEED(function && cycle && number);
-    look_around(graph, &(struct surroundings){function, cycle});
+    sum_callers_and_callees(graph, &(struct surroundings){function, cycle});
     for (uint32_t i = 0; i < graph->cycles.n; i++)
         number[i] = cycle_number(graph, i);
     HX_TRY(write_calls(f, graph));
@@ -367,7 +367,7 @@ static hx_error *write_graph(const struct filling *f, const struct hx_callgraph 
 static hx_error *is_recorded(const struct filling *f, bool *ret)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(begin(f, "SELECT 1 FROM hx_recording WHERE snapshot = ?", &st));
+    HX_TRY(prepare_fill(f, "SELECT 1 FROM hx_recording WHERE snapshot = ?", &st));
     sqlite3_bind_int64(st, 1, f->snapshot);
     int code = sqlite3_step(st);
     *ret = f->any || code == SQLITE_ROW;
@@ -375,12 +375,12 @@ static hx_error *is_recorded(const struct filling *f, bool *ret)
                                                      : hx_db_error(f->a->db, code, f->a->what);
 }
 
-static hx_error *fill(struct filling *f)
+static hx_error *fill_mprof(struct filling *f)
 {
     HX_CLEANUP(hx_callgraph_deinit) struct hx_callgraph graph = {0};
     bool recorded;
-    HX_TRY(load(f));
-    HX_TRY(forget(f));
+    HX_TRY(load_mprof_stacks(f));
+    HX_TRY(forget_mprof(f));
     HX_TRY(is_recorded(f, &recorded));
     if (!recorded)
         return NULL;
@@ -398,7 +398,7 @@ hx_error *hx_mprof_snapshot(const struct hx_attributing *a, int64_t snapshot)
     HX_TRY(hx_mprof_tree_make(a, &f.tree));
     f.own = calloc((size_t)f.tree.n + 1, sizeof *f.own);
     f.function = calloc(a->frames->centres.n + 1, sizeof *f.function);
-    hx_error *err = f.own && f.function ? fill(&f) : hx_error_nomem();
+    hx_error *err = f.own && f.function ? fill_mprof(&f) : hx_error_nomem();
     free(f.own);
     free(f.function);
     hx_vec_free(&f.chain);

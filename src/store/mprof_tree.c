@@ -23,8 +23,8 @@ static bool is_main(const struct hx_attributing *a, uint32_t i)
            strcmp(hx_frames_label(a->frames, frame->centre), "main") == 0;
 }
 
-static void walk(const struct hx_attributing *a, const uint32_t *parent, bool *below_main,
-                 struct hx_mprof_tree *tree)
+static void walk_mprof_tree(const struct hx_attributing *a, const uint32_t *parent,
+                            bool *below_main, struct hx_mprof_tree *tree)
 {
     for (uint32_t i = 1; i < tree->n; i++) { /* of 0 all is 0 */
         uint32_t above = parent[i];
@@ -45,7 +45,7 @@ hx_error *hx_mprof_tree_make(const struct hx_attributing *a, struct hx_mprof_tre
     HX_FREE uint32_t *near = calloc((size_t)n + 1, sizeof *near);
     HX_NEED(below_main && caller && near);
     *ret = (struct hx_mprof_tree){.n = n, .caller = hx_steal(caller), .near = hx_steal(near)};
-    walk(a, parent, below_main, ret);
+    walk_mprof_tree(a, parent, below_main, ret);
     return NULL;
 }
 

@@ -22,7 +22,7 @@ struct hx_names {
     HX_VEC(char) text;
 };
 
-static hx_error *add(hx_names *names, uint64_t number, const char *text, size_t bytes)
+static hx_error *add_stored_name(hx_names *names, uint64_t number, const char *text, size_t bytes)
 {
     struct name name = {.number = number, .at = names->text.n, .bytes = bytes, .null = !text};
     HX_NEED(hx_vec_reserve(&names->text, names->text.n + bytes) && hx_vec_push(&names->name, name));
@@ -32,7 +32,7 @@ static hx_error *add(hx_names *names, uint64_t number, const char *text, size_t 
     return NULL;
 }
 
-static hx_error *read_all(sqlite3 *db, int64_t snapshot, enum hx_name_list list, hx_names *names)
+static hx_error *read_names(sqlite3 *db, int64_t snapshot, enum hx_name_list list, hx_names *names)
 {
     static const char *const tables[] = {[HX_NAMES_TYPE] = "hx_type", [HX_NAMES_BIN] = "hx_bin"};
     static const char *const sql[] = {
@@ -51,8 +51,8 @@ static hx_error *read_all(sqlite3 *db, int64_t snapshot, enum hx_name_list list,
         if (text)
             hx_text_names(&bounded, text, (size_t)sqlite3_column_bytes(st, 1));
         HX_NEED(!bounded.failed);
-        HX_TRY(add(names, (uint64_t)sqlite3_column_int64(st, 0),
-                   text ? hx_text_str(&bounded) : NULL, bounded.n));
+        HX_TRY(add_stored_name(names, (uint64_t)sqlite3_column_int64(st, 0),
+                               text ? hx_text_str(&bounded) : NULL, bounded.n));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(db, code, "store");
 }
@@ -61,7 +61,7 @@ hx_error *hx_names_load(sqlite3 *db, int64_t snapshot, enum hx_name_list list, h
 {
     hx_names *names = calloc(1, sizeof *names);
     HX_NEED(names);
-    hx_error *err = read_all(db, snapshot, list, names);
+    hx_error *err = read_names(db, snapshot, list, names);
     if (err) {
         hx_names_free(names);
         return err;
@@ -86,7 +86,7 @@ size_t hx_names_bytes(const hx_names *names)
 
 /* Numbers have no gaps: one look. In a store that lies the binary search finds them all the
  * same. */
-static const struct name *find(const hx_names *names, uint64_t number)
+static const struct name *find_name(const hx_names *names, uint64_t number)
 {
     size_t at = HX_FIND_ID(names->name.n, i, names->name.v[i].number, number);
     return at == SIZE_MAX ? NULL : &names->name.v[at];
@@ -94,7 +94,7 @@ static const struct name *find(const hx_names *names, uint64_t number)
 
 hx_error *hx_names_of(const hx_names *names, uint64_t number, const char **ret, size_t *ret_bytes)
 {
-    const struct name *name = find(names, number);
+    const struct name *name = find_name(names, number);
     if (!name)
         return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
                             "the store is damaged (a number without a name)");

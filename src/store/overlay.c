@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-static bool is_there(sqlite3 *db)
+static bool has_overlay(sqlite3 *db)
 {
     return sqlite3_table_column_metadata(db, "temp", "hx_block", NULL, NULL, NULL, NULL, NULL,
                                          NULL) == SQLITE_OK &&
@@ -25,7 +25,7 @@ static hx_error *prepare_blocks(sqlite3 *db, const char *what, const char *sql, 
 hx_error *hx_overlay_blocks(sqlite3 *db, const char *what, int64_t snapshot, enum hx_family family,
                             sqlite3_stmt **ret)
 {
-    if (is_there(db)) {
+    if (has_overlay(db)) {
         HX_STATEMENT sqlite3_stmt *any = NULL;
         HX_TRY(prepare_blocks(db, what,
                               "SELECT 1 FROM temp.hx_block WHERE snapshot = ? AND family = ?",
@@ -48,7 +48,7 @@ hx_error *hx_overlay_blocks(sqlite3 *db, const char *what, int64_t snapshot, enu
 
 hx_error *hx_overlay_column(sqlite3 *db, const char *what, sqlite3_stmt **ret)
 {
-    if (!is_there(db))
+    if (!has_overlay(db))
         return hx_db_prepare(db, what, "SELECT (SELECT data FROM main.hx_column WHERE id = ?1)",
                              ret);
     return hx_db_prepare(db, what,

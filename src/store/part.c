@@ -46,14 +46,14 @@ static void part_end(struct part *part)
     part->index = NULL;
 }
 
-static hx_error *damaged(const hx_store *store, const char *how)
+static hx_error *damaged_part(const hx_store *store, const char *how)
 {
     return hx_error_new(HX_E_CORRUPT, store->path, "take it from a backup or make it again",
                         "the store is damaged (%s)", how);
 }
 
-static hx_error *go_on(const hx_store *store, const struct hx_progress *progress, uint64_t done,
-                       uint64_t total)
+static hx_error *report_part_progress(const hx_store *store, const struct hx_progress *progress,
+                                      uint64_t done, uint64_t total)
 {
     hx_progress_at(progress, "loading", done, total);
     return hx_progress_cancelled(progress) ? hx_error_cancelled(store->path) : NULL;
@@ -100,21 +100,22 @@ static hx_error *fill_edges(struct filling *filling)
                                     (hx_obj)hx_decoded_at(part->column[1], i),
                                     (enum hx_edge_kind)hx_decoded_at(part->column[2], i)));
         part_release(part);
-        HX_TRY(go_on(filling->store, filling->progress, block->from, part->index->rows));
+        HX_TRY(report_part_progress(filling->store, filling->progress, block->from,
+                                    part->index->rows));
         if (filling->pause)
             filling->pause(filling->context);
     }
     return NULL;
 }
 
-static hx_error *fill(struct filling *filling, int64_t snapshot)
+static hx_error *fill_part(struct filling *filling, int64_t snapshot)
 {
     hx_blocks *blocks = filling->store->blocks;
     hx_blocks_refresh(blocks);
     HX_TRY(hx_blocks_index(blocks, snapshot, HX_FAMILY_OBJECT, &filling->objects.index));
     HX_TRY(hx_blocks_index(blocks, snapshot, HX_FAMILY_EDGE, &filling->edges.index));
     if (filling->objects.index->rows > HX_OBJECTS_MAX)
-        return damaged(filling->store, "too many objects");
+        return damaged_part(filling->store, "too many objects");
     HX_TRY(hx_backwards_create((hx_obj)filling->objects.index->rows, filling->edges.index->rows,
                                &filling->backwards));
     HX_TRY(fill_counts(filling));
@@ -130,7 +131,7 @@ hx_error *hx_store_backwards(hx_store *store, int64_t snapshot, const struct hx_
                               .context = context,
                               .objects = {.blocks = store->blocks},
                               .edges = {.blocks = store->blocks}};
-    hx_error *err = fill(&filling, snapshot);
+    hx_error *err = fill_part(&filling, snapshot);
     part_end(&filling.objects);
     part_end(&filling.edges);
     if (err)
@@ -178,12 +179,12 @@ struct choosing {
 };
 
 /* The new number of a chosen object. */
-static hx_obj number_of(const struct choosing *choosing, uint64_t object)
+static hx_obj part_object_number(const struct choosing *choosing, uint64_t object)
 {
     return (hx_obj)(choosing->before[object / 64] + hx_bits_below(choosing->chosen, object));
 }
 
-static hx_error *number_all(struct choosing *choosing)
+static hx_error *number_part_objects(struct choosing *choosing)
 {
     size_t words = (size_t)choosing->n_all / 64 + 1;
     uint64_t sum = 0;
@@ -197,7 +198,7 @@ static hx_error *number_all(struct choosing *choosing)
     return NULL;
 }
 
-static hx_error *reserve(struct choosing *choosing)
+static hx_error *reserve_part(struct choosing *choosing)
 {
     struct hx_graph *g = &choosing->into->graph;
     size_t n = (size_t)choosing->n + 1; /* and the one that stands for all others */
@@ -217,11 +218,12 @@ static hx_error *reserve(struct choosing *choosing)
 static bool any_chosen(const struct choosing *choosing, uint64_t first, uint64_t last)
 {
     uint64_t next = last + 1;
-    hx_obj before_next = next / 64 > choosing->n_all / 64 ? choosing->n : number_of(choosing, next);
-    return before_next > number_of(choosing, first);
+    hx_obj before_next =
+        next / 64 > choosing->n_all / 64 ? choosing->n : part_object_number(choosing, next);
+    return before_next > part_object_number(choosing, first);
 }
 
-static hx_error *take_object(struct choosing *choosing, size_t i, hx_obj to)
+static hx_error *take_part_object(struct choosing *choosing, size_t i, hx_obj to)
 {
     struct hx_graph *g = &choosing->into->graph;
     const struct hx_decoded *const *column = choosing->objects.column;
@@ -233,7 +235,7 @@ static hx_error *take_object(struct choosing *choosing, size_t i, hx_obj to)
                __builtin_add_overflow(g->addr[to], g->size[to], &choosing->end);
     g->state[to] = (uint8_t)state;
     g->type[to] = type ? (uint32_t)(type - 1) : HX_NO_TYPE;
-    return bad ? damaged(choosing->store, "an object") : NULL;
+    return bad ? damaged_part(choosing->store, "an object") : NULL;
 }
 
 static hx_error *take_objects(struct choosing *choosing)
@@ -250,8 +252,10 @@ static hx_error *take_objects(struct choosing *choosing)
         HX_TRY(part_read(part, b, columns, 4));
         for (size_t i = 0; i < block->n; i++)
             if (hx_bit(choosing->chosen, block->from + i))
-                HX_TRY(take_object(choosing, i, number_of(choosing, block->from + i)));
-        HX_TRY(go_on(choosing->store, choosing->progress, block->from, part->index->rows));
+                HX_TRY(
+                    take_part_object(choosing, i, part_object_number(choosing, block->from + i)));
+        HX_TRY(report_part_progress(choosing->store, choosing->progress, block->from,
+                                    part->index->rows));
     }
     part_release(part);
     return NULL;
@@ -265,12 +269,12 @@ static hx_error *take_edge(struct choosing *choosing, size_t i)
     uint64_t offset = hx_decoded_at(column[2], i), kind = hx_decoded_at(column[3], i);
     if (source >= choosing->n_all || target >= choosing->n_all || offset > HX_EDGE_OFFSET_MAX ||
         kind > HX_EDGE_INTERIOR)
-        return damaged(choosing->store, "an edge");
+        return damaged_part(choosing->store, "an edge");
     if (!hx_bit(choosing->chosen, source) || !hx_bit(choosing->chosen, target))
         return NULL;
-    g->fwd[(size_t)number_of(choosing, source) + 1]++;
+    g->fwd[(size_t)part_object_number(choosing, source) + 1]++;
     g->edge[g->n_edges++] =
-        hx_edge_make(number_of(choosing, target), offset, (enum hx_edge_kind)kind);
+        hx_edge_make(part_object_number(choosing, target), offset, (enum hx_edge_kind)kind);
     return NULL;
 }
 
@@ -283,13 +287,14 @@ static hx_error *take_edges(struct choosing *choosing)
     for (size_t b = 0; b < part->index->n; b++) {
         const struct hx_block *block = &part->index->block[b];
         if (block->last_key >= choosing->n_all)
-            return damaged(choosing->store, "an edge from nowhere");
+            return damaged_part(choosing->store, "an edge from nowhere");
         if (!any_chosen(choosing, block->first_key, block->last_key))
             continue;
         HX_TRY(part_read(part, b, columns, 4));
         for (size_t i = 0; i < block->n; i++)
             HX_TRY(take_edge(choosing, i));
-        HX_TRY(go_on(choosing->store, choosing->progress, block->from, part->index->rows));
+        HX_TRY(report_part_progress(choosing->store, choosing->progress, block->from,
+                                    part->index->rows));
     }
     part_release(part);
     for (size_t i = 0; i < g->n; i++)
@@ -297,7 +302,7 @@ static hx_error *take_edges(struct choosing *choosing)
     return NULL;
 }
 
-static hx_error *choose(struct choosing *choosing, int64_t snapshot)
+static hx_error *choose_part_objects(struct choosing *choosing, int64_t snapshot)
 {
     hx_blocks *blocks = choosing->store->blocks;
     struct hx_snapshot *into = choosing->into;
@@ -306,13 +311,14 @@ static hx_error *choose(struct choosing *choosing, int64_t snapshot)
     HX_TRY(hx_blocks_index(blocks, snapshot, HX_FAMILY_EDGE, &choosing->edges.index));
     if (choosing->objects.index->rows != choosing->n_all)
         return hx_error_new(HX_E_BUSY, choosing->store->path, "ask again", "it was changed");
-    HX_TRY(number_all(choosing));
-    HX_TRY(reserve(choosing));
+    HX_TRY(number_part_objects(choosing));
+    HX_TRY(reserve_part(choosing));
     HX_TRY(take_objects(choosing));
     HX_TRY(take_edges(choosing));
     for (size_t i = 0; i < into->root_edges.n; i++) {
         hx_obj *target = &into->root_edges.v[i].target;
-        *target = hx_bit(choosing->chosen, *target) ? number_of(choosing, *target) : choosing->n;
+        *target =
+            hx_bit(choosing->chosen, *target) ? part_object_number(choosing, *target) : choosing->n;
     }
     return NULL;
 }
@@ -327,7 +333,7 @@ hx_error *hx_store_load_chosen(hx_store *store, int64_t snapshot, const uint64_t
                                 .n_all = into->graph.n,
                                 .objects = {.blocks = store->blocks},
                                 .edges = {.blocks = store->blocks}};
-    hx_error *err = choose(&choosing, snapshot);
+    hx_error *err = choose_part_objects(&choosing, snapshot);
     part_end(&choosing.objects);
     part_end(&choosing.edges);
     free(choosing.before);

@@ -56,7 +56,7 @@ hx_error *hx_print_end(void *file)
 }
 
 /* The shortest form that reads back as the same number; has a point or an exponent. */
-static void put_real(struct hx_text *text, double real)
+static void put_shortest_real(struct hx_text *text, double real)
 {
     char buf[40];
     snprintf(buf, sizeof buf, "%.15g", real);
@@ -94,7 +94,7 @@ static void put_json(struct hx_text *text, struct hx_value value)
         break;
     case HX_VALUE_REAL:
         if (isfinite(value.real))
-            put_real(text, value.real);
+            put_shortest_real(text, value.real);
         else
             hx_text_puts(text, "null");
         break;
@@ -113,7 +113,7 @@ void hx_print_csv(struct hx_text *text, struct hx_value value)
         put_digits(text, value.i);
         break;
     case HX_VALUE_REAL:
-        put_real(text, value.real);
+        put_shortest_real(text, value.real);
         break;
     case HX_VALUE_TEXT:
         hx_text_csv(text, value.text, value.text_bytes);
@@ -259,7 +259,7 @@ static void put_int(struct hx_text *text, int64_t value, bool grouped)
     }
 }
 
-static void put_text(struct table *table, size_t column, struct hx_value value)
+static void put_text_cell(struct table *table, size_t column, struct hx_value value)
 {
     if (table->units && column == table->shown && table->cells.n >= table->columns)
         hx_text_putn(&table->text, value.text, value.text_bytes);
@@ -285,10 +285,10 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
             put_int(text, value.i, table->screen && is_quantity(name));
         break;
     case HX_VALUE_REAL:
-        put_real(text, value.real);
+        put_shortest_real(text, value.real);
         break;
     case HX_VALUE_TEXT:
-        put_text(table, column, value);
+        put_text_cell(table, column, value);
         break;
     }
     cell->bytes = text->n - cell->at;
@@ -373,7 +373,7 @@ size_t hx_print_cut_function(struct hx_text *out, const struct hx_text *name, si
     return hx_print_cut(out, hx_text_str(put), put->n, width, ascii);
 }
 
-static void put_line(struct table *table, struct hx_text *out, const struct cell *row)
+static void put_table_line(struct table *table, struct hx_text *out, const struct cell *row)
 {
     for (size_t c = 0; c < table->columns; c++) {
         const struct cell *cell = &row[c];
@@ -412,7 +412,7 @@ static void put_record(struct table *table, struct hx_text *out, const struct ce
 }
 
 /* Adds a row of cells; false when out of memory. */
-static bool take_row(struct table *table)
+static bool take_table_row(struct table *table)
 {
     size_t first = table->cells.n;
     if (!hx_vec_reserve(&table->cells, first + table->columns))
@@ -437,7 +437,7 @@ static bool take_header(struct table *table)
 }
 
 /* Chooses widths by the rows taken; false when they do not fit the screen. */
-static bool lay_out(struct table *table)
+static bool lay_out_table(struct table *table)
 {
     for (size_t i = 0; i < table->cells.n; i++) {
         const struct cell *cell = &table->cells.v[i];
@@ -481,19 +481,19 @@ static hx_error *print_table(struct table *table, FILE *file, struct hx_text *ou
         HX_TRY(hx_rows_next(table->rows, &more));
         if (!more)
             break;
-        HX_NEED(take_row(table));
+        HX_NEED(take_table_row(table));
     }
-    bool fits = lay_out(table);
+    bool fits = lay_out_table(table);
     const size_t columns = table->columns,
                  header_bytes = table->columns ? table->cells.v[columns - 1].at +
                                                      table->cells.v[columns - 1].bytes
                                                : 0;
     if (fits)
-        put_line(table, out, table->cells.v);
+        put_table_line(table, out, table->cells.v);
     for (bool first = true;;) {
         for (size_t i = columns; i < table->cells.n; i += columns) {
             if (fits) {
-                put_line(table, out, &table->cells.v[i]);
+                put_table_line(table, out, &table->cells.v[i]);
             } else {
                 if (!first)
                     hx_text_putc(out, '\n');
@@ -508,7 +508,7 @@ static hx_error *print_table(struct table *table, FILE *file, struct hx_text *ou
         table->cells.n = columns;
         table->text.n = header_bytes;
         HX_TRY(hx_rows_next(table->rows, &more));
-        if (more && !take_row(table))
+        if (more && !take_table_row(table))
             return hx_error_nomem();
     }
 }

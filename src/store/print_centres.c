@@ -62,7 +62,7 @@ struct maker {
 };
 
 /* A label as people read it: of C++ and Rust without what makes it long. */
-static void put_label(struct maker *maker, const char *label, size_t n)
+static void put_readable_label(struct maker *maker, const char *label, size_t n)
 {
     hx_text_clear(&maker->whole);
     hx_text_putn(&maker->whole, label, n);
@@ -125,7 +125,7 @@ static hx_error *read_stack(struct maker *maker, int64_t id, struct hx_text *ret
 
 /* The innermost centres of a stack, the nearest first. In a site there is of calls within the C++
  * library only the one that the program made. */
-static hx_error *put_stack(struct maker *maker, int64_t id)
+static hx_error *put_innermost_centres(struct maker *maker, int64_t id)
 {
     struct hx_text *label = &maker->label, *caller = &maker->caller;
     int64_t parent;
@@ -146,7 +146,7 @@ static hx_error *put_stack(struct maker *maker, int64_t id)
     return NULL;
 }
 
-static hx_error *next(void *context, struct hx_value *values, bool *ret_more)
+static hx_error *next_centre_row(void *context, struct hx_value *values, bool *ret_more)
 {
     struct maker *maker = context;
     HX_TRY(hx_rows_next(maker->rows, ret_more));
@@ -158,9 +158,9 @@ static hx_error *next(void *context, struct hx_value *values, bool *ret_more)
         bool label = !words && strcmp(hx_rows_name(maker->rows, maker->from[c]), "label") == 0 &&
                      values[c].type == HX_VALUE_TEXT;
         if (words)
-            HX_TRY(put_stack(maker, hx_rows_value(maker->rows, maker->id).i));
+            HX_TRY(put_innermost_centres(maker, hx_rows_value(maker->rows, maker->id).i));
         else if (label)
-            put_label(maker, values[c].text, values[c].text_bytes);
+            put_readable_label(maker, values[c].text, values[c].text_bytes);
         if (words || label)
             values[c] = (struct hx_value){.type = HX_VALUE_TEXT,
                                           .text = hx_text_str(&maker->words),
@@ -190,7 +190,8 @@ static size_t column_of(const hx_rows *rows, const char *name)
     return SIZE_MAX;
 }
 
-static hx_error *print(struct maker *maker, const struct form *form, bool all, void *file)
+static hx_error *print_centre_rows(struct maker *maker, const struct form *form, bool all,
+                                   void *file)
 {
     const char *titles[COLUMNS];
     size_t shown = SIZE_MAX; /* in words */
@@ -209,7 +210,7 @@ static hx_error *print(struct maker *maker, const struct form *form, bool all, v
     figures += all ? SNAPSHOT : 0;
     maker->room = screen > figures + WORDS_LEAST ? screen - figures : WORDS_LEAST;
     maker->site = strcmp(form->view, "sites") == 0;
-    HX_TRY(hx_rows_generate(titles, maker->columns, next, maker, &made));
+    HX_TRY(hx_rows_generate(titles, maker->columns, next_centre_row, maker, &made));
     hx_error *error = hx_print_fitted(made, screen, maker->ascii, shown, file);
     hx_rows_end(made);
     return error;
@@ -223,7 +224,7 @@ hx_error *hx_centres_print(hx_store *store, const struct hx_query *query, void *
                          "SELECT parent_id, label FROM ccs WHERE ccs_id = ?1", &name));
     maker.name = name;
     HX_TRY(hx_query_view(store, query, &maker.rows));
-    hx_error *error = print(&maker, find_form(query->view), query->snapshot == 0, file);
+    hx_error *error = print_centre_rows(&maker, find_form(query->view), query->snapshot == 0, file);
     hx_rows_end(maker.rows);
     hx_text_free(&maker.words);
     hx_text_free(&maker.whole);

@@ -88,8 +88,8 @@ static void put_calls(struct hx_mprof_printer *p, const struct entry *entry,
     hx_text_putf(&p->out, "%-*s  ", (int)entry->total + 1, digits);
 }
 
-static void put_name(struct hx_mprof_printer *p, const struct entry *entry, const struct line *line,
-                     bool as_a_whole)
+static void put_graph_name(struct hx_mprof_printer *p, const struct entry *entry,
+                           const struct line *line, bool as_a_whole)
 {
     char behind[96] = "";
     const char *name = hx_text_str(&entry->names) + line->name;
@@ -114,12 +114,12 @@ static void put_name(struct hx_mprof_printer *p, const struct entry *entry, cons
     hx_mprof_end_line(&p->out);
 }
 
-static void put_line(struct hx_mprof_printer *p, const struct entry *entry, const struct line *line,
-                     bool as_a_whole)
+static void put_graph_line(struct hx_mprof_printer *p, const struct entry *entry,
+                           const struct line *line, bool as_a_whole)
 {
     put_columns(p, entry, line);
     put_calls(p, entry, line);
-    put_name(p, entry, line, as_a_whole);
+    put_graph_name(p, entry, line, as_a_whole);
 }
 
 /* --- all callers, all called ------------------------------------------------------------ */
@@ -137,7 +137,7 @@ static struct hx_value percent_of(double part, double all)
 }
 
 /* Bytes by class come back from shares, which are not rounded, to the byte. */
-static void sum_up(const struct entry *entry, enum kind kind, struct line *ret)
+static void sum_graph_entry(const struct entry *entry, enum kind kind, struct line *ret)
 {
     double bytes = 0, class[HX_SIZE_CLASSES] = {0};
     int64_t called = 0;
@@ -168,7 +168,7 @@ static void put_all(struct hx_mprof_printer *p, const struct entry *entry, enum 
         n += entry->lines.v[i].kind == kind;
     if (n < 2)
         return;
-    sum_up(entry, kind, &all);
+    sum_graph_entry(entry, kind, &all);
     put_columns(p, entry, &all);
     put_calls(p, entry, &all);
     hx_mprof_put_spaces(&p->out, INDENT);
@@ -182,7 +182,7 @@ static void put_kind(struct hx_mprof_printer *p, const struct entry *entry, enum
 {
     for (size_t i = 0; i < entry->lines.n; i++)
         if (entry->lines.v[i].kind == kind)
-            put_line(p, entry, &entry->lines.v[i], as_a_whole);
+            put_graph_line(p, entry, &entry->lines.v[i], as_a_whole);
 }
 
 static void put_rule(struct hx_mprof_printer *p)

@@ -107,8 +107,8 @@ static const char *next_arrow(const char *s, const char *end)
 }
 
 /* "|| > f > g": what does not fit goes on in further lines that begin at `column`. */
-static void put_path(struct hx_mprof_printer *p, struct hx_value path, bool cut, size_t column,
-                     size_t width)
+static void put_mprof_path(struct hx_mprof_printer *p, struct hx_value path, bool cut,
+                           size_t column, size_t width)
 {
     static const char arrow[] = " > ";
     const char *s = path.type == HX_VALUE_TEXT ? path.text : "?";
@@ -284,8 +284,8 @@ static hx_error *print_leaks(struct hx_mprof_printer *p, hx_rows *rows)
             hx_mprof_end_line(&p->out);
             hx_mprof_put_spaces(&p->out, column);
         }
-        put_path(p, hx_rows_value(rows, LEAK_PATH), hx_rows_value(rows, LEAK_CUT).i != 0, column,
-                 width);
+        put_mprof_path(p, hx_rows_value(rows, LEAK_PATH), hx_rows_value(rows, LEAK_CUT).i != 0,
+                       column, width);
         put_held(p, rows, column, width);
         HX_TRY(hx_mprof_flush(p, false));
     }
@@ -466,8 +466,8 @@ static const char held_sql[] =
     " h.possible_bytes, h.lost_bytes, h.objects, h.holder, h.holder_bytes FROM mprof_leaks AS l"
     " LEFT JOIN h ON h.snapshot = l.snapshot AND h.path = l.path AND h.cut = l.cut";
 
-static hx_error *ask(struct hx_mprof_printer *p, const struct hx_query *query, bool held,
-                     hx_rows **ret)
+static hx_error *query_mprof(struct hx_mprof_printer *p, const struct hx_query *query, bool held,
+                             hx_rows **ret)
 {
     if (!held || strcmp(query->view, "mprof_leaks") != 0)
         return hx_mprof_rows(p->store, query, p->level, ret);
@@ -479,7 +479,7 @@ static hx_error *ask(struct hx_mprof_printer *p, const struct hx_query *query, b
     return hx_query_from(p->store, query, sql, ret);
 }
 
-static hx_error *measure(struct hx_mprof_printer *p, hx_rows *rows)
+static hx_error *measure_mprof_columns(struct hx_mprof_printer *p, hx_rows *rows)
 {
     memset(p->width, 0, sizeof p->width);
     for (;;) {
@@ -510,11 +510,11 @@ static hx_error *print_snapshot(struct hx_mprof_printer *p, const struct table *
                  table->title, query->snapshot, (int64_t)sqlite3_column_int64(st, 2),
                  (int64_t)sqlite3_column_int64(st, 1), (int64_t)sqlite3_column_int64(st, 4));
     hx_rows *rows = NULL;
-    HX_TRY(ask(p, query, false, &rows));
-    hx_error *err = measure(p, rows);
+    HX_TRY(query_mprof(p, query, false, &rows));
+    hx_error *err = measure_mprof_columns(p, rows);
     hx_rows_end(rows);
     HX_TRY(err);
-    HX_TRY(ask(p, query, true, &rows));
+    HX_TRY(query_mprof(p, query, true, &rows));
     err = table->print(p, rows);
     hx_rows_end(rows);
     return err;

@@ -73,7 +73,7 @@ static hx_error *no_such_view(const char *name)
 
 /* --- named views ------------------------------------------------------------------- */
 
-static void put_name(struct hx_text *sql, const char *name)
+static void put_sql_name(struct hx_text *sql, const char *name)
 {
     hx_text_putc(sql, '"');
     hx_text_puts(sql, name);
@@ -85,7 +85,7 @@ static hx_error *check_column(hx_store *store, const char *view, const char *col
 {
     struct hx_text text = {0};
     hx_text_puts(&text, "SELECT * FROM ");
-    put_name(&text, view);
+    put_sql_name(&text, view);
     HX_STATEMENT sqlite3_stmt *st = NULL;
     hx_error *err = text.failed ? hx_error_nomem()
                                 : hx_db_prepare(store->db, store->path, hx_text_str(&text), &st);
@@ -103,7 +103,7 @@ static hx_error *check_column(hx_store *store, const char *view, const char *col
     return err;
 }
 
-static const char *key_of(const char *view)
+static const char *view_key(const char *view)
 {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].view, view) == 0)
@@ -128,13 +128,13 @@ static bool may_order_nulls(const struct hx_query *query, const char *from)
            strcmp(query->view, "objects") == 0;
 }
 
-static void put_order(struct hx_text *sql, const struct hx_query *query, const struct hx_view *view,
-                      bool nulls_last)
+static void put_query_order(struct hx_text *sql, const struct hx_query *query,
+                            const struct hx_view *view, bool nulls_last)
 {
-    const char *sort = query->sort ? query->sort : view->sort, *key = key_of(view->name);
+    const char *sort = query->sort ? query->sort : view->sort, *key = view_key(view->name);
     hx_text_puts(sql, " ORDER BY ");
     if (sort) {
-        put_name(sql, sort);
+        put_sql_name(sql, sort);
         /* what is not known comes last; the columns of a key are always known */
         hx_text_puts(sql, !query->ascending                    ? " DESC"
                           : nulls_last || is_listed(key, sort) ? ""
@@ -181,7 +181,7 @@ static void put_rows(struct hx_text *sql, const struct hx_query *query, const ch
     hx_text_putf(sql, "SELECT %s FROM ", columns);
     if (from)
         hx_text_putf(sql, "(%s) AS ", from); /* conditions name the view */
-    put_name(sql, query->view);
+    put_sql_name(sql, query->view);
     if (query->snapshot)
         hx_text_puts(sql, of_snapshot(query->view));
     hx_text_puts(sql, more);
@@ -198,14 +198,14 @@ static int note_read(void *tables, int action, const char *first, const char *se
     return SQLITE_OK;
 }
 
-static hx_error *prepare(hx_store *store, const struct hx_query *query, const char *from,
-                         const struct hx_view *view, bool nulls_last, sqlite3_stmt **ret)
+static hx_error *prepare_query(hx_store *store, const struct hx_query *query, const char *from,
+                               const struct hx_view *view, bool nulls_last, sqlite3_stmt **ret)
 {
     struct hx_text sql = {0};
     struct hx_tables tables = {0};
     bool window = query->limit >= 0 || query->offset > 0;
     put_rows(&sql, query, from, "*", nulls_last ? " AND nulls_last = 1" : "");
-    put_order(&sql, query, view, nulls_last);
+    put_query_order(&sql, query, view, nulls_last);
     if (window)
         hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");
     sqlite3_set_authorizer(store->db, note_read, &tables);
@@ -240,9 +240,9 @@ hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const cha
         HX_TRY(check_column(store, view->name, query->sort));
     sqlite3_stmt *st = NULL;
     if (may_order_nulls(query, from)) /* no plan where a condition is more than it can test */
-        hx_error_free(prepare(store, query, from, view, true, &st));
+        hx_error_free(prepare_query(store, query, from, view, true, &st));
     if (!st)
-        HX_TRY(prepare(store, query, from, view, false, &st));
+        HX_TRY(prepare_query(store, query, from, view, false, &st));
     return hx_rows_over(store, st, ret);
 }
 
@@ -279,7 +279,7 @@ hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t
         return NULL;
     put_rows(&sql, query, NULL, near ? "near_place" : "place",
              query->ascending ? " AND beside = ?2 AND nulls_last = 1" : " AND beside = ?2");
-    put_order(&sql, query, view, query->ascending);
+    put_query_order(&sql, query, view, query->ascending);
     hx_text_puts(&sql, " LIMIT 1");
     bool planned = !sql.failed && sqlite3_prepare_v2(store->db, sql.s, -1, &st, NULL) == SQLITE_OK;
     hx_text_free(&sql);
@@ -429,7 +429,7 @@ static void put_meant(const char *sql, const char *name, bool table, struct hx_t
 }
 
 /* In characters, from 1. */
-static int place_of(const char *sql, size_t offset)
+static int sql_character(const char *sql, size_t offset)
 {
     int column = 1;
     for (size_t i = 0; i < offset && sql[i]; i++)
@@ -464,7 +464,7 @@ static hx_error *sql_error(hx_store *store, int code, const char *sql, size_t *r
         *ret_offset = (size_t)offset;
     const char *what = todo.n ? hx_text_str(&todo) : NULL;
     hx_error *error = known ? hx_error_new(HX_E_USAGE, "SQL", what, "%s, at column %d", message,
-                                           place_of(sql, (size_t)offset))
+                                           sql_character(sql, (size_t)offset))
                             : hx_error_new(HX_E_USAGE, "SQL", what, "%s", message);
     hx_text_free(&todo);
     return error;

@@ -29,7 +29,7 @@ struct reader {
     uint64_t rows_done, rows_total;
 };
 
-static hx_error *damaged(const struct reader *r, const char *how)
+static hx_error *damaged_snapshot(const struct reader *r, const char *how)
 {
     return hx_error_new(HX_E_CORRUPT, r->what, "take it from a backup or make it again",
                         "the store is damaged (snapshot %lld: %s)", (long long)r->id, how);
@@ -56,14 +56,14 @@ static hx_error *decode_if_there(struct reader *r, const struct block *block, in
     else if (code != SQLITE_ROW && code != SQLITE_DONE)
         err = hx_db_error(r->db, code, r->what);
     else if (!ret_there)
-        err = damaged(r, "a column is missing");
+        err = damaged_snapshot(r, "a column is missing");
     if (ret_there)
         *ret_there = there;
     sqlite3_reset(r->column);
     return err;
 }
 
-static hx_error *decode(struct reader *r, const struct block *block, int column)
+static hx_error *decode_column(struct reader *r, const struct block *block, int column)
 {
     return decode_if_there(r, block, column, NULL);
 }
@@ -79,7 +79,7 @@ static hx_error *count_rows(struct reader *r, enum hx_family family, uint64_t *r
         int64_t n = sqlite3_column_int64(st, 2);
         if ((uint64_t)sqlite3_column_int64(st, 1) != rows || rows % HX_BLOCK_ROWS || n < 1 ||
             n > HX_BLOCK_ROWS)
-            return damaged(r, "a block is missing");
+            return damaged_snapshot(r, "a block is missing");
         rows += (uint64_t)n;
     }
     if (code != SQLITE_DONE)
@@ -107,7 +107,7 @@ static hx_error *each_block(struct reader *r, enum hx_family family, uint64_t ro
         /* as counted before: the arrays were made for that */
         if (!hx_block_id_is_sane(block.id) || block.from != next || block.n < 1 ||
             block.n > HX_BLOCK_ROWS || block.n > rows - block.from)
-            return damaged(r, "a block is missing");
+            return damaged_snapshot(r, "a block is missing");
         next += block.n;
         HX_TRY(load(r, &block));
         r->rows_done += block.n;
@@ -117,7 +117,7 @@ static hx_error *each_block(struct reader *r, enum hx_family family, uint64_t ro
     }
     if (code != SQLITE_DONE)
         return hx_db_error(r->db, code, r->what);
-    return next == rows ? NULL : damaged(r, "a block is missing");
+    return next == rows ? NULL : damaged_snapshot(r, "a block is missing");
 }
 
 /* --- objects and edges ------------------------------------------------------------- */
@@ -131,10 +131,10 @@ static hx_error *load_types(struct reader *r, const struct block *block)
     if (there && block->from == 0)
         HX_TRY(hx_big_array(g->type, g->n));
     if (there != (g->type != NULL))
-        return damaged(r, "a column is missing");
+        return damaged_snapshot(r, "a column is missing");
     for (size_t i = 0; there && i < block->n; i++) {
         if (r->value[i] > r->snapshot->types.n)
-            return damaged(r, "a type that is not there");
+            return damaged_snapshot(r, "a type that is not there");
         g->type[block->from + i] = r->value[i] ? (uint32_t)(r->value[i] - 1) : HX_NO_TYPE;
     }
     return NULL;
@@ -156,7 +156,7 @@ static hx_error *load_sites(struct reader *r, const struct block *block)
     if (there && block->from == 0)
         HX_TRY(hx_big_array(g->site, g->n));
     if (there != (g->site != NULL))
-        return damaged(r, "a column is missing");
+        return damaged_snapshot(r, "a column is missing");
     for (size_t i = 0; there && i < block->n; i++) {
         struct hx_site wanted = {.stack_id = (int64_t)r->value[i]};
         if (!site || site->stack_id != wanted.stack_id) /* neighbours are often of one site */
@@ -164,7 +164,7 @@ static hx_error *load_sites(struct reader *r, const struct block *block)
                        ? bsearch(&wanted, sites, r->snapshot->sites.n, sizeof wanted, by_stack)
                        : NULL;
         if (!site)
-            return damaged(r, "a site that is not there");
+            return damaged_snapshot(r, "a site that is not there");
         g->site[block->from + i] = (uint32_t)(site - sites);
     }
     return NULL;
@@ -178,7 +178,7 @@ static hx_error *load_requested(struct reader *r, const struct block *block)
     if (there && block->from == 0)
         HX_TRY(hx_big_array(g->requested, g->n));
     if (there != (g->requested != NULL))
-        return damaged(r, "a column is missing");
+        return damaged_snapshot(r, "a column is missing");
     for (size_t i = 0; there && i < block->n; i++)
         g->requested[block->from + i] = r->value[i] - 1; /* 0: HX_NO_REQUEST */
     return NULL;
@@ -188,9 +188,9 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
 {
     struct hx_graph *g = &r->snapshot->graph;
     uint64_t *addr = g->addr + block->from, *size = g->size + block->from;
-    HX_TRY(decode(r, block, HX_COL_SIZE));
+    HX_TRY(decode_column(r, block, HX_COL_SIZE));
     memcpy(size, r->value, block->n * sizeof *size);
-    HX_TRY(decode(r, block, HX_COL_GAP));
+    HX_TRY(decode_column(r, block, HX_COL_GAP));
     /* the end of the object before; the first block may begin anywhere */
     uint64_t floor = block->from ? addr[-1] + size[-1] : 0;
     bool bad = block->first < floor || r->value[0] != 0;
@@ -201,11 +201,11 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
         bad |= __builtin_add_overflow(at, size[i], &at);
     }
     if (bad || addr[block->n - 1] != block->last)
-        return damaged(r, "addresses");
-    HX_TRY(decode(r, block, HX_COL_STATE));
+        return damaged_snapshot(r, "addresses");
+    HX_TRY(decode_column(r, block, HX_COL_STATE));
     for (size_t i = 0; i < block->n; i++) {
         if (r->value[i] >= HX_STATES)
-            return damaged(r, "a state");
+            return damaged_snapshot(r, "a state");
         g->state[block->from + i] = (uint8_t)r->value[i];
         r->snapshot->state_bytes[r->value[i]] += size[i];
         r->snapshot->state_objects[r->value[i]]++;
@@ -216,12 +216,12 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
     HX_TRY(load_requested(r, block));
     if (r->objects_only)
         return NULL;
-    HX_TRY(decode(r, block, HX_COL_OUT));
+    HX_TRY(decode_column(r, block, HX_COL_OUT));
     hx_eidx *fwd = g->fwd + block->from;
     for (size_t i = 0; i < block->n; i++)
         bad |= __builtin_add_overflow(fwd[i], r->value[i], &fwd[i + 1]);
     if (bad || fwd[block->n] > g->n_edges)
-        return damaged(r, "more edges than stored");
+        return damaged_snapshot(r, "more edges than stored");
     return NULL;
 }
 
@@ -230,19 +230,19 @@ static hx_error *load_edges(struct reader *r, const struct block *block)
     struct hx_graph *g = &r->snapshot->graph;
     hx_edge *edge = g->edge + block->from;
     bool bad = false;
-    HX_TRY(decode(r, block, HX_COL_OFFSET));
+    HX_TRY(decode_column(r, block, HX_COL_OFFSET));
     for (size_t i = 0; i < block->n; i++) {
         bad |= r->value[i] > HX_EDGE_OFFSET_MAX;
         edge[i] = (r->value[i] & HX_EDGE_OFFSET_MAX) << 2;
     }
-    HX_TRY(decode(r, block, HX_COL_KIND));
+    HX_TRY(decode_column(r, block, HX_COL_KIND));
     for (size_t i = 0; i < block->n; i++) {
         bad |= r->value[i] > HX_EDGE_INTERIOR;
         edge[i] |= r->value[i] & 3;
     }
-    HX_TRY(decode(r, block, HX_COL_TARGET));
+    HX_TRY(decode_column(r, block, HX_COL_TARGET));
     if (bad || block->first >= g->n)
-        return damaged(r, "an edge");
+        return damaged_snapshot(r, "an edge");
     /* the sources follow from the counts, which end at n_edges */
     hx_obj source = (hx_obj)block->first;
     for (size_t i = 0; i < block->n; i++) {
@@ -251,10 +251,10 @@ static hx_error *load_edges(struct reader *r, const struct block *block)
             source++;
         uint64_t target = (uint64_t)source + (uint64_t)hx_unzigzag(r->value[i]);
         if (source >= g->n || e < g->fwd[source] || target >= g->n)
-            return damaged(r, "an edge to nowhere");
+            return damaged_snapshot(r, "an edge to nowhere");
         edge[i] |= target << 32;
     }
-    return source == block->last ? NULL : damaged(r, "sources of edges");
+    return source == block->last ? NULL : damaged_snapshot(r, "sources of edges");
 }
 
 static hx_error *load_root_edges(struct reader *r, const struct block *block)
@@ -263,30 +263,30 @@ static hx_error *load_root_edges(struct reader *r, const struct block *block)
     HX_NEED(hx_vec_reserve(&r->snapshot->root_edges, block->from + block->n));
     struct hx_root_edge *edge = r->snapshot->root_edges.v + block->from;
     uint64_t at = block->first, roots = r->snapshot->roots.n;
-    HX_TRY(decode(r, block, HX_COL_ROOT));
+    HX_TRY(decode_column(r, block, HX_COL_ROOT));
     for (size_t i = 0; i < block->n; i++) {
         if (__builtin_add_overflow(at, r->value[i], &at) || at >= roots)
-            return damaged(r, "an edge from no root");
+            return damaged_snapshot(r, "an edge from no root");
         edge[i].root = (uint32_t)at;
     }
-    HX_TRY(decode(r, block, HX_COL_ROOT_TARGET));
+    HX_TRY(decode_column(r, block, HX_COL_ROOT_TARGET));
     at = 0;
     for (size_t i = 0; i < block->n; i++) {
         at += (uint64_t)hx_unzigzag(r->value[i]);
         if (at >= r->snapshot->graph.n)
-            return damaged(r, "an edge to nowhere");
+            return damaged_snapshot(r, "an edge to nowhere");
         edge[i].target = (hx_obj)at;
     }
-    HX_TRY(decode(r, block, HX_COL_WORD));
+    HX_TRY(decode_column(r, block, HX_COL_WORD));
     at = 0;
     for (size_t i = 0; i < block->n; i++) {
         at += (uint64_t)hx_unzigzag(r->value[i]);
         edge[i].address = at;
     }
-    HX_TRY(decode(r, block, HX_COL_KIND));
+    HX_TRY(decode_column(r, block, HX_COL_KIND));
     for (size_t i = 0; i < block->n; i++) {
         if (r->value[i] > HX_EDGE_INTERIOR)
-            return damaged(r, "an edge");
+            return damaged_snapshot(r, "an edge");
         edge[i].kind = (uint8_t)r->value[i];
     }
     return NULL;
@@ -301,10 +301,10 @@ static hx_error *load_resident(struct reader *r, const struct block *block)
     HX_NEED(hx_vec_reserve(ranges, block->from + block->n));
     struct hx_range *range = ranges->v + block->from;
     uint64_t at = block->first, floor = block->from ? range[-1].end / PAGE : 0;
-    HX_TRY(decode(r, block, HX_COL_PAGES));
+    HX_TRY(decode_column(r, block, HX_COL_PAGES));
     for (size_t i = 0; i < block->n; i++)
         range[i].end = r->value[i];
-    HX_TRY(decode(r, block, HX_COL_FIRST_PAGE));
+    HX_TRY(decode_column(r, block, HX_COL_FIRST_PAGE));
     bool bad = at < floor || r->value[0] != 0;
     for (size_t i = 0; i < block->n && !bad; i++) {
         uint64_t pages = range[i].end;
@@ -314,7 +314,7 @@ static hx_error *load_resident(struct reader *r, const struct block *block)
         range[i].end = (at + pages) * PAGE;
         at += pages;
     }
-    return bad ? damaged(r, "resident pages") : NULL;
+    return bad ? damaged_snapshot(r, "resident pages") : NULL;
 }
 
 static hx_error *reserve_objects(struct hx_graph *g, uint64_t objects)
@@ -347,7 +347,7 @@ static hx_error *load_graph(struct reader *r)
     uint64_t objects, edges, root_edges, resident;
     HX_TRY(count_rows(r, HX_FAMILY_OBJECT, &objects));
     if (objects > HX_OBJECTS_MAX)
-        return damaged(r, "too many objects");
+        return damaged_snapshot(r, "too many objects");
     g->n = (hx_obj)objects;
     if (r->roots_only)
         return load_all_root_edges(r);
@@ -362,7 +362,7 @@ static hx_error *load_graph(struct reader *r)
     r->rows_total += edges + root_edges + resident;
     HX_TRY(each_block(r, HX_FAMILY_OBJECT, objects, load_objects));
     if (g->fwd[objects] != edges)
-        return damaged(r, "fewer edges than counted");
+        return damaged_snapshot(r, "fewer edges than counted");
     HX_TRY(each_block(r, HX_FAMILY_EDGE, edges, load_edges));
     HX_TRY(load_all_root_edges(r));
     HX_TRY(each_block(r, HX_FAMILY_RESIDENT, resident, load_resident));
@@ -435,7 +435,7 @@ static hx_error *load_summary(struct reader *r)
     s->rss_bytes = (uint64_t)sqlite3_column_int64(st, 9);
     int64_t interior = sqlite3_column_int64(st, 10);
     if (interior < HX_INTERIOR_KNOWN || interior > HX_INTERIOR_OFF)
-        return damaged(r, "interior rule");
+        return damaged_snapshot(r, "interior rule");
     s->interior = (enum hx_interior)interior;
     s->complete = sqlite3_column_int64(st, 11) != 0;
     const char *notes = (const char *)sqlite3_column_text(st, 12);
@@ -457,7 +457,7 @@ static hx_error *load_roots(struct reader *r)
         int64_t kind = sqlite3_column_int64(st, 1);
         if (sqlite3_column_int64(st, 0) != (int64_t)r->snapshot->roots.n || kind < 0 ||
             kind > HX_ROOT_NAMED)
-            return damaged(r, "a root");
+            return damaged_snapshot(r, "a root");
         struct hx_root root = {
             .kind = (enum hx_root_kind)kind,
             .address = (uint64_t)sqlite3_column_int64(st, 4),
@@ -505,7 +505,7 @@ static hx_error *load_type_names(struct reader *r)
         const char *confidence = (const char *)sqlite3_column_text(st, 2);
         struct hx_type type = {.confidence = HX_CONFIDENCE_LIKELY};
         if (sqlite3_column_int64(st, 0) != (int64_t)s->types.n + 1 || s->types.n + 1 >= HX_NO_TYPE)
-            return damaged(r, "a type");
+            return damaged_snapshot(r, "a type");
         if (confidence && strcmp(confidence, hx_confidence_name(HX_CONFIDENCE_CERTAIN)) == 0)
             type.confidence = HX_CONFIDENCE_CERTAIN;
         HX_NEED(hx_vec_push(&s->types, type));
@@ -518,7 +518,7 @@ static hx_error *load_type_names(struct reader *r)
     HX_NEED(name);
     for (size_t i = 0; i < s->types.n; i++)
         name[i] = s->types.v[i].name;
-    return have_twins(name, s->types.n) ? damaged(r, "two types of one name") : NULL;
+    return have_twins(name, s->types.n) ? damaged_snapshot(r, "two types of one name") : NULL;
 }
 
 static hx_error *load_site(struct reader *r, sqlite3_stmt *st, const hx_ccs_names *names)
@@ -533,7 +533,7 @@ static hx_error *load_site(struct reader *r, sqlite3_stmt *st, const hx_ccs_name
     };
     if (site.stack_id < 1 || s->sites.n + 1 >= HX_NO_SITE ||
         (s->sites.n && s->sites.v[s->sites.n - 1].stack_id >= site.stack_id))
-        return damaged(r, "a site");
+        return damaged_snapshot(r, "a site");
     if (site.stack_id == HX_CCS_BEFORE || site.stack_id == HX_CCS_UNKNOWN)
         site.stack = site.stack_id == HX_CCS_BEFORE ? HX_SITE_BEFORE : HX_SITE_UNKNOWN;
     HX_TRY(hx_ccs_names_label(names, site.ccs_id, &label));
@@ -583,7 +583,7 @@ static hx_error *load_named(struct reader *r)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         int64_t root = sqlite3_column_int64(st, 0);
         if (root < 0 || (uint64_t)root >= s->roots.n)
-            return damaged(r, "a named root that is not there");
+            return damaged_snapshot(r, "a named root that is not there");
         HX_NEED(hx_vec_push(&s->named, ((struct hx_named){.root = (uint32_t)root})));
         struct hx_named *named = &s->named.v[s->named.n - 1];
         HX_TRY(copy_text(st, 1, true, &named->name));
@@ -595,7 +595,7 @@ static hx_error *load_named(struct reader *r)
     HX_NEED(name);
     for (size_t i = 0; i < s->named.n; i++)
         name[i] = s->named.v[i].name;
-    return have_twins(name, s->named.n) ? damaged(r, "two named roots of one name") : NULL;
+    return have_twins(name, s->named.n) ? damaged_snapshot(r, "two named roots of one name") : NULL;
 }
 
 static hx_error *load_account(struct reader *r)
@@ -608,7 +608,7 @@ static hx_error *load_account(struct reader *r)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         int64_t part = sqlite3_column_int64(st, 0);
         if (part < 0 || part >= HX_PARTS)
-            return damaged(r, "account");
+            return damaged_snapshot(r, "account");
         r->snapshot->has_account = true;
         r->snapshot->account[part] = (uint64_t)sqlite3_column_int64(st, 1);
     }
@@ -661,8 +661,8 @@ static hx_error *load_all(struct reader *r)
     return load_graph(r);
 }
 
-static hx_error *load(hx_store *store, struct reader r, int64_t snapshot,
-                      const struct hx_progress *progress, struct hx_snapshot **ret)
+static hx_error *load_snapshot(hx_store *store, struct reader r, int64_t snapshot,
+                               const struct hx_progress *progress, struct hx_snapshot **ret)
 {
     r.db = store->db;
     r.what = store->path;
@@ -684,17 +684,17 @@ static hx_error *load(hx_store *store, struct reader r, int64_t snapshot,
 hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
                         struct hx_snapshot **ret)
 {
-    return load(store, (struct reader){0}, snapshot, progress, ret);
+    return load_snapshot(store, (struct reader){0}, snapshot, progress, ret);
 }
 
 hx_error *hx_store_load_objects(hx_store *store, int64_t snapshot,
                                 const struct hx_progress *progress, struct hx_snapshot **ret)
 {
-    return load(store, (struct reader){.objects_only = true}, snapshot, progress, ret);
+    return load_snapshot(store, (struct reader){.objects_only = true}, snapshot, progress, ret);
 }
 
 hx_error *hx_store_load_roots(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
                               struct hx_snapshot **ret)
 {
-    return load(store, (struct reader){.roots_only = true}, snapshot, progress, ret);
+    return load_snapshot(store, (struct reader){.roots_only = true}, snapshot, progress, ret);
 }

@@ -69,7 +69,8 @@ static hx_error *file_of(struct naming *naming, const struct hx_rec_place *place
     return NULL;
 }
 
-static const char *module_of(const struct hx_recording *recording, const struct hx_rec_place *place)
+static const char *place_module(const struct hx_recording *recording,
+                                const struct hx_rec_place *place)
 {
     const char *name =
         place->file < recording->files.n ? recording->files.v[place->file].name : NULL;
@@ -81,7 +82,7 @@ static void put_address(const struct naming *naming, const struct hx_rec_place *
                         uint64_t vaddr, struct hx_text *text)
 {
     if (place->file < naming->recording->files.n)
-        hx_text_putf(text, "%s+0x%" PRIx64, module_of(naming->recording, place), vaddr);
+        hx_text_putf(text, "%s+0x%" PRIx64, place_module(naming->recording, place), vaddr);
     else
         hx_text_putf(text, "0x%" PRIx64, vaddr);
 }
@@ -113,7 +114,7 @@ static hx_error *centre_of(struct naming *naming, const struct hx_rec_place *pla
     struct hx_frames_centre centre = {
         .kind = region ? HX_CENTRE_REGION : HX_CENTRE_FUNCTION,
         .file = file,
-        .module = module_of(naming->recording, place),
+        .module = place_module(naming->recording, place),
         .symbol = known->symbol,
         .source = region ? put_source(known->source, known->line, &naming->declared)
                          : put_source(known->declared, known->declared_line, &naming->declared),
@@ -155,7 +156,7 @@ static hx_error *name_function(struct naming *naming, const struct hx_rec_place 
         .vaddr = place->vaddr,
         .entry = known && place->kind == HX_REC_CODE ? known->entry : 0,
         .inlined = (int32_t)(place->n_lines ? place->n_lines - 1 - line : 0),
-        .module = module_of(naming->recording, place),
+        .module = place_module(naming->recording, place),
         .source = known ? put_source(known->source, known->line, &naming->source) : NULL,
         .kind = place->kind == HX_REC_REGION ? HX_FRAME_REGION : HX_FRAME_CODE,
         .initialiser = initialiser_of(place, line, place->n_lines ? place->n_lines : 1),
@@ -183,7 +184,7 @@ static hx_error *name_entered(struct naming *naming, const struct hx_rec_place *
     return add_function(naming, &entered, true);
 }
 
-static hx_error *name_place(struct naming *naming, uint32_t number)
+static hx_error *name_recorded_place(struct naming *naming, uint32_t number)
 {
     if (naming->count[number])
         return NULL;
@@ -234,7 +235,7 @@ static bool ends_name(char c)
 }
 
 /* Is that the function of this name? It may come with what it belongs to, and with its types. */
-static bool is_named(const char *function, const char *name)
+static bool is_function_named(const char *function, const char *name)
 {
     size_t n = strlen(name);
     for (const char *at = function; n && (at = strstr(at, name)); at++)
@@ -280,7 +281,7 @@ static bool is_made_by(const struct naming *naming, uint32_t frame, uint32_t mar
     const struct hx_rec_line *line = &at->lines[at->n_lines - 1 - k];
     bool here = depth ? depth <= k + 1
                       : !deferred && line->function && region->n_lines && region->lines->declared &&
-                            is_named(line->function, region->lines->declared);
+                            is_function_named(line->function, region->lines->declared);
     if (here && deferred)
         made->entered = k + 1;
     else if (here)
@@ -298,7 +299,7 @@ static hx_error *place_marks(struct naming *naming, const uint32_t *place, uint3
         if (naming->recording->places.v[mark].kind == HX_REC_CODE ||
             !is_made_by(naming, frame, mark, k, made))
             return NULL;
-        HX_TRY(name_place(naming, mark));
+        HX_TRY(name_recorded_place(naming, mark));
         HX_TRY(place_function(naming, mark, naming->first[mark], at));
     }
     return NULL;
@@ -325,7 +326,7 @@ static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *s
     };
     while (at.next > inner) {
         uint32_t number = place[--at.next];
-        HX_TRY(name_place(naming, number));
+        HX_TRY(name_recorded_place(naming, number));
         uint32_t first = naming->first[number], count = naming->count[number];
         struct made made = {.region = UINT32_MAX};
         for (uint32_t k = 0; k < count; k++) {
@@ -406,7 +407,7 @@ static const char *stack_module(const struct hx_recording *recording, uint32_t n
     const struct hx_rec_place *nearest = NULL;
     if (number < recording->stacks.n)
         nearest = nearest_code(recording, &recording->stacks.v[number]);
-    return nearest ? module_of(recording, nearest) : "(unknown)";
+    return nearest ? place_module(recording, nearest) : "(unknown)";
 }
 
 static hx_error *write_stack(struct stacks *stacks, uint32_t index, uint32_t origin,
@@ -444,7 +445,7 @@ static hx_error *write_placed(struct stacks *stacks, const struct hx_recording *
 }
 
 /* Whole stacks have labels. */
-static hx_error *write_stacks(struct hx_writer *w)
+static hx_error *write_recorded_stacks(struct hx_writer *w)
 {
     const struct hx_recorded *recorded = w->recorded;
     const struct hx_recording *recording = w->snapshot->recording;
@@ -610,7 +611,7 @@ static hx_error *intern(struct hx_writer *w, const struct hx_snapshot *snapshot)
     HX_TRY(hx_attributing_init(w->db, w->what, &recorded->frames, &how, w->progress,
                                &recorded->attributing));
     HX_TRY(hx_frames_store(&recorded->frames));
-    HX_TRY(write_stacks(w));
+    HX_TRY(write_recorded_stacks(w));
     HX_TRY(write_threads(w));
     HX_TRY(hx_attribute_stacks(&recorded->attributing));
     return snapshot->recording ? make_sites(recorded, snapshot) : NULL;

@@ -180,7 +180,7 @@ static const struct function {
     {"hx_list", put_list},
 };
 
-static void call(sqlite3_context *context, int n, sqlite3_value **value)
+static void call_rename(sqlite3_context *context, int n, sqlite3_value **value)
 {
     const struct function *function = sqlite3_user_data(context);
     const char *name = (const char *)sqlite3_value_text(value[0]);
@@ -214,9 +214,9 @@ static hx_error *set_functions(sqlite3 *db, const char *what, bool there)
 {
     int code = SQLITE_OK;
     for (size_t i = 0; i < COUNT(functions) && code == SQLITE_OK; i++)
-        code = sqlite3_create_function(db, functions[i].name, 1,
-                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY,
-                                       (void *)&functions[i], there ? call : NULL, NULL, NULL);
+        code = sqlite3_create_function(
+            db, functions[i].name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY,
+            (void *)&functions[i], there ? call_rename : NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_create_function(db, "hx_key", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, NULL,
                                        there ? key_step : NULL, there ? key_final : NULL);
@@ -304,7 +304,7 @@ static hx_error *merge_objects(sqlite3 *db, const char *what)
 
 /* --- all --------------------------------------------------------------------------- */
 
-static hx_error *run(sqlite3 *db, const char *what, const char *const *sql, size_t n)
+static hx_error *run_rename(sqlite3 *db, const char *what, const char *const *sql, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         HX_TRY(hx_db_exec(db, what, sql[i]));
@@ -314,13 +314,13 @@ static hx_error *run(sqlite3 *db, const char *what, const char *const *sql, size
 hx_error *hx_rename_migrated(sqlite3 *db, const char *what)
 {
     HX_TRY(set_functions(db, what, true));
-    hx_error *err = run(db, what, names, COUNT(names));
+    hx_error *err = run_rename(db, what, names, COUNT(names));
     if (!err)
-        err = run(db, what, sets, COUNT(sets));
+        err = run_rename(db, what, sets, COUNT(sets));
     if (!err)
         err = merge_objects(db, what);
     if (!err)
-        err = run(db, what, ends, COUNT(ends));
+        err = run_rename(db, what, ends, COUNT(ends));
     hx_error *after = set_functions(db, what, false);
     if (err)
         hx_error_free(after);

@@ -188,7 +188,7 @@ static hx_error *write_roots(struct retained *r)
 
 /* --- the largest ------------------------------------------------------------------- */
 
-static int larger_first(const void *left, const void *right)
+static int larger_retained_first(const void *left, const void *right)
 {
     const struct top *a = left, *b = right;
     if (a->bytes != b->bytes)
@@ -198,7 +198,7 @@ static int larger_first(const void *left, const void *right)
 
 static void keep_largest(struct retained *r)
 {
-    qsort(r->top, r->n_top, sizeof *r->top, larger_first);
+    qsort(r->top, r->n_top, sizeof *r->top, larger_retained_first);
     r->n_top = r->n_top < TOP ? r->n_top : TOP;
 }
 
@@ -243,7 +243,7 @@ static void note_sure(struct retained *r)
     }
 }
 
-static const char *type_name(const struct hx_writer *w, hx_obj object)
+static const char *written_type_name(const struct hx_writer *w, hx_obj object)
 {
     uint32_t type = hx_writer_type(w, object);
     return type ? w->snapshot->types.v[type - 1].name : NULL;
@@ -261,7 +261,7 @@ static hx_error *write_top(struct retained *r)
         sqlite3_bind_int64(st, 1, w->id);
         sqlite3_bind_int64(st, 2, (int64_t)k + 1);
         sqlite3_bind_int64(st, 3, (int64_t)w->graph->addr[top->object]);
-        hx_bind_text(st, 4, type_name(w, top->object));
+        hx_bind_text(st, 4, written_type_name(w, top->object));
         sqlite3_bind_int64(st, 5, (int64_t)w->graph->size[top->object]);
         sqlite3_bind_int64(st, 6, (int64_t)top->bytes);
         sqlite3_bind_int64(st, 7, (int64_t)top->objects);
@@ -475,7 +475,7 @@ static hx_error *find_sure(struct retained *r)
     return write_sure(r);
 }
 
-static hx_error *run(struct retained *r)
+static hx_error *run_retained(struct retained *r)
 {
     struct hx_writer *w = r->w;
     HX_TRY(find_dominators(r, HX_OVER_FOLLOWED));
@@ -502,7 +502,7 @@ static hx_error *run(struct retained *r)
 hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis)
 {
     struct retained r = {.w = w, .threads = analysis->threads};
-    hx_error *err = run(&r);
+    hx_error *err = run_retained(&r);
     sqlite3_finalize(r.stored);
     hx_sure_deinit(&r.sure);
     hx_dominators_deinit(&r.dominators);

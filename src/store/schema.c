@@ -382,7 +382,7 @@ static const struct public_view {
 
 /* --- statements -------------------------------------------------------------------- */
 
-static void put_table(struct hx_text *sql, const struct table *table, const char *temp)
+static void put_create_table(struct hx_text *sql, const struct table *table, const char *temp)
 {
     hx_text_putf(sql, "CREATE %sTABLE %s(%s)%s;\n", temp, table->name, table->columns,
                  table->rowid ? "" : " WITHOUT ROWID");
@@ -402,7 +402,7 @@ static void put_index(struct hx_text *sql, const struct table *table, const char
 }
 
 /* Has schema `version` the table? */
-static bool is_in(const struct table *table, int version)
+static bool is_table_in_version(const struct table *table, int version)
 {
     for (size_t i = 0; i < COUNT(ended); i++)
         if (ended[i].since == table->since && ended[i].until <= version &&
@@ -419,7 +419,7 @@ static void put_step(struct hx_text *sql, int since)
             hx_text_putf(sql, "ALTER TABLE %s %s;\n", alterations[i].table, alterations[i].what);
     for (size_t i = 0; i < COUNT(tables); i++)
         if (tables[i].since == since) {
-            put_table(sql, &tables[i], "");
+            put_create_table(sql, &tables[i], "");
             put_index(sql, &tables[i], "");
         }
     for (size_t i = 0; i < COUNT(moves); i++)
@@ -439,7 +439,7 @@ static void put_views(struct hx_text *sql, const char *how)
 }
 
 /* Runs and frees the text. */
-static hx_error *run(sqlite3 *db, const char *what, struct hx_text *sql)
+static hx_error *run_schema_sql(sqlite3 *db, const char *what, struct hx_text *sql)
 {
     hx_error *err = sql->failed ? hx_error_nomem() : hx_db_exec(db, what, hx_text_str(sql));
     hx_text_free(sql);
@@ -463,7 +463,7 @@ hx_error *hx_schema_create(sqlite3 *db, const char *what)
     struct hx_text sql = {0};
     hx_text_putf(&sql, "PRAGMA application_id = %d;\n", HX_STORE_APPLICATION_ID);
     put_steps(&sql, 0);
-    return run(db, what, &sql);
+    return run_schema_sql(db, what, &sql);
 }
 
 hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
@@ -474,7 +474,7 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
     struct hx_text sql = {0};
     hx_text_puts(&sql, "BEGIN IMMEDIATE;\n");
     put_steps(&sql, version);
-    hx_error *err = run(db, what, &sql);
+    hx_error *err = run_schema_sql(db, what, &sql);
     if (!err && version < 4)
         err = hx_attribute_migrated(db, what, progress);
     else if (!err && version < 5)
@@ -494,7 +494,7 @@ static void put_overlay(struct hx_text *sql, sqlite3 *db, unsigned kind)
 {
     for (size_t i = 0; i < COUNT(tables); i++) {
         const struct table *table = &tables[i];
-        if (!(table->overlay & kind) || !is_in(table, HX_STORE_SCHEMA) ||
+        if (!(table->overlay & kind) || !is_table_in_version(table, HX_STORE_SCHEMA) ||
             sqlite3_table_column_metadata(db, "temp", table->name, NULL, NULL, NULL, NULL, NULL,
                                           NULL) == SQLITE_OK)
             continue;
@@ -502,7 +502,7 @@ static void put_overlay(struct hx_text *sql, sqlite3 *db, unsigned kind)
             put_laid(sql, table);
             continue;
         }
-        put_table(sql, table, "TEMP ");
+        put_create_table(sql, table, "TEMP ");
         if (kind & OVERLAID)
             put_index(sql, table, "temp.");
         for (size_t k = 0; k < COUNT(alterations); k++)
@@ -519,7 +519,7 @@ static void put_overlay(struct hx_text *sql, sqlite3 *db, unsigned kind)
 static hx_error *run_overlay(sqlite3 *db, const char *what, struct hx_text *sql)
 {
     hx_text_puts(sql, "COMMIT;\n");
-    hx_error *err = run(db, what, sql);
+    hx_error *err = run_schema_sql(db, what, sql);
     if (err && !sqlite3_get_autocommit(db))
         hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
     return err;
@@ -551,9 +551,9 @@ hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what)
 {
     struct hx_text sql = {0};
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (tables[i].overlay & ATTRIBUTED && is_in(&tables[i], HX_STORE_SCHEMA))
+        if (tables[i].overlay & ATTRIBUTED && is_table_in_version(&tables[i], HX_STORE_SCHEMA))
             hx_text_putf(&sql, "DROP TABLE IF EXISTS temp.%s;\n", tables[i].name);
-    hx_error *err = run(db, what, &sql);
+    hx_error *err = run_schema_sql(db, what, &sql);
     if (err)
         return err;
     hx_text_puts(&sql, "BEGIN;\n");
@@ -567,16 +567,16 @@ hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what)
     struct hx_text sql = {0};
     for (size_t i = 0; i < COUNT(tables); i++)
         if (tables[i].overlay & ATTRIBUTED && !(tables[i].overlay & LAID) &&
-            is_in(&tables[i], HX_STORE_SCHEMA))
+            is_table_in_version(&tables[i], HX_STORE_SCHEMA))
             put_index(&sql, &tables[i], "temp.");
     hx_text_puts(&sql, "SELECT 1");
-    return run(db, what, &sql);
+    return run_schema_sql(db, what, &sql);
 }
 
 static const struct table *find_table(const char *name)
 {
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (strcmp(tables[i].name, name) == 0 && is_in(&tables[i], HX_STORE_SCHEMA))
+        if (strcmp(tables[i].name, name) == 0 && is_table_in_version(&tables[i], HX_STORE_SCHEMA))
             return &tables[i];
     return NULL;
 }
@@ -600,7 +600,7 @@ hx_error *hx_schema_drop_index(sqlite3 *db, const char *what, const char *name)
         hx_text_putf(&sql, "DROP INDEX IF EXISTS main.%.*s;\n", (int)strcspn(table->index, " "),
                      table->index);
     hx_text_puts(&sql, "SELECT 1");
-    return run(db, what, &sql);
+    return run_schema_sql(db, what, &sql);
 }
 
 hx_error *hx_schema_make_index(sqlite3 *db, const char *what, const char *name)
@@ -610,7 +610,7 @@ hx_error *hx_schema_make_index(sqlite3 *db, const char *what, const char *name)
     if (table)
         put_index(&sql, table, "main.");
     hx_text_puts(&sql, "SELECT 1");
-    return run(db, what, &sql);
+    return run_schema_sql(db, what, &sql);
 }
 
 hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what)
@@ -620,7 +620,8 @@ hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what)
     for (size_t i = 0; i < COUNT(views); i++)
         hx_text_putf(&sql, "DROP VIEW IF EXISTS temp.%s;\n", views[i].name);
     for (size_t i = 0; i < COUNT(tables); i++)
-        if (tables[i].overlay & (ATTRIBUTED | PAGES) && is_in(&tables[i], HX_STORE_SCHEMA))
+        if (tables[i].overlay & (ATTRIBUTED | PAGES) &&
+            is_table_in_version(&tables[i], HX_STORE_SCHEMA))
             hx_text_putf(&sql, "DROP TABLE IF EXISTS temp.%s;\n", tables[i].name);
     return run_overlay(db, what, &sql);
 }
@@ -663,11 +664,11 @@ static hx_error *make_altered(sqlite3 *db, const char *what, int version)
                              alterations[i].what);
         for (size_t i = 0; i < COUNT(tables); i++)
             if (tables[i].since == v && needs_making(&tables[i])) {
-                put_table(&sql, &tables[i], "");
+                put_create_table(&sql, &tables[i], "");
                 put_index(&sql, &tables[i], "");
             }
         hx_text_puts(&sql, ";");
-        HX_TRY(run(db, what, &sql));
+        HX_TRY(run_schema_sql(db, what, &sql));
         for (size_t i = 0; i < COUNT(moves); i++)
             if (moves[i].since == v)
                 hx_error_free(hx_db_exec(db, what, moves[i].sql));
@@ -694,9 +695,9 @@ static hx_error *expect_others(sqlite3 *db, const char *what, int version, sqlit
 {
     for (size_t i = 0; i < COUNT(tables); i++) {
         const struct table *table = &tables[i];
-        if (!is_in(table, version) || needs_making(table))
+        if (!is_table_in_version(table, version) || needs_making(table))
             continue;
-        put_table(sql, table, "");
+        put_create_table(sql, table, "");
         HX_TRY(expect(db, what, insert, "table", table->name, table->name, sql));
         put_index(sql, table, "");
         if (table->index)

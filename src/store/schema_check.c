@@ -86,8 +86,8 @@ static hx_error *expected_init(struct expected *expected, const char *what, int 
 }
 
 /* One of the file's, by its row in ENTRIES and, when it can be read, in TEXTS (or NULL). */
-static hx_error *compare(struct expected *expected, const char *what, sqlite3_stmt *entry,
-                         sqlite3_stmt *text)
+static hx_error *compare_schema_entry(struct expected *expected, const char *what,
+                                      sqlite3_stmt *entry, sqlite3_stmt *text)
 {
     for (int i = 0; i < 3; i++)
         sqlite3_bind_value(expected->names, i + 1, sqlite3_column_value(entry, i));
@@ -118,7 +118,7 @@ static hx_error *compare_all(sqlite3 *db, const char *what, struct expected *exp
         int read = sqlite3_step(text);
         if (read != SQLITE_ROW && read != SQLITE_TOOBIG)
             return hx_db_error(db, read == SQLITE_DONE ? SQLITE_CORRUPT : read, what);
-        HX_TRY(compare(expected, what, entry, read == SQLITE_ROW ? text : NULL));
+        HX_TRY(compare_schema_entry(expected, what, entry, read == SQLITE_ROW ? text : NULL));
     }
     if (code != SQLITE_DONE)
         return hx_db_error(db, code == SQLITE_TOOBIG ? SQLITE_CORRUPT : code, what);

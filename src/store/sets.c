@@ -34,7 +34,7 @@ struct keeper {
     HX_VEC(int64_t) sorted, other;
 };
 
-static hx_error *cancelled(const struct keeper *k, uint64_t done, uint64_t total)
+static hx_error *sets_cancelled(const struct keeper *k, uint64_t done, uint64_t total)
 {
     hx_progress_at(k->w->progress, "storing sets", done, total);
     return hx_progress_cancelled(k->w->progress) ? hx_error_cancelled(k->w->what) : NULL;
@@ -113,7 +113,7 @@ static hx_error *store_retainers(struct keeper *k)
         if (k->retainer[i])
             err = store_retainer(k, &st, &k->rule->identity[i], &k->retainer[i]);
         if (!err && (i & CHECK_MASK) == CHECK_MASK)
-            err = cancelled(k, i, n);
+            err = sets_cancelled(k, i, n);
     }
     sqlite3_finalize(st.find);
     sqlite3_finalize(st.add);
@@ -183,14 +183,14 @@ static int by_rank(const void *left, const void *right)
     return a->rank < b->rank ? -1 : a->rank > b->rank;
 }
 
-static int by_number(const void *left, const void *right)
+static int compare_label_numbers(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
     return a < b ? -1 : a > b;
 }
 
 /* Takes a set in hand: its members by label, and their numbers sorted. */
-static hx_error *take(struct keeper *k, hx_set set, uint64_t *ret_key)
+static hx_error *take_retainer_set(struct keeper *k, hx_set set, uint64_t *ret_key)
 {
     const hx_retainer *element;
     size_t n = hx_sets_elements(k->sets, set, &element);
@@ -207,13 +207,13 @@ static hx_error *take(struct keeper *k, hx_set set, uint64_t *ret_key)
     if (k->rank && n)
         qsort(k->member.v, n, sizeof *k->member.v, by_rank);
     if (n)
-        qsort(k->sorted.v, n, sizeof *k->sorted.v, by_number);
+        qsort(k->sorted.v, n, sizeof *k->sorted.v, compare_label_numbers);
     *ret_key = key;
     return NULL;
 }
 
 /* Has a stored set the members of the one in hand? */
-static hx_error *is_same(struct keeper *k, int64_t set, bool *ret)
+static hx_error *is_same_stored_set(struct keeper *k, int64_t set, bool *ret)
 {
     size_t n = 0;
     int code;
@@ -226,13 +226,13 @@ static hx_error *is_same(struct keeper *k, int64_t set, bool *ret)
     *ret = code == SQLITE_DONE && n == k->sorted.n;
     if (!*ret || !n)
         return NULL;
-    qsort(k->other.v, n, sizeof *k->other.v, by_number);
+    qsort(k->other.v, n, sizeof *k->other.v, compare_label_numbers);
     *ret = memcmp(k->other.v, k->sorted.v, n * sizeof *k->sorted.v) == 0;
     return NULL;
 }
 
 /* The number of the set in hand; 0 when the store does not know it. */
-static hx_error *find(struct keeper *k, uint64_t key, int64_t *ret)
+static hx_error *find_stored_set(struct keeper *k, uint64_t key, int64_t *ret)
 {
     hx_error *err = NULL;
     bool same = false;
@@ -245,7 +245,7 @@ static hx_error *find(struct keeper *k, uint64_t key, int64_t *ret)
     sqlite3_bind_int64(k->find, 3, k->last_set);
     while (!err && !same && (code = sqlite3_step(k->find)) == SQLITE_ROW) {
         int64_t set = sqlite3_column_int64(k->find, 0);
-        err = is_same(k, set, &same);
+        err = is_same_stored_set(k, set, &same);
         if (same)
             *ret = set;
     }
@@ -255,7 +255,7 @@ static hx_error *find(struct keeper *k, uint64_t key, int64_t *ret)
     return err;
 }
 
-static hx_error *add(struct keeper *k, uint64_t key, int64_t *ret)
+static hx_error *add_stored_set(struct keeper *k, uint64_t key, int64_t *ret)
 {
     struct hx_writer *w = k->w;
     int64_t set = k->next_set++;
@@ -298,14 +298,14 @@ static hx_error *store_sets(struct keeper *k, int64_t *stored)
     hx_set n = hx_sets_count(k->sets);
     for (hx_set set = FIRST_SET; set < n; set++) {
         if ((set & CHECK_MASK) == CHECK_MASK)
-            HX_TRY(cancelled(k, set, n));
+            HX_TRY(sets_cancelled(k, set, n));
         if (!k->objects[set])
             continue;
         uint64_t key = 0;
-        HX_TRY(take(k, set, &key));
-        HX_TRY(find(k, key, &stored[set]));
+        HX_TRY(take_retainer_set(k, set, &key));
+        HX_TRY(find_stored_set(k, key, &stored[set]));
         if (!stored[set])
-            HX_TRY(add(k, key, &stored[set]));
+            HX_TRY(add_stored_set(k, key, &stored[set]));
     }
     return NULL;
 }
@@ -319,7 +319,7 @@ static hx_error *store_all(struct keeper *k, int64_t *stored)
     return store_sets(k, stored);
 }
 
-static void deinit(struct keeper *k)
+static void deinit_set_keeper(struct keeper *k)
 {
     sqlite3_finalize(k->find);
     sqlite3_finalize(k->members);
@@ -342,7 +342,7 @@ hx_error *hx_sets_store(struct hx_writer *w, const hx_sets *sets, const struct h
     for (hx_set set = 0; set < n; set++)
         stored[set] = set < FIRST_SET ? (int64_t)set : -1;
     hx_error *err = store_all(&k, stored);
-    deinit(&k);
+    deinit_set_keeper(&k);
     if (!err)
         *ret_stored = hx_steal(stored);
     return err;

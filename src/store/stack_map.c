@@ -40,7 +40,7 @@ static hx_error *read_pairs(sqlite3 *db, hx_stack_map *map)
     return code == SQLITE_DONE ? NULL : hx_db_error(db, code, "store");
 }
 
-static hx_error *spread(hx_stack_map *map)
+static hx_error *spread_stacks(hx_stack_map *map)
 {
     uint64_t last = map->pair.n ? map->pair.v[map->pair.n - 1].stack_id : 0;
     if (last / FRAMES_A_STACK > map->pair.n && last > SMALL)
@@ -62,7 +62,7 @@ hx_error *hx_stack_map_load(sqlite3 *db, hx_stack_map **ret)
                                               NULL, NULL) != SQLITE_OK;
     hx_error *err = map->same ? NULL : read_pairs(db, map);
     if (!err)
-        err = spread(map);
+        err = spread_stacks(map);
     if (err) {
         hx_stack_map_free(map);
         return err;

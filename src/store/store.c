@@ -35,7 +35,7 @@ static void disconnect(hx_store *store)
     store->db = NULL;
 }
 
-static void destroy(hx_store *store)
+static void destroy_store(hx_store *store)
 {
     disconnect(store);
     hx_folder_remove(&store->scratch);
@@ -54,7 +54,7 @@ static hx_error *create(const char *path, const atomic_bool *cancel, hx_store **
     store->cancel = cancel;
     store->path = strdup(path);
     if (!store->path) {
-        destroy(store);
+        destroy_store(store);
         return hx_error_nomem();
     }
     *ret = store;
@@ -159,7 +159,7 @@ static hx_error *empty_store(const char *what, unsigned char **ret, size_t *ret_
     return NULL;
 }
 
-static hx_error *make_file(const hx_store *store)
+static hx_error *make_store_file(const hx_store *store)
 {
     unsigned char *data;
     size_t bytes;
@@ -181,7 +181,7 @@ static void drop_index(const struct hx_pin *file)
 }
 
 /* Leaves one plain file. With another reader or writer there the last one does it. */
-static hx_error *finish(hx_store *store)
+static hx_error *finish_store(hx_store *store)
 {
     int code = SQLITE_INTERRUPT;
     /* an interrupt was meant for the work before; it must not keep the file from its end */
@@ -229,7 +229,7 @@ static hx_error *migrate(hx_store *store)
 /* Brings a copy up to date and puts it in the place of the store, complete; disconnects. */
 static hx_error *replace_by_migrated(hx_store *store)
 {
-    HX_TRY(finish(store)); /* what the copy is made of must be one file */
+    HX_TRY(finish_store(store)); /* what the copy is made of must be one file */
     if (is_untidy(store))
         return hx_error_new(HX_E_BUSY, store->path, "wait for it to end",
                             "another program is using the store");
@@ -322,7 +322,7 @@ static hx_error *prepare_writing(hx_store *store, enum hx_file_is is)
     if (is == HX_FILE_ABSENT) {
         hx_error *err = hx_sidecar_check(&store->file, store->path, true);
         if (!err) {
-            err = make_file(store);
+            err = make_store_file(store);
             store->created = !err;
         }
         if (!err)
@@ -451,7 +451,7 @@ hx_error *hx_store_open_until(const char *path, const atomic_bool *cancel, hx_st
     if (!err)
         err = hx_sidecar_explain(&store->file, path, start_reading(store));
     if (err) {
-        destroy(store);
+        destroy_store(store);
         return err;
     }
     *ret = store;
@@ -485,7 +485,7 @@ hx_error *hx_store_temporary(hx_store **ret)
     if (!err)
         hx_folder_remove(&store->scratch);
     if (err) {
-        destroy(store);
+        destroy_store(store);
         return err;
     }
     *ret = store;
@@ -517,19 +517,19 @@ hx_error *hx_store_close(hx_store *store)
         hx_file_remove(&store->file);
     } else if (store->db && store->writer && !store->temporary) {
         sqlite3_busy_timeout(store->db, 1000);
-        err = finish(store);
+        err = finish_store(store);
     } else if (store->db && store->scratch.fd < 0 && !sqlite3_db_readonly(store->db, "main") &&
                is_untidy(store)) {
         /* a writer was killed, or ended while this reader was there; when the log has to
          * stay it does no harm */
         sqlite3_busy_timeout(store->db, 0);
-        hx_error_free(finish(store));
+        hx_error_free(finish_store(store));
         /* a write is what removes an old journal */
         if (hx_sidecar_there(&store->file, "-journal", 0))
             hx_error_free(hx_db_exec(store->db, store->path,
                                      "PRAGMA user_version = " HX_STR(HX_STORE_SCHEMA)));
     }
-    destroy(store);
+    destroy_store(store);
     return err;
 }
 

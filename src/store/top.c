@@ -22,7 +22,7 @@ struct candidate {
 };
 typedef HX_VEC(struct candidate) candidates;
 
-static uint64_t key_of(const struct hx_top *top, uint64_t value)
+static uint64_t sort_key(const struct hx_top *top, uint64_t value)
 {
     if (top->rank)
         value = value < top->ranks ? top->rank[value] : top->ranks;
@@ -161,7 +161,7 @@ static bool values_of(const struct hx_top *top, uint64_t low, uint64_t high, uin
 #define NEXT_RANKED(type)                                                                          \
     {                                                                                              \
         const type *v = column->v;                                                                 \
-        while (i < end && key_of(top, column->base + v[i]) - low > high - low)                     \
+        while (i < end && sort_key(top, column->base + v[i]) - low > high - low)                   \
             i++;                                                                                   \
         return i;                                                                                  \
     }
@@ -262,7 +262,7 @@ static void throw_out(struct best *best)
         best->worst = best->taken.v[i].key > best->worst ? best->taken.v[i].key : best->worst;
 }
 
-static hx_error *offer(const struct part *part, void *context)
+static hx_error *offer_part(const struct part *part, void *context)
 {
     enum { ROOM = 256 };
     struct best *best = context;
@@ -276,7 +276,7 @@ static hx_error *offer(const struct part *part, void *context)
             break;
         if (!part->all && !part->pass[i])
             continue;
-        uint64_t key = key_of(part->top, hx_decoded_at(part->column, i));
+        uint64_t key = sort_key(part->top, hx_decoded_at(part->column, i));
         HX_NEED(hx_vec_push(&best->taken, ((struct candidate){key, part->row + i})));
         if (best->taken.n >= 2 * best->most + ROOM)
             throw_out(best);
@@ -314,7 +314,7 @@ HX_HOT static hx_error *count_keys(const struct part *part, void *context)
     for (size_t i = part->from; i < part->end; i++) {
         if (!part->all && !part->pass[i])
             continue;
-        uint64_t key = key_of(top, hx_decoded_at(part->column, i));
+        uint64_t key = sort_key(top, hx_decoded_at(part->column, i));
         count_key(&searches->first, key);
         if (!same)
             count_key(&searches->last, key);
@@ -337,7 +337,7 @@ static void begin_count(struct search *search)
 }
 
 /* Goes down into the bucket where the place is; places behind the last row have none. */
-static void narrow(struct search *search, const uint64_t *bucket)
+static void narrow_to_bucket(struct search *search, const uint64_t *bucket)
 {
     for (uint64_t b = 0; b < BUCKETS && search->before != UINT64_MAX; b++) {
         if (search->place - search->before < bucket[b]) {
@@ -362,7 +362,7 @@ struct taking {
     candidates taken;
 };
 
-static hx_error *take(const struct part *part, void *context)
+static hx_error *take_top_rows(const struct part *part, void *context)
 {
     struct taking *taking = context;
     for (size_t i = part->from; i < part->end; i++) {
@@ -371,7 +371,7 @@ static hx_error *take(const struct part *part, void *context)
             break;
         if (!part->all && !part->pass[i])
             continue;
-        uint64_t key = key_of(part->top, hx_decoded_at(part->column, i));
+        uint64_t key = sort_key(part->top, hx_decoded_at(part->column, i));
         if (key < taking->first || key > taking->last)
             continue;
         if (key == taking->first && taking->skip) {
@@ -427,8 +427,8 @@ static hx_error *find_keys(hx_blocks *blocks, const struct hx_block_index *index
         begin_count(last);
         HX_TRY(pass_over(blocks, index, top, true, count_keys, searches));
         const uint64_t *bucket = same ? first->bucket : last->bucket;
-        narrow(last, bucket);
-        narrow(first, first->bucket);
+        narrow_to_bucket(last, bucket);
+        narrow_to_bucket(first, first->bucket);
     }
     return NULL;
 }
@@ -448,7 +448,7 @@ static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *ind
             last->before == UINT64_MAX ? UINT64_MAX : top->offset + top->limit - last->before;
         if (first->low == last->low && taking.last_limit != UINT64_MAX)
             taking.last_limit -= taking.skip;
-        err = pass_over(blocks, index, top, true, take, &taking);
+        err = pass_over(blocks, index, top, true, take_top_rows, &taking);
     }
     *ret = taking.taken;
     free(searches);
@@ -506,7 +506,7 @@ static hx_error *take_by_row(hx_blocks *blocks, const struct hx_block_index *ind
 
 /* --- all of them --------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
+static int compare_top_rows(const void *a, const void *b)
 {
     return is_before(a, b) ? -1 : is_before(b, a);
 }
@@ -516,7 +516,7 @@ static hx_error *take_rows(const candidates *found, uint64_t skip, uint64_t **re
     uint64_t *row = malloc((found->n + 1) * sizeof *row);
     HX_NEED(row);
     if (found->n)
-        qsort(found->v, found->n, sizeof *found->v, compare);
+        qsort(found->v, found->n, sizeof *found->v, compare_top_rows);
     *ret_n = 0;
     for (size_t i = skip < found->n ? (size_t)skip : found->n; i < found->n; i++)
         row[(*ret_n)++] = found->v[i].row;
@@ -539,7 +539,7 @@ static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index
         err = take_by_row(blocks, index, &within, &found);
     } else if (within.limit && near) {
         struct best best = {.most = most};
-        err = pass_over(blocks, index, &within, true, offer, &best);
+        err = pass_over(blocks, index, &within, true, offer_part, &best);
         throw_out(&best);
         found = best.taken;
     } else if (within.limit) {
@@ -598,7 +598,7 @@ static bool are_same(const struct hx_condition *a, const struct hx_condition *b,
     return true;
 }
 
-static bool is_of(const struct kept *kept, int64_t snapshot, const struct hx_top *top)
+static bool is_top_of(const struct kept *kept, int64_t snapshot, const struct hx_top *top)
 {
     const struct hx_top *it = &kept->top;
     if (!kept->row || kept->snapshot != snapshot || it->from != top->from || it->end != top->end ||
@@ -613,7 +613,7 @@ static struct kept *find_kept(struct hx_kept_tops *tops, int64_t snapshot, const
 {
     for (size_t i = 0; tops && i < KEPT; i++) {
         struct kept *kept = &tops->kept[i];
-        if (is_of(kept, snapshot, top) && top->offset >= kept->first &&
+        if (is_top_of(kept, snapshot, top) && top->offset >= kept->first &&
             (kept->to_end || (top->offset - kept->first <= kept->n &&
                               top->limit <= kept->n - (top->offset - kept->first)))) {
             kept->used = ++tops->clock;
@@ -624,8 +624,8 @@ static struct kept *find_kept(struct hx_kept_tops *tops, int64_t snapshot, const
 }
 
 /* Keeps the rows in place of what was not used for longest; without memory they are not kept. */
-static struct kept *keep(hx_blocks *blocks, int64_t snapshot, const struct hx_top *top,
-                         uint64_t *row, size_t n)
+static struct kept *keep_top_rows(hx_blocks *blocks, int64_t snapshot, const struct hx_top *top,
+                                  uint64_t *row, size_t n)
 {
     struct hx_kept_tops **tops = hx_blocks_tops(blocks);
     if (!*tops && !(*tops = calloc(1, sizeof **tops)))
@@ -695,7 +695,7 @@ hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
         uint64_t *row;
         size_t n;
         HX_TRY(find_rows(blocks, index, &wide, &row, &n));
-        kept = keep(blocks, index->snapshot, &wide, row, n);
+        kept = keep_top_rows(blocks, index->snapshot, &wide, row, n);
         if (!kept) {
             free(row);
             return hx_error_nomem();
@@ -745,7 +745,7 @@ HX_HOT static hx_error *count_before(const struct part *part, void *context)
     for (size_t i = part->from; i < part->end; i++) {
         if (!part->all && !part->pass[i])
             continue;
-        uint64_t key = key_of(top, hx_decoded_at(part->column, i));
+        uint64_t key = sort_key(top, hx_decoded_at(part->column, i));
         before += key < of || (key == of && i < here);
     }
     placing->before += before;
@@ -791,7 +791,7 @@ hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
         return hx_top_count(blocks, index, &before, ret);
     }
     HX_TRY(value_at(blocks, index, top->derived, top->column, row, &value));
-    struct placing placing = {.of = {key_of(top, value), row}};
+    struct placing placing = {.of = {sort_key(top, value), row}};
     HX_TRY(pass_over(blocks, index, top, true, count_before, &placing));
     *ret = placing.before;
     return NULL;

@@ -114,7 +114,7 @@ static sqlite3_vfs *system_layer(void)
 
 /* Is it the store itself (a suffix of "") or that sidecar? Whatever else is asked for is
  * remembered. */
-static bool is_own(struct hx_vfs *vfs, const char *path, const char *suffix)
+static bool is_store_file(struct hx_vfs *vfs, const char *path, const char *suffix)
 {
     size_t n = strlen(vfs->store.at);
     if (strncmp(path, vfs->store.at, n) == 0 && strcmp(path + n, suffix) == 0)
@@ -126,7 +126,7 @@ static bool is_own(struct hx_vfs *vfs, const char *path, const char *suffix)
 static bool is_sidecar(struct hx_vfs *vfs, const char *path)
 {
     size_t suffix = hx_sidecar_of(path);
-    return is_own(vfs, path, suffix == HX_SIDECARS ? "/" : hx_sidecar[suffix]);
+    return is_store_file(vfs, path, suffix == HX_SIDECARS ? "/" : hx_sidecar[suffix]);
 }
 
 static int layer_open(sqlite3_vfs *layer, const char *path, sqlite3_file *file, int flags,
@@ -135,7 +135,7 @@ static int layer_open(sqlite3_vfs *layer, const char *path, sqlite3_file *file, 
     struct hx_vfs *vfs = (struct hx_vfs *)layer;
     bool store = flags & SQLITE_OPEN_MAIN_DB;
     file->pMethods = NULL;
-    if (path && !(store && is_own(vfs, path, "")) &&
+    if (path && !(store && is_store_file(vfs, path, "")) &&
         !(flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL) && is_sidecar(vfs, path))) {
         vfs->stopped = true;
         return SQLITE_CANTOPEN;
@@ -184,7 +184,7 @@ static char *immutable_name(const char *path)
     return text.s;
 }
 
-static void destroy(struct hx_vfs *vfs)
+static void destroy_vfs(struct hx_vfs *vfs)
 {
     hx_pin_deinit(&vfs->store);
     free(vfs);
@@ -212,7 +212,7 @@ static hx_error *make_layer(const struct hx_pin *store, const char *what, const 
     if (!err && sqlite3_vfs_register(&vfs->layer, 0) != SQLITE_OK)
         err = hx_error_nomem();
     if (err) {
-        destroy(vfs);
+        destroy_vfs(vfs);
         return err;
     }
     *ret = vfs;
@@ -253,7 +253,7 @@ static void leave_layer(struct hx_vfs *vfs)
         sqlite3_vfs_unregister(&vfs->layer);
     sqlite3_mutex_leave(mutex);
     if (last)
-        destroy(vfs);
+        destroy_vfs(vfs);
 }
 
 hx_error *hx_vfs_open(const struct hx_pin *store, const char *what, int flags, bool immutable,

@@ -103,7 +103,7 @@ struct instance {
     const struct hx_table *table;
 };
 
-static int set_error(sqlite3_vtab *vtab, hx_error *err)
+static int set_vtab_error(sqlite3_vtab *vtab, hx_error *err)
 {
     char line[512];
     int code = err->kind == HX_E_NOMEM    ? SQLITE_NOMEM
@@ -202,7 +202,7 @@ static struct instance *instance_of(const struct cursor *cursor)
     return (struct instance *)cursor->base.pVtab;
 }
 
-static void release(struct cursor *cursor)
+static void release_cursor(struct cursor *cursor)
 {
     for (size_t i = 0; i < HX_TABLE_COLUMNS; i++) {
         hx_blocks_release(instance_of(cursor)->blocks, cursor->decoded[i]);
@@ -213,7 +213,7 @@ static void release(struct cursor *cursor)
 /* Gives back what belongs to a snapshot. */
 static void leave_snapshot(struct cursor *cursor)
 {
-    release(cursor);
+    release_cursor(cursor);
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->index);
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->objects);
     cursor->index = cursor->objects = NULL;
@@ -265,7 +265,7 @@ static hx_error *decoded_column(struct cursor *cursor, int column, const struct 
 {
     size_t block = cursor->row / HX_BLOCK_ROWS;
     if (block != cursor->block) {
-        release(cursor);
+        release_cursor(cursor);
         cursor->block = block;
     }
     if (!cursor->decoded[column]) {
@@ -290,7 +290,7 @@ static bool may_hold(const struct cursor *cursor)
 }
 
 /* Moves on to the next row, at or after this one, that passes the conditions. */
-static hx_error *seek(struct cursor *cursor)
+static hx_error *seek_matching_row(struct cursor *cursor)
 {
     while (cursor->row < cursor->end && cursor->seekers) {
         const struct hx_decoded *column[HX_TABLE_CONDITIONS];
@@ -324,7 +324,7 @@ static hx_error *seek(struct cursor *cursor)
 }
 
 /* The first row whose key is >= key, a key as users see it. */
-static hx_error *lower_bound(struct cursor *cursor, uint64_t key, uint64_t *ret)
+static hx_error *lower_bound_row(struct cursor *cursor, uint64_t key, uint64_t *ret)
 {
     hx_blocks *blocks = instance_of(cursor)->blocks;
     if (cursor->index->family == HX_FAMILY_EDGE) /* a source's address: find its index */
@@ -440,20 +440,20 @@ static hx_error *begin_snapshot(struct cursor *cursor, unsigned plan)
     cursor->end = cursor->index->rows;
     cursor->block = 0;
     if (cursor->key_low > 0)
-        HX_TRY(lower_bound(cursor, cursor->key_low, &cursor->row));
+        HX_TRY(lower_bound_row(cursor, cursor->key_low, &cursor->row));
     if (cursor->key_high < UINT64_MAX)
-        HX_TRY(lower_bound(cursor, cursor->key_high + 1, &cursor->end));
+        HX_TRY(lower_bound_row(cursor, cursor->key_high + 1, &cursor->end));
     if (cursor->row < cursor->row_low)
         cursor->row = cursor->row_low;
     if (cursor->row_high < cursor->end)
         cursor->end = cursor->row_high + 1;
     bool top = plan & HX_PLAN_TOP;
     HX_TRY(begin_conditions(cursor, top));
-    return top ? NULL : seek(cursor);
+    return top ? NULL : seek_matching_row(cursor);
 }
 
 /* Goes on to the next snapshot with a row as long as there is none here. */
-static hx_error *settle(struct cursor *cursor)
+static hx_error *settle_vtab_cursor(struct cursor *cursor)
 {
     while (cursor->row >= cursor->end && cursor->at + 1 < cursor->snapshots.n) {
         cursor->at++;
@@ -570,7 +570,7 @@ static int compare_places(const void *a, const void *b)
 
 /* The rows of the top lie anywhere: taken one by one, each would decode its block again. So a
  * column is read for all of them at once, in the order of blocks. */
-static hx_error *gather(struct cursor *cursor, int column)
+static hx_error *gather_top_column(struct cursor *cursor, int column)
 {
     enum { SPARSE = 4096 }; /* rows of a block: where there are more, it is worth decoding it */
     const struct instance *instance = instance_of(cursor);
@@ -662,7 +662,7 @@ static hx_error *current_value(struct cursor *cursor, int column, uint64_t *ret)
 {
     if (cursor->place) {
         if (!cursor->top_values[column])
-            HX_TRY(gather(cursor, column));
+            HX_TRY(gather_top_column(cursor, column));
         *ret = cursor->top_values[column][cursor->top_at];
         return NULL;
     }
@@ -672,7 +672,8 @@ static hx_error *current_value(struct cursor *cursor, int column, uint64_t *ret)
     return NULL;
 }
 
-static hx_error *start(struct cursor *cursor, unsigned plan, const char *text, sqlite3_value **argv)
+static hx_error *start_vtab_scan(struct cursor *cursor, unsigned plan, const char *text,
+                                 sqlite3_value **argv)
 {
     leave_snapshot(cursor);
     drop_conditions(cursor);
@@ -693,15 +694,15 @@ static hx_error *start(struct cursor *cursor, unsigned plan, const char *text, s
     if (!cursor->snapshots.n)
         return NULL;
     HX_TRY(begin_snapshot(cursor, plan));
-    return plan & HX_PLAN_TOP ? begin_top(cursor, plan, &limits) : settle(cursor);
+    return plan & HX_PLAN_TOP ? begin_top(cursor, plan, &limits) : settle_vtab_cursor(cursor);
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
                          sqlite3_value **argv)
 {
     (void)argc;
-    hx_error *err = start((struct cursor *)base, (unsigned)plan, text, argv);
-    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+    hx_error *err = start_vtab_scan((struct cursor *)base, (unsigned)plan, text, argv);
+    return err ? set_vtab_error(base->pVtab, err) : SQLITE_OK;
 }
 
 /* --- rows -------------------------------------------------------------------------- */
@@ -714,10 +715,10 @@ static int cursor_next(sqlite3_vtab_cursor *base)
         return SQLITE_OK;
     }
     cursor->row++;
-    hx_error *err = cursor->seekers ? seek(cursor) : NULL;
+    hx_error *err = cursor->seekers ? seek_matching_row(cursor) : NULL;
     if (!err && cursor->row >= cursor->end)
-        err = settle(cursor);
-    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+        err = settle_vtab_cursor(cursor);
+    return err ? set_vtab_error(base->pVtab, err) : SQLITE_OK;
 }
 
 static int cursor_eof(sqlite3_vtab_cursor *base)
@@ -829,7 +830,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
     if (column < 0 || column >= HX_TABLE_COLUMNS)
         return SQLITE_OK;
     hx_error *err = serve((struct cursor *)base, context, column);
-    return err ? set_error(base->pVtab, err) : SQLITE_OK;
+    return err ? set_vtab_error(base->pVtab, err) : SQLITE_OK;
 }
 
 /* --- the modules ------------------------------------------------------------------- */

@@ -93,7 +93,7 @@ static bool add_condition(struct planner *planner, int i)
 }
 
 /* Takes on what it can of a constraint; false: nothing. */
-static bool add(struct planner *planner, int i)
+static bool add_constraint(struct planner *planner, int i)
 {
     int column = planner->info->aConstraint[i].iColumn;
     unsigned char op = planner->info->aConstraint[i].op;
@@ -138,7 +138,7 @@ static bool order_is_ours(const struct hx_table *table, const sqlite3_index_info
     return true;
 }
 
-static void estimate(const struct planner *planner)
+static void estimate_plan_cost(const struct planner *planner)
 {
     /* scanning costs less than handing a row over, decoding a block more than either */
     const struct hx_table *table = planner->table;
@@ -221,13 +221,13 @@ int hx_table_plan(const struct hx_table *table, sqlite3_index_info *info)
 {
     struct planner planner = {.table = table, .info = info, .all = true};
     for (int i = 0; i < info->nConstraint; i++)
-        planner.all &= add(&planner, i);
+        planner.all &= add_constraint(&planner, i);
     if (!plan_top(&planner)) {
         if (planner.plan & (HX_PLAN_NULLS_LAST | HX_PLAN_BESIDE))
             return SQLITE_CONSTRAINT;
         planner.plan &= ~(unsigned)(HX_PLAN_LIMIT | HX_PLAN_OFFSET);
         info->orderByConsumed = info->nOrderBy && order_is_ours(table, info, planner.plan);
-        estimate(&planner);
+        estimate_plan_cost(&planner);
     }
     pass_arguments(&planner);
     info->idxNum = (int)planner.plan;

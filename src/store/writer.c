@@ -366,7 +366,7 @@ hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay)
     return w->value && w->blob ? NULL : hx_error_nomem();
 }
 
-static hx_error *write_all(struct hx_writer *w, const struct hx_analysis *analysis)
+static hx_error *write_snapshot(struct hx_writer *w, const struct hx_analysis *analysis)
 {
     HX_TRY(hx_db_int(w->db, w->what, "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot",
                      &w->id));
@@ -437,7 +437,7 @@ hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
         .rows_total = snapshot->graph.n + snapshot->graph.n_edges + snapshot->root_edges.n,
     };
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN IMMEDIATE"));
-    hx_error *err = write_all(&w, analysis);
+    hx_error *err = write_snapshot(&w, analysis);
     hx_writer_deinit(&w);
     err = hx_store_end(store, err);
     if (err)

@@ -215,7 +215,7 @@ struct machine {
     struct row stack[STATES_MAX];
 };
 
-static struct place *place_of(struct row *row, uint64_t reg)
+static struct place *register_place(struct row *row, uint64_t reg)
 {
     switch (reg) {
     case REG_RBP:
@@ -232,7 +232,7 @@ static struct place *place_of(struct row *row, uint64_t reg)
 /* Sets where a register is; other registers are not followed. */
 static void set_place(struct row *row, uint64_t reg, enum place_kind kind, int64_t off)
 {
-    struct place *place = place_of(row, reg);
+    struct place *place = register_place(row, reg);
     if (place)
         *place = off == (int32_t)off ? (struct place){kind, (int32_t)off}
                                      : (struct place){PLACE_UNKNOWN, 0};
@@ -400,11 +400,11 @@ static bool run_cfa(struct machine *m, uint8_t op)
 
 static void restore(struct machine *m, uint64_t reg)
 {
-    struct place *place = place_of(&m->row, reg);
+    struct place *place = register_place(&m->row, reg);
     if (!place)
         return;
     m->changed = true;
-    *place = *place_of(&m->initial, reg);
+    *place = *register_place(&m->initial, reg);
 }
 
 /* A register's value is CFA + off. For rsp, CFA itself is what everybody takes it for. */
@@ -521,7 +521,7 @@ static bool run_row(struct machine *m, uint64_t limit, uint64_t *ret_end)
             restore(m, op & 0x3f);
         } else if (op >= CFA_OFFSET) {
             uint64_t offset = read_uleb(c);
-            if (place_of(&m->row, op & 0x3f)) {
+            if (register_place(&m->row, op & 0x3f)) {
                 m->changed = true;
                 set_place(&m->row, op & 0x3f, PLACE_AT_CFA, scaled(m, (int64_t)offset));
             }
@@ -684,8 +684,8 @@ static bool covers(const struct fde *fde, uint64_t pc)
 #define EMPTY_MAX 8
 
 /* The entry of pc by the search table. */
-static bool look_up(const struct hx_cfi *cfi, const struct search_table *table, uint64_t pc,
-                    struct cie *cie, struct fde *fde)
+static bool search_fde_table(const struct hx_cfi *cfi, const struct search_table *table,
+                             uint64_t pc, struct cie *cie, struct fde *fde)
 {
     bool usual = table->encoding == (PE_DATAREL | PE_SDATA4);
     uint64_t i = usual ? search_sdata4(table, pc) : search_any(table, pc);
@@ -702,8 +702,8 @@ static bool look_up(const struct hx_cfi *cfi, const struct search_table *table, 
 }
 
 /* The entry of pc by reading them one by one. */
-static bool look_through(const struct hx_cfi_bytes *frame, uint64_t pc, struct cie *cie,
-                         struct fde *fde)
+static bool scan_fdes(const struct hx_cfi_bytes *frame, uint64_t pc, struct cie *cie,
+                      struct fde *fde)
 {
     struct entry entry;
     bool have_cie = false;
@@ -718,20 +718,20 @@ static bool look_through(const struct hx_cfi_bytes *frame, uint64_t pc, struct c
     return false;
 }
 
-static bool find_entry(const struct hx_cfi *cfi, uint64_t pc, struct cie *cie, struct fde *fde)
+static bool find_fde(const struct hx_cfi *cfi, uint64_t pc, struct cie *cie, struct fde *fde)
 {
     struct search_table table;
     if (!cfi->frame.len)
         return false;
-    return read_search_table(&cfi->hdr, &table) ? look_up(cfi, &table, pc, cie, fde)
-                                                : look_through(&cfi->frame, pc, cie, fde);
+    return read_search_table(&cfi->hdr, &table) ? search_fde_table(cfi, &table, pc, cie, fde)
+                                                : scan_fdes(&cfi->frame, pc, cie, fde);
 }
 
 bool hx_cfi_function(const struct hx_cfi *cfi, uint64_t pc, uint64_t *ret_start, uint64_t *ret_end)
 {
     struct cie cie;
     struct fde fde;
-    if (!find_entry(cfi, pc, &cie, &fde))
+    if (!find_fde(cfi, pc, &cie, &fde))
         return false;
     *ret_start = fde.start;
     *ret_end = fde.end;
@@ -744,7 +744,7 @@ bool hx_cfi_find(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_rule *ret,
     struct cie cie;
     struct fde fde;
     struct machine m;
-    if (!find_entry(cfi, pc, &cie, &fde) || !machine_init(&m, &cie))
+    if (!find_fde(cfi, pc, &cie, &fde) || !machine_init(&m, &cie))
         return false;
     machine_begin(&m, &fde);
     for (uint64_t start = fde.start, end; run_row(&m, fde.end, &end); m.loc = end) {
@@ -779,7 +779,7 @@ static void flush_row(struct rows_out *out)
 }
 
 /* False: damaged. */
-static bool each_row(struct machine *m, const struct fde *fde, struct rows_out *out)
+static bool each_cfi_row(struct machine *m, const struct fde *fde, struct rows_out *out)
 {
     machine_begin(m, fde);
     out->start = out->end = fde->start;
@@ -820,7 +820,7 @@ uint64_t hx_cfi_each(const struct hx_cfi *cfi, hx_cfi_row_fn *each, void *contex
         struct fde fde;
         if (!usable || !read_fde(&entry, &cie, &fde))
             damaged++;
-        else if (fde.start && !each_row(&m, &fde, &out)) /* start 0: the linker took it out */
+        else if (fde.start && !each_cfi_row(&m, &fde, &out)) /* start 0: the linker took it out */
             damaged++;
     }
     return damaged;

@@ -135,7 +135,7 @@ static bool is_vdso(const struct hx_code_file *file)
     return file->file.path[0] == '[';
 }
 
-static int open_file(const struct hx_code_file *file)
+static int open_code_file(const struct hx_code_file *file)
 {
     if (is_vdso(file) && !file->file.local)
         return open_vdso();
@@ -157,7 +157,7 @@ int hx_code_file_fd(struct hx_code_file *file, bool *ret_close)
     *ret_close = false;
     if (file->file.fd >= 0 || !file->opened)
         return file->file.fd;
-    int fd = open_file(file);
+    int fd = open_code_file(file);
     if (fd >= 0 && !is_vdso(file) && !is_unchanged(file, fd)) {
         close(fd);
         fd = -1;
@@ -166,7 +166,7 @@ int hx_code_file_fd(struct hx_code_file *file, bool *ret_close)
     return fd;
 }
 
-static bool take_build_id(void *context, const struct hx_elf_note *note)
+static bool take_file_build_id(void *context, const struct hx_elf_note *note)
 {
     char **ret = context;
     if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
@@ -180,7 +180,7 @@ static bool take_build_id(void *context, const struct hx_elf_note *note)
 }
 
 /* What can be known at once. A file that is none of ours stays without a layout. */
-static void read_file(struct hx_code_file *file, int fd)
+static void read_code_file(struct hx_code_file *file, int fd)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
@@ -196,7 +196,7 @@ static void read_file(struct hx_code_file *file, int fd)
     if (file->sound && pread(fd, &header, sizeof header, 0) == sizeof header)
         file->entry = header.e_entry;
     if (file->sound)
-        hx_error_free(hx_elf_each_note(fd, take_build_id, &file->build_id));
+        hx_error_free(hx_elf_each_note(fd, take_file_build_id, &file->build_id));
 }
 
 /* The root folder of the process, for files that are looked for later, when the process may be
@@ -226,7 +226,7 @@ static size_t find_root(hx_code *code, pid_t pid)
     return code->n_roots++;
 }
 
-static bool is_same(const struct hx_code_file *file, const struct hx_mapping *mapping)
+static bool is_same_file(const struct hx_code_file *file, const struct hx_mapping *mapping)
 {
     if (mapping->path[0] == '[')
         return strcmp(file->file.path, mapping->path) == 0;
@@ -239,13 +239,14 @@ static uint32_t find_file(const hx_code *code, const struct hx_mapping *mapping,
 {
     for (size_t i = 0, n = hx_code_count(code); i < n; i++) {
         const struct hx_code_file *file = hx_code_file_at(code, (uint32_t)i);
-        if (is_same(file, mapping) && (file->kept || !strcmp(file->file.path, path)))
+        if (is_same_file(file, mapping) && (file->kept || !strcmp(file->file.path, path)))
             return (uint32_t)i;
     }
     return HX_NO_FILE;
 }
 
-static hx_error *add(hx_code *code, pid_t pid, const struct hx_mapping *mapping, uint32_t *ret)
+static hx_error *add_code_file(hx_code *code, pid_t pid, const struct hx_mapping *mapping,
+                               uint32_t *ret)
 {
     struct hx_code_file *file = next_file(code);
     HX_NEED(file);
@@ -263,9 +264,9 @@ static hx_error *add(hx_code *code, pid_t pid, const struct hx_mapping *mapping,
         return hx_error_nomem();
     }
     pthread_mutex_init(&file->lock, NULL);
-    HX_FD int fd = open_file(file);
+    HX_FD int fd = open_code_file(file);
     if (fd >= 0)
-        read_file(file, fd);
+        read_code_file(file, fd);
     if (file->sound && code->n_open < OPEN_MAX_FILES) {
         file->file.fd = fd;
         file->kept = true;
@@ -289,7 +290,7 @@ hx_error *hx_code_add(hx_code *code, pid_t pid, const struct hx_mapping *mapping
     pthread_mutex_lock(&code->adding);
     *ret = find_file(code, mapping, path);
     if (*ret == HX_NO_FILE)
-        err = add(code, pid, mapping, ret);
+        err = add_code_file(code, pid, mapping, ret);
     pthread_mutex_unlock(&code->adding);
     return err;
 }
@@ -402,7 +403,7 @@ static bool match_frame(void *context, const struct hx_elf_section *section)
 }
 
 /* Where .eh_frame begins, by the pointer in .eh_frame_hdr. */
-static bool frame_pointer(const struct hx_cfi_bytes *hdr, uint64_t *ret)
+static bool read_eh_frame_ptr(const struct hx_cfi_bytes *hdr, uint64_t *ret)
 {
     if (hdr->len < 12 || hdr->bytes[0] != 1)
         return false;
@@ -452,7 +453,7 @@ static void load_cfi(struct hx_code_file *file)
         hx_code_file_read(file, fd, layout->unwind_start, layout->unwind_size, &file->cfi.hdr);
     struct frame_section frame = {0};
     hx_error_free(hx_elf_each_section(fd, match_frame, &frame));
-    if (!frame.size && frame_pointer(&file->cfi.hdr, &frame.vaddr))
+    if (!frame.size && read_eh_frame_ptr(&file->cfi.hdr, &frame.vaddr))
         frame.size = UINT64_MAX;
     file->cfi_frame = hx_code_file_read(file, fd, frame.vaddr, frame.size, &file->cfi.frame);
     if (opened)

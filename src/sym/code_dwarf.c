@@ -85,12 +85,12 @@ static uint64_t processor_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void begin(struct hx_code_dwarf *dwarf)
+static void begin_dwarf(struct hx_code_dwarf *dwarf)
 {
     dwarf->begun_ns = processor_ns();
 }
 
-static void end(struct hx_code_dwarf *dwarf)
+static void end_dwarf(struct hx_code_dwarf *dwarf)
 {
     dwarf->spent_ns += processor_ns() - dwarf->begun_ns;
 }
@@ -167,7 +167,7 @@ static bool next_range(struct hx_code_dwarf *dwarf, Dwarf_Die *die, struct range
     return ranges->at > 0;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_range_starts(const void *a, const void *b)
 {
     const struct range *x = a, *y = b;
     if (x->start != y->start)
@@ -175,7 +175,7 @@ static int by_start(const void *a, const void *b)
     return x->end > y->end ? -1 : x->end < y->end;
 }
 
-static bool is_own(const struct stat *st)
+static bool is_trusted_file(const struct stat *st)
 {
     return st->st_uid == 0 || st->st_uid == geteuid();
 }
@@ -184,7 +184,7 @@ static bool is_own(const struct stat *st)
 static bool is_safe_folder(const struct stat *st)
 {
     bool others = st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != getegid());
-    return is_own(st) && (!others || st->st_mode & S_ISVTX);
+    return is_trusted_file(st) && (!others || st->st_mode & S_ISVTX);
 }
 
 /* Would libdw, which opens and maps the file of a split unit by itself, come upon one that somebody
@@ -207,13 +207,13 @@ static bool is_trusted(const char *dir, const char *name)
         char *slash = strchr(at + 1, '/');
         if (slash)
             *slash = 0;
-        safe = lstat(path, &st) == 0 && is_own(&st);
+        safe = lstat(path, &st) == 0 && is_trusted_file(&st);
         if (slash)
             *slash = '/';
         if (!safe)
             return false;
     }
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && is_own(&st);
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && is_trusted_file(&st);
 }
 
 static const char *string_of(Dwarf_Die *die, unsigned name)
@@ -259,7 +259,7 @@ static void find_split(struct unit *unit)
     }
 }
 
-static void walk(struct hx_code_dwarf *dwarf, struct unit *unit);
+static void walk_unit(struct hx_code_dwarf *dwarf, struct unit *unit);
 
 static bool add_unit(struct hx_code_dwarf *dwarf, Dwarf_Die *die)
 {
@@ -278,7 +278,7 @@ static bool add_unit(struct hx_code_dwarf *dwarf, Dwarf_Die *die)
         return true;
     /* A unit that does not say where its code is. */
     struct unit *unit = &dwarf->units.v[number];
-    walk(dwarf, unit);
+    walk_unit(dwarf, unit);
     for (size_t i = 0; i < unit->functions.n; i++)
         if (!hx_vec_push(&dwarf->ranges, (struct range){unit->functions.v[i].start,
                                                         unit->functions.v[i].end, number}))
@@ -298,7 +298,7 @@ static void find_units(struct hx_code_dwarf *dwarf)
             break;
     }
     if (dwarf->ranges.n)
-        qsort(dwarf->ranges.v, dwarf->ranges.n, sizeof *dwarf->ranges.v, by_start);
+        qsort(dwarf->ranges.v, dwarf->ranges.n, sizeof *dwarf->ranges.v, compare_range_starts);
 }
 
 uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
@@ -307,7 +307,7 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
     Dwarf_CU *cu = NULL;
     Dwarf_Die die;
     uint8_t type;
-    begin(dwarf);
+    begin_dwarf(dwarf);
     for (size_t k = 0, n = 0; each && n < HX_READ_UNITS && spend(dwarf); n++) {
         if (dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) != 0)
             break;
@@ -320,7 +320,7 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
         if (!each(context, &die))
             break;
     }
-    end(dwarf);
+    end_dwarf(dwarf);
     return dwarf->tables.bytes;
 }
 
@@ -342,9 +342,9 @@ struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_module_file *file,
     if (hx_code_tables_open(alt_fd, reading, file->path, &dwarf->alt) ||
         hx_code_tables_none(&dwarf->alt))
         dwarf_setalt(dwarf->tables.dwarf, dwarf->alt.dwarf);
-    begin(dwarf);
+    begin_dwarf(dwarf);
     find_units(dwarf);
-    end(dwarf);
+    end_dwarf(dwarf);
     return dwarf;
 }
 
@@ -391,8 +391,8 @@ static bool can_hold_code(int tag)
 }
 
 /* Puts an entry down if it is a function or inlined call with code; its number, else NODE_NONE. */
-static uint32_t visit(struct hx_code_dwarf *dwarf, struct unit *unit, Dwarf_Die *die, int tag,
-                      uint32_t parent)
+static uint32_t visit_function_die(struct hx_code_dwarf *dwarf, struct unit *unit, Dwarf_Die *die,
+                                   int tag, uint32_t parent)
 {
     struct ranges ranges = {0};
     uint32_t number = (uint32_t)unit->nodes.n;
@@ -450,8 +450,8 @@ static uint32_t enter_space(struct unit *unit, Dwarf_Die *die, int tag, uint32_t
 }
 
 /* Goes to the next entry at this level or above; false at the end. */
-static bool advance(struct hx_code_dwarf *dwarf, struct unit *unit, struct level *level,
-                    size_t *depth)
+static bool advance_die(struct hx_code_dwarf *dwarf, struct unit *unit, struct level *level,
+                        size_t *depth)
 {
     for (;;) {
         struct level *at = &level[*depth];
@@ -473,7 +473,7 @@ static bool advance(struct hx_code_dwarf *dwarf, struct unit *unit, struct level
     }
 }
 
-static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
+static void walk_unit(struct hx_code_dwarf *dwarf, struct unit *unit)
 {
     struct level level[DEPTH_MAX];
     size_t depth = 0;
@@ -490,7 +490,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
         bool has_code =
             tag == DW_TAG_subprogram || (tag == DW_TAG_inlined_subroutine && at->node != NODE_NONE);
         if (has_code)
-            at->own = visit(dwarf, unit, &at->die, tag, at->node);
+            at->own = visit_function_die(dwarf, unit, &at->die, tag, at->node);
         /* What a class is called is told by the function that it is in, also by one without code of
          * its own. */
         bool named =
@@ -503,7 +503,7 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
             at->own_space = enter_space(unit, &at->die, tag, at->space);
             level[depth + 1].space = at->own_space != NODE_NONE ? at->own_space : at->space;
             depth++;
-        } else if (!advance(dwarf, unit, level, &depth)) {
+        } else if (!advance_die(dwarf, unit, level, &depth)) {
             break;
         }
     } while (spend(dwarf));
@@ -514,7 +514,8 @@ static void walk(struct hx_code_dwarf *dwarf, struct unit *unit)
             break;
     }
     if (unit->functions.n)
-        qsort(unit->functions.v, unit->functions.n, sizeof *unit->functions.v, by_start);
+        qsort(unit->functions.v, unit->functions.n, sizeof *unit->functions.v,
+              compare_range_starts);
 }
 
 /* --- lookup ------------------------------------------------------------------ */
@@ -542,7 +543,7 @@ static uint32_t find_innermost(const struct unit *unit, uint32_t function, uint6
     return found;
 }
 
-static uint64_t number_of(Dwarf_Die *die, unsigned name)
+static uint64_t die_number(Dwarf_Die *die, unsigned name)
 {
     Dwarf_Attribute attr;
     Dwarf_Word value;
@@ -707,8 +708,8 @@ static size_t put_scopes(struct hx_code_dwarf *dwarf, struct unit *unit, uint32_
             scope->entry = dwarf_entrypc(&die, &entry) == 0 ? entry : UINT64_MAX;
             break;
         }
-        uint64_t call_line = number_of(&die, DW_AT_call_line);
-        source = file_name(dwarf, unit, number_of(&die, DW_AT_call_file));
+        uint64_t call_line = die_number(&die, DW_AT_call_line);
+        source = file_name(dwarf, unit, die_number(&die, DW_AT_call_file));
         line = call_line <= UINT32_MAX ? (uint32_t)call_line : 0;
     }
     return n;
@@ -721,9 +722,9 @@ size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
     if (!in_unit)
         return 0;
     struct unit *unit = &dwarf->units.v[in_unit->node];
-    begin(dwarf);
+    begin_dwarf(dwarf);
     if (!unit->walked)
-        walk(dwarf, unit);
+        walk_unit(dwarf, unit);
     struct hx_code_scope here = {.dir = string_of(&unit->skeleton, DW_AT_comp_dir),
                                  .entry = UINT64_MAX};
     find_line(dwarf, unit, vaddr, &here.source, &here.line);
@@ -731,7 +732,7 @@ size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
     size_t n = function ? put_scopes(dwarf, unit, find_innermost(unit, function->node, vaddr),
                                      scopes, max, &here)
                         : 0;
-    end(dwarf);
+    end_dwarf(dwarf);
     if (n)
         return n;
     scopes[0] = here;

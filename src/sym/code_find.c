@@ -87,7 +87,7 @@ static int open_below(const hx_code *code, size_t root, const char *path)
     return hx_module_open_regular(again, &st);
 }
 
-static bool take_build_id(void *context, const struct hx_elf_note *note)
+static bool format_build_id(void *context, const struct hx_elf_note *note)
 {
     char *hex = context;
     if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
@@ -102,11 +102,11 @@ static bool take_build_id(void *context, const struct hx_elf_note *note)
 static bool read_build_id(int fd, char ret[2 * ID_MAX + 1])
 {
     ret[0] = 0;
-    hx_error *err = hx_elf_each_section_note(fd, take_build_id, ret);
+    hx_error *err = hx_elf_each_section_note(fd, format_build_id, ret);
     bool is_elf = !err;
     hx_error_free(err);
     if (is_elf && !ret[0])
-        hx_error_free(hx_elf_each_note(fd, take_build_id, ret));
+        hx_error_free(hx_elf_each_note(fd, format_build_id, ret));
     return is_elf;
 }
 

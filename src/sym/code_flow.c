@@ -74,7 +74,7 @@ bool hx_code_flow_insn(const struct hx_code_flow *flow, uint64_t vaddr, struct h
 }
 
 /* False: it was looked at before, or is nowhere. */
-static bool mark(struct hx_code_flow *flow, uint64_t vaddr)
+static bool mark_instruction(struct hx_code_flow *flow, uint64_t vaddr)
 {
     struct hx_code_part *part = part_at(flow, vaddr);
     if (!part)
@@ -107,8 +107,8 @@ static void lead(struct hx_code_flow *flow, struct hx_code_run *run, uint64_t to
 }
 
 /* One run, whose first instruction is marked. */
-static struct hx_code_run follow(struct hx_code_flow *flow, uint64_t at, hx_code_visit *visit,
-                                 void *context)
+static struct hx_code_run follow_run(struct hx_code_flow *flow, uint64_t at, hx_code_visit *visit,
+                                     void *context)
 {
     struct hx_code_run run = {.start = at, .end = at};
     struct hx_insn insn;
@@ -127,7 +127,7 @@ static struct hx_code_run follow(struct hx_code_flow *flow, uint64_t at, hx_code
             lead(flow, &run, insn.target, at);
         if (turn != HX_CODE_GO_ON || insn.kind >= HX_INSN_JUMP)
             break;
-        if (!mark(flow, at)) { /* it runs into what was looked at */
+        if (!mark_instruction(flow, at)) { /* it runs into what was looked at */
             run.next[0] = at;
             break;
         }
@@ -135,7 +135,7 @@ static struct hx_code_run follow(struct hx_code_flow *flow, uint64_t at, hx_code
     return run;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_run_starts(const void *a, const void *b)
 {
     const struct hx_code_run *x = a, *y = b;
     return x->start < y->start ? -1 : x->start > y->start;
@@ -148,15 +148,15 @@ void hx_code_flow_walk(struct hx_code_flow *flow, uint64_t from, hx_code_visit *
     (void)hx_vec_push(&flow->pending, from);
     while (flow->pending.n && flow->budget && flow->runs.n < RUNS_MAX) {
         uint64_t at = flow->pending.v[--flow->pending.n];
-        if (!mark(flow, at))
+        if (!mark_instruction(flow, at))
             continue;
-        struct hx_code_run run = follow(flow, at, visit, context);
+        struct hx_code_run run = follow_run(flow, at, visit, context);
         if (run.end > run.start && !hx_vec_push(&flow->runs, run))
             break;
     }
     unmark(flow);
     if (flow->runs.n)
-        qsort(flow->runs.v, flow->runs.n, sizeof *flow->runs.v, by_start);
+        qsort(flow->runs.v, flow->runs.n, sizeof *flow->runs.v, compare_run_starts);
 }
 
 static bool leads_to_arrival(const struct hx_code_flow *flow, uint64_t vaddr)

@@ -30,7 +30,7 @@ static struct hx_code_answer *find_slot(const hx_code *code, uint32_t file, uint
     return &code->answers[at];
 }
 
-static bool grow(hx_code *code)
+static bool grow_lines(hx_code *code)
 {
     struct hx_code_answer *old = code->answers;
     size_t n_old = code->n_slots, n = n_old ? n_old * 2 : 256;
@@ -48,7 +48,7 @@ static bool grow(hx_code *code)
 
 /* --- making one -------------------------------------------------------------- */
 
-static const char *keep(hx_code *code, const char *s)
+static const char *keep_line_text(hx_code *code, const char *s)
 {
     return s ? hx_code_store_string(&code->store, s, strlen(s)) : NULL;
 }
@@ -56,10 +56,10 @@ static const char *keep(hx_code *code, const char *s)
 static const char *full_path(hx_code *code, const char *dir, const char *source)
 {
     if (!source || source[0] == '/' || !dir || dir[0] != '/')
-        return keep(code, source);
+        return keep_line_text(code, source);
     struct hx_text text = {0};
     hx_text_putf(&text, "%s/%s", dir, source);
-    const char *path = text.failed ? NULL : keep(code, hx_text_str(&text));
+    const char *path = text.failed ? NULL : keep_line_text(code, hx_text_str(&text));
     hx_text_free(&text);
     return path;
 }
@@ -96,8 +96,9 @@ static const char *demangled(hx_code *code, const struct hx_code_file *file, con
     hx_put_untagged(&untagged, hx_text_str(&full));
     bool tagged = untagged.n < full.n &&
                   hx_code_symbols_namesake(&file->symbols, name, hx_text_str(&untagged));
-    const char *shown =
-        full.failed || untagged.failed ? NULL : keep(code, hx_text_str(tagged ? &full : &untagged));
+    const char *shown = full.failed || untagged.failed
+                            ? NULL
+                            : keep_line_text(code, hx_text_str(tagged ? &full : &untagged));
     hx_text_free(&full);
     hx_text_free(&untagged);
     return shown;
@@ -147,7 +148,7 @@ static void name_scope(hx_code *code, const struct hx_code_file *file,
                        const struct hx_code_scope *scope, struct hx_code_line *line)
 {
     if (scope->linkage && scope->linkage[0]) {
-        line->symbol = keep(code, scope->linkage);
+        line->symbol = keep_line_text(code, scope->linkage);
         line->function = demangled(code, file, scope->linkage);
         return;
     }
@@ -157,15 +158,15 @@ static void name_scope(hx_code *code, const struct hx_code_file *file,
     for (uint32_t i = scope->n_within; i-- > 0;)
         hx_text_putf(&text, "%s::", scope->within[i]);
     hx_text_puts(&text, scope->name);
-    line->function = text.failed ? NULL : keep(code, hx_text_str(&text));
+    line->function = text.failed ? NULL : keep_line_text(code, hx_text_str(&text));
     line->symbol = scope->n_within ? NULL : line->function;
     hx_text_free(&text);
 }
 
 /* Where the function begins that the code at vaddr is of, also when it is a part of it that lies
  * somewhere else; 0: unknown. */
-static uint64_t find_entry(hx_code *code, struct hx_code_file *file, uint64_t vaddr,
-                           const struct hx_code_symbol *symbol, uint64_t by_dwarf)
+static uint64_t find_function_entry(hx_code *code, struct hx_code_file *file, uint64_t vaddr,
+                                    const struct hx_code_symbol *symbol, uint64_t by_dwarf)
 {
     struct hx_cfi cfi;
     uint64_t start, end;
@@ -190,7 +191,7 @@ static void put_outermost(hx_code *code, struct hx_code_file *file, uint64_t vad
     struct hx_code_symbol *symbol = hx_code_symbols_find(&file->symbols, vaddr);
     const char *name = symbol ? file->symbols.names.v + symbol->name : NULL;
     const char *declared = scope->linkage ? scope->linkage : scope->name;
-    line->entry = find_entry(code, file, vaddr, symbol, scope->entry);
+    line->entry = find_function_entry(code, file, vaddr, symbol, scope->entry);
     if (symbol)
         line->offset = vaddr - symbol->start;
     else if (vaddr >= scope->entry)
@@ -287,7 +288,7 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
 static size_t find_lines(hx_code *code, uint32_t file, uint64_t vaddr,
                          const struct hx_code_line **ret)
 {
-    if (code->n_answers * 2 >= code->n_slots && !grow(code))
+    if (code->n_answers * 2 >= code->n_slots && !grow_lines(code))
         return 1;
     struct hx_code_answer *answer = find_slot(code, file, vaddr);
     if (!answer->lines) {
@@ -328,7 +329,7 @@ struct type_keeper {
 static bool keep_type(void *context, const char *name, uint64_t bytes)
 {
     struct type_keeper *keeper = context;
-    struct hx_code_type type = {keep(keeper->code, name), bytes};
+    struct hx_code_type type = {keep_line_text(keeper->code, name), bytes};
     const struct hx_code_type *known = keeper->file->types.v;
     uint64_t key = hash(0, (uint64_t)(uintptr_t)type.name + bytes);
     if (keeper->file->types.n >= TYPES_MAX || !type.name)

@@ -112,7 +112,7 @@ static void take_word(void *context, uint64_t vaddr, uint64_t size, const char *
         (void)hx_vec_push(&maker->words, (struct target){vaddr, meaning});
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_target_addresses(const void *a, const void *b)
 {
     const struct target *x = a, *y = b;
     return x->address < y->address ? -1 : x->address > y->address;
@@ -129,19 +129,21 @@ static void find_targets(struct maker *maker)
             (void)hx_vec_push(&maker->targets, (struct target){function->vaddr, names[i].meaning});
     }
     if (maker->targets.n)
-        qsort(maker->targets.v, maker->targets.n, sizeof *maker->targets.v, by_address);
+        qsort(maker->targets.v, maker->targets.n, sizeof *maker->targets.v,
+              compare_target_addresses);
     if (maker->words.n)
-        qsort(maker->words.v, maker->words.n, sizeof *maker->words.v, by_address);
+        qsort(maker->words.v, maker->words.n, sizeof *maker->words.v, compare_target_addresses);
     for (size_t i = 0; i < maker->targets.n; i++)
         maker->guarded |= maker->targets.v[i].meaning == MEANS_ACQUIRE;
     for (size_t i = 0; i < maker->words.n; i++)
         maker->guarded |= maker->words.v[i].meaning == MEANS_ACQUIRE;
 }
 
-static enum meaning look_up(const struct target *v, size_t n, uint64_t address)
+static enum meaning look_up_target(const struct target *v, size_t n, uint64_t address)
 {
     const struct target key = {.address = address};
-    const struct target *found = n ? bsearch(&key, v, n, sizeof key, by_address) : NULL;
+    const struct target *found =
+        n ? bsearch(&key, v, n, sizeof key, compare_target_addresses) : NULL;
     return found ? found->meaning : MEANS_NOTHING;
 }
 
@@ -151,17 +153,17 @@ static enum meaning meaning_of(const struct maker *maker, const struct hx_insn *
     case HX_INSN_CALL:
     case HX_INSN_JUMP:
     case HX_INSN_BRANCH:
-        return look_up(maker->targets.v, maker->targets.n, insn->target);
+        return look_up_target(maker->targets.v, maker->targets.n, insn->target);
     case HX_INSN_CALL_WORD:
     case HX_INSN_JUMP_WORD:
-        return look_up(maker->words.v, maker->words.n, insn->target);
+        return look_up_target(maker->words.v, maker->words.n, insn->target);
     default:
         return MEANS_NOTHING;
     }
 }
 
-static void put(struct maker *maker, uint64_t start, uint64_t end, uint64_t site,
-                enum hx_code_once kind)
+static void put_once_range(struct maker *maker, uint64_t start, uint64_t end, uint64_t site,
+                           enum hx_code_once kind)
 {
     if (end > start)
         (void)hx_vec_push(&maker->found,
@@ -219,7 +221,8 @@ static void add_guarded(struct maker *maker, uint64_t call, uint64_t behind)
     hx_code_flow_arrivals(&maker->flow);
     for (size_t i = 0; i < maker->flow.runs.n; i++)
         if (maker->flow.runs.v[i].arrives)
-            put(maker, maker->flow.runs.v[i].start, maker->flow.runs.v[i].end, call, HX_CODE_ONCE);
+            put_once_range(maker, maker->flow.runs.v[i].start, maker->flow.runs.v[i].end, call,
+                           HX_CODE_ONCE);
 }
 
 /* All calls of __cxa_guard_acquire(), by how they are written: code is not read in order. */
@@ -239,8 +242,8 @@ static void find_guarded(struct maker *maker)
             memcpy(&distance, part.bytes + i + length - 4, sizeof distance);
             uint64_t call = part.start + i, behind = call + length;
             uint64_t to = behind + (uint64_t)(int64_t)distance;
-            if (look_up(word ? maker->words.v : maker->targets.v,
-                        word ? maker->words.n : maker->targets.n, to) == MEANS_ACQUIRE) {
+            if (look_up_target(word ? maker->words.v : maker->targets.v,
+                               word ? maker->words.n : maker->targets.n, to) == MEANS_ACQUIRE) {
                 add_guarded(maker, call, behind);
                 n++;
             }
@@ -450,7 +453,8 @@ static void find_initialisers(struct maker *maker)
         drop_shared(maker);
     for (size_t i = 0; i < maker->pieces.n; i++)
         if (!maker->pieces.v[i].others)
-            put(maker, maker->pieces.v[i].start, maker->pieces.v[i].end, 0, HX_CODE_ONCE);
+            put_once_range(maker, maker->pieces.v[i].start, maker->pieces.v[i].end, 0,
+                           HX_CODE_ONCE);
 }
 
 /* --- what calls them --------------------------------------------------------- */
@@ -507,7 +511,7 @@ static bool add_calls(struct maker *maker, uint64_t function, bool loops, bool d
         uint64_t at = walk.calls.v[i];
         if ((loops && !is_loop_call(maker, at)) || !hx_code_flow_insn(&maker->flow, at, &insn))
             continue;
-        put(maker, at, at + insn.length, 0, HX_CODE_CALLS_ONCE);
+        put_once_range(maker, at, at + insn.length, 0, HX_CODE_CALLS_ONCE);
         any = true;
     }
     for (size_t i = 0; i < walk.callees.n && !any && deeper; i++)
@@ -562,7 +566,7 @@ static int by_range(const void *a, const void *b)
 }
 
 /* Sorts what was found, takes it apart, and puts together what is the same. */
-static void settle(struct maker *maker)
+static void merge_once_ranges(struct maker *maker)
 {
     struct hx_code_once_range *v = maker->found.v;
     size_t n = 0;
@@ -585,7 +589,7 @@ static void settle(struct maker *maker)
 }
 
 /* With the lock of names. */
-static void make(hx_code *code, struct hx_code_file *file)
+static void make_once_ranges(hx_code *code, struct hx_code_file *file)
 {
     struct maker maker = {
         .file = file, .reading = &code->reading, .deadline_ns = hx_now_ns() + ENTRIES_NS};
@@ -605,7 +609,7 @@ static void make(hx_code *code, struct hx_code_file *file)
         if (maker.guarded)
             find_guarded(&maker);
         find_callers(&maker);
-        settle(&maker);
+        merge_once_ranges(&maker);
         if (hx_reading_ended(maker.reading)) {
             file->once_tried = false;
             hx_vec_free(&maker.found);
@@ -629,7 +633,7 @@ static const struct hx_code_once_range *find_once(hx_code *code, uint32_t i, uin
 {
     struct hx_code_file *file = hx_code_file_at(code, i);
     if (!file->once_tried)
-        make(code, file);
+        make_once_ranges(code, file);
     size_t low = HX_LOWER_BOUND(file->once.n, at, file->once.v[at].end <= vaddr);
     return low < file->once.n && file->once.v[low].start <= vaddr ? &file->once.v[low] : NULL;
 }

@@ -62,7 +62,7 @@ static void read_slots(struct tables *tables, Elf_Scn *section)
     }
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_stub_addresses(const void *a, const void *b)
 {
     const struct slot *x = a, *y = b;
     return x->address < y->address ? -1 : x->address > y->address;
@@ -71,14 +71,14 @@ static int by_address(const void *a, const void *b)
 static const char *slot_name(const struct tables *tables, uint64_t address)
 {
     struct slot key = {.address = address};
-    const struct slot *found =
-        tables->slots.n ? bsearch(&key, tables->slots.v, tables->slots.n, sizeof key, by_address)
-                        : NULL;
+    const struct slot *found = tables->slots.n ? bsearch(&key, tables->slots.v, tables->slots.n,
+                                                         sizeof key, compare_stub_addresses)
+                                               : NULL;
     return found ? found->name : NULL;
 }
 
 /* The word that a stub jumps through: jmp *disp(%rip), behind an endbr64 or bnd prefix or not. */
-static bool decode(const uint8_t *code, size_t n, uint64_t vaddr, uint64_t *ret)
+static bool decode_plt_stub(const uint8_t *code, size_t n, uint64_t vaddr, uint64_t *ret)
 {
     static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
     size_t at = n >= 4 && memcmp(code, endbr64, 4) == 0 ? 4 : 0;
@@ -100,7 +100,7 @@ static void read_stubs(struct tables *tables, Elf_Scn *section,
     size_t size = header.sh_entsize == 8 ? 8 : 16;
     for (size_t at = 0; data && data->d_buf && at + size <= data->d_size; at += size) {
         uint64_t word, vaddr = header.sh_addr + at;
-        const char *name = decode((const uint8_t *)data->d_buf + at, size, vaddr, &word)
+        const char *name = decode_plt_stub((const uint8_t *)data->d_buf + at, size, vaddr, &word)
                                ? slot_name(tables, word)
                                : NULL;
         if (name)
@@ -125,10 +125,10 @@ static void each_section(struct tables *tables, bool stubs,
     }
 }
 
-static void look_through(int fd, bool stubs,
-                         void (*each)(void *context, uint64_t vaddr, uint64_t size,
-                                      const char *name),
-                         void *context)
+static void scan_plt_sections(int fd, bool stubs,
+                              void (*each)(void *context, uint64_t vaddr, uint64_t size,
+                                           const char *name),
+                              void *context)
 {
     struct stat st;
     struct tables tables = {.elf = hx_elf_begin(fd), .left = HX_READ_TABLE};
@@ -138,7 +138,7 @@ static void look_through(int fd, bool stubs,
         tables.bytes = (uint64_t)st.st_size;
         each_section(&tables, false, NULL, NULL);
         if (tables.slots.n)
-            qsort(tables.slots.v, tables.slots.n, sizeof *tables.slots.v, by_address);
+            qsort(tables.slots.v, tables.slots.n, sizeof *tables.slots.v, compare_stub_addresses);
         for (size_t i = 0; !stubs && i < tables.slots.n; i++)
             each(context, tables.slots.v[i].address, 8, tables.slots.v[i].name);
         if (stubs)
@@ -152,12 +152,12 @@ void hx_code_each_stub(int fd,
                        void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
                        void *context)
 {
-    look_through(fd, true, each, context);
+    scan_plt_sections(fd, true, each, context);
 }
 
 void hx_code_each_slot(int fd,
                        void (*each)(void *context, uint64_t vaddr, uint64_t size, const char *name),
                        void *context)
 {
-    look_through(fd, false, each, context);
+    scan_plt_sections(fd, false, each, context);
 }

@@ -32,7 +32,7 @@ static size_t hash(const char *s, size_t n)
     return (size_t)(h ^ h >> 32);
 }
 
-static bool grow(struct hx_code_store *store)
+static bool grow_code_store(struct hx_code_store *store)
 {
     size_t n = store->n_slots ? store->n_slots * 2 : 256;
     const char **slot = calloc(n, sizeof *slot);
@@ -54,7 +54,7 @@ static bool grow(struct hx_code_store *store)
 
 const char *hx_code_store_string(struct hx_code_store *store, const char *s, size_t n)
 {
-    if (store->n * 2 >= store->n_slots && !grow(store))
+    if (store->n * 2 >= store->n_slots && !grow_code_store(store))
         return NULL;
     n = strnlen(s, n);
     size_t at = hash(s, n) & (store->n_slots - 1);

@@ -36,7 +36,8 @@ static const struct hx_elf_segment *code_segment(const struct hx_elf_layout *lay
     return NULL;
 }
 
-static bool put_name(struct hx_code_draft *draft, const char *name, size_t len, uint32_t *ret)
+static bool put_symbol_name(struct hx_code_draft *draft, const char *name, size_t len,
+                            uint32_t *ret)
 {
     if (draft->symbols->names.n + len + 1 > NAMES_MAX ||
         !hx_vec_reserve(&draft->symbols->names, draft->symbols->names.n + len + 1)) {
@@ -92,7 +93,7 @@ static bool take_code(void *context, const struct hx_elf_symbol *symbol)
                           .end = symbol->value + size,
                           .limit = limit,
                           .rank = name_rank(symbol)};
-    if (!put_name(draft, symbol->name, symbol->name_len, &range.name))
+    if (!put_symbol_name(draft, symbol->name, symbol->name_len, &range.name))
         return false;
     struct hx_code_function named = {
         .vaddr = symbol->value, .size = size, .name = range.name, .rank = definition_rank(symbol)};
@@ -111,13 +112,13 @@ static void take_stub(void *context, uint64_t vaddr, uint64_t size, const char *
     struct hx_text text = {0};
     hx_text_putf(&text, "%s@plt", name);
     struct draft range = {.start = vaddr, .end = vaddr + size, .limit = vaddr + size, .rank = 0xff};
-    if (!text.failed && put_name(draft, text.s, text.n, &range.name))
+    if (!text.failed && put_symbol_name(draft, text.s, text.n, &range.name))
         draft->nomem |= !hx_vec_push(&draft->drafts, range);
     hx_text_free(&text);
 }
 
 /* By address; what has a size before labels, the larger first, the better name first. */
-static int by_address(const void *a, const void *b, void *names)
+static int compare_symbol_addresses(const void *a, const void *b, void *names)
 {
     const struct draft *x = a, *y = b;
     if (x->start != y->start)
@@ -131,7 +132,7 @@ static int by_address(const void *a, const void *b, void *names)
     return n != m ? n < m ? -1 : 1 : strcmp(p, q);
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_symbol_starts(const void *a, const void *b)
 {
     const struct hx_code_symbol *x = a, *y = b;
     return x->start < y->start ? -1 : x->start > y->start;
@@ -183,11 +184,12 @@ static bool place_labels(struct hx_code_draft *draft)
         i = next - 1;
     }
     if (symbols->ranges.n > n_sized)
-        qsort(symbols->ranges.v, symbols->ranges.n, sizeof *symbols->ranges.v, by_start);
+        qsort(symbols->ranges.v, symbols->ranges.n, sizeof *symbols->ranges.v,
+              compare_symbol_starts);
     return true;
 }
 
-static int by_name(const void *a, const void *b, void *names)
+static int compare_symbol_names(const void *a, const void *b, void *names)
 {
     const struct hx_code_function *x = a, *y = b;
     int order = strcmp((const char *)names + x->name, (const char *)names + y->name);
@@ -202,7 +204,7 @@ static bool sort_functions(const struct hx_code_draft *draft)
 {
     struct hx_code_symbols *symbols = draft->symbols;
     struct hx_code_function *v = symbols->functions.v;
-    if (!hx_reading_sort(draft->reading, v, symbols->functions.n, sizeof *v, by_name,
+    if (!hx_reading_sort(draft->reading, v, symbols->functions.n, sizeof *v, compare_symbol_names,
                          symbols->names.v))
         return false;
     size_t n = 0;
@@ -232,7 +234,7 @@ hx_error *hx_code_symbols_read(const struct hx_module_file *file, struct hx_read
         hx_reading_leave(reading, file->path, HX_UNREAD_SYMBOLS);
     bool failed = draft.nomem ||
                   !hx_reading_sort(reading, draft.drafts.v, draft.drafts.n, sizeof *draft.drafts.v,
-                                   by_address, symbols.names.v) ||
+                                   compare_symbol_addresses, symbols.names.v) ||
                   !place_sized(&draft) || !place_labels(&draft) || !sort_functions(&draft);
     hx_vec_free(&draft.drafts);
     if (failed) {
@@ -259,7 +261,7 @@ struct hx_code_symbol *hx_code_symbols_find(const struct hx_code_symbols *symbol
 }
 
 /* The first function whose name is not below `name`. */
-static size_t lower_bound(const struct hx_code_symbols *symbols, const char *name, size_t n)
+static size_t lower_bound_symbol(const struct hx_code_symbols *symbols, const char *name, size_t n)
 {
     return HX_LOWER_BOUND(symbols->functions.n, i,
                           strncmp(symbols->names.v + symbols->functions.v[i].name, name, n) < 0);
@@ -268,7 +270,7 @@ static size_t lower_bound(const struct hx_code_symbols *symbols, const char *nam
 const struct hx_code_function *hx_code_symbols_named(const struct hx_code_symbols *symbols,
                                                      const char *name)
 {
-    size_t i = lower_bound(symbols, name, strlen(name) + 1);
+    size_t i = lower_bound_symbol(symbols, name, strlen(name) + 1);
     return i < symbols->functions.n &&
                    strcmp(symbols->names.v + symbols->functions.v[i].name, name) == 0
                ? &symbols->functions.v[i]
@@ -279,7 +281,7 @@ bool hx_code_symbols_namesake(const struct hx_code_symbols *symbols, const char 
                               const char *untagged)
 {
     size_t n = hx_untagged_bytes(symbol);
-    size_t first = lower_bound(symbols, symbol, n);
+    size_t first = lower_bound_symbol(symbols, symbol, n);
     for (size_t i = first; i < symbols->functions.n; i++) {
         const char *other = symbols->names.v + symbols->functions.v[i].name;
         if (strncmp(other, symbol, n) != 0)

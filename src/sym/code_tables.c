@@ -192,7 +192,8 @@ static bool read_tables(const struct tables *tables, struct hx_code_tables *ret)
 /* --- the image --------------------------------------------------------------- */
 
 /* Adds a table without bytes of the file; true when there is room for its header. */
-static bool add_own(struct tables *tables, uint32_t type, uint64_t size, const char *name)
+static bool add_synthetic_table(struct tables *tables, uint32_t type, uint64_t size,
+                                const char *name)
 {
     size_t n = strlen(name) + 1;
     struct table own = {.header = {.sh_type = type,
@@ -210,7 +211,7 @@ static bool add_own(struct tables *tables, uint32_t type, uint64_t size, const c
 /* Lays out what was found: the header, the tables, their names, the headers of sections. */
 static bool make_image(struct tables *tables, struct hx_code_tables *ret)
 {
-    if (!add_own(tables, SHT_STRTAB, 0, ".shstrtab"))
+    if (!add_synthetic_table(tables, SHT_STRTAB, 0, ".shstrtab"))
         return false;
     struct table *names = &tables->v.v[tables->v.n - 1];
     names->header.sh_size = tables->names.n;

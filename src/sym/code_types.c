@@ -30,7 +30,7 @@ static bool is_record(int tag)
     return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
 }
 
-static bool number_of(Dwarf_Die *die, unsigned name, uint64_t *ret)
+static bool die_type_number(Dwarf_Die *die, unsigned name, uint64_t *ret)
 {
     Dwarf_Attribute attr;
     Dwarf_Word value;
@@ -65,8 +65,8 @@ static bool count_elements(struct types *types, Dwarf_Die *array, uint64_t *ret)
     for (int i = 0; i < PEEL_MAX; i++) {
         uint64_t n;
         if (dwarf_tag(&die) == DW_TAG_subrange_type) {
-            if (!number_of(&die, DW_AT_count, &n) &&
-                (!number_of(&die, DW_AT_upper_bound, &n) || n == UINT64_MAX || !++n))
+            if (!die_type_number(&die, DW_AT_count, &n) &&
+                (!die_type_number(&die, DW_AT_upper_bound, &n) || n == UINT64_MAX || !++n))
                 return false;
             if (__builtin_mul_overflow(*ret, n, ret))
                 return false;
@@ -83,26 +83,26 @@ static bool size_of(struct types *types, Dwarf_Die *die, int tag, uint64_t *ret)
     Dwarf_Die type, element;
     uint64_t n, size;
     if (is_record(tag))
-        return number_of(die, DW_AT_byte_size, ret);
+        return die_type_number(die, DW_AT_byte_size, ret);
     if (!peel(die, &type))
         return false;
     if (is_record(dwarf_tag(&type)))
-        return number_of(&type, DW_AT_byte_size, ret);
+        return die_type_number(&type, DW_AT_byte_size, ret);
     if (dwarf_tag(&type) != DW_TAG_array_type)
         return false;
-    if (number_of(&type, DW_AT_byte_size, ret))
+    if (die_type_number(&type, DW_AT_byte_size, ret))
         return true;
     if (!peel(&type, &element) || !count_elements(types, &type, &n))
         return false;
     if (dwarf_tag(&element) == DW_TAG_pointer_type)
         size = 8;
-    else if (!number_of(&element, DW_AT_byte_size, &size))
+    else if (!die_type_number(&element, DW_AT_byte_size, &size))
         return false;
     return !__builtin_mul_overflow(n, size, ret);
 }
 
 /* Appends an entry's name to that of what it is in. False: it has none, or too long a one. */
-static bool put_name(struct types *types, Dwarf_Die *die)
+static bool put_die_name(struct types *types, Dwarf_Die *die)
 {
     Dwarf_Attribute attr;
     const char *name = dwarf_attr(die, DW_AT_name, &attr) ? dwarf_formstring(&attr) : NULL;
@@ -124,12 +124,12 @@ static bool spend(struct types *types)
 }
 
 /* One entry; true: what is in it is to be looked at, and the name is now that of the entry. */
-static bool visit(struct types *types, Dwarf_Die *die)
+static bool visit_type_die(struct types *types, Dwarf_Die *die)
 {
     int tag = dwarf_tag(die);
     uint64_t bytes;
     bool record = is_record(tag), space = tag == DW_TAG_namespace;
-    if ((!record && !space && tag != DW_TAG_typedef) || !put_name(types, die))
+    if ((!record && !space && tag != DW_TAG_typedef) || !put_die_name(types, die))
         return false;
     if (!space && size_of(types, die, tag, &bytes) && bytes &&
         !types->each(types->context, hx_text_str(&types->name), bytes))
@@ -151,7 +151,7 @@ static bool go_through(void *context, Dwarf_Die *unit)
     level[0].name = 0;
     while (spend(types)) {
         types->name.n = level[depth].name;
-        bool enter = visit(types, &level[depth].die) && depth + 1 < DEPTH_MAX;
+        bool enter = visit_type_die(types, &level[depth].die) && depth + 1 < DEPTH_MAX;
         if (enter && dwarf_child(&level[depth].die, &level[depth + 1].die) == 0) {
             level[++depth].name = types->name.n;
             continue;

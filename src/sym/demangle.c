@@ -21,7 +21,7 @@ static void put_cut(struct hx_text *text, const char *s, size_t n)
 }
 
 /* What names of symbols are made of, with the suffixes of a compiler's copies ("f.cold"). */
-static bool is_word(unsigned char c)
+static bool is_symbol_char(unsigned char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '$' || c == '.' || c >= 0x80;
@@ -44,7 +44,7 @@ struct output {
 };
 
 /* The demangler of the callback keeps everything on its stack, so it can be left from here. */
-static void collect(const char *part, size_t len, void *context)
+static void collect_demangled(const char *part, size_t len, void *context)
 {
     struct output *output = context;
     size_t room = sizeof output->text - output->n;
@@ -56,7 +56,7 @@ static void collect(const char *part, size_t len, void *context)
         longjmp(output->full, 1);
 }
 
-static size_t count(const char *name, const char *what)
+static size_t count_occurrences(const char *name, const char *what)
 {
     size_t n = 0;
     for (; (name = strstr(name, what)); name += strlen(what))
@@ -71,7 +71,7 @@ static size_t count(const char *name, const char *what)
 static bool is_silent_work(const char *name)
 {
     static const char *const packs[] = {"Dp", "sp", "sZ", "sP", "fl", "fr", "fL", "fR"};
-    if (count(name, "cv") > CONVERSIONS_MAX)
+    if (count_occurrences(name, "cv") > CONVERSIONS_MAX)
         return true;
     size_t references = 0;
     for (const char *at = name; *at; at++)
@@ -103,7 +103,8 @@ static bool demangle(struct hx_text *text, const char *name, int options)
     if (strlen(name) > MANGLED_MAX || is_silent_work(name))
         return false;
     if (setjmp(output.full) == 0 &&
-        !cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | options, collect, &output))
+        !cplus_demangle_v3_callback(name, DMGL_PARAMS | DMGL_ANSI | options, collect_demangled,
+                                    &output))
         return false;
     /* What came by the jump is cut, but good. */
     if (output.n)
@@ -142,7 +143,7 @@ static bool demangle_rust(struct hx_text *text, const char *name)
     if (n > MANGLED_MAX || has_long_binder(name) ||
         (strncmp(name, "_R", 2) != 0 && !(n > 20 && strstr(name, "17h"))))
         return false;
-    if (setjmp(output.full) == 0 && !rust_demangle_callback(name, 0, collect, &output))
+    if (setjmp(output.full) == 0 && !rust_demangle_callback(name, 0, collect_demangled, &output))
         return false;
     if (output.n)
         put_cut(text, output.text, output.n);
@@ -171,7 +172,7 @@ void hx_demangle_symbol(struct hx_text *text, const char *name)
         put_cut(text, name + n, strlen(name + n));
 }
 
-static bool put_name(struct hx_text *text, const char *s, size_t n)
+static bool put_demangled_name(struct hx_text *text, const char *s, size_t n)
 {
     char name[MANGLED_MAX + 1];
     if (n > MANGLED_MAX)
@@ -186,16 +187,16 @@ void hx_demangle_names(struct hx_text *text, const char *s, size_t n)
     const char *end = s + n;
     for (int names = 0; s < end && names < HX_DEMANGLED_NAMES;) {
         const char *at = s;
-        while (at < end && !is_word((unsigned char)*at))
+        while (at < end && !is_symbol_char((unsigned char)*at))
             at++;
         hx_text_putn(text, s, (size_t)(at - s));
         s = at;
-        while (at < end && is_word((unsigned char)*at))
+        while (at < end && is_symbol_char((unsigned char)*at))
             at++;
         size_t word = (size_t)(at - s);
         bool mangled = word > 2 && s[0] == '_' && (s[1] == 'Z' || s[1] == 'R');
         names += mangled;
-        if (!mangled || !put_name(text, s, word))
+        if (!mangled || !put_demangled_name(text, s, word))
             hx_text_putn(text, s, word);
         s = at;
     }
@@ -235,7 +236,7 @@ const char *hx_behind_tag(const char *at)
     if (strncmp(at, tag, sizeof tag - 1) != 0)
         return NULL;
     at += sizeof tag - 1;
-    while (is_word((unsigned char)*at))
+    while (is_symbol_char((unsigned char)*at))
         at++;
     return *at == ']' ? at + 1 : NULL;
 }

@@ -27,7 +27,7 @@ struct decoder {
     int32_t word; /* counted from the end of the instruction */
 };
 
-static uint8_t next(struct decoder *d)
+static uint8_t next_insn_byte(struct decoder *d)
 {
     if (d->at >= d->n) {
         d->bad = true;
@@ -151,8 +151,8 @@ static unsigned layout_0f(uint8_t op)
 /* The prefixes, and which map the opcode is in. */
 static void read_opcode(struct decoder *d)
 {
-    uint8_t byte = next(d);
-    for (;; byte = next(d)) {
+    uint8_t byte = next_insn_byte(d);
+    for (;; byte = next_insn_byte(d)) {
         if (byte == 0x66)
             d->short_number = true;
         else if (byte == 0x67)
@@ -165,19 +165,19 @@ static void read_opcode(struct decoder *d)
     }
     if ((byte & 0xf0) == 0x40) {
         d->wide = byte & 8;
-        byte = next(d);
+        byte = next_insn_byte(d);
     }
     d->map = MAP_ONE;
     if (byte == 0xc5) { /* the prefixes of vector instructions name the map */
         skip(d, 1);
         d->map = MAP_0F;
     } else if (byte == 0xc4 || byte == 0x62) {
-        uint8_t map = next(d) & (byte == 0x62 ? 0x07 : 0x1f);
+        uint8_t map = next_insn_byte(d) & (byte == 0x62 ? 0x07 : 0x1f);
         skip(d, byte == 0x62 ? 2 : 1);
         d->map = map == 3 ? MAP_0F3A : map == 1 ? MAP_0F : MAP_0F38;
         d->bad |= map == 0;
     } else if (byte == 0x0f) {
-        byte = next(d);
+        byte = next_insn_byte(d);
         d->map = byte == 0x38 ? MAP_0F38 : byte == 0x3a ? MAP_0F3A : MAP_0F;
         d->opcode = byte;
         if (d->map == MAP_0F)
@@ -186,17 +186,17 @@ static void read_opcode(struct decoder *d)
         d->opcode = byte;
         return;
     }
-    d->opcode = next(d);
+    d->opcode = next_insn_byte(d);
 }
 
 static void read_operand(struct decoder *d)
 {
-    d->modrm = next(d);
+    d->modrm = next_insn_byte(d);
     unsigned mode = d->modrm >> 6, base = d->modrm & 7;
     if (mode == 3)
         return;
     if (base == 4)
-        base = (d->sib = next(d)) & 7;
+        base = (d->sib = next_insn_byte(d)) & 7;
     else if (mode == 0 && base == 5) {
         d->by_word = true;
         d->word = next_number(d, 4);

@@ -202,7 +202,7 @@ static hx_error *place_segments(struct hx_modules *modules, const struct hx_mapp
     return NULL;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_module_starts(const void *a, const void *b)
 {
     const struct hx_placed *x = a, *y = b;
     if (x->start != y->start)
@@ -216,7 +216,7 @@ static void sort_placed(struct hx_modules *modules)
     struct hx_placed *v = modules->placed.v;
     size_t kept = 0;
     if (modules->placed.n)
-        qsort(v, modules->placed.n, sizeof *v, by_start);
+        qsort(v, modules->placed.n, sizeof *v, compare_module_starts);
     for (size_t i = 0; i < modules->placed.n; i++) {
         if (kept && v[kept - 1].start == v[i].start)
             continue;
@@ -270,7 +270,8 @@ static int by_low(const void *a, const void *b)
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-static hx_error *fill(struct hx_modules *modules, const struct hx_mapping *mapping, size_t n)
+static hx_error *fill_modules(struct hx_modules *modules, const struct hx_mapping *mapping,
+                              size_t n)
 {
     HX_VEC(struct piece) pieces = {0};
     hx_error *err = NULL;
@@ -303,7 +304,7 @@ hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t 
     modules->pid = hx_module_process(pid);
     pthread_mutex_init(&modules->lock, NULL);
     hx_reading_init(&modules->reading);
-    hx_error *err = fill(modules, mapping, n);
+    hx_error *err = fill_modules(modules, mapping, n);
     if (err) {
         hx_modules_destroy(modules);
         return err;
@@ -426,8 +427,8 @@ static bool is_constant(const hx_modules *modules, const struct hx_placed *place
 }
 
 /* The file's bytes for [addr, addr + len), which is in the file's part of the segment. */
-static bool read_file(const hx_modules *modules, const struct hx_placed *placed, uint64_t addr,
-                      void *dst, size_t len)
+static bool read_segment_file(const hx_modules *modules, const struct hx_placed *placed,
+                              uint64_t addr, void *dst, size_t len)
 {
     const struct hx_module_file *file = &modules->files.v[modules->modules.v[placed->module].file];
     HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
@@ -442,7 +443,8 @@ bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len)
 {
     const struct hx_placed *placed = hx_modules_placed(modules, addr);
     return placed && addr < placed->file_end && len <= placed->file_end - addr &&
-           is_constant(modules, placed, addr, len) && read_file(modules, placed, addr, dst, len);
+           is_constant(modules, placed, addr, len) &&
+           read_segment_file(modules, placed, addr, dst, len);
 }
 
 /* A file is mapped in whole pages: behind a segment the file goes on up to the end of the page. */
@@ -454,7 +456,7 @@ static size_t read_behind(const hx_modules *modules, uint64_t addr, void *dst, s
         return 0;
     if (len > end - addr)
         len = end - addr;
-    return read_file(modules, placed, addr, dst, len) ? len : 0;
+    return read_segment_file(modules, placed, addr, dst, len) ? len : 0;
 }
 
 size_t hx_module_read_initial(hx_modules *modules, uint64_t addr, void *dst, size_t len)
@@ -469,7 +471,7 @@ size_t hx_module_read_initial(hx_modules *modules, uint64_t addr, void *dst, siz
         len = end - addr;
     if (addr >= placed->file_end)
         memset(dst, 0, len);
-    else if (!read_file(modules, placed, addr, dst, len))
+    else if (!read_segment_file(modules, placed, addr, dst, len))
         return 0;
     return len;
 }

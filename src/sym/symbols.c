@@ -26,7 +26,7 @@ struct collect {
 };
 
 /* Takes named data that lies in a load segment. */
-static bool take_object(void *context, const struct hx_elf_symbol *symbol)
+static bool take_data_symbol(void *context, const struct hx_elf_symbol *symbol)
 {
     struct collect *collect = context;
     if ((symbol->type != STT_OBJECT && symbol->type != STT_COMMON) || !symbol->size)
@@ -62,7 +62,7 @@ static bool take_object(void *context, const struct hx_elf_symbol *symbol)
 
 /* By address; of those at one address the largest, then the global one, then the one with the
  * shortest name comes first. */
-static int by_address(const void *a, const void *b, void *names)
+static int compare_data_symbols(const void *a, const void *b, void *names)
 {
     const struct draft *x = a, *y = b;
     if (x->address != y->address)
@@ -82,7 +82,7 @@ static hx_error *keep_disjoint(struct collect *collect, struct hx_module *module
     if (!collect->drafts.n)
         return NULL;
     if (!hx_reading_sort(collect->reading, collect->drafts.v, collect->drafts.n,
-                         sizeof *collect->drafts.v, by_address, collect->names.v))
+                         sizeof *collect->drafts.v, compare_data_symbols, collect->names.v))
         return hx_reading_ended(collect->reading) ? hx_error_cancelled("symbols")
                                                   : hx_error_nomem();
     uint64_t done = 0;
@@ -109,10 +109,11 @@ static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
         return hx_error_new(HX_E_ABSENT, file->path, NULL, "cannot be opened any more");
     struct collect collect = {
         .layout = &file->layout, .bias = module->bias, .reading = &modules->reading};
-    hx_error *err = hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, take_object, &collect);
+    hx_error *err =
+        hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, take_data_symbol, &collect);
     if ((!err || err->kind == HX_E_CORRUPT) && !collect.drafts.n && !collect.nomem) {
         hx_error_free(err);
-        err = hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, take_object, &collect);
+        err = hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, take_data_symbol, &collect);
     }
     if (!err && collect.nomem)
         err = hx_error_nomem();

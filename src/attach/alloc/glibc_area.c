@@ -18,7 +18,7 @@ static hx_error *push_area(struct hx_glibc_walk *walk, struct hx_glibc_area area
     return hx_vec_push(&walk->areas, area) ? NULL : hx_error_nomem();
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_area_starts(const void *a, const void *b)
 {
     const struct hx_glibc_area *x = a, *y = b;
     if (x->start != y->start)
@@ -31,7 +31,7 @@ static size_t sort_areas(struct hx_glibc_walk *walk)
 {
     size_t kept = 0, n = walk->areas.n;
     if (n)
-        qsort(walk->areas.v, n, sizeof *walk->areas.v, by_start);
+        qsort(walk->areas.v, n, sizeof *walk->areas.v, compare_area_starts);
     for (size_t i = 0; i < n; i++)
         if (!kept || walk->areas.v[i].start >= walk->areas.v[kept - 1].end)
             walk->areas.v[kept++] = walk->areas.v[i];
@@ -106,7 +106,7 @@ static bool is_heap_line(const struct hx_mapping *mapping)
 
 /* Private memory without a file, in which glibc could have mapped something; whatever its
  * protection, as a program may protect a part of a block. */
-static bool is_nameless(const struct hx_mapping *mapping)
+static bool is_mmap_candidate(const struct hx_mapping *mapping)
 {
     if (mapping->prot & HX_PROT_SHARED || mapping->device)
         return false;
@@ -347,10 +347,11 @@ static hx_error *scan_nameless(struct hx_glibc_walk *walk, bool moved)
     struct scan scan = {
         .n_known = walk->areas.n, .pieces = wants_pieces(walk), .effort = moved ? MOVED_EFFORT : 0};
     for (size_t i = 0; i < n; i++) {
-        if (!is_nameless(&mapping[i]))
+        if (!is_mmap_candidate(&mapping[i]))
             continue;
         scan.start = mapping[i].start;
-        while (i + 1 < n && is_nameless(&mapping[i + 1]) && mapping[i + 1].start == mapping[i].end)
+        while (i + 1 < n && is_mmap_candidate(&mapping[i + 1]) &&
+               mapping[i + 1].start == mapping[i].end)
             i++;
         scan.end = mapping[i].end;
         walk->window.start = walk->window.end = 0;

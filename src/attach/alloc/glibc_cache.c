@@ -148,7 +148,7 @@ static bool is_tcache(const struct hx_glibc_walk *walk, uint64_t mem, struct tca
     return *ret_off <= 1;
 }
 
-static hx_error *mark(struct hx_glibc_walk *walk, uint64_t chunk)
+static hx_error *mark_cached_chunk(struct hx_glibc_walk *walk, uint64_t chunk)
 {
     return hx_vec_push(&walk->marks, chunk) ? NULL : hx_error_nomem();
 }
@@ -164,8 +164,8 @@ struct chain {
 
 /* Marks the chunks of a list. Loops are seen by Brent's method, so that the work is linear in
  * the list. *ret_clean: it ends as it should. */
-static hx_error *follow(struct hx_glibc_walk *walk, const struct chain *chain, uint64_t *ret_n,
-                        bool *ret_clean)
+static hx_error *follow_free_list(struct hx_glibc_walk *walk, const struct chain *chain,
+                                  uint64_t *ret_n, bool *ret_clean)
 {
     uint64_t at = chain->head, anchor = 0, power = 1, since = 0;
     *ret_n = 0;
@@ -186,7 +186,7 @@ static hx_error *follow(struct hx_glibc_walk *walk, const struct chain *chain, u
             power *= 2;
             since = 0;
         }
-        HX_TRY(mark(walk, mem - 16));
+        HX_TRY(mark_cached_chunk(walk, mem - 16));
         ++*ret_n;
         if (!next_link(walk, mem, &next))
             return NULL;
@@ -201,14 +201,14 @@ static hx_error *follow(struct hx_glibc_walk *walk, const struct chain *chain, u
 static hx_error *take_tcache(struct hx_glibc_walk *walk, const struct tcache *tcache,
                              uint64_t *ret_good, uint64_t *ret_bad)
 {
-    HX_TRY(mark(walk, tcache->chunk | 1));
+    HX_TRY(mark_cached_chunk(walk, tcache->chunk | 1));
     walk->n_tcaches++;
     for (unsigned i = 0; i < walk->layout->tcache->n; i++) {
         struct chain chain = {.head = tcache->entries[i], .bin = i, .max = CHAIN_MAX};
         uint64_t n;
         bool clean;
         uint64_t cut = walk->lists_cut;
-        HX_TRY(follow(walk, &chain, &n, &clean));
+        HX_TRY(follow_free_list(walk, &chain, &n, &clean));
         *ret_good += n;
         if (walk->lists_cut > cut)
             continue;
@@ -228,7 +228,7 @@ struct distance {
 };
 typedef HX_VEC(struct distance) distances;
 
-static int by_bytes(const void *a, const void *b)
+static int compare_chunk_sizes(const void *a, const void *b)
 {
     const struct distance *x = a, *y = b;
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
@@ -280,7 +280,7 @@ static hx_error *look_below(struct hx_glibc_walk *walk, const struct hx_thread *
     return NULL;
 }
 
-static uint64_t weight(const struct distance *distance)
+static uint64_t tcache_distance_weight(const struct distance *distance)
 {
     return (distance->filled + distance->beside) * 4 + distance->valid;
 }
@@ -290,7 +290,7 @@ static uint64_t weight(const struct distance *distance)
 static uint64_t best_distance(distances *list)
 {
     struct distance best = {0};
-    qsort(list->v, list->n, sizeof *list->v, by_bytes);
+    qsort(list->v, list->n, sizeof *list->v, compare_chunk_sizes);
     for (size_t i = 0; i < list->n;) {
         struct distance sum = {.bytes = list->v[i].bytes};
         for (; i < list->n && list->v[i].bytes == sum.bytes; i++) {
@@ -298,7 +298,7 @@ static uint64_t best_distance(distances *list)
             sum.filled += list->v[i].filled;
             sum.beside += list->v[i].beside;
         }
-        if (weight(&sum) > weight(&best))
+        if (tcache_distance_weight(&sum) > tcache_distance_weight(&best))
             best = sum;
     }
     return best.bytes;
@@ -306,7 +306,7 @@ static uint64_t best_distance(distances *list)
 
 /* A thread that uses malloc and has its tcache at mem: is that memory in which one can lie? Where
  * there is none yet, or no more, libc has NULL or a stand-in among its constants. */
-static bool is_lost(const struct hx_glibc_walk *walk, uint64_t at, uint64_t mem)
+static bool is_lost_tcache(const struct hx_glibc_walk *walk, uint64_t at, uint64_t mem)
 {
     const struct hx_snapshot *snapshot = walk->snapshot;
     size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, mem);
@@ -353,7 +353,7 @@ static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_
             if (walk->layout->tcache->slots)
                 slots_to_counts(walk, &tcache);
             err = take_tcache(walk, &tcache, ret_good, ret_bad);
-        } else if (is_lost(walk, at, mem)) {
+        } else if (is_lost_tcache(walk, at, mem)) {
             walk->n_tcaches_lost++;
         }
     }
@@ -435,7 +435,7 @@ static hx_error *fastbins(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64
                                   .size = 32 + 16 * (uint64_t)i,
                                   .max = UINT64_C(1) << 36};
             uint64_t cut = walk->lists_cut;
-            HX_TRY(follow(walk, &chain, &n, &clean));
+            HX_TRY(follow_free_list(walk, &chain, &n, &clean));
             *ret_good += n;
             *ret_bad += !clean && walk->lists_cut == cut;
         }

@@ -80,7 +80,8 @@ enum hx_chunk_end hx_chunk_judge(struct hx_chunk_cursor *cursor, const struct hx
 }
 
 /* A step from p. 0: insane; else the next chunk, or UINT64_MAX after a proper end. */
-static uint64_t step(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule, uint64_t p)
+static uint64_t step_chunk(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule,
+                           uint64_t p)
 {
     uint64_t words[2], after[2], size;
     if (!hx_chunk_header(cursor, p, words))
@@ -106,7 +107,7 @@ static uint64_t step(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule 
 static uint8_t chase(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule, uint64_t p)
 {
     uint8_t n = 0;
-    while (n < BELIEVABLE && (p = step(cursor, rule, p)) != 0) {
+    while (n < BELIEVABLE && (p = step_chunk(cursor, rule, p)) != 0) {
         if (p == UINT64_MAX)
             return CERTAIN;
         n++;
@@ -119,7 +120,7 @@ unsigned hx_chunk_count(const struct hx_image *image, const struct hx_chunk_rule
 {
     struct hx_chunk_cursor cursor = hx_chunk_cursor(image);
     unsigned n = 0;
-    while (n < max && p < to && (p = step(&cursor, rule, p)) != 0)
+    while (n < max && p < to && (p = step_chunk(&cursor, rule, p)) != 0)
         n++;
     return n;
 }
@@ -137,7 +138,7 @@ static hx_error *fill_window(struct hx_glibc_walk *walk, const struct hx_chunk_r
     struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);
     struct hx_chunk_cursor far = hx_chunk_cursor(walk->image);
     for (size_t i = n; i-- > 0;) {
-        uint64_t next = step(&cursor, rule, start + 16 * i);
+        uint64_t next = step_chunk(&cursor, rule, start + 16 * i);
         if (next == 0) {
             window->steps[i] = 0;
         } else if (next == UINT64_MAX) {

@@ -58,8 +58,8 @@ bool hx_glibc_ends_image(const struct hx_image *image, uint64_t from, uint64_t e
 }
 
 /* Follows the chain from `from` (not 0) on. Damage is passed over while there is little of it. */
-static hx_error *follow(struct hx_glibc_walk *walk, const struct hx_chunk_rule *rule, uint64_t from,
-                        struct chain *ret)
+static hx_error *follow_chunk_chain(struct hx_glibc_walk *walk, const struct hx_chunk_rule *rule,
+                                    uint64_t from, struct chain *ret)
 {
     struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);
     uint64_t words[2], next[2], size, p = from;
@@ -102,7 +102,7 @@ static bool is_heap_line(const struct hx_mapping *mapping)
     return strcmp(mapping->path, "[heap]") == 0;
 }
 
-static bool is_nameless(const struct hx_mapping *mapping)
+static bool is_anonymous_mapping(const struct hx_mapping *mapping)
 {
     return !mapping->inode && !mapping->path[0] && !(mapping->prot & HX_PROT_SHARED);
 }
@@ -114,7 +114,7 @@ static size_t run_end(const struct hx_snapshot *snapshot, size_t i)
     bool named = is_heap_line(&mapping[i]);
     size_t k = i + 1;
     while (k < snapshot->n_mappings && mapping[k].start == mapping[k - 1].end &&
-           (named ? is_heap_line(&mapping[k]) : is_nameless(&mapping[k])))
+           (named ? is_heap_line(&mapping[k]) : is_anonymous_mapping(&mapping[k])))
         k++;
     return k;
 }
@@ -136,12 +136,12 @@ static hx_error *try_memory(struct hx_glibc_walk *walk, size_t i, size_t end, st
     uint64_t start = mapping[i].start;
     *ret = chain;
     if (begins_heap(walk, start))
-        HX_TRY(follow(walk, &rule, start, &chain));
+        HX_TRY(follow_chunk_chain(walk, &rule, start, &chain));
     if (!is_proven(&chain) && is_heap_line(&mapping[i])) { /* somebody else took memory first */
         walk->window.start = walk->window.end = 0;
         HX_TRY(hx_chunk_resume(walk, &rule, start, &start));
         if (start != UINT64_MAX)
-            HX_TRY(follow(walk, &rule, start, &chain));
+            HX_TRY(follow_chunk_chain(walk, &rule, start, &chain));
     }
     if (is_proven(&chain))
         *ret = chain;
@@ -171,7 +171,7 @@ static hx_error *find_memory(struct hx_glibc_walk *walk, struct chain *ret)
         const struct hx_mapping *mapping = &snapshot->mapping[i];
         end = i + 1;
         if (named ? !is_heap_line(mapping)
-                  : !is_nameless(mapping) || !(mapping->prot & HX_PROT_W) ||
+                  : !is_anonymous_mapping(mapping) || !(mapping->prot & HX_PROT_W) ||
                         !begins_heap(walk, mapping->start))
             continue;
         end = run_end(snapshot, i);
@@ -261,7 +261,7 @@ static hx_error *choose_layout(struct hx_glibc_walk *walk, struct hx_glibc *glib
 
 /* --- what is said ------------------------------------------------------------ */
 
-static void tell(struct hx_glibc_walk *walk, const struct chain *chain)
+static void note_missing_main_arena(struct hx_glibc_walk *walk, const struct chain *chain)
 {
     struct hx_snapshot *snapshot = walk->snapshot;
     hx_snapshot_note(snapshot, true,
@@ -312,7 +312,7 @@ static hx_error *walk_found(struct hx_glibc_walk *walk, struct hx_glibc *glibc,
     HX_TRY(choose_layout(walk, glibc));
     HX_TRY(hx_glibc_areas(walk));
     HX_TRY(hx_glibc_run(walk, excluded));
-    tell(walk, chain);
+    note_missing_main_arena(walk, chain);
     free(walk->snapshot->allocator);
     walk->snapshot->allocator = strdup("glibc");
     return walk->snapshot->allocator ? NULL : hx_error_nomem();

@@ -17,7 +17,7 @@ enum {
 };
 static const uint64_t data_max = UINT64_C(512) << 20; /* per search: bytes looked at */
 
-static uint64_t word_at(const uint8_t *bytes, uint64_t offset)
+static uint64_t arena_word(const uint8_t *bytes, uint64_t offset)
 {
     uint64_t word;
     memcpy(&word, bytes + offset, sizeof word);
@@ -34,13 +34,13 @@ static uint32_t word32_at(const uint8_t *bytes, uint64_t offset)
 /* Zero but for mutex, flags, next and attached_threads: nobody called malloc yet. */
 static bool is_unused(const struct hx_glibc_state_shape *shape, uint64_t addr, const uint8_t *bytes)
 {
-    if (word_at(bytes, shape->next) != addr)
+    if (arena_word(bytes, shape->next) != addr)
         return false;
     for (uint64_t i = 8; i + 8 <= shape->size; i += 8)
-        if (i != shape->next && i != shape->attached && word_at(bytes, i))
+        if (i != shape->next && i != shape->attached && arena_word(bytes, i))
             return false;
     return word32_at(bytes, 0) <= 2 && word32_at(bytes, 4) <= 7 &&
-           (!shape->attached || word_at(bytes, shape->attached) <= 1);
+           (!shape->attached || arena_word(bytes, shape->attached) <= 1);
 }
 
 enum hx_glibc_likeness hx_glibc_state_like(const struct hx_glibc_state_shape *shape, uint64_t addr,
@@ -48,24 +48,24 @@ enum hx_glibc_likeness hx_glibc_state_like(const struct hx_glibc_state_shape *sh
 {
     if (is_unused(shape, addr, bytes))
         return HX_GLIBC_UNUSED;
-    uint64_t top = word_at(bytes, shape->top), next = word_at(bytes, shape->next);
+    uint64_t top = arena_word(bytes, shape->top), next = arena_word(bytes, shape->next);
     if (word32_at(bytes, 0) > 2 || word32_at(bytes, 4) > 7 || !top || top & 7 || !next || next & 7)
         return HX_GLIBC_NOT;
     for (unsigned i = 0; i < HX_GLIBC_BINS; i++) {
         uint64_t bin = hx_glibc_bin(shape, addr, i);
-        uint64_t fd = word_at(bytes, shape->bins + 16u * i);
-        uint64_t bk = word_at(bytes, shape->bins + 16u * i + 8);
+        uint64_t fd = arena_word(bytes, shape->bins + 16u * i);
+        uint64_t bk = arena_word(bytes, shape->bins + 16u * i + 8);
         bool empty = fd == bin && bk == bin;
         if (!empty && (!fd || !bk || fd & 7 || bk & 7 || i == HX_GLIBC_BINS - 1))
             return HX_GLIBC_NOT;
     }
     /* Shapes that share offsets differ in what follows `next`: the number of threads is
      * small, the memory of an arena begins with a hundred kilobytes. */
-    uint64_t system_mem = word_at(bytes, shape->system_mem);
-    uint64_t max_mem = word_at(bytes, shape->system_mem + 8u);
+    uint64_t system_mem = arena_word(bytes, shape->system_mem);
+    uint64_t max_mem = arena_word(bytes, shape->system_mem + 8u);
     if ((system_mem && system_mem < HX_GLIBC_PAGE) || max_mem < system_mem || max_mem >> 47)
         return HX_GLIBC_NOT;
-    if (shape->attached && word_at(bytes, shape->attached) > UINT16_MAX)
+    if (shape->attached && arena_word(bytes, shape->attached) > UINT16_MAX)
         return HX_GLIBC_NOT;
     return HX_GLIBC_USED;
 }
@@ -144,7 +144,7 @@ static void examine(struct search *search, uint64_t at, uint64_t word, uint64_t 
 }
 
 /* Looks through [start, end) of the target. */
-static void look_through(struct search *search, uint64_t start, uint64_t end)
+static void scan_for_arena(struct search *search, uint64_t start, uint64_t end)
 {
     for (uint64_t at = start; at < end && search->looked < data_max; at += BLOCK) {
         uint64_t len = end - at < BLOCK ? end - at : BLOCK;
@@ -153,11 +153,11 @@ static void look_through(struct search *search, uint64_t start, uint64_t end)
             continue;
         /* A pair across two blocks has its first word at the end: read the other alone. */
         for (uint64_t i = 0; i + 8 <= len; i += 8) {
-            uint64_t word = word_at(search->buffer, i), following = 0;
+            uint64_t word = arena_word(search->buffer, i), following = 0;
             if (at + i - word > 4096)
                 continue;
             if (i + 16 <= len)
-                following = word_at(search->buffer, i + 8);
+                following = arena_word(search->buffer, i + 8);
             else
                 search->peek->read(search->peek->context, at + i + 8, &following, 8);
             examine(search, at + i, word, following);
@@ -183,7 +183,8 @@ static bool is_private_data(const struct hx_mapping *mapping)
 
 /* The data mappings around main_arena without a gap, as far as they are of the same file or
  * anonymous (.bss): mp_ is there. */
-static void name_place(const struct search *search, struct hx_glibc_main *found, size_t home)
+static void set_arena_data_range(const struct search *search, struct hx_glibc_main *found,
+                                 size_t home)
 {
     const struct hx_mapping *mapping = search->mapping;
     size_t first = home, last = home;
@@ -256,9 +257,9 @@ static void search_mappings(struct search *search, bool modules)
         if (!is_private_data(m) || module != modules || strcmp(m->path, "[stack]") == 0)
             continue;
         size_t before = search->glibc->n_mains;
-        look_through(search, m->start, m->end);
+        scan_for_arena(search, m->start, m->end);
         for (size_t k = before; k < search->glibc->n_mains; k++) {
-            name_place(search, &search->glibc->main[k], i);
+            set_arena_data_range(search, &search->glibc->main[k], i);
             if (m->inode)
                 search->glibc->main[k].minor = find_version(search, m);
         }

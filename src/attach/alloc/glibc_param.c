@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static uint64_t word_at(const uint8_t *bytes, uint64_t offset)
+static uint64_t param_word(const uint8_t *bytes, uint64_t offset)
 {
     uint64_t word;
     memcpy(&word, bytes + offset, sizeof word);
@@ -29,10 +29,10 @@ static bool read_arena(const struct hx_glibc_walk *walk, uint32_t main, uint64_t
     *ret = (struct hx_glibc_arena){.addr = addr,
                                    .main = main,
                                    .flags = (uint32_t)int_at(bytes, 4),
-                                   .top = word_at(bytes, shape->top),
-                                   .last_remainder = word_at(bytes, shape->last_remainder),
-                                   .system_mem = word_at(bytes, shape->system_mem)};
-    *ret_next = word_at(bytes, shape->next);
+                                   .top = param_word(bytes, shape->top),
+                                   .last_remainder = param_word(bytes, shape->last_remainder),
+                                   .system_mem = param_word(bytes, shape->system_mem)};
+    *ret_next = param_word(bytes, shape->next);
     /* Before its first memory, top is the unsorted bin. */
     if (ret->top == hx_glibc_bin(shape, addr, 0) ||
         hx_glibc_state_like(shape, addr, bytes) == HX_GLIBC_UNUSED)
@@ -83,30 +83,31 @@ static bool is_param(const struct hx_glibc_walk *walk, const struct hx_glibc_lay
     int32_t no_dyn = int_at(count, 12);
     if (n < 0 || limit < 0 || max < n || no_dyn < 0 || no_dyn > 1)
         return false;
-    uint64_t mem = word_at(bytes, shape->mmapped_mem),
-             most = word_at(bytes, shape->mmapped_mem + 8u);
+    uint64_t mem = param_word(bytes, shape->mmapped_mem),
+             most = param_word(bytes, shape->mmapped_mem + 8u);
     /* In 2.43 each mremap adds 16 bytes too many, which stay. */
     bool drifts = layout->mmapped_header;
     uint64_t odd = drifts ? 15 : HX_GLIBC_PAGE - 1;
     if (mem > most || mem & odd || most & odd || (n && !mem) || (!n && mem && !drifts) ||
         !max != !most || mem / HX_GLIBC_PAGE < (uint64_t)n)
         return false;
-    if (word_at(bytes, 24) > 1 << 22 || word_at(bytes, 32) > 1 << 22) /* arena_test, arena_max */
+    if (param_word(bytes, 24) > 1 << 22 ||
+        param_word(bytes, 32) > 1 << 22) /* arena_test, arena_max */
         return false;
-    uint64_t base = word_at(bytes, shape->sbrk_base);
+    uint64_t base = param_word(bytes, shape->sbrk_base);
     if (base && hx_mapping_find(walk->snapshot->mapping, walk->snapshot->n_mappings, base) ==
                     walk->snapshot->n_mappings)
         return false;
     if (shape->hp_pagesize) {
-        uint64_t hp = word_at(bytes, shape->hp_pagesize);
+        uint64_t hp = param_word(bytes, shape->hp_pagesize);
         if (hp & (hp - 1) || (hp && (hp < HX_GLIBC_PAGE || hp > UINT64_C(1) << 40)))
             return false;
     }
     if (shape->tcache) {
-        uint64_t bins = word_at(bytes, shape->tcache),
-                 bytes_max = word_at(bytes, shape->tcache + 8u);
+        uint64_t bins = param_word(bytes, shape->tcache),
+                 bytes_max = param_word(bytes, shape->tcache + 8u);
         if (bins > HX_TCACHE_SMALL_BINS || bytes_max > 8 << 20 ||
-            word_at(bytes, shape->tcache + 16u) > UINT16_MAX)
+            param_word(bytes, shape->tcache + 16u) > UINT16_MAX)
             return false;
     }
     return true;
@@ -117,18 +118,19 @@ static int score_param(const struct hx_glibc_walk *walk, const struct hx_glibc_l
                        const uint8_t *bytes)
 {
     const struct hx_glibc_param_shape *shape = layout->param;
-    uint64_t trim = word_at(bytes, 0), mmap_threshold = word_at(bytes, 16);
-    uint64_t base = word_at(bytes, shape->sbrk_base);
+    uint64_t trim = param_word(bytes, 0), mmap_threshold = param_word(bytes, 16);
+    uint64_t base = param_word(bytes, shape->sbrk_base);
     int score = 0;
     score += 2 * (int_at(bytes, shape->n_mmaps + 4u) == 65536);
-    score += 2 * (word_at(bytes, 24) == 8);
-    score += word_at(bytes, 8) == 131072;
+    score += 2 * (param_word(bytes, 24) == 8);
+    score += param_word(bytes, 8) == 131072;
     score += mmap_threshold == 131072 || (mmap_threshold && trim == 2 * mmap_threshold);
     if (shape->tcache) {
-        uint64_t bins = word_at(bytes, shape->tcache), max = word_at(bytes, shape->tcache + 8u);
+        uint64_t bins = param_word(bytes, shape->tcache),
+                 max = param_word(bytes, shape->tcache + 8u);
         score += 2 * (bins == HX_TCACHE_SMALL_BINS && max >= 1032 && max <= 1048);
         score += bins && max / 16 <= bins + 2 && bins <= max / 16 + 2;
-        score += word_at(bytes, shape->tcache + 16u) == (layout->first >= 43 ? 16 : 7);
+        score += param_word(bytes, shape->tcache + 16u) == (layout->first >= 43 ? 16 : 7);
     }
     if (base) {
         const struct hx_snapshot *snapshot = walk->snapshot;
@@ -152,7 +154,7 @@ struct hx_glibc_param hx_glibc_param_find(const struct hx_glibc_walk *walk, size
         for (uint64_t at = from; at + shape->size <= to; at += 8) {
             const uint8_t *bytes = span->bytes + (at - span->start);
             /* Cheap and telling: arena_test is small, and so is arena_max. */
-            if (word_at(bytes, 24) > 1 << 22 || word_at(bytes, 32) > 1 << 22 ||
+            if (param_word(bytes, 24) > 1 << 22 || param_word(bytes, 32) > 1 << 22 ||
                 !is_param(walk, layout, bytes))
                 continue;
             int score = score_param(walk, layout, bytes);
@@ -160,10 +162,10 @@ struct hx_glibc_param hx_glibc_param_find(const struct hx_glibc_walk *walk, size
             if (score > best.score)
                 best = (struct hx_glibc_param){
                     .addr = at,
-                    .sbrk_base = word_at(bytes, shape->sbrk_base),
-                    .mmapped_mem = word_at(bytes, shape->mmapped_mem),
-                    .hp_pagesize = shape->hp_pagesize ? word_at(bytes, shape->hp_pagesize) : 0,
-                    .tcache_count = shape->tcache ? word_at(bytes, shape->tcache + 16u) : 0,
+                    .sbrk_base = param_word(bytes, shape->sbrk_base),
+                    .mmapped_mem = param_word(bytes, shape->mmapped_mem),
+                    .hp_pagesize = shape->hp_pagesize ? param_word(bytes, shape->hp_pagesize) : 0,
+                    .tcache_count = shape->tcache ? param_word(bytes, shape->tcache + 16u) : 0,
                     .n_mmaps = int_at(bytes, shape->n_mmaps),
                     .score = score};
         }

@@ -310,7 +310,7 @@ static hx_error *walk_mmapped(struct emit *emit)
 /* --- tcaches without a thread --------------------------------------------------- */
 
 /* Takes the objects at marks out of the graph; what is cached becomes a free range. */
-static hx_error *take_out(struct emit *emit, hx_ranges *ret)
+static hx_error *take_out_cached(struct emit *emit, hx_ranges *ret)
 {
     uint64_t kept = 0;
     const uint64_t *mark = emit->walk->marks.v, *end = mark + emit->walk->marks.n;
@@ -357,7 +357,7 @@ static hx_error *adopt_orphans(struct emit *emit)
     if (!emit->walk->orphans.n)
         return NULL;
     HX_TRY(hx_glibc_adopt(emit->walk));
-    hx_error *err = take_out(emit, &more);
+    hx_error *err = take_out_cached(emit, &more);
     if (!err)
         err = merge_free(emit, &more);
     hx_vec_free(&more);
@@ -366,7 +366,7 @@ static hx_error *adopt_orphans(struct emit *emit)
 
 /* --- all ------------------------------------------------------------------- */
 
-static hx_error *reserve(struct emit *emit)
+static hx_error *reserve_objects(struct emit *emit)
 {
     struct hx_graph *graph = &emit->snapshot->graph;
     uint64_t max = 0;
@@ -401,7 +401,7 @@ static hx_error *exclude(const struct hx_glibc_walk *walk, hx_ranges *excluded)
     return NULL;
 }
 
-static void finish(struct emit *emit)
+static void finish_heap_walk(struct emit *emit)
 {
     struct hx_snapshot *snapshot = emit->snapshot;
     struct hx_graph *graph = &snapshot->graph;
@@ -426,7 +426,7 @@ hx_error *hx_glibc_run(struct hx_glibc_walk *walk, hx_ranges *excluded)
                         .mark = walk->marks.v,
                         .mark_end = walk->marks.v + walk->marks.n,
                         .tcache_chunk = hx_glibc_tcache_chunk(walk)};
-    HX_TRY(reserve(&emit));
+    HX_TRY(reserve_objects(&emit));
     hx_error *err = NULL;
     for (size_t i = 0; i < walk->areas.n && !err; i++) {
         emit.area = &walk->areas.v[i];
@@ -436,6 +436,6 @@ hx_error *hx_glibc_run(struct hx_glibc_walk *walk, hx_ranges *excluded)
     }
     if (!err)
         err = adopt_orphans(&emit);
-    finish(&emit);
+    finish_heap_walk(&emit);
     return err ? err : exclude(walk, excluded);
 }

@@ -57,7 +57,7 @@ uint64_t hx_interned_bytes(const struct hx_interned *interned)
 
 /* --- places ---------------------------------------------------------------------- */
 
-static bool same_text(const char *a, const char *b)
+static bool same_place_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
@@ -68,8 +68,9 @@ static bool same_place(const struct hx_rec_place *a, const struct hx_rec_place *
     if (a->vaddr != b->vaddr || a->file != b->file || a->kind != b->kind || a->stack != b->stack)
         return false;
     return a->n_lines == 0 || b->n_lines == 0 || a->file != HX_NO_FILE ||
-           (same_text(a->lines->function, b->lines->function) &&
-            same_text(a->lines->source, b->lines->source) && a->lines->line == b->lines->line);
+           (same_place_text(a->lines->function, b->lines->function) &&
+            same_place_text(a->lines->source, b->lines->source) &&
+            a->lines->line == b->lines->line);
 }
 
 /* *ret_new: the place was taken over as it is, with its lines. */
@@ -137,7 +138,7 @@ static hx_error *intern_region(struct hx_interned *interned, const struct hx_ev_
     return err;
 }
 
-static bool find_centre(const struct hx_interned *interned, uint64_t word, uint32_t *ret)
+static bool find_interned_centre(const struct hx_interned *interned, uint64_t word, uint32_t *ret)
 {
     uint64_t hash = hx_hash(interned->seed, word);
     uint32_t number;
@@ -155,7 +156,7 @@ hx_error *hx_interned_centre(struct hx_interned *interned, const struct hx_reade
 {
     uint32_t place;
     if (HX_EV_TAG(event->word) != HX_EV_REGION || interned->centres.n >= HX_INTERNED_CENTRES ||
-        find_centre(interned, event->word, &place))
+        find_interned_centre(interned, event->word, &place))
         return NULL;
     struct hx_placing placing = {.file = HX_NO_FILE, .vaddr = event->address};
     source->place(source->context, event->address, &placing);
@@ -174,13 +175,13 @@ static hx_error *region_place(struct hx_interned *interned, const struct hx_read
         struct hx_ev_centre event;
         char bytes[sizeof(struct hx_ev_centre) + HX_EV_CENTRE_TEXT];
     } asked = {.event = {0}};
-    if (find_centre(interned, word, ret))
+    if (find_interned_centre(interned, word, ret))
         return NULL;
     if (source->centre && source->centre(source->context, word, &asked.event) &&
         asked.event.n <= HX_EV_CENTRE_TEXT) {
         asked.event.word = word;
         HX_TRY(hx_interned_centre(interned, source, &asked.event));
-        if (find_centre(interned, word, ret))
+        if (find_interned_centre(interned, word, ret))
             return NULL;
     }
     struct hx_placing nowhere = {.file = HX_NO_FILE};
@@ -367,7 +368,8 @@ static hx_error *intern_frames(struct hx_interned *interned, const struct hx_rea
     return *ret == HX_NO_STACK ? NULL : set_key(interned, key, *ret);
 }
 
-static bool ask(const struct hx_reader_source *source, uint64_t key, struct frames *ret)
+static bool read_interned_stack(const struct hx_reader_source *source, uint64_t key,
+                                struct frames *ret)
 {
     ret->n = 0;
     ret->exact = 0;
@@ -425,7 +427,7 @@ static hx_error *learn(struct hx_interned *interned, const struct hx_reader_sour
         return NULL;
     while (way.n) {
         uint64_t on = way.step[way.n - 1].key, entered = 0;
-        bool there = ask(source, on, &frames);
+        bool there = read_interned_stack(source, on, &frames);
         if (there && way.n < HX_INTERNED_CHAIN && way.asked++ < ASKED_MAX)
             entered =
                 next_entered(interned, &way, frames.word, frames.n, &way.step[way.n - 1].looked);

@@ -113,7 +113,7 @@ static hx_error *merge_objects(struct hx_graph *graph, const extras *extra)
     return NULL;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_segments(const void *a, const void *b)
 {
     const struct hx_segment *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
@@ -245,7 +245,8 @@ static hx_error *add_objects(const struct join *join)
         err = merge_objects(&snapshot->graph, &extra);
         if (!err)
             err = all ? add_mappings(snapshot, &extra) : add_runs(snapshot, &extra);
-        qsort(snapshot->segments.v, snapshot->segments.n, sizeof *snapshot->segments.v, by_start);
+        qsort(snapshot->segments.v, snapshot->segments.n, sizeof *snapshot->segments.v,
+              compare_segments);
         if (snapshot->free_ranges.n)
             qsort(snapshot->free_ranges.v, snapshot->free_ranges.n, sizeof *snapshot->free_ranges.v,
                   by_range);

@@ -292,7 +292,7 @@ static bool write_word(int folder_fd, const char *name, const void *word, size_t
            pwrite(fd, word, size, (off_t)at) == (ssize_t)size;
 }
 
-static void refuse(int folder_fd, const char *name)
+static void abandon_region(int folder_fd, const char *name)
 {
     const uint32_t gone = 1;
     /* should that fail, it waits a while when it ends */
@@ -308,7 +308,7 @@ void hx_launched_refuse(const struct hx_launched *launched, pid_t pid)
         snprintf(name, sizeof name, "%d.%d", (int)pid, i);
         if (fstatat(launched->folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             break;
-        refuse(launched->folder_fd, name);
+        abandon_region(launched->folder_fd, name);
     }
 }
 
@@ -415,7 +415,7 @@ void hx_launched_deinit(struct hx_launched *launched)
         close(launched->told_fd);
     bool removed = launched->folder_fd < 0;
     for (int i = 0; !removed && i < 100; i++) { /* some may just be made */
-        each_region(launched->folder_fd, refuse);
+        each_region(launched->folder_fd, abandon_region);
         removed = hx_folder_clear(&launched->folder);
     }
     if (launched->folder_fd >= 0)

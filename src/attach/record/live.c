@@ -199,7 +199,7 @@ uint64_t hx_live_bytes(const struct hx_live *live)
            live->wide_index.cap * sizeof *live->wide_index.slot;
 }
 
-static hx_error *broken(const char *why)
+static hx_error *broken_live_blocks(const char *why)
 {
     return hx_error_new(HX_E_CORRUPT, "live blocks", NULL, "%s", why);
 }
@@ -213,14 +213,14 @@ static hx_error *check_shard(const struct hx_live *live, size_t number, uint64_t
     for (uint64_t at = 0; (entry = next_entry(shard, &at)); used++) {
         uint64_t hash = hx_live_hash(live, entry->word >> 16);
         if (hash >> 61 != number)
-            return broken("an entry is in a wrong shard");
+            return broken_live_blocks("an entry is in a wrong shard");
         if (hx_live_find(shard, hash, entry->word >> 16) != entry)
-            return broken("an entry cannot be found, or is there twice");
+            return broken_live_blocks("an entry cannot be found, or is there twice");
         uint64_t away = (at - 1) / HX_LIVE_ENTRIES + shard->groups - hx_live_home(shard, hash);
         *ret_passed += away % shard->groups;
     }
     if (used != shard->n || shard->n > shard->limit)
-        return broken("a shard has another number of entries than it counts");
+        return broken_live_blocks("a shard has another number of entries than it counts");
     return NULL;
 }
 
@@ -237,11 +237,11 @@ hx_error *hx_live_check(const struct hx_live *live)
             counted += shard->group[at].tags >> 48;
         }
         if (counted != passed && !many)
-            return broken("groups count others than passed them");
+            return broken_live_blocks("groups count others than passed them");
         n += shard->n;
         groups += shard->groups;
     }
     if (n != live->n || groups != live->groups || live->wide_n != live->wide_index.n)
-        return broken("the figures do not add up");
+        return broken_live_blocks("the figures do not add up");
     return NULL;
 }

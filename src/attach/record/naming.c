@@ -83,7 +83,7 @@ static hx_error *put_lines(struct hx_rec_place *place, const struct hx_code_line
     return NULL;
 }
 
-static bool is_same(const struct hx_code_line *a, const struct hx_code_line *b)
+static bool is_same_line(const struct hx_code_line *a, const struct hx_code_line *b)
 {
     return a->function && b->function && strcmp(a->function, b->function) == 0 &&
            a->declared_line == b->declared_line;
@@ -96,11 +96,11 @@ static uint32_t count_callers(hx_code *code, uint32_t file, uint64_t site,
 {
     const struct hx_code_line *begin;
     size_t n_begin = site ? hx_code_lines(code, file, site, &begin) : 0;
-    bool nested = n_begin > 1 && n_begin <= n && is_same(&begin[0], &line[n - n_begin]);
+    bool nested = n_begin > 1 && n_begin <= n && is_same_line(&begin[0], &line[n - n_begin]);
     return nested ? (uint32_t)(n_begin - 1) : 0;
 }
 
-static hx_error *name_place(struct hx_rec_place *place, hx_code *code)
+static hx_error *name_recorded_place(struct hx_rec_place *place, hx_code *code)
 {
     const struct hx_code_line *line;
     uint64_t site;
@@ -141,7 +141,7 @@ static hx_error *name_places(struct hx_recording *recording, hx_code *code, uint
             continue;
         place->recorder = strcmp(hx_code_name(code, place->file), HX_RECORD_LIBRARY) == 0;
         bool briefly = deadline_ns != UINT64_MAX && hx_now_ns() >= deadline_ns;
-        HX_TRY(briefly ? name_place_briefly(place, code) : name_place(place, code));
+        HX_TRY(briefly ? name_place_briefly(place, code) : name_recorded_place(place, code));
     }
     hx_timing_end(begun, "names", recording->places.n);
     return NULL;
@@ -187,7 +187,7 @@ struct typing {
     bool program;
 };
 
-static int by_bytes(const void *a, const void *b)
+static int compare_place_bytes(const void *a, const void *b)
 {
     const struct sized *x = a, *y = b;
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
@@ -197,7 +197,7 @@ static bool take_type(void *context, const char *name, uint64_t bytes)
 {
     struct typing *typing = context;
     const struct sized key = {.bytes = bytes};
-    struct sized *sized = bsearch(&key, typing->sized, typing->n, sizeof key, by_bytes);
+    struct sized *sized = bsearch(&key, typing->sized, typing->n, sizeof key, compare_place_bytes);
     if (!sized || sized->n == TYPES_EACH || rank_of(name, typing->program) != typing->rank)
         return true;
     for (size_t i = 0; i < sized->n; i++)
@@ -207,7 +207,7 @@ static bool take_type(void *context, const char *name, uint64_t bytes)
     return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_place_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -216,7 +216,7 @@ static hx_error *put_types(struct hx_recording *recording, struct typing *typing
 {
     for (size_t i = 0; i < typing->n; i++) {
         struct sized *sized = &typing->sized[i];
-        qsort(sized->name, sized->n, sizeof *sized->name, by_name);
+        qsort(sized->name, sized->n, sizeof *sized->name, compare_place_names);
         for (size_t k = 0; k < sized->n; k++) {
             struct hx_rec_sized_type type = {sized->bytes, strdup(sized->name[k])};
             if (!type.name || !hx_vec_push(&recording->sized_types, type)) {
@@ -240,7 +240,7 @@ static hx_error *name_types(struct hx_recording *recording, hx_code *code)
     for (size_t i = 0; i < recording->sizes.n; i++)
         if (recording->sizes.v[i].size && recording->sizes.v[i].size != UINT64_MAX)
             sized[typing.n++].bytes = recording->sizes.v[i].size;
-    qsort(sized, typing.n, sizeof *sized, by_bytes);
+    qsort(sized, typing.n, sizeof *sized, compare_place_bytes);
     for (size_t i = 0; i < recording->places.n; i++) {
         const struct hx_rec_place *place = &recording->places.v[i];
         if (place->kind == HX_REC_CODE && !place->recorder && place->file < n_files &&

@@ -61,7 +61,7 @@ struct probes {
 
 /* --- for the reader ------------------------------------------------------------------- */
 
-static void place(void *context, uint64_t pc, struct hx_placing *ret)
+static void probes_place(void *context, uint64_t pc, struct hx_placing *ret)
 {
     struct probes *p = context;
     hx_space_place(p->space, pc, ret);
@@ -243,7 +243,7 @@ static hx_error *feed(struct probes *p, size_t len, uint64_t until)
 }
 
 /* Takes events up to a position of the ring; before `until`. */
-static hx_error *drain(struct probes *p, uint64_t end, uint64_t until)
+static hx_error *probes_drain(struct probes *p, uint64_t end, uint64_t until)
 {
     struct hx_probe_kernel *kernel = &p->kernel;
     uint64_t at = atomic_load_explicit(kernel->consumed, memory_order_relaxed);
@@ -288,7 +288,7 @@ static hx_error *run_round(void *state, const struct hx_stop_mark *mark, bool *r
         until = stop_ns;
         end = atomic_load_explicit(kernel->produced, memory_order_acquire);
     }
-    HX_TRY(drain(p, end, until));
+    HX_TRY(probes_drain(p, end, until));
     hx_reader_lost(p->reader, __atomic_load_n(&kernel->shared->lost_allocs, __ATOMIC_RELAXED),
                    __atomic_load_n(&kernel->shared->lost_frees, __ATOMIC_RELAXED));
     hx_reader_lost_entries(p->reader,
@@ -302,7 +302,7 @@ static hx_error *run_round(void *state, const struct hx_stop_mark *mark, bool *r
     return NULL;
 }
 
-static void wait_for(void *state, uint64_t ns)
+static void probes_wait(void *state, uint64_t ns)
 {
     struct probes *p = state;
     struct epoll_event event;
@@ -315,14 +315,14 @@ static void wait_for(void *state, uint64_t ns)
     __atomic_store_n(&p->kernel.shared->asleep, 0, __ATOMIC_RELAXED);
 }
 
-static hx_error *freeze(void *state, struct hx_recording **ret)
+static hx_error *probes_freeze(void *state, struct hx_recording **ret)
 {
     struct probes *p = state;
     return hx_reader_freeze(p->reader, ret);
 }
 
-static hx_error *name(void *state, struct hx_recording *recording,
-                      const struct hx_progress *progress)
+static hx_error *probes_name(void *state, struct hx_recording *recording,
+                             const struct hx_progress *progress)
 {
     const struct probes *p = state;
     return hx_recording_name(recording, p->code, progress);
@@ -340,7 +340,7 @@ static void overhead(void *state, struct hx_record_overhead *ret)
     hx_probe_cost_now(&p->cost, &p->kernel, p->pid, ret);
 }
 
-static bool ended(void *state)
+static bool probes_ended(void *state)
 {
     struct probes *p = state;
     struct pollfd poll_fd = {.fd = p->pidfd, .events = POLLIN};
@@ -351,7 +351,7 @@ static bool ended(void *state)
            atomic_load_explicit(p->kernel.produced, memory_order_acquire);
 }
 
-static void end(void *state)
+static void probes_end(void *state)
 {
     struct probes *p = state;
     if (!p)
@@ -376,13 +376,13 @@ static void end(void *state)
 static const struct hx_source source = {
     .method = "probes",
     .round = run_round,
-    .wait = wait_for,
-    .freeze = freeze,
-    .name = name,
+    .wait = probes_wait,
+    .freeze = probes_freeze,
+    .name = probes_name,
     .figures = figures,
     .overhead = overhead,
-    .ended = ended,
-    .close = end,
+    .ended = probes_ended,
+    .close = probes_end,
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
@@ -468,7 +468,7 @@ static uint32_t sampled_blocks(pid_t pid, const struct hx_record_options *option
     return blocks < least ? least : blocks > most ? most : (uint32_t)blocks;
 }
 
-static hx_error *look(struct probes *p)
+static hx_error *probes_poll(struct probes *p)
 {
     char name[32];
     snprintf(name, sizeof name, "PID %d", (int)p->pid);
@@ -578,7 +578,7 @@ static void put_marks(const struct probes *p, struct hx_text *text)
 }
 
 /* One sentence. */
-static void describe(const struct probes *p, char **ret)
+static void probes_describe(const struct probes *p, char **ret)
 {
     struct hx_text text = {0};
     hx_text_puts(&text, "probes on ");
@@ -600,7 +600,7 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     if (p->pidfd < 0)
         return errno == ESRCH ? hx_error_new(HX_E_GONE, name, NULL, "no such process")
                               : hx_error_os(errno, name, "pidfd_open");
-    HX_TRY(look(p));
+    HX_TRY(probes_poll(p));
     HX_TRY(make_config(options, p->pid, &config));
     config.rules = p->tables.sizes.rules;
     p->tables.sizes.ring_bytes = ring_bytes;
@@ -618,7 +618,7 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     }
     HX_TRY(err);
     HX_TRY(watch(p));
-    struct hx_reader_source reader = {.place = place,
+    struct hx_reader_source reader = {.place = probes_place,
                                       .centre = centre,
                                       .to_ns = to_ns,
                                       .unwind = unwind,
@@ -648,11 +648,11 @@ hx_error *hx_probes_open(pid_t pid, const struct hx_record_options *options,
     p->hurry = options->hurry;
     hx_error *err = open_all(p, options);
     if (err) {
-        end(p);
+        probes_end(p);
         return err;
     }
     if (ret_notes)
-        describe(p, ret_notes);
+        probes_describe(p, ret_notes);
     *ret = &source;
     *ret_state = p;
     return NULL;

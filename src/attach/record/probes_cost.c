@@ -120,7 +120,7 @@ static void know_frames(struct hx_probe_kernel *kernel)
 }
 
 /* Nothing that the trial left counts. */
-static void forget(struct hx_probe_kernel *kernel)
+static void forget_trial(struct hx_probe_kernel *kernel)
 {
     struct hx_probe_shared *shared = kernel->shared;
     shared->n_parts[shared->side] = 0;
@@ -154,7 +154,7 @@ void hx_probe_measure(struct hx_probe_kernel *kernel, const struct hx_probe_conf
     }
     hx_error_free(err); /* then it is not known */
     hx_probe_unlink(kernel);
-    forget(kernel);
+    forget_trial(kernel);
 }
 
 /* --- while it runs -------------------------------------------------------------------- */

@@ -187,7 +187,7 @@ static bool is_alias(struct finder *f, const uint8_t *bytes, size_t n, uint64_t 
     return is_entry_of(f, to, "malloc") || is_entry_of(f, to, "free");
 }
 
-static hx_error *add(struct finder *f, const char *name, uint32_t kind, bool leaf)
+static hx_error *add_probed_function(struct finder *f, const char *name, uint32_t kind, bool leaf)
 {
     uint64_t vaddr, size, offset;
     if (!hx_code_function(f->code, f->file, name, &vaddr, &size) ||
@@ -233,7 +233,7 @@ static hx_error *add_set(struct finder *f, const char *prefix, unsigned *allocat
     for (size_t i = 0; i < (*prefix ? COUNT(allocator) : n_standard); i++) {
         char full[64];
         snprintf(full, sizeof full, "%s%s", prefix, allocator[i].name);
-        HX_TRY(add(f, full, allocator[i].kind, i == 0));
+        HX_TRY(add_probed_function(f, full, allocator[i].kind, i == 0));
         /* the text is gone then: without its prefix it is a literal */
         if (f->functions->n && f->functions->v[f->functions->n - 1].name == full)
             f->functions->v[f->functions->n - 1].name = allocator[i].name;
@@ -241,14 +241,14 @@ static hx_error *add_set(struct finder *f, const char *prefix, unsigned *allocat
     *allocators += f->functions->n > n;
     if (!*prefix && !ends_in(f, "_Znwm", "malloc"))
         for (size_t i = 0; i < COUNT(operators); i++)
-            HX_TRY(add(f, operators[i].name, operators[i].kind, false));
+            HX_TRY(add_probed_function(f, operators[i].name, operators[i].kind, false));
     return NULL;
 }
 
 /* What the dynamic linker calls before and after it changes what is mapped, for debuggers. */
 static hx_error *add_linker(struct finder *f)
 {
-    return add(f, "_dl_debug_state", HX_PROBE_MAPS, false);
+    return add_probed_function(f, "_dl_debug_state", HX_PROBE_MAPS, false);
 }
 
 hx_error *hx_probe_find(hx_code *code, uint32_t file, bool mappings, struct hx_probe_functions *ret,
@@ -264,6 +264,6 @@ hx_error *hx_probe_find(hx_code *code, uint32_t file, bool mappings, struct hx_p
     uint64_t vaddr;
     if (mappings && defines(&f, "", "mmap", &vaddr) && defines(&f, "", "munmap", &vaddr))
         for (size_t i = 0; i < COUNT(maps); i++)
-            HX_TRY(add(&f, maps[i].name, maps[i].kind, false));
+            HX_TRY(add_probed_function(&f, maps[i].name, maps[i].kind, false));
     return add_linker(&f);
 }

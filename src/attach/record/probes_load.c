@@ -66,7 +66,7 @@ static hx_error *configure(struct bpf_object *object, const struct hx_probe_conf
 }
 
 /* Which programs, and for which kind of link. That of marks comes when there are any. */
-static void choose(struct bpf_object *object, bool session)
+static void choose_bpf_programs(struct bpf_object *object, bool session)
 {
     struct bpf_program *program;
     bpf_object__for_each_program(program, object)
@@ -127,13 +127,13 @@ static hx_error *open_object(struct bpf_object **ret)
     return *ret ? NULL : hx_error_os(errno, "the probes", "bpf_object__open_mem");
 }
 
-static hx_error *load(const struct hx_probe_config *config, const struct hx_probe_sizes *sizes,
-                      struct hx_probe_kernel *kernel)
+static hx_error *load_bpf_object(const struct hx_probe_config *config,
+                                 const struct hx_probe_sizes *sizes, struct hx_probe_kernel *kernel)
 {
     libbpf_set_print(quiet);
     HX_TRY(open_object(&kernel->object));
     HX_TRY(configure(kernel->object, config, sizes));
-    choose(kernel->object, kernel->session);
+    choose_bpf_programs(kernel->object, kernel->session);
     int rc = bpf_object__load(kernel->object);
     if (rc)
         return hx_probe_refused(-rc, "bpf");
@@ -149,7 +149,7 @@ hx_error *hx_probe_load(const struct hx_probe_config *config, const struct hx_pr
                         bool session, struct hx_probe_kernel *ret)
 {
     struct hx_probe_kernel kernel = {.session = session, .ring_fd = -1};
-    hx_error *err = load(config, sizes, &kernel);
+    hx_error *err = load_bpf_object(config, sizes, &kernel);
     if (err)
         hx_probe_unload(&kernel);
     else
@@ -386,7 +386,7 @@ void hx_probe_unlink(struct hx_probe_kernel *kernel)
  * one is closed: 50 probes take seconds, however many do it. So a process does it that nobody has
  * to wait for. */
 
-static int by_number(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
     return *(const int *)a - *(const int *)b;
 }
@@ -407,7 +407,7 @@ static size_t find_held(int **ret)
         }
     }
     if (fds.n)
-        qsort(fds.v, fds.n, sizeof *fds.v, by_number);
+        qsort(fds.v, fds.n, sizeof *fds.v, compare_numbers);
     *ret = fds.v;
     return fds.n;
 }

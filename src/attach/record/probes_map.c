@@ -27,7 +27,7 @@ static hx_error *build(struct hx_probe_tables *tables, uint32_t file, struct hx_
 }
 
 /* One entry of files for each number. */
-static bool grow(struct hx_probe_tables *tables, uint32_t file)
+static bool grow_file_entries(struct hx_probe_tables *tables, uint32_t file)
 {
     while (tables->files.n <= file)
         if (!hx_vec_push(&tables->files, (struct hx_probe_file){0}))
@@ -103,8 +103,8 @@ void hx_probe_put_fixed(struct hx_unwind_rule *rule)
     rule[HX_PROBE_RULE_MISS] = (struct hx_unwind_rule){.cfa = HX_UW_CFA_UNKNOWN};
 }
 
-static void put_table(struct hx_probe_tables *tables, struct hx_probe_kernel *kernel,
-                      const struct hx_unwind_table *table, struct hx_probe_file *file)
+static void put_file_unwind_table(struct hx_probe_tables *tables, struct hx_probe_kernel *kernel,
+                                  const struct hx_unwind_table *table, struct hx_probe_file *file)
 {
     uint64_t rows = (uint64_t)tables->sizes.rows << HX_PROBE_ROWS_LOG2;
     if (!table->span)
@@ -136,7 +136,7 @@ static void put_table(struct hx_probe_tables *tables, struct hx_probe_kernel *ke
 static hx_error *bring(struct hx_probe_tables *tables, struct hx_probe_kernel *kernel,
                        uint32_t number)
 {
-    HX_NEED(grow(tables, number));
+    HX_NEED(grow_file_entries(tables, number));
     struct hx_probe_file *file = &tables->files.v[number];
     if (file->seen)
         return NULL;
@@ -148,7 +148,7 @@ static hx_error *bring(struct hx_probe_tables *tables, struct hx_probe_kernel *k
     } else {
         HX_TRY(build(tables, number, &table));
     }
-    put_table(tables, kernel, &table, file);
+    put_file_unwind_table(tables, kernel, &table, file);
     hx_unwind_table_deinit(&table);
     return NULL;
 }
@@ -178,7 +178,7 @@ static hx_error *list_parts(struct hx_probe_tables *tables, struct hx_probe_kern
     return NULL;
 }
 
-static bool same(const struct hx_probe_part *a, const struct hx_probe_part *b)
+static bool same_part(const struct hx_probe_part *a, const struct hx_probe_part *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -191,7 +191,7 @@ static bool lost_any(const struct hx_probe_part *was, size_t n_was, const struct
     for (size_t i = 0; i < n_was; i++) {
         while (k < n_is && is[k].start < was[i].start)
             k++;
-        if (k == n_is || !same(&was[i], &is[k]))
+        if (k == n_is || !same_part(&was[i], &is[k]))
             return true;
     }
     return false;

@@ -60,8 +60,8 @@ static bool note_section(void *context, const struct hx_elf_section *section)
 }
 
 /* The place in the file of `len` bytes that have these flags in memory. */
-static bool place_of(const struct notes *notes, uint64_t vaddr, uint64_t len, uint32_t flags,
-                     uint64_t *ret)
+static bool file_offset(const struct notes *notes, uint64_t vaddr, uint64_t len, uint32_t flags,
+                        uint64_t *ret)
 {
     for (size_t i = 0; i < notes->layout.load.n; i++) {
         const struct hx_elf_segment *load = &notes->layout.load.v[i];
@@ -127,8 +127,9 @@ static hx_error *add_probe(struct notes *notes, uint32_t kind, const uint64_t *w
     struct hx_probe_function probe = {
         .file = notes->file, .name = own_name(kind), .kind = kind, .vaddr = word[0] + moved};
     if (notes->ret->n - notes->first >= most_probes ||
-        !place_of(notes, probe.vaddr, 1, PF_X, &probe.offset) || !is_nop(notes->fd, probe.offset) ||
-        !word[2] || !place_of(notes, word[2] + moved, module_bytes, PF_W, &probe.semaphore) ||
+        !file_offset(notes, probe.vaddr, 1, PF_X, &probe.offset) ||
+        !is_nop(notes->fd, probe.offset) || !word[2] ||
+        !file_offset(notes, word[2] + moved, module_bytes, PF_W, &probe.semaphore) ||
         probe.semaphore & 1 || !is_module(notes->fd, probe.semaphore) ||
         is_taken(notes, probe.offset)) {
         notes->odd++;

@@ -158,7 +158,7 @@ static bool is_branch(const uint8_t *p, size_t len)
            (*p == 0x0f && len >= 2 && p[1] >= 0x80 && p[1] <= 0x8f);
 }
 
-static void decode(const uint8_t *bytes, size_t len, struct instruction *ret)
+static void decode_instruction(const uint8_t *bytes, size_t len, struct instruction *ret)
 {
     struct decoder d = {.p = bytes, .end = bytes + len};
     *ret = (struct instruction){0};
@@ -228,7 +228,7 @@ size_t hx_probe_site(const uint8_t *bytes, size_t len, uint32_t keeps, bool *ret
     size_t at = 0;
     for (unsigned i = 0; i < most_instructions && at < len && at < most_bytes; i++) {
         struct instruction instruction;
-        decode(bytes + at, len - at, &instruction);
+        decode_instruction(bytes + at, len - at, &instruction);
         if (instruction.emulated) {
             if (at && is_jumped_to(bytes, len, at))
                 break;

@@ -129,7 +129,7 @@ static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
     return reader->one_stream ? NULL : hx_reader_log_free(reader, address, when);
 }
 
-static hx_error *take_stack(hx_reader *reader, const struct hx_ev_stack *event)
+static hx_error *read_stack_event(hx_reader *reader, const struct hx_ev_stack *event)
 {
     uint32_t stack;
     HX_TRY(hx_interned_bring(&reader->interned, &reader->source, event->key, event->frame, event->n,
@@ -240,7 +240,7 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
     case HX_EV_REALLOC_END:
         return hx_reader_end_move(reader, event);
     case HX_EV_STACK:
-        return take_stack(reader, event);
+        return read_stack_event(reader, event);
     case HX_EV_RAW_STACK:
         return take_raw_stack(reader, event);
     case HX_EV_CENTRE:
@@ -271,7 +271,7 @@ static inline bool is_plain(const hx_reader *reader)
              reader->options.sample_bytes);
 }
 
-static inline uint64_t load(const uint8_t *p, size_t offset)
+static inline uint64_t load_u64(const uint8_t *p, size_t offset)
 {
     uint64_t word;
     memcpy(&word, p + offset, sizeof word);
@@ -283,12 +283,12 @@ static inline bool plain_alloc(hx_reader *reader, const uint8_t *p, uint64_t has
     struct hx_live_shard *shard = hx_live_shard_of(&reader->live, hash);
     struct hx_live_entry entry;
     const struct hx_live_block block = {
-        .address = load(p, offsetof(struct hx_ev_alloc, address)),
-        .when = HX_EV_WHEN(load(p, offsetof(struct hx_ev_alloc, head))),
-        .requested = load(p, offsetof(struct hx_ev_alloc, requested)),
-        .usable = load(p, offsetof(struct hx_ev_alloc, usable)),
+        .address = load_u64(p, offsetof(struct hx_ev_alloc, address)),
+        .when = HX_EV_WHEN(load_u64(p, offsetof(struct hx_ev_alloc, head))),
+        .requested = load_u64(p, offsetof(struct hx_ev_alloc, requested)),
+        .usable = load_u64(p, offsetof(struct hx_ev_alloc, usable)),
         .stack =
-            hx_interned_known(&reader->interned, load(p, offsetof(struct hx_ev_alloc, stack)))};
+            hx_interned_known(&reader->interned, load_u64(p, offsetof(struct hx_ev_alloc, stack)))};
     if (!block.address || block.stack == HX_NO_STACK || !hx_live_may_grow(shard) ||
         !hx_live_pack(&block, &entry) || hx_live_find(shard, hash, block.address))
         return false;
@@ -301,8 +301,8 @@ static inline bool plain_alloc(hx_reader *reader, const uint8_t *p, uint64_t has
 static inline bool plain_free(hx_reader *reader, const uint8_t *p, uint64_t hash)
 {
     struct hx_live_shard *shard = hx_live_shard_of(&reader->live, hash);
-    uint64_t address = load(p, offsetof(struct hx_ev_free, address));
-    uint64_t when = HX_EV_WHEN(load(p, offsetof(struct hx_ev_free, head)));
+    uint64_t address = load_u64(p, offsetof(struct hx_ev_free, address));
+    uint64_t when = HX_EV_WHEN(load_u64(p, offsetof(struct hx_ev_free, head)));
     struct hx_live_entry *entry = hx_live_find(shard, hash, address);
     struct hx_contests *contests = &reader->contests;
     if (!entry || entry->when > when || !hx_live_may_shrink(shard) ||
@@ -356,8 +356,8 @@ static inline hx_error *take_items(hx_reader *reader, const struct item *item, s
 }
 
 /* Looks at the records from *from on that only change blocks; how many. */
-static inline size_t look_ahead(const hx_reader *reader, const uint8_t **from, const uint8_t *end,
-                                uint64_t until, struct item *item)
+static inline size_t prefetch_records(const hx_reader *reader, const uint8_t **from,
+                                      const uint8_t *end, uint64_t until, struct item *item)
 {
     const uint8_t *p = *from;
     size_t n = 0;
@@ -374,9 +374,9 @@ static inline size_t look_ahead(const hx_reader *reader, const uint8_t **from, c
             size = sizeof(struct hx_ev_realloc_end), at = 16; /* of the new block */
         else
             break;
-        if (size > left || HX_EV_WHEN(load(p, 0)) >= until)
+        if (size > left || HX_EV_WHEN(load_u64(p, 0)) >= until)
             break;
-        item[n] = (struct item){p, hx_live_hash(&reader->live, load(p, at))};
+        item[n] = (struct item){p, hx_live_hash(&reader->live, load_u64(p, at))};
         hx_live_prefetch(&reader->live, item[n].hash);
         p += size;
     }
@@ -390,9 +390,9 @@ static hx_error *take_blocks(hx_reader *reader, const uint8_t **p, const uint8_t
 {
     struct item items[2][BLOCK];
     unsigned turn = 0;
-    size_t n = look_ahead(reader, p, end, until, items[0]), next;
+    size_t n = prefetch_records(reader, p, end, until, items[0]), next;
     for (; n; n = next, turn = !turn) {
-        next = look_ahead(reader, p, end, until, items[!turn]);
+        next = prefetch_records(reader, p, end, until, items[!turn]);
         HX_TRY(take_items(reader, items[turn], n));
         reader->events += n;
     }

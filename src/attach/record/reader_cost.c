@@ -33,7 +33,7 @@ static inline uint64_t tag_of(uint64_t hash)
 
 /* The slots of a group whose tags are that of the hash, as their highest bits; the lowest of them
  * surely, others that follow may be wrong. */
-static inline uint64_t matches(uint64_t tags, uint64_t hash)
+static inline uint64_t match_tags(uint64_t tags, uint64_t hash)
 {
     uint64_t differ = tags ^ (TAGS * tag_of(hash));
     return (differ - TAGS) & ~differ & USED;
@@ -52,7 +52,7 @@ static __attribute__((noinline)) uint32_t search_large(struct hx_reader_sizes *s
 {
     for (uint32_t group = group_of(hash);; group = (group + 1) % HX_READER_GROUPS) {
         uint64_t tags = sizes->tags[group], empty = ~tags & USED;
-        for (uint64_t m = matches(tags, hash); m; m &= m - 1) {
+        for (uint64_t m = match_tags(tags, hash); m; m &= m - 1) {
             uint32_t slot = group * 8 + (uint32_t)__builtin_ctzll(m) / 8;
             if (sizes->large[slot].size == size)
                 return slot;
@@ -128,7 +128,7 @@ void hx_reader_count_large(hx_reader *reader, size_t at, uint64_t size, unsigned
     const struct hx_reader_sizes *sizes = reader->sizes;
     uint64_t hash = hx_hash(reader->contests.seed, size);
     uint32_t group = group_of(hash);
-    uint64_t m = matches(sizes->tags[group], hash);
+    uint64_t m = match_tags(sizes->tags[group], hash);
     uint32_t slot = m ? group * 8 + (uint32_t)__builtin_ctzll(m) / 8 : HX_READER_SLOTS;
     bool sure = m ? sizes->large[slot].size == size : sizes->settled[group];
     if (__builtin_expect(sure, 1))

@@ -355,7 +355,7 @@ static void estimate_frees(struct hx_recording *recording, const struct hx_reade
 
 /* What the live blocks of a sample stand for. Summed anew each time, so that no rounding adds up.
  */
-static hx_error *estimate(const hx_reader *reader, struct hx_recording *recording)
+static hx_error *estimate_sample(const hx_reader *reader, struct hx_recording *recording)
 {
     size_t n = recording->costs.n;
     HX_FREE struct hx_reader_estimate *live = calloc(n + 1, sizeof *live);
@@ -415,7 +415,7 @@ hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret)
     HX_TRY(freeze_sizes(reader, recording));
     HX_TRY(freeze_blocks(reader, recording));
     if (reader->options.sample_bytes)
-        HX_TRY(estimate(reader, recording));
+        HX_TRY(estimate_sample(reader, recording));
     for (size_t i = 0; i < recording->costs.n && !reader->options.sample_bytes; i++) {
         struct hx_rec_costs *costs = &recording->costs.v[i];
         costs->live = less(costs->allocs, costs->frees);
@@ -427,7 +427,7 @@ hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret)
 
 /* --- invariants ------------------------------------------------------------------ */
 
-static hx_error *broken(const char *why)
+static hx_error *broken_reader(const char *why)
 {
     return hx_error_new(HX_E_CORRUPT, "reader", NULL, "%s", why);
 }
@@ -453,7 +453,7 @@ hx_error *hx_reader_check(const hx_reader *reader)
     HX_TRY(hx_live_check(&reader->live));
     size_t n = reader->costs.n;
     if (n != reader->interned.stacks.n + 1 || n != reader->recent.n)
-        return broken("as many costs as stacks were expected");
+        return broken_reader("as many costs as stacks were expected");
     HX_FREE uint64_t *live = calloc(n, sizeof *live);
     HX_NEED(live);
     struct tally tally = {live, n, false};
@@ -470,12 +470,12 @@ hx_error *hx_reader_check(const hx_reader *reader)
         if (reader->contests.v.v[i].has_latest)
             count_block(&tally, &reader->contests.v.v[i].latest);
     if (tally.wrong || moving != reader->n_moving || moving != reader->moving_index.n)
-        return broken("a block has a stack that is not there, or a realloc is lost");
+        return broken_reader("a block has a stack that is not there, or a realloc is lost");
     uint64_t all[HX_READER_WAYS] = {0};
     for (size_t i = 0; i < n; i++) {
         struct hx_reader_cost cost = hx_reader_cost(reader, i);
         if (cost.way[HX_READER_ALLOC].n - cost.way[HX_READER_FREE].n != live[i])
-            return broken("a stack has another number of live blocks than its costs say");
+            return broken_reader("a stack has another number of live blocks than its costs say");
         for (unsigned way = 0; way < HX_READER_WAYS; way++)
             all[way] += cost.way[way].n;
     }
@@ -487,6 +487,6 @@ hx_error *hx_reader_check(const hx_reader *reader)
             all[way] -= count[way];
     }
     if (all[HX_READER_ALLOC] || all[HX_READER_FREE])
-        return broken("sizes were counted in other numbers than stacks");
+        return broken_reader("sizes were counted in other numbers than stacks");
     return NULL;
 }

@@ -138,7 +138,7 @@ static hx_error *restore(hx_reader *reader, struct hx_reader_moving *moving)
 }
 
 /* It succeeded: its beginning was a free. */
-static hx_error *finish(hx_reader *reader, struct hx_reader_moving *moving)
+static hx_error *finish_move(hx_reader *reader, struct hx_reader_moving *moving)
 {
     struct hx_reader_moving was = *moving;
     drop_moving(reader, moving);
@@ -160,7 +160,7 @@ hx_error *hx_reader_end_move(hx_reader *reader, const struct hx_ev_realloc_end *
     if (moving) {
         if (!event->address && event->freed != 1)
             return restore(reader, moving);
-        HX_TRY(finish(reader, moving));
+        HX_TRY(finish_move(reader, moving));
     }
     if (!event->address)
         return NULL;

@@ -38,7 +38,8 @@ static uint64_t pump_time(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void keep(struct hx_recorder *recorder, struct hx_recording *recording, uint64_t stop_ns)
+static void keep_frozen(struct hx_recorder *recorder, struct hx_recording *recording,
+                        uint64_t stop_ns)
 {
     pthread_mutex_lock(&recorder->lock);
     hx_recording_destroy(recorder->kept);
@@ -63,12 +64,12 @@ static void tell_status(struct hx_recorder *recorder)
     pthread_mutex_unlock(&recorder->lock);
 }
 
-static hx_error *freeze(struct hx_recorder *recorder, uint64_t stop_ns)
+static hx_error *freeze_at_stop(struct hx_recorder *recorder, uint64_t stop_ns)
 {
     struct hx_recording *recording = NULL;
     HX_TRY(recorder->source->freeze(recorder->state, &recording));
     recording->frozen_ns = stop_ns ? stop_ns : hx_now_ns();
-    keep(recorder, recording, stop_ns);
+    keep_frozen(recorder, recording, stop_ns);
     return NULL;
 }
 
@@ -79,12 +80,12 @@ static hx_error *pump_once(struct hx_recorder *recorder, bool *ret_idle)
     bool wanted = atomic_load(&recorder->now_wanted);
     HX_TRY(recorder->source->round(recorder->state, recorder->mark, ret_idle, &stop_ns));
     if (stop_ns) {
-        HX_TRY(freeze(recorder, stop_ns));
+        HX_TRY(freeze_at_stop(recorder, stop_ns));
         atomic_store_explicit(&recorder->mark->handled, stop_ns, memory_order_release);
         *ret_idle = false;
     } else if (wanted) {
         atomic_store(&recorder->now_wanted, false);
-        HX_TRY(freeze(recorder, 0));
+        HX_TRY(freeze_at_stop(recorder, 0));
     }
     return NULL;
 }
@@ -160,7 +161,7 @@ hx_error *hx_recorder_start(const struct hx_source *source, void *state, struct 
 }
 
 /* Takes what is kept of that stop. With the lock. */
-static bool take(struct hx_recorder *recorder, uint64_t stop_ns, struct hx_recording **ret)
+static bool take_frozen(struct hx_recorder *recorder, uint64_t stop_ns, struct hx_recording **ret)
 {
     if (!recorder->kept || recorder->kept_ns != stop_ns)
         return false;
@@ -177,14 +178,15 @@ static hx_error *ended_early(struct hx_recorder *recorder)
                         "the process has ended or executed another program");
 }
 
-static hx_error *wait_for(struct hx_recorder *recorder, uint64_t stop_ns, struct hx_recording **ret)
+static hx_error *wait_for_frozen(struct hx_recorder *recorder, uint64_t stop_ns,
+                                 struct hx_recording **ret)
 {
     uint64_t end = hx_now_ns() + patience_ns;
     struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
                              .tv_nsec = (long)(end % 1000000000)};
     hx_error *err = NULL;
     pthread_mutex_lock(&recorder->lock);
-    while (!err && !take(recorder, stop_ns, ret)) {
+    while (!err && !take_frozen(recorder, stop_ns, ret)) {
         if (recorder->status.ended)
             err = ended_early(recorder);
         else if (pthread_cond_timedwait(&recorder->changed, &recorder->lock, &until))
@@ -195,8 +197,8 @@ static hx_error *wait_for(struct hx_recorder *recorder, uint64_t stop_ns, struct
 }
 
 /* On the caller's thread: the pump has the rings to empty meanwhile. */
-static hx_error *name(const hx_recorder *recorder, struct hx_recording *recording,
-                      const struct hx_progress *progress, struct hx_recording **ret)
+static hx_error *name_frozen(const hx_recorder *recorder, struct hx_recording *recording,
+                             const struct hx_progress *progress, struct hx_recording **ret)
 {
     uint64_t begun = hx_timing_begin();
     hx_recording_sort(recording);
@@ -215,14 +217,14 @@ hx_error *hx_recorder_recording(hx_recorder *recorder, uint64_t stop_ns,
                                 const struct hx_progress *progress, struct hx_recording **ret)
 {
     struct hx_recording *recording = NULL;
-    HX_TRY(wait_for(recorder, stop_ns, &recording));
-    return name(recorder, recording, progress, ret);
+    HX_TRY(wait_for_frozen(recorder, stop_ns, &recording));
+    return name_frozen(recorder, recording, progress, ret);
 }
 
 static hx_error *freeze_now(hx_recorder *recorder, struct hx_recording **ret)
 {
     atomic_store(&recorder->now_wanted, true);
-    hx_error *err = wait_for(recorder, 0, ret);
+    hx_error *err = wait_for_frozen(recorder, 0, ret);
     pthread_mutex_lock(&recorder->lock);
     /* when the pump has ended, nobody else uses the source */
     if (err && err->kind == HX_E_ABSENT && recorder->status.ended && !recorder->error) {
@@ -238,7 +240,7 @@ hx_error *hx_recorder_now(hx_recorder *recorder, const struct hx_progress *progr
 {
     struct hx_recording *recording = NULL;
     HX_TRY(freeze_now(recorder, &recording));
-    return name(recorder, recording, progress, ret);
+    return name_frozen(recorder, recording, progress, ret);
 }
 
 void hx_recorder_status(hx_recorder *recorder, struct hx_recorder_status *ret)

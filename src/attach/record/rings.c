@@ -125,7 +125,7 @@ static bool give_centre(void *context, uint64_t word, struct hx_ev_centre *ret)
     return true;
 }
 
-static void place(void *context, uint64_t pc, struct hx_placing *ret)
+static void rings_place(void *context, uint64_t pc, struct hx_placing *ret)
 {
     struct rings *rings = context;
     if (rings->stale) {
@@ -218,7 +218,7 @@ static hx_error *read_piece(struct rings *rings, const struct hx_ring *ring, uin
     return NULL;
 }
 
-static hx_error *drain(struct rings *rings, uint32_t number, uint64_t until)
+static hx_error *rings_drain(struct rings *rings, uint32_t number, uint64_t until)
 {
     struct hx_ring *ring = &rings->region->ring[number];
     uint64_t tail = rings->tail[number], head = rings->head[number], before = tail;
@@ -323,7 +323,7 @@ static hx_error *drain_all(struct rings *rings, uint32_t used, uint64_t until)
     for (uint32_t i = 0; i < used; i++)
         if (rings->head[i] != rings->tail[i] ||
             atomic_load_explicit(&region->ring[i].state, memory_order_relaxed) == HX_RING_LEFT)
-            HX_TRY(drain(rings, i, until));
+            HX_TRY(rings_drain(rings, i, until));
     return hx_reader_end_round(rings->reader);
 }
 
@@ -384,7 +384,7 @@ static bool take_kept(struct rings *parent, uint64_t when, struct kept *ret)
 }
 
 /* What need not be done in each round. `must`: this time it does. */
-static void look_around(struct rings *rings, uint32_t used, uint64_t now, bool must)
+static void rings_poll(struct rings *rings, uint32_t used, uint64_t now, bool must)
 {
     if (now - rings->looked_ns < LOSSES_NS && !must)
         return;
@@ -438,7 +438,7 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
         atomic_store(&rings->fork_done, fork);
     }
     rings->drained = gone && !*ret_stop_ns;
-    look_around(rings, used, now, gone || *ret_stop_ns);
+    rings_poll(rings, used, now, gone || *ret_stop_ns);
     atomic_store(&region->reader_ns, hx_now_ns());
     if (maps_asked != rings->maps_done) { /* their events came before, and are placed */
         rings->maps_done = maps_asked;
@@ -448,7 +448,7 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     return NULL;
 }
 
-/* Always idle: wait_for() knows better for how long. */
+/* Always idle: rings_wait() knows better for how long. */
 static hx_error *round_of(void *state, const struct hx_stop_mark *mark, bool *ret_idle,
                           uint64_t *ret_stop_ns)
 {
@@ -480,7 +480,7 @@ static uint64_t until_filled(const struct rings *rings, uint64_t most)
 
 /* Large rounds are cheap ones, and a sleep costs the program nothing: it wakes us only when a ring
  * is half full before that was expected. */
-static void wait_for(void *state, uint64_t ns)
+static void rings_wait(void *state, uint64_t ns)
 {
     struct rings *rings = state;
     struct hx_region *region = rings->region;
@@ -505,7 +505,7 @@ static void wait_for(void *state, uint64_t ns)
 
 /* --- freezing --------------------------------------------------------------------------- */
 
-static hx_error *freeze(void *state, struct hx_recording **ret)
+static hx_error *rings_freeze(void *state, struct hx_recording **ret)
 {
     struct rings *rings = state;
     calibrate(rings);
@@ -518,8 +518,8 @@ static hx_error *freeze(void *state, struct hx_recording **ret)
     return NULL;
 }
 
-static hx_error *name(void *state, struct hx_recording *recording,
-                      const struct hx_progress *progress)
+static hx_error *rings_name(void *state, struct hx_recording *recording,
+                            const struct hx_progress *progress)
 {
     const struct rings *rings = state;
     return hx_recording_name(recording, rings->code, progress);
@@ -558,7 +558,7 @@ static void overhead(void *state, struct hx_record_overhead *ret)
     ret->program_ns = rings->program_ns;
 }
 
-static bool ended(void *state)
+static bool rings_ended(void *state)
 {
     const struct rings *rings = state;
     return rings->drained;
@@ -614,17 +614,17 @@ void hx_rings_let_exit(void *state)
 static const struct hx_source rings_source = {
     .method = "run",
     .round = round_of,
-    .wait = wait_for,
-    .freeze = freeze,
-    .name = name,
+    .wait = rings_wait,
+    .freeze = rings_freeze,
+    .name = rings_name,
     .figures = figures,
     .overhead = overhead,
-    .ended = ended,
+    .ended = rings_ended,
     .close = close_rings,
 };
 
 /* PID.N: both numbers; false: another name. */
-static bool read_name(const char *name, pid_t *ret_pid, unsigned long *ret_number)
+static bool parse_region_name(const char *name, pid_t *ret_pid, unsigned long *ret_number)
 {
     char *end;
     if (*name < '1' || *name > '9')
@@ -653,7 +653,7 @@ size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max)
     for (struct dirent *entry; folder && n < max && (entry = readdir(folder));) {
         pid_t pid;
         unsigned long number;
-        bool known = !read_name(entry->d_name, &pid, &number);
+        bool known = !parse_region_name(entry->d_name, &pid, &number);
         for (size_t i = 0; i < n && !known; i++)
             known = ret[i] == pid;
         if (!known)
@@ -662,7 +662,7 @@ size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max)
     return n;
 }
 
-static hx_error *absent(pid_t pid)
+static hx_error *no_region(pid_t pid)
 {
     return hx_error_new(HX_E_ABSENT, "recorder", NULL, "process %d has no rings (yet)", (int)pid);
 }
@@ -681,13 +681,13 @@ static hx_error *find_region(int folder_fd, pid_t pid, unsigned long *ret)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         pid_t other;
         unsigned long number;
-        if (read_name(entry->d_name, &other, &number) && other == pid &&
+        if (parse_region_name(entry->d_name, &other, &number) && other == pid &&
             (!found || number > *ret)) {
             *ret = number;
             found = true;
         }
     }
-    return found ? NULL : absent(pid);
+    return found ? NULL : no_region(pid);
 }
 
 /* Those of programs that the process was before are not needed any more. */
@@ -709,11 +709,11 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
     snprintf(name, sizeof name, "%d.%lu", (int)rings->pid, number);
     HX_FD int fd = openat(folder_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return errno == ENOENT ? absent(rings->pid) : hx_error_os(errno, name, "open");
+        return errno == ENOENT ? no_region(rings->pid) : hx_error_os(errno, name, "open");
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
         return not_ours();
     if (status.st_size == 0) /* it is about to be made */
-        return absent(rings->pid);
+        return no_region(rings->pid);
     if (status.st_size < (off_t)sizeof(struct hx_region))
         return not_ours();
     struct hx_region *region =
@@ -728,7 +728,7 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
     rings->region = region;
     uint64_t magic = __atomic_load_n(&region->magic, __ATOMIC_ACQUIRE);
     if (!magic)
-        return absent(rings->pid);
+        return no_region(rings->pid);
     if (magic != HX_REGION_MAGIC || region->version != HX_REGION_VERSION ||
         region->bytes != sizeof *region)
         return not_ours();
@@ -741,7 +741,7 @@ static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
 {
     const struct hx_reader_source source = {.stack = give_stack,
                                             .centre = give_centre,
-                                            .place = place,
+                                            .place = rings_place,
                                             .to_ns = to_ns,
                                             .told = told,
                                             .context = rings};

@@ -136,8 +136,8 @@ void hx_space_destroy(hx_space *space)
 }
 
 /* The part that a mapping is: its file, and how addresses of it read in the file. */
-static hx_error *part_of(hx_space *space, const struct hx_mapping *mapping,
-                         struct hx_space_part *ret)
+static hx_error *mapping_space_part(hx_space *space, const struct hx_mapping *mapping,
+                                    struct hx_space_part *ret)
 {
     *ret = (struct hx_space_part){mapping->start, mapping->end, HX_NO_FILE, 0};
     HX_TRY(hx_code_add(space->code, space->pid, mapping, &ret->file));
@@ -155,7 +155,7 @@ static hx_error *take_mappings(hx_space *space, const struct hx_mapping *mapping
         struct hx_space_part part;
         if (!(mapping[i].prot & HX_PROT_X) || strcmp(mapping[i].path, "[vsyscall]") == 0)
             continue;
-        err = part_of(space, &mapping[i], &part);
+        err = mapping_space_part(space, &mapping[i], &part);
         if (!err && !hx_vec_push(&parts, part))
             err = hx_error_nomem();
     }
@@ -206,7 +206,7 @@ hx_error *hx_space_create_fixed(pid_t pid, hx_code *code, const struct hx_mappin
     return err;
 }
 
-static const struct hx_space_part *look_up(const hx_space *space, uint64_t pc)
+static const struct hx_space_part *look_up_space_part(const hx_space *space, uint64_t pc)
 {
     size_t low = HX_LOWER_BOUND(space->parts.n, i, space->parts.v[i].end <= pc);
     return low < space->parts.n && space->parts.v[low].start <= pc ? &space->parts.v[low] : NULL;
@@ -214,12 +214,12 @@ static const struct hx_space_part *look_up(const hx_space *space, uint64_t pc)
 
 const struct hx_space_part *hx_space_find(hx_space *space, uint64_t pc)
 {
-    const struct hx_space_part *part = look_up(space, pc);
+    const struct hx_space_part *part = look_up_space_part(space, pc);
     if (part || space->fixed || pc < 4096 || pc >> 63 ||
         hx_now_ns() - space->futile_ns < REFRESH_GAP_NS)
         return part;
     hx_error_free(hx_space_refresh(space)); /* without it, the address has no file */
-    part = look_up(space, pc);
+    part = look_up_space_part(space, pc);
     if (!part)
         space->futile_ns = hx_now_ns();
     return part;
@@ -292,7 +292,7 @@ static const struct hx_space_part *data_beside(const hx_space *space, uint64_t a
 /* What was loaded from a file, code or data; the mappings are read again when it is nowhere. */
 static const struct hx_space_part *find_loaded(hx_space *space, uint64_t addr)
 {
-    const struct hx_space_part *part = look_up(space, addr);
+    const struct hx_space_part *part = look_up_space_part(space, addr);
     if (!part)
         part = data_beside(space, addr);
     if (!part)

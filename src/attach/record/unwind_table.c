@@ -45,7 +45,7 @@ struct rules {
     uint16_t *slots; /* open addressing; a rule's number, 0: free */
 };
 
-static size_t slot_of(const struct hx_cfi_rule *rule)
+static size_t rule_slot(const struct hx_cfi_rule *rule)
 {
     uint64_t x[2];
     memcpy(x, rule, sizeof x);
@@ -54,10 +54,10 @@ static size_t slot_of(const struct hx_cfi_rule *rule)
 }
 
 /* The number of a rule; RULE_CUT with *lost grown when there is none left. False: no memory. */
-static bool number_of(struct rules *rules, const struct hx_cfi_rule *rule, uint16_t *ret,
-                      uint64_t *lost)
+static bool rule_number(struct rules *rules, const struct hx_cfi_rule *rule, uint16_t *ret,
+                        uint64_t *lost)
 {
-    size_t slot = slot_of(rule);
+    size_t slot = rule_slot(rule);
     for (; rules->slots[slot]; slot = (slot + 1) % SLOTS) {
         if (!memcmp(&rules->all.v[rules->slots[slot]], rule, sizeof *rule)) {
             *ret = rules->slots[slot];
@@ -85,7 +85,7 @@ static bool rules_init(struct rules *rules)
     uint64_t lost = 0;
     rules->slots = calloc(SLOTS, sizeof *rules->slots);
     return rules->slots && hx_vec_push(&rules->all, (struct hx_unwind_rule){0}) &&
-           number_of(rules, &cut, &number, &lost);
+           rule_number(rules, &cut, &number, &lost);
 }
 
 /* --- gathering --- */
@@ -120,7 +120,7 @@ static void build_deinit(struct build *b)
     free(b->pieces);
 }
 
-static bool gather(void *context, uint64_t start, uint64_t end, const struct hx_cfi_rule *rule)
+static bool gather_rule(void *context, uint64_t start, uint64_t end, const struct hx_cfi_rule *rule)
 {
     struct build *b = context;
     if (start < b->start)
@@ -140,12 +140,12 @@ static bool gather(void *context, uint64_t start, uint64_t end, const struct hx_
     };
     if (b->in.n && b->in.v[b->in.n - 1].start > start)
         b->sorted = false;
-    b->nomem = !number_of(&b->rules, rule, &row.rule, &b->beyond) || !hx_vec_push(&b->in, row);
+    b->nomem = !rule_number(&b->rules, rule, &row.rule, &b->beyond) || !hx_vec_push(&b->in, row);
     return !b->nomem;
 }
 
 /* By start; of several at one place the last rule that was seen comes last, and counts. */
-static int by_start(const void *left, const void *right)
+static int compare_rule_starts(const void *left, const void *right)
 {
     const struct gathered *a = left, *b = right;
     if (a->start != b->start)
@@ -164,7 +164,7 @@ static void fill_pieces(struct build *b, uint64_t off)
 }
 
 /* From `off` on another rule holds. False: there is no room, or no memory. */
-static bool put(struct build *b, uint64_t off, uint16_t rule)
+static bool set_rule_from(struct build *b, uint64_t off, uint16_t rule)
 {
     if (rule == b->rule)
         return true;
@@ -208,9 +208,9 @@ static void write_table(struct build *b)
         if (start >= end)
             continue;
         bool gap = i + 1 == b->in.n || b->in.v[i + 1].start > end;
-        if (!put(b, start - b->base, b->in.v[i].rule) ||
+        if (!set_rule_from(b, start - b->base, b->in.v[i].rule) ||
             (gap && end - b->base < (uint64_t)b->n_pieces * HX_UNWIND_PIECE &&
-             !put(b, end - b->base, HX_UNWIND_NONE))) {
+             !set_rule_from(b, end - b->base, HX_UNWIND_NONE))) {
             b->beyond += b->in.n - i;
             cut_table(b);
             return;
@@ -220,7 +220,7 @@ static void write_table(struct build *b)
 }
 
 /* Chooses where the table begins and how many pieces it has. */
-static hx_error *lay_out(struct build *b)
+static hx_error *lay_out_unwind_table(struct build *b)
 {
     if (!b->in.n)
         return NULL;
@@ -240,11 +240,11 @@ hx_error *hx_unwind_table_build(const struct hx_cfi *cfi, uint64_t start, uint64
 {
     struct build b HX_CLEANUP(build_deinit) = {.start = start, .end = end, .sorted = true};
     HX_NEED(rules_init(&b.rules));
-    uint64_t damaged = hx_cfi_each(cfi, gather, &b);
+    uint64_t damaged = hx_cfi_each(cfi, gather_rule, &b);
     HX_NEED(!b.nomem);
     if (!b.sorted)
-        qsort(b.in.v, b.in.n, sizeof *b.in.v, by_start);
-    HX_TRY(lay_out(&b));
+        qsort(b.in.v, b.in.n, sizeof *b.in.v, compare_rule_starts);
+    HX_TRY(lay_out_unwind_table(&b));
     write_table(&b);
     HX_NEED(!b.nomem);
     *ret = (struct hx_unwind_table){

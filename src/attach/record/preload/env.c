@@ -73,14 +73,14 @@ static char **first_environ(void)
     return environ;
 }
 
-static const char *value_of(const char *entry, const char *name)
+static const char *env_entry_value(const char *entry, const char *name)
 {
     size_t n = strlen(name);
     return strncmp(entry, name, n) == 0 && entry[n] == '=' ? entry + n + 1 : NULL;
 }
 
 /* FOLDER:FLAGS:SAMPLE:LEAST:MOST, and :PID of who executes us (hx_env_write). */
-static bool parse(const char *text)
+static bool parse_env(const char *text)
 {
     struct hx_process *process = &hx_process;
     uint64_t field[5]; /* from the last one on */
@@ -153,22 +153,22 @@ bool hx_env_take(void)
     const char *run = NULL;
     find_self();
     for (char **at = env; at && *at; at++) {
-        const char *value = value_of(*at, HX_RUN_ENV);
+        const char *value = env_entry_value(*at, HX_RUN_ENV);
         run = value ? value : run;
     }
-    if (!run || !parse(run))
+    if (!run || !parse_env(run))
         return false;
     hx_process.pid = (int)HX_SYS(SYS_getpid, 0, 0, 0, 0);
     char **to = env;
     bool keep = hx_process.flags & HX_RUN_CHILDREN;
     hx_env_write();
     for (char **at = env; *at; at++) {
-        if (value_of(*at, HX_RUN_ENV)) {
+        if (env_entry_value(*at, HX_RUN_ENV)) {
             if (keep)
                 *to++ = hx_process.run_env;
             continue;
         }
-        char *list = (char *)value_of(*at, "LD_PRELOAD");
+        char *list = (char *)env_entry_value(*at, "LD_PRELOAD");
         if (list && !keep && leave_list(list))
             continue;
         *to++ = *at;

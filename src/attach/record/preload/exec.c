@@ -24,7 +24,7 @@ struct passed {
 };
 
 /* `itself`: this process becomes what is executed, unless it is the child of a vfork. */
-static bool follows(bool itself)
+static bool follows_exec(bool itself)
 {
     if (hx_process.stage != HX_STAGE_RECORDS)
         return false;
@@ -32,7 +32,7 @@ static bool follows(bool itself)
            (itself && !hx_process.barred && (int)HX_SYS(SYS_getpid, 0, 0, 0, 0) == hx_process.pid);
 }
 
-static const char *value_of(const char *entry, const char *name)
+static const char *exec_env_value(const char *entry, const char *name)
 {
     size_t n = strlen(name);
     return strncmp(entry, name, n) == 0 && entry[n] == '=' ? entry + n + 1 : NULL;
@@ -66,14 +66,14 @@ static char *const *pass_on(char *const *env, struct passed *passed)
             return env;
     size_t to = 0;
     for (size_t i = 0; i < n; i++) {
-        if (value_of(env[i], HX_RUN_ENV))
+        if (exec_env_value(env[i], HX_RUN_ENV))
             continue;
-        if (value_of(env[i], "LD_PRELOAD"))
+        if (exec_env_value(env[i], "LD_PRELOAD"))
             preload = to;
         passed->entry[to++] = env[i];
     }
     const char *others =
-        preload == SIZE_MAX ? NULL : value_of(passed->entry[preload], "LD_PRELOAD");
+        preload == SIZE_MAX ? NULL : exec_env_value(passed->entry[preload], "LD_PRELOAD");
     if (join_preload(passed->preload, sizeof passed->preload, others)) {
         if (preload == SIZE_MAX)
             preload = to++;
@@ -86,7 +86,7 @@ static char *const *pass_on(char *const *env, struct passed *passed)
 
 /* On the stack of the caller, and only where it is needed: some stacks are small. */
 #define PASS_ON(env, itself)                                                                       \
-    pass_on((env), follows(itself) ? __builtin_alloca(sizeof(struct passed)) : NULL)
+    pass_on((env), follows_exec(itself) ? __builtin_alloca(sizeof(struct passed)) : NULL)
 
 #define REAL(name)                                                                                 \
     static __typeof__(&name) real;                                                                 \

@@ -30,7 +30,7 @@ static void give_back_rings(uint32_t keep)
            0, 0);
 }
 
-static void give_back(uint64_t bytes)
+static void give_back_region_memory(uint64_t bytes)
 {
     struct hx_process *process = &hx_process;
     static _Atomic bool busy;
@@ -47,7 +47,7 @@ static void heed(int resource, uint64_t bytes)
 {
     int saved = errno;
     if (resource == RLIMIT_AS && bytes != RLIM_INFINITY)
-        give_back(bytes);
+        give_back_region_memory(bytes);
     errno = saved;
 }
 

@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 }
 
 /* Nothing here is moved across by the compiler: a signal handler sees the order of the stores. */
-static void in_order(void)
+static void compiler_barrier(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
 }
@@ -39,7 +39,7 @@ bool hx_marks_push(struct hx_marks *marks, const struct hx_mark *mark)
     }
     struct hx_mark *slot = &hx_marks_at(marks)[i];
     marks->n = i + 1;
-    in_order();
+    compiler_barrier();
     uint64_t hash = mix(hash_below(marks, i) + i, mark->word);
     hash = mix(mix(hash, mark->sp), mark->cfa ^ mark->ret << 1);
     slot->word = mark->word;
@@ -48,7 +48,7 @@ bool hx_marks_push(struct hx_marks *marks, const struct hx_mark *mark)
     slot->ret = mark->ret;
     slot->base = mark->base;
     slot->hash = hash ? hash : 1;
-    in_order();
+    compiler_barrier();
     slot->sp = mark->sp;
     return true;
 }
@@ -64,9 +64,9 @@ static void lower(struct hx_marks *marks)
     struct hx_mark *mark = hx_marks_at(marks);
     for (uint32_t n; (n = marks->n) > 0 && mark[n - 1].sp == HX_MARK_GONE;) {
         mark[n - 1].sp = HX_MARK_MAKING;
-        in_order();
+        compiler_barrier();
         marks->n = n - 1;
-        in_order();
+        compiler_barrier();
     }
 }
 
@@ -76,7 +76,7 @@ static void take_away(struct hx_marks *marks, uint32_t index)
     struct hx_mark *mark = hx_marks_at(marks);
     uint64_t hash = mark[index].hash;
     mark[index].sp = HX_MARK_GONE;
-    in_order();
+    compiler_barrier();
     for (uint32_t i = index + 1; i < marks->n; i++)
         mark[i].hash = mix(mark[i].hash, hash) | 1;
 }
@@ -100,7 +100,7 @@ void hx_marks_leave_frames(struct hx_marks *marks, uint64_t sp)
 
 /* The slot of a push that never came back, because a handler of a signal in its middle left by
  * longjmp(), is given back with the mark below it. */
-static void give_back(struct hx_marks *marks, uint32_t above)
+static void give_back_marks(struct hx_marks *marks, uint32_t above)
 {
     struct hx_mark *mark = hx_marks_at(marks);
     for (uint32_t i = above; i < marks->n; i++)
@@ -140,7 +140,7 @@ void hx_marks_pop(struct hx_marks *marks, const struct hx_mark *which)
             take_away(marks, i);
             marks->unbalanced++;
         }
-    give_back(marks, found);
+    give_back_marks(marks, found);
     take_away(marks, index);
     lower(marks);
 }
@@ -148,6 +148,6 @@ void hx_marks_pop(struct hx_marks *marks, const struct hx_mark *which)
 void hx_marks_grow(struct hx_marks *marks, struct hx_mark *memory)
 {
     memcpy(memory, marks->mark, sizeof marks->mark);
-    in_order();
+    compiler_barrier();
     marks->large = memory;
 }

@@ -8,7 +8,8 @@
 #define PAGE 4096
 
 /* For the unit tests, too, which have no part of the library but its unwinder. */
-static long call(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+static long raw_syscall(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                        uint64_t f)
 {
     long ret;
     register uint64_t r10 __asm__("r10") = d;
@@ -27,7 +28,7 @@ static bool touch(uint64_t at, uint64_t end)
 {
     const uint64_t keep = (uint64_t)FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
     for (; at < end; at += PAGE)
-        if (call(SYS_futex, at, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 1, 0, at, keep) < 0)
+        if (raw_syscall(SYS_futex, at, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 1, 0, at, keep) < 0)
             return false;
     return true;
 }
@@ -37,11 +38,11 @@ bool hx_pages_fill(void *p, size_t bytes)
     const long interrupted = -4, again = -11, invalid = -22;
     uint64_t at = (uint64_t)(uintptr_t)p, end = (at + bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
     at &= ~(uint64_t)(PAGE - 1);
-    if (call(SYS_mprotect, at, end - at, PROT_READ | PROT_WRITE, 0, 0, 0) != 0)
+    if (raw_syscall(SYS_mprotect, at, end - at, PROT_READ | PROT_WRITE, 0, 0, 0) != 0)
         return false;
     long ret;
     do
-        ret = call(SYS_madvise, at, end - at, MADV_POPULATE_WRITE, 0, 0, 0);
+        ret = raw_syscall(SYS_madvise, at, end - at, MADV_POPULATE_WRITE, 0, 0, 0);
     while (ret == interrupted || ret == again);
     return ret == invalid ? touch(at, end) : ret == 0;
 }
@@ -106,12 +107,12 @@ void hx_pages_shrink(struct hx_pages *pages, uint64_t keep)
     for (int i = 0; atomic_load(&pages->filling) != 0; i++) {
         if (i == 1000)
             return; /* a thread that the fork left behind: it stays mapped, unused */
-        call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+        raw_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     }
     for (uint64_t piece = to >> HX_PIECE_BITS; piece < had >> HX_PIECE_BITS; piece++)
         if (hx_pages_ready(pages, piece))
             to = (piece + 1) << HX_PIECE_BITS;
     if (to < had)
-        call(SYS_munmap, (uint64_t)(uintptr_t)pages->at + to, had - to, 0, 0, 0, 0);
+        raw_syscall(SYS_munmap, (uint64_t)(uintptr_t)pages->at + to, had - to, 0, 0, 0, 0);
     atomic_store(&pages->bytes, to < had ? to : had);
 }

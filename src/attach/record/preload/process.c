@@ -73,7 +73,7 @@ static void after_fork(void)
     hx_process.fork_when = 0;
 }
 
-static void start(void)
+static void start_process(void)
 {
     hx_real_find();
     hx_cxx_find();
@@ -106,7 +106,7 @@ void hx_start(void)
         !atomic_compare_exchange_strong(&hx_process.stage, &stage, HX_STAGE_STARTING))
         return;
     int saved = errno;
-    start();
+    start_process();
     errno = saved;
 }
 

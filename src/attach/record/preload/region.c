@@ -104,7 +104,7 @@ static bool is_error(long ret)
     return ret < 0 && ret > -4096;
 }
 
-static bool reserve(const struct shape *shape)
+static bool reserve_region(const struct shape *shape)
 {
     struct hx_process *process = &hx_process;
     uint64_t own = private_bytes(shape), all = own + shared_bytes(shape);
@@ -145,7 +145,7 @@ static bool reserve_what_can_be(void)
     uint64_t budget = limit / SHARE < PLENTY ? limit / SHARE : PLENTY;
     for (; budget >= SCARCE; budget /= 4) {
         struct shape shape = shape_for(budget);
-        if (reserve(&shape))
+        if (reserve_region(&shape))
             return true;
     }
     return false;
@@ -154,7 +154,7 @@ static bool reserve_what_can_be(void)
 /* --- the file ------------------------------------------------------------------------------- */
 
 /* A link needs no memory, no descriptor, and no size of a file: it can be made when nothing can. */
-static bool fail(int folder, const char *why)
+static bool fail_region(int folder, const char *why)
 {
     char name[40];
     size_t len = 0;
@@ -164,7 +164,7 @@ static bool fail(int folder, const char *why)
     return false;
 }
 
-static int make_file(int folder, char *name, size_t size)
+static int make_region_file(int folder, char *name, size_t size)
 {
     for (unsigned i = 0; i < 1000; i++) {
         size_t len = 0;
@@ -231,7 +231,7 @@ static bool good_clock(void)
     return invariant && rdtscp;
 }
 
-static void describe(struct hx_region *region, int parent)
+static void describe_region(struct hx_region *region, int parent)
 {
     struct hx_process *process = &hx_process;
     region->version = HX_REGION_VERSION;
@@ -259,7 +259,7 @@ static int find_tid(void)
 
 /* --- a child's ------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const uint8_t *from, uint64_t bytes, uint64_t to)
+static bool write_region(int fd, const uint8_t *from, uint64_t bytes, uint64_t to)
 {
     while (bytes > 0) {
         long n = HX_SYS(SYS_pwrite64, fd, from, bytes, to);
@@ -284,8 +284,8 @@ static bool copy_tables(int fd)
         for (uint64_t piece = 0, at = 0; at < pages[i]->bytes; at = ++piece << HX_PIECE_BITS) {
             uint64_t left = pages[i]->bytes - at;
             if (hx_pages_ready(pages[i], piece) &&
-                !write_all(fd, pages[i]->at + at, left < HX_PIECE ? left : HX_PIECE,
-                           part_at[i] + at))
+                !write_region(fd, pages[i]->at + at, left < HX_PIECE ? left : HX_PIECE,
+                              part_at[i] + at))
                 return false;
         }
     return true;
@@ -381,7 +381,7 @@ static const char *fill_region(int fd, int parent)
         return "the memory for its recording could not be mapped";
     if (!hx_pages_fill(region, HEAD_BYTES) || (parent && !open_tables()))
         return "there is no room for its shared memory";
-    describe(region, parent);
+    describe_region(region, parent);
     atomic_store(&region->frames_used, frames);
     atomic_store(&region->stacks_used, stacks);
     atomic_store(&region->centres_used, centres);
@@ -404,10 +404,10 @@ static bool make_all(int folder, int parent)
     const char *why;
     /* growing a file beyond the limit would be a signal */
     if (limit_of(RLIMIT_FSIZE) < sizeof *region)
-        return fail(folder, "its files are limited to less than 2 GB (ulimit -f)");
-    int fd = make_file(folder, name, sizeof name);
+        return fail_region(folder, "its files are limited to less than 2 GB (ulimit -f)");
+    int fd = make_region_file(folder, name, sizeof name);
     if (fd < 0)
-        return fail(folder, "it cannot make a file in the folder of the recording");
+        return fail_region(folder, "it cannot make a file in the folder of the recording");
     if (HX_SYS(SYS_ftruncate, fd, sizeof *region, 0, 0) == 0)
         why = fill_region(fd, parent);
     else
@@ -415,7 +415,7 @@ static bool make_all(int folder, int parent)
     HX_SYS(SYS_close, fd, 0, 0, 0);
     if (why) {
         HX_SYS(SYS_unlinkat, folder, name, 0, 0);
-        return fail(folder, why);
+        return fail_region(folder, why);
     }
     process->region = process->tables.region = region;
     process->gave_up = false;
@@ -433,9 +433,9 @@ static bool make_first(int folder)
     process->tid_offset = find_tid();
     hx_clock_measure();
     if (HX_SYS(SYS_madvise, &hx_gate, sizeof hx_gate, MADV_WIPEONFORK, 0) != 0)
-        return fail(folder, "the kernel does not know MADV_WIPEONFORK (it came with 4.14)");
+        return fail_region(folder, "the kernel does not know MADV_WIPEONFORK (it came with 4.14)");
     if (!reserve_what_can_be())
-        return fail(folder, "its address space is limited too much (ulimit -v)");
+        return fail_region(folder, "its address space is limited too much (ulimit -v)");
     if (make_all(folder, 0))
         return true;
     HX_SYS(SYS_munmap, process->own, process->own_bytes, 0, 0);

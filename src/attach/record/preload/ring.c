@@ -191,7 +191,7 @@ bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t s
 
 /* --- taking and leaving a ring -------------------------------------------------------------- */
 
-static uint8_t *slot_of(uint32_t index)
+static uint8_t *ring_slot(uint32_t index)
 {
     return hx_process.slots - (index + (size_t)1) * hx_process.slot_bytes;
 }
@@ -208,7 +208,7 @@ static bool populate(uint32_t index)
         return true;
     if (barred() || !hx_try_again(&hx_process.rings_refused))
         return false;
-    if (HX_SYS(SYS_mprotect, slot_of(index), hx_process.slot_bytes, PROT_READ | PROT_WRITE, 0) ||
+    if (HX_SYS(SYS_mprotect, ring_slot(index), hx_process.slot_bytes, PROT_READ | PROT_WRITE, 0) ||
         !hx_pages_fill(&hx_process.ring[index], sizeof(struct hx_ring))) {
         atomic_fetch_add(&hx_process.rings_refused, 1);
         return false;
@@ -285,7 +285,7 @@ struct hx_writer *hx_writer_take(struct hx_thread *thread, uint32_t level)
     int index = find_ring(own_tid(thread));
     if (index < 0)
         return NULL;
-    uint8_t *slot = slot_of((uint32_t)index);
+    uint8_t *slot = ring_slot((uint32_t)index);
     struct hx_writer *writer = (struct hx_writer *)slot;
     writer->ring = &hx_process.ring[index];
     writer->unwind = (struct hx_unwind_thread *)(slot + 4096);
@@ -367,9 +367,10 @@ bool hx_writer_room(struct hx_writer *writer, uint64_t bytes)
 }
 
 /* --- events --------------------------------------------------------------------------------------
- * Each is: enter() the next level, fill, leave(). Between the two a handler uses the next level. */
+ * Each is: enter_writer() the next level, fill, leave_writer(). Between the two a handler uses the
+ * next level. */
 
-static inline struct hx_writer *enter(struct hx_thread *thread)
+static inline struct hx_writer *enter_writer(struct hx_thread *thread)
 {
     uint32_t level = thread->levels;
     if (HX_RARELY(level >= HX_LEVELS))
@@ -385,7 +386,7 @@ static inline struct hx_writer *enter(struct hx_thread *thread)
     return writer;
 }
 
-static inline void leave(struct hx_thread *thread, struct hx_writer *writer)
+static inline void leave_writer(struct hx_thread *thread, struct hx_writer *writer)
 {
     if (HX_RARELY(writer->visit))
         hx_writer_leave(writer);
@@ -394,7 +395,7 @@ static inline void leave(struct hx_thread *thread, struct hx_writer *writer)
 }
 
 /* Where a record of so many bytes goes; NULL: there is no room. */
-static inline uint64_t *begin(struct hx_writer *writer, uint64_t bytes)
+static inline uint64_t *begin_record(struct hx_writer *writer, uint64_t bytes)
 {
     uint64_t at = writer->head % HX_RING_BYTES;
     uint64_t pad = at + bytes > HX_RING_BYTES ? HX_RING_BYTES - at : 0;
@@ -415,7 +416,7 @@ static inline void publish(struct hx_writer *writer, uint64_t bytes)
     atomic_store_explicit(&writer->ring->head, writer->head, memory_order_release);
 }
 
-static void add(_Atomic uint64_t *count, uint64_t n)
+static void add_relaxed(_Atomic uint64_t *count, uint64_t n)
 {
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
                           memory_order_relaxed);
@@ -427,19 +428,20 @@ static __attribute__((noinline, cold)) void lost_alloc(struct hx_writer *writer,
         atomic_fetch_add(&hx_process.region->no_ring_allocs, 1);
         return;
     }
-    add(&writer->ring->lost_allocs, 1);
-    add(&writer->ring->lost_bytes, bytes);
+    add_relaxed(&writer->ring->lost_allocs, 1);
+    add_relaxed(&writer->ring->lost_bytes, bytes);
 }
 
 static __attribute__((noinline, cold)) void lost_free(struct hx_writer *writer)
 {
     if (writer)
-        add(&writer->ring->lost_frees, 1);
+        add_relaxed(&writer->ring->lost_frees, 1);
     else
         atomic_fetch_add(&hx_process.region->no_ring_frees, 1);
 }
 
-static inline uint64_t take_stack(struct hx_writer *writer, uint64_t pc, uint64_t sp, uint64_t fp)
+static inline uint64_t take_ring_stack(struct hx_writer *writer, uint64_t pc, uint64_t sp,
+                                       uint64_t fp)
 {
     if (HX_RARELY(hx_marks.n))
         return hx_unwind_marked(hx_process.unwind, writer->unwind, pc, sp, fp, &hx_marks);
@@ -449,13 +451,13 @@ static inline uint64_t take_stack(struct hx_writer *writer, uint64_t pc, uint64_
 static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64_t bytes,
                               uint64_t usable, uint64_t pc, uint64_t sp, uint64_t fp)
 {
-    struct hx_writer *writer = enter(thread);
+    struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
         lost_alloc(NULL, bytes);
         return false;
     }
-    uint64_t stack = take_stack(writer, pc, sp, fp);
-    struct hx_ev_alloc *event = (struct hx_ev_alloc *)begin(writer, sizeof *event);
+    uint64_t stack = take_ring_stack(writer, pc, sp, fp);
+    struct hx_ev_alloc *event = (struct hx_ev_alloc *)begin_record(writer, sizeof *event);
     bool ok = event;
     if (HX_LIKELY(ok)) {
         event->head = HX_EV_HEAD(HX_EV_ALLOC, hx_now());
@@ -467,7 +469,7 @@ static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64
     } else {
         lost_alloc(writer, bytes);
     }
-    leave(thread, writer);
+    leave_writer(thread, writer);
     return ok;
 }
 
@@ -552,12 +554,12 @@ void hx_tell_mapping(void *p, uint64_t bytes, const struct hx_caller *caller)
 
 static inline void tell_free(struct hx_thread *thread, uint64_t address)
 {
-    struct hx_writer *writer = enter(thread);
+    struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
         lost_free(NULL);
         return;
     }
-    struct hx_ev_free *event = (struct hx_ev_free *)begin(writer, sizeof *event);
+    struct hx_ev_free *event = (struct hx_ev_free *)begin_record(writer, sizeof *event);
     if (HX_LIKELY(event)) {
         event->head = HX_EV_HEAD(HX_EV_FREE, hx_now());
         event->address = address;
@@ -565,7 +567,7 @@ static inline void tell_free(struct hx_thread *thread, uint64_t address)
     } else {
         lost_free(writer);
     }
-    leave(thread, writer);
+    leave_writer(thread, writer);
 }
 
 static __attribute__((noinline, cold)) void tell_free_timed(struct hx_thread *thread,
@@ -590,12 +592,13 @@ void hx_tell_free(uint64_t address)
 void hx_tell_realloc_begin(uint64_t old)
 {
     struct hx_thread *thread = &hx_thread;
-    struct hx_writer *writer = enter(thread);
+    struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
         lost_free(NULL);
         return;
     }
-    struct hx_ev_realloc_begin *event = (struct hx_ev_realloc_begin *)begin(writer, sizeof *event);
+    struct hx_ev_realloc_begin *event =
+        (struct hx_ev_realloc_begin *)begin_record(writer, sizeof *event);
     if (HX_LIKELY(event)) {
         event->head = HX_EV_HEAD(HX_EV_REALLOC_BEGIN, hx_now());
         event->address = old;
@@ -605,20 +608,22 @@ void hx_tell_realloc_begin(uint64_t old)
     } else {
         lost_free(writer);
     }
-    leave(thread, writer);
+    leave_writer(thread, writer);
 }
 
 void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t usable,
                      const struct hx_caller *caller)
 {
     struct hx_thread *thread = &hx_thread;
-    struct hx_writer *writer = enter(thread);
+    struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
         lost_alloc(NULL, bytes);
         return;
     }
-    uint64_t stack = p ? take_stack(writer, caller->pc, caller->sp, caller->fp) : HX_EV_KEY_UNKNOWN;
-    struct hx_ev_realloc_end *event = (struct hx_ev_realloc_end *)begin(writer, sizeof *event);
+    uint64_t stack =
+        p ? take_ring_stack(writer, caller->pc, caller->sp, caller->fp) : HX_EV_KEY_UNKNOWN;
+    struct hx_ev_realloc_end *event =
+        (struct hx_ev_realloc_end *)begin_record(writer, sizeof *event);
     if (HX_LIKELY(event)) {
         event->head = HX_EV_HEAD(HX_EV_REALLOC_END, hx_now());
         event->old = old;
@@ -632,37 +637,37 @@ void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t
     } else {
         lost_alloc(writer, bytes);
     }
-    leave(thread, writer);
+    leave_writer(thread, writer);
 }
 
 struct hx_writer *hx_writer_enter(struct hx_thread *thread)
 {
-    return enter(thread);
+    return enter_writer(thread);
 }
 
 void hx_writer_exit(struct hx_thread *thread, struct hx_writer *writer)
 {
-    leave(thread, writer);
+    leave_writer(thread, writer);
 }
 
 void hx_writer_word(struct hx_writer *writer, enum hx_event_kind kind, uint64_t word)
 {
-    struct hx_ev_word *event = (struct hx_ev_word *)begin(writer, sizeof *event);
+    struct hx_ev_word *event = (struct hx_ev_word *)begin_record(writer, sizeof *event);
     if (event) {
         event->head = HX_EV_HEAD(kind, hx_now());
         event->word = word;
         publish(writer, sizeof *event);
     } else if (kind == HX_EV_ENTRY) {
-        add(&writer->ring->lost_entries, 1);
+        add_relaxed(&writer->ring->lost_entries, 1);
     }
 }
 
 void hx_tell_word(enum hx_event_kind kind, uint64_t word)
 {
     struct hx_thread *thread = &hx_thread;
-    struct hx_writer *writer = enter(thread);
+    struct hx_writer *writer = enter_writer(thread);
     if (!writer)
         return;
     hx_writer_word(writer, kind, word);
-    leave(thread, writer);
+    leave_writer(thread, writer);
 }

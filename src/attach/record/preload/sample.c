@@ -32,7 +32,7 @@ void hx_sample_use(void *memory, size_t bytes)
     slot_bits = (unsigned)__builtin_ctzll(bytes / sizeof *table);
 }
 
-static uint64_t slot_of(uint64_t address)
+static uint64_t sample_slot(uint64_t address)
 {
     return (address >> 4) * 0x9e3779b97f4a7c15ULL >> (64 - slot_bits);
 }
@@ -101,7 +101,7 @@ static void filter_add(uint64_t address, int change)
 
 bool hx_sample_add(uint64_t address)
 {
-    uint64_t slot = slot_of(address);
+    uint64_t slot = sample_slot(address);
     for (unsigned i = 0; i < PROBES; i++) {
         _Atomic uint64_t *at = &table[(slot + i) & ((1ULL << slot_bits) - 1)];
         uint64_t there = atomic_load(at);
@@ -117,7 +117,7 @@ bool hx_sample_add(uint64_t address)
 
 bool hx_sample_remove(uint64_t address)
 {
-    uint64_t slot = slot_of(address);
+    uint64_t slot = sample_slot(address);
     for (unsigned i = 0; i < PROBES; i++) {
         _Atomic uint64_t *at = &table[(slot + i) & ((1ULL << slot_bits) - 1)];
         uint64_t there = atomic_load(at);

@@ -56,8 +56,8 @@ static bool records(void)
 }
 
 /* False: there is no room. */
-static bool put(struct hx_thread *thread, const struct hx_writer *writer,
-                const struct hx_caller *caller, struct hx_mark *mark)
+static bool place_and_push_mark(struct hx_thread *thread, const struct hx_writer *writer,
+                                const struct hx_caller *caller, struct hx_mark *mark)
 {
     mark->sp = caller->sp;
     mark->base = 1;
@@ -69,7 +69,7 @@ static bool put(struct hx_thread *thread, const struct hx_writer *writer,
     return hx_marks_push(&hx_marks, mark);
 }
 
-static void take(const struct hx_caller *caller, uint64_t tag, uint64_t object)
+static void take_caller(const struct hx_caller *caller, uint64_t tag, uint64_t object)
 {
     struct hx_thread *thread = &hx_thread;
     const struct hx_writer *first = thread->writer[0];
@@ -98,7 +98,7 @@ static void tell_unbalanced(void)
 
 /* --- the listener --------------------------------------------------------------------------- */
 
-static void push(const struct heapx_centre *centre)
+static void push_centre(const struct heapx_centre *centre)
 {
     struct hx_caller caller = HX_CALLER();
     struct hx_thread *thread = &hx_thread;
@@ -109,7 +109,7 @@ static void push(const struct heapx_centre *centre)
         return;
     struct hx_mark mark = {.word = hx_process.region ? hx_centre_word(centre) : HX_EV_REGION,
                            .object = (uint64_t)centre};
-    bool there = put(thread, writer, &caller, &mark);
+    bool there = place_and_push_mark(thread, writer, &caller, &mark);
     if (writer) {
         if (HX_LIKELY(there))
             hx_writer_word(writer, HX_EV_ENTRY,
@@ -125,7 +125,7 @@ static void pop(const struct heapx_centre *centre)
     struct hx_caller caller = HX_CALLER();
     if (!keeps_marks() || !centre)
         return;
-    take(&caller, HX_EV_REGION, (uint64_t)centre);
+    take_caller(&caller, HX_EV_REGION, (uint64_t)centre);
     tell_unbalanced();
 }
 
@@ -155,7 +155,7 @@ static uint64_t capture(void)
     return key >= HX_EV_KEY_FIRST ? stamp << 32 | key : 0;
 }
 
-static void enter(uint64_t id)
+static void enter_object(uint64_t id)
 {
     struct hx_caller caller = HX_CALLER();
     struct hx_thread *thread = &hx_thread;
@@ -165,21 +165,22 @@ static void enter(uint64_t id)
     if (!keeps_marks())
         return;
     struct hx_mark mark = {.word = HX_EV_DEFERRED | known_key(id), .object = id};
-    put(thread, writer, &caller, &mark);
+    place_and_push_mark(thread, writer, &caller, &mark);
     if (writer)
         hx_writer_exit(thread, writer);
 }
 
-static void leave(uint64_t id)
+static void leave_object(uint64_t id)
 {
     struct hx_caller caller = HX_CALLER();
     if (!keeps_marks())
         return;
-    take(&caller, HX_EV_DEFERRED, id);
+    take_caller(&caller, HX_EV_DEFERRED, id);
     tell_unbalanced();
 }
 
-static const struct heapx_scc_listener listener = {1, push, pop, capture, enter, leave};
+static const struct heapx_scc_listener listener = {1,       push_centre,  pop,
+                                                   capture, enter_object, leave_object};
 
 /* --- modules ------------------------------------------------------------------------------------
  */

@@ -38,7 +38,7 @@ size_t hx_unwind_thread_bytes(void)
 }
 
 /* A word of the stack. Not C's idea of an access: it may lie in a frame that a sanitizer guards. */
-static inline uint64_t load(uint64_t addr)
+static inline uint64_t load_stack_word(uint64_t addr)
 {
     uint64_t word;
     __asm__ volatile("movq %1, %0" : "=r"(word) : "m"(*(const volatile uint64_t *)(uintptr_t)addr));
@@ -76,7 +76,7 @@ static inline uint64_t room_of(const struct walk *walk)
 }
 
 /* Lets `end` grow over pages that can be read, up to `to`. */
-static bool grow(struct walk *walk, uint64_t to)
+static bool grow_readable_stack(struct walk *walk, uint64_t to)
 {
     if (walk->own || to < walk->end || to - walk->end > PROBES_MAX * PAGE ||
         atomic_load_explicit(&walk->unwind->barred, memory_order_relaxed) != 0)
@@ -93,19 +93,19 @@ static inline bool may_read(struct walk *walk, uint64_t addr)
 {
     if (HX_LIKELY(addr >= walk->base && addr < walk->end && walk->end - addr >= 8))
         return true;
-    if (addr >= walk->base && addr < UINT64_MAX - PAGE && grow(walk, addr + 8))
+    if (addr >= walk->base && addr < UINT64_MAX - PAGE && grow_readable_stack(walk, addr + 8))
         return true;
     walk->lasting = walk->lasting && walk->own;
     return false;
 }
 
 /* Reads a word, and notes that it decided. */
-static inline bool read_word(struct walk *walk, uint64_t addr, uint64_t *ret)
+static inline bool read_noted_word(struct walk *walk, uint64_t addr, uint64_t *ret)
 {
     if (!may_read(walk, addr))
         return false;
     struct hx_trace *trace = walk->trace;
-    *ret = load(addr);
+    *ret = load_stack_word(addr);
     if (HX_UNLIKELY(trace->words_end >= 2 * HX_WORDS_MAX)) {
         walk->lasting = false;
         return true;
@@ -120,7 +120,7 @@ static inline bool read_word(struct walk *walk, uint64_t addr, uint64_t *ret)
 
 static bool read_for_step(void *context, uint64_t addr, uint64_t *ret)
 {
-    return read_word(context, addr, ret);
+    return read_noted_word(context, addr, ret);
 }
 
 /* Brings rbp into walk->fp, because it is needed now. */
@@ -131,7 +131,7 @@ static bool need_fp(struct walk *walk)
     if (walk->fp_at != 0) {
         uint64_t at = walk->fp_at;
         walk->fp_at = 0;
-        walk->fp_known = read_word(walk, at, &walk->fp);
+        walk->fp_known = read_noted_word(walk, at, &walk->fp);
         return walk->fp_known;
     }
     walk->needs_fp |= walk->fp_entry;
@@ -148,7 +148,7 @@ static inline enum hx_step step_small(struct walk *walk, uint32_t rule)
     }
     uint64_t cfa = base + HX_RULE_CFA(rule);
     uint64_t pc;
-    if (HX_UNLIKELY(cfa <= walk->sp || !read_word(walk, cfa - 8, &pc)))
+    if (HX_UNLIKELY(cfa <= walk->sp || !read_noted_word(walk, cfa - 8, &pc)))
         return HX_STEP_CUT;
     uint64_t saved = HX_RULE_SAVED(rule);
     if (saved == HX_SAVED_LOST) {
@@ -204,7 +204,7 @@ static enum hx_step step_bare(struct walk *walk)
     uint64_t fp, pc;
     struct hx_cfi_rule unused;
     if (!need_fp(walk) || walk->fp < walk->sp || walk->fp % 8 != 0 ||
-        !read_word(walk, walk->fp, &fp) || !read_word(walk, walk->fp + 8, &pc))
+        !read_noted_word(walk, walk->fp, &fp) || !read_noted_word(walk, walk->fp + 8, &pc))
         return HX_STEP_CUT;
     uint32_t rule = hx_rule_cached(walk->unwind, pc - 1);
     if (rule == HX_RULE_NONE)
@@ -257,10 +257,10 @@ static inline void add_frame(struct walk *walk)
         walk->taken.exact |= (uint64_t)1 << (i - trace->first);
 }
 
-/* Takes frames as long as they are of the usual kind, as step() would, with all state in registers:
- * what one step waits for is the word that the one before loaded. True when the last stack had the
- * same frame. */
-static bool run(struct walk *walk)
+/* Takes frames as long as they are of the usual kind, as unwind_frame() would, with all state in
+ * registers: what one step waits for is the word that the one before loaded. True when the last
+ * stack had the same frame. */
+static bool unwind_usual_frames(struct walk *walk)
 {
     struct hx_unwind *unwind = walk->unwind;
     struct hx_trace *trace = walk->trace;
@@ -280,7 +280,7 @@ static bool run(struct walk *walk)
         uint64_t saved = HX_RULE_SAVED(rule), cfa = sp + HX_RULE_CFA(rule);
         if (HX_RULE_KIND(rule) != HX_RULE_SP || saved == HX_SAVED_LOST || cfa > end)
             break;
-        uint64_t word = load(cfa - 8);
+        uint64_t word = load_stack_word(cfa - 8);
         trace->frame[i] = pc;
         trace->mark[i].sp = sp;
         trace->mark[i].fp = fp_at;
@@ -305,7 +305,7 @@ static bool run(struct walk *walk)
     return met;
 }
 
-static enum hx_step step(struct walk *walk)
+static enum hx_step unwind_frame(struct walk *walk)
 {
     struct hx_unwind_thread *thread = walk->thread;
     if (HX_UNLIKELY(walk->pc == 0)) /* nobody called */
@@ -361,7 +361,7 @@ static bool goes_on_as_last(struct walk *walk)
         return false;
     uint64_t differ = 0;
     for (uint32_t i = words; i < last->words_end; i++)
-        differ |= load(last->word[i].at) ^ last->word[i].value;
+        differ |= load_stack_word(last->word[i].at) ^ last->word[i].value;
     if (differ != 0)
         return false;
     if (place == HX_FP_ENTRY)
@@ -388,7 +388,7 @@ static void take_frames(struct walk *walk)
     enum hx_step got = HX_STEP_OK;
     begin_trace(walk);
     while (got == HX_STEP_OK) {
-        if (HX_LIKELY(!walk->exact && walk->pc != 0) && run(walk)) {
+        if (HX_LIKELY(!walk->exact && walk->pc != 0) && unwind_usual_frames(walk)) {
             if (walk->lasting && goes_on_as_last(walk)) {
                 join(walk);
                 break;
@@ -396,7 +396,7 @@ static void take_frames(struct walk *walk)
             walk->at = walk->last->end; /* it was another one: go on alone */
             continue;
         }
-        got = step(walk);
+        got = unwind_frame(walk);
     }
     struct hx_trace *trace = walk->trace;
     walk->taken.cut = got == HX_STEP_CUT;
@@ -429,7 +429,7 @@ static inline bool unchanged(const struct hx_memo_words *words, uint32_t n, uint
     for (uint32_t i = 0; i < n; i += HX_MEMO_STEP)
 #pragma GCC unroll 4
         for (uint32_t j = i; j < i + HX_MEMO_STEP; j++)
-            differ |= load(sp + words->at[j]) ^ words->value[j];
+            differ |= load_stack_word(sp + words->at[j]) ^ words->value[j];
     return differ == 0;
 }
 
@@ -465,7 +465,7 @@ static inline uint64_t root_hash(const struct hx_unwind_thread *thread, uint64_t
     const struct hx_memo_first *first = &thread->first[pc % HX_MEMO_FIRSTS];
     uint64_t mix = pc + sp, at = first->at;
     if (HX_LIKELY(at != 0 && first->tag == (uint16_t)(pc / HX_MEMO_FIRSTS) && at + 8 <= room))
-        mix ^= load(sp + at) << 7;
+        mix ^= load_stack_word(sp + at) << 7;
     return mix * 0x9e3779b97f4a7c15;
 }
 
@@ -501,13 +501,13 @@ static inline uint64_t add_words(const struct hx_memo_node *node, uint64_t hash,
                                                0x9fb21c651e98df25, 0xd6e8feb86659fd93};
 #pragma GCC unroll 4
     for (int i = 0; i < HX_MEMO_TELL; i++)
-        hash += load(sp + (uint64_t)node->at[i] * 8) * odd[i];
+        hash += load_stack_word(sp + (uint64_t)node->at[i] * 8) * odd[i];
     return hash;
 }
 
 /* From a hash to one that has no node. */
-static inline uint64_t follow(struct hx_unwind_thread *thread, uint64_t hash, uint64_t sp,
-                              uint64_t room)
+static inline uint64_t follow_memo_hash(struct hx_unwind_thread *thread, uint64_t hash, uint64_t sp,
+                                        uint64_t room)
 {
     for (int i = 0; i < NODES_MAX; i++) {
         const struct hx_memo_node *node = find_node(thread, hash);
@@ -518,8 +518,8 @@ static inline uint64_t follow(struct hx_unwind_thread *thread, uint64_t hash, ui
     return hash;
 }
 
-static inline bool begins(const struct hx_memo *memo, uint64_t pc, uint64_t sp, uint64_t fp,
-                          uint32_t epoch)
+static inline bool memo_begins(const struct hx_memo *memo, uint64_t pc, uint64_t sp, uint64_t fp,
+                               uint32_t epoch)
 {
     return memo->pc == pc && memo->sp == sp && memo->epoch == epoch &&
            (!memo->needs_fp || memo->fp == fp);
@@ -533,7 +533,7 @@ static inline __attribute__((always_inline)) uint64_t recall(const struct hx_unw
 {
     for (int way = 0; way < HX_MEMO_WAYS; way++) {
         const struct hx_memo *memo = &set[way];
-        if (!begins(memo, pc, sp, fp, epoch) || memo->reach > room)
+        if (!memo_begins(memo, pc, sp, fp, epoch) || memo->reach > room)
             continue;
         if (HX_LIKELY(memo->n <= HX_MEMO_WORDS)) {
             if (unchanged(&memo->words, memo->n, sp))
@@ -571,8 +571,8 @@ static bool may_learn(const struct hx_unwind_thread *thread)
 
 /* What of a node's offsets a stack did not read by its own order is taken out. False: none is left.
  */
-static bool narrow(struct hx_unwind_thread *thread, struct hx_memo_node *node,
-                   const struct hx_trace *trace, uint64_t sp)
+static bool narrow_memo_node(struct hx_unwind_thread *thread, struct hx_memo_node *node,
+                             const struct hx_trace *trace, uint64_t sp)
 {
     uint32_t n = trace->words_end - trace->first_word, kept = 0;
     uint16_t at[HX_MEMO_TELL];
@@ -658,7 +658,7 @@ static struct place find_place(struct hx_unwind_thread *thread, const struct hx_
         struct hx_memo_node *node = find_node(thread, place.hash);
         if (node == NULL || node_reach(node) > room)
             break;
-        if (!narrow(thread, node, trace, head->sp)) {
+        if (!narrow_memo_node(thread, node, trace, head->sp)) {
             if (node->tag != 0)
                 return place; /* with no set: it would not be found there */
             break;
@@ -678,7 +678,7 @@ static bool learn(struct hx_unwind_thread *thread, const struct hx_trace *trace,
     for (int way = 0; way < HX_MEMO_WAYS; way++) {
         struct hx_memo *memo = &place->set[way];
         if (memo->leaf != leaf_of(place->hash) ||
-            !begins(memo, head->pc, head->sp, head->fp, head->epoch))
+            !memo_begins(memo, head->pc, head->sp, head->fp, head->epoch))
             continue;
         uint32_t same = same_words(thread, memo, trace);
         if (same < first && same < memo->n)
@@ -708,7 +708,7 @@ static bool learn(struct hx_unwind_thread *thread, const struct hx_trace *trace,
 }
 
 /* An entry for the stack, or NULL. */
-static struct hx_memo *make_room(const struct walk *walk, const struct hx_memo *head)
+static struct hx_memo *reserve_memo(const struct walk *walk, const struct hx_memo *head)
 {
     struct hx_unwind_thread *thread = walk->thread;
     const struct hx_trace *trace = walk->trace;
@@ -739,14 +739,14 @@ static struct hx_memo *make_room(const struct walk *walk, const struct hx_memo *
 }
 
 /* Remembers the stack whose words were noted. */
-static void keep(const struct walk *walk, const struct hx_memo *head)
+static void keep_memo(const struct walk *walk, const struct hx_memo *head)
 {
     struct hx_unwind_thread *thread = walk->thread;
     const struct hx_trace *trace = walk->trace;
     uint32_t n = trace->words_end - trace->first_word;
     if (n == 0 || n > HX_MEMO_WORDS * (HX_MEMO_MORE / 8))
         return;
-    struct hx_memo *memo = make_room(walk, head);
+    struct hx_memo *memo = reserve_memo(walk, head);
     if (memo == NULL)
         return;
     memo->epoch = 0;
@@ -797,22 +797,22 @@ static uint64_t recall_elsewhere(struct walk *walk)
     struct hx_unwind_thread *thread = walk->thread;
     uint64_t sp = walk->sp;
     uint64_t first = thread->first[walk->pc % HX_MEMO_FIRSTS].at;
-    grow(walk, sp + first + 8);
+    grow_readable_stack(walk, sp + first + 8);
     uint64_t hash = root_hash(thread, walk->pc, sp, room_of(walk));
     for (int i = 0; i < NODES_MAX; i++) {
         const struct hx_memo_node *node = find_node(thread, hash);
         if (node == NULL)
             break;
-        grow(walk, sp + node_reach(node));
+        grow_readable_stack(walk, sp + node_reach(node));
         if (node_reach(node) > room_of(walk))
             break;
         hash = add_words(node, hash, sp);
     }
     const struct hx_memo *set = memo_set(thread, hash);
     for (int way = 0; way < HX_MEMO_WAYS; way++)
-        if (begins(&set[way], walk->pc, sp, walk->fp, walk->epoch) &&
+        if (memo_begins(&set[way], walk->pc, sp, walk->fp, walk->epoch) &&
             set[way].reach > room_of(walk))
-            grow(walk, sp + set[way].reach);
+            grow_readable_stack(walk, sp + set[way].reach);
     return recall(thread, set, walk->pc, sp, walk->fp, walk->epoch, room_of(walk));
 }
 
@@ -852,7 +852,7 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     if (walk.lasting && key >= HX_EV_KEY_FIRST) {
         struct hx_memo head = {.pc = pc, .sp = sp, .fp = fp, .key = key, .epoch = epoch};
         head.needs_fp = walk.needs_fp;
-        keep(&walk, &head);
+        keep_memo(&walk, &head);
     }
     return key;
 }
@@ -876,7 +876,7 @@ uint64_t hx_unwind_stack(struct hx_unwind *unwind, struct hx_unwind_thread *thre
     uint64_t end = thread->now.end;
     if (HX_LIKELY(sp >= thread->now.start && sp < end && thread->self == control_block())) {
         uint64_t room = end - sp;
-        uint64_t hash = follow(thread, root_hash(thread, pc, sp, room), sp, room);
+        uint64_t hash = follow_memo_hash(thread, root_hash(thread, pc, sp, room), sp, room);
         uint64_t key = recall(thread, memo_set(thread, hash), pc, sp, fp, epoch, room);
         if (HX_LIKELY(key != HX_EV_KEY_UNKNOWN))
             return key;

@@ -33,8 +33,8 @@ static bool barred(const struct hx_unwind *unwind)
 
 /* Memory that is shared with heapx, which may write to it: not even its own entries are believed.
  */
-static bool same(struct hx_unwind *unwind, uint64_t entry, uint16_t generation,
-                 const struct hx_taken *taken)
+static bool same_interned_stack(struct hx_unwind *unwind, uint64_t entry, uint16_t generation,
+                                const struct hx_taken *taken)
 {
     uint64_t at = entry * sizeof(struct hx_region_stack);
     if (!hx_pages_use(&unwind->tables->stacks, at, sizeof(struct hx_region_stack), true))
@@ -150,7 +150,7 @@ struct sought {
 enum found { FOUND_NOT, FOUND, FOUND_NO_ROOM };
 
 /* In one bucket, where it is put if there is room. */
-static enum found look(struct hx_unwind *unwind, uint64_t word, struct sought *sought)
+static enum found probe_bucket(struct hx_unwind *unwind, uint64_t word, struct sought *sought)
 {
     if (!hx_pages_use(&unwind->tables->index, word * 8, BUCKET * 8, barred(unwind)))
         return FOUND_NO_ROOM;
@@ -169,7 +169,7 @@ static enum found look(struct hx_unwind *unwind, uint64_t word, struct sought *s
         }
         uint64_t entry = (held & INDEX_MASK) - 1;
         if ((held ^ sought->hash) >> 21 == 0 && entry < HX_REGION_STACKS &&
-            same(unwind, entry, sought->generation, sought->taken)) {
+            same_interned_stack(unwind, entry, sought->generation, sought->taken)) {
             sought->entry = entry;
             return FOUND;
         }
@@ -192,7 +192,7 @@ uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_taken *taken)
         bool last = from + level_words[level] >= words;
         uint64_t at = hash >> 21;
         for (int i = 0; found == FOUND_NOT && i < (last ? LAST_TRIES : 1); i++)
-            found = look(unwind, from + (at + (uint64_t)i) % buckets * BUCKET, &sought);
+            found = probe_bucket(unwind, from + (at + (uint64_t)i) % buckets * BUCKET, &sought);
     }
     if (found == FOUND)
         return HX_EV_KEY_FIRST + sought.entry;

@@ -12,7 +12,7 @@
 #define GROWTH_MAX ((uint64_t)1 << 30) /* of the main thread's stack at once */
 #define PAGE       ((uint64_t)4096)
 
-static long call(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+static long raw_maps_syscall(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     long ret;
     register uint64_t r10 __asm__("r10") = d;
@@ -28,7 +28,7 @@ bool hx_readable(uint64_t addr)
     /* The kernel reads the set before it refuses what shall be done with it, so that nothing
      * changes and the answer tells whether it could. */
     const long invalid = -22;
-    return call(SYS_rt_sigprocmask, ~(uint64_t)0, addr, 0, 8) == invalid;
+    return raw_maps_syscall(SYS_rt_sigprocmask, ~(uint64_t)0, addr, 0, 8) == invalid;
 }
 
 bool hx_mapped(uint64_t start, uint64_t end, char *buffer, size_t len)
@@ -37,7 +37,7 @@ bool hx_mapped(uint64_t start, uint64_t end, char *buffer, size_t len)
     start &= ~(page - 1);
     while (start < end) {
         uint64_t part = end - start < len * page ? end - start : len * page;
-        if (call(SYS_mincore, start, part, (uint64_t)(uintptr_t)buffer, 0) != 0)
+        if (raw_maps_syscall(SYS_mincore, start, part, (uint64_t)(uintptr_t)buffer, 0) != 0)
             return false;
         start += part;
     }
@@ -87,7 +87,7 @@ static void end_field(struct line *line)
     line->field++;
 }
 
-static void take(struct line *line, char c)
+static void take_maps_char(struct line *line, char c)
 {
     if (line->field == 7) {
         if (c == ' ' && line->at == 0)
@@ -109,21 +109,22 @@ bool hx_maps_each(char *buffer, size_t len, bool (*each)(void *context, const st
                   void *context)
 {
     static const char path[] = "/proc/self/maps";
-    long fd = call(SYS_openat, (uint64_t)AT_FDCWD, (uint64_t)path, O_RDONLY | O_CLOEXEC, 0);
+    long fd =
+        raw_maps_syscall(SYS_openat, (uint64_t)AT_FDCWD, (uint64_t)path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
     struct line line = {0};
     bool more = true;
     long got = 0;
     while (more) {
-        got = call(SYS_read, (uint64_t)fd, (uint64_t)buffer, len, 0);
+        got = raw_maps_syscall(SYS_read, (uint64_t)fd, (uint64_t)buffer, len, 0);
         if (got == -4)
             continue; /* EINTR */
         if (got <= 0)
             break;
         for (long i = 0; i < got && more; i++) {
             if (buffer[i] != '\n') {
-                take(&line, buffer[i]);
+                take_maps_char(&line, buffer[i]);
                 continue;
             }
             if (line.field == 6)
@@ -132,7 +133,7 @@ bool hx_maps_each(char *buffer, size_t len, bool (*each)(void *context, const st
             memset(&line, 0, sizeof line);
         }
     }
-    call(SYS_close, (uint64_t)fd, 0, 0, 0);
+    raw_maps_syscall(SYS_close, (uint64_t)fd, 0, 0, 0);
     return got >= 0;
 }
 

@@ -108,7 +108,7 @@ struct merge {
     bool cut;
 };
 
-static void put(struct merge *merge, uint64_t word, bool exact)
+static void merge_frame(struct merge *merge, uint64_t word, bool exact)
 {
     if (merge->n == HX_EV_FRAMES_MAX) {
         merge->cut = true;
@@ -145,9 +145,9 @@ static void merge_part(struct hx_marks *marks, const struct hx_walked *walked,
             if (m->sp < before || !made_by(m, walked, part, i, cfa))
                 hx_marks_drop(marks, k - 1);
             else
-                put(merge, m->word, false);
+                merge_frame(merge, m->word, false);
         }
-        put(merge, walked->taken.frame[i], i < 64 && walked->taken.exact >> i & 1);
+        merge_frame(merge, walked->taken.frame[i], i < 64 && walked->taken.exact >> i & 1);
         before = cfa;
     }
 }

@@ -225,7 +225,7 @@ static uint32_t pack(struct hx_unwind *unwind, const struct hx_cfi_rule *rule, u
 /* Writes an entry, unless what it says was forgotten meanwhile. Whoever forgets raises the epoch
  * first and clears then: an entry written behind its back is either cleared, or its writer sees the
  * new epoch and takes it back. */
-static void remember(struct hx_unwind *unwind, uint64_t pc, uint32_t rule, uint32_t epoch)
+static void remember_rule(struct hx_unwind *unwind, uint64_t pc, uint32_t rule, uint32_t epoch)
 {
     _Atomic uint64_t *set = unwind->rule[hx_rule_set(pc)];
     uint64_t entry = pc >> HX_RULE_BITS << 32 | rule;
@@ -316,7 +316,7 @@ uint32_t hx_rule_find(struct hx_unwind *unwind, uint64_t pc, char *buffer, size_
     } else if (mapping.map.exec && mapping.map.inode == 0)
         add_bare(unwind, mapping.map.start, mapping.map.end);
     if (rule != HX_RULE_NONE)
-        remember(unwind, pc, rule, epoch);
+        remember_rule(unwind, pc, rule, epoch);
     return rule;
 }
 
