@@ -158,7 +158,7 @@ struct block {
 enum { BLOCK = 1 << 18, LEVELS = 24 };
 
 struct census {
-    const struct hx_diff_census *is;
+    const struct hx_diff_census *definition;
     struct hx_diff_choice choice;
     struct change *first[LEVELS]; /* of each level, by key */
     uint64_t random;
@@ -319,12 +319,12 @@ static hx_error *take_census_row(void *context, hx_rows *rows)
 {
     struct reading *reading = context;
     struct change key = {0};
-    size_t keys = count_keys(reading->census->is);
+    size_t keys = count_keys(reading->census->definition);
     for (size_t i = 0; i < keys; i++)
         key.key[i] = hx_rows_value(rows, i);
-    if (reading->census->is->numbered && reading->other_store)
+    if (reading->census->definition->numbered && reading->other_store)
         key.key[0] = (struct hx_value){.type = HX_VALUE_NULL};
-    if (reading->census->is->identity)
+    if (reading->census->definition->identity)
         key.key[keys] = hx_rows_value(rows, keys + 2);
     reading->rows++;
     return add_census_row(reading->census, reading->side, &key, hx_rows_value(rows, keys),
@@ -340,8 +340,8 @@ static hx_error *take_int(void *context, hx_rows *rows)
 /* A census without rows is one of an empty heap, or none was made. */
 static hx_error *check_rows(const struct hx_diff_side *side, const struct reading *reading)
 {
-    const struct hx_diff_census *is = reading->census->is;
-    if (!is->whole || reading->rows)
+    const struct hx_diff_census *definition = reading->census->definition;
+    if (!definition->whole || reading->rows)
         return NULL;
     char sql[96];
     struct hx_value objects = {.type = HX_VALUE_NULL};
@@ -351,25 +351,26 @@ static hx_error *check_rows(const struct hx_diff_side *side, const struct readin
     if (objects.type == HX_VALUE_INT && objects.i == 0)
         return NULL;
     return hx_error_new(HX_E_ABSENT, side->place.file, "take another view, or another snapshot",
-                        "snapshot %" PRId64 " has no %s", side->number, is->view);
+                        "snapshot %" PRId64 " has no %s", side->number, definition->view);
 }
 
 static hx_error *read_side(const struct hx_diff_call *call, int side, struct census *census)
 {
-    const struct hx_diff_census *is = census->is;
+    const struct hx_diff_census *definition = census->definition;
     const struct hx_diff_side *from = &call->side[side];
     char number[24];
     snprintf(number, sizeof number, "%" PRId64, from->number);
-    HX_TRY(hx_revise(call->args, call->console, from->store, number, hx_view_parts(is->view)));
+    HX_TRY(
+        hx_revise(call->args, call->console, from->store, number, hx_view_parts(definition->view)));
     struct hx_text sql = {0};
     hx_text_puts(&sql, "SELECT ");
-    for (size_t i = 0; i < count_keys(is) && !is->of_rows; i++)
-        hx_text_putf(&sql, "\"%s\", ", is->key[i]);
-    if (is->of_rows)
-        hx_text_putf(&sql, "%s, ", is->of_rows);
-    hx_text_putf(&sql, "%s, %s, %s FROM %s AS x WHERE snapshot = %s", is->bytes,
-                 is->objects ? is->objects : "NULL", is->identity ? is->identity : "NULL", is->view,
-                 number);
+    for (size_t i = 0; i < count_keys(definition) && !definition->of_rows; i++)
+        hx_text_putf(&sql, "\"%s\", ", definition->key[i]);
+    if (definition->of_rows)
+        hx_text_putf(&sql, "%s, ", definition->of_rows);
+    hx_text_putf(&sql, "%s, %s, %s FROM %s AS x WHERE snapshot = %s", definition->bytes,
+                 definition->objects ? definition->objects : "NULL",
+                 definition->identity ? definition->identity : "NULL", definition->view, number);
     struct reading reading = {.census = census,
                               .side = side,
                               .other_store =
@@ -454,7 +455,7 @@ static hx_error *find_missing(const struct hx_diff_call *call, int side, struct 
     hx_text_putf(&sql,
                  "SELECT address, type, %s, %s FROM objects WHERE snapshot = %" PRId64
                  " AND address IN (",
-                 census->is->bytes, census->is->objects, from->number);
+                 census->definition->bytes, census->definition->objects, from->number);
     hx_text_puts(&sql, hx_text_str(&list));
     hx_text_puts(&sql, ")");
     hx_error *err = list.failed || sql.failed ? hx_error_nomem()
@@ -514,11 +515,11 @@ static const struct label *label_of(const struct counting *counting, struct hx_v
 /* Numbers of objects become what the rows say. */
 static void name_key(const struct counting *counting, struct change *key)
 {
-    const struct hx_diff_census *is = counting->census->is;
+    const struct hx_diff_census *definition = counting->census->definition;
     const struct label *label = label_of(counting, key->key[0]);
-    key->key[is->numbered] = hx_value_text(label->label);
-    if (is->identity)
-        key->key[count_keys(is)] = label->identity;
+    key->key[definition->numbered] = hx_value_text(label->label);
+    if (definition->identity)
+        key->key[count_keys(definition)] = label->identity;
 }
 
 static bool is_leaked(struct hx_value state)
@@ -535,7 +536,7 @@ static hx_error *take_census_object(void *context, hx_rows *rows)
 {
     struct counting *counting = context;
     const struct hx_graph *graph = &counting->b->graph;
-    const struct hx_diff_census *is = counting->census->is;
+    const struct hx_diff_census *definition = counting->census->definition;
     size_t object = counting->at++;
     if (object >= graph->n || hx_rows_value(rows, 0).i != (int64_t)graph->addr[object])
         return hx_error_new(HX_E_CORRUPT, "objects", "take it from a backup or make it again",
@@ -543,11 +544,11 @@ static hx_error *take_census_object(void *context, hx_rows *rows)
     if (!hx_diff_has(&counting->bits, (hx_obj)object))
         return NULL;
     struct change key = {0};
-    for (size_t i = 0; i < count_keys(is); i++)
+    for (size_t i = 0; i < count_keys(definition); i++)
         key.key[i] = hx_rows_value(rows, i + 1);
-    if (is->labels)
+    if (definition->labels)
         name_key(counting, &key);
-    if (is->lost_only && !is_leaked(key.key[0]))
+    if (definition->lost_only && !is_leaked(key.key[0]))
         return NULL;
     return add_census_row(counting->census, B, &key, hx_value_int((int64_t)graph->size[object]),
                           hx_value_int(1));
@@ -555,19 +556,20 @@ static hx_error *take_census_object(void *context, hx_rows *rows)
 
 static hx_error *count_objects(const struct hx_diff_side *side, struct counting *counting)
 {
-    const struct hx_diff_census *is = counting->census->is;
+    const struct hx_diff_census *definition = counting->census->definition;
     char sql[1024];
-    if (is->labels) {
+    if (definition->labels) {
         snprintf(sql, sizeof sql, "SELECT %s, %s FROM %s AS x WHERE snapshot = %" PRId64,
-                 is->of_rows ? is->of_rows : "set_id, label", is->identity ? is->identity : "NULL",
-                 is->view, side->number);
+                 definition->of_rows ? definition->of_rows : "set_id, label",
+                 definition->identity ? definition->identity : "NULL", definition->view,
+                 side->number);
         HX_TRY(each_statement_row(side->store, sql, take_label, counting));
         if (counting->labels.n)
             qsort(counting->labels.v, counting->labels.n, sizeof *counting->labels.v, by_set);
     }
     snprintf(sql, sizeof sql,
              "SELECT address, %s FROM objects AS x WHERE snapshot = %" PRId64 " ORDER BY address",
-             is->of_objects, side->number);
+             definition->of_objects, side->number);
     return each_statement_row(side->store, sql, take_census_object, counting);
 }
 
@@ -576,7 +578,8 @@ static hx_error *read_still(const struct hx_diff_call *call, struct census *cens
     const struct hx_diff_side *b = &call->side[HX_SIDE_B];
     char number[24];
     snprintf(number, sizeof number, "%" PRId64, b->number);
-    HX_TRY(hx_revise(call->args, call->console, b->store, number, hx_view_parts(census->is->view)));
+    HX_TRY(hx_revise(call->args, call->console, b->store, number,
+                     hx_view_parts(census->definition->view)));
     HX_SNAPSHOT struct hx_snapshot *objects = NULL;
     HX_TRY(hx_diff_load(call, HX_SIDE_B, &objects));
     struct counting counting = {.census = census, .b = objects};
@@ -628,18 +631,18 @@ static const char *status_of(const struct change *entry, struct hx_value bytes,
     return delta > 0 ? "grown" : delta < 0 ? "shrunk" : hx_diff_name(HX_DIFF_SAME);
 }
 
-static void make_values(const struct hx_diff_census *is, const struct change *entry,
+static void make_values(const struct hx_diff_census *definition, const struct change *entry,
                         struct hx_value *values)
 {
     const struct figures *a = &entry->side[A], *b = &entry->side[B];
-    size_t keys = count_keys(is);
+    size_t keys = count_keys(definition);
     memcpy(values, entry->key, keys * sizeof *values);
     values += keys;
     values[BYTES_A] = side_figure(a->there, &a->bytes);
     values[BYTES_B] = side_figure(b->there, &b->bytes);
     values[BYTES_DELTA] = delta_of(values[BYTES_A], values[BYTES_B]);
-    values[OBJECTS_A] = is->objects ? side_figure(a->there, &a->objects) : null_value();
-    values[OBJECTS_B] = is->objects ? side_figure(b->there, &b->objects) : null_value();
+    values[OBJECTS_A] = definition->objects ? side_figure(a->there, &a->objects) : null_value();
+    values[OBJECTS_B] = definition->objects ? side_figure(b->there, &b->objects) : null_value();
     values[OBJECTS_DELTA] = delta_of(values[OBJECTS_A], values[OBJECTS_B]);
     values[STATUS] = hx_value_text(status_of(entry, values[BYTES_DELTA], values[OBJECTS_DELTA]));
 }
@@ -662,9 +665,9 @@ static int by_choice(const void *a, const void *b, void *context)
         return 0;
     const struct change *const *x = a, *const *y = b;
     struct hx_value left[HX_DIFF_COLUMNS], right[HX_DIFF_COLUMNS];
-    make_values(census->is, *x, left);
-    make_values(census->is, *y, right);
-    size_t keys = count_keys(census->is);
+    make_values(census->definition, *x, left);
+    make_values(census->definition, *y, right);
+    size_t keys = count_keys(census->definition);
     int order = choice->sort < choice->columns
                     ? hx_diff_order(choice, left[choice->sort], right[choice->sort])
                     : by_change(left[keys + BYTES_DELTA], right[keys + BYTES_DELTA]);
@@ -679,7 +682,7 @@ static hx_error *choose_entries(struct census *census)
     for (struct change *entry = census->first[0]; entry; entry = entry->next[0]) {
         if (atomic_load(hx_interrupted()))
             return hx_error_cancelled("comparison");
-        make_values(census->is, entry, values);
+        make_values(census->definition, entry, values);
         if (hx_diff_chosen(&census->choice, values))
             HX_NEED(hx_vec_push(&census->entries, entry));
     }
@@ -693,7 +696,7 @@ static hx_error *next_row(void *context, struct hx_value *values, bool *ret_more
         return hx_error_cancelled("comparison");
     *ret_more = census->next < census->entries.n && census->next < census->choice.limit;
     if (*ret_more)
-        make_values(census->is, census->entries.v[census->next++], values);
+        make_values(census->definition, census->entries.v[census->next++], values);
     return NULL;
 }
 
@@ -717,34 +720,36 @@ static void name_columns(struct census *census)
     static const char *const figures[] = {"bytes_a",   "bytes_b",   "bytes_delta",
                                           "objects_a", "objects_b", "objects_delta"};
     struct hx_diff_choice *choice = &census->choice;
-    for (size_t i = 0; i < count_keys(census->is); i++) {
-        bool number = strcmp(census->is->key[i], "address") == 0 || (census->is->numbered && !i);
-        hx_diff_column(choice, census->is->key[i], number ? HX_FILTER_NUMBER : HX_FILTER_TEXT);
+    for (size_t i = 0; i < count_keys(census->definition); i++) {
+        bool number = strcmp(census->definition->key[i], "address") == 0 ||
+                      (census->definition->numbered && !i);
+        hx_diff_column(choice, census->definition->key[i],
+                       number ? HX_FILTER_NUMBER : HX_FILTER_TEXT);
     }
     hx_diff_column(choice, "status", HX_FILTER_TEXT);
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         hx_diff_column(choice, figures[i], HX_FILTER_NUMBER);
 }
 
-static hx_error *check_still(const struct hx_diff_census *is)
+static hx_error *check_still(const struct hx_diff_census *definition)
 {
-    if (is->of_objects)
+    if (definition->of_objects)
         return NULL;
     struct hx_text todo = {0};
     hx_text_puts(&todo, "views that can: ");
     hx_diff_censuses(true, &todo);
     hx_error *err = hx_error_new(HX_E_USAGE, "--still", hx_text_str(&todo),
-                                 "%s does not say which objects it counts", is->view);
+                                 "%s does not say which objects it counts", definition->view);
     hx_text_free(&todo);
     return err;
 }
 
-hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_census *is)
+hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_census *definition)
 {
     bool still = hx_diff_is_still(call);
     if (still)
-        HX_TRY(check_still(is));
-    struct census census = {.is = is};
+        HX_TRY(check_still(definition));
+    struct census census = {.definition = definition};
     if (getrandom(&census.random, sizeof census.random, GRND_NONBLOCK) < 0 || !census.random)
         census.random = hx_now_ns() | 1;
     name_columns(&census);
@@ -755,9 +760,9 @@ hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_c
         err = read_still(call, &census);
     for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && !still; side++)
         err = read_side(call, side, &census);
-    if (!err && is->labels && !is->numbered && !still)
+    if (!err && definition->labels && !definition->numbered && !still)
         err = compare_schemes(call);
-    for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && is->largest_only; side++)
+    for (int side = HX_SIDE_A; side <= HX_SIDE_B && !err && definition->largest_only; side++)
         err = find_missing(call, side, &census);
     if (!err)
         err = print_census_diff(call, &census);

@@ -101,9 +101,9 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
 {
     HX_FREE char *module = NULL;
     const char *symbol = NULL;
-    bool is;
-    HX_TRY(hx_naming_symbol(expr, &is, &module, &symbol));
-    if (!is || has_root(snapshot, expr))
+    bool is_symbol;
+    HX_TRY(hx_naming_symbol(expr, &is_symbol, &module, &symbol));
+    if (!is_symbol || has_root(snapshot, expr))
         return NULL;
     bool found;
     HX_TRY(has_variable(taker, module, symbol, &found));

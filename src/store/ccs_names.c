@@ -19,19 +19,19 @@ void hx_ccs_label(hx_ccs_name_fn *name, const void *context, hx_ccs_row row, str
     }
     hx_text_putf(text, "#%" PRId64, id);
     for (int shown = 0; row != HX_CCS_TOP; shown++) {
-        struct hx_ccs_name is;
+        struct hx_ccs_name entry;
         bool missing = hx_ccs_id_of(row) == HX_CCS_CUT && shown;
         hx_text_puts(text, shown ? " < " : " ");
         if (shown == HX_SITE_FRAMES || missing) {
             hx_text_puts(text, "...");
             return;
         }
-        name(context, row, &is);
-        if (is.function)
-            hx_function_name_short(text, is.label);
+        name(context, row, &entry);
+        if (entry.function)
+            hx_function_name_short(text, entry.label);
         else
-            hx_text_puts(text, is.label);
-        row = is.parent;
+            hx_text_puts(text, entry.label);
+        row = entry.parent;
     }
 }
 

@@ -68,7 +68,7 @@ static hx_error *open_pinned_file(const struct hx_pin *file, const char *path, i
     return NULL;
 }
 
-static hx_error *identify_file(const struct hx_pin *file, const char *path, enum hx_file_is *ret)
+static hx_error *identify_file(const struct hx_pin *file, const char *path, enum hx_file_kind *ret)
 {
     struct stat st;
     if (lstat(file->at, &st)) {
@@ -92,13 +92,13 @@ static hx_error *identify_file(const struct hx_pin *file, const char *path, enum
     return NULL;
 }
 
-hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_is *ret_is)
+hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_kind *ret_kind)
 {
     if (!*path)
         return hx_error_new(HX_E_USAGE, "FILE", "give the name of a file", "the name is empty");
     hx_pin_deinit(ret);
     HX_TRY(hx_pin(path, ret));
-    return identify_file(ret, path, ret_is);
+    return identify_file(ret, path, ret_kind);
 }
 
 hx_error *hx_file_write(int fd, const char *what, const void *bytes, size_t n)

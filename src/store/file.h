@@ -12,12 +12,12 @@
 #include <sys/types.h>
 
 /* What stands at a path. */
-enum hx_file_is { HX_FILE_ABSENT, HX_FILE_STORE };
+enum hx_file_kind { HX_FILE_ABSENT, HX_FILE_STORE };
 
 /* Follows the path and looks at what is there without changing anything. Whatever is neither absent
  * nor a store that this program knows is an error that says what it is. *ret is legal to deinit
  * after an error, too. */
-hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_is *ret_is);
+hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_kind *ret_kind);
 
 /* Puts `bytes` bytes where nothing is: complete or not at all, mode 0600. HX_E_OS with EEXIST when
  * something has come there. `what` is the file for people, here and below. */

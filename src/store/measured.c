@@ -59,25 +59,25 @@ hx_error *hx_query_recorded(hx_store *store, const char *target, const struct hx
     static const char *const recorded[] = {"sites",  "modules",    "stacks",       "ccs",
                                            "costs",  "estimates",  "mprof_leaks",  "mprof_held",
                                            "frames", "mprof_bins", "mprof_direct", "mprof_graph"};
-    bool is_one = false, is = false;
+    bool is_one = false, measured = false;
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++)
         is_one |= strcmp(recorded[i], query->view) == 0;
     if (!is_one)
         return NULL;
     bool tree = strcmp(query->view, "ccs") == 0 || strcmp(query->view, "frames") == 0;
-    HX_TRY(has_rows(store, query, "costs", &is));
+    HX_TRY(has_rows(store, query, "costs", &measured));
     /* where threads stood is known without; imported profiles know modules and nothing else */
-    if (!is)
-        HX_TRY(has_rows(store, query, tree ? "threads" : query->view, &is));
-    if (!is)
+    if (!measured)
+        HX_TRY(has_rows(store, query, tree ? "threads" : query->view, &measured));
+    if (!measured)
         return hx_error_new(HX_E_ABSENT, target, "use heapx run or heapx record",
                             "%s is not known: nothing was recorded", query->view);
     if (strcmp(query->view, "estimates") != 0)
         return NULL;
-    HX_TRY(has_rows(store, query, "estimates", &is));
-    return is ? NULL
-              : hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET costs",
-                             "there are no estimates: every allocation was recorded");
+    HX_TRY(has_rows(store, query, "estimates", &measured));
+    return measured ? NULL
+                    : hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET costs",
+                                   "there are no estimates: every allocation was recorded");
 }
 
 /* A break-down of a heap that has objects, but no row of it, was never measured: that is not the

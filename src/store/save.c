@@ -53,19 +53,19 @@ static hx_error *copy_pages(void *context, int fd)
 
 hx_error *hx_store_save(hx_store *store, const char *path, const struct hx_progress *progress)
 {
-    enum hx_file_is is;
+    enum hx_file_kind kind;
     HX_PIN struct hx_pin file = HX_PIN_NONE;
-    HX_TRY(hx_file_probe(path, &file, &is));
+    HX_TRY(hx_file_probe(path, &file, &kind));
     if (file.doubt)
         return hx_pin_doubted(&file, path);
-    if (is == HX_FILE_ABSENT)
+    if (kind == HX_FILE_ABSENT)
         HX_TRY(hx_sidecar_check(&file, path, true));
     if (!store->temporary)
         return hx_error_new(HX_E_FAIL, store->path, "copy the file", "is a file already");
     if (!sqlite3_get_autocommit(store->db))
         return hx_error_new(HX_E_BUSY, store->path, "try again in a moment",
                             "a snapshot is being written");
-    if (is != HX_FILE_ABSENT)
+    if (kind != HX_FILE_ABSENT)
         return hx_error_new(HX_E_FAIL, path, "give a name that nothing has", "exists already");
     struct copying copying = {.path = path, .progress = progress};
     if (sqlite3_file_control(store->db, "main", SQLITE_FCNTL_FILE_POINTER, &copying.from) !=

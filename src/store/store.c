@@ -314,12 +314,12 @@ static hx_error *start_writing(hx_store *store)
 }
 
 /* May what is there, or will be, be written? Makes what is not there. */
-static hx_error *prepare_writing(hx_store *store, enum hx_file_is is)
+static hx_error *prepare_writing(hx_store *store, enum hx_file_kind kind)
 {
     struct stat st;
     if (store->file.doubt)
         return hx_pin_doubted(&store->file, store->path);
-    if (is == HX_FILE_ABSENT) {
+    if (kind == HX_FILE_ABSENT) {
         hx_error *err = hx_sidecar_check(&store->file, store->path, true);
         if (!err) {
             err = make_store_file(store);
@@ -328,8 +328,8 @@ static hx_error *prepare_writing(hx_store *store, enum hx_file_is is)
         if (!err)
             return NULL;
         /* another heapx may have been faster */
-        hx_error *again = hx_file_probe(store->path, &store->file, &is);
-        if (again || is == HX_FILE_ABSENT) {
+        hx_error *again = hx_file_probe(store->path, &store->file, &kind);
+        if (again || kind == HX_FILE_ABSENT) {
             hx_error_free(again);
             return err;
         }
@@ -352,17 +352,17 @@ hx_error *hx_store_append(const char *path, hx_store **ret)
 
 hx_error *hx_store_append_until(const char *path, const atomic_bool *cancel, hx_store **ret)
 {
-    enum hx_file_is is;
+    enum hx_file_kind kind;
     hx_store *store;
     HX_TRY(create(path, cancel, &store));
-    hx_error *err = hx_file_probe(path, &store->file, &is);
+    hx_error *err = hx_file_probe(path, &store->file, &kind);
     if (err && err->os_errno == ENOENT) { /* no such folder */
         hx_error_free(err);
         err = hx_error_os(ENOENT, path, "cannot make the file");
     }
     if (!err) {
         store->writer = true;
-        err = prepare_writing(store, is);
+        err = prepare_writing(store, kind);
     }
     if (!err)
         err = hx_sidecar_explain(&store->file, path, start_writing(store));
@@ -440,11 +440,11 @@ hx_error *hx_store_open(const char *path, hx_store **ret)
 
 hx_error *hx_store_open_until(const char *path, const atomic_bool *cancel, hx_store **ret)
 {
-    enum hx_file_is is = HX_FILE_ABSENT;
+    enum hx_file_kind kind = HX_FILE_ABSENT;
     hx_store *store;
     HX_TRY(create(path, cancel, &store));
-    hx_error *err = hx_file_probe(path, &store->file, &is);
-    if (err ? err->os_errno == ENOENT : is == HX_FILE_ABSENT) {
+    hx_error *err = hx_file_probe(path, &store->file, &kind);
+    if (err ? err->os_errno == ENOENT : kind == HX_FILE_ABSENT) {
         hx_error_free(err);
         err = hx_error_new(HX_E_ABSENT, path, "give a file made by heapx", "no such file");
     }

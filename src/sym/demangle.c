@@ -274,10 +274,10 @@ bool hx_is_namesake(const char *symbol, const char *untagged, const char *other)
         return false;
     hx_demangle_symbol(&name, other);
     hx_put_untagged(&plain, hx_text_str(&name));
-    bool is = !name.failed && !plain.failed && strcmp(hx_text_str(&plain), untagged) == 0;
+    bool same = !name.failed && !plain.failed && strcmp(hx_text_str(&plain), untagged) == 0;
     hx_text_free(&name);
     hx_text_free(&plain);
-    return is;
+    return same;
 }
 
 char *hx_written_name(const char *name)

@@ -230,16 +230,17 @@ static void begin_at_roots(struct work *work, const struct chain *chain)
     uint32_t root = UINT32_MAX;
     for (size_t i = 0; i < s->root_edges.n; i++) {
         const struct hx_root_edge *edge = &s->root_edges.v[i];
-        const struct hx_root *is = &s->roots.v[edge->root];
-        if (is->kind == HX_ROOT_NAMED || !is_in_states(work, edge->target, REACHED))
+        const struct hx_root *referrer = &s->roots.v[edge->root];
+        if (referrer->kind == HX_ROOT_NAMED || !is_in_states(work, edge->target, REACHED))
             continue;
         if (edge->root != root) {
-            const char *names[] = {is->name, is->symbol};
+            const char *names[] = {referrer->name, referrer->symbol};
             uint64_t element = 0;
             root = edge->root;
             for (size_t k = 0; k < 2 && names[k]; k++) {
                 char whole[512];
-                snprintf(whole, sizeof whole, "%s!%s", is->module ? is->module : "", names[k]);
+                snprintf(whole, sizeof whole, "%s!%s", referrer->module ? referrer->module : "",
+                         names[k]);
                 element |= places_of(chain->entry, names[k]) | places_of(chain->entry, whole);
             }
             behind = step_chain_places(chain, chain->begin, element);
@@ -396,8 +397,8 @@ static bool find_empty(struct work *work)
         if (entry->bytes <= entry->most_bytes && entry->objects <= entry->most_objects)
             continue;
         any = entry->empty = true;
-        entry->is.over_bytes = entry->bytes;
-        entry->is.over_objects = entry->objects;
+        entry->suppression.over_bytes = entry->bytes;
+        entry->suppression.over_objects = entry->objects;
     }
     return any;
 }
@@ -426,8 +427,8 @@ static void take_out_suppressed(struct work *work, uint64_t *ret_bytes, uint64_t
     *ret_bytes = *ret_objects = 0;
     for (size_t i = 0; i < work->list->entries.n; i++) {
         struct hx_suppress_entry *entry = &work->list->entries.v[i];
-        entry->is.bytes += entry->bytes;
-        entry->is.objects += entry->objects;
+        entry->suppression.bytes += entry->bytes;
+        entry->suppression.objects += entry->objects;
     }
     for (size_t i = 0; i < work->n_lost; i++) {
         hx_obj object = work->lost[i].object;

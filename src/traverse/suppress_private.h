@@ -7,11 +7,11 @@
 #include "traverse/suppress.h"
 
 struct hx_suppress_entry {
-    struct hx_suppression is; /* name and file are the list's */
-    unsigned kinds;           /* bit for each enum hx_state */
-    hx_glob *type, *site;     /* NULL: any */
-    hx_glob **chain;          /* NULL at `...`; no two of those stand side by side */
-    size_t n_chain;           /* 0: any */
+    struct hx_suppression suppression; /* name and file are the list's */
+    unsigned kinds;                    /* bit for each enum hx_state */
+    hx_glob *type, *site;              /* NULL: any */
+    hx_glob **chain;                   /* NULL at `...`; no two of those stand side by side */
+    size_t n_chain;                    /* 0: any */
     uint64_t most_bytes, most_objects;
     bool said;               /* it says something of what it matches */
     bool empty;              /* while a snapshot is looked at: above its limit there */

@@ -41,7 +41,7 @@ size_t hx_suppressions_count(const hx_suppressions *list)
 
 const struct hx_suppression *hx_suppressions_at(const hx_suppressions *list, size_t i)
 {
-    return &list->entries.v[i].is;
+    return &list->entries.v[i].suppression;
 }
 
 /* --- lines ------------------------------------------------------------------------- */
@@ -268,9 +268,9 @@ static hx_error *open_entry(struct reader *r)
         .kinds = 1u << HX_STATE_DEFINITE | 1u << HX_STATE_INDIRECT | 1u << HX_STATE_POSSIBLE,
         .most_bytes = UINT64_MAX,
         .most_objects = UINT64_MAX,
-        .is = {.file = r->file, .line = r->number},
+        .suppression = {.file = r->file, .line = r->number},
     };
-    HX_TRY(copy_text(r, name, n, &entry.is.name));
+    HX_TRY(copy_text(r, name, n, &entry.suppression.name));
     HX_NEED(hx_vec_push(&r->list->entries, entry));
     r->entry = &r->list->entries.v[r->list->entries.n - 1];
     r->seen = 0;
@@ -339,7 +339,7 @@ hx_error *hx_suppressions_parse(hx_suppressions *list, const char *file, const c
     }
     if (r.entry)
         return wrong(&r, r.text + r.begin, "end it with }", "the entry '%.100s' has no end",
-                     r.entry->is.name);
+                     r.entry->suppression.name);
     return NULL;
 }
 

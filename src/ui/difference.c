@@ -22,11 +22,11 @@ static void put_names(const char *const *names, const char *before, const char *
  * not have. */
 static void put_side(const struct hx_pane *pane, int64_t snapshot, bool now, struct hx_text *sql)
 {
-    const struct hx_difference *is = pane->screen->difference;
-    const char *none = is->total_objects ? "0" : "NULL";
+    const struct hx_difference *difference = pane->screen->difference;
+    const char *none = difference->total_objects ? "0" : "NULL";
     hx_text_putf(sql, "SELECT %d AS side, ", now);
-    put_names(is->keys, "", "", false, sql);
-    put_names(is->kept, "", "", false, sql);
+    put_names(difference->keys, "", "", false, sql);
+    put_names(difference->kept, "", "", false, sql);
     if (now)
         hx_text_putf(sql, "0 AS bytes_a, bytes AS bytes_b, %s AS objects_a, objects AS objects_b",
                      none);
@@ -34,7 +34,7 @@ static void put_side(const struct hx_pane *pane, int64_t snapshot, bool now, str
         hx_text_putf(sql, "bytes AS bytes_a, 0 AS bytes_b, objects AS objects_a, %s AS objects_b",
                      none);
     hx_text_puts(sql, " FROM (");
-    is->rows(pane, snapshot, sql);
+    difference->rows(pane, snapshot, sql);
     hx_text_puts(sql, ")");
 }
 
@@ -50,9 +50,9 @@ static void put_sums(struct hx_text *sql)
 /* Both sides in one row for each key, with its status: by bytes, else by objects. */
 static void put_rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
-    const struct hx_difference *is = pane->screen->difference;
+    const struct hx_difference *difference = pane->screen->difference;
     hx_text_puts(sql, "SELECT ");
-    put_names(is->keys, "", "", false, sql);
+    put_names(difference->keys, "", "", false, sql);
     hx_text_puts(sql,
                  "CASE WHEN NOT in_a THEN 'appeared' WHEN NOT in_b THEN 'gone'"
                  " WHEN bytes_delta IS NULL AND objects_delta IS NULL THEN NULL"
@@ -60,12 +60,12 @@ static void put_rows(const struct hx_pane *pane, int64_t snapshot, struct hx_tex
                  " WHEN coalesce(nullif(bytes_delta, 0), objects_delta, 0) < 0 THEN 'shrunk'"
                  " ELSE 'same' END AS status, bytes_a, bytes_b, bytes_delta, objects_a, objects_b,"
                  " objects_delta, ");
-    put_names(is->kept, "", "", false, sql);
+    put_names(difference->kept, "", "", false, sql);
     hx_text_puts(sql, "abs(bytes_delta) AS moved, abs(objects_delta) AS objects_moved"
                       " FROM (SELECT *, bytes_b - bytes_a AS bytes_delta,"
                       " objects_b - objects_a AS objects_delta FROM (SELECT ");
-    put_names(is->keys, "", "", false, sql);
-    put_names(is->kept, "max(", ")", true, sql);
+    put_names(difference->keys, "", "", false, sql);
+    put_names(difference->kept, "max(", ")", true, sql);
     hx_text_puts(sql, "max(side = 0) AS in_a, max(side = 1) AS in_b");
     put_sums(sql);
     hx_text_puts(sql, " FROM (");
@@ -73,21 +73,21 @@ static void put_rows(const struct hx_pane *pane, int64_t snapshot, struct hx_tex
     hx_text_puts(sql, " UNION ALL ");
     put_side(pane, snapshot, true, sql);
     hx_text_puts(sql, ") GROUP BY ");
-    for (size_t i = 0; is->keys[i]; i++)
-        hx_text_putf(sql, "%s%s", i ? ", " : "", is->keys[i]);
+    for (size_t i = 0; difference->keys[i]; i++)
+        hx_text_putf(sql, "%s%s", i ? ", " : "", difference->keys[i]);
     hx_text_puts(sql, "))");
 }
 
 /* An expression: has the snapshot such rows at all? */
 static void put_made(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
-    const struct hx_difference *is = pane->screen->difference;
-    if (is->made) {
-        hx_text_putf(sql, "(%s%" PRId64 ")", is->made, snapshot);
+    const struct hx_difference *difference = pane->screen->difference;
+    if (difference->made) {
+        hx_text_putf(sql, "(%s%" PRId64 ")", difference->made, snapshot);
         return;
     }
     hx_text_puts(sql, "(EXISTS (");
-    is->rows(pane, snapshot, sql);
+    difference->rows(pane, snapshot, sql);
     hx_text_putf(sql,
                  ") OR (SELECT heap_objects FROM hx_snapshot WHERE snapshot = %" PRId64 ") = 0)",
                  snapshot);
@@ -125,7 +125,7 @@ static void put_comparable(const struct hx_pane *pane, int64_t snapshot, struct 
 static void put_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
 {
     static const char *const states[] = {"appeared", "gone", "grown", "shrunk", "same"};
-    const struct hx_difference *is = pane->screen->difference;
+    const struct hx_difference *difference = pane->screen->difference;
     hx_text_puts(sql, "SELECT count(*) AS rows, sum(moved) AS moved");
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         hx_text_putf(sql, ", sum(status = '%s') AS %s", states[i], states[i]);
@@ -135,13 +135,13 @@ static void put_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_te
         hx_text_putf(sql, ", %" PRId64 " AS snapshot_%s, ", number, side);
         put_made(pane, number, sql);
         hx_text_putf(sql, " AS made_%s, ", side);
-        put_kind(is->alike, number, sql);
+        put_kind(difference->alike, number, sql);
         hx_text_putf(sql,
                      " AS kind_%s, (SELECT %s FROM hx_snapshot WHERE snapshot = %" PRId64
                      ") AS total_%s, (SELECT %s FROM hx_snapshot WHERE snapshot = %" PRId64
                      ") AS objects_%s",
-                     side, is->total, number, side, is->total_objects ? is->total_objects : "NULL",
-                     number, side);
+                     side, difference->total, number, side,
+                     difference->total_objects ? difference->total_objects : "NULL", number, side);
     }
     hx_text_puts(sql, " FROM (");
     put_rows(pane, snapshot, sql);
@@ -151,13 +151,13 @@ static void put_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_te
 
 void hx_difference_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    const struct hx_difference *is = pane->screen->difference;
+    const struct hx_difference *difference = pane->screen->difference;
     hx_text_putf(&ret->written,
                  "%s, status, bytes_a, bytes_b, bytes_delta, objects_a, objects_b, objects_delta",
-                 is->written);
+                 difference->written);
     hx_text_puts(&ret->sql, "SELECT d.*");
-    if (is->more)
-        is->more(pane, snapshot, &ret->sql);
+    if (difference->more)
+        difference->more(pane, snapshot, &ret->sql);
     hx_text_puts(&ret->sql, " FROM (");
     put_rows(pane, snapshot, &ret->sql);
     hx_text_puts(&ret->sql, ") AS d WHERE ");
@@ -210,11 +210,11 @@ static void put_states(const struct hx_table *facts, struct hx_text *ret)
 
 void hx_difference_head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    const struct hx_difference *is = pane->screen->difference;
+    const struct hx_difference *difference = pane->screen->difference;
     const struct hx_table *facts = &pane->facts;
     int64_t bytes, objects;
     (void)ui;
-    hx_text_puts(ret, is->title);
+    hx_text_puts(ret, difference->title);
     if (!facts->n_rows) {
         hx_text_puts(ret, ", differences");
         return;
@@ -223,7 +223,7 @@ void hx_difference_head(const struct hx_ui *ui, const struct hx_pane *pane, stru
                  hx_table_int(facts, 0, "snapshot_b", pane->snapshot),
                  hx_table_int(facts, 0, "snapshot_a", pane->other));
     if (delta(facts, "total_a", "total_b", &bytes)) {
-        hx_text_putf(ret, ": %s ", is->total_title);
+        hx_text_putf(ret, ": %s ", difference->total_title);
         if (bytes)
             hx_text_change(ret, bytes);
         else
@@ -252,7 +252,7 @@ static void put_kind_of(const struct hx_ui *ui, const struct hx_table *facts, co
 
 bool hx_difference_instead(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    const struct hx_difference *is = pane->screen->difference;
+    const struct hx_difference *difference = pane->screen->difference;
     const struct hx_table *facts = &pane->facts;
     int64_t a = hx_table_int(facts, 0, "snapshot_a", 0),
             b = hx_table_int(facts, 0, "snapshot_b", 0);
@@ -260,10 +260,10 @@ bool hx_difference_instead(const struct hx_ui *ui, const struct hx_pane *pane, s
     if (!facts->n_rows || hx_table_int(facts, 0, "rows", 0))
         return false;
     if (!made_a || !made_b) {
-        hx_text_putf(ret, "Snapshot %" PRId64 " has no %s. ", made_a ? b : a, is->lacks);
-        if (is->alike != HX_ALIKE_ANYWAY && ui->revising)
+        hx_text_putf(ret, "Snapshot %" PRId64 " has no %s. ", made_a ? b : a, difference->lacks);
+        if (difference->alike != HX_ALIKE_ANYWAY && ui->revising)
             hx_text_puts(ret, "They are being worked out.");
-        else if (is->alike != HX_ALIKE_ANYWAY)
+        else if (difference->alike != HX_ALIKE_ANYWAY)
             hx_text_puts(ret, "`:analyse` works out what both lack.");
         else
             hx_text_puts(ret, "`:difference N` compares with another one; d ends this.");
@@ -271,11 +271,11 @@ bool hx_difference_instead(const struct hx_ui *ui, const struct hx_pane *pane, s
     }
     const char *of_a = hx_table_text(facts, 0, "kind_a"), *of_b = hx_table_text(facts, 0, "kind_b");
     if (strcmp(of_a, of_b) == 0) {
-        hx_text_putf(ret, "Neither of the two snapshots has %s.", is->lacks);
+        hx_text_putf(ret, "Neither of the two snapshots has %s.", difference->lacks);
         return true;
     }
-    bool scheme = is->alike == HX_ALIKE_SCHEME;
-    hx_text_putf(ret, "These do not compare: snapshot %" PRId64 " has %s %s ", a, is->lacks,
+    bool scheme = difference->alike == HX_ALIKE_SCHEME;
+    hx_text_putf(ret, "These do not compare: snapshot %" PRId64 " has %s %s ", a, difference->lacks,
                  scheme ? "of scheme" : "of the roots");
     put_kind_of(ui, facts, "kind_a", ret);
     hx_text_putf(ret, ", snapshot %" PRId64 " of ", b);

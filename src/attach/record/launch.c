@@ -243,24 +243,24 @@ static bool maps_region(int folder_fd, pid_t process, pid_t number, size_t *ret_
     HX_FREE char *maps = NULL;
     struct hx_mapping *mapping = NULL;
     size_t len = 0, n = 0;
-    bool is = false;
+    bool mapped = false;
     snprintf(path, sizeof path, "/proc/%d/maps", (int)process);
     hx_error *err = hx_proc_read(path, &maps, &len);
     if (!err)
         err = hx_proc_mappings(maps, len, &mapping, &n);
-    for (int i = 0; !err && !is && i < 1000; i++) {
+    for (int i = 0; !err && !mapped && i < 1000; i++) {
         char name[64];
         struct stat st;
         snprintf(name, sizeof name, "%d.%d", (int)number, i);
         if (fstatat(folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             break;
-        for (size_t k = 0; k < n && !is; k++)
-            is = mapping[k].inode == st.st_ino && mapping[k].dev == st.st_dev;
+        for (size_t k = 0; k < n && !mapped; k++)
+            mapped = mapping[k].inode == st.st_ino && mapping[k].dev == st.st_dev;
     }
     hx_error_free(err);
     hx_mappings_free(mapping, n);
     *ret_n = n;
-    return is;
+    return mapped;
 }
 
 enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid)

@@ -184,14 +184,14 @@ static bool same_part(const struct hx_probe_part *a, const struct hx_probe_part 
 }
 
 /* Is any of what was mapped not there any more? Both are sorted. */
-static bool lost_any(const struct hx_probe_part *was, size_t n_was, const struct hx_probe_part *is,
-                     size_t n_is)
+static bool lost_any(const struct hx_probe_part *was, size_t n_was, const struct hx_probe_part *now,
+                     size_t n_now)
 {
     size_t k = 0;
     for (size_t i = 0; i < n_was; i++) {
-        while (k < n_is && is[k].start < was[i].start)
+        while (k < n_now && now[k].start < was[i].start)
             k++;
-        if (k == n_is || !same_part(&was[i], &is[k]))
+        if (k == n_now || !same_part(&was[i], &now[k]))
             return true;
     }
     return false;

@@ -179,10 +179,10 @@ bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t s
     patience.word = word;
     hx_wake_reader();
     for (;;) {
-        uint32_t is = atomic_load(word);
-        if ((int32_t)(is - value) >= 0)
+        uint32_t current = atomic_load(word);
+        if ((int32_t)(current - value) >= 0)
             return true;
-        if (!patience_goes_on(&patience, is)) {
+        if (!patience_goes_on(&patience, current)) {
             give_up();
             return false;
         }
