@@ -104,7 +104,7 @@ static hx_error *settle_threads(struct capture *capture)
 static hx_error *copy_all(struct capture *capture)
 {
     pthread_t reader;
-    bool beside = pthread_create(&reader, NULL, read_smaps, capture) == 0;
+    bool concurrent = pthread_create(&reader, NULL, read_smaps, capture) == 0;
     HX_FREE char *maps = NULL;
     size_t len = 0;
     hx_error *err = read_proc(capture->pid, "maps", &maps, &len);
@@ -117,7 +117,7 @@ static hx_error *copy_all(struct capture *capture)
         atomic_store(&capture->shared->bytes_total, capture->copy.used);
         err = hx_copy_read(&capture->copy, &capture->tracer);
     }
-    if (beside)
+    if (concurrent)
         pthread_join(reader, NULL);
     else
         read_smaps(capture);
@@ -129,7 +129,7 @@ static hx_error *copy_all(struct capture *capture)
     return err;
 }
 
-static void *copy_beside(void *argument)
+static void *copy_concurrently(void *argument)
 {
     struct capture *capture = argument;
     capture->copy_error = copy_all(capture);
@@ -152,7 +152,7 @@ static bool join_copier(struct capture *capture, uint64_t ns)
  * long a read from it takes (a swapped page, a smaps of many mappings). */
 static hx_error *copy_and_watch(struct capture *capture)
 {
-    if (pthread_create(&capture->copier, NULL, copy_beside, capture) != 0)
+    if (pthread_create(&capture->copier, NULL, copy_concurrently, capture) != 0)
         return copy_all(capture);
     capture->copying = true;
     while (!join_copier(capture, watch_ns))

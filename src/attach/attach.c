@@ -105,7 +105,7 @@ hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
     return open_process(NULL, pid, ret);
 }
 
-hx_error *hx_attach_open_beside(hx_attach *first, pid_t pid, hx_attach **ret)
+hx_error *hx_attach_open_sibling(hx_attach *first, pid_t pid, hx_attach **ret)
 {
     return open_process(first, pid, ret);
 }

@@ -28,7 +28,7 @@ struct hx_capture_options {
 hx_error *hx_attach_open(pid_t pid, hx_attach **ret);
 
 /* One more beside `first`, late: this process may be large, and have threads. */
-hx_error *hx_attach_open_beside(hx_attach *first, pid_t pid, hx_attach **ret);
+hx_error *hx_attach_open_sibling(hx_attach *first, pid_t pid, hx_attach **ret);
 
 /* An ELF core instead. exe (NULL: none): the main program's file; sysroot (NULL: none): the folder
  * below which the files of its machine lie. hx_attach_stop_mark() is NULL then, hx_attach_peek()

@@ -71,13 +71,13 @@ static bool sleeps_in_timed_call(pid_t pid, pid_t tid)
 /* asleep: of a thread that sleeps in such a call all the while; looked at in between, because one
  * that runs can fall asleep afterwards without having been given a processor again. False when they
  * cannot be read or the thread ran meanwhile. */
-static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_patience *ret)
+static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_timeout *ret)
 {
     char text[1024];
     uint64_t again, cpu;
     return slices_of(pid, tid, &ret->slices) && (!asleep || sleeps_in_timed_call(pid, tid)) &&
            hx_proc_stat(pid, tid, 39, &cpu, 1) && (ret->cpu = (int)cpu) >= 0 &&
-           ret->cpu < HX_PATIENCE_CPUS && read_task_file(pid, tid, "sched", text, sizeof text) &&
+           ret->cpu < HX_TIMEOUT_CPUS && read_task_file(pid, tid, "sched", text, sizeof text) &&
            sched_figure(text, "se.exec_start", &ret->seen_ns) &&
            sched_figure(text, "se.sum_exec_runtime", &ret->ran_ns) && slices_of(pid, tid, &again) &&
            again == ret->slices;
@@ -86,7 +86,7 @@ static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_patience *
 /* The scheduler counts time for each processor and leaves out what interrupts and the
  * hypervisor took, so its clock falls behind; by how much is seen by going there and being
  * woken, which is when it notes the time. */
-static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
+static void learn_clock(struct hx_timeout_clocks *clocks, int cpu)
 {
     const struct timespec nap = {.tv_nsec = 20000};
     cpu_set_t set;
@@ -121,15 +121,15 @@ static void learn_clock(struct hx_patience_clocks *clocks, int cpu)
     clocks->least_ns[cpu] = near - least > wake_ns ? near - wake_ns : least;
 }
 
-void hx_patience_learn_clocks(struct hx_patience_clocks *clocks)
+void hx_timeout_sample_clocks(struct hx_timeout_clocks *clocks)
 {
-    for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++)
+    for (int cpu = 0; cpu < HX_TIMEOUT_CPUS; cpu++)
         clocks->least_ns[cpu] = clocks->most_ns[cpu] = INT64_MAX;
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return;
     prctl(PR_SET_TIMERSLACK, 1);
-    for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++)
+    for (int cpu = 0; cpu < HX_TIMEOUT_CPUS; cpu++)
         if (CPU_ISSET(cpu, &allowed))
             learn_clock(clocks, cpu);
     sched_setaffinity(0, sizeof allowed, &allowed);
@@ -140,12 +140,11 @@ void hx_patience_learn_clocks(struct hx_patience_clocks *clocks)
  * has only just begun to sleep to another processor, so the figure can be of any one's clock,
  * and on a virtual machine these are far apart. Only what would lie in the future it is not, seen
  * from when the clocks were learnt, as far behind as they were then. */
-static int64_t fell_asleep(const struct hx_patience_clocks *clocks,
-                           const struct hx_patience *asleep)
+static int64_t fell_asleep(const struct hx_timeout_clocks *clocks, const struct hx_timeout *asleep)
 {
     int64_t learnt = (int64_t)clocks->learnt_ns, seen = (int64_t)asleep->seen_ns;
     int64_t latest = seen + clocks->most_ns[asleep->cpu];
-    for (int cpu = 0; cpu < HX_PATIENCE_CPUS; cpu++) {
+    for (int cpu = 0; cpu < HX_TIMEOUT_CPUS; cpu++) {
         int64_t least = clocks->least_ns[cpu], most = clocks->most_ns[cpu];
         if (most != INT64_MAX && seen + least <= learnt && seen + most > latest)
             latest = seen + most;
@@ -153,19 +152,19 @@ static int64_t fell_asleep(const struct hx_patience_clocks *clocks,
     return latest < (int64_t)asleep->read_ns ? latest : (int64_t)asleep->read_ns;
 }
 
-void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience *ret)
+void hx_timeout_sample(pid_t pid, pid_t tid, struct hx_timeout *ret)
 {
-    *ret = (struct hx_patience){0};
+    *ret = (struct hx_timeout){0};
     if (!sleeps_in_timed_call(pid, tid)) /* as most do; the rest costs more */
         return;
     ret->known = read_figures(pid, tid, true, ret);
     ret->read_ns = hx_now_ns();
 }
 
-void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience_clocks *clocks,
-                       const struct hx_patience *asleep, uint64_t interrupted_ns)
+void hx_timeout_shorten(pid_t pid, pid_t tid, const struct hx_timeout_clocks *clocks,
+                        const struct hx_timeout *asleep, uint64_t interrupted_ns)
 {
-    struct hx_patience awake;
+    struct hx_timeout awake;
     int64_t now = (int64_t)hx_now_ns();
     if (!asleep->known || clocks->most_ns[asleep->cpu] == INT64_MAX ||
         !read_figures(pid, tid, false, &awake) || clocks->least_ns[awake.cpu] == INT64_MAX)

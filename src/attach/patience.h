@@ -18,9 +18,9 @@
 #include <sys/types.h>
 
 /* A thread's own figures. */
-struct hx_patience {
+struct hx_timeout {
     bool known;       /* it sleeps in such a call */
-    int cpu;          /* the processor on which it ran last, < HX_PATIENCE_CPUS */
+    int cpu;          /* the processor on which it ran last, < HX_TIMEOUT_CPUS */
     uint64_t seen_ns; /* when it was last seen to run, on that one's clock: it fell asleep then */
     uint64_t read_ns; /* CLOCK_MONOTONIC: not before these figures were read */
     uint64_t ran_ns;  /* what it had used of a processor */
@@ -28,22 +28,22 @@ struct hx_patience {
 };
 
 /* What the scheduler's clocks of the processors show. */
-enum { HX_PATIENCE_CPUS = 256 };
-struct hx_patience_clocks {
+enum { HX_TIMEOUT_CPUS = 256 };
+struct hx_timeout_clocks {
     uint64_t learnt_ns; /* CLOCK_MONOTONIC, afterwards */
     /* CLOCK_MONOTONIC - the scheduler's clock: at least, at most; INT64_MAX: not known */
-    int64_t least_ns[HX_PATIENCE_CPUS], most_ns[HX_PATIENCE_CPUS];
+    int64_t least_ns[HX_TIMEOUT_CPUS], most_ns[HX_TIMEOUT_CPUS];
 };
 
 /* For a running thread. */
-void hx_patience_learn(pid_t pid, pid_t tid, struct hx_patience *ret);
+void hx_timeout_sample(pid_t pid, pid_t tid, struct hx_timeout *ret);
 
 /* After that was done for all of them, before they are told to stop. */
-void hx_patience_learn_clocks(struct hx_patience_clocks *clocks);
+void hx_timeout_sample_clocks(struct hx_timeout_clocks *clocks);
 
 /* For the same thread in its stop, just before it is let go. interrupted_ns: CLOCK_MONOTONIC
  * just before it was told to stop. */
-void hx_patience_apply(pid_t pid, pid_t tid, const struct hx_patience_clocks *clocks,
-                       const struct hx_patience *asleep, uint64_t interrupted_ns);
+void hx_timeout_shorten(pid_t pid, pid_t tid, const struct hx_timeout_clocks *clocks,
+                        const struct hx_timeout *asleep, uint64_t interrupted_ns);
 
 #endif

@@ -191,11 +191,11 @@ hx_error *hx_tracer_seize(struct hx_tracer *tracer)
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
         name_thread(tracer->pid, &tracee->thread);
-        hx_patience_learn(tracer->pid, tracee->thread.tid, &tracee->patience);
-        timed |= tracee->patience.known;
+        hx_timeout_sample(tracer->pid, tracee->thread.tid, &tracee->timeout);
+        timed |= tracee->timeout.known;
     }
     if (timed)
-        hx_patience_learn_clocks(&tracer->clocks);
+        hx_timeout_sample_clocks(&tracer->clocks);
     return NULL;
 }
 
@@ -320,7 +320,7 @@ static void interrupt(struct hx_tracer *tracer)
             tracee->state = HX_TRACEE_GONE;
         /* Whoever was held up in between cannot tell the stop from what else woke the thread. */
         if (first && hx_now_ns() - tracee->interrupted_ns > HELD_UP_NS)
-            tracee->patience.known = false;
+            tracee->timeout.known = false;
     }
 }
 
@@ -449,8 +449,8 @@ static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
         if (awaited && !collect_state_change(tracer, tracee))
             late |= patient || hx_proc_state(tracer->pid, tracee->thread.tid) != 'D';
         if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
-            hx_patience_apply(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->patience,
-                              tracee->interrupted_ns);
+            hx_timeout_shorten(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->timeout,
+                               tracee->interrupted_ns);
     }
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < tracer->tracee.n; i++) {

@@ -31,7 +31,7 @@ struct hx_tracee {
     uint64_t interrupted_ns; /* CLOCK_MONOTONIC, just before it was first told to stop */
     bool addressee;          /* ignored signals may come by way of it */
     bool restarted;          /* is to go on with a call that answers EINTR to any signal */
-    struct hx_patience patience;
+    struct hx_timeout timeout;
     struct hx_thread thread;
 };
 
@@ -41,7 +41,7 @@ struct hx_tracer {
     HX_VEC(struct hx_tracee) tracee;
     uint64_t stopped_at_ns; /* CLOCK_MONOTONIC of the first interrupt, 0 while none stands */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
-    struct hx_patience_clocks clocks;
+    struct hx_timeout_clocks clocks;
     struct hx_short_calls short_calls;
     int cancel_fd;                /* readable: give up (a signalfd) */
     int parent_fd;                /* hung up: heapx is gone, give up (a socket); 0: none */

@@ -6,27 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-hx_error *hx_asked_init(const struct hx_args *args, struct hx_asked *ret)
+hx_error *hx_matched_init(const struct hx_args *args, struct hx_matched *ret)
 {
-    *ret = (struct hx_asked){
+    *ret = (struct hx_matched){
         .args = args,
         .root = calloc(args->n_roots + 1, sizeof *ret->root),
         .retainer = calloc(args->analysis.options.n_patterns + 1, sizeof *ret->retainer)};
     if (ret->root && ret->retainer)
         return NULL;
-    hx_asked_deinit(ret);
+    hx_matched_deinit(ret);
     return hx_error_nomem();
 }
 
-void hx_asked_deinit(struct hx_asked *asked)
+void hx_matched_deinit(struct hx_matched *matched)
 {
-    free(asked->root);
-    free(asked->retainer);
-    asked->root = NULL;
-    asked->retainer = NULL;
+    free(matched->root);
+    free(matched->retainer);
+    matched->root = NULL;
+    matched->retainer = NULL;
 }
 
-static enum hx_asked_root look_for(const struct hx_snapshot *snapshot, const char *naming)
+static enum hx_matched_root look_for(const struct hx_snapshot *snapshot, const char *naming)
 {
     size_t n = strcspn(naming, "=");
     for (size_t i = 0; i < snapshot->named.n; i++) {
@@ -34,11 +34,11 @@ static enum hx_asked_root look_for(const struct hx_snapshot *snapshot, const cha
         if (strncmp(named->name, naming, n) != 0 || named->name[n])
             continue;
         if (!named->expr)
-            return HX_ASKED_TAKEN;
-        return snapshot->roots.v[named->root].direct_objects ? HX_ASKED_SOMETHING
-                                                             : HX_ASKED_NOTHING;
+            return HX_MATCHED_TAKEN;
+        return snapshot->roots.v[named->root].direct_objects ? HX_MATCHED_SOMETHING
+                                                             : HX_MATCHED_NOTHING;
     }
-    return HX_ASKED_NOTHING;
+    return HX_MATCHED_NOTHING;
 }
 
 static hx_error *match(const struct hx_snapshot *snapshot, const char *pattern, bool *ret)
@@ -51,26 +51,26 @@ static hx_error *match(const struct hx_snapshot *snapshot, const char *pattern, 
     return NULL;
 }
 
-hx_error *hx_asked_look(struct hx_asked *asked, const struct hx_snapshot *snapshot)
+hx_error *hx_matched_look(struct hx_matched *matched, const struct hx_snapshot *snapshot)
 {
-    const struct hx_args *args = asked->args;
+    const struct hx_args *args = matched->args;
     for (size_t i = 0; i < args->n_roots; i++) {
-        enum hx_asked_root root = look_for(snapshot, args->root[i]);
-        if (root > asked->root[i])
-            asked->root[i] = root;
+        enum hx_matched_root root = look_for(snapshot, args->root[i]);
+        if (root > matched->root[i])
+            matched->root[i] = root;
     }
     for (size_t i = 0; i < args->analysis.options.n_patterns; i++)
-        if (!asked->retainer[i])
-            HX_TRY(match(snapshot, args->retainer[i], &asked->retainer[i]));
-    asked->looked = true;
+        if (!matched->retainer[i])
+            HX_TRY(match(snapshot, args->retainer[i], &matched->retainer[i]));
+    matched->looked = true;
     return NULL;
 }
 
-static void tell_root(struct hx_console *console, const char *naming, enum hx_asked_root root)
+static void tell_root(struct hx_console *console, const char *naming, enum hx_matched_root root)
 {
     static const char type[] = "=type:";
     const char *expr = strchr(naming, '=');
-    if (root == HX_ASKED_TAKEN)
+    if (root == HX_MATCHED_TAKEN)
         hx_say(console, "--root",
                "%s: the program has a root of this name, which counts; choose another name",
                naming);
@@ -80,13 +80,13 @@ static void tell_root(struct hx_console *console, const char *naming, enum hx_as
         hx_say(console, "--root", "%s: no such place, or no pointer in it", naming);
 }
 
-void hx_asked_tell(const struct hx_asked *asked, struct hx_console *console)
+void hx_matched_tell(const struct hx_matched *matched, struct hx_console *console)
 {
-    const struct hx_args *args = asked->args;
-    for (size_t i = 0; i < args->n_roots && asked->looked; i++)
-        if (asked->root[i] != HX_ASKED_SOMETHING)
-            tell_root(console, args->root[i], asked->root[i]);
-    for (size_t i = 0; i < args->analysis.options.n_patterns && asked->looked; i++)
-        if (!asked->retainer[i])
+    const struct hx_args *args = matched->args;
+    for (size_t i = 0; i < args->n_roots && matched->looked; i++)
+        if (matched->root[i] != HX_MATCHED_SOMETHING)
+            tell_root(console, args->root[i], matched->root[i]);
+    for (size_t i = 0; i < args->analysis.options.n_patterns && matched->looked; i++)
+        if (!matched->retainer[i])
             hx_say(console, "--retainer", "no type matches '%s' here", args->retainer[i]);
 }

@@ -10,26 +10,26 @@
 #include "model/snapshot.h"
 
 /* What a --root stands for; the more telling answer of several snapshots counts. */
-enum hx_asked_root {
-    HX_ASKED_NOTHING,
-    HX_ASKED_TAKEN, /* the program has a root of this name */
-    HX_ASKED_SOMETHING,
+enum hx_matched_root {
+    HX_MATCHED_NOTHING,
+    HX_MATCHED_TAKEN, /* the program has a root of this name */
+    HX_MATCHED_SOMETHING,
 };
 
-struct hx_asked {
+struct hx_matched {
     const struct hx_args *args;
-    enum hx_asked_root *root; /* by number of the option */
-    bool *retainer;           /* the same: a type matches */
-    bool looked;              /* at a snapshot */
+    enum hx_matched_root *root; /* by number of the option */
+    bool *retainer;             /* the same: a type matches */
+    bool looked;                /* at a snapshot */
 };
 
-hx_error *hx_asked_init(const struct hx_args *args, struct hx_asked *ret);
-void hx_asked_deinit(struct hx_asked *asked);
+hx_error *hx_matched_init(const struct hx_args *args, struct hx_matched *ret);
+void hx_matched_deinit(struct hx_matched *matched);
 
 /* Looks at a snapshot whose roots are named. */
-hx_error *hx_asked_look(struct hx_asked *asked, const struct hx_snapshot *snapshot);
+hx_error *hx_matched_look(struct hx_matched *matched, const struct hx_snapshot *snapshot);
 
 /* Nothing when no snapshot was looked at. */
-void hx_asked_tell(const struct hx_asked *asked, struct hx_console *console);
+void hx_matched_tell(const struct hx_matched *matched, struct hx_console *console);
 
 #endif

@@ -4,7 +4,7 @@
 
 hx_error *hx_cmd_attach(const struct hx_args *args, int *status)
 {
-    HX_TAKER struct hx_taker taker = {0};
-    HX_TRY(hx_taker_open(args, args->word[0], &taker));
-    return hx_explore_process(args, &taker, true, status);
+    HX_SESSION struct hx_session session = {0};
+    HX_TRY(hx_session_open(args, args->word[0], &session));
+    return hx_explore_process(args, &session, true, status);
 }

@@ -19,7 +19,7 @@ enum {
     DRAW_EVERY_MS = 100,
     DRAW_AFTER_MS = 300, /* work that is over sooner shows nothing */
     BAR_CELLS = 20,
-    PATIENCE = 3, /* interrupts until one is final */
+    FINAL_INTERRUPT = 3, /* interrupts until one is final */
 };
 
 /* A signal handler can reach nothing but file-level state; this is all of it. */
@@ -40,7 +40,7 @@ static void on_interrupt(int signal_number, siginfo_t *info, void *unused)
     hx_store *store = atomic_load(&queried);
     if (store)
         hx_store_interrupt(store);
-    if (atomic_fetch_add(&interrupts, 1) + 1 >= PATIENCE) {
+    if (atomic_fetch_add(&interrupts, 1) + 1 >= FINAL_INTERRUPT) {
         signal(signal_number, SIG_DFL);
         raise(signal_number);
     }

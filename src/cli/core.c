@@ -6,10 +6,10 @@
 hx_error *hx_core_store(const struct hx_args *args, struct hx_console *console, const char *path,
                         hx_store *store, bool *ret_partial)
 {
-    HX_TAKER struct hx_taker taker = {0};
+    HX_SESSION struct hx_session session = {0};
     int64_t number;
-    HX_TRY(hx_taker_open_core(args, path, &taker));
-    HX_TRY(hx_take_into(&taker, store, &console->progress, console, &number));
-    *ret_partial = taker.partial;
+    HX_TRY(hx_session_open_core(args, path, &session));
+    HX_TRY(hx_take_into(&session, store, &console->progress, console, &number));
+    *ret_partial = session.partial;
     return NULL;
 }

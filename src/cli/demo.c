@@ -117,7 +117,7 @@ hx_error *hx_cmd_demo(const struct hx_args *args, int *status)
     }
     if (!hx_args_given(args, HX_OPT_EVERY) && !args->script) /* it grows: that is to be seen */
         shown.every_ns = UINT64_C(2000000000);
-    HX_TAKER struct hx_taker taker = {0};
-    HX_TRY(hx_taker_open(&shown, pid, &taker));
-    return hx_explore_process(&shown, &taker, false, status);
+    HX_SESSION struct hx_session session = {0};
+    HX_TRY(hx_session_open(&shown, pid, &session));
+    return hx_explore_process(&shown, &session, false, status);
 }

@@ -12,35 +12,35 @@
 #include <string.h>
 
 #ifdef HX_HAVE_UI
-static hx_error *take_again(void *taker, const struct hx_progress *progress,
+static hx_error *take_again(void *session, const struct hx_progress *progress,
                             struct hx_snapshot **ret)
 {
-    return hx_take(taker, progress, ret);
+    return hx_take(session, progress, ret);
 }
 
-static hx_error *add_to_store(void *taker, hx_store *store, const struct hx_snapshot *snapshot,
+static hx_error *add_to_store(void *session, hx_store *store, const struct hx_snapshot *snapshot,
                               const struct hx_analysis *analysis,
                               const struct hx_progress *progress, int64_t *ret)
 {
-    return hx_take_add(taker, store, snapshot, analysis, progress, ret);
+    return hx_take_add(session, store, snapshot, analysis, progress, ret);
 }
 
-static void drop_taken(void *taker)
+static void drop_taken(void *session)
 {
-    hx_take_drop(taker);
+    hx_take_drop(session);
 }
 
 static hx_error *read_live(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n)
 {
-    const struct hx_taker *taker = context;
-    return hx_attach_peek(taker->attach, address, n, ret, ret_n);
+    const struct hx_session *session = context;
+    return hx_attach_peek(session->attach, address, n, ret, ret_n);
 }
 
 static void tell_recording(void *context, struct hx_ui_recording *ret)
 {
-    struct hx_taker *taker = context;
+    struct hx_session *session = context;
     struct hx_recorder_status status;
-    hx_recorder_status(taker->recorder, &status);
+    hx_recorder_status(session->recorder, &status);
     *ret = (struct hx_ui_recording){
         .events = status.figures.events, .lost = status.figures.lost, .ended = status.ended};
 }
@@ -62,8 +62,8 @@ static hx_error *keep_unsaved_snapshots(hx_store *store, pid_t pid, int64_t n, h
     return error;
 }
 
-static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
-                              const char *title, bool precious)
+static hx_error *run_explorer(const struct hx_args *args, hx_store *store,
+                              struct hx_session *session, const char *title, bool precious)
 {
     HX_CLEANUP(hx_text_free) struct hx_text news = {0};
     const char *script = args->script ? args->script : getenv("HEAPX_SCRIPT");
@@ -76,16 +76,16 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
         .title = title,
         .script = args->script,
         .color = hx_color(args),
-        .take = taker ? take_again : NULL,
-        .add = taker ? add_to_store : NULL,
-        .drop = taker ? drop_taken : NULL,
-        .recording = taker && taker->recorder ? tell_recording : NULL,
-        .read = taker && taker->attach ? read_live : NULL,
-        .context = taker,
+        .take = session ? take_again : NULL,
+        .add = session ? add_to_store : NULL,
+        .drop = session ? drop_taken : NULL,
+        .recording = session && session->recorder ? tell_recording : NULL,
+        .read = session && session->attach ? read_live : NULL,
+        .context = session,
         .every_ns = args->every_ns,
         .precious = precious,
         .news = news.n ? hx_text_str(&news) : NULL,
-        .analysis = taker ? &taker->analysis : &args->analysis,
+        .analysis = session ? &session->analysis : &args->analysis,
         .root = args->root,
         .n_roots = args->n_roots,
     };
@@ -94,7 +94,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store, struc
     /* else the explorer stands above these handlers, and they come back at its end: a second SIGHUP
      * must not end what the first one made necessary */
     hx_error *error = hx_ui_run(&options, &left);
-    return left ? keep_unsaved_snapshots(store, taker->pid, left, error) : error;
+    return left ? keep_unsaved_snapshots(store, session->pid, left, error) : error;
 }
 #endif
 
@@ -105,14 +105,14 @@ static hx_error *print_newest(hx_store *store)
     return hx_summary_print(store, newest, stdout);
 }
 
-static hx_error *explore(const struct hx_args *args, hx_store *store, struct hx_taker *taker,
+static hx_error *explore(const struct hx_args *args, hx_store *store, struct hx_session *session,
                          const char *title, bool precious)
 {
 #ifdef HX_HAVE_UI
     if (args->script || getenv("HEAPX_SCRIPT") || hx_has_terminal())
-        return run_explorer(args, store, taker, title, precious);
+        return run_explorer(args, store, session, title, precious);
 #else
-    (void)taker;
+    (void)session;
     (void)precious;
     if (args->script)
         return hx_error_new(HX_E_FAIL, "--script", "install libncurses-dev, configure and build",
@@ -128,12 +128,12 @@ hx_error *hx_explore_store(const struct hx_args *args, hx_store *store, const ch
     return explore(args, store, NULL, title, false);
 }
 
-static hx_error *take_first(struct hx_taker *taker, hx_store *store)
+static hx_error *take_first(struct hx_session *session, hx_store *store)
 {
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
     int64_t number;
-    return hx_take_into(taker, store, &console.progress, &console, &number);
+    return hx_take_into(session, store, &console.progress, &console, &number);
 }
 
 static char *title_of(pid_t pid)
@@ -148,17 +148,17 @@ static char *title_of(pid_t pid)
     return title;
 }
 
-static hx_error *explore_into(const struct hx_args *args, struct hx_taker *taker, hx_store *store,
-                              bool precious, bool *keeps)
+static hx_error *explore_into(const struct hx_args *args, struct hx_session *session,
+                              hx_store *store, bool precious, bool *keeps)
 {
-    HX_FREE char *title = title_of(taker->pid);
+    HX_FREE char *title = title_of(session->pid);
     HX_NEED(title);
-    HX_TRY(take_first(taker, store));
+    HX_TRY(take_first(session, store));
     *keeps = true;
-    return explore(args, store, taker, title, precious);
+    return explore(args, store, session, title, precious);
 }
 
-hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker, bool precious,
+hx_error *hx_explore_process(const struct hx_args *args, struct hx_session *session, bool precious,
                              int *status)
 {
     struct hx_output output = {0};
@@ -167,13 +167,14 @@ hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker,
     else
         HX_TRY(hx_store_temporary(&output.store));
     hx_store_cancelled_by(output.store, hx_interrupted());
-    hx_error *err = explore_into(args, taker, output.store, precious && !args->out, &output.keeps);
+    hx_error *err =
+        explore_into(args, session, output.store, precious && !args->out, &output.keeps);
     hx_error *close_err = hx_output_close(&output);
     if (err)
         hx_error_free(close_err);
     else
         err = close_err;
-    if (taker->partial)
+    if (session->partial)
         *status = HX_EXIT_PARTIAL;
     return err;
 }

@@ -5,9 +5,9 @@
 
 #include "cli/take.h"
 
-/* Takes a first snapshot of the taker's target (into -o FILE, else a temporary store) and shows
+/* Takes a first snapshot of the session's target (into -o FILE, else a temporary store) and shows
  * it. `precious`: who quits without -o is asked, and what is cut off is kept (kept.h). */
-hx_error *hx_explore_process(const struct hx_args *args, struct hx_taker *taker, bool precious,
+hx_error *hx_explore_process(const struct hx_args *args, struct hx_session *session, bool precious,
                              int *status);
 
 /* Shows a store; there is no live target. */

@@ -108,7 +108,7 @@ static hx_error *use_fd(struct place *place, int fd)
     return hx_error_nomem();
 }
 
-static hx_error *open_beside(struct place *place)
+static hx_error *open_adjacent(struct place *place)
 {
     if (asprintf(&place->temporary, "%s.XXXXXX", place->pin.at) < 0) {
         place->temporary = NULL;
@@ -148,7 +148,7 @@ static hx_error *open_place(const char *out, struct place *place)
         HX_TRY(refuse_store(&place->pin, out));
     if (place->pin.doubt == HX_PIN_LED)
         return hx_pin_doubted(&place->pin, out);
-    return open_beside(place);
+    return open_adjacent(place);
 }
 
 static hx_error *close_place(struct place *place, int failed)

@@ -14,7 +14,7 @@ struct revision {
     hx_store *store;
     unsigned asked;  /* parts that the options speak of */
     unsigned wanted; /* parts that must be there */
-    struct hx_asked found;
+    struct hx_matched found;
 };
 
 /* Who retained when the snapshot was stored; the default where nobody asked. */
@@ -103,7 +103,7 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
         HX_TRY(stored_scheme(revision, number, &stored, &analysis));
     if (args->n_roots)
         HX_TRY(name_roots(args, snapshot));
-    HX_TRY(hx_asked_look(&revision->found, snapshot));
+    HX_TRY(hx_matched_look(&revision->found, snapshot));
     begun = hx_timing_begin();
     if (parts)
         HX_TRY(hx_store_revise(revision->store, number, snapshot, &analysis, parts,
@@ -171,12 +171,12 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
         revision.asked |= HX_ANALYSE_RETAINERS;
     if (!(revision.asked | revision.wanted) && !hx_args_given(args, HX_OPT_VISITS))
         return NULL;
-    HX_TRY(hx_asked_init(args, &revision.found));
+    HX_TRY(hx_matched_init(args, &revision.found));
     hx_error *err = run_revision(&revision, which);
     if (!err) {
         hx_console_clear(console);
-        hx_asked_tell(&revision.found, console);
+        hx_matched_tell(&revision.found, console);
     }
-    hx_asked_deinit(&revision.found);
+    hx_matched_deinit(&revision.found);
     return err;
 }

@@ -29,7 +29,7 @@ static const uint64_t load_ns = 2000000000;
 static const uint64_t mapped_ns = 2000000000;
 
 struct process {
-    struct hx_taker taker;
+    struct hx_session session;
     struct hx_series series;
     void *rings; /* state of its source; NULL: probes */
     int pidfd;
@@ -61,7 +61,7 @@ struct run {
 
 static void process_end(struct process *process)
 {
-    hx_taker_close(&process->taker);
+    hx_session_close(&process->session);
     if (process->pidfd >= 0)
         close(process->pidfd);
     process->pidfd = -1;
@@ -70,13 +70,14 @@ static void process_end(struct process *process)
 static hx_error *process_open(struct run *run, pid_t pid, struct process *ret)
 {
     struct process process = {.pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
-    hx_error *err = run->n ? hx_taker_open_beside(&run->process[0].taker, pid, &process.taker)
-                           : hx_taker_open_pid(run->args, pid, &process.taker);
+    hx_error *err = run->n
+                        ? hx_session_open_sibling(&run->process[0].session, pid, &process.session)
+                        : hx_session_open_pid(run->args, pid, &process.session);
     if (err) {
         process_end(&process);
         return err;
     }
-    hx_attach_share_code(process.taker.attach, run->code);
+    hx_attach_share_code(process.session.attach, run->code);
     *ret = process;
     return NULL;
 }
@@ -84,7 +85,7 @@ static hx_error *process_open(struct run *run, pid_t pid, struct process *ret)
 /* The parts of a series that point into the process: after it has its place. */
 static void plan_series(struct run *run, struct process *process)
 {
-    process->series = (struct hx_series){.taker = &process->taker,
+    process->series = (struct hx_series){.session = &process->session,
                                          .output = &run->output,
                                          .console = run->console,
                                          .pidfd = process->pidfd,
@@ -100,9 +101,9 @@ static hx_error *record_rings(struct run *run, struct process *process)
     void *others[PROCESSES];
     for (size_t i = 0; i < run->n; i++)
         others[i] = run->process[i].rings;
-    HX_TRY(hx_rings_open(run->launched.folder_fd, process->taker.pid, run->code, others, run->n,
+    HX_TRY(hx_rings_open(run->launched.folder_fd, process->session.pid, run->code, others, run->n,
                          &source, &process->rings));
-    hx_error *err = hx_taker_record(&process->taker, source, process->rings, NULL);
+    hx_error *err = hx_session_record(&process->session, source, process->rings, NULL);
     if (err)
         process->rings = NULL;
     return err;
@@ -111,8 +112,8 @@ static hx_error *record_rings(struct run *run, struct process *process)
 /* It has executed another program: from here on that one is recorded. */
 static hx_error *record_anew(struct run *run, struct process *process)
 {
-    hx_error_free(hx_recorder_stop(process->taker.recorder));
-    process->taker.recorder = NULL;
+    hx_error_free(hx_recorder_stop(process->session.recorder));
+    process->session.recorder = NULL;
     process->rings = NULL;
     process->ended = false;
     hx_error *err = record_rings(run, process);
@@ -135,10 +136,10 @@ static hx_error *spare(struct run *run, struct process *process, hx_error *err)
 {
     bool own = process == run->process && err && err->kind == HX_E_ABSENT;
     if (!err || own || err->kind == HX_E_CANCEL || err->kind == HX_E_NOMEM ||
-        process->taker.store_failed)
+        process->session.store_failed)
         return err;
-    if (err->kind != HX_E_GONE && !process->taker.late_why)
-        process->taker.late_why = strdup(err->why);
+    if (err->kind != HX_E_GONE && !process->session.late_why)
+        process->session.late_why = strdup(err->why);
     hx_error_free(err);
     return NULL;
 }
@@ -147,7 +148,7 @@ static hx_error *spare(struct run *run, struct process *process, hx_error *err)
 static hx_error *add_process(struct run *run, pid_t pid)
 {
     for (size_t i = 0; i < run->n; i++)
-        if (run->process[i].taker.pid == pid)
+        if (run->process[i].session.pid == pid)
             return spare(run, &run->process[i], record_anew(run, &run->process[i]));
     if (run->n == PROCESSES) {
         run->too_many++;
@@ -185,8 +186,8 @@ static hx_error *add_process(struct run *run, pid_t pid)
 static bool is_gone(const struct process *process)
 {
     struct hx_recorder_status status = {.ended = true};
-    if (process->taker.recorder)
-        hx_recorder_status(process->taker.recorder, &status);
+    if (process->session.recorder)
+        hx_recorder_status(process->session.recorder, &status);
     return status.ended;
 }
 
@@ -206,13 +207,13 @@ static hx_error *take_last(struct run *run, struct process *process)
 /* What is known of one that has ended, when no last snapshot was taken. */
 static void count_unseen(struct run *run, const struct process *process)
 {
-    if (!run->at_exit || !process->taker.late)
+    if (!run->at_exit || !process->session.late)
         return;
     run->unseen++;
     snprintf(run->why_unseen, sizeof run->why_unseen, "%s",
-             process->taker.late_why ? process->taker.late_why
-             : process->rings        ? "killed, or left by a bare exit_group, as Go programs do"
-                                     : "the library that would wait for it is not in it");
+             process->session.late_why ? process->session.late_why
+             : process->rings          ? "killed, or left by a bare exit_group, as Go programs do"
+                                       : "the library that would wait for it is not in it");
 }
 
 static hx_error *take_late(struct run *run, struct process *process)
@@ -245,7 +246,7 @@ static hx_error *look_at_children(struct run *run)
         run->n--;
         if (i < run->n) {
             *process = run->process[run->n];
-            process->series.taker = &process->taker;
+            process->series.session = &process->session;
         }
         i--;
     }
@@ -364,7 +365,7 @@ static hx_error *record_probes(struct run *run, struct process *process)
     hx_error *err = hx_launched_held(&run->launched);
     if (err)
         return err;
-    err = hx_probes_open(process->taker.pid, &run->args->recorder, &source, &state, &notes);
+    err = hx_probes_open(process->session.pid, &run->args->recorder, &source, &state, &notes);
     hx_launched_release(&run->launched);
     /* One that is linked dynamically brings its allocator only now. */
     uint64_t end = hx_now_ns() + mapped_ns;
@@ -375,14 +376,15 @@ static hx_error *record_probes(struct run *run, struct process *process)
         hx_error_free(err);
         err = hx_wait_until(hx_now_ns() + nap, process->pidfd, &gone);
         if (!err)
-            err = hx_probes_open(process->taker.pid, &run->args->recorder, &source, &state, &notes);
+            err =
+                hx_probes_open(process->session.pid, &run->args->recorder, &source, &state, &notes);
     }
     if (err && err->kind == HX_E_ABSENT && gone) {
         hx_error_free(err);
         return hx_error_new(HX_E_GONE, run->args->word[0], NULL,
                             "has ended before a probe could be set");
     }
-    return err ? err : hx_taker_record(&process->taker, source, state, notes);
+    return err ? err : hx_session_record(&process->session, source, state, notes);
 }
 
 /* Before the start: what to expect. */
@@ -468,7 +470,7 @@ static hx_error *go(struct run *run)
 {
     hx_error *err = start_program(run);
     err = err ? tell_silence(run, err) : follow_program(run);
-    if (!run->n || !hx_taker_overhead(&run->process[0].taker, run->spent, sizeof run->spent))
+    if (!run->n || !hx_session_overhead(&run->process[0].session, run->spent, sizeof run->spent))
         *run->spent = 0;
     for (size_t i = 0; i < run->n; i++)
         process_end(&run->process[i]); /* nobody waits for room in a ring now */
@@ -536,7 +538,7 @@ static int exit_status(const struct run *run)
     if (WIFSIGNALED(run->wait_status))
         return 128 + WTERMSIG(run->wait_status);
     int status = WIFEXITED(run->wait_status) ? WEXITSTATUS(run->wait_status) : HX_EXIT_FAILED;
-    return status || !run->process[0].taker.partial ? status : HX_EXIT_PARTIAL;
+    return status || !run->process[0].session.partial ? status : HX_EXIT_PARTIAL;
 }
 
 hx_error *hx_cmd_run(const struct hx_args *args, int *status)

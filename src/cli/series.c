@@ -50,7 +50,7 @@ hx_error *hx_series_take(struct hx_series *series)
     int64_t number;
     for (unsigned retry = 0;; retry++) {
         bool gone;
-        hx_error *err = hx_take_into(series->taker, series->output->store,
+        hx_error *err = hx_take_into(series->session, series->output->store,
                                      &series->console->progress, series->console, &number);
         if (!is_traced(err) || retry == TRACED_RETRIES)
             HX_TRY(err);
@@ -99,7 +99,7 @@ static bool has_exited(const struct hx_series *series)
 static hx_error *series_target_gone(struct hx_series *series)
 {
     char what[32];
-    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    snprintf(what, sizeof what, "PID %d", series->session->pid);
     if (series->stored == 0)
         return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot could be taken");
     if (series->wanted > series->stored)
@@ -117,7 +117,7 @@ static hx_error *series_target_gone(struct hx_series *series)
 hx_error *hx_series_interrupted(const struct hx_series *series)
 {
     char what[32], todo[512];
-    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    snprintf(what, sizeof what, "PID %d", series->session->pid);
     if (series->stored == 0)
         return hx_error_new(HX_E_CANCEL, what, "start again",
                             "interrupted before a snapshot was complete");
@@ -130,7 +130,7 @@ hx_error *hx_series_interrupted(const struct hx_series *series)
 hx_error *hx_series_take_late(struct hx_series *series)
 {
     int64_t number;
-    hx_error *err = hx_take_late(series->taker, series->output->store, series->console, &number);
+    hx_error *err = hx_take_late(series->session, series->output->store, series->console, &number);
     if (err && err->kind == HX_E_ABSENT) { /* or nothing was */
         hx_error_free(err);
         return NULL;
@@ -143,9 +143,9 @@ hx_error *hx_series_take_late(struct hx_series *series)
 static bool show_recorder_progress(struct hx_series *series)
 {
     struct hx_recorder_status status;
-    if (!series->taker->recorder)
+    if (!series->session->recorder)
         return false;
-    hx_recorder_status(series->taker->recorder, &status);
+    hx_recorder_status(series->session->recorder, &status);
     hx_progress_at(&series->console->progress, "recording", status.figures.events, 0);
     return status.ended && series->last && !series->look;
 }
@@ -155,7 +155,7 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
                             bool *ret_done)
 {
     *ret_gone = *ret_done = false;
-    bool idle = !series->look && !series->taker->recorder;
+    bool idle = !series->look && !series->session->recorder;
     uint64_t step = series->look ? look_ns : 50 * look_ns;
     for (;;) {
         uint64_t now = hx_now_ns();
@@ -181,7 +181,7 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
 static hx_error *gone(struct hx_series *series)
 {
     /* one that ended before the first tick was recorded all the same */
-    if ((series->last || !series->stored) && series->taker->recorder)
+    if ((series->last || !series->stored) && series->session->recorder)
         HX_TRY(hx_series_take_late(series));
     hx_console_clear(series->console);
     return series_target_gone(series);
@@ -191,7 +191,7 @@ static hx_error *gone(struct hx_series *series)
 static hx_error *take_end(struct hx_series *series)
 {
     hx_error *err = judge(series, hx_series_take(series));
-    if (!err || err->kind != HX_E_GONE || !series->taker->recorder)
+    if (!err || err->kind != HX_E_GONE || !series->session->recorder)
         return err;
     hx_error_free(err);
     return gone(series);
@@ -205,7 +205,7 @@ static hx_error *at_end(struct hx_series *series)
     if (!series->when || series->stored)
         return NULL;
     char what[32];
-    snprintf(what, sizeof what, "PID %d", series->taker->pid);
+    snprintf(what, sizeof what, "PID %d", series->session->pid);
     return hx_error_new(HX_E_ABSENT, what, "wait longer, or ask for less",
                         "the condition of --when did not hold in that time");
 }

@@ -7,7 +7,7 @@
 /* Times are CLOCK_MONOTONIC. Ticks lie at start + i * every, so a series does not drift; those
  * that pass while a snapshot is taken are left out. */
 struct hx_series {
-    struct hx_taker *taker;
+    struct hx_session *session;
     struct hx_output *output;
     struct hx_console *console;
     int pidfd;    /* -1: the kernel has none */

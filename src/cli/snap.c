@@ -9,12 +9,12 @@
 #include <sys/syscall.h>
 
 /* Nothing was seen: perhaps it is another process that was meant. */
-static void tell_silence(const struct hx_taker *taker, struct hx_console *console)
+static void tell_silence(const struct hx_session *session, struct hx_console *console)
 {
     struct hx_recorder_status status;
     char what[32];
-    hx_recorder_status(taker->recorder, &status);
-    snprintf(what, sizeof what, "PID %d", taker->pid);
+    hx_recorder_status(session->recorder, &status);
+    snprintf(what, sizeof what, "PID %d", session->pid);
     if (!status.figures.events)
         hx_say(console, what, "neither allocated nor freed anything while it was recorded");
 }
@@ -27,15 +27,15 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
     HX_CLEANUP(hx_watch_deinit) struct hx_watch watch = {0};
     if (args->when)
         HX_TRY(hx_watch_init(args->when, &watch));
-    HX_TAKER struct hx_taker taker = {0};
-    HX_TRY(hx_taker_open(args, args->word[0], &taker));
+    HX_SESSION struct hx_session session = {0};
+    HX_TRY(hx_session_open(args, args->word[0], &session));
     struct hx_output output = {0};
     HX_TRY(hx_output_open(args->out, &output));
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);
 
-    HX_FD int pidfd = (int)syscall(SYS_pidfd_open, taker.pid, 0);
-    struct hx_series series = {.taker = &taker,
+    HX_FD int pidfd = (int)syscall(SYS_pidfd_open, session.pid, 0);
+    struct hx_series series = {.session = &session,
                                .output = &output,
                                .console = &console,
                                .pidfd = pidfd,
@@ -51,13 +51,13 @@ static hx_error *take_series(const struct hx_args *args, bool record, int *statu
     else
         err = close_err;
     if (record)
-        tell_silence(&taker, &console);
+        tell_silence(&session, &console);
     if (!err && series.unprinted)
         err = hx_error_os(series.unprinted, "standard output", "write");
-    hx_taker_close(&taker); /* which may take a while: whoever does not wait for it is obeyed */
+    hx_session_close(&session); /* which may take a while: whoever does not wait for it is obeyed */
     if (!err && atomic_load(hx_interrupted()))
         err = hx_series_interrupted(&series);
-    if (taker.partial || taker.late || (series.missed && !args->when))
+    if (session.partial || session.late || (series.missed && !args->when))
         *status = HX_EXIT_PARTIAL;
     return err;
 }

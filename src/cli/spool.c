@@ -122,7 +122,7 @@ static hx_error *await(const struct hx_spool *spool, int from)
 static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
                           const struct hx_progress *progress)
 {
-    uint64_t at = 0, looked = 0, patience = hx_now_ns() + (named ? WRITER_NS : 0);
+    uint64_t at = 0, looked = 0, deadline = hx_now_ns() + (named ? WRITER_NS : 0);
     HX_FREE char *chunk = malloc(CHUNK);
     HX_NEED(chunk);
     HX_TRY(look_for_room(spool, 0));
@@ -134,7 +134,7 @@ static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
             return hx_error_os(errno, spool->name, "read");
         if (n == 0 && !first)
             break;
-        if (n == 0 && hx_now_ns() >= patience)
+        if (n == 0 && hx_now_ns() >= deadline)
             return hx_error_new(HX_E_ABSENT, spool->name, "start what writes into it first",
                                 "a pipe into which nobody writes");
         if (n <= 0) {

@@ -33,112 +33,113 @@ static void tell_start(const struct hx_source *source, void *state, const char *
 }
 
 /* Before its thread starts, the agent is there. */
-static hx_error *record_with_probes(struct hx_taker *taker)
+static hx_error *record_with_probes(struct hx_session *session)
 {
     const struct hx_source *source;
     void *state;
     char *notes = NULL;
-    struct hx_record_options options = taker->args->recorder;
+    struct hx_record_options options = session->args->recorder;
     options.hurry = hx_interrupted_ever();
-    HX_TRY(hx_probes_open(taker->pid, &options, &source, &state, &notes));
-    if (notes && taker->args->command->run == hx_cmd_record && isatty(STDERR_FILENO))
+    HX_TRY(hx_probes_open(session->pid, &options, &source, &state, &notes));
+    if (notes && session->args->command->run == hx_cmd_record && isatty(STDERR_FILENO))
         tell_start(source, state, notes);
-    return hx_taker_record(taker, source, state, notes);
+    return hx_session_record(session, source, state, notes);
 }
 
-char *hx_taker_name(const struct hx_taker *taker, char *buf, size_t size)
+char *hx_session_name(const struct hx_session *session, char *buf, size_t size)
 {
-    if (taker->core)
-        snprintf(buf, size, "%s", taker->core);
+    if (session->core)
+        snprintf(buf, size, "%s", session->core);
     else
-        snprintf(buf, size, "PID %d", taker->pid);
+        snprintf(buf, size, "PID %d", session->pid);
     return buf;
 }
 
-static struct hx_taker new_taker(const struct hx_args *args)
+static struct hx_session new_session(const struct hx_args *args)
 {
-    struct hx_taker taker = {.args = args, .analysis = args->analysis};
-    if (!taker.analysis.scheme)
-        taker.analysis.scheme = hx_schemes[0];
-    return taker;
+    struct hx_session session = {.args = args, .analysis = args->analysis};
+    if (!session.analysis.scheme)
+        session.analysis.scheme = hx_schemes[0];
+    return session;
 }
 
-hx_error *hx_taker_open_core(const struct hx_args *args, const char *path, struct hx_taker *ret)
+hx_error *hx_session_open_core(const struct hx_args *args, const char *path, struct hx_session *ret)
 {
-    struct hx_taker taker = new_taker(args);
-    taker.core = path;
-    HX_TRY(hx_attach_open_core(path, args->exe, args->sysroot, &taker.attach));
-    *ret = taker;
+    struct hx_session session = new_session(args);
+    session.core = path;
+    HX_TRY(hx_attach_open_core(path, args->exe, args->sysroot, &session.attach));
+    *ret = session;
     return NULL;
 }
 
-hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret)
+hx_error *hx_session_open_pid(const struct hx_args *args, pid_t pid, struct hx_session *ret)
 {
-    struct hx_taker taker = new_taker(args);
-    taker.pid = pid;
-    HX_TRY(hx_preflight_error(taker.pid));
-    HX_TRY(hx_attach_open(taker.pid, &taker.attach));
-    *ret = taker;
+    struct hx_session session = new_session(args);
+    session.pid = pid;
+    HX_TRY(hx_preflight_error(session.pid));
+    HX_TRY(hx_attach_open(session.pid, &session.attach));
+    *ret = session;
     return NULL;
 }
 
-hx_error *hx_taker_open_beside(const struct hx_taker *first, pid_t pid, struct hx_taker *ret)
+hx_error *hx_session_open_sibling(const struct hx_session *first, pid_t pid, struct hx_session *ret)
 {
-    struct hx_taker taker = new_taker(first->args);
-    taker.pid = pid;
-    HX_TRY(hx_preflight_error(taker.pid));
-    HX_TRY(hx_attach_open_beside(first->attach, taker.pid, &taker.attach));
-    *ret = taker;
+    struct hx_session session = new_session(first->args);
+    session.pid = pid;
+    HX_TRY(hx_preflight_error(session.pid));
+    HX_TRY(hx_attach_open_sibling(first->attach, session.pid, &session.attach));
+    *ret = session;
     return NULL;
 }
 
-hx_error *hx_taker_open(const struct hx_args *args, const char *word, struct hx_taker *ret)
+hx_error *hx_session_open(const struct hx_args *args, const char *word, struct hx_session *ret)
 {
     pid_t pid;
     HX_TRY(hx_parse_pid(word, &pid));
-    HX_TRY(hx_taker_open_pid(args, pid, ret));
+    HX_TRY(hx_session_open_pid(args, pid, ret));
     return args->record || args->command->run == hx_cmd_record ? record_with_probes(ret) : NULL;
 }
 
-hx_error *hx_taker_record(struct hx_taker *taker, const struct hx_source *source, void *state,
-                          char *notes)
+hx_error *hx_session_record(struct hx_session *session, const struct hx_source *source, void *state,
+                            char *notes)
 {
-    taker->recorder_notes = notes;
-    return hx_recorder_start(source, state, hx_attach_stop_mark(taker->attach), &taker->recorder);
+    session->recorder_notes = notes;
+    return hx_recorder_start(source, state, hx_attach_stop_mark(session->attach),
+                             &session->recorder);
 }
 
-void hx_taker_close(struct hx_taker *taker)
+void hx_session_close(struct hx_session *session)
 {
-    hx_error *err = hx_recorder_stop(taker->recorder);
+    hx_error *err = hx_recorder_stop(session->recorder);
     if (err) { /* why it ended early */
         char line[512];
         hx_error_line(err, line, sizeof line);
         hx_say(NULL, "recorder", "%s", line);
         hx_error_free(err);
     }
-    hx_attach_close(taker->attach);
-    free(taker->recorder_notes);
-    free(taker->late_why);
-    taker->recorder = NULL;
-    taker->attach = NULL;
-    taker->recorder_notes = taker->late_why = NULL;
+    hx_attach_close(session->attach);
+    free(session->recorder_notes);
+    free(session->late_why);
+    session->recorder = NULL;
+    session->attach = NULL;
+    session->recorder_notes = session->late_why = NULL;
 }
 
 static hx_error *ask_recorder(void *context, uint64_t stop_ns, const struct hx_progress *progress,
                               struct hx_recording **ret)
 {
-    struct hx_taker *taker = context;
-    HX_TRY(hx_recorder_recording(taker->recorder, stop_ns, progress, ret));
-    if (taker->args->min_age_ns)
-        hx_recording_drop_young(*ret, taker->args->min_age_ns);
+    struct hx_session *session = context;
+    HX_TRY(hx_recorder_recording(session->recorder, stop_ns, progress, ret));
+    if (session->args->min_age_ns)
+        hx_recording_drop_young(*ret, session->args->min_age_ns);
     return NULL;
 }
 
-bool hx_taker_overhead(struct hx_taker *taker, char *ret, size_t size)
+bool hx_session_overhead(struct hx_session *session, char *ret, size_t size)
 {
     struct hx_recorder_status status = {0};
-    if (taker->recorder)
-        hx_recorder_status(taker->recorder, &status);
+    if (session->recorder)
+        hx_recorder_status(session->recorder, &status);
     const struct hx_record_overhead *spent = &status.overhead;
     char share[96] = "";
     if (spent->program_ns >= 100000000 && spent->spent_ns <= spent->program_ns)
@@ -169,52 +170,52 @@ static hx_error *gone_or(pid_t pid, hx_error *err)
 }
 
 /* Whatever stage it was: what counts is that of this process nothing was taken. */
-static hx_error *or_interrupted(const struct hx_taker *taker, hx_error *err)
+static hx_error *or_interrupted(const struct hx_session *session, hx_error *err)
 {
     char what[PATH_MAX];
     if (!err || err->kind != HX_E_CANCEL)
         return err;
     hx_error_free(err);
-    return hx_error_new(HX_E_CANCEL, hx_taker_name(taker, what, sizeof what), "start again",
+    return hx_error_new(HX_E_CANCEL, hx_session_name(session, what, sizeof what), "start again",
                         "interrupted before the snapshot was complete");
 }
 
-static hx_error *take_live_snapshot(struct hx_taker *taker, const struct hx_progress *progress,
+static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_progress *progress,
                                     struct hx_snapshot **ret)
 {
-    const struct hx_args *args = taker->args;
+    const struct hx_args *args = session->args;
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     uint64_t begun = hx_timing_begin();
     struct hx_capture_options options = args->capture;
-    options.recording = taker->recorder ? ask_recorder : NULL;
-    options.context = taker;
-    hx_error *err = hx_attach_capture(taker->attach, &options, progress, &snapshot);
+    options.recording = session->recorder ? ask_recorder : NULL;
+    options.context = session;
+    hx_error *err = hx_attach_capture(session->attach, &options, progress, &snapshot);
     if (err)
-        return taker->core ? err : gone_or(taker->pid, err);
-    if (taker->recorder_notes && snapshot->recording)
-        hx_snapshot_note(snapshot, false, "%s", taker->recorder_notes);
+        return session->core ? err : gone_or(session->pid, err);
+    if (session->recorder_notes && snapshot->recording)
+        hx_snapshot_note(snapshot, false, "%s", session->recorder_notes);
     char spent[160];
-    if (snapshot->recording && hx_taker_overhead(taker, spent, sizeof spent))
+    if (snapshot->recording && hx_session_overhead(session, spent, sizeof spent))
         hx_snapshot_note(snapshot, false, "%s", spent);
     hx_timing_end(begun, "capture", snapshot->graph.n);
-    if (args->pause && !taker->core)
+    if (args->pause && !session->core)
         hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",
                          args->pause, snapshot->method ? snapshot->method : "copy");
     struct hx_scan_options scan = {
-        .threads = args->threads, .is_vtable = hx_attach_is_vtable, .context = taker->attach};
+        .threads = args->threads, .is_vtable = hx_attach_is_vtable, .context = session->attach};
     begun = hx_timing_begin();
     HX_TRY(hx_scan(snapshot, &scan, progress));
     hx_timing_end(begun, "scan", snapshot->graph.n);
     begun = hx_timing_begin();
-    HX_TRY(hx_attach_names(taker->attach, snapshot, progress));
-    HX_TRY(hx_attach_types(taker->attach, snapshot, args->threads, progress));
+    HX_TRY(hx_attach_names(session->attach, snapshot, progress));
+    HX_TRY(hx_attach_types(session->attach, snapshot, args->threads, progress));
     hx_timing_end(begun, "types", snapshot->graph.n);
-    HX_TRY(hx_take_roots(taker, snapshot, progress));
+    HX_TRY(hx_take_roots(session, snapshot, progress));
     hx_snapshot_drop_image(snapshot);
     begun = hx_timing_begin();
     HX_TRY(hx_reach(snapshot, args->interior, args->threads, progress));
     hx_timing_end(begun, "mark", snapshot->graph.n);
-    taker->partial |= !snapshot->complete;
+    session->partial |= !snapshot->complete;
     *ret = hx_steal(snapshot);
     return NULL;
 }
@@ -222,122 +223,123 @@ static hx_error *take_live_snapshot(struct hx_taker *taker, const struct hx_prog
 static const char killed_text[] =
     "has ended while its snapshot was made, and the kernel has killed processes for lack of memory";
 
-static struct hx_progress watched(struct hx_taker *taker, const struct hx_progress *progress)
+static struct hx_progress watched(struct hx_session *session, const struct hx_progress *progress)
 {
     struct hx_progress copy = progress ? *progress : (struct hx_progress){0};
-    copy.exhausted = hx_attach_exhausted(taker->attach);
+    copy.exhausted = hx_attach_exhausted(session->attach);
     return copy;
 }
 
 /* Nothing more is done about the snapshot. One that was taken of a process which the kernel has
  * killed meanwhile is kept, and no success. */
-static hx_error *settle_snapshot(struct hx_taker *taker, hx_error *err)
+static hx_error *settle_snapshot(struct hx_session *session, hx_error *err)
 {
     char what[PATH_MAX];
     bool killed;
-    err = hx_attach_settle(taker->attach, err, &killed);
-    taker->killed |= killed;
-    taker->partial |= killed;
+    err = hx_attach_settle(session->attach, err, &killed);
+    session->killed |= killed;
+    session->partial |= killed;
     if (!err || !killed)
-        return or_interrupted(taker, err);
+        return or_interrupted(session, err);
     hx_error_free(err);
-    return hx_error_new(HX_E_LIMIT, hx_taker_name(taker, what, sizeof what), "see: dmesg", "%s",
+    return hx_error_new(HX_E_LIMIT, hx_session_name(session, what, sizeof what), "see: dmesg", "%s",
                         killed_text);
 }
 
-hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
+hx_error *hx_take(struct hx_session *session, const struct hx_progress *progress,
                   struct hx_snapshot **ret)
 {
-    struct hx_progress with_memory = watched(taker, progress);
-    hx_error *err = take_live_snapshot(taker, &with_memory, ret);
-    return err ? settle_snapshot(taker, err) : NULL;
+    struct hx_progress with_memory = watched(session, progress);
+    hx_error *err = take_live_snapshot(session, &with_memory, ret);
+    return err ? settle_snapshot(session, err) : NULL;
 }
 
-hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_snapshot *snapshot,
-                      const struct hx_analysis *analysis, const struct hx_progress *progress,
-                      int64_t *ret)
+hx_error *hx_take_add(struct hx_session *session, hx_store *store,
+                      const struct hx_snapshot *snapshot, const struct hx_analysis *analysis,
+                      const struct hx_progress *progress, int64_t *ret)
 {
-    struct hx_progress with_memory = watched(taker, progress);
+    struct hx_progress with_memory = watched(session, progress);
     hx_error *err = hx_store_add(store, snapshot, analysis, &with_memory, ret);
     /* one that was given up is not in it, and the next one can be */
-    taker->store_failed |= err && err->kind != HX_E_CANCEL;
-    return settle_snapshot(taker, err);
+    session->store_failed |= err && err->kind != HX_E_CANCEL;
+    return settle_snapshot(session, err);
 }
 
-void hx_take_drop(struct hx_taker *taker)
+void hx_take_drop(struct hx_session *session)
 {
     bool unused;
-    hx_error_free(hx_attach_settle(taker->attach, NULL, &unused));
+    hx_error_free(hx_attach_settle(session->attach, NULL, &unused));
 }
 
-static void tell_partial(struct hx_console *console, const struct hx_taker *taker,
+static void tell_partial(struct hx_console *console, const struct hx_session *session,
                          const struct hx_snapshot *snapshot)
 {
     char what[PATH_MAX];
-    hx_say(console, hx_taker_name(taker, what, sizeof what), "the snapshot is not complete: %s",
+    hx_say(console, hx_session_name(session, what, sizeof what), "the snapshot is not complete: %s",
            hx_text_str(&snapshot->notes));
 }
 
-static void tell_killed(struct hx_console *console, const struct hx_taker *taker)
+static void tell_killed(struct hx_console *console, const struct hx_session *session)
 {
     char what[PATH_MAX];
-    hx_say(console, hx_taker_name(taker, what, sizeof what), "%s", killed_text);
+    hx_say(console, hx_session_name(session, what, sizeof what), "%s", killed_text);
 }
 
 /* Told once, in a series the notes say it. */
-static hx_error *tell_asked(struct hx_console *console, struct hx_taker *taker,
+static hx_error *tell_asked(struct hx_console *console, struct hx_session *session,
                             const struct hx_snapshot *snapshot)
 {
-    if (taker->asked_told)
+    if (session->asked_told)
         return NULL;
-    HX_CLEANUP(hx_asked_deinit) struct hx_asked asked = {0};
-    HX_TRY(hx_asked_init(taker->args, &asked));
-    HX_TRY(hx_asked_look(&asked, snapshot));
-    hx_asked_tell(&asked, console);
-    taker->asked_told = true;
+    HX_CLEANUP(hx_matched_deinit) struct hx_matched matched = {0};
+    HX_TRY(hx_matched_init(session->args, &matched));
+    HX_TRY(hx_matched_look(&matched, snapshot));
+    hx_matched_tell(&matched, console);
+    session->asked_told = true;
     return NULL;
 }
 
-hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
-                       struct hx_console *console, int64_t *ret)
+hx_error *hx_take_into(struct hx_session *session, hx_store *store,
+                       const struct hx_progress *progress, struct hx_console *console, int64_t *ret)
 {
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
-    HX_TRY(hx_take(taker, progress, &snapshot));
+    HX_TRY(hx_take(session, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_take_add(taker, store, snapshot, &taker->analysis, progress, ret));
+    HX_TRY(hx_take_add(session, store, snapshot, &session->analysis, progress, ret));
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
         hx_console_clear(console);
     if (console && !snapshot->complete)
-        tell_partial(console, taker, snapshot);
-    if (console && taker->killed)
-        tell_killed(console, taker);
-    return console ? tell_asked(console, taker, snapshot) : NULL;
+        tell_partial(console, session, snapshot);
+    if (console && session->killed)
+        tell_killed(console, session);
+    return console ? tell_asked(console, session, snapshot) : NULL;
 }
 
-hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_console *console,
+hx_error *hx_take_late(struct hx_session *session, hx_store *store, struct hx_console *console,
                        int64_t *ret)
 {
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     struct timespec now;
-    if (!taker->recorder)
+    if (!session->recorder)
         return hx_error_new(HX_E_ABSENT, "the recorder", NULL, "it came too late");
     HX_TRY(hx_snapshot_create(&snapshot));
-    HX_TRY(hx_recorder_now(taker->recorder, &console->progress, &snapshot->recording));
-    if (taker->args->min_age_ns)
-        hx_recording_drop_young(snapshot->recording, taker->args->min_age_ns);
+    HX_TRY(hx_recorder_now(session->recorder, &console->progress, &snapshot->recording));
+    if (session->args->min_age_ns)
+        hx_recording_drop_young(snapshot->recording, session->args->min_age_ns);
     clock_gettime(CLOCK_REALTIME, &now);
     snapshot->taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    snapshot->pid = taker->pid;
+    snapshot->pid = session->pid;
     snapshot->no_heap = true;
     hx_snapshot_note(snapshot, true,
                      "the process had ended: only what was recorded of it is known");
-    if (taker->late_why)
-        hx_snapshot_note(snapshot, true, "no snapshot could be taken before: %s", taker->late_why);
+    if (session->late_why)
+        hx_snapshot_note(snapshot, true, "no snapshot could be taken before: %s",
+                         session->late_why);
     hx_snapshot_lose(snapshot, "heap of a process that has ended", 1, 0, 0);
-    taker->late = true;
-    hx_error *err = hx_store_add(store, snapshot, &taker->analysis, &console->progress, ret);
-    taker->store_failed |= err != NULL;
+    session->late = true;
+    hx_error *err = hx_store_add(store, snapshot, &session->analysis, &console->progress, ret);
+    session->store_failed |= err != NULL;
     return err;
 }
 
@@ -366,15 +368,15 @@ hx_error *hx_output_close(struct hx_output *output)
 static hx_error *take_for_reading(const struct hx_args *args, struct hx_console *console,
                                   const char *target, hx_store **ret, bool *ret_partial)
 {
-    HX_TAKER struct hx_taker taker = {0};
-    HX_TRY(hx_taker_open(args, target, &taker));
+    HX_SESSION struct hx_session session = {0};
+    HX_TRY(hx_session_open(args, target, &session));
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_temporary(&store));
     hx_store_cancelled_by(store, hx_interrupted());
     int64_t number;
-    HX_TRY(hx_take_into(&taker, store, &console->progress, console, &number));
+    HX_TRY(hx_take_into(&session, store, &console->progress, console, &number));
     HX_TRY(hx_reattribute(args, console, store, "last"));
-    *ret_partial = taker.partial;
+    *ret_partial = session.partial;
     *ret = hx_steal(store);
     return NULL;
 }

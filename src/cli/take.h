@@ -9,9 +9,9 @@
 #include "cli/options.h"
 #include "store/store.h"
 
-/* A target and how it is taken. Use: {.args, .console} and hx_taker_open(), before anything
+/* A target and how it is taken. Use: {.args, .console} and hx_session_open(), before anything
  * large is mapped and before threads. */
-struct hx_taker {
+struct hx_session {
     const struct hx_args *args;
     pid_t pid;
     const char *core; /* the file that is taken instead of a process; NULL: none */
@@ -28,51 +28,54 @@ struct hx_taker {
     bool asked_told;             /* what of --root and --retainer stood for nothing at first */
 };
 
-hx_error *hx_taker_open(const struct hx_args *args, const char *pid, struct hx_taker *ret);
-hx_error *hx_taker_open_pid(const struct hx_args *args, pid_t pid, struct hx_taker *ret);
+hx_error *hx_session_open(const struct hx_args *args, const char *pid, struct hx_session *ret);
+hx_error *hx_session_open_pid(const struct hx_args *args, pid_t pid, struct hx_session *ret);
 /* One more, of the same call, when the first one is recorded already. */
-hx_error *hx_taker_open_beside(const struct hx_taker *first, pid_t pid, struct hx_taker *ret);
-hx_error *hx_taker_open_core(const struct hx_args *args, const char *path, struct hx_taker *ret);
+hx_error *hx_session_open_sibling(const struct hx_session *first, pid_t pid,
+                                  struct hx_session *ret);
+hx_error *hx_session_open_core(const struct hx_args *args, const char *path,
+                               struct hx_session *ret);
 
 /* "PID 12", or the core's name. */
-char *hx_taker_name(const struct hx_taker *taker, char *buf, size_t size);
+char *hx_session_name(const struct hx_session *session, char *buf, size_t size);
 
 /* Records with this source from now on; takes it and the notes (NULL: none) over. */
-hx_error *hx_taker_record(struct hx_taker *taker, const struct hx_source *source, void *state,
-                          char *notes);
+hx_error *hx_session_record(struct hx_session *session, const struct hx_source *source, void *state,
+                            char *notes);
 
 /* What recording has cost the program so far, as a sentence. False: it was not measured. */
-bool hx_taker_overhead(struct hx_taker *taker, char *ret, size_t size);
+bool hx_session_overhead(struct hx_session *session, char *ret, size_t size);
 
-void hx_taker_close(struct hx_taker *taker);
-#define HX_TAKER __attribute__((cleanup(hx_taker_close)))
+void hx_session_close(struct hx_session *session);
+#define HX_SESSION __attribute__((cleanup(hx_session_close)))
 
 /* Makes the named roots of a capture that was scanned and still has its image. At the first one a
  * variable that no module has is HX_E_ABSENT, later only a note. */
-hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot,
+hx_error *hx_take_roots(struct hx_session *session, struct hx_snapshot *snapshot,
                         const struct hx_progress *progress);
 
 /* Capture, scan and states, with the options of the call; the image is gone. */
-hx_error *hx_take(struct hx_taker *taker, const struct hx_progress *progress,
+hx_error *hx_take(struct hx_session *session, const struct hx_progress *progress,
                   struct hx_snapshot **ret);
 
 /* A snapshot that hx_take() has made into a store. Memory is watched from the one to the other. */
-hx_error *hx_take_add(struct hx_taker *taker, hx_store *store, const struct hx_snapshot *snapshot,
-                      const struct hx_analysis *analysis, const struct hx_progress *progress,
-                      int64_t *ret);
+hx_error *hx_take_add(struct hx_session *session, hx_store *store,
+                      const struct hx_snapshot *snapshot, const struct hx_analysis *analysis,
+                      const struct hx_progress *progress, int64_t *ret);
 
 /* The same, and into the store. *ret: its number. With a console (NULL: none) stderr is told what
  * is missing, when something is. */
-hx_error *hx_take_into(struct hx_taker *taker, hx_store *store, const struct hx_progress *progress,
-                       struct hx_console *console, int64_t *ret);
+hx_error *hx_take_into(struct hx_session *session, hx_store *store,
+                       const struct hx_progress *progress, struct hx_console *console,
+                       int64_t *ret);
 
 /* What hx_take() has made shall be in no store: memory is watched no longer. Legal after
  * hx_take_add(), too. */
-void hx_take_drop(struct hx_taker *taker);
+void hx_take_drop(struct hx_session *session);
 
 /* What a recorder knows of a process that has ended: a snapshot without a heap. HX_E_ABSENT: it
  * knows nothing. */
-hx_error *hx_take_late(struct hx_taker *taker, hx_store *store, struct hx_console *console,
+hx_error *hx_take_late(struct hx_session *session, hx_store *store, struct hx_console *console,
                        int64_t *ret);
 
 /* The store behind -o, for appending. */

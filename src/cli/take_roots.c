@@ -30,11 +30,11 @@ static void cleanup_naming(struct naming *naming)
     free(naming->v);
 }
 
-static hx_error *collect_named_roots(struct hx_taker *taker, struct hx_snapshot *snapshot,
+static hx_error *collect_named_roots(struct hx_session *session, struct hx_snapshot *snapshot,
                                      const struct hx_progress *progress, struct naming *naming)
 {
-    const struct hx_args *args = taker->args;
-    HX_TRY(hx_attach_program_roots(taker->attach, snapshot, progress, &naming->program));
+    const struct hx_args *args = session->args;
+    HX_TRY(hx_attach_program_roots(session->attach, snapshot, progress, &naming->program));
     naming->v = calloc(naming->program.n + args->n_roots + 1, sizeof *naming->v);
     naming->name = calloc(args->n_roots + 1, sizeof *naming->name);
     HX_NEED(naming->v && naming->name);
@@ -80,12 +80,12 @@ static bool look_up_symbol(void *context, const char *name, bool tls)
 }
 
 /* HX_E_ABSENT for what lies in thread-local storage: what of it is found depends on the thread. */
-static hx_error *has_variable(const struct hx_taker *taker, const char *module, const char *symbol,
-                              bool *ret)
+static hx_error *has_variable(const struct hx_session *session, const char *module,
+                              const char *symbol, bool *ret)
 {
     struct hunt hunt = {.symbol = symbol};
     HX_TRY(hx_cxx_name_init(symbol, &hunt.name));
-    hx_attach_each_variable(taker->attach, module, look_up_symbol, &hunt);
+    hx_attach_each_variable(session->attach, module, look_up_symbol, &hunt);
     hx_cxx_name_deinit(&hunt.name);
     *ret = hunt.variable;
     if (hunt.variable || !hunt.tls)
@@ -96,7 +96,7 @@ static hx_error *has_variable(const struct hx_taker *taker, const char *module, 
 
 /* Is there such a variable, though maybe without a pointer now? What nobody has ever heard of is a
  * slip of the pen. */
-static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *snapshot,
+static hx_error *test_symbol(struct hx_session *session, const struct hx_snapshot *snapshot,
                              const char *expr)
 {
     HX_FREE char *module = NULL;
@@ -106,15 +106,15 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
     if (!is_symbol || has_root(snapshot, expr))
         return NULL;
     bool found;
-    HX_TRY(has_variable(taker, module, symbol, &found));
+    HX_TRY(has_variable(session, module, symbol, &found));
     if (found)
         return NULL;
     char what[PATH_MAX];
-    hx_taker_name(taker, what, sizeof what);
+    hx_session_name(session, what, sizeof what);
     const char *dot = strchr(symbol, '.');
     HX_FREE char *whole = dot ? strndup(symbol, (size_t)(dot - symbol)) : NULL;
     if (whole)
-        HX_TRY(has_variable(taker, module, whole, &found));
+        HX_TRY(has_variable(session, module, whole, &found));
     if (found)
         return hx_error_new(HX_E_USAGE, expr, "name the whole variable, or *0xADDRESS",
                             "fields need debug information, which this version does not read");
@@ -122,19 +122,19 @@ static hx_error *test_symbol(struct hx_taker *taker, const struct hx_snapshot *s
                         "no variable %s in the process", expr);
 }
 
-hx_error *hx_take_roots(struct hx_taker *taker, struct hx_snapshot *snapshot,
+hx_error *hx_take_roots(struct hx_session *session, struct hx_snapshot *snapshot,
                         const struct hx_progress *progress)
 {
     HX_CLEANUP(cleanup_naming) struct naming naming = {0};
     uint64_t begun = hx_timing_begin();
-    HX_TRY(collect_named_roots(taker, snapshot, progress, &naming));
+    HX_TRY(collect_named_roots(session, snapshot, progress, &naming));
     HX_TRY(hx_named_set(snapshot, naming.v, naming.n, NULL));
     hx_timing_end(begun, "named", naming.n);
-    for (size_t i = 0; i < snapshot->named.n && !taker->roots_tested; i++) {
+    for (size_t i = 0; i < snapshot->named.n && !session->roots_tested; i++) {
         const struct hx_named *named = &snapshot->named.v[i];
         if (named->expr && !snapshot->roots.v[named->root].direct_objects)
-            HX_TRY(test_symbol(taker, snapshot, named->expr));
+            HX_TRY(test_symbol(session, snapshot, named->expr));
     }
-    taker->roots_tested = true;
+    session->roots_tested = true;
     return NULL;
 }

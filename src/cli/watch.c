@@ -89,7 +89,7 @@ static hx_error *poll_watch(struct hx_series *series, bool *ret_due)
     struct hx_watch *watch = series->watch;
     if (watch->due && series->stored > watch->stored)
         begin_anew(watch);
-    HX_TRY(hx_vitals_read(series->taker->pid, watch->wanted, &watch->vitals));
+    HX_TRY(hx_vitals_read(series->session->pid, watch->wanted, &watch->vitals));
     if (!watch->began)
         HX_TRY(check_known(watch));
     compare_rss(watch);

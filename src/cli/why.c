@@ -232,10 +232,10 @@ static hx_error *load_why_snapshot(const struct hx_args *args, struct hx_console
 static hx_error *take_why_snapshot(const struct hx_args *args, struct hx_console *console,
                                    struct hx_snapshot **ret)
 {
-    HX_TAKER struct hx_taker taker = {0};
-    HX_TRY(hx_taker_open(args, args->word[0], &taker));
-    HX_TRY(hx_take(&taker, &console->progress, ret));
-    if (taker.partial)
+    HX_SESSION struct hx_session session = {0};
+    HX_TRY(hx_session_open(args, args->word[0], &session));
+    HX_TRY(hx_take(&session, &console->progress, ret));
+    if (session.partial)
         hx_say(console, args->word[0], "the snapshot is not complete: %s",
                hx_text_str(&(*ret)->notes));
     return NULL;

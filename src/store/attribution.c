@@ -127,7 +127,7 @@ static hx_error *lay_over(hx_store *store, const struct hx_attributing *a, int64
     HX_TRY(hx_schema_overlay_attribution(store->db, store->path));
     store->attributed = true;
     hx_blocks_forget_all(store->blocks);
-    HX_TRY(hx_laid_set(store->laid, NULL, NULL, 0));
+    HX_TRY(hx_ccs_overlay_set(store->overlay, NULL, NULL, 0));
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
     hx_error *err = fill_attribution(a, snapshot);
     if (!err)
@@ -187,7 +187,7 @@ hx_error *hx_store_attribute(hx_store *store, int64_t snapshot, const struct hx_
     }
     if (ret_idle)
         *ret_idle = pass->idle;
-    return hx_laid_set(store->laid, frames, pass, snapshot);
+    return hx_ccs_overlay_set(store->overlay, frames, pass, snapshot);
 }
 
 hx_error *hx_store_attributed_end(hx_store *store)
@@ -197,7 +197,7 @@ hx_error *hx_store_attributed_end(hx_store *store)
     HX_TRY(hx_schema_drop_attribution(store->db, store->path));
     store->attributed = false;
     hx_blocks_forget_all(store->blocks);
-    return hx_laid_set(store->laid, NULL, NULL, 0);
+    return hx_ccs_overlay_set(store->overlay, NULL, NULL, 0);
 }
 
 /* --- of an older schema ------------------------------------------------------------- */

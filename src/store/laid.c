@@ -17,7 +17,7 @@ struct kept {
     struct hx_ccs_costs costs;
 };
 
-struct hx_laid {
+struct hx_ccs_overlay {
     unsigned users; /* the store, the module, each table */
     sqlite3 *db;
     const char *what;
@@ -40,83 +40,83 @@ static void release_kept(struct kept *kept)
     free(kept);
 }
 
-static void forget_laid(hx_laid *laid)
+static void forget_overlay(hx_ccs_overlay *overlay)
 {
     for (size_t i = 0; i < KEPT; i++) {
-        release_kept(laid->kept[i]);
-        laid->kept[i] = NULL;
+        release_kept(overlay->kept[i]);
+        overlay->kept[i] = NULL;
     }
-    hx_vec_free(&laid->snapshots);
-    free(laid->identity);
-    free(laid->child);
-    free(laid->next);
-    laid->identity = NULL;
-    laid->child = laid->next = NULL;
-    if (laid->pass)
-        hx_attributing_deinit(laid->pass);
-    if (laid->frames)
-        hx_frames_deinit(laid->frames);
-    free(laid->pass);
-    free(laid->frames);
-    laid->pass = NULL;
-    laid->frames = NULL;
+    hx_vec_free(&overlay->snapshots);
+    free(overlay->identity);
+    free(overlay->child);
+    free(overlay->next);
+    overlay->identity = NULL;
+    overlay->child = overlay->next = NULL;
+    if (overlay->pass)
+        hx_attributing_deinit(overlay->pass);
+    if (overlay->frames)
+        hx_frames_deinit(overlay->frames);
+    free(overlay->pass);
+    free(overlay->frames);
+    overlay->pass = NULL;
+    overlay->frames = NULL;
 }
 
-void hx_laid_unref(hx_laid *laid)
+void hx_ccs_overlay_unref(hx_ccs_overlay *overlay)
 {
-    if (!laid || --laid->users)
+    if (!overlay || --overlay->users)
         return;
-    forget_laid(laid);
-    free(laid);
+    forget_overlay(overlay);
+    free(overlay);
 }
 
-static hx_error *list_snapshots(hx_laid *laid, int64_t snapshot)
+static hx_error *list_snapshots(hx_ccs_overlay *overlay, int64_t snapshot)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(laid->db, laid->what,
+    HX_TRY(hx_db_prepare(overlay->db, overlay->what,
                          "SELECT snapshot FROM hx_recording WHERE ?1 IN (0, snapshot)"
                          " ORDER BY snapshot",
                          &st));
     sqlite3_bind_int64(st, 1, snapshot);
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        HX_NEED(hx_vec_push(&laid->snapshots, sqlite3_column_int64(st, 0)));
-    return code == SQLITE_DONE ? NULL : hx_db_error(laid->db, code, laid->what);
+        HX_NEED(hx_vec_push(&overlay->snapshots, sqlite3_column_int64(st, 0)));
+    return code == SQLITE_DONE ? NULL : hx_db_error(overlay->db, code, overlay->what);
 }
 
-hx_error *hx_laid_set(hx_laid *laid, struct hx_frames *frames, struct hx_attributing *pass,
-                      int64_t snapshot)
+hx_error *hx_ccs_overlay_set(hx_ccs_overlay *overlay, struct hx_frames *frames,
+                             struct hx_attributing *pass, int64_t snapshot)
 {
-    forget_laid(laid);
-    laid->frames = frames;
-    laid->pass = pass;
+    forget_overlay(overlay);
+    overlay->frames = frames;
+    overlay->pass = pass;
     if (!pass)
         return NULL;
     pass->progress = NULL; /* whoever asks later has not that one */
-    return list_snapshots(laid, snapshot);
+    return list_snapshots(overlay, snapshot);
 }
 
-static uint32_t laid_rows(const hx_laid *laid)
+static uint32_t overlay_rows(const hx_ccs_overlay *overlay)
 {
-    return laid->pass ? hx_ccs_count(laid->pass->table) : 0;
+    return overlay->pass ? hx_ccs_count(overlay->pass->table) : 0;
 }
 
-static hx_error *make_identities(hx_laid *laid)
+static hx_error *make_identities(hx_ccs_overlay *overlay)
 {
-    if (laid->identity)
+    if (overlay->identity)
         return NULL;
-    laid->identity = malloc(((size_t)laid_rows(laid) + 1) * sizeof *laid->identity);
-    HX_NEED(laid->identity);
-    hx_attributing_identities(laid->pass, laid->identity);
+    overlay->identity = malloc(((size_t)overlay_rows(overlay) + 1) * sizeof *overlay->identity);
+    HX_NEED(overlay->identity);
+    hx_attributing_identities(overlay->pass, overlay->identity);
     return NULL;
 }
 
 /* Lists of children, in order. Row 0 is nobody's. */
-static hx_error *make_children(hx_laid *laid)
+static hx_error *make_children(hx_ccs_overlay *overlay)
 {
-    const struct hx_ccs_entry *entry = hx_ccs_rows(laid->pass->table);
-    uint32_t n = laid_rows(laid);
-    if (laid->next)
+    const struct hx_ccs_entry *entry = hx_ccs_rows(overlay->pass->table);
+    uint32_t n = overlay_rows(overlay);
+    if (overlay->next)
         return NULL;
     HX_FREE uint32_t *child = calloc((size_t)n + 1, sizeof *child);
     HX_FREE uint32_t *next = calloc((size_t)n + 1, sizeof *next);
@@ -125,18 +125,18 @@ static hx_error *make_children(hx_laid *laid)
         next[row] = child[entry[row].parent];
         child[entry[row].parent] = row;
     }
-    laid->child = hx_steal(child);
-    laid->next = hx_steal(next);
+    overlay->child = hx_steal(child);
+    overlay->next = hx_steal(next);
     return NULL;
 }
 
-static hx_error *make_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
+static hx_error *make_costs(hx_ccs_overlay *overlay, int64_t snapshot, struct kept **ret)
 {
     struct kept *kept = calloc(1, sizeof *kept);
     HX_NEED(kept);
     kept->snapshot = snapshot;
     kept->users = 1;
-    hx_error *err = hx_ccs_costs_make(laid->pass, snapshot, &kept->costs);
+    hx_error *err = hx_ccs_costs_make(overlay->pass, snapshot, &kept->costs);
     if (err)
         release_kept(kept);
     else
@@ -145,11 +145,11 @@ static hx_error *make_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
 }
 
 /* The costs of a snapshot for a cursor, in place of those that were asked for longest ago. */
-static hx_error *take_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
+static hx_error *take_costs(hx_ccs_overlay *overlay, int64_t snapshot, struct kept **ret)
 {
-    struct kept **slot = &laid->kept[0];
+    struct kept **slot = &overlay->kept[0];
     for (size_t i = 0; i < KEPT; i++) {
-        struct kept **at = &laid->kept[i];
+        struct kept **at = &overlay->kept[i];
         if (*at && (*at)->snapshot == snapshot) {
             slot = at;
             break;
@@ -159,11 +159,11 @@ static hx_error *take_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
     }
     if (!*slot || (*slot)->snapshot != snapshot) {
         struct kept *fresh = NULL;
-        HX_TRY(make_costs(laid, snapshot, &fresh));
+        HX_TRY(make_costs(overlay, snapshot, &fresh));
         release_kept(*slot);
         *slot = fresh;
     }
-    (*slot)->asked = ++laid->asked;
+    (*slot)->asked = ++overlay->asked;
     (*slot)->users++;
     *ret = *slot;
     return NULL;
@@ -174,7 +174,7 @@ static hx_error *take_costs(hx_laid *laid, int64_t snapshot, struct kept **ret)
 enum kind { CCS, COST, ESTIMATE };
 
 /* Columns as the tables of schema.c have them. */
-static const struct laid_table {
+static const struct overlay_table {
     const char *name, *declaration;
     int id, parent; /* columns; parent -1: there is none */
 } tables[] = {
@@ -197,7 +197,7 @@ static const struct laid_table {
 
 struct instance {
     sqlite3_vtab base;
-    hx_laid *laid;
+    hx_ccs_overlay *overlay;
     enum kind kind;
 };
 
@@ -210,9 +210,9 @@ struct cursor {
     struct kept *kept;      /* costs of the snapshot `at` */
 };
 
-static hx_laid *laid_of(const struct cursor *cursor)
+static hx_ccs_overlay *overlay_of(const struct cursor *cursor)
 {
-    return ((struct instance *)cursor->base.pVtab)->laid;
+    return ((struct instance *)cursor->base.pVtab)->overlay;
 }
 
 static enum kind kind_of(const struct cursor *cursor)
@@ -238,7 +238,7 @@ static int set_overlay_error(sqlite3_vtab *vtab, hx_error *err)
 static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                          sqlite3_vtab **ret, char **error)
 {
-    hx_laid *laid = aux;
+    hx_ccs_overlay *overlay = aux;
     size_t kind = 0, kinds = sizeof tables / sizeof *tables;
     while (argc > 3 && kind < kinds && strcmp(tables[kind].name, argv[3]) != 0)
         kind++;
@@ -253,15 +253,15 @@ static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
     struct instance *instance = sqlite3_malloc64(sizeof *instance);
     if (!instance)
         return SQLITE_NOMEM;
-    *instance = (struct instance){.laid = laid, .kind = (enum kind)kind};
-    laid->users++;
+    *instance = (struct instance){.overlay = overlay, .kind = (enum kind)kind};
+    overlay->users++;
     *ret = &instance->base;
     return SQLITE_OK;
 }
 
 static int table_disconnect(sqlite3_vtab *base)
 {
-    hx_laid_unref(((struct instance *)base)->laid);
+    hx_ccs_overlay_unref(((struct instance *)base)->overlay);
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -273,7 +273,7 @@ enum plan { BY_SNAPSHOT = 1, BY_ID = 2, BY_PARENT = 4, FROM = 8, UP_TO = 16, PAR
 
 static unsigned constraint_part(enum kind kind, const struct sqlite3_index_constraint *constraint)
 {
-    const struct laid_table *table = &tables[kind];
+    const struct overlay_table *table = &tables[kind];
     bool equal = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
     bool is_id = constraint->iColumn == table->id || (kind == CCS && constraint->iColumn < 0);
     if (!constraint->usable)
@@ -328,10 +328,10 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     for (int bit = 0; bit < PARTS; bit++)
         if (plan & 1u << bit)
             info->aConstraintUsage[chosen[bit]].argvIndex = ++arguments;
-    double rows = 1 + laid_rows(instance->laid);
+    double rows = 1 + overlay_rows(instance->overlay);
     rows = plan & BY_ID ? 1 : plan & BY_PARENT ? 10 : plan & (FROM | UP_TO) ? rows / 4 : rows;
     if (instance->kind != CCS && !(plan & BY_SNAPSHOT))
-        rows *= 1 + (double)instance->laid->snapshots.n;
+        rows *= 1 + (double)instance->overlay->snapshots.n;
     info->idxNum = (int)plan;
     info->estimatedRows = (sqlite3_int64)rows;
     info->estimatedCost = rows + 10;
@@ -370,10 +370,10 @@ static bool has_row(const struct cursor *cursor, uint32_t row)
 /* To the first snapshot from `at` on that has a row. */
 static hx_error *settle_overlay_cursor(struct cursor *cursor)
 {
-    hx_laid *laid = laid_of(cursor);
+    hx_ccs_overlay *overlay = overlay_of(cursor);
     while (cursor->at < cursor->end) {
         if (!cursor->kept && kind_of(cursor) != CCS) {
-            HX_TRY(take_costs(laid, laid->snapshots.v[cursor->at], &cursor->kept));
+            HX_TRY(take_costs(overlay, overlay->snapshots.v[cursor->at], &cursor->kept));
             cursor->row = cursor->low;
             if (kind_of(cursor) == ESTIMATE && !cursor->kept->costs.sampled)
                 cursor->row = cursor->high;
@@ -401,9 +401,9 @@ static bool bound_of(sqlite3_value *value, int64_t *ret)
 
 static void limit_snapshots(struct cursor *cursor, int64_t snapshot)
 {
-    const hx_laid *laid = laid_of(cursor);
+    const hx_ccs_overlay *overlay = overlay_of(cursor);
     size_t at = cursor->at;
-    while (at < cursor->end && laid->snapshots.v[at] != snapshot)
+    while (at < cursor->end && overlay->snapshots.v[at] != snapshot)
         at++;
     cursor->at = at;
     cursor->end = at < cursor->end ? at + 1 : at;
@@ -425,9 +425,9 @@ static hx_error *limit(struct cursor *cursor, unsigned part, int64_t bound)
         cursor->high = exists && row + 1 > cursor->low ? row + 1 : cursor->low;
         break;
     case BY_PARENT:
-        HX_TRY(make_children(laid_of(cursor)));
+        HX_TRY(make_children(overlay_of(cursor)));
         cursor->children = true;
-        cursor->row = exists ? laid_of(cursor)->child[row] : 0;
+        cursor->row = exists ? overlay_of(cursor)->child[row] : 0;
         break;
     case FROM:
         cursor->low = cursor->low > row ? cursor->low : row;
@@ -443,14 +443,14 @@ static hx_error *limit(struct cursor *cursor, unsigned part, int64_t bound)
 
 static hx_error *start_overlay_scan(struct cursor *cursor, unsigned plan, sqlite3_value **argv)
 {
-    hx_laid *laid = laid_of(cursor);
+    hx_ccs_overlay *overlay = overlay_of(cursor);
     release_kept(cursor->kept);
     cursor->kept = NULL;
     cursor->children = false;
-    cursor->is_over = !laid->pass;
+    cursor->is_over = !overlay->pass;
     cursor->low = cursor->at = 0;
-    cursor->high = laid_rows(laid);
-    cursor->end = kind_of(cursor) == CCS ? laid->pass != NULL : laid->snapshots.n;
+    cursor->high = overlay_rows(overlay);
+    cursor->end = kind_of(cursor) == CCS ? overlay->pass != NULL : overlay->snapshots.n;
     for (unsigned part = 1; part < 1u << PARTS && !cursor->is_over; part <<= 1) {
         int64_t bound;
         if (!(plan & part))
@@ -486,7 +486,7 @@ static int cursor_next(sqlite3_vtab_cursor *base)
 {
     struct cursor *cursor = (struct cursor *)base;
     if (cursor->children) {
-        cursor->row = laid_of(cursor)->next[cursor->row];
+        cursor->row = overlay_of(cursor)->next[cursor->row];
         cursor->is_over = !cursor->row;
         return SQLITE_OK;
     }
@@ -504,7 +504,7 @@ static int cursor_eof(sqlite3_vtab_cursor *base)
 
 static int64_t snapshot_of(const struct cursor *cursor)
 {
-    return laid_of(cursor)->snapshots.v[cursor->at];
+    return overlay_of(cursor)->snapshots.v[cursor->at];
 }
 
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
@@ -516,9 +516,10 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
     return SQLITE_OK;
 }
 
-static hx_error *serve_ccs(hx_laid *laid, sqlite3_context *context, uint32_t row, int column)
+static hx_error *serve_ccs(hx_ccs_overlay *overlay, sqlite3_context *context, uint32_t row,
+                           int column)
 {
-    const struct hx_ccs_entry *entry = &hx_ccs_rows(laid->pass->table)[row];
+    const struct hx_ccs_entry *entry = &hx_ccs_rows(overlay->pass->table)[row];
     int64_t value = hx_ccs_id_of(row);
     switch (column) {
     case 1:
@@ -530,11 +531,11 @@ static hx_error *serve_ccs(hx_laid *laid, sqlite3_context *context, uint32_t row
         value = entry->depth;
         break;
     case 3:
-        value = laid->frames->centres.v[entry->centre].id;
+        value = overlay->frames->centres.v[entry->centre].id;
         break;
     case 4:
-        HX_TRY(make_identities(laid));
-        value = (int64_t)laid->identity[row];
+        HX_TRY(make_identities(overlay));
+        value = (int64_t)overlay->identity[row];
         break;
     case 5:
         value = entry->recursive;
@@ -571,7 +572,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
         serve_cost(cursor, context, column);
         return SQLITE_OK;
     }
-    hx_error *err = serve_ccs(laid_of(cursor), context, cursor->row, column);
+    hx_error *err = serve_ccs(overlay_of(cursor), context, cursor->row, column);
     return err ? set_overlay_error(base->pVtab, err) : SQLITE_OK;
 }
 
@@ -595,19 +596,19 @@ static const sqlite3_module methods = {
 
 static void free_module(void *aux)
 {
-    hx_laid_unref(aux);
+    hx_ccs_overlay_unref(aux);
 }
 
-hx_error *hx_laid_create(sqlite3 *db, const char *what, hx_laid **ret)
+hx_error *hx_ccs_overlay_create(sqlite3 *db, const char *what, hx_ccs_overlay **ret)
 {
-    hx_laid *laid = calloc(1, sizeof *laid);
-    HX_NEED(laid);
-    *laid = (hx_laid){.users = 2, .db = db, .what = what};
-    int code = sqlite3_create_module_v2(db, HX_LAID_MODULE, &methods, laid, free_module);
+    hx_ccs_overlay *overlay = calloc(1, sizeof *overlay);
+    HX_NEED(overlay);
+    *overlay = (hx_ccs_overlay){.users = 2, .db = db, .what = what};
+    int code = sqlite3_create_module_v2(db, HX_CCS_OVERLAY_MODULE, &methods, overlay, free_module);
     if (code != SQLITE_OK) { /* the module was freed */
-        hx_laid_unref(laid);
+        hx_ccs_overlay_unref(overlay);
         return hx_db_error(db, code, what);
     }
-    *ret = laid;
+    *ret = overlay;
     return NULL;
 }

@@ -11,18 +11,19 @@
 #include "store/attribute.h"
 
 /* Of one connection. */
-typedef struct hx_laid hx_laid;
+typedef struct hx_ccs_overlay hx_ccs_overlay;
 
-/* Makes the module HX_LAID_MODULE known to the connection: CREATE VIRTUAL TABLE ... USING
- * HX_LAID_MODULE(NAME), NAME being one of the tables. They are empty until there is a pass. */
-#define HX_LAID_MODULE "hx_laid"
-hx_error *hx_laid_create(sqlite3 *db, const char *what, hx_laid **ret);
-void hx_laid_unref(hx_laid *laid); /* NULL is legal */
+/* Makes the module HX_CCS_OVERLAY_MODULE known to the connection: CREATE VIRTUAL TABLE ... USING
+ * HX_CCS_OVERLAY_MODULE(NAME), NAME being one of the tables. They are empty until there is a pass.
+ */
+#define HX_CCS_OVERLAY_MODULE "hx_laid"
+hx_error *hx_ccs_overlay_create(sqlite3 *db, const char *what, hx_ccs_overlay **ret);
+void hx_ccs_overlay_unref(hx_ccs_overlay *overlay); /* NULL is legal */
 
 /* A pass, with the frames that it is of; both from malloc. Takes them over, also when this fails.
  * Without any (NULL) the tables are empty again. No statement may be reading the tables. Snapshot
  * 0: of all that were recorded. */
-hx_error *hx_laid_set(hx_laid *laid, struct hx_frames *frames, struct hx_attributing *pass,
-                      int64_t snapshot);
+hx_error *hx_ccs_overlay_set(hx_ccs_overlay *overlay, struct hx_frames *frames,
+                             struct hx_attributing *pass, int64_t snapshot);
 
 #endif

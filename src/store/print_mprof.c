@@ -265,10 +265,10 @@ static size_t put_leak(struct hx_mprof_printer *p, const hx_rows *rows)
 static hx_error *print_leaks(struct hx_mprof_printer *p, hx_rows *rows)
 {
     size_t column = put_leak(p, NULL);
-    bool beside = column + PATH_LEAST <= p->screen;
-    hx_text_puts(&p->out, beside ? "path" : "");
+    bool fits = column + PATH_LEAST <= p->screen;
+    hx_text_puts(&p->out, fits ? "path" : "");
     hx_mprof_end_line(&p->out);
-    if (!beside) {
+    if (!fits) {
         hx_text_puts(&p->out, "    path\n");
         column = 4;
     }
@@ -280,7 +280,7 @@ static hx_error *print_leaks(struct hx_mprof_printer *p, hx_rows *rows)
             return NULL;
         p->rows++;
         put_leak(p, rows);
-        if (!beside) {
+        if (!fits) {
             hx_mprof_end_line(&p->out);
             hx_mprof_put_spaces(&p->out, column);
         }

@@ -390,8 +390,8 @@ static void put_create_table(struct hx_text *sql, const struct table *table, con
 
 static void put_laid(struct hx_text *sql, const struct table *table)
 {
-    hx_text_putf(sql, "CREATE VIRTUAL TABLE temp.%s USING " HX_LAID_MODULE "(%s);\n", table->name,
-                 table->name);
+    hx_text_putf(sql, "CREATE VIRTUAL TABLE temp.%s USING " HX_CCS_OVERLAY_MODULE "(%s);\n",
+                 table->name, table->name);
 }
 
 static void put_index(struct hx_text *sql, const struct table *table, const char *schema)

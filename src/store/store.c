@@ -28,8 +28,8 @@ static void disconnect(hx_store *store)
         hx_blocks_rest(store->blocks);
     hx_blocks_unref(store->blocks);
     store->blocks = NULL;
-    hx_laid_unref(store->laid);
-    store->laid = NULL;
+    hx_ccs_overlay_unref(store->overlay);
+    store->overlay = NULL;
     hx_vfs_close(store->vfs, store->db);
     store->vfs = NULL;
     store->db = NULL;
@@ -67,23 +67,23 @@ static int is_over(void *context)
     hx_store *store = context;
     if (store->cancel && atomic_load_explicit(store->cancel, memory_order_relaxed))
         return 1;
-    if (store->patience > 0)
-        store->patience--;
-    return store->patience == 0;
+    if (store->grace > 0)
+        store->grace--;
+    return store->grace == 0;
 }
 
 /* The file's own statements are checked, then loaded. A schema of ours takes some thousand steps;
  * a file can claim one without end. */
 static hx_error *meet_schema(hx_store *store)
 {
-    store->patience = HX_STORE_PATIENCE;
+    store->grace = HX_STORE_GRACE;
     hx_error *err = hx_schema_check(store->db, store->path, &store->schema);
     /* connects them now: a user's statement is not allowed to declare tables */
     if (!err)
         err =
             hx_db_exec(store->db, store->path, "SELECT 1 FROM objects, edges, root_edges LIMIT 0");
-    bool endless = store->patience == 0;
-    store->patience = -1;
+    bool endless = store->grace == 0;
+    store->grace = -1;
     /* without an error it were statistics, which each change of the schema would load again */
     if (!endless || (err && err->kind != HX_E_CANCEL))
         return err;
@@ -96,7 +96,7 @@ static hx_error *make_ready(hx_store *store, bool alone)
 {
     sqlite3_extended_result_codes(store->db, 1);
     sqlite3_busy_timeout(store->db, HX_STORE_BUSY_MS);
-    store->patience = -1;
+    store->grace = -1;
     sqlite3_progress_handler(store->db, HX_STORE_STEPS, is_over, store);
     /* hostile files must not reach functions with effects through views or triggers */
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -108,7 +108,7 @@ static hx_error *make_ready(hx_store *store, bool alone)
         HX_TRY(hx_db_exec(store->db, store->path, "PRAGMA locking_mode = EXCLUSIVE"));
     HX_TRY(hx_functions(store->db));
     HX_TRY(hx_object_tables(store->db, &store->blocks));
-    HX_TRY(hx_laid_create(store->db, store->path, &store->laid));
+    HX_TRY(hx_ccs_overlay_create(store->db, store->path, &store->overlay));
     HX_TRY(meet_schema(store));
     return hx_db_exec(store->db, store->path, "PRAGMA cache_size = -16384");
 }

@@ -16,7 +16,7 @@ enum { HX_STORE_BUSY_MS = 10000 };
 
 /* The progress handler is asked each so many steps of SQLite (some 50 us), and ends what loads a
  * schema after so many calls. */
-enum { HX_STORE_STEPS = 1000, HX_STORE_PATIENCE = 2000 };
+enum { HX_STORE_STEPS = 1000, HX_STORE_GRACE = 2000 };
 
 /* Tables of the file, by hx_schema_number(). */
 enum { HX_TABLES_MAX = 128 };
@@ -29,19 +29,19 @@ struct hx_store {
     hx_vfs *vfs; /* what db opens files through */
     hx_blocks
         *blocks; /* of the object tables: call hx_blocks_forget() when a snapshot was revised */
-    struct hx_laid *laid;      /* what lies over it in memory */
-    char *path;                /* as the user gave it: for messages */
-    struct hx_pin file;        /* where it leads */
-    struct hx_folder scratch;  /* with a private copy, or a temporary store; none: fd is -1 */
-    int schema;                /* of the file, as it was checked when it was connected to */
-    const atomic_bool *cancel; /* ends statements when it turns on; NULL: nobody does */
-    int patience;              /* calls of the progress handler until it ends them; -1: none */
-    struct hx_tables sound;    /* found to be, in a file that nobody has written to since */
-    unsigned sound_at;         /* SQLITE_FCNTL_DATA_VERSION */
-    bool writer;               /* opened for appending */
-    bool created;              /* the file was made by this open */
-    bool added;                /* a snapshot was stored */
-    char *answer_order;        /* what temp.hx_answer_order holds (answer.h); NULL: nothing */
+    struct hx_ccs_overlay *overlay; /* what lies over it in memory */
+    char *path;                     /* as the user gave it: for messages */
+    struct hx_pin file;             /* where it leads */
+    struct hx_folder scratch;       /* with a private copy, or a temporary store; none: fd is -1 */
+    int schema;                     /* of the file, as it was checked when it was connected to */
+    const atomic_bool *cancel;      /* ends statements when it turns on; NULL: nobody does */
+    int grace;                      /* calls of the progress handler until it ends them; -1: none */
+    struct hx_tables sound;         /* found to be, in a file that nobody has written to since */
+    unsigned sound_at;              /* SQLITE_FCNTL_DATA_VERSION */
+    bool writer;                    /* opened for appending */
+    bool created;                   /* the file was made by this open */
+    bool added;                     /* a snapshot was stored */
+    char *answer_order;             /* what temp.hx_answer_order holds (answer.h); NULL: nothing */
     bool temporary;
     bool overlaid;   /* temporary tables lie over the file's own: hx_schema_overlay() */
     bool attributed; /* and of cost centres: hx_schema_overlay_attribution() */

@@ -7,8 +7,8 @@
 #define SLACK     16   /* the request is above usable - SLACK */
 #define PAGE_ZERO 4096 /* no vtable lies below */
 
-void hx_known_init(struct hx_known *known, const struct hx_image *image,
-                   const struct hx_scan_options *options)
+void hx_interior_rules_init(struct hx_interior_rules *known, const struct hx_image *image,
+                            const struct hx_scan_options *options)
 {
     memset(known, 0, sizeof *known);
     known->image = image;
@@ -16,7 +16,7 @@ void hx_known_init(struct hx_known *known, const struct hx_image *image,
 }
 
 /* The span that holds addr, NULL when none does. */
-static inline const struct hx_span *span_of(struct hx_known *known, uint64_t addr)
+static inline const struct hx_span *span_of(struct hx_interior_rules *known, uint64_t addr)
 {
     const struct hx_image *image = known->image;
     if (known->span >= image->n || addr < image->span[known->span].start ||
@@ -29,7 +29,7 @@ static inline const struct hx_span *span_of(struct hx_known *known, uint64_t add
 }
 
 /* The target's word at addr. */
-static inline bool peek(struct hx_known *known, uint64_t addr, uint64_t *ret)
+static inline bool peek(struct hx_interior_rules *known, uint64_t addr, uint64_t *ret)
 {
     const struct hx_span *span = span_of(known, addr);
     if (!span)
@@ -41,7 +41,7 @@ static inline bool peek(struct hx_known *known, uint64_t addr, uint64_t *ret)
 }
 
 /* length, capacity, reference count, then capacity + 1 bytes of text. */
-static bool is_string(struct hx_known *known, uint64_t addr, uint64_t size)
+static bool is_string(struct hx_interior_rules *known, uint64_t addr, uint64_t size)
 {
     const uint64_t header = 3 * WORD + 1;
     uint64_t length, capacity;
@@ -53,7 +53,7 @@ static bool is_string(struct hx_known *known, uint64_t addr, uint64_t size)
 
 /* A count in the first word that divides what follows. A length prefix, whose one
  * element is all that follows, is the case count = request - 8. */
-static bool is_counted(struct hx_known *known, uint64_t addr, uint64_t size)
+static bool is_counted(struct hx_interior_rules *known, uint64_t addr, uint64_t size)
 {
     uint64_t count;
     if (!peek(known, addr, &count) || count == 0)
@@ -65,11 +65,11 @@ static bool is_counted(struct hx_known *known, uint64_t addr, uint64_t size)
     return count <= high && high - high % count >= low;
 }
 
-static bool is_vtable(struct hx_known *known, uint64_t word)
+static bool is_vtable(struct hx_interior_rules *known, uint64_t word)
 {
     if (word % WORD || word < PAGE_ZERO)
         return false;
-    size_t slot = (size_t)(word * 0x9e3779b97f4a7c15u >> 32) & (HX_KNOWN_SLOTS - 1);
+    size_t slot = (size_t)(word * 0x9e3779b97f4a7c15u >> 32) & (HX_INTERIOR_RULES_SLOTS - 1);
     if (known->answer[slot] && known->word[slot] == word)
         return known->answer[slot] == 2;
     bool yes = known->options->is_vtable(known->options->context, word);
@@ -78,14 +78,16 @@ static bool is_vtable(struct hx_known *known, uint64_t word)
     return yes;
 }
 
-static bool is_base_class(struct hx_known *known, uint64_t addr, uint64_t size, uint64_t offset)
+static bool is_base_class(struct hx_interior_rules *known, uint64_t addr, uint64_t size,
+                          uint64_t offset)
 {
     uint64_t inner, first;
     return size - offset >= WORD && peek(known, addr + offset, &inner) && is_vtable(known, inner) &&
            peek(known, addr, &first) && is_vtable(known, first);
 }
 
-bool hx_known_shape(struct hx_known *known, uint64_t addr, uint64_t size, uint64_t offset)
+bool hx_interior_rules_match(struct hx_interior_rules *known, uint64_t addr, uint64_t size,
+                             uint64_t offset)
 {
     if (offset % WORD)
         return false;
@@ -96,7 +98,7 @@ bool hx_known_shape(struct hx_known *known, uint64_t addr, uint64_t size, uint64
     return known->options->is_vtable && is_base_class(known, addr, size, offset);
 }
 
-void hx_known_prefetch(struct hx_known *known, uint64_t addr, uint64_t offset)
+void hx_interior_rules_prefetch(struct hx_interior_rules *known, uint64_t addr, uint64_t offset)
 {
     if (offset % WORD || (offset > 3 * WORD && !known->options->is_vtable))
         return;

@@ -12,27 +12,28 @@
 
 #include "traverse/scan.h"
 
-#define HX_KNOWN_SLOTS 4096 /* a power of two */
+#define HX_INTERIOR_RULES_SLOTS 4096 /* a power of two */
 
 /* One thread's judge. */
-struct hx_known {
+struct hx_interior_rules {
     const struct hx_image *image;
     const struct hx_scan_options *options;
     size_t span; /* where the last word was found */
     /* What is_vtable said of recent words, by hash: answer[i] is 1 + what it said of
      * word[i], 0 while nothing stands there. */
-    uint64_t word[HX_KNOWN_SLOTS];
-    uint8_t answer[HX_KNOWN_SLOTS];
+    uint64_t word[HX_INTERIOR_RULES_SLOTS];
+    uint8_t answer[HX_INTERIOR_RULES_SLOTS];
 };
 
-void hx_known_init(struct hx_known *known, const struct hx_image *image,
-                   const struct hx_scan_options *options);
+void hx_interior_rules_init(struct hx_interior_rules *known, const struct hx_image *image,
+                            const struct hx_scan_options *options);
 
 /* Is a pointer to `addr + offset` a known shape? `addr` and `size` are the object's,
  * 0 < offset < size. A word that the image does not hold satisfies nothing. */
-bool hx_known_shape(struct hx_known *known, uint64_t addr, uint64_t size, uint64_t offset);
+bool hx_interior_rules_match(struct hx_interior_rules *known, uint64_t addr, uint64_t size,
+                             uint64_t offset);
 
-/* Asks for the memory that hx_known_shape() will read. */
-void hx_known_prefetch(struct hx_known *known, uint64_t addr, uint64_t offset);
+/* Asks for the memory that hx_interior_rules_match() will read. */
+void hx_interior_rules_prefetch(struct hx_interior_rules *known, uint64_t addr, uint64_t offset);
 
 #endif

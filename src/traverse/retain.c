@@ -24,8 +24,9 @@
 #define FEW_EDGES   16     /* of an object with so few all targets are prefetched */
 #define FEW_OBJECTS 20000  /* below this a second thread costs more than it brings */
 
-/* Gifts that a worker remembers, workers, and objects looked at before gifts are handed over. */
-enum { GIFTS = 256, GIVERS = 16, GIFT_BLOCK = 1 << 20 };
+/* Contributions that a worker remembers, workers, and objects looked at before contributions are
+ * handed over. */
+enum { CONTRIBUTIONS = 256, CONTRIBUTORS = 16, CONTRIBUTION_BLOCK = 1 << 20 };
 
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
  * edges, the components of their targets. */
@@ -196,7 +197,7 @@ static void gather_at(struct flow *flow, hx_obj object, hx_set set)
 }
 
 /* What a settled object gives to a component. */
-struct gift {
+struct contribution {
     hx_obj number;
     hx_set set;
 };
@@ -206,23 +207,24 @@ struct giving {
     struct flow *flow;
     hx_obj from, to;
     unsigned threads;
-    struct giver {
-        HX_VEC(struct gift) gifts;
-        struct gift last[GIFTS]; /* not given again: most of what comes to a large component */
+    struct contributor {
+        HX_VEC(struct contribution) contributions;
+        /* not given again: most of what comes to a large component */
+        struct contribution last[CONTRIBUTIONS];
         bool failed;
-    } giver[GIVERS];
+    } contributor[CONTRIBUTORS];
 };
 
-static inline void note_gift(struct giver *giver, hx_obj number, hx_set set)
+static inline void note_contribution(struct contributor *contributor, hx_obj number, hx_set set)
 {
-    struct gift *last = &giver->last[(number * UINT32_C(31) + set) % GIFTS];
+    struct contribution *last = &contributor->last[(number * UINT32_C(31) + set) % CONTRIBUTIONS];
     if (last->number == number && last->set == set)
         return;
-    *last = (struct gift){number, set};
-    giver->failed |= !hx_vec_push(&giver->gifts, *last);
+    *last = (struct contribution){number, set};
+    contributor->failed |= !hx_vec_push(&contributor->contributions, *last);
 }
 
-static void find_gifts(void *context, unsigned i)
+static void find_contributions(void *context, unsigned i)
 {
     struct giving *giving = context;
     const struct flow *flow = giving->flow;
@@ -242,7 +244,8 @@ static void find_gifts(void *context, unsigned i)
             if (hx_bit(flow->unsettled, coming))
                 __builtin_prefetch(&flow->components.number[hx_part_index(&flow->part, coming)]);
             if (hx_bit(flow->unsettled, target) && flow_follows(flow, graph->edge[e]))
-                note_gift(&giving->giver[i], component_of(flow, target), flow->set[k]);
+                note_contribution(&giving->contributor[i], component_of(flow, target),
+                                  flow->set[k]);
         }
     }
 }
@@ -251,28 +254,28 @@ static hx_error *hand_over(struct giving *giving)
 {
     struct flow *flow = giving->flow;
     for (unsigned i = 0; i < giving->threads; i++) {
-        struct giver *giver = &giving->giver[i];
-        HX_NEED(!giver->failed);
-        for (size_t k = 0; k < giver->gifts.n; k++)
-            hx_gather_give(&flow->gather, &flow->place[giver->gifts.v[k].number],
-                           giver->gifts.v[k].set);
-        giver->gifts.n = 0;
+        struct contributor *contributor = &giving->contributor[i];
+        HX_NEED(!contributor->failed);
+        for (size_t k = 0; k < contributor->contributions.n; k++)
+            hx_gather_give(&flow->gather, &flow->place[contributor->contributions.v[k].number],
+                           contributor->contributions.v[k].set);
+        contributor->contributions.n = 0;
     }
     return NULL;
 }
 
-/* In the order of the objects, however many threads there are; by blocks, so that the gifts do not
- * take much memory. */
+/* In the order of the objects, however many threads there are; by blocks, so that the contributions
+ * do not take much memory. */
 static hx_error *give_in_order(struct giving *giving)
 {
     const hx_obj n = giving->flow->graph->n;
     for (unsigned i = 0; i < giving->threads; i++)
-        for (size_t k = 0; k < GIFTS; k++)
-            giving->giver[i].last[k].number = HX_NO_OBJ;
+        for (size_t k = 0; k < CONTRIBUTIONS; k++)
+            giving->contributor[i].last[k].number = HX_NO_OBJ;
     for (hx_obj from = 0; from < n; from = giving->to) {
         giving->from = from;
-        giving->to = n - from < GIFT_BLOCK ? n : (hx_obj)(from + GIFT_BLOCK);
-        hx_parallel(giving->threads, find_gifts, giving);
+        giving->to = n - from < CONTRIBUTION_BLOCK ? n : (hx_obj)(from + CONTRIBUTION_BLOCK);
+        hx_parallel(giving->threads, find_contributions, giving);
         HX_TRY(hand_over(giving));
         HX_TRY(pause_at(giving->flow, "retainer sets", from, n));
     }
@@ -286,10 +289,12 @@ static hx_error *give_from_settled(struct flow *flow)
     HX_NEED(giving);
     unsigned threads = hx_threads(flow->rule->threads);
     giving->flow = flow;
-    giving->threads = flow->graph->n < FEW_OBJECTS ? 1 : threads < GIVERS ? threads : GIVERS;
+    giving->threads = flow->graph->n < FEW_OBJECTS ? 1
+                      : threads < CONTRIBUTORS     ? threads
+                                                   : CONTRIBUTORS;
     hx_error *err = give_in_order(giving);
     for (unsigned i = 0; i < giving->threads; i++)
-        hx_vec_free(&giving->giver[i].gifts);
+        hx_vec_free(&giving->contributor[i].contributions);
     free(giving);
     return err;
 }

@@ -260,7 +260,7 @@ static enum found sequence(struct hx_input *input, const unsigned char *s, size_
     return found;
 }
 
-static uint64_t patience(const struct hx_input *input)
+static uint64_t escape_timeout(const struct hx_input *input)
 {
     size_t n = input->n - input->at;
     if (input->pasting || input->bytes[input->at] != 27)
@@ -318,7 +318,7 @@ static enum found decode_key(struct hx_input *input, uint64_t now_ns, struct dec
 {
     const unsigned char *s = input->bytes + input->at;
     size_t n = input->n - input->at;
-    bool waited = now_ns - input->last_ns >= patience(input);
+    bool waited = now_ns - input->last_ns >= escape_timeout(input);
     enum found found;
     if (input->pasting)
         found = pasted(input, s, n, ret);
@@ -394,7 +394,7 @@ int hx_input_wait_ms(const struct hx_input *input, uint64_t now_ns)
     if (!n)
         return -1;
     bool rest = !input->pasting && is_rest(input, now_ns);
-    uint64_t wait = rest && n == 1 ? ESC_NS : rest ? REST_NS : patience(input);
+    uint64_t wait = rest && n == 1 ? ESC_NS : rest ? REST_NS : escape_timeout(input);
     uint64_t over = now_ns - input->last_ns;
     return over >= wait ? 0 : (int)((wait - over) / 1000000) + 1;
 }

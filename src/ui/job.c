@@ -23,7 +23,7 @@ struct lane {
     bool in_store; /* the running job has the store for itself */
     /* progress of the running job */
     char stage[64];
-    uint64_t done, total, started_ns, stage_ns, told_ns; /* stage_ns: when the stage began */
+    uint64_t done, total, started_ns, stage_ns, reported_ns; /* stage_ns: when the stage began */
 };
 
 struct hx_jobs {
@@ -56,9 +56,9 @@ static void report(void *context, const char *stage, uint64_t done, uint64_t tot
     }
     lane->done = done;
     lane->total = total;
-    bool tell = now - lane->told_ns > 100000000;
+    bool tell = now - lane->reported_ns > 100000000;
     if (tell)
-        lane->told_ns = now;
+        lane->reported_ns = now;
     pthread_mutex_unlock(&lane->jobs->lock);
     if (tell)
         wake(lane->jobs);

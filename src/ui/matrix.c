@@ -21,7 +21,7 @@ struct matrix {
     int step;         /* cells of a column */
     bool named;       /* each name stands in a line of its own, led to its column */
     int lines;        /* of the names above the list */
-    int beside;       /* so many of them in a line */
+    int per_line;     /* so many of them in a line */
     char heading[4 * DOTS_MAX + 8];
 };
 
@@ -184,8 +184,8 @@ static void set_lines(struct matrix *matrix, bool more, int columns)
 {
     int most = (hx_term_lines() - 4) * 2 / 5;
     matrix->named = !more && matrix->step == 2 && matrix->shown == matrix->n && matrix->n <= most;
-    matrix->beside = matrix->named || columns - 2 < ENTRY_MIN ? 1 : (columns - 2) / ENTRY_MIN;
-    matrix->lines = (matrix->shown + matrix->beside - 1) / matrix->beside;
+    matrix->per_line = matrix->named || columns - 2 < ENTRY_MIN ? 1 : (columns - 2) / ENTRY_MIN;
+    matrix->lines = (matrix->shown + matrix->per_line - 1) / matrix->per_line;
     matrix->lines = matrix->lines > most ? most : matrix->lines;
 }
 
@@ -372,7 +372,7 @@ static void put_legend(const struct hx_ui *ui, const struct hx_pane *pane,
                        const struct matrix *matrix, int y, int height, int columns)
 {
     double most = most_bytes(pane, matrix->n);
-    int width = (columns - 2) / matrix->beside, room = height * matrix->beside;
+    int width = (columns - 2) / matrix->per_line, room = height * matrix->per_line;
     bool all = matrix->shown <= room;
     for (int i = 0; i < matrix->shown && i < room; i++) {
         int line = y + i % height, x = 2 + i / height * width;

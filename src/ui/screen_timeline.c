@@ -232,7 +232,7 @@ static hx_error *show_rows(const struct hx_ui *ui, struct hx_pane *pane)
 struct charting {
     struct hx_job job;
     uint64_t pane, want;
-    struct hx_series_wish wish;
+    struct hx_series_request request;
     struct hx_series_key *without; /* owned */
     size_t n_without;
     char *scheme; /* owned */
@@ -243,7 +243,7 @@ static hx_error *charting_run(struct hx_job *job, hx_store *store,
                               const struct hx_progress *progress)
 {
     struct charting *charting = (struct charting *)job;
-    return hx_series_read(store, &charting->wish, progress, &charting->series);
+    return hx_series_read(store, &charting->request, progress, &charting->series);
 }
 
 /* The cursor stays on its band, wherever that is now; who looks at the first wants to see the new
@@ -313,12 +313,12 @@ static const char *wanted_scheme(const struct hx_ui *ui)
     return *scheme ? scheme : NULL;
 }
 
-static hx_error *copy_wish(const struct hx_ui *ui, const struct timeline *timeline,
-                           struct charting *charting)
+static hx_error *copy_request(const struct hx_ui *ui, const struct timeline *timeline,
+                              struct charting *charting)
 {
     const char *scheme = wanted_scheme(ui);
     size_t n = timeline->without.n;
-    charting->wish = (struct hx_series_wish){
+    charting->request = (struct hx_series_request){
         .census = timeline->chosen, .most = HX_BANDS, .snapshot = ui->snapshot};
     if (scheme)
         HX_NEED(charting->scheme = strdup(scheme));
@@ -327,9 +327,9 @@ static hx_error *copy_wish(const struct hx_ui *ui, const struct timeline *timeli
     for (; charting->n_without < n; charting->n_without++)
         HX_TRY(hx_series_key_copy(&timeline->without.v[charting->n_without],
                                   &charting->without[charting->n_without]));
-    charting->wish.scheme = charting->scheme;
-    charting->wish.without = charting->without;
-    charting->wish.n_without = n;
+    charting->request.scheme = charting->scheme;
+    charting->request.without = charting->without;
+    charting->request.n_without = n;
     return NULL;
 }
 
@@ -344,7 +344,7 @@ static hx_error *start_reading(struct hx_ui *ui, struct hx_pane *pane,
                                     .run = charting_run,
                                     .done = charting_done,
                                     .destroy = charting_destroy};
-    hx_error *error = copy_wish(ui, timeline, charting);
+    hx_error *error = copy_request(ui, timeline, charting);
     if (error) {
         charting_destroy(&charting->job);
         return error;

@@ -19,7 +19,7 @@ struct entry {
 };
 
 struct reading {
-    const struct hx_series_wish *wish;
+    const struct hx_series_request *request;
     struct hx_series *series;
     const struct hx_progress *progress;
     struct hx_text sql;
@@ -194,10 +194,10 @@ static struct entry *find_series_entry(const struct reading *reading, const stru
     return NULL;
 }
 
-static bool is_left_out(const struct hx_series_wish *wish, const struct hx_series_key *key)
+static bool is_left_out(const struct hx_series_request *request, const struct hx_series_key *key)
 {
-    for (size_t i = 0; i < wish->n_without; i++)
-        if (hx_series_key_same(&wish->without[i], key))
+    for (size_t i = 0; i < request->n_without; i++)
+        if (hx_series_key_same(&request->without[i], key))
             return true;
     return false;
 }
@@ -208,7 +208,7 @@ static hx_error *add_series_entry(struct reading *reading, const struct hx_value
     struct entry entry = {.key.number = value->i, .band = BAND_REST};
     if (value->type == HX_VALUE_TEXT)
         HX_NEED(entry.key.text = strdup(value->text));
-    if (is_left_out(reading->wish, &entry.key))
+    if (is_left_out(reading->request, &entry.key))
         entry.band = BAND_LEFT_OUT;
     if (!hx_vec_push(&reading->entry, entry)) {
         free(entry.key.text);
@@ -324,7 +324,7 @@ static hx_error *choose_bands(struct reading *reading)
     }
     qsort(order, n, sizeof *order, by_area);
     n -= left_out;
-    size_t most = reading->wish->most, bands = n <= most ? n : most - 1;
+    size_t most = reading->request->most, bands = n <= most ? n : most - 1;
     series->n_rest = n - bands;
     series->band = calloc(bands + 1, sizeof *series->band);
     HX_NEED(series->band);
@@ -404,11 +404,11 @@ static hx_error *find_imported(hx_store *store, const struct hx_stored_census **
     return NULL;
 }
 
-static hx_error *choose_census(const struct hx_series_wish *wish, hx_store *store,
+static hx_error *choose_census(const struct hx_series_request *request, hx_store *store,
                                struct hx_series *series)
 {
     int64_t retainers = 0, heaps = 0, objects = 0;
-    series->census = wish->census;
+    series->census = request->census;
     if (series->census)
         return NULL;
     HX_TRY(ask_number(store, "SELECT EXISTS (SELECT 1 FROM hx_retention)", &retainers));
@@ -428,18 +428,18 @@ static hx_error *choose_census(const struct hx_series_wish *wish, hx_store *stor
 }
 
 /* Retainer sets of one scheme can be compared. */
-static hx_error *choose_scheme(const struct hx_series_wish *wish, hx_store *store,
+static hx_error *choose_scheme(const struct hx_series_request *request, hx_store *store,
                                struct hx_series *series)
 {
     struct hx_text sql = {0};
-    if (wish->scheme) {
-        series->scheme = strdup(wish->scheme);
+    if (request->scheme) {
+        series->scheme = strdup(request->scheme);
         return series->scheme ? NULL : hx_error_nomem();
     }
     hx_text_putf(&sql,
                  "SELECT scheme FROM censuses WHERE scheme IS NOT NULL"
                  " ORDER BY snapshot = %" PRId64 " DESC, snapshot DESC LIMIT 1",
-                 wish->snapshot);
+                 request->snapshot);
     hx_error *error = sql.failed ? hx_error_nomem() : ask_text(store, sql.s, &series->scheme);
     hx_text_free(&sql);
     return error;
@@ -460,7 +460,7 @@ static hx_error *choose_names(struct reading *reading, hx_store *store)
     hx_text_putf(&sql,
                  "SELECT snapshot FROM hx_named ORDER BY snapshot = %" PRId64
                  " DESC, snapshot DESC LIMIT 1",
-                 reading->wish->snapshot);
+                 reading->request->snapshot);
     hx_error *error = sql.failed ? hx_error_nomem() : ask_number(store, sql.s, &like);
     hx_text_clear(&sql);
     series->named = like != 0;
@@ -490,7 +490,7 @@ static hx_error *put_statement(struct reading *reading, hx_store *store)
     hx_census_sql(series->census, 0, &reading->sql);
     hx_text_puts(&reading->sql, ")");
     if (strcmp(series->census->name, "retainer") == 0)
-        HX_TRY(choose_scheme(reading->wish, store, series));
+        HX_TRY(choose_scheme(reading->request, store, series));
     if (series->scheme) {
         hx_text_puts(&reading->sql,
                      " WHERE snapshot IN (SELECT snapshot FROM hx_census WHERE scheme = ");
@@ -520,7 +520,7 @@ static void settle_series(struct reading *reading)
 static hx_error *read_series(struct reading *reading, hx_store *store)
 {
     struct hx_series *series = reading->series;
-    HX_TRY(choose_census(reading->wish, store, series));
+    HX_TRY(choose_census(reading->request, store, series));
     HX_TRY(read_snapshots(series, store));
     HX_TRY(begin_band(&series->rest, series->n));
     HX_TRY(put_statement(reading, store));
@@ -534,10 +534,10 @@ static hx_error *read_series(struct reading *reading, hx_store *store)
     return NULL;
 }
 
-hx_error *hx_series_read(hx_store *store, const struct hx_series_wish *wish,
+hx_error *hx_series_read(hx_store *store, const struct hx_series_request *request,
                          const struct hx_progress *progress, struct hx_series **ret)
 {
-    struct reading reading = {.wish = wish, .progress = progress};
+    struct reading reading = {.request = request, .progress = progress};
     reading.series = calloc(1, sizeof *reading.series);
     HX_NEED(reading.series);
     hx_error *error = read_series(&reading, store);

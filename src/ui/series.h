@@ -47,7 +47,7 @@ struct hx_series {
 };
 
 /* What to read. */
-struct hx_series_wish {
+struct hx_series_request {
     const struct hx_stored_census *census; /* NULL: the best there is */
     size_t most;                           /* bands and rest */
     const char *scheme;                    /* of retainer sets; NULL: that of `snapshot` */
@@ -56,7 +56,7 @@ struct hx_series_wish {
     size_t n_without;
 };
 
-hx_error *hx_series_read(hx_store *store, const struct hx_series_wish *wish,
+hx_error *hx_series_read(hx_store *store, const struct hx_series_request *request,
                          const struct hx_progress *progress, struct hx_series **ret);
 void hx_series_destroy(struct hx_series *series); /* NULL is legal */
 

@@ -733,7 +733,7 @@ hx_error *hx_tree_fold(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 }
 
 /* To the next row that hangs on the same one; `step` is 1 or -1. */
-static hx_error *go_beside(struct hx_ui *ui, int step)
+static hx_error *go_to_sibling(struct hx_ui *ui, int step)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     const struct hx_table *rows = &pane->rows;
@@ -757,11 +757,11 @@ static hx_error *go_beside(struct hx_ui *ui, int step)
 hx_error *hx_do_next_sibling(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return go_beside(ui, 1);
+    return go_to_sibling(ui, 1);
 }
 
 hx_error *hx_do_previous_sibling(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return go_beside(ui, -1);
+    return go_to_sibling(ui, -1);
 }

@@ -104,7 +104,7 @@ static hx_error *last_below(struct search *search, uint32_t node)
 
 /* Behind `child` among its parent's children, or before it; in *ret, UINT32_MAX: none. What has no
  * match in it is not among those that are read: it is looked for by its place. */
-static hx_error *beside(struct search *search, uint32_t child, uint32_t *ret)
+static hx_error *next_sibling(struct search *search, uint32_t child, uint32_t *ret)
 {
     const struct hx_tree_marks *marks = search->marks;
     uint32_t parent = marks->parent[child];
@@ -138,7 +138,7 @@ static hx_error *search_forwards(struct search *search, uint32_t node)
     }
     for (; marks->parent[node] != node; node = marks->parent[node]) {
         uint32_t next;
-        HX_TRY(beside(search, node, &next));
+        HX_TRY(next_sibling(search, node, &next));
         if (next != UINT32_MAX)
             return first_below(search, next);
     }
@@ -151,7 +151,7 @@ static hx_error *search_backwards(struct search *search, uint32_t node)
     const struct hx_tree_marks *marks = search->marks;
     while (marks->parent[node] != node) {
         uint32_t next;
-        HX_TRY(beside(search, node, &next));
+        HX_TRY(next_sibling(search, node, &next));
         if (next != UINT32_MAX)
             return last_below(search, next);
         node = marks->parent[node];

@@ -362,11 +362,11 @@ static void check_levels(hx_store *store, const struct hx_stored_census *census)
     size_t rest = 1;
     for (int level = 0; rest && level < 100; level++) {
         struct hx_series *series;
-        struct hx_series_wish wish = {.census = census,
-                                      .most = 4,
-                                      .scheme = "root",
-                                      .without = without.v,
-                                      .n_without = without.n};
+        struct hx_series_request wish = {.census = census,
+                                         .most = 4,
+                                         .scheme = "root",
+                                         .without = without.v,
+                                         .n_without = without.n};
         must(hx_series_read(store, &wish, NULL, &series));
         assert_int_equal(series->n, 3);
         assert_true(level == 0 || series->n_bands + series->n_rest == rest);
@@ -406,7 +406,7 @@ static void test_series(void **state)
         if (strcmp(census->name, "biography") != 0) /* which only imported profiles have */
             check_levels(store, census);
     struct hx_series *series;
-    struct hx_series_wish wish = {.most = 8, .snapshot = 2};
+    struct hx_series_request wish = {.most = 8, .snapshot = 2};
     must(hx_series_read(store, &wish, NULL, &series));
     assert_string_equal(series->census->name, "retainer");
     assert_string_equal(series->scheme, "root");

@@ -224,7 +224,7 @@ static hx_error *take_tcache(struct hx_glibc_walk *walk, const struct tcache *tc
 /* A distance from the thread pointer, and what was found there in the threads. */
 struct distance {
     uint64_t bytes;
-    uint64_t valid, filled, beside;
+    uint64_t valid, filled, near_arena;
 };
 typedef HX_VEC(struct distance) distances;
 
@@ -236,7 +236,7 @@ static int compare_chunk_sizes(const void *a, const void *b)
 
 /* Does a word near `at` lead to an arena, as the one in which libc keeps the thread's arena
  * does? It lies beside that of the tcache. */
-static bool is_beside_arena(const struct hx_glibc_walk *walk, uint64_t at)
+static bool is_near_arena(const struct hx_glibc_walk *walk, uint64_t at)
 {
     for (uint64_t near = at - ARENA_WINDOW; near <= at + ARENA_WINDOW; near += 8) {
         uint64_t word;
@@ -273,7 +273,7 @@ static hx_error *look_below(struct hx_glibc_walk *walk, const struct hx_thread *
             struct distance found = {.bytes = thread->tp - at,
                                      .valid = 1,
                                      .filled = tcache.used_bins != 0,
-                                     .beside = is_beside_arena(walk, at)};
+                                     .near_arena = is_near_arena(walk, at)};
             HX_NEED(hx_vec_push(ret, found));
         }
     }
@@ -282,7 +282,7 @@ static hx_error *look_below(struct hx_glibc_walk *walk, const struct hx_thread *
 
 static uint64_t tcache_distance_weight(const struct distance *distance)
 {
-    return (distance->filled + distance->beside) * 4 + distance->valid;
+    return (distance->filled + distance->near_arena) * 4 + distance->valid;
 }
 
 /* The distance that the most threads agree on, preferring tcaches that hold something and those
@@ -296,7 +296,7 @@ static uint64_t best_distance(distances *list)
         for (; i < list->n && list->v[i].bytes == sum.bytes; i++) {
             sum.valid++;
             sum.filled += list->v[i].filled;
-            sum.beside += list->v[i].beside;
+            sum.near_arena += list->v[i].near_arena;
         }
         if (tcache_distance_weight(&sum) > tcache_distance_weight(&best))
             best = sum;
@@ -311,7 +311,7 @@ static bool is_lost_tcache(const struct hx_glibc_walk *walk, uint64_t at, uint64
     const struct hx_snapshot *snapshot = walk->snapshot;
     size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, mem);
     return i < snapshot->n_mappings && !snapshot->mapping[i].inode &&
-           snapshot->mapping[i].prot & HX_PROT_W && is_beside_arena(walk, at);
+           snapshot->mapping[i].prot & HX_PROT_W && is_near_arena(walk, at);
 }
 
 /* Where the words that lead to tcaches can be missing: the first thread's is the first chunk. */

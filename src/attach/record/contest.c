@@ -3,68 +3,67 @@
 
 #include <stdlib.h>
 
-hx_error *hx_contest_begin(struct hx_contests *contests, uint64_t address,
-                           const struct hx_live_block *block, struct hx_contest **ret)
+hx_error *hx_race_begin(struct hx_races *races, uint64_t address, const struct hx_live_block *block,
+                        struct hx_race **ret)
 {
-    struct hx_contest contest = {.latest.address = address};
+    struct hx_race race = {.latest.address = address};
     if (block)
-        contest = (struct hx_contest){.latest = *block, .allocs = 1, .has_latest = true};
-    HX_NEED(contests->v.n < UINT32_MAX - 1 && hx_vec_push(&contests->v, contest));
-    *ret = &contests->v.v[contests->v.n - 1];
-    return hx_index_add(&contests->index, hx_hash(contests->seed, address),
-                        (uint32_t)contests->v.n - 1);
+        race = (struct hx_race){.latest = *block, .allocs = 1, .has_latest = true};
+    HX_NEED(races->v.n < UINT32_MAX - 1 && hx_vec_push(&races->v, race));
+    *ret = &races->v.v[races->v.n - 1];
+    return hx_index_add(&races->index, hx_hash(races->seed, address), (uint32_t)races->v.n - 1);
 }
 
-bool hx_contest_alloc(struct hx_contest *contest, const struct hx_live_block *block,
-                      struct hx_live_block *ret_gone)
+bool hx_race_alloc(struct hx_race *race, const struct hx_live_block *block,
+                   struct hx_live_block *ret_gone)
 {
-    bool had = contest->has_latest;
-    contest->allocs++;
-    if (had && block->when < contest->latest.when) {
+    bool had = race->has_latest;
+    race->allocs++;
+    if (had && block->when < race->latest.when) {
         *ret_gone = *block;
         return true;
     }
-    *ret_gone = contest->latest;
-    contest->latest = *block;
-    contest->has_latest = true;
+    *ret_gone = race->latest;
+    race->latest = *block;
+    race->has_latest = true;
     return had;
 }
 
-static void freed_at(struct hx_contest *contest, uint64_t when)
+static void freed_at(struct hx_race *race, uint64_t when)
 {
-    if (contest->freed < when)
-        contest->freed = when;
+    if (race->freed < when)
+        race->freed = when;
 }
 
-void hx_contest_free_at(struct hx_contest *contest, uint64_t when)
+void hx_race_free_at(struct hx_race *race, uint64_t when)
 {
-    contest->frees++;
-    freed_at(contest, when);
+    race->frees++;
+    freed_at(race, when);
 }
 
-void hx_contests_settle(struct hx_contests *contests)
+void hx_races_resolve(struct hx_races *races)
 {
-    for (size_t i = 0; contests->v.n && i < contests->log.n; i++) {
-        struct hx_contest *contest = hx_contest_find(contests, contests->log.v[i].address);
-        if (contest)
-            freed_at(contest, contests->log.v[i].when);
+    for (size_t i = 0; races->v.n && i < races->log.n; i++) {
+        struct hx_race *race = hx_race_find(races, races->log.v[i].address);
+        if (race)
+            freed_at(race, races->log.v[i].when);
     }
 }
 
-void hx_contests_clear(struct hx_contests *contests)
+void hx_races_clear(struct hx_races *races)
 {
-    contests->log.n = 0;
-    if (!contests->v.n)
+    races->log.n = 0;
+    if (!races->v.n)
         return;
-    if (contests->v.cap > 65536)
-        hx_vec_free(&contests->v);
-    contests->v.n = 0;
-    hx_index_clear(&contests->index);
+    if (races->v.cap > 65536)
+        hx_vec_free(&races->v);
+    races->v.n = 0;
+    hx_index_clear(&races->index);
 }
 
-void hx_contests_deinit(struct hx_contests *contests)
+void hx_races_deinit(struct hx_races *races)
 {
-    hx_vec_free(&contests->v);
-    hx_vec_free(&contests->log);
-    hx_index_free(&contests->index);
+    hx_vec_free(&races->v);
+    hx_vec_free(&races->log);
+    hx_index_free(&races->index);
 }

@@ -32,7 +32,7 @@
 
 #include "attach/record/live.h"
 
-struct hx_contest {
+struct hx_race {
     struct hx_live_block latest; /* address is always set; see has_latest */
     uint64_t freed;              /* when it was freed last; 0: not in this round */
     uint64_t allocs, frees;
@@ -40,47 +40,46 @@ struct hx_contest {
     bool taken; /* a realloc that has not ended has the latest block */
 };
 
-struct hx_contest_free {
+struct hx_race_free {
     uint64_t address, when;
 };
 
-struct hx_contests {
-    HX_VEC(struct hx_contest) v;
+struct hx_races {
+    HX_VEC(struct hx_race) v;
     struct hx_index index;
-    HX_VEC(struct hx_contest_free) log; /* the frees of this round that looked possible */
+    HX_VEC(struct hx_race_free) log; /* the frees of this round that looked possible */
     uint64_t seed;
 };
 
 /* NULL: it is not contested. */
-static inline struct hx_contest *hx_contest_find(const struct hx_contests *contests,
-                                                 uint64_t address)
+static inline struct hx_race *hx_race_find(const struct hx_races *races, uint64_t address)
 {
     uint32_t number;
-    uint64_t hash = hx_hash(contests->seed, address);
-    for (uint32_t at = 0; hx_index_next(&contests->index, hash, &at, &number);)
-        if (contests->v.v[number].latest.address == address)
-            return &contests->v.v[number];
+    uint64_t hash = hx_hash(races->seed, address);
+    for (uint32_t at = 0; hx_index_next(&races->index, hash, &at, &number);)
+        if (races->v.v[number].latest.address == address)
+            return &races->v.v[number];
     return NULL;
 }
 
 /* Makes an address contested; block: what was live there, or NULL. */
-hx_error *hx_contest_begin(struct hx_contests *contests, uint64_t address,
-                           const struct hx_live_block *block, struct hx_contest **ret);
+hx_error *hx_race_begin(struct hx_races *races, uint64_t address, const struct hx_live_block *block,
+                        struct hx_race **ret);
 
 /* Books a block; *ret_gone is what it, or an earlier one, turns out to be: freed. */
-bool hx_contest_alloc(struct hx_contest *contest, const struct hx_live_block *block,
-                      struct hx_live_block *ret_gone);
-void hx_contest_free_at(struct hx_contest *contest, uint64_t when);
+bool hx_race_alloc(struct hx_race *race, const struct hx_live_block *block,
+                   struct hx_live_block *ret_gone);
+void hx_race_free_at(struct hx_race *race, uint64_t when);
 
 /* Is its latest block alive at the end of the round? */
-static inline bool hx_contest_alive(const struct hx_contest *contest)
+static inline bool hx_race_alive(const struct hx_race *race)
 {
-    return contest->has_latest && !contest->taken && contest->latest.when > contest->freed;
+    return race->has_latest && !race->taken && race->latest.when > race->freed;
 }
 
 /* Takes the log of frees into account. */
-void hx_contests_settle(struct hx_contests *contests);
-void hx_contests_clear(struct hx_contests *contests);
-void hx_contests_deinit(struct hx_contests *contests);
+void hx_races_resolve(struct hx_races *races);
+void hx_races_clear(struct hx_races *races);
+void hx_races_deinit(struct hx_races *races);
 
 #endif

@@ -188,14 +188,14 @@ hx_error *hx_launch_library(char **ret)
 {
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    HX_FREE char *beside = NULL;
+    HX_FREE char *adjacent = NULL;
     if (n > 0) {
         self[n] = 0;
         char *slash = strrchr(self, '/');
-        if (slash && asprintf(&beside, "%.*s/" HX_RECORD_LIBRARY, (int)(slash - self), self) < 0)
+        if (slash && asprintf(&adjacent, "%.*s/" HX_RECORD_LIBRARY, (int)(slash - self), self) < 0)
             return hx_error_nomem();
     }
-    const char *const places[] = {beside, HX_PKGLIB "/" HX_RECORD_LIBRARY};
+    const char *const places[] = {adjacent, HX_PKGLIB "/" HX_RECORD_LIBRARY};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (places[i] && access(places[i], R_OK) == 0) {
             *ret = strdup(places[i]);
@@ -411,8 +411,8 @@ void hx_launched_deinit(struct hx_launched *launched)
     end_greeter(launched->greeter);
     if (launched->go_fd >= 0)
         close(launched->go_fd);
-    if (launched->told_fd >= 0)
-        close(launched->told_fd);
+    if (launched->status_fd >= 0)
+        close(launched->status_fd);
     bool removed = launched->folder_fd < 0;
     for (int i = 0; !removed && i < 100; i++) { /* some may just be made */
         each_region(launched->folder_fd, abandon_region);
@@ -421,7 +421,7 @@ void hx_launched_deinit(struct hx_launched *launched)
     if (launched->folder_fd >= 0)
         hx_folder_remove(&launched->folder);
     *launched =
-        (struct hx_launched){.pid = launched->pid, .folder_fd = -1, .go_fd = -1, .told_fd = -1};
+        (struct hx_launched){.pid = launched->pid, .folder_fd = -1, .go_fd = -1, .status_fd = -1};
 }
 
 /* --- the start -------------------------------------------------------------------------------- */
@@ -471,7 +471,7 @@ static _Noreturn void become(char *const *argv, const char *run, const char *pre
 hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_options *options,
                     struct hx_launched *ret)
 {
-    struct hx_launched launched = {.folder_fd = -1, .go_fd = -1, .told_fd = -1};
+    struct hx_launched launched = {.folder_fd = -1, .go_fd = -1, .status_fd = -1};
     HX_FREE char *run = NULL, *libraries = NULL;
     hx_error *err = NULL;
     int go[2], told[2];
@@ -506,7 +506,7 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
     close(go[0]);
     close(told[1]);
     launched.go_fd = go[1];
-    launched.told_fd = told[0];
+    launched.status_fd = told[0];
     launched.preloaded = preload;
     *ret = launched;
     return NULL;
@@ -545,10 +545,10 @@ hx_error *hx_launched_go(struct hx_launched *launched, const char *command)
     close(launched->go_fd);
     launched->go_fd = -1;
     if (n == 1)
-        while ((n = read(launched->told_fd, &err, sizeof err)) < 0 && errno == EINTR)
+        while ((n = read(launched->status_fd, &err, sizeof err)) < 0 && errno == EINTR)
             ;
-    close(launched->told_fd);
-    launched->told_fd = -1;
+    close(launched->status_fd);
+    launched->status_fd = -1;
     if (n != sizeof err)
         return NULL; /* the pipe was closed by the exec */
     waitpid(launched->pid, NULL, 0);

@@ -18,7 +18,7 @@ struct hx_launched {
     pid_t pid;               /* of the program; the caller reaps it */
     struct hx_folder folder; /* on tmpfs where there is one */
     int folder_fd;           /* the folder's; -1: none, it is not preloaded */
-    int go_fd, told_fd;
+    int go_fd, status_fd;
     bool preloaded;
     struct hx_launched_greeter *greeter; /* NULL: nobody greets */
 };

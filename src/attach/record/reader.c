@@ -48,7 +48,7 @@ hx_error *hx_reader_create(const struct hx_reader_source *source,
     reader->began_ns = now_ns();
     hx_interned_init(&reader->interned);
     hx_live_init(&reader->live);
-    reader->contests.seed = hx_hash_seed();
+    reader->races.seed = hx_hash_seed();
     hx_error *err = hx_reader_sizes_create(&reader->sizes);
     if (!err)
         err = reserve_costs(reader);
@@ -65,7 +65,7 @@ void hx_reader_destroy(hx_reader *reader)
         return;
     hx_interned_deinit(&reader->interned);
     hx_live_deinit(&reader->live);
-    hx_contests_deinit(&reader->contests);
+    hx_races_deinit(&reader->races);
     hx_vec_free(&reader->costs);
     hx_vec_free(&reader->recent);
     hx_vec_free(&reader->estimates);
@@ -108,9 +108,9 @@ hx_error *hx_reader_alloc(hx_reader *reader, uint64_t when, uint64_t address, ui
     if (__builtin_expect(reader->n_moving != 0, 0))
         HX_TRY(hx_reader_release_moved(reader, address, when));
     bool there = true;
-    if (!reader->contests.v.n || !hx_contest_find(&reader->contests, address))
+    if (!reader->races.v.n || !hx_race_find(&reader->races, address))
         HX_TRY(hx_live_add(&reader->live, &block, &there));
-    return there ? hx_reader_contested_alloc(reader, &block) : NULL;
+    return there ? hx_reader_race_alloc(reader, &block) : NULL;
 }
 
 static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
@@ -121,10 +121,10 @@ static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
     enum hx_live_took took = HX_LIVE_ABSENT;
     if (__builtin_expect(reader->n_moving != 0, 0))
         HX_TRY(hx_reader_release_moved(reader, address, when));
-    if (!reader->contests.v.n || !hx_contest_find(&reader->contests, address))
+    if (!reader->races.v.n || !hx_race_find(&reader->races, address))
         HX_TRY(hx_live_take(&reader->live, address, when, &block, &took));
     if (took != HX_LIVE_TAKEN)
-        return hx_reader_contested_free(reader, address, when);
+        return hx_reader_race_free(reader, address, when);
     hx_reader_book_free(reader, &block);
     return reader->one_stream ? NULL : hx_reader_log_free(reader, address, when);
 }
@@ -267,7 +267,7 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
 
 static inline bool is_plain(const hx_reader *reader)
 {
-    return !(reader->contests.v.n | reader->n_moving | reader->live.wide_n |
+    return !(reader->races.v.n | reader->n_moving | reader->live.wide_n |
              reader->options.sample_bytes);
 }
 
@@ -304,15 +304,15 @@ static inline bool plain_free(hx_reader *reader, const uint8_t *p, uint64_t hash
     uint64_t address = load_u64(p, offsetof(struct hx_ev_free, address));
     uint64_t when = HX_EV_WHEN(load_u64(p, offsetof(struct hx_ev_free, head)));
     struct hx_live_entry *entry = hx_live_find(shard, hash, address);
-    struct hx_contests *contests = &reader->contests;
+    struct hx_races *races = &reader->races;
     if (!entry || entry->when > when || !hx_live_may_shrink(shard) ||
-        (!reader->one_stream && contests->log.n == contests->log.cap))
+        (!reader->one_stream && races->log.n == races->log.cap))
         return false;
     hx_reader_count(reader, entry->stack, entry->requested, HX_READER_FREE);
     hx_live_erase(shard, hash, entry);
     reader->live.n--;
     if (!reader->one_stream)
-        contests->log.v[contests->log.n++] = (struct hx_contest_free){address, when};
+        races->log.v[races->log.n++] = (struct hx_race_free){address, when};
     return true;
 }
 

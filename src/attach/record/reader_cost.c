@@ -74,8 +74,7 @@ uint32_t hx_reader_size_number(hx_reader *reader, uint64_t size)
 {
     if (size <= HX_SIZE_EXACT)
         return (uint32_t)size;
-    return HX_SIZE_EXACT + 1 +
-           search_large(reader->sizes, size, hx_hash(reader->contests.seed, size));
+    return HX_SIZE_EXACT + 1 + search_large(reader->sizes, size, hx_hash(reader->races.seed, size));
 }
 
 bool hx_reader_size_at(const struct hx_reader_sizes *sizes, uint32_t number, uint64_t *ret_size,
@@ -126,7 +125,7 @@ static __attribute__((noinline)) void count_searched(hx_reader *reader, size_t a
 void hx_reader_count_large(hx_reader *reader, size_t at, uint64_t size, unsigned way)
 {
     const struct hx_reader_sizes *sizes = reader->sizes;
-    uint64_t hash = hx_hash(reader->contests.seed, size);
+    uint64_t hash = hx_hash(reader->races.seed, size);
     uint32_t group = group_of(hash);
     uint64_t m = match_tags(sizes->tags[group], hash);
     uint32_t slot = m ? group * 8 + (uint32_t)__builtin_ctzll(m) / 8 : HX_READER_SLOTS;

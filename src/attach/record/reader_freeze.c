@@ -15,10 +15,10 @@ static uint64_t reader_bytes(const hx_reader *reader)
            reader->recent.cap * sizeof *reader->recent.v +
            reader->estimates.cap * sizeof *reader->estimates.v + sizeof *reader->sizes +
            reader->entries.cap * sizeof *reader->entries.v +
-           reader->contests.v.cap * sizeof *reader->contests.v.v +
-           reader->contests.log.cap * sizeof *reader->contests.log.v +
+           reader->races.v.cap * sizeof *reader->races.v.v +
+           reader->races.log.cap * sizeof *reader->races.log.v +
            reader->moving.cap * sizeof *reader->moving.v + reader->bounce.cap +
-           (uint64_t)(reader->contests.index.cap + reader->moving_index.cap) *
+           (uint64_t)(reader->races.index.cap + reader->moving_index.cap) *
                sizeof(struct hx_index_slot);
 }
 
@@ -466,9 +466,9 @@ hx_error *hx_reader_check(const hx_reader *reader)
         if (reader->moving.v[i].has_block)
             count_block(&tally, &reader->moving.v[i].block);
     }
-    for (size_t i = 0; i < reader->contests.v.n; i++)
-        if (reader->contests.v.v[i].has_latest)
-            count_block(&tally, &reader->contests.v.v[i].latest);
+    for (size_t i = 0; i < reader->races.v.n; i++)
+        if (reader->races.v.v[i].has_latest)
+            count_block(&tally, &reader->races.v.v[i].latest);
     if (tally.wrong || moving != reader->n_moving || moving != reader->moving_index.n)
         return broken_reader("a block has a stack that is not there, or a realloc is lost");
     uint64_t all[HX_READER_WAYS] = {0};

@@ -4,38 +4,38 @@
 #include <stdlib.h>
 
 /* Makes the address contested, with what is live there. */
-static hx_error *contest(hx_reader *reader, uint64_t address, struct hx_contest **ret)
+static hx_error *find_or_begin_race(hx_reader *reader, uint64_t address, struct hx_race **ret)
 {
-    *ret = hx_contest_find(&reader->contests, address);
+    *ret = hx_race_find(&reader->races, address);
     if (*ret)
         return NULL;
     struct hx_live_block block;
     enum hx_live_took took;
     HX_TRY(hx_live_take(&reader->live, address, UINT64_MAX, &block, &took));
-    return hx_contest_begin(&reader->contests, address, took == HX_LIVE_TAKEN ? &block : NULL, ret);
+    return hx_race_begin(&reader->races, address, took == HX_LIVE_TAKEN ? &block : NULL, ret);
 }
 
-hx_error *hx_reader_contested_alloc(hx_reader *reader, const struct hx_live_block *block)
+hx_error *hx_reader_race_alloc(hx_reader *reader, const struct hx_live_block *block)
 {
-    struct hx_contest *contested;
+    struct hx_race *race;
     struct hx_live_block gone;
-    HX_TRY(contest(reader, block->address, &contested));
-    if (hx_contest_alloc(contested, block, &gone))
+    HX_TRY(find_or_begin_race(reader, block->address, &race));
+    if (hx_race_alloc(race, block, &gone))
         hx_reader_book_free(reader, &gone);
     return NULL;
 }
 
-hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when)
+hx_error *hx_reader_race_free(hx_reader *reader, uint64_t address, uint64_t when)
 {
-    struct hx_contest *contested;
-    HX_TRY(contest(reader, address, &contested));
-    hx_contest_free_at(contested, when);
+    struct hx_race *race;
+    HX_TRY(find_or_begin_race(reader, address, &race));
+    hx_race_free_at(race, when);
     return NULL;
 }
 
 hx_error *hx_reader_log_free(hx_reader *reader, uint64_t address, uint64_t when)
 {
-    bool pushed = hx_vec_push(&reader->contests.log, (struct hx_contest_free){address, when});
+    bool pushed = hx_vec_push(&reader->races.log, (struct hx_race_free){address, when});
     return pushed ? NULL : hx_error_nomem();
 }
 
@@ -111,12 +111,12 @@ hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_beg
     }
     struct hx_live_block block = {.address = event->address};
     enum hx_live_took took = HX_LIVE_ABSENT;
-    if (!hx_contest_find(&reader->contests, event->address))
+    if (!hx_race_find(&reader->races, event->address))
         HX_TRY(hx_live_take(&reader->live, event->address, when, &block, &took));
-    struct hx_contest *contested;
+    struct hx_race *race;
     uint32_t number = 0;
     if (took != HX_LIVE_TAKEN)
-        HX_TRY(contest(reader, event->address, &contested));
+        HX_TRY(find_or_begin_race(reader, event->address, &race));
     HX_TRY(add_moving(reader, event->tid, when, &block, took == HX_LIVE_TAKEN, &number));
     return hx_vec_push(&reader->begun, number) ? NULL : hx_error_nomem();
 }
@@ -124,15 +124,15 @@ hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_beg
 /* It failed: the block was there all the time. */
 static hx_error *restore(hx_reader *reader, struct hx_reader_moving *moving)
 {
-    struct hx_contest *contested;
+    struct hx_race *race;
     struct hx_live_block block = moving->block, gone;
     bool has_block = moving->has_block, released = moving->released;
     drop_moving(reader, moving);
     if (!has_block && !released)
         return NULL; /* it is not in any figure yet */
-    HX_TRY(contest(reader, block.address, &contested));
-    contested->allocs += released;
-    if (has_block && hx_contest_alloc(contested, &block, &gone))
+    HX_TRY(find_or_begin_race(reader, block.address, &race));
+    race->allocs += released;
+    if (has_block && hx_race_alloc(race, &block, &gone))
         hx_reader_book_free(reader, &gone);
     return NULL;
 }
@@ -146,7 +146,7 @@ static hx_error *finish_move(hx_reader *reader, struct hx_reader_moving *moving)
         return NULL;
     if (!was.has_block) {
         HX_TRY(hx_reader_release_moved(reader, was.block.address, was.when));
-        return hx_reader_contested_free(reader, was.block.address, was.when);
+        return hx_reader_race_free(reader, was.block.address, was.when);
     }
     hx_reader_book_free(reader, &was.block);
     return hx_reader_log_free(reader, was.block.address, was.when);
@@ -170,7 +170,7 @@ hx_error *hx_reader_end_move(hx_reader *reader, const struct hx_ev_realloc_end *
 
 /* Which of its blocks an address had when a realloc took it matters as long as that has not ended:
  * the round's end tells, as for what is contested. */
-static hx_error *contest_moves(hx_reader *reader)
+static hx_error *race_unfinished_moves(hx_reader *reader)
 {
     for (size_t i = 0; i < reader->begun.n; i++) {
         struct hx_reader_moving *moving = &reader->moving.v[reader->begun.v[i]];
@@ -178,7 +178,7 @@ static hx_error *contest_moves(hx_reader *reader)
             continue; /* it has ended, or is at a contested address anyway */
         struct hx_live_block block = moving->block;
         moving->has_block = false;
-        HX_TRY(hx_reader_contested_alloc(reader, &block));
+        HX_TRY(hx_reader_race_alloc(reader, &block));
     }
     return NULL;
 }
@@ -189,14 +189,13 @@ static void decide_moves(hx_reader *reader)
         struct hx_reader_moving *moving = &reader->moving.v[reader->begun.v[i]];
         if (!moving->block.address || moving->has_block)
             continue;
-        struct hx_contest *contested = hx_contest_find(&reader->contests, moving->block.address);
-        if (contested && !moving->released && hx_contest_alive(contested) &&
-            contested->latest.when <= moving->when) {
-            moving->block = contested->latest;
-            moving->has_block = contested->taken = true;
+        struct hx_race *race = hx_race_find(&reader->races, moving->block.address);
+        if (race && !moving->released && hx_race_alive(race) && race->latest.when <= moving->when) {
+            moving->block = race->latest;
+            moving->has_block = race->taken = true;
         } else {
-            if (contested && !moving->released)
-                contested->frees++;
+            if (race && !moving->released)
+                race->frees++;
             drop_moving(reader, moving);
         }
     }
@@ -205,23 +204,23 @@ static void decide_moves(hx_reader *reader)
 
 hx_error *hx_reader_end_round(hx_reader *reader)
 {
-    HX_TRY(contest_moves(reader));
-    hx_contests_settle(&reader->contests);
+    HX_TRY(race_unfinished_moves(reader));
+    hx_races_resolve(&reader->races);
     decide_moves(reader);
-    for (size_t i = 0; i < reader->contests.v.n; i++) {
-        struct hx_contest *contested = &reader->contests.v.v[i];
-        bool live = hx_contest_alive(contested), there;
+    for (size_t i = 0; i < reader->races.v.n; i++) {
+        struct hx_race *race = &reader->races.v.v[i];
+        bool live = hx_race_alive(race), there;
         if (live)
-            HX_TRY(hx_live_add(&reader->live, &contested->latest, &there));
-        else if (contested->has_latest && !contested->taken)
-            hx_reader_book_free(reader, &contested->latest);
-        uint64_t ended = contested->frees + live + contested->taken;
-        if (contested->allocs > ended)
-            reader->implied_frees += contested->allocs - ended;
+            HX_TRY(hx_live_add(&reader->live, &race->latest, &there));
+        else if (race->has_latest && !race->taken)
+            hx_reader_book_free(reader, &race->latest);
+        uint64_t ended = race->frees + live + race->taken;
+        if (race->allocs > ended)
+            reader->implied_frees += race->allocs - ended;
         else
-            reader->unmatched_frees += ended - contested->allocs;
+            reader->unmatched_frees += ended - race->allocs;
     }
-    hx_contests_clear(&reader->contests);
+    hx_races_clear(&reader->races);
     reader->one_stream = false;
     return NULL;
 }

@@ -88,7 +88,7 @@ struct hx_reader {
     HX_VEC(struct hx_reader_estimate) estimates; /* the same; only of a sampled stream */
     HX_VEC(uint64_t) entries;                    /* the same; as many as were needed so far */
     struct hx_reader_sizes *sizes;
-    struct hx_contests contests;
+    struct hx_races races;
     HX_VEC(struct hx_reader_moving) moving;
     struct hx_index moving_index;
     uint32_t moving_free, n_moving;
@@ -164,12 +164,12 @@ static inline void hx_reader_book_free(hx_reader *reader, const struct hx_live_b
 
 static inline uint64_t hx_reader_moving_hash(const hx_reader *reader, uint64_t address)
 {
-    return hx_hash(reader->contests.seed, address);
+    return hx_hash(reader->races.seed, address);
 }
 
 /* --- reader_move.c: realloc, and what is contested ------------------------------- */
-hx_error *hx_reader_contested_alloc(hx_reader *reader, const struct hx_live_block *block);
-hx_error *hx_reader_contested_free(hx_reader *reader, uint64_t address, uint64_t when);
+hx_error *hx_reader_race_alloc(hx_reader *reader, const struct hx_live_block *block);
+hx_error *hx_reader_race_free(hx_reader *reader, uint64_t address, uint64_t when);
 hx_error *hx_reader_log_free(hx_reader *reader, uint64_t address, uint64_t when);
 hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_begin *event);
 /* An address is handed out, or freed: whatever realloc had of it before was freed. */

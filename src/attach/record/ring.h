@@ -11,7 +11,7 @@
  * bounds every offset and count, copies before it looks, and at worst reports nonsense.
  *
  * The program never waits for heapx, but for a bounded time when a ring is full and the reader is
- * making progress; see HX_RING_PATIENCE_NS.
+ * making progress; see HX_RING_TIMEOUT_NS.
  */
 #ifndef HX_ATTACH_RECORD_RING_H
 #define HX_ATTACH_RECORD_RING_H
@@ -30,7 +30,7 @@
 
 /* How long a thread waits at most for room, and for how long after the reader's last sign of life;
  * then events are lost and counted, without waiting, until there is room again. */
-#define HX_RING_PATIENCE_NS 1000000000ULL
+#define HX_RING_TIMEOUT_NS 1000000000ULL
 
 /* One writer (a thread, or a signal handler that interrupted one while it was writing), one
  * reader. head and tail count bytes and only grow; byte i lies at i % HX_RING_BYTES. A record

@@ -276,7 +276,7 @@ static bool in_allocator(const struct file_info *info, uint64_t vaddr)
 
 /* The code whose file has data at an address: all segments of a file have one bias, and code lies
  * between them or beside them. */
-static const struct hx_space_part *data_beside(const hx_space *space, uint64_t addr)
+static const struct hx_space_part *adjacent_data(const hx_space *space, uint64_t addr)
 {
     size_t low = HX_LOWER_BOUND(space->parts.n, i, space->parts.v[i].start <= addr);
     for (size_t i = low ? low - 1 : 0; i <= low && i < space->parts.n; i++) {
@@ -294,10 +294,10 @@ static const struct hx_space_part *find_loaded(hx_space *space, uint64_t addr)
 {
     const struct hx_space_part *part = look_up_space_part(space, addr);
     if (!part)
-        part = data_beside(space, addr);
+        part = adjacent_data(space, addr);
     if (!part)
         part = hx_space_find(space, addr);
-    return part ? part : data_beside(space, addr);
+    return part ? part : adjacent_data(space, addr);
 }
 
 void hx_space_place(void *context, uint64_t pc, struct hx_placing *ret)

@@ -168,7 +168,7 @@ HX_EXPORT int dlclose(void *handle)
     hx_unwind_forget(hx_process.unwind);
     uint32_t asked = atomic_fetch_add(&region->maps_asked, 1) + 1;
     hx_wake_reader();
-    hx_wait_for(&region->maps_done, asked, HX_RING_PATIENCE_NS, HX_RING_PATIENCE_NS);
+    hx_wait_for(&region->maps_done, asked, HX_RING_TIMEOUT_NS, HX_RING_TIMEOUT_NS);
     int ret = real(handle);
     int saved = errno;
     hx_unwind_forget(hx_process.unwind);

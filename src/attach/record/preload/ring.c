@@ -52,7 +52,7 @@ void hx_sleep_ns(uint64_t ns)
 /* A wait that ends by itself: after `ns`, or when the reader is gone, or has shown no sign of life
  * for `silence`. Where system calls are forbidden the time is that of the processor, and a wait
  * that may be long goes on as long as the signs come. */
-struct patience {
+struct waiting {
     uint64_t ns, silence, began, seen;
     uint32_t turns;
     _Atomic uint32_t *word; /* futex, which the reader wakes; NULL: there is none */
@@ -68,12 +68,12 @@ struct patience {
 #define UNKNOWN_NS   2000000000ULL  /* of silence at work, when nobody knows whether it lives */
 #define BUSY_NS      10000000000ULL /* and of one that is known to live */
 
-static struct patience patience_begin(uint64_t ns, uint64_t silence)
+static struct waiting waiting_begin(uint64_t ns, uint64_t silence)
 {
-    return (struct patience){.ns = ns,
-                             .silence = silence,
-                             .began = barred() ? hx_tsc() : hx_now_ns(),
-                             .seen = atomic_load(&hx_process.region->reader_ns)};
+    return (struct waiting){.ns = ns,
+                            .silence = silence,
+                            .began = barred() ? hx_tsc() : hx_now_ns(),
+                            .seen = atomic_load(&hx_process.region->reader_ns)};
 }
 
 /* Killed, and its parent has not heard of it yet: for kill() it still lives. */
@@ -100,62 +100,62 @@ static bool reader_died(bool closely)
     return pid && (HX_SYS(SYS_kill, pid, 0, 0, 0) == -ESRCH || (closely && is_zombie(pid)));
 }
 
-static bool patience_goes_on_barred(struct patience *patience)
+static bool waiting_goes_on_barred(struct waiting *waiting)
 {
     uint64_t seen = atomic_load(&hx_process.region->reader_ns);
     __builtin_ia32_pause();
-    if (patience->ns > HX_RING_PATIENCE_NS && seen != patience->seen) {
-        patience->seen = seen;
-        patience->began = hx_tsc();
+    if (waiting->ns > HX_RING_TIMEOUT_NS && seen != waiting->seen) {
+        waiting->seen = seen;
+        waiting->began = hx_tsc();
     }
-    return hx_tsc() - patience->began < BARRED_TICKS;
+    return hx_tsc() - waiting->began < BARRED_TICKS;
 }
 
 /* How long the reader may show no sign of life. */
-static uint64_t silence_of(const struct patience *patience)
+static uint64_t silence_of(const struct waiting *waiting)
 {
-    if (patience->ns <= HX_RING_PATIENCE_NS || !atomic_load(&hx_process.region->busy))
-        return patience->silence;
+    if (waiting->ns <= HX_RING_TIMEOUT_NS || !atomic_load(&hx_process.region->busy))
+        return waiting->silence;
     return hx_process.reader_pid ? BUSY_NS : UNKNOWN_NS;
 }
 
 /* value: of the word, when it was looked at. */
-static void patience_nap(const struct patience *patience, uint32_t value)
+static void waiting_nap(const struct waiting *waiting, uint32_t value)
 {
     const struct timespec most = {0, FUTEX_NS};
-    if (patience->word)
-        hx_sys6(SYS_futex, (long)patience->word, FUTEX_WAIT, (long)value, (long)&most, 0, 0);
-    else if (patience->turns < SPINS + YIELDS)
+    if (waiting->word)
+        hx_sys6(SYS_futex, (long)waiting->word, FUTEX_WAIT, (long)value, (long)&most, 0, 0);
+    else if (waiting->turns < SPINS + YIELDS)
         HX_SYS(SYS_sched_yield, 0, 0, 0, 0);
     else
         hx_sleep_ns(NAP_NS);
 }
 
-static bool patience_goes_on(struct patience *patience, uint32_t value)
+static bool waiting_goes_on(struct waiting *waiting, uint32_t value)
 {
     struct hx_region *region = hx_process.region;
     if (atomic_load(&region->reader_gone))
         return false;
-    patience->turns++;
+    waiting->turns++;
     if (barred())
-        return patience_goes_on_barred(patience);
-    if (patience->turns < SPINS) {
+        return waiting_goes_on_barred(waiting);
+    if (waiting->turns < SPINS) {
         __builtin_ia32_pause();
         return true;
     }
-    uint32_t each = patience->word ? 1 : YIELDS;
-    if (patience->turns % each == 0 && reader_died(patience->turns % (8 * each) == 0))
+    uint32_t each = waiting->word ? 1 : YIELDS;
+    if (waiting->turns % each == 0 && reader_died(waiting->turns % (8 * each) == 0))
         return false;
     uint64_t now = hx_now_ns(), seen = atomic_load(&region->reader_ns);
-    if (seen && !patience->seen) { /* it has come: from now on it has its time */
-        patience->seen = seen;
-        patience->began = now;
+    if (seen && !waiting->seen) { /* it has come: from now on it has its time */
+        waiting->seen = seen;
+        waiting->began = now;
     }
-    if (now > patience->began + (seen ? patience->ns : COMING_NS))
+    if (now > waiting->began + (seen ? waiting->ns : COMING_NS))
         return false;
-    if (seen && now > seen && now - seen > silence_of(patience))
+    if (seen && now > seen && now - seen > silence_of(waiting))
         return false;
-    patience_nap(patience, value);
+    waiting_nap(waiting, value);
     return true;
 }
 
@@ -175,14 +175,14 @@ bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t s
 {
     if (gave_up())
         return false;
-    struct patience patience = patience_begin(ns, silence);
-    patience.word = word;
+    struct waiting waiting = waiting_begin(ns, silence);
+    waiting.word = word;
     hx_wake_reader();
     for (;;) {
         uint32_t current = atomic_load(word);
         if ((int32_t)(current - value) >= 0)
             return true;
-        if (!patience_goes_on(&patience, current)) {
+        if (!waiting_goes_on(&waiting, current)) {
             give_up();
             return false;
         }
@@ -327,7 +327,7 @@ static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
     if (gave_up())
         return false;
     struct hx_region *region = hx_process.region;
-    struct patience patience = patience_begin(HX_RING_PATIENCE_NS, HX_RING_PATIENCE_NS);
+    struct waiting waiting = waiting_begin(HX_RING_TIMEOUT_NS, HX_RING_TIMEOUT_NS);
     uint64_t begun = hx_now();
     bool room;
     do {
@@ -335,7 +335,7 @@ static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
         room = used <= HX_RING_BYTES;
         if (!room)
             hx_wake_reader();
-    } while (!room && patience_goes_on(&patience, 0));
+    } while (!room && waiting_goes_on(&waiting, 0));
     if (!room)
         give_up();
     atomic_fetch_add(&region->waits, 1);
