@@ -98,8 +98,8 @@ static void weigh_rest(struct cursors *at, uint64_t start, uint64_t end, enum hx
 }
 
 /* Adds the bytes of a resident range by what lies on them. */
-static void weigh(struct cursors *at, uint64_t start, uint64_t end, enum hx_account_part part,
-                  uint64_t weight[HX_PARTS])
+static void weigh_resident_range(struct cursors *at, uint64_t start, uint64_t end,
+                                 enum hx_account_part part, uint64_t weight[HX_PARTS])
 {
     const struct hx_snapshot *snapshot = at->snapshot;
     while (start < end) {
@@ -160,12 +160,12 @@ static void account_mapping(struct cursors *at, const struct hx_mapping *mapping
         const struct hx_span *span = &image->span[i];
         uint64_t start = span->start > mapping->start ? span->start : mapping->start;
         uint64_t end = span->end < mapping->end ? span->end : mapping->end;
-        weigh(at, start, end, part, weight);
+        weigh_resident_range(at, start, end, part, weight);
         any |= start < end;
     }
     if (!any) { /* nobody knows which pages are resident: all alike */
         *at = begin;
-        weigh(at, mapping->start, mapping->end, part, weight);
+        weigh_resident_range(at, mapping->start, mapping->end, part, weight);
     }
     if (mapping->rss_bytes && mapping->end > mapping->start)
         divide(mapping->rss_bytes, weight, account);

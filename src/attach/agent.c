@@ -601,8 +601,8 @@ hx_error *hx_agent_smaps(struct hx_agent *agent, char **ret, size_t *ret_len)
     return read_back(fd, &at, ret, answer.smaps_len, 1);
 }
 
-static hx_error *await(struct hx_agent *agent, const struct hx_progress *progress,
-                       struct hx_agent_answer *answer, int fds[2])
+static hx_error *await_agent(struct hx_agent *agent, const struct hx_progress *progress,
+                             struct hx_agent_answer *answer, int fds[2])
 {
     for (bool cancelled = false;;) {
         struct pollfd poll_fd = {.fd = agent->socket, .events = POLLIN};
@@ -637,7 +637,7 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
     atomic_store(&agent->shared->bytes_total, 0);
     if (!send_call(agent, &call, fds, 2))
         return lost_agent(agent);
-    HX_TRY(await(agent, progress, &answer, fds));
+    HX_TRY(await_agent(agent, progress, &answer, fds));
     HX_FD int tables = fds[0];
     HX_FD int copy = fds[1];
     *ret = (struct hx_agent_result){

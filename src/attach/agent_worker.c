@@ -180,7 +180,7 @@ static hx_error *while_stopped(struct capture *capture)
 
 /* The body of the tracing thread. When it ends, the kernel lets go of what is still traced (a
  * thread that could not be stopped in time): at once, because the memory of the copy stays. */
-static void *trace(void *argument)
+static void *tracing_thread(void *argument)
 {
     struct capture *capture = argument;
     /* on a busy machine the target should not wait for others while it stands still */
@@ -214,10 +214,10 @@ static hx_error *take_capture(struct capture *capture)
     hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));
     pthread_t tracing;
-    if (pthread_create(&tracing, NULL, trace, capture) == 0)
+    if (pthread_create(&tracing, NULL, tracing_thread, capture) == 0)
         pthread_join(tracing, NULL);
     else
-        trace(capture);
+        tracing_thread(capture);
     if (capture->copying)
         join_copier(capture, late_copy_ns);
     return hx_steal(capture->trace_error);

@@ -639,9 +639,9 @@ static hx_error *ask_recorder(hx_attach *attach, struct hx_snapshot *snapshot,
 }
 
 /* From process and image to heap and roots. */
-static hx_error *build(hx_attach *attach, struct hx_snapshot *snapshot,
-                       const struct hx_capture_options *options, const struct hx_progress *progress,
-                       enum hx_walk_verdict *ret)
+static hx_error *build_heap_and_roots(hx_attach *attach, struct hx_snapshot *snapshot,
+                                      const struct hx_capture_options *options,
+                                      const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
     hx_modules_destroy(attach->modules);
     attach->modules = NULL;
@@ -675,7 +675,7 @@ static hx_error *fill_snapshot(hx_attach *attach, struct hx_snapshot *snapshot,
                                const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
     HX_TRY(fill_process(snapshot, attach, result));
-    HX_TRY(build(attach, snapshot, options, progress, ret));
+    HX_TRY(build_heap_and_roots(attach, snapshot, options, progress, ret));
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_account(snapshot));
     HX_TRY(find_resident(snapshot, result));
@@ -804,7 +804,7 @@ static hx_error *capture_core(hx_attach *attach, const struct hx_capture_options
     HX_TRY(hx_snapshot_create(&snapshot));
     HX_TRY(hx_core_take(attach->core, options->threads, progress, snapshot));
     hx_timing_end(begun, "core", 0);
-    HX_TRY(build(attach, snapshot, options, progress, &verdict));
+    HX_TRY(build_heap_and_roots(attach, snapshot, options, progress, &verdict));
     HX_TRY(look_at_locks(attach, snapshot));
     if (verdict == HX_WALK_TORN)
         hx_snapshot_note(snapshot, true,

@@ -56,8 +56,8 @@ static size_t frame_pointer_register(void)
 }
 
 /* The frames of a thread, innermost first; true: all of them. */
-static bool unwind(const struct tracing *tracing, const struct hx_thread *thread, uint64_t *word,
-                   size_t *n, uint64_t *exact)
+static bool unwind_thread(const struct tracing *tracing, const struct hx_thread *thread,
+                          uint64_t *word, size_t *n, uint64_t *exact)
 {
     struct hx_cfi_frame frame = {.pc = thread->pc, .sp = thread->sp, .exact = true};
     frame.fp_known = thread->has_regs && tracing->fp < thread->n_regs;
@@ -70,8 +70,8 @@ static bool unwind(const struct tracing *tracing, const struct hx_thread *thread
                            exact);
 }
 
-static hx_error *trace(struct tracing *tracing, const struct hx_thread *thread, uint64_t key,
-                       uint32_t *ret)
+static hx_error *backtrace_thread(struct tracing *tracing, const struct hx_thread *thread,
+                                  uint64_t key, uint32_t *ret)
 {
     const struct hx_reader_source source = {.place = place_pc, .context = tracing};
     uint64_t word[HX_EV_FRAMES_MAX], exact;
@@ -79,7 +79,7 @@ static hx_error *trace(struct tracing *tracing, const struct hx_thread *thread, 
     *ret = HX_NO_STACK;
     if (!thread->pc && !thread->sp)
         return NULL; /* it could not be stopped, and the kernel did not tell */
-    bool whole = unwind(tracing, thread, word, &n, &exact);
+    bool whole = unwind_thread(tracing, thread, word, &n, &exact);
     return hx_interned_bring(&tracing->interned, &source, key, word, n, exact, !whole, ret);
 }
 
@@ -101,7 +101,7 @@ static hx_error *trace_all(struct tracing *tracing, struct hx_snapshot *snapshot
             if (hx_progress_cancelled(progress))
                 return hx_error_cancelled("stacks of threads");
         }
-        HX_TRY(trace(tracing, &snapshot->thread[i], HX_EV_KEY_FIRST + i, stack));
+        HX_TRY(backtrace_thread(tracing, &snapshot->thread[i], HX_EV_KEY_FIRST + i, stack));
     }
     if (n > HX_BACKTRACES_MAX)
         hx_snapshot_note(snapshot, false, "the stacks of %zu more threads were not looked at",

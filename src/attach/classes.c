@@ -20,7 +20,8 @@ struct hx_typeinfo {
 /* --- reading --------------------------------------------------------------------------- */
 
 /* What was relocated was written and is in the image; the rest is as in the file. */
-static bool peek(const struct hx_classes *classes, uint64_t addr, void *dst, size_t len)
+static bool peek_class_memory(const struct hx_classes *classes, uint64_t addr, void *dst,
+                              size_t len)
 {
     const struct hx_rtti_source *source = classes->source;
     return hx_image_read(classes->image, addr, dst, len) ||
@@ -29,7 +30,7 @@ static bool peek(const struct hx_classes *classes, uint64_t addr, void *dst, siz
 
 static bool peek_word(const struct hx_classes *classes, uint64_t addr, uint64_t *ret)
 {
-    return addr % WORD == 0 && peek(classes, addr, ret, sizeof *ret);
+    return addr % WORD == 0 && peek_class_memory(classes, addr, ret, sizeof *ret);
 }
 
 /* A string of at most HX_MANGLED_MAX bytes, terminated. */
@@ -43,9 +44,9 @@ static bool peek_name(const struct hx_classes *classes, uint64_t addr,
             len = HX_MANGLED_MAX + 1 - n;
         if (n > UINT64_MAX - addr)
             return false;
-        if (!peek(classes, addr + n, name + n, len)) {
+        if (!peek_class_memory(classes, addr + n, name + n, len)) {
             len = 1; /* the end of a segment is near */
-            if (!peek(classes, addr + n, name + n, len))
+            if (!peek_class_memory(classes, addr + n, name + n, len))
                 return false;
         }
         if (memchr(name + n, 0, len))
@@ -143,7 +144,7 @@ struct hx_vtable hx_classes_vtable(struct hx_classes *classes, uint64_t addr)
     uint64_t words[2]; /* offset to the top, typeinfo */
     const struct hx_range *range = find_range(classes->source, addr);
     if (!range || addr - range->start < sizeof words ||
-        !peek(classes, addr - sizeof words, words, sizeof words))
+        !peek_class_memory(classes, addr - sizeof words, words, sizeof words))
         return vtable;
     int64_t top = (int64_t)words[0];
     if (top > 0 || top < -TOP_MAX || top % WORD || !words[1] || words[1] % WORD ||

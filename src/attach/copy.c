@@ -254,7 +254,7 @@ struct reading {
     pthread_mutex_t lock; /* guards copy->lost */
 };
 
-static void lose(struct reading *reading, uint64_t start, uint64_t end)
+static void lose_unread(struct reading *reading, uint64_t start, uint64_t end)
 {
     pthread_mutex_lock(&reading->lock);
     if (!hx_vec_push(&reading->copy->lost, (struct hx_range){start, end}))
@@ -310,7 +310,7 @@ static void read_slices(struct reading *reading, size_t first, size_t last)
         skip += more;
         if (!more) { /* the page at which it ended cannot be read */
             uint64_t at = (slice[first].start + skip) / PAGE * PAGE;
-            lose(reading, at, at + PAGE);
+            lose_unread(reading, at, at + PAGE);
             skip = at + PAGE - slice[first].start;
         }
         if (slice[first].start + skip >= slice[first].end) {

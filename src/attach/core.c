@@ -103,7 +103,7 @@ static hx_error *count_headers(const hx_core *core, const Elf64_Ehdr *header, ui
     return NULL;
 }
 
-static uint32_t prot_of(uint32_t flags)
+static uint32_t segment_prot(uint32_t flags)
 {
     return (flags & PF_R ? HX_PROT_R : 0u) | (flags & PF_W ? HX_PROT_W : 0u) |
            (flags & PF_X ? HX_PROT_X : 0u);
@@ -115,7 +115,7 @@ static hx_error *add_segment(hx_core *core, const Elf64_Phdr *phdr, uint64_t at)
                                       .offset = phdr->p_offset,
                                       .filesz = phdr->p_filesz,
                                       .header = at,
-                                      .prot = prot_of(phdr->p_flags)};
+                                      .prot = segment_prot(phdr->p_flags)};
     if (!phdr->p_memsz && !phdr->p_filesz)
         return NULL;
     if (__builtin_add_overflow(phdr->p_vaddr, phdr->p_memsz, &segment.end))

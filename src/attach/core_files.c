@@ -121,7 +121,7 @@ static bool is_same_build(const struct identity *memory, const struct identity *
                          : memcmp(memory->page, file->page, sizeof memory->page) == 0;
 }
 
-static hx_error *join(const char *folder, const char *path, char **ret)
+static hx_error *join_path(const char *folder, const char *path, char **ret)
 {
     struct hx_text text = {0};
     hx_text_putf(&text, "%s%s", folder ? folder : "", path);
@@ -160,7 +160,7 @@ static hx_error *find_file(const hx_core *core, struct hx_core_name *name)
     identify_memory(core, name->base, &memory);
     if (name->is_exe && core->exe)
         return take_exe(core, name, &memory);
-    HX_TRY(join(core->sysroot, name->path, &path));
+    HX_TRY(join_path(core->sysroot, name->path, &path));
     if (!identify_file(path, &file) || !is_same_build(&memory, &file))
         return set_local(name, "");
     return set_local(name, path);

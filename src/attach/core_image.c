@@ -223,7 +223,7 @@ static void read_core_worker(void *context, unsigned worker)
     }
 }
 
-static hx_error *fits(uint64_t bytes)
+static hx_error *check_core_memory(uint64_t bytes)
 {
     hx_limits limits = {0};
     HX_TRY(hx_limits_find("", 0, &limits));
@@ -238,7 +238,7 @@ static hx_error *read_core_image(struct reading *reading, unsigned threads)
     struct hx_image *image = &reading->snapshot->image;
     if (!reading->bytes)
         return NULL;
-    HX_TRY(fits(reading->bytes));
+    HX_TRY(check_core_memory(reading->bytes));
     void *memory = mmap(NULL, reading->bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)

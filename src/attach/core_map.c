@@ -42,7 +42,7 @@ static bool is_device(const char *path)
            strncmp(path, "/dev/zero", 9) != 0;
 }
 
-static const struct hx_core_file *file_of(const hx_core *core, uint64_t addr)
+static const struct hx_core_file *core_file_at(const hx_core *core, uint64_t addr)
 {
     size_t low = HX_LOWER_BOUND(core->files.n, i, core->files.v[i].end <= addr);
     return low < core->files.n && core->files.v[low].start <= addr ? &core->files.v[low] : NULL;
@@ -112,7 +112,7 @@ static hx_error *add_core_mappings(struct mapper *mapper)
         const struct hx_core_segment *segment = &core->segments.v[i];
         HX_TRY(add_files(mapper, &at, from, segment->start));
         HX_TRY(add_core_mapping(mapper, segment->start, segment->end, segment->prot,
-                                file_of(core, segment->start)));
+                                core_file_at(core, segment->start)));
         from = segment->end;
     }
     return add_files(mapper, &at, from, UINT64_MAX);
@@ -247,7 +247,7 @@ static void find_guards(struct mapper *mapper)
     }
 }
 
-static hx_error *name_all(struct mapper *mapper)
+static hx_error *name_mappings(struct mapper *mapper)
 {
     HX_TRY(name_at(mapper, mapper->core->vdso, "[vdso]"));
     HX_TRY(name_vvar(mapper));
@@ -263,7 +263,7 @@ hx_error *hx_core_map(const hx_core *core, struct hx_snapshot *snapshot)
     struct mapper mapper = {.core = core};
     hx_error *err = add_core_mappings(&mapper);
     if (!err)
-        err = name_all(&mapper);
+        err = name_mappings(&mapper);
     snapshot->mapping = mapper.list.v; /* owned from here on, also after an error */
     snapshot->n_mappings = mapper.list.n;
     return err;

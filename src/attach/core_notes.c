@@ -256,7 +256,7 @@ static hx_error *take_note(hx_core *core, struct window *window, const struct no
     }
 }
 
-static uint64_t padded(uint64_t n)
+static uint64_t note_padded(uint64_t n)
 {
     return (n + 3) & ~(uint64_t)3;
 }
@@ -274,7 +274,7 @@ hx_error *hx_core_notes(hx_core *core, uint64_t offset, uint64_t bytes)
             return NULL;
         }
         struct note note = {.at = at, .type = header.n_type, .desc_bytes = header.n_descsz};
-        uint64_t name = padded(header.n_namesz), desc = padded(header.n_descsz);
+        uint64_t name = note_padded(header.n_namesz), desc = note_padded(header.n_descsz);
         uint64_t left = end - at - sizeof header;
         note.desc = at + sizeof header + name;
         if (name > left || header.n_descsz > left - name)
@@ -293,7 +293,7 @@ hx_error *hx_core_notes(hx_core *core, uint64_t offset, uint64_t bytes)
     return NULL;
 }
 
-static int by_tid(const void *a, const void *b)
+static int compare_tids(const void *a, const void *b)
 {
     const struct hx_core_thread *x = a, *y = b;
     if (x->thread.tid != y->thread.tid)
@@ -311,7 +311,7 @@ hx_error *hx_core_notes_end(hx_core *core)
 {
     struct hx_core_thread *v = core->threads.v;
     if (core->threads.n)
-        qsort(v, core->threads.n, sizeof *v, by_tid);
+        qsort(v, core->threads.n, sizeof *v, compare_tids);
     for (size_t i = 1; i < core->threads.n; i++)
         if (v[i - 1].thread.tid == v[i].thread.tid)
             return hx_core_lie(core, v[i].note, "thread %d a second time", v[i].thread.tid);

@@ -62,7 +62,7 @@ static uint64_t number_in(const char *folder, const char *name)
 }
 
 /* "PREFIXNAME VALUE" among lines; 0 when there is none. */
-static uint64_t figure(const char *lines, const char *prefix, const char *name)
+static uint64_t limit_figure(const char *lines, const char *prefix, const char *name)
 {
     size_t n_prefix = strlen(prefix), n = strlen(name);
     for (const char *line = lines; *line; line += strcspn(line, "\n"), line += *line == '\n')
@@ -81,11 +81,12 @@ static uint64_t reclaimable(const struct hx_limit *limit)
     if (!read_fd(limit->stat_fd, text, sizeof text))
         return 0;
     bool v2 = limit->kind == HX_LIMIT_V2;
-    uint64_t cache = figure(text, prefix, "inactive_file") + figure(text, prefix, "active_file");
-    uint64_t kept = figure(text, prefix, v2 ? "file_mapped" : "mapped_file") +
-                    figure(text, prefix, v2 ? "file_dirty" : "dirty") +
-                    figure(text, prefix, v2 ? "file_writeback" : "writeback");
-    uint64_t slab = v2 ? figure(text, prefix, "slab_reclaimable") / 2 : 0;
+    uint64_t cache =
+        limit_figure(text, prefix, "inactive_file") + limit_figure(text, prefix, "active_file");
+    uint64_t kept = limit_figure(text, prefix, v2 ? "file_mapped" : "mapped_file") +
+                    limit_figure(text, prefix, v2 ? "file_dirty" : "dirty") +
+                    limit_figure(text, prefix, v2 ? "file_writeback" : "writeback");
+    uint64_t slab = v2 ? limit_figure(text, prefix, "slab_reclaimable") / 2 : 0;
     return (cache > kept ? cache - kept : 0) + slab;
 }
 
@@ -233,7 +234,7 @@ static char *path_in(char *text, enum hx_limit_kind kind)
 }
 
 /* The part of a path below what a mount shows; NULL: it lies elsewhere. */
-static const char *below(const char *path, const char *top)
+static const char *path_below_mount(const char *path, const char *top)
 {
     size_t n = strlen(top);
     if (strncmp(path, top, n) != 0 || (path[n] && path[n] != '/') || strstr(path + n, "/.."))
@@ -306,13 +307,13 @@ static uint64_t hidden_limit(const char *folder, const char *name)
 {
     char text[TEXT_MAX];
     HX_FD int fd = open_in(folder, "memory.stat");
-    uint64_t bytes = read_fd(fd, text, sizeof text) ? figure(text, "", name) : 0;
+    uint64_t bytes = read_fd(fd, text, sizeof text) ? limit_figure(text, "", name) : 0;
     return bytes ? bytes : UINT64_MAX;
 }
 
 static hx_error *add_levels(hx_limits *list, const struct mount *mount, const char *path, bool ours)
 {
-    const char *low = below(path, mount->top);
+    const char *low = path_below_mount(path, mount->top);
     if (!low)
         return NULL;
     size_t n_top = strlen(mount->top), n = n_top + strlen(low);
@@ -398,7 +399,7 @@ uint64_t hx_memory_analysis(uint64_t bytes)
     return bytes / 2 + base;
 }
 
-static uint64_t wanted(const struct hx_limit *limit, const struct hx_memory_need *need)
+static uint64_t wanted_by_limit(const struct hx_limit *limit, const struct hx_memory_need *need)
 {
     return (limit->ours ? need->ours : 0) + (limit->its ? need->its : 0);
 }
@@ -408,7 +409,7 @@ const struct hx_limit *hx_limits_short(const hx_limits *limits, const struct hx_
 {
     for (size_t i = 0; i < limits->n; i++) {
         const struct hx_limit *limit = &limits->v[i];
-        uint64_t want = wanted(limit, need);
+        uint64_t want = wanted_by_limit(limit, need);
         uint64_t left = want ? hx_limit_left(limit, want + limit->reserve) : 0;
         if (!want || left >= want + limit->reserve)
             continue;
@@ -440,7 +441,7 @@ hx_error *hx_limits_fit(const hx_limits *limits, const struct hx_memory_need *ne
     return hx_error_new(HX_E_LIMIT, "memory", hx_limit_todo(limit),
                         "a snapshot needs about %s, and %s has %s left of %s, of which heapx "
                         "leaves %s free%s",
-                        hx_human_bytes(wanted(limit, need), want), limit->name,
+                        hx_human_bytes(wanted_by_limit(limit, need), want), limit->name,
                         hx_human_bytes(left, have), hx_human_bytes(limit->bytes, all),
                         hx_human_bytes(limit->reserve, reserve),
                         limit->ours ? "" : " (swapped pages come back)");

@@ -28,8 +28,8 @@ enum { REGIONS = 128, ENTRIES = 512 };
 static const uint64_t entries_limit = (uint64_t)1 << 38;
 
 /* 1: done, 0: `each` had enough, -1: no such call. */
-static int scan(int fd, uint64_t start, uint64_t end, bool own_only,
-                bool (*each)(void *, uint64_t, uint64_t, bool), void *context)
+static int scan_pagemap(int fd, uint64_t start, uint64_t end, bool own_only,
+                        bool (*each)(void *, uint64_t, uint64_t, bool), void *context)
 {
     struct page_region region[REGIONS] = {0};
     /* Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as swapped, and
@@ -77,7 +77,7 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
 {
     if (fd < 0)
         return each(context, start, end, false);
-    int done = scan(fd, start, end, own_only, each, context);
+    int done = scan_pagemap(fd, start, end, own_only, each, context);
     if (done >= 0)
         return done == 1;
     if (end - start > entries_limit)

@@ -253,7 +253,7 @@ static bool is_range_line(const char *line, const char *end)
 }
 
 /* Cuts off what lies below `least`; false when nothing is left. */
-static bool clip(struct hx_mapping *mapping, uint64_t least)
+static bool clip_mapping(struct hx_mapping *mapping, uint64_t least)
 {
     if (mapping->start < least) {
         mapping->offset += mapping->inode ? least - mapping->start : 0;
@@ -275,7 +275,7 @@ hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret
         if (is_range_line(line, end)) {
             struct hx_mapping next = {0};
             bool parsed = parse_range(line, (size_t)(end - line), &next);
-            skipped = parsed && !clip(&next, list.n ? list.v[list.n - 1].end : 0);
+            skipped = parsed && !clip_mapping(&next, list.n ? list.v[list.n - 1].end : 0);
             if (skipped) {
                 free(next.path);
             } else if (!parsed) {

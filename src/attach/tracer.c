@@ -49,7 +49,7 @@ hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
     return NULL;
 }
 
-static hx_error *gone(const struct hx_tracer *tracer)
+static hx_error *target_gone(const struct hx_tracer *tracer)
 {
     char what[32];
     snprintf(what, sizeof what, "PID %d", tracer->pid);
@@ -145,7 +145,7 @@ static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
     snprintf(path, sizeof path, "/proc/%d/task", tracer->pid);
     HX_DIR DIR *dir = opendir(path);
     if (!dir)
-        return errno == ENOENT ? gone(tracer) : hx_error_os(errno, path, "opendir");
+        return errno == ENOENT ? target_gone(tracer) : hx_error_os(errno, path, "opendir");
     *ret_fresh = false;
     for (int round = 0; round < 2; round++) {
         size_t n_sorted = tracer->tracee.n;
@@ -347,7 +347,7 @@ hx_error *hx_tracer_stop(struct hx_tracer *tracer)
     for (size_t i = 0; i < tracer->tracee.n; i++)
         if (tracer->tracee.v[i].state != HX_TRACEE_GONE)
             return NULL;
-    return gone(tracer);
+    return target_gone(tracer);
 }
 
 /* Is the thread in the code, or was it called from there a few frames ago? */

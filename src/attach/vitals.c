@@ -34,7 +34,7 @@ static const struct line {
 },
   in_rollup[] = {{HX_VITAL_PSS, "Pss"}};
 
-static void set(struct hx_vitals *vitals, enum hx_vital vital, double value)
+static void set_vital(struct hx_vitals *vitals, enum hx_vital vital, double value)
 {
     vitals->known[vital] = true;
     vitals->value[vital] = value;
@@ -48,7 +48,7 @@ static void take_lines(const char *text, const struct line *line, size_t n, stru
         uint64_t number;
         int fields = value ? sscanf(value, "%" SCNu64 " %3[A-Za-z]", &number, unit) : 0;
         if (fields >= 1)
-            set(ret, line[i].vital, (double)number * (strcmp(unit, "kB") == 0 ? 1024 : 1));
+            set_vital(ret, line[i].vital, (double)number * (strcmp(unit, "kB") == 0 ? 1024 : 1));
     }
 }
 
@@ -76,7 +76,7 @@ static void take_heap(const char *maps, struct hx_vitals *ret)
             sum += end - start;
         line += n + (line[n] == '\n');
     }
-    set(ret, HX_VITAL_HEAP, (double)sum); /* none is no bytes of it */
+    set_vital(ret, HX_VITAL_HEAP, (double)sum); /* none is no bytes of it */
 }
 
 static void count_files(pid_t pid, struct hx_vitals *ret)
@@ -89,7 +89,7 @@ static void count_files(pid_t pid, struct hx_vitals *ret)
         return;
     for (const struct dirent *entry; (entry = readdir(folder));)
         n += entry->d_name[0] != '.';
-    set(ret, HX_VITAL_FDS, (double)n);
+    set_vital(ret, HX_VITAL_FDS, (double)n);
 }
 
 static void take_uptime(pid_t pid, struct hx_vitals *ret)
@@ -99,7 +99,7 @@ static void take_uptime(pid_t pid, struct hx_vitals *ret)
     clock_gettime(CLOCK_REALTIME, &now);
     double ns = (double)now.tv_sec * 1e9 + (double)now.tv_nsec - (double)began;
     if (began)
-        set(ret, HX_VITAL_UPTIME, ns > 0 ? ns / 1e9 : 0);
+        set_vital(ret, HX_VITAL_UPTIME, ns > 0 ? ns / 1e9 : 0);
 }
 
 hx_error *hx_vitals_read(pid_t pid, unsigned wanted, struct hx_vitals *ret)
@@ -124,7 +124,7 @@ hx_error *hx_vitals_read(pid_t pid, unsigned wanted, struct hx_vitals *ret)
     if (maps)
         take_heap(maps, ret);
     if (wanted & BIT(CPU) && hx_proc_cpu_ns(pid, &cpu_ns))
-        set(ret, HX_VITAL_CPU, (double)cpu_ns / 1e9);
+        set_vital(ret, HX_VITAL_CPU, (double)cpu_ns / 1e9);
     if (wanted & BIT(FDS))
         count_files(living, ret);
     if (wanted & BIT(UPTIME))

@@ -288,7 +288,8 @@ static hx_error *evaluate_views(hx_store *store, int64_t snapshot, const hx_filt
     return err;
 }
 
-static hx_error *evaluate(hx_store *store, int64_t snapshot, const hx_filter *filter, bool *ret)
+static hx_error *evaluate_condition(hx_store *store, int64_t snapshot, const hx_filter *filter,
+                                    bool *ret)
 {
     struct views views;
     HX_TRY(views_of(filter, &views));
@@ -456,7 +457,7 @@ static hx_error *evaluate_all(hx_store *store, int64_t snapshot, const struct ch
                               hx_rows *rows, bool *ret_holds)
 {
     for (size_t i = 0; i < checks->n; i++) {
-        HX_TRY(evaluate(store, snapshot, checks->filter[i], &ret_holds[i]));
+        HX_TRY(evaluate_condition(store, snapshot, checks->filter[i], &ret_holds[i]));
         HX_TRY(add_answer(rows, hx_filter_source(checks->filter[i]), ret_holds[i]));
     }
     return NULL;

@@ -169,7 +169,7 @@ struct census {
     size_t next;
 };
 
-static int by_key(const void *a, const void *b)
+static int compare_census_keys(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
     int order = 0;
@@ -224,7 +224,7 @@ static struct change *look_up_change(struct census *census, const struct change 
     struct change **links = census->first, *found = NULL;
     for (int i = LEVELS - 1; i >= 0; i--) {
         int order = -1;
-        while (links[i] && links[i] != found && (order = by_key(links[i], wanted)) < 0)
+        while (links[i] && links[i] != found && (order = compare_census_keys(links[i], wanted)) < 0)
             links = links[i]->next;
         if (links[i] && order == 0)
             found = links[i];
@@ -250,7 +250,7 @@ static hx_error *find_or_add_change(struct census *census, const struct change *
                                     struct change **ret)
 {
     *ret = census->latest;
-    if (*ret && by_key(*ret, wanted) == 0)
+    if (*ret && compare_census_keys(*ret, wanted) == 0)
         return NULL;
     struct change **link[LEVELS], *found = look_up_change(census, wanted, link);
     if (!found) {
@@ -502,7 +502,7 @@ static int by_set(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static const struct label *label_of(const struct counting *counting, struct hx_value set)
+static const struct label *label_of_set(const struct counting *counting, struct hx_value set)
 {
     static const struct label none = {.identity = {.type = HX_VALUE_NULL}};
     struct label wanted = {.set_id = set.i};
@@ -516,7 +516,7 @@ static const struct label *label_of(const struct counting *counting, struct hx_v
 static void name_key(const struct counting *counting, struct change *key)
 {
     const struct hx_diff_census *definition = counting->census->definition;
-    const struct label *label = label_of(counting, key->key[0]);
+    const struct label *label = label_of_set(counting, key->key[0]);
     key->key[definition->numbered] = hx_value_text(label->label);
     if (definition->identity)
         key->key[count_keys(definition)] = label->identity;
@@ -618,8 +618,8 @@ static struct hx_value delta_of(struct hx_value a, struct hx_value b)
 }
 
 /* By bytes, else by objects; unknown where both are. */
-static const char *status_of(const struct change *entry, struct hx_value bytes,
-                             struct hx_value objects)
+static const char *change_status(const struct change *entry, struct hx_value bytes,
+                                 struct hx_value objects)
 {
     if (!entry->side[A].there)
         return hx_diff_name(HX_DIFF_APPEARED);
@@ -644,7 +644,8 @@ static void make_values(const struct hx_diff_census *definition, const struct ch
     values[OBJECTS_A] = definition->objects ? side_figure(a->there, &a->objects) : null_value();
     values[OBJECTS_B] = definition->objects ? side_figure(b->there, &b->objects) : null_value();
     values[OBJECTS_DELTA] = delta_of(values[OBJECTS_A], values[OBJECTS_B]);
-    values[STATUS] = hx_value_text(status_of(entry, values[BYTES_DELTA], values[OBJECTS_DELTA]));
+    values[STATUS] =
+        hx_value_text(change_status(entry, values[BYTES_DELTA], values[OBJECTS_DELTA]));
 }
 
 /* The larger change first, unknown ones last. */
@@ -673,7 +674,7 @@ static int by_choice(const void *a, const void *b, void *context)
                     : by_change(left[keys + BYTES_DELTA], right[keys + BYTES_DELTA]);
     if (!order)
         order = by_change(left[keys + OBJECTS_DELTA], right[keys + OBJECTS_DELTA]);
-    return order ? order : by_key(*x, *y);
+    return order ? order : compare_census_keys(*x, *y);
 }
 
 static hx_error *choose_entries(struct census *census)

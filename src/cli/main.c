@@ -96,7 +96,7 @@ static hx_error *dispatch(int argc, char **argv, int *status)
     return run_command(command, argc - 1, argv + 1, status);
 }
 
-static int status_of(enum hx_error_kind kind)
+static int error_exit_status(enum hx_error_kind kind)
 {
     return kind == HX_E_USAGE    ? HX_EXIT_USAGE
            : kind == HX_E_CANCEL ? HX_EXIT_INTERRUPTED
@@ -155,7 +155,7 @@ static int begin_process(int argc, char **argv)
     char line[1024];
     hx_error_line(err, line, sizeof line);
     fprintf(stderr, "heapx: %s\n", line);
-    status = status_of(err->kind);
+    status = error_exit_status(err->kind);
     hx_error_free(err);
     return status;
 }

@@ -76,7 +76,7 @@ static bool can_leave_out(struct hx_series *series, const hx_error *err)
 }
 
 /* What one failure means for the rest of the series: NULL, go on. */
-static hx_error *judge(struct hx_series *series, hx_error *err)
+static hx_error *judge_series_failure(struct hx_series *series, hx_error *err)
 {
     if (!err || !can_leave_out(series, err))
         return err;
@@ -178,7 +178,7 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
     }
 }
 
-static hx_error *gone(struct hx_series *series)
+static hx_error *series_process_gone(struct hx_series *series)
 {
     /* one that ended before the first tick was recorded all the same */
     if ((series->last || !series->stored) && series->session->recorder)
@@ -190,11 +190,11 @@ static hx_error *gone(struct hx_series *series)
 /* The snapshot at the end; of a process that has just ended there is what was recorded. */
 static hx_error *take_end(struct hx_series *series)
 {
-    hx_error *err = judge(series, hx_series_take(series));
+    hx_error *err = judge_series_failure(series, hx_series_take(series));
     if (!err || err->kind != HX_E_GONE || !series->session->recorder)
         return err;
     hx_error_free(err);
-    return gone(series);
+    return series_process_gone(series);
 }
 
 /* The time is over. */
@@ -216,7 +216,7 @@ static hx_error *take_tick(struct hx_series *series)
     bool due = true;
     if (series->when)
         HX_TRY(series->when(series, &due));
-    return due ? judge(series, hx_series_take(series)) : NULL;
+    return due ? judge_series_failure(series, hx_series_take(series)) : NULL;
 }
 
 static hx_error *take_ticks(struct hx_series *series)
@@ -230,7 +230,7 @@ static hx_error *take_ticks(struct hx_series *series)
             bool end = series->end_ns && next >= series->end_ns + !series->last;
             HX_TRY(wait_until(series, end ? series->end_ns : next, &is_gone, &done));
             if (is_gone)
-                return gone(series);
+                return series_process_gone(series);
             if (done)
                 return NULL;
             if (end)
@@ -239,7 +239,7 @@ static hx_error *take_ticks(struct hx_series *series)
         hx_error *err = take_tick(series);
         if (err && err->kind == HX_E_GONE) {
             hx_error_free(err);
-            return gone(series);
+            return series_process_gone(series);
         }
         HX_TRY(err);
         /* one that a condition asked for and that was left out is tried again */

@@ -46,7 +46,7 @@ static hx_error *make_spool_file(int *ret)
     return NULL;
 }
 
-static hx_error *no_room(const struct hx_spool *spool, uint64_t bytes)
+static hx_error *no_spool_room(const struct hx_spool *spool, uint64_t bytes)
 {
     char size[HX_HUMAN];
     return hx_error_new(HX_E_LIMIT, spool->name,
@@ -66,7 +66,7 @@ static hx_error *look_for_room(const struct hx_spool *spool, uint64_t bytes)
     uint64_t least = part > FREE_BYTES ? part : FREE_BYTES;
     if (least > fs.f_blocks / 2 * block)
         least = fs.f_blocks / 2 * block;
-    return fs.f_bavail * block < least ? no_room(spool, bytes) : NULL;
+    return fs.f_bavail * block < least ? no_spool_room(spool, bytes) : NULL;
 }
 
 static bool is_zero(const char *bytes, size_t n)
@@ -95,7 +95,7 @@ static hx_error *put_spool_bytes(const struct hx_spool *spool, const char *bytes
                 continue;
             if (done < 0)
                 return errno == ENOSPC || errno == EDQUOT || errno == EFBIG
-                           ? no_room(spool, at)
+                           ? no_spool_room(spool, at)
                            : hx_error_os(errno, folder(), "write");
             part = (size_t)done;
         }
@@ -107,7 +107,7 @@ static hx_error *put_spool_bytes(const struct hx_spool *spool, const char *bytes
 }
 
 /* Something to read, the end, or an interrupt; -1: a moment, or an interrupt. */
-static hx_error *await(const struct hx_spool *spool, int from)
+static hx_error *await_spool_input(const struct hx_spool *spool, int from)
 {
     hx_error *error = NULL;
     for (bool ready = false; !ready && !error; ready = ready || from < 0)
@@ -128,7 +128,7 @@ static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
     HX_TRY(look_for_room(spool, 0));
     for (;;) {
         bool first = named && at == 0;
-        HX_TRY(first ? NULL : await(spool, from));
+        HX_TRY(first ? NULL : await_spool_input(spool, from));
         ssize_t n = read(from, chunk, CHUNK);
         if (n < 0 && errno != EINTR && errno != EAGAIN)
             return hx_error_os(errno, spool->name, "read");
@@ -138,7 +138,7 @@ static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
             return hx_error_new(HX_E_ABSENT, spool->name, "start what writes into it first",
                                 "a pipe into which nobody writes");
         if (n <= 0) {
-            HX_TRY(first ? await(spool, n ? from : -1) : NULL);
+            HX_TRY(first ? await_spool_input(spool, n ? from : -1) : NULL);
             continue;
         }
         HX_TRY(put_spool_bytes(spool, chunk, (size_t)n, at));

@@ -69,7 +69,7 @@ static void put_part(struct hx_text *text, const hx_rows *rows, const char *name
     hx_text_putc(text, '\n');
 }
 
-static hx_error *flush(struct hx_text *text, FILE *file)
+static hx_error *flush_summary(struct hx_text *text, FILE *file)
 {
     bool failed = text->failed;
     if (!failed)
@@ -110,7 +110,7 @@ static hx_error *print_head(hx_store *store, int64_t snapshot, FILE *file)
         put_text_column(&text, rows, "notes");
         hx_text_putc(&text, '\n');
     }
-    return flush(&text, file);
+    return flush_summary(&text, file);
 }
 
 /* Rows of a snapshot, without the columns that are the same in all of them. */
@@ -180,5 +180,5 @@ hx_error *hx_summary_line(hx_store *store, int64_t snapshot, FILE *file)
     if (complete.type == HX_VALUE_INT && !complete.i)
         hx_text_puts(&text, ", not complete");
     hx_text_putc(&text, '\n');
-    return flush(&text, file);
+    return flush_summary(&text, file);
 }

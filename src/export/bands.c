@@ -154,7 +154,7 @@ hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum 
                          size_t limit, struct hx_bands *bands)
 {
     *bands = (struct hx_bands){.export = export, .form = form, .limit = limit, .named = true};
-    HX_TRY(hx_moments_load(export, &bands->moments));
+    HX_TRY(hx_timepoints_load(export, &bands->timepoints));
     HX_TRY(choose_bands(bands, list));
     if (bands->banding->key == HX_KEY_STACK)
         HX_TRY(hx_stacktree_load(export, bands->banding->tree, &bands->tree));
@@ -165,7 +165,7 @@ hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum 
 
 void hx_bands_deinit(struct hx_bands *bands)
 {
-    hx_moments_deinit(&bands->moments);
+    hx_timepoints_deinit(&bands->timepoints);
     hx_stacktree_deinit(&bands->tree);
     hx_rows_end(bands->rows);
     hx_vec_free(&bands->names);
@@ -174,12 +174,15 @@ void hx_bands_deinit(struct hx_bands *bands)
     hx_text_free(&bands->scratch);
 }
 
-const char *hx_moments_program(const struct hx_moments *moments, const struct hx_export *export)
+const char *hx_timepoints_program(const struct hx_timepoints *timepoints,
+                                  const struct hx_export *export)
 {
-    const char *slash = strrchr(moments->exe, '/');
+    const char *slash = strrchr(timepoints->exe, '/');
     if (slash && slash[1])
         return slash + 1;
-    return moments->exe[0] ? moments->exe : moments->comm[0] ? moments->comm : export->title;
+    return timepoints->exe[0]    ? timepoints->exe
+           : timepoints->comm[0] ? timepoints->comm
+                                 : export->title;
 }
 
 const char *hx_band_date(int64_t at_ns, char buf[HX_BAND_DATE])
@@ -233,36 +236,36 @@ static hx_error *seek_snapshot_bands(struct hx_bands *bands, int64_t snapshot)
     return NULL;
 }
 
-hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_moment **ret)
+hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_timepoint **ret)
 {
-    size_t n = bands->moments.v.n;
-    for (; bands->next_moment < n; bands->absent++) {
-        const struct hx_moment *moment = &bands->moments.v.v[bands->next_moment++];
-        hx_progress_at(bands->export->progress, "exporting", bands->next_moment, n);
+    size_t n = bands->timepoints.v.n;
+    for (; bands->next_timepoint < n; bands->absent++) {
+        const struct hx_timepoint *timepoint = &bands->timepoints.v.v[bands->next_timepoint++];
+        hx_progress_at(bands->export->progress, "exporting", bands->next_timepoint, n);
         if (hx_progress_cancelled(bands->export->progress))
             return hx_error_cancelled("export");
-        HX_TRY(seek_snapshot_bands(bands, moment->snapshot));
-        bool rows = bands->more && row_snapshot(bands) == moment->snapshot;
-        if (!rows && moment->heap_bytes)
+        HX_TRY(seek_snapshot_bands(bands, timepoint->snapshot));
+        bool rows = bands->more && row_snapshot(bands) == timepoint->snapshot;
+        if (!rows && timepoint->heap_bytes)
             continue;
         bands->sum = 0;
-        *ret = bands->moment = moment;
+        *ret = bands->timepoint = timepoint;
         return NULL;
     }
     tell_band_notes(bands);
-    *ret = bands->moment = NULL;
+    *ret = bands->timepoint = NULL;
     return NULL;
 }
 
 static void end_sample(struct hx_bands *bands)
 {
-    const struct hx_moment *moment = bands->moment;
-    if (moment->heap_bytes < 0 || (uint64_t)moment->heap_bytes == bands->sum)
+    const struct hx_timepoint *timepoint = bands->timepoint;
+    if (timepoint->heap_bytes < 0 || (uint64_t)timepoint->heap_bytes == bands->sum)
         return;
     hx_text_putf(bands->export->notes,
                  "rows of snapshot %" PRId64 " add up to %" PRIu64 " bytes, its heap is %" PRId64
                  "\n",
-                 moment->snapshot, bands->sum, moment->heap_bytes);
+                 timepoint->snapshot, bands->sum, timepoint->heap_bytes);
 }
 
 /* One name of a set; of a site the innermost centre, as GHC does. */
@@ -337,7 +340,7 @@ static int compare_band_bytes(const char *a, size_t a_bytes, const char *b, size
     return order ? order : a_bytes < b_bytes ? -1 : a_bytes > b_bytes;
 }
 
-static hx_error *find_text(struct hx_bands *bands, const char *key, size_t n, const char **ret)
+static hx_error *find_band_name(struct hx_bands *bands, const char *key, size_t n, const char **ret)
 {
     const struct hx_band_name *name = bands->names.v;
     const char *texts = bands->texts.v;
@@ -353,7 +356,7 @@ static hx_error *find_text(struct hx_bands *bands, const char *key, size_t n, co
 static hx_error *name_band(struct hx_bands *bands, struct hx_band *band)
 {
     if (bands->banding->key == HX_KEY_TEXT)
-        return find_text(bands, band->key, band->key_bytes, &band->name);
+        return find_band_name(bands, band->key, band->key_bytes, &band->name);
     if (bands->banding->key == HX_KEY_SET)
         name_set(bands, band);
     else
@@ -387,7 +390,7 @@ hx_error *hx_bands_next(struct hx_bands *bands, struct hx_band *ret, bool *ret_m
 {
     for (bool known = false; !known;) {
         HX_TRY(step_band_row(bands));
-        *ret_more = bands->more && row_snapshot(bands) == bands->moment->snapshot;
+        *ret_more = bands->more && row_snapshot(bands) == bands->timepoint->snapshot;
         if (!*ret_more) {
             end_sample(bands);
             return NULL;

@@ -43,7 +43,7 @@ struct hx_band_name {
 struct hx_bands {
     const struct hx_export *export;
     const struct hx_banding *banding;
-    struct hx_moments moments;
+    struct hx_timepoints timepoints;
     struct hx_stacktree tree; /* HX_KEY_STACK */
     bool named;               /* bands have names; may be turned off before the first sample */
 
@@ -52,8 +52,8 @@ struct hx_bands {
     hx_rows *rows;
     bool more;  /* `rows` stands on a row */
     bool given; /* and it was given out */
-    size_t next_moment;
-    const struct hx_moment *moment;
+    size_t next_timepoint;
+    const struct hx_timepoint *timepoint;
     uint64_t sum;                      /* of the sample so far */
     HX_VEC(struct hx_band_name) names; /* HX_KEY_TEXT: sorted by key */
     HX_VEC(char) texts;
@@ -70,7 +70,8 @@ void hx_bands_deinit(struct hx_bands *bands);
 #define HX_BANDS __attribute__((cleanup(hx_bands_deinit)))
 
 /* What the target is called: its program, else its name, else the store's. Not escaped. */
-const char *hx_moments_program(const struct hx_moments *moments, const struct hx_export *export);
+const char *hx_timepoints_program(const struct hx_timepoints *timepoints,
+                                  const struct hx_export *export);
 
 /* A moment as GHC writes dates, "Sat Nov 21 06:25 2026", in UTC, so that a store gives one file
  * everywhere. Returns buf. */
@@ -79,7 +80,7 @@ const char *hx_band_date(int64_t at_ns, char buf[HX_BAND_DATE]);
 
 /* The next sample, *ret NULL at the end: then export->notes say what could not be written.
  * Snapshots of which the break-down was not made are left out. */
-hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_moment **ret);
+hx_error *hx_bands_sample(struct hx_bands *bands, const struct hx_timepoint **ret);
 
 /* The next band of the sample, the largest first; *ret_more false at its end. */
 hx_error *hx_bands_next(struct hx_bands *bands, struct hx_band *ret, bool *ret_more);

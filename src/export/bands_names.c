@@ -150,7 +150,7 @@ static hx_error *name_other(struct naming *naming, size_t index)
 }
 
 /* Those that are what the store calls them first, the others then. */
-static hx_error *name_all(struct naming *naming, bool same)
+static hx_error *name_bands(struct naming *naming, bool same)
 {
     struct hx_bands *bands = naming->bands;
     for (size_t i = 0; i < bands->names.n; i++) {
@@ -169,9 +169,9 @@ static hx_error *name_all(struct naming *naming, bool same)
 hx_error *hx_bands_name_keys(struct hx_bands *bands)
 {
     struct naming naming = {.bands = bands};
-    hx_error *err = name_all(&naming, true);
+    hx_error *err = name_bands(&naming, true);
     if (!err)
-        err = name_all(&naming, false);
+        err = name_bands(&naming, false);
     hx_index_free(&naming.index);
     return err;
 }

@@ -82,7 +82,7 @@ static void draw_object(struct hx_sink *sink, const struct hx_snapshot *snapshot
     hx_dot_node(sink, id, &label, main ? HX_DOT_MAIN : "", name);
 }
 
-static int by_object(const void *a, const void *b)
+static int compare_step_objects(const void *a, const void *b)
 {
     hx_obj x = *(const hx_obj *)a, y = *(const hx_obj *)b;
     return x < y ? -1 : x > y;
@@ -101,7 +101,7 @@ static hx_error *draw_nodes(struct hx_sink *sink, const struct hx_snapshot *snap
         objects[i] = step->target; /* each object of a chain is one */
     }
     objects[steps->n] = main;
-    qsort(objects, steps->n + 1, sizeof *objects, by_object);
+    qsort(objects, steps->n + 1, sizeof *objects, compare_step_objects);
     for (size_t i = 0; i <= steps->n; i++)
         if (i == 0 || objects[i] != objects[i - 1])
             draw_object(sink, snapshot, objects[i], objects[i] == main);

@@ -86,7 +86,7 @@ static hx_error *choose_types(struct types *types)
     return NULL;
 }
 
-static size_t node_of(const struct types *types, hx_obj object)
+static size_t type_node(const struct types *types, hx_obj object)
 {
     uint32_t type = types->snapshot->graph.type[object];
     return type < types->snapshot->types.n ? types->node_of[type] : UNKNOWN;
@@ -97,9 +97,9 @@ static hx_error *count_edges(struct types *types)
     const struct hx_graph *graph = &types->snapshot->graph;
     const struct hx_progress *progress = types->export->progress;
     for (hx_obj source = 0; source < graph->n; source++) {
-        uint64_t *count = types->count[node_of(types, source)];
+        uint64_t *count = types->count[type_node(types, source)];
         for (hx_eidx i = graph->fwd[source]; i < graph->fwd[source + 1]; i++)
-            count[node_of(types, hx_edge_target(graph->edge[i]))]++;
+            count[type_node(types, hx_edge_target(graph->edge[i]))]++;
         if (source % LOOK_AROUND)
             continue;
         hx_progress_at(progress, "references", source, graph->n);

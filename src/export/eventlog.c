@@ -93,7 +93,8 @@ static void put_sets(struct log *log)
     hx_event_u32(&log->out, CLOCK_SET);
     hx_event_u16(&log->out, SET_OF_CLOCK);
     hx_event_end(&log->out, HX_EVENT_CAPSET_CREATE);
-    int64_t now = log->bands.moments.began_ns; /* times count from there, so this one is 1 later */
+    int64_t now =
+        log->bands.timepoints.began_ns; /* times count from there, so this one is 1 later */
     now += now < INT64_MAX;
     hx_event_u32(&log->out, CLOCK_SET);
     hx_event_u64(&log->out, now > 0 ? (uint64_t)now / 1000000000 : 0);
@@ -103,26 +104,28 @@ static void put_sets(struct log *log)
 
 static void put_program(struct log *log)
 {
-    const struct hx_moments *moments = &log->bands.moments;
-    if (moments->pid > 0) {
+    const struct hx_timepoints *timepoints = &log->bands.timepoints;
+    if (timepoints->pid > 0) {
         hx_event_u32(&log->out, PROCESS_SET);
-        hx_event_u32(&log->out, (uint32_t)moments->pid);
+        hx_event_u32(&log->out, (uint32_t)timepoints->pid);
         hx_event_end(&log->out, HX_EVENT_OSPROCESS_PID);
     }
     hx_event_u32(&log->out, PROCESS_SET);
     hx_event_bytes(&log->out, "heapx " VERSION);
     hx_event_end(&log->out, HX_EVENT_RTS_IDENTIFIER);
-    const char *program = moments->exe[0] ? moments->exe : hx_moments_program(moments, log->export);
+    const char *program =
+        timepoints->exe[0] ? timepoints->exe : hx_timepoints_program(timepoints, log->export);
     hx_event_u32(&log->out, PROCESS_SET);
     hx_event_string(&log->out, clean(log, program, PART_LIMIT));
     hx_event_end(&log->out, HX_EVENT_PROGRAM_ARGS);
 }
 
 /* The mean distance of snapshots; of one alone, how long the target had run. */
-static uint64_t period_of(const struct hx_moments *moments)
+static uint64_t period_of(const struct hx_timepoints *timepoints)
 {
-    uint64_t first = moments->v.v[0].since_ns, last = moments->v.v[moments->v.n - 1].since_ns;
-    return moments->v.n > 1 ? (last - first) / (moments->v.n - 1) : first;
+    uint64_t first = timepoints->v.v[0].since_ns,
+             last = timepoints->v.v[timepoints->v.n - 1].since_ns;
+    return timepoints->v.n > 1 ? (last - first) / (timepoints->v.n - 1) : first;
 }
 
 /* --- filters -------------------------------------------------------------------------- */
@@ -234,7 +237,7 @@ static void put_cost_centres(struct log *log)
 }
 
 /* A stack's depth without MAIN; MOST_DEPTH + 1: deeper than can be said. */
-static unsigned depth_of(const struct hx_stacktree *tree, uint32_t at)
+static unsigned ccs_depth(const struct hx_stacktree *tree, uint32_t at)
 {
     unsigned depth = 0;
     while (tree->rows.v[at].parent != HX_NO_STACK && depth <= MOST_DEPTH) {
@@ -248,7 +251,7 @@ static unsigned depth_of(const struct hx_stacktree *tree, uint32_t at)
 static void put_centre_stack(struct log *log, uint32_t at)
 {
     const struct hx_stacktree *tree = &log->bands.tree;
-    unsigned depth = depth_of(tree, at);
+    unsigned depth = ccs_depth(tree, at);
     if (depth > MOST_DEPTH)
         depth = MOST_DEPTH;
     hx_event_u8(&log->out, (uint8_t)depth);
@@ -309,12 +312,12 @@ static hx_error *seek_snapshot_row(hx_rows *rows, bool *more, int64_t snapshot, 
     return NULL;
 }
 
-static hx_error *put_heap(struct log *log, const struct hx_moment *moment)
+static hx_error *put_heap(struct log *log, const struct hx_timepoint *timepoint)
 {
     static const enum hx_event_id events[] = {HX_EVENT_HEAP_ALLOCATED, HX_EVENT_HEAP_LIVE,
                                               HX_EVENT_HEAP_SIZE};
     bool there;
-    HX_TRY(seek_snapshot_row(log->heaps, &log->more_heaps, moment->snapshot, &there));
+    HX_TRY(seek_snapshot_row(log->heaps, &log->more_heaps, timepoint->snapshot, &there));
     for (size_t i = 0; there && i < sizeof events / sizeof *events; i++) {
         struct hx_value value = hx_rows_value(log->heaps, i + 1);
         if (value.type != HX_VALUE_INT || value.i < 0)
@@ -360,7 +363,7 @@ static hx_error *put_band(struct log *log, const struct hx_band *band, uint64_t 
     uint32_t at = hx_stacktree_find(tree, band->id);
     if (at == HX_NO_STACK)
         return hx_export_damaged(log->export, "stacks");
-    if (depth_of(tree, at) <= MOST_DEPTH)
+    if (ccs_depth(tree, at) <= MOST_DEPTH)
         put_stack_sample(log, at, band->bytes);
     else if (!hx_vec_push(&log->deep, (struct deep){at, band->bytes}))
         return hx_error_nomem();
@@ -391,12 +394,12 @@ static int compare_centre_numbers(const void *left, const void *right)
 }
 
 /* Where the threads were when the snapshot was taken: a tick. A thread is a capability. */
-static hx_error *put_ticks(struct log *log, const struct hx_moment *moment)
+static hx_error *put_ticks(struct log *log, const struct hx_timepoint *timepoint)
 {
     const struct hx_stacktree *tree = &log->bands.tree;
     bool there = false;
     if (log->ticks)
-        HX_TRY(seek_snapshot_row(log->ticks, &log->more_ticks, moment->snapshot, &there));
+        HX_TRY(seek_snapshot_row(log->ticks, &log->more_ticks, timepoint->snapshot, &there));
     while (there) {
         int64_t thread = hx_rows_value(log->ticks, 1).i;
         uint32_t at = hx_stacktree_find(tree, hx_rows_value(log->ticks, 2).i);
@@ -409,24 +412,24 @@ static hx_error *put_ticks(struct log *log, const struct hx_moment *moment)
         put_centre_stack(log, at);
         hx_event_end(&log->out, HX_EVENT_TICK);
         HX_TRY(hx_rows_next(log->ticks, &log->more_ticks));
-        HX_TRY(seek_snapshot_row(log->ticks, &log->more_ticks, moment->snapshot, &there));
+        HX_TRY(seek_snapshot_row(log->ticks, &log->more_ticks, timepoint->snapshot, &there));
     }
     return NULL;
 }
 
-static hx_error *put_heap_sample(struct log *log, const struct hx_moment *moment)
+static hx_error *put_heap_sample(struct log *log, const struct hx_timepoint *timepoint)
 {
     struct hx_event_writer *out = &log->out;
-    out->time_ns = moment->since_ns;
-    HX_TRY(put_heap(log, moment));
+    out->time_ns = timepoint->since_ns;
+    HX_TRY(put_heap(log, timepoint));
     hx_event_u64(out, log->ordinal);
     if (log->biography)
-        hx_event_u64(out, moment->since_ns);
+        hx_event_u64(out, timepoint->since_ns);
     hx_event_end(out, log->biography ? HX_EVENT_BIOGRAPHY_BEGIN : HX_EVENT_SAMPLE_BEGIN);
     HX_TRY(put_bands(log));
     hx_event_u64(out, log->ordinal);
     hx_event_end(out, HX_EVENT_SAMPLE_END);
-    HX_TRY(put_ticks(log, moment));
+    HX_TRY(put_ticks(log, timepoint));
     log->ordinal++;
     return NULL;
 }
@@ -492,7 +495,7 @@ static hx_error *begin_log(struct log *log)
     log->stacks = bands->banding->key == HX_KEY_STACK;
     log->biography = strcmp(bands->banding->by, "biography") == 0;
     log->bands.named = !log->stacks;
-    log->period_ns = period_of(&bands->moments);
+    log->period_ns = period_of(&bands->timepoints);
     log->out.time_ns = 1;
     hx_event_header(&log->out);
     put_sets(log);
@@ -523,11 +526,11 @@ static hx_error *write_eventlog(const struct hx_export *export, struct hx_sink *
     HX_TRY(hx_bands_begin(export, WORDS, HX_BAND_TEXT, NAME_LIMIT, &log.bands));
     HX_TRY(begin_log(&log));
     for (;;) {
-        const struct hx_moment *moment;
-        HX_TRY(hx_bands_sample(&log.bands, &moment));
-        if (!moment)
+        const struct hx_timepoint *timepoint;
+        HX_TRY(hx_bands_sample(&log.bands, &timepoint));
+        if (!timepoint)
             break;
-        HX_TRY(put_heap_sample(&log, moment));
+        HX_TRY(put_heap_sample(&log, timepoint));
     }
     hx_event_finish(&log.out);
     tell_log_notes(&log);

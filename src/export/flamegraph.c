@@ -30,8 +30,8 @@ struct flame {
     const struct hx_export *export;
     struct hx_sink *sink;
     const struct hx_paths *paths;
-    const struct hx_moment *moment;
-    const struct hx_moments *moments;
+    const struct hx_timepoint *timepoint;
+    const struct hx_timepoints *timepoints;
     uint64_t *bytes, *objects; /* of each node with all below it */
     uint64_t *next;            /* where a node's next child begins, in bytes */
     uint32_t *order;
@@ -312,7 +312,7 @@ static void put_svg_head(const struct flame *f)
         hx_sink_puts(sink, f->objects[0] == 1 ? " object" : " objects");
     }
     hx_sink_putf(sink, " by %s, snapshot %" PRId64 "</text>\n<text class=\"s\" y=\"58\">",
-                 f->paths->by, f->moment->snapshot);
+                 f->paths->by, f->timepoint->snapshot);
     put_merged(f);
     hx_sink_puts(sink, "</text>\n<text class=\"s\" y=\"75\" id=\"say\">root on top, width: bytes"
                        "</text>\n<text class=\"l\" y=\"93\" id=\"reset\">whole heap</text>\n"
@@ -345,7 +345,7 @@ static uint64_t other_bytes(const struct hx_paths *paths)
     return sum;
 }
 
-static hx_error *lay(struct flame *f, struct hx_paths *paths)
+static hx_error *lay_out_boxes(struct flame *f, struct hx_paths *paths)
 {
     HX_FREE uint64_t *before = NULL;
     HX_TRY(hx_paths_inclusive(paths, HX_PATH_BYTES, &before));
@@ -367,16 +367,16 @@ static hx_error *lay(struct flame *f, struct hx_paths *paths)
 static hx_error *write_flamegraph(const struct hx_export *export, struct hx_sink *sink)
 {
     HX_PATHS struct hx_paths paths = {.detail = HX_PATHS_MODULES};
-    HX_MOMENTS struct hx_moments moments = {0};
-    HX_TRY(hx_moments_load(export, &moments));
+    HX_TIMEPOINTS struct hx_timepoints timepoints = {0};
+    HX_TRY(hx_timepoints_load(export, &timepoints));
     HX_TRY(hx_paths_load(export, export->snapshot, &paths));
     HX_CLEANUP(deinit_flame)
     struct flame f = {.export = export,
                       .sink = sink,
                       .paths = &paths,
-                      .moments = &moments,
-                      .moment = &moments.v.v[moments.v.n - 1]};
-    HX_TRY(lay(&f, &paths));
+                      .timepoints = &timepoints,
+                      .timepoint = &timepoints.v.v[timepoints.v.n - 1]};
+    HX_TRY(lay_out_boxes(&f, &paths));
     put_svg(&f);
     hx_paths_note(export, &paths);
     return NULL;

@@ -102,7 +102,8 @@ static hx_error *add_trace(hx_rows *rows, struct hx_hs_traces *traces)
 
 typedef hx_error *add_fn(hx_rows *rows, struct hx_hs_traces *traces);
 
-static hx_error *each(hx_store *store, const char *sql, add_fn *add, struct hx_hs_traces *traces)
+static hx_error *each_trace_row(hx_store *store, const char *sql, add_fn *add,
+                                struct hx_hs_traces *traces)
 {
     hx_rows *rows;
     HX_TRY(hx_query_sql(store, sql, &rows));
@@ -142,8 +143,9 @@ static void link_up(struct hx_hs_traces *traces)
 hx_error *hx_hs_traces_load(hx_store *store, int64_t snapshot, struct hx_hs_traces *ret)
 {
     HX_HS_TRACES struct hx_hs_traces traces = {.first = NONE};
-    HX_TRY(each(store, "SELECT centre, label, source, module FROM hx_centre ORDER BY centre",
-                add_function, &traces));
+    HX_TRY(each_trace_row(store,
+                          "SELECT centre, label, source, module FROM hx_centre ORDER BY centre",
+                          add_function, &traces));
     /* What came before the recorder has no costs, but objects. */
     char sql[512];
     snprintf(sql, sizeof sql,
@@ -153,7 +155,7 @@ hx_error *hx_hs_traces_load(hx_store *store, int64_t snapshot, struct hx_hs_trac
              " LEFT JOIN sites AS s ON s.snapshot = %" PRId64 " AND s.ccs_id = c.ccs_id"
              " ORDER BY c.ccs_id",
              snapshot, snapshot);
-    HX_TRY(each(store, sql, add_trace, &traces));
+    HX_TRY(each_trace_row(store, sql, add_trace, &traces));
     link_up(&traces);
     *ret = traces;
     traces = (struct hx_hs_traces){.first = NONE};
@@ -173,7 +175,7 @@ void hx_hs_traces_deinit(struct hx_hs_traces *traces)
 /* --- into the file ------------------------------------------------------------------ */
 
 /* Nodes of the tree are numbered from 1, which is the root. */
-static uint32_t node_of(uint32_t trace)
+static uint32_t trace_node(uint32_t trace)
 {
     return trace + 2;
 }
@@ -181,7 +183,7 @@ static uint32_t node_of(uint32_t trace)
 uint32_t hx_hs_trace_node(const struct hx_hs_traces *traces, int64_t ccs_id)
 {
     uint32_t trace = find_trace(traces, ccs_id);
-    return trace == NONE ? 0 : node_of(traces->traces.v[trace].kept);
+    return trace == NONE ? 0 : trace_node(traces->traces.v[trace].kept);
 }
 
 static void put_functions(const struct hx_hs_traces *traces, uint64_t first_string,
@@ -205,7 +207,7 @@ static void open_node(const struct hx_hs_traces *traces, uint32_t i, struct hx_h
 {
     const struct hx_hs_trace *trace = &traces->traces.v[i];
     out->comma = false;
-    hx_hs_number(out, node_of(i));
+    hx_hs_number(out, trace_node(i));
     hx_hs_number(out, (uint64_t)trace->function + 1);
     hx_hs_number(out, trace->objects);
     hx_hs_number(out, trace->bytes);

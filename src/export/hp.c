@@ -38,7 +38,7 @@ static hx_error *put_job(const struct hx_bands *bands, struct hx_sink *sink)
         {"type", "-hy"},     {"kind", "-hd"}, {"biography", "-hb"}, {"leak", "-hT"},
     };
     struct hx_text job = {0};
-    hx_text_puts(&job, hx_moments_program(&bands->moments, bands->export));
+    hx_text_puts(&job, hx_timepoints_program(&bands->timepoints, bands->export));
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (strcmp(options[i].by, bands->banding->by) == 0)
             hx_text_putf(&job, " +RTS %s", options[i].option);
@@ -49,11 +49,11 @@ static hx_error *put_job(const struct hx_bands *bands, struct hx_sink *sink)
 
 static hx_error *put_header(const struct hx_bands *bands, struct hx_sink *sink)
 {
-    const struct hx_moments *moments = &bands->moments;
+    const struct hx_timepoints *timepoints = &bands->timepoints;
     char date[HX_BAND_DATE];
     HX_TRY(put_job(bands, sink));
     /* from which the samples' times count */
-    HX_TRY(put_hp_string(sink, "DATE", hx_band_date(moments->began_ns, date)));
+    HX_TRY(put_hp_string(sink, "DATE", hx_band_date(timepoints->began_ns, date)));
     HX_TRY(put_hp_string(sink, "SAMPLE_UNIT", "seconds"));
     return put_hp_string(sink, "VALUE_UNIT", "bytes");
 }
@@ -64,9 +64,9 @@ static void put_mark(struct hx_sink *sink, const char *key, uint64_t ns)
 }
 
 static hx_error *put_hp_sample(struct hx_bands *bands, struct hx_sink *sink,
-                               const struct hx_moment *moment)
+                               const struct hx_timepoint *timepoint)
 {
-    put_mark(sink, "BEGIN_SAMPLE", moment->since_ns);
+    put_mark(sink, "BEGIN_SAMPLE", timepoint->since_ns);
     for (;;) {
         struct hx_band band;
         bool more;
@@ -75,7 +75,7 @@ static hx_error *put_hp_sample(struct hx_bands *bands, struct hx_sink *sink,
             break;
         hx_sink_putf(sink, "%s\t%" PRIu64 "\n", band.name, band.bytes);
     }
-    put_mark(sink, "END_SAMPLE", moment->since_ns);
+    put_mark(sink, "END_SAMPLE", timepoint->since_ns);
     return NULL;
 }
 
@@ -85,11 +85,11 @@ static hx_error *write_hp(const struct hx_export *export, struct hx_sink *sink)
     HX_TRY(hx_bands_begin(export, WORDS, HX_BAND_WORD, NAME_LIMIT, &bands));
     HX_TRY(put_header(&bands, sink));
     for (;;) {
-        const struct hx_moment *moment;
-        HX_TRY(hx_bands_sample(&bands, &moment));
-        if (!moment)
+        const struct hx_timepoint *timepoint;
+        HX_TRY(hx_bands_sample(&bands, &timepoint));
+        if (!timepoint)
             return NULL;
-        HX_TRY(put_hp_sample(&bands, sink, moment));
+        HX_TRY(put_hp_sample(&bands, sink, timepoint));
     }
 }
 

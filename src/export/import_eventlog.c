@@ -686,7 +686,7 @@ static hx_error *check_samples(struct log *log)
                         "has a heap profile without any whole sample");
 }
 
-static int by_time(const void *left, const void *right)
+static int compare_sample_times(const void *left, const void *right)
 {
     const struct told *a = left, *b = right;
     return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
@@ -701,7 +701,7 @@ static void put_figures(struct log *log)
         struct told *v = log->told[k].v;
         size_t n = log->told[k].n;
         if (n)
-            qsort(v, n, sizeof *v, by_time);
+            qsort(v, n, sizeof *v, compare_sample_times);
         for (size_t i = 0; i < log->profile->samples.n; i++) {
             struct hx_profile_sample *sample = &log->profile->samples.v[i];
             size_t low = HX_LOWER_BOUND(n, at, v[at].time_ns <= sample->time_ns);

@@ -150,7 +150,8 @@ static size_t stored_at(const struct forest *forest, int64_t id)
 }
 
 /* The path of a stored node; its parents have lower ids, else they are none. */
-static hx_error *path_of(const struct loading *l, struct forest *forest, int64_t id, uint32_t *ret)
+static hx_error *stored_node_path(const struct loading *l, struct forest *forest, int64_t id,
+                                  uint32_t *ret)
 {
     uint32_t node = 0;
     size_t at = stored_at(forest, id);
@@ -202,7 +203,7 @@ static hx_error *add_values(struct loading *l, struct forest *forest, const char
         if (!n_bytes && !n_objects)
             continue;
         uint32_t node;
-        HX_TRY(path_of(l, forest, hx_rows_value(rows, 0).i, &node));
+        HX_TRY(stored_node_path(l, forest, hx_rows_value(rows, 0).i, &node));
         uint64_t *own = l->paths->nodes.v[node].own;
         hx_paths_add(&own[sum->objects], n_objects);
         hx_paths_add(&own[sum->bytes], n_bytes);

@@ -100,7 +100,7 @@ struct module {
 struct profile {
     const struct hx_export *export;
     struct hx_paths *paths;
-    struct hx_moments moments;
+    struct hx_timepoints timepoints;
     HX_VEC(char *) texts;
     HX_VEC(struct function) functions;
     HX_VEC(struct module) modules;
@@ -112,7 +112,7 @@ struct profile {
 
 static void deinit_profile(struct profile *p)
 {
-    hx_moments_deinit(&p->moments);
+    hx_timepoints_deinit(&p->timepoints);
     for (size_t i = 0; i < p->texts.n; i++)
         free(p->texts.v[i]);
     hx_vec_free(&p->texts);
@@ -193,9 +193,9 @@ static hx_error *add_module(struct profile *p, const char *name, const char *pat
 /* The program itself is the first; then all files that code was seen to run from. */
 static hx_error *load_modules(struct profile *p)
 {
-    const char *exe = p->moments.exe[0]    ? p->moments.exe
-                      : p->moments.comm[0] ? p->moments.comm
-                                           : "(unknown)";
+    const char *exe = p->timepoints.exe[0]    ? p->timepoints.exe
+                      : p->timepoints.comm[0] ? p->timepoints.comm
+                                              : "(unknown)";
     const char *slash = strrchr(exe, '/');
     hx_rows *rows = NULL;
     HX_TRY(add_module(p, slash ? slash + 1 : exe, exe, ""));
@@ -334,16 +334,16 @@ static void put_functions(struct profile *p)
 
 static hx_error *put_facts(struct profile *p)
 {
-    const struct hx_moment *moment = &p->moments.v.v[p->moments.v.n - 1];
+    const struct hx_timepoint *timepoint = &p->timepoints.v.v[p->timepoints.v.n - 1];
     struct hx_text comment = {0};
     uint32_t number = 0;
-    put_number(&p->out, PROFILE_TIME, (uint64_t)moment->taken_at_ns);
-    if (p->moments.has_start)
-        put_number(&p->out, PROFILE_DURATION, moment->since_ns);
+    put_number(&p->out, PROFILE_TIME, (uint64_t)timepoint->taken_at_ns);
+    if (p->timepoints.has_start)
+        put_number(&p->out, PROFILE_DURATION, timepoint->since_ns);
     HX_TRY(put_type(p, PROFILE_PERIOD_TYPE, "space", "bytes"));
     put_number(&p->out, PROFILE_PERIOD, p->paths->sample_bytes ? p->paths->sample_bytes : 1);
     hx_text_putf(&comment, "heapx: %s, snapshot %" PRId64 ", by %s", p->export->title,
-                 moment->snapshot, p->paths->by);
+                 timepoint->snapshot, p->paths->by);
     hx_error *err =
         comment.failed ? hx_error_nomem() : number_escaped(p, hx_text_str(&comment), &number);
     hx_text_free(&comment);
@@ -363,7 +363,7 @@ static hx_error *make_profile(struct profile *p)
                                                          {"inuse_space", "bytes"}};
     uint32_t number;
     HX_TRY(number_text(p, "", &number));
-    HX_TRY(hx_moments_load(p->export, &p->moments));
+    HX_TRY(hx_timepoints_load(p->export, &p->timepoints));
     HX_TRY(load_modules(p));
     for (int value = 0; value < HX_PATH_VALUES; value++)
         if (has_value(p->paths, value))

@@ -28,7 +28,7 @@ static void put_seconds(struct hx_sink *sink, uint64_t ns)
 struct report {
     const struct hx_export *export;
     struct hx_sink *sink;
-    struct hx_moments moments;
+    struct hx_timepoints timepoints;
     struct hx_stacktree tree; /* once a site is a member */
     bool has_tree;
     struct hx_text text;
@@ -36,7 +36,7 @@ struct report {
 
 static void deinit_report(struct report *report)
 {
-    hx_moments_deinit(&report->moments);
+    hx_timepoints_deinit(&report->timepoints);
     hx_stacktree_deinit(&report->tree);
     hx_text_free(&report->text);
 }
@@ -82,13 +82,13 @@ static hx_error *put_block(struct report *report, void *context, hx_rows *rows)
     struct walk *walk = context;
     struct hx_value snapshot = hx_rows_value(rows, SNAPSHOT), visits = hx_rows_value(rows, VISITS);
     struct hx_value costs = hx_rows_value(rows, COSTS), sets = hx_rows_value(rows, NEW_SETS);
-    const struct hx_moments *moments = &report->moments;
-    while (walk->next < moments->v.n && moments->v.v[walk->next].snapshot < snapshot.i)
+    const struct hx_timepoints *timepoints = &report->timepoints;
+    while (walk->next < timepoints->v.n && timepoints->v.v[walk->next].snapshot < snapshot.i)
         walk->next++;
-    if (walk->next == moments->v.n || moments->v.v[walk->next].snapshot != snapshot.i)
+    if (walk->next == timepoints->v.n || timepoints->v.v[walk->next].snapshot != snapshot.i)
         return NULL; /* it came meanwhile */
     hx_sink_putf(report->sink, "Retainer Profiling: %" PRIu64 ", at ", walk->number++);
-    put_seconds(report->sink, moments->v.v[walk->next].since_ns);
+    put_seconds(report->sink, timepoints->v.v[walk->next].since_ns);
     hx_sink_puts(report->sink, " seconds\n  Average number of visits per object = ");
     if (visits.type == HX_VALUE_REAL)
         hx_sink_putf(report->sink, "%f\n", visits.real);
@@ -255,10 +255,10 @@ static hx_error *write_prof(const struct hx_export *export, struct hx_sink *sink
 {
     HX_CLEANUP(deinit_report) struct report report = {.export = export, .sink = sink};
     bool costs = export->by && strcmp(export->by, "ccs") == 0, retainers = false;
-    HX_TRY(hx_moments_load(export, &report.moments));
+    HX_TRY(hx_timepoints_load(export, &report.timepoints));
     HX_TRY(hx_export_has(export, hx_census_find("retainer"), &retainers));
     if (costs || (!retainers && !export->by))
-        return hx_prof_write_costs(export, &report.moments, sink);
+        return hx_prof_write_costs(export, &report.timepoints, sink);
     if (!retainers)
         return hx_export_absent(export, "retainer");
     return write_retainers(&report);

@@ -6,7 +6,7 @@
 #include "export/stacktree.h"
 
 /* The table of cost centres, of the last of the snapshots of which there are costs. */
-hx_error *hx_prof_write_costs(const struct hx_export *export, const struct hx_moments *moments,
-                              struct hx_sink *sink);
+hx_error *hx_prof_write_costs(const struct hx_export *export,
+                              const struct hx_timepoints *timepoints, struct hx_sink *sink);
 
 #endif

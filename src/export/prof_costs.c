@@ -58,7 +58,7 @@ static void deinit_cost_table(struct table *t)
 
 /* --- rows ---------------------------------------------------------------------------- */
 
-static int64_t figure(struct hx_value value)
+static int64_t cost_figure(struct hx_value value)
 {
     return value.type == HX_VALUE_INT && value.i >= 0 ? value.i : -1;
 }
@@ -69,9 +69,9 @@ static hx_error *read_cost(struct table *t, hx_rows *rows)
     if (at == HX_NO_STACK)
         return hx_export_damaged(t->export, "costs");
     t->cost[at] = (struct cost){
-        .entries = figure(hx_rows_value(rows, 1)),
-        .alloc = figure(hx_rows_value(rows, 2)),
-        .inherited = figure(hx_rows_value(rows, 3)),
+        .entries = cost_figure(hx_rows_value(rows, 1)),
+        .alloc = cost_figure(hx_rows_value(rows, 2)),
+        .inherited = cost_figure(hx_rows_value(rows, 3)),
     };
     t->cost[at].unseen = t->cost[at].alloc < 0;
     if (t->cost[at].unseen)
@@ -133,13 +133,13 @@ static hx_error *find_snapshot(const struct hx_export *export, int64_t *ret)
 
 /* --- order ------------------------------------------------------------------------- */
 
-static const char *label_of(const struct table *t, uint32_t centre)
+static const char *centre_label(const struct table *t, uint32_t centre)
 {
     return hx_stacktree_text(&t->tree, t->tree.centres.v[centre].label);
 }
 
 /* By parent; then entries, the most first, then labels, then numbers. */
-static int by_place(const void *left, const void *right, void *context)
+static int compare_row_places(const void *left, const void *right, void *context)
 {
     const struct table *t = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -148,7 +148,8 @@ static int by_place(const void *left, const void *right, void *context)
         return x->parent < y->parent ? -1 : 1;
     if (t->cost[a].entries != t->cost[b].entries)
         return t->cost[a].entries > t->cost[b].entries ? -1 : 1;
-    int order = x->centre == y->centre ? 0 : strcmp(label_of(t, x->centre), label_of(t, y->centre));
+    int order =
+        x->centre == y->centre ? 0 : strcmp(centre_label(t, x->centre), centre_label(t, y->centre));
     return order ? order : a < b ? -1 : a > b;
 }
 
@@ -158,7 +159,7 @@ static int by_alloc(const void *left, const void *right, void *context)
     const struct flat *a = left, *b = right;
     if (a->alloc != b->alloc)
         return a->alloc > b->alloc ? -1 : 1;
-    int order = strcmp(label_of(t, a->centre), label_of(t, b->centre));
+    int order = strcmp(centre_label(t, a->centre), centre_label(t, b->centre));
     return order ? order : a->centre < b->centre ? -1 : a->centre > b->centre;
 }
 
@@ -180,7 +181,7 @@ static hx_error *sort_tree(struct table *t)
             t->order[count++] = i;
         }
     }
-    qsort_r(t->order, count, sizeof *t->order, by_place, t);
+    qsort_r(t->order, count, sizeof *t->order, compare_row_places, t);
     uint32_t at = 0;
     for (uint32_t i = 0; i <= n; i++) {
         while (at < count && t->tree.rows.v[t->order[at]].parent < i)
@@ -226,7 +227,7 @@ static void put_cell(struct table *t, const char *s, int width, int indent)
     while (n++ < width);
 }
 
-static int widest(int a, int b)
+static int wider(int a, int b)
 {
     return b <= WIDE && b > a ? b : a;
 }
@@ -238,10 +239,11 @@ static void measure_cost_columns(struct table *t)
     t->source_width = 3;
     for (size_t i = 0; i < t->tree.centres.n; i++) {
         const struct hx_stack_centre *centre = &t->tree.centres.v[i];
-        t->label_width = widest(t->label_width, width_of(cost_cell(t, label_of(t, (uint32_t)i))));
-        t->module_width = widest(
+        t->label_width =
+            wider(t->label_width, width_of(cost_cell(t, centre_label(t, (uint32_t)i))));
+        t->module_width = wider(
             t->module_width, width_of(cost_cell(t, hx_stacktree_text(&t->tree, centre->module))));
-        t->source_width = widest(
+        t->source_width = wider(
             t->source_width, width_of(cost_cell(t, hx_stacktree_text(&t->tree, centre->source))));
     }
 }
@@ -249,7 +251,7 @@ static void measure_cost_columns(struct table *t)
 static void put_centre(struct table *t, uint32_t index, int label_width, int indent)
 {
     const struct hx_stack_centre *centre = &t->tree.centres.v[index];
-    put_cell(t, cost_cell(t, label_of(t, index)), label_width, indent);
+    put_cell(t, cost_cell(t, centre_label(t, index)), label_width, indent);
     put_cell(t, cost_cell(t, hx_stacktree_text(&t->tree, centre->module)), t->module_width, 0);
     put_cell(t, cost_cell(t, hx_stacktree_text(&t->tree, centre->source)), t->source_width, 0);
 }
@@ -285,20 +287,20 @@ static void put_commas(struct hx_text *text, int64_t value)
     }
 }
 
-static void put_cost_head(struct table *t, const struct hx_moments *moments,
-                          const struct hx_moment *moment)
+static void put_cost_head(struct table *t, const struct hx_timepoints *timepoints,
+                          const struct hx_timepoint *timepoint)
 {
     struct hx_sink *sink = t->sink;
     char date[HX_BAND_DATE];
     hx_text_clear(&t->words);
     hx_text_clear(&t->text);
     put_commas(&t->words, t->total);
-    const char *program = hx_moments_program(moments, t->export);
+    const char *program = hx_timepoints_program(timepoints, t->export);
     hx_band_clean(&t->text, HX_BAND_TEXT, program, strlen(program));
     hx_sink_putf(sink, "\t%s Time and Allocation Profiling Report  (Final)\n\n\t   %s\n\n",
-                 hx_band_date(moment->taken_at_ns, date), hx_text_str(&t->text));
-    hx_sink_putf(sink, "\ttotal time  = %8" PRIu64 ".%02" PRIu64, moment->since_ns / 1000000000,
-                 moment->since_ns / 10000000 % 100);
+                 hx_band_date(timepoint->taken_at_ns, date), hx_text_str(&t->text));
+    hx_sink_putf(sink, "\ttotal time  = %8" PRIu64 ".%02" PRIu64, timepoint->since_ns / 1000000000,
+                 timepoint->since_ns / 10000000 % 100);
     hx_sink_puts(sink, " secs   (wall time since the start; by cost centre not measured)\n");
     hx_sink_putf(sink, "\ttotal alloc = %11s bytes  (requested by the program)\n\n",
                  hx_text_str(&t->words));
@@ -347,7 +349,7 @@ static int tree_width(const struct table *t, const int *depth)
 {
     int width = t->label_width;
     for (uint32_t i = 0; i < t->begin[t->tree.rows.n]; i++)
-        width = widest(width, depth[t->order[i]] + 20);
+        width = wider(width, depth[t->order[i]] + 20);
     return width;
 }
 
@@ -385,23 +387,23 @@ static hx_error *put_tree(struct table *t)
     return NULL;
 }
 
-hx_error *hx_prof_write_costs(const struct hx_export *export, const struct hx_moments *moments,
-                              struct hx_sink *sink)
+hx_error *hx_prof_write_costs(const struct hx_export *export,
+                              const struct hx_timepoints *timepoints, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_cost_table) struct table t = {.export = export, .sink = sink};
     int64_t snapshot;
     HX_TRY(find_snapshot(export, &snapshot));
-    const struct hx_moment *moment = NULL;
-    for (size_t i = 0; i < moments->v.n; i++)
-        if (moments->v.v[i].snapshot == snapshot)
-            moment = &moments->v.v[i];
-    if (!moment)
+    const struct hx_timepoint *timepoint = NULL;
+    for (size_t i = 0; i < timepoints->v.n; i++)
+        if (timepoints->v.v[i].snapshot == snapshot)
+            timepoint = &timepoints->v.v[i];
+    if (!timepoint)
         return hx_export_absent(export, "ccs");
     HX_TRY(hx_stacktree_load(export, HX_TREE_CCS, &t.tree));
     HX_TRY(load_costs(&t, snapshot));
     HX_TRY(sort_tree(&t));
     measure_cost_columns(&t);
-    put_cost_head(&t, moments, moment);
+    put_cost_head(&t, timepoints, timepoint);
     HX_TRY(put_flat(&t));
     HX_TRY(put_tree(&t));
     if (t.deeper)

@@ -197,7 +197,7 @@ static void drop_second(struct hx_profile *profile, bool taken[HX_PROFILE_KINDS]
 
 /* --- samples --------------------------------------------------------------------------- */
 
-static int by_time(const void *left, const void *right)
+static int compare_profile_times(const void *left, const void *right)
 {
     const struct hx_profile_sample *a = left, *b = right;
     if (a->time_ns != b->time_ns)
@@ -371,7 +371,8 @@ hx_error *hx_profile_store(struct hx_profile *profile)
     for (size_t i = 0; i < profile->kinds.n; i++)
         if (storing.taken[i])
             storing.told |= 1u << breakdowns[profile->kinds.v[i].breakdown].by;
-    qsort(profile->samples.v, profile->samples.n, sizeof *profile->samples.v, by_time);
+    qsort(profile->samples.v, profile->samples.n, sizeof *profile->samples.v,
+          compare_profile_times);
     skip_empty(profile, &from, &to);
     if (profile->lost[HX_LOSS_TICKS])
         hx_profile_note(&profile->notes, "%" PRIu64 " samples of the time profile left out",

@@ -93,13 +93,13 @@ static void put_speedscope_head(struct speedscope *s)
     hx_sink_puts(s->sink, ",\n\"profiles\":[");
 }
 
-static hx_error *put_profile(struct speedscope *s, const struct hx_moment *moment)
+static hx_error *put_profile(struct speedscope *s, const struct hx_timepoint *timepoint)
 {
     HX_FREE uint64_t *weight = NULL;
     HX_FREE uint32_t *order = NULL;
     struct hx_paths_cut cut = {.samples = SAMPLES, .value = HX_PATH_BYTES};
     size_t merged = 0;
-    HX_TRY(hx_paths_load(s->export, moment->snapshot, &s->paths));
+    HX_TRY(hx_paths_load(s->export, timepoint->snapshot, &s->paths));
     HX_TRY(hx_paths_cut(&s->paths, &cut, &merged));
     HX_TRY(hx_paths_inclusive(&s->paths, HX_PATH_BYTES, &weight));
     HX_TRY(hx_paths_order(&s->paths, weight, &order));
@@ -114,7 +114,7 @@ static hx_error *put_profile(struct speedscope *s, const struct hx_moment *momen
                  "\n{\"type\":\"sampled\",\"name\":\"snapshot %" PRId64
                  ", by %s\",\"unit\":\"bytes\","
                  "\"startValue\":0,\"endValue\":%" PRIu64 ",\n",
-                 moment->snapshot, s->paths.by, weight[0]);
+                 timepoint->snapshot, s->paths.by, weight[0]);
     s->merged += merged;
     return put_samples(s, order);
 }
@@ -139,16 +139,16 @@ static void put_frames(struct speedscope *s)
 }
 
 /* Snapshots without such paths are left out; when none is left, it is an error. */
-static hx_error *put_profiles(struct speedscope *s, const struct hx_moments *moments)
+static hx_error *put_profiles(struct speedscope *s, const struct hx_timepoints *timepoints)
 {
     size_t absent = 0;
-    for (size_t i = 0; i < moments->v.n; i++) {
+    for (size_t i = 0; i < timepoints->v.n; i++) {
         if (hx_progress_cancelled(s->export->progress))
             return hx_error_cancelled(s->export->title);
-        hx_error *err = put_profile(s, &moments->v.v[i]);
+        hx_error *err = put_profile(s, &timepoints->v.v[i]);
         if (!err)
             continue;
-        if (err->kind != HX_E_ABSENT || (i + 1 == moments->v.n && !s->profiles))
+        if (err->kind != HX_E_ABSENT || (i + 1 == timepoints->v.n && !s->profiles))
             return err;
         hx_error_free(err);
         absent++;
@@ -163,9 +163,9 @@ static hx_error *write_speedscope(const struct hx_export *export, struct hx_sink
     HX_CLEANUP(deinit_speedscope)
     struct speedscope s = {
         .export = export, .sink = sink, .paths = {.detail = HX_PATHS_MODULES | HX_PATHS_LINES}};
-    HX_MOMENTS struct hx_moments moments = {0};
-    HX_TRY(hx_moments_load(export, &moments));
-    HX_TRY(put_profiles(&s, &moments));
+    HX_TIMEPOINTS struct hx_timepoints timepoints = {0};
+    HX_TRY(hx_timepoints_load(export, &timepoints));
+    HX_TRY(put_profiles(&s, &timepoints));
     put_frames(&s);
     hx_paths_note(export, &s.paths);
     if (s.merged)

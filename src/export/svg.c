@@ -39,11 +39,11 @@ static void put_largest(const struct hx_series *series, size_t most, struct hx_t
 }
 
 /* What a row of a snapshot is for: NULL when it is none of the moments, which are sorted. */
-static bool moment_of(const struct hx_moments *moments, int64_t snapshot, size_t *ret)
+static bool timepoint_of(const struct hx_timepoints *timepoints, int64_t snapshot, size_t *ret)
 {
-    size_t low = HX_LOWER_BOUND(moments->v.n, i, moments->v.v[i].snapshot < snapshot);
+    size_t low = HX_LOWER_BOUND(timepoints->v.n, i, timepoints->v.v[i].snapshot < snapshot);
     *ret = low;
-    return low < moments->v.n && moments->v.v[low].snapshot == snapshot;
+    return low < timepoints->v.n && timepoints->v.v[low].snapshot == snapshot;
 }
 
 static hx_error *take_label(struct hx_series *series, hx_rows *rows)
@@ -51,7 +51,7 @@ static hx_error *take_label(struct hx_series *series, hx_rows *rows)
     struct hx_value label = hx_rows_value(rows, 0);
     struct hx_series_band *band = &series->band[series->n];
     band->label = strdup(label.type == HX_VALUE_TEXT ? label.text : "(unknown)");
-    band->bytes = calloc(series->moments.v.n, sizeof *band->bytes);
+    band->bytes = calloc(series->timepoints.v.n, sizeof *band->bytes);
     series->n++; /* given back with the others, whole or not */
     return band->label && band->bytes ? NULL : hx_error_nomem();
 }
@@ -60,7 +60,8 @@ static hx_error *take_total(struct hx_series *series, hx_rows *rows)
 {
     size_t i;
     struct hx_value bytes = hx_rows_value(rows, 1);
-    if (moment_of(&series->moments, hx_rows_value(rows, 0).i, &i) && bytes.type == HX_VALUE_INT)
+    if (timepoint_of(&series->timepoints, hx_rows_value(rows, 0).i, &i) &&
+        bytes.type == HX_VALUE_INT)
         series->rest[i] = series->total[i] = bytes.i;
     return NULL;
 }
@@ -70,14 +71,14 @@ static hx_error *take_bytes(struct hx_series *series, hx_rows *rows)
     size_t i;
     int64_t place = hx_rows_value(rows, 1).i;
     struct hx_value bytes = hx_rows_value(rows, 2);
-    if (!moment_of(&series->moments, hx_rows_value(rows, 0).i, &i) || place < 0 ||
+    if (!timepoint_of(&series->timepoints, hx_rows_value(rows, 0).i, &i) || place < 0 ||
         (size_t)place >= series->n || bytes.type != HX_VALUE_INT)
         return NULL;
     series->band[place].bytes[i] = bytes.i;
     if (bytes.i < 0 || __builtin_sub_overflow(series->rest[i], bytes.i, &series->rest[i]))
         return hx_error_new(HX_E_CORRUPT, series->export->title, NULL,
                             "snapshot %" PRId64 " has sizes that cannot be",
-                            series->moments.v.v[i].snapshot);
+                            series->timepoints.v.v[i].snapshot);
     return NULL;
 }
 
@@ -113,8 +114,8 @@ hx_error *hx_series_load(const struct hx_export *export, const struct hx_stored_
     HX_TRY(hx_export_has(export, census, &has));
     if (!has)
         return hx_export_absent(export, census->name);
-    HX_TRY(hx_moments_load(export, &series->moments));
-    size_t n = series->moments.v.n;
+    HX_TRY(hx_timepoints_load(export, &series->timepoints));
+    size_t n = series->timepoints.v.n;
     series->rest = calloc(n, sizeof *series->rest);
     series->total = malloc(n * sizeof *series->total);
     HX_NEED(series->rest && series->total);
@@ -153,7 +154,7 @@ void hx_series_deinit(struct hx_series *series)
     }
     free(series->rest);
     free(series->total);
-    hx_moments_deinit(&series->moments);
+    hx_timepoints_deinit(&series->timepoints);
     *series = (struct hx_series){0};
 }
 
@@ -161,10 +162,10 @@ void hx_series_deinit(struct hx_series *series)
 
 void hx_series_title(const struct hx_series *series, struct hx_text *text)
 {
-    const struct hx_moments *moments = &series->moments;
-    hx_text_puts(text, moments->comm[0] ? moments->comm : series->export->title);
-    if (moments->pid)
-        hx_text_putf(text, " (PID %" PRId64 ")", moments->pid);
+    const struct hx_timepoints *timepoints = &series->timepoints;
+    hx_text_puts(text, timepoints->comm[0] ? timepoints->comm : series->export->title);
+    if (timepoints->pid)
+        hx_text_putf(text, " (PID %" PRId64 ")", timepoints->pid);
     if (strcmp(series->census->name, "account") == 0)
         hx_text_puts(text, ": resident memory");
     else if (strcmp(series->census->name, "leak") == 0)
@@ -285,10 +286,10 @@ static hx_error *write_svg(const struct hx_export *export, struct hx_sink *sink)
     if (strcmp(census->name, "bin") == 0)
         return hx_draw_bins(export, sink);
     HX_CLEANUP(hx_series_deinit) struct hx_series series = {0};
-    struct hx_moments *moments = &series.moments;
-    HX_TRY(hx_moments_load(export, moments));
-    bool one = moments->v.n == 1;
-    hx_moments_deinit(moments);
+    struct hx_timepoints *timepoints = &series.timepoints;
+    HX_TRY(hx_timepoints_load(export, timepoints));
+    bool one = timepoints->v.n == 1;
+    hx_timepoints_deinit(timepoints);
     HX_TRY(hx_series_load(export, census, one ? HX_SERIES_MOST : HX_DRAWING_BANDS, &series));
     return one ? hx_draw_bars(&series, sink) : hx_draw_timeline(&series, sink);
 }

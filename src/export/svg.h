@@ -11,7 +11,7 @@ enum { HX_SERIES_MOST = 12 };
 struct hx_series {
     const struct hx_export *export;
     const struct hx_stored_census *census;
-    struct hx_moments moments;
+    struct hx_timepoints timepoints;
     size_t n; /* bands that have a name */
     struct hx_series_band {
         char *label;    /* not escaped */

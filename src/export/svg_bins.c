@@ -156,8 +156,8 @@ static hx_error *add_root_name(struct plot *plot, hx_rows *rows)
                                       : NULL;
 }
 
-static hx_error *each(struct plot *plot, const char *format,
-                      hx_error *(*take)(struct plot *plot, hx_rows *rows))
+static hx_error *each_bin_row(struct plot *plot, const char *format,
+                              hx_error *(*take)(struct plot *plot, hx_rows *rows))
 {
     char sql[256];
     hx_rows *rows = NULL;
@@ -202,9 +202,9 @@ static hx_error *load_bins_plot(struct plot *plot)
     plot->snapshot = plot->export->snapshot;
     if (!plot->snapshot)
         HX_TRY(last_with_bins(plot->export, &plot->snapshot));
-    HX_TRY(each(plot, "SELECT name FROM hx_named WHERE snapshot = ", add_root_name));
-    HX_TRY(
-        each(plot, "SELECT roots, sum(bytes), sum(objects) FROM bins WHERE snapshot = ", add_bin));
+    HX_TRY(each_bin_row(plot, "SELECT name FROM hx_named WHERE snapshot = ", add_root_name));
+    HX_TRY(each_bin_row(
+        plot, "SELECT roots, sum(bytes), sum(objects) FROM bins WHERE snapshot = ", add_bin));
     if (!plot->bins)
         return hx_export_absent(plot->export, "bin");
     qsort(plot->sets.v, plot->sets.n, sizeof *plot->sets.v, by_row);
@@ -375,7 +375,7 @@ static hx_error *load_title(const struct plot *plot, struct hx_text *text)
     one.snapshot = plot->snapshot;
     HX_CLEANUP(hx_series_deinit)
     struct hx_series series = {.export = plot->export, .census = hx_census_find("bin")};
-    HX_TRY(hx_moments_load(&one, &series.moments));
+    HX_TRY(hx_timepoints_load(&one, &series.timepoints));
     hx_series_title(&series, text);
     return NULL;
 }

@@ -48,9 +48,10 @@ static size_t band_at(const struct timeline *timeline, size_t level)
     return level == 0 ? timeline->series->n : timeline->series->n - level;
 }
 
-static int64_t band_bytes(const struct hx_series *series, size_t band, size_t moment)
+static int64_t band_bytes(const struct hx_series *series, size_t band, size_t timepoint)
 {
-    int64_t bytes = band < series->n ? series->band[band].bytes[moment] : series->rest[moment];
+    int64_t bytes =
+        band < series->n ? series->band[band].bytes[timepoint] : series->rest[timepoint];
     return bytes > 0 ? bytes : 0;
 }
 
@@ -59,9 +60,9 @@ static bool has_rest(const struct hx_series *series)
     return series->others > 0;
 }
 
-static double x_of(const struct timeline *timeline, size_t moment)
+static double x_of(const struct timeline *timeline, size_t timepoint)
 {
-    uint64_t since = timeline->series->moments.v.v[moment].since_ns;
+    uint64_t since = timeline->series->timepoints.v.v[timepoint].since_ns;
     return LEFT + (RIGHT - LEFT) * (double)(since - timeline->from) /
                       (double)(timeline->to - timeline->from);
 }
@@ -75,13 +76,13 @@ static double y_of(const struct timeline *timeline, int64_t bytes)
 
 /* Of many moments the largest in each column, so that no peak is lost; the first and the last
  * always. Moments without the census are kept where they leave a gap. */
-static hx_error *choose_moments(struct timeline *timeline)
+static hx_error *choose_timepoints(struct timeline *timeline)
 {
     const struct hx_series *series = timeline->series;
-    size_t n = series->moments.v.n, best = 0;
+    size_t n = series->timepoints.v.n, best = 0;
     uint64_t range = timeline->to - timeline->from, column = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
-        double part = (double)(series->moments.v.v[i].since_ns - timeline->from) / (double)range;
+        double part = (double)(series->timepoints.v.v[i].since_ns - timeline->from) / (double)range;
         uint64_t here =
             n <= COLUMNS || i == 0 || i == n - 1 ? i + COLUMNS : (uint64_t)(part * (COLUMNS - 1));
         if (here == column && series->total[i] > series->total[best])
@@ -103,14 +104,14 @@ static hx_error *choose_moments(struct timeline *timeline)
 static void measure_timeline(struct timeline *timeline)
 {
     const struct hx_series *series = timeline->series;
-    const struct hx_moments *moments = &series->moments;
-    size_t n = moments->v.n;
-    timeline->from = moments->v.v[0].since_ns;
-    timeline->to = moments->v.v[n - 1].since_ns;
+    const struct hx_timepoints *timepoints = &series->timepoints;
+    size_t n = timepoints->v.n;
+    timeline->from = timepoints->v.v[0].since_ns;
+    timeline->to = timepoints->v.v[n - 1].since_ns;
     if (timeline->to <= timeline->from) /* one moment: in the middle */
         timeline->to = timeline->from + 1;
     uint64_t range = timeline->to - timeline->from;
-    timeline->since_first = !moments->has_start || timeline->from / 4 > range;
+    timeline->since_first = !timepoints->has_start || timeline->from / 4 > range;
     for (size_t i = 0; i < n; i++) {
         if (series->total[i] > timeline->peak || (i == 0 && series->total[i] >= 0)) {
             timeline->peak = series->total[i];
@@ -134,15 +135,15 @@ static void put_point(struct hx_sink *sink, char how, double x, double y)
 }
 
 /* Bytes below the band at a level, in a moment. */
-static int64_t below(const struct timeline *timeline, size_t level, size_t moment)
+static int64_t bytes_below_band(const struct timeline *timeline, size_t level, size_t timepoint)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < level; i++)
-        sum += band_bytes(timeline->series, band_at(timeline, i), moment);
+        sum += band_bytes(timeline->series, band_at(timeline, i), timepoint);
     return sum;
 }
 
-static bool is_known_moment(const struct timeline *timeline, size_t i)
+static bool is_known_timepoint(const struct timeline *timeline, size_t i)
 {
     return timeline->series->total[timeline->drawn.v[i]] >= 0;
 }
@@ -150,7 +151,7 @@ static bool is_known_moment(const struct timeline *timeline, size_t i)
 /* The end of the stretch of known moments that begins at i. */
 static size_t stretch(const struct timeline *timeline, size_t i)
 {
-    while (i < timeline->drawn.n && is_known_moment(timeline, i))
+    while (i < timeline->drawn.n && is_known_timepoint(timeline, i))
         i++;
     return i;
 }
@@ -161,15 +162,17 @@ static void put_outline(struct hx_sink *sink, const struct timeline *timeline, s
 {
     double half = end - from == 1 ? 1.5 : 0;
     for (size_t i = from; i < end; i++) {
-        size_t moment = timeline->drawn.v[i];
-        double x = x_of(timeline, moment), y = y_of(timeline, below(timeline, level + 1, moment));
+        size_t timepoint = timeline->drawn.v[i];
+        double x = x_of(timeline, timepoint),
+               y = y_of(timeline, bytes_below_band(timeline, level + 1, timepoint));
         put_point(sink, i == from ? 'M' : 'L', x - half, y);
         if (half > 0)
             put_point(sink, 'L', x + half, y);
     }
     for (size_t i = end; i-- > from;) {
-        size_t moment = timeline->drawn.v[i];
-        double x = x_of(timeline, moment), y = y_of(timeline, below(timeline, level, moment));
+        size_t timepoint = timeline->drawn.v[i];
+        double x = x_of(timeline, timepoint),
+               y = y_of(timeline, bytes_below_band(timeline, level, timepoint));
         put_point(sink, 'L', x + half, y);
         if (half > 0)
             put_point(sink, 'L', x - half, y);
@@ -201,7 +204,7 @@ static void draw_band(struct hx_sink *sink, const struct timeline *timeline, siz
     put_class(&text, series, band);
     hx_sink_putf(sink, "<path class=\"band %s\" data-bytes=\"", hx_text_str(&text));
     for (size_t i = 0; i < timeline->drawn.n; i++)
-        if (is_known_moment(timeline, i))
+        if (is_known_timepoint(timeline, i))
             hx_sink_putf(sink, "%s%" PRId64, i ? " " : "",
                          band_bytes(series, band, timeline->drawn.v[i]));
         else
@@ -224,19 +227,20 @@ static void draw_whole(struct hx_sink *sink, const struct timeline *timeline)
 {
     hx_sink_puts(sink, "<path class=\"whole\" d=\"");
     for (size_t i = 0; i < timeline->drawn.n; i++) {
-        size_t moment = timeline->drawn.v[i];
-        if (is_known_moment(timeline, i))
-            put_point(sink, i && is_known_moment(timeline, i - 1) ? 'L' : 'M',
-                      x_of(timeline, moment), y_of(timeline, timeline->series->total[moment]));
+        size_t timepoint = timeline->drawn.v[i];
+        if (is_known_timepoint(timeline, i))
+            put_point(sink, i && is_known_timepoint(timeline, i - 1) ? 'L' : 'M',
+                      x_of(timeline, timepoint),
+                      y_of(timeline, timeline->series->total[timepoint]));
     }
     hx_sink_puts(sink, "\"/>\n");
     for (size_t i = 0; i < timeline->drawn.n && timeline->drawn.n <= DOTS; i++) {
-        size_t moment = timeline->drawn.v[i];
-        if (!is_known_moment(timeline, i))
+        size_t timepoint = timeline->drawn.v[i];
+        if (!is_known_timepoint(timeline, i))
             continue;
         hx_sink_puts(sink, "<circle class=\"dot\" r=\"2.5\"");
-        hx_drawing_at(sink, "cx", x_of(timeline, moment));
-        hx_drawing_at(sink, "cy", y_of(timeline, timeline->series->total[moment]));
+        hx_drawing_at(sink, "cx", x_of(timeline, timepoint));
+        hx_drawing_at(sink, "cy", y_of(timeline, timeline->series->total[timepoint]));
         hx_sink_puts(sink, "/>\n");
     }
 }
@@ -247,7 +251,7 @@ static void draw_areas(struct hx_sink *sink, const struct timeline *timeline)
     hx_sink_puts(sink, "<g data-snapshots=\"");
     for (size_t i = 0; i < timeline->drawn.n; i++)
         hx_sink_putf(sink, "%s%" PRId64, i ? " " : "",
-                     series->moments.v.v[timeline->drawn.v[i]].snapshot);
+                     series->timepoints.v.v[timeline->drawn.v[i]].snapshot);
     hx_sink_puts(sink, "\">\n");
     for (size_t level = has_rest(series) ? 0 : 1; level <= series->n; level++)
         draw_band(sink, timeline, level);
@@ -364,23 +368,23 @@ static void draw_legend(struct hx_sink *sink, const struct timeline *timeline)
 
 static void put_subtitle(struct hx_text *text, const struct timeline *timeline)
 {
-    const struct hx_moments *moments = &timeline->series->moments;
+    const struct hx_timepoints *timepoints = &timeline->series->timepoints;
     char human[HX_HUMAN];
-    hx_text_putf(text, "%zu snapshots in %s", moments->v.n,
+    hx_text_putf(text, "%zu snapshots in %s", timepoints->v.n,
                  hx_human_ns(timeline->to - timeline->from, human));
     hx_text_putf(text, ", at most %s", hx_human_bytes((uint64_t)timeline->peak, human));
     hx_text_putf(text, ", last %s",
                  hx_human_bytes((uint64_t)timeline->series->total[timeline->last], human));
 }
 
-static void put_about(struct hx_text *text, const struct hx_series *series, size_t moment)
+static void put_about(struct hx_text *text, const struct hx_series *series, size_t timepoint)
 {
     for (size_t band = 0; band < series->n + has_rest(series); band++) {
         char human[HX_HUMAN];
         hx_text_puts(text, band ? "; " : ". In the last snapshot: ");
         put_legend_label(text, series, band);
         hx_text_putf(text, " %s",
-                     hx_human_bytes((uint64_t)band_bytes(series, band, moment), human));
+                     hx_human_bytes((uint64_t)band_bytes(series, band, timepoint), human));
     }
     hx_text_putc(text, '.');
 }
@@ -395,7 +399,7 @@ hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink)
     HX_CLEANUP(deinit_timeline) struct timeline timeline = {.series = series};
     HX_CLEANUP(hx_text_free) struct hx_text title = {0}, subtitle = {0}, about = {0};
     measure_timeline(&timeline);
-    HX_TRY(choose_moments(&timeline));
+    HX_TRY(choose_timepoints(&timeline));
     hx_series_title(series, &title);
     put_subtitle(&subtitle, &timeline);
     hx_text_putf(&about, "Stacked areas over time: %s", hx_text_str(&subtitle));
@@ -444,8 +448,9 @@ hx_error *hx_draw_bars(const struct hx_series *series, struct hx_sink *sink)
             most = band_bytes(series, band, 0);
     hx_series_title(series, &title);
     hx_text_putf(&subtitle, "snapshot %" PRId64 ": %s in %" PRIu64 " %s",
-                 series->moments.v.v[0].snapshot, hx_human_bytes((uint64_t)series->total[0], human),
-                 series->n + series->others, series->census->title);
+                 series->timepoints.v.v[0].snapshot,
+                 hx_human_bytes((uint64_t)series->total[0], human), series->n + series->others,
+                 series->census->title);
     hx_text_putf(&about, "Bars: %s", hx_text_str(&subtitle));
     put_about(&about, series, 0);
     HX_NEED(!title.failed && !subtitle.failed && !about.failed);

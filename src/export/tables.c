@@ -84,7 +84,7 @@ static hx_error *query_sheet(const struct hx_export *export, const struct hx_she
 
 /* --- writing ------------------------------------------------------------------------ */
 
-static hx_error *flush(struct hx_sheet *table, struct hx_sink *sink)
+static hx_error *flush_sheet(struct hx_sheet *table, struct hx_sink *sink)
 {
     HX_NEED(!table->text.failed && !table->scratch.failed && !table->keys.failed);
     hx_sink_put(sink, hx_text_str(&table->text), table->text.n);
@@ -102,14 +102,14 @@ static hx_error *write_rows(const struct hx_export *export, struct hx_sheet *tab
         form->row(table, rows);
         table->rows++;
         if (table->text.n >= FLUSH)
-            HX_TRY(flush(table, sink));
+            HX_TRY(flush_sheet(table, sink));
         if (table->rows % LOOK_AROUND == 0) {
             hx_progress_at(export->progress, table->view, table->rows, 0);
             if (hx_progress_cancelled(export->progress))
                 return hx_error_cancelled(export->title);
         }
     }
-    return flush(table, sink);
+    return flush_sheet(table, sink);
 }
 
 /* The rows of one snapshot; 0: of a view that is of none, of the whole store. A view is asked once:
@@ -176,7 +176,7 @@ static hx_error *write_table(const struct hx_export *export, struct hx_sheet *ta
     HX_TRY(err);
     form->end(table);
     table->index++;
-    return flush(table, sink);
+    return flush_sheet(table, sink);
 }
 
 static void deinit_table(struct hx_sheet *table)

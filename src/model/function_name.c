@@ -54,7 +54,7 @@ static size_t token(const char *s, size_t at)
     return n ? n : s[at] == '-' && s[at + 1] == '>' ? 2 : 1;
 }
 
-static int depth_of(const char *s, size_t at, size_t n)
+static int template_depth(const char *s, size_t at, size_t n)
 {
     return n > 1 || !s[at] ? 0 : memchr("<({[", s[at], 4) ? 1 : memchr(">)}]", s[at], 4) ? -1 : 0;
 }
@@ -65,7 +65,7 @@ static size_t group_end(const char *s, size_t at)
     size_t depth = 0;
     while (s[at]) {
         size_t n = token(s, at);
-        int change = depth_of(s, at, n);
+        int change = template_depth(s, at, n);
         depth += (size_t)change;
         at += n;
         if (change < 0 && depth == 0)
@@ -82,7 +82,7 @@ static size_t first_end(const char *s, size_t at, size_t end)
         n = token(s, at);
         if (s[at] == ',' && depth == 0)
             return at;
-        depth += (size_t)depth_of(s, at, n);
+        depth += (size_t)template_depth(s, at, n);
     }
     return end;
 }
@@ -279,7 +279,7 @@ bool hx_function_name_internal(const char *name)
             number = 0;
             internal = false;
         } else {
-            depth += (size_t)depth_of(name, at, step);
+            depth += (size_t)template_depth(name, at, step);
         }
     }
 }

@@ -190,7 +190,7 @@ static double sample_weight(const struct hx_recording *recording, uint64_t bytes
 }
 
 /* Sizes and weights are as large as the target likes. */
-static uint64_t rounded(double value)
+static uint64_t round_estimate(double value)
 {
     return value < 0x1p63 ? (uint64_t)(value + 0.5) : (uint64_t)1 << 63;
 }
@@ -214,8 +214,8 @@ void hx_recording_drop_young(struct hx_recording *recording, uint64_t age_ns)
         recording->costs.v[block->stack].live_variance += w * (w - 1) * size * size;
     }
     for (size_t i = 0; i < recording->costs.n; i++) {
-        recording->costs.v[i].live = rounded(live[i]);
-        recording->costs.v[i].live_bytes = rounded(bytes[i]);
+        recording->costs.v[i].live = round_estimate(live[i]);
+        recording->costs.v[i].live_bytes = round_estimate(bytes[i]);
     }
 }
 
@@ -224,7 +224,7 @@ static hx_error *broken_recording(const char *why)
     return hx_error_new(HX_E_CORRUPT, "recording", NULL, "%s", why);
 }
 
-static uint64_t sum(const uint64_t by_class[HX_SIZE_CLASSES])
+static uint64_t sum_size_classes(const uint64_t by_class[HX_SIZE_CLASSES])
 {
     uint64_t all = 0;
     for (unsigned i = 0; i < HX_SIZE_CLASSES; i++)
@@ -258,7 +258,8 @@ static hx_error *check_costs(const struct hx_recording *recording)
         return broken_recording("as many costs as stacks were expected");
     for (size_t i = 0; i < recording->costs.n; i++) {
         const struct hx_rec_costs *costs = &recording->costs.v[i];
-        uint64_t allocated = sum(costs->alloc_class), freed = sum(costs->freed_class);
+        uint64_t allocated = sum_size_classes(costs->alloc_class),
+                 freed = sum_size_classes(costs->freed_class);
         if ((allocated || freed) &&
             (allocated != costs->alloc_bytes || freed != costs->freed_bytes))
             return broken_recording("classes of sizes do not add up to what was allocated");

@@ -22,7 +22,7 @@ struct split {
     unsigned shift;
 };
 
-static void insert(struct hx_rec_block *block, uint64_t n)
+static void insertion_sort(struct hx_rec_block *block, uint64_t n)
 {
     for (uint64_t i = 1; i < n; i++) {
         struct hx_rec_block one = block[i];
@@ -84,7 +84,7 @@ static void sort(struct hx_rec_block *block, uint64_t n)
 {
     struct split split;
     if (n <= SMALL) {
-        insert(block, n);
+        insertion_sort(block, n);
         return;
     }
     if (!plan_radix(block, n, &split))

@@ -238,7 +238,7 @@ static void free_holders(holders *list)
     hx_vec_free(list);
 }
 
-static int by_stack(const void *a, const void *b)
+static int compare_site_stacks(const void *a, const void *b)
 {
     const struct holder *x = a, *y = b;
     if (x->site != y->site)
@@ -273,7 +273,7 @@ static hx_error *sum_holders(const struct hx_writer *w, const struct retainers *
         ret->v[*slot].objects++;
     }
     if (ret->n)
-        qsort(ret->v, ret->n, sizeof *ret->v, by_stack);
+        qsort(ret->v, ret->n, sizeof *ret->v, compare_site_stacks);
     return NULL;
 }
 

@@ -280,20 +280,20 @@ static void add_capped(uint64_t *sum, uint64_t n)
         *sum = UINT64_MAX;
 }
 
-static uint64_t count_of(sqlite3_stmt *st, int column)
+static uint64_t column_count(sqlite3_stmt *st, int column)
 {
     int64_t n = sqlite3_column_int64(st, column);
     return n > 0 ? (uint64_t)n : 0;
 }
 
-static int64_t capped(uint64_t n)
+static int64_t capped_int64(uint64_t n)
 {
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
 static void bind_count(sqlite3_stmt *st, int i, uint64_t n)
 {
-    sqlite3_bind_int64(st, i, capped(n));
+    sqlite3_bind_int64(st, i, capped_int64(n));
 }
 
 /* Entries of a region that was not selected are nobody's. */
@@ -328,11 +328,11 @@ static hx_error *add_stack_costs(const struct hx_attributing *a, sqlite3_stmt *s
         return damaged_attribution(a);
     HX_TRY(own_of(costs, a->row[node], &to));
     if (sqlite3_column_type(st, 1) != SQLITE_NULL)
-        add_entries(a, node, count_of(st, 1), to);
+        add_entries(a, node, column_count(st, 1), to);
     to->uncosted |= sqlite3_column_type(st, 2 + HX_ALLOC_BYTES) == SQLITE_NULL;
     to->bytes_lack |= sqlite3_column_type(st, 2 + HX_LIVE_BYTES) == SQLITE_NULL;
     for (int k = 0; k < HX_OWN_COSTS; k++)
-        add_capped(&to->figure[k], count_of(st, 2 + k));
+        add_capped(&to->figure[k], column_count(st, 2 + k));
     to->alloc_variance += sqlite3_column_double(st, 2 + HX_OWN_COSTS);
     to->live_variance += sqlite3_column_double(st, 3 + HX_OWN_COSTS);
     return NULL;
@@ -355,7 +355,7 @@ static hx_error *add_stacks(const struct hx_attributing *a, int64_t snapshot,
 }
 
 /* Children stand behind their parents. */
-static void inherit(const struct hx_attributing *a, struct hx_ccs_costs *costs)
+static void inherit_ccs_costs(const struct hx_attributing *a, struct hx_ccs_costs *costs)
 {
     const struct hx_ccs_entry *entry = hx_ccs_rows(a->table);
     for (hx_ccs_row row = costs->n; row-- > 0;) {
@@ -415,7 +415,7 @@ hx_error *hx_ccs_costs_make(const struct hx_attributing *a, int64_t snapshot,
         ret->row[row].own = HX_NO_COSTS;
     ret->row[HX_CCS_TOP].own = HX_NONE_OWN; /* that nothing was allocated is a figure, too */
     HX_TRY(add_stacks(a, snapshot, ret));
-    inherit(a, ret);
+    inherit_ccs_costs(a, ret);
     return NULL;
 }
 
@@ -431,12 +431,12 @@ bool hx_ccs_costs_value(const struct hx_ccs_costs *costs, hx_ccs_row row, int co
     const struct hx_row_costs *at = &costs->row[row];
     const struct hx_own_costs *own = &costs->own.v[at->own];
     if (column == 0) {
-        *ret = capped(own->entries);
+        *ret = capped_int64(own->entries);
         return own->entered;
     }
     bool inherited = column > HX_OWN_COSTS;
     int k = column - 1 - (inherited ? HX_OWN_COSTS : 0);
-    *ret = capped(inherited ? at->inherited[k] : own->figure[k]);
+    *ret = capped_int64(inherited ? at->inherited[k] : own->figure[k]);
     if (costs->imported)
         return k == (inherited ? (int)HX_INHERITED_LIVE_BYTES : (int)HX_LIVE_BYTES);
     if (k == (inherited ? (int)HX_INHERITED_LIVE : (int)HX_LIVE) || !own->uncosted)
@@ -536,8 +536,8 @@ static hx_error *add_sites(const struct hx_attributing *a, int64_t snapshot, str
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         hx_ccs_row row = HX_CCS_TOP;
         HX_TRY(stack_ccs_row(a, sqlite3_column_int64(st, 0), &row));
-        add_capped(&sites[row].bytes, count_of(st, 1));
-        add_capped(&sites[row].objects, count_of(st, 2));
+        add_capped(&sites[row].bytes, column_count(st, 1));
+        add_capped(&sites[row].objects, column_count(st, 2));
         sites[row].uncounted |= sqlite3_column_type(st, 2) == SQLITE_NULL;
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(a->db, code, a->what);

@@ -68,7 +68,7 @@ static inline uint64_t get_u64(const uint8_t *p)
 
 /* Finds damage, not forgery: four independent multiply-and-rotate lanes over the words, so
  * that it runs at memory speed, and a last mix. */
-static uint64_t checksum(const uint8_t *p, size_t n)
+static uint64_t column_checksum(const uint8_t *p, size_t n)
 {
     const uint64_t m = 0x9e3779b97f4a7c15u;
     uint64_t lane[4] = {1, 2, 3, n};
@@ -140,7 +140,7 @@ hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uin
     out[9] = (uint8_t)planes;
     put_u32(out + 12, (uint32_t)n);
     put_u64(out + 16, low);
-    put_u64(out, checksum(out + 8, used - 8));
+    put_u64(out, column_checksum(out + 8, used - 8));
     *ret_bytes = used;
     return NULL;
 }
@@ -192,7 +192,7 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size
     const uint8_t *in = blob, *end = in + bytes;
     if (n > HX_BLOCK_ROWS)
         return damaged_column("too many rows");
-    if (bytes < HEADER_BYTES || get_u64(in) != checksum(in + 8, bytes - 8))
+    if (bytes < HEADER_BYTES || get_u64(in) != column_checksum(in + 8, bytes - 8))
         return damaged_column("checksum");
     unsigned planes = in[9];
     if (in[8] != FORMAT || planes > 8 || get_u32(in + 12) != n)
@@ -235,7 +235,7 @@ HX_HOT static void widen(const uint32_t *low, uint64_t base, size_t n, uint64_t 
         ret[i] = base + low[i];
 }
 
-static void expand(const struct hx_planes *planes, uint64_t base, size_t n, uint64_t *ret)
+static void expand_planes(const struct hx_planes *planes, uint64_t base, size_t n, uint64_t *ret)
 {
     static const uint8_t zeros[1024];
     uint32_t low[1024];
@@ -265,12 +265,12 @@ void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, 
     else if (shift == 2)
         narrow_32(p, n, ret);
     else
-        expand(planes, 0, n, ret);
+        expand_planes(planes, 0, n, ret);
 }
 
 void hx_planes_expand(const struct hx_planes *planes, size_t n, uint64_t *ret)
 {
-    expand(planes, planes->base, n, ret);
+    expand_planes(planes, planes->base, n, ret);
 }
 
 hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, uint64_t *value,

@@ -655,7 +655,7 @@ static hx_error *check_builtins(const struct hx_frames *frames)
     return right ? NULL : damaged_frames(frames);
 }
 
-static hx_error *load_all(struct hx_frames *frames)
+static hx_error *load_all_frames(struct hx_frames *frames)
 {
     HX_TRY(load_files(frames));
     HX_TRY(load_centres(frames));
@@ -672,7 +672,7 @@ static hx_error *load_frames(sqlite3 *db, const char *what, bool interning, bool
                              struct hx_frames *ret)
 {
     *ret = (struct hx_frames){.db = db, .what = what, .interning = interning};
-    hx_error *err = load_all(ret);
+    hx_error *err = load_all_frames(ret);
     if (!err && ret->node.n && !old)
         err = check_builtins(ret);
     if (err)

@@ -312,7 +312,7 @@ struct ranked {
     uint32_t name;
 };
 
-static int by_label(const void *left, const void *right)
+static int compare_imported_labels(const void *left, const void *right)
 {
     return strcmp(((const struct ranked *)left)->label, ((const struct ranked *)right)->label);
 }
@@ -333,7 +333,7 @@ static hx_error *rank_retainers(hx_imported *imported, struct hx_scheme_rule *re
         rank[name] = 0;
         ranked[n++] = (struct ranked){imported_text(imported, imported->names.v[name].text), name};
     }
-    qsort(ranked, n, sizeof *ranked, by_label);
+    qsort(ranked, n, sizeof *ranked, compare_imported_labels);
     HX_FREE struct hx_identity *identity = calloc(n + 1, sizeof *identity);
     HX_NEED(identity);
     for (size_t i = 0; i < n; i++) {
@@ -407,7 +407,7 @@ static hx_error *seal_sets(hx_imported *imported)
 
 /* --- a snapshot ---------------------------------------------------------------------- */
 
-static int by_key(const void *left, const void *right)
+static int compare_imported_keys(const void *left, const void *right)
 {
     const struct hx_imported_row *a = left, *b = right;
     if (a->by != b->by)
@@ -425,7 +425,7 @@ static hx_error *merge_imported_rows(hx_imported *imported,
     struct hx_imported_row *row = imported->rows.v;
     if (snapshot->n) {
         memcpy(row, snapshot->row, snapshot->n * sizeof *row);
-        qsort(row, snapshot->n, sizeof *row, by_key);
+        qsort(row, snapshot->n, sizeof *row, compare_imported_keys);
     }
     size_t n = 0;
     for (size_t i = 0; i < snapshot->n; i++) {
@@ -434,7 +434,7 @@ static hx_error *merge_imported_rows(hx_imported *imported,
             return hx_error_new(HX_E_LIMIT, imported->store->path, NULL,
                                 "the bytes of a snapshot are more than 2^63");
         *total += row[i].bytes;
-        if (n && by_key(&row[n - 1], &row[i]) == 0)
+        if (n && compare_imported_keys(&row[n - 1], &row[i]) == 0)
             row[n - 1].bytes += row[i].bytes;
         else
             row[n++] = row[i];

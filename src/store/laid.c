@@ -215,7 +215,7 @@ static hx_ccs_overlay *overlay_of(const struct cursor *cursor)
     return ((struct instance *)cursor->base.pVtab)->overlay;
 }
 
-static enum kind kind_of(const struct cursor *cursor)
+static enum kind cursor_table(const struct cursor *cursor)
 {
     return ((struct instance *)cursor->base.pVtab)->kind;
 }
@@ -372,10 +372,10 @@ static hx_error *settle_overlay_cursor(struct cursor *cursor)
 {
     hx_ccs_overlay *overlay = overlay_of(cursor);
     while (cursor->at < cursor->end) {
-        if (!cursor->kept && kind_of(cursor) != CCS) {
+        if (!cursor->kept && cursor_table(cursor) != CCS) {
             HX_TRY(take_costs(overlay, overlay->snapshots.v[cursor->at], &cursor->kept));
             cursor->row = cursor->low;
-            if (kind_of(cursor) == ESTIMATE && !cursor->kept->costs.sampled)
+            if (cursor_table(cursor) == ESTIMATE && !cursor->kept->costs.sampled)
                 cursor->row = cursor->high;
         }
         while (cursor->row < cursor->high && !has_row(cursor, cursor->row))
@@ -450,7 +450,7 @@ static hx_error *start_overlay_scan(struct cursor *cursor, unsigned plan, sqlite
     cursor->is_over = !overlay->pass;
     cursor->low = cursor->at = 0;
     cursor->high = overlay_rows(overlay);
-    cursor->end = kind_of(cursor) == CCS ? overlay->pass != NULL : overlay->snapshots.n;
+    cursor->end = cursor_table(cursor) == CCS ? overlay->pass != NULL : overlay->snapshots.n;
     for (unsigned part = 1; part < 1u << PARTS && !cursor->is_over; part <<= 1) {
         int64_t bound;
         if (!(plan & part))
@@ -511,7 +511,7 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 {
     const struct cursor *cursor = (const struct cursor *)base;
     *ret = hx_ccs_id_of(cursor->row);
-    if (kind_of(cursor) != CCS)
+    if (cursor_table(cursor) != CCS)
         *ret |= (int64_t)((uint64_t)cursor->at << 32);
     return SQLITE_OK;
 }
@@ -555,7 +555,7 @@ static void serve_cost(const struct cursor *cursor, sqlite3_context *context, in
         value = snapshot_of(cursor);
     else if (column == 1)
         value = hx_ccs_id_of(cursor->row);
-    else if (kind_of(cursor) == COST) {
+    else if (cursor_table(cursor) == COST) {
         if (!hx_ccs_costs_value(costs, cursor->row, column - 2, &value))
             return;
     } else {
@@ -568,7 +568,7 @@ static void serve_cost(const struct cursor *cursor, sqlite3_context *context, in
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
     struct cursor *cursor = (struct cursor *)base;
-    if (kind_of(cursor) != CCS) {
+    if (cursor_table(cursor) != CCS) {
         serve_cost(cursor, context, column);
         return SQLITE_OK;
     }

@@ -61,7 +61,7 @@ static bool same_mark_text(const char *a, const char *b)
 }
 
 /* Line `i` of a place, counted from the outermost. */
-static const struct hx_rec_line *line_of(const struct hx_rec_place *place, size_t i)
+static const struct hx_rec_line *place_line(const struct hx_rec_place *place, size_t i)
 {
     return &place->lines[place->n_lines - 1 - i];
 }
@@ -76,10 +76,10 @@ static bool same_function(const struct hx_rec_line *a, const struct hx_rec_line 
 static size_t in_common(const struct hx_rec_place *a, const struct hx_rec_place *b)
 {
     size_t n = 0;
-    while (n < a->n_lines && n < b->n_lines && same_function(line_of(a, n), line_of(b, n))) {
+    while (n < a->n_lines && n < b->n_lines && same_function(place_line(a, n), place_line(b, n))) {
         n++;
-        if (line_of(a, n - 1)->line != line_of(b, n - 1)->line ||
-            !same_mark_text(line_of(a, n - 1)->source, line_of(b, n - 1)->source))
+        if (place_line(a, n - 1)->line != place_line(b, n - 1)->line ||
+            !same_mark_text(place_line(a, n - 1)->source, place_line(b, n - 1)->source))
             break;
     }
     return n;
@@ -116,7 +116,7 @@ static size_t region_depth(const struct hx_marks *marks, const struct hx_recordi
 static size_t entered_depth(const struct hx_rec_place *at, size_t above)
 {
     for (size_t i = above + 1; i < at->n_lines; i++)
-        if (line_of(at, i)->entered)
+        if (place_line(at, i)->entered)
             return i;
     return 0;
 }

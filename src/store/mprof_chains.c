@@ -93,7 +93,7 @@ static void put_offset(struct chains *c, uint32_t frame)
 }
 
 /* "f", or with offsets "f+28". */
-static hx_error *name_of(struct chains *c, uint32_t frame, uint32_t *ret)
+static hx_error *chain_frame_name(struct chains *c, uint32_t frame, uint32_t *ret)
 {
     if (c->name[frame] == NO_NAME) {
         hx_text_clear(&c->text);
@@ -124,7 +124,7 @@ static int64_t builtin_of(const struct chains *c, uint32_t frame)
 static hx_error *take_function(struct chains *c, uint32_t frame, size_t *bytes)
 {
     uint32_t name = NO_NAME;
-    HX_TRY(name_of(c, frame, &name));
+    HX_TRY(chain_frame_name(c, frame, &name));
     *bytes += strlen(c->strings.v + c->names.v[name].text) + strlen(" > ");
     return hx_vec_push(&c->chain, name) ? NULL : hx_error_nomem();
 }

@@ -124,7 +124,7 @@ static int compare_texts(const struct name *x, const struct name *y, const char 
     return order ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static int compare_names(const void *a, const void *b, void *context)
+static int compare_stored_names(const void *a, const void *b, void *context)
 {
     return compare_texts(*(const struct name *const *)a, *(const struct name *const *)b, context);
 }
@@ -146,7 +146,7 @@ hx_error *hx_names_ranks(const hx_names *names, uint32_t **ret, size_t *ret_n)
     for (size_t i = 0; i < n; i++)
         order[i] = &names->name.v[i];
     if (n)
-        qsort_r(order, n, sizeof *order, compare_names, names->text.v);
+        qsort_r(order, n, sizeof *order, compare_stored_names, names->text.v);
     uint32_t at = 0;
     for (size_t i = 0; i < n; i++) {
         at += !i || compare_texts(order[i - 1], order[i], names->text.v) != 0;

@@ -214,7 +214,7 @@ static hx_error *put_entry(struct hx_mprof_printer *p, const struct entry *entry
     return hx_mprof_flush(p, false);
 }
 
-static enum kind kind_of(struct hx_value value)
+static enum kind line_kind(struct hx_value value)
 {
     static const char *const words[KINDS] = {"self", "ancestor", "descendant", "member"};
     for (int kind = 0; kind < KINDS; kind++)
@@ -225,7 +225,7 @@ static enum kind kind_of(struct hx_value value)
 
 static hx_error *take_line(struct entry *entry, const hx_rows *rows)
 {
-    struct line line = {.kind = kind_of(hx_rows_value(rows, LINE)), .name = entry->names.n};
+    struct line line = {.kind = line_kind(hx_rows_value(rows, LINE)), .name = entry->names.n};
     struct hx_value name = hx_rows_value(rows, NAME);
     for (size_t c = 0; c < COLUMNS; c++)
         line.value[c] = hx_rows_value(rows, c);
@@ -264,7 +264,7 @@ static hx_error *print_entries(struct hx_mprof_printer *p, hx_rows *rows, struct
     }
 }
 
-static size_t larger(size_t a, size_t b)
+static size_t larger_width(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -272,10 +272,10 @@ static size_t larger(size_t a, size_t b)
 hx_error *hx_mprof_print_graph(struct hx_mprof_printer *p, hx_rows *rows)
 {
     struct entry entry = {
-        .index = larger(p->width[ENTRY] + 2, 5),
-        .bytes = larger(p->width[BYTES], 5),
-        .called = larger(p->width[CALLED], 6),
-        .total = larger(larger(p->width[TOTAL], p->width[RECURSIVE]), 5),
+        .index = larger_width(p->width[ENTRY] + 2, 5),
+        .bytes = larger_width(p->width[BYTES], 5),
+        .called = larger_width(p->width[CALLED], 6),
+        .total = larger_width(larger_width(p->width[TOTAL], p->width[RECURSIVE]), 5),
     };
     put_titles(p, &entry);
     hx_error *err = print_entries(p, rows, &entry);

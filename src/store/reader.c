@@ -140,7 +140,7 @@ static hx_error *load_types(struct reader *r, const struct block *block)
     return NULL;
 }
 
-static int by_stack(const void *a, const void *b)
+static int compare_read_stacks(const void *a, const void *b)
 {
     int64_t x = ((const struct hx_site *)a)->stack_id, y = ((const struct hx_site *)b)->stack_id;
     return (x > y) - (x < y);
@@ -160,9 +160,9 @@ static hx_error *load_sites(struct reader *r, const struct block *block)
     for (size_t i = 0; there && i < block->n; i++) {
         struct hx_site wanted = {.stack_id = (int64_t)r->value[i]};
         if (!site || site->stack_id != wanted.stack_id) /* neighbours are often of one site */
-            site = r->snapshot->sites.n
-                       ? bsearch(&wanted, sites, r->snapshot->sites.n, sizeof wanted, by_stack)
-                       : NULL;
+            site = r->snapshot->sites.n ? bsearch(&wanted, sites, r->snapshot->sites.n,
+                                                  sizeof wanted, compare_read_stacks)
+                                        : NULL;
         if (!site)
             return damaged_snapshot(r, "a site that is not there");
         g->site[block->from + i] = (uint32_t)(site - sites);
@@ -475,7 +475,7 @@ static hx_error *load_roots(struct reader *r)
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
 
-static int compare_names(const void *a, const void *b)
+static int compare_read_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -484,7 +484,7 @@ static int compare_names(const void *a, const void *b)
 static bool have_twins(const char **name, size_t n)
 {
     if (n)
-        qsort(name, n, sizeof *name, compare_names);
+        qsort(name, n, sizeof *name, compare_read_names);
     for (size_t i = 1; i < n; i++)
         if (strcmp(name[i - 1], name[i]) == 0)
             return true;
@@ -636,7 +636,7 @@ static hx_error *load_losses(struct reader *r)
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
 
-static hx_error *load_all(struct reader *r)
+static hx_error *load_all_columns(struct reader *r)
 {
     r->value = malloc(HX_BLOCK_ROWS * sizeof *r->value);
     HX_NEED(r->value);
@@ -669,7 +669,7 @@ static hx_error *load_snapshot(hx_store *store, struct reader r, int64_t snapsho
     r.id = snapshot;
     r.progress = progress;
     HX_TRY(hx_snapshot_create(&r.snapshot));
-    hx_error *err = load_all(&r);
+    hx_error *err = load_all_columns(&r);
     sqlite3_finalize(r.column);
     hx_codec_destroy(r.codec);
     free(r.value);

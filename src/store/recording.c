@@ -54,7 +54,7 @@ static hx_error *init_naming(struct naming *naming)
     return hx_marks_init(&naming->marks, naming->recording);
 }
 
-static hx_error *file_of(struct naming *naming, const struct hx_rec_place *place, uint32_t *ret)
+static hx_error *place_file(struct naming *naming, const struct hx_rec_place *place, uint32_t *ret)
 {
     *ret = HX_FRAMES_NO_FILE;
     if (place->file >= naming->recording->files.n)
@@ -163,7 +163,7 @@ static hx_error *name_function(struct naming *naming, const struct hx_rec_place 
     };
     HX_NEED(!naming->label.failed && !naming->source.failed);
     function.label = hx_text_str(&naming->label);
-    HX_TRY(file_of(naming, place, &function.file));
+    HX_TRY(place_file(naming, place, &function.file));
     HX_TRY(centre_of(naming, place, known, function.file, &function.centre));
     bool internal = place->kind == HX_REC_CODE && known && known->function &&
                     hx_function_name_internal(known->function);
@@ -601,7 +601,7 @@ static hx_error *place_all(struct hx_recorded *recorded, const struct hx_snapsho
 }
 
 /* Cost-centre stacks are always attributed by the default choice; that of a reader is his own. */
-static hx_error *intern(struct hx_writer *w, const struct hx_snapshot *snapshot)
+static hx_error *intern_recording(struct hx_writer *w, const struct hx_snapshot *snapshot)
 {
     struct hx_recorded *recorded = w->recorded;
     const struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
@@ -631,7 +631,7 @@ hx_error *hx_writer_recorded(struct hx_writer *w)
         recorded->shadow.graph.requested = NULL;
     w->snapshot = &recorded->shadow;
     w->graph = &recorded->shadow.graph;
-    return snapshot->recording || snapshot->backtraces ? intern(w, snapshot) : NULL;
+    return snapshot->recording || snapshot->backtraces ? intern_recording(w, snapshot) : NULL;
 }
 
 static void deinit_placed(struct hx_placed *placed)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Turns the interval of values into one of what the column holds; false: it holds none of them. */
-static bool clip(const struct hx_decoded *column, uint64_t *low, uint64_t *high)
+static bool clip_interval(const struct hx_decoded *column, uint64_t *low, uint64_t *high)
 {
     uint64_t base = column->base, most = hx_decoded_most(column) - base;
     if (*low > *high || *high < base || (*low > base && *low - base > most))
@@ -25,7 +25,7 @@ static bool clip(const struct hx_decoded *column, uint64_t *low, uint64_t *high)
 HX_HOT void hx_scan_strike(const struct hx_decoded *column, uint64_t low, uint64_t high,
                            size_t from, size_t end, uint8_t *restrict pass)
 {
-    if (!clip(column, &low, &high)) {
+    if (!clip_interval(column, &low, &high)) {
         memset(pass + from, 0, end - from);
         return;
     }
@@ -68,7 +68,7 @@ HX_HOT void hx_scan_strike(const struct hx_decoded *column, uint64_t low, uint64
 HX_HOT size_t hx_scan_next(const struct hx_decoded *column, uint64_t low, uint64_t high, size_t i,
                            size_t end)
 {
-    if (!clip(column, &low, &high))
+    if (!clip_interval(column, &low, &high))
         return end;
     switch (column->shift) {
     case 0:
@@ -94,7 +94,7 @@ HX_HOT uint64_t hx_scan_count(const struct hx_decoded *column, uint64_t low, uin
                               const uint8_t *pass, size_t from, size_t end)
 {
     uint32_t n = 0;
-    if (!clip(column, &low, &high))
+    if (!clip_interval(column, &low, &high))
         return 0;
     switch (column->shift) {
     case 0:

@@ -141,7 +141,7 @@ struct labelled {
     uint32_t retainer;
 };
 
-static int by_label(const void *left, const void *right)
+static int compare_member_labels(const void *left, const void *right)
 {
     const struct labelled *a = left, *b = right;
     int order = strcmp(a->label, b->label);
@@ -161,7 +161,7 @@ static hx_error *rank_labels(struct keeper *k)
     HX_NEED(label && k->rank);
     for (size_t i = 0; i < n; i++)
         label[i] = (struct labelled){identity[i].label, (uint32_t)i};
-    qsort(label, n, sizeof *label, by_label);
+    qsort(label, n, sizeof *label, compare_member_labels);
     for (size_t i = 0; i < n; i++)
         k->rank[label[i].retainer] = (uint32_t)i;
     return NULL;

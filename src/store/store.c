@@ -45,7 +45,7 @@ static void destroy_store(hx_store *store)
     free(store);
 }
 
-static hx_error *create(const char *path, const atomic_bool *cancel, hx_store **ret)
+static hx_error *create_store(const char *path, const atomic_bool *cancel, hx_store **ret)
 {
     hx_store *store = calloc(1, sizeof *store);
     HX_NEED(store);
@@ -354,7 +354,7 @@ hx_error *hx_store_append_until(const char *path, const atomic_bool *cancel, hx_
 {
     enum hx_file_kind kind;
     hx_store *store;
-    HX_TRY(create(path, cancel, &store));
+    HX_TRY(create_store(path, cancel, &store));
     hx_error *err = hx_file_probe(path, &store->file, &kind);
     if (err && err->os_errno == ENOENT) { /* no such folder */
         hx_error_free(err);
@@ -442,7 +442,7 @@ hx_error *hx_store_open_until(const char *path, const atomic_bool *cancel, hx_st
 {
     enum hx_file_kind kind = HX_FILE_ABSENT;
     hx_store *store;
-    HX_TRY(create(path, cancel, &store));
+    HX_TRY(create_store(path, cancel, &store));
     hx_error *err = hx_file_probe(path, &store->file, &kind);
     if (err ? err->os_errno == ENOENT : kind == HX_FILE_ABSENT) {
         hx_error_free(err);
@@ -461,7 +461,7 @@ hx_error *hx_store_open_until(const char *path, const atomic_bool *cancel, hx_st
 hx_error *hx_store_temporary(hx_store **ret)
 {
     hx_store *store;
-    HX_TRY(create("temporary store", NULL, &store));
+    HX_TRY(create_store("temporary store", NULL, &store));
     store->writer = store->temporary = true;
     unsigned char *data = NULL;
     size_t bytes = 0;

@@ -61,7 +61,7 @@ static hx_error *revise_row(struct hx_writer *w, uint64_t bytes, uint64_t object
     return err;
 }
 
-static hx_error *replace(struct hx_writer *w, uint64_t bytes, uint64_t objects)
+static hx_error *replace_suppressed_sums(struct hx_writer *w, uint64_t bytes, uint64_t objects)
 {
     HX_TRY(hx_analyse_forget(w, "DELETE FROM temp.hx_leak WHERE snapshot = ?"));
     HX_TRY(hx_writer_leaks(w));
@@ -92,5 +92,5 @@ hx_error *hx_store_suppress(hx_store *store, int64_t number, hx_suppressions *li
         .id = number,
     };
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
-    return hx_store_end(store, replace(&w, bytes, objects));
+    return hx_store_end(store, replace_suppressed_sums(&w, bytes, objects));
 }

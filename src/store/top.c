@@ -676,7 +676,7 @@ hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
 }
 
 /* The window with some rows around it; the first ones always begin with the very first. */
-static struct hx_top widen(const struct hx_top *top)
+static struct hx_top widen_window(const struct hx_top *top)
 {
     struct hx_top wide = *top;
     wide.offset = top->offset > AHEAD ? top->offset - AHEAD : 0;
@@ -691,7 +691,7 @@ hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
         return find_rows(blocks, index, top, ret, ret_n);
     struct kept *kept = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
     if (!kept) {
-        struct hx_top wide = widen(top);
+        struct hx_top wide = widen_window(top);
         uint64_t *row;
         size_t n;
         HX_TRY(find_rows(blocks, index, &wide, &row, &n));

@@ -346,8 +346,8 @@ static bool find_state(const char *text, uint64_t *ret)
 }
 
 /* *ret_found: how many decoded values stand for the text, and the first of them. */
-static hx_error *find_text(struct cursor *cursor, enum hx_serve serve, sqlite3_value *value,
-                           uint64_t *ret, size_t *ret_found)
+static hx_error *find_decoded_text(struct cursor *cursor, enum hx_serve serve, sqlite3_value *value,
+                                   uint64_t *ret, size_t *ret_found)
 {
     const char *text = (const char *)sqlite3_value_text(value);
     HX_NEED(text);
@@ -395,7 +395,7 @@ static hx_error *translate(struct cursor *cursor, const struct condition *condit
     }
     if (hx_serve_is_text(how->serve)) {
         if (sqlite3_value_type(condition->value) != SQLITE_BLOB)
-            HX_TRY(find_text(cursor, how->serve, condition->value, &value, &found));
+            HX_TRY(find_decoded_text(cursor, how->serve, condition->value, &value, &found));
     } else {
         HX_TRY(find_object(cursor, interval, &value, &found));
         value += how->serve == HX_SERVE_OBJECT_UNPLUS;

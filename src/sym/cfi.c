@@ -398,7 +398,7 @@ static bool run_cfa(struct machine *m, uint8_t op)
     }
 }
 
-static void restore(struct machine *m, uint64_t reg)
+static void restore_register(struct machine *m, uint64_t reg)
 {
     struct place *place = register_place(&m->row, reg);
     if (!place)
@@ -430,7 +430,7 @@ static void run_register(struct machine *m, uint8_t op)
         set_place(row, reg, PLACE_AT_CFA, scaled(m, (int64_t)(0 - read_uleb(c))));
         break;
     case CFA_RESTORE_EXTENDED:
-        restore(m, reg);
+        restore_register(m, reg);
         break;
     case CFA_UNDEFINED:
         set_place(row, reg, PLACE_UNDEFINED, 0);
@@ -518,7 +518,7 @@ static bool run_row(struct machine *m, uint64_t limit, uint64_t *ret_end)
             if (*ret_end != m->loc)
                 return true;
         } else if (op >= CFA_RESTORE) {
-            restore(m, op & 0x3f);
+            restore_register(m, op & 0x3f);
         } else if (op >= CFA_OFFSET) {
             uint64_t offset = read_uleb(c);
             if (register_place(&m->row, op & 0x3f)) {

@@ -95,7 +95,7 @@ static void end_dwarf(struct hx_code_dwarf *dwarf)
     dwarf->spent_ns += processor_ns() - dwarf->begun_ns;
 }
 
-static bool spend(struct hx_code_dwarf *dwarf)
+static bool spend_die(struct hx_code_dwarf *dwarf)
 {
     if (!dwarf->budget)
         return false;
@@ -120,7 +120,7 @@ bool hx_code_dwarf_sibling(struct hx_code_dwarf *dwarf, Dwarf_Die *die, Dwarf_Di
 {
     Dwarf_Die at = *die, next;
     for (uint64_t depth = 0;;) {
-        if (!spend(dwarf))
+        if (!spend_die(dwarf))
             return false;
         bool within = !dwarf_hasattr(&at, DW_AT_sibling) && dwarf_child(&at, &next) == 0;
         int found = within ? 0 : dwarf_siblingof(&at, &next);
@@ -161,7 +161,7 @@ struct ranges {
 
 static bool next_range(struct hx_code_dwarf *dwarf, Dwarf_Die *die, struct ranges *ranges)
 {
-    if (!spend(dwarf))
+    if (!spend_die(dwarf))
         return false;
     ranges->at = dwarf_ranges(die, ranges->at, &ranges->base, &ranges->start, &ranges->end);
     return ranges->at > 0;
@@ -291,7 +291,7 @@ static void find_units(struct hx_code_dwarf *dwarf)
     Dwarf_CU *cu = NULL;
     Dwarf_Die die;
     uint8_t type;
-    while (dwarf->units.n < HX_READ_UNITS && spend(dwarf) &&
+    while (dwarf->units.n < HX_READ_UNITS && spend_die(dwarf) &&
            dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
         bool has_code = type == DW_UT_compile || type == DW_UT_skeleton;
         if (has_code && dwarf_tag(&die) != DW_TAG_partial_unit && !add_unit(dwarf, &die))
@@ -308,7 +308,7 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
     Dwarf_Die die;
     uint8_t type;
     begin_dwarf(dwarf);
-    for (size_t k = 0, n = 0; each && n < HX_READ_UNITS && spend(dwarf); n++) {
+    for (size_t k = 0, n = 0; each && n < HX_READ_UNITS && spend_die(dwarf); n++) {
         if (dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) != 0)
             break;
         bool known = (type == DW_UT_compile || type == DW_UT_skeleton) &&
@@ -506,7 +506,7 @@ static void walk_unit(struct hx_code_dwarf *dwarf, struct unit *unit)
         } else if (!advance_die(dwarf, unit, level, &depth)) {
             break;
         }
-    } while (spend(dwarf));
+    } while (spend_die(dwarf));
     for (;; depth--) {
         if (level[depth].own != NODE_NONE)
             unit->nodes.v[level[depth].own].end = (uint32_t)unit->ranges.n;
@@ -578,7 +578,7 @@ static bool has_lines(struct hx_code_dwarf *dwarf, Dwarf_Die *unit)
     return false;
 }
 
-static const char *path_of(struct hx_code_dwarf *dwarf, Dwarf_Die *unit, uint64_t number)
+static const char *dwarf_file_path(struct hx_code_dwarf *dwarf, Dwarf_Die *unit, uint64_t number)
 {
     Dwarf_Files *files;
     size_t n;
@@ -590,8 +590,8 @@ static const char *path_of(struct hx_code_dwarf *dwarf, Dwarf_Die *unit, uint64_
 /* The path of a file that a unit's entries mention by number. */
 static const char *file_name(struct hx_code_dwarf *dwarf, struct unit *unit, uint64_t number)
 {
-    const char *path = path_of(dwarf, &unit->die, number);
-    return path ? path : path_of(dwarf, &unit->skeleton, number);
+    const char *path = dwarf_file_path(dwarf, &unit->die, number);
+    return path ? path : dwarf_file_path(dwarf, &unit->skeleton, number);
 }
 
 static void find_line(struct hx_code_dwarf *dwarf, struct unit *unit, uint64_t vaddr,
@@ -644,7 +644,7 @@ static const char *declaring_file(struct hx_code_dwarf *dwarf, Dwarf_Die *die)
         !dwarf_cu_die(attr.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) ||
         (number == 0 && version < 5))
         return NULL;
-    return path_of(dwarf, &unit, number);
+    return dwarf_file_path(dwarf, &unit, number);
 }
 
 static void put_declared(struct hx_code_dwarf *dwarf, Dwarf_Die *die, struct hx_code_scope *scope)

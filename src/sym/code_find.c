@@ -136,7 +136,7 @@ static int open_by_id(const hx_code *code, size_t root, const char *build_id)
 /* --- .gnu_debuglink ---------------------------------------------------------- */
 
 /* The checksum that objcopy puts down. */
-static bool checksum(const hx_code *code, int fd, uint64_t size, uint32_t *ret)
+static bool debuglink_checksum(const hx_code *code, int fd, uint64_t size, uint32_t *ret)
 {
     uint32_t crc = 0;
     uint64_t at = 0;
@@ -173,7 +173,7 @@ static bool is_linked(hx_code *code, int fd, const char *path, const struct debu
                          "debug information whose checksum would be one of more than 1 GiB");
         return false;
     }
-    return checksum(code, fd, (uint64_t)st.st_size, &crc) && crc == link->crc;
+    return debuglink_checksum(code, fd, (uint64_t)st.st_size, &crc) && crc == link->crc;
 }
 
 static int open_linked(hx_code *code, const struct hx_code_file *file, const struct debuglink *link)

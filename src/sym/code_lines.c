@@ -14,7 +14,7 @@
 
 /* --- the answers that were given --------------------------------------------- */
 
-static size_t hash(uint32_t file, uint64_t vaddr)
+static size_t hash_vaddr(uint32_t file, uint64_t vaddr)
 {
     uint64_t h = (vaddr + ((uint64_t)file << 48)) * 0x9e3779b97f4a7c15;
     return (size_t)(h ^ h >> 29);
@@ -23,7 +23,7 @@ static size_t hash(uint32_t file, uint64_t vaddr)
 /* The slot of an address: its answer, or a free one. */
 static struct hx_code_answer *find_slot(const hx_code *code, uint32_t file, uint64_t vaddr)
 {
-    size_t mask = code->n_slots - 1, at = hash(file, vaddr) & mask;
+    size_t mask = code->n_slots - 1, at = hash_vaddr(file, vaddr) & mask;
     while (code->answers[at].lines &&
            (code->answers[at].vaddr != vaddr || code->answers[at].file != file))
         at = (at + 1) & mask;
@@ -331,7 +331,7 @@ static bool keep_type(void *context, const char *name, uint64_t bytes)
     struct type_keeper *keeper = context;
     struct hx_code_type type = {keep_line_text(keeper->code, name), bytes};
     const struct hx_code_type *known = keeper->file->types.v;
-    uint64_t key = hash(0, (uint64_t)(uintptr_t)type.name + bytes);
+    uint64_t key = hash_vaddr(0, (uint64_t)(uintptr_t)type.name + bytes);
     if (keeper->file->types.n >= TYPES_MAX || !type.name)
         return false;
     for (uint32_t at = 0, i; hx_index_next(&keeper->index, key, &at, &i);)

@@ -253,7 +253,7 @@ static void find_guarded(struct maker *maker)
 
 /* --- what the loader calls --------------------------------------------------- */
 
-static struct piece piece_at(const struct maker *maker, uint64_t entry)
+static struct piece function_piece_at(const struct maker *maker, uint64_t entry)
 {
     struct piece piece = {.entry = entry, .start = entry, .end = entry + 1};
     const struct hx_code_symbol *symbol = hx_code_symbols_find(&maker->file->symbols, entry);
@@ -288,7 +288,7 @@ static void add_candidate(struct maker *maker, uint64_t entry)
     for (size_t i = maker->n_sure; i < maker->pieces.n; i++)
         if (maker->pieces.v[i].entry == entry)
             return;
-    (void)hx_vec_push(&maker->pieces, piece_at(maker, entry));
+    (void)hx_vec_push(&maker->pieces, function_piece_at(maker, entry));
 }
 
 struct piece_walk {
@@ -319,7 +319,7 @@ static void find_pieces(struct maker *maker)
     for (size_t i = 0; i < maker->inits.entries.n && i < ENTRIES_MAX; i++) {
         size_t n;
         if (hx_code_flow_bytes(&maker->flow, maker->inits.entries.v[i], &n))
-            (void)hx_vec_push(&maker->pieces, piece_at(maker, maker->inits.entries.v[i]));
+            (void)hx_vec_push(&maker->pieces, function_piece_at(maker, maker->inits.entries.v[i]));
     }
     if (maker->pieces.n)
         qsort(maker->pieces.v, maker->pieces.n, sizeof *maker->pieces.v, by_piece);
@@ -330,7 +330,7 @@ static void find_pieces(struct maker *maker)
     }
 }
 
-static int by_entry(const void *a, const void *b)
+static int compare_piece_entries(const void *a, const void *b)
 {
     const struct piece *x = a, *y = b;
     return x->entry < y->entry ? -1 : x->entry > y->entry;
@@ -341,7 +341,7 @@ static bool find_candidate(const struct maker *maker, uint64_t entry, size_t *re
 {
     const struct piece key = {.entry = entry}, *first = maker->pieces.v + maker->n_sure;
     const struct piece *found =
-        bsearch(&key, first, maker->pieces.n - maker->n_sure, sizeof key, by_entry);
+        bsearch(&key, first, maker->pieces.n - maker->n_sure, sizeof key, compare_piece_entries);
     *ret = found ? (size_t)(found - maker->pieces.v) : 0;
     return found;
 }
@@ -431,7 +431,7 @@ static bool is_from_initialiser(const struct maker *maker, uint64_t from)
 static void drop_shared(struct maker *maker)
 {
     qsort(maker->pieces.v + maker->n_sure, maker->pieces.n - maker->n_sure, sizeof *maker->pieces.v,
-          by_entry);
+          compare_piece_entries);
     find_references(maker);
     for (size_t i = maker->n_sure; i < maker->pieces.n; i++)
         find_short_references(maker, i);
@@ -557,7 +557,7 @@ static void find_callers(struct maker *maker)
 
 /* --- all together ------------------------------------------------------------ */
 
-static int by_range(const void *a, const void *b)
+static int compare_once_ranges(const void *a, const void *b)
 {
     const struct hx_code_once_range *x = a, *y = b;
     if (x->start != y->start)
@@ -571,7 +571,7 @@ static void merge_once_ranges(struct maker *maker)
     struct hx_code_once_range *v = maker->found.v;
     size_t n = 0;
     if (maker->found.n)
-        qsort(v, maker->found.n, sizeof *v, by_range);
+        qsort(v, maker->found.n, sizeof *v, compare_once_ranges);
     for (size_t i = 0; i < maker->found.n; i++) {
         struct hx_code_once_range range = v[i];
         struct hx_code_once_range *last = n ? &v[n - 1] : NULL;

@@ -41,7 +41,7 @@ static bool die_type_number(Dwarf_Die *die, unsigned name, uint64_t *ret)
 }
 
 /* The type that an entry refers to, without names for it and qualifiers. */
-static bool peel(Dwarf_Die *die, Dwarf_Die *ret)
+static bool strip_qualifiers(Dwarf_Die *die, Dwarf_Die *ret)
 {
     *ret = *die;
     for (int i = 0; i < PEEL_MAX; i++) {
@@ -78,13 +78,13 @@ static bool count_elements(struct types *types, Dwarf_Die *array, uint64_t *ret)
 }
 
 /* The size of a record, or of an array that a typedef names; of other things none. */
-static bool size_of(struct types *types, Dwarf_Die *die, int tag, uint64_t *ret)
+static bool type_size(struct types *types, Dwarf_Die *die, int tag, uint64_t *ret)
 {
     Dwarf_Die type, element;
     uint64_t n, size;
     if (is_record(tag))
         return die_type_number(die, DW_AT_byte_size, ret);
-    if (!peel(die, &type))
+    if (!strip_qualifiers(die, &type))
         return false;
     if (is_record(dwarf_tag(&type)))
         return die_type_number(&type, DW_AT_byte_size, ret);
@@ -92,7 +92,7 @@ static bool size_of(struct types *types, Dwarf_Die *die, int tag, uint64_t *ret)
         return false;
     if (die_type_number(&type, DW_AT_byte_size, ret))
         return true;
-    if (!peel(&type, &element) || !count_elements(types, &type, &n))
+    if (!strip_qualifiers(&type, &element) || !count_elements(types, &type, &n))
         return false;
     if (dwarf_tag(&element) == DW_TAG_pointer_type)
         size = 8;
@@ -116,7 +116,7 @@ static bool put_die_name(struct types *types, Dwarf_Die *die)
     return !types->name.failed;
 }
 
-static bool spend(struct types *types)
+static bool spend_type_die(struct types *types)
 {
     if (!types->budget || (--types->budget % CLOCK_GAP == 0 && hx_now_ns() >= types->deadline_ns))
         types->stopped = true;
@@ -131,7 +131,7 @@ static bool visit_type_die(struct types *types, Dwarf_Die *die)
     bool record = is_record(tag), space = tag == DW_TAG_namespace;
     if ((!record && !space && tag != DW_TAG_typedef) || !put_die_name(types, die))
         return false;
-    if (!space && size_of(types, die, tag, &bytes) && bytes &&
+    if (!space && type_size(types, die, tag, &bytes) && bytes &&
         !types->each(types->context, hx_text_str(&types->name), bytes))
         types->stopped = true;
     return record || space;
@@ -149,7 +149,7 @@ static bool go_through(void *context, Dwarf_Die *unit)
     if (dwarf_child(unit, &level[0].die) != 0)
         return !types->stopped;
     level[0].name = 0;
-    while (spend(types)) {
+    while (spend_type_die(types)) {
         types->name.n = level[depth].name;
         bool enter = visit_type_die(types, &level[depth].die) && depth + 1 < DEPTH_MAX;
         if (enter && dwarf_child(&level[depth].die, &level[depth + 1].die) == 0) {

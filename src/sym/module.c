@@ -72,8 +72,8 @@ bool hx_module_take_names(struct hx_module_file *file, const struct hx_mapping *
 
 /* Does every page of the mapping show what a load under `bias` would put there? Sets the
  * bits of the segments used. */
-static bool fits(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
-                 uint64_t bias, uint64_t *ret_used)
+static bool fits_mapping(const struct hx_elf_layout *layout, const struct hx_mapping *mapping,
+                         uint64_t bias, uint64_t *ret_used)
 {
     uint64_t used = 0, at = mapping->start;
     for (size_t i = 0; i < layout->load.n && at < mapping->end; i++) {
@@ -91,7 +91,7 @@ static bool fits(const struct hx_elf_layout *layout, const struct hx_mapping *ma
     return at >= mapping->end;
 }
 
-static uint32_t prot_of(uint32_t flags)
+static uint32_t load_prot(uint32_t flags)
 {
     return (flags & PF_R ? HX_PROT_R : 0) | (flags & PF_W ? HX_PROT_W : 0) |
            (flags & PF_X ? HX_PROT_X : 0);
@@ -105,11 +105,11 @@ bool hx_module_find_bias(const struct hx_elf_layout *layout, const struct hx_map
     bool found = false;
     for (size_t i = 0; i < layout->load.n; i++) {
         const struct hx_elf_segment *seg = &layout->load.v[i];
-        bool same_prot = prot_of(seg->flags) == mapping->prot;
+        bool same_prot = load_prot(seg->flags) == mapping->prot;
         uint64_t used;
         uint64_t bias = mapping->start - mapping->offset - (seg->vaddr - seg->offset);
         if ((found && !same_prot) || (layout->fixed && bias != 0) ||
-            !fits(layout, mapping, bias, &used))
+            !fits_mapping(layout, mapping, bias, &used))
             continue;
         found = true;
         *ret = bias;
@@ -137,7 +137,7 @@ static hx_error *add_loads(struct hx_modules *modules, size_t file, const struct
     for (size_t i = 0; i <= n; i++) {
         const struct hx_mapping *mapping = i < n ? piece[i].mapping : NULL;
         uint64_t more = 0, bias = 0;
-        if (mapping && open && fits(layout, mapping, load.bias, &more)) {
+        if (mapping && open && fits_mapping(layout, mapping, load.bias, &more)) {
             used |= more;
             has_code |= (mapping->prot & HX_PROT_X) != 0;
             continue;

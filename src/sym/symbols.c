@@ -130,7 +130,7 @@ static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
     return err;
 }
 
-static size_t first_at(const struct hx_module *module, uint64_t addr)
+static size_t first_symbol_at(const struct hx_module *module, uint64_t addr)
 {
     return HX_LOWER_BOUND(module->symbols.n, i, module->symbols.v[i].address < addr);
 }
@@ -147,7 +147,7 @@ hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint6
     }
     pthread_mutex_unlock(&modules->lock);
     HX_TRY(err);
-    size_t first = first_at(module, start), last = first_at(module, end);
+    size_t first = first_symbol_at(module, start), last = first_symbol_at(module, end);
     if (last > first &&
         module->symbols.v[last - 1].address + module->symbols.v[last - 1].size > end)
         last--;

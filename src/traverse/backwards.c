@@ -90,7 +90,7 @@ static struct many *find_many(const hx_backwards *b, hx_obj object)
     return &b->many.v[HX_LOWER_BOUND(b->many.n, i, b->many.v[i].object < object)];
 }
 
-static uint64_t count_of(const hx_backwards *b, hx_obj object)
+static uint64_t referrer_count(const hx_backwards *b, hx_obj object)
 {
     return b->count[object] < MANY ? b->count[object] : find_many(b, object)->edges;
 }
@@ -102,7 +102,7 @@ hx_error *hx_backwards_begin(hx_backwards *b)
     for (hx_obj i = 0; i < b->n; i++) {
         if (i % GROUP == 0)
             b->from[i / GROUP] = at;
-        bad |= __builtin_add_overflow(at, count_of(b, i), &at);
+        bad |= __builtin_add_overflow(at, referrer_count(b, i), &at);
     }
     return bad || at != b->n_edges ? damaged_search("counts of edges") : NULL;
 }
@@ -112,7 +112,7 @@ static uint64_t begin_of(const hx_backwards *b, hx_obj object)
 {
     uint64_t at = b->from[object / GROUP];
     for (hx_obj i = object / GROUP * GROUP; i < object; i++)
-        at += count_of(b, i);
+        at += referrer_count(b, i);
     return at;
 }
 
@@ -122,7 +122,7 @@ hx_error *hx_backwards_add(hx_backwards *b, hx_obj source, hx_obj target, enum h
         return damaged_search("an edge to nowhere");
     struct many *many = b->count[target] == MANY ? find_many(b, target) : NULL;
     uint64_t filled = many ? many->filled++ : b->filled[target]++;
-    if (filled >= count_of(b, target))
+    if (filled >= referrer_count(b, target))
         return damaged_search("counts of edges");
     uint64_t edge = begin_of(b, target) + filled;
     for (unsigned i = 0; i < b->width; i++)
@@ -208,10 +208,11 @@ static hx_error *meet_chain_start(struct search *search, hx_obj object, uint32_t
     return begins && !hx_vec_push(&search->starts, object) ? hx_error_nomem() : NULL;
 }
 
-static hx_error *look_at(struct search *search, hx_obj object, uint32_t level, struct level *next)
+static hx_error *search_from_object(struct search *search, hx_obj object, uint32_t level,
+                                    struct level *next)
 {
     const hx_backwards *b = search->b;
-    uint64_t begin = begin_of(b, object), end = begin + count_of(b, object);
+    uint64_t begin = begin_of(b, object), end = begin + referrer_count(b, object);
     if (search->next)
         HX_TRY(meet_chain_start(search, object, level));
     for (uint64_t e = begin; e < end; e++) {
@@ -236,13 +237,13 @@ static hx_error *look_at_level(struct search *search, struct level *now, uint32_
     uint64_t done = 0;
     for (size_t i = 0; i < now->list.n; i++) {
         HX_TRY(report_search_progress(search, done++));
-        HX_TRY(look_at(search, now->list.v[i], level, next));
+        HX_TRY(search_from_object(search, now->list.v[i], level, next));
     }
     for (size_t w = 0; now->has_more && w < search->words; w++) {
         for (uint64_t bits = now->more[w]; bits; bits &= bits - 1) {
             HX_TRY(report_search_progress(search, done++));
-            HX_TRY(
-                look_at(search, (hx_obj)(w * 64 + (unsigned)__builtin_ctzll(bits)), level, next));
+            HX_TRY(search_from_object(search, (hx_obj)(w * 64 + (unsigned)__builtin_ctzll(bits)),
+                                      level, next));
         }
         now->more[w] = 0;
     }
@@ -266,7 +267,7 @@ static hx_error *search_backwards(struct search *search, hx_obj target)
 
 /* --- shortest chains ------------------------------------------------------------------ */
 
-static int by_object(const void *a, const void *b)
+static int compare_found_objects(const void *a, const void *b)
 {
     const struct rooted *x = a, *y = b;
     return (x->object > y->object) - (x->object < y->object);
@@ -283,7 +284,7 @@ static hx_error *find_rooted(struct search *search)
             HX_NEED(hx_vec_push(&search->rooted, ((struct rooted){edge->target, edge->root})));
     }
     if (search->rooted.n)
-        qsort(search->rooted.v, search->rooted.n, sizeof *search->rooted.v, by_object);
+        qsort(search->rooted.v, search->rooted.n, sizeof *search->rooted.v, compare_found_objects);
     return NULL;
 }
 

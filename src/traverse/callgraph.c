@@ -307,7 +307,7 @@ static int compare_call_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int by_entry(const void *a, const void *b)
+static int compare_function_entries(const void *a, const void *b)
 {
     const struct hx_call_cycle *x = a, *y = b;
     return (x->entry > y->entry) - (x->entry < y->entry);
@@ -317,7 +317,7 @@ static int by_entry(const void *a, const void *b)
 static void number_cycles(struct hx_callgraph *graph)
 {
     if (graph->cycles.n)
-        qsort(graph->cycles.v, graph->cycles.n, sizeof *graph->cycles.v, by_entry);
+        qsort(graph->cycles.v, graph->cycles.n, sizeof *graph->cycles.v, compare_function_entries);
     for (uint32_t c = 0; c < graph->cycles.n; c++) {
         const struct hx_call_cycle *cycle = &graph->cycles.v[c];
         for (uint32_t m = 0; m < cycle->n; m++)

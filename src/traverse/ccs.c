@@ -51,7 +51,7 @@ struct hx_ccs_table {
     HX_VEC(hx_centre) pending; /* of the call rule; between calls empty */
 };
 
-static uint64_t hash_of(hx_ccs_row on, hx_centre centre)
+static uint64_t hash_push(hx_ccs_row on, hx_centre centre)
 {
     uint64_t hash = ((uint64_t)on << 32 | centre) * UINT64_C(0x9e3779b97f4a7c15);
     hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
@@ -84,7 +84,7 @@ static uint32_t find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_ce
         return segment->first;
     if (!segment->more)
         return 0;
-    uint64_t hash = hash_of(on, centre);
+    uint64_t hash = hash_push(on, centre);
     uint32_t at = (uint32_t)hash & (table->n_slots - 1);
     for (; table->slot[at].value; at = (at + 1) & (table->n_slots - 1))
         if (table->slot[at].tag == hash >> 32 && has_key(table, table->slot[at].value, on, centre))
@@ -96,7 +96,7 @@ static uint32_t find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_ce
 static void fill_slot(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre, uint32_t value)
 {
     table->segment[on].more = 1;
-    uint64_t hash = hash_of(on, centre);
+    uint64_t hash = hash_push(on, centre);
     uint32_t at = (uint32_t)hash & (table->n_slots - 1);
     while (table->slot[at].value)
         at = (at + 1) & (table->n_slots - 1);
@@ -282,7 +282,7 @@ static hx_error *push_pending(struct hx_ccs_table *table, hx_ccs_row on, hx_ccs_
     return err;
 }
 
-static bool later(struct hx_ccs_table *table, hx_ccs_row row)
+static bool defer_row(struct hx_ccs_table *table, hx_ccs_row row)
 {
     return hx_vec_push(&table->pending, table->row[row].centre);
 }
@@ -297,7 +297,7 @@ hx_error *hx_ccs_call(struct hx_ccs_table *table, hx_ccs_row current, hx_ccs_row
     bool room = true;
     if (row[f].root != row[current].root) {
         for (; room && f != HX_CCS_TOP && !table->segment[f].caf; f = row[f].parent)
-            room = later(table, f);
+            room = defer_row(table, f);
     } else if (!table->segment[f].caf) {
         hx_ccs_row c = current;
         while (row[c].depth > row[f].depth)
@@ -305,7 +305,7 @@ hx_error *hx_ccs_call(struct hx_ccs_table *table, hx_ccs_row current, hx_ccs_row
         for (; room && f != c; f = row[f].parent) {
             if (row[c].depth == row[f].depth)
                 c = row[c].parent;
-            room = later(table, f);
+            room = defer_row(table, f);
         }
     }
     if (!room) {

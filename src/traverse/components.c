@@ -109,7 +109,7 @@ static inline void peel_object(struct search *search, hx_obj object, hx_obj k)
 }
 
 /* The order is also the queue of those whose edges are to be taken away. */
-static bool peel(struct search *search)
+static bool peel_acyclic(struct search *search)
 {
     const struct hx_graph *graph = search->graph;
     hx_obj *number = search->number, n = 0;
@@ -220,7 +220,7 @@ static inline bool advance_descent(struct descent *descent)
     return false;
 }
 
-static bool descend(struct descent *descent)
+static bool descend_component(struct descent *descent)
 {
     const struct hx_part *part = &descent->part;
     for (hx_obj start = 0; start < part->graph.n; start++) {
@@ -277,7 +277,7 @@ static hx_error *descend_and_number(struct descent *descent, hx_obj *ret_compone
     const struct hx_part *part = &descent->part;
     const hx_obj n = search->n_objects - search->n_peeled;
     HX_TRY(begin_descent(descent, mark_rest(search), n));
-    if (!descend(descent))
+    if (!descend_component(descent))
         return hx_error_cancelled("search for components");
     /* To sources first, behind what is in no cycle. */
     for (hx_obj i = 0; i < part->graph.n; i++)
@@ -318,7 +318,7 @@ static hx_error *find_components(struct search *search, struct hx_components *co
     for (hx_obj i = 0; i < graph->n; i++)
         search->number[i] = hx_scope_has(search->scope, graph, i) ? 0 : HX_NO_OBJ;
     count_sources(search);
-    if (!peel(search))
+    if (!peel_acyclic(search))
         return hx_error_cancelled("search for components");
     components->n = search->n_peeled;
     return search->n_peeled < n ? find_rest(search, &components->n) : NULL;

@@ -16,7 +16,7 @@ static const char *skip_word(const char *text, const char *word)
     return strncmp(text, word, n) == 0 ? text + n : NULL;
 }
 
-static hx_error *wrong(const char *expr, const char *todo, const char *why)
+static hx_error *expression_error(const char *expr, const char *todo, const char *why)
 {
     return hx_error_new(HX_E_USAGE, expr, todo, "%s", why);
 }
@@ -24,7 +24,7 @@ static hx_error *wrong(const char *expr, const char *todo, const char *why)
 static hx_error *parse_number(const char *expr, const char *digits, const char *why, uint64_t *ret)
 {
     static const char todo[] = "write thread:TID, 0xADDRESS or *0xADDRESS";
-    return hx_parse_u64(digits, ret) ? NULL : wrong(expr, todo, why);
+    return hx_parse_u64(digits, ret) ? NULL : expression_error(expr, todo, why);
 }
 
 hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
@@ -39,17 +39,18 @@ hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
         ret->form = HX_FORM_MODULE;
         ret->text = rest;
         return *rest ? NULL
-                     : wrong(expr, "write module:NAME", "no module's file name behind \"module:\"");
+                     : expression_error(expr, "write module:NAME",
+                                        "no module's file name behind \"module:\"");
     }
     if ((rest = skip_word(expr, "type:"))) {
         ret->form = HX_FORM_TYPE;
         ret->text = rest;
         return *rest ? hx_pattern_check(rest)
-                     : wrong(expr, "write type:PATTERN", "no type behind \"type:\"");
+                     : expression_error(expr, "write type:PATTERN", "no type behind \"type:\"");
     }
     if (skip_word(expr, "frame:"))
-        return wrong(expr, "name a thread (thread:TID) or a variable",
-                     "stacks are not taken apart into frames in this version");
+        return expression_error(expr, "name a thread (thread:TID) or a variable",
+                                "stacks are not taken apart into frames in this version");
     if (*expr == '*') {
         ret->form = HX_FORM_POINTER;
         return parse_number(expr, expr + 1, "no address behind \"*\"", &ret->number);
@@ -59,7 +60,7 @@ hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
         ret->form = HX_FORM_OBJECT;
         return parse_number(expr, expr, "this is no address", &ret->number);
     }
-    return *expr ? NULL : wrong("--root", "write NAME=EXPR", "the expression is empty");
+    return *expr ? NULL : expression_error("--root", "write NAME=EXPR", "the expression is empty");
 }
 
 hx_error *hx_naming_parse(const char *arg, char **ret_name, const char **ret_expr)
@@ -119,6 +120,7 @@ bool hx_expression_has_part(const char *text)
 
 hx_error *hx_expression_needs_debug(const char *text)
 {
-    return wrong(text, "name the whole variable, or an address that it holds: *0xADDRESS",
-                 "fields need debug information, which this version does not read");
+    return expression_error(text,
+                            "name the whole variable, or an address that it holds: *0xADDRESS",
+                            "fields need debug information, which this version does not read");
 }

@@ -59,7 +59,7 @@ static const struct hx_node *node_at(const struct parser *parser, size_t back)
     return &parser->filter->nodes.v[parser->filter->nodes.n - back];
 }
 
-static uint16_t larger(unsigned a, unsigned b)
+static uint16_t larger_depth(unsigned a, unsigned b)
 {
     return (uint16_t)(a > b ? a : b);
 }
@@ -75,9 +75,9 @@ static void stack_binary(struct hx_node *node, const struct hx_node *left,
     node->first = left->kind == node->kind ? left->first : left->all + wrap_left;
     node->all = left->all + wrap_left;
     if (right->kind == node->kind)
-        node->all = larger(node->all, larger(right->all, right->first + 2));
+        node->all = larger_depth(node->all, larger_depth(right->all, right->first + 2));
     else
-        node->all = larger(node->all, right->all + 2U + wrap_right);
+        node->all = larger_depth(node->all, right->all + 2U + wrap_right);
 }
 
 /* Replaces the operands on top of the nodes by the node of a pending operator. */
@@ -176,9 +176,9 @@ static enum hx_filter_class operand_class(const struct parser *parser,
 }
 
 /* Makes a constant fit the class of the column that it is compared with. */
-static hx_error *fit(struct parser *parser, struct hx_operand *constant,
-                     const struct hx_token *token, enum hx_filter_class class,
-                     const struct hx_token *column)
+static hx_error *fit_constant(struct parser *parser, struct hx_operand *constant,
+                              const struct hx_token *token, enum hx_filter_class class,
+                              const struct hx_token *column)
 {
     size_t bad;
     if (class == HX_FILTER_TEXT) {
@@ -354,7 +354,7 @@ static hx_error *parse_order(struct parser *parser, enum hx_filter_op op,
                             words(parser, tokens[0]), a == HX_FILTER_TEXT ? "text" : "number",
                             shown(tokens[1]), words(parser, tokens[1]),
                             b == HX_FILTER_TEXT ? "text" : "number");
-        HX_TRY(fit(parser, &node.right, tokens[1], a, tokens[0]));
+        HX_TRY(fit_constant(parser, &node.right, tokens[1], a, tokens[0]));
     }
     HX_TRY(add_test(parser, node));
     return has_mangled(&node) ? add_symbol_test(parser, tokens[1], node) : NULL;

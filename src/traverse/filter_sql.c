@@ -102,7 +102,7 @@ struct steps {
     bool failed;
 };
 
-static void later(struct steps *steps, const struct hx_node *node, const char *text)
+static void push_step(struct steps *steps, const struct hx_node *node, const char *text)
 {
     if (!hx_vec_push(&steps->stack, (struct step){node, text}))
         steps->failed = true;
@@ -114,30 +114,30 @@ static void later_operand(struct steps *steps, const struct hx_node *node,
 {
     bool wrap = node->kind == HX_NODE_AND && operand->kind == HX_NODE_OR;
     if (wrap)
-        later(steps, NULL, ")");
-    later(steps, operand, NULL);
+        push_step(steps, NULL, ")");
+    push_step(steps, operand, NULL);
     if (wrap)
-        later(steps, NULL, "(");
+        push_step(steps, NULL, "(");
 }
 
 static void later_parts(struct steps *steps, const struct hx_node *node)
 {
     const struct hx_node *right = node - 1, *left = right - right->size;
     if (node->kind == HX_NODE_NOT) {
-        later(steps, NULL, ") IS NOT TRUE");
-        later(steps, right, NULL);
-        later(steps, NULL, "(");
+        push_step(steps, NULL, ") IS NOT TRUE");
+        push_step(steps, right, NULL);
+        push_step(steps, NULL, "(");
         return;
     }
     later_operand(steps, node, right);
-    later(steps, NULL, node->kind == HX_NODE_AND ? " AND " : " OR ");
+    push_step(steps, NULL, node->kind == HX_NODE_AND ? " AND " : " OR ");
     later_operand(steps, node, left);
 }
 
 void hx_filter_sql(const hx_filter *filter, struct hx_text *sql)
 {
     struct steps steps = {0};
-    later(&steps, &filter->nodes.v[filter->nodes.n - 1], NULL);
+    push_step(&steps, &filter->nodes.v[filter->nodes.n - 1], NULL);
     while (steps.stack.n) {
         struct step step = steps.stack.v[--steps.stack.n];
         if (step.text)

@@ -107,8 +107,8 @@ static inline void unsettle(const struct team *team, struct worker *worker, hx_o
 }
 
 /* Gives the set of an object to what it leads to; new ones go to queue[tail ..). */
-static inline size_t pass_on(const struct team *team, struct worker *worker, hx_obj object,
-                             size_t tail)
+static inline size_t propagate_set(const struct team *team, struct worker *worker, hx_obj object,
+                                   size_t tail)
 {
     const struct hx_flood *flood = team->flood;
     const struct hx_graph *graph = flood->graph;
@@ -136,7 +136,7 @@ static void run_chunk(struct team *team, struct worker *worker, const struct tak
     size_t tail = atomic_load_explicit(&worker->tail, memory_order_relaxed);
     for (size_t i = 0; i < taken->n; i++) {
         prefetch_flood_queue(team->flood, taken->object + i, taken->known - i);
-        tail = pass_on(team, worker, taken->object[i], tail);
+        tail = propagate_set(team, worker, taken->object[i], tail);
     }
     atomic_store_explicit(&worker->tail, tail, memory_order_release);
     size_t done = atomic_fetch_add_explicit(&team->done, taken->n, memory_order_relaxed);

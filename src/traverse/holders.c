@@ -6,8 +6,8 @@
 /* --- who ----------------------------------------------------------------------- */
 
 /* Is the chain that begins by edge x, at that distance, better than the holder's? */
-static bool better(const struct hx_root_edge *edges, const struct hx_holder *holder, uint32_t x,
-                   uint32_t distance)
+static bool is_better_chain(const struct hx_root_edge *edges, const struct hx_holder *holder,
+                            uint32_t x, uint32_t distance)
 {
     const struct hx_root_edge *now = &edges[holder->edge], *other = &edges[x];
     if (distance != holder->distance)
@@ -42,7 +42,7 @@ hx_error *hx_holders_find(const struct hx_distance *distance, size_t limit, hx_h
         /* The edges of a root stand together. */
         if (!last || last->root != edges[i].root) {
             HX_NEED(hx_vec_push(ret, (struct hx_holder){edges[i].root, at, far}));
-        } else if (better(edges, last, at, far)) {
+        } else if (is_better_chain(edges, last, at, far)) {
             last->edge = at;
             last->distance = far;
         }

@@ -18,7 +18,7 @@ static bool report_immediate(const struct hx_spanning *tree, const struct hx_pro
 
 /* link[v].a: an ancestor of v above which nothing was looked at yet; link[v].b: the least
  * semidominator of the nodes from v up to below it. Nodes up to `bound` have no link so far. */
-static inline hx_node evaluate(struct hx_node_pair *link, hx_node v, hx_node bound)
+static inline hx_node eval_semidominator(struct hx_node_pair *link, hx_node v, hx_node bound)
 {
     if (link[v].a <= bound)
         return link[v].b;
@@ -64,7 +64,7 @@ static bool find_semidominators(struct hx_spanning *tree, const struct hx_progre
         hx_node semi = tree->low[w];
         for (hx_eidx i = tree->first[(size_t)w + 1]; i-- > tree->first[w];) {
             __builtin_prefetch(&link[tree->late[i < AHEAD ? 0 : i - AHEAD]], 1);
-            hx_node least = evaluate(link, tree->late[i], w);
+            hx_node least = eval_semidominator(link, tree->late[i], w);
             if (least < semi)
                 semi = least;
         }

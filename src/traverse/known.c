@@ -29,7 +29,7 @@ static inline const struct hx_span *span_of(struct hx_interior_rules *known, uin
 }
 
 /* The target's word at addr. */
-static inline bool peek(struct hx_interior_rules *known, uint64_t addr, uint64_t *ret)
+static inline bool peek_target_word(struct hx_interior_rules *known, uint64_t addr, uint64_t *ret)
 {
     const struct hx_span *span = span_of(known, addr);
     if (!span)
@@ -45,7 +45,7 @@ static bool is_string(struct hx_interior_rules *known, uint64_t addr, uint64_t s
 {
     const uint64_t header = 3 * WORD + 1;
     uint64_t length, capacity;
-    if (!peek(known, addr + WORD, &capacity) || !peek(known, addr, &length))
+    if (!peek_target_word(known, addr + WORD, &capacity) || !peek_target_word(known, addr, &length))
         return false;
     return size >= header && capacity <= size - header && size - header - capacity < SLACK &&
            length <= capacity;
@@ -56,7 +56,7 @@ static bool is_string(struct hx_interior_rules *known, uint64_t addr, uint64_t s
 static bool is_counted(struct hx_interior_rules *known, uint64_t addr, uint64_t size)
 {
     uint64_t count;
-    if (!peek(known, addr, &count) || count == 0)
+    if (!peek_target_word(known, addr, &count) || count == 0)
         return false;
     /* What follows the first word is at least one byte (else the pointer would point
      * behind the request) and lies in [low, high]. */
@@ -82,8 +82,9 @@ static bool is_base_class(struct hx_interior_rules *known, uint64_t addr, uint64
                           uint64_t offset)
 {
     uint64_t inner, first;
-    return size - offset >= WORD && peek(known, addr + offset, &inner) && is_vtable(known, inner) &&
-           peek(known, addr, &first) && is_vtable(known, first);
+    return size - offset >= WORD && peek_target_word(known, addr + offset, &inner) &&
+           is_vtable(known, inner) && peek_target_word(known, addr, &first) &&
+           is_vtable(known, first);
 }
 
 bool hx_interior_rules_match(struct hx_interior_rules *known, uint64_t addr, uint64_t size,

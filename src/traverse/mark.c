@@ -85,7 +85,7 @@ static inline void mark_object(struct hx_mark_worker *worker, const struct hx_ma
 }
 
 /* An object's edges, oldest in the queue; false when the marking was stopped. */
-static inline bool expand(struct hx_mark_worker *worker, const struct hx_mark *mark)
+static inline bool expand_object(struct hx_mark_worker *worker, const struct hx_mark *mark)
 {
     struct run run = worker->run[SLOT(worker->run_head++)];
     const hx_edge *edge = mark->graph->edge;
@@ -173,7 +173,7 @@ static bool drain_queues(struct hx_mark_worker *worker)
             if (worker->object_tail - worker->object_head < QUEUE)
                 continue;
             find_run(worker, graph);
-            if (worker->run_tail - worker->run_head == QUEUE && !expand(worker, mark))
+            if (worker->run_tail - worker->run_head == QUEUE && !expand_object(worker, mark))
                 return false;
             continue;
         }
@@ -182,7 +182,7 @@ static bool drain_queues(struct hx_mark_worker *worker)
         if (worker->target_tail != worker->target_head) {
             mark_next_target(worker, mark);
         } else if (worker->run_tail != worker->run_head) {
-            if (!expand(worker, mark))
+            if (!expand_object(worker, mark))
                 return false;
         } else if (worker->object_tail != worker->object_head) {
             find_run(worker, graph);

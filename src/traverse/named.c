@@ -60,7 +60,7 @@ static int compare_row_names(const void *a, const void *b, void *context)
     return order ? order : (x > y) - (x < y);
 }
 
-static int by_place(const void *a, const void *b, void *context)
+static int compare_name_places(const void *a, const void *b, void *context)
 {
     const struct hx_root *roots = context;
     const struct hx_root *x = &roots[*(const uint32_t *)a], *y = &roots[*(const uint32_t *)b];
@@ -81,7 +81,8 @@ static hx_error *make_indexes(struct builder *builder)
     if (!builder->n)
         return NULL;
     qsort_r(builder->by_name, builder->n, sizeof(uint32_t), compare_row_names, (void *)roots);
-    qsort_r(builder->by_place, builder->n_places, sizeof(uint32_t), by_place, (void *)roots);
+    qsort_r(builder->by_place, builder->n_places, sizeof(uint32_t), compare_name_places,
+            (void *)roots);
     return NULL;
 }
 
@@ -620,8 +621,8 @@ static hx_error *take_place(struct builder *builder)
     return NULL;
 }
 
-static hx_error *set(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
-                     bool keeps, size_t *ret_missing)
+static hx_error *set_named_roots(struct hx_snapshot *snapshot, const struct hx_naming *naming,
+                                 size_t n, bool keeps, size_t *ret_missing)
 {
     HX_CLEANUP(builder_deinit) struct builder builder = {.snapshot = snapshot};
     size_t real = snapshot->roots.n;
@@ -643,11 +644,11 @@ static hx_error *set(struct hx_snapshot *snapshot, const struct hx_naming *namin
 hx_error *hx_named_set(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
                        size_t *ret_missing)
 {
-    return set(snapshot, naming, n, false, ret_missing);
+    return set_named_roots(snapshot, naming, n, false, ret_missing);
 }
 
 hx_error *hx_named_renew(struct hx_snapshot *snapshot, const struct hx_naming *naming, size_t n,
                          size_t *ret_missing)
 {
-    return set(snapshot, naming, n, true, ret_missing);
+    return set_named_roots(snapshot, naming, n, true, ret_missing);
 }

@@ -35,7 +35,7 @@ struct measure {
     size_t depth;
 };
 
-static size_t capped(size_t size)
+static size_t cap_size(size_t size)
 {
     return size > HX_REGEXP_MAX_SIZE ? HX_REGEXP_MAX_SIZE + 1 : size;
 }
@@ -52,8 +52,8 @@ static void begin_group(struct group *group)
 
 static void add_element(struct group *group, struct element element)
 {
-    group->size = capped(group->size + group->last.size);
-    group->forks = capped(group->forks + group->last.forks);
+    group->size = cap_size(group->size + group->last.size);
+    group->forks = cap_size(group->forks + group->last.forks);
     group->empty &= group->last.empty;
     group->last = element;
 }
@@ -70,8 +70,8 @@ static struct element end_group(struct group *group)
 {
     end_branch(group);
     size_t parted = group->empty_branches ? group->empty_branches - 1 : 0;
-    return (struct element){.size = capped(group->size + group->last.size),
-                            .forks = capped(group->forks + parted),
+    return (struct element){.size = cap_size(group->size + group->last.size),
+                            .forks = cap_size(group->forks + parted),
                             .empty = group->empty_branches > 0};
 }
 
@@ -80,8 +80,8 @@ static struct element end_group(struct group *group)
 static void repeat(struct group *group, size_t times, bool none, bool choice)
 {
     struct element *last = &group->last;
-    last->size = capped(capped(times) * last->size + 1);
-    last->forks = capped(capped(times) * last->forks + (choice && last->empty));
+    last->size = cap_size(cap_size(times) * last->size + 1);
+    last->forks = cap_size(cap_size(times) * last->forks + (choice && last->empty));
     last->empty |= none;
 }
 
@@ -110,7 +110,7 @@ static bool read_times(struct measure *m)
     const char *p = m->s;
     for (; bounds < 2; bounds++) {
         for (; isdigit((unsigned char)*p); p++)
-            n[bounds] = capped(n[bounds] * 10 + (size_t)(*p - '0'));
+            n[bounds] = cap_size(n[bounds] * 10 + (size_t)(*p - '0'));
         if (*p != ',' || bounds)
             break;
         p++;
@@ -121,7 +121,7 @@ static bool read_times(struct measure *m)
     size_t times = (n[1] > n[0] ? n[1] : n[0]) + 1;
     repeat(top(m), times, n[0] == 0, false);
     if (bounds) /* each of the optional ones, or the loop at the end, is a choice */
-        top(m)->last.forks = capped(top(m)->last.forks + (top(m)->last.empty ? times : 0));
+        top(m)->last.forks = cap_size(top(m)->last.forks + (top(m)->last.empty ? times : 0));
     return true;
 }
 

@@ -155,7 +155,7 @@ static inline void prefetch_flow_queue(const struct flow *flow)
 
 /* --- what did not settle ---------------------------------------------------------- */
 
-static inline void widen(struct flow *flow, hx_obj object)
+static inline void widen_retainer_set(struct flow *flow, hx_obj object)
 {
     if (hx_bit(flow->unsettled, object))
         return;
@@ -180,7 +180,7 @@ static hx_error *close_unsettled(struct flow *flow)
             continue;
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
             if (flow_follows(flow, graph->edge[e]))
-                widen(flow, hx_edge_target(graph->edge[e]));
+                widen_retainer_set(flow, hx_edge_target(graph->edge[e]));
     }
     return NULL;
 }

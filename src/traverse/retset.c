@@ -142,7 +142,7 @@ static void grow_buckets(hx_sets *sets)
 }
 
 /* The set whose elements are in `work`. */
-static hx_set intern(hx_sets *sets, uint64_t key)
+static hx_set intern_set(hx_sets *sets, uint64_t key)
 {
     const size_t n = sets->work.n;
     if (sets->max_elements && n > sets->max_elements)
@@ -198,7 +198,7 @@ hx_set hx_sets_add(hx_sets *sets, hx_set set, hx_retainer retainer)
     for (; i < n; i++)
         work[i + 1] = element[i];
     sets->work.n = n + 1;
-    return intern(sets, sets->record.v[set].key + retainer_hash(retainer));
+    return intern_set(sets, sets->record.v[set].key + retainer_hash(retainer));
 }
 
 /* Merges two rising lists into `work`; gives up past the limit. */
@@ -245,7 +245,7 @@ hx_set hx_sets_union(hx_sets *sets, hx_set a, hx_set b)
     if (!begin_sets(sets, (size_t)sets->record.v[a].n + sets->record.v[b].n + 1))
         return HX_SET_NONE;
     uint64_t key = merge_sets(sets, a, b);
-    hx_set both = intern(sets, key);
+    hx_set both = intern_set(sets, key);
     if (!sets->failed)
         *memo = (struct memo){a, b, both};
     return both;
@@ -283,5 +283,5 @@ hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
         key += retainer_hash(work[i]);
         work[sets->work.n++] = work[i];
     }
-    return intern(sets, key);
+    return intern_set(sets, key);
 }

@@ -61,7 +61,7 @@ struct scanner {
 
 /* --- pieces ------------------------------------------------------------------ */
 
-static hx_obj first_at(const struct hx_graph *graph, uint64_t addr)
+static hx_obj first_object_at(const struct hx_graph *graph, uint64_t addr)
 {
     return HX_LOWER_BOUND(graph->n, i, graph->addr[i] < addr);
 }
@@ -91,7 +91,7 @@ static hx_error *cut_pieces(struct scanner *scanner)
     scanner->piece[k].start = UINT64_MAX;
     scanner->piece[k].first = graph->n;
     for (size_t i = 1; i < k; i++)
-        scanner->piece[i].first = first_at(graph, scanner->piece[i].start);
+        scanner->piece[i].first = first_object_at(graph, scanner->piece[i].start);
     return NULL;
 }
 
@@ -331,7 +331,7 @@ static hx_error *scan_roots(struct scanner *scanner)
     return hx_root_scan_finish(snapshot);
 }
 
-static hx_error *scan(struct scanner *scanner, const struct hx_scan_options *options)
+static hx_error *scan_graph(struct scanner *scanner, const struct hx_scan_options *options)
 {
     struct hx_snapshot *snapshot = scanner->snapshot;
     struct hx_graph *graph = &snapshot->graph;
@@ -374,7 +374,7 @@ hx_error *hx_scan(struct hx_snapshot *snapshot, const struct hx_scan_options *op
         .snapshot = snapshot, .progress = progress, .threads = hx_threads(options->threads)};
     forget_edges(&snapshot->graph);
     hx_vec_free(&snapshot->root_edges);
-    hx_error *err = scan(&scanner, options);
+    hx_error *err = scan_graph(&scanner, options);
     if (err)
         forget_edges(&snapshot->graph);
     finish_scan(&scanner);

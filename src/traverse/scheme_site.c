@@ -1,7 +1,7 @@
 /* scheme_site.c - roots retain by name, and objects by the place that allocated them. */
 #include "traverse/scheme.h"
 
-static const uint32_t *groups(const struct hx_snapshot *snapshot, uint32_t *ret_n)
+static const uint32_t *site_groups(const struct hx_snapshot *snapshot, uint32_t *ret_n)
 {
     *ret_n = (uint32_t)snapshot->sites.n;
     return snapshot->graph.site;
@@ -25,7 +25,7 @@ const struct hx_scheme hx_scheme_site = {
     .name = "site",
     .about = "roots by name, and objects by allocation site",
     .root = hx_scheme_root_by_name,
-    .groups = groups,
+    .groups = site_groups,
     .group = identify_site,
     .retains = retains,
 };

@@ -1,7 +1,7 @@
 /* scheme_type.c - roots retain by name, and objects of the picked types by type. */
 #include "traverse/scheme.h"
 
-static const uint32_t *groups(const struct hx_snapshot *snapshot, uint32_t *ret_n)
+static const uint32_t *type_groups(const struct hx_snapshot *snapshot, uint32_t *ret_n)
 {
     *ret_n = (uint32_t)snapshot->types.n;
     return snapshot->graph.type;
@@ -19,7 +19,7 @@ const struct hx_scheme hx_scheme_type = {
     .name = "type",
     .about = "roots by name, and objects by type",
     .root = hx_scheme_root_by_name,
-    .groups = groups,
+    .groups = type_groups,
     .group = identify_type,
     .picks = true,
 };

@@ -53,7 +53,7 @@ static inline void count_late_edge(const struct search *search, hx_node source, 
 }
 
 /* Numbers what `object` reaches. A node whose last edge leads down is not come back to. */
-static bool descend(struct search *search, hx_obj object, hx_node parent)
+static bool descend_from(struct search *search, hx_obj object, hx_node parent)
 {
     const struct hx_graph *graph = search->graph;
     hx_node *number = search->tree->number;
@@ -118,7 +118,7 @@ static bool number_in_preorder(struct search *search)
             continue;
         if (tree->number[edge->target])
             count_late_edge(search, node, tree->number[edge->target]);
-        else if (!descend(search, edge->target, node))
+        else if (!descend_from(search, edge->target, node))
             return false;
     }
     tree->n = search->next;

@@ -111,7 +111,7 @@ static void push_object(struct work *work, hx_obj object)
 }
 
 /* False when there is none. `again`: it may come back. */
-static bool pop(struct work *work, bool again, hx_obj *ret)
+static bool pop_object(struct work *work, bool again, hx_obj *ret)
 {
     if (work->head == work->tail)
         return false;
@@ -262,7 +262,7 @@ static hx_error *match_chain(struct work *work, const struct chain *chain)
             arrive(work, chain, chain->begin, work->lost[i].object);
     if (chain->entry->kinds & POSSIBLE)
         begin_at_roots(work, chain);
-    for (uint64_t n = 0; pop(work, true, &object); n++) {
+    for (uint64_t n = 0; pop_object(work, true, &object); n++) {
         if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
             return hx_error_cancelled("suppressions");
         unsigned to = is_in_states(work, object, LOST) ? LOST : REACHED;
@@ -285,7 +285,7 @@ static hx_error *follow_chain(struct work *work, const struct hx_suppress_entry 
 /* --- whose it is ------------------------------------------------------------------- */
 
 /* The objects from `i` on that look the same. */
-static size_t alike(const struct work *work, size_t i)
+static size_t count_alike(const struct work *work, size_t i)
 {
     const struct lost *first = &work->lost[i];
     size_t end = i + 1;
@@ -304,7 +304,7 @@ static hx_error *take_matches(struct work *work, uint32_t number)
     memset(work->sites, 0, work->snapshot->sites.n + 1);
     for (size_t i = 0, end; i < work->n_lost; i = end) {
         const struct lost *lost = &work->lost[i];
-        end = alike(work, i);
+        end = count_alike(work, i);
         if (!(entry->kinds >> lost->state & 1) || !is_of_type(work, entry, lost->type) ||
             !is_of_site(work, entry, lost->site))
             continue;
@@ -355,7 +355,7 @@ static hx_error *take_held(struct work *work)
         for (size_t i = 0; taken && i < work->n_lost; i++)
             if (work->owner[work->lost[i].object])
                 push_object(work, work->lost[i].object);
-        for (uint64_t n = 0; pop(work, false, &object); n++) {
+        for (uint64_t n = 0; pop_object(work, false, &object); n++) {
             if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
                 return hx_error_cancelled("suppressions");
             unsigned to = is_in_states(work, object, LOST) ? LOST : POSSIBLE;

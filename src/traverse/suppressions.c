@@ -63,11 +63,11 @@ static bool is_blank(char c)
 }
 
 /* An error at a place in the text. */
-static hx_error *wrong(const struct reader *r, const char *at, const char *todo, const char *why,
-                       ...) __attribute__((format(printf, 4, 5)));
+static hx_error *suppression_error(const struct reader *r, const char *at, const char *todo,
+                                   const char *why, ...) __attribute__((format(printf, 4, 5)));
 
-static hx_error *wrong(const struct reader *r, const char *at, const char *todo, const char *why,
-                       ...)
+static hx_error *suppression_error(const struct reader *r, const char *at, const char *todo,
+                                   const char *why, ...)
 {
     char text[512], place[40];
     va_list args;
@@ -108,11 +108,11 @@ static hx_error *next_line(struct reader *r, bool *ret_more)
     r->line_n = end ? (size_t)(end - r->line) : r->n - r->begin;
     r->next = r->begin + r->line_n + 1;
     if (r->line_n > HX_SUPPRESSIONS_MAX_LINE)
-        return wrong(r, r->line, NULL, "the line is longer than %d bytes",
-                     HX_SUPPRESSIONS_MAX_LINE);
+        return suppression_error(r, r->line, NULL, "the line is longer than %d bytes",
+                                 HX_SUPPRESSIONS_MAX_LINE);
     const char *zero = memchr(r->line, 0, r->line_n);
     if (zero)
-        return wrong(r, zero, "is it a file of suppressions?", "a byte of 0");
+        return suppression_error(r, zero, "is it a file of suppressions?", "a byte of 0");
     trim(&r->line, &r->line_n);
     return NULL;
 }
@@ -136,7 +136,7 @@ static hx_error *read_pattern(const struct reader *r, const char *s, size_t n, h
     hx_error *err = hx_glob_create(s, n, &at, ret);
     if (!err || err->kind != HX_E_USAGE)
         return err;
-    hx_error *placed = wrong(r, s + at, err->todo, "%s", err->why);
+    hx_error *placed = suppression_error(r, s + at, err->todo, "%s", err->why);
     hx_error_free(err);
     return placed;
 }
@@ -180,7 +180,8 @@ static hx_error *read_kinds(struct reader *r, const char *s, size_t n)
                 bit = 1u << kinds[i];
         }
         if (!bit)
-            return wrong(r, part, "kinds are: definite, indirect, possible", "no kind of a leak");
+            return suppression_error(r, part, "kinds are: definite, indirect, possible",
+                                     "no kind of a leak");
         r->entry->kinds |= bit;
     }
     return NULL;
@@ -190,12 +191,14 @@ static hx_error *read_element(struct reader *r, const char *s, size_t n)
 {
     struct hx_suppress_entry *entry = r->entry;
     if (!n)
-        return wrong(r, s, "write the name of a type, or ...", "an element of the chain is empty");
+        return suppression_error(r, s, "write the name of a type, or ...",
+                                 "an element of the chain is empty");
     bool any = n == 3 && memcmp(s, "...", 3) == 0;
     if (any && entry->n_chain && !entry->chain[entry->n_chain - 1])
         return NULL;
     if (entry->n_chain == HX_SUPPRESSIONS_MAX_CHAIN)
-        return wrong(r, s, NULL, "the chain has more than %d elements", HX_SUPPRESSIONS_MAX_CHAIN);
+        return suppression_error(r, s, NULL, "the chain has more than %d elements",
+                                 HX_SUPPRESSIONS_MAX_CHAIN);
     hx_glob *glob = NULL;
     if (!any)
         HX_TRY(read_pattern(r, s, n, &glob));
@@ -231,7 +234,7 @@ static hx_error *read_limit(struct reader *r, const char *s, size_t n)
     uint64_t *to = counts ? &r->entry->most_objects : &r->entry->most_bytes;
     bool read = counts ? word[0] && word[strspn(word, "0123456789")] == 0 && hx_parse_u64(word, to)
                        : hx_parse_bytes(word, to);
-    return read ? NULL : wrong(r, s, "such as: at most: 10M, 200 objects", "no limit");
+    return read ? NULL : suppression_error(r, s, "such as: at most: 10M, 200 objects", "no limit");
 }
 
 static hx_error *read_limits(struct reader *r, const char *s, size_t n)
@@ -260,10 +263,10 @@ static hx_error *open_entry(struct reader *r)
     size_t n = r->line_n - 1;
     trim(&name, &n);
     if (!n)
-        return wrong(r, r->line, "begin it with: NAME {", "the entry has no name");
+        return suppression_error(r, r->line, "begin it with: NAME {", "the entry has no name");
     if (r->list->entries.n == HX_SUPPRESSIONS_MAX_ENTRIES)
-        return wrong(r, r->line, NULL, "there are more than %d entries",
-                     HX_SUPPRESSIONS_MAX_ENTRIES);
+        return suppression_error(r, r->line, NULL, "there are more than %d entries",
+                                 HX_SUPPRESSIONS_MAX_ENTRIES);
     struct hx_suppress_entry entry = {
         .kinds = 1u << HX_STATE_DEFINITE | 1u << HX_STATE_INDIRECT | 1u << HX_STATE_POSSIBLE,
         .most_bytes = UINT64_MAX,
@@ -280,8 +283,8 @@ static hx_error *open_entry(struct reader *r)
 static hx_error *close_entry(struct reader *r)
 {
     if (!r->entry->said)
-        return wrong(r, r->line, "say a kind, a type, a site or a chain",
-                     "the entry would take out everything");
+        return suppression_error(r, r->line, "say a kind, a type, a site or a chain",
+                                 "the entry would take out everything");
     r->entry = NULL;
     return NULL;
 }
@@ -291,22 +294,24 @@ static hx_error *read_field(struct reader *r)
     const char *colon = memchr(r->line, ':', r->line_n), *name = r->line;
     size_t name_n = colon ? (size_t)(colon - r->line) : 0, i = 0;
     if (!colon)
-        return wrong(r, r->line, "write KEY: VALUE, or } at the end of the entry",
-                     "this is no line of an entry");
+        return suppression_error(r, r->line, "write KEY: VALUE, or } at the end of the entry",
+                                 "this is no line of an entry");
     trim(&name, &name_n);
     while (i < sizeof keys / sizeof *keys &&
            (strlen(keys[i].name) != name_n || memcmp(keys[i].name, name, name_n) != 0))
         i++;
     if (i == sizeof keys / sizeof *keys)
-        return wrong(r, r->line, "keys are: kind, type, site, chain, at most",
-                     "'%.*s' is no key of an entry", (int)(name_n < 40 ? name_n : 40), name);
+        return suppression_error(r, r->line, "keys are: kind, type, site, chain, at most",
+                                 "'%.*s' is no key of an entry", (int)(name_n < 40 ? name_n : 40),
+                                 name);
     const char *value = colon + 1;
     size_t n = r->line_n - (size_t)(value - r->line);
     trim(&value, &n);
     if (r->seen >> i & 1)
-        return wrong(r, r->line, "make two entries", "the entry says its %s twice", keys[i].name);
+        return suppression_error(r, r->line, "make two entries", "the entry says its %s twice",
+                                 keys[i].name);
     if (!n)
-        return wrong(r, colon, NULL, "nothing stands behind '%s:'", keys[i].name);
+        return suppression_error(r, colon, NULL, "nothing stands behind '%s:'", keys[i].name);
     r->seen |= 1u << i;
     r->entry->said |= !keys[i].limits;
     return keys[i].read(r, value, n);
@@ -320,7 +325,7 @@ static hx_error *read_line(struct reader *r)
         return r->line_n == 1 && r->line[0] == '}' ? close_entry(r) : read_field(r);
     if (r->line[r->line_n - 1] == '{')
         return open_entry(r);
-    return wrong(r, r->line, "begin an entry with: NAME {", "this stands in no entry");
+    return suppression_error(r, r->line, "begin an entry with: NAME {", "this stands in no entry");
 }
 
 hx_error *hx_suppressions_parse(hx_suppressions *list, const char *file, const char *text, size_t n)
@@ -338,8 +343,8 @@ hx_error *hx_suppressions_parse(hx_suppressions *list, const char *file, const c
         HX_TRY(read_line(&r));
     }
     if (r.entry)
-        return wrong(&r, r.text + r.begin, "end it with }", "the entry '%.100s' has no end",
-                     r.entry->suppression.name);
+        return suppression_error(&r, r.text + r.begin, "end it with }",
+                                 "the entry '%.100s' has no end", r.entry->suppression.name);
     return NULL;
 }
 

@@ -82,7 +82,7 @@ static bool is_idle(struct work *work, hx_obj object, hx_obj target)
     return false;
 }
 
-static inline bool counts(const struct work *work, const struct hx_root_edge *edge)
+static inline bool counts_as_sure(const struct work *work, const struct hx_root_edge *edge)
 {
     return work->snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED;
 }
@@ -93,12 +93,12 @@ static void find_root_targets(struct work *work)
     const struct hx_snapshot *snapshot = work->snapshot;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind != HX_EDGE_INTERIOR && counts(work, edge))
+        if (edge->kind != HX_EDGE_INTERIOR && counts_as_sure(work, edge))
             hx_bit_set(work->concerned, edge->target);
     }
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind == HX_EDGE_INTERIOR && counts(work, edge) &&
+        if (edge->kind == HX_EDGE_INTERIOR && counts_as_sure(work, edge) &&
             !hx_bit(work->concerned, edge->target))
             put_beyond(work, edge->target);
     }
@@ -211,7 +211,7 @@ static inline bool visit_edges(struct work *work, const char *stage, visit_fn *v
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         if (edge->kind != HX_EDGE_INTERIOR && hx_bit(work->beyond, edge->target) &&
-            counts(work, edge))
+            counts_as_sure(work, edge))
             visit(work, sure->n, small_number(work, edge->target));
     }
     for (hx_obj k = 0; k < sure->n; k++) {
@@ -315,7 +315,7 @@ static bool sum_sure_retained(const struct work *work, const struct hx_spanning 
     return true;
 }
 
-static hx_error *sum(const struct work *work, const struct hx_spanning *tree)
+static hx_error *sum_over_tree(const struct work *work, const struct hx_spanning *tree)
 {
     struct hx_sure *sure = work->sure;
     HX_TRY(hx_big_array(sure->bytes, sure->n));
@@ -356,7 +356,7 @@ static hx_error *find_sure(struct work *work, bool *ret_all)
     struct hx_spanning tree = {0};
     hx_error *err = find_tree(work, &tree);
     if (!err)
-        err = sum(work, &tree);
+        err = sum_over_tree(work, &tree);
     hx_spanning_deinit(&tree);
     return err;
 }

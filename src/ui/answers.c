@@ -31,8 +31,8 @@ static enum hx_as as_of(const struct hx_answer_column *column)
 }
 
 /* The widest of the sample, and of the whole numbers of all rows. */
-static int widest(const struct hx_column *column, const struct hx_answer_column *from,
-                  const struct hx_table *sample, bool ascii)
+static int widest_answer(const struct hx_column *column, const struct hx_answer_column *from,
+                         const struct hx_table *sample, bool ascii)
 {
     int width = 0;
     for (size_t row = 0; row < sample->n_rows && width < COLUMN_MAX; row++) {
@@ -72,7 +72,7 @@ static hx_error *describe_answer(struct hx_reply *reply, size_t i, const struct 
     }
     *column = (struct hx_column){
         .name = from->name, .title = title.s, .as = as_of(from), .drop = i ? (int)i : 0};
-    int width = widest(column, from, sample, ascii);
+    int width = widest_answer(column, from, sample, ascii);
     int heading = hx_text_width(column->title ? column->title : column->name);
     heading = heading > COLUMN_MAX ? COLUMN_MAX : heading;
     bool text = column->as == HX_AS_TEXT || column->as == HX_AS_VALUE;

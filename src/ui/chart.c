@@ -432,7 +432,7 @@ static void put_line_cell(const struct hx_chart *chart, struct hx_canvas *canvas
 }
 
 /* The line of the canvas on which a value lies. */
-static int line_of(const struct hx_plot *plot, double value)
+static int value_line(const struct hx_plot *plot, double value)
 {
     int row = (int)lround(value / plot->top * plot->height) - 1;
     row = row < 0 ? 0 : row >= plot->height ? plot->height - 1 : row;
@@ -451,7 +451,7 @@ static void draw_line(const struct hx_chart *chart, const struct hx_plot *plot,
             before = -1;
             continue;
         }
-        int y = line_of(plot, column[x].line), at = plot->left + x;
+        int y = value_line(plot, column[x].line), at = plot->left + x;
         if (before < 0 || before == y) {
             put_line_cell(chart, canvas, at, y, c[0]);
         } else {
@@ -517,7 +517,7 @@ static void draw_bytes(const struct hx_chart *chart, const struct hx_plot *plot,
         step = hx_nice_bytes(plot->top / 2, most);
     for (double value = step; value <= plot->top * 1.0001; value += step) {
         char label[HX_HUMAN];
-        int line = line_of(plot, value);
+        int line = value_line(plot, value);
         hx_put_nice_bytes(value, label);
         hx_canvas_text(canvas, axis - (int)strlen(label), line, label, HX_STYLE_DIM);
         hx_canvas_put(canvas, axis, line, ascii ? '+' : 0x2524, HX_STYLE_DIM);

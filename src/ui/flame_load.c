@@ -73,20 +73,20 @@ int hx_flame_columns(void)
 
 /* --- on the lane's thread --- */
 
-static const struct hx_cell *cell_at(const struct hx_table *rows, size_t row, size_t column)
+static const struct hx_cell *flame_cell_at(const struct hx_table *rows, size_t row, size_t column)
 {
     return rows->cell + row * rows->n_columns + column;
 }
 
 static uint64_t flame_row_value(const struct hx_table *rows, size_t row, size_t column)
 {
-    const struct hx_cell *cell = cell_at(rows, row, column);
+    const struct hx_cell *cell = flame_cell_at(rows, row, column);
     return cell->type == HX_VALUE_INT && cell->i > 0 ? (uint64_t)cell->i : 0;
 }
 
 static bool is_inner(const struct hx_table *rows, size_t row)
 {
-    const struct hx_cell *cell = cell_at(rows, row, HX_TREE_below);
+    const struct hx_cell *cell = flame_cell_at(rows, row, HX_TREE_below);
     return cell->type == HX_VALUE_TEXT && strcmp(cell->text, HX_TREE_FOLDED) == 0;
 }
 
@@ -220,7 +220,7 @@ static hx_error *ask_level(struct load *load, size_t begin, size_t end)
     load->parents.n = 0;
     hx_text_puts(&where, "c.parent_id IN (");
     for (size_t row = begin; row < end; row++) {
-        int64_t id = cell_at(&load->loose, row, HX_TREE_ccs_id)->i;
+        int64_t id = flame_cell_at(&load->loose, row, HX_TREE_ccs_id)->i;
         if (!is_inner(&load->loose, row))
             continue;
         hx_text_putf(&where, "%s%" PRId64, load->parents.n ? "," : "", id);
@@ -272,7 +272,7 @@ static hx_error *place_flame_row(struct load *load, size_t from, int64_t depth)
 }
 
 /* Children stand behind their parents among the rows that came, so that this ends. */
-static hx_error *order(struct load *load)
+static hx_error *order_flame_rows(struct load *load)
 {
     HX_VEC(struct step) steps = {0};
     HX_TRY(hx_table_begin(&load->rows, (const char *const *)load->loose.names));
@@ -308,7 +308,7 @@ static hx_error *load_run(struct hx_job *job, hx_store *store, const struct hx_p
             hx_tree_find(store, &load->query, load->condition, NULL, NULL, progress, &load->marks));
     HX_TRY(ask_top(load));
     HX_TRY(ask_levels(load));
-    return order(load);
+    return order_flame_rows(load);
 }
 
 /* --- what came --- */
@@ -345,7 +345,7 @@ static void make_nodes(const struct load *load, struct hx_flame *flame)
     enum hx_tree_column figure = sort_figure(load->query.figure), own = own_figure(figure);
     uint32_t way[HX_FLAME_LEVELS] = {0}; /* the last node of each level */
     for (size_t i = 0; i < flame->n; i++) {
-        int64_t depth = cell_at(&load->rows, i, HX_TREE_depth)->i;
+        int64_t depth = flame_cell_at(&load->rows, i, HX_TREE_depth)->i;
         flame->node[i] = (struct hx_flame_node){.parent = depth ? way[depth - 1] : 0,
                                                 .value = flame_row_value(&load->rows, i, figure),
                                                 .own = flame_row_value(&load->rows, i, own)};
@@ -391,7 +391,7 @@ static hx_error *take_flame(struct load *load, struct hx_pane *pane)
     bool found = false;
     for (size_t i = 0; i < load->keep.n && !found; i++)
         for (size_t row = 0; row < pane->rows.n_rows && !found; row++) {
-            found = cell_at(&pane->rows, row, HX_TREE_ccs_id)->i == load->keep.v[i];
+            found = flame_cell_at(&pane->rows, row, HX_TREE_ccs_id)->i == load->keep.v[i];
             pane->cursor = found ? (int64_t)row : pane->cursor;
         }
     hx_pane_go(pane, pane->cursor);
@@ -459,7 +459,7 @@ static bool keep_cursor(const struct hx_pane *pane, struct load *load)
     if (tree->go_to || !flame || !hx_pane_row(pane, &row))
         return ok;
     for (; row && row < flame->n && ok; row = flame->node[row].parent)
-        ok = hx_vec_push(&load->keep, cell_at(&pane->rows, row, HX_TREE_ccs_id)->i);
+        ok = hx_vec_push(&load->keep, flame_cell_at(&pane->rows, row, HX_TREE_ccs_id)->i);
     return ok;
 }
 

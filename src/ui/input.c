@@ -270,7 +270,7 @@ static uint64_t escape_timeout(const struct hx_input *input)
 
 /* --- text --- */
 
-static enum found character(const unsigned char *s, size_t n, struct decoded *ret)
+static enum found decode_character(const unsigned char *s, size_t n, struct decoded *ret)
 {
     mbstate_t state = {0};
     wchar_t c;
@@ -297,7 +297,7 @@ static enum found pasted(struct hx_input *input, const unsigned char *s, size_t 
         return FOUND_NOTHING;
     }
     if (memcmp(s, end, n < 6 ? n : 6) != 0)
-        return character(s, n, ret);
+        return decode_character(s, n, ret);
     if (n < 6)
         return FOUND_PART;
     input->pasting = false;
@@ -325,7 +325,7 @@ static enum found decode_key(struct hx_input *input, uint64_t now_ns, struct dec
     else if (s[0] == 27)
         found = sequence(input, s, n, ret);
     else
-        found = character(s, n, ret);
+        found = decode_character(s, n, ret);
     if (found == FOUND_PART && !waited && n < SEQUENCE_MAX)
         return FOUND_PART;
     if (found == FOUND_PART && s[0] == 27 && n > 2) { /* it was cut off */

@@ -37,7 +37,7 @@ struct hx_jobs {
     int fd;
 };
 
-static void wake(const hx_jobs *jobs)
+static void wake_jobs(const hx_jobs *jobs)
 {
     uint64_t one = 1;
     ssize_t n = write(jobs->fd, &one, sizeof one);
@@ -61,7 +61,7 @@ static void report(void *context, const char *stage, uint64_t done, uint64_t tot
         lane->reported_ns = now;
     pthread_mutex_unlock(&lane->jobs->lock);
     if (tell)
-        wake(lane->jobs);
+        wake_jobs(lane->jobs);
 }
 
 /* Takes the next job; NULL when the lane shall end. Called and returns with the lock held. */
@@ -163,7 +163,7 @@ static void *lane_main(void *context)
         lane->running = NULL;
         *jobs->ended_end = job;
         jobs->ended_end = &job->next;
-        wake(jobs);
+        wake_jobs(jobs);
     }
     pthread_mutex_unlock(&jobs->lock);
     return NULL;

@@ -215,7 +215,7 @@ void hx_marks_put(const struct hx_pane *pane, struct hx_text *ret)
 
 /* --- marking --- */
 
-static hx_error *insert(struct hx_marks *marks, size_t at, struct mark *mark)
+static hx_error *insert_mark(struct hx_marks *marks, size_t at, struct mark *mark)
 {
     if (marks->all.n >= HX_MARKS_MAX)
         return hx_error_new(HX_E_LIMIT, "mark", "a filter (f) chooses more",
@@ -255,7 +255,7 @@ hx_error *hx_marks_toggle(struct hx_ui *ui, struct hx_pane *pane)
         remove_mark(pane->marks, at);
     } else if (!error) {
         read_mark(pane, row, &mark);
-        error = insert(pane->marks, at, &mark);
+        error = insert_mark(pane->marks, at, &mark);
     }
     free(mark.key);
     HX_TRY(error);

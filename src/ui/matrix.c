@@ -29,7 +29,7 @@ struct matrix {
 
 /* Name number i: a row of the facts, or, where they are those of differences, a part of their
  * text. */
-static bool name_of(const struct hx_pane *pane, int i, const char **ret, size_t *ret_n)
+static bool matrix_name(const struct hx_pane *pane, int i, const char **ret, size_t *ret_n)
 {
     const struct hx_cell *name = hx_table_at(&pane->facts, (size_t)i, "name");
     const char *s = hx_table_text(&pane->facts, 0, "kind_b");
@@ -52,7 +52,7 @@ static int count_names(const struct hx_pane *pane)
     const char *name;
     size_t length;
     int n = 0;
-    while (n < HX_FACTS_MAX && name_of(pane, n, &name, &length))
+    while (n < HX_FACTS_MAX && matrix_name(pane, n, &name, &length))
         n++;
     return n;
 }
@@ -85,7 +85,7 @@ static bool is_member(const struct hx_pane *pane, const char *roots, int i)
 {
     const char *name;
     size_t n;
-    return name_of(pane, i, &name, &n) && has_member(roots, name, n);
+    return matrix_name(pane, i, &name, &n) && has_member(roots, name, n);
 }
 
 /* Members of a bin; `-` and `(unreachable)` have none. */
@@ -306,7 +306,7 @@ static void draw_root_name(const struct hx_ui *ui, const struct hx_pane *pane, i
     struct hx_text text = {0};
     const char *name;
     size_t n;
-    if (!name_of(pane, i, &name, &n))
+    if (!matrix_name(pane, i, &name, &n))
         return;
     hx_text_escape(&text, name, n, !ui->term.utf8);
     hx_text_middle(&ui->term, width, &text);

@@ -27,7 +27,7 @@ static bool name_is(const char *name, const char *word)
     return length(name) == strlen(word) && strncmp(name, word, strlen(word)) == 0;
 }
 
-static bool counts(const char *name)
+static bool is_count_column(const char *name)
 {
     return strncmp(name, "count_", 6) == 0;
 }
@@ -38,21 +38,21 @@ bool hx_name_is_address(const char *name)
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
         if (name_is(name, addresses[i]))
             return true;
-    return ends_with(name, "address") && !counts(name);
+    return ends_with(name, "address") && !is_count_column(name);
 }
 
 bool hx_name_is_bytes(const char *name)
 {
-    return ends_with(name, "bytes") && !counts(name);
+    return ends_with(name, "bytes") && !is_count_column(name);
 }
 
 bool hx_name_is_id(const char *name)
 {
     return name_is(name, "pid") || name_is(name, "tid") || name_is(name, "snapshot") ||
-           (ends_with(name, "id") && !counts(name));
+           (ends_with(name, "id") && !is_count_column(name));
 }
 
 bool hx_name_is_us(const char *name)
 {
-    return ends_with(name, "us") && !counts(name) && strcmp(name, "us") != 0;
+    return ends_with(name, "us") && !is_count_column(name) && strcmp(name, "us") != 0;
 }

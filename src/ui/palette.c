@@ -49,7 +49,7 @@ static int gaps(const char *text, const char *word, size_t n)
     return i == n ? left_out : -1;
 }
 
-static int fit(const char *word, size_t n, const char *name, const char *about)
+static int match_quality(const char *word, size_t n, const char *name, const char *about)
 {
     bool first;
     int at = match_place(name, word, n, &first);
@@ -70,7 +70,7 @@ int hx_palette_score(const char *words, const char *name, const char *about)
     int sum = 1;
     while (*(words += strspn(words, " "))) {
         size_t n = strcspn(words, " ");
-        int one = fit(words, n, name, about);
+        int one = match_quality(words, n, name, about);
         if (!one)
             return 0;
         sum += one;

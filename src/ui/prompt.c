@@ -43,7 +43,7 @@ void hx_prompt_deinit(struct hx_prompt *prompt)
 /* --- editing --- */
 
 /* Bytes of the character that begins at s. */
-static size_t character(const char *s, size_t n)
+static size_t character_bytes(const char *s, size_t n)
 {
     mbstate_t state = {0};
     size_t used = n ? mbrlen(s, n, &state) : 0;
@@ -58,7 +58,7 @@ static size_t previous(const struct hx_prompt *prompt)
     size_t at = 0, next = 0;
     while (next < prompt->at) {
         at = next;
-        next += character(s + at, prompt->text.n - at);
+        next += character_bytes(s + at, prompt->text.n - at);
     }
     return at;
 }
@@ -66,7 +66,7 @@ static size_t previous(const struct hx_prompt *prompt)
 static size_t next_char_end(const struct hx_prompt *prompt)
 {
     return prompt->at +
-           character(hx_text_str(&prompt->text) + prompt->at, prompt->text.n - prompt->at);
+           character_bytes(hx_text_str(&prompt->text) + prompt->at, prompt->text.n - prompt->at);
 }
 
 /* Takes out what is between two places; the cursor stands there then. */
@@ -202,7 +202,7 @@ static void go_up(struct hx_prompt *prompt)
     go_back(prompt, prompt->back + 1);
 }
 
-static void go_down(struct hx_prompt *prompt)
+static void next_history_line(struct hx_prompt *prompt)
 {
     if (prompt->back)
         go_back(prompt, prompt->back - 1);
@@ -214,12 +214,12 @@ static const struct {
     const char *key;
     void (*edit)(struct hx_prompt *prompt);
 } edits[] = {
-    {"Left", go_left},         {"Ctrl-B", go_left},     {"Right", go_right},
-    {"Ctrl-F", go_right},      {"Home", go_first},      {"Ctrl-A", go_first},
-    {"End", go_last},          {"Ctrl-E", go_last},     {"Up", go_up},
-    {"Ctrl-P", go_up},         {"Down", go_down},       {"Ctrl-N", go_down},
-    {"Delete", erase_under},   {"Ctrl-D", erase_under}, {"Backspace", erase_before},
-    {"Ctrl-H", erase_before},  {"Ctrl-W", erase_word},  {"Ctrl-U", erase_to_first},
+    {"Left", go_left},         {"Ctrl-B", go_left},         {"Right", go_right},
+    {"Ctrl-F", go_right},      {"Home", go_first},          {"Ctrl-A", go_first},
+    {"End", go_last},          {"Ctrl-E", go_last},         {"Up", go_up},
+    {"Ctrl-P", go_up},         {"Down", next_history_line}, {"Ctrl-N", next_history_line},
+    {"Delete", erase_under},   {"Ctrl-D", erase_under},     {"Backspace", erase_before},
+    {"Ctrl-H", erase_before},  {"Ctrl-W", erase_word},      {"Ctrl-U", erase_to_first},
     {"Ctrl-K", erase_to_last},
 };
 

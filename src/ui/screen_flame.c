@@ -74,7 +74,7 @@ static struct hx_flame *flame_of(const struct hx_pane *pane)
     return there ? flame : NULL;
 }
 
-static void lay(struct hx_flame *flame)
+static void lay_out_blocks(struct hx_flame *flame)
 {
     int columns = hx_flame_columns();
     if (flame->laid == columns)
@@ -132,7 +132,7 @@ static int flame_picture_lines(const struct hx_ui *ui, const struct hx_pane *pan
     struct hx_flame *flame = flame_of(pane);
     if (!flame || lines < 1)
         return 0;
-    lay(flame);
+    lay_out_blocks(flame);
     flame->info = info_lines(lines, columns);
     int wanted = hx_flame_lines(flame->block, flame->n) + flame->info;
     return lines - wanted >= LIST_MIN ? wanted : lines;
@@ -355,7 +355,7 @@ static void draw_flame(struct hx_ui *ui, struct hx_pane *pane, int y, int height
     struct hx_flame *flame = flame_of(pane);
     if (!flame)
         return;
-    lay(flame);
+    lay_out_blocks(flame);
     find_matches(ui, pane, flame);
     int blocks = height - flame->info;
     draw_blocks(ui, pane, flame, y, blocks);
@@ -479,7 +479,7 @@ static void flame_title(const struct hx_ui *ui, const struct hx_pane *pane, stru
     hx_text_putf(ret, "Flame of %s", figure->what);
     if (!flame)
         return;
-    lay(flame);
+    lay_out_blocks(flame);
     find_matches(ui, pane, flame);
     hx_text_puts(ret, ": ");
     if (pane->id) {

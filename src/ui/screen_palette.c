@@ -29,7 +29,7 @@ static void put_entry_name(const struct entry *entry, struct hx_text *ret)
         hx_text_puts(ret, entry->screen->name);
 }
 
-static int better(const void *a, const void *b)
+static int better_match_first(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
     if (x->score != y->score)
@@ -54,7 +54,7 @@ static size_t find_entries(const char *words, struct entry *entries)
         if (score)
             entries[n++] = (struct entry){score, number, NULL, screen};
     }
-    qsort(entries, n, sizeof *entries, better);
+    qsort(entries, n, sizeof *entries, better_match_first);
     return n;
 }
 

@@ -131,7 +131,8 @@ static hx_error *add_step(struct asking *asking, size_t number, const struct hx_
 }
 
 /* Do two steps look the same but for the objects? */
-static bool alike(const struct hx_graph *graph, const struct hx_step *a, const struct hx_step *b)
+static bool steps_look_alike(const struct hx_graph *graph, const struct hx_step *a,
+                             const struct hx_step *b)
 {
     return a->offset == b->offset && a->kind == b->kind &&
            graph->size[a->target] == graph->size[b->target] &&
@@ -142,7 +143,7 @@ static bool alike(const struct hx_graph *graph, const struct hx_step *a, const s
 static size_t count_alike(const struct hx_graph *graph, const struct hx_chain *chain, size_t i)
 {
     size_t n = 1;
-    while (i && i + n < chain->n && alike(graph, &chain->step[i], &chain->step[i + n]))
+    while (i && i + n < chain->n && steps_look_alike(graph, &chain->step[i], &chain->step[i + n]))
         n++;
     return n;
 }

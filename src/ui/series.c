@@ -165,7 +165,7 @@ static hx_error *read_snapshots(struct hx_series *series, hx_store *store)
 
 /* --- rows --- */
 
-static uint64_t hash_of(const struct hx_value *value)
+static uint64_t hash_value(const struct hx_value *value)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     if (value->type != HX_VALUE_TEXT)
@@ -187,7 +187,7 @@ static bool is_key(const struct entry *entry, const struct hx_value *value)
 /* The entry of a key; NULL when there is none. */
 static struct entry *find_series_entry(const struct reading *reading, const struct hx_value *value)
 {
-    uint64_t hash = hash_of(value);
+    uint64_t hash = hash_value(value);
     for (uint32_t at = 0, i; hx_index_next(&reading->index, hash, &at, &i);)
         if (is_key(&reading->entry.v[i], value))
             return &reading->entry.v[i];
@@ -215,7 +215,7 @@ static hx_error *add_series_entry(struct reading *reading, const struct hx_value
         return hx_error_nomem();
     }
     *ret = &reading->entry.v[reading->entry.n - 1];
-    return hx_index_add(&reading->index, hash_of(value), (uint32_t)reading->entry.n - 1);
+    return hx_index_add(&reading->index, hash_value(value), (uint32_t)reading->entry.n - 1);
 }
 
 /* What a snapshot counts in an area: the time around it. */
@@ -234,8 +234,8 @@ static void add_saturated(int64_t *sum, int64_t part)
 }
 
 /* The rest is all, at first. */
-static hx_error *weigh(struct reading *reading, size_t i, const struct hx_value *key, int64_t bytes,
-                       int64_t objects)
+static hx_error *add_weighted(struct reading *reading, size_t i, const struct hx_value *key,
+                              int64_t bytes, int64_t objects)
 {
     struct entry *entry = find_series_entry(reading, key);
     struct hx_series *series = reading->series;
@@ -524,7 +524,7 @@ static hx_error *read_series(struct reading *reading, hx_store *store)
     HX_TRY(read_snapshots(series, store));
     HX_TRY(begin_band(&series->rest, series->n));
     HX_TRY(put_statement(reading, store));
-    HX_TRY(each_series_row(reading, store, weigh));
+    HX_TRY(each_series_row(reading, store, add_weighted));
     HX_TRY(choose_bands(reading));
     put_bands(reading);
     HX_TRY(each_series_row(reading, store, take_down));

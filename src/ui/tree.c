@@ -26,30 +26,31 @@ void hx_tree_forget_filter(struct hx_tree *tree)
         hx_tree_marks_unref(hx_steal(tree->marks));
 }
 
-static struct hx_cell *cell_at(const struct hx_table *rows, size_t row, enum hx_tree_column column)
+static struct hx_cell *tree_cell_at(const struct hx_table *rows, size_t row,
+                                    enum hx_tree_column column)
 {
     return rows->cell + row * HX_TREE_WIDTH + column;
 }
 
 static int64_t int_at(const struct hx_table *rows, size_t row, enum hx_tree_column column)
 {
-    const struct hx_cell *cell = cell_at(rows, row, column);
+    const struct hx_cell *cell = tree_cell_at(rows, row, column);
     return cell->type == HX_VALUE_INT ? cell->i : 0;
 }
 
 static bool is_below(const struct hx_table *rows, size_t row, const char *what)
 {
-    const struct hx_cell *cell = cell_at(rows, row, HX_TREE_below);
+    const struct hx_cell *cell = tree_cell_at(rows, row, HX_TREE_below);
     return cell->type == HX_VALUE_TEXT && strcmp(cell->text, what) == 0;
 }
 
 static hx_error *set_below(const struct hx_table *rows, size_t row, const char *what)
 {
-    return hx_cell_set_text(cell_at(rows, row, HX_TREE_below), what, strlen(what));
+    return hx_cell_set_text(tree_cell_at(rows, row, HX_TREE_below), what, strlen(what));
 }
 
 /* Behind the last row that hangs on this one. */
-static size_t end_of(const struct hx_table *rows, size_t row)
+static size_t subtree_end(const struct hx_table *rows, size_t row)
 {
     int64_t depth = int_at(rows, row, HX_TREE_depth);
     size_t end = row + 1;
@@ -149,7 +150,7 @@ static hx_error *take_tree_row(struct load *load, hx_rows *rows)
     return set_below(&load->loose, load->loose.n_rows - 1, inner ? HX_TREE_FOLDED : HX_TREE_NONE);
 }
 
-static size_t limit_of(const struct load *load)
+static size_t tree_row_limit(const struct load *load)
 {
     return load->all ? HX_TREE_UNFOLDED : HX_TREE_ROWS;
 }
@@ -168,7 +169,7 @@ static hx_error *take_children(struct load *load, hx_rows *rows)
         int64_t id = hx_rows_value(rows, HX_TREE_ccs_id).i;
         int64_t parent = hx_rows_value(rows, HX_TREE_parent_id).i;
         if (!group || group->parent != parent) {
-            if (load->loose.n_rows >= limit_of(load)) {
+            if (load->loose.n_rows >= tree_row_limit(load)) {
                 load->limited = true;
                 return NULL;
             }
@@ -303,7 +304,7 @@ static hx_error *ask_top(struct load *load)
 /* A row goes from where it came in to where it is shown. */
 static hx_error *place_tree_row(struct load *load, size_t from, int64_t depth)
 {
-    struct hx_cell *cell, *old = cell_at(&load->loose, from, 0);
+    struct hx_cell *cell, *old = tree_cell_at(&load->loose, from, 0);
     HX_TRY(hx_table_add(&load->rows, &cell));
     memcpy(cell, old, HX_TREE_WIDTH * sizeof *cell);
     memset(old, 0, HX_TREE_WIDTH * sizeof *old);
@@ -360,7 +361,7 @@ static hx_error *place_groups(struct load *load, struct group *first, int64_t de
     return error;
 }
 
-static hx_error *order(struct load *load)
+static hx_error *order_tree_rows(struct load *load)
 {
     if (load->groups.n)
         qsort(load->groups.v, load->groups.n, sizeof *load->groups.v, compare_group);
@@ -421,7 +422,7 @@ static hx_error *load_run(struct hx_job *job, hx_store *store, const struct hx_p
             hx_tree_find(store, &load->query, load->condition, NULL, NULL, progress, &load->marks));
     HX_TRY(ask_top(load));
     HX_TRY(ask_all(load));
-    return order(load);
+    return order_tree_rows(load);
 }
 
 /* Puts rows in the place of others. What the cursor is on stays where it is. */
@@ -498,7 +499,7 @@ static hx_error *take_below(struct load *load, struct hx_pane *pane)
     size_t row;
     if (!find_row(&pane->rows, load->node, &row))
         return NULL;
-    size_t at = row + 1, end = end_of(&pane->rows, row);
+    size_t at = row + 1, end = subtree_end(&pane->rows, row);
     if (load->skip) {
         if (end == at || !is_below(&pane->rows, end - 1, HX_TREE_MORE) ||
             int_at(&pane->rows, end - 1, HX_TREE_parent_id) != load->node)
@@ -542,7 +543,7 @@ static void load_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         take_whole(load, pane);
     if (load->limited)
         hx_ui_say(ui, "unfolded as far as %d rows; + unfolds what is wanted of the rest",
-                  (int)limit_of(load));
+                  (int)tree_row_limit(load));
 }
 
 static void load_destroy(struct hx_job *job)
@@ -728,7 +729,7 @@ hx_error *hx_tree_fold(struct hx_ui *ui, struct hx_pane *pane, size_t row)
             return NULL;
         }
     }
-    HX_TRY(splice(pane, row + 1, end_of(&pane->rows, row) - row - 1, &nothing));
+    HX_TRY(splice(pane, row + 1, subtree_end(&pane->rows, row) - row - 1, &nothing));
     return set_below(&pane->rows, row, HX_TREE_FOLDED);
 }
 

@@ -65,7 +65,7 @@ static hx_error *read_children(struct search *search, uint32_t node)
 }
 
 /* One node further down the way. */
-static hx_error *go_down(struct search *search, uint32_t parent, size_t child)
+static hx_error *descend_to_match(struct search *search, uint32_t parent, size_t child)
 {
     struct hx_tree_way step = {search->marks->id[parent], search->place.v[child]};
     return hx_vec_push(&search->way, step) ? NULL : hx_error_nomem();
@@ -79,7 +79,7 @@ static hx_error *first_below(struct search *search, uint32_t node)
         HX_TRY(read_children(search, node));
         if (!search->children.n)
             return NULL;
-        HX_TRY(go_down(search, node, 0));
+        HX_TRY(descend_to_match(search, node, 0));
         node = search->children.v[0];
     }
     search->found = marks->id[node];
@@ -94,7 +94,7 @@ static hx_error *last_below(struct search *search, uint32_t node)
         HX_TRY(read_children(search, node));
         if (!search->children.n)
             break;
-        HX_TRY(go_down(search, node, search->children.n - 1));
+        HX_TRY(descend_to_match(search, node, search->children.n - 1));
         node = search->children.v[search->children.n - 1];
     }
     if (marks->flag[node] & HX_MARK_HOLDS)
@@ -120,7 +120,7 @@ static hx_error *next_sibling(struct search *search, uint32_t child, uint32_t *r
         size_t other = search->backwards ? i - 1 : i + 1;
         if (other < search->children.n) {
             *ret = search->children.v[other];
-            return go_down(search, parent, other);
+            return descend_to_match(search, parent, other);
         }
     }
     return NULL;
@@ -132,7 +132,7 @@ static hx_error *search_forwards(struct search *search, uint32_t node)
     if (marks->flag[node] & HX_MARK_ABOVE) {
         HX_TRY(read_children(search, node));
         if (search->children.n) {
-            HX_TRY(go_down(search, node, 0));
+            HX_TRY(descend_to_match(search, node, 0));
             return first_below(search, search->children.v[0]);
         }
     }

@@ -76,7 +76,7 @@ static bool is_default(struct piece name, struct piece first, struct piece a)
            is_template_of(a, "std::deque", first);
 }
 
-static void replace(struct parser *p, size_t at, const struct hx_text *with)
+static void replace_piece(struct parser *p, size_t at, const struct hx_text *with)
 {
     p->out.n = at;
     hx_text_puts(&p->out, hx_text_str(with));
@@ -158,7 +158,7 @@ static void close_template(struct parser *p, const struct bracket *bracket)
     p->out.n = arg[n - 1].end;
     if (first.n &&
         (put_library_block(name, first, &text) || (n == 1 && put_basic(name, first, &text))))
-        replace(p, bracket->name, &text);
+        replace_piece(p, bracket->name, &text);
     else
         hx_text_putc(&p->out, '>');
     hx_text_free(&text);

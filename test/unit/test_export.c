@@ -98,20 +98,20 @@ static void add(hx_store *store, int64_t taken_at_ns, int64_t started_at_ns)
 }
 
 /* Times begin with the process and grow, whatever the clock did. */
-static void moments(void **state)
+static void timepoints(void **state)
 {
     (void)state;
     static const int64_t second = 1000000000, began = 1700000000 * (int64_t)1000000000;
     hx_store *store;
     assert_done(hx_store_temporary(&store));
     struct hx_export export = {.store = store, .title = "test"};
-    struct hx_moments m;
-    assert_refused(hx_moments_load(&export, &m), HX_E_ABSENT, "no snapshot");
+    struct hx_timepoints m;
+    assert_refused(hx_timepoints_load(&export, &m), HX_E_ABSENT, "no snapshot");
     add(store, began + 5 * second, began);
     add(store, began + 4 * second, began + 1);    /* set back */
     add(store, INT64_MIN + 1, 0);                 /* far */
     add(store, began + 9 * second, began + 2000); /* only the first one counts */
-    assert_done(hx_moments_load(&export, &m));
+    assert_done(hx_timepoints_load(&export, &m));
     assert_int_equal(m.v.n, 4);
     assert_true(m.has_start);
     assert_int_equal(m.began_ns, began);
@@ -122,13 +122,13 @@ static void moments(void **state)
     assert_int_equal(m.pid, 42);
     assert_string_equal(m.comm, "x\x1b[31m");
     assert_string_equal(m.exe, "");
-    hx_moments_deinit(&m);
+    hx_timepoints_deinit(&m);
     export.snapshot = 3; /* one without a known start */
-    assert_done(hx_moments_load(&export, &m));
+    assert_done(hx_timepoints_load(&export, &m));
     assert_int_equal(m.v.n, 1);
     assert_false(m.has_start);
     assert_int_equal(m.v.v[0].since_ns, 1);
-    hx_moments_deinit(&m);
+    hx_timepoints_deinit(&m);
     assert_done(hx_store_close(store));
 }
 
@@ -157,8 +157,8 @@ static void importers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sink),    cmocka_unit_test(full),      cmocka_unit_test(words),
-        cmocka_unit_test(moments), cmocka_unit_test(importers),
+        cmocka_unit_test(sink),       cmocka_unit_test(full),      cmocka_unit_test(words),
+        cmocka_unit_test(timepoints), cmocka_unit_test(importers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static void check_tcaches(struct hx_glibc_walk *walk)
     }
 }
 
-static enum hx_walk_verdict judge(struct hx_glibc_walk *walk)
+static enum hx_walk_verdict judge_heap_walk(struct hx_glibc_walk *walk)
 {
     if (walk->n_damaged)
         return walk->torn_hints ? HX_WALK_TORN : HX_WALK_BAD;
@@ -169,7 +169,7 @@ static hx_error *do_walk(struct hx_glibc_walk *walk, hx_ranges *excluded, enum h
     HX_TRY(hx_glibc_choose(walk));
     HX_TRY(hx_glibc_areas(walk));
     HX_TRY(hx_glibc_run(walk, excluded));
-    *ret = judge(walk);
+    *ret = judge_heap_walk(walk);
     name_version(walk, name, sizeof name);
     char *allocator = NULL;
     if (is_used(walk)) {

@@ -227,8 +227,8 @@ static uint64_t top_inside(const struct hx_glibc_walk *walk, uint64_t start, uin
 
 /* A piece of the main arena that begins at base: *ret_end is its end. Damaged headers inside
  * are passed over. */
-static hx_error *piece_at(struct hx_glibc_walk *walk, uint64_t base, uint64_t limit,
-                          uint64_t *ret_end)
+static hx_error *walk_area_piece(struct hx_glibc_walk *walk, uint64_t base, uint64_t limit,
+                                 uint64_t *ret_end)
 {
     struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);
     uint64_t words[2], size, p = base, steps = 0;
@@ -322,7 +322,7 @@ static hx_error *scan_pages(struct hx_glibc_walk *walk, struct scan *scan)
         } else if (scan->pieces) {
             uint64_t end;
             uint32_t arena = 0;
-            HX_TRY(piece_at(walk, at, at + room, &end));
+            HX_TRY(walk_area_piece(walk, at, at + room, &end));
             if (end) {
                 top_inside(walk, at, end, &arena);
                 HX_TRY(push_area(walk, (struct hx_glibc_area){.kind = HX_AREA_RUN,

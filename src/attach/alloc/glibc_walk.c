@@ -70,7 +70,7 @@ static hx_error *put_segment(struct emit *emit, uint64_t start, uint64_t end)
 
 /* What lies between a damaged header and the next believable one is of nobody: no segment
  * covers it, so that it counts as a place that can hold pointers. */
-static void lose(struct emit *emit, uint64_t start, uint64_t end)
+static void lose_range(struct emit *emit, uint64_t start, uint64_t end)
 {
     struct hx_glibc_walk *walk = emit->walk;
     walk->n_damaged++;
@@ -284,7 +284,7 @@ static hx_error *walk_area(struct emit *emit)
              * word at the place to go on belongs to the damage. */
             if (end > start)
                 HX_TRY(put_segment(emit, start, end + 8));
-            lose(emit, end, resume == UINT64_MAX ? area->end : resume);
+            lose_range(emit, end, resume == UINT64_MAX ? area->end : resume);
             start = resume + 8;
             p = resume;
             continue;

@@ -418,8 +418,8 @@ static uint64_t next_entered(const struct hx_interned *interned, const struct wa
 
 /* Makes a stack known that the source has, and before it those that it enters. Nothing is kept of
  * a stack that waits but how far it was looked at: it is asked for again. */
-static hx_error *learn(struct hx_interned *interned, const struct hx_reader_source *source,
-                       uint64_t key)
+static hx_error *learn_stack(struct hx_interned *interned, const struct hx_reader_source *source,
+                             uint64_t key)
 {
     struct way way = {.step[0].key = key, .n = 1};
     struct frames frames;
@@ -458,7 +458,7 @@ hx_error *hx_interned_bring(struct hx_interned *interned, const struct hx_reader
         uint64_t entered = next_entered(interned, &itself, frame, words, &looked);
         if (!entered)
             break;
-        HX_TRY(learn(interned, source, entered));
+        HX_TRY(learn_stack(interned, source, entered));
     }
     return intern_frames(interned, source, key, frame, n, exact, cut, ret);
 }
@@ -469,7 +469,7 @@ hx_error *hx_interned_find(struct hx_interned *interned, const struct hx_reader_
     *ret = known_stack(interned, key);
     if (*ret != HX_NO_STACK || key < HX_EV_KEY_FIRST)
         return NULL;
-    HX_TRY(learn(interned, source, key));
+    HX_TRY(learn_stack(interned, source, key));
     *ret = known_stack(interned, key);
     return NULL;
 }

@@ -203,7 +203,7 @@ static hx_error *add_mappings(struct hx_snapshot *snapshot, const extras *extra)
     return NULL;
 }
 
-static int by_range(const void *a, const void *b)
+static int compare_segment_ranges(const void *a, const void *b)
 {
     const struct hx_range *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
@@ -249,7 +249,7 @@ static hx_error *add_objects(const struct join *join)
               compare_segments);
         if (snapshot->free_ranges.n)
             qsort(snapshot->free_ranges.v, snapshot->free_ranges.n, sizeof *snapshot->free_ranges.v,
-                  by_range);
+                  compare_segment_ranges);
         snapshot->heap_bytes += bytes;
         say_recorded(snapshot, extra.n,
                      join->recording->n_blocks && join->recording->block[0].usable);

@@ -89,8 +89,8 @@ static bool read_raw(void *context, uint64_t addr, uint64_t *ret)
     return true;
 }
 
-static void unwind(void *context, const struct hx_ev_raw_stack *raw, uint64_t *frame, size_t max,
-                   size_t *n, uint64_t *exact, bool *cut)
+static void probes_unwind(void *context, const struct hx_ev_raw_stack *raw, uint64_t *frame,
+                          size_t max, size_t *n, uint64_t *exact, bool *cut)
 {
     struct probes *p = context;
     struct raw_memory memory = {
@@ -104,7 +104,7 @@ static void unwind(void *context, const struct hx_ev_raw_stack *raw, uint64_t *f
     *cut = !hx_space_unwind(p->space, from, read_raw, &memory, frame, max, n, exact);
 }
 
-static void told(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word)
+static void probes_event(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word)
 {
     struct probes *p = context;
     (void)when, (void)word;
@@ -328,13 +328,13 @@ static hx_error *probes_name(void *state, struct hx_recording *recording,
     return hx_recording_name(recording, p->code, progress);
 }
 
-static void figures(void *state, struct hx_reader_figures *ret)
+static void probes_figures(void *state, struct hx_reader_figures *ret)
 {
     struct probes *p = state;
     hx_reader_figures(p->reader, ret);
 }
 
-static void overhead(void *state, struct hx_record_overhead *ret)
+static void probes_overhead(void *state, struct hx_record_overhead *ret)
 {
     struct probes *p = state;
     hx_probe_cost_now(&p->cost, &p->kernel, p->pid, ret);
@@ -379,8 +379,8 @@ static const struct hx_source source = {
     .wait = probes_wait,
     .freeze = probes_freeze,
     .name = probes_name,
-    .figures = figures,
-    .overhead = overhead,
+    .figures = probes_figures,
+    .overhead = probes_overhead,
     .ended = probes_ended,
     .close = probes_end,
 };
@@ -487,7 +487,8 @@ static hx_error *probes_poll(struct probes *p)
 }
 
 /* Everything that is in the kernel, in one way or the other. */
-static hx_error *install(struct probes *p, const struct hx_probe_config *config, bool session)
+static hx_error *probes_install(struct probes *p, const struct hx_probe_config *config,
+                                bool session)
 {
     hx_probe_unload(&p->kernel);
     HX_TRY(hx_probe_load(config, &p->tables.sizes, session, &p->kernel));
@@ -610,19 +611,19 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     hx_error *err = NULL;
     bool session = hx_proc_living(p->pid) == p->pid;
     if (session)
-        err = install(p, &config, true);
+        err = probes_install(p, &config, true);
     if (!session || (err && err->kind != HX_E_NOMEM && err->kind != HX_E_LIMIT)) {
         hx_error_free(err);
         hx_probe_tables_forget(&p->tables);
-        err = install(p, &config, false);
+        err = probes_install(p, &config, false);
     }
     HX_TRY(err);
     HX_TRY(watch(p));
     struct hx_reader_source reader = {.place = probes_place,
                                       .centre = centre,
                                       .to_ns = to_ns,
-                                      .unwind = unwind,
-                                      .told = told,
+                                      .unwind = probes_unwind,
+                                      .told = probes_event,
                                       .context = p};
     struct hx_reader_options reading = {.sample_bytes = options->sample_bytes, .method = "probes"};
     HX_TRY(hx_reader_create(&reader, &reading, &p->reader));

@@ -17,7 +17,8 @@ enum { spare_pieces = 1 << 18, spare_rows = 1 << 21, spare_rules = 1 << 15 };
 /* Raw stacks that the kernel may send between two readings of the mappings. */
 enum { raw_stacks = 256 };
 
-static hx_error *build(struct hx_probe_tables *tables, uint32_t file, struct hx_unwind_table *ret)
+static hx_error *build_file_table(struct hx_probe_tables *tables, uint32_t file,
+                                  struct hx_unwind_table *ret)
 {
     struct hx_cfi cfi;
     *ret = (struct hx_unwind_table){0};
@@ -41,7 +42,7 @@ static hx_error *count_part(struct hx_probe_tables *tables, const struct hx_spac
         return NULL;
     while (tables->built.n <= part->file) {
         struct hx_unwind_table table;
-        HX_TRY(build(tables, (uint32_t)tables->built.n, &table));
+        HX_TRY(build_file_table(tables, (uint32_t)tables->built.n, &table));
         if (!hx_vec_push(&tables->built, table)) {
             hx_unwind_table_deinit(&table);
             return hx_error_nomem();
@@ -146,7 +147,7 @@ static hx_error *bring(struct hx_probe_tables *tables, struct hx_probe_kernel *k
         table = tables->built.v[number];
         tables->built.v[number] = (struct hx_unwind_table){0};
     } else {
-        HX_TRY(build(tables, number, &table));
+        HX_TRY(build_file_table(tables, number, &table));
     }
     put_file_unwind_table(tables, kernel, &table, file);
     hx_unwind_table_deinit(&table);

@@ -22,7 +22,7 @@ static uint64_t reader_bytes(const hx_reader *reader)
                sizeof(struct hx_index_slot);
 }
 
-static uint64_t rounded(double value)
+static uint64_t round_sample(double value)
 {
     return value <= 0 ? 0 : value >= 0x1p63 ? (uint64_t)1 << 63 : (uint64_t)llround(value);
 }
@@ -64,10 +64,10 @@ void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
             sum.frees += reader->estimates.v[i].frees;
             sum.freed_bytes += reader->estimates.v[i].freed_bytes;
         }
-        figures.allocs = rounded(sum.allocs);
-        figures.alloc_bytes = rounded(alloc_bytes);
-        figures.frees = rounded(sum.frees);
-        freed_bytes = rounded(sum.freed_bytes);
+        figures.allocs = round_sample(sum.allocs);
+        figures.alloc_bytes = round_sample(alloc_bytes);
+        figures.frees = round_sample(sum.frees);
+        freed_bytes = round_sample(sum.freed_bytes);
     }
     figures.live = less(figures.allocs, figures.frees);
     figures.live_bytes = less(figures.alloc_bytes, freed_bytes);
@@ -104,7 +104,7 @@ static void take_block(void *context, const struct hx_live_block *block)
 }
 
 /* All requests of that size; NULL: none was counted. */
-static struct hx_rec_size *size_of(struct hx_recording *recording, uint64_t bytes)
+static struct hx_rec_size *request_size_entry(struct hx_recording *recording, uint64_t bytes)
 {
     size_t low = HX_LOWER_BOUND(recording->sizes.n, i, recording->sizes.v[i].size < bytes);
     if (low < recording->sizes.n && recording->sizes.v[low].size != bytes)
@@ -124,7 +124,7 @@ static void book_moved(const hx_reader *reader, struct hx_recording *recording,
     costs->frees++;
     costs->freed_bytes += block->requested;
     costs->freed_class[hx_size_class(block->requested)] += block->requested;
-    struct hx_rec_size *size = size_of(recording, block->requested);
+    struct hx_rec_size *size = request_size_entry(recording, block->requested);
     if (size) {
         size->frees++;
         size->freed_bytes += block->requested;
@@ -272,10 +272,10 @@ static struct hx_rec_size freeze_size(const hx_reader *reader, uint32_t number, 
     double weight = sizes->weight[number];
     bool rest = number == HX_READER_REST;
     if (reader->options.sample_bytes)
-        return (struct hx_rec_size){.size = size,
-                                    .allocs = rounded(weight),
-                                    .alloc_bytes =
-                                        rounded(rest ? sizes->rest_weight : weight * (double)size)};
+        return (struct hx_rec_size){
+            .size = size,
+            .allocs = round_sample(weight),
+            .alloc_bytes = round_sample(rest ? sizes->rest_weight : weight * (double)size)};
     return (struct hx_rec_size){
         .size = size,
         .allocs = count[HX_READER_ALLOC],
@@ -327,15 +327,15 @@ static hx_error *freeze_stacks(const hx_reader *reader, struct hx_recording *rec
 static void round_costs(const struct hx_reader_estimate *all, const struct hx_reader_estimate *left,
                         struct hx_rec_costs *ret)
 {
-    struct hx_rec_costs costs = {.allocs = rounded(all->allocs),
-                                 .live = rounded(left->allocs),
+    struct hx_rec_costs costs = {.allocs = round_sample(all->allocs),
+                                 .live = round_sample(left->allocs),
                                  .entries = ret->entries,
                                  .alloc_variance = all->variance,
                                  .live_variance = left->variance};
     costs.frees = less(costs.allocs, costs.live);
     for (unsigned i = 0; i < HX_SIZE_CLASSES; i++) {
-        costs.alloc_class[i] = rounded(all->alloc_bytes[i]);
-        costs.freed_class[i] = less(costs.alloc_class[i], rounded(left->alloc_bytes[i]));
+        costs.alloc_class[i] = round_sample(all->alloc_bytes[i]);
+        costs.freed_class[i] = less(costs.alloc_class[i], round_sample(left->alloc_bytes[i]));
         costs.alloc_bytes += costs.alloc_class[i];
         costs.freed_bytes += costs.freed_class[i];
     }
@@ -348,8 +348,8 @@ static void estimate_frees(struct hx_recording *recording, const struct hx_reade
 {
     for (size_t i = 0; i < recording->sizes.n; i++) {
         struct hx_rec_size *size = &recording->sizes.v[i];
-        size->frees = less(size->allocs, rounded(live[i].allocs));
-        size->freed_bytes = less(size->alloc_bytes, rounded(live[i].alloc_bytes[0]));
+        size->frees = less(size->allocs, round_sample(live[i].allocs));
+        size->freed_bytes = less(size->alloc_bytes, round_sample(live[i].alloc_bytes[0]));
     }
 }
 
@@ -370,7 +370,7 @@ static hx_error *estimate_sample(const hx_reader *reader, struct hx_recording *r
         sum->allocs += weight;
         sum->alloc_bytes[hx_size_class(block->requested)] += weight * size;
         sum->variance += size * size * weight * (weight - 1);
-        const struct hx_rec_size *one = size_of(recording, block->requested);
+        const struct hx_rec_size *one = request_size_entry(recording, block->requested);
         if (one) {
             sized[one - recording->sizes.v].allocs += weight;
             sized[one - recording->sizes.v].alloc_bytes[0] += weight * size;

@@ -122,7 +122,7 @@ hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_beg
 }
 
 /* It failed: the block was there all the time. */
-static hx_error *restore(hx_reader *reader, struct hx_reader_moving *moving)
+static hx_error *restore_block(hx_reader *reader, struct hx_reader_moving *moving)
 {
     struct hx_race *race;
     struct hx_live_block block = moving->block, gone;
@@ -159,7 +159,7 @@ hx_error *hx_reader_end_move(hx_reader *reader, const struct hx_ev_realloc_end *
         event->old ? find_moving(reader, event->tid, event->old) : NULL;
     if (moving) {
         if (!event->address && event->freed != 1)
-            return restore(reader, moving);
+            return restore_block(reader, moving);
         HX_TRY(finish_move(reader, moving));
     }
     if (!event->address)

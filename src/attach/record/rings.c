@@ -148,7 +148,7 @@ static uint64_t to_ns(void *context, uint64_t when)
     return at < 0 ? 0 : at > 0x1p62 ? (uint64_t)1 << 62 : (uint64_t)at;
 }
 
-static void told(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word)
+static void rings_event(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word)
 {
     struct rings *rings = context;
     (void)when;
@@ -180,7 +180,7 @@ static enum stop why_stopped(const uint8_t *p, uint64_t until)
 }
 
 /* Nothing that can be understood: what is there is skipped. */
-static uint64_t give_up(struct rings *rings, uint64_t head)
+static uint64_t skip_damaged_ring(struct rings *rings, uint64_t head)
 {
     rings->broken++;
     return head;
@@ -207,12 +207,13 @@ static hx_error *read_piece(struct rings *rings, const struct hx_ring *ring, uin
     if (stop == STOP_LATER) {
         *ret_more = false;
     } else if (stop == STOP_PAD) {
-        *tail = to_end - taken <= head - *tail ? *tail + to_end - taken : give_up(rings, head);
+        *tail = to_end - taken <= head - *tail ? *tail + to_end - taken
+                                               : skip_damaged_ring(rings, head);
         *ret_more = *tail != head;
     } else if (!taken && size < HX_RING_BYTES && !whole) {
         return read_piece(rings, ring, tail, head, until, HX_RING_BYTES, ret_more);
     } else if (!taken || whole) {
-        *tail = give_up(rings, head);
+        *tail = skip_damaged_ring(rings, head);
         *ret_more = false;
     }
     return NULL;
@@ -224,7 +225,7 @@ static hx_error *rings_drain(struct rings *rings, uint32_t number, uint64_t unti
     uint64_t tail = rings->tail[number], head = rings->head[number], before = tail;
     bool more = head != tail;
     if (head - tail > HX_RING_BYTES || head % 8) {
-        tail = give_up(rings, head & ~(uint64_t)7);
+        tail = skip_damaged_ring(rings, head & ~(uint64_t)7);
         more = false;
     }
     while (more) {
@@ -294,7 +295,7 @@ static void tell_losses(struct rings *rings, uint32_t used)
     hx_reader_lost_entries(rings->reader, entries);
 }
 
-static void wake(_Atomic uint32_t *word)
+static void wake_futex(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -443,7 +444,7 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     if (maps_asked != rings->maps_done) { /* their events came before, and are placed */
         rings->maps_done = maps_asked;
         atomic_store(&region->maps_done, maps_asked);
-        wake(&region->maps_done);
+        wake_futex(&region->maps_done);
     }
     return NULL;
 }
@@ -525,7 +526,7 @@ static hx_error *rings_name(void *state, struct hx_recording *recording,
     return hx_recording_name(recording, rings->code, progress);
 }
 
-static void figures(void *state, struct hx_reader_figures *ret)
+static void rings_figures(void *state, struct hx_reader_figures *ret)
 {
     const struct rings *rings = state;
     hx_reader_figures(rings->reader, ret);
@@ -539,7 +540,7 @@ static double mean(const _Atomic uint64_t *sum, const _Atomic uint64_t *count)
 
 /* By the events that the library timed; waiting comes on top. Of a sampled recording nobody counts
  * the allocations that were no samples. */
-static void overhead(void *state, struct hx_record_overhead *ret)
+static void rings_overhead(void *state, struct hx_record_overhead *ret)
 {
     struct rings *rings = state;
     const struct hx_region *region = rings->region;
@@ -573,9 +574,9 @@ static void close_rings(void *state)
         struct hx_region *region = rings->region;
         atomic_store(&region->reader_gone, 1);
         atomic_store(&region->maps_done, atomic_load(&region->maps_asked));
-        wake(&region->maps_done);
+        wake_futex(&region->maps_done);
         atomic_store(&region->exit_done, 1);
-        wake(&region->exit_done);
+        wake_futex(&region->exit_done);
         hx_guard_remove(rings->guard);
         munmap(region, sizeof *region);
     }
@@ -606,7 +607,7 @@ void hx_rings_let_exit(void *state)
 {
     struct rings *rings = state;
     atomic_store(&rings->region->exit_done, 1);
-    wake(&rings->region->exit_done);
+    wake_futex(&rings->region->exit_done);
 }
 
 /* --- opening ------------------------------------------------------------------------------ */
@@ -617,8 +618,8 @@ static const struct hx_source rings_source = {
     .wait = rings_wait,
     .freeze = rings_freeze,
     .name = rings_name,
-    .figures = figures,
-    .overhead = overhead,
+    .figures = rings_figures,
+    .overhead = rings_overhead,
     .ended = rings_ended,
     .close = close_rings,
 };
@@ -743,7 +744,7 @@ static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
                                             .centre = give_centre,
                                             .place = rings_place,
                                             .to_ns = to_ns,
-                                            .told = told,
+                                            .told = rings_event,
                                             .context = rings};
     const struct hx_reader_options options = {.sample_bytes = rings->region->sample_bytes,
                                               .from_start =
@@ -762,7 +763,8 @@ static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
 }
 
 /* What the process had when it was forked off one of the others. */
-static void inherit(const struct rings *rings, void *const *others, size_t n, struct kept *ret)
+static void rings_inherit(const struct rings *rings, void *const *others, size_t n,
+                          struct kept *ret)
 {
     const struct hx_region *region = rings->region;
     for (size_t i = 0; i < n && region->parent; i++) {
@@ -786,7 +788,7 @@ static hx_error *open_rings(int folder_fd, struct rings *rings, void *const *oth
     rings->gone = rings->pidfd < 0 && errno == ESRCH;
     rings->stack_start = stack_start(rings->pid);
     calibrate(rings);
-    inherit(rings, others, n, &inherited);
+    rings_inherit(rings, others, n, &inherited);
     hx_error *err = open_reader(rings, &inherited);
     drop_kept(&inherited);
     return err;

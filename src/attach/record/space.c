@@ -96,7 +96,7 @@ struct hx_space {
     uint64_t futile_ns;        /* when the mappings were read last because of an address, in vain */
 };
 
-static hx_error *create(pid_t pid, hx_code *code, hx_space **ret)
+static hx_error *create_space(pid_t pid, hx_code *code, hx_space **ret)
 {
     hx_space *space = calloc(1, sizeof *space);
     HX_NEED(space);
@@ -114,7 +114,7 @@ static hx_error *create(pid_t pid, hx_code *code, hx_space **ret)
 hx_error *hx_space_create(pid_t pid, hx_code *code, hx_space **ret)
 {
     hx_space *space;
-    HX_TRY(create(pid, code, &space));
+    HX_TRY(create_space(pid, code, &space));
     hx_error *err = hx_space_refresh(space);
     if (err)
         hx_space_destroy(space);
@@ -196,7 +196,7 @@ hx_error *hx_space_create_fixed(pid_t pid, hx_code *code, const struct hx_mappin
                                 size_t n, hx_space **ret)
 {
     hx_space *space;
-    HX_TRY(create(pid, code, &space));
+    HX_TRY(create_space(pid, code, &space));
     space->fixed = true;
     hx_error *err = take_mappings(space, mapping, n);
     if (err)
@@ -348,7 +348,8 @@ static const struct hx_cfi_rule frame_pointer_rule = {
     .ra_off = -8,
 };
 
-static bool rule_at(hx_space *space, const struct hx_cfi_frame *frame, struct hx_cfi_rule *ret)
+static bool unwind_rule_at(hx_space *space, const struct hx_cfi_frame *frame,
+                           struct hx_cfi_rule *ret)
 {
     uint64_t pc = frame->exact ? frame->pc : frame->pc - 1;
     const struct hx_space_part *part = hx_space_find(space, pc);
@@ -369,7 +370,7 @@ static enum hx_step step_out(hx_space *space, struct hx_cfi_frame *frame,
 {
     struct hx_cfi_rule rule;
     uint64_t caller;
-    if (rule_at(space, frame, &rule))
+    if (unwind_rule_at(space, frame, &rule))
         return hx_cfi_step(&rule, frame, read, context);
     if (!frame->exact || hx_space_find(space, frame->pc) || !read(context, frame->sp, &caller) ||
         !hx_space_find(space, caller - 1))

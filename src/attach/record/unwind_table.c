@@ -186,7 +186,7 @@ static bool set_rule_from(struct build *b, uint64_t off, uint16_t rule)
 }
 
 /* The end of row i: a later entry takes over where it begins, and the bounds cut. */
-static uint64_t end_of(const struct build *b, size_t i)
+static uint64_t rule_row_end(const struct build *b, size_t i)
 {
     uint64_t end = b->in.v[i].start + b->in.v[i].len;
     if (i + 1 < b->in.n && b->in.v[i + 1].start < end)
@@ -204,7 +204,7 @@ static void cut_table(struct build *b)
 static void write_table(struct build *b)
 {
     for (size_t i = 0; i < b->in.n; i++) {
-        uint64_t start = b->in.v[i].start, end = end_of(b, i);
+        uint64_t start = b->in.v[i].start, end = rule_row_end(b, i);
         if (start >= end)
             continue;
         bool gap = i + 1 == b->in.n || b->in.v[i + 1].start > end;
@@ -229,7 +229,7 @@ static hx_error *lay_out_unwind_table(struct build *b)
         b->in.n--; /* the first one stays */
         b->beyond++;
     }
-    uint64_t span = end_of(b, b->in.n - 1) - b->base;
+    uint64_t span = rule_row_end(b, b->in.n - 1) - b->base;
     b->n_pieces = (uint32_t)((span + HX_UNWIND_PIECE - 1) / HX_UNWIND_PIECE);
     b->pieces = calloc(b->n_pieces, sizeof *b->pieces);
     return b->pieces ? NULL : hx_error_nomem();
