@@ -180,8 +180,8 @@ static hx_error *print_object_diff(const struct hx_diff_call *call, struct rows 
     return err;
 }
 
-static hx_error *compare_objects(const struct hx_diff_call *call, struct rows *rows,
-                                 struct hx_big *bits)
+static hx_error *compare_heap_objects(const struct hx_diff_call *call, struct rows *rows,
+                                      struct hx_big *bits)
 {
     HX_SNAPSHOT struct hx_snapshot *a = NULL, *b = NULL;
     HX_TRY(hx_diff_load(call, HX_SIDE_B, &b));
@@ -208,7 +208,7 @@ hx_error *hx_diff_print_objects(struct hx_diff_call *call)
     if (!err)
         err = hx_diff_open(call);
     if (!err)
-        err = compare_objects(call, &rows, &bits);
+        err = compare_heap_objects(call, &rows, &bits);
     hx_big_free(&bits);
     hx_vec_free(&rows.refs);
     hx_diff_choice_deinit(choice);

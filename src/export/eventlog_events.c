@@ -31,7 +31,7 @@ void hx_event_header(struct hx_event_writer *writer)
     hx_sink_puts(sink, "hetehdredatb");
 }
 
-static void put_big_endian(struct hx_event_writer *writer, uint64_t value, unsigned bytes)
+static void put_event_number(struct hx_event_writer *writer, uint64_t value, unsigned bytes)
 {
     while (bytes--)
         hx_text_putc(&writer->payload, (char)(uint8_t)(value >> 8 * bytes));
@@ -39,22 +39,22 @@ static void put_big_endian(struct hx_event_writer *writer, uint64_t value, unsig
 
 void hx_event_u8(struct hx_event_writer *writer, uint8_t value)
 {
-    put_big_endian(writer, value, 1);
+    put_event_number(writer, value, 1);
 }
 
 void hx_event_u16(struct hx_event_writer *writer, uint16_t value)
 {
-    put_big_endian(writer, value, 2);
+    put_event_number(writer, value, 2);
 }
 
 void hx_event_u32(struct hx_event_writer *writer, uint32_t value)
 {
-    put_big_endian(writer, value, 4);
+    put_event_number(writer, value, 4);
 }
 
 void hx_event_u64(struct hx_event_writer *writer, uint64_t value)
 {
-    put_big_endian(writer, value, 8);
+    put_event_number(writer, value, 8);
 }
 
 void hx_event_bytes(struct hx_event_writer *writer, const char *s)

@@ -52,7 +52,7 @@ struct kind {
 };
 
 /* What a garbage collector said of the whole heap at some time. */
-struct told {
+struct reported {
     uint64_t time_ns, bytes;
 };
 enum figure { FIGURE_SIZE, FIGURE_LIVE, FIGURE_BLOCKS, FIGURES };
@@ -68,7 +68,7 @@ struct log {
     bool has_sample_end;
     uint64_t ordinal; /* of the open sample */
     bool has_identifier;
-    HX_VEC(struct told) told[FIGURES];
+    HX_VEC(struct reported) reported[FIGURES];
 };
 
 /* An event's content. */
@@ -82,7 +82,7 @@ static void deinit_import_log(struct log *log)
 {
     hx_vec_free(&log->kinds);
     for (int i = 0; i < FIGURES; i++)
-        hx_vec_free(&log->told[i]);
+        hx_vec_free(&log->reported[i]);
     free(log->kind_of);
     log->kind_of = NULL;
 }
@@ -312,7 +312,7 @@ static hx_error *on_figure(struct log *log, struct event_body *body, enum figure
     uint64_t set = 0, bytes = 0;
     HX_TRY(read_event_number(log, body, 4, "set", &set));
     HX_TRY(read_event_number(log, body, 8, "bytes", &bytes));
-    HX_NEED(hx_vec_push(&log->told[figure], ((struct told){body->time_ns, bytes})));
+    HX_NEED(hx_vec_push(&log->reported[figure], ((struct reported){body->time_ns, bytes})));
     return NULL;
 }
 
@@ -688,7 +688,7 @@ static hx_error *check_samples(struct log *log)
 
 static int compare_sample_times(const void *left, const void *right)
 {
-    const struct told *a = left, *b = right;
+    const struct reported *a = left, *b = right;
     return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
 }
 
@@ -698,8 +698,8 @@ static void put_figures(struct log *log)
     static const char *const words[FIGURES] = {"heap size", "live at the last collection",
                                                "blocks"};
     for (int k = 0; k < FIGURES; k++) {
-        struct told *v = log->told[k].v;
-        size_t n = log->told[k].n;
+        struct reported *v = log->reported[k].v;
+        size_t n = log->reported[k].n;
         if (n)
             qsort(v, n, sizeof *v, compare_sample_times);
         for (size_t i = 0; i < log->profile->samples.n; i++) {

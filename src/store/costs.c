@@ -16,7 +16,7 @@
 #define CHECK_MASK 0x3fff
 
 /* Counts come from a recorder that may be lied to: they stop at the top. */
-static void add_cost_capped(uint64_t *sum, uint64_t n)
+static void add_capped_cost(uint64_t *sum, uint64_t n)
 {
     if (__builtin_add_overflow(*sum, n, sum))
         *sum = UINT64_MAX;
@@ -48,16 +48,16 @@ static void free_costs(all_costs *costs)
 
 static void add_costs(struct hx_rec_costs *to, const struct hx_rec_costs *from)
 {
-    add_cost_capped(&to->alloc_bytes, from->alloc_bytes);
-    add_cost_capped(&to->allocs, from->allocs);
-    add_cost_capped(&to->freed_bytes, from->freed_bytes);
-    add_cost_capped(&to->frees, from->frees);
-    add_cost_capped(&to->live_bytes, from->live_bytes);
-    add_cost_capped(&to->live, from->live);
-    add_cost_capped(&to->entries, from->entries);
+    add_capped_cost(&to->alloc_bytes, from->alloc_bytes);
+    add_capped_cost(&to->allocs, from->allocs);
+    add_capped_cost(&to->freed_bytes, from->freed_bytes);
+    add_capped_cost(&to->frees, from->frees);
+    add_capped_cost(&to->live_bytes, from->live_bytes);
+    add_capped_cost(&to->live, from->live);
+    add_capped_cost(&to->entries, from->entries);
     for (int k = 0; k < HX_SIZE_CLASSES; k++) {
-        add_cost_capped(&to->alloc_class[k], from->alloc_class[k]);
-        add_cost_capped(&to->freed_class[k], from->freed_class[k]);
+        add_capped_cost(&to->alloc_class[k], from->alloc_class[k]);
+        add_capped_cost(&to->freed_class[k], from->freed_class[k]);
     }
     to->alloc_variance += from->alloc_variance;
     to->live_variance += from->live_variance;
@@ -124,7 +124,7 @@ static hx_error *write_unseen(struct hx_writer *w, sqlite3_stmt *st, int64_t id)
             continue;
         bool known = graph->requested && graph->requested[i] != HX_NO_REQUEST;
         live++;
-        add_cost_capped(&bytes, known ? graph->requested[i] : 0);
+        add_capped_cost(&bytes, known ? graph->requested[i] : 0);
         lack |= !known;
     }
     if (!live)

@@ -68,7 +68,8 @@ static hx_error *open_pinned_file(const struct hx_pin *file, const char *path, i
     return NULL;
 }
 
-static hx_error *identify_file(const struct hx_pin *file, const char *path, enum hx_file_kind *ret)
+static hx_error *identify_store_file(const struct hx_pin *file, const char *path,
+                                     enum hx_file_kind *ret)
 {
     struct stat st;
     if (lstat(file->at, &st)) {
@@ -98,7 +99,7 @@ hx_error *hx_file_probe(const char *path, struct hx_pin *ret, enum hx_file_kind 
         return hx_error_new(HX_E_USAGE, "FILE", "give the name of a file", "the name is empty");
     hx_pin_deinit(ret);
     HX_TRY(hx_pin(path, ret));
-    return identify_file(ret, path, ret_kind);
+    return identify_store_file(ret, path, ret_kind);
 }
 
 hx_error *hx_file_write(int fd, const char *what, const void *bytes, size_t n)

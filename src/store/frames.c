@@ -668,8 +668,8 @@ static hx_error *load_all_frames(struct hx_frames *frames)
     return frames->interning ? make_builtins(frames) : NULL;
 }
 
-static hx_error *load_frames(sqlite3 *db, const char *what, bool interning, bool old,
-                             struct hx_frames *ret)
+static hx_error *load_frame_tree(sqlite3 *db, const char *what, bool interning, bool old,
+                                 struct hx_frames *ret)
 {
     *ret = (struct hx_frames){.db = db, .what = what, .interning = interning};
     hx_error *err = load_all_frames(ret);
@@ -682,7 +682,7 @@ static hx_error *load_frames(sqlite3 *db, const char *what, bool interning, bool
 
 hx_error *hx_frames_load(sqlite3 *db, const char *what, bool interning, struct hx_frames *ret)
 {
-    return load_frames(db, what, interning, false, ret);
+    return load_frame_tree(db, what, interning, false, ret);
 }
 
 void hx_frames_deinit(struct hx_frames *frames)
@@ -846,7 +846,7 @@ static hx_error *adopt(struct hx_frames *frames)
 
 hx_error *hx_frames_adopt(sqlite3 *db, const char *what, struct hx_frames *ret)
 {
-    HX_TRY(load_frames(db, what, true, true, ret));
+    HX_TRY(load_frame_tree(db, what, true, true, ret));
     hx_error *err = adopt(ret);
     if (err)
         hx_frames_deinit(ret);

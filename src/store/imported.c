@@ -558,7 +558,7 @@ static void put_imported_label(const hx_imported *imported, uint32_t stack, size
         hx_text_putf(text, "%s%s", n ? " < " : "", name_of_end(stack));
 }
 
-static const char *stack_module(const hx_imported *imported, uint32_t stack)
+static const char *imported_stack_module(const hx_imported *imported, uint32_t stack)
 {
     const char *end = name_of_end(stack);
     return end ? end
@@ -576,7 +576,7 @@ static hx_error *add_imported_stack(const hx_imported *imported, sqlite3_stmt *s
     sqlite3_bind_int64(st, 1, node->id);
     hx_bind_text(st, 2, hx_text_str(&label));
     hx_bind_text(st, 3, hx_text_str(&site));
-    hx_bind_text(st, 4, stack_module(imported, stack));
+    hx_bind_text(st, 4, imported_stack_module(imported, stack));
     sqlite3_bind_int64(st, 5, (int64_t)node->identity);
     hx_error *err = label.failed || site.failed ? hx_error_nomem() : run_import(imported, st);
     hx_text_free(&label);

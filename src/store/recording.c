@@ -184,7 +184,7 @@ static hx_error *name_entered(struct naming *naming, const struct hx_rec_place *
     return add_function(naming, &entered, true);
 }
 
-static hx_error *name_recorded_place(struct naming *naming, uint32_t number)
+static hx_error *store_recorded_place(struct naming *naming, uint32_t number)
 {
     if (naming->count[number])
         return NULL;
@@ -299,7 +299,7 @@ static hx_error *place_marks(struct naming *naming, const uint32_t *place, uint3
         if (naming->recording->places.v[mark].kind == HX_REC_CODE ||
             !is_made_by(naming, frame, mark, k, made))
             return NULL;
-        HX_TRY(name_recorded_place(naming, mark));
+        HX_TRY(store_recorded_place(naming, mark));
         HX_TRY(place_function(naming, mark, naming->first[mark], at));
     }
     return NULL;
@@ -326,7 +326,7 @@ static hx_error *place_stack(struct naming *naming, const struct hx_rec_stack *s
     };
     while (at.next > inner) {
         uint32_t number = place[--at.next];
-        HX_TRY(name_recorded_place(naming, number));
+        HX_TRY(store_recorded_place(naming, number));
         uint32_t first = naming->first[number], count = naming->count[number];
         struct made made = {.region = UINT32_MAX};
         for (uint32_t k = 0; k < count; k++) {

@@ -24,7 +24,7 @@ void *hx_code_store_take(struct hx_code_store *store, size_t bytes)
 }
 
 /* FNV-1a, mixed once more for the low bits. */
-static size_t hash_text(const char *s, size_t n)
+static size_t hash_stored_text(const char *s, size_t n)
 {
     uint64_t h = 0xcbf29ce484222325;
     for (size_t i = 0; i < n; i++)
@@ -40,7 +40,7 @@ static bool grow_code_store(struct hx_code_store *store)
         return false;
     for (size_t i = 0; i < store->n_slots; i++) {
         const char *s = store->slot[i];
-        size_t at = s ? hash_text(s, strlen(s)) & (n - 1) : 0;
+        size_t at = s ? hash_stored_text(s, strlen(s)) & (n - 1) : 0;
         while (s && slot[at])
             at = (at + 1) & (n - 1);
         if (s)
@@ -57,7 +57,7 @@ const char *hx_code_store_string(struct hx_code_store *store, const char *s, siz
     if (store->n * 2 >= store->n_slots && !grow_code_store(store))
         return NULL;
     n = strnlen(s, n);
-    size_t at = hash_text(s, n) & (store->n_slots - 1);
+    size_t at = hash_stored_text(s, n) & (store->n_slots - 1);
     for (; store->slot[at]; at = (at + 1) & (store->n_slots - 1))
         if (strncmp(store->slot[at], s, n) == 0 && !store->slot[at][n])
             return store->slot[at];

@@ -252,7 +252,7 @@ static hx_error *look_at_level(struct search *search, struct level *now, uint32_
     return NULL;
 }
 
-static hx_error *search_backwards(struct search *search, hx_obj target)
+static hx_error *spread_backwards(struct search *search, hx_obj target)
 {
     memset(search->seen, 0, search->words * sizeof *search->seen);
     search->n_seen = 0;
@@ -295,7 +295,7 @@ static hx_error *choose_chains(struct search *search, hx_obj target)
     search->met = calloc(search->snapshot->roots.n + 1, sizeof *search->met);
     HX_NEED(search->met);
     HX_TRY(find_rooted(search));
-    HX_TRY(search_backwards(search, target));
+    HX_TRY(spread_backwards(search, target));
     memset(search->seen, 0, search->words * sizeof *search->seen); /* now: on a chain */
     for (size_t i = 0; i < search->starts.n; i++) {
         for (hx_obj at = search->starts.v[i]; !hx_bit(search->seen, at); at = search->next[at]) {
@@ -315,7 +315,7 @@ static hx_error *choose_shortest_chains(struct search *search, hx_obj target)
     search->level[1].more = calloc(search->words, sizeof *search->level[1].more);
     HX_NEED(search->seen && search->chosen && search->level[0].more && search->level[1].more);
     hx_bit_set(search->chosen, target);
-    HX_TRY(search_backwards(search, target));
+    HX_TRY(spread_backwards(search, target));
     if (search->n_seen <= search->most)
         return NULL;
     search->most = 0; /* the nearest ones are chosen already */

@@ -120,7 +120,7 @@ static hx_error *reduce_to(struct parser *parser, unsigned what)
     return NULL;
 }
 
-static hx_error *push_pending(struct parser *parser, unsigned what)
+static hx_error *push_pending_operator(struct parser *parser, unsigned what)
 {
     struct pending pending = {.what = what, .at = parser->token.at, .n = parser->token.n};
     return hx_vec_push(&parser->stack, pending) ? NULL : hx_error_nomem();
@@ -392,12 +392,12 @@ static hx_error *parse_front(struct parser *parser)
             if (top && top->what == PENDING_NOT)
                 parser->stack.n--; /* not not */
             else
-                HX_TRY(push_pending(parser, PENDING_NOT));
+                HX_TRY(push_pending_operator(parser, PENDING_NOT));
         } else if (parser->token.kind == HX_TOKEN_OPEN) {
             if (++parser->parentheses > HX_FILTER_MAX_PARENTHESES)
                 return error_at(parser, &parser->token, "write a flatter condition",
                                 "more than %d open parentheses", HX_FILTER_MAX_PARENTHESES);
-            HX_TRY(push_pending(parser, PENDING_OPEN));
+            HX_TRY(push_pending_operator(parser, PENDING_OPEN));
         } else {
             return parse_test(parser);
         }
@@ -433,7 +433,7 @@ static hx_error *parse_back(struct parser *parser, bool *ret_more)
                         words(parser, &parser->token));
     unsigned what = kind == HX_TOKEN_AND ? PENDING_AND : PENDING_OR;
     HX_TRY(reduce_to(parser, what));
-    HX_TRY(push_pending(parser, what));
+    HX_TRY(push_pending_operator(parser, what));
     return advance_token(parser);
 }
 

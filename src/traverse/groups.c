@@ -243,7 +243,7 @@ static void choose_searched_groups(struct plan *plan, struct group *group, uint3
     result->measured += plan->n_todo;
 }
 
-static hx_error *measure_groups(struct plan *plan, uint32_t limit, unsigned threads)
+static hx_error *measure_group_retained(struct plan *plan, uint32_t limit, unsigned threads)
 {
     struct hx_groups *result = plan->result;
     result->bytes = calloc((size_t)result->n + 1, sizeof *result->bytes);
@@ -273,7 +273,7 @@ hx_error *hx_groups_measure(const struct hx_snapshot *snapshot,
                         .group = group,
                         .progress = progress,
                         .result = ret};
-    hx_error *err = measure_groups(&plan, limit, threads);
+    hx_error *err = measure_group_retained(&plan, limit, threads);
     if (err)
         hx_groups_deinit(ret);
     return err;

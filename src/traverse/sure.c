@@ -335,7 +335,7 @@ static hx_error *reserve_sure(struct work *work)
 }
 
 /* *ret_all: false when too many are concerned. */
-static hx_error *find_sure(struct work *work, bool *ret_all)
+static hx_error *find_sure_objects(struct work *work, bool *ret_all)
 {
     *ret_all = false;
     HX_TRY(reserve_sure(work));
@@ -378,7 +378,7 @@ hx_error *hx_sure_find(const struct hx_snapshot *snapshot, const struct hx_domin
                         .edge_limit = (snapshot->graph.n_edges + snapshot->root_edges.n) / part};
     work.limit = work.limit < most ? work.limit : most;
     bool found_all;
-    hx_error *err = find_sure(&work, &found_all);
+    hx_error *err = find_sure_objects(&work, &found_all);
     hx_graph_deinit(&work.small);
     hx_big_free(&work.beyond_mem);
     hx_big_free(&work.concerned_mem);

@@ -335,7 +335,7 @@ static void revising_destroy(struct hx_job *job)
 }
 
 /* The row of a snapshot in ui->snapshots. */
-static size_t snapshot_row(const struct hx_ui *ui, int64_t snapshot)
+static size_t row_of_snapshot(const struct hx_ui *ui, int64_t snapshot)
 {
     size_t i = 0;
     while (i < ui->snapshots.n_rows && hx_table_int(&ui->snapshots, i, "snapshot", 0) != snapshot)
@@ -353,7 +353,8 @@ static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsi
     if (!known && !choice->retainers && !choice->bins)
         return NULL; /* as it was stored */
     struct hx_revision *revision = revision_of(ui, snapshot);
-    if (!revision || hx_table_int(&ui->snapshots, snapshot_row(ui, snapshot), "heap_bytes", -1) < 0)
+    if (!revision ||
+        hx_table_int(&ui->snapshots, row_of_snapshot(ui, snapshot), "heap_bytes", -1) < 0)
         return NULL;
     *ret_parts = revision->want;
     *ret_parts |= revision->retainers != choice->retainers ? HX_ANALYSE_RETAINERS : 0;

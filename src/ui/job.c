@@ -367,7 +367,7 @@ bool hx_jobs_cancel(hx_jobs *jobs)
 /* What the line has besides: the place in the list. */
 #define ROOM_BESIDE 8
 
-static void put_progress_bar(double part, bool utf8, struct hx_text *ret)
+static void put_job_bar(double part, bool utf8, struct hx_text *ret)
 {
     int full = (int)(part * BAR_CELLS + 0.5);
     hx_text_puts(ret, " [");
@@ -407,7 +407,7 @@ static void put_stage(const struct lane *lane, uint64_t now, int room, bool utf8
         double part = (double)lane->done / (double)lane->total;
         room -= 5;
         if (room >= BAR_CELLS + 3) {
-            put_progress_bar(part, utf8, ret);
+            put_job_bar(part, utf8, ret);
             room -= BAR_CELLS + 3;
         }
         hx_text_putf(ret, " %u%%", (unsigned)(100 * part));

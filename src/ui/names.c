@@ -22,7 +22,7 @@ static bool ends_with(const char *name, const char *word)
            (n == len || name[n - len - 1] == '_');
 }
 
-static bool name_is(const char *name, const char *word)
+static bool column_name_is(const char *name, const char *word)
 {
     return length(name) == strlen(word) && strncmp(name, word, strlen(word)) == 0;
 }
@@ -36,7 +36,7 @@ bool hx_name_is_address(const char *name)
 {
     static const char *const addresses[] = {"source", "target", "object", "dominator", "parent"};
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
-        if (name_is(name, addresses[i]))
+        if (column_name_is(name, addresses[i]))
             return true;
     return ends_with(name, "address") && !is_count_column(name);
 }
@@ -48,8 +48,8 @@ bool hx_name_is_bytes(const char *name)
 
 bool hx_name_is_id(const char *name)
 {
-    return name_is(name, "pid") || name_is(name, "tid") || name_is(name, "snapshot") ||
-           (ends_with(name, "id") && !is_count_column(name));
+    return column_name_is(name, "pid") || column_name_is(name, "tid") ||
+           column_name_is(name, "snapshot") || (ends_with(name, "id") && !is_count_column(name));
 }
 
 bool hx_name_is_us(const char *name)

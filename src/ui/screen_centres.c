@@ -48,7 +48,7 @@ static void centres_title(const struct hx_ui *ui, const struct hx_pane *pane, st
         hx_text_puts(ret, "\nevents were lost, frees among them: see :screen losses");
 }
 
-static hx_error *open_centre_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+static hx_error *open_centre_tree_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
     if (!id)
@@ -79,7 +79,7 @@ static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
 }
 
 /* A row for the rest of some children is no node. */
-static bool centre_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
+static bool centre_tree_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
     int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
     *ret = (struct hx_of){HX_SUBSET_BELOW, hx_table_text(&pane->rows, row, "label"), NULL, id};
@@ -104,6 +104,6 @@ const struct hx_screen hx_screen_centres = {
     .fill = hx_tree_fill,
     .head = centres_title,
     .empty = HX_UI_NOT_RECORDED,
-    .open = open_centre_row,
-    .of = centre_row_set,
+    .open = open_centre_tree_row,
+    .of = centre_tree_row_set,
 };

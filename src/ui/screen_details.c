@@ -20,7 +20,7 @@ static const struct hx_column narrow[] = {
 #define NARROW 60
 
 /* With as few digits as say it exactly. */
-static void put_exact_real(double real, struct hx_text *ret)
+static void put_exact_number(double real, struct hx_text *ret)
 {
     char digits[40];
     for (int n = 6; n <= 17; n++) {
@@ -41,7 +41,7 @@ static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
     else if (cell->type == HX_VALUE_TEXT)
         hx_text_escape(ret, hx_cell_text(cell), strlen(hx_cell_text(cell)), ascii);
     else if (cell->type == HX_VALUE_REAL)
-        put_exact_real(cell->real, ret);
+        put_exact_number(cell->real, ret);
     else if (hx_name_is_address(name))
         hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
     else if (hx_name_is_id(name))

@@ -312,7 +312,7 @@ static int by_area(const void *a, const void *b)
 }
 
 /* The largest become bands. */
-static hx_error *choose_bands(struct reading *reading)
+static hx_error *choose_series_bands(struct reading *reading)
 {
     struct hx_series *series = reading->series;
     size_t n = reading->entry.n, left_out = 0;
@@ -525,7 +525,7 @@ static hx_error *read_series(struct reading *reading, hx_store *store)
     HX_TRY(begin_band(&series->rest, series->n));
     HX_TRY(put_statement(reading, store));
     HX_TRY(each_series_row(reading, store, add_weighted));
-    HX_TRY(choose_bands(reading));
+    HX_TRY(choose_series_bands(reading));
     put_bands(reading);
     HX_TRY(each_series_row(reading, store, take_down));
     settle_series(reading);

@@ -366,7 +366,7 @@ static hx_error *adopt_orphans(struct emit *emit)
 
 /* --- all ------------------------------------------------------------------- */
 
-static hx_error *reserve_objects(struct emit *emit)
+static hx_error *reserve_heap_objects(struct emit *emit)
 {
     struct hx_graph *graph = &emit->snapshot->graph;
     uint64_t max = 0;
@@ -426,7 +426,7 @@ hx_error *hx_glibc_run(struct hx_glibc_walk *walk, hx_ranges *excluded)
                         .mark = walk->marks.v,
                         .mark_end = walk->marks.v + walk->marks.n,
                         .tcache_chunk = hx_glibc_tcache_chunk(walk)};
-    HX_TRY(reserve_objects(&emit));
+    HX_TRY(reserve_heap_objects(&emit));
     hx_error *err = NULL;
     for (size_t i = 0; i < walk->areas.n && !err; i++) {
         emit.area = &walk->areas.v[i];

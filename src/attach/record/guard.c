@@ -44,7 +44,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
         signal(SIGBUS, SIG_DFL);
 }
 
-static void install_handlers(void)
+static void install_sigbus_handler(void)
 {
     struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigemptyset(&action.sa_mask);
@@ -53,7 +53,7 @@ static void install_handlers(void)
 
 hx_error *hx_guard_add(void *base, size_t bytes, int *ret)
 {
-    pthread_once(&installed, install_handlers);
+    pthread_once(&installed, install_sigbus_handler);
     for (int i = 0; i < GUARDS; i++) {
         bool is_free = false;
         if (!atomic_compare_exchange_strong(&guards[i].claimed, &is_free, true))

@@ -155,7 +155,7 @@ static uint64_t capture(void)
     return key >= HX_EV_KEY_FIRST ? stamp << 32 | key : 0;
 }
 
-static void enter_object(uint64_t id)
+static void push_object_mark(uint64_t id)
 {
     struct hx_caller caller = HX_CALLER();
     struct hx_thread *thread = &hx_thread;
@@ -170,7 +170,7 @@ static void enter_object(uint64_t id)
         hx_writer_exit(thread, writer);
 }
 
-static void leave_object(uint64_t id)
+static void pop_object_mark(uint64_t id)
 {
     struct hx_caller caller = HX_CALLER();
     if (!keeps_marks())
@@ -179,8 +179,8 @@ static void leave_object(uint64_t id)
     tell_unbalanced();
 }
 
-static const struct heapx_scc_listener listener = {1,       push_centre,  pop,
-                                                   capture, enter_object, leave_object};
+static const struct heapx_scc_listener listener = {1,       push_centre,      pop,
+                                                   capture, push_object_mark, pop_object_mark};
 
 /* --- modules ------------------------------------------------------------------------------------
  */
