@@ -1,8 +1,8 @@
 /* account.c - what the resident memory is used for, and which pages of the heap it is. */
-#include "attach/rootmap.h"
+#include "attach/roots/rootmap.h"
 
 #include "attach/ranges.h"
-#include "attach/stacks.h"
+#include "attach/roots/stacks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef HX_ATTACH_ATTACH_H
 #define HX_ATTACH_ATTACH_H
 
-#include "attach/stop_mark.h"
+#include "record/stop_mark.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 

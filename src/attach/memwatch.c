@@ -1,7 +1,7 @@
 /* memwatch.c - the thread that looks at the limits while a snapshot is made. */
 #include "attach/memwatch.h"
 
-#include "attach/proc.h"
+#include "base/proc.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
 #include "base/text.h"

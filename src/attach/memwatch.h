@@ -7,7 +7,7 @@
 #ifndef HX_ATTACH_MEMWATCH_H
 #define HX_ATTACH_MEMWATCH_H
 
-#include "attach/limits.h"
+#include "attach/memory_limits.h"
 
 #include <stdatomic.h>
 

@@ -5,13 +5,14 @@
  */
 #include "attach/preflight.h"
 
-#include "attach/copy.h"
-#include "attach/limits.h"
-#include "attach/pagemap.h"
-#include "attach/proc.h"
-#include "attach/record/launch.h"
+#include "attach/stop/copy.h"
+#include "attach/memory_limits.h"
+#include "attach/stop/pagemap.h"
+#include "base/proc.h"
+#include "record/launch.h"
 #include "base/cleanup.h"
 #include "sym/module.h"
+#include "model/process.h"
 
 #include <elf.h>
 #include <errno.h>

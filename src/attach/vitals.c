@@ -1,7 +1,7 @@
 /* vitals.c - what /proc tells of a process at a glance. */
 #include "attach/vitals.h"
 
-#include "attach/proc.h"
+#include "base/proc.h"
 #include "base/cleanup.h"
 
 #include <inttypes.h>

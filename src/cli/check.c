@@ -2,9 +2,9 @@
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "cli/commands.h"
-#include "cli/suppress.h"
-#include "cli/take.h"
-#include "cli/view.h"
+#include "cli/words/suppressions_option.h"
+#include "cli/take/take.h"
+#include "cli/words/view.h"
 
 #include <inttypes.h>
 #include <stdio.h>

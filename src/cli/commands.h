@@ -6,7 +6,7 @@
 #ifndef HX_CLI_COMMANDS_H
 #define HX_CLI_COMMANDS_H
 
-#include "cli/options.h"
+#include "cli/words/options.h"
 
 enum hx_exit {
     HX_EXIT_DONE = 0,

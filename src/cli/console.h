@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/timing.h"
-#include "cli/options.h"
+#include "cli/words/options.h"
 #include "store/store.h"
 
 #include <pthread.h>

@@ -2,9 +2,9 @@
 #include "cli/diff.h"
 
 #include "cli/commands.h"
-#include "cli/file.h"
-#include "cli/take.h"
-#include "cli/view.h"
+#include "cli/words/input_file.h"
+#include "cli/take/take.h"
+#include "cli/words/view.h"
 #include "traverse/diff.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
 #define HX_CLI_DIFF_H
 
 #include "cli/console.h"
-#include "cli/options.h"
-#include "cli/place.h"
-#include "traverse/filter.h"
+#include "cli/words/options.h"
+#include "cli/words/snapshot_place.h"
+#include "query/filter.h"
 
 /* The snapshots of a call; the last one only with --still. */
 enum { HX_SIDE_A, HX_SIDE_B, HX_SIDE_STILL, HX_SIDES };

@@ -3,8 +3,8 @@
 #include "cli/diff.h"
 
 #include "base/vec.h"
-#include "cli/take.h"
-#include "cli/view.h"
+#include "cli/take/take.h"
+#include "cli/words/view.h"
 #include "traverse/diff.h"
 
 #include <inttypes.h>

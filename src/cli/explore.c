@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "cli/commands.h"
-#include "cli/kept.h"
+#include "cli/take/kept.h"
 #include "cli/summary.h"
 #include "ui/ui.h"
 

@@ -3,7 +3,7 @@
 #ifndef HX_CLI_EXPLORE_H
 #define HX_CLI_EXPLORE_H
 
-#include "cli/take.h"
+#include "cli/take/take.h"
 
 /* Takes a first snapshot of the session's target (into -o FILE, else a temporary store) and shows
  * it. `precious`: who quits without -o is asked, and what is cut off is kept (kept.h). */

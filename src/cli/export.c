@@ -5,9 +5,9 @@
 #include "base/nearest.h"
 #include "base/pin.h"
 #include "cli/commands.h"
-#include "cli/file.h"
-#include "cli/take.h"
-#include "cli/view.h"
+#include "cli/words/input_file.h"
+#include "cli/take/take.h"
+#include "cli/words/view.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "cli/help.h"
 #include "cli/commands.h"
 #include "export/export.h"
-#include "export/import.h"
+#include "export/import/import.h"
 
 #include <stdio.h>
 #include <string.h>

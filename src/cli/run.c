@@ -1,9 +1,9 @@
 /* run.c - `heapx run -- CMD`: start a program and record every allocation of it. */
-#include "attach/record/launch.h"
+#include "record/launch.h"
 #include "base/cleanup.h"
 #include "cli/commands.h"
-#include "cli/series.h"
-#include "sym/code.h"
+#include "cli/take/snapshot_series.h"
+#include "sym/code/code.h"
 
 #include <errno.h>
 #include <signal.h>

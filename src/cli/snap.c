@@ -2,8 +2,8 @@
  * with the recorder, and the last one when it ends. */
 #include "base/cleanup.h"
 #include "cli/commands.h"
-#include "cli/series.h"
-#include "cli/watch.h"
+#include "cli/take/snapshot_series.h"
+#include "cli/take/watch.h"
 
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "store/measured.h"
+#include "store/schema/measured.h"
 #include "store/query.h"
 
 #include <string.h>

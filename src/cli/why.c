@@ -2,10 +2,10 @@
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "cli/commands.h"
-#include "cli/file.h"
-#include "cli/from.h"
-#include "cli/take.h"
-#include "traverse/lost.h"
+#include "cli/words/input_file.h"
+#include "cli/words/from.h"
+#include "cli/take/take.h"
+#include "traverse/leaks.h"
 #include "traverse/reach.h"
 
 #include <inttypes.h>

@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "export/sink.h"
-#include "store/attribution.h"
+#include "store/cost/attribution.h"
 #include "store/census.h"
 #include "store/store.h"
 

@@ -2,6 +2,8 @@
 #ifndef HX_MODEL_PROCESS_H
 #define HX_MODEL_PROCESS_H
 
+#include "base/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +54,13 @@ void hx_vector_name(size_t i, char ret[8]);
 
 /* Memory that processes share and that is in no folder: anonymous, memfd, System V. */
 bool hx_mapping_is_memory(const struct hx_mapping *mapping);
+
+/* Parses the text of maps or smaps (smaps fills rss_bytes, anonymous_bytes, swap_bytes and
+ * device; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. Those of a running
+ * process can overlap, because it maps and unmaps meanwhile: the earlier one counts. The
+ * caller owns the array and each path: hx_mappings_free(). */
+hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret, size_t *ret_n);
+void hx_mappings_free(struct hx_mapping *mapping, size_t n);
 
 /* Index of the mapping that contains addr, n when none does. Mappings are sorted. */
 size_t hx_mapping_find(const struct hx_mapping *mapping, size_t n, uint64_t addr);

@@ -1,7 +1,7 @@
 /* db.c - SQLite calls that speak hx_error. */
 #include "store/db.h"
 
-#include "store/sidecar.h"
+#include "store/file/sidecar.h"
 
 #include <errno.h>
 #include <stdbool.h>

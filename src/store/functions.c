@@ -5,7 +5,7 @@
 #include "store/functions.h"
 
 #include "store/db.h"
-#include "traverse/regexp.h"
+#include "query/regexp.h"
 
 #include <string.h>
 

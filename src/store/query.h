@@ -4,7 +4,7 @@
 #define HX_STORE_QUERY_H
 
 #include "store/store.h"
-#include "traverse/filter.h"
+#include "query/filter.h"
 
 /* view, its default sort column (largest first; NULL: as stored), what it shows */
 #define HX_VIEWS(X)                                                                                \

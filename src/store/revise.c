@@ -2,12 +2,12 @@
  *
  * In a store that is open for appending they replace the old ones. Else they go into temporary
  * tables over the file's own (hx_schema_overlay()), which end with the connection. */
-#include "store/analyse.h"
+#include "store/write/analyse.h"
 
 #include "base/cleanup.h"
 #include "store/db.h"
 #include "store/store_private.h"
-#include "traverse/visits.h"
+#include "traverse/retain/visits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

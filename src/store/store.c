@@ -4,13 +4,13 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
-#include "store/file.h"
+#include "store/file/store_file.h"
 #include "store/functions.h"
-#include "store/laid.h"
-#include "store/schema.h"
-#include "store/sidecar.h"
+#include "store/cost/attribution_tables.h"
+#include "store/schema/schema.h"
+#include "store/file/sidecar.h"
 #include "store/store_private.h"
-#include "store/vtab.h"
+#include "store/objects/vtab.h"
 
 #include <errno.h>
 #include <fcntl.h>

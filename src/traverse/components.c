@@ -1,7 +1,7 @@
 /* components.c - strongly connected components: what is in no cycle, then the rest. */
 #include "traverse/components.h"
 
-#include "traverse/part.h"
+#include "traverse/subgraph.h"
 
 #define CHECK_MASK 0x3fff /* every so many objects + 1 */
 #define FEW_EDGES  16     /* of an object with so few all targets are prefetched */

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "sym/demangle.h"
 #include "traverse/named.h"
-#include "traverse/pattern.h"
+#include "query/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "traverse/reach.h"
 
 #include "base/parallel.h"
-#include "traverse/lost.h"
+#include "traverse/leaks.h"
 #include "traverse/mark.h"
 
 #include <stdatomic.h>

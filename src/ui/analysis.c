@@ -1,7 +1,7 @@
 /* analysis.c - working out retainer sets, bins and retained sizes from within the explorer. */
 #include "ui/app.h"
 
-#include "traverse/pattern.h"
+#include "query/pattern.h"
 
 #include <inttypes.h>
 #include <string.h>

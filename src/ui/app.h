@@ -5,9 +5,9 @@
 #include "base/timing.h"
 #include "ui/analysis.h"
 #include "ui/job.h"
-#include "ui/pane.h"
-#include "ui/prompt.h"
-#include "ui/term.h"
+#include "ui/list/pane.h"
+#include "ui/command/prompt.h"
+#include "ui/term/term.h"
 #include "ui/ui.h"
 
 /* A line that stood at the bottom. */
@@ -56,7 +56,7 @@ struct hx_ui {
     uint64_t draft_of;                 /* pane */
     char *statement;                   /* SQL that failed, to be corrected; NULL: none */
     uint64_t asked;                    /* so many statements were asked */
-    HX_VEC(struct hx_reply *) replies; /* all answers to them (answers.h); owned */
+    HX_VEC(struct hx_reply *) replies; /* all answers to them (sql_reply.h); owned */
     uint64_t searches;                 /* so many were begun; only the newest moves the cursor */
     /* The last click, and the pane (its serial) and row that it was on; -1: on none. */
     int click_line, click_column;
@@ -147,7 +147,8 @@ hx_error *hx_ui_ask(struct hx_ui *ui, const char *sql);
 /* The row of an answer may be of another snapshot: goes there. */
 void hx_ui_follow_row(struct hx_ui *ui, const struct hx_pane *pane, size_t row);
 
-/* graph.c: the graph of a stored snapshot, kept for the next question. On the WORK lane only. */
+/* graph_cache.c: the graph of a stored snapshot, kept for the next question. On the WORK lane only.
+ */
 hx_error *hx_ui_graph(struct hx_ui *ui, hx_store *store, int64_t number,
                       const struct hx_progress *progress, struct hx_snapshot **ret);
 

@@ -1,8 +1,8 @@
 /* display.c - draws a pane: header, screens, title, columns, rows, last line. */
 #include "base/pin.h"
 #include "ui/app.h"
-#include "ui/marks.h"
-#include "ui/difference.h"
+#include "ui/list/marked_rows.h"
+#include "ui/data/difference.h"
 
 #include <errno.h>
 #include <fcntl.h>

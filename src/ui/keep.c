@@ -1,7 +1,7 @@
 /* keep.c - snapshots that only a private temporary store holds: into a file, and the question
  * before they are thrown away. */
 #include "ui/app.h"
-#include "ui/complete.h"
+#include "ui/command/complete.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* loop.c - keys in, screens out, and what happens in between. */
 #include "ui/app.h"
-#include "ui/request.h"
+#include "ui/command/request.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -8,8 +8,8 @@
 #ifndef HX_UI_SCREEN_H
 #define HX_UI_SCREEN_H
 
-#include "ui/column.h"
-#include "ui/table.h"
+#include "ui/list/list_column.h"
+#include "ui/list/table.h"
 
 /* In the order of Tab; those with a digit stand in the bar at the top. */
 #define HX_UI_SCREENS(X)                                                                           \

@@ -1,9 +1,9 @@
 /* ui.c - the explorer from start to end: panes, messages, the run itself. */
 #include "ui/ui.h"
 
-#include "ui/answers.h"
+#include "ui/list/sql_reply.h"
 #include "ui/app.h"
-#include "ui/difference.h"
+#include "ui/data/difference.h"
 
 #include <errno.h>
 #include <string.h>

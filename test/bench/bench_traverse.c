@@ -12,9 +12,9 @@
 #include "synthetic.h"
 
 #include "base/parallel.h"
-#include "traverse/lookup.h"
+#include "traverse/scan/lookup.h"
 #include "traverse/reach.h"
-#include "traverse/scan.h"
+#include "traverse/scan/scan.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "attach/attach.h"
 #include "fuzz.h"
 #include "traverse/reach.h"
-#include "traverse/scan.h"
+#include "traverse/scan/scan.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* fuzz_import.c - mutated event logs and heap profiles through the importers: none may crash, hang
  * or say nothing of where a lie is. What is stored has to add up. */
-#include "export/import.h"
+#include "export/import/import.h"
 #include "store/query.h"
 #include "fuzz.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "fuzz.h"
-#include "store/column.h"
+#include "store/objects/packed_column.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,10 @@
  * wake-up, takes queued signals, and counts; the parent captures it in every state.
  * Exit 77 where processes may not be traced.
  */
-#include "attach/agent.h"
-#include "attach/proc.h"
-#include "attach/tracer.h"
+#include "attach/stop/agent.h"
+#include "base/proc.h"
+#include "attach/stop/tracer.h"
+#include "model/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,8 +13,9 @@
  * Exit status 0 when all holds.
  */
 #include "attach/alloc/alloc.h"
-#include "attach/proc.h"
+#include "base/proc.h"
 #include "base/cleanup.h"
+#include "model/process.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -14,7 +14,7 @@
  * unknown: frees of blocks that are not live; twice: allocations of blocks that are live; torn:
  * records that make no sense. All three are 0 when nothing was lost and all is recorded.
  */
-#include "attach/record/ring.h"
+#include "record/ring.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,9 +6,9 @@
 
 #include "unit.h"
 
-#include "attach/arch.h"
-#include "attach/pagemap.h"
-#include "attach/proc.h"
+#include "attach/stop/registers.h"
+#include "attach/stop/pagemap.h"
+#include "base/proc.h"
 #include "base/cleanup.h"
 #include "model/snapshot.h"
 

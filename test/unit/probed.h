@@ -3,7 +3,7 @@
 #ifndef HX_UNIT_PROBED_H
 #define HX_UNIT_PROBED_H
 
-#include "attach/record/record.h"
+#include "record/record.h"
 #include "base/cleanup.h"
 #include "unit.h"
 

@@ -5,7 +5,7 @@
 
 #include "random_graph.h"
 
-#include "traverse/retain.h"
+#include "traverse/retain/retain.h"
 
 #define ORACLE_ROOTS 8
 

@@ -1,7 +1,7 @@
 /* test_account.c - the memory account against one that looks at every byte. */
 #include "unit.h"
 
-#include "attach/rootmap.h"
+#include "attach/roots/rootmap.h"
 
 #include <time.h>
 

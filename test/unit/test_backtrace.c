@@ -6,7 +6,7 @@
  */
 #include "live.h"
 
-#include "attach/backtrace.h"
+#include "attach/roots/backtrace.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
  * whole, and where only some of it is taken, its shortest ones. */
 #include "analysis_check.h"
 
-#include "traverse/backwards.h"
-#include "traverse/lost.h"
+#include "traverse/why/backwards.h"
+#include "traverse/leaks.h"
 #include "traverse/reach.h"
 
 static void nothing(void *context)

@@ -1,10 +1,10 @@
 /* test_bins.c - bins of named roots against one search for each root. */
 #include "random_graph.h"
 
-#include "traverse/bins.h"
-#include "traverse/census.h"
+#include "traverse/retain/bins.h"
+#include "traverse/key_sums.h"
 #include "traverse/reach.h"
-#include "traverse/scan.h"
+#include "traverse/scan/scan.h"
 
 #include <inttypes.h>
 

@@ -6,15 +6,15 @@
 #include "base/cleanup.h"
 #include "../image/image.h"
 #include "store/store.h"
-#include "traverse/bins.h"
-#include "traverse/census.h"
+#include "traverse/retain/bins.h"
+#include "traverse/key_sums.h"
 #include "traverse/components.h"
 #include "traverse/diff.h"
-#include "traverse/dominators.h"
-#include "traverse/groups.h"
+#include "traverse/dominate/dominators.h"
+#include "traverse/dominate/groups.h"
 #include "traverse/reach.h"
-#include "traverse/retain.h"
-#include "traverse/scan.h"
+#include "traverse/retain/retain.h"
+#include "traverse/scan/scan.h"
 
 #include <sqlite3.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* test_callgraph.c - the call graph of allocations: mprof's own examples, cycles, and random trees
  * against a reckoner that follows each chain for itself. */
-#include "traverse/callgraph.h"
+#include "cost/callgraph.h"
 
 #include "base/timing.h"
 #include "unit.h"

@@ -1,6 +1,6 @@
 /* test_ccs.c - cost-centre stacks: the rules of push and call, the machine's operations, and
  * attribution against a reckoner that knows nothing but lists. */
-#include "traverse/ccs.h"
+#include "cost/ccs.h"
 
 #include "base/timing.h"
 #include "unit.h"

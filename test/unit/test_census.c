@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "../image/image.h"
-#include "traverse/census.h"
+#include "traverse/key_sums.h"
 
 enum { OBJECTS = 300, KEYS = 6, PAGES = 80 };
 

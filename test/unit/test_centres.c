@@ -1,5 +1,5 @@
 /* test_centres.c - cost centres chosen by patterns. */
-#include "traverse/centres.h"
+#include "cost/centres.h"
 
 #include "unit.h"
 

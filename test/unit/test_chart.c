@@ -5,8 +5,8 @@
 
 #include "base/cleanup.h"
 #include "store/store.h"
-#include "ui/chart.h"
-#include "ui/series.h"
+#include "ui/picture/chart.h"
+#include "ui/data/census_series.h"
 
 #include <math.h>
 

@@ -2,11 +2,12 @@
  * information elsewhere, replaced, deleted and damaged; and the second opinion of addr2line. */
 #include "unit.h"
 
-#include "attach/proc.h"
+#include "base/proc.h"
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "base/timing.h"
-#include "sym/code.h"
+#include "sym/code/code.h"
+#include "model/process.h"
 
 #include <elf.h>
 #include <fcntl.h>

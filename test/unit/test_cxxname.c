@@ -3,7 +3,7 @@
 
 #include "config.h"
 
-#include "traverse/cxxname.h"
+#include "sym/cxxname.h"
 
 static bool is(const char *written, const char *symbol, bool inner)
 {

@@ -1,8 +1,8 @@
 /* test_dominators.c - dominators and retained sizes, against the removal of each node. */
 #include "random_graph.h"
 
-#include "traverse/dominators.h"
-#include "traverse/groups.h"
+#include "traverse/dominate/dominators.h"
+#include "traverse/dominate/groups.h"
 #include "traverse/reach.h"
 
 #include <stdatomic.h>

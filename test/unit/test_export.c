@@ -3,8 +3,8 @@
 #include "store_model.h"
 
 #include "export/export.h"
-#include "export/import.h"
-#include "export/moments.h"
+#include "export/import/import.h"
+#include "export/timepoints.h"
 
 #include <errno.h>
 #include <fcntl.h>

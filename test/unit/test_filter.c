@@ -1,12 +1,12 @@
-/* test_filter.c - the filter language: src/traverse/filter*.c and regexp.c.
+/* test_filter.c - the filter language: src/query/filter*.c and regexp.c.
  *
  * Random conditions over random rows are judged three times: by the evaluator, by a walk over
  * the tree that they were drawn from, and by SQLite. */
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "traverse/filter.h"
-#include "traverse/regexp.h"
+#include "query/filter.h"
+#include "query/regexp.h"
 
 #include <math.h>
 #include <regex.h>

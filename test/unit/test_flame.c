@@ -2,7 +2,7 @@
  * holds. */
 #include "unit.h"
 
-#include "ui/flame.h"
+#include "ui/picture/flame.h"
 
 static void test_small(void **state)
 {

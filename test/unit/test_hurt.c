@@ -9,11 +9,11 @@
 #include "unit.h"
 
 #include "../image/image.h"
-#include "traverse/bins.h"
-#include "traverse/census.h"
-#include "traverse/dominators.h"
+#include "traverse/retain/bins.h"
+#include "traverse/key_sums.h"
+#include "traverse/dominate/dominators.h"
 #include "traverse/reach.h"
-#include "traverse/retain.h"
+#include "traverse/retain/retain.h"
 
 #include <inttypes.h>
 #include <pthread.h>

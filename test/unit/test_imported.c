@@ -2,7 +2,7 @@
  * up and sum to the heap, what was not counted is NULL, and nothing half-written stays. */
 #include "unit.h"
 
-#include "store/imported.h"
+#include "store/write/imported.h"
 #include "store/query.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * explained once, each block is found again, and nobody gets a site that is not his. */
 #include "unit.h"
 
-#include "attach/record/join.h"
+#include "record/read/join.h"
 #include "model/snapshot.h"
 
 /* Slots of 64 bytes in three mappings; a slot belongs to the walked heap, to an allocator that

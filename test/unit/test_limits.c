@@ -2,7 +2,7 @@
  * as containers see them, and damaged ones. */
 #include "unit.h"
 
-#include "attach/limits.h"
+#include "attach/memory_limits.h"
 #include "base/cleanup.h"
 
 #include <ftw.h>

@@ -2,11 +2,12 @@
  * hand, and ELF files that lie. */
 #include "unit.h"
 
-#include "attach/proc.h"
-#include "attach/vtable.h"
+#include "base/proc.h"
+#include "attach/types/vtable.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "sym/module.h"
+#include "model/process.h"
 
 #include <heapx/roots.h>
 

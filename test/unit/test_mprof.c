@@ -4,10 +4,10 @@
 
 #include "base/text.h"
 #include "store/db.h"
-#include "store/mprof.h"
-#include "store/mprof_fill.h"
-#include "store/print_mprof.h"
-#include "store/schema.h"
+#include "store/cost/mprof.h"
+#include "store/cost/mprof_fill.h"
+#include "store/print/print_mprof.h"
+#include "store/schema/schema.h"
 
 #include <math.h>
 

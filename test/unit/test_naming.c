@@ -1,7 +1,7 @@
 /* test_naming.c - names in a recording: of this program's own code and types. */
 #include "unit.h"
 
-#include "attach/record/space.h"
+#include "record/read/space.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
 

@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "sym/code.h"
+#include "sym/code/code.h"
 #include "sym/insn.h"
 
 #include <dlfcn.h>

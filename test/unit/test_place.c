@@ -1,8 +1,8 @@
-/* test_place.c - FILE[:N] as a word: src/cli/place.c. */
+/* test_place.c - FILE[:N] as a word: src/cli/words/snapshot_place.c. */
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "cli/place.h"
+#include "cli/words/snapshot_place.h"
 
 #include <sys/stat.h>
 

@@ -2,7 +2,7 @@
 #include "store_model.h"
 
 #include "config.h"
-#include "store/print.h"
+#include "store/print/print.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,12 @@
 /* test_probe_marks.c - regions and deferred work (heapx/scc.h) as the recorder of running processes
  * sees them: in threads, over signals, longjmp and coroutines, before it came and after it was
  * killed; and notes of probes that are not what they should be. */
-#include "attach/proc.h"
-#include "attach/record/probes.bpf.h"
-#include "attach/record/probes_find.h"
+#include "base/proc.h"
+#include "record/bpf/probes.bpf.h"
+#include "record/bpf/probes_find.h"
 #include "heapx/scc.h"
 #include "probed.h"
+#include "model/process.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

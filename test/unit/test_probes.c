@@ -1,7 +1,7 @@
 /* test_probes.c - the recorder of running processes: where probes go, and what they see of victims
  * that this program forks. What needs the kernel's help is skipped, with the reason, where that
  * cannot be had. */
-#include "attach/record/probes_find.h"
+#include "record/bpf/probes_find.h"
 #include "probed.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 /* test_proc.c - the text files of /proc: lines of maps and smaps, and hostile ones. */
 #include "unit.h"
 
-#include "attach/proc.h"
+#include "base/proc.h"
+#include "model/process.h"
 
 #include <string.h>
 #include <sys/prctl.h>

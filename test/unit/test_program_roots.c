@@ -3,7 +3,7 @@
  */
 #include "live.h"
 
-#include "attach/program_roots.h"
+#include "attach/roots/program_roots.h"
 
 #include <heapx/roots.h>
 #include <sys/mman.h>

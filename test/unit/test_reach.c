@@ -2,7 +2,7 @@
 #include "random_graph.h"
 
 #include "traverse/reach.h"
-#include "traverse/scan.h"
+#include "traverse/scan/scan.h"
 
 /* --- the definition, by transitive closure ------------------------------------ */
 

@@ -7,7 +7,7 @@
  */
 #include "unit.h"
 
-#include "attach/record/reader.h"
+#include "record/read/reader.h"
 #include "base/cleanup.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
  * stores of the schema that did not tell. */
 #include "analysis_check.h"
 
-#include "store/attribution.h"
-#include "store/recording.h"
+#include "store/cost/attribution.h"
+#include "store/write/write_recording.h"
 
 enum { MAIN, F, F_CLONE, G, PLACES };
 

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "attach/record/preload/unwind_private.h"
+#include "record/preload/unwind_private.h"
 
 #include <alloca.h>
 #include <pthread.h>

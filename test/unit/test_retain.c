@@ -3,8 +3,8 @@
 
 #include "traverse/components.h"
 #include "traverse/reach.h"
-#include "traverse/visits.h"
-#include "traverse/retain.h"
+#include "traverse/retain/visits.h"
+#include "traverse/retain/retain.h"
 
 enum { RETAINERS = 12 };
 

@@ -2,7 +2,7 @@
  * schema 1; what ends early. */
 #include "analysis_check.h"
 
-#include "store/schema.h"
+#include "store/schema/schema.h"
 #include "store/sqlite.h"
 
 #include <signal.h>

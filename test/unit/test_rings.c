@@ -5,8 +5,8 @@
  */
 #include "unit.h"
 
-#include "attach/record/record.h"
-#include "attach/record/ring.h"
+#include "record/record.h"
+#include "record/ring.h"
 #include "base/timing.h"
 
 #include <dirent.h>

@@ -2,8 +2,8 @@
  * strange threads. */
 #include "live.h"
 
-#include "attach/arch.h"
-#include "attach/rootmap.h"
+#include "attach/stop/registers.h"
+#include "attach/roots/rootmap.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

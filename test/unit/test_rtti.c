@@ -4,7 +4,7 @@
 
 #include "config.h"
 
-#include "attach/rtti.h"
+#include "attach/types/rtti.h"
 #include "base/vec.h"
 
 enum { MODULE_BYTES = 1 << 16, HEAP_BYTES = 1 << 16, OBJECTS_MAX = 4096 };

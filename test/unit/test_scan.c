@@ -2,8 +2,8 @@
 #include "unit.h"
 
 #include "../image/image.h"
-#include "traverse/blockmap.h"
-#include "traverse/scan.h"
+#include "traverse/scan/blockmap.h"
+#include "traverse/scan/scan.h"
 
 /* Every drawing is scanned by one and by three workers; both must give the same. */
 static unsigned workers;

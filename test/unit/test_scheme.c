@@ -1,11 +1,11 @@
 /* test_scheme.c - who retains by each scheme, and retainer sets by all of them. */
 #include "retain_oracle.h"
 
-#include "traverse/census.h"
+#include "traverse/key_sums.h"
 #include "traverse/components.h"
-#include "traverse/pattern.h"
+#include "query/pattern.h"
 #include "traverse/reach.h"
-#include "traverse/scheme.h"
+#include "traverse/retain/scheme.h"
 
 enum { NAMES = 5 };
 

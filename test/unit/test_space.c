@@ -5,7 +5,7 @@
  */
 #include "unit.h"
 
-#include "attach/record/space.h"
+#include "record/read/space.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>

@@ -2,7 +2,7 @@
  * nothing, and no text from a store does harm. */
 #include "unit.h"
 
-#include "ui/column.h"
+#include "ui/list/list_column.h"
 
 /* Cells of a line: characters of UTF-8. */
 static size_t cells_of(const struct hx_text *text)

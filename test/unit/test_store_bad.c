@@ -2,8 +2,8 @@
  * and writers that are killed. Never a crash, never a changed file, one clear line. */
 #include "store_model.h"
 
-#include "store/attribution.h"
-#include "store/column.h"
+#include "store/cost/attribution.h"
+#include "store/objects/packed_column.h"
 #include "traverse/reach.h"
 
 #include <dirent.h>

@@ -3,8 +3,8 @@
  * here and put into the file by hand, so that they are what the layout says, whoever writes it. */
 #include "store_model.h"
 
-#include "store/column.h"
-#include "store/schema.h"
+#include "store/objects/packed_column.h"
+#include "store/schema/schema.h"
 #include "store/store_private.h"
 
 /* --- a model ----------------------------------------------------------------------- */

@@ -3,8 +3,8 @@
 #define MODEL_LABEL 16384 /* names of sites are long */
 #include "analysis_check.h"
 
-#include "store/attribution.h"
-#include "store/recording.h"
+#include "store/cost/attribution.h"
+#include "store/write/write_recording.h"
 #include "sym/demangle.h"
 #include "traverse/diff.h"
 

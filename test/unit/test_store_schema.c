@@ -2,7 +2,7 @@
  * each schema there was; what a hostile file says instead is neither run nor waited for. */
 #include "store_model.h"
 
-#include "store/schema.h"
+#include "store/schema/schema.h"
 
 #include <pthread.h>
 #include <sqlite3.h>

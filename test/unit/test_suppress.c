@@ -2,9 +2,9 @@
  * against the definitions. */
 #include "random_graph.h"
 
-#include "traverse/glob.h"
+#include "query/glob.h"
 #include "traverse/reach.h"
-#include "traverse/suppress.h"
+#include "query/suppress.h"
 
 static void must(hx_error *err)
 {

@@ -1,7 +1,7 @@
 /* test_sure.c - sure retained figures as differences, against those found on their own. */
 #include "random_graph.h"
 
-#include "traverse/sure.h"
+#include "traverse/dominate/sure.h"
 
 #include <stdatomic.h>
 

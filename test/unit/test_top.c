@@ -3,7 +3,7 @@
  * The blocks are made up here: top.c sees nothing else of a store. */
 #include "unit.h"
 
-#include "store/top.h"
+#include "store/objects/top.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  */
 #include "unit.h"
 
-#include "attach/record/preload/unwind_private.h"
+#include "record/preload/unwind_private.h"
 
 #include <alloca.h>
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
  */
 #include "cfi_file.h"
 
-#include "attach/record/unwind_table.h"
+#include "record/bpf/unwind_table.h"
 
 static void check_layout(const struct hx_unwind_table *table)
 {

@@ -2,9 +2,9 @@
  * has its shortest one before any root has a second. */
 #include "random_graph.h"
 
-#include "traverse/lost.h"
+#include "traverse/leaks.h"
 #include "traverse/reach.h"
-#include "traverse/scan.h"
+#include "traverse/scan/scan.h"
 
 /* --- all chains, by trying everything ------------------------------------------ */
 

@@ -1,0 +1,78 @@
+/* live_image.c - which bytes come from the process, and which from the file. */
+#include "attach/live_image.h"
+
+#include "attach/stop/pagemap.h"
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PAGE = 4096, PAGES = HX_AGENT_READ_MAX / PAGE + 1 };
+
+/* Pages from `start` on. */
+struct pages {
+    uint64_t start;
+    bool there[PAGES]; /* in memory, or swapped: the process's own */
+};
+
+static bool add_run(void *context, uint64_t start, uint64_t end, bool swapped)
+{
+    (void)swapped;
+    struct pages *pages = context;
+    for (uint64_t at = start; at < end && (at - pages->start) / PAGE < PAGES; at += PAGE)
+        pages->there[(at - pages->start) / PAGE] = true;
+    return true;
+}
+
+/* Where the kernel does not tell, all of them are there. */
+static void find_pages(pid_t pid, uint64_t addr, size_t len, struct pages *ret)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t end = (addr + len + PAGE - 1) / PAGE * PAGE;
+    *ret = (struct pages){.start = addr / PAGE * PAGE};
+    if (!hx_pagemap_runs(fd, ret->start, end, false, add_run, ret))
+        memset(ret->there, true, sizeof ret->there);
+}
+
+/* The bytes of pages that are not there; what no file has is left to the agent. */
+static bool read_absent(const struct hx_live *live, uint64_t addr, char *dst, size_t len)
+{
+    for (size_t n; len; addr += n, dst += n, len -= n) {
+        n = live->modules ? hx_module_read_initial(live->modules, addr, dst, len) : 0;
+        if (!n)
+            return hx_agent_read(live->agent, addr, dst, len);
+    }
+    return true;
+}
+
+static bool read_part(const struct hx_live *live, uint64_t addr, char *dst, size_t len)
+{
+    struct pages pages;
+    find_pages(live->pid, addr, len, &pages);
+    for (size_t n; len; addr += n, dst += n, len -= n) {
+        size_t i = (addr - pages.start) / PAGE, k = i + 1;
+        while (k < PAGES && pages.there[k] == pages.there[i])
+            k++;
+        uint64_t end = pages.start + k * PAGE;
+        n = end - addr < len ? end - addr : len;
+        if (!(pages.there[i] ? hx_agent_read(live->agent, addr, dst, n)
+                             : read_absent(live, addr, dst, n)))
+            return false;
+    }
+    return true;
+}
+
+bool hx_live_read(void *context, uint64_t addr, void *dst, size_t len)
+{
+    const struct hx_live *live = context;
+    for (size_t done = 0; done < len;) {
+        size_t part = len - done < HX_AGENT_READ_MAX ? len - done : HX_AGENT_READ_MAX;
+        if (!read_part(live, addr + done, (char *)dst + done, part))
+            return false;
+        done += part;
+    }
+    return true;
+}

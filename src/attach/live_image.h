@@ -1,0 +1,22 @@
+/* live_image.h - reading a running target without changing what it has in memory.
+ *
+ * A page of a file that the target has not in memory would be brought in by reading it there: its
+ * Rss would grow for good, at no use to it. The file has the same bytes.
+ */
+#ifndef HX_ATTACH_LIVE_IMAGE_H
+#define HX_ATTACH_LIVE_IMAGE_H
+
+#include "attach/stop/agent.h"
+#include "sym/module.h"
+
+struct hx_live {
+    pid_t pid; /* the thread that stands for it */
+    struct hx_agent *agent;
+    hx_modules *modules; /* whose files are read; NULL: none */
+};
+
+/* As struct hx_peek has it, with a struct hx_live for the context. False when a byte cannot be
+ * read. */
+bool hx_live_read(void *live, uint64_t addr, void *dst, size_t len);
+
+#endif

@@ -1,0 +1,402 @@
+/* rootmap.c - names every place outside the heap that can hold a pointer. */
+#include "attach/roots/rootmap.h"
+
+#include "attach/ranges.h"
+#include "record/own_mappings.h"
+#include "attach/roots/stacks.h"
+#include "base/cleanup.h"
+#include "sym/demangle.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE     4096
+#define DATA_MAX 64 /* writable segments looked at in one module */
+#define POINTER_LEAST                                                                              \
+    4096 /* no object lies below: a register's word less than this is a number                     \
+          */
+
+/* A writable load segment, grown to whole pages: what the loader left around it counts as the
+ * module's too. */
+struct data {
+    uint64_t start, end;
+    size_t module;
+};
+
+struct builder {
+    struct hx_snapshot *snapshot;
+    hx_modules *modules;
+    struct hx_stacks stacks;
+    hx_ranges blocked; /* in order: segments and what the allocator excluded */
+    hx_ranges taken;   /* in order: blocked, dead and stack parts */
+    HX_VEC(struct data) data;
+    size_t at_data;                 /* the data range that pieces have come to */
+    const struct hx_symbol *symbol; /* its symbols from there on */
+    size_t n_symbols, at_symbol;
+    bool has_symbols;             /* were those of at_data asked for? */
+    const struct hx_symbol *last; /* the symbol that the last root was made for */
+    size_t unreadable;            /* modules whose symbols could not be read */
+};
+
+static void cleanup_builder(struct builder *builder)
+{
+    hx_stacks_deinit(&builder->stacks);
+    hx_vec_free(&builder->blocked);
+    hx_vec_free(&builder->taken);
+    hx_vec_free(&builder->data);
+}
+
+/* Takes over the symbol, copies module, formats the name. */
+static hx_error *add_mapped_root(struct hx_snapshot *snapshot, struct hx_root root,
+                                 const char *module, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static hx_error *add_mapped_root(struct hx_snapshot *snapshot, struct hx_root root,
+                                 const char *module, const char *format, ...)
+{
+    struct hx_text name = {0};
+    va_list args;
+    va_start(args, format);
+    hx_text_vputf(&name, format, args);
+    va_end(args);
+    root.name = name.s;
+    root.module = strdup(module);
+    if (name.failed || !root.name || !root.module || !hx_vec_push(&snapshot->roots, root)) {
+        hx_root_deinit(&root);
+        return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* Does [start, end) hold a whole aligned word? */
+static bool holds_word(uint64_t start, uint64_t end)
+{
+    uint64_t first = (start + 7) & ~(uint64_t)7;
+    return first >= start && end > first && end - first >= 8;
+}
+
+/* --- registers ------------------------------------------------------------------- */
+
+static hx_error *add_registers(struct hx_snapshot *snapshot, const struct hx_thread *thread)
+{
+    struct hx_root root = {.kind = HX_ROOT_REGISTER, .size = 8, .tid = thread->tid};
+    for (size_t i = 0; thread->has_regs && i < thread->n_regs && i < HX_REGS_MAX; i++) {
+        root.value = thread->regs[i];
+        const char *name = hx_reg_name(i);
+        /* The stack pointer says which part of the stack is in use; it holds nothing alive. */
+        if (root.value >= POINTER_LEAST && strcmp(name, "rsp") != 0)
+            HX_TRY(add_mapped_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
+    }
+    for (size_t i = 0; i < thread->n_vector && i < HX_VECTOR_MAX; i++) {
+        char name[8];
+        root.value = thread->vector[i];
+        hx_vector_name(i, name);
+        if (root.value >= POINTER_LEAST)
+            HX_TRY(add_mapped_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
+    }
+    return NULL;
+}
+
+/* --- data of modules -------------------------------------------------------------- */
+
+static int compare_root_starts(const void *a, const void *b)
+{
+    const struct data *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static hx_error *collect_data(struct builder *builder)
+{
+    for (size_t i = 0; i < hx_modules_count(builder->modules); i++) {
+        uint64_t ranges[DATA_MAX][2];
+        size_t n = hx_module_data(builder->modules, i, ranges, DATA_MAX);
+        for (size_t k = 0; k < n; k++)
+            HX_NEED(
+                hx_vec_push(&builder->data,
+                            (struct data){ranges[k][0] & ~(uint64_t)(PAGE - 1),
+                                          (ranges[k][1] + PAGE - 1) & ~(uint64_t)(PAGE - 1), i}));
+    }
+    if (builder->data.n)
+        qsort(builder->data.v, builder->data.n, sizeof *builder->data.v, compare_root_starts);
+    for (size_t i = 0; i + 1 < builder->data.n; i++)
+        if (builder->data.v[i].end > builder->data.v[i + 1].start)
+            builder->data.v[i].end = builder->data.v[i + 1].start;
+    return NULL;
+}
+
+static void read_symbols(struct builder *builder, const struct data *data)
+{
+    builder->has_symbols = true;
+    builder->at_symbol = builder->n_symbols = 0;
+    hx_error *err = hx_module_symbols(builder->modules, data->module, data->start, data->end,
+                                      &builder->symbol, &builder->n_symbols);
+    if (err)
+        builder->unreadable++;
+    hx_error_free(err);
+}
+
+/* The root that was added last, when it ends at `start` and more of it may follow. */
+static struct hx_root *last_root(struct builder *builder, uint64_t start)
+{
+    struct hx_snapshot *snapshot = builder->snapshot;
+    struct hx_root *last = snapshot->roots.n ? &snapshot->roots.v[snapshot->roots.n - 1] : NULL;
+    return last && last->kind == HX_ROOT_GLOBAL && last->address + last->size == start ? last
+                                                                                       : NULL;
+}
+
+static hx_error *add_symbol(struct builder *builder, const struct data *data,
+                            const struct hx_symbol *symbol, uint64_t start, uint64_t end)
+{
+    struct hx_root *last = last_root(builder, start);
+    if (last && builder->last == symbol) {
+        last->size += end - start; /* it goes on in the next mapping */
+        return NULL;
+    }
+    builder->last = symbol;
+    struct hx_root root = {.kind = HX_ROOT_GLOBAL,
+                           .address = start,
+                           .size = end - start,
+                           .symbol = strdup(symbol->name)};
+    HX_NEED(root.symbol);
+    return add_mapped_root(builder->snapshot, root, hx_module_name(builder->modules, data->module),
+                           "%s", symbol->name);
+}
+
+static hx_error *add_cluster(struct builder *builder, const struct data *data, uint64_t start,
+                             uint64_t end)
+{
+    const char *module = hx_module_name(builder->modules, data->module);
+    uint64_t bias = hx_module_bias(builder->modules, data->module);
+    struct hx_root *last = last_root(builder, start);
+    if (last && last->cluster && last->bias == bias) {
+        last->size += end - start;
+        return NULL;
+    }
+    if (!holds_word(start, end))
+        return NULL;
+    builder->last = NULL;
+    struct hx_root root = {.kind = HX_ROOT_GLOBAL,
+                           .address = start,
+                           .size = end - start,
+                           .cluster = true,
+                           .bias = bias};
+    return add_mapped_root(builder->snapshot, root, module, "%s+0x%" PRIx64, module, start - bias);
+}
+
+/* A piece of a module's data: symbols, and clusters between them. Symbols too small for a
+ * pointer are left to the clusters. */
+static hx_error *add_data(struct builder *builder, const struct data *data, uint64_t start,
+                          uint64_t end)
+{
+    if (!builder->has_symbols)
+        read_symbols(builder, data);
+    uint64_t at = start;
+    for (; builder->at_symbol < builder->n_symbols; builder->at_symbol++) {
+        const struct hx_symbol *symbol = &builder->symbol[builder->at_symbol];
+        if (symbol->address >= end)
+            break;
+        uint64_t from = symbol->address > at ? symbol->address : at;
+        uint64_t to = symbol->address + symbol->size < end ? symbol->address + symbol->size : end;
+        if (to > from && holds_word(from, to)) {
+            if (from > at)
+                HX_TRY(add_cluster(builder, data, at, from));
+            HX_TRY(add_symbol(builder, data, symbol, from, to));
+            at = to;
+        }
+        if (symbol->address + symbol->size > end)
+            break; /* its rest may be in the next piece */
+    }
+    return at < end ? add_cluster(builder, data, at, end) : NULL;
+}
+
+/* --- mappings ------------------------------------------------------------------------ */
+
+/* Can there be a pointer that the program stored? Private memory that was written and then
+ * protected has anonymous pages. */
+static bool is_scannable(const struct hx_mapping *mapping, const struct hx_mapping *next)
+{
+    const char *path = mapping->path ? mapping->path : "";
+    if (mapping->device || !strncmp(path, "[vvar", 5) || !strcmp(path, "[vdso]") ||
+        !strcmp(path, "[vsyscall]") || !strcmp(path, "[uprobes]") || hx_is_recorders(mapping, next))
+        return false;
+    if (mapping->prot & HX_PROT_W || hx_mapping_is_memory(mapping))
+        return true;
+    return !(mapping->prot & HX_PROT_SHARED) && (mapping->anonymous_bytes || mapping->swap_bytes);
+}
+
+static hx_error *add_mapping_part(struct builder *builder, const struct hx_mapping *mapping,
+                                  uint64_t start, uint64_t end)
+{
+    if (!holds_word(start, end))
+        return NULL;
+    struct hx_root root = {.kind = HX_ROOT_MAPPING, .address = start, .size = end - start};
+    if (mapping->path && mapping->path[0])
+        return add_mapped_root(builder->snapshot, root, "", "%s", mapping->path);
+    return add_mapped_root(builder->snapshot, root, "", "anonymous memory at 0x%" PRIx64,
+                           mapping->start);
+}
+
+/* A piece of a mapping that nothing has claimed. Pieces come in order of address. */
+static hx_error *add_piece(struct builder *builder, const struct hx_mapping *mapping,
+                           struct hx_range piece)
+{
+    uint64_t at = piece.start;
+    while (at < piece.end) {
+        while (builder->at_data < builder->data.n && builder->data.v[builder->at_data].end <= at) {
+            builder->at_data++;
+            builder->has_symbols = false;
+        }
+        uint64_t end = piece.end;
+        const struct data *data =
+            builder->at_data < builder->data.n ? &builder->data.v[builder->at_data] : NULL;
+        if (data && data->start <= at) {
+            end = end < data->end ? end : data->end;
+            HX_TRY(add_data(builder, data, at, end));
+        } else {
+            if (data && data->start < end)
+                end = data->start;
+            HX_TRY(add_mapping_part(builder, mapping, at, end));
+        }
+        at = end;
+    }
+    return NULL;
+}
+
+static hx_error *add_mappings(struct builder *builder)
+{
+    size_t cursor = 0;
+    for (size_t i = 0; i < builder->snapshot->n_mappings; i++) {
+        const struct hx_mapping *mapping = &builder->snapshot->mapping[i];
+        bool last = i + 1 == builder->snapshot->n_mappings;
+        if (!is_scannable(mapping, last ? NULL : mapping + 1))
+            continue;
+        uint64_t at = mapping->start;
+        struct hx_range piece;
+        while (hx_ranges_outside(&builder->taken, &cursor, &at, mapping->end, &piece))
+            HX_TRY(add_piece(builder, mapping, piece));
+    }
+    return NULL;
+}
+
+/* --- stacks and thread-local storage --------------------------------------------------- */
+
+static hx_error *add_stack_part(struct builder *builder, const struct hx_stack_part *part,
+                                struct hx_range range)
+{
+    struct hx_root root = {.kind = part->kind,
+                           .address = range.start,
+                           .size = range.end - range.start,
+                           .tid = part->tid};
+    if (part->kind == HX_ROOT_STACK)
+        return add_mapped_root(builder->snapshot, root, "", "stack of thread %d", (int)part->tid);
+    if (part->tid)
+        return add_mapped_root(builder->snapshot, root, "", "tls of thread %d", (int)part->tid);
+    return add_mapped_root(builder->snapshot, root, "", "tls of an exited thread");
+}
+
+static hx_error *add_stacks(struct builder *builder)
+{
+    hx_ranges holes = {0};
+    hx_error *err = NULL;
+    for (size_t i = 0; i < builder->blocked.n + builder->stacks.dead.n && !err; i++) {
+        struct hx_range r = i < builder->blocked.n ? builder->blocked.v[i]
+                                                   : builder->stacks.dead.v[i - builder->blocked.n];
+        if (!hx_ranges_add(&holes, r.start, r.end))
+            err = hx_error_nomem();
+    }
+    hx_ranges_join(&holes);
+    size_t cursor = 0;
+    for (size_t i = 0; i < builder->stacks.parts.n && !err; i++) {
+        const struct hx_stack_part *part = &builder->stacks.parts.v[i];
+        uint64_t at = part->start;
+        struct hx_range range;
+        while (!err && hx_ranges_outside(&holes, &cursor, &at, part->end, &range))
+            err = add_stack_part(builder, part, range);
+    }
+    hx_vec_free(&holes);
+    return err;
+}
+
+/* --- all -------------------------------------------------------------------------------- */
+
+static hx_error *collect_taken(struct builder *builder, const hx_ranges *excluded)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    bool ok = true;
+    for (size_t i = 0; i < snapshot->segments.n; i++)
+        ok &= hx_ranges_add(&builder->blocked, snapshot->segments.v[i].start,
+                            snapshot->segments.v[i].end);
+    for (size_t i = 0; excluded && i < excluded->n; i++)
+        ok &= hx_ranges_add(&builder->blocked, excluded->v[i].start, excluded->v[i].end);
+    hx_ranges_join(&builder->blocked);
+    for (size_t i = 0; i < builder->blocked.n; i++)
+        ok &=
+            hx_ranges_add(&builder->taken, builder->blocked.v[i].start, builder->blocked.v[i].end);
+    for (size_t i = 0; i < builder->stacks.dead.n; i++)
+        ok &= hx_ranges_add(&builder->taken, builder->stacks.dead.v[i].start,
+                            builder->stacks.dead.v[i].end);
+    for (size_t i = 0; i < builder->stacks.parts.n; i++)
+        ok &= hx_ranges_add(&builder->taken, builder->stacks.parts.v[i].start,
+                            builder->stacks.parts.v[i].end);
+    hx_ranges_join(&builder->taken);
+    return ok ? NULL : hx_error_nomem();
+}
+
+static int compare_roots_by_address(const void *a, const void *b)
+{
+    const struct hx_root *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded)
+{
+    HX_CLEANUP(cleanup_builder)
+    struct builder builder = {.snapshot = snapshot, .modules = modules};
+    HX_TRY(hx_stacks_find(snapshot, modules, &builder.stacks));
+    HX_TRY(collect_taken(&builder, excluded));
+    HX_TRY(collect_data(&builder));
+    for (size_t i = 0; i < snapshot->n_threads; i++)
+        HX_TRY(add_registers(snapshot, &snapshot->thread[i]));
+    size_t first = snapshot->roots.n; /* registers stay as they are, in front */
+    HX_TRY(add_stacks(&builder));
+    HX_TRY(add_mappings(&builder));
+    if (snapshot->roots.n > first)
+        qsort(snapshot->roots.v + first, snapshot->roots.n - first, sizeof *snapshot->roots.v,
+              compare_roots_by_address);
+    if (builder.unreadable)
+        hx_snapshot_note(snapshot, false, "symbols of %zu modules could not be read",
+                         builder.unreadable);
+    return NULL;
+}
+
+/* --- names as programs write them -------------------------------------------------------- */
+
+/* ABI tags stay only where the module has a second symbol of that name. */
+static hx_error *name_root(struct hx_root *root, hx_modules *modules, size_t module)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text full = {0}, untagged = {0};
+    hx_demangle_symbol(&full, root->symbol);
+    hx_put_untagged(&untagged, hx_text_str(&full));
+    bool tagged = untagged.n < full.n && module != SIZE_MAX &&
+                  hx_module_has_namesake(modules, module, root->symbol, hx_text_str(&untagged));
+    char *name =
+        full.failed || untagged.failed ? NULL : strdup(hx_text_str(tagged ? &full : &untagged));
+    HX_NEED(name);
+    free(root->name);
+    root->name = name;
+    return NULL;
+}
+
+hx_error *hx_rootmap_names(struct hx_snapshot *snapshot, hx_modules *modules,
+                           const struct hx_progress *progress)
+{
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        struct hx_root *root = &snapshot->roots.v[i];
+        if (root->symbol && hx_is_mangled(root->symbol))
+            HX_TRY(name_root(root, modules, hx_modules_find(modules, root->address)));
+        if (hx_progress_cancelled(progress))
+            return hx_error_cancelled("names of roots");
+    }
+    return NULL;
+}

@@ -1,0 +1,32 @@
+/* rootmap.h - which memory holds roots, and how it is called; the account; the heap's pages.
+ *
+ * After the allocator walk, everything writable that no segment explains is a root
+ * region: globals by symbol, stacks from the stack pointer minus the red zone,
+ * thread-local storage, registers, other mappings. The allocator's own structures and
+ * the stacks of threads that have exited are not.
+ */
+#ifndef HX_ATTACH_ROOTS_ROOTMAP_H
+#define HX_ATTACH_ROOTS_ROOTMAP_H
+
+#include "base/progress.h"
+#include "model/snapshot.h"
+#include "sym/module.h"
+
+/* Fills snapshot.roots. `excluded`: the allocator's own ranges outside segments. */
+hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded);
+
+/* Calls the roots that hx_scan() has left what their programs call them: until then the name of one
+ * with a symbol is that symbol. HX_E_CANCEL. */
+hx_error *hx_rootmap_names(struct hx_snapshot *snapshot, hx_modules *modules,
+                           const struct hx_progress *progress);
+
+/* Fills snapshot.account and rss_bytes from the mappings (rss_bytes of each, as of the stop),
+ * segments, objects and free ranges; the image says which heap pages were resident. */
+hx_error *hx_account(struct hx_snapshot *snapshot);
+
+/* Fills snapshot.resident from what the agent found at the stop: `present` are page ranges that
+ * were in memory or swapped out, `swapped` those that were swapped out; both sorted. */
+hx_error *hx_resident(struct hx_snapshot *snapshot, const hx_ranges *present,
+                      const hx_ranges *swapped);
+
+#endif

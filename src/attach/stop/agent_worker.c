@@ -1,0 +1,309 @@
+/* agent_worker.c - one capture: stop, copy, let go, answer. */
+#include "attach/stop/agent_protocol.h"
+#include "attach/stop/copy.h"
+#include "base/proc.h"
+#include "attach/stop/tracer.h"
+#include "base/cleanup.h"
+#include "base/parallel.h"
+#include "model/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The most that leading threads out of malloc may add to a stop. Most critical sections of an
+ * allocator take well under a microsecond. */
+static const uint64_t lead_out_ns = 50000000;
+
+/* How often is looked, while the copy is made, whether the target must be let go; how long is
+ * waited afterwards for a copying thread to notice. */
+static const uint64_t watch_ns = 500000, late_copy_ns = 1000000000;
+
+/* Three threads share it, each its own part until it is joined: the first prepares and answers;
+ * the tracing one stops, settles, waits for the copy, lets go; the copying one reads. */
+struct capture {
+    pid_t pid;
+    uint64_t started;
+    const struct hx_agent_request *request;
+    struct hx_agent_shared *shared;
+    struct hx_tracer tracer;
+    hx_error *trace_error;
+    pthread_t copier;
+    bool copying; /* copier was started and not joined yet */
+    hx_error *copy_error;
+    struct hx_copy copy;
+    struct hx_mapping *before, *now;
+    size_t n_before, n_now;
+    char *smaps;
+    size_t smaps_len;
+    hx_error *smaps_error;
+    struct hx_agent_answer answer;
+};
+
+static hx_error *read_proc(pid_t pid, const char *name, char **ret, size_t *ret_len)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    return hx_proc_read(path, ret, ret_len);
+}
+
+static void *read_smaps(void *argument)
+{
+    struct capture *capture = argument;
+    capture->smaps_error = read_proc(capture->pid, "smaps", &capture->smaps, &capture->smaps_len);
+    return NULL;
+}
+
+static size_t locks_held(void *context)
+{
+    const struct capture *capture = context;
+    const struct hx_agent_request *request = capture->request;
+    size_t held = 0;
+    for (uint32_t i = 0; i < request->n_locks;) {
+        uint32_t word[64];
+        struct iovec local = {.iov_base = word};
+        struct iovec remote[64];
+        uint32_t n = request->n_locks - i < 64 ? request->n_locks - i : 64;
+        for (uint32_t k = 0; k < n; k++)
+            remote[k] = (struct iovec){.iov_base = (void *)request->lock[i + k].addr,
+                                       .iov_len = sizeof word[0]};
+        local.iov_len = n * sizeof word[0];
+        ssize_t got = process_vm_readv(capture->pid, &local, 1, remote, n, 0);
+        for (ssize_t k = 0; k < got / (ssize_t)sizeof word[0]; k++)
+            held += (word[k] & request->lock[i + (uint32_t)k].mask) != 0;
+        i += n;
+    }
+    return held;
+}
+
+/* Leads threads out of the allocator while all others stand still. */
+static hx_error *settle_threads(struct capture *capture)
+{
+    const struct hx_agent_request *request = capture->request;
+    struct hx_way_out way = {{request->code[0], request->code[1]}, locks_held, capture};
+    /* again, because a thread that was led out can have woken one that waited */
+    for (int i = 0; i < 3 && way.code[0] < way.code[1]; i++) {
+        HX_TRY(hx_tracer_lead_out(&capture->tracer, &way, lead_out_ns));
+        if (!locks_held(capture))
+            break;
+    }
+    capture->answer.locked = locks_held(capture) != 0;
+    if (!capture->answer.locked || request->accept_locked)
+        return NULL;
+    return hx_error_new(HX_E_BUSY, "allocator", "try again", "an arena is locked");
+}
+
+static hx_error *copy_all(struct capture *capture)
+{
+    pthread_t reader;
+    bool concurrent = pthread_create(&reader, NULL, read_smaps, capture) == 0;
+    HX_FREE char *maps = NULL;
+    size_t len = 0;
+    hx_error *err = read_proc(capture->pid, "maps", &maps, &len);
+    if (!err)
+        err = hx_proc_mappings(maps, len, &capture->now, &capture->n_now);
+    if (!err)
+        err = hx_copy_plan(&capture->copy, capture->now, capture->n_now, capture->before,
+                           capture->n_before);
+    if (!err) {
+        atomic_store(&capture->shared->bytes_total, capture->copy.used);
+        err = hx_copy_read(&capture->copy, &capture->tracer);
+    }
+    if (concurrent)
+        pthread_join(reader, NULL);
+    else
+        read_smaps(capture);
+    if (!err)
+        err = capture->smaps_error;
+    else
+        hx_error_free(capture->smaps_error);
+    capture->smaps_error = NULL;
+    return err;
+}
+
+static void *copy_concurrently(void *argument)
+{
+    struct capture *capture = argument;
+    capture->copy_error = copy_all(capture);
+    return NULL;
+}
+
+/* Waits for the copying thread; false when it takes longer. */
+static bool join_copier(struct capture *capture, uint64_t ns)
+{
+    uint64_t end = hx_now_ns() + ns;
+    struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
+                             .tv_nsec = (long)(end % 1000000000)};
+    if (pthread_clockjoin_np(capture->copier, NULL, CLOCK_MONOTONIC, &until) != 0)
+        return false;
+    capture->copying = false;
+    return true;
+}
+
+/* Copies in another thread, so that this one can let the target go the moment it must, however
+ * long a read from it takes (a swapped page, a smaps of many mappings). */
+static hx_error *copy_and_watch(struct capture *capture)
+{
+    if (pthread_create(&capture->copier, NULL, copy_concurrently, capture) != 0)
+        return copy_all(capture);
+    capture->copying = true;
+    while (!join_copier(capture, watch_ns))
+        HX_TRY(hx_tracer_pressed(&capture->tracer));
+    return hx_steal(capture->copy_error);
+}
+
+/* From here on no thread runs before all are let go. */
+static void set_mark(struct hx_stop_mark *mark)
+{
+    atomic_store_explicit(&mark->ticks, hx_now_ticks(), memory_order_relaxed);
+    atomic_store_explicit(&mark->ns, hx_now_ns(), memory_order_release);
+}
+
+static hx_error *while_stopped(struct capture *capture)
+{
+    struct timespec now;
+    HX_TRY(hx_tracer_stop(&capture->tracer));
+    HX_TRY(settle_threads(capture));
+    set_mark(&capture->shared->mark);
+    clock_gettime(CLOCK_REALTIME, &now);
+    capture->answer.taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return copy_and_watch(capture);
+}
+
+/* The body of the tracing thread. When it ends, the kernel lets go of what is still traced (a
+ * thread that could not be stopped in time): at once, because the memory of the copy stays. */
+static void *tracing_thread(void *argument)
+{
+    struct capture *capture = argument;
+    /* on a busy machine the target should not wait for others while it stands still */
+    setpriority(PRIO_PROCESS, 0, -20);
+    hx_error *err = hx_tracer_seize(&capture->tracer);
+    if (!err && hx_proc_started(capture->pid) != capture->started)
+        err = hx_agent_target_gone(capture->pid); /* another one has its number now */
+    if (!err) {
+        atomic_store(&capture->shared->stopped_at_ns, hx_now_ns());
+        err = while_stopped(capture);
+    }
+    hx_tracer_release(&capture->tracer);
+    if (capture->tracer.stopped_at_ns)
+        capture->answer.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
+    if (capture->tracer.short_calls.n) {
+        capture->tracer.short_calls.n += capture->shared->short_calls.n;
+        capture->shared->short_calls = capture->tracer.short_calls;
+    }
+    atomic_store(&capture->shared->stopped_at_ns, 0);
+    capture->trace_error = err;
+    return NULL;
+}
+
+static hx_error *take_capture(struct capture *capture)
+{
+    HX_FREE char *smaps = NULL;
+    size_t len = 0;
+    HX_TRY(read_proc(capture->pid, "smaps", &smaps, &len));
+    HX_TRY(hx_proc_mappings(smaps, len, &capture->before, &capture->n_before));
+    HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before, &capture->tracer));
+    hx_proc_await_heapx(capture->pid);
+    HX_TRY(hx_tracer_pressed(&capture->tracer));
+    pthread_t tracing;
+    if (pthread_create(&tracing, NULL, tracing_thread, capture) == 0)
+        pthread_join(tracing, NULL);
+    else
+        tracing_thread(capture);
+    if (capture->copying)
+        join_copier(capture, late_copy_ns);
+    return hx_steal(capture->trace_error);
+}
+
+static bool write_fully(int fd, const void *bytes, size_t len)
+{
+    const char *at = bytes;
+    while (len) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* Threads, pieces, losses and smaps, one behind the other. */
+static hx_error *write_tables(struct capture *capture, int fd)
+{
+    struct hx_agent_answer *answer = &capture->answer;
+    bool ok = true;
+    for (size_t i = 0; i < capture->tracer.tracee.n && ok; i++) {
+        struct hx_tracee *tracee = &capture->tracer.tracee.v[i];
+        if (!tracee->thread.has_regs && tracee->state != HX_TRACEE_STUCK)
+            continue;
+        answer->n_threads++;
+        answer->n_stuck += tracee->state == HX_TRACEE_STUCK;
+        ok = write_fully(fd, &tracee->thread, sizeof tracee->thread);
+    }
+    answer->n_pieces = capture->copy.pieces.n;
+    answer->n_lost = capture->copy.lost.n;
+    answer->n_swapped = capture->copy.swapped.n;
+    answer->pages_known = capture->copy.pages_known;
+    answer->smaps_len = capture->smaps_len;
+    answer->memory_bytes = capture->copy.used;
+    ok = ok &&
+         write_fully(fd, capture->copy.pieces.v,
+                     capture->copy.pieces.n * sizeof *capture->copy.pieces.v) &&
+         write_fully(fd, capture->copy.lost.v,
+                     capture->copy.lost.n * sizeof *capture->copy.lost.v) &&
+         write_fully(fd, capture->copy.swapped.v,
+                     capture->copy.swapped.n * sizeof *capture->copy.swapped.v) &&
+         write_fully(fd, capture->smaps, capture->smaps_len);
+    if (!ok || ftruncate(capture->copy.memory_fd, (off_t)capture->copy.used) != 0)
+        return hx_error_os(errno, "copy of the target's memory", "write");
+    return NULL;
+}
+
+void hx_agent_worker(const struct hx_agent_job *job)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigdelset(&set, SIGCHLD);
+
+    struct capture capture = {
+        .pid = job->pid, .started = job->started, .request = job->request, .shared = job->shared};
+    capture.tracer.pid = job->pid;
+    capture.tracer.deadline_ns = job->request->max_pause_ns;
+    capture.tracer.parent_fd = job->socket;
+    capture.tracer.exhausted = &job->shared->exhausted;
+    capture.tracer.cancel_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    capture.copy.pid = job->pid;
+    capture.copy.threads = hx_threads(job->request->threads ? job->request->threads : 2);
+    capture.copy.memory_fd = job->memory_fd;
+    capture.copy.progress = &job->shared->bytes_read;
+    capture.answer.serial = job->serial;
+    capture.answer.kind = -1;
+
+    int tables = memfd_create("heapx tables", MFD_CLOEXEC);
+    hx_error *err =
+        tables < 0 ? hx_error_os(errno, "agent", "memfd_create") : take_capture(&capture);
+    if (!err)
+        err = write_tables(&capture, tables);
+    if (err)
+        hx_agent_fill_error(&capture.answer, err);
+    /* the copy goes back even after a failure: the next try finds it touched */
+    int fds[2] = {tables, capture.copying ? -1 : capture.copy.memory_fd};
+    if (!atomic_load(&job->shared->given_up))
+        hx_agent_send(job->socket, &capture.answer, sizeof capture.answer, fds, tables < 0 ? 0 : 2);
+    _exit(0);
+}

@@ -1,0 +1,392 @@
+/* copy.c - copying what can hold heap, roots and stacks, as fast as the memory allows. */
+#include "attach/stop/copy.h"
+
+#include "attach/stop/pagemap.h"
+#include "attach/ranges.h"
+#include "record/own_mappings.h"
+#include "base/proc.h"
+#include "base/cleanup.h"
+#include "base/parallel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static const uint64_t mib = 1 << 20;
+enum { PAGE = 4096, VECTORS = 256 };
+
+/* --- which mappings ------------------------------------------------------------------ */
+
+/* Kernel pages and devices: reading them is useless or has effects. */
+static bool is_special(const struct hx_mapping *mapping)
+{
+    const char *path = mapping->path;
+    if (mapping->device || strncmp(path, "[v", 2) == 0) /* [vdso], [vvar], [vsyscall] */
+        return true;
+    return strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0 &&
+           strcmp(path, "/dev/zero") != 0;
+}
+
+/* own_only: file pages that the process never wrote hold no pointer of it. The right to read does
+ * not matter: what was written once is there, whatever its owner may do with it now. */
+static bool is_wanted(const struct hx_mapping *mapping, bool *ret_own_only)
+{
+    bool shared = mapping->prot & HX_PROT_SHARED;
+    *ret_own_only = !shared && mapping->inode != 0;
+    if (is_special(mapping) || hx_is_recorder_region(mapping))
+        return false;
+    if (mapping->prot & HX_PROT_W || hx_mapping_is_memory(mapping))
+        return true;
+    *ret_own_only = true; /* written once, protected now: RELRO, sealed data */
+    return !shared;
+}
+
+/* How much there was to read of it. */
+static uint64_t present_bytes(const struct hx_mapping *mapping, bool own_only)
+{
+    return (own_only ? mapping->anonymous_bytes : mapping->rss_bytes) + mapping->swap_bytes;
+}
+
+static uint64_t estimate_copy(const struct hx_mapping *mapping, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool own_only;
+        if (is_wanted(&mapping[i], &own_only))
+            sum += present_bytes(&mapping[i], own_only);
+    }
+    return sum;
+}
+
+/* --- memory touched before the stop -------------------------------------------------- */
+
+struct touch {
+    const struct hx_tracer *tracer;
+    uint8_t *memory;
+    uint64_t bytes;
+    atomic_uint_fast64_t next;
+    atomic_int failed; /* errno; ECANCELED: cancelled */
+};
+
+static void touch_slices(void *context, unsigned worker)
+{
+    (void)worker;
+    struct touch *touch = context;
+    const uint64_t slice = 4 * mib; /* so often is looked whether there is memory left */
+    while (!atomic_load(&touch->failed)) {
+        uint64_t at = atomic_fetch_add(&touch->next, slice);
+        if (at >= touch->bytes)
+            break;
+        uint64_t len = touch->bytes - at < slice ? touch->bytes - at : slice;
+        hx_error *pressed = hx_tracer_pressed(touch->tracer);
+        hx_error_free(pressed);
+        if (pressed) {
+            atomic_store(&touch->failed, ECANCELED);
+            break;
+        }
+        if (madvise(touch->memory + at, len, MADV_POPULATE_WRITE) == 0)
+            continue;
+        if (errno != EINVAL) {
+            atomic_store(&touch->failed, errno);
+            break;
+        }
+        for (uint64_t i = 0; i < len; i += PAGE) /* Linux before 5.14 */
+            *(volatile uint8_t *)(touch->memory + at + i) = 0;
+    }
+}
+
+static hx_error *map_memory(struct hx_copy *copy, uint64_t room)
+{
+    if (ftruncate(copy->memory_fd, (off_t)room) != 0)
+        return hx_error_os(errno, "copy of the target's memory", "ftruncate");
+    void *memory = copy->memory ? mremap(copy->memory, copy->room, room, MREMAP_MAYMOVE)
+                                : mmap(NULL, room, PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_NORESERVE, copy->memory_fd, 0);
+    if (memory == MAP_FAILED)
+        return hx_error_os(errno, "copy of the target's memory", "mmap");
+    copy->memory = memory;
+    copy->room = room;
+    madvise(memory, room, MADV_HUGEPAGE);
+    return NULL;
+}
+
+/* A little more than there is now, because it may grow until the stop. */
+static uint64_t room_for(uint64_t bytes)
+{
+    return (bytes + bytes / 32 + 8 * mib) / mib * mib;
+}
+
+struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n)
+{
+    uint64_t bytes = estimate_copy(mapping, n);
+    struct hx_memory_need need = {.ours = room_for(bytes) + hx_memory_analysis(bytes)};
+    for (size_t i = 0; i < n; i++) {
+        bool own_only;
+        if (is_wanted(&mapping[i], &own_only))
+            need.its += mapping[i].swap_bytes;
+    }
+    return need;
+}
+
+hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
+                          const struct hx_tracer *tracer)
+{
+    uint64_t need = room_for(estimate_copy(mapping, n));
+    if (copy->memory_fd < 0)
+        copy->memory_fd = memfd_create("heapx copy", MFD_CLOEXEC);
+    if (copy->memory_fd < 0)
+        return hx_error_os(errno, "copy of the target's memory", "memfd_create");
+    HX_TRY(map_memory(copy, need * 2));
+    struct touch touch = {.tracer = tracer, .memory = copy->memory, .bytes = need};
+    hx_parallel(copy->threads, touch_slices, &touch);
+    HX_TRY(hx_tracer_pressed(tracer));
+    if (atomic_load(&touch.failed)) {
+        char text[HX_HUMAN];
+        return hx_error_new(HX_E_LIMIT, "copy of the target's memory",
+                            "free some memory, or take the snapshot where there is more",
+                            "the kernel does not give %s of memory", hx_human_bytes(need, text));
+    }
+    return NULL;
+}
+
+/* --- which pages --------------------------------------------------------------------- */
+
+struct plan {
+    struct hx_copy *copy;
+    bool failed;
+};
+
+static bool add_run(void *context, uint64_t start, uint64_t end, bool swapped)
+{
+    struct plan *plan = context;
+    struct hx_copy *copy = plan->copy;
+    struct hx_piece *last = copy->pieces.n ? &copy->pieces.v[copy->pieces.n - 1] : NULL;
+    if (last && last->end == start)
+        last->end = end;
+    else if (!hx_vec_push(&copy->pieces, (struct hx_piece){start, end, copy->used}))
+        plan->failed = true;
+    copy->used += end - start;
+    if (swapped && !hx_ranges_add(&copy->swapped, start, end))
+        plan->failed = true;
+    return !plan->failed;
+}
+
+/* The mapping as it was before the stop, NULL when it is new or has changed. */
+static const struct hx_mapping *same_before(const struct hx_mapping *mapping,
+                                            const struct hx_mapping *before, size_t n_before)
+{
+    size_t i = hx_mapping_find(before, n_before, mapping->start);
+    return i < n_before && before[i].start == mapping->start && before[i].end == mapping->end &&
+                   before[i].inode == mapping->inode
+               ? &before[i]
+               : NULL;
+}
+
+/* Was nothing in the range before the stop, and nobody had the right to put something there? A part
+ * of a reservation, which is cut anew whenever a bit of it is used: without PAGEMAP_SCAN it would
+ * cost the stop 8 bytes a page. */
+static bool was_empty(const struct hx_mapping *mapping, const struct hx_mapping *before,
+                      size_t n_before)
+{
+    uint64_t at = mapping->start;
+    for (size_t i = hx_mapping_find(before, n_before, at); i < n_before && at < mapping->end; i++) {
+        if (before[i].start > at || before[i].inode || before[i].prot & HX_PROT_W ||
+            present_bytes(&before[i], false))
+            return false;
+        at = before[i].end;
+    }
+    return at >= mapping->end;
+}
+
+hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
+                       const struct hx_mapping *before, size_t n_before)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", copy->pid);
+    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    struct plan plan = {.copy = copy};
+    copy->pieces.n = copy->swapped.n = 0;
+    copy->used = 0;
+    copy->pages_known = pagemap >= 0;
+    for (size_t i = 0; i < n; i++) {
+        bool own_only;
+        if (!is_wanted(&mapping[i], &own_only))
+            continue;
+        const struct hx_mapping *old = same_before(&mapping[i], before, n_before);
+        if (old &&
+            (old->device || (!(mapping[i].prot & HX_PROT_W) && !present_bytes(old, own_only))))
+            continue;
+        if (!old && !mapping[i].inode && !(mapping[i].prot & (HX_PROT_R | HX_PROT_W)) &&
+            was_empty(&mapping[i], before, n_before))
+            continue;
+        if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_run, &plan))
+            continue;
+        HX_NEED(!plan.failed);
+        copy->pages_known = false;
+        HX_NEED(hx_vec_push(&copy->lost, (struct hx_range){mapping[i].start, mapping[i].end}));
+    }
+    return copy->used > copy->room ? map_memory(copy, copy->used) : NULL;
+}
+
+/* --- reading ------------------------------------------------------------------------- */
+
+struct reading {
+    struct hx_copy *copy;
+    const struct hx_tracer *tracer;
+    HX_VEC(struct hx_piece) slice; /* pieces, cut to at most 1 MiB */
+    size_t step;                   /* slices taken at once */
+    int memory; /* /proc/PID/mem, which also gives what the target may not read itself; -1: none */
+    atomic_size_t next;
+    atomic_int failed; /* errno: the target is gone or refuses */
+    atomic_bool pressed;
+    pthread_mutex_t lock; /* guards copy->lost */
+};
+
+static void lose_unread(struct reading *reading, uint64_t start, uint64_t end)
+{
+    pthread_mutex_lock(&reading->lock);
+    if (!hx_vec_push(&reading->copy->lost, (struct hx_range){start, end}))
+        atomic_store(&reading->failed, ENOMEM);
+    pthread_mutex_unlock(&reading->lock);
+}
+
+/* Where process_vm_readv() gave up within a slice: reads on as far as the other way leads. */
+static uint64_t read_protected(struct reading *reading, const struct hx_piece *slice, uint64_t skip)
+{
+    ssize_t got = pread(reading->memory, reading->copy->memory + slice->offset + skip,
+                        slice->end - slice->start - skip, (off_t)(slice->start + skip));
+    uint64_t done = got < 0 ? 0 : (uint64_t)got;
+    atomic_fetch_add_explicit(reading->copy->progress, done, memory_order_relaxed);
+    return done;
+}
+
+/* Reads slices [first, last), which lie one behind the other in the copy. */
+static void read_slices(struct reading *reading, size_t first, size_t last)
+{
+    const struct hx_piece *slice = reading->slice.v;
+    uint64_t skip = 0; /* bytes of the first slice that are done */
+    while (first < last) {
+        struct iovec remote[VECTORS];
+        size_t n = 0;
+        uint64_t want = 0;
+        for (size_t i = first; i < last && n < VECTORS; i++, n++) {
+            uint64_t from = i == first ? skip : 0;
+            remote[n].iov_base = (void *)(slice[i].start + from);
+            remote[n].iov_len = slice[i].end - slice[i].start - from;
+            want += remote[n].iov_len;
+        }
+        struct iovec local = {.iov_base = reading->copy->memory + slice[first].offset + skip,
+                              .iov_len = want};
+        ssize_t got = process_vm_readv(reading->copy->pid, &local, 1, remote, n, 0);
+        if (got < 0 && errno != EFAULT && errno != EIO) {
+            atomic_store(&reading->failed, errno);
+            return;
+        }
+        uint64_t done = got < 0 ? 0 : (uint64_t)got;
+        atomic_fetch_add_explicit(reading->copy->progress, done, memory_order_relaxed);
+        for (uint64_t left = done; first < last; first++, skip = 0) {
+            uint64_t rest = slice[first].end - slice[first].start - skip;
+            if (left < rest) {
+                skip += left;
+                break;
+            }
+            left -= rest;
+        }
+        if (done == want)
+            continue;
+        uint64_t more = read_protected(reading, &slice[first], skip);
+        skip += more;
+        if (!more) { /* the page at which it ended cannot be read */
+            uint64_t at = (slice[first].start + skip) / PAGE * PAGE;
+            lose_unread(reading, at, at + PAGE);
+            skip = at + PAGE - slice[first].start;
+        }
+        if (slice[first].start + skip >= slice[first].end) {
+            first++;
+            skip = 0;
+        }
+    }
+}
+
+static void copy_worker(void *context, unsigned worker)
+{
+    (void)worker;
+    struct reading *reading = context;
+    while (!atomic_load(&reading->failed) && !atomic_load(&reading->pressed)) {
+        size_t first = atomic_fetch_add(&reading->next, reading->step);
+        if (first >= reading->slice.n)
+            break;
+        size_t left = reading->slice.n - first;
+        read_slices(reading, first, first + (left < reading->step ? left : reading->step));
+        hx_error *pressed = hx_tracer_pressed(reading->tracer);
+        if (pressed)
+            atomic_store(&reading->pressed, true);
+        hx_error_free(pressed);
+    }
+}
+
+static bool cut_slices(struct reading *reading)
+{
+    for (size_t i = 0; i < reading->copy->pieces.n; i++) {
+        struct hx_piece rest = reading->copy->pieces.v[i];
+        while (rest.start < rest.end) {
+            uint64_t end = rest.end - rest.start > mib ? rest.start + mib : rest.end;
+            if (!hx_vec_push(&reading->slice, (struct hx_piece){rest.start, end, rest.offset}))
+                return false;
+            rest.offset += end - rest.start;
+            rest.start = end;
+        }
+    }
+    size_t step = reading->slice.n / (reading->copy->threads * 64u);
+    reading->step = step < 1 ? 1 : step > VECTORS ? VECTORS : step;
+    return true;
+}
+
+hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", copy->pid);
+    HX_FD int memory = open(path, O_RDONLY | O_CLOEXEC);
+    struct reading reading = {
+        .copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER, .memory = memory};
+    bool cut = cut_slices(&reading);
+    if (cut)
+        hx_parallel(copy->threads, copy_worker, &reading);
+    hx_vec_free(&reading.slice);
+    HX_NEED(cut);
+    HX_TRY(hx_tracer_pressed(tracer));
+    int err = atomic_load(&reading.failed);
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", copy->pid);
+    if (err == ESRCH)
+        return hx_error_new(HX_E_GONE, what, NULL, "the process has exited");
+    if (err)
+        return hx_error_os(err, what, "process_vm_readv");
+    hx_ranges_join(&copy->lost);
+    return NULL;
+}
+
+void hx_copy_deinit(struct hx_copy *copy)
+{
+    if (copy->memory)
+        munmap(copy->memory, copy->room);
+    if (copy->memory_fd >= 0)
+        close(copy->memory_fd);
+    hx_vec_free(&copy->pieces);
+    hx_vec_free(&copy->lost);
+    hx_vec_free(&copy->swapped);
+    copy->memory = NULL;
+    copy->memory_fd = -1;
+}

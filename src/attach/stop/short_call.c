@@ -1,0 +1,77 @@
+/* short_call.c - what came back short, and was it the stop that did it? */
+#include "attach/stop/short_call.h"
+
+#include "attach/stop/registers.h"
+#include "base/proc.h"
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Its source gives random bytes. The name first: a look at a file can take long. */
+static bool is_random(pid_t pid, pid_t tid, int fd)
+{
+    char path[80], name[16];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/fd/%d", pid, tid, fd);
+    ssize_t n = readlink(path, name, sizeof name - 1);
+    name[n < 0 ? 0 : n] = 0;
+    return (!strcmp(name, "/dev/urandom") || !strcmp(name, "/dev/random")) &&
+           stat(path, &st) == 0 && S_ISCHR(st.st_mode) &&
+           (st.st_rdev == makedev(1, 8) || st.st_rdev == makedev(1, 9));
+}
+
+/* What /proc says of a descriptor; NULL: nothing. The caller frees. */
+static char *describe_descriptor(pid_t pid, pid_t tid, int fd)
+{
+    char path[80], *text = NULL;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/fdinfo/%d", pid, tid, fd);
+    hx_error *err = hx_proc_read(path, &text, NULL);
+    hx_error_free(err);
+    return text;
+}
+
+static uint64_t field(const char *text, const char *name, int base)
+{
+    const char *value = hx_proc_field(text, name);
+    return value ? strtoull(value, NULL, base) : 0;
+}
+
+/* Would it have waited for the rest? */
+static bool waits(struct hx_short_answer *answer, const char *about)
+{
+    if (!about || field(about, "flags", 8) & O_NONBLOCK)
+        return false;
+    if (answer->kind != HX_SHORT_COMPLETIONS)
+        return true;
+    answer->done = (uint32_t)(field(about, "CqTail", 10) - field(about, "CqHead", 10));
+    return answer->done < answer->asked;
+}
+
+bool hx_short_call(pid_t pid, pid_t tid, struct hx_short_calls *calls)
+{
+    struct hx_short_answer answer;
+    if (!hx_arch_short_answer(pid, tid, &answer))
+        return false;
+    if (answer.kind == HX_SHORT_RANDOM ||
+        (answer.kind == HX_SHORT_READ && is_random(pid, tid, answer.fd))) {
+        hx_arch_begin_again(tid);
+        return false;
+    }
+    if (answer.kind == HX_SHORT_READ)
+        return false; /* as much as there was */
+    HX_FREE char *about = describe_descriptor(pid, tid, answer.fd);
+    if (!waits(&answer, about))
+        return false;
+    calls->n++;
+    snprintf(calls->newest, sizeof calls->newest, "%s of thread %d (%" PRIu64 " of %" PRIu64 " %s)",
+             answer.name, tid, answer.done, answer.asked,
+             answer.kind == HX_SHORT_COMPLETIONS ? "completions" : "bytes");
+    return true;
+}

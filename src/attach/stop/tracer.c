@@ -1,0 +1,480 @@
+/* tracer.c - PTRACE_SEIZE, INTERRUPT and DETACH of every thread. */
+#include "attach/stop/tracer.h"
+
+#include "attach/stop/registers.h"
+#include "base/proc.h"
+#include "base/cleanup.h"
+#include "base/lower_bound.h"
+#include "base/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { SEIZE_TRIES = 3, HELD_UP_NS = 200000 };
+
+/* How long a thread may take to stop: one that sleeps in the kernel without a way to be
+ * woken (state D, a parent in vfork) is left there; one that is only waiting for a
+ * processor gets longer. */
+static const uint64_t stuck_after_ns = 50000000, stop_limit_ns = 5000000000;
+
+/* How long is waited at the end for threads that were interrupted and do not stand still yet,
+ * while the others run: on a busy machine they wait for a processor. Less than what the agent
+ * grants after its parent's death. */
+static const uint64_t late_ns = 700000000, late_in_kernel_ns = 20000000;
+
+hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
+{
+    struct pollfd poll_fd[2] = {
+        {.fd = tracer->cancel_fd, .events = POLLIN},
+        {.fd = tracer->parent_fd > 0 ? tracer->parent_fd : -1}, /* POLLHUP comes unasked */
+    };
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    if (poll(poll_fd, 2, 0) > 0 || (tracer->exhausted && atomic_load(tracer->exhausted)))
+        return hx_error_cancelled(what);
+    if (tracer->deadline_ns && tracer->stopped_at_ns && hx_now_ns() > tracer->deadline_ns)
+        return hx_error_new(HX_E_BUSY, what, "allow a longer --max-pause",
+                            "the target would have stood still for longer than --max-pause");
+    return NULL;
+}
+
+static hx_error *target_gone(const struct hx_tracer *tracer)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    return hx_error_new(HX_E_GONE, what, NULL, "the process has exited");
+}
+
+static struct hx_tracee *find_tracee(const struct hx_tracer *tracer, size_t n_sorted, pid_t tid)
+{
+    size_t low = HX_LOWER_BOUND(n_sorted, i, tracer->tracee.v[i].thread.tid < tid);
+    return low < n_sorted && tracer->tracee.v[low].thread.tid == tid ? &tracer->tracee.v[low]
+                                                                     : NULL;
+}
+
+static int by_tid(const void *a, const void *b)
+{
+    pid_t left = ((const struct hx_tracee *)a)->thread.tid;
+    pid_t right = ((const struct hx_tracee *)b)->thread.tid;
+    return left < right ? -1 : left > right;
+}
+
+/* Who traces the thread; 0: nobody. */
+static pid_t tracer_of(pid_t pid, pid_t tid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
+    HX_FREE char *status = NULL;
+    hx_error *unread = hx_proc_read(path, &status, NULL);
+    hx_error_free(unread);
+    const char *by = status ? hx_proc_field(status, "TracerPid") : NULL;
+    return by ? atoi(by) : 0;
+}
+
+static hx_error *refused(const struct hx_tracer *tracer, pid_t tid, pid_t by, int err)
+{
+    char what[48];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    if (by > 0) {
+        hx_error *traced = hx_error_new(HX_E_BUSY, what, "end or detach that one first",
+                                        "is traced already, by PID %d", by);
+        if (traced->kind == HX_E_BUSY)
+            traced->os_errno = EPERM; /* which tells it from what is busy by itself */
+        return traced;
+    }
+    return hx_error_new(HX_E_PERM, what,
+                        "run `heapx doctor` with the PID to see which rule forbids it",
+                        "tracing thread %d: %s", tid, strerror(err));
+}
+
+/* Will signals that the process ignores be sent by way of this thread: SIGCHLD for a child of
+ * its own, others for the first thread? */
+static bool is_addressee(const struct hx_tracer *tracer, pid_t tid)
+{
+    char path[64], first;
+    if (tid == tracer->pid)
+        return true;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", tracer->pid, tid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, &first, 1) == 1;
+}
+
+static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, bool *ret_fresh)
+{
+    struct hx_tracee fresh = {
+        .state = HX_TRACEE_SEIZED, .addressee = addressee, .thread = {.tid = tid, .ns_tid = tid}};
+    HX_NEED(hx_vec_reserve(&tracer->tracee, tracer->tracee.n + 1));
+    int err = 0;
+    pid_t by = 0;
+    for (int i = 0; i < SEIZE_TRIES; i++) {
+        err = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 ? 0 : errno;
+        /* The kernel says the same of what it forbids and of what is traced, or was just now. */
+        if (err != EPERM || (by = tracer_of(tracer->pid, tid)) > 0)
+            break;
+    }
+    char state = hx_proc_state(tracer->pid, tid);
+    if (err && err != ESRCH && state != 0 && state != 'Z' && state != 'X')
+        return refused(tracer, tid, by, err);
+    if (err || state == 0) /* exits, has exited, or is another process's by now */
+        fresh.state = HX_TRACEE_GONE;
+    *ret_fresh = true;
+    hx_vec_push(&tracer->tracee, fresh);
+    return NULL;
+}
+
+/* Seizes the threads that are new in /proc/PID/task; *ret_fresh says whether there were any: also
+ * one that exits already can have started another.
+ *
+ * A signal that is ignored is queued all the same while its addressee is traced, and wakes any
+ * thread of the process; one that is not traced yet (or no more) then returns from its call
+ * with EINTR. So addressees are seized last, and let go first. */
+static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", tracer->pid);
+    HX_DIR DIR *dir = opendir(path);
+    if (!dir)
+        return errno == ENOENT ? target_gone(tracer) : hx_error_os(errno, path, "opendir");
+    *ret_fresh = false;
+    for (int round = 0; round < 2; round++) {
+        size_t n_sorted = tracer->tracee.n;
+        struct dirent *entry;
+        rewinddir(dir);
+        while ((entry = readdir(dir))) {
+            pid_t tid = atoi(entry->d_name);
+            if (tid <= 0 || find_tracee(tracer, n_sorted, tid))
+                continue;
+            bool addressee = is_addressee(tracer, tid);
+            if (round == 1 || !addressee)
+                HX_TRY(seize_one(tracer, tid, addressee, ret_fresh));
+        }
+        if (tracer->tracee.n > n_sorted)
+            qsort(tracer->tracee.v, tracer->tracee.n, sizeof *tracer->tracee.v, by_tid);
+    }
+    return NULL;
+}
+
+/* Name and number inside the target's namespace; best effort, before the stop. */
+static void name_thread(pid_t pid, struct hx_thread *thread)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, thread->tid);
+    HX_FREE char *status = NULL;
+    hx_error *unread = hx_proc_read(path, &status, NULL);
+    hx_error_free(unread);
+    if (status)
+        hx_proc_name(status, thread->comm, sizeof thread->comm);
+    const char *numbers = status ? hx_proc_field(status, "NSpid") : NULL;
+    if (!numbers)
+        return;
+    const char *end = numbers + strcspn(numbers, "\n");
+    while (end > numbers && end[-1] >= '0' && end[-1] <= '9')
+        end--;
+    thread->ns_tid = atoi(end);
+}
+
+hx_error *hx_tracer_seize(struct hx_tracer *tracer)
+{
+    bool fresh, timed = false;
+    HX_TRY(seize_new(tracer, &fresh));
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        name_thread(tracer->pid, &tracee->thread);
+        hx_timeout_sample(tracer->pid, tracee->thread.tid, &tracee->timeout);
+        timed |= tracee->timeout.known;
+    }
+    if (timed)
+        hx_timeout_sample_clocks(&tracer->clocks);
+    return NULL;
+}
+
+/* Takes one change of state of a seized thread; true when there was one. A stop is looked at
+ * without taking it (WNOWAIT): the signal that it stands for then stays with the thread, and
+ * is delivered even when this process dies before it could pass it on. */
+static bool collect_state_change(struct hx_tracer *tracer, struct hx_tracee *tracee)
+{
+    siginfo_t info = {.si_pid = 0};
+    int got = waitid(P_PID, (id_t)tracee->thread.tid, &info,
+                     WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
+    if (got == 0 && info.si_pid == 0)
+        return false;
+    if (got != 0 || (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)) {
+        waitpid(tracee->thread.tid, NULL, __WALL | WNOHANG);
+        tracee->state = HX_TRACEE_GONE;
+        return true;
+    }
+    /* First of all, so that even our sudden end leaves no trace in the thread's call. */
+    tracee->restarted = hx_arch_restart_call(tracee->thread.tid);
+    int event = info.si_status >> 8, signal = info.si_status & 0xff;
+    tracee->deliver = event ? 0 : signal;
+    tracee->group_stop = event && signal != SIGTRAP;
+    tracee->state =
+        hx_arch_registers(tracee->thread.tid, &tracee->thread) ? HX_TRACEE_STOPPED : HX_TRACEE_GONE;
+    if (tracee->state == HX_TRACEE_STOPPED && tracee->thread.in_syscall && !tracee->restarted)
+        hx_short_call(tracer->pid, tracee->thread.tid, &tracer->short_calls);
+    return true;
+}
+
+/* sp and pc of a thread that sleeps in the kernel, from /proc. */
+static void look_at_stuck(pid_t pid, struct hx_thread *thread)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, thread->tid);
+    HX_FREE char *text = NULL;
+    hx_error *unread = hx_proc_read(path, &text, NULL);
+    hx_error_free(unread);
+    /* "NR ARG*6 SP PC", or "-1 SP PC" outside a call, or "running" */
+    HX_VEC(uint64_t) words = {0};
+    for (char *at = text, *end; at && *at; at = end) {
+        uint64_t word = strtoull(at, &end, 0);
+        if (end == at || words.n > 16 || !hx_vec_push(&words, word))
+            break;
+    }
+    if (words.n >= 3) {
+        thread->sp = words.v[words.n - 2];
+        thread->pc = words.v[words.n - 1];
+        thread->in_syscall = true;
+    }
+    hx_vec_free(&words);
+}
+
+static void wait_for_sigchld(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = 200000});
+}
+
+/* Waits until no thread is in state SEIZED. */
+static hx_error *wait_all(struct hx_tracer *tracer)
+{
+    for (uint64_t begun = hx_now_ns();;) {
+        size_t running = 0;
+        bool moved = false;
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            if (tracee->state != HX_TRACEE_SEIZED)
+                continue;
+            if (collect_state_change(tracer, tracee))
+                moved = true;
+            else
+                running++;
+        }
+        if (!running)
+            return NULL;
+        if (moved)
+            continue;
+        HX_TRY(hx_tracer_pressed(tracer));
+        wait_for_sigchld();
+        uint64_t waited = hx_now_ns() - begun;
+        if (waited < stuck_after_ns)
+            continue;
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            if (tracee->state != HX_TRACEE_SEIZED)
+                continue;
+            char state = hx_proc_state(tracer->pid, tracee->thread.tid);
+            if (state == 'D') {
+                look_at_stuck(tracer->pid, &tracee->thread);
+                tracee->state = HX_TRACEE_STUCK;
+            } else if (state == 0 || state == 'Z' || state == 'X') {
+                tracee->state = HX_TRACEE_GONE;
+            } else if (waited > stop_limit_ns) {
+                char what[32];
+                snprintf(what, sizeof what, "PID %d", tracer->pid);
+                return hx_error_new(HX_E_BUSY, what, "try again when the machine is less busy",
+                                    "thread %d (state %c) did not stop within %d s",
+                                    tracee->thread.tid, state, (int)(stop_limit_ns / 1000000000));
+            }
+        }
+    }
+}
+
+static void interrupt(struct hx_tracer *tracer)
+{
+    if (!tracer->stopped_at_ns) {
+        uint64_t now = hx_now_ns();
+        if (tracer->deadline_ns) /* until now a duration */
+            tracer->deadline_ns += now;
+        tracer->stopped_at_ns = now;
+    }
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        bool first = !tracee->interrupted_ns;
+        if (first)
+            tracee->interrupted_ns = hx_now_ns();
+        if (tracee->state == HX_TRACEE_SEIZED &&
+            ptrace(PTRACE_INTERRUPT, tracee->thread.tid, NULL, NULL) != 0)
+            tracee->state = HX_TRACEE_GONE;
+        /* Whoever was held up in between cannot tell the stop from what else woke the thread. */
+        if (first && hx_now_ns() - tracee->interrupted_ns > HELD_UP_NS)
+            tracee->timeout.known = false;
+    }
+}
+
+static hx_error *too_lively(const struct hx_tracer *tracer, uint64_t begun)
+{
+    char what[32];
+    snprintf(what, sizeof what, "PID %d", tracer->pid);
+    return hx_error_new(HX_E_BUSY, what, "try again when the process is less busy",
+                        "threads were born without an end for %d s",
+                        (int)((hx_now_ns() - begun) / 1000000000));
+}
+
+hx_error *hx_tracer_stop(struct hx_tracer *tracer)
+{
+    bool fresh = true;
+    for (uint64_t begun = hx_now_ns(); fresh;) {
+        interrupt(tracer);
+        HX_TRY(wait_all(tracer));
+        HX_TRY(seize_new(tracer, &fresh));
+        HX_TRY(hx_tracer_pressed(tracer));
+        if (fresh && hx_now_ns() - begun > stop_limit_ns)
+            return too_lively(tracer, begun);
+    }
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (tracer->tracee.v[i].state != HX_TRACEE_GONE)
+            return NULL;
+    return target_gone(tracer);
+}
+
+/* Is the thread in the code, or was it called from there a few frames ago? */
+static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const uint64_t code[2])
+{
+    if (thread->pc >= code[0] && thread->pc < code[1])
+        return true;
+    uint64_t words[64];
+    struct iovec local = {.iov_base = words, .iov_len = sizeof words};
+    struct iovec remote = {.iov_base = (void *)thread->sp, .iov_len = sizeof words};
+    ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    for (ssize_t i = 0; i < got / 8; i++)
+        if (words[i] >= code[0] && words[i] < code[1])
+            return true;
+    return false;
+}
+
+/* How often a thread was given a processor, from its open schedstat; 0 when unknown. */
+static uint64_t slices_of(int schedstat)
+{
+    char text[96];
+    uint64_t slices = 0;
+    ssize_t n = pread(schedstat, text, sizeof text - 1, 0);
+    text[n < 0 ? 0 : n] = 0;
+    return sscanf(text, "%*s %*s %" SCNu64, &slices) == 1 ? slices : 0;
+}
+
+/* Lets one thread run for about `ns`, counted from when it gets a processor: on a busy machine
+ * that takes longer than the running. Spins, because sleeping takes longer still. */
+static hx_error *run_briefly(struct hx_tracer *tracer, struct hx_tracee *tracee, int schedstat,
+                             uint64_t ns)
+{
+    uint64_t pc = tracee->thread.pc, before = slices_of(schedstat), limit = hx_now_ns() + 5000000;
+    if (ptrace(PTRACE_CONT, tracee->thread.tid, NULL, (void *)(long)tracee->deliver) != 0) {
+        tracee->state = HX_TRACEE_GONE;
+        return NULL;
+    }
+    tracee->deliver = 0;
+    tracee->state = HX_TRACEE_SEIZED;
+    while (slices_of(schedstat) == before && hx_now_ns() < limit)
+        sched_yield();
+    for (uint64_t end = hx_now_ns() + ns; hx_now_ns() < end;)
+        sched_yield();
+    interrupt(tracer);
+    HX_TRY(wait_all(tracer));
+    tracee->idle = tracee->thread.in_syscall && tracee->thread.pc == pc;
+    return hx_tracer_pressed(tracer);
+}
+
+static hx_error *lead_one_out(struct hx_tracer *tracer, struct hx_tracee *tracee,
+                              const struct hx_way_out *way, uint64_t end)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", tracer->pid, tracee->thread.tid);
+    HX_FD int schedstat = open(path, O_RDONLY | O_CLOEXEC);
+    size_t held = way->held(way->context);
+    /* odd lengths of time, so as not to meet the same place of a loop again and again */
+    for (uint64_t ns = 1100; hx_now_ns() < end; ns = ns < 20000 ? ns + ns / 3 : 1300) {
+        if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
+            !is_inside_code(tracer->pid, &tracee->thread, way->code))
+            break;
+        HX_TRY(run_briefly(tracer, tracee, schedstat, ns));
+        if (held && way->held(way->context) < held)
+            break;
+    }
+    return NULL;
+}
+
+hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *way,
+                             uint64_t limit_ns)
+{
+    uint64_t end = hx_now_ns() + limit_ns;
+    size_t n = tracer->tracee.n;
+    for (size_t i = 0; i < n && hx_now_ns() < end; i++) {
+        /* with several threads the locks say all; one thread alone takes none */
+        if (n > 1 && !way->held(way->context))
+            break;
+        HX_TRY(lead_one_out(tracer, &tracer->tracee.v[i], way, end));
+    }
+    return hx_tracer_stop(tracer); /* threads that were born meanwhile, too */
+}
+
+static void detach(struct hx_tracee *tracee)
+{
+    ptrace(PTRACE_DETACH, tracee->thread.tid, NULL, (void *)(long)tracee->deliver);
+    tracee->state = HX_TRACEE_GONE;
+}
+
+/* Lets those go that stand still, addressees of ignored signals first and those whom
+ * such a signal would end the call last; true when others were
+ * interrupted and will stand still soon: they are waited for, so that their calls are put
+ * right too. Not those that sleep in the kernel, whom the interruption does not reach. */
+static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
+{
+    bool late = false;
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        bool awaited = tracee->state == HX_TRACEE_SEIZED && tracee->interrupted_ns;
+        if (awaited && !collect_state_change(tracer, tracee))
+            late |= patient || hx_proc_state(tracer->pid, tracee->thread.tid) != 'D';
+        if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
+            hx_timeout_shorten(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->timeout,
+                               tracee->interrupted_ns);
+    }
+    for (int round = 0; round < 3; round++)
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            if (tracee->state == HX_TRACEE_STOPPED &&
+                (round == 2 || (round == 0 ? tracee->addressee : !tracee->restarted)))
+                detach(tracee);
+        }
+    return late;
+}
+
+void hx_tracer_release(struct hx_tracer *tracer)
+{
+    uint64_t begun = hx_now_ns(), waited = 0;
+    while (let_stopped_go(tracer, waited < late_in_kernel_ns) && waited < late_ns) {
+        wait_for_sigchld();
+        waited = hx_now_ns() - begun;
+    }
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (tracer->tracee.v[i].state != HX_TRACEE_STUCK) /* those are let go by our end */
+            tracer->tracee.v[i].state = HX_TRACEE_GONE;
+}
+
+void hx_tracer_deinit(struct hx_tracer *tracer)
+{
+    hx_vec_free(&tracer->tracee);
+}

@@ -1,0 +1,81 @@
+/* tracer.h - stopping all threads of a target and letting them go.
+ *
+ * Used by the agent's capture process only: that process is small and its end, however
+ * it comes, makes the kernel let every thread go as if nothing had been. Signals that
+ * arrive while a thread stands still are kept and delivered; a group stop stays one.
+ */
+#ifndef HX_ATTACH_STOP_TRACER_H
+#define HX_ATTACH_STOP_TRACER_H
+
+#include "attach/stop/timed_call.h"
+#include "attach/stop/short_call.h"
+#include "base/error.h"
+#include "base/timing.h"
+#include "base/vec.h"
+#include "model/process.h"
+
+#include <stdatomic.h>
+
+enum hx_tracee_state {
+    HX_TRACEE_SEIZED,  /* asked to stop */
+    HX_TRACEE_STOPPED, /* stands still; thread holds its registers */
+    HX_TRACEE_STUCK,   /* waits in the kernel, where no stop reaches it; runs no user code */
+    HX_TRACEE_GONE,
+};
+
+struct hx_tracee {
+    enum hx_tracee_state state;
+    int deliver;     /* a signal that was on its way to the thread when it stopped; 0: none */
+    bool group_stop; /* stood still by a signal (SIGSTOP ...) before we came */
+    bool idle;       /* did not leave the call that it sleeps in: leading it on is no use */
+    uint64_t interrupted_ns; /* CLOCK_MONOTONIC, just before it was first told to stop */
+    bool addressee;          /* ignored signals may come by way of it */
+    bool restarted;          /* is to go on with a call that answers EINTR to any signal */
+    struct hx_timeout timeout;
+    struct hx_thread thread;
+};
+
+/* Invariant: tracee is sorted by tid. */
+struct hx_tracer {
+    pid_t pid;
+    HX_VEC(struct hx_tracee) tracee;
+    uint64_t stopped_at_ns; /* CLOCK_MONOTONIC of the first interrupt, 0 while none stands */
+    uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
+    struct hx_timeout_clocks clocks;
+    struct hx_short_calls short_calls;
+    int cancel_fd;                /* readable: give up (a signalfd) */
+    int parent_fd;                /* hung up: heapx is gone, give up (a socket); 0: none */
+    const atomic_bool *exhausted; /* memory runs out: give up; NULL: nobody looks */
+};
+
+/* Seizes every thread (which stops none) and learns their names. Must be called on the thread
+ * that stops and releases. SIGCHLD must be blocked. */
+hx_error *hx_tracer_seize(struct hx_tracer *tracer);
+
+/* Stops every thread, also those born meanwhile; returns when none runs user code. On an
+ * error some may stand still: release. */
+hx_error *hx_tracer_stop(struct hx_tracer *tracer);
+
+/* What threads are led out of: code whose critical sections are guarded by locks. */
+struct hx_way_out {
+    uint64_t code[2];              /* [start, end) */
+    size_t (*held)(void *context); /* how many of its locks are held now */
+    void *context;
+};
+
+/* Leads stopped threads whose program counter or newest stack words lie in the code out of their
+ * critical sections: lets one after the other run for some microseconds, again and again,
+ * until it gave up a lock or, in a process of one thread, left the code, while all others
+ * stand still. This is how threads come out of malloc. Gives up after limit_ns. */
+hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *way,
+                             uint64_t limit_ns);
+
+/* Lets everything go. Never fails; may be called twice. */
+void hx_tracer_release(struct hx_tracer *tracer);
+void hx_tracer_deinit(struct hx_tracer *tracer);
+
+/* HX_E_CANCEL when the cancel descriptor is readable or memory runs out, HX_E_BUSY past the
+ * deadline. */
+hx_error *hx_tracer_pressed(const struct hx_tracer *tracer);
+
+#endif

@@ -1,0 +1,627 @@
+/* paths_load.c - where paths come from: recorded stacks, dominators, chains from roots, censuses.
+ *
+ * Trees in the store go into the tree of paths node by node as they are needed; of objects each
+ * finds its node once, from that of the object above it. Nothing recurses. */
+#include "export/paths/paths.h"
+
+#include "base/cleanup.h"
+#include "base/lower_bound.h"
+#include "store/query.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_NODE UINT32_MAX
+
+static void end_rows(hx_rows **rows)
+{
+    hx_rows_end(*rows);
+}
+#define HX_ROWS __attribute__((cleanup(end_rows)))
+
+/* Runs and frees a statement. */
+static hx_error *query_paths(hx_store *store, struct hx_text *sql, hx_rows **ret)
+{
+    hx_error *err = sql->failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(sql), ret);
+    hx_text_free(sql);
+    return err;
+}
+
+static const char *path_row_text(const hx_rows *rows, size_t column)
+{
+    struct hx_value value = hx_rows_value(rows, column);
+    return value.type == HX_VALUE_TEXT ? value.text : NULL;
+}
+
+/* A count; *measured becomes false when there is none. */
+static uint64_t count_at(const hx_rows *rows, size_t column, bool *measured)
+{
+    struct hx_value value = hx_rows_value(rows, column);
+    if (value.type != HX_VALUE_INT)
+        *measured = false;
+    return value.type == HX_VALUE_INT && value.i > 0 ? (uint64_t)value.i : 0;
+}
+
+struct loading {
+    const struct hx_export *export;
+    int64_t snapshot;
+    struct hx_paths *paths;
+    size_t rows; /* that had something to add */
+};
+
+/* --- recorded stacks ----------------------------------------------------------------- */
+
+/* The frame of a cost centre or of a place in code. */
+struct frame_of {
+    int64_t id;
+    uint32_t frame;
+};
+
+/* A node of a tree in the store. Invariant of the array: ids rise. */
+struct stored_node {
+    int64_t id, parent;
+    uint32_t frame, node; /* node: of the paths; NO_NODE: not made yet */
+};
+
+struct forest {
+    HX_VEC(struct frame_of) frames;
+    HX_VEC(struct stored_node) nodes;
+    HX_VEC(uint32_t) way; /* scratch */
+};
+
+static void deinit_forest(struct forest *forest)
+{
+    hx_vec_free(&forest->frames);
+    hx_vec_free(&forest->nodes);
+    hx_vec_free(&forest->way);
+}
+
+/* What is different between stacks of cost centres and those of calls. */
+struct forest_source {
+    const char *frames; /* id, name, module, source, symbol; by id */
+    const char *nodes;  /* id, parent, id of the frame; by id */
+    const char *values; /* id, bytes, objects; of a snapshot */
+    const char *costs;  /* id, bytes, objects that were allocated; of a snapshot */
+};
+static const struct forest_source centres = {
+    "SELECT centre, label, module, source, symbol FROM hx_centre ORDER BY centre",
+    "SELECT ccs_id, parent_id, centre FROM hx_ccs ORDER BY ccs_id",
+    "SELECT ccs_id, bytes, objects FROM hx_site WHERE snapshot = ",
+    "SELECT ccs_id, alloc_bytes, alloc_objects FROM hx_cost WHERE snapshot = ",
+};
+static const struct forest_source calls = {
+    "SELECT p.place, p.label, p.module, p.source, k.symbol FROM hx_place AS p"
+    " LEFT JOIN hx_centre AS k ON k.centre = p.centre AND p.kind = 0 ORDER BY p.place",
+    "SELECT frame_id, parent_id, place FROM hx_frame ORDER BY frame_id",
+    "SELECT stack_id, bytes, objects FROM hx_stack_site WHERE snapshot = ",
+    "SELECT stack_id, alloc_bytes, alloc_objects FROM hx_stack_cost WHERE snapshot = ",
+};
+
+static hx_error *load_frames(const struct loading *l, const char *sql, struct forest *forest)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_query_sql(l->export->store, sql, &rows));
+    for (bool more = true;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
+                                       .module = path_row_text(rows, 2),
+                                       .source = path_row_text(rows, 3),
+                                       .symbol = path_row_text(rows, 4)};
+        struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
+        HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
+        HX_NEED(hx_vec_push(&forest->frames, frame));
+    }
+}
+
+static uint32_t frame_of(const struct forest *forest, int64_t id)
+{
+    size_t at = HX_FIND_ID(forest->frames.n, i, forest->frames.v[i].id, id);
+    return at == SIZE_MAX ? HX_NO_FRAME : forest->frames.v[at].frame;
+}
+
+static hx_error *load_path_nodes(const struct loading *l, const char *sql, struct forest *forest)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    uint32_t unknown;
+    HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){0}, &unknown));
+    HX_TRY(hx_query_sql(l->export->store, sql, &rows));
+    for (bool more = true;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        struct hx_value parent = hx_rows_value(rows, 1), frame = hx_rows_value(rows, 2);
+        struct stored_node node = {.id = hx_rows_value(rows, 0).i,
+                                   .parent = parent.type == HX_VALUE_INT ? parent.i : 0,
+                                   .frame = frame.type == HX_VALUE_INT ? frame_of(forest, frame.i)
+                                                                       : HX_NO_FRAME,
+                                   .node = NO_NODE};
+        if (node.frame == HX_NO_FRAME)
+            node.frame = unknown;
+        HX_NEED(hx_vec_push(&forest->nodes, node));
+    }
+}
+
+static size_t stored_at(const struct forest *forest, int64_t id)
+{
+    return HX_FIND_ID(forest->nodes.n, i, forest->nodes.v[i].id, id);
+}
+
+/* The path of a stored node; its parents have lower ids, else they are none. */
+static hx_error *stored_node_path(const struct loading *l, struct forest *forest, int64_t id,
+                                  uint32_t *ret)
+{
+    uint32_t node = 0;
+    size_t at = stored_at(forest, id);
+    if (at == SIZE_MAX) {
+        uint32_t unknown;
+        HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){0}, &unknown));
+        return hx_paths_child(l->paths, 0, unknown, ret);
+    }
+    forest->way.n = 0;
+    while (at != SIZE_MAX && forest->nodes.v[at].node == NO_NODE) {
+        HX_NEED(hx_vec_push(&forest->way, (uint32_t)at));
+        const struct stored_node *stored = &forest->nodes.v[at];
+        at = stored->parent < stored->id ? stored_at(forest, stored->parent) : SIZE_MAX;
+    }
+    if (at != SIZE_MAX)
+        node = forest->nodes.v[at].node;
+    while (forest->way.n) {
+        struct stored_node *stored = &forest->nodes.v[forest->way.v[--forest->way.n]];
+        HX_TRY(hx_paths_child(l->paths, node, stored->frame, &node));
+        stored->node = node;
+    }
+    *ret = node;
+    return NULL;
+}
+
+/* Which values rows of an id, bytes and objects have, and of how many rows they were measured. */
+struct summing {
+    enum hx_path_value objects, bytes;
+    size_t measured, unmeasured;
+};
+
+/* Without anything to add a row makes no path. */
+static hx_error *add_values(struct loading *l, struct forest *forest, const char *select,
+                            struct summing *sum)
+{
+    struct hx_text sql = {0};
+    HX_ROWS hx_rows *rows = NULL;
+    hx_text_putf(&sql, "%s%" PRId64, select, l->snapshot);
+    HX_TRY(query_paths(l->export->store, &sql, &rows));
+    for (bool more = true;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        bool known = true;
+        uint64_t n_objects = count_at(rows, 2, &known), n_bytes = count_at(rows, 1, &known);
+        sum->measured += known;
+        sum->unmeasured += !known;
+        l->rows++;
+        if (!n_bytes && !n_objects)
+            continue;
+        uint32_t node;
+        HX_TRY(stored_node_path(l, forest, hx_rows_value(rows, 0).i, &node));
+        uint64_t *own = l->paths->nodes.v[node].own;
+        hx_paths_add(&own[sum->objects], n_objects);
+        hx_paths_add(&own[sum->bytes], n_bytes);
+    }
+}
+
+static hx_error *load_sampling(struct loading *l)
+{
+    struct hx_text sql = {0};
+    HX_ROWS hx_rows *rows = NULL;
+    bool more, known = true;
+    hx_text_putf(&sql, "SELECT sample_bytes FROM hx_recording WHERE snapshot = %" PRId64,
+                 l->snapshot);
+    HX_TRY(query_paths(l->export->store, &sql, &rows));
+    HX_TRY(hx_rows_next(rows, &more));
+    l->paths->sample_bytes = more ? count_at(rows, 0, &known) : 0;
+    return NULL;
+}
+
+/* What was there before the recorder came has no costs; the others have. */
+static hx_error *load_forest(struct loading *l, const struct forest_source *source)
+{
+    HX_CLEANUP(deinit_forest) struct forest forest = {0};
+    struct summing now = {HX_PATH_OBJECTS, HX_PATH_BYTES, 0, 0};
+    struct summing ever = {HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES, 0, 0};
+    HX_TRY(load_frames(l, source->frames, &forest));
+    HX_TRY(load_path_nodes(l, source->nodes, &forest));
+    if (forest.nodes.n >= NO_NODE)
+        return hx_error_new(HX_E_LIMIT, l->export->title, NULL, "holds too many stacks");
+    HX_TRY(add_values(l, &forest, source->values, &now));
+    l->paths->has_objects = now.unmeasured == 0;
+    if (!now.measured && !now.unmeasured)
+        return NULL;
+    if (l->paths->detail & HX_PATHS_COSTS)
+        HX_TRY(add_values(l, &forest, source->costs, &ever));
+    l->paths->has_alloc = ever.measured != 0;
+    return load_sampling(l);
+}
+
+static hx_error *load_ccs(struct loading *l)
+{
+    return load_forest(l, &centres);
+}
+
+static hx_error *load_site(struct loading *l)
+{
+    return load_forest(l, &calls);
+}
+
+/* --- objects ----------------------------------------------------------------------- */
+
+/* Objects on their way into the tree. */
+struct placing {
+    struct loading *l;
+    const struct hx_snapshot *snapshot;
+    uint32_t *frame; /* of each type; the one behind them: not known */
+    uint32_t *node;  /* of each object; NO_NODE: none yet */
+    hx_obj *above;   /* dominators: of each object; HX_NO_OBJ: none */
+    uint32_t *queue; /* scratch: objects */
+    struct hx_big node_mem, above_mem, queue_mem;
+    uint32_t lost; /* node of what nothing reaches; NO_NODE: not made yet */
+};
+
+static void deinit_placing(struct placing *p)
+{
+    free(p->frame);
+    hx_big_free(&p->node_mem);
+    hx_big_free(&p->above_mem);
+    hx_big_free(&p->queue_mem);
+}
+
+static hx_error *init_placing(struct loading *l, const struct hx_snapshot *snapshot,
+                              struct placing *p)
+{
+    size_t n = snapshot->graph.n;
+    *p = (struct placing){.l = l, .snapshot = snapshot, .lost = NO_NODE};
+    p->frame = calloc(snapshot->types.n + 1, sizeof *p->frame);
+    HX_NEED(p->frame);
+    for (size_t i = 0; i <= snapshot->types.n; i++) {
+        const char *name = i < snapshot->types.n ? snapshot->types.v[i].name : NULL;
+        HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){.name = name}, &p->frame[i]));
+    }
+    HX_TRY(hx_big_array(p->node, n));
+    HX_TRY(hx_big_array(p->queue, n));
+    if (n)
+        memset(p->node, 0xff, n * sizeof *p->node);
+    return NULL;
+}
+
+static uint32_t type_frame(const struct placing *p, hx_obj object)
+{
+    uint32_t type = p->snapshot->graph.type ? p->snapshot->graph.type[object] : HX_NO_TYPE;
+    return p->frame[type < p->snapshot->types.n ? type : p->snapshot->types.n];
+}
+
+static hx_error *lost_node(struct placing *p, uint32_t *ret)
+{
+    uint32_t frame;
+    if (p->lost == NO_NODE) {
+        struct hx_frame_texts texts = {.name = "(unreachable)"};
+        HX_TRY(hx_paths_frame(p->l->paths, &texts, &frame));
+        HX_TRY(hx_paths_child(p->l->paths, 0, frame, &p->lost));
+    }
+    *ret = p->lost;
+    return NULL;
+}
+
+static hx_error *placing_cancelled(const struct placing *p, const char *what, uint64_t done)
+{
+    const struct hx_progress *progress = p->l->export->progress;
+    hx_progress_at(progress, what, done, p->snapshot->graph.n);
+    return hx_progress_cancelled(progress) ? hx_error_cancelled("export") : NULL;
+}
+
+/* Every object has a node: what they weigh. */
+static void add_objects(const struct placing *p)
+{
+    const struct hx_graph *graph = &p->snapshot->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        uint64_t *own = p->l->paths->nodes.v[p->node[i]].own;
+        hx_paths_add(&own[HX_PATH_OBJECTS], 1);
+        hx_paths_add(&own[HX_PATH_BYTES], graph->size[i]);
+    }
+    p->l->rows += graph->n;
+}
+
+/* --- dominators -------------------------------------------------------------------- */
+
+/* Frames of the roots that alone reach something: of retainer sets with one member. */
+static hx_error *load_holders(struct loading *l, struct forest *ret)
+{
+    const struct hx_scheme *scheme = NULL;
+    HX_FREE char *patterns = NULL;
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_store_scheme(l->export->store, l->snapshot, &scheme, &patterns));
+    if (!scheme || strcmp(scheme->name, "root") != 0)
+        return NULL;
+    HX_TRY(hx_query_sql(l->export->store,
+                        "SELECT s.set_id, r.label, r.module, r.symbol FROM hx_set AS s CROSS JOIN"
+                        " hx_set_member AS m ON m.set_id = s.set_id CROSS JOIN hx_retainer AS r"
+                        " ON r.retainer = m.retainer WHERE s.members = 1 ORDER BY s.set_id",
+                        &rows));
+    for (bool more = true;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
+                                       .module = path_row_text(rows, 2),
+                                       .symbol = path_row_text(rows, 3)};
+        struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
+        HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
+        HX_NEED(hx_vec_push(&ret->frames, frame));
+    }
+}
+
+static hx_error *damaged_paths(const struct loading *l, const char *what)
+{
+    return hx_error_new(HX_E_CORRUPT, l->export->title, "take it from a backup or make it again",
+                        "the store is damaged (%s)", what);
+}
+
+/* An object directly under the roots: below the only one, or below several. */
+static hx_error *place_top(struct placing *p, const struct forest *holders, uint32_t several,
+                           hx_obj object, struct hx_value set)
+{
+    uint32_t frame = set.type == HX_VALUE_INT ? frame_of(holders, set.i) : HX_NO_FRAME;
+    uint32_t root;
+    HX_TRY(hx_paths_child(p->l->paths, 0, frame == HX_NO_FRAME ? several : frame, &root));
+    return hx_paths_child(p->l->paths, root, type_frame(p, object), &p->node[object]);
+}
+
+/* How many of the sorted addresses are at most `address`. */
+static size_t count_up_to(const uint64_t *address_of, size_t n, uint64_t address)
+{
+    return HX_LOWER_BOUND(n, i, address_of[i] <= address);
+}
+
+/* The object that contains an address. Every STRIDEth address lies in an array of its own, which
+ * stays in the cache: of the whole only the last steps of the search are seen. */
+enum { STRIDE = 64 };
+static hx_obj find_object(const struct hx_graph *graph, const uint64_t *strides, uint64_t address)
+{
+    size_t n = ((size_t)graph->n + STRIDE - 1) / STRIDE;
+    size_t block = count_up_to(strides, n, address);
+    if (!block)
+        return HX_NO_OBJ;
+    size_t first = (block - 1) * STRIDE, rest = graph->n - first;
+    first += count_up_to(graph->addr + first, rest < STRIDE ? rest : STRIDE, address) - 1;
+    return address - graph->addr[first] < graph->size[first] ? (hx_obj)first : HX_NO_OBJ;
+}
+
+static hx_error *make_strides(const struct hx_graph *graph, uint64_t **ret)
+{
+    uint64_t *strides = malloc(((size_t)graph->n / STRIDE + 1) * sizeof *strides);
+    HX_NEED(strides);
+    for (size_t i = 0; i < graph->n; i += STRIDE)
+        strides[i / STRIDE] = graph->addr[i];
+    *ret = strides;
+    return NULL;
+}
+
+/* Reads the column of dominators; places what has none. */
+static hx_error *read_dominators(struct placing *p, const struct forest *holders)
+{
+    const struct hx_graph *graph = &p->snapshot->graph;
+    struct hx_text sql = {0};
+    HX_ROWS hx_rows *rows = NULL;
+    uint32_t several;
+    struct hx_frame_texts texts = {.name = holders->frames.n ? "(several roots)" : "(roots)"};
+    HX_TRY(hx_paths_frame(p->l->paths, &texts, &several));
+    hx_text_putf(&sql, "SELECT dominator, set_id FROM objects WHERE snapshot = %" PRId64,
+                 p->l->snapshot);
+    HX_TRY(query_paths(p->l->export->store, &sql, &rows));
+    bool more = true;
+    HX_FREE uint64_t *strides = NULL;
+    HX_TRY(make_strides(graph, &strides));
+    for (hx_obj i = 0; i < graph->n; i++) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return damaged_paths(p->l, "objects are missing");
+        if ((i & 0xffff) == 0)
+            HX_TRY(placing_cancelled(p, "read dominators", i));
+        struct hx_value dominator = hx_rows_value(rows, 0);
+        p->above[i] = HX_NO_OBJ;
+        if (graph->state[i] == HX_STATE_DEFINITE || graph->state[i] == HX_STATE_INDIRECT) {
+            HX_TRY(lost_node(p, &p->node[i]));
+        } else if (dominator.type == HX_VALUE_INT) {
+            p->above[i] = find_object(graph, strides, (uint64_t)dominator.i);
+            if (p->above[i] == HX_NO_OBJ || p->above[i] == i)
+                return damaged_paths(p->l, "a dominator is no object");
+        } else {
+            HX_TRY(place_top(p, holders, several, i, hx_rows_value(rows, 1)));
+        }
+    }
+    return NULL;
+}
+
+/* Each object goes up to the first that has a node; all on this way get theirs. */
+static hx_error *place_dominated(struct placing *p)
+{
+    const struct hx_graph *graph = &p->snapshot->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        size_t n = 0;
+        hx_obj object = i;
+        if ((i & 0xffff) == 0)
+            HX_TRY(placing_cancelled(p, "follow dominators", i));
+        for (; p->node[object] == NO_NODE; object = p->above[object]) {
+            if (n == graph->n)
+                return damaged_paths(p->l, "dominators go round in a circle");
+            p->queue[n++] = object;
+        }
+        uint32_t node = p->node[object];
+        while (n--) {
+            HX_TRY(hx_paths_step(p->l->paths, node, type_frame(p, p->queue[n]), &node));
+            p->node[p->queue[n]] = node;
+        }
+    }
+    return NULL;
+}
+
+static hx_error *load_dominator(struct loading *l)
+{
+    unsigned parts = 0;
+    HX_TRY(hx_store_parts(l->export->store, l->snapshot, &parts));
+    if (!(parts & HX_ANALYSE_RETAINED))
+        return NULL;
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    HX_CLEANUP(deinit_forest) struct forest holders = {0};
+    HX_CLEANUP(deinit_placing) struct placing p = {0};
+    HX_TRY(hx_store_load_objects(l->export->store, l->snapshot, l->export->progress, &snapshot));
+    if (!snapshot->graph.n || !snapshot->graph.state)
+        return NULL;
+    HX_TRY(init_placing(l, snapshot, &p));
+    HX_TRY(hx_big_array(p.above, snapshot->graph.n));
+    HX_TRY(load_holders(l, &holders));
+    HX_TRY(read_dominators(&p, &holders));
+    HX_TRY(place_dominated(&p));
+    add_objects(&p);
+    return NULL;
+}
+
+/* --- chains -------------------------------------------------------------------------- */
+
+static inline bool is_path_edge(const struct hx_snapshot *snapshot, enum hx_edge_kind kind)
+{
+    return kind != HX_EDGE_INTERIOR || snapshot->interior != HX_INTERIOR_OFF;
+}
+
+/* All that a root points to and nothing before it did; the first root wins. */
+static hx_error *place_from_roots(struct placing *p, size_t *n)
+{
+    const struct hx_snapshot *snapshot = p->snapshot;
+    uint32_t last = UINT32_MAX, frame = HX_NO_FRAME, root;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const struct hx_root *from = &snapshot->roots.v[edge->root];
+        if (from->kind == HX_ROOT_NAMED || p->node[edge->target] != NO_NODE ||
+            !is_path_edge(snapshot, (enum hx_edge_kind)edge->kind))
+            continue;
+        if (edge->root != last) {
+            struct hx_frame_texts texts = {
+                .name = from->name, .module = from->module, .symbol = from->symbol};
+            HX_TRY(hx_paths_frame(p->l->paths, &texts, &frame));
+            last = edge->root;
+        }
+        HX_TRY(hx_paths_child(p->l->paths, 0, frame, &root));
+        HX_TRY(
+            hx_paths_child(p->l->paths, root, type_frame(p, edge->target), &p->node[edge->target]));
+        p->queue[(*n)++] = edge->target;
+    }
+    return NULL;
+}
+
+/* Breadth first: who is met first stands on a shortest chain. */
+static hx_error *place_reached(struct placing *p, size_t n)
+{
+    const struct hx_graph *graph = &p->snapshot->graph;
+    for (size_t at = 0; at < n; at++) {
+        hx_obj object = p->queue[at];
+        uint32_t node = p->node[object];
+        if ((at & 0xffff) == 0)
+            HX_TRY(placing_cancelled(p, "follow references", at));
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
+            hx_obj target = hx_edge_target(graph->edge[e]);
+            if (p->node[target] != NO_NODE ||
+                !is_path_edge(p->snapshot, hx_edge_kind_of(graph->edge[e])))
+                continue;
+            HX_TRY(hx_paths_step(p->l->paths, node, type_frame(p, target), &p->node[target]));
+            p->queue[n++] = target;
+        }
+    }
+    return NULL;
+}
+
+static hx_error *load_chain(struct loading *l)
+{
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    HX_CLEANUP(deinit_placing) struct placing p = {0};
+    size_t n = 0;
+    HX_TRY(hx_store_load(l->export->store, l->snapshot, l->export->progress, &snapshot));
+    if (!snapshot->graph.n || !snapshot->graph.fwd)
+        return NULL;
+    HX_TRY(init_placing(l, snapshot, &p));
+    HX_TRY(place_from_roots(&p, &n));
+    HX_TRY(place_reached(&p, n));
+    for (hx_obj i = 0; i < snapshot->graph.n; i++)
+        if (p.node[i] == NO_NODE)
+            HX_TRY(lost_node(&p, &p.node[i]));
+    add_objects(&p);
+    return NULL;
+}
+
+/* --- censuses ------------------------------------------------------------------------ */
+
+static hx_error *load_census(struct loading *l)
+{
+    struct hx_text sql = {0};
+    HX_ROWS hx_rows *rows = NULL;
+    const struct hx_stored_census *census = hx_census_find(l->paths->by);
+    hx_census_sql(census, l->snapshot, &sql);
+    HX_TRY(query_paths(l->export->store, &sql, &rows));
+    for (bool more = true;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        bool known = true;
+        uint32_t frame, node;
+        struct hx_frame_texts texts = {.name = path_row_text(rows, 2)};
+        char number[32];
+        struct hx_value label = hx_rows_value(rows, 2);
+        if (label.type == HX_VALUE_INT) {
+            snprintf(number, sizeof number, "%" PRId64, label.i);
+            texts.name = number;
+        }
+        HX_TRY(hx_paths_frame(l->paths, &texts, &frame));
+        HX_TRY(hx_paths_child(l->paths, 0, frame, &node));
+        uint64_t *own = l->paths->nodes.v[node].own;
+        hx_paths_add(&own[HX_PATH_BYTES], count_at(rows, 3, &known));
+        hx_paths_add(&own[HX_PATH_OBJECTS], count_at(rows, 4, &l->paths->has_objects));
+        l->rows++;
+    }
+}
+
+/* --- which of them ------------------------------------------------------------------- */
+
+static const struct way {
+    const char *by;
+    hx_error *(*load)(struct loading *l);
+} ways[] = {
+    /* in the order in which they are tried when nothing was said */
+    {"ccs", load_ccs},     {"dominator", load_dominator}, {"retainer", load_census},
+    {"type", load_census}, {"module", load_census},       {"biography", load_census},
+    {"site", load_site},   {"chain", load_chain},         {"bin", load_census},
+    {"leak", load_census},
+};
+enum { TRIED = 6, WAYS = sizeof ways / sizeof *ways };
+
+static hx_error *load_way(const struct way *way, struct loading *l)
+{
+    struct hx_paths *paths = l->paths;
+    paths->by = way->by;
+    paths->has_objects = true;
+    paths->has_alloc = false;
+    paths->sample_bytes = 0;
+    l->rows = 0;
+    HX_TRY(hx_paths_clear(paths));
+    return way->load(l);
+}
+
+hx_error *hx_paths_load(const struct hx_export *export, int64_t snapshot, struct hx_paths *paths)
+{
+    struct loading l = {.export = export, .snapshot = snapshot, .paths = paths};
+    for (size_t i = 0; i < (export->by ? WAYS : TRIED); i++) {
+        if (export->by && strcmp(ways[i].by, export->by) != 0)
+            continue;
+        HX_TRY(load_way(&ways[i], &l));
+        if (l.rows)
+            return NULL;
+    }
+    return hx_export_absent(export, export->by ? export->by : "ccs or dominator");
+}

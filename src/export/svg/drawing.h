@@ -1,0 +1,55 @@
+/* drawing.h - SVG documents: one page with its colours for light and dark, texts that are measured
+ * and cut to fit, shapes. What all drawings of the exporters share.
+ *
+ * A drawing is as wide as its reader shows it. Lengths are units of its own: HX_DRAWING_WIDTH are
+ * the whole width. On screens that are narrow letters are larger, in units: HX_LETTER_MOST high, so
+ * that is what room has to be kept for. Numbers are written with two decimals at most, so that the
+ * same drawing is always the same bytes. Names from the target are given as they are, and escaped
+ * here.
+ */
+#ifndef HX_EXPORT_SVG_DRAWING_H
+#define HX_EXPORT_SVG_DRAWING_H
+
+#include "base/text.h"
+#include "export/sink.h"
+
+#define HX_DRAWING_WIDTH 720
+#define HX_LETTER        13 /* height of letters on wide screens */
+#define HX_LETTER_MOST   18 /* on narrow ones, and the height of a line */
+
+/* Colours that stay apart for those who see fewer of them: classes b0, b1, ... fill with them, and
+ * bo is what is left over. */
+#define HX_DRAWING_BANDS 8
+
+/* From the XML declaration to the first shape. Classes of texts: title, none, dim (axes, notes),
+ * small; of shapes: b0..b7, bo, grid, axis, faint. `style`: more rules; NULL: none. */
+void hx_drawing_begin(struct hx_sink *sink, int height, const char *title, const char *about,
+                      const char *style);
+void hx_drawing_end(struct hx_sink *sink);
+
+/* " name='1.25'", with the blank. */
+void hx_drawing_at(struct hx_sink *sink, const char *name, double value);
+/* A number as it stands in paths: "1.25". */
+void hx_drawing_number(struct hx_sink *sink, double value);
+
+void hx_drawing_line(struct hx_sink *sink, const char *class, double x1, double y1, double x2,
+                     double y2);
+/* A rectangle; `tip`: what is shown when it is pointed at, NULL: nothing. */
+void hx_drawing_box(struct hx_sink *sink, const char *class, double x, double y, double width,
+                    double height, const char *tip);
+
+enum hx_anchor { HX_ANCHOR_START, HX_ANCHOR_MIDDLE, HX_ANCHOR_END };
+
+/* The width of a text in letters of `size` units, rather too much than too little. */
+double hx_drawing_width(const char *s, size_t n, double size);
+
+/* A line of text: at most so wide where letters
+ * are HX_LETTER_MOST high, else it is cut, ends in an ellipsis and shows all of itself when it is
+ * pointed at. */
+void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y,
+                     enum hx_anchor anchor, double width, const char *s);
+
+/* The same for other letters (flame graphs): appends what of the text fits; false: it was cut. */
+bool hx_drawing_cut(struct hx_text *out, const char *s, size_t n, double width, double size);
+
+#endif

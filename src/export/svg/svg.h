@@ -1,0 +1,51 @@
+/* svg.h - what the drawings of censuses share: the figures, and axes. Used by svg*.c only. */
+#ifndef HX_EXPORT_SVG_SVG_H
+#define HX_EXPORT_SVG_SVG_H
+
+#include "export/svg/drawing.h"
+#include "export/timepoints.h"
+
+enum { HX_SERIES_MOST = 12 };
+
+/* One census over time: the bands with most bytes in all, and what the others leave. */
+struct hx_series {
+    const struct hx_export *export;
+    const struct hx_stored_census *census;
+    struct hx_timepoints timepoints;
+    size_t n; /* bands that have a name */
+    struct hx_series_band {
+        char *label;    /* not escaped */
+        int64_t *bytes; /* of each moment */
+    } band[HX_SERIES_MOST];
+    int64_t *rest;   /* of each moment: what no band has */
+    int64_t *total;  /* the same: all; -1: the census was not made of it */
+    uint64_t others; /* keys in the rest */
+};
+
+/* At most `most` bands. HX_E_ABSENT: no data. To be given back also after an error. */
+hx_error *hx_series_load(const struct hx_export *export, const struct hx_stored_census *census,
+                         size_t most, struct hx_series *series);
+void hx_series_deinit(struct hx_series *series);
+
+/* "python3 (PID 12): heap by types". */
+void hx_series_title(const struct hx_series *series, struct hx_text *text);
+/* "17 others" */
+void hx_series_rest(const struct hx_series *series, struct hx_text *text);
+
+/* "33.1%", "100%", "<0.1%"; of 0: "-". */
+void hx_put_share(struct hx_text *text, int64_t part, int64_t whole);
+
+/* The smallest power of two that divides `range` into `most` steps or less, and a multiple of it:
+ * "0", "768M", "1.25G". */
+uint64_t hx_step_bytes(uint64_t range, unsigned most);
+void hx_put_step_bytes(struct hx_text *text, uint64_t bytes);
+/* The same of nanoseconds, by steps that clocks have: "1m30s", "250ms". */
+uint64_t hx_step_ns(uint64_t range, unsigned most);
+void hx_put_step_ns(struct hx_text *text, uint64_t ns);
+
+/* Each writes a whole document. */
+hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink);
+hx_error *hx_draw_bars(const struct hx_series *series, struct hx_sink *sink);
+hx_error *hx_draw_bins(const struct hx_export *export, struct hx_sink *sink);
+
+#endif

@@ -1,0 +1,201 @@
+/* unwind_intern.c - whole stacks in the region: each is stored once and has a key.
+ *
+ * Lock-free. An entry is whole before its word stands in the index, so nobody waits for anybody. A
+ * writer that loses a race, or ends or is interrupted for good in the middle, leaves an entry that
+ * nobody finds.
+ *
+ * The index has levels, each several times larger than the one before, of buckets of eight words. A
+ * stack goes to the first level whose bucket for it has room; words are never taken out, so it
+ * need not be looked for behind an empty one. Few stacks touch few pages.
+ */
+#include "record/preload/unwind_private.h"
+
+#include <string.h>
+
+#define BUCKET     8                         /* words: a cache line */
+#define LAST_TRIES 16                        /* buckets that are looked at in the last level */
+#define INDEX_MASK (((uint64_t)1 << 21) - 1) /* 1 + the entry; above it a part of the hash */
+
+static const uint32_t level_words[HX_INDEX_LEVELS] = {1U << 12, 1U << 15, 1U << 18, 1U << 20};
+
+uint64_t hx_index_bytes(uint32_t levels)
+{
+    uint64_t words = 0;
+    for (uint32_t i = 0; i < levels && i < HX_INDEX_LEVELS; i++)
+        words += level_words[i];
+    return words * sizeof(uint64_t);
+}
+
+static bool barred(const struct hx_unwind *unwind)
+{
+    return atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
+}
+
+/* Memory that is shared with heapx, which may write to it: not even its own entries are believed.
+ */
+static bool same_interned_stack(struct hx_unwind *unwind, uint64_t entry, uint16_t generation,
+                                const struct hx_taken *taken)
+{
+    uint64_t at = entry * sizeof(struct hx_region_stack);
+    if (!hx_pages_use(&unwind->tables->stacks, at, sizeof(struct hx_region_stack), true))
+        return false;
+    const struct hx_region_stack *stack = (const void *)(unwind->tables->stacks.at + at);
+    uint32_t n = atomic_load_explicit(&stack->n, memory_order_acquire);
+    uint64_t first = stack->first;
+    if (n == 0 || n != taken->n || stack->exact != taken->exact ||
+        stack->generation != generation || stack->flags != (taken->cut ? HX_EV_STACK_CUT : 0) ||
+        first > HX_REGION_FRAMES ||
+        !hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)n * 8, true))
+        return false;
+    const uint64_t *frame = (const uint64_t *)unwind->tables->frames.at + first;
+    uint64_t differ = 0;
+    for (uint32_t i = 0; i < n; i++)
+        differ |= frame[i] ^ taken->frame[i];
+    return differ == 0;
+}
+
+bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_taken *ret)
+{
+    uint64_t entry = key - HX_EV_KEY_FIRST, at = entry * sizeof(struct hx_region_stack);
+    if (key < HX_EV_KEY_FIRST || entry >= HX_REGION_STACKS ||
+        !hx_pages_use(&unwind->tables->stacks, at, sizeof(struct hx_region_stack), true))
+        return false;
+    const struct hx_region_stack *stack = (const void *)(unwind->tables->stacks.at + at);
+    uint32_t n = atomic_load_explicit(&stack->n, memory_order_acquire);
+    uint64_t first = stack->first;
+    if (n == 0 || n > HX_EV_FRAMES_MAX || first > HX_REGION_FRAMES ||
+        !hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)n * 8, true))
+        return false;
+    *ret = (struct hx_taken){.frame = (const uint64_t *)unwind->tables->frames.at + first,
+                             .n = n,
+                             .cut = stack->flags & HX_EV_STACK_CUT,
+                             .exact = stack->exact};
+    return true;
+}
+
+/* Gives out n of what a counter counts; `room` when there are not so many. */
+static uint64_t give_out(_Atomic uint64_t *used, uint64_t n, uint64_t room)
+{
+    uint64_t first = atomic_load_explicit(used, memory_order_relaxed);
+    do {
+        if (first >= room || room - first < n)
+            return room;
+    } while (!atomic_compare_exchange_weak_explicit(used, &first, first + n, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return first;
+}
+
+/* Is there room for one more of n frames? Asked before anything is given out, so that what cannot
+ * be stored does not use up what could. */
+static bool has_room(struct hx_unwind *unwind, uint32_t n)
+{
+    const struct hx_region *region = unwind->tables->region;
+    bool no_calls = barred(unwind);
+    uint64_t entry = atomic_load_explicit(&region->stacks_used, memory_order_relaxed);
+    uint64_t first = atomic_load_explicit(&region->frames_used, memory_order_relaxed);
+    return entry < HX_REGION_STACKS && first < HX_REGION_FRAMES &&
+           hx_pages_use(&unwind->tables->stacks, entry * sizeof(struct hx_region_stack),
+                        sizeof(struct hx_region_stack), no_calls) &&
+           hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)n * 8, no_calls);
+}
+
+/* Stores the stack; the number of its entry, or HX_REGION_STACKS. */
+static uint64_t store(struct hx_unwind *unwind, uint16_t generation, const struct hx_taken *taken)
+{
+    struct hx_region *region = unwind->tables->region;
+    const uint64_t size = sizeof(struct hx_region_stack);
+    uint64_t frames = unwind->tables->frames.bytes / 8,
+             stacks = unwind->tables->stacks.bytes / size;
+    if (!has_room(unwind, taken->n))
+        return HX_REGION_STACKS;
+    uint64_t first = give_out(&region->frames_used, taken->n, frames);
+    if (first == frames ||
+        !hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)taken->n * 8, barred(unwind)))
+        return HX_REGION_STACKS;
+    uint64_t entry = give_out(&region->stacks_used, 1, stacks);
+    if (entry == stacks ||
+        !hx_pages_use(&unwind->tables->stacks, entry * size, size, barred(unwind)))
+        return HX_REGION_STACKS;
+    memcpy(unwind->tables->frames.at + first * 8, taken->frame, taken->n * sizeof(uint64_t));
+    struct hx_region_stack *stack =
+        (struct hx_region_stack *)(void *)(unwind->tables->stacks.at + entry * size);
+    stack->first = first;
+    stack->exact = taken->exact;
+    stack->flags = taken->cut ? HX_EV_STACK_CUT : 0;
+    stack->generation = generation;
+    atomic_store_explicit(&stack->n, taken->n, memory_order_release);
+    return entry;
+}
+
+/* Each frame for itself and by its position, so that no step waits for the one before. */
+static uint64_t hash_frames(const struct hx_taken *taken)
+{
+    uint64_t hash = 0, position = 0x2545f4914f6cdd1d;
+    for (uint32_t i = 0; i < taken->n; i++) {
+        uint64_t mixed = (taken->frame[i] + position) * 0xd6e8feb86659fd93;
+        hash += mixed ^ mixed >> 32;
+        position += 0x9e3779b97f4a7c15;
+    }
+    return hash;
+}
+
+/* A stack that is looked for. */
+struct sought {
+    const struct hx_taken *taken;
+    uint64_t hash;
+    uint64_t entry; /* HX_REGION_STACKS: not stored yet */
+    uint16_t generation;
+};
+
+enum found { FOUND_NOT, FOUND, FOUND_NO_ROOM };
+
+/* In one bucket, where it is put if there is room. */
+static enum found probe_bucket(struct hx_unwind *unwind, uint64_t word, struct sought *sought)
+{
+    if (!hx_pages_use(&unwind->tables->index, word * 8, BUCKET * 8, barred(unwind)))
+        return FOUND_NO_ROOM;
+    _Atomic uint64_t *bucket = (_Atomic uint64_t *)(void *)unwind->tables->index.at + word;
+    for (int i = 0; i < BUCKET; i++) {
+        uint64_t held = atomic_load_explicit(&bucket[i], memory_order_acquire);
+        if (held == 0) {
+            if (sought->entry == HX_REGION_STACKS)
+                sought->entry = store(unwind, sought->generation, sought->taken);
+            if (sought->entry == HX_REGION_STACKS)
+                return FOUND_NO_ROOM;
+            uint64_t own = (sought->hash & ~INDEX_MASK) | (sought->entry + 1);
+            if (atomic_compare_exchange_strong_explicit(&bucket[i], &held, own,
+                                                        memory_order_acq_rel, memory_order_acquire))
+                return FOUND;
+        }
+        uint64_t entry = (held & INDEX_MASK) - 1;
+        if ((held ^ sought->hash) >> 21 == 0 && entry < HX_REGION_STACKS &&
+            same_interned_stack(unwind, entry, sought->generation, sought->taken)) {
+            sought->entry = entry;
+            return FOUND;
+        }
+    }
+    return FOUND_NOT;
+}
+
+uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_taken *taken)
+{
+    struct hx_region *region = unwind->tables->region;
+    uint16_t generation = (uint16_t)atomic_load_explicit(&region->generation, memory_order_acquire);
+    uint64_t hash = hx_hash_mix(hash_frames(taken),
+                                (uint64_t)generation << 32 | taken->n << 1 | (uint64_t)taken->cut);
+    hash = hx_hash_mix(hash, taken->exact);
+    struct sought sought = {taken, hash, HX_REGION_STACKS, generation};
+    enum found found = FOUND_NOT;
+    uint64_t words = unwind->tables->index.bytes / 8, from = 0;
+    for (int level = 0; found == FOUND_NOT && from < words; from += level_words[level++]) {
+        uint64_t buckets = level_words[level] / BUCKET;
+        bool last = from + level_words[level] >= words;
+        uint64_t at = hash >> 21;
+        for (int i = 0; found == FOUND_NOT && i < (last ? LAST_TRIES : 1); i++)
+            found = probe_bucket(unwind, from + (at + (uint64_t)i) % buckets * BUCKET, &sought);
+    }
+    if (found == FOUND)
+        return HX_EV_KEY_FIRST + sought.entry;
+    atomic_fetch_add_explicit(&region->stacks_full, 1, memory_order_relaxed);
+    return HX_EV_KEY_FULL;
+}

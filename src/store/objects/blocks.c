@@ -1,0 +1,850 @@
+/* blocks.c - index and cache of blocks, and of the names that their columns speak of. */
+#include "store/objects/blocks.h"
+
+#include "base/bits.h"
+#include "base/lower_bound.h"
+#include "base/vec.h"
+#include "model/graph.h"
+#include "store/db.h"
+#include "store/objects/overlay.h"
+#include "store/cost/stack_map.h"
+#include "store/objects/top.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bits of a block's sieve: as many rows set an eighth of them. All sieves of an index together have
+ * a limit; blocks beyond it have none. */
+enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
+
+/* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB. */
+enum { CACHE_BYTES = 64 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+
+/* Indexes and lists of names to keep: they are looked for one after the other, and a store may have
+ * a snapshot for each second of a day. */
+enum { KEPT_LISTS = 256 };
+
+struct entry {
+    struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
+    int64_t snapshot, id;      /* of the block */
+    unsigned what;             /* derived << 8 | column */
+    unsigned users;
+    bool again;     /* it was asked for more than once */
+    bool forgotten; /* in no list any more; the last user frees it */
+    size_t bytes;
+    struct entry *next;          /* in the slot */
+    struct entry *newer, *older; /* by use */
+};
+
+struct named {
+    int64_t snapshot;
+    enum hx_name_list list;
+    hx_names *names;
+};
+
+struct hx_blocks {
+    sqlite3 *db;
+    unsigned refs;
+    unsigned version; /* of the file when it was last looked at */
+    sqlite3_stmt *column;
+    hx_codec *codec;
+    HX_VEC(struct hx_block_index *) index;
+    HX_VEC(struct named) named;
+    size_t name_bytes, last_named; /* the index in `named` that was asked for last */
+    hx_stack_map *stacks;          /* NULL: not asked for yet */
+    struct entry *slot[SLOTS];
+    struct entry *newest, *oldest;
+    size_t bytes;
+    struct hx_kept_tops *tops;
+    size_t sieves;
+    atomic_bool interrupted;
+    const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
+    size_t picks;
+    uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS];
+};
+
+static hx_error *damaged_block(const char *how)
+{
+    return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
+                        "the store is damaged (%s)", how);
+}
+
+/* --- the cache --------------------------------------------------------------------- */
+
+static struct entry **cache_slot(hx_blocks *blocks, int64_t id, unsigned what)
+{
+    uint64_t h = ((uint64_t)id * 64 + what) * 0x9e3779b97f4a7c15u;
+    return &blocks->slot[h >> 52];
+}
+
+static void unlink_use(hx_blocks *blocks, struct entry *entry)
+{
+    *(entry->newer ? &entry->newer->older : &blocks->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &blocks->oldest) = entry->newer;
+}
+
+static void link_newest(hx_blocks *blocks, struct entry *entry)
+{
+    entry->newer = NULL;
+    entry->older = blocks->newest;
+    *(blocks->newest ? &blocks->newest->newer : &blocks->oldest) = entry;
+    blocks->newest = entry;
+}
+
+static void drop(hx_blocks *blocks, struct entry *entry)
+{
+    struct entry **link = cache_slot(blocks, entry->id, entry->what);
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
+    unlink_use(blocks, entry);
+    blocks->bytes -= entry->bytes;
+    entry->forgotten = true;
+    if (!entry->users)
+        free(entry);
+}
+
+/* --- the life of it all ------------------------------------------------------------- */
+
+hx_error *hx_blocks_create(sqlite3 *db, hx_blocks **ret)
+{
+    hx_blocks *blocks = calloc(1, sizeof *blocks);
+    HX_NEED(blocks);
+    hx_error *err = hx_codec_create(&blocks->codec);
+    if (err) {
+        free(blocks);
+        return err;
+    }
+    blocks->db = db;
+    blocks->refs = 1;
+    *ret = blocks;
+    return NULL;
+}
+
+void hx_blocks_interrupt(hx_blocks *blocks)
+{
+    atomic_store(&blocks->interrupted, true);
+}
+
+void hx_blocks_go_on(hx_blocks *blocks)
+{
+    atomic_store(&blocks->interrupted, false);
+}
+
+hx_error *hx_blocks_interrupted(const hx_blocks *blocks)
+{
+    return atomic_load(&blocks->interrupted) ? hx_error_cancelled("store") : NULL;
+}
+
+void hx_blocks_ref(hx_blocks *blocks)
+{
+    blocks->refs++;
+}
+
+void hx_blocks_rest(hx_blocks *blocks)
+{
+    sqlite3_finalize(blocks->column);
+    blocks->column = NULL;
+}
+
+enum { EVERYTHING = -1 }; /* no snapshot has that number */
+
+static void forget_snapshot_blocks(hx_blocks *blocks, int64_t snapshot)
+{
+    hx_blocks_rest(blocks); /* it may have been made before there were temporary tables */
+    hx_stack_map_free(blocks->stacks);
+    blocks->stacks = NULL;
+    hx_tops_free(blocks->tops);
+    blocks->tops = NULL;
+    for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
+        newer = entry->newer;
+        if (snapshot == EVERYTHING || entry->snapshot == snapshot)
+            drop(blocks, entry);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < blocks->index.n; i++) {
+        struct hx_block_index *index = blocks->index.v[i];
+        if (snapshot == EVERYTHING || index->snapshot == snapshot)
+            hx_blocks_index_done(blocks, index);
+        else
+            blocks->index.v[kept++] = index;
+    }
+    blocks->index.n = kept;
+    kept = 0;
+    for (size_t i = 0; i < blocks->named.n; i++) {
+        struct named named = blocks->named.v[i];
+        if (snapshot == EVERYTHING || named.snapshot == snapshot) {
+            blocks->name_bytes -= hx_names_bytes(named.names);
+            hx_names_free(named.names);
+        } else {
+            blocks->named.v[kept++] = named;
+        }
+    }
+    blocks->named.n = kept;
+    blocks->last_named = 0;
+}
+
+void hx_blocks_forget(hx_blocks *blocks, int64_t snapshot)
+{
+    forget_snapshot_blocks(blocks, snapshot);
+}
+
+void hx_blocks_forget_all(hx_blocks *blocks)
+{
+    forget_snapshot_blocks(blocks, EVERYTHING);
+}
+
+void hx_blocks_refresh(hx_blocks *blocks)
+{
+    unsigned version = blocks->version;
+    if (sqlite3_file_control(blocks->db, "main", SQLITE_FCNTL_DATA_VERSION, &version) ==
+            SQLITE_OK &&
+        version == blocks->version)
+        return;
+    blocks->version = version;
+    forget_snapshot_blocks(blocks, EVERYTHING);
+}
+
+void hx_blocks_unref(hx_blocks *blocks)
+{
+    if (!blocks || --blocks->refs)
+        return;
+    hx_blocks_rest(blocks);
+    forget_snapshot_blocks(blocks, EVERYTHING);
+    hx_vec_free(&blocks->index);
+    hx_vec_free(&blocks->named);
+    hx_codec_destroy(blocks->codec);
+    free(blocks);
+}
+
+/* --- the index --------------------------------------------------------------------- */
+
+static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_overlay_blocks(blocks->db, "store", index->snapshot, index->family, &st));
+    size_t cap = 0;
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t n = sqlite3_column_int64(st, 2);
+        struct hx_block block = {
+            .id = sqlite3_column_int64(st, 0),
+            .from = (uint64_t)sqlite3_column_int64(st, 1),
+            .first_key = (uint64_t)sqlite3_column_int64(st, 3),
+            .last_key = (uint64_t)sqlite3_column_int64(st, 4),
+            .bytes = (uint64_t)sqlite3_column_int64(st, 5),
+        };
+        const struct hx_block *before = index->n ? &index->block[index->n - 1] : NULL;
+        if (!hx_block_id_is_sane(block.id) || n < 1 || n > HX_BLOCK_ROWS ||
+            block.from != (uint64_t)index->n * HX_BLOCK_ROWS || block.from != index->rows ||
+            block.first_key > block.last_key || (before && before->last_key > block.first_key) ||
+            index->rows >= HX_ROWS_MAX)
+            return damaged_block("index of blocks");
+        block.n = (uint32_t)n;
+        index->rows += block.n;
+        HX_NEED(hx_vec_reserve_raw((void **)&index->block, &cap, index->n + 1, sizeof block));
+        index->block[index->n++] = block;
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(blocks->db, code, "store");
+}
+
+bool hx_blocks_knows(const hx_blocks *blocks, int64_t snapshot)
+{
+    for (size_t i = blocks->index.n; i-- > 0;)
+        if (blocks->index.v[i]->snapshot == snapshot)
+            return true;
+    return false;
+}
+
+/* Gives the older half back when there are many; who holds one of them keeps it. */
+static void forget_older_indexes(hx_blocks *blocks)
+{
+    size_t older = blocks->index.n / 2;
+    if (blocks->index.n < KEPT_LISTS)
+        return;
+    for (size_t i = 0; i < older; i++)
+        hx_blocks_index_done(blocks, blocks->index.v[i]);
+    blocks->index.n -= older;
+    memmove(blocks->index.v, blocks->index.v + older, blocks->index.n * sizeof *blocks->index.v);
+}
+
+hx_error *hx_blocks_index(hx_blocks *blocks, int64_t snapshot, enum hx_family family,
+                          const struct hx_block_index **ret)
+{
+    for (size_t i = blocks->index.n; i-- > 0;) {
+        struct hx_block_index *index = blocks->index.v[i];
+        if (index->snapshot == snapshot && index->family == family) {
+            index->users++;
+            *ret = index;
+            return NULL;
+        }
+    }
+    struct hx_block_index *index = calloc(1, sizeof *index);
+    HX_NEED(index);
+    index->snapshot = snapshot;
+    index->family = family;
+    index->users = 1;
+    forget_older_indexes(blocks);
+    hx_error *err = read_index(blocks, index);
+    if (!err && !hx_vec_push(&blocks->index, index))
+        err = hx_error_nomem();
+    if (err) {
+        hx_blocks_index_done(blocks, index);
+        return err;
+    }
+    index->users++;
+    *ret = index;
+    return NULL;
+}
+
+static void free_sieves(hx_blocks *blocks, struct hx_block_index *index);
+
+void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *done)
+{
+    struct hx_block_index *index = (struct hx_block_index *)done;
+    if (!index || --index->users)
+        return;
+    free_sieves(blocks, index);
+    free(index->block);
+    free(index);
+}
+
+/* --- names ------------------------------------------------------------------------- */
+
+hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list list,
+                          const hx_names **ret)
+{
+    for (size_t n = blocks->named.n, i = blocks->last_named; n--; i++) {
+        const struct named *named = &blocks->named.v[i %= blocks->named.n];
+        if (named->snapshot == snapshot && named->list == list) {
+            blocks->last_named = i;
+            *ret = named->names;
+            return NULL;
+        }
+    }
+    if (blocks->name_bytes > NAME_BYTES || blocks->named.n >= KEPT_LISTS) {
+        for (size_t i = 0; i < blocks->named.n; i++)
+            hx_names_free(blocks->named.v[i].names);
+        blocks->named.n = blocks->name_bytes = 0;
+    }
+    struct named named = {.snapshot = snapshot, .list = list};
+    HX_TRY(hx_names_load(blocks->db, snapshot, list, &named.names));
+    if (!hx_vec_push(&blocks->named, named)) {
+        hx_names_free(named.names);
+        return hx_error_nomem();
+    }
+    blocks->name_bytes += hx_names_bytes(named.names);
+    blocks->last_named = blocks->named.n - 1;
+    *ret = named.names;
+    return NULL;
+}
+
+/* --- decoded columns ---------------------------------------------------------------- */
+
+static void evict_blocks(hx_blocks *blocks, size_t bytes)
+{
+    for (struct entry *entry = blocks->oldest, *newer; entry && blocks->bytes + bytes > CACHE_BYTES;
+         entry = newer) {
+        newer = entry->newer;
+        if (!entry->users)
+            drop(blocks, entry);
+    }
+}
+
+static hx_error *make_entry(hx_blocks *blocks, uint64_t base, unsigned shift, size_t n,
+                            struct entry **ret)
+{
+    size_t bytes = sizeof(struct entry) + (n << shift);
+    evict_blocks(blocks, bytes);
+    struct entry *entry = malloc(bytes);
+    HX_NEED(entry);
+    *entry =
+        (struct entry){.decoded = {.base = base, .shift = shift, .n = (uint32_t)n, .v = entry + 1},
+                       .bytes = bytes};
+    *ret = entry;
+    return NULL;
+}
+
+static unsigned shift_of(uint64_t range)
+{
+    return range <= UINT8_MAX ? 0 : range <= UINT16_MAX ? 1 : range <= UINT32_MAX ? 2 : 3;
+}
+
+/* Packs blocks->value into a new entry of the narrowest element. */
+HX_HOT static hx_error *pack(hx_blocks *blocks, size_t n, struct entry **ret)
+{
+    const uint64_t *value = blocks->value;
+    uint64_t low = 0, high = 0;
+    for (size_t i = 0; i < n; i++)
+        high |= value[i];
+    if (high > UINT32_MAX) { /* comparing costs more */
+        low = high = value[0];
+        for (size_t i = 0; i < n; i++) {
+            low = value[i] < low ? value[i] : low;
+            high = value[i] > high ? value[i] : high;
+        }
+    }
+    unsigned shift = shift_of(high - low);
+    HX_TRY(make_entry(blocks, low, shift, n, ret));
+    void *v = *ret + 1;
+    for (size_t i = 0; i < n && shift == 0; i++)
+        ((uint8_t *)v)[i] = (uint8_t)(value[i] - low);
+    for (size_t i = 0; i < n && shift == 1; i++)
+        ((uint16_t *)v)[i] = (uint16_t)(value[i] - low);
+    for (size_t i = 0; i < n && shift == 2; i++)
+        ((uint32_t *)v)[i] = (uint32_t)(value[i] - low);
+    for (size_t i = 0; i < n && shift == 3; i++)
+        ((uint64_t *)v)[i] = value[i] - low;
+    return NULL;
+}
+
+/* --- decoding ---------------------------------------------------------------------- */
+
+/* Is it one of those that an analysis adds? */
+static bool is_optional(enum hx_family family, int column)
+{
+    return family == HX_FAMILY_OBJECT && column >= HX_COL_TYPE;
+}
+
+/* Begins to read a column: the caller resets blocks->column at the end, and before that has the
+ * planes. *ret_there false: it is not there; `must`: then that is an error. */
+static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, int column, bool must,
+                             struct hx_planes *ret, bool *ret_there)
+{
+    if (!blocks->column)
+        HX_TRY(hx_overlay_column(blocks->db, "store", &blocks->column));
+    sqlite3_bind_int64(blocks->column, 1, block->id * HX_COLUMN_SLOTS + column);
+    int code = sqlite3_step(blocks->column);
+    if (code != SQLITE_ROW)
+        return code == SQLITE_DONE ? damaged_block("a column is missing")
+                                   : hx_db_error(blocks->db, code, "store");
+    *ret_there = sqlite3_column_type(blocks->column, 0) != SQLITE_NULL;
+    if (!*ret_there)
+        return must ? damaged_block("a column is missing") : NULL;
+    return hx_column_planes(blocks->codec, sqlite3_column_blob(blocks->column, 0),
+                            (size_t)sqlite3_column_bytes(blocks->column, 0), block->n, ret);
+}
+
+/* So many rows of the block are decoded, and that is the number of one of them. */
+static size_t decoded_rows(const hx_blocks *blocks, const struct hx_block *block)
+{
+    return blocks->pick ? blocks->picks : block->n;
+}
+static uint64_t decoded_row(const hx_blocks *blocks, const struct hx_block *block, size_t i)
+{
+    return block->from + (blocks->pick ? blocks->pick[i] : i);
+}
+
+/* A column that may be absent is all 0 then, which *ret_there tells; NULL: it has to be there. */
+static hx_error *decode_if_there(hx_blocks *blocks, const struct hx_block *block, int column,
+                                 uint64_t *value, bool *ret_there)
+{
+    struct hx_planes planes;
+    bool there = false;
+    hx_error *err = find_planes(blocks, block, column, !ret_there, &planes, &there);
+    if (!err && !there)
+        memset(value, 0, decoded_rows(blocks, block) * sizeof *value);
+    else if (!err && !blocks->pick)
+        hx_planes_expand(&planes, block->n, value);
+    for (size_t i = 0; !err && there && blocks->pick && i < blocks->picks; i++)
+        value[i] = hx_planes_at(&planes, blocks->pick[i]);
+    if (ret_there)
+        *ret_there = there;
+    sqlite3_reset(blocks->column);
+    return err;
+}
+
+static hx_error *decode_block(hx_blocks *blocks, const struct hx_block *block, int column,
+                              uint64_t *value)
+{
+    return decode_if_there(blocks, block, column, value, NULL);
+}
+
+/* Turns differences into running sums that begin at `at` and must end at `last`. */
+HX_HOT static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t last)
+{
+    bool bad = false;
+    for (size_t i = 0; i < n; i++) {
+        bad |= __builtin_add_overflow(at, value[i], &at);
+        value[i] = at;
+    }
+    return bad || at != last ? damaged_block("keys of a block") : NULL;
+}
+
+static struct entry *find_cached_block(hx_blocks *blocks, int64_t id, unsigned what);
+static unsigned what_is(enum hx_derived derived, int column);
+
+/* The sizes of objects, which many columns are made with and often are there already. */
+HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *block,
+                                     uint64_t *size)
+{
+    const struct entry *entry =
+        find_cached_block(blocks, block->id, what_is(HX_PLAIN, HX_COL_SIZE));
+    if (!entry)
+        return decode_block(blocks, block, HX_COL_SIZE, size);
+    for (size_t i = 0; i < decoded_rows(blocks, block); i++)
+        size[i] = hx_decoded_at(&entry->decoded, blocks->pick ? blocks->pick[i] : i);
+    return NULL;
+}
+
+HX_HOT static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
+{
+    uint64_t *gap = blocks->value, *size = blocks->other;
+    HX_TRY(decode_block(blocks, block, HX_COL_GAP, gap));
+    HX_TRY(decode_sizes(blocks, block, size));
+    for (size_t i = block->n; i-- > 1;)
+        if (__builtin_add_overflow(gap[i], size[i - 1], &gap[i]))
+            return damaged_block("addresses");
+    return sum_up(gap, block->n, block->first_key, block->last_key);
+}
+
+/* Targets stay below `objects`: rows are never trusted as indexes before. */
+static hx_error *check_targets(const uint64_t *value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (value[i] >= HX_NO_OBJ)
+            return damaged_block("an edge to nowhere");
+    return NULL;
+}
+
+HX_HOT static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block, int column)
+{
+    size_t n = decoded_rows(blocks, block);
+    uint64_t *value = blocks->value;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, column, value, &there));
+    for (size_t i = 0; there && i < n; i++)
+        bad |= ++value[i] == 0;
+    return bad ? damaged_block("a number") : NULL;
+}
+
+/* From whole stacks to what they are attributed to now. */
+static hx_error *derive_ccs(hx_blocks *blocks, const struct hx_block *block)
+{
+    size_t n = decoded_rows(blocks, block);
+    uint64_t *value = blocks->value;
+    bool there;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_STACK, value, &there));
+    if (there && !blocks->stacks)
+        HX_TRY(hx_stack_map_load(blocks->db, &blocks->stacks));
+    for (size_t i = 0; there && i < n; i++)
+        value[i] = hx_stack_map_at(blocks->stacks, value[i]);
+    return NULL;
+}
+
+HX_HOT static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
+{
+    size_t n = decoded_rows(blocks, block);
+    uint64_t *value = blocks->value;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_DOMINATOR, value, &there));
+    for (size_t i = 0; i < n; i++) {
+        if (!value[i]) /* an object is not its own dominator: 0 is free for none */
+            continue;
+        value[i] = decoded_row(blocks, block, i) + (uint64_t)hx_unzigzag(value[i]);
+        bad |= value[i]++ >= HX_NO_OBJ;
+    }
+    return bad ? damaged_block("a dominator that is not there") : NULL;
+}
+
+/* Retained bytes over all edges, in blocks->value. */
+HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
+{
+    size_t n = decoded_rows(blocks, block);
+    uint64_t *value = blocks->value, *size = blocks->other;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED, value, &there));
+    if (!there)
+        return NULL;
+    HX_TRY(decode_sizes(blocks, block, size));
+    for (size_t i = 0; i < n; i++)
+        if (value[i])
+            bad |= __builtin_add_overflow(value[i], size[i], &value[i]);
+    return bad ? damaged_block("a retained size") : NULL;
+}
+
+/* Retained figures over sure edges, which are stored as differences from those over all. */
+HX_HOT static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *block, bool objects)
+{
+    size_t n = decoded_rows(blocks, block);
+    uint64_t *value = blocks->value, *sure = blocks->other;
+    bool there, bad = false;
+    if (objects) { /* plus 1, as derive_retained() gives it; all 0 stay 0 */
+        HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_OBJECTS, value, &there));
+        for (size_t i = 0; i < n; i++)
+            bad |= value[i] && ++value[i] == 0;
+    } else {
+        HX_TRY(derive_retained(blocks, block));
+    }
+    HX_TRY(
+        decode_if_there(blocks, block, objects ? HX_COL_SURE_OBJECTS : HX_COL_SURE, sure, &there));
+    for (size_t i = 0; i < n; i++) {
+        if (!sure[i]) {
+            value[i] = 0;
+            continue;
+        }
+        bad |= !value[i];
+        value[i] += (uint64_t)hx_unzigzag(sure[i] - 1);
+        bad |= value[i] == 0 || value[i] > INT64_MAX;
+    }
+    return bad ? damaged_block("a retained size") : NULL;
+}
+
+static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct hx_block *block,
+                        enum hx_derived derived, int column)
+{
+    uint64_t *value = blocks->value, *source = blocks->other, at = 0;
+    bool there;
+    switch (derived) {
+    case HX_PLAIN:
+        return decode_if_there(blocks, block, column, value,
+                               is_optional(family, column) ? &there : NULL);
+    case HX_PLUS_ONE:
+        return derive_plus_one(blocks, block, column);
+    case HX_CCS:
+        return derive_ccs(blocks, block);
+    case HX_DOMINATOR:
+        return derive_dominators(blocks, block);
+    case HX_RETAINED:
+        return derive_retained(blocks, block);
+    case HX_SURE:
+    case HX_SURE_OBJECTS:
+        return derive_sure(blocks, block, derived == HX_SURE_OBJECTS);
+    case HX_ADDRESS:
+        return derive_addresses(blocks, block);
+    case HX_SOURCE_OBJ:
+        HX_TRY(decode_block(blocks, block, HX_COL_SOURCE, value));
+        HX_TRY(sum_up(value, block->n, block->first_key, block->last_key));
+        return check_targets(value, block->n);
+    case HX_TARGET_OBJ:
+        HX_TRY(decode_block(blocks, block, HX_COL_SOURCE, source));
+        HX_TRY(sum_up(source, block->n, block->first_key, block->last_key));
+        HX_TRY(decode_block(blocks, block, HX_COL_TARGET, value));
+        for (size_t i = 0; i < block->n; i++)
+            value[i] = source[i] + (uint64_t)hx_unzigzag(value[i]);
+        return check_targets(value, block->n);
+    case HX_ROOT_NUMBER:
+        HX_TRY(decode_block(blocks, block, HX_COL_ROOT, value));
+        return sum_up(value, block->n, block->first_key, block->last_key);
+    case HX_ROOT_TARGET_OBJ:
+    case HX_ROOT_WORD:
+        HX_TRY(decode_block(blocks, block,
+                            derived == HX_ROOT_WORD ? HX_COL_WORD : HX_COL_ROOT_TARGET, value));
+        for (size_t i = 0; i < block->n; i++)
+            value[i] = at += (uint64_t)hx_unzigzag(value[i]);
+        return derived == HX_ROOT_WORD ? NULL : check_targets(value, block->n);
+    }
+    return damaged_block("unknown column");
+}
+
+/* --- sieves -------------------------------------------------------------------------- */
+
+/* Each index has one column that is asked for single values. */
+static bool has_sieve(enum hx_derived derived)
+{
+    return derived == HX_TARGET_OBJ || derived == HX_DOMINATOR;
+}
+
+static size_t sieve_bit(uint64_t value)
+{
+    return value * 0x9e3779b97f4a7c15u >> 45;
+}
+
+bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum hx_derived derived,
+                        uint64_t value)
+{
+    const uint64_t *sieve = has_sieve(derived) && index->sieve ? index->sieve[block] : NULL;
+    return !sieve || hx_bit(sieve, sieve_bit(value));
+}
+
+enum { SIEVES_MAX = SIEVE_BYTES / (SIEVE_BITS / 8) };
+
+static void free_sieves(hx_blocks *blocks, struct hx_block_index *index)
+{
+    for (size_t i = 0; index->sieve && i < index->n; i++) {
+        blocks->sieves -= index->sieve[i] != NULL;
+        free(index->sieve[i]);
+    }
+    free(index->sieve);
+    index->sieve = NULL;
+}
+
+/* All but those of one snapshot. */
+static void drop_sieves(hx_blocks *blocks, int64_t snapshot)
+{
+    for (size_t i = 0; i < blocks->index.n; i++)
+        if (blocks->index.v[i]->snapshot != snapshot)
+            free_sieves(blocks, blocks->index.v[i]);
+}
+
+/* Without memory there is none. */
+static void make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t block, size_t n)
+{
+    const uint64_t *value = blocks->value;
+    if (blocks->sieves >= SIEVES_MAX)
+        drop_sieves(blocks, index->snapshot);
+    if (index->n < 8 || blocks->sieves >= SIEVES_MAX)
+        return;
+    if (!index->sieve)
+        index->sieve = calloc(index->n, sizeof *index->sieve);
+    if (!index->sieve || index->sieve[block])
+        return;
+    uint64_t *sieve = index->sieve[block] = calloc(SIEVE_BITS / 64, sizeof *sieve);
+    blocks->sieves += sieve != NULL;
+    for (size_t i = 0; sieve && i < n; i++)
+        hx_bit_set(sieve, sieve_bit(value[i]));
+}
+
+struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks)
+{
+    return &blocks->tops;
+}
+
+/* A column that is served as it is stored, or plus 1, needs no room for 64 bits a value. */
+static hx_error *pack_stored(hx_blocks *blocks, enum hx_family family, const struct hx_block *block,
+                             bool plus_one, int column, struct entry **ret)
+{
+    struct hx_planes planes;
+    bool there = false;
+    hx_error *err =
+        find_planes(blocks, block, column, !is_optional(family, column), &planes, &there);
+    if (!err && !there)
+        planes = (struct hx_planes){0};
+    uint64_t most = err ? 0 : planes.n < 8 ? ((uint64_t)1 << 8 * planes.n) - 1 : UINT64_MAX;
+    if (!err && there && plus_one && (most == UINT64_MAX || planes.base >= UINT64_MAX - most))
+        err = damaged_block("a number");
+    unsigned shift = shift_of(most);
+    if (!err)
+        err = make_entry(blocks, planes.base + (there && plus_one), shift, block->n, ret);
+    if (!err)
+        hx_planes_narrow(&planes, block->n, shift, *ret + 1);
+    sqlite3_reset(blocks->column);
+    return err;
+}
+
+static struct entry *find_cached_block(hx_blocks *blocks, int64_t id, unsigned what)
+{
+    struct entry *entry = *cache_slot(blocks, id, what);
+    while (entry && (entry->id != id || entry->what != what))
+        entry = entry->next;
+    return entry;
+}
+
+static unsigned what_is(enum hx_derived derived, int column)
+{
+    return (unsigned)derived << 8 | (unsigned)column;
+}
+
+hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                         enum hx_derived derived, int column, const uint16_t *at, size_t n,
+                         uint64_t *ret)
+{
+    const struct hx_block *where = &index->block[block];
+    bool whole = derived != HX_PLAIN && derived != HX_PLUS_ONE && derived != HX_DOMINATOR &&
+                 derived != HX_RETAINED && derived != HX_SURE && derived != HX_SURE_OBJECTS &&
+                 derived != HX_CCS;
+    if (whole || find_cached_block(blocks, where->id, what_is(derived, column))) {
+        const struct hx_decoded *decoded;
+        HX_TRY(hx_blocks_column(blocks, index, block, derived, column, &decoded));
+        for (size_t i = 0; i < n; i++)
+            ret[i] = hx_decoded_at(decoded, at[i]);
+        hx_blocks_release(blocks, decoded);
+        return NULL;
+    }
+    blocks->pick = at;
+    blocks->picks = n;
+    hx_error *err = derive(blocks, index->family, where, derived, column);
+    blocks->pick = NULL;
+    if (!err)
+        memcpy(ret, blocks->value, n * sizeof *ret);
+    return err;
+}
+
+hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           enum hx_derived derived, int column, const struct hx_decoded **ret)
+{
+    const struct hx_block *where = &index->block[block];
+    unsigned what = what_is(derived, column);
+    struct entry *entry = find_cached_block(blocks, where->id, what);
+    if (entry) {
+        entry->again = true;
+        unlink_use(blocks, entry);
+    } else {
+        if (derived == HX_PLAIN || derived == HX_PLUS_ONE) {
+            HX_TRY(
+                pack_stored(blocks, index->family, where, derived == HX_PLUS_ONE, column, &entry));
+        } else {
+            HX_TRY(derive(blocks, index->family, where, derived, column));
+            HX_TRY(pack(blocks, where->n, &entry));
+            if (has_sieve(derived))
+                make_sieve(blocks, (struct hx_block_index *)index, block, where->n);
+        }
+        struct entry **slot = cache_slot(blocks, where->id, what);
+        entry->snapshot = index->snapshot;
+        entry->id = where->id;
+        entry->what = what;
+        entry->next = *slot;
+        *slot = entry;
+        blocks->bytes += entry->bytes;
+    }
+    link_newest(blocks, entry);
+    entry->users++;
+    *ret = &entry->decoded;
+    return NULL;
+}
+
+void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column)
+{
+    (void)blocks;
+    struct entry *entry = (struct entry *)column;
+    if (entry && --entry->users == 0 && entry->forgotten)
+        free(entry);
+}
+
+void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column)
+{
+    struct entry *entry = (struct entry *)column;
+    if (entry && !entry->again && !entry->forgotten && entry->users == 1) {
+        entry->users = 0;
+        drop(blocks, entry);
+    } else {
+        hx_blocks_release(blocks, column);
+    }
+}
+
+hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *objects,
+                            uint64_t object, uint64_t *ret)
+{
+    if (object >= objects->rows)
+        return damaged_block("an edge to nowhere");
+    const struct hx_decoded *column;
+    HX_TRY(hx_blocks_column(blocks, objects, object / HX_BLOCK_ROWS, HX_ADDRESS, 0, &column));
+    *ret = hx_decoded_at(column, object % HX_BLOCK_ROWS);
+    hx_blocks_release(blocks, column);
+    return NULL;
+}
+
+hx_error *hx_blocks_lower_bound(hx_blocks *blocks, const struct hx_block_index *index, uint64_t key,
+                                uint64_t *ret)
+{
+    size_t low = HX_LOWER_BOUND(index->n, i, index->block[i].last_key < key);
+    if (low == index->n) {
+        *ret = index->rows;
+        return NULL;
+    }
+    const struct hx_block *block = &index->block[low];
+    if (block->first_key >= key) {
+        *ret = block->from;
+        return NULL;
+    }
+    static const enum hx_derived keys[] = {[HX_FAMILY_OBJECT] = HX_ADDRESS,
+                                           [HX_FAMILY_EDGE] = HX_SOURCE_OBJ,
+                                           [HX_FAMILY_ROOT_EDGE] = HX_ROOT_NUMBER};
+    const struct hx_decoded *column;
+    HX_TRY(hx_blocks_column(blocks, index, low, keys[index->family], 0, &column));
+    *ret = block->from + HX_LOWER_BOUND(block->n, i, hx_decoded_at(column, i) < key);
+    hx_blocks_release(blocks, column);
+    return NULL;
+}

@@ -1,0 +1,798 @@
+/* top.c - windows of ordered rows.
+ *
+ * A window near the beginning comes from one pass that keeps the best rows so far. Any other window
+ * lies between two keys: histograms of ever smaller ranges find these, and a last pass takes what
+ * is between them. Keys are values, turned so that the smallest come first.
+ */
+#include "store/objects/top.h"
+
+#include "base/cleanup.h"
+#include "base/vec.h"
+#include "store/objects/column_scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BEST_MAX 16384 /* rows up to the end of a window that one pass keeps */
+#define BUCKETS  4096
+
+struct candidate {
+    uint64_t key;
+    uint64_t row;
+};
+typedef HX_VEC(struct candidate) candidates;
+
+static uint64_t sort_key(const struct hx_top *top, uint64_t value)
+{
+    if (top->rank)
+        value = value < top->ranks ? top->rank[value] : top->ranks;
+    return top->largest ? ~value : value - top->zero_last;
+}
+
+/* --- passes over the rows ----------------------------------------------------------- */
+
+/* What a pass looks at: a block's column, and which of its rows the conditions let through. */
+struct part {
+    const struct hx_top *top;
+    const struct hx_decoded *column; /* NULL: a pass that only counts */
+    uint64_t row;                    /* the number of its row 0 */
+    size_t from, end;                /* rows of the block */
+    bool all;                        /* all of them pass */
+    struct hx_decoded few;           /* the column where few rows pass: others are anything */
+    uint64_t few_value[HX_BLOCK_ROWS];
+    uint8_t pass[HX_BLOCK_ROWS]; /* else: 1 for each that does */
+};
+
+typedef hx_error *part_fn(const struct part *part, void *context);
+
+static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           struct part *part)
+{
+    const struct hx_top *top = part->top;
+    const struct hx_block *where = &index->block[block];
+    part->row = where->from;
+    part->from = top->from > where->from ? (size_t)(top->from - where->from) : 0;
+    part->end = top->end < where->from + where->n ? (size_t)(top->end - where->from) : where->n;
+    part->all = !top->conditions;
+    if (!part->all)
+        memset(part->pass, 1, where->n);
+    for (size_t c = 0; c < top->conditions; c++) {
+        const struct hx_condition *condition = &top->condition[c];
+        const struct hx_decoded *column;
+        HX_TRY(
+            hx_blocks_column(blocks, index, block, condition->derived, condition->column, &column));
+        hx_scan_strike(column, condition->low, condition->high, part->from, part->end, part->pass);
+        hx_blocks_release(blocks, column);
+        if (!memchr(part->pass + part->from, 1, part->end - part->from)) {
+            part->end = part->from;
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Reads the column that rows are ordered by, of few rows without decoding all. */
+static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                             struct part *part, const struct hx_decoded **ret_held)
+{
+    enum { FEW = 512 };
+    const struct hx_top *top = part->top;
+    uint16_t at[FEW] = {0};
+    uint64_t value[FEW];
+    size_t n = part->all ? FEW + 1 : 0;
+    for (size_t i = part->from; i < part->end && n <= FEW; i++) {
+        if (!part->pass[i])
+            continue;
+        if (n < FEW)
+            at[n] = (uint16_t)i;
+        n++;
+    }
+    if (n > FEW) {
+        HX_TRY(hx_blocks_column(blocks, index, block, top->derived, top->column, ret_held));
+        part->column = *ret_held;
+        return NULL;
+    }
+    HX_TRY(hx_blocks_pick(blocks, index, block, top->derived, top->column, at, n, value));
+    for (size_t i = 0; i < n; i++)
+        part->few_value[at[i]] = value[i];
+    part->few = (struct hx_decoded){.shift = 3, .n = index->block[block].n, .v = part->few_value};
+    part->column = &part->few;
+    return NULL;
+}
+
+/* Calls `look` with each block that has rows to look at. */
+static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index,
+                           const struct hx_top *top, bool with_column, part_fn *look, void *context)
+{
+    struct part *part = calloc(1, sizeof *part);
+    HX_NEED(part);
+    part->top = top;
+    part->column = NULL;
+    hx_error *err = NULL;
+    for (uint64_t row = top->from; row < top->end && !err; row += HX_BLOCK_ROWS) {
+        size_t block = row / HX_BLOCK_ROWS;
+        row = (uint64_t)block * HX_BLOCK_ROWS; /* only the first may begin in a block */
+        err = hx_blocks_interrupted(blocks);
+        if (!err)
+            err = fill_part(blocks, index, block, part);
+        if (err || part->from == part->end)
+            continue;
+        const struct hx_decoded *held = NULL;
+        if (with_column)
+            err = read_column(blocks, index, block, part, &held);
+        if (!err)
+            err = look(part, context);
+        hx_blocks_release(blocks, held);
+    }
+    free(part);
+    return err;
+}
+
+static hx_error *count_part(const struct part *part, void *context)
+{
+    uint64_t *count = context;
+    uint64_t sum = 0;
+    for (size_t i = part->from; i < part->end; i++)
+        sum += part->all || part->pass[i];
+    *count += sum;
+    return NULL;
+}
+
+static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                            const struct hx_top *top, uint64_t *ret)
+{
+    *ret = 0;
+    return pass_over(blocks, index, top, false, count_part, ret);
+}
+
+/* --- rows of a part ------------------------------------------------------------------- */
+
+/* The values whose keys lie in low..high; false: they are no interval. */
+static bool values_of(const struct hx_top *top, uint64_t low, uint64_t high, uint64_t *ret_low,
+                      uint64_t *ret_high)
+{
+    if (top->rank || (top->zero_last && high == UINT64_MAX))
+        return false;
+    *ret_low = top->largest ? ~high : low + top->zero_last;
+    *ret_high = top->largest ? ~low : high + top->zero_last;
+    return true;
+}
+
+#define NEXT_RANKED(type)                                                                          \
+    {                                                                                              \
+        const type *v = column->v;                                                                 \
+        while (i < end && sort_key(top, column->base + v[i]) - low > high - low)                   \
+            i++;                                                                                   \
+        return i;                                                                                  \
+    }
+
+/* The next row from i on whose key is in low..high, of a column whose values have ranks; or `end`.
+ */
+HX_HOT static size_t next_ranked(const struct hx_top *top, const struct hx_decoded *column,
+                                 uint64_t low, uint64_t high, size_t i, size_t end)
+{
+    switch (column->shift) {
+    case 0:
+        NEXT_RANKED(uint8_t)
+    case 1:
+        NEXT_RANKED(uint16_t)
+    case 2:
+        NEXT_RANKED(uint32_t)
+    default:
+        NEXT_RANKED(uint64_t)
+    }
+}
+
+/* The next row from i on whose key is in low..high, whether it passes or not; or part->end. */
+static size_t next_key(const struct part *part, uint64_t low, uint64_t high, size_t i)
+{
+    uint64_t least, most;
+    if (low > high)
+        return part->end;
+    if (!values_of(part->top, low, high, &least, &most))
+        return next_ranked(part->top, part->column, low, high, i, part->end);
+    return hx_scan_next(part->column, least, most, i, part->end);
+}
+
+/* The next row from i on that the conditions let through; or part->end. */
+static size_t next_passing(const struct part *part, size_t i)
+{
+    if (part->all)
+        return i;
+    const uint8_t *found = memchr(part->pass + i, 1, part->end - i);
+    return found ? (size_t)(found - part->pass) : part->end;
+}
+
+/* --- the beginning ------------------------------------------------------------------ */
+
+static bool is_before(const struct candidate *a, const struct candidate *b)
+{
+    return a->key != b->key ? a->key < b->key : a->row < b->row;
+}
+
+static void swap(struct candidate *a, struct candidate *b)
+{
+    struct candidate c = *a;
+    *a = *b;
+    *b = c;
+}
+
+/* Puts the `most` best of them in front, in any order. */
+static void select_best(struct candidate *v, size_t n, size_t most)
+{
+    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)most;
+    for (uint64_t random = n; low < at && at <= high;) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        struct candidate pivot = v[low + (ptrdiff_t)((random >> 33) % (uint64_t)(high - low + 1))];
+        ptrdiff_t i = low, k = high;
+        while (i <= k) {
+            while (is_before(&v[i], &pivot))
+                i++;
+            while (is_before(&pivot, &v[k]))
+                k--;
+            if (i <= k)
+                swap(&v[i++], &v[k--]);
+        }
+        if (at <= k)
+            high = k;
+        else if (at >= i)
+            low = i;
+        else
+            return;
+    }
+}
+
+/* The best rows so far and some that came since: these are thrown out together. */
+struct best {
+    candidates taken;
+    uint64_t most;  /* rows to keep */
+    uint64_t worst; /* the largest key of those kept */
+    bool full;
+};
+
+static void throw_out(struct best *best)
+{
+    if (best->taken.n <= best->most)
+        return;
+    select_best(best->taken.v, best->taken.n, (size_t)best->most);
+    best->taken.n = (size_t)best->most;
+    best->full = true;
+    best->worst = 0;
+    for (size_t i = 0; i < best->taken.n; i++)
+        best->worst = best->taken.v[i].key > best->worst ? best->taken.v[i].key : best->worst;
+}
+
+static hx_error *offer_part(const struct part *part, void *context)
+{
+    enum { ROOM = 256 };
+    struct best *best = context;
+    for (size_t i = part->from; i < part->end; i++) {
+        /* Most rows come behind those there; one of the same key, too, as it is a later row. */
+        if (best->full)
+            i = best->worst ? next_key(part, 0, best->worst - 1, i) : part->end;
+        else
+            i = next_passing(part, i);
+        if (i == part->end)
+            break;
+        if (!part->all && !part->pass[i])
+            continue;
+        uint64_t key = sort_key(part->top, hx_decoded_at(part->column, i));
+        HX_NEED(hx_vec_push(&best->taken, ((struct candidate){key, part->row + i})));
+        if (best->taken.n >= 2 * best->most + ROOM)
+            throw_out(best);
+    }
+    return NULL;
+}
+
+/* --- any window --------------------------------------------------------------------- */
+
+/* Finds the key at one place of the order. */
+struct search {
+    uint64_t place;     /* in the whole order */
+    uint64_t low, high; /* the key lies between them */
+    uint64_t before;    /* rows with smaller keys than `low` */
+    unsigned shift;
+    uint64_t bucket[BUCKETS];
+};
+
+struct searches {
+    struct search first, last;
+};
+
+static void count_key(struct search *search, uint64_t key)
+{
+    if (key >= search->low && key <= search->high)
+        search->bucket[(key - search->low) >> search->shift]++;
+}
+
+HX_HOT static hx_error *count_keys(const struct part *part, void *context)
+{
+    struct searches *searches = context;
+    const struct hx_top *top = part->top;
+    bool same =
+        searches->first.low == searches->last.low && searches->first.high == searches->last.high;
+    for (size_t i = part->from; i < part->end; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        uint64_t key = sort_key(top, hx_decoded_at(part->column, i));
+        count_key(&searches->first, key);
+        if (!same)
+            count_key(&searches->last, key);
+    }
+    return NULL;
+}
+
+static bool is_found(const struct search *search)
+{
+    return search->low == search->high;
+}
+
+static void begin_count(struct search *search)
+{
+    uint64_t range = search->high - search->low;
+    search->shift = 0;
+    while (range >> search->shift >= BUCKETS)
+        search->shift++;
+    memset(search->bucket, 0, sizeof search->bucket);
+}
+
+/* Goes down into the bucket where the place is; places behind the last row have none. */
+static void narrow_to_bucket(struct search *search, const uint64_t *bucket)
+{
+    for (uint64_t b = 0; b < BUCKETS && search->before != UINT64_MAX; b++) {
+        if (search->place - search->before < bucket[b]) {
+            uint64_t rest = ((uint64_t)1 << search->shift) - 1; /* of the bucket; it may not fit */
+            search->low += b << search->shift;
+            search->high -=
+                search->high - search->low > rest ? search->high - search->low - rest : 0;
+            return;
+        }
+        search->before += bucket[b];
+    }
+    search->low = search->high; /* fewer rows than that: all to the end */
+    search->before = UINT64_MAX;
+}
+
+/* Takes the rows between two keys: of the first key's from a number on. */
+struct taking {
+    uint64_t first, last; /* keys */
+    uint64_t skip;        /* rows of the first key to leave out */
+    uint64_t limit;
+    uint64_t last_limit; /* rows of the last key at most */
+    candidates taken;
+};
+
+static hx_error *take_top_rows(const struct part *part, void *context)
+{
+    struct taking *taking = context;
+    for (size_t i = part->from; i < part->end; i++) {
+        i = next_key(part, taking->first, taking->last, i);
+        if (i == part->end)
+            break;
+        if (!part->all && !part->pass[i])
+            continue;
+        uint64_t key = sort_key(part->top, hx_decoded_at(part->column, i));
+        if (key < taking->first || key > taking->last)
+            continue;
+        if (key == taking->first && taking->skip) {
+            taking->skip--;
+            continue;
+        }
+        if (key == taking->last && taking->last_limit-- == 0) {
+            taking->last_limit = 0;
+            continue;
+        }
+        HX_NEED(hx_vec_push(&taking->taken, ((struct candidate){key, part->row + i})));
+    }
+    return NULL;
+}
+
+/* All keys there can be. */
+static hx_error *bounds(hx_blocks *blocks, const struct hx_block_index *index,
+                        const struct hx_top *top, uint64_t *ret_low, uint64_t *ret_high)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (uint64_t b = top->from / HX_BLOCK_ROWS; b * HX_BLOCK_ROWS < top->end; b++) {
+        const struct hx_decoded *column;
+        HX_TRY(hx_blocks_interrupted(blocks));
+        HX_TRY(hx_blocks_column(blocks, index, b, top->derived, top->column, &column));
+        low = column->base < low ? column->base : low;
+        high = hx_decoded_most(column) > high ? hx_decoded_most(column) : high;
+        hx_blocks_release(blocks, column);
+    }
+    if (top->rank) {
+        low = 0;
+        high = top->ranks;
+    }
+    bool wraps = top->zero_last && low == 0; /* the key of 0 is the largest there is */
+    *ret_low = top->largest ? ~high : wraps ? 0 : low - top->zero_last;
+    *ret_high = top->largest ? ~low : wraps ? UINT64_MAX : high - top->zero_last;
+    return NULL;
+}
+
+static hx_error *find_keys(hx_blocks *blocks, const struct hx_block_index *index,
+                           const struct hx_top *top, struct searches *searches)
+{
+    struct search *first = &searches->first, *last = &searches->last;
+    uint64_t low, high;
+    HX_TRY(bounds(blocks, index, top, &low, &high));
+    first->low = last->low = low;
+    first->high = last->high = high;
+    first->before = last->before = 0;
+    first->place = top->offset;
+    last->place = top->offset + top->limit - 1;
+    while (!is_found(first) || !is_found(last)) {
+        bool same = first->low == last->low && first->high == last->high;
+        begin_count(first);
+        begin_count(last);
+        HX_TRY(pass_over(blocks, index, top, true, count_keys, searches));
+        const uint64_t *bucket = same ? first->bucket : last->bucket;
+        narrow_to_bucket(last, bucket);
+        narrow_to_bucket(first, first->bucket);
+    }
+    return NULL;
+}
+
+static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *index,
+                             const struct hx_top *top, candidates *ret)
+{
+    struct searches *searches = malloc(sizeof *searches);
+    HX_NEED(searches);
+    hx_error *err = find_keys(blocks, index, top, searches);
+    const struct search *first = &searches->first, *last = &searches->last;
+    struct taking taking = {.first = first->low, .last = last->low};
+    bool none = !err && first->before == UINT64_MAX; /* the window begins behind the end */
+    if (!err && !none) {
+        taking.skip = top->offset - first->before;
+        taking.last_limit =
+            last->before == UINT64_MAX ? UINT64_MAX : top->offset + top->limit - last->before;
+        if (first->low == last->low && taking.last_limit != UINT64_MAX)
+            taking.last_limit -= taking.skip;
+        err = pass_over(blocks, index, top, true, take_top_rows, &taking);
+    }
+    *ret = taking.taken;
+    free(searches);
+    return err;
+}
+
+/* --- in the order of rows ------------------------------------------------------------- */
+
+/* Takes the rows of some places, counted from the first one. */
+struct placed {
+    uint64_t skip, limit;
+    candidates taken; /* key: the place */
+};
+
+static hx_error *take_placed(const struct part *part, void *context)
+{
+    struct placed *placed = context;
+    for (size_t i = part->from; i < part->end && placed->taken.n < placed->limit; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        if (placed->skip)
+            placed->skip--;
+        else if (!hx_vec_push(&placed->taken, ((struct candidate){0, part->row + i})))
+            return hx_error_nomem();
+    }
+    return NULL;
+}
+
+/* Addresses rise with rows: what is looked for are places, from the end when they shall fall. */
+static hx_error *take_by_row(hx_blocks *blocks, const struct hx_block_index *index,
+                             const struct hx_top *top, candidates *ret)
+{
+    uint64_t rows;
+    struct hx_top within = *top;
+    struct placed placed = {.skip = top->offset, .limit = top->limit};
+    HX_TRY(hx_top_count(blocks, index, top, &rows));
+    placed.limit = top->offset >= rows               ? 0
+                   : top->limit < rows - top->offset ? top->limit
+                                                     : rows - top->offset;
+    if (top->largest)
+        placed.skip = rows - top->offset - placed.limit;
+    if (!placed.limit)
+        return NULL;
+    if (!top->conditions) {
+        within.from += placed.skip;
+        within.end = within.from + placed.limit;
+        placed.skip = 0;
+    }
+    hx_error *err = pass_over(blocks, index, &within, false, take_placed, &placed);
+    for (size_t i = 0; i < placed.taken.n && top->largest; i++)
+        placed.taken.v[i].key = ~placed.taken.v[i].row;
+    *ret = placed.taken;
+    return err;
+}
+
+/* --- all of them --------------------------------------------------------------------------- */
+
+static int compare_top_rows(const void *a, const void *b)
+{
+    return is_before(a, b) ? -1 : is_before(b, a);
+}
+
+static hx_error *take_rows(const candidates *found, uint64_t skip, uint64_t **ret, size_t *ret_n)
+{
+    uint64_t *row = malloc((found->n + 1) * sizeof *row);
+    HX_NEED(row);
+    if (found->n)
+        qsort(found->v, found->n, sizeof *found->v, compare_top_rows);
+    *ret_n = 0;
+    for (size_t i = skip < found->n ? (size_t)skip : found->n; i < found->n; i++)
+        row[(*ret_n)++] = found->v[i].row;
+    *ret = row;
+    return NULL;
+}
+
+static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                           const struct hx_top *top, uint64_t **ret, size_t *ret_n)
+{
+    uint64_t rows = top->from < top->end ? top->end - top->from : 0;
+    struct hx_top within = *top;
+    within.offset = top->offset < rows ? top->offset : rows;
+    within.limit = top->limit < rows - within.offset ? top->limit : rows - within.offset;
+    uint64_t most = within.offset + within.limit;
+    hx_error *err = NULL;
+    candidates found = {0};
+    bool by_row = top->derived == HX_ADDRESS, near = !by_row && most <= BEST_MAX;
+    if (by_row) {
+        err = take_by_row(blocks, index, &within, &found);
+    } else if (within.limit && near) {
+        struct best best = {.most = most};
+        err = pass_over(blocks, index, &within, true, offer_part, &best);
+        throw_out(&best);
+        found = best.taken;
+    } else if (within.limit) {
+        err = take_window(blocks, index, &within, &found);
+    }
+    if (!err)
+        err = take_rows(&found, near ? within.offset : 0, ret, ret_n);
+    hx_vec_free(&found);
+    return err;
+}
+
+/* --- windows that are kept ---------------------------------------------------------- */
+
+enum { KEPT = 48, COUNTED = 32, AHEAD = 2048, CONDITIONS_MAX = 16 };
+
+/* How many rows pass some conditions. */
+struct counted {
+    int64_t snapshot; /* 0: nothing here */
+    uint64_t from, end, count;
+    struct hx_condition condition[CONDITIONS_MAX];
+    size_t conditions;
+};
+
+/* Rows of an order, from a place on. */
+struct kept {
+    int64_t snapshot;
+    struct hx_top top; /* without what it points to, offset and limit */
+    struct hx_condition condition[CONDITIONS_MAX];
+    uint64_t first;
+    size_t n;
+    bool to_end; /* no row comes behind them */
+    uint64_t *row;
+    uint64_t used;
+};
+
+struct hx_kept_tops {
+    struct kept kept[KEPT];
+    uint64_t clock;
+    struct counted counted[COUNTED];
+    size_t next; /* the one to be replaced */
+};
+
+void hx_tops_free(struct hx_kept_tops *tops)
+{
+    for (size_t i = 0; tops && i < KEPT; i++)
+        free(tops->kept[i].row);
+    free(tops);
+}
+
+static bool are_same(const struct hx_condition *a, const struct hx_condition *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (a[i].derived != b[i].derived || a[i].column != b[i].column || a[i].low != b[i].low ||
+            a[i].high != b[i].high)
+            return false;
+    return true;
+}
+
+static bool is_top_of(const struct kept *kept, int64_t snapshot, const struct hx_top *top)
+{
+    const struct hx_top *it = &kept->top;
+    if (!kept->row || kept->snapshot != snapshot || it->from != top->from || it->end != top->end ||
+        it->conditions != top->conditions || it->derived != top->derived ||
+        it->column != top->column || it->largest != top->largest || it->zero_last != top->zero_last)
+        return false;
+    return are_same(kept->condition, top->condition, top->conditions);
+}
+
+/* One that holds the window; NULL: none. */
+static struct kept *find_kept(struct hx_kept_tops *tops, int64_t snapshot, const struct hx_top *top)
+{
+    for (size_t i = 0; tops && i < KEPT; i++) {
+        struct kept *kept = &tops->kept[i];
+        if (is_top_of(kept, snapshot, top) && top->offset >= kept->first &&
+            (kept->to_end || (top->offset - kept->first <= kept->n &&
+                              top->limit <= kept->n - (top->offset - kept->first)))) {
+            kept->used = ++tops->clock;
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+/* Keeps the rows in place of what was not used for longest; without memory they are not kept. */
+static struct kept *keep_top_rows(hx_blocks *blocks, int64_t snapshot, const struct hx_top *top,
+                                  uint64_t *row, size_t n)
+{
+    struct hx_kept_tops **tops = hx_blocks_tops(blocks);
+    if (!*tops && !(*tops = calloc(1, sizeof **tops)))
+        return NULL;
+    struct kept *oldest = &(*tops)->kept[0];
+    for (size_t i = 1; i < KEPT; i++)
+        if ((*tops)->kept[i].used < oldest->used)
+            oldest = &(*tops)->kept[i];
+    free(oldest->row);
+    *oldest = (struct kept){.snapshot = snapshot,
+                            .top = *top,
+                            .first = top->offset,
+                            .n = n,
+                            .to_end = n < top->limit,
+                            .row = row,
+                            .used = ++(*tops)->clock};
+    oldest->top.condition = NULL;
+    oldest->top.rank = NULL;
+    for (size_t i = 0; i < top->conditions; i++)
+        oldest->condition[i] = top->condition[i];
+    return oldest;
+}
+
+hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t *ret)
+{
+    struct hx_kept_tops **tops = hx_blocks_tops(blocks);
+    *ret = top->from < top->end ? top->end - top->from : 0;
+    if (!*ret || !top->conditions)
+        return NULL;
+    for (size_t i = 0; *tops && i < COUNTED; i++) {
+        const struct counted *it = &(*tops)->counted[i];
+        if (it->snapshot == index->snapshot && it->from == top->from && it->end == top->end &&
+            it->conditions == top->conditions &&
+            are_same(it->condition, top->condition, top->conditions)) {
+            *ret = it->count;
+            return NULL;
+        }
+    }
+    HX_TRY(count_rows(blocks, index, top, ret));
+    if ((!*tops && !(*tops = calloc(1, sizeof **tops))) || top->conditions > CONDITIONS_MAX)
+        return NULL; /* then it is counted again */
+    struct counted *counted = &(*tops)->counted[(*tops)->next++ % COUNTED];
+    *counted =
+        (struct counted){index->snapshot, top->from, top->end, *ret, .conditions = top->conditions};
+    memcpy(counted->condition, top->condition, top->conditions * sizeof *top->condition);
+    return NULL;
+}
+
+/* The window with some rows around it; the first ones always begin with the very first. */
+static struct hx_top widen_window(const struct hx_top *top)
+{
+    struct hx_top wide = *top;
+    wide.offset = top->offset > AHEAD ? top->offset - AHEAD : 0;
+    wide.limit = top->limit + (top->offset - wide.offset) + AHEAD;
+    return wide;
+}
+
+hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                      const struct hx_top *top, uint64_t **ret, size_t *ret_n)
+{
+    if (top->limit > AHEAD || top->conditions > CONDITIONS_MAX || top->offset > UINT64_MAX / 2)
+        return find_rows(blocks, index, top, ret, ret_n);
+    struct kept *kept = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
+    if (!kept) {
+        struct hx_top wide = widen_window(top);
+        uint64_t *row;
+        size_t n;
+        HX_TRY(find_rows(blocks, index, &wide, &row, &n));
+        kept = keep_top_rows(blocks, index->snapshot, &wide, row, n);
+        if (!kept) {
+            free(row);
+            return hx_error_nomem();
+        }
+    }
+    uint64_t skip = top->offset - kept->first;
+    size_t n = skip < kept->n ? kept->n - (size_t)skip : 0;
+    n = n < top->limit ? n : (size_t)top->limit;
+    uint64_t *row = malloc((n + 1) * sizeof *row);
+    HX_NEED(row);
+    if (n)
+        memcpy(row, kept->row + skip, n * sizeof *row);
+    *ret = row;
+    *ret_n = n;
+    return NULL;
+}
+
+/* --- the place of a row ------------------------------------------------------------- */
+
+static hx_error *value_at(hx_blocks *blocks, const struct hx_block_index *index,
+                          enum hx_derived derived, int column, uint64_t row, uint64_t *ret)
+{
+    uint16_t at = (uint16_t)(row % HX_BLOCK_ROWS);
+    return hx_blocks_pick(blocks, index, row / HX_BLOCK_ROWS, derived, column, &at, 1, ret);
+}
+
+struct placing {
+    struct candidate of;
+    uint64_t before;
+};
+
+HX_HOT static hx_error *count_before(const struct part *part, void *context)
+{
+    struct placing *placing = context;
+    const struct hx_top *top = part->top;
+    const uint8_t *pass = part->all ? NULL : part->pass;
+    uint64_t before = 0, low, high, of = placing->of.key;
+    size_t here = placing->of.row <= part->row + part->from ? part->from
+                  : placing->of.row < part->row + part->end ? (size_t)(placing->of.row - part->row)
+                                                            : part->end;
+    if (values_of(top, 0, of, &low, &high)) { /* equal ones only before the row itself */
+        placing->before += hx_scan_count(part->column, low, high, pass, part->from, here);
+        if (of && values_of(top, 0, of - 1, &low, &high))
+            placing->before += hx_scan_count(part->column, low, high, pass, here, part->end);
+        return NULL;
+    }
+    for (size_t i = part->from; i < part->end; i++) {
+        if (!part->all && !part->pass[i])
+            continue;
+        uint64_t key = sort_key(top, hx_decoded_at(part->column, i));
+        before += key < of || (key == of && i < here);
+    }
+    placing->before += before;
+    return NULL;
+}
+
+static hx_error *place_near(hx_blocks *blocks, const struct hx_block_index *index,
+                            const struct hx_top *top, uint64_t row, bool *ret_there, uint64_t *ret)
+{
+    HX_FREE uint64_t *rows = NULL;
+    struct hx_top first = *top;
+    size_t n;
+    first.offset = 0;
+    first.limit = AHEAD;
+    HX_TRY(hx_top_rows(blocks, index, &first, &rows, &n));
+    *ret_there = false;
+    for (size_t i = 0; i < n && !*ret_there; i++) {
+        *ret_there = rows[i] == row;
+        *ret = i;
+    }
+    return NULL;
+}
+
+hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t row, bool near, bool *ret_there,
+                       uint64_t *ret)
+{
+    uint64_t value;
+    *ret_there = row >= top->from && row < top->end;
+    if (near && *ret_there)
+        return place_near(blocks, index, top, row, ret_there, ret);
+    for (size_t c = 0; *ret_there && c < top->conditions; c++) {
+        const struct hx_condition *condition = &top->condition[c];
+        HX_TRY(value_at(blocks, index, condition->derived, condition->column, row, &value));
+        *ret_there = value >= condition->low && value <= condition->high;
+    }
+    if (!*ret_there)
+        return NULL;
+    if (top->derived == HX_ADDRESS) {
+        struct hx_top before = *top;
+        before.from = top->largest ? row + 1 : top->from;
+        before.end = top->largest ? top->end : row;
+        return hx_top_count(blocks, index, &before, ret);
+    }
+    HX_TRY(value_at(blocks, index, top->derived, top->column, row, &value));
+    struct placing placing = {.of = {sort_key(top, value), row}};
+    HX_TRY(pass_over(blocks, index, top, true, count_before, &placing));
+    *ret = placing.before;
+    return NULL;
+}

@@ -1,0 +1,118 @@
+/* schema.h - tables and views of the store, and the statements around them.
+ *
+ * Tables whose names begin with hx_ are heapx's own; the views over them are public and
+ * change only with HX_STORE_SCHEMA. Rows of one snapshot become visible with its row in
+ * hx_snapshot, which is written last.
+ *
+ * Objects, edges and root edges lie in blocks of HX_BLOCK_ROWS rows: hx_block has one row
+ * for each block, hx_column one blob for each column of a block (packed_column.h), so that a
+ * query reads only the columns that it uses, and later schemas add columns to old
+ * snapshots without rewriting them.
+ */
+#ifndef HX_STORE_SCHEMA_SCHEMA_H
+#define HX_STORE_SCHEMA_SCHEMA_H
+
+#include "base/progress.h"
+#include "store/sqlite.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* hx_block.family */
+enum hx_family {
+    HX_FAMILY_OBJECT = 1,    /* keys: address of the first and last object */
+    HX_FAMILY_EDGE = 2,      /* keys: index of the first and last source object */
+    HX_FAMILY_ROOT_EDGE = 3, /* keys: number (root_id) of the first and last root */
+    HX_FAMILY_RESIDENT = 4,  /* ranges of resident pages; keys: first page of the first and last */
+};
+
+/* hx_column.id = hx_block.id * HX_COLUMN_SLOTS + column. Numbers are never reused. */
+#define HX_COLUMN_SLOTS 64
+static inline bool hx_block_id_is_sane(int64_t id)
+{
+    return id > 0 && id < INT64_MAX / HX_COLUMN_SLOTS;
+}
+enum hx_column_id {
+    HX_COL_GAP = 0,   /* object: bytes from the end of the one before; 0 for a block's first */
+    HX_COL_SIZE = 1,  /* object: usable bytes */
+    HX_COL_STATE = 2, /* object: enum hx_state */
+    HX_COL_IN = 3,    /* object: edges into it */
+    HX_COL_OUT = 4,   /* object: edges out of it */
+
+    /* since schema 2; absent where it was not worked out, which reads as NULL */
+    HX_COL_TYPE = 5,              /* object: hx_type.type; 0: unknown */
+    HX_COL_SET = 6,               /* object: set_id */
+    HX_COL_BIN = 7,               /* object: hx_bin.bin */
+    HX_COL_DOMINATOR = 8,         /* object: zigzag of dominator's index less its own; 0: none */
+    HX_COL_RETAINED = 9,          /* object: retained bytes less its own, plus 1; 0: NULL */
+    HX_COL_RETAINED_OBJECTS = 10, /* object: retained objects; 0: NULL */
+    HX_COL_SURE = 11,         /* object: zigzag of sure less all retained bytes, plus 1; 0: NULL */
+    HX_COL_SURE_OBJECTS = 12, /* object: the same of objects; 0: NULL */
+
+    /* since schema 3; absent where nothing was recorded */
+    HX_COL_REQUESTED = 13, /* object: bytes asked for, plus 1; 0: unknown */
+    HX_COL_STACK = 14,     /* object: stack_id of its site; served as the ccs_id of that */
+
+    HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first */
+    HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */
+    HX_COL_OFFSET = 2, /* edge: word offset in the source */
+    HX_COL_KIND = 3,   /* edge, root edge: enum hx_edge_kind */
+
+    HX_COL_ROOT = 0, /* root edge: root's number less that of the edge before */
+    HX_COL_ROOT_TARGET =
+        1,           /* root edge: zigzag of target's index less that before, first: itself */
+    HX_COL_WORD = 2, /* root edge: zigzag of word's address less that before; 0: none */
+
+    HX_COL_FIRST_PAGE = 0, /* range: pages of 4096 bytes from the end of the one before; 0: first */
+    HX_COL_PAGES = 1,      /* range: pages */
+};
+
+/* Makes tables and views in an empty database and marks it as a store. */
+hx_error *hx_schema_create(sqlite3 *db, const char *what);
+
+/* Brings a store of an older schema (1 <= version < HX_STORE_SCHEMA) up to date, in one
+ * transaction. */
+hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
+                            const struct hx_progress *progress);
+
+/* Lays temporary tables and views of the same names over those of the analysis, the tables with
+ * what the file's own hold (those of blocks empty): from now on this connection sees and changes
+ * these, and the file stays as it is. */
+hx_error *hx_schema_overlay(sqlite3 *db, const char *what);
+
+/* The same with what the view `leaks` is made of, and the rows of the snapshots, as they are seen
+ * now. */
+hx_error *hx_schema_overlay_leaks(sqlite3 *db, const char *what);
+
+/* The same with the tables that follow from a choice of cost centres, all of them empty. What is
+ * there of another choice goes. They are filled first, and get their indexes then. */
+hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what);
+hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what);
+/* The index of a table of the file, within a transaction: for whoever fills most of the table. */
+hx_error *hx_schema_drop_index(sqlite3 *db, const char *what, const char *table);
+hx_error *hx_schema_make_index(sqlite3 *db, const char *what, const char *table);
+/* In a store that has no other overlay: the file's own are seen again. */
+hx_error *hx_schema_drop_attribution(sqlite3 *db, const char *what);
+
+/* Is this a store that this program knows: application_id and user_version, and each table, index
+ * and view in the words of that schema (of older ones' views the name; migration drops them
+ * unread), and besides only what ANALYZE makes? Before anything else is asked of a connection:
+ * until then SQLite has parsed none of the file's own statements. *ret_version is its schema, at
+ * most HX_STORE_SCHEMA. (schema_check.c) */
+hx_error *hx_schema_check(sqlite3 *db, const char *what, int *ret_version);
+
+/* Leaves in temp.expected of an empty database (type, name, tbl_name, sql, optional: 0) the rows
+ * that sqlite_schema of a store of that schema has; but views are in the words of this program's.
+ */
+hx_error *hx_schema_expect(sqlite3 *db, const char *what, int version);
+
+/* The number of a table whose rows SQLite alone knows how to check, and its name; -1: it is none of
+ * those (blobs have checksums of their own). */
+int hx_schema_number(const char *table);
+const char *hx_schema_name(int number);
+
+/* The refusals, worded once. */
+hx_error *hx_schema_foreign(const char *what, const char *why);
+hx_error *hx_schema_newer(const char *what, long version);
+
+#endif

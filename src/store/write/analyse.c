@@ -1,0 +1,426 @@
+/* analyse.c - the parts of an analysis: retainer sets and bins here, what is retained in
+ * retained.c. */
+#include "store/write/analyse.h"
+
+#include "base/cleanup.h"
+#include "base/timing.h"
+#include "store/db.h"
+#include "base/pairs.h"
+#include "store/write/sets.h"
+#include "traverse/retain/bins.h"
+
+#include <stdlib.h>
+
+#define CHECK_MASK 0x3fff
+
+bool hx_can_analyse(const struct hx_snapshot *snapshot)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    return !snapshot->no_heap && (!graph->n || (graph->state && graph->fwd));
+}
+
+/* --- what the parts share ---------------------------------------------------------- */
+
+/* Objects lie where they lay when they were stored, also for who lays something over that. */
+static hx_error *find_objects(struct hx_writer *w)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "SELECT id, first_row, n FROM main.hx_block"
+                         " WHERE snapshot = ? AND family = ? ORDER BY first_row",
+                         &st));
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int(st, 2, HX_FAMILY_OBJECT);
+    uint64_t rows = 0;
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        int64_t id = sqlite3_column_int64(st, 0), n = sqlite3_column_int64(st, 2);
+        if (!hx_block_id_is_sane(id) || (uint64_t)sqlite3_column_int64(st, 1) != rows || n < 1 ||
+            n > HX_BLOCK_ROWS)
+            return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
+                                "the store is damaged (a block is missing)");
+        struct hx_object_block block = {id, rows, rows + (uint64_t)n};
+        HX_NEED(hx_vec_push(&w->objects, block));
+        rows = block.to;
+    }
+    if (code != SQLITE_DONE)
+        return hx_db_error(w->db, code, w->what);
+    return rows == w->graph->n
+               ? NULL
+               : hx_error_new(HX_E_FAIL, w->what, NULL,
+                              "snapshot %lld has other objects than those to analyse",
+                              (long long)w->id);
+}
+
+hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id column, hx_gather_fn *gather,
+                            const void *context)
+{
+    for (size_t b = 0; b < w->objects.n; b++) {
+        const struct hx_object_block *block = &w->objects.v[b];
+        gather(context, block->from, block->to, w->value);
+        HX_TRY(hx_writer_put(w, block->id, column, block->to - block->from));
+        hx_progress_at(w->progress, "storing", block->to, w->graph->n);
+        if (hx_progress_cancelled(w->progress))
+            return hx_error_cancelled(w->what);
+    }
+    return NULL;
+}
+
+hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, sql, &st));
+    sqlite3_bind_int64(st, 1, w->id);
+    return hx_db_run(w->db, w->what, st);
+}
+
+hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_census *census,
+                             const char *name)
+{
+    uint64_t bytes = 0, objects = 0;
+    for (uint32_t key = 0; key < census->n; key++) {
+        bytes += census->bytes[key];
+        objects += census->objects[key];
+    }
+    if (bytes == w->heap_bytes && objects == w->graph->n)
+        return NULL;
+    return hx_error_new(HX_E_FAIL, w->what, "report it: this is a mistake in heapx",
+                        "%s do not add up: %llu bytes in %llu objects, not %llu in %llu", name,
+                        (unsigned long long)bytes, (unsigned long long)objects,
+                        (unsigned long long)w->heap_bytes, (unsigned long long)w->graph->n);
+}
+
+hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_census *census, const char *name,
+                           int64_t (*number)(const void *context, uint32_t key),
+                           const void *context)
+{
+    if (!census->only_pages)
+        return NULL;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_page VALUES(?,?,?,?,?)", &st));
+    for (uint32_t key = 0; key < census->n; key++) {
+        if ((key & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
+            return hx_error_cancelled(w->what);
+        if (!census->objects[key])
+            continue;
+        sqlite3_bind_int64(st, 1, w->id);
+        hx_bind_text(st, 2, name);
+        sqlite3_bind_int64(st, 3, number ? number(context, key) : key);
+        sqlite3_bind_int64(st, 4, (int64_t)census->only_pages[key]);
+        sqlite3_bind_int64(st, 5, (int64_t)census->shared_pages[key]);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+/* --- retainer sets ----------------------------------------------------------------- */
+
+struct retainers {
+    struct hx_scheme_rule rule;
+    hx_sets *sets;
+    struct hx_retention retention;
+    struct hx_census census;
+    int64_t *stored; /* number in the store, by set */
+};
+
+static int64_t stored_set(const void *context, uint32_t key)
+{
+    return ((const struct retainers *)context)->stored[key];
+}
+
+static void gather_set(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct retainers *r = context;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = (uint64_t)r->stored[r->retention.set[i]];
+}
+
+static hx_error *write_retention(struct hx_writer *w, const struct retainers *r,
+                                 int64_t *ret_visited, int64_t *ret_sets)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_retention VALUES(?,?,?,?)", &st));
+    int64_t visited = 0, sets = 0;
+    for (uint32_t set = 0; set < r->census.n; set++) {
+        if ((set & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
+            return hx_error_cancelled(w->what);
+        if (!r->census.objects[set])
+            continue;
+        sets += set != HX_SET_NONE;
+        visited += set != HX_SET_NONE ? (int64_t)r->census.bytes[set] : 0;
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_int64(st, 2, r->stored[set]);
+        sqlite3_bind_int64(st, 3, (int64_t)r->census.bytes[set]);
+        sqlite3_bind_int64(st, 4, (int64_t)r->census.objects[set]);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    *ret_visited = visited;
+    *ret_sets = sets;
+    return NULL;
+}
+
+/* Lines of the patterns; NULL: none were given. */
+static hx_error *bind_patterns(sqlite3_stmt *st, int i, const struct hx_scheme_options *options)
+{
+    struct hx_text text = {0};
+    for (size_t p = 0; p < options->n_patterns; p++)
+        hx_text_putf(&text, "%s%s", p ? "\n" : "", options->pattern[p]);
+    bool failed = text.failed;
+    if (options->n_patterns)
+        sqlite3_bind_text(st, i, hx_text_str(&text), (int)text.n, SQLITE_TRANSIENT);
+    hx_text_free(&text);
+    return failed ? hx_error_nomem() : NULL;
+}
+
+/* visited: bytes that have a retainer. How often they are visited is asked for by itself. */
+static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *analysis,
+                              int64_t visited, int64_t sets)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_census VALUES(?,?,?,?,NULL,?,?)", &st));
+    sqlite3_bind_int64(st, 1, w->id);
+    hx_bind_text(st, 2, analysis->scheme->name);
+    sqlite3_bind_int64(st, 3, analysis->max_set);
+    HX_TRY(bind_patterns(st, 4, &analysis->options));
+    sqlite3_bind_int64(st, 5, visited);
+    sqlite3_bind_int64(st, 6, sets);
+    return hx_db_run(w->db, w->what, st);
+}
+
+static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
+                                struct retainers *r)
+{
+    if (analysis->scheme == &hx_scheme_site && w->graph->n && !w->graph->site)
+        return hx_error_new(HX_E_FAIL, "scheme site", "use heapx run or heapx record",
+                            "nothing was recorded of snapshot %lld: who allocated is not known",
+                            (long long)w->id);
+    HX_TRY(hx_scheme_apply(analysis->scheme, w->snapshot, &analysis->options, &r->rule));
+    HX_TRY(hx_sets_create(analysis->max_set, &r->sets));
+    r->rule.rule.threads = analysis->threads;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_retain(w->snapshot, &r->rule.rule, r->sets, w->progress, &r->retention));
+    hx_timing_end(begun, "retainers", w->graph->n);
+    HX_TRY(hx_census_take(w->snapshot, r->retention.set, hx_sets_count(r->sets), w->progress,
+                          &r->census));
+    HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
+    HX_TRY(hx_sets_store(w, r->sets, &r->rule, r->census.objects, &r->stored));
+    hx_sets_destroy(hx_steal(r->sets));
+    return NULL;
+}
+
+static hx_error *write_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
+                                 const struct retainers *r)
+{
+    int64_t visited = 0, sets = 0;
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_retention WHERE snapshot = ?"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_census WHERE snapshot = ?"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'retainer'"));
+    HX_TRY(write_retention(w, r, &visited, &sets));
+    HX_TRY(write_census(w, analysis, visited, sets));
+    HX_TRY(hx_analyse_pages(w, &r->census, "retainer", stored_set, r));
+    return hx_analyse_column(w, HX_COL_SET, gather_set, r);
+}
+
+/* --- holders ------------------------------------------------------------------------ */
+
+enum { HOLDERS = 8 }; /* sets of one stack and state; the others are one row */
+
+/* What a set holds of the objects of a stack in a state. */
+struct holder {
+    uint32_t site, set;
+    uint8_t state;
+    uint64_t bytes, objects;
+};
+typedef HX_VEC(struct holder) holders;
+
+static void free_holders(holders *list)
+{
+    hx_vec_free(list);
+}
+
+static int compare_site_stacks(const void *a, const void *b)
+{
+    const struct holder *x = a, *y = b;
+    if (x->site != y->site)
+        return x->site < y->site ? -1 : 1;
+    if (x->state != y->state)
+        return x->state < y->state ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return (x->set > y->set) - (x->set < y->set);
+}
+
+/* Groups of stack and state are numbered first: a key of both and a set has too many bits. */
+static hx_error *sum_holders(const struct hx_writer *w, const struct retainers *r, holders *ret)
+{
+    HX_CLEANUP(hx_pairs_free) struct hx_pairs groups = {0}, known = {0};
+    const struct hx_graph *g = w->graph;
+    uint32_t n_groups = 0;
+    for (hx_obj i = 0; i < g->n; i++) {
+        uint32_t site = g->site[i], *group, *slot;
+        uint8_t state = g->state[i];
+        if (site >= w->snapshot->sites.n)
+            continue;
+        HX_TRY(hx_pairs_at(&groups, hx_pair_key(site, state), &group));
+        *group = *group == HX_NO_PAIR ? n_groups++ : *group;
+        HX_TRY(hx_pairs_at(&known, hx_pair_key(*group, r->retention.set[i]), &slot));
+        if (*slot == HX_NO_PAIR) {
+            struct holder holder = {.site = site, .set = r->retention.set[i], .state = state};
+            HX_NEED(hx_vec_push(ret, holder));
+            *slot = (uint32_t)ret->n - 1;
+        }
+        ret->v[*slot].bytes += g->size[i];
+        ret->v[*slot].objects++;
+    }
+    if (ret->n)
+        qsort(ret->v, ret->n, sizeof *ret->v, compare_site_stacks);
+    return NULL;
+}
+
+static hx_error *write_holder(struct hx_writer *w, const struct retainers *r, sqlite3_stmt *st,
+                              const struct holder *holder, bool rest)
+{
+    sqlite3_clear_bindings(st);
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int64(st, 2, w->snapshot->sites.v[holder->site].stack_id);
+    hx_bind_text(st, 3, hx_state_name((enum hx_state)holder->state));
+    if (!rest)
+        sqlite3_bind_int64(st, 4, r->stored[holder->set]);
+    sqlite3_bind_int64(st, 5, (int64_t)holder->bytes);
+    sqlite3_bind_int64(st, 6, (int64_t)holder->objects);
+    return hx_db_run(w->db, w->what, st);
+}
+
+static hx_error *write_holders(struct hx_writer *w, const struct retainers *r)
+{
+    HX_CLEANUP(free_holders) holders all = {0};
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_holder WHERE snapshot = ?"));
+    if (!w->graph->site || !w->graph->state)
+        return NULL;
+    HX_TRY(sum_holders(w, r, &all));
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_holder VALUES(?,?,?,?,?,?)", &st));
+    for (size_t i = 0, end; i < all.n; i = end) {
+        struct holder rest = all.v[i];
+        rest.bytes = rest.objects = 0;
+        for (end = i;
+             end < all.n && all.v[end].site == all.v[i].site && all.v[end].state == all.v[i].state;
+             end++) {
+            if (end - i < HOLDERS) {
+                HX_TRY(write_holder(w, r, st, &all.v[end], false));
+            } else {
+                rest.bytes += all.v[end].bytes;
+                rest.objects += all.v[end].objects;
+            }
+        }
+        if (rest.objects)
+            HX_TRY(write_holder(w, r, st, &rest, true));
+    }
+    return NULL;
+}
+
+static hx_error *analyse_retainers(struct hx_writer *w, const struct hx_analysis *analysis)
+{
+    struct retainers r = {0};
+    hx_error *err = find_retainers(w, analysis, &r);
+    if (!err)
+        err = write_retainers(w, analysis, &r);
+    if (!err)
+        err = write_holders(w, &r);
+    free(r.stored);
+    hx_census_deinit(&r.census);
+    hx_retention_deinit(&r.retention);
+    hx_sets_destroy(r.sets);
+    hx_scheme_rule_deinit(&r.rule);
+    if (!err)
+        w->scheme = analysis->scheme->name;
+    return err;
+}
+
+/* --- bins -------------------------------------------------------------------------- */
+
+static void gather_bin(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct hx_bins *bins = context;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = bins->bin[i];
+}
+
+static hx_error *write_bin_rows(struct hx_writer *w, const struct hx_bins *bins,
+                                const struct hx_census *census)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_bin VALUES(?,?,?,?,?)", &st));
+    struct hx_text label = {0};
+    hx_error *err = NULL;
+    for (uint32_t bin = 0; bin < bins->n && !err; bin++) {
+        if ((bin & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
+            err = hx_error_cancelled(w->what);
+        if (err)
+            break;
+        hx_text_clear(&label);
+        hx_bin_label(w->snapshot, bins, bin, &label);
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_int64(st, 2, bin);
+        sqlite3_bind_text(st, 3, hx_text_str(&label), (int)label.n, SQLITE_STATIC);
+        sqlite3_bind_int64(st, 4, (int64_t)census->bytes[bin]);
+        sqlite3_bind_int64(st, 5, (int64_t)census->objects[bin]);
+        err = label.failed ? hx_error_nomem() : hx_db_run(w->db, w->what, st);
+    }
+    hx_text_free(&label);
+    return err;
+}
+
+static hx_error *write_bins(struct hx_writer *w, const struct hx_bins *bins,
+                            const struct hx_census *census)
+{
+    HX_TRY(hx_analyse_adds_up(w, census, "bins"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_bin WHERE snapshot = ?"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'bin'"));
+    HX_TRY(write_bin_rows(w, bins, census));
+    HX_TRY(hx_analyse_pages(w, census, "bin", NULL, NULL));
+    return hx_analyse_column(w, HX_COL_BIN, gather_bin, bins);
+}
+
+static hx_error *analyse_bins(struct hx_writer *w)
+{
+    struct hx_bins bins = {0};
+    struct hx_census census = {0};
+    uint64_t begun = hx_timing_begin();
+    hx_error *err = hx_bins_find(w->snapshot, w->progress, &bins);
+    hx_timing_end(begun, "bins", w->graph->n);
+    if (!err)
+        err = hx_census_take(w->snapshot, bins.bin, bins.n, w->progress, &census);
+    if (!err)
+        err = write_bins(w, &bins, &census);
+    hx_census_deinit(&census);
+    hx_bins_deinit(&bins);
+    return err;
+}
+
+/* What is too large is left out of a new snapshot, with a note; whoever asks for it afterwards is
+ * told. */
+static hx_error *left_out(struct hx_writer *w, hx_error *err, unsigned *done)
+{
+    if (!err || err->kind != HX_E_LIMIT || !w->adding)
+        return err;
+    hx_text_putf(&w->notes, "%s%s left out: %s", w->notes.n ? "; " : "",
+                 *done & HX_ANALYSE_BINS ? "bins" : "retainer sets", err->why);
+    hx_error_free(err);
+    *done = 0;
+    return NULL;
+}
+
+hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts)
+{
+    unsigned retainers = parts & HX_ANALYSE_RETAINERS, bins = parts & HX_ANALYSE_BINS;
+    HX_TRY(find_objects(w));
+    if (retainers)
+        HX_TRY(left_out(w, analyse_retainers(w, analysis), &retainers));
+    if (bins)
+        HX_TRY(left_out(w, analyse_bins(w), &bins));
+    if (parts & HX_ANALYSE_RETAINED)
+        HX_TRY(hx_analyse_retained(w, analysis));
+    w->parts |= retainers | bins | (parts & HX_ANALYSE_RETAINED);
+    return NULL;
+}

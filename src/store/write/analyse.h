@@ -1,0 +1,43 @@
+/* analyse.h - what is worked out of a snapshot, computed and written part by part.
+ *
+ * Each part is computed, written and freed before the next one begins, so that no two need
+ * memory at once.
+ */
+#ifndef HX_STORE_WRITE_ANALYSE_H
+#define HX_STORE_WRITE_ANALYSE_H
+
+#include "store/write/writer.h"
+#include "traverse/key_sums.h"
+
+/* Has the snapshot what an analysis needs: a heap, edges, states? */
+bool hx_can_analyse(const struct hx_snapshot *snapshot);
+
+/* Within a transaction; objects and roots are written. Old rows of the parts (enum
+ * hx_analysis_part) go. What the snapshot's own row must say is left in w. */
+hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts);
+
+/* --- for the parts --- */
+
+/* Fills value[0 .. to - from) with what a column says of objects [from, to). */
+typedef void hx_gather_fn(const void *context, uint64_t from, uint64_t to, uint64_t *value);
+
+/* Writes a column of all objects. */
+hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id column, hx_gather_fn *gather,
+                            const void *context);
+
+/* Runs a statement whose only parameter is the snapshot. */
+hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql);
+
+/* Do the rows of a census sum to the heap, exactly? Else it is better not to store them. */
+hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_census *census,
+                             const char *name);
+
+/* Writes the pages of a census; `number` (NULL: the key itself) tells the number in the store. */
+hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_census *census, const char *name,
+                           int64_t (*number)(const void *context, uint32_t key),
+                           const void *context);
+
+/* retained.c: dominators, the retained figures of objects, roots and types, and types. */
+hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis);
+
+#endif

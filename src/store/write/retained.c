@@ -1,0 +1,513 @@
+/* retained.c - the part of an analysis that tells what would go with what: dominators, the
+ * retained figures of objects, roots and types, and the types themselves.
+ *
+ * Over all followed edges first. The sure figures are stored as differences to these, and found
+ * as such. Only where they concern too much, they are found on their own, when the others are
+ * in the store already: so two dominator trees are never in memory at once. */
+#include "store/write/analyse.h"
+
+#include "base/cleanup.h"
+#include "base/timing.h"
+#include "store/db.h"
+#include "store/write/write_recording.h"
+#include "traverse/dominate/dominators.h"
+#include "traverse/dominate/groups.h"
+#include "traverse/dominate/sure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOP       1000                /* rows of hx_dominator */
+#define TYPE_WORK UINT64_C(400000000) /* objects and edges to pass for the sizes of types */
+#define TYPE_PASS 64                  /* types of one pass (groups.h) */
+#define TWO_FIT   ((hx_obj)50000)     /* up to so many objects two threads' memory is nothing */
+#define SURE_PART 4 /* differences are worth it, and fit, up to a fourth (sure.h) */
+
+/* One of the largest. */
+struct top {
+    hx_obj object, parent;
+    uint64_t bytes, objects;
+    uint64_t sure_bytes, sure_objects; /* objects 0: not reached over sure edges */
+};
+
+struct retained {
+    struct hx_writer *w;
+    unsigned threads;
+    struct hx_dominators dominators;
+    struct hx_sure sure; /* differences to them */
+    struct top *top;     /* 2 * TOP; the first n_top count */
+    size_t n_top;
+    struct hx_groups types;
+    struct hx_big group_mem;
+    sqlite3_stmt *stored; /* a column that was written before */
+};
+
+/* --- columns ----------------------------------------------------------------------- */
+
+static void gather_dominator(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct hx_dominators *d = context;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = d->parent[i] == HX_NO_OBJ ? 0 : hx_zigzag((int64_t)d->parent[i] - (int64_t)i);
+}
+
+static void gather_objects(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct hx_dominators *d = context;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = d->objects[i];
+}
+
+static void gather_bytes(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct retained *r = context;
+    const struct hx_dominators *d = &r->dominators;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = d->objects[i] ? d->bytes[i] - r->w->graph->size[i] + 1 : 0;
+}
+
+static hx_error *write_columns(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    HX_TRY(hx_analyse_column(w, HX_COL_DOMINATOR, gather_dominator, &r->dominators));
+    HX_TRY(hx_analyse_column(w, HX_COL_RETAINED, gather_bytes, r));
+    return hx_analyse_column(w, HX_COL_RETAINED_OBJECTS, gather_objects, &r->dominators);
+}
+
+/* As the sure columns have it: 0 for what is not reached, else the difference. */
+static inline uint64_t difference(uint64_t sure_objects, uint64_t sure, uint64_t all)
+{
+    return sure_objects ? hx_zigzag((int64_t)(sure - all)) + 1 : 0;
+}
+
+/* All but r->sure's objects have the same figures over both kinds of edges. */
+static void gather_sure_bytes(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct retained *r = context;
+    const struct hx_dominators *d = &r->dominators;
+    const struct hx_sure *sure = &r->sure;
+    for (uint64_t i = from, k = hx_sure_from(sure, (hx_obj)from); i < to; i++, value++) {
+        *value = d->objects[i] != 0;
+        if (k < sure->n && sure->object[k] == i) {
+            *value = difference(sure->objects[k], sure->bytes[k], d->bytes[i]);
+            k++;
+        }
+    }
+}
+
+static void gather_sure_objects(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct retained *r = context;
+    const struct hx_dominators *d = &r->dominators;
+    const struct hx_sure *sure = &r->sure;
+    for (uint64_t i = from, k = hx_sure_from(sure, (hx_obj)from); i < to; i++, value++) {
+        *value = d->objects[i] != 0;
+        if (k < sure->n && sure->object[k] == i) {
+            *value = difference(sure->objects[k], sure->objects[k], d->objects[i]);
+            k++;
+        }
+    }
+}
+
+/* w->value = a column of this analysis that is in the store. */
+static hx_error *read_back(struct retained *r, const struct hx_object_block *block,
+                           enum hx_column_id column)
+{
+    struct hx_writer *w = r->w;
+    sqlite3_bind_int64(r->stored, 1, block->id * HX_COLUMN_SLOTS + column);
+    int code = sqlite3_step(r->stored);
+    hx_error *err;
+    if (code == SQLITE_ROW)
+        err = hx_column_decode(w->codec, sqlite3_column_blob(r->stored, 0),
+                               (size_t)sqlite3_column_bytes(r->stored, 0), w->value,
+                               block->to - block->from);
+    else
+        err = code == SQLITE_DONE
+                  ? hx_error_new(HX_E_FAIL, w->what, NULL, "a column is gone that was just written")
+                  : hx_db_error(w->db, code, w->what);
+    sqlite3_reset(r->stored);
+    return err;
+}
+
+/* The dominators in r are the sure ones. */
+static hx_error *write_differences(struct retained *r, const struct hx_object_block *block)
+{
+    struct hx_writer *w = r->w;
+    const struct hx_dominators *d = &r->dominators;
+    uint64_t *value = w->value;
+    size_t n = block->to - block->from;
+    HX_TRY(read_back(r, block, HX_COL_RETAINED));
+    for (size_t k = 0; k < n; k++) {
+        uint64_t i = block->from + k, all = value[k] - 1 + w->graph->size[i];
+        value[k] = difference(d->objects[i], d->bytes[i], all);
+    }
+    HX_TRY(hx_writer_put(w, block->id, HX_COL_SURE, n));
+    HX_TRY(read_back(r, block, HX_COL_RETAINED_OBJECTS));
+    for (size_t k = 0; k < n; k++) {
+        uint64_t objects = d->objects[block->from + k];
+        value[k] = difference(objects, objects, value[k]);
+    }
+    return hx_writer_put(w, block->id, HX_COL_SURE_OBJECTS, n);
+}
+
+static hx_error *write_sure(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT data FROM hx_column WHERE id = ?", &r->stored));
+    for (size_t b = 0; b < w->objects.n; b++) {
+        HX_TRY(write_differences(r, &w->objects.v[b]));
+        hx_progress_at(w->progress, "storing", w->objects.v[b].to, w->graph->n);
+        if (hx_progress_cancelled(w->progress))
+            return hx_error_cancelled(w->what);
+    }
+    return NULL;
+}
+
+/* --- roots ------------------------------------------------------------------------- */
+
+static hx_error *write_roots(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    const struct hx_dominators *d = &r->dominators;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "UPDATE hx_root SET retained_bytes = ?1, retained_objects = ?2"
+                         " WHERE snapshot = ?3 AND root_id = ?4",
+                         &st));
+    for (size_t i = 0; i < d->n_roots; i++) {
+        if (d->root_bytes[i] == HX_RETAINED_UNKNOWN)
+            continue;
+        sqlite3_bind_int64(st, 1, (int64_t)d->root_bytes[i]);
+        sqlite3_bind_int64(st, 2, (int64_t)d->root_objects[i]);
+        sqlite3_bind_int64(st, 3, w->id);
+        sqlite3_bind_int64(st, 4, (int64_t)i);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+/* --- the largest ------------------------------------------------------------------- */
+
+static int larger_retained_first(const void *left, const void *right)
+{
+    const struct top *a = left, *b = right;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return a->object < b->object ? -1 : 1; /* in order of address, too */
+}
+
+static void keep_largest(struct retained *r)
+{
+    qsort(r->top, r->n_top, sizeof *r->top, larger_retained_first);
+    r->n_top = r->n_top < TOP ? r->n_top : TOP;
+}
+
+/* Collects twice as many as are wanted before it sorts and drops the smaller half. */
+static hx_error *find_top(struct retained *r)
+{
+    const struct hx_dominators *d = &r->dominators;
+    uint64_t floor = 0;
+    r->top = calloc(2 * TOP, sizeof *r->top);
+    HX_NEED(r->top);
+    for (hx_obj i = 0; i < d->n; i++) {
+        if (!d->objects[i] || d->bytes[i] < floor)
+            continue;
+        r->top[r->n_top++] = (struct top){
+            .object = i, .parent = d->parent[i], .bytes = d->bytes[i], .objects = d->objects[i]};
+        if (r->n_top < 2 * TOP)
+            continue;
+        keep_largest(r);
+        floor = r->top[TOP - 1].bytes + 1; /* an equal one with a higher address comes later */
+    }
+    keep_largest(r);
+    return NULL;
+}
+
+static void note_differences(struct retained *r)
+{
+    const struct hx_sure *sure = &r->sure;
+    for (size_t k = 0; k < r->n_top; k++) {
+        struct top *top = &r->top[k];
+        hx_obj at = hx_sure_from(sure, top->object);
+        bool differs = at < sure->n && sure->object[at] == top->object;
+        top->sure_bytes = differs ? sure->bytes[at] : top->bytes;
+        top->sure_objects = differs ? sure->objects[at] : top->objects;
+    }
+}
+
+static void note_sure(struct retained *r)
+{
+    for (size_t k = 0; k < r->n_top; k++) {
+        r->top[k].sure_bytes = r->dominators.bytes[r->top[k].object];
+        r->top[k].sure_objects = r->dominators.objects[r->top[k].object];
+    }
+}
+
+static const char *written_type_name(const struct hx_writer *w, hx_obj object)
+{
+    uint32_t type = hx_writer_type(w, object);
+    return type ? w->snapshot->types.v[type - 1].name : NULL;
+}
+
+static hx_error *write_top(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(
+        hx_db_prepare(w->db, w->what, "INSERT INTO hx_dominator VALUES(?,?,?,?,?,?,?,?,?,?)", &st));
+    for (size_t k = 0; k < r->n_top; k++) {
+        const struct top *top = &r->top[k];
+        sqlite3_clear_bindings(st);
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_int64(st, 2, (int64_t)k + 1);
+        sqlite3_bind_int64(st, 3, (int64_t)w->graph->addr[top->object]);
+        hx_bind_text(st, 4, written_type_name(w, top->object));
+        sqlite3_bind_int64(st, 5, (int64_t)w->graph->size[top->object]);
+        sqlite3_bind_int64(st, 6, (int64_t)top->bytes);
+        sqlite3_bind_int64(st, 7, (int64_t)top->objects);
+        if (top->sure_objects) {
+            sqlite3_bind_int64(st, 8, (int64_t)top->sure_bytes);
+            sqlite3_bind_int64(st, 9, (int64_t)top->sure_objects);
+        }
+        if (top->parent != HX_NO_OBJ)
+            sqlite3_bind_int64(st, 10, (int64_t)w->graph->addr[top->parent]);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+/* --- types ------------------------------------------------------------------------- */
+
+/* Objects of no known type are a group, too: the last one. */
+static hx_error *group_by_type(struct retained *r)
+{
+    const struct hx_graph *graph = r->w->graph;
+    uint32_t unknown = (uint32_t)r->w->snapshot->types.n;
+    HX_TRY(hx_big_reserve(&r->group_mem, (size_t)graph->n * sizeof(uint32_t)));
+    uint32_t *group = r->group_mem.base;
+    for (hx_obj i = 0; i < graph->n; i++)
+        group[i] = graph->type && graph->type[i] < unknown ? graph->type[i] : unknown;
+    return NULL;
+}
+
+/* All objects are one group: that retains everything, without a search. */
+static hx_error *measure_all(struct retained *r)
+{
+    r->types = (struct hx_groups){.n = 1, .measured = 1};
+    r->types.bytes = malloc(sizeof *r->types.bytes);
+    r->types.objects = malloc(sizeof *r->types.objects);
+    HX_NEED(r->types.bytes && r->types.objects);
+    r->types.bytes[0] = r->dominators.scope_bytes;
+    r->types.objects[0] = r->dominators.scope_objects;
+    return NULL;
+}
+
+/* How many groups there is time for; 0: all. */
+static uint32_t measured_groups(const struct hx_writer *w)
+{
+    uint64_t passes = TYPE_WORK / ((uint64_t)w->graph->n + w->graph->n_edges + 1);
+    uint64_t limit = passes ? passes * TYPE_PASS : TYPE_PASS;
+    return limit < UINT32_MAX ? (uint32_t)limit : 0;
+}
+
+/* What types retain, those with the most bytes first while time allows. */
+static hx_error *measure_types(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    size_t n = w->snapshot->types.n;
+    if (!n)
+        return measure_all(r);
+    unsigned threads = w->graph->n <= TWO_FIT ? r->threads : 1;
+    HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, r->group_mem.base, (uint32_t)n + 1,
+                             measured_groups(w), threads, w->progress, &r->types));
+    if (r->types.measured < r->types.n)
+        hx_text_putf(&w->notes,
+                     "%sretained sizes of the smaller types (%u of %u) were not measured: too many",
+                     w->notes.n ? "; " : "", r->types.n - r->types.measured, r->types.n);
+    return NULL;
+}
+
+/* The last key of the census is number 0. */
+static int64_t type_number(const void *context, uint32_t key)
+{
+    const struct hx_census *census = context;
+    return key + 1 == census->n ? 0 : (int64_t)key + 1;
+}
+
+static hx_error *write_type_rows(struct retained *r, const struct hx_census *census)
+{
+    struct hx_writer *w = r->w;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_type VALUES(?,?,?,?,?,?,?,?,?)", &st));
+    for (uint32_t key = 0; key < census->n; key++) {
+        bool known = key + 1 < census->n;
+        const struct hx_type *type = known ? &w->snapshot->types.v[key] : NULL;
+        sqlite3_clear_bindings(st);
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_int64(st, 2, type_number(census, key));
+        hx_bind_text(st, 3, type ? type->name : NULL);
+        hx_bind_text(st, 4, type ? hx_confidence_name(type->confidence) : NULL);
+        sqlite3_bind_int64(st, 5, (int64_t)census->bytes[key]);
+        sqlite3_bind_int64(st, 6, (int64_t)census->objects[key]);
+        if (r->types.bytes[key] != HX_RETAINED_UNKNOWN) {
+            sqlite3_bind_int64(st, 7, (int64_t)r->types.bytes[key]);
+            sqlite3_bind_int64(st, 8, (int64_t)r->types.objects[key]);
+        }
+        hx_bind_text(st, 9, type ? type->symbol : NULL);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+static hx_error *write_types(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    struct hx_census census = {0};
+    hx_error *err = hx_census_take(w->snapshot, r->group_mem.base,
+                                   (uint32_t)w->snapshot->types.n + 1, w->progress, &census);
+    if (!err)
+        err = hx_analyse_adds_up(w, &census, "types");
+    if (!err)
+        err = write_type_rows(r, &census);
+    if (!err)
+        err = hx_analyse_pages(w, &census, "type", type_number, &census);
+    hx_census_deinit(&census);
+    return err;
+}
+
+/* --- sites ------------------------------------------------------------------------- */
+
+static hx_error *write_site_rows(struct hx_writer *w, const struct hx_site_groups *sites,
+                                 const struct hx_groups *groups)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "UPDATE hx_site SET retained_bytes = ?1, retained_objects = ?2"
+                         " WHERE snapshot = ?3 AND ccs_id = ?4",
+                         &st));
+    for (uint32_t key = 0; key < groups->n; key++) {
+        if (groups->bytes[key] == HX_RETAINED_UNKNOWN)
+            continue;
+        sqlite3_bind_int64(st, 1, (int64_t)groups->bytes[key]);
+        sqlite3_bind_int64(st, 2, (int64_t)groups->objects[key]);
+        sqlite3_bind_int64(st, 3, w->id);
+        sqlite3_bind_int64(st, 4, sites->ccs_id[key]);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return NULL;
+}
+
+/* As types: those with the most bytes first while time allows. */
+static hx_error *measure_groups(struct retained *r, const struct hx_site_groups *sites)
+{
+    struct hx_writer *w = r->w;
+    struct hx_groups groups = {0};
+    unsigned threads = w->graph->n <= TWO_FIT ? r->threads : 1;
+    HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, sites->group, sites->n,
+                             measured_groups(w), threads, w->progress, &groups));
+    if (groups.measured < groups.n)
+        hx_text_putf(&w->notes,
+                     "%sretained sizes of the smaller sites (%u of %u) were not measured: too many",
+                     w->notes.n ? "; " : "", groups.n - groups.measured, groups.n);
+    hx_error *err = write_site_rows(w, sites, &groups);
+    hx_groups_deinit(&groups);
+    return err;
+}
+
+/* Of a snapshot that is revised the cost centres may be others than before. */
+static hx_error *renew_pages(struct hx_writer *w, const struct hx_site_groups *sites)
+{
+    if (w->adding)
+        return NULL;
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'site'"));
+    return hx_writer_site_pages(w, sites);
+}
+
+static hx_error *measure_sites(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    if (!w->graph->site || !w->snapshot->sites.n)
+        return NULL;
+    struct hx_site_groups sites = {0};
+    hx_error *err = hx_site_groups_make(w->snapshot, &sites);
+    if (!err)
+        err = measure_groups(r, &sites);
+    if (!err)
+        err = renew_pages(w, &sites);
+    hx_site_groups_deinit(&sites);
+    return err;
+}
+
+/* --- all of it --------------------------------------------------------------------- */
+
+static hx_error *find_dominators(struct retained *r, enum hx_dominators_over over)
+{
+    const struct hx_writer *w = r->w;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_dominators_find(w->snapshot, over, w->progress, &r->dominators));
+    hx_timing_end(begun, "dominators", w->graph->n);
+    return NULL;
+}
+
+/* As differences to the dominators over all followed edges, which still have their parents. */
+static hx_error *find_differences(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_sure_find(w->snapshot, &r->dominators, SURE_PART, w->progress, &r->sure));
+    hx_timing_end(begun, "differences", r->sure.n);
+    if (r->sure.too_many)
+        return NULL;
+    note_differences(r);
+    HX_TRY(hx_analyse_column(w, HX_COL_SURE, gather_sure_bytes, r));
+    HX_TRY(hx_analyse_column(w, HX_COL_SURE_OBJECTS, gather_sure_objects, r));
+    hx_sure_deinit(&r->sure);
+    return NULL;
+}
+
+/* On their own. Nothing but the columns and the largest is left of the others. */
+static hx_error *find_sure(struct retained *r)
+{
+    hx_dominators_deinit(&r->dominators);
+    HX_TRY(find_dominators(r, HX_OVER_SURE));
+    hx_dominators_drop_parent(&r->dominators);
+    note_sure(r);
+    return write_sure(r);
+}
+
+static hx_error *run_retained(struct retained *r)
+{
+    struct hx_writer *w = r->w;
+    HX_TRY(find_dominators(r, HX_OVER_FOLLOWED));
+    HX_TRY(write_columns(r));
+    HX_TRY(write_roots(r));
+    HX_TRY(find_top(r));
+    HX_TRY(find_differences(r));
+    hx_dominators_drop_parent(&r->dominators);
+    HX_TRY(group_by_type(r));
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(measure_types(r));
+    hx_timing_end(begun, "type-sizes", w->graph->n);
+    HX_TRY(measure_sites(r));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_type WHERE snapshot = ?"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'type'"));
+    HX_TRY(write_types(r));
+    hx_big_free(&r->group_mem);
+    if (r->sure.too_many)
+        HX_TRY(find_sure(r));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_dominator WHERE snapshot = ?"));
+    return write_top(r);
+}
+
+hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis)
+{
+    struct retained r = {.w = w, .threads = analysis->threads};
+    hx_error *err = run_retained(&r);
+    sqlite3_finalize(r.stored);
+    hx_sure_deinit(&r.sure);
+    hx_dominators_deinit(&r.dominators);
+    hx_groups_deinit(&r.types);
+    hx_big_free(&r.group_mem);
+    free(r.top);
+    return err;
+}

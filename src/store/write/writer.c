@@ -1,0 +1,448 @@
+/* writer.c - one snapshot into the store, in one transaction.
+ *
+ * The large tables go block by block: a block's columns are gathered from the model,
+ * compressed and inserted before the next one begins, so that memory beyond the model
+ * stays at a block (and four bytes an object for the count of incoming edges). What an analysis
+ * finds follows, part by part (analyse.c); the row that makes the snapshot visible comes last. */
+#include "store/write/writer.h"
+
+#include "base/cleanup.h"
+#include "store/write/analyse.h"
+#include "store/db.h"
+#include "store/write/write_recording.h"
+#include "store/store_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* --- the large tables -------------------------------------------------------------- */
+
+/* Rows [from, to) of a family, gathered for one column. */
+struct span {
+    uint64_t from, to;
+    hx_obj source; /* edges: the object that edge `from` belongs to */
+};
+
+typedef void gather_fn(const struct hx_writer *w, const struct span *span, uint64_t *value);
+
+static void gather_gap(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_graph *g = w->graph;
+    *value++ = 0;
+    for (uint64_t i = span->from + 1; i < span->to; i++)
+        *value++ = g->addr[i] - (g->addr[i - 1] + g->size[i - 1]);
+}
+
+static void gather_size(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    memcpy(value, w->graph->size + span->from, (span->to - span->from) * sizeof *value);
+}
+
+static void gather_state(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = w->graph->state ? w->graph->state[i] : HX_STATE_NONE;
+}
+
+static void gather_in(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const hx_eidx *rev = w->graph->rev;
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = w->in ? w->in[i] : rev ? rev[i + 1] - rev[i] : 0;
+}
+
+static void gather_out(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const hx_eidx *fwd = w->graph->fwd;
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = fwd ? fwd[i + 1] - fwd[i] : 0;
+}
+
+static void gather_type(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = hx_writer_type(w, i);
+}
+
+static void gather_requested(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = w->graph->requested[i] + 1; /* unknown: 0 */
+}
+
+static void gather_stack(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = (uint64_t)w->snapshot->sites.v[w->graph->site[i]].stack_id;
+}
+
+static void gather_source(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const hx_eidx *fwd = w->graph->fwd;
+    hx_obj source = span->source, before = span->source;
+    for (uint64_t e = span->from; e < span->to; e++) {
+        while (e >= fwd[source + 1])
+            source++;
+        *value++ = source - before;
+        before = source;
+    }
+}
+
+static void gather_target(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_graph *g = w->graph;
+    hx_obj source = span->source;
+    for (uint64_t e = span->from; e < span->to; e++) {
+        while (e >= g->fwd[source + 1])
+            source++;
+        *value++ = hx_zigzag((int64_t)hx_edge_target(g->edge[e]) - (int64_t)source);
+    }
+}
+
+static void gather_offset(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t e = span->from; e < span->to; e++)
+        *value++ = hx_edge_offset(w->graph->edge[e]) / 8;
+}
+
+static void gather_kind(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t e = span->from; e < span->to; e++)
+        *value++ = hx_edge_kind_of(w->graph->edge[e]);
+}
+
+static void gather_root(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_root_edge *edge = w->snapshot->root_edges.v;
+    *value++ = 0;
+    for (uint64_t e = span->from + 1; e < span->to; e++)
+        *value++ = edge[e].root - edge[e - 1].root;
+}
+
+static void gather_root_target(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_root_edge *edge = w->snapshot->root_edges.v;
+    int64_t before = 0;
+    for (uint64_t e = span->from; e < span->to; e++) {
+        *value++ = hx_zigzag((int64_t)edge[e].target - before);
+        before = edge[e].target;
+    }
+}
+
+static void gather_word(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_root_edge *edge = w->snapshot->root_edges.v;
+    uint64_t before = 0;
+    for (uint64_t e = span->from; e < span->to; e++) {
+        *value++ = hx_zigzag((int64_t)(edge[e].address - before));
+        before = edge[e].address;
+    }
+}
+
+static void gather_root_kind(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t e = span->from; e < span->to; e++)
+        *value++ = w->snapshot->root_edges.v[e].kind;
+}
+
+static uint64_t first_page(const struct hx_range *range)
+{
+    return range->start / HX_PAGE_BYTES;
+}
+
+static uint64_t end_page(const struct hx_range *range)
+{
+    return (range->end + HX_PAGE_BYTES - 1) / HX_PAGE_BYTES;
+}
+
+static void gather_first_page(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_range *range = w->snapshot->resident.v;
+    *value++ = 0;
+    for (uint64_t i = span->from + 1; i < span->to; i++)
+        *value++ = first_page(&range[i]) - end_page(&range[i - 1]);
+}
+
+static void gather_pages(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    const struct hx_range *range = w->snapshot->resident.v;
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = end_page(&range[i]) - first_page(&range[i]);
+}
+
+struct column {
+    enum hx_column_id id;
+    gather_fn *gather;
+};
+/* The first OBJECT_COLUMNS are always there, each of the others when somebody has looked. */
+static const struct column object_columns[] = {
+    {HX_COL_GAP, gather_gap},
+    {HX_COL_SIZE, gather_size},
+    {HX_COL_STATE, gather_state},
+    {HX_COL_IN, gather_in},
+    {HX_COL_OUT, gather_out},
+    {HX_COL_TYPE, gather_type},
+    {HX_COL_REQUESTED, gather_requested},
+    {HX_COL_STACK, gather_stack},
+};
+enum { OBJECT_COLUMNS = 5 };
+static const struct column edge_columns[] = {
+    {HX_COL_SOURCE, gather_source},
+    {HX_COL_TARGET, gather_target},
+    {HX_COL_OFFSET, gather_offset},
+    {HX_COL_KIND, gather_kind},
+};
+static const struct column root_edge_columns[] = {
+    {HX_COL_ROOT, gather_root},
+    {HX_COL_ROOT_TARGET, gather_root_target},
+    {HX_COL_WORD, gather_word},
+    {HX_COL_KIND, gather_root_kind},
+};
+
+static const struct column resident_columns[] = {
+    {HX_COL_FIRST_PAGE, gather_first_page},
+    {HX_COL_PAGES, gather_pages},
+};
+
+struct keys {
+    uint64_t first, last, bytes;
+};
+
+hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n)
+{
+    size_t bytes;
+    HX_TRY(hx_column_encode(w->codec, w->value, n, w->blob, &bytes));
+    sqlite3_bind_int64(w->column, 1, block * HX_COLUMN_SLOTS + column);
+    sqlite3_bind_blob(w->column, 2, w->blob, (int)bytes, SQLITE_STATIC);
+    return hx_db_run(w->db, w->what, w->column);
+}
+
+static hx_error *write_block(struct hx_writer *w, enum hx_family family, const struct span *span,
+                             const struct keys *keys, const struct column *column, size_t columns)
+{
+    size_t n = span->to - span->from;
+    int64_t block = w->next_block;
+    if (!hx_block_id_is_sane(block))
+        return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
+                            "the store is damaged (numbers of blocks)");
+    w->next_block++;
+    sqlite3_bind_int64(w->block, 1, block);
+    sqlite3_bind_int64(w->block, 2, w->id);
+    sqlite3_bind_int(w->block, 3, family);
+    sqlite3_bind_int64(w->block, 4, (int64_t)span->from);
+    sqlite3_bind_int64(w->block, 5, (int64_t)n);
+    sqlite3_bind_int64(w->block, 6, (int64_t)keys->first);
+    sqlite3_bind_int64(w->block, 7, (int64_t)keys->last);
+    sqlite3_bind_int64(w->block, 8, (int64_t)keys->bytes);
+    HX_TRY(hx_db_run(w->db, w->what, w->block));
+    for (size_t c = 0; c < columns; c++) {
+        column[c].gather(w, span, w->value);
+        HX_TRY(hx_writer_put(w, block, column[c].id, n));
+    }
+    w->rows_done += n;
+    hx_progress_at(w->progress, "storing", w->rows_done, w->rows_total);
+    return hx_progress_cancelled(w->progress) ? hx_error_cancelled(w->what) : NULL;
+}
+
+static uint64_t block_end(uint64_t from, uint64_t n)
+{
+    return n - from < HX_BLOCK_ROWS ? n : from + HX_BLOCK_ROWS;
+}
+
+static hx_error *write_objects(struct hx_writer *w)
+{
+    const struct hx_graph *g = w->graph;
+    const bool known[] = {g->type, g->requested, g->site};
+    struct column column[COUNT(object_columns)];
+    size_t columns = OBJECT_COLUMNS;
+    memcpy(column, object_columns, sizeof column);
+    for (size_t i = OBJECT_COLUMNS; i < COUNT(object_columns); i++)
+        if (known[i - OBJECT_COLUMNS])
+            column[columns++] = object_columns[i];
+    for (uint64_t from = 0; from < g->n;) {
+        struct span span = {.from = from, .to = block_end(from, g->n)};
+        struct keys keys = {g->addr[from], g->addr[span.to - 1], 0};
+        for (uint64_t i = from; i < span.to; i++) {
+            unsigned state = g->state && g->state[i] < HX_STATES ? g->state[i] : HX_STATE_NONE;
+            w->state_bytes[state] += g->size[i];
+            w->state_objects[state]++;
+            keys.bytes += g->size[i];
+        }
+        w->heap_bytes += keys.bytes;
+        HX_TRY(write_block(w, HX_FAMILY_OBJECT, &span, &keys, column, columns));
+        from = span.to;
+    }
+    return NULL;
+}
+
+static hx_error *write_edges(struct hx_writer *w)
+{
+    const struct hx_graph *g = w->graph;
+    hx_obj source = 0;
+    for (uint64_t from = 0; g->fwd && from < g->n_edges;) {
+        while (from >= g->fwd[source + 1])
+            source++;
+        struct span span = {.from = from, .to = block_end(from, g->n_edges), .source = source};
+        hx_obj last = source;
+        while (span.to - 1 >= g->fwd[last + 1])
+            last++;
+        struct keys keys = {source, last, 0};
+        HX_TRY(write_block(w, HX_FAMILY_EDGE, &span, &keys, edge_columns, COUNT(edge_columns)));
+        from = span.to;
+        source = last;
+    }
+    return NULL;
+}
+
+hx_error *hx_writer_root_edges(struct hx_writer *w)
+{
+    const struct hx_root_edge *edge = w->snapshot->root_edges.v;
+    uint64_t n = w->snapshot->root_edges.n;
+    for (uint64_t from = 0; from < n;) {
+        struct span span = {.from = from, .to = block_end(from, n)};
+        struct keys keys = {edge[from].root, edge[span.to - 1].root, 0};
+        HX_TRY(write_block(w, HX_FAMILY_ROOT_EDGE, &span, &keys, root_edge_columns,
+                           COUNT(root_edge_columns)));
+        from = span.to;
+    }
+    return NULL;
+}
+
+hx_error *hx_writer_no_root_edges(struct hx_writer *w)
+{
+    return write_block(w, HX_FAMILY_ROOT_EDGE, &(struct span){0}, &(struct keys){0}, NULL, 0);
+}
+
+static hx_error *write_resident(struct hx_writer *w)
+{
+    const struct hx_range *range = w->snapshot->resident.v;
+    uint64_t n = w->snapshot->has_resident ? w->snapshot->resident.n : 0;
+    for (uint64_t from = 0; from < n;) {
+        struct span span = {.from = from, .to = block_end(from, n)};
+        struct keys keys = {first_page(&range[from]), first_page(&range[span.to - 1]), 0};
+        HX_TRY(write_block(w, HX_FAMILY_RESIDENT, &span, &keys, resident_columns,
+                           COUNT(resident_columns)));
+        from = span.to;
+    }
+    return NULL;
+}
+
+/* Incoming edges in one pass over the edges when the reverse index is not there. */
+static hx_error *count_incoming(struct hx_writer *w)
+{
+    const struct hx_graph *g = w->graph;
+    if (g->rev || !g->fwd)
+        return NULL;
+    HX_TRY(hx_big_array(w->in, g->n));
+    for (hx_eidx e = 0; e < g->n_edges; e++) {
+        uint32_t *count = &w->in[hx_edge_target(g->edge[e])];
+        if (++*count == 0)
+            return hx_error_new(HX_E_FAIL, w->what, NULL,
+                                "an object with more than 2^32 references");
+    }
+    return NULL;
+}
+
+/* --- the transaction --------------------------------------------------------------- */
+
+hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay)
+{
+    HX_TRY(hx_db_int(w->db, w->what,
+                     overlay ? "SELECT max(coalesce((SELECT max(id) FROM main.hx_block), 0),"
+                               " coalesce((SELECT max(id) FROM temp.hx_block), 0)) + 1"
+                             : "SELECT coalesce(max(id), 0) + 1 FROM hx_block",
+                     &w->next_block));
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "INSERT INTO hx_block(id, snapshot, family, first_row, n, first_key,"
+                         " last_key, bytes) VALUES(?,?,?,?,?,?,?,?)",
+                         &w->block));
+    HX_TRY(
+        hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_column VALUES(?,?)", &w->column));
+    HX_TRY(hx_codec_create(&w->codec));
+    w->value = malloc(HX_BLOCK_ROWS * sizeof *w->value);
+    w->blob = malloc(hx_column_bound(HX_BLOCK_ROWS));
+    return w->value && w->blob ? NULL : hx_error_nomem();
+}
+
+static hx_error *write_snapshot(struct hx_writer *w, const struct hx_analysis *analysis)
+{
+    HX_TRY(hx_db_int(w->db, w->what, "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot",
+                     &w->id));
+    HX_TRY(hx_writer_prepare(w, false));
+    HX_TRY(hx_writer_recorded(w));
+    HX_TRY(count_incoming(w));
+    HX_TRY(write_objects(w));
+    hx_big_free(&w->in_mem);
+    HX_TRY(write_edges(w));
+    HX_TRY(hx_writer_root_edges(w));
+    HX_TRY(write_resident(w));
+    HX_TRY(hx_writer_records(w));
+    HX_TRY(hx_writer_recording(w));
+    if (analysis && hx_can_analyse(w->snapshot))
+        HX_TRY(hx_analyse(w, analysis, HX_ANALYSE_ALL));
+    return hx_writer_summary(w); /* last: with it the snapshot exists */
+}
+
+void hx_writer_deinit(struct hx_writer *w)
+{
+    sqlite3_finalize(w->block);
+    sqlite3_finalize(w->column);
+    hx_codec_destroy(w->codec);
+    free(w->value);
+    free(w->blob);
+    hx_big_free(&w->in_mem);
+    hx_vec_free(&w->objects);
+    hx_text_free(&w->notes);
+    hx_recorded_destroy(w->recorded);
+}
+
+/* Moves the log into the file and gives its room back, unless a reader needs it now. Done
+ * after each snapshot, a failed one included: on a full disk the log of the failed one must
+ * not take the room that the finished ones need. */
+static void empty_log(hx_store *store)
+{
+    sqlite3_busy_timeout(store->db, 0);
+    sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(store->db, HX_STORE_BUSY_MS);
+}
+
+hx_error *hx_store_end(hx_store *store, hx_error *err)
+{
+    if (!err)
+        err = hx_db_exec(store->db, store->path, "COMMIT");
+    /* a full disk may have rolled it back already */
+    if (err && !sqlite3_get_autocommit(store->db))
+        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    if (store->writer)
+        empty_log(store);
+    return err;
+}
+
+hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
+                       const struct hx_analysis *analysis, const struct hx_progress *progress,
+                       int64_t *ret)
+{
+    if (!store->writer)
+        return hx_error_new(HX_E_FAIL, store->path, NULL, "the store is open for reading only");
+    HX_TRY(hx_store_attributed_end(store));
+    struct hx_writer w = {
+        .db = store->db,
+        .what = store->path,
+        .snapshot = snapshot,
+        .graph = &snapshot->graph,
+        .adding = true,
+        .progress = progress,
+        .rows_total = snapshot->graph.n + snapshot->graph.n_edges + snapshot->root_edges.n,
+    };
+    HX_TRY(hx_db_exec(store->db, store->path, "BEGIN IMMEDIATE"));
+    hx_error *err = write_snapshot(&w, analysis);
+    hx_writer_deinit(&w);
+    err = hx_store_end(store, err);
+    if (err)
+        return err;
+    store->added = true;
+    *ret = w.id;
+    return NULL;
+}

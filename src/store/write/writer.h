@@ -1,0 +1,106 @@
+/* writer.h - what the files that write a snapshot into the store share.
+ *
+ * Table names in their statements are bare, so that temporary tables of the same names
+ * (hx_schema_overlay()) take the place of the file's own.
+ */
+#ifndef HX_STORE_WRITE_WRITER_H
+#define HX_STORE_WRITE_WRITER_H
+
+#include "base/text.h"
+#include "store/objects/packed_column.h"
+#include "store/schema/schema.h"
+#include "store/store.h"
+
+#include <string.h>
+
+#define HX_PAGE_BYTES 4096 /* of HX_FAMILY_RESIDENT, whatever the machine's are */
+
+/* Rows [from, to) of the objects: where they lie. */
+struct hx_object_block {
+    int64_t id;
+    uint64_t from, to;
+};
+
+struct hx_recorded;
+struct hx_writer {
+    sqlite3 *db;
+    const char *what;
+    const struct hx_snapshot *snapshot;
+    const struct hx_graph *graph;
+    const struct hx_progress *progress;
+    int64_t id; /* of the snapshot */
+    int64_t next_block;
+    sqlite3_stmt *block, *column;
+    hx_codec *codec;
+    uint64_t *value; /* HX_BLOCK_ROWS */
+    uint8_t *blob;   /* hx_column_bound() */
+    uint32_t *in;    /* incoming edges of each object; NULL: take graph.rev */
+    struct hx_big in_mem;
+    uint64_t rows_done, rows_total;
+    uint64_t state_bytes[HX_STATES], state_objects[HX_STATES], heap_bytes;
+
+    bool adding;                  /* a new snapshot, not one that is revised */
+    struct hx_recorded *recorded; /* write_recording.h; NULL: it is revised */
+
+    /* what the analysis leaves for the snapshot's row */
+    HX_VEC(struct hx_object_block) objects;
+    unsigned parts;       /* enum hx_analysis_part: done */
+    const char *scheme;   /* of the retainer sets; NULL: none made */
+    struct hx_text notes; /* beside those of the snapshot */
+};
+
+/* Statements and buffers; needed by all below. */
+hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay);
+void hx_writer_deinit(struct hx_writer *w);
+
+/* Writes w->value[0 .. n) as a column of a block. */
+hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n);
+
+/* The number of an object's type in hx_type; 0: unknown. */
+static inline uint32_t hx_writer_type(const struct hx_writer *w, uint64_t object)
+{
+    const uint32_t *type = w->graph->type;
+    return type && type[object] < w->snapshot->types.n ? type[object] + 1 : 0;
+}
+
+/* Rows that are not there yet: all roots, or those of kind named; what they point to; names. */
+hx_error *hx_writer_roots(struct hx_writer *w, bool named_only);
+hx_error *hx_writer_root_edges(struct hx_writer *w);
+hx_error *hx_writer_named(struct hx_writer *w);
+
+/* What is lost, by kind, type and site. */
+hx_error *hx_writer_leaks(struct hx_writer *w);
+
+/* All small tables but hx_snapshot; needs the sums that writing the objects leaves. Then that. */
+hx_error *hx_writer_records(struct hx_writer *w);
+hx_error *hx_writer_summary(struct hx_writer *w);
+
+/* A block of no rows: in an overlay it says that the snapshot has no root edges (overlay.h). */
+hx_error *hx_writer_no_root_edges(struct hx_writer *w);
+
+/* Binds the notes that were there before (NULL: none), and those of the snapshot and of the
+ * analysis that are not among them; NULL when there are none. */
+hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
+                               sqlite3_stmt *statement, int i);
+
+/* hx_snapshot.taken_at: ISO 8601 in UTC with milliseconds. */
+void hx_writer_time(int64_t ns, char *buf, size_t size);
+
+/* A name, or several: as long as one may be (base/text.h). */
+static inline void hx_bind_text(sqlite3_stmt *statement, int i, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    struct hx_text bounded = {0};
+    if (n <= HX_TEXT_NAME) {
+        sqlite3_bind_text(statement, i, text, (int)n, SQLITE_STATIC); /* NULL binds NULL */
+        return;
+    }
+    hx_text_names(&bounded, text, n);
+    sqlite3_bind_text(statement, i, hx_text_str(&bounded), (int)bounded.n, SQLITE_TRANSIENT);
+    hx_text_free(&bounded);
+}
+
+/* Ends the transaction: with `err` rolls it back. Gives the error on. */
+hx_error *hx_store_end(hx_store *store, hx_error *err);
+
+#endif

@@ -1,0 +1,299 @@
+/* code_find.c - the debug information that was split off from a file.
+ *
+ * Separate files are looked for in the root folder of the target, then in our own, by build-id and
+ * by .gnu_debuglink; what several of them share by .gnu_debugaltlink. One is taken only when its
+ * build-id, or else its checksum, proves that it belongs. A packed symbol table inside the file
+ * (.gnu_debugdata) is unpacked. Nothing is fetched from a network.
+ */
+#include "sym/code/code_private.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <lzma.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <zlib.h>
+
+#define LINK_MAX_BYTES ((size_t)8 << 10) /* of a section that names another file */
+#define ID_MAX         64                /* bytes of a build-id */
+#define CHUNK          ((size_t)256 << 10)
+
+/* --- sections by name -------------------------------------------------------- */
+
+struct wanted {
+    const char *name;
+    uint64_t offset, size;
+    bool found;
+};
+
+static bool match_section(void *context, const struct hx_elf_section *section)
+{
+    struct wanted *wanted = context;
+    if (strcmp(section->name, wanted->name) != 0 || section->type == SHT_NOBITS)
+        return true;
+    wanted->offset = section->offset;
+    wanted->size = section->size;
+    wanted->found = true;
+    return false;
+}
+
+static bool has_section(int fd, const char *name)
+{
+    struct wanted wanted = {.name = name};
+    hx_error_free(hx_elf_each_section(fd, match_section, &wanted));
+    return wanted.found;
+}
+
+/* The bytes of a section and a zero behind them; NULL when it is not there or too large. */
+static char *read_section(int fd, const char *name, size_t max, size_t *ret_len)
+{
+    struct wanted wanted = {.name = name};
+    hx_error_free(hx_elf_each_section(fd, match_section, &wanted));
+    if (!wanted.found || !wanted.size || wanted.size > max || wanted.offset > INT64_MAX - max)
+        return NULL;
+    char *bytes = malloc(wanted.size + 1);
+    if (!bytes)
+        return NULL;
+    if (pread(fd, bytes, wanted.size, (off_t)wanted.offset) != (ssize_t)wanted.size) {
+        free(bytes);
+        return NULL;
+    }
+    bytes[wanted.size] = 0;
+    *ret_len = wanted.size;
+    return bytes;
+}
+
+/* --- opening ----------------------------------------------------------------- */
+
+/* Opens an absolute path as seen from a root folder; -1 when there is no such regular file. */
+static int open_below(const hx_code *code, size_t root, const char *path)
+{
+    struct stat st;
+    if (root == SIZE_MAX)
+        return hx_module_open_regular(path, &st);
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    HX_FD int handle = (int)syscall(SYS_openat2, code->roots[root].fd, path, &how, sizeof how);
+    if (handle < 0)
+        return -1;
+    char again[64];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", handle);
+    return hx_module_open_regular(again, &st);
+}
+
+static bool format_build_id(void *context, const struct hx_elf_note *note)
+{
+    char *hex = context;
+    if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
+        note->desc_len == 0 || note->desc_len > ID_MAX)
+        return true;
+    for (size_t i = 0; i < note->desc_len; i++)
+        snprintf(hex + 2 * i, 3, "%02x", note->desc[i]);
+    return false;
+}
+
+/* The build-id of an ELF file in hexadecimal; empty when it has none. False: no ELF file. */
+static bool read_build_id(int fd, char ret[2 * ID_MAX + 1])
+{
+    ret[0] = 0;
+    hx_error *err = hx_elf_each_section_note(fd, format_build_id, ret);
+    bool is_elf = !err;
+    hx_error_free(err);
+    if (is_elf && !ret[0])
+        hx_error_free(hx_elf_each_note(fd, format_build_id, ret));
+    return is_elf;
+}
+
+static bool has_build_id(int fd, const char *build_id)
+{
+    char own[2 * ID_MAX + 1];
+    return read_build_id(fd, own) && strcmp(own, build_id) == 0;
+}
+
+/* The file of a build-id below /usr/lib/debug of the target, then of our own root; -1: none. */
+static int open_by_id(const hx_code *code, size_t root, const char *build_id)
+{
+    if (strlen(build_id) < 4)
+        return -1;
+    char path[64 + 2 * ID_MAX];
+    snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
+    for (int own = root == SIZE_MAX; own < 2; own++) {
+        int fd = open_below(code, own ? SIZE_MAX : root, path);
+        if (fd >= 0 && has_build_id(fd, build_id))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+    }
+    return -1;
+}
+
+/* --- .gnu_debuglink ---------------------------------------------------------- */
+
+/* The checksum that objcopy puts down. */
+static bool debuglink_checksum(const hx_code *code, int fd, uint64_t size, uint32_t *ret)
+{
+    uint32_t crc = 0;
+    uint64_t at = 0;
+    HX_FREE uint8_t *chunk = malloc(CHUNK);
+    while (chunk && at < size && !hx_reading_ended(&code->reading)) {
+        ssize_t n = pread(fd, chunk, CHUNK, (off_t)at);
+        if (n <= 0)
+            break;
+        crc = (uint32_t)crc32(crc, chunk, (uInt)n);
+        at += (uint64_t)n;
+    }
+    *ret = crc;
+    return at == size;
+}
+
+struct debuglink {
+    const char *name, *build_id;
+    uint32_t crc;
+    uint64_t dev, inode; /* of the file itself, which is not its own debug file */
+};
+
+static bool is_linked(hx_code *code, int fd, const char *path, const struct debuglink *link)
+{
+    struct stat st;
+    char build_id[2 * ID_MAX + 1];
+    uint32_t crc;
+    if (fstat(fd, &st) < 0 || (st.st_dev == link->dev && st.st_ino == link->inode) ||
+        !read_build_id(fd, build_id))
+        return false;
+    if (build_id[0] && link->build_id)
+        return strcmp(build_id, link->build_id) == 0;
+    if ((uint64_t)st.st_size > HX_READ_CHECKED) {
+        hx_reading_leave(&code->reading, path,
+                         "debug information whose checksum would be one of more than 1 GiB");
+        return false;
+    }
+    return debuglink_checksum(code, fd, (uint64_t)st.st_size, &crc) && crc == link->crc;
+}
+
+static int open_linked(hx_code *code, const struct hx_code_file *file, const struct debuglink *link)
+{
+    static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
+    const char *path = file->file.path, *slash = strrchr(path, '/');
+    int dir = slash && slash - path < PATH_MAX ? (int)(slash - path) : 0;
+    for (int own = file->root == SIZE_MAX; own < 2; own++) {
+        for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+            char found[2 * PATH_MAX];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+            int n = snprintf(found, sizeof found, forms[i], dir, path, link->name);
+#pragma GCC diagnostic pop
+            int fd = n > 0 && (size_t)n < sizeof found
+                         ? open_below(code, own ? SIZE_MAX : file->root, found)
+                         : -1;
+            if (fd >= 0 && is_linked(code, fd, found, link))
+                return fd;
+            if (fd >= 0)
+                close(fd);
+        }
+    }
+    return -1;
+}
+
+static int open_debuglink(hx_code *code, const struct hx_code_file *file, int fd)
+{
+    size_t len;
+    struct stat st;
+    HX_FREE char *section = read_section(fd, ".gnu_debuglink", LINK_MAX_BYTES, &len);
+    size_t name = section ? strlen(section) : 0, crc = (name + 4) & ~(size_t)3;
+    if (!name || strchr(section, '/') || crc + 4 > len || fstat(fd, &st) < 0)
+        return -1;
+    struct debuglink link = {
+        .name = section, .build_id = file->build_id, .dev = st.st_dev, .inode = st.st_ino};
+    memcpy(&link.crc, section + crc, sizeof link.crc);
+    return open_linked(code, file, &link);
+}
+
+/* --- .gnu_debugaltlink ------------------------------------------------------- */
+
+/* What a file of debug information shares with others: named by an absolute path, or by one from
+ * its own folder, which is either that of the program or one below /usr/lib/debug. */
+int hx_code_open_shared(hx_code *code, const struct hx_code_file *file, int fd)
+{
+    size_t len;
+    HX_FREE char *section = read_section(fd, ".gnu_debugaltlink", LINK_MAX_BYTES, &len);
+    size_t name = section ? strlen(section) + 1 : 0;
+    if (!section || name >= len || len - name > ID_MAX)
+        return -1;
+    char build_id[2 * ID_MAX + 1];
+    for (size_t i = name; i < len; i++)
+        snprintf(build_id + 2 * (i - name), 3, "%02x", (unsigned char)section[i]);
+    int shared = open_by_id(code, file->root, build_id);
+    for (int own = file->root == SIZE_MAX; shared < 0 && own < 2; own++) {
+        /* With ../ steps, below /usr/lib/debug, it mostly ends at .dwz there. */
+        const char *dwz = strstr(section, ".dwz/");
+        struct hx_text path = {0};
+        if (section[0] == '/')
+            hx_text_puts(&path, section);
+        else if (dwz)
+            hx_text_putf(&path, "/usr/lib/debug/%s", dwz);
+        if (path.n && !path.failed)
+            shared = open_below(code, own ? SIZE_MAX : file->root, hx_text_str(&path));
+        hx_text_free(&path);
+        if (shared >= 0 && !has_build_id(shared, build_id)) {
+            close(shared);
+            shared = -1;
+        }
+    }
+    return shared;
+}
+
+/* --- .gnu_debugdata ---------------------------------------------------------- */
+
+/* Unpacks into `out`; not all of it when it is too much, or reading is to end. */
+static bool unpack(const hx_code *code, lzma_stream *stream, int out)
+{
+    HX_FREE uint8_t *chunk = malloc(CHUNK);
+    lzma_ret state = chunk ? LZMA_OK : LZMA_MEM_ERROR;
+    while (state == LZMA_OK && stream->total_out < HX_READ_UNPACKED &&
+           !hx_reading_ended(&code->reading)) {
+        off_t at = (off_t)stream->total_out;
+        stream->next_out = chunk;
+        stream->avail_out = CHUNK;
+        state = lzma_code(stream, LZMA_FINISH);
+        size_t n = CHUNK - stream->avail_out;
+        if (pwrite(out, chunk, n, at) != (ssize_t)n)
+            return false;
+    }
+    return state == LZMA_STREAM_END;
+}
+
+int hx_code_open_packed(hx_code *code, const struct hx_code_file *file, int fd)
+{
+    size_t len;
+    HX_FREE char *packed = read_section(fd, ".gnu_debugdata", HX_READ_PACKED, &len);
+    lzma_stream stream = LZMA_STREAM_INIT;
+    if (!packed || lzma_stream_decoder(&stream, HX_READ_UNPACKER, 0) != LZMA_OK)
+        return -1;
+    stream.next_in = (const uint8_t *)packed;
+    stream.avail_in = len;
+    int out = memfd_create("symbols", MFD_CLOEXEC);
+    bool done = out >= 0 && unpack(code, &stream, out);
+    if (!done && stream.total_out >= HX_READ_UNPACKED)
+        hx_reading_leave(&code->reading, file->file.path,
+                         "symbols in .gnu_debugdata, which unpacks to more than 128 MiB");
+    lzma_end(&stream);
+    if (out >= 0 && !done) {
+        close(out);
+        out = -1;
+    }
+    return out;
+}
+
+int hx_code_open_debug(hx_code *code, const struct hx_code_file *file, int fd)
+{
+    if (has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info"))
+        return -1;
+    int found = file->build_id ? open_by_id(code, file->root, file->build_id) : -1;
+    return found < 0 && file->file.path[0] == '/' ? open_debuglink(code, file, fd) : found;
+}

@@ -1,0 +1,438 @@
+/* retain.c - retainer sets: a flood of sets, and components where it does not settle.
+ *
+ * Sets flow breadth first from what roots and retainers point to (flood.h). Where all ways to an
+ * object bring the same set, which is so for most of a heap, one visit is all that it takes. Where
+ * another set comes, the object is unsettled. All that unsettled objects lead to is then condensed,
+ * and gets its sets over the components in topological order; what leads into that part from
+ * outside has its whole set by then.
+ *
+ * Nobody has to look at the states of targets: what a root or a reachable object leads to by an
+ * edge that is followed is reachable or possible.
+ */
+#include "traverse/retain/retain.h"
+
+#include "base/bits.h"
+#include "base/parallel.h"
+#include "traverse/components.h"
+#include "traverse/retain/flood.h"
+#include "traverse/retain/set_union.h"
+#include "traverse/subgraph.h"
+
+#include <stdlib.h>
+
+#define CHECK_MASK  0xffff /* progress every so many objects + 1 */
+#define FEW_EDGES   16     /* of an object with so few all targets are prefetched */
+#define FEW_OBJECTS 20000  /* below this a second thread costs more than it brings */
+
+/* Contributions that a worker remembers, workers, and objects looked at before contributions are
+ * handed over. */
+enum { CONTRIBUTIONS = 256, CONTRIBUTORS = 16, CONTRIBUTION_BLOCK = 1 << 20 };
+
+/* How many objects ahead each level of the data is fetched: where an object's edges lie, the
+ * edges, the components of their targets. */
+enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16 };
+
+/* Invariant, from the flood on: what a settled object leads to has the same set, or is unsettled.
+ */
+struct flow {
+    const struct hx_snapshot *snapshot;
+    const struct hx_graph *graph;
+    const struct hx_retain_rule *rule;
+    const struct hx_progress *progress;
+    unsigned follows;    /* bit for each enum hx_edge_kind */
+    const uint64_t *cut; /* bit for each object: it is a retainer; NULL: none is */
+    hx_sets *sets;
+    hx_set *set; /* for each object */
+    hx_obj *queue;
+    size_t head, tail;
+    uint64_t *unsettled; /* a bit for each object */
+    bool any_unsettled;
+    uint64_t visits;
+    struct hx_big set_mem, queue_mem, unsettled_mem, cut_mem;
+
+    struct hx_gather gather; /* first the places are objects, then components */
+
+    /* the unsettled part */
+    struct hx_part part;
+    struct hx_components components; /* of it */
+    hx_set *place;                   /* for each component */
+    struct hx_big place_mem;
+};
+
+static inline bool is_cut(const struct flow *flow, hx_obj object)
+{
+    return flow->cut && hx_bit(flow->cut, object);
+}
+
+static inline bool flow_follows(const struct flow *flow, hx_edge edge)
+{
+    return flow->follows >> hx_edge_kind_of(edge) & 1;
+}
+
+static hx_error *pause_at(const struct flow *flow, const char *stage, uint64_t done, uint64_t all)
+{
+    hx_progress_at(flow->progress, stage, done, all);
+    return hx_progress_cancelled(flow->progress) ? hx_error_cancelled("retainer sets") : NULL;
+}
+
+/* --- where sets begin ------------------------------------------------------------- */
+
+typedef void give_fn(struct flow *flow, hx_obj target, hx_set set);
+
+static void give_from_root_edge(struct flow *flow, const struct hx_root_edge *edge,
+                                hx_retainer retainer, give_fn *give)
+{
+    if (flow->follows >> edge->kind & 1)
+        give(flow, edge->target, hx_sets_singleton(flow->sets, retainer));
+}
+
+static void give_from_roots(struct flow *flow, give_fn *give)
+{
+    const struct hx_root_edge *edge = flow->snapshot->root_edges.v;
+    const struct hx_retain_rule *rule = flow->rule;
+    for (size_t i = 0; rule->of_root && i < flow->snapshot->root_edges.n; i++)
+        if (rule->of_root[edge[i].root] != HX_NO_RETAINER)
+            give_from_root_edge(flow, &edge[i], rule->of_root[edge[i].root], give);
+    for (size_t k = 0; k < rule->n_seeds; k++)
+        for (size_t i = rule->seed[k].from; i < rule->seed[k].to; i++)
+            give_from_root_edge(flow, &edge[i], rule->seed[k].retainer, give);
+}
+
+/* Retainers that are objects. */
+static void give_from_retainers(struct flow *flow, give_fn *give)
+{
+    const struct hx_graph *graph = flow->graph;
+    for (hx_obj i = 0; flow->cut && i < graph->n; i++) {
+        if (!hx_bit(flow->cut, i))
+            continue;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
+            if (flow_follows(flow, graph->edge[e]))
+                give(flow, hx_edge_target(graph->edge[e]),
+                     hx_sets_singleton(flow->sets, flow->rule->of_object[i]));
+    }
+}
+
+/* Nothing was passed on yet, so that all that comes to an object counts. */
+static void seed_flood(struct flow *flow, hx_obj object, hx_set set)
+{
+    flow->visits++;
+    if (flow->set[object] == HX_SET_NONE && set != HX_SET_NONE)
+        flow->queue[flow->tail++] = object;
+    hx_gather_give(&flow->gather, &flow->set[object], set);
+}
+
+/* Objects that no other set comes to are done with this. */
+static hx_error *flood(struct flow *flow)
+{
+    for (size_t i = 0; i < flow->tail; i++)
+        hx_gather_take(&flow->gather, &flow->set[flow->queue[i]]);
+    struct hx_flood all = {.graph = flow->graph,
+                           .progress = flow->progress,
+                           .threads = flow->rule->threads,
+                           .follows = flow->follows,
+                           .cut = flow->cut,
+                           .set = flow->set,
+                           .unsettled = flow->unsettled,
+                           .seed = flow->queue,
+                           .n_seeds = flow->tail};
+    hx_error *err = hx_flood(&all);
+    flow->visits += all.visits;
+    flow->any_unsettled |= all.any_unsettled;
+    return err;
+}
+
+/* Fetches what will be needed when the walk has come to the objects behind in the queue. */
+static inline void prefetch_flow_queue(const struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    const hx_obj *next = flow->queue + flow->head;
+    size_t waiting = flow->tail - flow->head;
+    if (waiting > AHEAD_PLACE)
+        __builtin_prefetch(&graph->fwd[next[AHEAD_PLACE]]);
+    if (waiting > AHEAD_EDGES)
+        __builtin_prefetch(&graph->edge[graph->fwd[next[AHEAD_EDGES]]]);
+}
+
+/* --- what did not settle ---------------------------------------------------------- */
+
+static inline void widen_retainer_set(struct flow *flow, hx_obj object)
+{
+    if (hx_bit(flow->unsettled, object))
+        return;
+    hx_bit_set(flow->unsettled, object);
+    flow->queue[flow->tail++] = object;
+}
+
+/* Unsettled is all that unsettled objects lead to. */
+static hx_error *close_unsettled(struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    flow->head = flow->tail = 0;
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (hx_bit(flow->unsettled, i))
+            flow->queue[flow->tail++] = i;
+    while (flow->head < flow->tail) {
+        hx_obj object = flow->queue[flow->head];
+        prefetch_flow_queue(flow);
+        if ((++flow->head & CHECK_MASK) == 0)
+            HX_TRY(pause_at(flow, "retainer sets", flow->head, flow->tail));
+        if (is_cut(flow, object))
+            continue;
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
+            if (flow_follows(flow, graph->edge[e]))
+                widen_retainer_set(flow, hx_edge_target(graph->edge[e]));
+    }
+    return NULL;
+}
+
+static inline hx_obj component_of(const struct flow *flow, hx_obj object)
+{
+    return flow->components.number[hx_part_index(&flow->part, object)];
+}
+
+static void gather_at(struct flow *flow, hx_obj object, hx_set set)
+{
+    if (hx_bit(flow->unsettled, object))
+        hx_gather_give(&flow->gather, &flow->place[component_of(flow, object)], set);
+}
+
+/* What a settled object gives to a component. */
+struct contribution {
+    hx_obj number;
+    hx_set set;
+};
+
+/* Objects [from, to) are divided among the workers in order. */
+struct giving {
+    struct flow *flow;
+    hx_obj from, to;
+    unsigned threads;
+    struct contributor {
+        HX_VEC(struct contribution) contributions;
+        /* not given again: most of what comes to a large component */
+        struct contribution last[CONTRIBUTIONS];
+        bool failed;
+    } contributor[CONTRIBUTORS];
+};
+
+static inline void note_contribution(struct contributor *contributor, hx_obj number, hx_set set)
+{
+    struct contribution *last = &contributor->last[(number * UINT32_C(31) + set) % CONTRIBUTIONS];
+    if (last->number == number && last->set == set)
+        return;
+    *last = (struct contribution){number, set};
+    contributor->failed |= !hx_vec_push(&contributor->contributions, *last);
+}
+
+static void find_contributions(void *context, unsigned i)
+{
+    struct giving *giving = context;
+    const struct flow *flow = giving->flow;
+    const struct hx_graph *graph = flow->graph;
+    const hx_eidx n_edges = graph->n_edges;
+    const uint64_t all = giving->to - giving->from;
+    const hx_obj to = (hx_obj)(giving->from + all * (i + 1) / giving->threads);
+    for (hx_obj k = (hx_obj)(giving->from + all * i / giving->threads); k < to; k++) {
+        if (flow->set[k] == HX_SET_NONE || hx_bit(flow->unsettled, k) || is_cut(flow, k))
+            continue;
+        for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
+            hx_eidx soon = e + FEW_EDGES < n_edges ? e + FEW_EDGES : e,
+                    later = soon + FEW_EDGES < n_edges ? soon + FEW_EDGES : e;
+            hx_obj target = hx_edge_target(graph->edge[e]),
+                   coming = hx_edge_target(graph->edge[soon]);
+            __builtin_prefetch(&flow->unsettled[hx_edge_target(graph->edge[later]) >> 6]);
+            if (hx_bit(flow->unsettled, coming))
+                __builtin_prefetch(&flow->components.number[hx_part_index(&flow->part, coming)]);
+            if (hx_bit(flow->unsettled, target) && flow_follows(flow, graph->edge[e]))
+                note_contribution(&giving->contributor[i], component_of(flow, target),
+                                  flow->set[k]);
+        }
+    }
+}
+
+static hx_error *hand_over(struct giving *giving)
+{
+    struct flow *flow = giving->flow;
+    for (unsigned i = 0; i < giving->threads; i++) {
+        struct contributor *contributor = &giving->contributor[i];
+        HX_NEED(!contributor->failed);
+        for (size_t k = 0; k < contributor->contributions.n; k++)
+            hx_gather_give(&flow->gather, &flow->place[contributor->contributions.v[k].number],
+                           contributor->contributions.v[k].set);
+        contributor->contributions.n = 0;
+    }
+    return NULL;
+}
+
+/* In the order of the objects, however many threads there are; by blocks, so that the contributions
+ * do not take much memory. */
+static hx_error *give_in_order(struct giving *giving)
+{
+    const hx_obj n = giving->flow->graph->n;
+    for (unsigned i = 0; i < giving->threads; i++)
+        for (size_t k = 0; k < CONTRIBUTIONS; k++)
+            giving->contributor[i].last[k].number = HX_NO_OBJ;
+    for (hx_obj from = 0; from < n; from = giving->to) {
+        giving->from = from;
+        giving->to = n - from < CONTRIBUTION_BLOCK ? n : (hx_obj)(from + CONTRIBUTION_BLOCK);
+        hx_parallel(giving->threads, find_contributions, giving);
+        HX_TRY(hand_over(giving));
+        HX_TRY(pause_at(giving->flow, "retainer sets", from, n));
+    }
+    return NULL;
+}
+
+/* From objects that are settled to those that are not. */
+static hx_error *give_from_settled(struct flow *flow)
+{
+    struct giving *giving = calloc(1, sizeof *giving);
+    HX_NEED(giving);
+    unsigned threads = hx_threads(flow->rule->threads);
+    giving->flow = flow;
+    giving->threads = flow->graph->n < FEW_OBJECTS ? 1
+                      : threads < CONTRIBUTORS     ? threads
+                                                   : CONTRIBUTORS;
+    hx_error *err = give_in_order(giving);
+    for (unsigned i = 0; i < giving->threads; i++)
+        hx_vec_free(&giving->contributor[i].contributions);
+    free(giving);
+    return err;
+}
+
+static inline void fetch_components_ahead(const struct flow *flow, hx_obj k)
+{
+    const struct hx_graph *part = &flow->part.graph;
+    const hx_obj *order = flow->components.order, left = flow->components.n_objects - k;
+    if (left > AHEAD_PLACE)
+        __builtin_prefetch(&part->fwd[order[k + AHEAD_PLACE]]);
+    if (left > AHEAD_EDGES)
+        __builtin_prefetch(&part->edge[part->fwd[order[k + AHEAD_EDGES]]]);
+    if (left > AHEAD_TARGETS) {
+        hx_obj object = order[k + AHEAD_TARGETS];
+        hx_eidx from = part->fwd[object], to = part->fwd[object + 1];
+        __builtin_prefetch(&flow->set[hx_part_object(&flow->part, object)], 1);
+        for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
+            __builtin_prefetch(&flow->components.number[hx_edge_target(part->edge[e])]);
+    }
+}
+
+/* Every component has its whole set when the walk comes to it: all that lead to it came before. */
+static hx_error *spread_retainer_sets(struct flow *flow)
+{
+    const struct hx_graph *part = &flow->part.graph;
+    const struct hx_components *components = &flow->components;
+    for (hx_obj k = 0; k < components->n_objects; k++) {
+        hx_obj object = components->order[k], from = components->number[object];
+        fetch_components_ahead(flow, k);
+        if ((k & CHECK_MASK) == CHECK_MASK)
+            HX_TRY(pause_at(flow, "retainer sets", k, components->n_objects));
+        hx_set set = hx_gather_take(&flow->gather, &flow->place[from]);
+        flow->set[hx_part_object(&flow->part, object)] = set;
+        if (flow->part.whole && is_cut(flow, object))
+            continue;
+        for (hx_eidx e = part->fwd[object]; e < part->fwd[object + 1]; e++) {
+            hx_obj to = components->number[hx_edge_target(part->edge[e])];
+            if (flow_follows(flow, part->edge[e]) && to != HX_NO_OBJ && to != from)
+                hx_gather_give(&flow->gather, &flow->place[to], set);
+        }
+    }
+    return NULL;
+}
+
+static hx_error *retain_unsettled(struct flow *flow)
+{
+    HX_TRY(close_unsettled(flow));
+    hx_big_free(&flow->queue_mem);
+    HX_TRY(hx_part_make(flow->graph, flow->unsettled, flow->follows, flow->cut, &flow->part));
+    const struct hx_scope scope = {.states = (1u << HX_STATES) - 1,
+                                   .follows = flow->follows,
+                                   .cut = flow->part.whole ? flow->cut : NULL,
+                                   .only = flow->part.whole ? flow->unsettled : NULL};
+    HX_TRY(hx_components_find(&flow->part.graph, &scope, flow->progress, &flow->components));
+    HX_TRY(hx_big_array(flow->place, flow->components.n));
+    give_from_roots(flow, gather_at);
+    give_from_retainers(flow, gather_at);
+    HX_TRY(give_from_settled(flow));
+    return spread_retainer_sets(flow);
+}
+
+/* --- all of it -------------------------------------------------------------------- */
+
+static void choose_edges(struct flow *flow)
+{
+    flow->follows = 1u << HX_EDGE_START | 1u << HX_EDGE_KNOWN;
+    if (flow->snapshot->interior != HX_INTERIOR_OFF)
+        flow->follows |= 1u << HX_EDGE_INTERIOR;
+}
+
+/* A bit for each object that is a retainer. Lost ones give nothing to objects that are not. */
+static hx_error *cut_retainers(struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    unsigned states = 1u << HX_STATE_REACHABLE | 1u << HX_STATE_POSSIBLE;
+    if (!flow->rule->of_object)
+        return NULL;
+    HX_TRY(hx_big_reserve(&flow->cut_mem, (size_t)graph->n / 8 + 8));
+    uint64_t *cut = flow->cut_mem.base;
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (flow->rule->of_object[i] != HX_NO_RETAINER &&
+            (flow->rule->everything || (states >> graph->state[i] & 1)))
+            hx_bit_set(cut, i);
+    flow->cut = cut;
+    return NULL;
+}
+
+static hx_error *reserve_flow(struct flow *flow)
+{
+    const size_t n = flow->graph->n;
+    HX_TRY(hx_big_array(flow->set, n));
+    HX_TRY(hx_big_array(flow->queue, n));
+    return hx_big_array(flow->unsettled, n / 64 + 1);
+}
+
+static hx_error *run_retainer_flow(struct flow *flow, struct hx_retention *ret)
+{
+    choose_edges(flow);
+    HX_TRY(cut_retainers(flow));
+    HX_TRY(reserve_flow(flow));
+    hx_gather_init(&flow->gather, flow->sets);
+    give_from_roots(flow, seed_flood);
+    give_from_retainers(flow, seed_flood);
+    HX_TRY(flood(flow));
+    if (flow->any_unsettled)
+        HX_TRY(retain_unsettled(flow));
+    HX_TRY(hx_sets_error(flow->sets));
+    HX_NEED(!flow->gather.failed);
+    struct hx_retention retention = {.visits = flow->visits, .set = flow->set};
+    for (hx_obj i = 0; i < flow->graph->n; i++)
+        retention.objects += flow->set[i] != HX_SET_NONE;
+    retention.set_mem = flow->set_mem;
+    flow->set_mem = (struct hx_big){0};
+    *ret = retention;
+    return NULL;
+}
+
+hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
+                    hx_sets *sets, const struct hx_progress *progress, struct hx_retention *ret)
+{
+    struct flow flow = {.snapshot = snapshot,
+                        .graph = &snapshot->graph,
+                        .rule = rule,
+                        .progress = progress,
+                        .sets = sets};
+    hx_error *err = run_retainer_flow(&flow, ret);
+    struct hx_big *const mem[] = {&flow.set_mem, &flow.queue_mem, &flow.unsettled_mem,
+                                  &flow.cut_mem, &flow.place_mem};
+    for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
+        hx_big_free(mem[i]);
+    hx_components_deinit(&flow.components);
+    hx_part_deinit(&flow.part);
+    hx_gather_deinit(&flow.gather);
+    return err;
+}
+
+void hx_retention_deinit(struct hx_retention *retention)
+{
+    hx_big_free(&retention->set_mem);
+    *retention = (struct hx_retention){0};
+}

@@ -1,0 +1,287 @@
+/* retset.c - interning sets of retainers. */
+#include "traverse/retain/retset.h"
+
+#include "base/lower_bound.h"
+#include "base/vec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Unions that were made before are found here first; a power of two. */
+enum { MEMO_SLOTS = 1 << 15 };
+
+#define SETS_MAX ((hx_set)1 << 31)
+
+struct record {
+    size_t start; /* of the elements */
+    uint32_t n;
+    hx_set next; /* in the chain of its bucket; HX_SET_NONE ends it */
+    uint64_t key;
+};
+
+struct memo {
+    hx_set a, b, both; /* a < b */
+};
+
+/* Invariants: record[0] and record[1] stand for NONE and MANY; the elements of a record lie at
+ * element[start .. start + n), rising; buckets is a power of two, and every record but the first
+ * two is in the chain bucket[key & (buckets - 1)]. */
+struct hx_sets {
+    unsigned max_elements;
+    bool failed, full; /* full: for want of budget, not of memory */
+    size_t budget;
+    HX_VEC(struct record) record;
+    HX_VEC(hx_retainer) element;
+    HX_VEC(hx_retainer) work; /* the set that is being looked for */
+    hx_set *bucket;
+    size_t buckets;
+    struct memo *memo;
+};
+
+/* Spreads a retainer's number, so that sums of them differ where the sets do. The constants are
+ * those of SplitMix64 (G. Steele et al., "Fast splittable pseudorandom number generators"). */
+static uint64_t retainer_hash(hx_retainer retainer)
+{
+    uint64_t x = (retainer + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
+{
+    hx_sets *sets = calloc(1, sizeof *sets);
+    HX_NEED(sets);
+    sets->max_elements = max_elements;
+    sets->budget = HX_SETS_BUDGET;
+    sets->buckets = 1024;
+    sets->bucket = calloc(sets->buckets, sizeof *sets->bucket);
+    sets->memo = calloc(MEMO_SLOTS, sizeof *sets->memo);
+    if (!sets->bucket || !sets->memo || !hx_vec_push(&sets->record, (struct record){0}) ||
+        !hx_vec_push(&sets->record, (struct record){0})) {
+        hx_sets_destroy(sets);
+        return hx_error_nomem();
+    }
+    *ret = sets;
+    return NULL;
+}
+
+void hx_sets_destroy(hx_sets *sets)
+{
+    if (!sets)
+        return;
+    hx_vec_free(&sets->record);
+    hx_vec_free(&sets->element);
+    hx_vec_free(&sets->work);
+    free(sets->bucket);
+    free(sets->memo);
+    free(sets);
+}
+
+hx_set hx_sets_count(const hx_sets *sets)
+{
+    return (hx_set)sets->record.n;
+}
+
+unsigned hx_sets_limit(const hx_sets *sets)
+{
+    return sets->max_elements;
+}
+
+bool hx_sets_failed(const hx_sets *sets)
+{
+    return sets->failed;
+}
+
+hx_error *hx_sets_error(const hx_sets *sets)
+{
+    if (!sets->failed)
+        return NULL;
+    HX_NEED(sets->full);
+    return hx_error_new(HX_E_LIMIT, "sets", "name fewer roots, or give --max-set N",
+                        "they have more than %zu names in all", sets->budget);
+}
+
+void hx_sets_allow(hx_sets *sets, size_t elements)
+{
+    sets->budget = elements;
+}
+
+size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret)
+{
+    const struct record *record = &sets->record.v[set];
+    *ret = record->n ? sets->element.v + record->start : NULL;
+    return record->n;
+}
+
+bool hx_sets_member(const hx_sets *sets, hx_set set, hx_retainer retainer)
+{
+    const hx_retainer *element;
+    size_t n = hx_sets_elements(sets, set, &element);
+    if (set == HX_SET_MANY)
+        return true;
+    size_t at = HX_LOWER_BOUND(n, i, element[i] < retainer);
+    return at < n && element[at] == retainer;
+}
+
+/* Twice the buckets; without the memory for it, chains only grow longer. */
+static void grow_buckets(hx_sets *sets)
+{
+    size_t buckets = sets->buckets * 2;
+    hx_set *bucket = calloc(buckets, sizeof *bucket);
+    if (!bucket)
+        return;
+    for (size_t i = 2; i < sets->record.n; i++) {
+        struct record *record = &sets->record.v[i];
+        record->next = bucket[record->key & (buckets - 1)];
+        bucket[record->key & (buckets - 1)] = (hx_set)i;
+    }
+    free(sets->bucket);
+    sets->bucket = bucket;
+    sets->buckets = buckets;
+}
+
+/* The set whose elements are in `work`. */
+static hx_set intern_set(hx_sets *sets, uint64_t key)
+{
+    const size_t n = sets->work.n;
+    if (sets->max_elements && n > sets->max_elements)
+        return HX_SET_MANY;
+    hx_set *head = &sets->bucket[key & (sets->buckets - 1)];
+    for (hx_set i = *head; i != HX_SET_NONE; i = sets->record.v[i].next) {
+        const struct record *record = &sets->record.v[i];
+        if (record->key == key && record->n == n &&
+            memcmp(sets->element.v + record->start, sets->work.v, n * sizeof *sets->work.v) == 0)
+            return i;
+    }
+    struct record record = {.start = sets->element.n, .n = (uint32_t)n, .next = *head, .key = key};
+    hx_set fresh = (hx_set)sets->record.n;
+    sets->full |= sets->element.n > sets->budget || n > sets->budget - sets->element.n;
+    if (sets->full || fresh == SETS_MAX || !hx_vec_reserve(&sets->element, sets->element.n + n) ||
+        !hx_vec_push(&sets->record, record)) {
+        sets->failed = true;
+        return HX_SET_NONE;
+    }
+    memcpy(sets->element.v + sets->element.n, sets->work.v, n * sizeof *sets->work.v);
+    sets->element.n += n;
+    *head = fresh;
+    if (sets->record.n > sets->buckets)
+        grow_buckets(sets);
+    return fresh;
+}
+
+static bool begin_sets(hx_sets *sets, size_t most)
+{
+    sets->work.n = 0;
+    if (!hx_vec_reserve(&sets->work, most))
+        sets->failed = true;
+    return !sets->failed;
+}
+
+hx_set hx_sets_singleton(hx_sets *sets, hx_retainer retainer)
+{
+    return hx_sets_add(sets, HX_SET_NONE, retainer);
+}
+
+hx_set hx_sets_add(hx_sets *sets, hx_set set, hx_retainer retainer)
+{
+    if (hx_sets_member(sets, set, retainer))
+        return set;
+    const hx_retainer *element;
+    size_t n = hx_sets_elements(sets, set, &element), i = 0;
+    if (!begin_sets(sets, n + 1))
+        return HX_SET_NONE;
+    hx_retainer *work = sets->work.v;
+    for (; i < n && element[i] < retainer; i++)
+        work[i] = element[i];
+    work[i] = retainer;
+    for (; i < n; i++)
+        work[i + 1] = element[i];
+    sets->work.n = n + 1;
+    return intern_set(sets, sets->record.v[set].key + retainer_hash(retainer));
+}
+
+/* Merges two rising lists into `work`; gives up past the limit. */
+static uint64_t merge_sets(hx_sets *sets, hx_set a, hx_set b)
+{
+    const hx_retainer *x, *y;
+    size_t n_x = hx_sets_elements(sets, a, &x), n_y = hx_sets_elements(sets, b, &y), i = 0, k = 0;
+    size_t limit = sets->max_elements ? sets->max_elements : SIZE_MAX;
+    uint64_t key = sets->record.v[a].key;
+    hx_retainer *work = sets->work.v;
+    size_t n = 0;
+    while ((i < n_x || k < n_y) && n <= limit) {
+        if (k == n_y || (i < n_x && x[i] < y[k])) {
+            work[n++] = x[i++];
+        } else if (i < n_x && x[i] == y[k]) {
+            work[n++] = x[i++];
+            k++;
+        } else {
+            key += retainer_hash(y[k]);
+            work[n++] = y[k++];
+        }
+    }
+    sets->work.n = n;
+    return key;
+}
+
+hx_set hx_sets_union(hx_sets *sets, hx_set a, hx_set b)
+{
+    if (a == b || b == HX_SET_NONE)
+        return a;
+    if (a == HX_SET_NONE)
+        return b;
+    if (a == HX_SET_MANY || b == HX_SET_MANY)
+        return HX_SET_MANY;
+    if (a > b) {
+        hx_set swap = a;
+        a = b;
+        b = swap;
+    }
+    uint64_t pair = (uint64_t)a << 32 | b;
+    struct memo *memo = &sets->memo[pair * UINT64_C(0x9e3779b97f4a7c15) >> 49];
+    if (memo->a == a && memo->b == b)
+        return memo->both;
+    if (!begin_sets(sets, (size_t)sets->record.v[a].n + sets->record.v[b].n + 1))
+        return HX_SET_NONE;
+    uint64_t key = merge_sets(sets, a, b);
+    hx_set both = intern_set(sets, key);
+    if (!sets->failed)
+        *memo = (struct memo){a, b, both};
+    return both;
+}
+
+static int compare_retainers(const void *a, const void *b)
+{
+    hx_retainer x = *(const hx_retainer *)a, y = *(const hx_retainer *)b;
+    return (x > y) - (x < y);
+}
+
+hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (set[i] == HX_SET_MANY)
+            return HX_SET_MANY;
+        most += sets->record.v[set[i]].n;
+    }
+    if (most == 0 || !begin_sets(sets, most))
+        return HX_SET_NONE;
+    hx_retainer *work = sets->work.v;
+    for (size_t i = 0, at = 0; i < n; i++) {
+        const hx_retainer *element;
+        size_t some = hx_sets_elements(sets, set[i], &element);
+        if (some)
+            memcpy(work + at, element, some * sizeof *work);
+        at += some;
+    }
+    qsort(work, most, sizeof *work, compare_retainers);
+    uint64_t key = 0;
+    for (size_t i = 0; i < most; i++) {
+        if (i && work[i] == work[i - 1])
+            continue;
+        key += retainer_hash(work[i]);
+        work[sets->work.n++] = work[i];
+    }
+    return intern_set(sets, key);
+}

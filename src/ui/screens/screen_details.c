@@ -1,0 +1,287 @@
+/* screen_details.c - all values of the row that the cursor was on, nothing rounded, and the stack
+ * that allocated what it stands for. */
+#include "ui/app.h"
+#include "ui/data/call_label.h"
+#include "ui/list/column_kind.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct hx_column columns[] = {
+    {"name", NULL, HX_AS_TEXT, 22, 0, NULL, NULL},
+    {"value", NULL, HX_AS_SAFE, 0, 0, NULL, NULL},
+    {0},
+};
+static const struct hx_column narrow[] = {
+    {"name", NULL, HX_AS_TEXT, 13, 0, NULL, NULL},
+    {"value", NULL, HX_AS_SAFE, 0, 0, NULL, NULL},
+    {0},
+};
+#define NARROW 60
+
+/* With as few digits as say it exactly. */
+static void put_exact_number(double real, struct hx_text *ret)
+{
+    char digits[40];
+    for (int n = 6; n <= 17; n++) {
+        snprintf(digits, sizeof digits, "%.*g", n, real);
+        if (strtod(digits, NULL) == real)
+            break;
+    }
+    hx_text_puts(ret, digits);
+}
+
+static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
+                       struct hx_text *ret)
+{
+    char size[HX_HUMAN];
+    uint64_t positive = cell->i < 0 ? 0 - (uint64_t)cell->i : (uint64_t)cell->i;
+    if (cell->type == HX_VALUE_NULL)
+        hx_text_putc(ret, '-');
+    else if (cell->type == HX_VALUE_TEXT)
+        hx_text_escape(ret, hx_cell_text(cell), strlen(hx_cell_text(cell)), ascii);
+    else if (cell->type == HX_VALUE_REAL)
+        put_exact_number(cell->real, ret);
+    else if (hx_name_is_address(name))
+        hx_text_putf(ret, "0x%" PRIx64, (uint64_t)cell->i);
+    else if (hx_name_is_id(name))
+        hx_text_putf(ret, "%" PRId64, cell->i);
+    else
+        hx_text_count(ret, cell->i);
+    if (cell->type == HX_VALUE_INT && positive >= 1024 && hx_name_is_bytes(name))
+        hx_text_putf(ret, " (%s%s)", cell->i < 0 ? "-" : "", hx_human_bytes(positive, size));
+    if (cell->type == HX_VALUE_INT && cell->i >= 1000 && hx_name_is_us(name))
+        hx_text_putf(ret, " (%s)", hx_human_ns(positive * 1000, size));
+}
+
+/* A long text takes several rows, broken between words where there are some; only its first has
+ * the name. */
+static hx_error *add_lines(struct hx_table *rows, const char *name, const char *text, int width)
+{
+    do {
+        size_t n = 0, blank = 0;
+        for (int used = 0; text[n];) {
+            size_t next = n + 1;
+            while (((unsigned char)text[next] & 0xc0) == 0x80)
+                next++;
+            char one[8] = "";
+            if (next - n < sizeof one)
+                memcpy(one, text + n, next - n);
+            used += hx_text_width(one);
+            if (used > width && n) {
+                n = blank > n / 2 ? blank : n;
+                break;
+            }
+            n = next;
+            blank = text[n - 1] == ' ' ? n : blank;
+        }
+        struct hx_cell *cell;
+        HX_TRY(hx_table_add(rows, &cell));
+        HX_TRY(hx_cell_set_text(&cell[0], name, strlen(name)));
+        HX_TRY(hx_cell_set_text(&cell[1], text, n));
+        text += n;
+        name = "";
+    } while (*text);
+    return NULL;
+}
+
+static int value_width(void)
+{
+    int width = hx_term_columns(), taken = width < NARROW ? 16 : 25;
+    return width - taken > 10 ? width - taken : 10;
+}
+
+/* --- the stack --- */
+
+struct asking {
+    struct hx_job job;
+    uint64_t pane, want;
+    int64_t stack_id, ccs_id; /* one of them; of neither, the stack of an object */
+    int64_t snapshot;
+    uint64_t address;
+    struct hx_table frames;
+};
+
+static hx_error *details_job_run(struct hx_job *job, hx_store *store,
+                                 const struct hx_progress *progress)
+{
+    struct asking *asking = (struct asking *)job;
+    struct hx_text sql = {0}, id = {0};
+    (void)progress;
+    if (asking->stack_id || asking->ccs_id)
+        hx_text_putf(&id, "%" PRId64, asking->stack_id ? asking->stack_id : asking->ccs_id);
+    else
+        hx_text_putf(&id,
+                     "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64
+                     " AND address = %" PRId64 ")",
+                     asking->snapshot, (int64_t)asking->address);
+    if (asking->ccs_id)
+        hx_centres_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
+    else
+        hx_calls_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
+    HX_ROWS hx_rows *rows = NULL;
+    hx_error *error =
+        sql.failed || id.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
+    hx_text_free(&sql);
+    hx_text_free(&id);
+    HX_TRY(error);
+    return hx_table_read(&asking->frames, rows, -1);
+}
+
+/* "zoo::serve(int) at zoo.cc:21 (zoo)" */
+static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struct hx_text *ret)
+{
+    const char *function = hx_table_text(frames, i, "label");
+    const char *source = hx_table_text(frames, i, "source");
+    const char *module = hx_table_text(frames, i, "module");
+    hx_text_escape(ret, function, strlen(function), ascii);
+    if (*source) {
+        hx_text_puts(ret, " at ");
+        hx_text_escape(ret, source, strlen(source), ascii);
+    }
+    if (*module) {
+        hx_text_puts(ret, " (");
+        hx_text_escape(ret, module, strlen(module), ascii);
+        hx_text_putc(ret, ')');
+    }
+    if (*hx_table_text(frames, i, "inlined"))
+        hx_text_puts(ret, ", inlined");
+}
+
+static void details_job_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    struct asking *asking = (struct asking *)job;
+    struct hx_pane *pane = hx_ui_find_pane(ui, asking->pane);
+    if (error || !pane || pane->want != asking->want) {
+        hx_ui_complain(ui, error);
+        return;
+    }
+    struct hx_table rows = pane->rows;
+    pane->rows = (struct hx_table){0};
+    for (size_t i = 0; i < asking->frames.n_rows && !error; i++) {
+        struct hx_text name = {0}, text = {0};
+        hx_text_putf(&name, "%s%s",
+                     i                ? "             "
+                     : asking->ccs_id ? "called       "
+                                      : "allocated by ",
+                     hx_table_text(&asking->frames, i, "frame"));
+        put_frame(&asking->frames, i, !ui->term.utf8, &text);
+        error = add_lines(&rows, hx_text_str(&name), hx_text_str(&text), value_width());
+        hx_text_free(&name);
+        hx_text_free(&text);
+    }
+    hx_pane_set_rows(pane, &rows);
+    hx_ui_complain(ui, error);
+}
+
+static void details_job_destroy(struct hx_job *job)
+{
+    struct asking *asking = (struct asking *)job;
+    hx_table_deinit(&asking->frames);
+    free(asking);
+}
+
+/* The stack comes later than the rest: that of the row, or of the object that it stands for. */
+static hx_error *request_details(struct hx_ui *ui, struct hx_pane *pane,
+                                 const struct hx_pane *below, size_t row)
+{
+    int64_t stack_id = hx_table_int(&below->rows, row, "stack_id", 0);
+    int64_t ccs_id = stack_id ? 0 : hx_table_int(&below->rows, row, "ccs_id", 0);
+    uint64_t address = 0;
+    if (!stack_id && !ccs_id)
+        return NULL;
+    if (!stack_id && hx_pane_object(below, row, &address))
+        ccs_id = 0;
+
+    struct asking *asking = calloc(1, sizeof *asking);
+    HX_NEED(asking);
+    asking->job = (struct hx_job){.what = "loading the stack",
+                                  .quiet = true,
+                                  .lane = HX_LANE_READ,
+                                  .run = details_job_run,
+                                  .done = details_job_done,
+                                  .destroy = details_job_destroy};
+    asking->pane = pane->serial;
+    asking->want = ++pane->want;
+    asking->stack_id = stack_id;
+    asking->ccs_id = ccs_id;
+    asking->snapshot = below->snapshot;
+    asking->address = address;
+    hx_jobs_start(ui->jobs, &asking->job);
+    return NULL;
+}
+
+/* --- the screen --- */
+
+static hx_error *fill_details(struct hx_ui *ui, struct hx_pane *pane)
+{
+    static const char *const names[] = {"name", "value", "object", NULL};
+    struct hx_table rows;
+    size_t row;
+    const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
+    int width = value_width();
+    pane->id = width;
+    HX_TRY(hx_table_begin(&rows, names));
+    hx_error *error = NULL;
+    for (size_t i = 0; below && hx_pane_row(below, &row) && i < below->rows.n_columns && !error;
+         i++) {
+        struct hx_text text = {0};
+        const char *name = below->rows.names[i];
+        const struct hx_cell *cell = below->rows.cell + row * below->rows.n_columns + i;
+        value_text(name, cell, !ui->term.utf8, &text);
+        size_t first = rows.n_rows;
+        error = add_lines(&rows, name, hx_text_str(&text), width);
+        if (!error && cell->type == HX_VALUE_INT && hx_name_is_address(name))
+            hx_cell_set_int(rows.cell + first * rows.n_columns + 2, cell->i);
+        hx_text_free(&text);
+    }
+    if (error) {
+        hx_table_deinit(&rows);
+        return error;
+    }
+    hx_pane_set_rows(pane, &rows);
+    return below && hx_pane_row(below, &row) ? request_details(ui, pane, below, row) : NULL;
+}
+
+/* Texts are broken anew for another width; pane->id is the one that they were broken for. */
+static void lay_out_details(const struct hx_ui *ui, struct hx_pane *pane, int width)
+{
+    (void)ui;
+    pane->columns = width < NARROW ? narrow : columns;
+    pane->stale |= pane->loaded && pane->id != value_width();
+}
+
+static void details_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    (void)ui;
+    (void)pane;
+    hx_text_puts(ret, "All values of this row");
+}
+
+static hx_error *open_detail_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    uint64_t address;
+    const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
+    size_t of;
+    if (hx_pane_object(pane, row, &address)) {
+        if (below && hx_pane_row(below, &of))
+            hx_ui_follow_row(ui, below, of);
+        return hx_ui_resolve(ui, address, hx_ui_open_object);
+    }
+    hx_ui_say(ui, "nothing is below this; q goes back");
+    return NULL;
+}
+
+const struct hx_screen hx_screen_details = {
+    .name = "details",
+    .about = "all values of a row",
+    .digit = -1,
+    .by_argument = true,
+    .pinned = true,
+    .columns = columns,
+    .object = "object",
+    .lay_out = lay_out_details,
+    .fill = fill_details,
+    .head = details_title,
+    .open = open_detail_row,
+};

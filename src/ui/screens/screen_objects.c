@@ -1,0 +1,259 @@
+/* screen_objects.c - every object, or those of a subset: of a leak's kind, a retainer set, a
+ * bin, a type, an allocation site. */
+#include "ui/app.h"
+#include "ui/data/call_label.h"
+#include "ui/data/difference.h"
+
+#include "model/graph.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* References from roots are not among those "from objs"; R on a row tells them, too. */
+static const struct hx_column columns[] = {
+    {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
+    {"bytes", "of list", HX_AS_SHARE, 7, 6, "bytes", NULL},
+    {"retained_bytes", "retained", HX_AS_BYTES, 9, 2, NULL, NULL},
+    {"state", NULL, HX_AS_TEXT, 9, 3, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
+    {"edges_in", "from objs", HX_AS_COUNT, 9, 4, NULL, NULL},
+    {"edges_out", "to objs", HX_AS_COUNT, 8, 5, NULL, NULL},
+    {"requested", NULL, HX_AS_COUNT, 9, 7, NULL, NULL},
+    {0},
+};
+
+static const struct hx_column differences[] = {
+    {"status", NULL, HX_AS_TEXT, 8, 0, NULL, NULL}, {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
+    {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL}, {"state", NULL, HX_AS_TEXT, 9, 2, NULL, NULL},
+    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL}, {0},
+};
+
+struct hx_of hx_pane_of(const struct hx_pane *pane)
+{
+    return (struct hx_of){pane->subset, pane->text, pane->more, pane->id};
+}
+
+/* Only words of the model get into a statement. */
+static const char *state_of(const char *text)
+{
+    for (int i = HX_STATE_NONE + 1; text && i < HX_STATES; i++)
+        if (strcmp(hx_state_name((enum hx_state)i), text) == 0)
+            return hx_state_name((enum hx_state)i);
+    return "";
+}
+
+void hx_of_where(const struct hx_of *of, struct hx_text *sql)
+{
+    switch (of->subset) {
+    case HX_SUBSET_LEAK:
+        hx_text_putf(sql, "state = '%s' AND type IS ", state_of(of->text));
+        hx_text_sql(sql, of->more);
+        if (of->id)
+            hx_text_putf(sql,
+                         " AND +stack_id IN (SELECT s.stack_id FROM hx_stack s WHERE s.label ="
+                         " (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 "))",
+                         of->id);
+        break;
+    case HX_SUBSET_SET:
+        hx_text_putf(sql, "set_id = %" PRId64, of->id);
+        break;
+    case HX_SUBSET_BIN:
+        hx_text_puts(sql, "bin = ");
+        hx_text_sql(sql, of->text);
+        break;
+    case HX_SUBSET_TYPE:
+        hx_text_puts(sql, of->text ? "type = " : "type IS ");
+        hx_text_sql(sql, of->text);
+        break;
+    case HX_SUBSET_SITE:
+        hx_text_putf(sql, "stack_id = %" PRId64, of->id);
+        break;
+    case HX_SUBSET_CCS:
+        hx_text_putf(sql, "ccs_id = %" PRId64, of->id);
+        break;
+    case HX_SUBSET_BELOW: /* looked up for each object, not scanned for each stack */
+        hx_text_puts(sql, "+ccs_id IN ");
+        hx_below_sql(of->id, sql);
+        break;
+    case HX_SUBSET_STATE:
+        hx_text_putf(sql, "state = '%s'", state_of(of->text));
+        break;
+    case HX_SUBSET_MODULE: {
+        bool unknown = !of->text || strcmp(of->text, "(unknown)") == 0;
+        hx_text_puts(sql, unknown ? "stack_id IS NULL OR " : "");
+        hx_text_puts(sql, "+stack_id IN (SELECT t.stack_id FROM hx_stack t WHERE"
+                          " coalesce(t.module, '(unknown)') = ");
+        hx_text_sql(sql, unknown ? "(unknown)" : of->text);
+        hx_text_putc(sql, ')');
+        break;
+    }
+    case HX_SUBSET_THREAD:
+    case HX_SUBSET_ALL:
+        break;
+    }
+}
+
+/* How many they are and how large: some other view has it summed up already. */
+void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql)
+{
+    if (of->subset == HX_SUBSET_ALL) {
+        hx_text_putf(sql,
+                     "SELECT heap_objects AS rows, heap_bytes AS bytes FROM snapshots"
+                     " WHERE snapshot = %" PRId64,
+                     snapshot);
+        return;
+    }
+    hx_text_puts(sql, "SELECT coalesce(sum(objects), 0) AS rows, coalesce(sum(bytes), 0) AS bytes");
+    if (of->subset == HX_SUBSET_LEAK && of->id)
+        hx_text_putf(sql, ", (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ") AS site",
+                     of->id);
+    switch (of->subset) {
+    case HX_SUBSET_LEAK:
+        hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(of->text));
+        hx_text_sql(sql, of->more);
+        if (of->id)
+            hx_text_putf(sql,
+                         " AND site = (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ")",
+                         of->id);
+        break;
+    case HX_SUBSET_STATE: /* not lost, and not perhaps: what all others leave */
+        if (strcmp(state_of(of->text), "reachable") == 0) {
+            hx_text_putf(sql,
+                         " FROM (SELECT snapshot, heap_bytes AS bytes, heap_objects AS objects"
+                         " FROM snapshots UNION ALL SELECT snapshot, -bytes, -objects FROM leaks)"
+                         " WHERE 1");
+            break;
+        }
+        hx_text_putf(sql, " FROM leaks WHERE kind = '%s'", state_of(of->text));
+        break;
+    case HX_SUBSET_MODULE:
+        hx_text_puts(sql, " FROM modules WHERE module = ");
+        hx_text_sql(sql, of->text ? of->text : "(unknown)");
+        break;
+    case HX_SUBSET_SET:
+        hx_text_putf(sql, " FROM retainers WHERE set_id = %" PRId64, of->id);
+        break;
+    case HX_SUBSET_BIN:
+        hx_text_puts(sql, " FROM bins WHERE roots = ");
+        hx_text_sql(sql, of->text);
+        break;
+    case HX_SUBSET_SITE:
+        hx_text_putf(sql, " FROM hx_stack_site WHERE stack_id = %" PRId64, of->id);
+        break;
+    case HX_SUBSET_CCS:
+        hx_text_putf(sql, " FROM hx_site WHERE ccs_id = %" PRId64, of->id);
+        break;
+    case HX_SUBSET_BELOW:
+        hx_text_puts(sql, " FROM hx_site WHERE +ccs_id IN ");
+        hx_below_sql(of->id, sql);
+        break;
+    default:
+        hx_text_puts(sql, " FROM types WHERE type = ");
+        hx_text_sql(sql, of->text ? of->text : "(unknown)");
+        break;
+    }
+    hx_text_putf(sql, " AND snapshot = %" PRId64, snapshot);
+}
+
+static void objects_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
+{
+    ret->view = "objects";
+    struct hx_of of = hx_pane_of(pane);
+    hx_of_where(&of, &ret->where);
+    hx_of_facts(&of, snapshot, &ret->facts);
+}
+
+/* The site of a leak is among the facts of its objects. */
+static void put_leak_site(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+{
+    const char *site = hx_table_text(&pane->facts, 0, "site");
+    struct hx_text calls = {0};
+    if (!*site)
+        return;
+    hx_text_calls(&calls, site);
+    hx_text_puts(ret, ", allocated by ");
+    hx_text_escape(ret, hx_text_str(&calls), calls.n, ascii);
+    hx_text_free(&calls);
+}
+
+static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+{
+    const char *state = state_of(pane->text);
+    switch (pane->subset) {
+    case HX_SUBSET_THREAD:
+    case HX_SUBSET_ALL:
+        hx_text_puts(ret, "Objects of the heap");
+        break;
+    case HX_SUBSET_MODULE:
+        hx_text_puts(ret, "Objects allocated by module ");
+        hx_pane_put_text(pane, ascii, ret);
+        break;
+    case HX_SUBSET_STATE:
+    case HX_SUBSET_LEAK:
+        hx_text_putf(ret, "Objects that are %s",
+                     strcmp(state, "definite") == 0   ? "lost (definite)"
+                     : strcmp(state, "indirect") == 0 ? "lost with others (indirect)"
+                     : strcmp(state, "possible") == 0 ? "possibly lost"
+                                                      : state);
+        if (pane->more) {
+            hx_text_puts(ret, ", of type ");
+            hx_text_escape(ret, pane->more, strlen(pane->more), ascii);
+        }
+        put_leak_site(pane, ascii, ret);
+        break;
+    case HX_SUBSET_SET:
+        hx_text_puts(ret, "Objects retained by ");
+        hx_pane_put_text(pane, ascii, ret);
+        break;
+    case HX_SUBSET_BIN:
+        hx_text_puts(ret, "Objects of bin ");
+        hx_pane_put_text(pane, ascii, ret);
+        break;
+    case HX_SUBSET_TYPE:
+        hx_text_puts(ret, pane->text ? "Objects of type " : "Objects of unknown type");
+        hx_pane_put_text(pane, ascii, ret);
+        break;
+    case HX_SUBSET_SITE:
+    case HX_SUBSET_CCS:
+    case HX_SUBSET_BELOW:
+        hx_text_puts(ret, "Objects allocated by ");
+        hx_pane_put_calls(pane, ascii, ret);
+        hx_text_puts(ret, pane->subset == HX_SUBSET_BELOW ? " and what it called" : "");
+        break;
+    }
+}
+
+static void objects_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
+{
+    char size[HX_HUMAN];
+    put_subset(pane, !ui->term.utf8, ret);
+    if (pane->other) {
+        hx_difference_objects_head(pane, ret);
+        return;
+    }
+    if (hx_table_int(&pane->facts, 0, "rows", -1) >= 0) { /* they were counted */
+        hx_text_puts(ret, ": ");
+        hx_text_count(ret, hx_table_int(&pane->facts, 0, "rows", 0));
+        hx_text_putf(ret, ", %s in all",
+                     hx_human_bytes((uint64_t)hx_table_int(&pane->facts, 0, "bytes", 0), size));
+    }
+}
+
+static const char *const key[] = {"address", NULL};
+
+const struct hx_screen hx_screen_objects = {
+    .name = "objects",
+    .brief = "objs",
+    .about = "every object",
+    .digit = 8,
+    .columns = columns,
+    .key = key,
+    .sort = "bytes",
+    .object = "address",
+    .differences = differences,
+    .fill_differences = hx_difference_objects_fill,
+    .source = objects_source,
+    .head = objects_title,
+    .empty = "There are no objects here.",
+};
