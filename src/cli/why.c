@@ -129,7 +129,7 @@ static hx_error *tell_leak(struct hx_console *console, const struct hx_graph *gr
 {
     hx_obj leak;
     uint64_t steps;
-    HX_TRY(hx_lost_holder(graph, object, &console->progress, &leak, &steps));
+    HX_TRY(hx_leaks_holder(graph, object, &console->progress, &leak, &steps));
     hx_console_clear(console);
     if (leak == HX_NO_OBJ)
         hx_say(console, word, "only leaked objects point to it (indirect)");

@@ -9,7 +9,7 @@
 
 /* How many objects, or edges, ahead each level of the data is fetched: where an object's edges
  * lie, the edges, the numbers of their targets. */
-enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16 };
+enum { AHEAD_RANGE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16 };
 
 /* An object on the path of the search. Out-degrees are at most HX_EDGE_OFFSET_MAX + 1,
  * as no two edges of an object share an offset. */
@@ -38,7 +38,7 @@ struct search {
  * index, and one that was closed later, which is nearer to the sources, has a lower number. */
 struct descent {
     struct search *search;
-    struct hx_part part;
+    struct hx_subgraph subgraph;
     const struct hx_graph *graph; /* the part's, as are all indexes of objects */
     const uint64_t *cut;
     hx_obj *number; /* for each object; when the part is the whole graph, that of the search */
@@ -88,8 +88,8 @@ static inline void prefetch_object(const struct search *search, hx_obj k, hx_obj
 {
     const struct hx_graph *graph = search->graph;
     const hx_obj *order = search->order + k;
-    if (waiting > AHEAD_PLACE)
-        __builtin_prefetch(&graph->fwd[order[AHEAD_PLACE]]);
+    if (waiting > AHEAD_RANGE)
+        __builtin_prefetch(&graph->fwd[order[AHEAD_RANGE]]);
     if (waiting > AHEAD_EDGES)
         __builtin_prefetch(&graph->edge[graph->fwd[order[AHEAD_EDGES]]]);
     if (waiting <= AHEAD_TARGETS)
@@ -222,9 +222,9 @@ static inline bool advance_descent(struct descent *descent)
 
 static bool descend_component(struct descent *descent)
 {
-    const struct hx_part *part = &descent->part;
-    for (hx_obj start = 0; start < part->graph.n; start++) {
-        if (descent->number[start] || (part->whole && !hx_bit(part->bits, start)))
+    const struct hx_subgraph *subgraph = &descent->subgraph;
+    for (hx_obj start = 0; start < subgraph->graph.n; start++) {
+        if (descent->number[start] || (subgraph->whole && !hx_bit(subgraph->bits, start)))
             continue;
         enter_object(descent, start);
         while (descent->n_path) {
@@ -252,18 +252,18 @@ static hx_error *begin_descent(struct descent *descent, const uint64_t *rest, hx
 {
     const struct search *search = descent->search;
     const struct hx_scope *scope = search->scope;
-    struct hx_part *part = &descent->part;
-    HX_TRY(hx_part_make(search->graph, rest, scope->follows, scope->cut, part));
+    struct hx_subgraph *subgraph = &descent->subgraph;
+    HX_TRY(hx_subgraph_make(search->graph, rest, scope->follows, scope->cut, subgraph));
     HX_TRY(hx_big_array(descent->path, n));
     HX_TRY(hx_big_array(descent->open, n));
-    descent->graph = &part->graph;
+    descent->graph = &subgraph->graph;
     descent->order = search->order + search->n_objects;
     descent->index = 1;
     descent->component = n;
-    if (part->whole) {
+    if (subgraph->whole) {
         descent->cut = scope->cut;
         descent->number = search->number;
-        for (hx_obj i = 0; i < part->graph.n; i++)
+        for (hx_obj i = 0; i < subgraph->graph.n; i++)
             if (hx_bit(rest, i))
                 search->number[i] = 0;
         return NULL;
@@ -274,18 +274,18 @@ static hx_error *begin_descent(struct descent *descent, const uint64_t *rest, hx
 static hx_error *descend_and_number(struct descent *descent, hx_obj *ret_components)
 {
     const struct search *search = descent->search;
-    const struct hx_part *part = &descent->part;
+    const struct hx_subgraph *subgraph = &descent->subgraph;
     const hx_obj n = search->n_objects - search->n_peeled;
     HX_TRY(begin_descent(descent, mark_rest(search), n));
     if (!descend_component(descent))
         return hx_error_cancelled("search for components");
     /* To sources first, behind what is in no cycle. */
-    for (hx_obj i = 0; i < part->graph.n; i++)
-        if (!part->whole || hx_bit(part->bits, i))
-            search->number[hx_part_object(part, i)] =
+    for (hx_obj i = 0; i < subgraph->graph.n; i++)
+        if (!subgraph->whole || hx_bit(subgraph->bits, i))
+            search->number[hx_subgraph_object(subgraph, i)] =
                 search->n_peeled + (descent->number[i] - descent->component - 1);
     for (hx_obj k = 0; k < n; k++)
-        descent->order[k] = hx_part_object(part, descent->order[k]);
+        descent->order[k] = hx_subgraph_object(subgraph, descent->order[k]);
     *ret_components = search->n_peeled + (n - descent->component);
     return NULL;
 }
@@ -294,7 +294,7 @@ static hx_error *find_rest(struct search *search, hx_obj *ret_components)
 {
     struct descent descent = {.search = search};
     hx_error *err = descend_and_number(&descent, ret_components);
-    hx_part_deinit(&descent.part);
+    hx_subgraph_deinit(&descent.subgraph);
     hx_big_free(&descent.number_mem);
     hx_big_free(&descent.path_mem);
     hx_big_free(&descent.open_mem);

@@ -13,7 +13,7 @@
  * the list of resident ranges. */
 struct sweep {
     const hx_ranges *resident;
-    struct hx_census *census;
+    struct hx_key_sums *sums;
     size_t range; /* all before it end before the page */
     uint64_t page;
     uint64_t *stamp;          /* for each key: the last page, + 1, that it was found on */
@@ -42,9 +42,9 @@ static uint64_t resident_pages(struct sweep *sweep, uint64_t from, uint64_t to)
 
 static void leave_page(struct sweep *sweep)
 {
-    struct hx_census *census = sweep->census;
+    struct hx_key_sums *sums = sweep->sums;
     if (sweep->n_keys && resident_pages(sweep, sweep->page, sweep->page + 1)) {
-        uint64_t *pages = sweep->n_keys == 1 ? census->only_pages : census->shared_pages;
+        uint64_t *pages = sweep->n_keys == 1 ? sums->only_pages : sums->shared_pages;
         for (size_t i = 0; i < sweep->n_keys; i++)
             pages[sweep->key[i]]++;
     }
@@ -76,37 +76,37 @@ static void blame(struct sweep *sweep, uint64_t addr, uint64_t size, uint32_t ke
     if (last_page == first_page)
         return;
     leave_page(sweep);
-    sweep->census->only_pages[key] += resident_pages(sweep, first_page + 1, last_page);
+    sweep->sums->only_pages[key] += resident_pages(sweep, first_page + 1, last_page);
     count_page(sweep, last_page, key);
 }
 
-static hx_error *reserve_census(const struct hx_snapshot *snapshot, struct sweep *sweep, uint32_t n)
+static hx_error *reserve_sums(const struct hx_snapshot *snapshot, struct sweep *sweep, uint32_t n)
 {
-    struct hx_census *census = sweep->census;
+    struct hx_key_sums *sums = sweep->sums;
     const size_t bytes = (size_t)n * sizeof(uint64_t);
-    census->n = n;
-    HX_TRY(hx_big_reserve(&census->mem[0], bytes));
-    HX_TRY(hx_big_reserve(&census->mem[1], bytes));
-    census->bytes = census->mem[0].base;
-    census->objects = census->mem[1].base;
+    sums->n = n;
+    HX_TRY(hx_big_reserve(&sums->mem[0], bytes));
+    HX_TRY(hx_big_reserve(&sums->mem[1], bytes));
+    sums->bytes = sums->mem[0].base;
+    sums->objects = sums->mem[1].base;
     if (!snapshot->has_resident)
         return NULL;
-    HX_TRY(hx_big_reserve(&census->mem[2], bytes));
-    HX_TRY(hx_big_reserve(&census->mem[3], bytes));
-    census->only_pages = census->mem[2].base;
-    census->shared_pages = census->mem[3].base;
+    HX_TRY(hx_big_reserve(&sums->mem[2], bytes));
+    HX_TRY(hx_big_reserve(&sums->mem[3], bytes));
+    sums->only_pages = sums->mem[2].base;
+    sums->shared_pages = sums->mem[3].base;
     return hx_big_array(sweep->stamp, n);
 }
 
-static hx_error *take_census(const struct hx_snapshot *snapshot, const uint32_t *key,
-                             const struct hx_progress *progress, struct sweep *sweep)
+static hx_error *sum_by_key(const struct hx_snapshot *snapshot, const uint32_t *key,
+                            const struct hx_progress *progress, struct sweep *sweep)
 {
     const struct hx_graph *graph = &snapshot->graph;
-    struct hx_census *census = sweep->census;
+    struct hx_key_sums *sums = sweep->sums;
     for (hx_obj i = 0; i < graph->n; i++) {
-        uint32_t k = key[i] < census->n ? key[i] : census->n - 1;
-        census->bytes[k] += graph->size[i];
-        census->objects[k]++;
+        uint32_t k = key[i] < sums->n ? key[i] : sums->n - 1;
+        sums->bytes[k] += graph->size[i];
+        sums->objects[k]++;
         if (sweep->stamp)
             blame(sweep, graph->addr[i], graph->size[i], k);
         if ((i & CHECK_MASK) == CHECK_MASK) {
@@ -120,28 +120,28 @@ static hx_error *take_census(const struct hx_snapshot *snapshot, const uint32_t 
     return NULL;
 }
 
-hx_error *hx_census_take(const struct hx_snapshot *snapshot, const uint32_t *key, uint32_t n,
-                         const struct hx_progress *progress, struct hx_census *ret)
+hx_error *hx_key_sums_make(const struct hx_snapshot *snapshot, const uint32_t *key, uint32_t n,
+                           const struct hx_progress *progress, struct hx_key_sums *ret)
 {
-    struct hx_census census = {0};
+    struct hx_key_sums sums = {0};
     HX_FREE struct sweep *sweep = calloc(1, sizeof *sweep);
     HX_NEED(sweep);
     sweep->resident = &snapshot->resident;
-    sweep->census = &census;
-    hx_error *err = reserve_census(snapshot, sweep, n);
+    sweep->sums = &sums;
+    hx_error *err = reserve_sums(snapshot, sweep, n);
     if (!err && n)
-        err = take_census(snapshot, key, progress, sweep);
+        err = sum_by_key(snapshot, key, progress, sweep);
     hx_big_free(&sweep->stamp_mem);
     if (err)
-        hx_census_deinit(&census);
+        hx_key_sums_deinit(&sums);
     else
-        *ret = census;
+        *ret = sums;
     return err;
 }
 
-void hx_census_deinit(struct hx_census *census)
+void hx_key_sums_deinit(struct hx_key_sums *sums)
 {
-    for (size_t i = 0; i < sizeof census->mem / sizeof *census->mem; i++)
-        hx_big_free(&census->mem[i]);
-    *census = (struct hx_census){0};
+    for (size_t i = 0; i < sizeof sums->mem / sizeof *sums->mem; i++)
+        hx_big_free(&sums->mem[i]);
+    *sums = (struct hx_key_sums){0};
 }

@@ -12,7 +12,7 @@
  * only_pages[k]: resident pages on which every object has key k; shared_pages[k]: those with an
  * object of key k and one of another. Both NULL when the snapshot does not know its resident
  * pages. An object lies on each page that holds a byte of it. */
-struct hx_census {
+struct hx_key_sums {
     uint32_t n;
     uint64_t *bytes, *objects;
     uint64_t *only_pages, *shared_pages;
@@ -21,8 +21,8 @@ struct hx_census {
 
 /* key[i] < n for every object, or UINT32_MAX, which counts as n - 1. Linear in objects, keys and
  * ranges of resident pages, whatever the size of an object is. */
-hx_error *hx_census_take(const struct hx_snapshot *snapshot, const uint32_t *key, uint32_t n,
-                         const struct hx_progress *progress, struct hx_census *ret);
-void hx_census_deinit(struct hx_census *census);
+hx_error *hx_key_sums_make(const struct hx_snapshot *snapshot, const uint32_t *key, uint32_t n,
+                           const struct hx_progress *progress, struct hx_key_sums *ret);
+void hx_key_sums_deinit(struct hx_key_sums *sums);
 
 #endif

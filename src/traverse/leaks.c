@@ -1,4 +1,4 @@
-/* leaks.c - which lost objects are lost for themselves, and which with others. */
+/* leaks.c - definite and indirect leaks. */
 #include "traverse/leaks.h"
 
 #include "base/bits.h"
@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-/* The components that an edge from another one leads to. */
-static void find_led(const struct hx_graph *graph, const struct hx_components *components,
-                     uint64_t *led)
+/* Marks the components that an edge from another one leads to. */
+static void find_targets(const struct hx_graph *graph, const struct hx_components *components,
+                         uint64_t *targets)
 {
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_obj from = components->number[i];
@@ -17,17 +17,17 @@ static void find_led(const struct hx_graph *graph, const struct hx_components *c
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
             hx_obj to = components->number[hx_edge_target(graph->edge[e])];
             if (to != HX_NO_OBJ && to != from)
-                hx_bit_set(led, to);
+                hx_bit_set(targets, to);
         }
     }
 }
 
 /* A definite one is the lowest address of its component, which comes first. */
-static hx_error *give_states(struct hx_graph *graph, const struct hx_components *components)
+static hx_error *assign_states(struct hx_graph *graph, const struct hx_components *components)
 {
     uint64_t *done = calloc((size_t)components->n / 64 + 1, sizeof *done);
     HX_NEED(done);
-    find_led(graph, components, done);
+    find_targets(graph, components, done);
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_obj component = components->number[i];
         if (component != HX_NO_OBJ)
@@ -37,20 +37,20 @@ static hx_error *give_states(struct hx_graph *graph, const struct hx_components 
     return NULL;
 }
 
-hx_error *hx_lost_classify(struct hx_graph *graph, const struct hx_progress *progress)
+hx_error *hx_leaks_classify(struct hx_graph *graph, const struct hx_progress *progress)
 {
-    const struct hx_scope lost = {
+    const struct hx_scope unreachable = {
         .states = 1u << HX_STATE_NONE,
         .follows = 1u << HX_EDGE_START | 1u << HX_EDGE_KNOWN | 1u << HX_EDGE_INTERIOR,
     };
     struct hx_components components;
-    HX_TRY(hx_components_find(graph, &lost, progress, &components));
-    hx_error *err = components.n ? give_states(graph, &components) : NULL;
+    HX_TRY(hx_components_find(graph, &unreachable, progress, &components));
+    hx_error *err = components.n ? assign_states(graph, &components) : NULL;
     hx_components_deinit(&components);
     return err;
 }
 
-/* --- what a lost object hangs below ------------------------------------------------ */
+/* --- the definite leak that holds an indirect one ---------------------------------- */
 
 struct climb {
     const struct hx_graph *graph;
@@ -97,8 +97,8 @@ static hx_error *climb_up(struct climb *climb, const struct hx_progress *progres
     return NULL;
 }
 
-hx_error *hx_lost_holder(const struct hx_graph *graph, hx_obj object,
-                         const struct hx_progress *progress, hx_obj *ret, uint64_t *ret_steps)
+hx_error *hx_leaks_holder(const struct hx_graph *graph, hx_obj object,
+                          const struct hx_progress *progress, hx_obj *ret, uint64_t *ret_steps)
 {
     hx_obj found = HX_NO_OBJ;
     uint64_t steps = 0;

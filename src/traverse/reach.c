@@ -99,7 +99,7 @@ hx_error *hx_reach(struct hx_snapshot *snapshot, enum hx_interior interior, unsi
     HX_TRY(hx_big_array(graph->state, graph->n));
     hx_error *err = mark_reachable(snapshot, interior, threads, progress);
     if (!err)
-        err = hx_lost_classify(graph, progress);
+        err = hx_leaks_classify(graph, progress);
     if (err) {
         hx_big_array_free(graph->state);
         return err;

@@ -10,15 +10,16 @@ static hx_obj count_set_bits(const uint64_t *bits, size_t words)
 }
 
 /* Copies the objects; returns how many edges they have, those that are not followed included. */
-static hx_eidx copy_objects(const struct hx_graph *graph, struct hx_part *part, size_t words)
+static hx_eidx copy_objects(const struct hx_graph *graph, struct hx_subgraph *subgraph,
+                            size_t words)
 {
     hx_obj n = 0;
     hx_eidx edges = 0;
     for (size_t i = 0; i < words; i++) {
-        part->before[i] = n;
-        for (uint64_t left = part->bits[i]; left; left &= left - 1) {
+        subgraph->before[i] = n;
+        for (uint64_t left = subgraph->bits[i]; left; left &= left - 1) {
             hx_obj object = (hx_obj)(i * 64 + (size_t)__builtin_ctzll(left));
-            part->object[n++] = object;
+            subgraph->object[n++] = object;
             edges += graph->fwd[object + 1] - graph->fwd[object];
         }
     }
@@ -26,60 +27,61 @@ static hx_eidx copy_objects(const struct hx_graph *graph, struct hx_part *part, 
 }
 
 static void copy_edges(const struct hx_graph *graph, unsigned follows, const uint64_t *cut,
-                       struct hx_part *part)
+                       struct hx_subgraph *subgraph)
 {
     hx_eidx n = 0;
-    for (hx_obj i = 0; i < part->graph.n; i++) {
-        hx_obj object = part->object[i];
+    for (hx_obj i = 0; i < subgraph->graph.n; i++) {
+        hx_obj object = subgraph->object[i];
         hx_eidx to = cut && hx_bit(cut, object) ? 0 : graph->fwd[object + 1];
         for (hx_eidx e = graph->fwd[object]; e < to; e++) {
             hx_edge edge = graph->edge[e];
-            if ((follows >> hx_edge_kind_of(edge) & 1) && hx_bit(part->bits, hx_edge_target(edge)))
-                part->graph.edge[n++] =
-                    hx_edge_make(hx_part_index(part, hx_edge_target(edge)),
+            if ((follows >> hx_edge_kind_of(edge) & 1) &&
+                hx_bit(subgraph->bits, hx_edge_target(edge)))
+                subgraph->graph.edge[n++] =
+                    hx_edge_make(hx_subgraph_index(subgraph, hx_edge_target(edge)),
                                  hx_edge_offset(edge) / 8, hx_edge_kind_of(edge));
         }
-        part->graph.fwd[i + 1] = n;
+        subgraph->graph.fwd[i + 1] = n;
     }
-    part->graph.n_edges = n;
+    subgraph->graph.n_edges = n;
 }
 
-static hx_error *make_part(const struct hx_graph *graph, unsigned follows, const uint64_t *cut,
-                           struct hx_part *part)
+static hx_error *make_subgraph(const struct hx_graph *graph, unsigned follows, const uint64_t *cut,
+                               struct hx_subgraph *subgraph)
 {
     const size_t words = ((size_t)graph->n + 63) / 64;
-    struct hx_graph *copy = &part->graph;
-    const size_t n = copy->n = count_set_bits(part->bits, words);
-    HX_TRY(hx_big_array(part->before, words));
-    HX_TRY(hx_big_array(part->object, n));
+    struct hx_graph *copy = &subgraph->graph;
+    const size_t n = copy->n = count_set_bits(subgraph->bits, words);
+    HX_TRY(hx_big_array(subgraph->before, words));
+    HX_TRY(hx_big_array(subgraph->object, n));
     HX_TRY(hx_big_array(copy->state, n));
     HX_TRY(hx_big_array(copy->fwd, n + 1));
-    hx_eidx edges = copy_objects(graph, part, words);
+    hx_eidx edges = copy_objects(graph, subgraph, words);
     HX_TRY(hx_big_array(copy->edge, edges));
-    copy_edges(graph, follows, cut, part);
+    copy_edges(graph, follows, cut, subgraph);
     return NULL;
 }
 
-hx_error *hx_part_make(const struct hx_graph *graph, const uint64_t *bits, unsigned follows,
-                       const uint64_t *cut, struct hx_part *ret)
+hx_error *hx_subgraph_make(const struct hx_graph *graph, const uint64_t *bits, unsigned follows,
+                           const uint64_t *cut, struct hx_subgraph *ret)
 {
-    *ret = (struct hx_part){.bits = bits};
+    *ret = (struct hx_subgraph){.bits = bits};
     if (count_set_bits(bits, ((size_t)graph->n + 63) / 64) > graph->n / 2) {
         ret->graph = *graph;
         ret->whole = true;
         return NULL;
     }
-    hx_error *err = make_part(graph, follows, cut, ret);
+    hx_error *err = make_subgraph(graph, follows, cut, ret);
     if (err)
-        hx_part_deinit(ret);
+        hx_subgraph_deinit(ret);
     return err;
 }
 
-void hx_part_deinit(struct hx_part *part)
+void hx_subgraph_deinit(struct hx_subgraph *subgraph)
 {
-    if (!part->whole)
-        hx_graph_deinit(&part->graph);
-    hx_big_free(&part->object_mem);
-    hx_big_free(&part->before_mem);
-    *part = (struct hx_part){0};
+    if (!subgraph->whole)
+        hx_graph_deinit(&subgraph->graph);
+    hx_big_free(&subgraph->object_mem);
+    hx_big_free(&subgraph->before_mem);
+    *subgraph = (struct hx_subgraph){0};
 }

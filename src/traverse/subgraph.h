@@ -11,7 +11,7 @@
 
 /* Where more than half of the objects belong to the part, it is the whole graph, to save memory:
  * then `whole` says so, and the objects outside have to be left alone. */
-struct hx_part {
+struct hx_subgraph {
     struct hx_graph graph; /* n, fwd, edge, state (of no meaning); others only when whole */
     bool whole;
     const uint64_t *bits; /* borrowed: bit for each object of the whole graph: it belongs */
@@ -22,21 +22,21 @@ struct hx_part {
 
 /* Only edges that are followed (bit for each enum hx_edge_kind), and none of objects that are cut
  * (a bit each, or NULL). Linear; takes at most 7 bytes an object and 4 an edge of the whole graph,
- * if the part has its share of edges. */
-hx_error *hx_part_make(const struct hx_graph *graph, const uint64_t *bits, unsigned follows,
-                       const uint64_t *cut, struct hx_part *ret);
-void hx_part_deinit(struct hx_part *part);
+ * if the subgraph has its share of edges. */
+hx_error *hx_subgraph_make(const struct hx_graph *graph, const uint64_t *bits, unsigned follows,
+                           const uint64_t *cut, struct hx_subgraph *ret);
+void hx_subgraph_deinit(struct hx_subgraph *subgraph);
 
-/* From an object of the whole graph, which must belong, to that of the part, and back. */
-static inline hx_obj hx_part_index(const struct hx_part *part, hx_obj object)
+/* From an object of the whole graph, which must belong, to that of the subgraph, and back. */
+static inline hx_obj hx_subgraph_index(const struct hx_subgraph *subgraph, hx_obj object)
 {
-    if (part->whole)
+    if (subgraph->whole)
         return object;
-    return (hx_obj)(part->before[object / 64] + hx_bits_below(part->bits, object));
+    return (hx_obj)(subgraph->before[object / 64] + hx_bits_below(subgraph->bits, object));
 }
-static inline hx_obj hx_part_object(const struct hx_part *part, hx_obj index)
+static inline hx_obj hx_subgraph_object(const struct hx_subgraph *subgraph, hx_obj index)
 {
-    return part->whole ? index : part->object[index];
+    return subgraph->whole ? index : subgraph->object[index];
 }
 
 #endif

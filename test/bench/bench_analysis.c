@@ -208,17 +208,17 @@ static double time_groups(struct forest *forest)
 static double time_census(struct forest *forest)
 {
     const struct hx_graph *graph = &forest->snapshot->graph;
-    struct hx_census census;
+    struct hx_key_sums census;
     uint32_t *key = malloc(graph->n * sizeof *key);
     if (!key)
         die("out of memory");
     for (hx_obj i = 0; i < graph->n; i++)
         key[i] = (uint32_t)(i * UINT64_C(2654435761) >> 16 & 0xfff);
     double start = now();
-    must(hx_census_take(forest->snapshot, key, 0x1000, NULL, &census));
+    must(hx_key_sums_make(forest->snapshot, key, 0x1000, NULL, &census));
     double took = now() - start;
     sink += census.bytes[0];
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     free(key);
     return took;
 }

@@ -103,7 +103,7 @@ static double time_lookup(const struct forest *forest, uint64_t *ret)
     const struct hx_scan_options options = {.is_vtable = is_vtable};
     lookup->map = &map;
     lookup->graph = &snapshot->graph;
-    hx_interior_rules_init(&lookup->known, &snapshot->image, &options);
+    hx_interior_rules_init(&lookup->rules, &snapshot->image, &options);
     size_t n = forest->heap_bytes / 8, kept = 0;
     uint64_t *word = malloc(n * sizeof *word);
     for (size_t i = 0; i < n; i++) {

@@ -77,9 +77,9 @@ static void compare_leak(const struct hx_snapshot *whole, const struct hx_snapsh
     hx_obj a, b;
     uint64_t a_steps, b_steps;
     assert_done(
-        hx_lost_holder(&whole->graph, hx_graph_find(&whole->graph, address), NULL, &a, &a_steps));
+        hx_leaks_holder(&whole->graph, hx_graph_find(&whole->graph, address), NULL, &a, &a_steps));
     assert_done(
-        hx_lost_holder(&part->graph, hx_graph_find(&part->graph, address), NULL, &b, &b_steps));
+        hx_leaks_holder(&part->graph, hx_graph_find(&part->graph, address), NULL, &b, &b_steps));
     assert_int_equal(a == HX_NO_OBJ, b == HX_NO_OBJ);
     assert_int_equal(a_steps, b_steps);
     if (a != HX_NO_OBJ)

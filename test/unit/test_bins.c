@@ -82,9 +82,9 @@ static void check_objects(const struct hx_snapshot *snapshot, const struct hx_bi
 
 static void check_sums(const struct hx_snapshot *snapshot, const struct hx_bins *bins)
 {
-    struct hx_census census;
+    struct hx_key_sums census;
     uint64_t bytes = 0, objects = 0, heap = 0;
-    assert_null(hx_census_take(snapshot, bins->bin, bins->n, NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, bins->bin, bins->n, NULL, &census));
     for (uint32_t i = 0; i < census.n; i++) {
         bytes += census.bytes[i];
         objects += census.objects[i];
@@ -94,7 +94,7 @@ static void check_sums(const struct hx_snapshot *snapshot, const struct hx_bins 
         heap += snapshot->graph.size[i];
     assert_int_equal(bytes, heap);
     assert_int_equal(objects, snapshot->graph.n);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
 }
 
 /* Roots of their own for most graphs, and some of them named only. */
@@ -167,7 +167,7 @@ static const char example[] = "obj x 16; obj y 16; obj z 16; obj e 16; obj f 16;
                               "root a: hsc; root b: eps; root c: fc";
 
 static void expect_bin(const struct hx_snapshot *snapshot, const struct hx_bins *bins,
-                       const struct hx_census *census, const char *label, uint64_t bytes)
+                       const struct hx_key_sums *census, const char *label, uint64_t bytes)
 {
     uint64_t got = 0;
     for (uint32_t i = 0; i < bins->n; i++) {
@@ -185,7 +185,7 @@ static void test_example(void **state)
     (void)state;
     struct hx_drawing drawing;
     struct hx_bins bins;
-    struct hx_census census;
+    struct hx_key_sums census;
     assert_null(hx_image_draw(example, &drawing));
     struct hx_snapshot *snapshot = drawing.snapshot;
     const struct hx_scan_options options = {.threads = 1};
@@ -195,7 +195,7 @@ static void test_example(void **state)
     name_root(snapshot, "eps", hx_drawing_root(&drawing, "b"));
     name_root(snapshot, "fc", hx_drawing_root(&drawing, "c"));
     assert_null(hx_bins_find(snapshot, NULL, &bins));
-    assert_null(hx_census_take(snapshot, bins.bin, bins.n, NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, bins.bin, bins.n, NULL, &census));
     expect_bin(snapshot, &bins, &census, "hsc", 80);
     expect_bin(snapshot, &bins, &census, "eps", 0);
     expect_bin(snapshot, &bins, &census, "fc", 0);
@@ -209,7 +209,7 @@ static void test_example(void **state)
     for (uint32_t i = 0; i < census.n; i++)
         sum += census.bytes[i];
     assert_int_equal(sum, 232);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_bins_deinit(&bins);
     hx_drawing_deinit(&drawing);
 }

@@ -217,13 +217,13 @@ static void check_columns(struct hx_snapshot *snapshot)
 {
     const size_t n = snapshot->graph.n;
     struct hx_bins bins;
-    struct hx_census census;
+    struct hx_key_sums census;
     struct hx_big same = {0};
     assert_true(hx_vec_push(&snapshot->named, (struct hx_named){.name = strdup("all")}));
     snapshot->has_resident = true;
     assert_true(hx_vec_push(&snapshot->resident, (struct hx_range){0, UINT64_MAX & ~4095ull}));
     assert_null(hx_bins_find(snapshot, NULL, &bins));
-    assert_null(hx_census_take(snapshot, bins.bin, bins.n, NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, bins.bin, bins.n, NULL, &census));
     uint64_t objects = 0, reached = bins.n > 2 ? census.objects[2] : 0;
     for (uint32_t k = 0; k < census.n; k++)
         objects += census.objects[k];
@@ -233,7 +233,7 @@ static void check_columns(struct hx_snapshot *snapshot)
     for (size_t i = 0; i < n; i++)
         assert_true(hx_diff_has(&same, (hx_obj)i));
     hx_big_free(&same);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_bins_deinit(&bins);
 }
 

@@ -97,7 +97,7 @@ static void one_heap(struct unit_random *random, uint64_t large)
 {
     struct heap heap;
     struct hx_snapshot *snapshot;
-    struct hx_census census;
+    struct hx_key_sums census;
     uint64_t page[PAGES], bytes[KEYS] = {0}, objects[KEYS] = {0}, only[KEYS] = {0},
                           shared[KEYS] = {0};
     make_heap(random, large, &heap);
@@ -109,7 +109,7 @@ static void one_heap(struct unit_random *random, uint64_t large)
         bytes[key_of(&heap, i)] += heap.size[i];
         objects[key_of(&heap, i)]++;
     }
-    assert_null(hx_census_take(snapshot, heap.key, KEYS, NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, heap.key, KEYS, NULL, &census));
     assert_int_equal(census.n, KEYS);
     for (size_t k = 0; k < KEYS; k++) {
         assert_int_equal(census.bytes[k], bytes[k]);
@@ -117,7 +117,7 @@ static void one_heap(struct unit_random *random, uint64_t large)
         assert_int_equal(census.only_pages[k], only[k]);
         assert_int_equal(census.shared_pages[k], shared[k]);
     }
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_snapshot_destroy(snapshot);
 }
 
@@ -135,13 +135,13 @@ static void test_unknown_pages(void **state)
     const uint64_t addr[] = {BASE, BASE + 32}, size[] = {24, 24};
     const uint32_t key[] = {0, UINT32_MAX};
     struct hx_snapshot *snapshot;
-    struct hx_census census;
+    struct hx_key_sums census;
     assert_null(hx_image_plain(addr, size, 2, &snapshot));
-    assert_null(hx_census_take(snapshot, key, 2, NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, key, 2, NULL, &census));
     assert_null(census.only_pages);
     assert_null(census.shared_pages);
     assert_int_equal(census.bytes[1], 24);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_snapshot_destroy(snapshot);
 }
 
@@ -152,14 +152,14 @@ static void test_end_of_addresses(void **state)
     const uint64_t addr[] = {PAGE}, size[] = {UINT64_MAX - PAGE + 1};
     const uint32_t key[] = {0};
     struct hx_snapshot *snapshot;
-    struct hx_census census;
+    struct hx_key_sums census;
     assert_null(hx_image_plain(addr, size, 1, &snapshot));
     snapshot->has_resident = true;
     assert_true(hx_vec_push(&snapshot->resident, (struct hx_range){PAGE, 3 * PAGE}));
-    assert_null(hx_census_take(snapshot, key, 1, NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, key, 1, NULL, &census));
     assert_int_equal(census.only_pages[0], 2);
     assert_int_equal(census.shared_pages[0], 0);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_snapshot_destroy(snapshot);
 }
 
@@ -167,11 +167,11 @@ static void test_nothing(void **state)
 {
     (void)state;
     struct hx_snapshot *snapshot;
-    struct hx_census census;
+    struct hx_key_sums census;
     assert_null(hx_image_plain(NULL, NULL, 0, &snapshot));
-    assert_null(hx_census_take(snapshot, NULL, 0, NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, NULL, 0, NULL, &census));
     assert_int_equal(census.n, 0);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_snapshot_destroy(snapshot);
 }
 

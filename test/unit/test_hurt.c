@@ -176,17 +176,17 @@ static void name_all_roots(struct shape *shape, size_t most)
 static uint32_t find_bins(struct shape *shape, size_t elements)
 {
     struct hx_bins bins;
-    struct hx_census census;
+    struct hx_key_sums census;
     begin_stage(shape);
     assert_null(hx_bins_find(shape->snapshot, NULL, &bins));
     end_stage(shape, "bins", 64 * (size_t)bins.n + 16 * elements);
-    assert_null(hx_census_take(shape->snapshot, bins.bin, bins.n, NULL, &census));
+    assert_null(hx_key_sums_make(shape->snapshot, bins.bin, bins.n, NULL, &census));
     uint64_t objects = 0;
     for (uint32_t i = 0; i < census.n; i++)
         objects += census.objects[i];
     assert_int_equal(objects, shape->snapshot->graph.n);
     uint32_t n = bins.n;
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_bins_deinit(&bins);
     return n;
 }

@@ -160,9 +160,9 @@ static uint64_t heap_bytes(const struct hx_graph *graph)
 static void check_sums(const struct hx_snapshot *snapshot, const hx_sets *sets,
                        const struct hx_retention *retention)
 {
-    struct hx_census census;
+    struct hx_key_sums census;
     uint64_t bytes = 0, objects = 0;
-    assert_null(hx_census_take(snapshot, retention->set, hx_sets_count(sets), NULL, &census));
+    assert_null(hx_key_sums_make(snapshot, retention->set, hx_sets_count(sets), NULL, &census));
     for (uint32_t i = 0; i < census.n; i++) {
         bytes += census.bytes[i];
         objects += census.objects[i];
@@ -171,7 +171,7 @@ static void check_sums(const struct hx_snapshot *snapshot, const hx_sets *sets,
     assert_int_equal(objects, snapshot->graph.n);
     assert_int_equal(census.objects[HX_SET_NONE], snapshot->state_objects[HX_STATE_DEFINITE] +
                                                       snapshot->state_objects[HX_STATE_INDIRECT]);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
 }
 
 /* Each edge that is followed counts once. */

@@ -355,7 +355,7 @@ static void check_holder(const struct random_graph *graph, const struct hx_snaps
             best = leak;
         }
     }
-    assert_null(hx_lost_holder(&snapshot->graph, object, NULL, &found, &steps));
+    assert_null(hx_leaks_holder(&snapshot->graph, object, NULL, &found, &steps));
     assert_int_equal(found, best);
     assert_int_equal(steps, best == HX_NO_OBJ ? 0 : fewest);
     assert_int_equal(best != HX_NO_OBJ, state[object] == HX_STATE_INDIRECT);

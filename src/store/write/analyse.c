@@ -74,7 +74,7 @@ hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql)
     return hx_db_run(w->db, w->what, st);
 }
 
-hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_census *census,
+hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_key_sums *census,
                              const char *name)
 {
     uint64_t bytes = 0, objects = 0;
@@ -90,7 +90,7 @@ hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_census *
                         (unsigned long long)w->heap_bytes, (unsigned long long)w->graph->n);
 }
 
-hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_census *census, const char *name,
+hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census, const char *name,
                            int64_t (*number)(const void *context, uint32_t key),
                            const void *context)
 {
@@ -119,7 +119,7 @@ struct retainers {
     struct hx_scheme_rule rule;
     hx_sets *sets;
     struct hx_retention retention;
-    struct hx_census census;
+    struct hx_key_sums census;
     int64_t *stored; /* number in the store, by set */
 };
 
@@ -200,8 +200,8 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_retain(w->snapshot, &r->rule.rule, r->sets, w->progress, &r->retention));
     hx_timing_end(begun, "retainers", w->graph->n);
-    HX_TRY(hx_census_take(w->snapshot, r->retention.set, hx_sets_count(r->sets), w->progress,
-                          &r->census));
+    HX_TRY(hx_key_sums_make(w->snapshot, r->retention.set, hx_sets_count(r->sets), w->progress,
+                            &r->census));
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
     HX_TRY(hx_sets_store(w, r->sets, &r->rule, r->census.objects, &r->stored));
     hx_sets_destroy(hx_steal(r->sets));
@@ -328,7 +328,7 @@ static hx_error *analyse_retainers(struct hx_writer *w, const struct hx_analysis
     if (!err)
         err = write_holders(w, &r);
     free(r.stored);
-    hx_census_deinit(&r.census);
+    hx_key_sums_deinit(&r.census);
     hx_retention_deinit(&r.retention);
     hx_sets_destroy(r.sets);
     hx_scheme_rule_deinit(&r.rule);
@@ -347,7 +347,7 @@ static void gather_bin(const void *context, uint64_t from, uint64_t to, uint64_t
 }
 
 static hx_error *write_bin_rows(struct hx_writer *w, const struct hx_bins *bins,
-                                const struct hx_census *census)
+                                const struct hx_key_sums *census)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_bin VALUES(?,?,?,?,?)", &st));
@@ -372,7 +372,7 @@ static hx_error *write_bin_rows(struct hx_writer *w, const struct hx_bins *bins,
 }
 
 static hx_error *write_bins(struct hx_writer *w, const struct hx_bins *bins,
-                            const struct hx_census *census)
+                            const struct hx_key_sums *census)
 {
     HX_TRY(hx_analyse_adds_up(w, census, "bins"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_bin WHERE snapshot = ?"));
@@ -385,15 +385,15 @@ static hx_error *write_bins(struct hx_writer *w, const struct hx_bins *bins,
 static hx_error *analyse_bins(struct hx_writer *w)
 {
     struct hx_bins bins = {0};
-    struct hx_census census = {0};
+    struct hx_key_sums census = {0};
     uint64_t begun = hx_timing_begin();
     hx_error *err = hx_bins_find(w->snapshot, w->progress, &bins);
     hx_timing_end(begun, "bins", w->graph->n);
     if (!err)
-        err = hx_census_take(w->snapshot, bins.bin, bins.n, w->progress, &census);
+        err = hx_key_sums_make(w->snapshot, bins.bin, bins.n, w->progress, &census);
     if (!err)
         err = write_bins(w, &bins, &census);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     hx_bins_deinit(&bins);
     return err;
 }

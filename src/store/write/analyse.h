@@ -29,11 +29,11 @@ hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id column, hx_ga
 hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql);
 
 /* Do the rows of a census sum to the heap, exactly? Else it is better not to store them. */
-hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_census *census,
+hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_key_sums *census,
                              const char *name);
 
 /* Writes the pages of a census; `number` (NULL: the key itself) tells the number in the store. */
-hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_census *census, const char *name,
+hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census, const char *name,
                            int64_t (*number)(const void *context, uint32_t key),
                            const void *context);
 

@@ -287,13 +287,13 @@ static int64_t group_number(const void *context, uint32_t key)
 
 hx_error *hx_writer_site_pages(struct hx_writer *w, const struct hx_site_groups *groups)
 {
-    struct hx_census census = {0};
-    hx_error *err = hx_census_take(w->snapshot, groups->group, groups->n, w->progress, &census);
+    struct hx_key_sums census = {0};
+    hx_error *err = hx_key_sums_make(w->snapshot, groups->group, groups->n, w->progress, &census);
     if (!err)
         err = hx_analyse_adds_up(w, &census, "sites");
     if (!err)
         err = hx_analyse_pages(w, &census, "site", group_number, groups);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     return err;
 }
 

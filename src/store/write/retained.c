@@ -330,11 +330,11 @@ static hx_error *measure_types(struct retained *r)
 /* The last key of the census is number 0. */
 static int64_t type_number(const void *context, uint32_t key)
 {
-    const struct hx_census *census = context;
+    const struct hx_key_sums *census = context;
     return key + 1 == census->n ? 0 : (int64_t)key + 1;
 }
 
-static hx_error *write_type_rows(struct retained *r, const struct hx_census *census)
+static hx_error *write_type_rows(struct retained *r, const struct hx_key_sums *census)
 {
     struct hx_writer *w = r->w;
     HX_STATEMENT sqlite3_stmt *st = NULL;
@@ -362,16 +362,16 @@ static hx_error *write_type_rows(struct retained *r, const struct hx_census *cen
 static hx_error *write_types(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    struct hx_census census = {0};
-    hx_error *err = hx_census_take(w->snapshot, r->group_mem.base,
-                                   (uint32_t)w->snapshot->types.n + 1, w->progress, &census);
+    struct hx_key_sums census = {0};
+    hx_error *err = hx_key_sums_make(w->snapshot, r->group_mem.base,
+                                     (uint32_t)w->snapshot->types.n + 1, w->progress, &census);
     if (!err)
         err = hx_analyse_adds_up(w, &census, "types");
     if (!err)
         err = write_type_rows(r, &census);
     if (!err)
         err = hx_analyse_pages(w, &census, "type", type_number, &census);
-    hx_census_deinit(&census);
+    hx_key_sums_deinit(&census);
     return err;
 }
 

@@ -18,7 +18,7 @@
 
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
  * edges, the sets of their targets. */
-enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_SETS = 16 };
+enum { AHEAD_RANGE = 48, AHEAD_EDGES = 32, AHEAD_SETS = 16 };
 
 /* queue[head .. tail) waits. Its worker adds at the tail; anyone takes from the head. Each has a
  * cache line of its own. */
@@ -39,27 +39,27 @@ struct team {
     atomic_bool stop;
 };
 
-/* What a worker has taken: object[at .. end), and what it may look ahead to. */
-struct taken {
+/* Objects a worker took from a queue: n of the `waiting` ones there, which it may prefetch. */
+struct chunk {
     const hx_obj *object;
-    size_t n, known;
+    size_t n, waiting;
 };
 
 /* At least `least` objects, or nothing. */
-static bool steal_objects(struct worker *from, size_t least, struct taken *ret)
+static bool steal_objects(struct worker *from, size_t least, struct chunk *ret)
 {
     size_t head = atomic_load(&from->head), n;
     do {
         n = atomic_load(&from->tail) - head;
         if (n < least)
             return false;
-        *ret = (struct taken){from->queue + head, n < CHUNK ? n : CHUNK, n};
+        *ret = (struct chunk){from->queue + head, n < CHUNK ? n : CHUNK, n};
     } while (!atomic_compare_exchange_weak(&from->head, &head, head + ret->n));
     return true;
 }
 
 /* From its own queue or else, where enough waits, from another one. */
-static bool take_any(struct team *team, unsigned self, struct taken *ret)
+static bool steal_any(struct team *team, unsigned self, struct chunk *ret)
 {
     if (steal_objects(&team->worker[self], 1, ret))
         return true;
@@ -70,14 +70,14 @@ static bool take_any(struct team *team, unsigned self, struct taken *ret)
 }
 
 static inline void prefetch_flood_queue(const struct hx_flood *flood, const hx_obj *next,
-                                        size_t known)
+                                        size_t waiting)
 {
     const struct hx_graph *graph = flood->graph;
-    if (known > AHEAD_PLACE)
-        __builtin_prefetch(&graph->fwd[next[AHEAD_PLACE]]);
-    if (known > AHEAD_EDGES)
+    if (waiting > AHEAD_RANGE)
+        __builtin_prefetch(&graph->fwd[next[AHEAD_RANGE]]);
+    if (waiting > AHEAD_EDGES)
         __builtin_prefetch(&graph->edge[graph->fwd[next[AHEAD_EDGES]]]);
-    if (known <= AHEAD_SETS)
+    if (waiting <= AHEAD_SETS)
         return;
     hx_eidx from = graph->fwd[next[AHEAD_SETS]], to = graph->fwd[next[AHEAD_SETS] + 1];
     for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
@@ -87,14 +87,14 @@ static inline void prefetch_flood_queue(const struct hx_flood *flood, const hx_o
 /* Is the object's set still the first one? Then `set` is it now. */
 static inline bool is_first(const struct team *team, hx_obj object, hx_set *now, hx_set set)
 {
-    hx_set *place = &team->flood->set[object];
-    *now = __atomic_load_n(place, __ATOMIC_RELAXED);
+    hx_set *slot = &team->flood->set[object];
+    *now = __atomic_load_n(slot, __ATOMIC_RELAXED);
     if (*now != HX_SET_NONE)
         return false;
     if (team->threads > 1)
-        return __atomic_compare_exchange_n(place, now, set, false, __ATOMIC_RELAXED,
+        return __atomic_compare_exchange_n(slot, now, set, false, __ATOMIC_RELAXED,
                                            __ATOMIC_RELAXED);
-    *place = set;
+    *slot = set;
     return true;
 }
 
@@ -106,7 +106,7 @@ static inline void unsettle(const struct team *team, struct worker *worker, hx_o
     worker->any_unsettled = true;
 }
 
-/* Gives the set of an object to what it leads to; new ones go to queue[tail ..). */
+/* Passes the set of an object on to what it leads to; new ones go to queue[tail ..). */
 static inline size_t propagate_set(const struct team *team, struct worker *worker, hx_obj object,
                                    size_t tail)
 {
@@ -130,17 +130,17 @@ static inline size_t propagate_set(const struct team *team, struct worker *worke
     return tail;
 }
 
-static void run_chunk(struct team *team, struct worker *worker, const struct taken *taken)
+static void run_chunk(struct team *team, struct worker *worker, const struct chunk *chunk)
 {
     const struct hx_progress *progress = team->flood->progress;
     size_t tail = atomic_load_explicit(&worker->tail, memory_order_relaxed);
-    for (size_t i = 0; i < taken->n; i++) {
-        prefetch_flood_queue(team->flood, taken->object + i, taken->known - i);
-        tail = propagate_set(team, worker, taken->object[i], tail);
+    for (size_t i = 0; i < chunk->n; i++) {
+        prefetch_flood_queue(team->flood, chunk->object + i, chunk->waiting - i);
+        tail = propagate_set(team, worker, chunk->object[i], tail);
     }
     atomic_store_explicit(&worker->tail, tail, memory_order_release);
-    size_t done = atomic_fetch_add_explicit(&team->done, taken->n, memory_order_relaxed);
-    if (done / CHECK != (done + taken->n) / CHECK) {
+    size_t done = atomic_fetch_add_explicit(&team->done, chunk->n, memory_order_relaxed);
+    if (done / CHECK != (done + chunk->n) / CHECK) {
         hx_progress_at(progress, "retainer sets", done, team->flood->graph->n);
         if (hx_progress_cancelled(progress))
             atomic_store(&team->stop, true);
@@ -148,11 +148,11 @@ static void run_chunk(struct team *team, struct worker *worker, const struct tak
 }
 
 /* Nothing to take: waits until there is, or nobody is left who could make any. */
-static bool wait_for_work(struct team *team, unsigned self, struct taken *ret)
+static bool wait_for_work(struct team *team, unsigned self, struct chunk *ret)
 {
     atomic_fetch_sub(&team->active, 1);
     while (atomic_load(&team->active) && !atomic_load(&team->stop)) {
-        if (take_any(team, self, ret)) {
+        if (steal_any(team, self, ret)) {
             atomic_fetch_add(&team->active, 1);
             return true;
         }
@@ -164,12 +164,12 @@ static bool wait_for_work(struct team *team, unsigned self, struct taken *ret)
 static void flood_worker(void *context, unsigned self)
 {
     struct team *team = context;
-    struct taken taken;
+    struct chunk chunk;
     if (self) /* the first one, who has the seeds, counts from the beginning */
         atomic_fetch_add(&team->active, 1);
     while (!atomic_load(&team->stop) &&
-           (take_any(team, self, &taken) || wait_for_work(team, self, &taken)))
-        run_chunk(team, &team->worker[self], &taken);
+           (steal_any(team, self, &chunk) || wait_for_work(team, self, &chunk)))
+        run_chunk(team, &team->worker[self], &chunk);
 }
 
 static hx_error *prepare_flood_team(struct team *team)

@@ -30,7 +30,7 @@ enum { CONTRIBUTIONS = 256, CONTRIBUTORS = 16, CONTRIBUTION_BLOCK = 1 << 20 };
 
 /* How many objects ahead each level of the data is fetched: where an object's edges lie, the
  * edges, the components of their targets. */
-enum { AHEAD_PLACE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16 };
+enum { AHEAD_RANGE = 48, AHEAD_EDGES = 32, AHEAD_TARGETS = 16 };
 
 /* Invariant, from the flood on: what a settled object leads to has the same set, or is unsettled.
  */
@@ -50,13 +50,13 @@ struct flow {
     uint64_t visits;
     struct hx_big set_mem, queue_mem, unsettled_mem, cut_mem;
 
-    struct hx_gather gather; /* first the places are objects, then components */
+    struct hx_set_unions unions; /* of sets of objects, then of components */
 
     /* the unsettled part */
-    struct hx_part part;
+    struct hx_subgraph subgraph;
     struct hx_components components; /* of it */
-    hx_set *place;                   /* for each component */
-    struct hx_big place_mem;
+    hx_set *component_set;           /* for each component */
+    struct hx_big component_set_mem;
 };
 
 static inline bool is_cut(const struct flow *flow, hx_obj object)
@@ -77,29 +77,29 @@ static hx_error *pause_at(const struct flow *flow, const char *stage, uint64_t d
 
 /* --- where sets begin ------------------------------------------------------------- */
 
-typedef void give_fn(struct flow *flow, hx_obj target, hx_set set);
+typedef void seed_fn(struct flow *flow, hx_obj target, hx_set set);
 
-static void give_from_root_edge(struct flow *flow, const struct hx_root_edge *edge,
-                                hx_retainer retainer, give_fn *give)
+static void seed_from_root_edge(struct flow *flow, const struct hx_root_edge *edge,
+                                hx_retainer retainer, seed_fn *seed)
 {
     if (flow->follows >> edge->kind & 1)
-        give(flow, edge->target, hx_sets_singleton(flow->sets, retainer));
+        seed(flow, edge->target, hx_sets_singleton(flow->sets, retainer));
 }
 
-static void give_from_roots(struct flow *flow, give_fn *give)
+static void seed_from_roots(struct flow *flow, seed_fn *seed)
 {
     const struct hx_root_edge *edge = flow->snapshot->root_edges.v;
     const struct hx_retain_rule *rule = flow->rule;
     for (size_t i = 0; rule->of_root && i < flow->snapshot->root_edges.n; i++)
         if (rule->of_root[edge[i].root] != HX_NO_RETAINER)
-            give_from_root_edge(flow, &edge[i], rule->of_root[edge[i].root], give);
+            seed_from_root_edge(flow, &edge[i], rule->of_root[edge[i].root], seed);
     for (size_t k = 0; k < rule->n_seeds; k++)
         for (size_t i = rule->seed[k].from; i < rule->seed[k].to; i++)
-            give_from_root_edge(flow, &edge[i], rule->seed[k].retainer, give);
+            seed_from_root_edge(flow, &edge[i], rule->seed[k].retainer, seed);
 }
 
 /* Retainers that are objects. */
-static void give_from_retainers(struct flow *flow, give_fn *give)
+static void seed_from_retainers(struct flow *flow, seed_fn *seed)
 {
     const struct hx_graph *graph = flow->graph;
     for (hx_obj i = 0; flow->cut && i < graph->n; i++) {
@@ -107,25 +107,25 @@ static void give_from_retainers(struct flow *flow, give_fn *give)
             continue;
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
             if (flow_follows(flow, graph->edge[e]))
-                give(flow, hx_edge_target(graph->edge[e]),
+                seed(flow, hx_edge_target(graph->edge[e]),
                      hx_sets_singleton(flow->sets, flow->rule->of_object[i]));
     }
 }
 
 /* Nothing was passed on yet, so that all that comes to an object counts. */
-static void seed_flood(struct flow *flow, hx_obj object, hx_set set)
+static void seed_object(struct flow *flow, hx_obj object, hx_set set)
 {
     flow->visits++;
     if (flow->set[object] == HX_SET_NONE && set != HX_SET_NONE)
         flow->queue[flow->tail++] = object;
-    hx_gather_give(&flow->gather, &flow->set[object], set);
+    hx_set_union_add(&flow->unions, &flow->set[object], set);
 }
 
 /* Objects that no other set comes to are done with this. */
 static hx_error *flood(struct flow *flow)
 {
     for (size_t i = 0; i < flow->tail; i++)
-        hx_gather_take(&flow->gather, &flow->set[flow->queue[i]]);
+        hx_set_union_result(&flow->unions, &flow->set[flow->queue[i]]);
     struct hx_flood all = {.graph = flow->graph,
                            .progress = flow->progress,
                            .threads = flow->rule->threads,
@@ -147,8 +147,8 @@ static inline void prefetch_flow_queue(const struct flow *flow)
     const struct hx_graph *graph = flow->graph;
     const hx_obj *next = flow->queue + flow->head;
     size_t waiting = flow->tail - flow->head;
-    if (waiting > AHEAD_PLACE)
-        __builtin_prefetch(&graph->fwd[next[AHEAD_PLACE]]);
+    if (waiting > AHEAD_RANGE)
+        __builtin_prefetch(&graph->fwd[next[AHEAD_RANGE]]);
     if (waiting > AHEAD_EDGES)
         __builtin_prefetch(&graph->edge[graph->fwd[next[AHEAD_EDGES]]]);
 }
@@ -187,23 +187,23 @@ static hx_error *close_unsettled(struct flow *flow)
 
 static inline hx_obj component_of(const struct flow *flow, hx_obj object)
 {
-    return flow->components.number[hx_part_index(&flow->part, object)];
+    return flow->components.number[hx_subgraph_index(&flow->subgraph, object)];
 }
 
-static void gather_at(struct flow *flow, hx_obj object, hx_set set)
+static void seed_component(struct flow *flow, hx_obj object, hx_set set)
 {
     if (hx_bit(flow->unsettled, object))
-        hx_gather_give(&flow->gather, &flow->place[component_of(flow, object)], set);
+        hx_set_union_add(&flow->unions, &flow->component_set[component_of(flow, object)], set);
 }
 
-/* What a settled object gives to a component. */
+/* A set that flows from a settled object into a component. */
 struct contribution {
     hx_obj number;
     hx_set set;
 };
 
 /* Objects [from, to) are divided among the workers in order. */
-struct giving {
+struct contribution_pass {
     struct flow *flow;
     hx_obj from, to;
     unsigned threads;
@@ -226,13 +226,13 @@ static inline void note_contribution(struct contributor *contributor, hx_obj num
 
 static void find_contributions(void *context, unsigned i)
 {
-    struct giving *giving = context;
-    const struct flow *flow = giving->flow;
+    struct contribution_pass *pass = context;
+    const struct flow *flow = pass->flow;
     const struct hx_graph *graph = flow->graph;
     const hx_eidx n_edges = graph->n_edges;
-    const uint64_t all = giving->to - giving->from;
-    const hx_obj to = (hx_obj)(giving->from + all * (i + 1) / giving->threads);
-    for (hx_obj k = (hx_obj)(giving->from + all * i / giving->threads); k < to; k++) {
+    const uint64_t all = pass->to - pass->from;
+    const hx_obj to = (hx_obj)(pass->from + all * (i + 1) / pass->threads);
+    for (hx_obj k = (hx_obj)(pass->from + all * i / pass->threads); k < to; k++) {
         if (flow->set[k] == HX_SET_NONE || hx_bit(flow->unsettled, k) || is_cut(flow, k))
             continue;
         for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
@@ -242,23 +242,24 @@ static void find_contributions(void *context, unsigned i)
                    coming = hx_edge_target(graph->edge[soon]);
             __builtin_prefetch(&flow->unsettled[hx_edge_target(graph->edge[later]) >> 6]);
             if (hx_bit(flow->unsettled, coming))
-                __builtin_prefetch(&flow->components.number[hx_part_index(&flow->part, coming)]);
+                __builtin_prefetch(
+                    &flow->components.number[hx_subgraph_index(&flow->subgraph, coming)]);
             if (hx_bit(flow->unsettled, target) && flow_follows(flow, graph->edge[e]))
-                note_contribution(&giving->contributor[i], component_of(flow, target),
-                                  flow->set[k]);
+                note_contribution(&pass->contributor[i], component_of(flow, target), flow->set[k]);
         }
     }
 }
 
-static hx_error *hand_over(struct giving *giving)
+static hx_error *add_contributions(struct contribution_pass *pass)
 {
-    struct flow *flow = giving->flow;
-    for (unsigned i = 0; i < giving->threads; i++) {
-        struct contributor *contributor = &giving->contributor[i];
+    struct flow *flow = pass->flow;
+    for (unsigned i = 0; i < pass->threads; i++) {
+        struct contributor *contributor = &pass->contributor[i];
         HX_NEED(!contributor->failed);
         for (size_t k = 0; k < contributor->contributions.n; k++)
-            hx_gather_give(&flow->gather, &flow->place[contributor->contributions.v[k].number],
-                           contributor->contributions.v[k].set);
+            hx_set_union_add(&flow->unions,
+                             &flow->component_set[contributor->contributions.v[k].number],
+                             contributor->contributions.v[k].set);
         contributor->contributions.n = 0;
     }
     return NULL;
@@ -266,74 +267,74 @@ static hx_error *hand_over(struct giving *giving)
 
 /* In the order of the objects, however many threads there are; by blocks, so that the contributions
  * do not take much memory. */
-static hx_error *give_in_order(struct giving *giving)
+static hx_error *contribute_in_order(struct contribution_pass *pass)
 {
-    const hx_obj n = giving->flow->graph->n;
-    for (unsigned i = 0; i < giving->threads; i++)
+    const hx_obj n = pass->flow->graph->n;
+    for (unsigned i = 0; i < pass->threads; i++)
         for (size_t k = 0; k < CONTRIBUTIONS; k++)
-            giving->contributor[i].last[k].number = HX_NO_OBJ;
-    for (hx_obj from = 0; from < n; from = giving->to) {
-        giving->from = from;
-        giving->to = n - from < CONTRIBUTION_BLOCK ? n : (hx_obj)(from + CONTRIBUTION_BLOCK);
-        hx_parallel(giving->threads, find_contributions, giving);
-        HX_TRY(hand_over(giving));
-        HX_TRY(pause_at(giving->flow, "retainer sets", from, n));
+            pass->contributor[i].last[k].number = HX_NO_OBJ;
+    for (hx_obj from = 0; from < n; from = pass->to) {
+        pass->from = from;
+        pass->to = n - from < CONTRIBUTION_BLOCK ? n : (hx_obj)(from + CONTRIBUTION_BLOCK);
+        hx_parallel(pass->threads, find_contributions, pass);
+        HX_TRY(add_contributions(pass));
+        HX_TRY(pause_at(pass->flow, "retainer sets", from, n));
     }
     return NULL;
 }
 
 /* From objects that are settled to those that are not. */
-static hx_error *give_from_settled(struct flow *flow)
+static hx_error *contribute_settled(struct flow *flow)
 {
-    struct giving *giving = calloc(1, sizeof *giving);
-    HX_NEED(giving);
+    struct contribution_pass *pass = calloc(1, sizeof *pass);
+    HX_NEED(pass);
     unsigned threads = hx_threads(flow->rule->threads);
-    giving->flow = flow;
-    giving->threads = flow->graph->n < FEW_OBJECTS ? 1
-                      : threads < CONTRIBUTORS     ? threads
-                                                   : CONTRIBUTORS;
-    hx_error *err = give_in_order(giving);
-    for (unsigned i = 0; i < giving->threads; i++)
-        hx_vec_free(&giving->contributor[i].contributions);
-    free(giving);
+    pass->flow = flow;
+    pass->threads = flow->graph->n < FEW_OBJECTS ? 1
+                    : threads < CONTRIBUTORS     ? threads
+                                                 : CONTRIBUTORS;
+    hx_error *err = contribute_in_order(pass);
+    for (unsigned i = 0; i < pass->threads; i++)
+        hx_vec_free(&pass->contributor[i].contributions);
+    free(pass);
     return err;
 }
 
 static inline void fetch_components_ahead(const struct flow *flow, hx_obj k)
 {
-    const struct hx_graph *part = &flow->part.graph;
+    const struct hx_graph *graph = &flow->subgraph.graph;
     const hx_obj *order = flow->components.order, left = flow->components.n_objects - k;
-    if (left > AHEAD_PLACE)
-        __builtin_prefetch(&part->fwd[order[k + AHEAD_PLACE]]);
+    if (left > AHEAD_RANGE)
+        __builtin_prefetch(&graph->fwd[order[k + AHEAD_RANGE]]);
     if (left > AHEAD_EDGES)
-        __builtin_prefetch(&part->edge[part->fwd[order[k + AHEAD_EDGES]]]);
+        __builtin_prefetch(&graph->edge[graph->fwd[order[k + AHEAD_EDGES]]]);
     if (left > AHEAD_TARGETS) {
         hx_obj object = order[k + AHEAD_TARGETS];
-        hx_eidx from = part->fwd[object], to = part->fwd[object + 1];
-        __builtin_prefetch(&flow->set[hx_part_object(&flow->part, object)], 1);
+        hx_eidx from = graph->fwd[object], to = graph->fwd[object + 1];
+        __builtin_prefetch(&flow->set[hx_subgraph_object(&flow->subgraph, object)], 1);
         for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
-            __builtin_prefetch(&flow->components.number[hx_edge_target(part->edge[e])]);
+            __builtin_prefetch(&flow->components.number[hx_edge_target(graph->edge[e])]);
     }
 }
 
 /* Every component has its whole set when the walk comes to it: all that lead to it came before. */
 static hx_error *spread_retainer_sets(struct flow *flow)
 {
-    const struct hx_graph *part = &flow->part.graph;
+    const struct hx_graph *graph = &flow->subgraph.graph;
     const struct hx_components *components = &flow->components;
     for (hx_obj k = 0; k < components->n_objects; k++) {
         hx_obj object = components->order[k], from = components->number[object];
         fetch_components_ahead(flow, k);
         if ((k & CHECK_MASK) == CHECK_MASK)
             HX_TRY(pause_at(flow, "retainer sets", k, components->n_objects));
-        hx_set set = hx_gather_take(&flow->gather, &flow->place[from]);
-        flow->set[hx_part_object(&flow->part, object)] = set;
-        if (flow->part.whole && is_cut(flow, object))
+        hx_set set = hx_set_union_result(&flow->unions, &flow->component_set[from]);
+        flow->set[hx_subgraph_object(&flow->subgraph, object)] = set;
+        if (flow->subgraph.whole && is_cut(flow, object))
             continue;
-        for (hx_eidx e = part->fwd[object]; e < part->fwd[object + 1]; e++) {
-            hx_obj to = components->number[hx_edge_target(part->edge[e])];
-            if (flow_follows(flow, part->edge[e]) && to != HX_NO_OBJ && to != from)
-                hx_gather_give(&flow->gather, &flow->place[to], set);
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+            hx_obj to = components->number[hx_edge_target(graph->edge[e])];
+            if (flow_follows(flow, graph->edge[e]) && to != HX_NO_OBJ && to != from)
+                hx_set_union_add(&flow->unions, &flow->component_set[to], set);
         }
     }
     return NULL;
@@ -343,16 +344,17 @@ static hx_error *retain_unsettled(struct flow *flow)
 {
     HX_TRY(close_unsettled(flow));
     hx_big_free(&flow->queue_mem);
-    HX_TRY(hx_part_make(flow->graph, flow->unsettled, flow->follows, flow->cut, &flow->part));
+    HX_TRY(
+        hx_subgraph_make(flow->graph, flow->unsettled, flow->follows, flow->cut, &flow->subgraph));
     const struct hx_scope scope = {.states = (1u << HX_STATES) - 1,
                                    .follows = flow->follows,
-                                   .cut = flow->part.whole ? flow->cut : NULL,
-                                   .only = flow->part.whole ? flow->unsettled : NULL};
-    HX_TRY(hx_components_find(&flow->part.graph, &scope, flow->progress, &flow->components));
-    HX_TRY(hx_big_array(flow->place, flow->components.n));
-    give_from_roots(flow, gather_at);
-    give_from_retainers(flow, gather_at);
-    HX_TRY(give_from_settled(flow));
+                                   .cut = flow->subgraph.whole ? flow->cut : NULL,
+                                   .only = flow->subgraph.whole ? flow->unsettled : NULL};
+    HX_TRY(hx_components_find(&flow->subgraph.graph, &scope, flow->progress, &flow->components));
+    HX_TRY(hx_big_array(flow->component_set, flow->components.n));
+    seed_from_roots(flow, seed_component);
+    seed_from_retainers(flow, seed_component);
+    HX_TRY(contribute_settled(flow));
     return spread_retainer_sets(flow);
 }
 
@@ -395,14 +397,14 @@ static hx_error *run_retainer_flow(struct flow *flow, struct hx_retention *ret)
     choose_edges(flow);
     HX_TRY(cut_retainers(flow));
     HX_TRY(reserve_flow(flow));
-    hx_gather_init(&flow->gather, flow->sets);
-    give_from_roots(flow, seed_flood);
-    give_from_retainers(flow, seed_flood);
+    hx_set_unions_init(&flow->unions, flow->sets);
+    seed_from_roots(flow, seed_object);
+    seed_from_retainers(flow, seed_object);
     HX_TRY(flood(flow));
     if (flow->any_unsettled)
         HX_TRY(retain_unsettled(flow));
     HX_TRY(hx_sets_error(flow->sets));
-    HX_NEED(!flow->gather.failed);
+    HX_NEED(!flow->unions.failed);
     struct hx_retention retention = {.visits = flow->visits, .set = flow->set};
     for (hx_obj i = 0; i < flow->graph->n; i++)
         retention.objects += flow->set[i] != HX_SET_NONE;
@@ -422,12 +424,12 @@ hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_r
                         .sets = sets};
     hx_error *err = run_retainer_flow(&flow, ret);
     struct hx_big *const mem[] = {&flow.set_mem, &flow.queue_mem, &flow.unsettled_mem,
-                                  &flow.cut_mem, &flow.place_mem};
+                                  &flow.cut_mem, &flow.component_set_mem};
     for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
         hx_big_free(mem[i]);
     hx_components_deinit(&flow.components);
-    hx_part_deinit(&flow.part);
-    hx_gather_deinit(&flow.gather);
+    hx_subgraph_deinit(&flow.subgraph);
+    hx_set_unions_deinit(&flow.unions);
     return err;
 }
 

@@ -1,48 +1,49 @@
-/* set_union.c - sets that wait to be united. */
+/* set_union.c - lists of sets that are yet to be united. */
 #include "traverse/retain/set_union.h"
 
 #include <stdlib.h>
 
-#define KEPT 16 /* larger piles give their memory back */
+#define KEPT 16 /* longer lists give their memory back */
 
 /* Sets on the way to a larger one cost memory, and few of them are wanted again; below a limit of
  * few elements they are soon MANY. */
 enum { SMALL = 4, SMALL_UNDER_LIMIT = 16 };
 
-void hx_gather_init(struct hx_gather *gather, hx_sets *sets)
+void hx_set_unions_init(struct hx_set_unions *unions, hx_sets *sets)
 {
     unsigned limit = hx_sets_limit(sets);
-    *gather = (struct hx_gather){
+    *unions = (struct hx_set_unions){
         .sets = sets, .small = limit && limit <= SMALL_UNDER_LIMIT / 2 ? SMALL_UNDER_LIMIT : SMALL};
 }
 
-bool hx_gather_are_small(const struct hx_gather *gather, hx_set a, hx_set b)
+/* Are both sets so small that they are united at once? */
+static bool are_small(const struct hx_set_unions *unions, hx_set a, hx_set b)
 {
     const hx_retainer *element;
-    if ((a | b) & HX_GATHER_PILE)
+    if ((a | b) & HX_SET_UNION_DEFERRED)
         return false;
-    return hx_sets_elements(gather->sets, a, &element) +
-               hx_sets_elements(gather->sets, b, &element) <=
-           gather->small;
+    return hx_sets_elements(unions->sets, a, &element) +
+               hx_sets_elements(unions->sets, b, &element) <=
+           unions->small;
 }
 
-static hx_pile *pile_at(struct hx_gather *gather, hx_set place)
+static hx_operands *list_of(struct hx_set_unions *unions, hx_set into)
 {
-    return &gather->piles.v[place & ~HX_GATHER_PILE];
+    return &unions->lists.v[into & ~HX_SET_UNION_DEFERRED];
 }
 
-/* The place becomes a pile that holds its set. */
-static bool make_pile(struct hx_gather *gather, hx_set *place)
+/* Makes the union a list that holds its set. */
+static bool defer_union(struct hx_set_unions *unions, hx_set *into)
 {
-    uint32_t number = (uint32_t)gather->piles.n;
-    if (gather->empty.n)
-        number = gather->empty.v[--gather->empty.n];
-    else if (number == HX_GATHER_PILE || !hx_vec_push(&gather->piles, (hx_pile){0}))
+    uint32_t number = (uint32_t)unions->lists.n;
+    if (unions->unused.n)
+        number = unions->unused.v[--unions->unused.n];
+    else if (number == HX_SET_UNION_DEFERRED || !hx_vec_push(&unions->lists, (hx_operands){0}))
         return false;
-    hx_pile *pile = &gather->piles.v[number];
-    if (!hx_vec_push(pile, *place))
-        return false; /* the pile stays unused, as all has failed */
-    *place = HX_GATHER_PILE | number;
+    hx_operands *list = &unions->lists.v[number];
+    if (!hx_vec_push(list, *into))
+        return false; /* the list stays unused, as all has failed */
+    *into = HX_SET_UNION_DEFERRED | number;
     return true;
 }
 
@@ -52,70 +53,70 @@ static int compare_sets(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void sort_out(hx_pile *pile)
+static void sort_unique(hx_operands *list)
 {
     size_t n = 0;
-    if (pile->n)
-        qsort(pile->v, pile->n, sizeof *pile->v, compare_sets);
-    for (size_t i = 0; i < pile->n; i++)
-        if (n == 0 || pile->v[n - 1] != pile->v[i])
-            pile->v[n++] = pile->v[i];
-    pile->n = n;
+    if (list->n)
+        qsort(list->v, list->n, sizeof *list->v, compare_sets);
+    for (size_t i = 0; i < list->n; i++)
+        if (n == 0 || list->v[n - 1] != list->v[i])
+            list->v[n++] = list->v[i];
+    list->n = n;
 }
 
-/* Before a pile grows, what is there twice goes; it grows when that is less than half. */
-static bool add_to_pile(hx_pile *pile, hx_set set)
+/* A full list first loses its duplicates; it grows when these were less than half. */
+static bool push_operand(hx_operands *list, hx_set set)
 {
-    if (pile->n && pile->v[pile->n - 1] == set)
+    if (list->n && list->v[list->n - 1] == set)
         return true;
-    if (pile->n == pile->cap) {
-        sort_out(pile);
-        if (pile->n > pile->cap / 2 &&
-            !hx_vec_reserve_raw((void **)&pile->v, &pile->cap, 2 * pile->cap, sizeof *pile->v))
+    if (list->n == list->cap) {
+        sort_unique(list);
+        if (list->n > list->cap / 2 &&
+            !hx_vec_reserve_raw((void **)&list->v, &list->cap, 2 * list->cap, sizeof *list->v))
             return false;
     }
-    pile->v[pile->n++] = set;
+    list->v[list->n++] = set;
     return true;
 }
 
 /* Neither is the empty set, and they are not the same. */
-void hx_gather_meet(struct hx_gather *gather, hx_set *place, hx_set set)
+void hx_set_union_add_other(struct hx_set_unions *unions, hx_set *into, hx_set set)
 {
-    hx_set now = *place;
-    if (!(now & HX_GATHER_PILE)) {
-        if (set == HX_SET_MANY || hx_gather_are_small(gather, now, set)) {
-            *place = hx_sets_union(gather->sets, now, set);
+    hx_set now = *into;
+    if (!(now & HX_SET_UNION_DEFERRED)) {
+        if (set == HX_SET_MANY || are_small(unions, now, set)) {
+            *into = hx_sets_union(unions->sets, now, set);
             return;
         }
-        if (!make_pile(gather, place)) {
-            gather->failed = true;
+        if (!defer_union(unions, into)) {
+            unions->failed = true;
             return;
         }
     }
-    gather->failed |= !add_to_pile(pile_at(gather, *place), set);
+    unions->failed |= !push_operand(list_of(unions, *into), set);
 }
 
-hx_set hx_gather_unite(struct hx_gather *gather, hx_set *place)
+hx_set hx_set_union_resolve(struct hx_set_unions *unions, hx_set *into)
 {
-    uint32_t number = *place & ~HX_GATHER_PILE;
-    hx_pile *pile = pile_at(gather, *place);
-    sort_out(pile);
-    *place = pile->n == 2 ? hx_sets_union(gather->sets, pile->v[0], pile->v[1])
-                          : hx_sets_union_all(gather->sets, pile->v, pile->n);
-    if (pile->cap > KEPT) {
-        free(pile->v);
-        *pile = (hx_pile){0};
+    uint32_t number = *into & ~HX_SET_UNION_DEFERRED;
+    hx_operands *list = list_of(unions, *into);
+    sort_unique(list);
+    *into = list->n == 2 ? hx_sets_union(unions->sets, list->v[0], list->v[1])
+                         : hx_sets_union_all(unions->sets, list->v, list->n);
+    if (list->cap > KEPT) {
+        free(list->v);
+        *list = (hx_operands){0};
     }
-    pile->n = 0;
-    gather->failed |= !hx_vec_push(&gather->empty, number);
-    return *place;
+    list->n = 0;
+    unions->failed |= !hx_vec_push(&unions->unused, number);
+    return *into;
 }
 
-void hx_gather_deinit(struct hx_gather *gather)
+void hx_set_unions_deinit(struct hx_set_unions *unions)
 {
-    for (size_t i = 0; i < gather->piles.n; i++)
-        hx_vec_free(&gather->piles.v[i]);
-    hx_vec_free(&gather->piles);
-    hx_vec_free(&gather->empty);
-    *gather = (struct hx_gather){0};
+    for (size_t i = 0; i < unions->lists.n; i++)
+        hx_vec_free(&unions->lists.v[i]);
+    hx_vec_free(&unions->lists);
+    hx_vec_free(&unions->unused);
+    *unions = (struct hx_set_unions){0};
 }

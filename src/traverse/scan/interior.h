@@ -19,21 +19,21 @@ struct hx_interior_rules {
     const struct hx_image *image;
     const struct hx_scan_options *options;
     size_t span; /* where the last word was found */
-    /* What is_vtable said of recent words, by hash: answer[i] is 1 + what it said of
+    /* What is_vtable said of recent words, by hash: verdict[i] is 1 + what it said of
      * word[i], 0 while nothing stands there. */
     uint64_t word[HX_INTERIOR_RULES_SLOTS];
-    uint8_t answer[HX_INTERIOR_RULES_SLOTS];
+    uint8_t verdict[HX_INTERIOR_RULES_SLOTS];
 };
 
-void hx_interior_rules_init(struct hx_interior_rules *known, const struct hx_image *image,
+void hx_interior_rules_init(struct hx_interior_rules *rules, const struct hx_image *image,
                             const struct hx_scan_options *options);
 
 /* Is a pointer to `addr + offset` a known shape? `addr` and `size` are the object's,
  * 0 < offset < size. A word that the image does not hold satisfies nothing. */
-bool hx_interior_rules_match(struct hx_interior_rules *known, uint64_t addr, uint64_t size,
+bool hx_interior_rules_match(struct hx_interior_rules *rules, uint64_t addr, uint64_t size,
                              uint64_t offset);
 
 /* Asks for the memory that hx_interior_rules_match() will read. */
-void hx_interior_rules_prefetch(struct hx_interior_rules *known, uint64_t addr, uint64_t offset);
+void hx_interior_rules_prefetch(struct hx_interior_rules *rules, uint64_t addr, uint64_t offset);
 
 #endif

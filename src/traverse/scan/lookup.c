@@ -67,7 +67,7 @@ static size_t prove_words(struct hx_lookup *lookup, size_t n)
             uint64_t addr = lookup->graph->addr[target];
             if (value - addr >= lookup->graph->size[target])
                 continue;
-            hx_interior_rules_prefetch(&lookup->known, addr, value - addr);
+            hx_interior_rules_prefetch(&lookup->rules, addr, value - addr);
         }
         lookup->value[kept] = value;
         lookup->tag[kept] = lookup->tag[i];
@@ -85,8 +85,8 @@ static void judge_words(struct hx_lookup *lookup, size_t n)
             continue;
         uint64_t addr = lookup->graph->addr[lookup->target[i]];
         uint64_t size = lookup->graph->size[lookup->target[i]];
-        bool known = hx_interior_rules_match(&lookup->known, addr, size, lookup->value[i] - addr);
-        lookup->kind[i] = known ? HX_EDGE_KNOWN : HX_EDGE_INTERIOR;
+        bool matches = hx_interior_rules_match(&lookup->rules, addr, size, lookup->value[i] - addr);
+        lookup->kind[i] = matches ? HX_EDGE_KNOWN : HX_EDGE_INTERIOR;
     }
 }
 

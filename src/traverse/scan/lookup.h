@@ -16,7 +16,7 @@
 struct hx_lookup {
     const struct hx_blockmap *map;
     const struct hx_graph *graph;
-    struct hx_interior_rules known;
+    struct hx_interior_rules rules;
     size_t n; /* collected, below HX_LOOKUP_BATCH between calls */
     uint64_t value[HX_LOOKUP_BATCH + HX_LOOKUP_RUN];
     uint64_t tag[HX_LOOKUP_BATCH + HX_LOOKUP_RUN]; /* the collector's, carried along */

@@ -235,7 +235,7 @@ static hx_error *prepare_workers(struct scanner *scanner, const struct hx_scan_o
         worker->scanner = scanner;
         worker->lookup.map = &scanner->map;
         worker->lookup.graph = &snapshot->graph;
-        hx_interior_rules_init(&worker->lookup.known, &snapshot->image, options);
+        hx_interior_rules_init(&worker->lookup.rules, &snapshot->image, options);
         /* No more edges than words. */
         HX_TRY(hx_big_reserve(&worker->edges, scanner->image_bytes));
         worker->edge = worker->edges.base;

@@ -198,7 +198,7 @@ static hx_error *add_leak(struct asking *asking, hx_obj object, const struct hx_
     const struct hx_graph *graph = &snapshot->graph;
     hx_obj leak;
     uint64_t steps;
-    HX_TRY(hx_lost_holder(graph, object, progress, &leak, &steps));
+    HX_TRY(hx_leaks_holder(graph, object, progress, &leak, &steps));
     if (leak == HX_NO_OBJ)
         return NULL;
     uint32_t type = graph->type ? graph->type[leak] : HX_NO_TYPE;
