@@ -53,7 +53,7 @@ struct hx_attach {
     uint64_t short_calls_told; /* of those that the agent counts */
     /* of the newest capture */
     hx_modules *modules;
-    struct hx_live live;          /* for who reads with it */
+    struct hx_live_memory live;   /* for who reads with it */
     const struct hx_image *image; /* owned by that snapshot */
 };
 
@@ -78,7 +78,7 @@ static hx_error *fits_roughly(pid_t pid)
 
 static hx_error *open_process(hx_attach *first, pid_t pid, hx_attach **ret)
 {
-    hx_volunteer();
+    hx_oom_volunteer();
     HX_TRY(hx_preflight_error(pid));
     if (!first) /* one more may only be recorded, which takes little */
         HX_TRY(fits_roughly(pid));
@@ -281,9 +281,9 @@ static struct hx_peek constant(hx_attach *attach)
 {
     if (attach->core)
         return (struct hx_peek){.read = peek_files, .context = attach->modules};
-    attach->live =
-        (struct hx_live){.pid = attach->via, .agent = attach->agent, .modules = attach->modules};
-    return (struct hx_peek){.read = hx_live_read, .context = &attach->live};
+    attach->live = (struct hx_live_memory){
+        .pid = attach->via, .agent = attach->agent, .modules = attach->modules};
+    return (struct hx_peek){.read = hx_live_memory_read, .context = &attach->live};
 }
 
 /* What the image leaves out because nobody may write there (text, constants) is the same in
@@ -392,8 +392,8 @@ static hx_error *read_running_target(hx_attach *attach, struct hx_agent_request 
     hx_lock_words locks = {0};
     hx_modules *modules = NULL;
     hx_error *err = hx_modules_create(attach->via, mapping, n, &modules);
-    struct hx_live live = {.pid = attach->via, .agent = attach->agent, .modules = modules};
-    struct hx_peek peek = {.read = hx_live_read, .context = &live};
+    struct hx_live_memory live = {.pid = attach->via, .agent = attach->agent, .modules = modules};
+    struct hx_peek peek = {.read = hx_live_memory_read, .context = &live};
     if (!err) {
         hx_reading_listen(hx_modules_reading(modules), progress);
         find_code(modules, request->code);

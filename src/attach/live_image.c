@@ -38,7 +38,7 @@ static void find_pages(pid_t pid, uint64_t addr, size_t len, struct pages *ret)
 }
 
 /* The bytes of pages that are not there; what no file has is left to the agent. */
-static bool read_absent(const struct hx_live *live, uint64_t addr, char *dst, size_t len)
+static bool read_absent(const struct hx_live_memory *live, uint64_t addr, char *dst, size_t len)
 {
     for (size_t n; len; addr += n, dst += n, len -= n) {
         n = live->modules ? hx_module_read_initial(live->modules, addr, dst, len) : 0;
@@ -48,7 +48,7 @@ static bool read_absent(const struct hx_live *live, uint64_t addr, char *dst, si
     return true;
 }
 
-static bool read_part(const struct hx_live *live, uint64_t addr, char *dst, size_t len)
+static bool read_part(const struct hx_live_memory *live, uint64_t addr, char *dst, size_t len)
 {
     struct pages pages;
     find_pages(live->pid, addr, len, &pages);
@@ -65,9 +65,9 @@ static bool read_part(const struct hx_live *live, uint64_t addr, char *dst, size
     return true;
 }
 
-bool hx_live_read(void *context, uint64_t addr, void *dst, size_t len)
+bool hx_live_memory_read(void *context, uint64_t addr, void *dst, size_t len)
 {
-    const struct hx_live *live = context;
+    const struct hx_live_memory *live = context;
     for (size_t done = 0; done < len;) {
         size_t part = len - done < HX_AGENT_READ_MAX ? len - done : HX_AGENT_READ_MAX;
         if (!read_part(live, addr + done, (char *)dst + done, part))

@@ -9,14 +9,14 @@
 #include "attach/stop/agent.h"
 #include "sym/module.h"
 
-struct hx_live {
+struct hx_live_memory {
     pid_t pid; /* the thread that stands for it */
     struct hx_agent *agent;
     hx_modules *modules; /* whose files are read; NULL: none */
 };
 
-/* As struct hx_peek has it, with a struct hx_live for the context. False when a byte cannot be
- * read. */
-bool hx_live_read(void *live, uint64_t addr, void *dst, size_t len);
+/* As struct hx_peek has it, with a struct hx_live_memory for the context. False when a byte cannot
+ * be read. */
+bool hx_live_memory_read(void *live, uint64_t addr, void *dst, size_t len);
 
 #endif

@@ -36,7 +36,7 @@ struct hx_memwatch {
     uint64_t kills;                           /* of the kernel, when it began */
 };
 
-void hx_volunteer(void)
+void hx_oom_volunteer(void)
 {
     HX_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, "1000", 4) != 4)

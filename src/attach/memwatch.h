@@ -13,7 +13,7 @@
 
 /* When memory runs out, the kernel shall end this process and its children, who only look on. Not
  * to be called before a program is started that shall not. */
-void hx_volunteer(void);
+void hx_oom_volunteer(void);
 
 struct hx_memwatch; /* a thread that looks */
 

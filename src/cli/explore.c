@@ -70,7 +70,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store,
     bool scripted = script && *script;
     int64_t left = 0;
     if (!scripted)
-        hx_kept_tell(args->n_words ? args->word[0] : NULL, &news);
+        hx_kept_list(args->n_words ? args->word[0] : NULL, &news);
     struct hx_ui_options options = {
         .store = store,
         .title = title,

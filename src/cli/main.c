@@ -65,7 +65,7 @@ static hx_error *run_command(const struct hx_command *command, int argc, char **
     }
     /* Those start a program, which shall not: it is there before heapx attaches, and volunteers. */
     if (command->run != hx_cmd_run && command->run != hx_cmd_demo)
-        hx_volunteer();
+        hx_oom_volunteer();
     /* A reader that goes away, or a file that may not grow, is an error like others: private
      * files are removed then, too. */
     signal(SIGPIPE, SIG_IGN);

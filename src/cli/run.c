@@ -155,11 +155,11 @@ static hx_error *add_process(struct run *run, pid_t pid)
         hx_launched_refuse(&run->launched, pid);
         return NULL;
     }
-    enum hx_launched_whose whose = hx_launched_whose(&run->launched, pid);
+    enum hx_launched_owner whose = hx_launched_owner(&run->launched, pid);
     if (whose == HX_LAUNCHED_UNKNOWN)
         return NULL; /* it is looked for again */
-    if (whose != HX_LAUNCHED_ITS) {
-        if (whose == HX_LAUNCHED_STRANGERS)
+    if (whose != HX_LAUNCHED_OWN) {
+        if (whose == HX_LAUNCHED_FOREIGN)
             refuse_program(run, "another PID namespace has its number");
         hx_launched_refuse(&run->launched, pid);
         return NULL;
@@ -226,7 +226,7 @@ static hx_error *take_late(struct run *run, struct process *process)
 static hx_error *look_at_regions(struct run *run)
 {
     pid_t pids[16];
-    size_t n = hx_rings_look(run->launched.folder_fd, pids, 16);
+    size_t n = hx_rings_list(run->launched.folder_fd, pids, 16);
     for (size_t i = 0; i < n; i++)
         HX_TRY(add_process(run, pids[i]));
     return NULL;
@@ -417,7 +417,7 @@ static hx_error *start_program(struct run *run)
     }
     run->went = true;
     if (run->launched.preloaded && run->args->recorder.children)
-        HX_TRY(hx_launched_greet(&run->launched));
+        HX_TRY(hx_launched_announce(&run->launched));
     return run->launched.preloaded ? await_rings(run, process) : record_probes(run, process);
 }
 

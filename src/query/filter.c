@@ -475,9 +475,9 @@ static hx_error *parse_filter(struct parser *parser)
 }
 
 hx_error *hx_filter_parse(const char *text, const struct hx_filter_schema *schema,
-                          struct hx_filter_place *ret_place, hx_filter **ret)
+                          struct hx_filter_position *ret_place, hx_filter **ret)
 {
-    struct hx_filter_place unused;
+    struct hx_filter_position unused;
     struct parser parser = {.lexer = {.text = text, .place = ret_place ? ret_place : &unused}};
     size_t n = strnlen(text, HX_FILTER_MAX_BYTES + 1);
     if (n > HX_FILTER_MAX_BYTES)

@@ -75,7 +75,7 @@ struct hx_filter_schema {
 };
 
 /* Where an error is, for a mark below the text. */
-struct hx_filter_place {
+struct hx_filter_position {
     size_t offset, length; /* bytes; length 0: at the end */
     size_t column;         /* characters, from 1 */
 };
@@ -85,7 +85,7 @@ typedef struct hx_filter hx_filter;
 /* Parses a condition. Errors are HX_E_USAGE (or out of memory), name the column, and fill
  * *ret_place, which may be NULL. Nothing of the schema is kept. */
 hx_error *hx_filter_parse(const char *text, const struct hx_filter_schema *schema,
-                          struct hx_filter_place *ret_place, hx_filter **ret);
+                          struct hx_filter_position *ret_place, hx_filter **ret);
 void hx_filter_destroy(hx_filter *filter);
 
 static inline void hx_cleanup_filter(hx_filter **filter)

@@ -15,7 +15,7 @@ hx_error *hx_lexer_error(const struct hx_lexer *lexer, size_t at, size_t n, cons
     size_t column = 1;
     for (size_t i = 0; i < at; i++)
         column += ((unsigned char)lexer->text[i] & 0xc0) != 0x80;
-    *lexer->place = (struct hx_filter_place){.offset = at, .length = n, .column = column};
+    *lexer->place = (struct hx_filter_position){.offset = at, .length = n, .column = column};
     HX_FREE char *words = NULL;
     va_list args;
     va_start(args, why);

@@ -48,7 +48,7 @@ struct hx_token {
 struct hx_lexer {
     const char *text;
     size_t at;
-    struct hx_filter_place *place; /* of the last error */
+    struct hx_filter_position *place; /* of the last error */
 };
 
 hx_error *hx_lexer_next(struct hx_lexer *lexer, struct hx_token *ret);

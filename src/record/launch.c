@@ -264,7 +264,7 @@ static bool maps_region(int folder_fd, pid_t process, pid_t number, size_t *ret_
     return mapped;
 }
 
-enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid)
+enum hx_launched_owner hx_launched_owner(const struct hx_launched *launched, pid_t pid)
 {
     size_t n;
     uint32_t foreign = 0;
@@ -278,10 +278,10 @@ enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid
         whole = is_whole(launched->folder_fd, name, &foreign);
     }
     if (maps_region(launched->folder_fd, pid, pid, &n))
-        return HX_LAUNCHED_ITS;
+        return HX_LAUNCHED_OWN;
     if (n && !whole)
         return HX_LAUNCHED_UNKNOWN;
-    return foreign ? HX_LAUNCHED_STRANGERS : HX_LAUNCHED_GONE;
+    return foreign ? HX_LAUNCHED_FOREIGN : HX_LAUNCHED_GONE;
 }
 
 /* A word into a file of the folder that holds a region; what is there is not believed. */
@@ -337,7 +337,7 @@ static void greet(int folder_fd, const char *name)
         write_word(folder_fd, name, &now, sizeof now, offsetof(struct hx_region, reader_ns));
 }
 
-struct hx_launched_greeter {
+struct hx_launched_announcer {
     pthread_t thread;
     int folder_fd, end_fd; /* end_fd: the other end of the pipe is closed at the end */
     int keep_fd;           /* that one */
@@ -345,23 +345,23 @@ struct hx_launched_greeter {
 
 static void *greet_all(void *argument)
 {
-    const struct hx_launched_greeter *greeter = argument;
+    const struct hx_launched_announcer *greeter = argument;
     struct pollfd end = {.fd = greeter->end_fd};
     while (poll(&end, 1, GREET_MS) <= 0)
         each_region(greeter->folder_fd, greet);
     return NULL;
 }
 
-hx_error *hx_launched_greet(struct hx_launched *launched)
+hx_error *hx_launched_announce(struct hx_launched *launched)
 {
-    struct hx_launched_greeter *greeter = calloc(1, sizeof *greeter);
+    struct hx_launched_announcer *greeter = calloc(1, sizeof *greeter);
     int ends[2];
     HX_NEED(greeter);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         free(greeter);
         return hx_error_os(errno, "recorder", "pipe");
     }
-    *greeter = (struct hx_launched_greeter){
+    *greeter = (struct hx_launched_announcer){
         .folder_fd = launched->folder_fd, .end_fd = ends[0], .keep_fd = ends[1]};
     sigset_t all, before;
     sigfillset(&all);
@@ -378,7 +378,7 @@ hx_error *hx_launched_greet(struct hx_launched *launched)
     return NULL;
 }
 
-static void end_greeter(struct hx_launched_greeter *greeter)
+static void end_greeter(struct hx_launched_announcer *greeter)
 {
     if (!greeter)
         return;

@@ -20,7 +20,7 @@ struct hx_launched {
     int folder_fd;           /* the folder's; -1: none, it is not preloaded */
     int go_fd, status_fd;
     bool preloaded;
-    struct hx_launched_greeter *greeter; /* NULL: nobody greets */
+    struct hx_launched_announcer *greeter; /* NULL: nobody greets */
 };
 
 /* Whether a program can have the library: HX_E_LIMIT and why, when it is static, gains rights on
@@ -56,7 +56,7 @@ void hx_launched_refuse(const struct hx_launched *launched, pid_t pid);
 /* From now on processes whose regions nobody has opened yet are told that heapx lives and comes to
  * them; without that they wait no longer than a second. By a thread of its own, which
  * hx_launched_deinit() ends. */
-hx_error *hx_launched_greet(struct hx_launched *launched);
+hx_error *hx_launched_announce(struct hx_launched *launched);
 
 /* How many processes have left such a sentence, and one of these. */
 size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size);
@@ -64,13 +64,13 @@ size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, siz
 /* Whose is the region that has a process's number? A stranger's is of another PID namespace, as
  * its library says. One that is being made cannot be told yet. Of one that is gone the process has
  * ended, or become another program. */
-enum hx_launched_whose {
-    HX_LAUNCHED_ITS,
+enum hx_launched_owner {
+    HX_LAUNCHED_OWN,
     HX_LAUNCHED_GONE,
-    HX_LAUNCHED_STRANGERS,
+    HX_LAUNCHED_FOREIGN,
     HX_LAUNCHED_UNKNOWN,
 };
-enum hx_launched_whose hx_launched_whose(const struct hx_launched *launched, pid_t pid);
+enum hx_launched_owner hx_launched_owner(const struct hx_launched *launched, pid_t pid);
 
 /* Lets go of the folder (regions that are mapped stay so): a process that waits to become the
  * program ends, one whose region nobody has opened waits for nobody. */

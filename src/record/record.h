@@ -111,7 +111,7 @@ hx_error *hx_rings_open(int folder_fd, pid_t pid, hx_code *code, void *const *ot
                         size_t n_others, const struct hx_source **ret, void **ret_state);
 
 /* The processes that have a region in the folder and were not opened yet; at most max. */
-size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max);
+size_t hx_rings_list(int folder_fd, pid_t *ret, size_t max);
 
 /* Does the program wait for its last snapshot (HX_RUN_AT_EXIT)? *ret_signal: what ends it, 0: it
  * exits. Then lets it go on. */

@@ -131,11 +131,12 @@ struct hx_region {
     _Atomic uint64_t centres_used, centres_full;    /* entries; regions that found no room */
 
     /* requests of the program, which heapx answers */
-    _Alignas(64) _Atomic uint32_t maps_asked; /* all stacks so far have to be placed: code goes */
-    _Atomic uint32_t maps_done;               /* futex, by the reader: up to that request */
-    _Atomic uint64_t fork_when;  /* with HX_RUN_CHILDREN: when a fork begins; the child's `began` */
-    _Atomic uint32_t exit_asked; /* 1: about to end; exit_tid does it */
-    _Atomic uint32_t exit_done;  /* futex, by the reader: go on */
+    _Alignas(64) _Atomic uint32_t
+        maps_requested;         /* all stacks so far have to be placed: code goes */
+    _Atomic uint32_t maps_done; /* futex, by the reader: up to that request */
+    _Atomic uint64_t fork_when; /* with HX_RUN_CHILDREN: when a fork begins; the child's `began` */
+    _Atomic uint32_t exit_requested; /* 1: about to end; exit_tid does it */
+    _Atomic uint32_t exit_done;      /* futex, by the reader: go on */
     int32_t exit_tid;
     int32_t exit_signal; /* that ends it; 0: it exits */
 

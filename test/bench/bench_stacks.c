@@ -105,10 +105,10 @@ static bool give_stack(void *context, uint64_t key, uint64_t *frame, size_t max,
     return true;
 }
 
-static void give_place(void *context, uint64_t pc, struct hx_placing *ret)
+static void give_place(void *context, uint64_t pc, struct hx_location *ret)
 {
     (void)context;
-    *ret = (struct hx_placing){
+    *ret = (struct hx_location){
         .file = (uint32_t)(pc >> 8) % FILES, .vaddr = pc, .start = pc >> 8 == 1};
 }
 
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
     }
     make_program(&program, stacks, depth);
     struct hx_reader_source source = {
-        .stack = give_stack, .place = give_place, .to_ns = give_time, .context = &program};
+        .stack = give_stack, .locate = give_place, .to_ns = give_time, .context = &program};
     struct hx_reader_options options = {.from_start = true, .method = "run"};
     hx_reader *reader;
     struct hx_recording *recording;

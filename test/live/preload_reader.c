@@ -306,12 +306,12 @@ static bool pump_one(struct seen *seen, bool drain)
         if (was_left && tails[i] == atomic_load(&ring->head))
             atomic_compare_exchange_strong(&ring->state, &left, HX_RING_FREE);
     }
-    uint32_t asked = atomic_load(&region->maps_asked);
+    uint32_t asked = atomic_load(&region->maps_requested);
     if (asked != atomic_load(&region->maps_done)) {
         atomic_store(&region->maps_done, asked);
         syscall(SYS_futex, &region->maps_done, FUTEX_WAKE, 1, NULL);
     }
-    if (idle && atomic_load(&region->exit_asked) && !atomic_load(&region->exit_done))
+    if (idle && atomic_load(&region->exit_requested) && !atomic_load(&region->exit_done))
         atomic_store(&region->exit_done, 1);
     return idle;
 }

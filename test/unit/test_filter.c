@@ -408,7 +408,7 @@ static void refused(const char *condition, size_t column, const char *word)
         {"roots", "size", HX_FILTER_NUMBER, 0},
     };
     struct hx_filter_schema of = {known, 5, "leaks"};
-    struct hx_filter_place place = {0};
+    struct hx_filter_position place = {0};
     hx_filter *filter = NULL;
     hx_error *err = hx_filter_parse(condition, &of, &place, &filter);
     char line[1024], at[40];
@@ -527,7 +527,7 @@ static void regexp_limits(void **state)
 /* Refused or not, it neither crashes nor leaks, and what is accepted is SQL. */
 static hx_error *attempt(sqlite3 *db, const char *condition)
 {
-    struct hx_filter_place place = {0};
+    struct hx_filter_position place = {0};
     hx_filter *filter = NULL;
     hx_error *err = hx_filter_parse(condition, &schema, &place, &filter);
     if (err) {
@@ -1032,7 +1032,7 @@ static void soup(void **state)
             while (length--)
                 strcat(condition, ANY_OF(&random, words));
         }
-        struct hx_filter_place place = {0};
+        struct hx_filter_position place = {0};
         hx_filter *filter = NULL;
         hx_error *err = hx_filter_parse(condition, &schema, &place, &filter);
         if (err) {

@@ -224,10 +224,10 @@ static bool give_stack(void *context, uint64_t key, uint64_t *frame, size_t max,
     return true;
 }
 
-static void give_place(void *context, uint64_t pc, struct hx_placing *ret)
+static void give_place(void *context, uint64_t pc, struct hx_location *ret)
 {
     (void)context;
-    *ret = (struct hx_placing){.file = 0, .vaddr = pc};
+    *ret = (struct hx_location){.file = 0, .vaddr = pc};
 }
 
 static uint64_t same_ns(void *context, uint64_t when)
@@ -237,7 +237,7 @@ static uint64_t same_ns(void *context, uint64_t when)
 }
 
 static const struct hx_reader_source source = {
-    .stack = give_stack, .place = give_place, .to_ns = same_ns};
+    .stack = give_stack, .locate = give_place, .to_ns = same_ns};
 
 static hx_reader *new_reader(uint64_t sample_bytes)
 {
@@ -282,7 +282,7 @@ static void feed_round(struct sim *sim, hx_reader *reader)
             lost_allocs += alloc;
             lost_frees += !alloc;
         }
-    hx_reader_lost(reader, lost_allocs, lost_frees);
+    hx_reader_add_losses(reader, lost_allocs, lost_frees);
     assert_null(hx_reader_check(reader));
     assert_null(hx_reader_end_round(reader));
     assert_null(hx_reader_check(reader));
@@ -784,17 +784,17 @@ static bool give_centre(void *context, uint64_t word, struct hx_ev_centre *ret)
     return true;
 }
 
-static void place_even(void *context, uint64_t pc, struct hx_placing *ret)
+static void place_even(void *context, uint64_t pc, struct hx_location *ret)
 {
     (void)context;
-    *ret = (struct hx_placing){.file = pc % 2 ? UINT32_MAX : 0, .vaddr = pc};
+    *ret = (struct hx_location){.file = pc % 2 ? UINT32_MAX : 0, .vaddr = pc};
 }
 
 static hx_reader *stacks_reader(struct stacks *stacks, bool asks)
 {
     struct hx_reader_source with = {.stack = asks ? give_words : NULL,
                                     .centre = asks ? give_centre : NULL,
-                                    .place = place_even,
+                                    .locate = place_even,
                                     .context = stacks};
     struct hx_reader_options options = {.method = "run"};
     hx_reader *reader;

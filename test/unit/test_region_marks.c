@@ -235,7 +235,7 @@ uint64_t say_from(enum op op, uint64_t object, uint64_t pc, uint64_t sp, uint64_
         struct hx_mark mark = {.sp = sp,
                                .word = (op == OP_PUSH ? HX_EV_REGION : HX_EV_DEFERRED) | object,
                                .object = object};
-        hx_unwind_place(bench.unwind, bench.thread, pc, sp, fp, &mark);
+        hx_unwind_complete_mark(bench.unwind, bench.thread, pc, sp, fp, &mark);
         hx_marks_push(&bench.marks, &mark);
     }
     if (op == OP_POP || op == OP_LEAVE)

@@ -176,11 +176,11 @@ static void open_rings(struct folder *folder, pid_t pid, const struct hx_source 
         assert_int_equal(err->kind, HX_E_ABSENT);
         hx_error_free(err);
         assert_true(hx_now_ns() < end);
-        if (hx_rings_look(folder->fd, &found, 1))
+        if (hx_rings_list(folder->fd, &found, 1))
             assert_int_equal(found, pid);
         usleep(1000);
     }
-    assert_int_equal(hx_rings_look(folder->fd, &pid, 1), 0);
+    assert_int_equal(hx_rings_list(folder->fd, &pid, 1), 0);
 }
 
 /* Rounds until all is read, or ns have passed. */

@@ -40,13 +40,13 @@ static void end(struct setup *setup)
 }
 
 /* The place of an address is the one that the dynamic linker knows. */
-static void expect_place(struct setup *setup, void *address, struct hx_placing *ret)
+static void expect_place(struct setup *setup, void *address, struct hx_location *ret)
 {
     Dl_info info;
     struct link_map *map;
     char path[4096];
     assert_true(dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP));
-    hx_space_place(setup->space, (uint64_t)(uintptr_t)address, ret);
+    hx_space_locate(setup->space, (uint64_t)(uintptr_t)address, ret);
     assert_true(ret->file < hx_code_count(setup->code));
     assert_int_equal(ret->vaddr, (uint64_t)(uintptr_t)address - map->l_addr);
     assert_non_null(realpath(*map->l_name ? map->l_name : "/proc/self/exe", path));
@@ -62,7 +62,7 @@ static void test_place(void **unused)
 {
     (void)unused;
     struct setup setup;
-    struct hx_placing here, libc, allocator;
+    struct hx_location here, libc, allocator;
     void *handle = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD); /* not what a sanitizer has */
     assert_non_null(handle);
     begin(&setup, getpid());
@@ -105,7 +105,7 @@ static void test_later(void **unused)
 {
     (void)unused;
     struct setup setup;
-    struct hx_placing before, library, jit;
+    struct hx_location before, library, jit;
     begin(&setup, getpid());
     size_t files = hx_code_count(setup.code);
     expect_place(&setup, (void *)(uintptr_t)&test_later, &before);
@@ -124,7 +124,7 @@ static void test_later(void **unused)
     void *page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(page, MAP_FAILED);
     assert_null(hx_space_refresh(setup.space));
-    hx_space_place(setup.space, (uint64_t)(uintptr_t)page + 16, &jit);
+    hx_space_locate(setup.space, (uint64_t)(uintptr_t)page + 16, &jit);
     assert_int_equal(jit.file, HX_NO_FILE);
     assert_int_equal(jit.vaddr, (uint64_t)(uintptr_t)page + 16);
     munmap(page, 4096);
@@ -136,7 +136,7 @@ static void test_gone(void **unused)
 {
     (void)unused;
     struct setup setup;
-    struct hx_placing before, after;
+    struct hx_location before, after;
     pid_t child = fork();
     if (child == 0) {
         pause();

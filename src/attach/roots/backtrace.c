@@ -35,11 +35,11 @@ static bool read_stack_word(void *context, uint64_t addr, uint64_t *ret)
 
 /* For the interned stacks. The allocator's frames are frames as all others here: a thread may stand
  * in them. */
-static void place_pc(void *context, uint64_t pc, struct hx_placing *ret)
+static void locate_pc(void *context, uint64_t pc, struct hx_location *ret)
 {
     const struct tracing *tracing = context;
     const struct hx_space_part *part = hx_space_find(tracing->space, pc);
-    *ret = (struct hx_placing){.file = HX_NO_FILE, .vaddr = pc};
+    *ret = (struct hx_location){.file = HX_NO_FILE, .vaddr = pc};
     if (!part || part->file == HX_NO_FILE)
         return;
     ret->file = part->file;
@@ -73,14 +73,14 @@ static bool unwind_thread(const struct tracing *tracing, const struct hx_thread 
 static hx_error *backtrace_thread(struct tracing *tracing, const struct hx_thread *thread,
                                   uint64_t key, uint32_t *ret)
 {
-    const struct hx_reader_source source = {.place = place_pc, .context = tracing};
+    const struct hx_reader_source source = {.locate = locate_pc, .context = tracing};
     uint64_t word[HX_EV_FRAMES_MAX], exact;
     size_t n;
     *ret = HX_NO_STACK;
     if (!thread->pc && !thread->sp)
         return NULL; /* it could not be stopped, and the kernel did not tell */
     bool whole = unwind_thread(tracing, thread, word, &n, &exact);
-    return hx_interned_bring(&tracing->interned, &source, key, word, n, exact, !whole, ret);
+    return hx_interned_add(&tracing->interned, &source, key, word, n, exact, !whole, ret);
 }
 
 /* --- all of them ------------------------------------------------------------------ */

@@ -364,7 +364,7 @@ static _Noreturn void become_agent(pid_t pid, int socket, struct hx_agent_shared
         setrlimit(RLIMIT_FSIZE, &files);
     }
     keep_only(socket);
-    hx_volunteer(); /* also where heapx did not */
+    hx_oom_volunteer(); /* also where heapx did not */
     /* not from malloc, which a thread that was not forked may have locked (sanitizers' may) */
     struct supervisor *self =
         mmap(NULL, sizeof *self, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -103,7 +103,7 @@ static bool is_kept(const char *name)
     return strncmp(name, "heapx-", 6) == 0 && n > 9 && strcmp(name + n - 3, ".db") == 0;
 }
 
-void hx_kept_tell(const char *shown, struct hx_text *ret)
+void hx_kept_list(const char *shown, struct hx_text *ret)
 {
     char state[PATH_MAX], newest[NAME_MAX + 1] = "";
     struct stat st, except = {0};

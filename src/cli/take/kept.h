@@ -16,6 +16,6 @@ hx_error *hx_kept_put(hx_store *store, pid_t pid, char **ret);
 
 /* Appends a line on such files that lie in the state directory, other than `shown`; nothing when
  * there are none. */
-void hx_kept_tell(const char *shown, struct hx_text *ret);
+void hx_kept_list(const char *shown, struct hx_text *ret);
 
 #endif

@@ -289,13 +289,13 @@ static void tell_killed(struct hx_console *console, const struct hx_session *ses
 static hx_error *tell_asked(struct hx_console *console, struct hx_session *session,
                             const struct hx_snapshot *snapshot)
 {
-    if (session->asked_told)
+    if (session->matches_reported)
         return NULL;
     HX_CLEANUP(hx_matched_deinit) struct hx_matched matched = {0};
     HX_TRY(hx_matched_init(session->args, &matched));
     HX_TRY(hx_matched_look(&matched, snapshot));
     hx_matched_tell(&matched, console);
-    session->asked_told = true;
+    session->matches_reported = true;
     return NULL;
 }
 

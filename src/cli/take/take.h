@@ -25,7 +25,7 @@ struct hx_session {
     bool store_failed;           /* an error was that of the store, not of the process */
     char *late_why;              /* why there was no snapshot before it ended; NULL: no reason */
     bool roots_tested;           /* every variable of --root was there once */
-    bool asked_told;             /* what of --root and --retainer stood for nothing at first */
+    bool matches_reported;       /* what of --root and --retainer stood for nothing at first */
 };
 
 hx_error *hx_session_open(const struct hx_args *args, const char *pid, struct hx_session *ret);

@@ -61,10 +61,10 @@ struct probes {
 
 /* --- for the reader ------------------------------------------------------------------- */
 
-static void probes_place(void *context, uint64_t pc, struct hx_placing *ret)
+static void probes_locate(void *context, uint64_t pc, struct hx_location *ret)
 {
     struct probes *p = context;
-    hx_space_place(p->space, pc, ret);
+    hx_space_locate(p->space, pc, ret);
 }
 
 static uint64_t to_ns(void *context, uint64_t when)
@@ -232,11 +232,11 @@ static hx_error *follow_thread(struct probes *p)
 
 static hx_error *feed(struct probes *p, size_t len, uint64_t until)
 {
-    size_t taken = 0;
+    size_t fed = 0;
     if (!len)
         return NULL;
-    HX_TRY(hx_reader_feed(p->reader, p->batch, len, until, &taken));
-    if (taken != len)
+    HX_TRY(hx_reader_feed(p->reader, p->batch, len, until, &fed));
+    if (fed != len)
         return hx_error_new(HX_E_CORRUPT, "the ring of the probes", NULL,
                             "holds an event that makes no sense");
     return NULL;
@@ -289,10 +289,10 @@ static hx_error *run_round(void *state, const struct hx_stop_mark *mark, bool *r
         end = atomic_load_explicit(kernel->produced, memory_order_acquire);
     }
     HX_TRY(probes_drain(p, end, until));
-    hx_reader_lost(p->reader, __atomic_load_n(&kernel->shared->lost_allocs, __ATOMIC_RELAXED),
-                   __atomic_load_n(&kernel->shared->lost_frees, __ATOMIC_RELAXED));
-    hx_reader_lost_entries(p->reader,
-                           __atomic_load_n(&kernel->shared->lost_entries, __ATOMIC_RELAXED));
+    hx_reader_add_losses(p->reader, __atomic_load_n(&kernel->shared->lost_allocs, __ATOMIC_RELAXED),
+                         __atomic_load_n(&kernel->shared->lost_frees, __ATOMIC_RELAXED));
+    hx_reader_add_lost_entries(p->reader,
+                               __atomic_load_n(&kernel->shared->lost_entries, __ATOMIC_RELAXED));
     HX_TRY(hx_reader_end_round(p->reader));
     HX_TRY(follow_maps(p));
     HX_TRY(follow_thread(p));
@@ -619,11 +619,11 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     }
     HX_TRY(err);
     HX_TRY(watch(p));
-    struct hx_reader_source reader = {.place = probes_place,
+    struct hx_reader_source reader = {.locate = probes_locate,
                                       .centre = centre,
                                       .to_ns = to_ns,
                                       .unwind = probes_unwind,
-                                      .told = probes_event,
+                                      .process_event = probes_event,
                                       .context = p};
     struct hx_reader_options reading = {.sample_bytes = options->sample_bytes, .method = "probes"};
     HX_TRY(hx_reader_create(&reader, &reading, &p->reader));

@@ -105,7 +105,7 @@ static __attribute__((noinline, cold)) void delete_early(int i, void *p, uint64_
         if (!recorded[AT##name])                                                                   \
             return next[AT##name].make(bytes, a, b);                                               \
         struct hx_caller caller = HX_CALLER();                                                     \
-        struct hx_thread *thread = &hx_thread;                                                     \
+        struct hx_thread_state *thread = &hx_thread_state;                                         \
         if (!hx_wants(thread, bytes, caller.pc))                                                   \
             return next[AT##name].make(bytes, a, b);                                               \
         uint64_t outer = hx_outer_begin(thread, caller.sp);                                        \
@@ -113,7 +113,7 @@ static __attribute__((noinline, cold)) void delete_early(int i, void *p, uint64_
         hx_outer_end(thread, outer);                                                               \
         if (HX_RARELY(!p))                                                                         \
             return p;                                                                              \
-        return hx_tell_alloc(p, bytes, caller.pc, caller.sp, caller.fp);                           \
+        return hx_record_alloc(p, bytes, caller.pc, caller.sp, caller.fp);                         \
     }
 NEWS(X)
 #undef X
@@ -132,9 +132,9 @@ NEWS(X)
         }                                                                                          \
         if (HX_RARELY(hx_in_arena(p)))                                                             \
             return;                                                                                \
-        struct hx_thread *thread = &hx_thread;                                                     \
+        struct hx_thread_state *thread = &hx_thread_state;                                         \
         if (hx_frees(thread, p, (uint64_t)__builtin_return_address(0))) {                          \
-            hx_tell_free((uint64_t)p);                                                             \
+            hx_record_free((uint64_t)p);                                                           \
             uint64_t outer = hx_outer_begin(thread, (uint64_t)__builtin_frame_address(0));         \
             next[AT##name].drop(p, a, b);                                                          \
             hx_outer_end(thread, outer);                                                           \

@@ -28,17 +28,17 @@ static bool is_own_process(void)
     return atomic_load(&hx_process.barred) || (int)HX_SYS(SYS_getpid, 0, 0, 0, 0) == hx_process.pid;
 }
 
-void hx_ending_ask(int signal)
+void hx_ending_snapshot(int signal)
 {
     struct hx_region *region = hx_process.region;
     if (hx_mode() == HX_GATE_SHUT || !(hx_process.flags & HX_RUN_AT_EXIT) || !is_own_process() ||
         atomic_exchange(&asked, true))
         return;
-    region->exit_tid = atomic_load(&hx_process.barred) ? (int32_t)hx_thread.tid
+    region->exit_tid = atomic_load(&hx_process.barred) ? (int32_t)hx_thread_state.tid
                                                        : (int32_t)HX_SYS(SYS_gettid, 0, 0, 0, 0);
     region->exit_signal = signal;
-    hx_tell_word(HX_EV_EXIT, (uint64_t)signal);
-    atomic_store(&region->exit_asked, 1);
+    hx_record_word(HX_EV_EXIT, (uint64_t)signal);
+    atomic_store(&region->exit_requested, 1);
     hx_wake_reader();
     hx_wait_for(&region->exit_done, 1, PATIENCE_NS, SILENCE_NS);
 }
@@ -51,7 +51,7 @@ extern int __cxa_at_quick_exit(void (*function)(void *), void *object);
 static void at_exit(void *context)
 {
     (void)context;
-    hx_ending_ask(0);
+    hx_ending_snapshot(0);
 }
 
 #define LEAVE(name)                                                                                \
@@ -60,7 +60,7 @@ static void at_exit(void *context)
         static void (*real)(int);                                                                  \
         if (!real)                                                                                 \
             *(void **)&real = hx_real_next(#name);                                                 \
-        hx_ending_ask(0);                                                                          \
+        hx_ending_snapshot(0);                                                                     \
         real(status);                                                                              \
         __builtin_unreachable();                                                                   \
     }
@@ -89,7 +89,7 @@ static void by_signal(int signal, siginfo_t *info, void *context)
     (void)context;
     int saved = errno;
     struct sigaction action = {.sa_handler = SIG_DFL};
-    hx_ending_ask(signal);
+    hx_ending_snapshot(signal);
     real_sigaction(signal, &action, NULL);
     /* A fault comes again by itself, at the same instruction. Anything else is sent once more, and
      * arrives when this handler returns. */

@@ -12,7 +12,7 @@
 
 static __attribute__((noinline, cold)) void leave_frames(const struct __jmp_buf_tag *buffer)
 {
-    const struct hx_writer *writer = hx_thread.writer[0];
+    const struct hx_writer *writer = hx_thread_state.writer[0];
     uint64_t sp = (uint64_t)buffer->__jmpbuf[WORD_OF_SP], guard;
     __asm__("movq %%fs:0x30, %0" : "=r"(guard));
     sp = (sp >> 17 | sp << 47) ^ guard;

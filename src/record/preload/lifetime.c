@@ -27,7 +27,7 @@ static void open_gate(void)
  * round. */
 static void thread_ends(void *context)
 {
-    struct hx_thread *thread = context;
+    struct hx_thread_state *thread = context;
     if (hx_mode() == HX_GATE_SHUT)
         return;
     if (++thread->rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
@@ -60,11 +60,11 @@ static bool name_wanted(const char *name)
 /* The reader keeps the state of that very moment for the child. */
 static void before_fork(void)
 {
-    bool told = hx_process.region && hx_process.flags & HX_RUN_CHILDREN;
-    if (told)
+    bool recorded = hx_process.region && hx_process.flags & HX_RUN_CHILDREN;
+    if (recorded)
         atomic_store(&hx_process.region->fork_when, HX_FORK_COMING);
     hx_process.fork_when = hx_now();
-    if (told)
+    if (recorded)
         atomic_store(&hx_process.region->fork_when, hx_process.fork_when);
 }
 
@@ -115,7 +115,7 @@ static __attribute__((constructor)) void constructed(void)
     hx_start(); /* of a program that has not allocated yet */
 }
 
-bool hx_gate_look(void)
+bool hx_gate_check(void)
 {
     int stage = atomic_load(&hx_process.stage);
     if (stage == HX_STAGE_RECORDS)
@@ -134,7 +134,7 @@ void hx_forked(void)
     if (hx_mode() != HX_GATE_SHUT ||
         !atomic_compare_exchange_strong(&process->stage, &stage, HX_STAGE_STARTING))
         return;
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     int parent = process->pid;
     process->pid = (int)HX_SYS(SYS_getpid, 0, 0, 0, 0);
     bool records = false;
@@ -166,13 +166,13 @@ HX_EXPORT int dlclose(void *handle)
         return real(handle);
     atomic_fetch_add(&region->generation, 1);
     hx_unwind_forget(hx_process.unwind);
-    uint32_t asked = atomic_fetch_add(&region->maps_asked, 1) + 1;
+    uint32_t asked = atomic_fetch_add(&region->maps_requested, 1) + 1;
     hx_wake_reader();
     hx_wait_for(&region->maps_done, asked, HX_RING_TIMEOUT_NS, HX_RING_TIMEOUT_NS);
     int ret = real(handle);
     int saved = errno;
     hx_unwind_forget(hx_process.unwind);
-    hx_tell_word(HX_EV_MAPS, 0);
+    hx_record_word(HX_EV_MAPS, 0);
     errno = saved;
     return ret;
 }
@@ -187,14 +187,14 @@ HX_EXPORT int dlclose(void *handle)
 static bool maps_recorded(void)
 {
     return hx_process.flags & HX_RUN_MAPPINGS &&
-           (hx_mode() != HX_GATE_SHUT || (hx_process.stage == HX_STAGE_RECORDS && hx_gate_look()));
+           (hx_mode() != HX_GATE_SHUT || (hx_process.stage == HX_STAGE_RECORDS && hx_gate_check()));
 }
 
 static void tell_map(void *p, size_t bytes, const struct hx_caller *caller)
 {
-    if (p != MAP_FAILED && hx_wants(&hx_thread, bytes, caller->pc) &&
+    if (p != MAP_FAILED && hx_wants(&hx_thread_state, bytes, caller->pc) &&
         (hx_process.mode != HX_GATE_SAMPLED || hx_sample_add((uint64_t)p)))
-        hx_tell_mapping(p, bytes, caller);
+        hx_record_mapping(p, bytes, caller);
 }
 
 HX_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
@@ -223,8 +223,8 @@ HX_EXPORT int munmap(void *addr, size_t len)
 {
     REAL(munmap)
     if (maps_recorded() && len && !((uint64_t)addr & 4095) &&
-        hx_frees(&hx_thread, addr, (uint64_t)__builtin_return_address(0)))
-        hx_tell_free((uint64_t)addr);
+        hx_frees(&hx_thread_state, addr, (uint64_t)__builtin_return_address(0)))
+        hx_record_free((uint64_t)addr);
     return real(addr, len);
 }
 
@@ -240,15 +240,15 @@ HX_EXPORT void *mremap(void *old, size_t old_len, size_t len, int flags, ...)
     if (!maps_recorded() || !old_len)
         return real(old, old_len, len, flags, to);
     struct hx_caller caller = HX_CALLER();
-    bool told = hx_frees(&hx_thread, old, caller.pc);
-    if (told)
-        hx_tell_realloc_begin((uint64_t)old);
+    bool recorded = hx_frees(&hx_thread_state, old, caller.pc);
+    if (recorded)
+        hx_record_realloc_begin((uint64_t)old);
     void *p = real(old, old_len, len, flags, to);
     bool sampled = hx_process.mode == HX_GATE_SAMPLED;
     bool ok = p != MAP_FAILED;
-    if (told && (!sampled || hx_sample_add((uint64_t)(ok ? p : old))))
-        hx_tell_realloc((uint64_t)old, ok ? p : NULL, len, false, ok ? (len + 4095) & ~4095ULL : 0,
-                        &caller);
+    if (recorded && (!sampled || hx_sample_add((uint64_t)(ok ? p : old))))
+        hx_record_realloc((uint64_t)old, ok ? p : NULL, len, false,
+                          ok ? (len + 4095) & ~4095ULL : 0, &caller);
     return p;
 }
 

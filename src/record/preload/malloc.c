@@ -18,7 +18,7 @@ void cfree(void *p);
 #define ALLOCATE(bytes, call)                                                                      \
     do {                                                                                           \
         struct hx_caller caller_ = HX_CALLER();                                                    \
-        struct hx_thread *thread_ = &hx_thread;                                                    \
+        struct hx_thread_state *thread_ = &hx_thread_state;                                        \
         if (!hx_wants(thread_, (bytes), caller_.pc))                                               \
             return call;                                                                           \
         uint64_t outer_ = hx_outer_begin(thread_, caller_.sp);                                     \
@@ -26,7 +26,7 @@ void cfree(void *p);
         hx_outer_end(thread_, outer_);                                                             \
         if (HX_RARELY(!p_))                                                                        \
             return p_;                                                                             \
-        return hx_tell_alloc(p_, (bytes), caller_.pc, caller_.sp, caller_.fp);                     \
+        return hx_record_alloc(p_, (bytes), caller_.pc, caller_.sp, caller_.fp);                   \
     } while (0)
 
 HX_EXPORT void *malloc(size_t bytes)
@@ -64,14 +64,14 @@ HX_EXPORT void *pvalloc(size_t bytes)
 HX_EXPORT int posix_memalign(void **ret, size_t align, size_t bytes)
 {
     struct hx_caller caller = HX_CALLER();
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     if (!hx_wants(thread, bytes, caller.pc))
         return hx_real.posix_memalign(ret, align, bytes);
     uint64_t outer = hx_outer_begin(thread, caller.sp);
     int failed = hx_real.posix_memalign(ret, align, bytes);
     hx_outer_end(thread, outer);
     if (!failed && *ret)
-        hx_tell_alloc(*ret, bytes, caller.pc, caller.sp, caller.fp);
+        hx_record_alloc(*ret, bytes, caller.pc, caller.sp, caller.fp);
     return failed;
 }
 
@@ -81,8 +81,8 @@ HX_EXPORT void free(void *p)
 {
     if (HX_RARELY(hx_in_arena(p)))
         return;
-    if (hx_frees(&hx_thread, p, (uint64_t)__builtin_return_address(0)))
-        hx_tell_free((uint64_t)p);
+    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
+        hx_record_free((uint64_t)p);
     hx_real.free(p);
 }
 
@@ -90,8 +90,8 @@ HX_EXPORT void cfree(void *p)
 {
     if (HX_RARELY(hx_in_arena(p)))
         return;
-    if (hx_frees(&hx_thread, p, (uint64_t)__builtin_return_address(0)))
-        hx_tell_free((uint64_t)p);
+    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
+        hx_record_free((uint64_t)p);
     hx_real.cfree(p);
 }
 
@@ -99,8 +99,8 @@ HX_EXPORT void free_sized(void *p, size_t bytes)
 {
     if (HX_RARELY(hx_in_arena(p)))
         return;
-    if (hx_frees(&hx_thread, p, (uint64_t)__builtin_return_address(0)))
-        hx_tell_free((uint64_t)p);
+    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
+        hx_record_free((uint64_t)p);
     hx_real.free_sized(p, bytes);
 }
 
@@ -108,8 +108,8 @@ HX_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes)
 {
     if (HX_RARELY(hx_in_arena(p)))
         return;
-    if (hx_frees(&hx_thread, p, (uint64_t)__builtin_return_address(0)))
-        hx_tell_free((uint64_t)p);
+    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
+        hx_record_free((uint64_t)p);
     hx_real.free_aligned_sized(p, align, bytes);
 }
 
@@ -123,7 +123,7 @@ HX_EXPORT size_t malloc_usable_size(void *p)
 /* One under way. */
 struct moving {
     void *old;
-    bool told; /* of the old block's end, which may turn out to be none */
+    bool frees; /* of the old block's end, which may turn out to be none */
     bool wanted;
     uint64_t bytes, outer;
     struct hx_caller caller;
@@ -133,32 +133,32 @@ struct moving {
 static inline bool move_begin(struct moving *move, void *old, uint64_t bytes,
                               const struct hx_caller *caller)
 {
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     uint32_t mode = hx_mode();
-    if (HX_RARELY(mode == HX_GATE_SHUT) && !hx_gate_look())
+    if (HX_RARELY(mode == HX_GATE_SHUT) && !hx_gate_check())
         return false;
     if (HX_RARELY(thread->outer != 0) && hx_nested(thread, caller->pc))
         return false;
     move->wanted = hx_wants(thread, bytes, caller->pc);
-    move->told = old && hx_frees(thread, old, caller->pc);
-    if (!move->wanted && !move->told)
+    move->frees = old && hx_frees(thread, old, caller->pc);
+    if (!move->wanted && !move->frees)
         return false;
     move->old = old;
     move->bytes = bytes;
     move->caller = *caller;
-    if (move->told)
-        hx_tell_realloc_begin((uint64_t)old);
+    if (move->frees)
+        hx_record_realloc_begin((uint64_t)old);
     move->outer = hx_outer_begin(thread, caller->sp);
     return true;
 }
 
 static void move_end(const struct moving *move, void *p)
 {
-    hx_outer_end(&hx_thread, move->outer);
+    hx_outer_end(&hx_thread_state, move->outer);
     bool sampled = hx_process.mode == HX_GATE_SAMPLED;
-    if (!move->told) {
+    if (!move->frees) {
         if (p)
-            hx_tell_alloc(p, move->bytes, move->caller.pc, move->caller.sp, move->caller.fp);
+            hx_record_alloc(p, move->bytes, move->caller.pc, move->caller.sp, move->caller.fp);
         return;
     }
     bool freed = !p && move->bytes == 0;
@@ -169,8 +169,8 @@ static void move_end(const struct moving *move, void *p)
         kept = hx_sample_add((uint64_t)p);
     if (p && !kept)
         freed = true; /* as far as the recording knows */
-    hx_tell_realloc((uint64_t)move->old, kept ? p : NULL, move->bytes, freed,
-                    kept ? hx_usable(p) : 0, &move->caller);
+    hx_record_realloc((uint64_t)move->old, kept ? p : NULL, move->bytes, freed,
+                      kept ? hx_usable(p) : 0, &move->caller);
 }
 
 /* A block of the arena moves to the allocator. */

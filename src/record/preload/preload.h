@@ -89,7 +89,7 @@ struct hx_process {
     uint8_t *own; /* all that was reserved, own_bytes of it */
     size_t own_bytes;
     struct hx_region
-        *place; /* where the region lies, or will: of it what stands before the index */
+        *region_base; /* where the region lies, or will: of it what stands before the index */
     struct hx_tables tables; /* three more parts of it */
     struct hx_pages centres; /* struct hx_region_centres */
     struct hx_ring *ring;    /* and the last one: n_rings, as far as they are populated */
@@ -132,7 +132,7 @@ extern struct hx_process hx_process;
 /* Handlers that interrupt one another, each while the one below was writing. */
 #define HX_LEVELS 4
 
-struct hx_thread {
+struct hx_thread_state {
     int64_t until;   /* bytes to the next sample */
     uint64_t outer;  /* stack pointer of a call that is inside the allocator; 0: none */
     uint32_t levels; /* writers that are at work */
@@ -144,7 +144,7 @@ struct hx_thread {
     bool ending;            /* rings were given back; from now on one is taken for each event */
     struct hx_writer *writer[HX_LEVELS];
 };
-extern __thread struct hx_thread hx_thread;
+extern __thread struct hx_thread_state hx_thread_state;
 extern __thread struct hx_marks hx_marks;
 
 /* Registers of the caller, after the call will have returned. */
@@ -210,7 +210,7 @@ bool hx_cxx_wanted(const char *name, bool *ret_known);
 void hx_start(void);
 
 /* The gate is shut: a first call, or a child after fork. True: it is open now. */
-bool hx_gate_look(void);
+bool hx_gate_check(void);
 
 /* In a child, once. */
 void hx_forked(void);
@@ -267,7 +267,7 @@ static inline uint64_t hx_now(void)
     return (uint64_t)hi << 32 | lo;
 }
 
-struct hx_writer *hx_writer_take(struct hx_thread *thread, uint32_t level);
+struct hx_writer *hx_writer_take(struct hx_thread_state *thread, uint32_t level);
 void hx_writer_leave(struct hx_writer *writer);
 bool hx_writer_room(struct hx_writer *writer, uint64_t bytes);
 void hx_wake_reader(void);
@@ -279,7 +279,7 @@ void hx_sleep_ns(uint64_t ns);
 bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t silence);
 
 /* Gives back the rings of the thread. */
-void hx_thread_leave(struct hx_thread *thread);
+void hx_thread_leave(struct hx_thread_state *thread);
 
 /* How much a block really holds. */
 uint64_t hx_usable(void *p);
@@ -288,18 +288,18 @@ uint64_t hx_usable(void *p);
 void hx_clock_measure(void);
 
 /* Events. None changes errno. */
-void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp);
-void hx_tell_mapping(void *p, uint64_t bytes, const struct hx_caller *caller);
-void hx_tell_free(uint64_t address);
-void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t usable,
-                     const struct hx_caller *caller);
-void hx_tell_realloc_begin(uint64_t old);
-void hx_tell_word(enum hx_event_kind kind, uint64_t word);
+void *hx_record_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp);
+void hx_record_mapping(void *p, uint64_t bytes, const struct hx_caller *caller);
+void hx_record_free(uint64_t address);
+void hx_record_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t usable,
+                       const struct hx_caller *caller);
+void hx_record_realloc_begin(uint64_t old);
+void hx_record_word(enum hx_event_kind kind, uint64_t word);
 
 /* For an event of several steps: its writer, NULL when there is none; the event; the end. */
-struct hx_writer *hx_writer_enter(struct hx_thread *thread);
+struct hx_writer *hx_writer_enter(struct hx_thread_state *thread);
 void hx_writer_word(struct hx_writer *writer, enum hx_event_kind kind, uint64_t word);
-void hx_writer_exit(struct hx_thread *thread, struct hx_writer *writer);
+void hx_writer_exit(struct hx_thread_state *thread, struct hx_writer *writer);
 
 /* --- what the program marks (scc.c, region_names.c) ------------------------------------------ */
 
@@ -325,7 +325,7 @@ static inline uint32_t hx_filter_of(uint64_t address)
 size_t hx_sample_bytes(uint64_t most);
 void hx_sample_use(void *memory, size_t bytes); /* zeroed; as hx_sample_bytes() said */
 /* The countdown has run out at a request of so many bytes: is it a sample? */
-bool hx_sample_hit(struct hx_thread *thread, uint64_t bytes);
+bool hx_sample_hit(struct hx_thread_state *thread, uint64_t bytes);
 /* False: there is no room for it. */
 bool hx_sample_add(uint64_t address);
 /* True: it was one, and is none any more. */
@@ -336,7 +336,7 @@ bool hx_sample_remove(uint64_t address);
 
 void hx_ending_start(void);
 /* Asks for the last snapshot and waits; once. */
-void hx_ending_ask(int signal);
+void hx_ending_snapshot(int signal);
 
 #pragma GCC visibility pop
 

@@ -126,10 +126,10 @@ static bool reserve_region(const struct shape *shape)
     process->unwind = (struct hx_unwind *)at;
     if (shape->samples)
         hx_sample_use(at + shape->unwind, shape->samples);
-    process->place = (struct hx_region *)((uint8_t *)p + own);
+    process->region_base = (struct hx_region *)((uint8_t *)p + own);
     struct hx_pages *pages[N_TABLES];
     get_tables(pages);
-    uint8_t *part = (uint8_t *)process->place + HEAD_BYTES;
+    uint8_t *part = (uint8_t *)process->region_base + HEAD_BYTES;
     for (int i = 0; i < N_TABLES; part += shape->part[i++]) {
         pages[i]->at = part;
         pages[i]->bytes = shape->part[i];
@@ -206,7 +206,7 @@ static bool map_parts(int fd)
         void *at;
         uint64_t bytes, from;
     } part[] = {
-        {process->place, HEAD_BYTES, 0},
+        {process->region_base, HEAD_BYTES, 0},
         {tables->index.at, tables->index.bytes, part_at[0]},
         {tables->stacks.at, tables->stacks.bytes, part_at[1]},
         {tables->frames.at, tables->frames.bytes, part_at[2]},
@@ -323,7 +323,7 @@ void hx_region_drop(void)
     while (rings > 0 &&
            !(atomic_load(&process->populated[(rings - 1) / 64]) >> (rings - 1) % 64 & 1))
         rings--;
-    forget_page(process->place, HEAD_BYTES);
+    forget_page(process->region_base, HEAD_BYTES);
     get_tables(pages);
     for (int i = 0; i < N_TABLES; i++)
         forget_page(pages[i]->at, hx_pages_extent(pages[i]));
@@ -332,7 +332,7 @@ void hx_region_drop(void)
 
 /* A signal handler has forked in the middle of an event. It ends in memory that nobody sees, and
  * nobody else takes. */
-static void set_apart(const struct hx_thread *thread)
+static void set_apart(const struct hx_thread_state *thread)
 {
     struct hx_process *process = &hx_process;
     for (uint32_t i = 0; i < thread->levels && i < HX_LEVELS; i++) {
@@ -341,7 +341,7 @@ static void set_apart(const struct hx_thread *thread)
         uint64_t index = (uint64_t)(thread->writer[i]->ring - process->ring);
         forget_page(thread->writer[i]->ring, sizeof(struct hx_ring));
         atomic_fetch_or(&process->rings[index / 64], 1ULL << index % 64);
-        atomic_fetch_add(&process->place->no_ring_allocs, 1);
+        atomic_fetch_add(&process->region_base->no_ring_allocs, 1);
     }
 }
 
@@ -366,7 +366,7 @@ static void add_stamp(const struct hx_region *region, uint64_t keys)
 static const char *fill_region(int fd, int parent)
 {
     struct hx_process *process = &hx_process;
-    struct hx_region *region = process->place;
+    struct hx_region *region = process->region_base;
     uint64_t frames = 0, stacks = 0, centres = 0;
     uint32_t generation = 0;
     if (parent) {
@@ -391,7 +391,7 @@ static const char *fill_region(int fd, int parent)
     memset(process->populated, 0, sizeof process->populated);
     process->rings_refused = 0;
     if (parent)
-        set_apart(&hx_thread);
+        set_apart(&hx_thread_state);
     return NULL;
 }
 
@@ -399,7 +399,7 @@ static const char *fill_region(int fd, int parent)
 static bool make_all(int folder, int parent)
 {
     struct hx_process *process = &hx_process;
-    struct hx_region *region = process->place;
+    struct hx_region *region = process->region_base;
     char name[40];
     const char *why;
     /* growing a file beyond the limit would be a signal */

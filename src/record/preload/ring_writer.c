@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-__thread struct hx_thread hx_thread;
+__thread struct hx_thread_state hx_thread_state;
 
 #define EIGHTH (HX_RING_BYTES / 8)
 
@@ -270,7 +270,7 @@ static int find_ring(uint32_t tid)
     return -1;
 }
 
-static uint32_t own_tid(struct hx_thread *thread)
+static uint32_t own_tid(struct hx_thread_state *thread)
 {
     if (thread->tid)
         return thread->tid;
@@ -281,7 +281,7 @@ static uint32_t own_tid(struct hx_thread *thread)
     return thread->tid;
 }
 
-struct hx_writer *hx_writer_take(struct hx_thread *thread, uint32_t level)
+struct hx_writer *hx_writer_take(struct hx_thread_state *thread, uint32_t level)
 {
     int index = find_ring(own_tid(thread));
     if (index < 0)
@@ -308,7 +308,7 @@ void hx_writer_leave(struct hx_writer *writer)
     atomic_fetch_and(&hx_process.rings[index / 64], ~(1ULL << (index % 64)));
 }
 
-void hx_thread_leave(struct hx_thread *thread)
+void hx_thread_leave(struct hx_thread_state *thread)
 {
     thread->ending = true;
     for (uint32_t i = HX_LEVELS; i-- > 0;) {
@@ -341,7 +341,7 @@ static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
         give_up();
     atomic_fetch_add(&region->waits, 1);
     atomic_fetch_add(&region->wait_ticks, hx_now() - begun);
-    hx_thread.waits++;
+    hx_thread_state.waits++;
     return room;
 }
 
@@ -371,7 +371,7 @@ bool hx_writer_room(struct hx_writer *writer, uint64_t bytes)
  * Each is: enter_writer() the next level, fill, leave_writer(). Between the two a handler uses the
  * next level. */
 
-static inline struct hx_writer *enter_writer(struct hx_thread *thread)
+static inline struct hx_writer *enter_writer(struct hx_thread_state *thread)
 {
     uint32_t level = thread->levels;
     if (HX_RARELY(level >= HX_LEVELS))
@@ -387,7 +387,7 @@ static inline struct hx_writer *enter_writer(struct hx_thread *thread)
     return writer;
 }
 
-static inline void leave_writer(struct hx_thread *thread, struct hx_writer *writer)
+static inline void leave_writer(struct hx_thread_state *thread, struct hx_writer *writer)
 {
     if (HX_RARELY(writer->visit))
         hx_writer_leave(writer);
@@ -449,7 +449,7 @@ static inline uint64_t take_ring_stack(struct hx_writer *writer, uint64_t pc, ui
     return hx_unwind_stack(hx_process.unwind, writer->unwind, pc, sp, fp);
 }
 
-static inline bool tell_alloc(struct hx_thread *thread, uint64_t address, uint64_t bytes,
+static inline bool tell_alloc(struct hx_thread_state *thread, uint64_t address, uint64_t bytes,
                               uint64_t usable, uint64_t pc, uint64_t sp, uint64_t fp)
 {
     struct hx_writer *writer = enter_writer(thread);
@@ -479,7 +479,7 @@ uint64_t hx_usable(void *p)
 {
     if (HX_LIKELY(hx_real.libc))
         return hx_real.malloc_usable_size(p);
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     uint64_t outer = thread->outer;
     thread->outer = (uint64_t)__builtin_frame_address(0);
     atomic_signal_fence(memory_order_seq_cst);
@@ -504,7 +504,7 @@ static void note_time(uint64_t begun, uint32_t waits, _Atomic uint64_t *count,
                       _Atomic uint64_t *ticks)
 {
     uint64_t took = hx_now() - begun;
-    if (took >= TIMED_MOST || hx_thread.waits != waits)
+    if (took >= TIMED_MOST || hx_thread_state.waits != waits)
         return;
     took -= took < hx_process.clock_cost ? took : hx_process.clock_cost;
     atomic_fetch_add_explicit(ticks, took, memory_order_relaxed);
@@ -521,8 +521,8 @@ void hx_clock_measure(void)
     hx_process.clock_cost = least;
 }
 
-static __attribute__((noinline, cold)) void *tell_alloc_timed(struct hx_thread *thread, void *p,
-                                                              uint64_t bytes, uint64_t pc,
+static __attribute__((noinline, cold)) void *tell_alloc_timed(struct hx_thread_state *thread,
+                                                              void *p, uint64_t bytes, uint64_t pc,
                                                               uint64_t sp, uint64_t fp)
 {
     struct hx_region *region = hx_process.region;
@@ -533,9 +533,9 @@ static __attribute__((noinline, cold)) void *tell_alloc_timed(struct hx_thread *
     return p;
 }
 
-void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp)
+void *hx_record_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t fp)
 {
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     uint64_t address = (uint64_t)p;
     if (HX_RARELY(hx_process.mode == HX_GATE_SAMPLED) && !hx_sample_add(address)) {
         lost_alloc(NULL, bytes);
@@ -547,13 +547,13 @@ void *hx_tell_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_t 
     return p;
 }
 
-void hx_tell_mapping(void *p, uint64_t bytes, const struct hx_caller *caller)
+void hx_record_mapping(void *p, uint64_t bytes, const struct hx_caller *caller)
 {
-    tell_alloc(&hx_thread, (uint64_t)p, bytes, (bytes + 4095) & ~4095ULL, caller->pc, caller->sp,
-               caller->fp);
+    tell_alloc(&hx_thread_state, (uint64_t)p, bytes, (bytes + 4095) & ~4095ULL, caller->pc,
+               caller->sp, caller->fp);
 }
 
-static inline void tell_free(struct hx_thread *thread, uint64_t address)
+static inline void tell_free(struct hx_thread_state *thread, uint64_t address)
 {
     struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
@@ -571,7 +571,7 @@ static inline void tell_free(struct hx_thread *thread, uint64_t address)
     leave_writer(thread, writer);
 }
 
-static __attribute__((noinline, cold)) void tell_free_timed(struct hx_thread *thread,
+static __attribute__((noinline, cold)) void tell_free_timed(struct hx_thread_state *thread,
                                                             uint64_t address)
 {
     struct hx_region *region = hx_process.region;
@@ -581,18 +581,18 @@ static __attribute__((noinline, cold)) void tell_free_timed(struct hx_thread *th
     note_time(begun, waits, &region->timed_frees, &region->timed_free_ticks);
 }
 
-void hx_tell_free(uint64_t address)
+void hx_record_free(uint64_t address)
 {
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     if (is_timed(&thread->frees))
         tell_free_timed(thread, address);
     else
         tell_free(thread, address);
 }
 
-void hx_tell_realloc_begin(uint64_t old)
+void hx_record_realloc_begin(uint64_t old)
 {
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
         lost_free(NULL);
@@ -612,10 +612,10 @@ void hx_tell_realloc_begin(uint64_t old)
     leave_writer(thread, writer);
 }
 
-void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t usable,
-                     const struct hx_caller *caller)
+void hx_record_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t usable,
+                       const struct hx_caller *caller)
 {
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
         lost_alloc(NULL, bytes);
@@ -641,12 +641,12 @@ void hx_tell_realloc(uint64_t old, void *p, uint64_t bytes, bool freed, uint64_t
     leave_writer(thread, writer);
 }
 
-struct hx_writer *hx_writer_enter(struct hx_thread *thread)
+struct hx_writer *hx_writer_enter(struct hx_thread_state *thread)
 {
     return enter_writer(thread);
 }
 
-void hx_writer_exit(struct hx_thread *thread, struct hx_writer *writer)
+void hx_writer_exit(struct hx_thread_state *thread, struct hx_writer *writer)
 {
     leave_writer(thread, writer);
 }
@@ -663,9 +663,9 @@ void hx_writer_word(struct hx_writer *writer, enum hx_event_kind kind, uint64_t 
     }
 }
 
-void hx_tell_word(enum hx_event_kind kind, uint64_t word)
+void hx_record_word(enum hx_event_kind kind, uint64_t word)
 {
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     struct hx_writer *writer = enter_writer(thread);
     if (!writer)
         return;

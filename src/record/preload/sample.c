@@ -39,7 +39,7 @@ static uint64_t sample_slot(uint64_t address)
 
 /* --- distances ------------------------------------------------------------------------------ */
 
-static uint64_t random_bits(struct hx_thread *thread)
+static uint64_t random_bits(struct hx_thread_state *thread)
 {
     if (!thread->random) {
         thread->random = hx_tsc() ^ (uint64_t)thread * 0x2545f4914f6cdd1dULL;
@@ -69,13 +69,13 @@ static double exponential(uint64_t bits)
     return -(exponent * 0.693147180559945309417 + 2 * s * sum);
 }
 
-static int64_t distance(struct hx_thread *thread)
+static int64_t distance(struct hx_thread_state *thread)
 {
     double d = exponential(random_bits(thread)) * (double)hx_process.sample_bytes;
     return d >= 0x1p62 ? INT64_MAX / 2 : (int64_t)d;
 }
 
-bool hx_sample_hit(struct hx_thread *thread, uint64_t bytes)
+bool hx_sample_hit(struct hx_thread_state *thread, uint64_t bytes)
 {
     if (!thread->random) {
         /* this thread's first request: it has no distance yet */

@@ -17,7 +17,7 @@ __thread struct hx_marks hx_marks;
 /* --- marks ---------------------------------------------------------------------------------- */
 
 /* Memory for many, once a thread needs it. */
-static __attribute__((noinline, cold)) void grow(struct hx_thread *thread)
+static __attribute__((noinline, cold)) void grow(struct hx_thread_state *thread)
 {
     if (atomic_load_explicit(&hx_process.barred, memory_order_relaxed))
         return;
@@ -52,18 +52,18 @@ static bool keeps_marks(void)
 static bool records(void)
 {
     return hx_mode() != HX_GATE_SHUT ||
-           (hx_process.stage == HX_STAGE_RECORDS && hx_gate_look() && hx_mode() != HX_GATE_SHUT);
+           (hx_process.stage == HX_STAGE_RECORDS && hx_gate_check() && hx_mode() != HX_GATE_SHUT);
 }
 
 /* False: there is no room. */
-static bool place_and_push_mark(struct hx_thread *thread, const struct hx_writer *writer,
+static bool place_and_push_mark(struct hx_thread_state *thread, const struct hx_writer *writer,
                                 const struct hx_caller *caller, struct hx_mark *mark)
 {
     mark->sp = caller->sp;
     mark->base = 1;
     if (writer)
-        hx_unwind_place(hx_process.unwind, writer->unwind, caller->pc, caller->sp, caller->fp,
-                        mark);
+        hx_unwind_complete_mark(hx_process.unwind, writer->unwind, caller->pc, caller->sp,
+                                caller->fp, mark);
     if (HX_RARELY(hx_marks.n == HX_MARKS_INLINE && !hx_marks.large))
         grow(thread);
     return hx_marks_push(&hx_marks, mark);
@@ -71,7 +71,7 @@ static bool place_and_push_mark(struct hx_thread *thread, const struct hx_writer
 
 static void take_caller(const struct hx_caller *caller, uint64_t tag, uint64_t object)
 {
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     const struct hx_writer *first = thread->writer[0];
     struct hx_mark which = {.sp = caller->sp, .word = tag, .object = object, .base = 1};
     if (HX_LIKELY(first && hx_unwind_on_own(first->unwind, caller->sp, caller->sp))) {
@@ -92,7 +92,7 @@ static void tell_unbalanced(void)
     uint32_t n = hx_marks.unbalanced;
     if (HX_RARELY(n) && records()) {
         hx_marks.unbalanced = 0;
-        hx_tell_word(HX_EV_UNBALANCED, n);
+        hx_record_word(HX_EV_UNBALANCED, n);
     }
 }
 
@@ -101,7 +101,7 @@ static void tell_unbalanced(void)
 static void push_centre(const struct heapx_centre *centre)
 {
     struct hx_caller caller = HX_CALLER();
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     if (!keeps_marks() || !centre)
         return;
     struct hx_writer *writer = records() ? hx_writer_enter(thread) : NULL;
@@ -142,7 +142,7 @@ static uint64_t known_key(uint64_t id)
 static uint64_t capture(void)
 {
     struct hx_caller caller = HX_CALLER();
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     struct hx_writer *writer = keeps_marks() && records() ? hx_writer_enter(thread) : NULL;
     if (!writer)
         return 0;
@@ -158,7 +158,7 @@ static uint64_t capture(void)
 static void push_object_mark(uint64_t id)
 {
     struct hx_caller caller = HX_CALLER();
-    struct hx_thread *thread = &hx_thread;
+    struct hx_thread_state *thread = &hx_thread_state;
     if (!keeps_marks())
         return;
     struct hx_writer *writer = records() ? hx_writer_enter(thread) : NULL;

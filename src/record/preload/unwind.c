@@ -15,7 +15,7 @@
 struct walk {
     struct hx_unwind *unwind;
     struct hx_unwind_thread *thread;
-    struct hx_taken taken;
+    struct hx_call_stack stack;
     uint64_t pc, sp, fp;
     uint64_t fp_at; /* rbp is the word there, not loaded yet; 0: it is in fp */
     bool fp_known, exact;
@@ -254,7 +254,7 @@ static inline void add_frame(struct walk *walk)
     trace->mark[i].fp = fp_place(walk);
     trace->mark[i].words = trace->words_end;
     if (HX_UNLIKELY(walk->exact) && i - trace->first < 64)
-        walk->taken.exact |= (uint64_t)1 << (i - trace->first);
+        walk->stack.exact |= (uint64_t)1 << (i - trace->first);
 }
 
 /* Takes frames as long as they are of the usual kind, as unwind_frame() would, with all state in
@@ -399,10 +399,10 @@ static void take_frames(struct walk *walk)
         got = unwind_frame(walk);
     }
     struct hx_trace *trace = walk->trace;
-    walk->taken.cut = got == HX_STEP_CUT;
-    walk->taken.frame = trace->frame + trace->first;
-    walk->taken.n = trace->end - trace->first;
-    if (trace != walk->last && walk->lasting && walk->own && !walk->taken.cut) {
+    walk->stack.cut = got == HX_STEP_CUT;
+    walk->stack.frame = trace->frame + trace->first;
+    walk->stack.n = trace->end - trace->first;
+    if (trace != walk->last && walk->lasting && walk->own && !walk->stack.cut) {
         trace->epoch = walk->epoch;
         trace->needs_fp = walk->needs_fp;
         trace->entry_fp = walk->entry_fp;
@@ -497,10 +497,10 @@ static inline uint64_t node_reach(const struct hx_memo_node *node)
 /* The words of a stack that its node tells, which may be read. */
 static inline uint64_t add_words(const struct hx_memo_node *node, uint64_t hash, uint64_t sp)
 {
-    static const uint64_t odd[HX_MEMO_TELL] = {0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53,
-                                               0x9fb21c651e98df25, 0xd6e8feb86659fd93};
+    static const uint64_t odd[HX_MEMO_DECISIVE] = {0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53,
+                                                   0x9fb21c651e98df25, 0xd6e8feb86659fd93};
 #pragma GCC unroll 4
-    for (int i = 0; i < HX_MEMO_TELL; i++)
+    for (int i = 0; i < HX_MEMO_DECISIVE; i++)
         hash += load_stack_word(sp + (uint64_t)node->at[i] * 8) * odd[i];
     return hash;
 }
@@ -575,21 +575,21 @@ static bool narrow_memo_node(struct hx_unwind_thread *thread, struct hx_memo_nod
                              const struct hx_trace *trace, uint64_t sp)
 {
     uint32_t n = trace->words_end - trace->first_word, kept = 0;
-    uint16_t at[HX_MEMO_TELL];
-    uint8_t order[HX_MEMO_TELL];
-    for (int i = 0; i < HX_MEMO_TELL; i++)
+    uint16_t at[HX_MEMO_DECISIVE];
+    uint8_t order[HX_MEMO_DECISIVE];
+    for (int i = 0; i < HX_MEMO_DECISIVE; i++)
         if (node->order[i] < n &&
             trace->word[trace->first_word + node->order[i]].at == sp + (uint64_t)node->at[i] * 8) {
             at[kept] = node->at[i];
             order[kept++] = node->order[i];
         }
-    if (HX_LIKELY(kept == HX_MEMO_TELL))
+    if (HX_LIKELY(kept == HX_MEMO_DECISIVE))
         return true;
     if (!may_learn(thread))
         return false;
     thread->learned++;
     node->tag = kept != 0 ? node->tag | 1 : 0;
-    for (uint32_t i = 0, highest = 0; i < HX_MEMO_TELL && kept != 0; i++) {
+    for (uint32_t i = 0, highest = 0; i < HX_MEMO_DECISIVE && kept != 0; i++) {
         for (uint32_t j = 1; j < kept; j++)
             highest = at[j] > at[highest] ? j : highest;
         uint32_t from = i < kept ? i : 0;
@@ -602,7 +602,7 @@ static bool narrow_memo_node(struct hx_unwind_thread *thread, struct hx_memo_nod
 /* Room for another offset, which no other repeats; -1: there is none. */
 static int free_offset(const struct hx_memo_node *node)
 {
-    for (int i = 1; i < HX_MEMO_TELL; i++)
+    for (int i = 1; i < HX_MEMO_DECISIVE; i++)
         if (node->at[i] == node->at[0])
             return i;
     return -1;
@@ -613,7 +613,7 @@ static void add_offset(struct hx_memo_node *node, int i, uint16_t at, uint8_t or
     uint16_t highest = node->at[0];
     uint8_t its_order = node->order[0];
     if (at > highest) {
-        for (int j = 0; j < HX_MEMO_TELL; j++)
+        for (int j = 0; j < HX_MEMO_DECISIVE; j++)
             if (node->at[j] == highest) {
                 node->at[j] = at;
                 node->order[j] = order;
@@ -696,7 +696,7 @@ static bool learn(struct hx_unwind_thread *thread, const struct hx_trace *trace,
                                          : set[1].tag == 0 ? 1
                                                            : thread->turn % HX_MEMO_WAYS];
         node->tag = leaf_of(place->hash);
-        for (int j = 0; j < HX_MEMO_TELL; j++) {
+        for (int j = 0; j < HX_MEMO_DECISIVE; j++) {
             node->at[j] = (uint16_t)(at / 8);
             node->order[j] = (uint8_t)first;
         }
@@ -846,9 +846,9 @@ static __attribute__((noinline)) uint64_t take(struct hx_unwind *unwind,
     }
 
     take_frames(&walk);
-    if (walk.taken.n == 0)
+    if (walk.stack.n == 0)
         return HX_EV_KEY_UNKNOWN;
-    key = hx_intern(unwind, &walk.taken);
+    key = hx_intern(unwind, &walk.stack);
     if (walk.lasting && key >= HX_EV_KEY_FIRST) {
         struct hx_memo head = {.pc = pc, .sp = sp, .fp = fp, .key = key, .epoch = epoch};
         head.needs_fp = walk.needs_fp;
@@ -864,7 +864,7 @@ void hx_unwind_walk(struct hx_unwind *unwind, struct hx_unwind_thread *thread, u
     struct walk walk = begin_walk(unwind, thread, pc, sp, fp, epoch);
     ret->own = walk.own ? thread->now : (struct hx_span){0, 0};
     take_frames(&walk);
-    ret->taken = walk.taken;
+    ret->stack = walk.stack;
     ret->mark = walk.trace->mark + walk.trace->first;
 }
 

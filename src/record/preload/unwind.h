@@ -46,8 +46,8 @@ uint64_t hx_unwind_marked(struct hx_unwind *unwind, struct hx_unwind_thread *thr
                           uint64_t sp, uint64_t fp, struct hx_marks *marks);
 
 /* Completes a mark of that caller: its cfa, ret and base. */
-void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
-                     uint64_t sp, uint64_t fp, struct hx_mark *mark);
+void hx_unwind_complete_mark(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                             uint64_t sp, uint64_t fp, struct hx_mark *mark);
 
 /* Which stack sp is on, for struct hx_mark's base; takes no more than a look on the thread's own.
  */

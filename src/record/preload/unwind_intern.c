@@ -5,7 +5,7 @@
  * nobody finds.
  *
  * The index has levels, each several times larger than the one before, of buckets of eight words. A
- * stack goes to the first level whose bucket for it has room; words are never taken out, so it
+ * stack goes to the first level whose bucket for it has room; words are never removed, so it
  * need not be looked for behind an empty one. Few stacks touch few pages.
  */
 #include "record/preload/unwind_private.h"
@@ -26,7 +26,7 @@ uint64_t hx_index_bytes(uint32_t levels)
     return words * sizeof(uint64_t);
 }
 
-static bool barred(const struct hx_unwind *unwind)
+static bool calls_barred(const struct hx_unwind *unwind)
 {
     return atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
 }
@@ -34,7 +34,7 @@ static bool barred(const struct hx_unwind *unwind)
 /* Memory that is shared with heapx, which may write to it: not even its own entries are believed.
  */
 static bool same_interned_stack(struct hx_unwind *unwind, uint64_t entry, uint16_t generation,
-                                const struct hx_taken *taken)
+                                const struct hx_call_stack *call_stack)
 {
     uint64_t at = entry * sizeof(struct hx_region_stack);
     if (!hx_pages_use(&unwind->tables->stacks, at, sizeof(struct hx_region_stack), true))
@@ -42,19 +42,19 @@ static bool same_interned_stack(struct hx_unwind *unwind, uint64_t entry, uint16
     const struct hx_region_stack *stack = (const void *)(unwind->tables->stacks.at + at);
     uint32_t n = atomic_load_explicit(&stack->n, memory_order_acquire);
     uint64_t first = stack->first;
-    if (n == 0 || n != taken->n || stack->exact != taken->exact ||
-        stack->generation != generation || stack->flags != (taken->cut ? HX_EV_STACK_CUT : 0) ||
-        first > HX_REGION_FRAMES ||
+    if (n == 0 || n != call_stack->n || stack->exact != call_stack->exact ||
+        stack->generation != generation ||
+        stack->flags != (call_stack->cut ? HX_EV_STACK_CUT : 0) || first > HX_REGION_FRAMES ||
         !hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)n * 8, true))
         return false;
     const uint64_t *frame = (const uint64_t *)unwind->tables->frames.at + first;
     uint64_t differ = 0;
     for (uint32_t i = 0; i < n; i++)
-        differ |= frame[i] ^ taken->frame[i];
+        differ |= frame[i] ^ call_stack->frame[i];
     return differ == 0;
 }
 
-bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_taken *ret)
+bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_call_stack *ret)
 {
     uint64_t entry = key - HX_EV_KEY_FIRST, at = entry * sizeof(struct hx_region_stack);
     if (key < HX_EV_KEY_FIRST || entry >= HX_REGION_STACKS ||
@@ -66,10 +66,10 @@ bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_taken *ret)
     if (n == 0 || n > HX_EV_FRAMES_MAX || first > HX_REGION_FRAMES ||
         !hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)n * 8, true))
         return false;
-    *ret = (struct hx_taken){.frame = (const uint64_t *)unwind->tables->frames.at + first,
-                             .n = n,
-                             .cut = stack->flags & HX_EV_STACK_CUT,
-                             .exact = stack->exact};
+    *ret = (struct hx_call_stack){.frame = (const uint64_t *)unwind->tables->frames.at + first,
+                                  .n = n,
+                                  .cut = stack->flags & HX_EV_STACK_CUT,
+                                  .exact = stack->exact};
     return true;
 }
 
@@ -90,7 +90,7 @@ static uint64_t give_out(_Atomic uint64_t *used, uint64_t n, uint64_t room)
 static bool has_room(struct hx_unwind *unwind, uint32_t n)
 {
     const struct hx_region *region = unwind->tables->region;
-    bool no_calls = barred(unwind);
+    bool no_calls = calls_barred(unwind);
     uint64_t entry = atomic_load_explicit(&region->stacks_used, memory_order_relaxed);
     uint64_t first = atomic_load_explicit(&region->frames_used, memory_order_relaxed);
     return entry < HX_REGION_STACKS && first < HX_REGION_FRAMES &&
@@ -100,39 +100,41 @@ static bool has_room(struct hx_unwind *unwind, uint32_t n)
 }
 
 /* Stores the stack; the number of its entry, or HX_REGION_STACKS. */
-static uint64_t store(struct hx_unwind *unwind, uint16_t generation, const struct hx_taken *taken)
+static uint64_t store_call_stack(struct hx_unwind *unwind, uint16_t generation,
+                                 const struct hx_call_stack *call_stack)
 {
     struct hx_region *region = unwind->tables->region;
     const uint64_t size = sizeof(struct hx_region_stack);
     uint64_t frames = unwind->tables->frames.bytes / 8,
              stacks = unwind->tables->stacks.bytes / size;
-    if (!has_room(unwind, taken->n))
+    if (!has_room(unwind, call_stack->n))
         return HX_REGION_STACKS;
-    uint64_t first = give_out(&region->frames_used, taken->n, frames);
-    if (first == frames ||
-        !hx_pages_use(&unwind->tables->frames, first * 8, (uint64_t)taken->n * 8, barred(unwind)))
+    uint64_t first = give_out(&region->frames_used, call_stack->n, frames);
+    if (first == frames || !hx_pages_use(&unwind->tables->frames, first * 8,
+                                         (uint64_t)call_stack->n * 8, calls_barred(unwind)))
         return HX_REGION_STACKS;
     uint64_t entry = give_out(&region->stacks_used, 1, stacks);
     if (entry == stacks ||
-        !hx_pages_use(&unwind->tables->stacks, entry * size, size, barred(unwind)))
+        !hx_pages_use(&unwind->tables->stacks, entry * size, size, calls_barred(unwind)))
         return HX_REGION_STACKS;
-    memcpy(unwind->tables->frames.at + first * 8, taken->frame, taken->n * sizeof(uint64_t));
+    memcpy(unwind->tables->frames.at + first * 8, call_stack->frame,
+           call_stack->n * sizeof(uint64_t));
     struct hx_region_stack *stack =
         (struct hx_region_stack *)(void *)(unwind->tables->stacks.at + entry * size);
     stack->first = first;
-    stack->exact = taken->exact;
-    stack->flags = taken->cut ? HX_EV_STACK_CUT : 0;
+    stack->exact = call_stack->exact;
+    stack->flags = call_stack->cut ? HX_EV_STACK_CUT : 0;
     stack->generation = generation;
-    atomic_store_explicit(&stack->n, taken->n, memory_order_release);
+    atomic_store_explicit(&stack->n, call_stack->n, memory_order_release);
     return entry;
 }
 
 /* Each frame for itself and by its position, so that no step waits for the one before. */
-static uint64_t hash_frames(const struct hx_taken *taken)
+static uint64_t hash_frames(const struct hx_call_stack *call_stack)
 {
     uint64_t hash = 0, position = 0x2545f4914f6cdd1d;
-    for (uint32_t i = 0; i < taken->n; i++) {
-        uint64_t mixed = (taken->frame[i] + position) * 0xd6e8feb86659fd93;
+    for (uint32_t i = 0; i < call_stack->n; i++) {
+        uint64_t mixed = (call_stack->frame[i] + position) * 0xd6e8feb86659fd93;
         hash += mixed ^ mixed >> 32;
         position += 0x9e3779b97f4a7c15;
     }
@@ -141,7 +143,7 @@ static uint64_t hash_frames(const struct hx_taken *taken)
 
 /* A stack that is looked for. */
 struct sought {
-    const struct hx_taken *taken;
+    const struct hx_call_stack *call_stack;
     uint64_t hash;
     uint64_t entry; /* HX_REGION_STACKS: not stored yet */
     uint16_t generation;
@@ -152,14 +154,14 @@ enum found { FOUND_NOT, FOUND, FOUND_NO_ROOM };
 /* In one bucket, where it is put if there is room. */
 static enum found probe_bucket(struct hx_unwind *unwind, uint64_t word, struct sought *sought)
 {
-    if (!hx_pages_use(&unwind->tables->index, word * 8, BUCKET * 8, barred(unwind)))
+    if (!hx_pages_use(&unwind->tables->index, word * 8, BUCKET * 8, calls_barred(unwind)))
         return FOUND_NO_ROOM;
     _Atomic uint64_t *bucket = (_Atomic uint64_t *)(void *)unwind->tables->index.at + word;
     for (int i = 0; i < BUCKET; i++) {
         uint64_t held = atomic_load_explicit(&bucket[i], memory_order_acquire);
         if (held == 0) {
             if (sought->entry == HX_REGION_STACKS)
-                sought->entry = store(unwind, sought->generation, sought->taken);
+                sought->entry = store_call_stack(unwind, sought->generation, sought->call_stack);
             if (sought->entry == HX_REGION_STACKS)
                 return FOUND_NO_ROOM;
             uint64_t own = (sought->hash & ~INDEX_MASK) | (sought->entry + 1);
@@ -169,7 +171,7 @@ static enum found probe_bucket(struct hx_unwind *unwind, uint64_t word, struct s
         }
         uint64_t entry = (held & INDEX_MASK) - 1;
         if ((held ^ sought->hash) >> 21 == 0 && entry < HX_REGION_STACKS &&
-            same_interned_stack(unwind, entry, sought->generation, sought->taken)) {
+            same_interned_stack(unwind, entry, sought->generation, sought->call_stack)) {
             sought->entry = entry;
             return FOUND;
         }
@@ -177,14 +179,15 @@ static enum found probe_bucket(struct hx_unwind *unwind, uint64_t word, struct s
     return FOUND_NOT;
 }
 
-uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_taken *taken)
+uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_call_stack *call_stack)
 {
     struct hx_region *region = unwind->tables->region;
     uint16_t generation = (uint16_t)atomic_load_explicit(&region->generation, memory_order_acquire);
-    uint64_t hash = hx_hash_mix(hash_frames(taken),
-                                (uint64_t)generation << 32 | taken->n << 1 | (uint64_t)taken->cut);
-    hash = hx_hash_mix(hash, taken->exact);
-    struct sought sought = {taken, hash, HX_REGION_STACKS, generation};
+    uint64_t hash =
+        hx_hash_mix(hash_frames(call_stack),
+                    (uint64_t)generation << 32 | call_stack->n << 1 | (uint64_t)call_stack->cut);
+    hash = hx_hash_mix(hash, call_stack->exact);
+    struct sought sought = {call_stack, hash, HX_REGION_STACKS, generation};
     enum found found = FOUND_NOT;
     uint64_t words = unwind->tables->index.bytes / 8, from = 0;
     for (int level = 0; found == FOUND_NOT && from < words; from += level_words[level++]) {

@@ -37,10 +37,10 @@ bool hx_unwind_on_own(const struct hx_unwind_thread *thread, uint64_t a, uint64_
 
 static uint64_t base_of(const struct hx_walked *walked)
 {
-    uint32_t n = walked->taken.n;
+    uint32_t n = walked->stack.n;
     if (walked->own.end != 0)
         return 0;
-    return n > 0 && !walked->taken.cut ? walked->mark[n - 1].sp : 1;
+    return n > 0 && !walked->stack.cut ? walked->mark[n - 1].sp : 1;
 }
 
 uint64_t hx_unwind_base(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
@@ -53,8 +53,8 @@ uint64_t hx_unwind_base(struct hx_unwind *unwind, struct hx_unwind_thread *threa
     return base_of(&walked);
 }
 
-void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
-                     uint64_t sp, uint64_t fp, struct hx_mark *mark)
+void hx_unwind_complete_mark(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
+                             uint64_t sp, uint64_t fp, struct hx_mark *mark)
 {
     mark->cfa = frame_end(unwind, thread, pc, sp, fp);
     mark->ret = 0;
@@ -66,8 +66,8 @@ void hx_unwind_place(struct hx_unwind *unwind, struct hx_unwind_thread *thread, 
     }
     struct hx_walked walked;
     hx_unwind_walk(unwind, thread, pc, sp, fp, &walked);
-    if (walked.taken.n > 1)
-        mark->ret = walked.taken.frame[1];
+    if (walked.stack.n > 1)
+        mark->ret = walked.stack.frame[1];
     mark->base = base_of(&walked);
 }
 
@@ -84,13 +84,13 @@ struct part {
 static struct part find_part(const struct hx_unwind_thread *thread, const struct hx_walked *walked,
                              uint32_t first)
 {
-    const struct hx_taken *taken = &walked->taken;
+    const struct hx_call_stack *stack = &walked->stack;
     uint32_t end = first + 1;
-    while (end < taken->n && !(end < 64 && taken->exact >> end & 1) &&
+    while (end < stack->n && !(end < 64 && stack->exact >> end & 1) &&
            walked->mark[end].sp >= walked->mark[end - 1].sp)
         end++;
     struct part part = {first, end, walked->mark[first].sp, walked->mark[end - 1].sp};
-    if (end < taken->n)
+    if (end < stack->n)
         return part; /* the last one is the kernel's, and marks nothing */
     uint64_t last = part.hi;
     part.hi += BEYOND;
@@ -125,7 +125,7 @@ static bool made_by(const struct hx_mark *mark, const struct hx_walked *walked,
 {
     if (mark->cfa != 0 && i + 1 < part->end && cfa != mark->cfa)
         return false;
-    return mark->ret == 0 || i + 1 >= walked->taken.n || walked->taken.frame[i + 1] == mark->ret;
+    return mark->ret == 0 || i + 1 >= walked->stack.n || walked->stack.frame[i + 1] == mark->ret;
 }
 
 static void merge_part(struct hx_marks *marks, const struct hx_walked *walked,
@@ -147,7 +147,7 @@ static void merge_part(struct hx_marks *marks, const struct hx_walked *walked,
             else
                 merge_frame(merge, m->word, false);
         }
-        merge_frame(merge, walked->taken.frame[i], i < 64 && walked->taken.exact >> i & 1);
+        merge_frame(merge, walked->stack.frame[i], i < 64 && walked->stack.exact >> i & 1);
         before = cfa;
     }
 }
@@ -157,7 +157,7 @@ static void drop_left(struct hx_marks *marks, const struct hx_walked *walked, ui
                       const struct part *first)
 {
     bool own = walked->own.end != 0;
-    bool whole = first->end < walked->taken.n || !walked->taken.cut;
+    bool whole = first->end < walked->stack.n || !walked->stack.cut;
     uint64_t base = walked->mark[first->end - 1].sp;
     for (uint32_t i = marks->n; i-- > 0;) {
         const struct hx_mark *mark = &hx_marks_at(marks)[i];
@@ -173,19 +173,19 @@ static uint64_t merge_anew(struct hx_unwind *unwind, struct hx_unwind_thread *th
 {
     struct hx_walked walked;
     hx_unwind_walk(unwind, thread, pc, sp, fp, &walked);
-    if (walked.taken.n == 0)
+    if (walked.stack.n == 0)
         return HX_EV_KEY_UNKNOWN;
-    struct merge merge = {.frame = thread->marked, .cut = walked.taken.cut};
+    struct merge merge = {.frame = thread->marked, .cut = walked.stack.cut};
     struct part part = find_part(thread, &walked, 0);
     drop_left(marks, &walked, sp, &part);
     for (;;) {
         merge_part(marks, &walked, &part, &merge);
-        if (part.end == walked.taken.n)
+        if (part.end == walked.stack.n)
             break;
         part = find_part(thread, &walked, part.end);
     }
-    struct hx_taken taken = {merge.frame, merge.n, merge.cut, merge.exact};
-    return hx_intern(unwind, &taken);
+    struct hx_call_stack stack = {merge.frame, merge.n, merge.cut, merge.exact};
+    return hx_intern(unwind, &stack);
 }
 
 uint64_t hx_unwind_marked(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t pc,
@@ -213,16 +213,16 @@ static bool is_deferred(uint64_t word)
 }
 
 /* Index of the innermost captured stack in a stack; n: there is none. */
-static uint32_t find_deferred(const struct hx_taken *taken)
+static uint32_t find_deferred(const struct hx_call_stack *stack)
 {
     uint32_t i = 0;
-    while (i < taken->n && !is_deferred(taken->frame[i]))
+    while (i < stack->n && !is_deferred(stack->frame[i]))
         i++;
     return i;
 }
 
 /* The same but for which stacks were entered. */
-static bool same_work(const struct hx_taken *a, const struct hx_taken *b)
+static bool same_work(const struct hx_call_stack *a, const struct hx_call_stack *b)
 {
     if (a->n != b->n || a->exact != b->exact || a->cut != b->cut)
         return false;
@@ -234,19 +234,19 @@ static bool same_work(const struct hx_taken *a, const struct hx_taken *b)
 
 /* Without what its own captured stack was. */
 static uint64_t cut_chain(struct hx_unwind *unwind, struct hx_unwind_thread *thread,
-                          const struct hx_taken *taken)
+                          const struct hx_call_stack *stack)
 {
-    struct hx_taken made = *taken;
-    uint32_t at = find_deferred(taken);
-    for (uint32_t i = 0; i < taken->n && i < HX_EV_FRAMES_MAX; i++)
-        thread->marked[i] = i == at ? HX_EV_DEFERRED : taken->frame[i];
+    struct hx_call_stack made = *stack;
+    uint32_t at = find_deferred(stack);
+    for (uint32_t i = 0; i < stack->n && i < HX_EV_FRAMES_MAX; i++)
+        thread->marked[i] = i == at ? HX_EV_DEFERRED : stack->frame[i];
     made.frame = thread->marked;
     return hx_intern(unwind, &made);
 }
 
 uint64_t hx_unwind_capture(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint64_t key)
 {
-    struct hx_taken current, on;
+    struct hx_call_stack current, on;
     if (!hx_interned(unwind, key, &current))
         return key;
     on = current;

@@ -100,7 +100,7 @@ bool hx_mapped(uint64_t start, uint64_t end, char *buffer, size_t len);
 
 /* --- stacks in the region (unwind_intern.c) -----------------------------------------------------
  */
-struct hx_taken {
+struct hx_call_stack {
     const uint64_t *frame;
     uint32_t n;
     bool cut;
@@ -111,10 +111,10 @@ static inline uint64_t hx_hash_mix(uint64_t hash, uint64_t word)
     hash = (hash ^ word) * 0xff51afd7ed558ccd;
     return hash ^ hash >> 32;
 }
-uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_taken *taken);
+uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_call_stack *stack);
 
 /* One that was. False: there is none of that key, or nobody can tell any more. */
-bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_taken *ret);
+bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_call_stack *ret);
 
 /* --- one thread --------------------------------------------------------------------------------
  */
@@ -127,12 +127,12 @@ struct hx_memo_words {
     uint32_t at[HX_MEMO_WORDS];
 };
 
-#define HX_MEMO_SETS   512
-#define HX_MEMO_WAYS   2
-#define HX_MEMO_FIRSTS 1024
-#define HX_MEMO_MORE   512 /* parts of stacks that are deeper than one entry holds */
-#define HX_MEMO_NODES  512
-#define HX_MEMO_TELL   4
+#define HX_MEMO_SETS     512
+#define HX_MEMO_WAYS     2
+#define HX_MEMO_FIRSTS   1024
+#define HX_MEMO_MORE     512 /* parts of stacks that are deeper than one entry holds */
+#define HX_MEMO_NODES    512
+#define HX_MEMO_DECISIVE 4
 
 struct hx_memo {
     _Alignas(64) uint64_t pc, sp, fp;
@@ -161,9 +161,10 @@ struct hx_memo_first {
  * says. The nodes are a tree: of what a hash and the words at its node's offsets give, there may be
  * another node; if there is none, it says in which set the stack is. All of it is only a hint. */
 struct hx_memo_node {
-    uint32_t tag;              /* of the hash; bit 0: no more offsets come to it; 0: empty */
-    uint16_t at[HX_MEMO_TELL]; /* words from sp: the highest first, which the unused ones repeat */
-    uint8_t order[HX_MEMO_TELL]; /* which of the words that decided it is */
+    uint32_t tag; /* of the hash; bit 0: no more offsets come to it; 0: empty */
+    uint16_t
+        at[HX_MEMO_DECISIVE]; /* words from sp: the highest first, which the unused ones repeat */
+    uint8_t order[HX_MEMO_DECISIVE]; /* which of the words that decided it is */
 };
 
 /* Memory that stays mapped as long as the thread may look at it. */
@@ -228,7 +229,7 @@ struct hx_unwind_thread {
 /* A stack that was taken anew, whatever is remembered: frame i is at mark[i].sp. Both lie in the
  * thread's memory until its next stack. */
 struct hx_walked {
-    struct hx_taken taken;
+    struct hx_call_stack stack;
     const struct hx_trace_mark *mark;
     struct hx_span own; /* the stack where it begins, if that is the thread's own; else 0, 0 */
 };

@@ -18,7 +18,7 @@ extern const char _end[] __attribute__((visibility("hidden")));
 
 /* The caller is the allocator, or this library: where the real function hands the call on by a
  * jump, it is our wrapper that seems to call. */
-static __attribute__((noinline, cold, unused)) bool hx_nested(const struct hx_thread *thread,
+static __attribute__((noinline, cold, unused)) bool hx_nested(const struct hx_thread_state *thread,
                                                               uint64_t pc)
 {
     if (pc - (uint64_t)__ehdr_start < (uint64_t)(_end - __ehdr_start))
@@ -40,10 +40,10 @@ static inline bool hx_size_wanted(uint64_t bytes)
            (!hx_process.most_bytes || bytes <= hx_process.most_bytes);
 }
 
-static __attribute__((noinline, cold, unused)) bool hx_wants_rarely(struct hx_thread *thread,
+static __attribute__((noinline, cold, unused)) bool hx_wants_rarely(struct hx_thread_state *thread,
                                                                     uint64_t bytes, uint64_t pc)
 {
-    if (hx_mode() == HX_GATE_SHUT && !hx_gate_look())
+    if (hx_mode() == HX_GATE_SHUT && !hx_gate_check())
         return false;
     if (thread->outer && hx_nested(thread, pc))
         return false;
@@ -53,7 +53,7 @@ static __attribute__((noinline, cold, unused)) bool hx_wants_rarely(struct hx_th
 }
 
 /* Is a request of so many bytes to be recorded, should it succeed? */
-static inline bool hx_wants(struct hx_thread *thread, uint64_t bytes, uint64_t pc)
+static inline bool hx_wants(struct hx_thread_state *thread, uint64_t bytes, uint64_t pc)
 {
     uint32_t mode = hx_mode();
     if (HX_LIKELY(mode == HX_GATE_ALL) && HX_LIKELY(!thread->outer))
@@ -68,23 +68,23 @@ static inline bool hx_wants(struct hx_thread *thread, uint64_t bytes, uint64_t p
 
 /* Around the call of the real function. What an exception or a jump left behind is recognized by
  * the stack, which is below it again. */
-static inline uint64_t hx_outer_begin(struct hx_thread *thread, uint64_t sp)
+static inline uint64_t hx_outer_begin(struct hx_thread_state *thread, uint64_t sp)
 {
     uint64_t outer = thread->outer;
     thread->outer = sp;
     atomic_signal_fence(memory_order_seq_cst);
     return HX_RARELY(outer && outer <= sp) ? 0 : outer;
 }
-static inline void hx_outer_end(struct hx_thread *thread, uint64_t outer)
+static inline void hx_outer_end(struct hx_thread_state *thread, uint64_t outer)
 {
     atomic_signal_fence(memory_order_seq_cst);
     thread->outer = outer;
 }
 
-static __attribute__((noinline, cold, unused)) bool hx_frees_rarely(struct hx_thread *thread,
+static __attribute__((noinline, cold, unused)) bool hx_frees_rarely(struct hx_thread_state *thread,
                                                                     const void *p, uint64_t pc)
 {
-    if (hx_mode() == HX_GATE_SHUT && !hx_gate_look())
+    if (hx_mode() == HX_GATE_SHUT && !hx_gate_check())
         return false;
     if (thread->outer && hx_nested(thread, pc))
         return false;
@@ -92,7 +92,7 @@ static __attribute__((noinline, cold, unused)) bool hx_frees_rarely(struct hx_th
 }
 
 /* Is the free of a block to be recorded? A sample is none any more then. */
-static inline bool hx_frees(struct hx_thread *thread, const void *p, uint64_t pc)
+static inline bool hx_frees(struct hx_thread_state *thread, const void *p, uint64_t pc)
 {
     uint32_t mode = hx_mode();
     if (mode == HX_GATE_SAMPLED && HX_LIKELY(!hx_filter[hx_filter_of((uint64_t)p)]))

@@ -37,7 +37,7 @@ struct hx_race {
     uint64_t freed;              /* when it was freed last; 0: not in this round */
     uint64_t allocs, frees;
     bool has_latest;
-    bool taken; /* a realloc that has not ended has the latest block */
+    bool reallocating; /* a realloc that has not ended has the latest block */
 };
 
 struct hx_race_free {
@@ -74,7 +74,7 @@ void hx_race_free_at(struct hx_race *race, uint64_t when);
 /* Is its latest block alive at the end of the round? */
 static inline bool hx_race_alive(const struct hx_race *race)
 {
-    return race->has_latest && !race->taken && race->latest.when > race->freed;
+    return race->has_latest && !race->reallocating && race->latest.when > race->freed;
 }
 
 /* Takes the log of frees into account. */

@@ -119,12 +119,12 @@ static struct hx_rec_line *region_line(const struct hx_ev_centre *event)
 }
 
 static hx_error *intern_region(struct hx_interned *interned, const struct hx_ev_centre *event,
-                               const struct hx_placing *placing, uint32_t *ret)
+                               const struct hx_location *location, uint32_t *ret)
 {
-    struct hx_rec_place place = {.file = placing->file,
+    struct hx_rec_place place = {.file = location->file,
                                  .kind = HX_REC_REGION,
                                  .stack = HX_NO_STACK,
-                                 .vaddr = placing->vaddr,
+                                 .vaddr = location->vaddr,
                                  .lines = region_line(event)};
     bool added = false;
     place.n_lines = place.lines != NULL;
@@ -158,9 +158,9 @@ hx_error *hx_interned_centre(struct hx_interned *interned, const struct hx_reade
     if (HX_EV_TAG(event->word) != HX_EV_REGION || interned->centres.n >= HX_INTERNED_CENTRES ||
         find_interned_centre(interned, event->word, &place))
         return NULL;
-    struct hx_placing placing = {.file = HX_NO_FILE, .vaddr = event->address};
-    source->place(source->context, event->address, &placing);
-    HX_TRY(intern_region(interned, event, &placing, &place));
+    struct hx_location location = {.file = HX_NO_FILE, .vaddr = event->address};
+    source->locate(source->context, event->address, &location);
+    HX_TRY(intern_region(interned, event, &location, &place));
     HX_NEED(hx_vec_push(&interned->centres, (struct hx_interned_centre){event->word, place}));
     return hx_index_add(&interned->centre_index, hx_hash(interned->seed, event->word),
                         (uint32_t)interned->centres.n - 1);
@@ -184,7 +184,7 @@ static hx_error *region_place(struct hx_interned *interned, const struct hx_read
         if (find_interned_centre(interned, word, ret))
             return NULL;
     }
-    struct hx_placing nowhere = {.file = HX_NO_FILE};
+    struct hx_location nowhere = {.file = HX_NO_FILE};
     interned->lost_regions++;
     return intern_region(interned, &(struct hx_ev_centre){.n = 0}, &nowhere, ret);
 }
@@ -210,7 +210,7 @@ hx_error *hx_interned_copy_lines(const struct hx_rec_place *from, struct hx_rec_
 
 static uint32_t known_stack(const struct hx_interned *interned, uint64_t key)
 {
-    uint32_t stack = hx_interned_known(interned, key), number;
+    uint32_t stack = hx_interned_lookup(interned, key), number;
     if (stack != HX_NO_STACK || key < HX_INTERNED_DENSE)
         return stack;
     uint64_t hash = hx_hash(interned->seed, key);
@@ -239,14 +239,14 @@ static hx_error *deferred_place(struct hx_interned *interned, uint64_t key, bool
 static hx_error *code_place(struct hx_interned *interned, const struct hx_reader_source *source,
                             uint64_t frame, bool exact, uint32_t *ret, bool *ret_start)
 {
-    struct hx_placing placing = {.file = HX_NO_FILE, .vaddr = frame};
-    source->place(source->context, frame, &placing);
-    struct hx_rec_place place = {.file = placing.file,
-                                 .allocator = placing.allocator,
+    struct hx_location location = {.file = HX_NO_FILE, .vaddr = frame};
+    source->locate(source->context, frame, &location);
+    struct hx_rec_place place = {.file = location.file,
+                                 .allocator = location.allocator,
                                  .stack = HX_NO_STACK,
-                                 .vaddr = placing.vaddr - (exact || !placing.vaddr ? 0 : 1)};
+                                 .vaddr = location.vaddr - (exact || !location.vaddr ? 0 : 1)};
     bool added = false;
-    *ret_start = placing.start;
+    *ret_start = location.start;
     return intern_place(interned, &place, ret, &added);
 }
 
@@ -445,9 +445,9 @@ static hx_error *learn_stack(struct hx_interned *interned, const struct hx_reade
     return NULL;
 }
 
-hx_error *hx_interned_bring(struct hx_interned *interned, const struct hx_reader_source *source,
-                            uint64_t key, const uint64_t *frame, size_t n, uint64_t exact, bool cut,
-                            uint32_t *ret)
+hx_error *hx_interned_add(struct hx_interned *interned, const struct hx_reader_source *source,
+                          uint64_t key, const uint64_t *frame, size_t n, uint64_t exact, bool cut,
+                          uint32_t *ret)
 {
     const struct way itself = {.step[0].key = key, .n = 1};
     *ret = HX_NO_STACK;

@@ -50,7 +50,7 @@ uint64_t hx_interned_bytes(const struct hx_interned *interned);
 
 /* The stack of a key that was seen before: the way of nearly every event. */
 #define HX_INTERNED_DENSE ((uint64_t)1 << 21)
-static inline uint32_t hx_interned_known(const struct hx_interned *interned, uint64_t key)
+static inline uint32_t hx_interned_lookup(const struct hx_interned *interned, uint64_t key)
 {
     return key < interned->dense.n && interned->dense.v[key] ? interned->dense.v[key] - 1
                                                              : HX_NO_STACK;
@@ -61,9 +61,9 @@ hx_error *hx_interned_find(struct hx_interned *interned, const struct hx_reader_
                            uint64_t key, uint32_t *ret);
 
 /* A stack that came with its key. At most HX_EV_FRAMES_MAX frames. */
-hx_error *hx_interned_bring(struct hx_interned *interned, const struct hx_reader_source *source,
-                            uint64_t key, const uint64_t *frame, size_t n, uint64_t exact, bool cut,
-                            uint32_t *ret);
+hx_error *hx_interned_add(struct hx_interned *interned, const struct hx_reader_source *source,
+                          uint64_t key, const uint64_t *frame, size_t n, uint64_t exact, bool cut,
+                          uint32_t *ret);
 
 /* A region that came with its word. */
 hx_error *hx_interned_centre(struct hx_interned *interned, const struct hx_reader_source *source,

@@ -81,7 +81,7 @@ static hx_error *resize(struct hx_live *live, struct hx_live_shard *shard, uint6
     const struct hx_live_entry *entry;
     HX_TRY(make_shard(groups, &made));
     for (uint64_t at = 0; (entry = next_entry(shard, &at));)
-        *hx_live_place(&made, hx_live_hash(live, entry->word >> 16)) = *entry;
+        *hx_live_insert(&made, hx_live_hash(live, entry->word >> 16)) = *entry;
     live->groups += made.groups;
     live->groups -= shard->groups;
     free_shard(shard);
@@ -144,13 +144,13 @@ hx_error *hx_live_add(struct hx_live *live, const struct hx_live_block *block, b
         uint64_t groups = shard->groups;
         HX_TRY(resize(live, shard, groups ? groups + (groups + 2) / 3 : FIRST_GROUPS));
     }
-    *hx_live_place(shard, hash) = entry;
+    *hx_live_insert(shard, hash) = entry;
     live->n++;
     return NULL;
 }
 
-hx_error *hx_live_take(struct hx_live *live, uint64_t address, uint64_t when,
-                       struct hx_live_block *ret, enum hx_live_took *ret_took)
+hx_error *hx_live_remove(struct hx_live *live, uint64_t address, uint64_t when,
+                         struct hx_live_block *ret, enum hx_live_removal *ret_took)
 {
     uint64_t hash = hx_live_hash(live, address);
     struct hx_live_shard *shard = hx_live_shard_of(live, hash);
@@ -158,7 +158,7 @@ hx_error *hx_live_take(struct hx_live *live, uint64_t address, uint64_t when,
     uint32_t number;
     *ret_took = HX_LIVE_ABSENT;
     if (entry) {
-        *ret_took = entry->when > when ? HX_LIVE_YOUNGER : HX_LIVE_TAKEN;
+        *ret_took = entry->when > when ? HX_LIVE_YOUNGER : HX_LIVE_REMOVED;
         if (*ret_took == HX_LIVE_YOUNGER)
             return NULL;
         hx_live_unpack(entry, ret);
@@ -168,8 +168,8 @@ hx_error *hx_live_take(struct hx_live *live, uint64_t address, uint64_t when,
                                        : NULL;
     }
     if (live->wide_n && find_wide(live, hash, address, &number)) {
-        *ret_took = live->wide.v[number].when > when ? HX_LIVE_YOUNGER : HX_LIVE_TAKEN;
-        if (*ret_took == HX_LIVE_TAKEN) {
+        *ret_took = live->wide.v[number].when > when ? HX_LIVE_YOUNGER : HX_LIVE_REMOVED;
+        if (*ret_took == HX_LIVE_REMOVED) {
             *ret = live->wide.v[number];
             take_wide(live, hash, number);
         }

@@ -67,14 +67,14 @@ hx_error *hx_live_check(const struct hx_live *live);
 /* Adds a block, unless its address is live: then *ret_there and nothing else. */
 hx_error *hx_live_add(struct hx_live *live, const struct hx_live_block *block, bool *ret_there);
 
-enum hx_live_took {
-    HX_LIVE_TAKEN,
+enum hx_live_removal {
+    HX_LIVE_REMOVED,
     HX_LIVE_ABSENT,
     HX_LIVE_YOUNGER, /* it was born after that moment: left where it is */
 };
 /* Removes the block that was live at `when`. */
-hx_error *hx_live_take(struct hx_live *live, uint64_t address, uint64_t when,
-                       struct hx_live_block *ret, enum hx_live_took *ret_took);
+hx_error *hx_live_remove(struct hx_live *live, uint64_t address, uint64_t when,
+                         struct hx_live_block *ret, enum hx_live_removal *ret_took);
 
 /* Is a block live at that address? */
 bool hx_live_has(const struct hx_live *live, uint64_t address);
@@ -153,7 +153,7 @@ static inline struct hx_live_entry *hx_live_find(const struct hx_live_shard *sha
 }
 
 /* An empty entry for a new block of that hash. The shard has room. */
-static inline struct hx_live_entry *hx_live_place(struct hx_live_shard *shard, uint64_t hash)
+static inline struct hx_live_entry *hx_live_insert(struct hx_live_shard *shard, uint64_t hash)
 {
     for (uint32_t at = hx_live_home(shard, hash);;) {
         struct hx_live_group *group = &shard->group[at];
@@ -187,7 +187,7 @@ static inline void hx_live_erase(struct hx_live_shard *shard, uint64_t hash,
     }
 }
 
-/* Is there room for one more, and is none too many? Else hx_live_add() and hx_live_take() resize.
+/* Is there room for one more, and is none too many? Else hx_live_add() and hx_live_remove() resize.
  */
 static inline bool hx_live_may_grow(const struct hx_live_shard *shard)
 {

@@ -101,7 +101,7 @@ hx_error *hx_reader_alloc(hx_reader *reader, uint64_t when, uint64_t address, ui
                                   .when = when,
                                   .requested = requested,
                                   .usable = usable,
-                                  .stack = hx_interned_known(&reader->interned, key)};
+                                  .stack = hx_interned_lookup(&reader->interned, key)};
     if (__builtin_expect(block.stack == HX_NO_STACK, 0))
         HX_TRY(find_stack(reader, key, &block.stack));
     hx_reader_book_alloc(reader, &block);
@@ -118,12 +118,12 @@ static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
     if (!address)
         return NULL;
     struct hx_live_block block;
-    enum hx_live_took took = HX_LIVE_ABSENT;
+    enum hx_live_removal took = HX_LIVE_ABSENT;
     if (__builtin_expect(reader->n_moving != 0, 0))
         HX_TRY(hx_reader_release_moved(reader, address, when));
     if (!reader->races.v.n || !hx_race_find(&reader->races, address))
-        HX_TRY(hx_live_take(&reader->live, address, when, &block, &took));
-    if (took != HX_LIVE_TAKEN)
+        HX_TRY(hx_live_remove(&reader->live, address, when, &block, &took));
+    if (took != HX_LIVE_REMOVED)
         return hx_reader_race_free(reader, address, when);
     hx_reader_book_free(reader, &block);
     return reader->one_stream ? NULL : hx_reader_log_free(reader, address, when);
@@ -132,8 +132,8 @@ static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
 static hx_error *read_stack_event(hx_reader *reader, const struct hx_ev_stack *event)
 {
     uint32_t stack;
-    HX_TRY(hx_interned_bring(&reader->interned, &reader->source, event->key, event->frame, event->n,
-                             event->exact, event->flags & HX_EV_STACK_CUT, &stack));
+    HX_TRY(hx_interned_add(&reader->interned, &reader->source, event->key, event->frame, event->n,
+                           event->exact, event->flags & HX_EV_STACK_CUT, &stack));
     return reserve_costs(reader);
 }
 
@@ -147,8 +147,8 @@ static hx_error *take_raw_stack(hx_reader *reader, const struct hx_ev_raw_stack 
     if (reader->source.unwind)
         reader->source.unwind(reader->source.context, event, frame, HX_EV_FRAMES_MAX, &n, &exact,
                               &cut);
-    HX_TRY(hx_interned_bring(&reader->interned, &reader->source, event->key, frame, n, exact, cut,
-                             &stack));
+    HX_TRY(hx_interned_add(&reader->interned, &reader->source, event->key, frame, n, exact, cut,
+                           &stack));
     return reserve_costs(reader);
 }
 
@@ -255,8 +255,9 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
         reader->lost_frees += lost->frees;
         return NULL;
     default:
-        if (reader->source.told)
-            reader->source.told(reader->source.context, kind, HX_EV_WHEN(word->head), word->word);
+        if (reader->source.process_event)
+            reader->source.process_event(reader->source.context, kind, HX_EV_WHEN(word->head),
+                                         word->word);
         return NULL;
     }
 }
@@ -287,12 +288,12 @@ static inline bool plain_alloc(hx_reader *reader, const uint8_t *p, uint64_t has
         .when = HX_EV_WHEN(load_u64(p, offsetof(struct hx_ev_alloc, head))),
         .requested = load_u64(p, offsetof(struct hx_ev_alloc, requested)),
         .usable = load_u64(p, offsetof(struct hx_ev_alloc, usable)),
-        .stack =
-            hx_interned_known(&reader->interned, load_u64(p, offsetof(struct hx_ev_alloc, stack)))};
+        .stack = hx_interned_lookup(&reader->interned,
+                                    load_u64(p, offsetof(struct hx_ev_alloc, stack)))};
     if (!block.address || block.stack == HX_NO_STACK || !hx_live_may_grow(shard) ||
         !hx_live_pack(&block, &entry) || hx_live_find(shard, hash, block.address))
         return false;
-    *hx_live_place(shard, hash) = entry;
+    *hx_live_insert(shard, hash) = entry;
     reader->live.n++;
     hx_reader_count(reader, block.stack, block.requested, HX_READER_ALLOC);
     return true;
@@ -400,7 +401,7 @@ static hx_error *take_blocks(hx_reader *reader, const uint8_t **p, const uint8_t
 }
 
 hx_error *hx_reader_feed(hx_reader *reader, const void *bytes, size_t len, uint64_t until,
-                         size_t *ret_taken)
+                         size_t *ret_used)
 {
     const uint8_t *p = bytes, *end = p + len;
     size_t size;
@@ -416,7 +417,7 @@ hx_error *hx_reader_feed(hx_reader *reader, const void *bytes, size_t len, uint6
         HX_TRY(take_rare(reader, p, size));
         reader->events++;
     }
-    *ret_taken = (size_t)(p - (const uint8_t *)bytes);
+    *ret_used = (size_t)(p - (const uint8_t *)bytes);
     return NULL;
 }
 
@@ -425,7 +426,7 @@ void hx_reader_one_stream(hx_reader *reader)
     reader->one_stream = true;
 }
 
-void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees)
+void hx_reader_add_losses(hx_reader *reader, uint64_t allocs, uint64_t frees)
 {
     if (allocs > reader->source_allocs)
         reader->source_allocs = allocs;
@@ -433,7 +434,7 @@ void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees)
         reader->source_frees = frees;
 }
 
-void hx_reader_lost_entries(hx_reader *reader, uint64_t entries)
+void hx_reader_add_lost_entries(hx_reader *reader, uint64_t entries)
 {
     if (entries > reader->source_entries)
         reader->source_entries = entries;

@@ -16,7 +16,7 @@
 typedef struct hx_reader hx_reader;
 
 /* A return address (or an instruction) of the process, as a place in a file. */
-struct hx_placing {
+struct hx_location {
     uint32_t file;  /* HX_NO_FILE: none */
     uint64_t vaddr; /* of the address itself, not less one; without a file the address */
     bool allocator;
@@ -33,14 +33,14 @@ struct hx_reader_source {
     bool (*centre)(void *context, uint64_t word, struct hx_ev_centre *ret);
     /* Where a frame lies (an address; also that of a struct heapx_centre). Asked once for each
      * frame of each new stack, while its code is mapped. */
-    void (*place)(void *context, uint64_t pc, struct hx_placing *ret);
+    void (*locate)(void *context, uint64_t pc, struct hx_location *ret);
     /* Ticks of the events' clock to CLOCK_MONOTONIC. */
     uint64_t (*to_ns)(void *context, uint64_t when);
     /* Goes on with a raw stack: appends frames from *n on. NULL: raw stacks are cut. */
     void (*unwind)(void *context, const struct hx_ev_raw_stack *raw, uint64_t *frame, size_t max,
                    size_t *n, uint64_t *exact, bool *cut);
     /* An event of the process itself passed: HX_EV_MAPS, FORK, EXEC or EXIT. NULL: not asked. */
-    void (*told)(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word);
+    void (*process_event)(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word);
     void *context;
 };
 
@@ -58,7 +58,7 @@ void hx_reader_destroy(hx_reader *reader); /* NULL is legal */
  * too), end it. Returns how many bytes were taken. Stops before the first event whose `when` is not
  * below `until`. An error only when out of memory, after which the reader must be given up. */
 hx_error *hx_reader_feed(hx_reader *reader, const void *bytes, size_t len, uint64_t until,
-                         size_t *ret_taken);
+                         size_t *ret_used);
 
 /* Before a round, or its first event: all it brings stands in one stream, in the order of its
  * times, so less has to be kept. */
@@ -68,9 +68,9 @@ void hx_reader_one_stream(hx_reader *reader);
 hx_error *hx_reader_end_round(hx_reader *reader);
 
 /* Losses that the source counted by itself; they only grow. */
-void hx_reader_lost(hx_reader *reader, uint64_t allocs, uint64_t frees);
+void hx_reader_add_losses(hx_reader *reader, uint64_t allocs, uint64_t frees);
 /* The same of entries of regions. */
-void hx_reader_lost_entries(hx_reader *reader, uint64_t entries);
+void hx_reader_add_lost_entries(hx_reader *reader, uint64_t entries);
 
 /* Figures for a status line; cheap. */
 struct hx_reader_figures {
@@ -80,7 +80,7 @@ struct hx_reader_figures {
 void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret);
 
 /* The state after the last round, as a recording without names and files (places have the numbers
- * of files that place() gave), and blocks in no order: see hx_recording_sort(). */
+ * of files that locate() gave), and blocks in no order: see hx_recording_sort(). */
 hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret);
 
 /* The live blocks as records (HX_EV_ALLOC) with keys that lead to their stacks: what the reader of

@@ -10,9 +10,9 @@ static hx_error *find_or_begin_race(hx_reader *reader, uint64_t address, struct 
     if (*ret)
         return NULL;
     struct hx_live_block block;
-    enum hx_live_took took;
-    HX_TRY(hx_live_take(&reader->live, address, UINT64_MAX, &block, &took));
-    return hx_race_begin(&reader->races, address, took == HX_LIVE_TAKEN ? &block : NULL, ret);
+    enum hx_live_removal took;
+    HX_TRY(hx_live_remove(&reader->live, address, UINT64_MAX, &block, &took));
+    return hx_race_begin(&reader->races, address, took == HX_LIVE_REMOVED ? &block : NULL, ret);
 }
 
 hx_error *hx_reader_race_alloc(hx_reader *reader, const struct hx_live_block *block)
@@ -110,14 +110,14 @@ hx_error *hx_reader_begin_move(hx_reader *reader, const struct hx_ev_realloc_beg
         return NULL;
     }
     struct hx_live_block block = {.address = event->address};
-    enum hx_live_took took = HX_LIVE_ABSENT;
+    enum hx_live_removal took = HX_LIVE_ABSENT;
     if (!hx_race_find(&reader->races, event->address))
-        HX_TRY(hx_live_take(&reader->live, event->address, when, &block, &took));
+        HX_TRY(hx_live_remove(&reader->live, event->address, when, &block, &took));
     struct hx_race *race;
     uint32_t number = 0;
-    if (took != HX_LIVE_TAKEN)
+    if (took != HX_LIVE_REMOVED)
         HX_TRY(find_or_begin_race(reader, event->address, &race));
-    HX_TRY(add_moving(reader, event->tid, when, &block, took == HX_LIVE_TAKEN, &number));
+    HX_TRY(add_moving(reader, event->tid, when, &block, took == HX_LIVE_REMOVED, &number));
     return hx_vec_push(&reader->begun, number) ? NULL : hx_error_nomem();
 }
 
@@ -192,7 +192,7 @@ static void decide_moves(hx_reader *reader)
         struct hx_race *race = hx_race_find(&reader->races, moving->block.address);
         if (race && !moving->released && hx_race_alive(race) && race->latest.when <= moving->when) {
             moving->block = race->latest;
-            moving->has_block = race->taken = true;
+            moving->has_block = race->reallocating = true;
         } else {
             if (race && !moving->released)
                 race->frees++;
@@ -212,9 +212,9 @@ hx_error *hx_reader_end_round(hx_reader *reader)
         bool live = hx_race_alive(race), there;
         if (live)
             HX_TRY(hx_live_add(&reader->live, &race->latest, &there));
-        else if (race->has_latest && !race->taken)
+        else if (race->has_latest && !race->reallocating)
             hx_reader_book_free(reader, &race->latest);
-        uint64_t ended = race->frees + live + race->taken;
+        uint64_t ended = race->frees + live + race->reallocating;
         if (race->allocs > ended)
             reader->implied_frees += race->allocs - ended;
         else

@@ -125,14 +125,14 @@ static bool give_centre(void *context, uint64_t word, struct hx_ev_centre *ret)
     return true;
 }
 
-static void rings_place(void *context, uint64_t pc, struct hx_placing *ret)
+static void rings_locate(void *context, uint64_t pc, struct hx_location *ret)
 {
     struct rings *rings = context;
     if (rings->stale) {
         rings->stale = false;
         hx_error_free(hx_space_refresh(rings->space)); /* else what was known is good enough */
     }
-    hx_space_place(rings->space, pc, ret);
+    hx_space_locate(rings->space, pc, ret);
 }
 
 static uint64_t to_ns(void *context, uint64_t when)
@@ -191,28 +191,28 @@ static hx_error *read_piece(struct rings *rings, const struct hx_ring *ring, uin
                             uint64_t head, uint64_t until, uint64_t size, bool *ret_more)
 {
     uint64_t at = *tail % HX_RING_BYTES, to_end = HX_RING_BYTES - at, n = head - *tail;
-    size_t taken;
+    size_t fed;
     if (n > to_end)
         n = to_end;
     bool whole = n <= size;
     if (!whole)
         n = size;
     memcpy(rings->piece, &ring->bytes[at], n);
-    HX_TRY(hx_reader_feed(rings->reader, rings->piece, n, until, &taken));
-    *tail += taken;
+    HX_TRY(hx_reader_feed(rings->reader, rings->piece, n, until, &fed));
+    *tail += fed;
     *ret_more = *tail != head;
-    if (taken == n)
+    if (fed == n)
         return NULL;
-    enum stop stop = n - taken < 8 ? STOP_PART : why_stopped(rings->piece + taken, until);
+    enum stop stop = n - fed < 8 ? STOP_PART : why_stopped(rings->piece + fed, until);
     if (stop == STOP_LATER) {
         *ret_more = false;
     } else if (stop == STOP_PAD) {
-        *tail = to_end - taken <= head - *tail ? *tail + to_end - taken
-                                               : skip_damaged_ring(rings, head);
+        *tail =
+            to_end - fed <= head - *tail ? *tail + to_end - fed : skip_damaged_ring(rings, head);
         *ret_more = *tail != head;
-    } else if (!taken && size < HX_RING_BYTES && !whole) {
+    } else if (!fed && size < HX_RING_BYTES && !whole) {
         return read_piece(rings, ring, tail, head, until, HX_RING_BYTES, ret_more);
-    } else if (!taken || whole) {
+    } else if (!fed || whole) {
         *tail = skip_damaged_ring(rings, head);
         *ret_more = false;
     }
@@ -291,8 +291,8 @@ static void tell_losses(struct rings *rings, uint32_t used)
         entries += atomic_load_explicit(&region->ring[i].lost_entries, memory_order_relaxed);
     }
     frees += rings->broken + hx_guard_was_cut(rings->guard);
-    hx_reader_lost(rings->reader, allocs, frees);
-    hx_reader_lost_entries(rings->reader, entries);
+    hx_reader_add_losses(rings->reader, allocs, frees);
+    hx_reader_add_lost_entries(rings->reader, entries);
 }
 
 static void wake_futex(_Atomic uint32_t *word)
@@ -405,7 +405,7 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     /* asking costs a system call: not each time while it writes */
     bool asked = !rings->most_bytes || now - rings->looked_ns >= LOSSES_NS;
     bool gone = asked ? has_ended(rings) : rings->gone;
-    uint32_t maps_asked = atomic_load(&region->maps_asked);
+    uint32_t maps_requested = atomic_load(&region->maps_requested);
     uint32_t generation = atomic_load(&region->generation);
     uint64_t until = ticks_now(rings);
     *ret_stop_ns = 0;
@@ -441,9 +441,9 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     rings->drained = gone && !*ret_stop_ns;
     rings_poll(rings, used, now, gone || *ret_stop_ns);
     atomic_store(&region->reader_ns, hx_now_ns());
-    if (maps_asked != rings->maps_done) { /* their events came before, and are placed */
-        rings->maps_done = maps_asked;
-        atomic_store(&region->maps_done, maps_asked);
+    if (maps_requested != rings->maps_done) { /* their events came before, and are placed */
+        rings->maps_done = maps_requested;
+        atomic_store(&region->maps_done, maps_requested);
         wake_futex(&region->maps_done);
     }
     return NULL;
@@ -465,7 +465,7 @@ static hx_error *round_of(void *state, const struct hx_stop_mark *mark, bool *re
 
 static bool is_asked(const struct rings *rings)
 {
-    return atomic_load(&rings->region->maps_asked) != rings->maps_done;
+    return atomic_load(&rings->region->maps_requested) != rings->maps_done;
 }
 
 /* How long the fullest ring takes to fill to WANTED_BYTES from the last round's moment on, if the
@@ -573,7 +573,7 @@ static void close_rings(void *state)
     if (rings->region) {
         struct hx_region *region = rings->region;
         atomic_store(&region->reader_gone, 1);
-        atomic_store(&region->maps_done, atomic_load(&region->maps_asked));
+        atomic_store(&region->maps_done, atomic_load(&region->maps_requested));
         wake_futex(&region->maps_done);
         atomic_store(&region->exit_done, 1);
         wake_futex(&region->exit_done);
@@ -597,7 +597,7 @@ static void close_rings(void *state)
 bool hx_rings_wants_exit(void *state, int *ret_signal)
 {
     struct rings *rings = state;
-    if (atomic_load(&rings->region->exit_asked) != 1 || atomic_load(&rings->region->exit_done))
+    if (atomic_load(&rings->region->exit_requested) != 1 || atomic_load(&rings->region->exit_done))
         return false;
     *ret_signal = rings->region->exit_signal;
     return true;
@@ -647,7 +647,7 @@ static DIR *open_folder(int folder_fd)
     return folder;
 }
 
-size_t hx_rings_look(int folder_fd, pid_t *ret, size_t max)
+size_t hx_rings_list(int folder_fd, pid_t *ret, size_t max)
 {
     HX_DIR DIR *folder = open_folder(folder_fd);
     size_t n = 0;
@@ -742,15 +742,15 @@ static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
 {
     const struct hx_reader_source source = {.stack = give_stack,
                                             .centre = give_centre,
-                                            .place = rings_place,
+                                            .locate = rings_locate,
                                             .to_ns = to_ns,
-                                            .told = rings_event,
+                                            .process_event = rings_event,
                                             .context = rings};
     const struct hx_reader_options options = {.sample_bytes = rings->region->sample_bytes,
                                               .from_start =
                                                   rings->region->parent == 0 || inherited->when,
                                               .method = rings_source.method};
-    size_t taken;
+    size_t fed;
     if (!rings->code)
         HX_TRY(hx_code_create(&rings->code));
     HX_TRY(hx_space_create(rings->pid, rings->code, &rings->space));
@@ -758,7 +758,7 @@ static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
     if (!inherited->bytes)
         return NULL;
     hx_reader_one_stream(rings->reader);
-    HX_TRY(hx_reader_feed(rings->reader, inherited->events, inherited->bytes, UINT64_MAX, &taken));
+    HX_TRY(hx_reader_feed(rings->reader, inherited->events, inherited->bytes, UINT64_MAX, &fed));
     return hx_reader_end_round(rings->reader);
 }
 

@@ -301,10 +301,10 @@ static const struct hx_space_part *find_loaded(hx_space *space, uint64_t addr)
     return part ? part : adjacent_data(space, addr);
 }
 
-void hx_space_place(void *context, uint64_t pc, struct hx_placing *ret)
+void hx_space_locate(void *context, uint64_t pc, struct hx_location *ret)
 {
     hx_space *space = context;
-    *ret = (struct hx_placing){.file = HX_NO_FILE, .vaddr = pc};
+    *ret = (struct hx_location){.file = HX_NO_FILE, .vaddr = pc};
     const struct hx_space_part *part = find_loaded(space, pc);
     if (!part || part->file == HX_NO_FILE)
         return;

@@ -24,7 +24,7 @@ void hx_space_destroy(hx_space *space); /* NULL is legal */
 hx_error *hx_space_refresh(hx_space *space);
 
 /* For struct hx_reader_source: context is the space. Finds data of a file, too. */
-void hx_space_place(void *space, uint64_t pc, struct hx_placing *ret);
+void hx_space_locate(void *space, uint64_t pc, struct hx_location *ret);
 
 /* The executable mapping that contains pc, NULL when there is none. Until the next refresh. */
 struct hx_space_part {
