@@ -36,6 +36,9 @@ hx_error *hx_attach_open_sibling(hx_attach *first, pid_t pid, hx_attach **ret);
 hx_error *hx_attach_open_core(const char *path, const char *exe, const char *sysroot,
                               hx_attach **ret);
 
+/* "PID 12", or the path of the core; lives as long as `attach`. */
+const char *hx_attach_name(const hx_attach *attach);
+
 /* Files of code are kept in this set from now on, which other targets share; it is destroyed with
  * the last of them. Before the first capture. */
 void hx_attach_share_code(hx_attach *attach, hx_code *code);

@@ -12,7 +12,6 @@
 #include "traverse/scan/scan.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,15 +45,6 @@ static hx_error *record_with_probes(struct hx_session *session)
     return hx_session_record(session, source, state, notes);
 }
 
-char *hx_session_name(const struct hx_session *session, char *buf, size_t size)
-{
-    if (session->core)
-        snprintf(buf, size, "%s", session->core);
-    else
-        snprintf(buf, size, "PID %d", session->pid);
-    return buf;
-}
-
 static struct hx_session new_session(const struct hx_args *args)
 {
     struct hx_session session = {.args = args, .analysis = args->analysis};
@@ -66,7 +56,6 @@ static struct hx_session new_session(const struct hx_args *args)
 hx_error *hx_session_open_core(const struct hx_args *args, const char *path, struct hx_session *ret)
 {
     struct hx_session session = new_session(args);
-    session.core = path;
     HX_TRY(hx_attach_open_core(path, args->exe, args->sysroot, &session.attach));
     *ret = session;
     return NULL;
@@ -155,28 +144,13 @@ bool hx_session_overhead(struct hx_session *session, char *ret, size_t size)
     return spent->pair_ns > 0 || (*share && spent->spent_ns > 0);
 }
 
-/* Whatever failed while the process went away failed because of that. */
-static hx_error *gone_or(pid_t pid, hx_error *err)
-{
-    char what[32];
-    hx_error *refusal = err->kind == HX_E_CANCEL ? NULL : hx_preflight_error(pid);
-    bool gone = refusal && (refusal->kind == HX_E_GONE || refusal->kind == HX_E_ABSENT);
-    hx_error_free(refusal);
-    if (!gone)
-        return err;
-    hx_error_free(err);
-    snprintf(what, sizeof what, "PID %d", pid);
-    return hx_error_new(HX_E_GONE, what, NULL, "has exited before a snapshot could be taken");
-}
-
 /* Whatever stage it was: what counts is that of this process nothing was taken. */
 static hx_error *or_interrupted(const struct hx_session *session, hx_error *err)
 {
-    char what[PATH_MAX];
     if (!err || err->kind != HX_E_CANCEL)
         return err;
     hx_error_free(err);
-    return hx_error_new(HX_E_CANCEL, hx_session_name(session, what, sizeof what), "start again",
+    return hx_error_new(HX_E_CANCEL, hx_attach_name(session->attach), "start again",
                         "interrupted before the snapshot was complete");
 }
 
@@ -189,16 +163,14 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     struct hx_capture_options options = args->capture;
     options.recording = session->recorder ? ask_recorder : NULL;
     options.context = session;
-    hx_error *err = hx_attach_capture(session->attach, &options, progress, &snapshot);
-    if (err)
-        return session->core ? err : gone_or(session->pid, err);
+    HX_TRY(hx_attach_capture(session->attach, &options, progress, &snapshot));
     if (session->recorder_notes && snapshot->recording)
         hx_snapshot_note(snapshot, false, "%s", session->recorder_notes);
     char spent[160];
     if (snapshot->recording && hx_session_overhead(session, spent, sizeof spent))
         hx_snapshot_note(snapshot, false, "%s", spent);
     hx_timing_end(begun, "capture", snapshot->graph.n);
-    if (args->pause && !session->core)
+    if (args->pause && !snapshot->pause_unknown)
         hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",
                          args->pause, snapshot->method ? snapshot->method : "copy");
     struct hx_scan_options scan = {
@@ -234,7 +206,6 @@ static struct hx_progress watched(struct hx_session *session, const struct hx_pr
  * killed meanwhile is kept, and no success. */
 static hx_error *settle_snapshot(struct hx_session *session, hx_error *err)
 {
-    char what[PATH_MAX];
     bool killed;
     err = hx_attach_settle(session->attach, err, &killed);
     session->killed |= killed;
@@ -242,7 +213,7 @@ static hx_error *settle_snapshot(struct hx_session *session, hx_error *err)
     if (!err || !killed)
         return or_interrupted(session, err);
     hx_error_free(err);
-    return hx_error_new(HX_E_LIMIT, hx_session_name(session, what, sizeof what), "see: dmesg", "%s",
+    return hx_error_new(HX_E_LIMIT, hx_attach_name(session->attach), "see: dmesg", "%s",
                         killed_text);
 }
 
@@ -274,15 +245,13 @@ void hx_take_drop(struct hx_session *session)
 static void tell_partial(struct hx_console *console, const struct hx_session *session,
                          const struct hx_snapshot *snapshot)
 {
-    char what[PATH_MAX];
-    hx_say(console, hx_session_name(session, what, sizeof what), "the snapshot is not complete: %s",
+    hx_say(console, hx_attach_name(session->attach), "the snapshot is not complete: %s",
            hx_text_str(&snapshot->notes));
 }
 
 static void tell_killed(struct hx_console *console, const struct hx_session *session)
 {
-    char what[PATH_MAX];
-    hx_say(console, hx_session_name(session, what, sizeof what), "%s", killed_text);
+    hx_say(console, hx_attach_name(session->attach), "%s", killed_text);
 }
 
 /* Told once, in a series the notes say it. */

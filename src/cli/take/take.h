@@ -13,8 +13,7 @@
  * large is mapped and before threads. */
 struct hx_session {
     const struct hx_args *args;
-    pid_t pid;
-    const char *core; /* the file that is taken instead of a process; NULL: none */
+    pid_t pid; /* 0: a core */
     hx_attach *attach;
     hx_recorder *recorder;       /* NULL: nobody records */
     char *recorder_notes;        /* what it says of itself; NULL: nothing */
@@ -35,9 +34,6 @@ hx_error *hx_session_open_sibling(const struct hx_session *first, pid_t pid,
                                   struct hx_session *ret);
 hx_error *hx_session_open_core(const struct hx_args *args, const char *path,
                                struct hx_session *ret);
-
-/* "PID 12", or the core's name. */
-char *hx_session_name(const struct hx_session *session, char *buf, size_t size);
 
 /* Records with this source from now on; takes it and the notes (NULL: none) over. */
 hx_error *hx_session_record(struct hx_session *session, const struct hx_source *source, void *state,

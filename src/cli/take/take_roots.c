@@ -8,7 +8,6 @@
 #include "sym/cxxname.h"
 #include "traverse/named.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,8 +108,6 @@ static hx_error *test_symbol(struct hx_session *session, const struct hx_snapsho
     HX_TRY(has_variable(session, module, symbol, &found));
     if (found)
         return NULL;
-    char what[PATH_MAX];
-    hx_session_name(session, what, sizeof what);
     const char *dot = strchr(symbol, '.');
     HX_FREE char *whole = dot ? strndup(symbol, (size_t)(dot - symbol)) : NULL;
     if (whole)
@@ -118,8 +115,9 @@ static hx_error *test_symbol(struct hx_session *session, const struct hx_snapsho
     if (found)
         return hx_error_new(HX_E_USAGE, expr, "name the whole variable, or *0xADDRESS",
                             "fields need debug information, which this version does not read");
-    return hx_error_new(HX_E_ABSENT, what, "its names: heapx report TARGET roots",
-                        "no variable %s in the process", expr);
+    return hx_error_new(HX_E_ABSENT, hx_attach_name(session->attach),
+                        "its names: heapx report TARGET roots", "no variable %s in the process",
+                        expr);
 }
 
 hx_error *hx_take_roots(struct hx_session *session, struct hx_snapshot *snapshot,

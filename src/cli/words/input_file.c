@@ -3,7 +3,6 @@
 
 #include "attach/core/core.h"
 #include "base/cleanup.h"
-#include "cli/take/take_core.h"
 #include "cli/take/take.h"
 #include "export/import/import.h"
 
@@ -28,12 +27,23 @@ static hx_error *no_core(const struct hx_args *args, const char *path)
                         "are");
 }
 
+static hx_error *import_core(const struct hx_args *args, struct hx_console *console,
+                             const char *path, hx_store *store, bool *ret_partial)
+{
+    HX_SESSION struct hx_session session = {0};
+    int64_t number;
+    HX_TRY(hx_session_open_core(args, path, &session));
+    HX_TRY(hx_take_into(&session, store, &console->progress, console, &number));
+    *ret_partial = session.partial;
+    return NULL;
+}
+
 static hx_error *import(const struct hx_args *args, struct hx_console *console, const char *path,
                         hx_store *store, bool *ret_partial)
 {
     const struct hx_importer *importer;
     if (hx_core_detect(path))
-        return hx_core_store(args, console, path, store, ret_partial);
+        return import_core(args, console, path, store, ret_partial);
     HX_TRY(hx_importer_detect(path, &importer));
     HX_TRY(no_core(args, path));
     if (!importer)

@@ -1,0 +1,474 @@
+/* live_process.c - a running process as a target: it is stopped through the agent, and stopped
+ * again when that was in the middle of malloc. */
+#include "attach/target.h"
+
+#include "attach/live_image.h"
+#include "attach/memwatch.h"
+#include "attach/preflight.h"
+#include "attach/roots/rootmap.h"
+#include "attach/stop/agent.h"
+#include "attach/stop/copy.h"
+#include "attach/vitals.h"
+#include "base/cleanup.h"
+#include "base/proc.h"
+#include "base/timing.h"
+#include "model/process.h"
+#include "sym/reading.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often a target that was caught in the middle of malloc is stopped again. */
+enum { TRIES = 6 };
+
+/* Damage is looked at that often before it is believed: an update under way can look like it. */
+enum { DAMAGED_TRIES = 3 };
+
+struct process {
+    struct hx_attach attach;
+    pid_t pid;
+    uint64_t started; /* when it began: it, and no later one of its number */
+    struct hx_agent *agent;
+    uint64_t short_calls_noted; /* of those that the agent counts */
+};
+
+/* One capture, of several stops if need be. */
+struct capture {
+    struct process *process;
+    const struct hx_capture_options *options;
+    const struct hx_progress *progress;
+    struct hx_agent_request request;
+    int memory_fd; /* of the try before; -1: none */
+    uint64_t longest_us;
+    unsigned damaged; /* walks that met damage */
+};
+
+/* --- before the stop ------------------------------------------------------------------ */
+
+/* The code of the allocator, as far as exported names tell: its entry points lie in one
+ * object file together with the functions that they share. */
+static void find_code(hx_modules *modules, uint64_t code[2])
+{
+    static const char *const names[] = {"malloc",         "free",           "calloc",
+                                        "realloc",        "memalign",       "malloc_trim",
+                                        "__libc_malloc",  "__libc_free",    "__libc_calloc",
+                                        "__libc_realloc", "__libc_memalign"};
+    for (size_t i = 0; i < hx_modules_count(modules); i++) {
+        uint64_t addr, size, low = UINT64_MAX, high = 0;
+        if (!hx_module_symbol(modules, i, "__libc_malloc", &addr, &size) &&
+            !hx_module_symbol(modules, i, "malloc_trim", &addr, &size))
+            continue;
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            if (!hx_module_symbol(modules, i, names[k], &addr, &size))
+                continue;
+            low = addr < low ? addr : low;
+            high = addr + size > high ? addr + size : high;
+        }
+        if (low >= high || high - low > 1 << 20)
+            continue;
+        /* the functions that they share come first in that file */
+        code[0] = low - (low < 0x5000 ? low : 0x5000);
+        code[1] = high;
+        return;
+    }
+}
+
+/* Where the locks are and which code takes them, and what memory the capture will take, as of now:
+ * read from the running target. */
+static hx_error *prepare_request(struct capture *capture, struct hx_memory_need *ret_need)
+{
+    const struct process *process = capture->process;
+    struct hx_agent_request *request = &capture->request;
+    HX_FREE char *smaps = NULL;
+    size_t len = 0, n = 0;
+    struct hx_mapping *mapping = NULL;
+    HX_TRY(hx_agent_smaps(process->agent, &smaps, &len));
+    HX_TRY(hx_proc_mappings(smaps, len, &mapping, &n));
+    *ret_need = hx_copy_need(mapping, n);
+    hx_lock_words locks = {0};
+    hx_modules *modules = NULL;
+    hx_error *err = hx_modules_create(process->attach.via, mapping, n, &modules);
+    struct hx_live_memory live = {
+        .pid = process->attach.via, .agent = process->agent, .modules = modules};
+    struct hx_peek peek = {.read = hx_live_memory_read, .context = &live};
+    if (!err) {
+        hx_reading_listen(hx_modules_reading(modules), capture->progress);
+        find_code(modules, request->code);
+    }
+    if (!err)
+        err = hx_target_locks(mapping, n, process->attach.via, &peek, &locks);
+    request->n_locks = 0;
+    for (size_t i = 0; !err && i < locks.n && i < HX_AGENT_LOCKS_MAX; i++)
+        request->lock[request->n_locks++] = locks.v[i];
+    hx_vec_free(&locks);
+    hx_modules_destroy(modules);
+    hx_mappings_free(mapping, n);
+    return err;
+}
+
+/* --- from the result of the agent to a snapshot ----------------------------------------- */
+
+/* Pieces become spans; pages that were lost are cut out. */
+static hx_error *map_copy(const struct hx_agent_result *result, struct hx_image *image)
+{
+    if (result->memory_bytes) {
+        void *memory = mmap(NULL, result->memory_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+                            result->memory_fd, 0);
+        if (memory == MAP_FAILED)
+            return hx_error_os(errno, "copy of the target's memory", "mmap");
+        image->mapping = memory;
+        image->mapping_bytes = result->memory_bytes;
+    }
+    HX_VEC(struct hx_span) spans = {0};
+    size_t lost = 0;
+    for (size_t i = 0; i < result->n_pieces; i++) {
+        const struct hx_piece *piece = &result->piece[i];
+        const uint8_t *bytes = (const uint8_t *)image->mapping + piece->offset;
+        uint64_t at = piece->start;
+        while (lost < result->n_lost && result->lost[lost].end <= at)
+            lost++;
+        for (size_t k = lost; at < piece->end; k++) {
+            bool hole = k < result->n_lost && result->lost[k].start < piece->end;
+            uint64_t end = hole ? result->lost[k].start : piece->end;
+            if (end > at &&
+                !hx_vec_push(&spans, (struct hx_span){at, end, bytes + (at - piece->start)})) {
+                hx_vec_free(&spans);
+                return hx_error_nomem();
+            }
+            at = hole ? result->lost[k].end : end;
+        }
+    }
+    image->span = spans.v;
+    image->n = spans.n;
+    return NULL;
+}
+
+static char *read_link(pid_t pid, const char *name)
+{
+    char path[64], target[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    return n > 0 ? strndup(target, (size_t)n) : NULL;
+}
+
+static hx_error *fill_process(struct hx_snapshot *snapshot, const struct process *process,
+                              struct hx_agent_result *result)
+{
+    char path[64];
+    size_t len = 0;
+    snapshot->pid = process->pid;
+    snapshot->taken_at_ns = result->taken_at_ns;
+    snapshot->started_at_ns = hx_proc_started_at_ns(process->pid);
+    snapshot->exe = read_link(process->attach.via, "exe");
+    snprintf(path, sizeof path, "/proc/%d/comm", process->pid);
+    hx_error *unread = hx_proc_read(path, &snapshot->comm, &len);
+    hx_error_free(unread);
+    if (snapshot->comm && len && snapshot->comm[len - 1] == '\n')
+        snapshot->comm[len - 1] = 0; /* the last one only: names may hold others */
+    snapshot->thread = hx_steal(result->thread);
+    snapshot->n_threads = result->n_threads;
+    HX_TRY(hx_proc_mappings(result->smaps, result->smaps_len, &snapshot->mapping,
+                            &snapshot->n_mappings));
+    for (size_t i = 0; i < result->n_lost; i++)
+        hx_snapshot_lose(snapshot, "pages unreadable",
+                         (result->lost[i].end - result->lost[i].start) / 4096,
+                         result->lost[i].end - result->lost[i].start, result->lost[i].start);
+    if (result->n_lost)
+        hx_snapshot_note(snapshot, true, "%zu ranges of memory could not be read", result->n_lost);
+    for (size_t i = 0; i < snapshot->n_threads; i++)
+        if (!snapshot->thread[i].has_regs) {
+            hx_snapshot_note(snapshot, true,
+                             "thread %d waits in the kernel and could not be stopped: its "
+                             "registers were not seen",
+                             snapshot->thread[i].tid);
+            hx_snapshot_lose(snapshot, "threads whose registers were not seen", 1, 0, 0);
+        }
+    return map_copy(result, &snapshot->image);
+}
+
+/* Which pages of the heap were in memory at the stop, where the kernel has told. */
+static hx_error *find_resident(struct hx_snapshot *snapshot, const struct hx_agent_result *result)
+{
+    hx_ranges present = {0}, swapped = {.v = result->swapped, .n = result->n_swapped};
+    if (!result->pages_known || snapshot->no_heap)
+        return NULL;
+    HX_NEED(hx_vec_reserve(&present, result->n_pieces));
+    for (size_t i = 0; i < result->n_pieces; i++)
+        present.v[present.n++] = (struct hx_range){result->piece[i].start, result->piece[i].end};
+    hx_error *err = hx_resident(snapshot, &present, &swapped);
+    hx_vec_free(&present);
+    return err;
+}
+
+static hx_error *fill_snapshot(struct capture *capture, struct hx_snapshot *snapshot,
+                               struct hx_agent_result *result, enum hx_walk_verdict *ret)
+{
+    HX_TRY(fill_process(snapshot, capture->process, result));
+    HX_TRY(hx_target_build(&capture->process->attach, snapshot, capture->options, capture->progress,
+                           ret));
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_account(snapshot));
+    HX_TRY(find_resident(snapshot, result));
+    hx_timing_end(begun, "account", 0);
+    return NULL;
+}
+
+/* Not a loss of the snapshot's, but the process may ask who did that; also what a capture did that
+ * came to nothing. */
+static void note_short_calls(struct process *process, struct hx_snapshot *snapshot)
+{
+    const struct hx_short_calls *calls = hx_agent_short_calls(process->agent);
+    uint64_t n = calls->n - process->short_calls_noted;
+    process->short_calls_noted = calls->n;
+    if (n)
+        hx_snapshot_note(snapshot, false,
+                         "the stop cut %" PRIu64 " call%s of the process short: %s%.*s", n,
+                         n == 1 ? "" : "s", n == 1 ? "" : "the newest is ",
+                         (int)sizeof calls->newest - 1, calls->newest);
+}
+
+/* --- captures -------------------------------------------------------------------------- */
+
+static void back_off(unsigned attempt)
+{
+    /* 1, 2, 4, ... ms: let the update end, and do not beat in step with the target */
+    struct timespec pause = {.tv_nsec = 1000000L << attempt};
+    nanosleep(&pause, NULL);
+}
+
+/* One stop and one walk. When a lock was held the verdict is TORN and, unless the request accepts
+ * that, there is no snapshot. */
+static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret,
+                               enum hx_walk_verdict *ret_verdict)
+{
+    struct hx_agent_result result = {.memory_fd = -1};
+    hx_error *refused = hx_agent_capture(capture->process->agent, &capture->request,
+                                         &capture->memory_fd, capture->progress, &result);
+    uint64_t pause_us = (result.pause_ns + 500) / 1000;
+    if (pause_us > capture->longest_us)
+        capture->longest_us = pause_us;
+    if (refused && refused->kind == HX_E_BUSY && result.locked && !capture->request.accept_locked) {
+        hx_error_free(refused);
+        *ret_verdict = HX_WALK_TORN;
+        return NULL;
+    }
+    HX_TRY(refused);
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    bool locked = result.locked;
+    hx_error *err = hx_snapshot_create(&snapshot);
+    if (!err)
+        err = fill_snapshot(capture, snapshot, &result, ret_verdict);
+    capture->memory_fd = result.memory_fd;
+    result.memory_fd = -1;
+    hx_agent_result_deinit(&result);
+    HX_TRY(err);
+    if (locked)
+        hx_target_note_locked(snapshot);
+    *ret = hx_steal(snapshot);
+    return NULL;
+}
+
+static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *snapshot,
+                                enum hx_walk_verdict verdict)
+{
+    if (verdict == HX_WALK_TORN) /* what and how much: the walk has said */
+        hx_snapshot_note(snapshot, true,
+                         "none of %d stops found them in agreement: some blocks may be missing "
+                         "or stale",
+                         TRIES);
+    note_short_calls(capture->process, snapshot);
+    HX_TRY(hx_target_finish(&capture->process->attach, snapshot, capture->progress));
+    snapshot->pause_us = capture->longest_us;
+    return NULL;
+}
+
+static hx_error *try_to_capture(struct capture *capture, struct hx_snapshot **ret)
+{
+    struct hx_attach *attach = &capture->process->attach;
+    for (unsigned attempt = 0;; attempt++) {
+        if (hx_progress_cancelled(capture->progress))
+            return hx_error_cancelled("capture");
+        bool last = attempt + 1 == TRIES;
+        struct hx_memory_need need;
+        capture->request.accept_locked = last;
+        HX_TRY(prepare_request(capture, &need));
+        if (attempt == 0)
+            HX_TRY(hx_target_watch(attach, &need));
+        HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+        enum hx_walk_verdict verdict = HX_WALK_OK;
+        HX_TRY(stop_and_walk(capture, &snapshot, &verdict));
+        bool doubtful = verdict == HX_WALK_TORN ||
+                        (verdict == HX_WALK_BAD && ++capture->damaged < DAMAGED_TRIES);
+        if (doubtful && !last) {
+            back_off(attempt);
+            continue;
+        }
+        HX_TRY(finish_capture(capture, snapshot, verdict));
+        *ret = hx_steal(snapshot);
+        return NULL;
+    }
+}
+
+/* Whatever failed while the process went away failed because of that. */
+static hx_error *exited_or(const struct process *process, hx_error *err)
+{
+    hx_error *refusal = err->kind == HX_E_CANCEL ? NULL : hx_preflight_error(process->pid);
+    bool gone = refusal && (refusal->kind == HX_E_GONE || refusal->kind == HX_E_ABSENT);
+    hx_error_free(refusal);
+    if (!gone)
+        return err;
+    hx_error_free(err);
+    return hx_error_new(HX_E_GONE, process->attach.name, NULL,
+                        "has exited before a snapshot could be taken");
+}
+
+static hx_error *capture_process(hx_attach *attach, const struct hx_capture_options *options,
+                                 const struct hx_progress *progress, struct hx_snapshot **ret)
+{
+    struct process *process = (struct process *)attach;
+    HX_FREE struct capture *capture = calloc(1, sizeof *capture);
+    HX_NEED(capture);
+    *capture = (struct capture){
+        .process = process, .options = options, .progress = progress, .memory_fd = -1};
+    capture->request.max_pause_ns = options->max_pause_ns;
+    capture->request.threads = options->threads ? options->threads : 2;
+    pid_t living = hx_proc_living(process->pid);
+    attach->via = living ? living : attach->via;
+    hx_error *err = try_to_capture(capture, ret);
+    if (capture->memory_fd >= 0)
+        close(capture->memory_fd);
+    return err ? exited_or(process, err) : NULL;
+}
+
+/* --- the running process --------------------------------------------------------------- */
+
+static bool read_process(void *context, uint64_t addr, void *dst, size_t len)
+{
+    struct process *process = context;
+    struct hx_live_memory live = {
+        .pid = process->attach.via, .agent = process->agent, .modules = process->attach.modules};
+    return hx_live_memory_read(&live, addr, dst, len);
+}
+
+/* What is left out of an image is pages that could not be read: they are counted. */
+static bool never_lacks_memory(const hx_attach *attach)
+{
+    (void)attach;
+    return false;
+}
+
+static bool process_has_exited(const hx_attach *attach)
+{
+    const struct process *process = (const struct process *)attach;
+    return !hx_proc_living(process->pid) || hx_proc_started(process->pid) != process->started;
+}
+
+static hx_error *exited_error(const hx_attach *attach)
+{
+    return hx_error_new(HX_E_GONE, attach->name, NULL, "has exited");
+}
+
+static hx_error *peek_process(const hx_attach *attach, uint64_t addr, size_t n, void *ret,
+                              size_t *ret_n)
+{
+    const struct process *process = (const struct process *)attach;
+    pid_t living = hx_proc_living(process->pid);
+    if (!living || hx_proc_started(process->pid) != process->started)
+        return exited_error(attach);
+    struct iovec local = {.iov_base = ret, .iov_len = n};
+    struct iovec remote = {.iov_base = (void *)(uintptr_t)addr, .iov_len = n};
+    ssize_t got = process_vm_readv(living, &local, 1, &remote, 1, 0);
+    int err = got < 0 ? errno : 0;
+    /* Looked at once more: its number may have gone to another one before it was read. */
+    if (err == ESRCH || hx_proc_started(process->pid) != process->started)
+        return exited_error(attach);
+    if (err && err != EFAULT)
+        return hx_error_os(err, "the running process", "read");
+    *ret_n = got > 0 ? (size_t)got : 0;
+    return NULL;
+}
+
+static void close_process(hx_attach *attach)
+{
+    struct process *process = (struct process *)attach;
+    hx_agent_stop(process->agent);
+    free(process);
+}
+
+static const struct hx_target_ops process_ops = {
+    .capture = capture_process,
+    .read_constant = read_process,
+    .lacks_memory = never_lacks_memory,
+    .peek = peek_process,
+    .has_exited = process_has_exited,
+    .close = close_process,
+};
+
+/* --- opening --------------------------------------------------------------------------- */
+
+/* Before heapx itself has taken much: where not even what the process has to itself can be copied,
+ * there is no room for finding out more. What is not known is no reason yet. */
+static hx_error *fits_roughly(pid_t pid)
+{
+    struct hx_vitals vitals;
+    hx_limits limits = {0};
+    hx_error *err = hx_vitals_read(pid, 1u << HX_VITAL_ANON, &vitals);
+    bool known = !err && vitals.known[HX_VITAL_ANON];
+    hx_error_free(err);
+    if (!known)
+        return NULL;
+    uint64_t bytes = (uint64_t)vitals.value[HX_VITAL_ANON];
+    HX_TRY(hx_limits_find("", pid, &limits));
+    struct hx_memory_need need = {.ours = bytes + hx_memory_analysis(bytes)};
+    err = hx_limits_fit(&limits, &need);
+    hx_limits_deinit(&limits);
+    return err;
+}
+
+static hx_error *start_agent(struct process *process, const hx_attach *first)
+{
+    struct hx_attach *attach = &process->attach;
+    struct hx_agent *other = first ? ((const struct process *)first)->agent : NULL;
+    HX_TRY(other ? hx_agent_start_by(other, attach->via, &process->agent)
+                 : hx_agent_start(attach->via, &process->agent));
+    attach->exhausted = hx_agent_exhausted(process->agent);
+    attach->stop_mark = hx_agent_stop_mark(process->agent);
+    return NULL;
+}
+
+static hx_error *open_process(const hx_attach *first, pid_t pid, hx_attach **ret)
+{
+    char name[32];
+    hx_oom_volunteer();
+    HX_TRY(hx_preflight_error(pid));
+    if (!first) /* one more may only be recorded, which takes little */
+        HX_TRY(fits_roughly(pid));
+    struct process *process = calloc(1, sizeof *process);
+    HX_NEED(process);
+    process->pid = pid;
+    process->started = hx_proc_started(pid);
+    process->attach.ops = &process_ops;
+    process->attach.via = hx_proc_living(pid);
+    if (!process->attach.via)
+        process->attach.via = pid;
+    snprintf(name, sizeof name, "PID %d", pid);
+    return hx_target_opened(&process->attach, strdup(name), start_agent(process, first), ret);
+}
+
+hx_error *hx_attach_open(pid_t pid, hx_attach **ret)
+{
+    return open_process(NULL, pid, ret);
+}
+
+hx_error *hx_attach_open_sibling(hx_attach *first, pid_t pid, hx_attach **ret)
+{
+    return open_process(first, pid, ret);
+}
