@@ -170,13 +170,9 @@ struct revising {
 static hx_error *stored_choice(struct revising *revising, hx_store *store)
 {
     struct hx_choice *choice = &revising->choice;
-    struct hx_text sql = {0};
-    hx_text_putf(&sql, "SELECT scheme, max_set, patterns FROM hx_census WHERE snapshot = %" PRId64,
-                 revising->snapshot);
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    HX_TRY(error);
+    HX_TRY(hx_query_named(store, HX_QUERY_census_options,
+                          HX_QUERY_ARGS(.snapshot = revising->snapshot), &rows));
     bool more = false;
     HX_TRY(hx_rows_next(rows, &more));
     if (!more)

@@ -115,23 +115,12 @@ hx_error *hx_ui_open_text(struct hx_ui *ui, const struct hx_screen *screen, cons
 void hx_ui_say(struct hx_ui *ui, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void hx_ui_complain(struct hx_ui *ui, hx_error *error); /* takes the error; NULL is legal */
 
-/* screen_objects.c: the condition on `objects` for a set of them; a pane's */
-void hx_of_where(const struct hx_of *of, struct hx_text *sql);
-/* A statement that gives `rows` and `bytes` of them. */
-void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql);
+/* screen_objects.c: the set of objects that a pane is about */
 struct hx_of hx_pane_of(const struct hx_pane *pane);
-/* tree_sql.c: "(SELECT ...)", a cost-centre stack and all that begin with it */
-void hx_below_sql(int64_t ccs_id, struct hx_text *sql);
-/* screen_named.c: "(SELECT ...)": name, exclusive_bytes, shared_bytes of each root that is in a bin
- */
-void hx_named_bytes_sql(int64_t snapshot, struct hx_text *sql);
-/* screen_named.c: a statement, roots that could be named: rank, name, expr ("name=module!symbol"),
- * module, root_id, direct_objects, retained_bytes; the largest first */
-void hx_nameable_sql(int64_t snapshot, struct hx_text *sql);
 /* request.c: opens something of the object that the row under the cursor is about: its own, that of
  * an object's own screen, else the largest of those that it stands for */
 hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, uint64_t));
-/* screen_stack.c: of the frames of hx_calls_sql() the innermost ones of the program, at most so
+/* screen_stack.c: of the frames of a stack the innermost ones of the program, at most so
  * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
                      struct hx_text *ret);

@@ -9,21 +9,6 @@ const struct hx_screen *const hx_screens[HX_SCREENS] = {
 #undef HX_UI_SCREEN_ENTRY
 };
 
-void hx_text_sql(struct hx_text *sql, const char *text)
-{
-    if (!text) {
-        hx_text_puts(sql, "NULL");
-        return;
-    }
-    hx_text_putc(sql, '\'');
-    for (; *text; text++) {
-        if (*text == '\'')
-            hx_text_putc(sql, '\'');
-        hx_text_putc(sql, *text);
-    }
-    hx_text_putc(sql, '\'');
-}
-
 const struct hx_screen *hx_screen_find(const char *name)
 {
     for (size_t i = 0; i < HX_SCREENS; i++)

@@ -8,6 +8,7 @@
 #ifndef HX_UI_SCREEN_H
 #define HX_UI_SCREEN_H
 
+#include "store/query/named.h"
 #include "ui/list/list_column.h"
 #include "ui/list/table.h"
 
@@ -63,29 +64,6 @@ struct hx_source {
     struct hx_text where, sql, facts;
     struct hx_text written;    /* what SELECT names when a file is written; empty: all */
     const char *written_where; /* with it: a condition of rows that belong there; NULL: all */
-};
-
-/* Which objects a pane is about; what tells them is in its text, id and address. */
-enum hx_subset {
-    HX_SUBSET_ALL,
-    HX_SUBSET_LEAK,   /* text: the kind; more: the type, NULL when unknown; id: one of the stacks of
-                         that   label, 0 when unknown */
-    HX_SUBSET_SET,    /* id: the retainer set */
-    HX_SUBSET_BIN,    /* text: the named roots */
-    HX_SUBSET_TYPE,   /* text: the type, NULL when unknown */
-    HX_SUBSET_SITE,   /* id: the recorded stack; text: its label */
-    HX_SUBSET_CCS,    /* id: the cost-centre stack; text: the label of its centre */
-    HX_SUBSET_THREAD, /* no objects: id: the stack that a thread stood in; text: its name */
-    HX_SUBSET_BELOW,  /* the same with all stacks that begin with it */
-    HX_SUBSET_STATE,  /* text: the state, of whatever type */
-    HX_SUBSET_MODULE, /* text: the module that allocated, or "(unknown)" */
-};
-
-/* The set of objects that a row stands for. The texts belong to the row. */
-struct hx_of {
-    enum hx_subset subset;
-    const char *text, *more;
-    int64_t id;
 };
 
 /* A drawing between the title and the list. Coordinates are those of the terminal. */
@@ -176,9 +154,6 @@ extern const struct hx_screen *const hx_screens[HX_SCREENS];
 #define HX_UI_NOT_RECORDED                                                                         \
     "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"                       \
     " heapx attach --record PID do it."
-
-/* Appends text as an SQL literal, NULL as NULL. */
-void hx_text_sql(struct hx_text *sql, const char *text);
 
 const struct hx_screen *hx_screen_find(const char *name); /* NULL when unknown */
 const struct hx_screen *hx_screen_by_digit(int digit);    /* each digit has one */

@@ -14,10 +14,7 @@ static hx_error *listing_run(struct hx_job *job, hx_store *store,
     struct listing *listing = (struct listing *)job;
     (void)progress;
     HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(store,
-                        "SELECT *, EXISTS (SELECT 1 FROM costs AS c WHERE c.snapshot = s.snapshot)"
-                        " AS recorded FROM snapshots AS s ORDER BY snapshot",
-                        &rows));
+    HX_TRY(hx_query_named(store, HX_QUERY_snapshots, HX_QUERY_ARGS(), &rows));
     return hx_table_read(&listing->rows, rows, -1);
 }
 

@@ -29,23 +29,15 @@ struct resolving {
 
 /* --- the largest of a set --- */
 
-/* The first that the other snapshot does not have, of the `most` largest. */
-static void put_fresh(const struct resolving *resolving, int64_t most, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 "SELECT q.address FROM (SELECT o.address FROM objects o WHERE o.snapshot ="
-                 " %" PRId64 " AND (%s) ORDER BY o.bytes DESC LIMIT %" PRId64 ") q"
-                 " WHERE NOT EXISTS (SELECT 1 FROM objects p WHERE p.snapshot = %" PRId64
-                 " AND p.address = q.address) LIMIT 1",
-                 resolving->snapshot, hx_text_str(&resolving->where), most, resolving->other);
-}
-
-static hx_error *first_address(hx_store *store, struct resolving *resolving, struct hx_text *sql)
+/* Of the `most` largest, where another snapshot is given the first that it does not have. */
+static hx_error *first_address(hx_store *store, struct resolving *resolving,
+                               enum hx_query_name query, int64_t most)
 {
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error = sql->failed ? hx_error_nomem() : hx_query_sql(store, sql->s, &rows);
-    hx_text_free(sql);
-    HX_TRY(error);
+    HX_TRY(hx_query_named(store, query,
+                          HX_QUERY_ARGS(.snapshot = resolving->snapshot, .other = resolving->other,
+                                        .where = resolving->where.s, .limit = most),
+                          &rows));
     HX_TRY(hx_rows_next(rows, &resolving->found));
     if (resolving->found)
         resolving->object = (uint64_t)hx_rows_value(rows, 0).i;
@@ -55,25 +47,11 @@ static hx_error *first_address(hx_store *store, struct resolving *resolving, str
 /* Mostly one of the first ones is new; only else all are looked at. */
 static hx_error *find_fresh(hx_store *store, struct resolving *resolving)
 {
-    struct hx_text sql = {0};
-    put_fresh(resolving, FIRST, &sql);
-    HX_TRY(first_address(store, resolving, &sql));
-    if (!resolving->found && (resolving->count < 0 || resolving->count > FIRST)) {
-        put_fresh(resolving, -1, &sql);
-        HX_TRY(first_address(store, resolving, &sql));
-    }
+    HX_TRY(first_address(store, resolving, HX_QUERY_largest_new_object, FIRST));
+    if (!resolving->found && (resolving->count < 0 || resolving->count > FIRST))
+        HX_TRY(first_address(store, resolving, HX_QUERY_largest_new_object, -1));
     resolving->fresh = resolving->found;
     return NULL;
-}
-
-static hx_error *find_largest(hx_store *store, struct resolving *resolving)
-{
-    struct hx_text sql = {0};
-    hx_text_putf(&sql,
-                 "SELECT o.address FROM objects o WHERE o.snapshot = %" PRId64
-                 " AND (%s) ORDER BY o.bytes DESC LIMIT 1",
-                 resolving->snapshot, hx_text_str(&resolving->where));
-    return first_address(store, resolving, &sql);
 }
 
 static hx_error *count_set(hx_store *store, struct resolving *resolving)
@@ -95,7 +73,7 @@ static hx_error *largest_run(struct hx_job *job, hx_store *store,
     HX_TRY(count_set(store, resolving));
     if (resolving->other)
         HX_TRY(find_fresh(store, resolving));
-    return resolving->found ? NULL : find_largest(store, resolving);
+    return resolving->found ? NULL : first_address(store, resolving, HX_QUERY_largest_object, 1);
 }
 
 static void put_type_name(struct hx_text *text, const char *name, bool calls, bool ascii)
@@ -121,8 +99,9 @@ static void put_set(struct hx_text *text, const struct hx_of *of, bool ascii)
         [HX_SUBSET_TYPE] = {" of type ", false},    [HX_SUBSET_SITE] = {" allocated by ", true},
         [HX_SUBSET_CCS] = {" allocated by ", true}, [HX_SUBSET_BELOW] = {" allocated below ", true},
         [HX_SUBSET_STATE] = {" that are ", false},  [HX_SUBSET_MODULE] = {" allocated by ", false},
+        [HX_SUBSET_DOMINATED] = {NULL, false},
     };
-    if (of->subset == HX_SUBSET_ALL || of->subset == HX_SUBSET_THREAD)
+    if (!words[of->subset].what && of->subset != HX_SUBSET_LEAK)
         return;
     if (of->subset == HX_SUBSET_LEAK) {
         hx_text_puts(text, " that are ");
@@ -168,16 +147,10 @@ static char *chosen_text(const struct resolving *resolving)
 /* A root that has a place there: named ones may lie over others, and say less. */
 static hx_error *find_root(hx_store *store, struct resolving *resolving)
 {
-    struct hx_text sql = {0};
-    hx_text_putf(&sql,
-                 "SELECT root_id, name FROM roots WHERE snapshot = %" PRId64
-                 " AND address <= %" PRId64 " AND %" PRId64 " - address < size"
-                 " AND kind <> 'named' ORDER BY root_id LIMIT 1",
-                 resolving->snapshot, (int64_t)resolving->address, (int64_t)resolving->address);
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    HX_TRY(error);
+    HX_TRY(hx_query_named(
+        store, HX_QUERY_root_at,
+        HX_QUERY_ARGS(.snapshot = resolving->snapshot, .address = resolving->address), &rows));
     bool more = false;
     HX_TRY(hx_rows_next(rows, &more));
     if (!more)
@@ -193,15 +166,10 @@ static hx_error *resolving_run(struct hx_job *job, hx_store *store,
 {
     struct resolving *resolving = (struct resolving *)job;
     (void)progress;
-    struct hx_text sql = {0};
-    hx_text_putf(&sql,
-                 "SELECT address, bytes FROM objects WHERE snapshot = %" PRId64
-                 " AND address <= %" PRId64 " ORDER BY address DESC LIMIT 1",
-                 resolving->snapshot, (int64_t)resolving->address);
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    HX_TRY(error);
+    HX_TRY(hx_query_named(
+        store, HX_QUERY_object_at,
+        HX_QUERY_ARGS(.snapshot = resolving->snapshot, .address = resolving->address), &rows));
     bool more = false;
     HX_TRY(hx_rows_next(rows, &more));
     if (more) {
@@ -310,8 +278,6 @@ hx_error *hx_ui_largest(struct hx_ui *ui, const struct hx_of *of, int64_t other,
     resolving->snapshot = ui->snapshot;
     resolving->count = -1;
     hx_of_where(of, &resolving->where);
-    if (!resolving->where.n)
-        hx_text_putc(&resolving->where, '1');
     hx_of_facts(of, ui->snapshot, &resolving->facts);
     put_set(&resolving->set, of, !ui->term.utf8);
     resolving->job.run = largest_run;

@@ -51,12 +51,10 @@ static hx_error *sql_job_run(struct hx_job *job, hx_store *store,
         HX_TRY(hx_answer_drop(store, asking->old.v[i]));
     struct hx_answer answer;
     HX_TRY(hx_answer_make(store, asking->id, asking->sql, progress, &asking->place, &answer));
-    struct hx_text sql = {0};
-    hx_text_putf(&sql, "SELECT * FROM %s LIMIT %d", answer.table, SAMPLE);
+    const struct hx_answer_query query = {.table = answer.table, .limit = SAMPLE};
     HX_ROWS hx_rows *rows = NULL;
     struct hx_table sample = {0};
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
+    hx_error *error = hx_answer_rows(store, &query, &rows);
     if (!error)
         error = hx_table_read(&sample, rows, SAMPLE);
     if (error)
@@ -221,12 +219,12 @@ static void sql_source(const struct hx_pane *pane, int64_t snapshot, struct hx_s
     const struct hx_reply *reply = statement ? statement->reply : NULL;
     (void)snapshot;
     if (!reply) { /* it failed */
-        hx_text_puts(&ret->sql, "SELECT NULL AS answer WHERE 0");
+        hx_query_put(HX_QUERY_nothing, HX_QUERY_ARGS(), &ret->sql);
         return;
     }
     ret->answer = reply->answer.table;
-    hx_text_putf(&ret->sql, "SELECT * FROM %s", reply->answer.table);
-    hx_text_putf(&ret->facts, "SELECT %" PRIu64 " AS rows", reply->answer.rows);
+    hx_query_put(HX_QUERY_answer, HX_QUERY_ARGS(.view = reply->answer.table), &ret->sql);
+    hx_query_put(HX_QUERY_number, HX_QUERY_ARGS(.id = (int64_t)reply->answer.rows), &ret->facts);
     for (size_t i = 0; i < reply->answer.n_columns; i++) {
         hx_text_putf(&ret->written, "%sa.\"%s\" AS \"", i ? ", " : "",
                      reply->answer.columns[i].name);

@@ -17,15 +17,7 @@ const char *hx_source_file(const char *source);
 /* Is a function the C++ library's? */
 bool hx_call_is_library(const char *function);
 
-/* The next row of a stack's frames is the call that the one before was made from; columns frame
- * ("#0", the innermost), label, module, source (the line of the call) and inlined ("inlined",
- * "region" or "") of a recorded stack. Where a task was entered that somebody else had asked for,
- * rows without a frame say whose frames follow. In a store that lies there are at most HX_CALLS_MAX
- * of them. Appends a SELECT. */
+/* In a store that lies a stack has more calls than are asked for. */
 #define HX_CALLS_MAX 10000
-void hx_calls_sql(struct hx_text *sql, const char *stack_id, int limit);
-
-/* The same of a cost-centre stack: its centres, and the lines where these are declared. */
-void hx_centres_sql(struct hx_text *sql, const char *ccs_id, int limit);
 
 #endif

@@ -111,9 +111,8 @@ static hx_error *query_flame(struct load *load, const char *where, const char *f
 static hx_error *read_path_facts(struct load *load)
 {
     const struct hx_tree_query *query = &load->query;
-    struct hx_text sql = {0}, id = {0};
+    struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
-    hx_text_putf(&id, "%" PRId64, load->node);
     hx_text_putf(&sql,
                  "SELECT k.\"%s\" AS whole, k.ccs_id AS top, o.ccs_id AS other,"
                  " r.sample_bytes AS sample_bytes, r.upper_bounds AS upper_bounds,"
@@ -122,12 +121,10 @@ static hx_error *read_path_facts(struct load *load)
                  " LEFT JOIN hx_cost k ON k.snapshot = s.snapshot AND k.ccs_id = %d"
                  " LEFT JOIN hx_cost o ON o.snapshot = %" PRId64 " AND o.ccs_id = %d LEFT JOIN (",
                  query->figure, HX_TREE_TOP, query->before, HX_TREE_TOP);
-    hx_centres_sql(&sql, hx_text_str(&id), CALLERS + 2);
+    hx_query_put(HX_QUERY_ccs_stack, HX_QUERY_ARGS(.id = load->node, .limit = CALLERS + 2), &sql);
     hx_text_putf(&sql, ") f WHERE s.snapshot = %" PRId64, query->snapshot);
-    hx_error *error =
-        sql.failed || id.failed ? hx_error_nomem() : hx_query_sql(load->store, sql.s, &rows);
+    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(load->store, sql.s, &rows);
     hx_text_free(&sql);
-    hx_text_free(&id);
     HX_TRY(error);
     HX_TRY(hx_table_read(&load->facts, rows, HX_FACTS_MAX));
     bool recorded = hx_table_int(&load->facts, 0, "top", 0);

@@ -194,20 +194,6 @@ static hx_error *open_view(const struct hx_load *load, hx_store *store, int64_t 
     return error;
 }
 
-/* The key of the rows breaks ties, so that windows of one list fit together. */
-static void put_rows_order(const struct hx_load *load, struct hx_text *sql)
-{
-    const char *const *key = load->keys;
-    if (!load->sort)
-        return;
-    hx_text_putf(sql, " ORDER BY \"%s\" %s", load->sort,
-                 load->ascending ? "ASC NULLS LAST" : "DESC");
-    if (strcmp(load->sort, HX_DIFFERENCE_SORT) == 0)
-        hx_text_puts(sql, ", objects_moved DESC");
-    for (; key && *key; key++)
-        hx_text_putf(sql, ", \"%s\"", *key);
-}
-
 hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offset, int64_t limit,
                        hx_rows **ret)
 {
@@ -226,42 +212,26 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
                                         .limit = limit};
         return hx_answer_rows(store, &query, ret);
     }
-    struct hx_text sql = {0};
-    hx_text_putf(&sql, "SELECT %s FROM (%s)",
-                 load->written && source->written.n ? source->written.s : "*",
-                 hx_text_str(&source->sql));
-    const char *belongs = load->written ? source->written_where : NULL;
-    hx_text_putf(&sql, " WHERE %s", belongs ? belongs : "1");
-    if (load->condition)
-        hx_text_putf(&sql, " AND (%s)", load->condition);
-    put_rows_order(load, &sql);
-    hx_text_putf(&sql, " LIMIT %lld OFFSET %lld", (long long)limit, (long long)offset);
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, ret);
-    hx_text_free(&sql);
-    return error;
-}
-
-static hx_error *count_statement(const struct hx_load *load, hx_store *store, int64_t *ret)
-{
-    struct hx_text sql = {0};
-    HX_ROWS hx_rows *rows = NULL;
-    bool more = false;
-    hx_text_putf(&sql, "SELECT count(*) FROM (%s) WHERE %s", hx_text_str(&load->source.sql),
-                 load->condition ? load->condition : "1");
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    if (!error)
-        error = hx_rows_next(rows, &more);
-    if (!error)
-        *ret = more ? hx_rows_value(rows, 0).i : 0;
-    return error;
+    bool changes = load->sort && strcmp(load->sort, HX_DIFFERENCE_SORT) == 0;
+    const struct hx_selection selection = {
+        .columns = load->written && source->written.n ? source->written.s : NULL,
+        .belongs = load->written ? source->written_where : NULL,
+        .where = load->condition,
+        .sort = load->sort,
+        .ascending = load->ascending,
+        .then = changes ? "objects_moved" : NULL,
+        .key = load->keys,
+        .limit = limit,
+        .offset = offset,
+    };
+    return hx_query_select(store, hx_text_str(&source->sql), &selection, ret);
 }
 
 hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *ret)
 {
     struct hx_text where = {0};
     if (!load->source.view)
-        return count_statement(load, store, ret);
+        return hx_query_select_count(store, hx_text_str(&load->source.sql), load->condition, ret);
     struct hx_query query = query_of(load, &where);
     hx_error *error = where.failed ? hx_error_nomem() : hx_query_count(store, &query, ret);
     hx_text_free(&where);

@@ -85,14 +85,6 @@ void hx_tree_order_sql(const struct hx_tree_query *query, const char *first, str
                  query->ascending ? "ASC NULLS LAST" : "DESC");
 }
 
-void hx_below_sql(int64_t ccs_id, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 "(WITH RECURSIVE b(id) AS (SELECT %" PRId64 " UNION SELECT c.ccs_id FROM b"
-                 " CROSS JOIN hx_ccs c ON c.parent_id = b.id) SELECT id FROM b)",
-                 ccs_id);
-}
-
 /* --- marks --- */
 
 struct hx_tree_marks *hx_tree_marks_ref(struct hx_tree_marks *marks)

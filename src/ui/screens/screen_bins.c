@@ -111,7 +111,7 @@ static void bins_source(const struct hx_pane *pane, int64_t snapshot, struct hx_
                  " UNION ALL SELECT %" PRId64 ", name, NULL, NULL, NULL, NULL,"
                  " rank, expr, retained_bytes, NULL FROM (",
                  snapshot);
-    hx_nameable_sql(snapshot, &ret->sql);
+    hx_query_put(HX_QUERY_nameable, HX_QUERY_ARGS(.snapshot = snapshot), &ret->sql);
     hx_text_putf(&ret->sql,
                  ") WHERE EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = %" PRId64
                  ") AND NOT EXISTS (SELECT 1 FROM hx_named WHERE snapshot = %" PRId64 ")",
@@ -125,11 +125,11 @@ static void bins_source(const struct hx_pane *pane, int64_t snapshot, struct hx_
                  " (SELECT count(*) AS rows, max(bytes) AS most FROM bins WHERE snapshot = %" PRId64
                  ") AS c CROSS JOIN"
                  " (SELECT count(*) AS names FROM hx_named WHERE snapshot = %" PRId64 ") AS k"
-                 " LEFT JOIN hx_named n ON n.snapshot = s.snapshot LEFT JOIN ",
+                 " LEFT JOIN hx_named n ON n.snapshot = s.snapshot LEFT JOIN (",
                  snapshot, snapshot);
-    hx_named_bytes_sql(snapshot, &ret->facts);
+    hx_query_put(HX_QUERY_named_root_bytes, HX_QUERY_ARGS(.snapshot = snapshot), &ret->facts);
     hx_text_putf(&ret->facts,
-                 " AS t ON t.name = n.name WHERE s.snapshot = %" PRId64
+                 ") AS t ON t.name = n.name WHERE s.snapshot = %" PRId64
                  " ORDER BY n.position LIMIT %d",
                  snapshot, HX_FACTS_MAX);
 }

@@ -7,11 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LARGEST   5    /* so many objects are among the rows; `o` shows all of them */
-#define CALLED    100  /* so many of what it called; screen 4 shows all of them */
-#define CALLERS   6    /* so many functions of the way to it stand above the list */
-#define OVER_TIME 1000 /* so many snapshots are in the line of its bytes, the last ones */
-#define SPARK     24   /* cells of that line */
+#define CALLERS 6  /* so many functions of the way to it stand above the list */
+#define SPARK   24 /* cells of the line of its bytes over time */
 
 static const struct hx_column columns[] = {
     {"what", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
@@ -24,83 +21,11 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-static void put_called(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 "SELECT 1 AS rank, row_number() OVER () AS position, 'called' AS what, label,"
-                 " about, bytes, own, objects, NULL AS object, NULL AS number, ccs_id,"
-                 " module, kind, recursive FROM (SELECT n.label AS label,"
-                 " coalesce(n.source, n.module) AS about, n.module AS module, n.kind AS kind,"
-                 " c.recursive AS recursive,"
-                 " k.inherited_live_bytes AS bytes, k.live_bytes AS own,"
-                 " k.inherited_live_objects AS objects, c.ccs_id AS ccs_id FROM hx_ccs c"
-                 " CROSS JOIN hx_cost k ON k.snapshot = %" PRId64 " AND k.ccs_id = c.ccs_id"
-                 " LEFT JOIN hx_centre n ON n.centre = c.centre WHERE c.parent_id = %" PRId64
-                 " ORDER BY k.inherited_live_bytes DESC, c.ccs_id LIMIT %d)",
-                 snapshot, pane->id, CALLED);
-}
-
-static void put_centre_objects_sql(const struct hx_pane *pane, int64_t snapshot,
-                                   struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 2, -bytes, 'object', printf('0x%%x', address), type, bytes,"
-                 " bytes, 1, address, NULL, NULL, NULL, NULL, NULL FROM (SELECT address, bytes, "
-                 "type FROM objects"
-                 " WHERE snapshot = %" PRId64 " AND ccs_id = %" PRId64
-                 " ORDER BY bytes DESC, address LIMIT %d)",
-                 snapshot, pane->id, LARGEST);
-}
-
-/* A snapshot with a recording in which it is not has 0 bytes of it. */
-static void put_times(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 3, s.snapshot, 'snapshot', s.snapshot || CASE s.snapshot"
-                 " WHEN %" PRId64 " THEN ' (this one)' ELSE '' END,"
-                 " replace(substr(s.taken_at, 6, 14), 'T', ' '),"
-                 " coalesce(k.inherited_live_bytes, CASE WHEN m.ccs_id THEN 0 END),"
-                 " coalesce(k.live_bytes, CASE WHEN m.ccs_id THEN 0 END),"
-                 " k.inherited_live_objects, NULL, s.snapshot, NULL, NULL, NULL, NULL"
-                 " FROM snapshots s"
-                 " LEFT JOIN hx_cost k ON k.snapshot = s.snapshot AND k.ccs_id = %" PRId64
-                 " LEFT JOIN hx_cost m ON m.snapshot = s.snapshot AND m.ccs_id = 1",
-                 snapshot, pane->id);
-}
-
 static void centre_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    struct hx_text id = {0};
-    put_called(pane, snapshot, &ret->sql);
-    put_centre_objects_sql(pane, snapshot, &ret->sql);
-    put_times(pane, snapshot, &ret->sql);
-    hx_text_puts(&ret->sql, " ORDER BY rank, position, object");
-
-    /* One row for each function on the way to it. */
-    hx_text_putf(&id, "%" PRId64, pane->id);
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM snapshots) + %d AS rows, k.*, n.label AS label,"
-                 " n.module AS module, n.source AS source, n.kind AS kind,"
-                 " c.recursive AS recursive, (SELECT group_concat(coalesce(bytes, '-'), ' ') FROM"
-                 " (SELECT coalesce(y.inherited_live_bytes, CASE WHEN m.ccs_id THEN 0 END) AS bytes"
-                 " FROM (SELECT snapshot FROM snapshots ORDER BY snapshot DESC LIMIT %d) s"
-                 " LEFT JOIN hx_cost y ON y.snapshot = s.snapshot"
-                 " AND y.ccs_id = c.ccs_id LEFT JOIN hx_cost m ON m.snapshot = s.snapshot"
-                 " AND m.ccs_id = %d ORDER BY s.snapshot)) AS over_time,"
-                 " x.retained_bytes AS retained_bytes,"
-                 " x.retained_objects AS retained_objects, c.depth AS depth,"
-                 " f.label AS caller, (SELECT max(y.inherited_live_bytes) FROM snapshots s"
-                 " CROSS JOIN hx_cost y ON y.snapshot = s.snapshot AND y.ccs_id = c.ccs_id) AS "
-                 "most FROM hx_ccs c"
-                 " LEFT JOIN hx_centre n ON n.centre = c.centre"
-                 " LEFT JOIN hx_cost k ON k.snapshot = %" PRId64 " AND k.ccs_id = c.ccs_id"
-                 " LEFT JOIN hx_site x ON x.snapshot = %" PRId64 " AND x.ccs_id = c.ccs_id"
-                 " LEFT JOIN (",
-                 CALLED + LARGEST, OVER_TIME, HX_TREE_TOP, snapshot, snapshot);
-    hx_centres_sql(&ret->facts, hx_text_str(&id), CALLERS + 2);
-    hx_text_putf(&ret->facts, ") f WHERE c.ccs_id = %" PRId64, pane->id);
-    ret->facts.failed |= id.failed;
-    hx_text_free(&id);
+    const struct hx_query_args args = {.snapshot = snapshot, .id = pane->id, .limit = CALLERS + 2};
+    hx_query_put(HX_QUERY_ccs, &args, &ret->sql);
+    hx_query_put(HX_QUERY_ccs_facts, &args, &ret->facts);
 }
 
 /* "1.2M in 5,000 objects" */

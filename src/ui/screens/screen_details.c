@@ -106,25 +106,16 @@ static hx_error *details_job_run(struct hx_job *job, hx_store *store,
                                  const struct hx_progress *progress)
 {
     struct asking *asking = (struct asking *)job;
-    struct hx_text sql = {0}, id = {0};
-    (void)progress;
-    if (asking->stack_id || asking->ccs_id)
-        hx_text_putf(&id, "%" PRId64, asking->stack_id ? asking->stack_id : asking->ccs_id);
-    else
-        hx_text_putf(&id,
-                     "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64
-                     " AND address = %" PRId64 ")",
-                     asking->snapshot, (int64_t)asking->address);
-    if (asking->ccs_id)
-        hx_centres_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
-    else
-        hx_calls_sql(&sql, hx_text_str(&id), HX_CALLS_MAX);
+    const struct hx_query_args args = {
+        .snapshot = asking->snapshot,
+        .id = asking->stack_id ? asking->stack_id : asking->ccs_id,
+        .address = asking->address,
+        .limit = HX_CALLS_MAX,
+    };
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error =
-        sql.failed || id.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    hx_text_free(&id);
-    HX_TRY(error);
+    (void)progress;
+    HX_TRY(
+        hx_query_named(store, asking->ccs_id ? HX_QUERY_ccs_stack : HX_QUERY_stack, &args, &rows));
     return hx_table_read(&asking->frames, rows, -1);
 }
 

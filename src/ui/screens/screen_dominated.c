@@ -18,104 +18,19 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-/* Of so many objects all are looked through for those of a level. In larger heaps they are taken
- * from the largest of all levels, where there are some of this one, and one row stands for the
- * rest. */
-#define LOOKED_THROUGH 2000000
-
-/* " = X" or " IS NULL": who dominates the rows. */
-static void put_dominator(const struct hx_pane *pane, struct hx_text *sql)
-{
-    if (pane->address)
-        hx_text_putf(sql, " = %" PRId64, (int64_t)pane->address);
-    else
-        hx_text_puts(sql, " IS NULL AND retained_bytes IS NOT NULL");
-}
-
-/* Table `s`, of one row: what the level adds up to, and whether the largest of it will do. */
-static void put_level(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_putf(sql, "WITH d AS MATERIALIZED (SELECT * FROM dominators WHERE snapshot = %" PRId64,
-                 snapshot);
-    hx_text_puts(sql, " AND parent");
-    put_dominator(pane, sql);
-    hx_text_puts(sql, "), s AS MATERIALIZED (SELECT s.snapshot AS snapshot, ");
-    if (pane->address)
-        hx_text_puts(sql, "o.retained_bytes AS all_bytes, o.retained_objects AS all_objects,"
-                          " o.bytes AS own, 1 AS self, ");
-    else
-        hx_text_puts(sql, "s.reachable_bytes AS all_bytes, s.reachable_objects AS all_objects,"
-                          " 0 AS own, 0 AS self, ");
-    /* Who opened the row of the rest wants all of them. */
-    hx_text_putf(sql,
-                 "s.heap_objects > %d AS large,"
-                 " %d AND s.heap_objects > %d AND EXISTS (SELECT 1 FROM d) AS brief"
-                 " FROM snapshots s",
-                 LOOKED_THROUGH, !pane->id, LOOKED_THROUGH);
-    if (pane->address)
-        hx_text_putf(sql,
-                     " LEFT JOIN objects o ON o.snapshot = s.snapshot AND o.address = %" PRId64,
-                     (int64_t)pane->address);
-    hx_text_putf(sql, " WHERE s.snapshot = %" PRId64 ") ", snapshot);
-}
-
-/* The rows of a level as they are: the object table finds windows of them in any order. */
-static void level_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
-{
-    ret->view = "objects";
-    hx_text_puts(&ret->where, "dominator");
-    put_dominator(pane, &ret->where);
-    put_level(pane, snapshot, &ret->facts);
-    hx_text_putf(&ret->facts,
-                 "SELECT coalesce((SELECT matching FROM objects WHERE snapshot = %" PRId64
-                 " AND %s ORDER BY address LIMIT 1), 0) AS rows, s.all_bytes AS all_bytes,"
-                 " s.all_objects AS all_objects, s.own AS own, o.type AS type,"
-                 " o.address AS address FROM s LEFT JOIN objects o ON o.snapshot = %" PRId64
-                 " AND o.address = %" PRId64,
-                 snapshot, hx_text_str(&ret->where), snapshot, (int64_t)pane->address);
-}
-
 void hx_dominated_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    struct hx_text *sql = &ret->sql;
-    if (pane->id) { /* all of a large level */
-        level_source(pane, snapshot, ret);
+    const struct hx_query_args args = {.snapshot = snapshot, .address = pane->address};
+    if (pane->id) { /* all of a large level: the object table finds windows of it in any order */
+        ret->view = "objects";
+        hx_of_where(&(struct hx_of){.subset = HX_SUBSET_DOMINATED, .id = (int64_t)pane->address},
+                    &ret->where);
+        hx_query_put(HX_QUERY_level_facts, &args, &ret->facts);
         return;
     }
     ret->like = "objects";
-    put_level(pane, snapshot, sql);
-    /* A row may lie in any block of a large heap: columns that are not shown are left alone. */
-    for (int large = 0; large < 2; large++) {
-        hx_text_putf(sql,
-                     "%s, 0 AS rest FROM s CROSS JOIN objects o WHERE %s AND NOT s.brief"
-                     " AND o.snapshot = %" PRId64 " AND o.dominator",
-                     large ? " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, NULL,"
-                             " NULL, NULL, NULL, o.dominator, o.retained_bytes, o.retained_objects,"
-                             " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
-                           : "SELECT o.*",
-                     large ? "s.large" : "NOT s.large", snapshot);
-        put_dominator(pane, sql);
-    }
-    hx_text_puts(sql,
-                 " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, NULL, NULL, NULL,"
-                 " NULL, d.parent, d.retained_bytes, d.retained_objects, d.sure_retained_bytes,"
-                 " d.sure_retained_objects, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
-                 " UNION ALL SELECT snapshot, NULL, NULL, NULL, '(all smaller ones)', NULL, NULL,"
-                 " NULL, NULL, NULL, bytes, objects, NULL, NULL, NULL, NULL, 1 FROM (SELECT"
-                 " snapshot, all_bytes - own - (SELECT sum(retained_bytes) FROM d) AS bytes,"
-                 " all_objects - self - (SELECT sum(retained_objects) FROM d) AS objects"
-                 " FROM s WHERE brief) WHERE objects > 0");
-    put_level(pane, snapshot, &ret->facts);
-    hx_text_putf(&ret->facts,
-                 "SELECT CASE WHEN s.brief THEN 0 ELSE (SELECT count(*) FROM objects WHERE"
-                 " snapshot = %" PRId64 " AND dominator",
-                 snapshot);
-    put_dominator(pane, &ret->facts);
-    hx_text_puts(&ret->facts, ") END AS rows, s.all_bytes AS all_bytes,"
-                              " s.all_objects AS all_objects, s.own AS own, o.type AS type,"
-                              " o.address AS address FROM s LEFT JOIN objects o ON");
-    hx_text_putf(&ret->facts, " o.snapshot = %" PRId64 " AND o.address = %" PRId64, snapshot,
-                 (int64_t)pane->address);
+    hx_query_put(HX_QUERY_dominated, &args, &ret->sql);
+    hx_query_put(HX_QUERY_dominated_facts, &args, &ret->facts);
 }
 
 /* " / 0x55d0c0de (cache)" for each level down to that of a pane, from the one with that number on.

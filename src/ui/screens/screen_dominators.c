@@ -2,8 +2,6 @@
  * under the roots, and as the other view the largest objects of all levels. */
 #include "ui/app.h"
 
-#include <inttypes.h>
-
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
@@ -85,10 +83,7 @@ static void largest_source(const struct hx_pane *pane, int64_t snapshot, struct 
 {
     (void)pane;
     ret->view = "dominators";
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM dominators WHERE snapshot = %" PRId64 ") AS rows,"
-                 " heap_bytes FROM snapshots WHERE snapshot = %" PRId64,
-                 snapshot, snapshot);
+    hx_query_put(HX_QUERY_dominators_facts, HX_QUERY_ARGS(.snapshot = snapshot), &ret->facts);
 }
 
 static void largest_head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

@@ -76,25 +76,14 @@ static void bytes_free(struct bytes *bytes)
 
 /* --- reading --- */
 
-static hx_error *query_hex(hx_store *store, struct hx_text *sql, hx_rows **ret)
-{
-    hx_error *error = sql->failed ? hx_error_nomem() : hx_query_sql(store, sql->s, ret);
-    hx_text_free(sql);
-    return error;
-}
-
 /* The object itself. */
 static hx_error *read_object_facts(struct asking *asking, hx_store *store)
 {
-    struct hx_text sql = {0};
-    hx_text_putf(&sql,
-                 "SELECT o.bytes, o.type, o.edges_out, s.pid FROM objects o"
-                 " LEFT JOIN snapshots s ON s.snapshot = o.snapshot"
-                 " WHERE o.snapshot = %" PRId64 " AND o.address = %" PRId64,
-                 asking->snapshot, (int64_t)asking->address);
     HX_ROWS hx_rows *rows = NULL;
     struct hx_cell *cell;
-    HX_TRY(query_hex(store, &sql, &rows));
+    HX_TRY(hx_query_named(store, HX_QUERY_object_head,
+                          HX_QUERY_ARGS(.snapshot = asking->snapshot, .address = asking->address),
+                          &rows));
     HX_TRY(hx_table_begin(&asking->facts, fact_names));
     HX_TRY(hx_rows_next(rows, &asking->found));
     if (!asking->found)
@@ -225,18 +214,6 @@ static hx_error *put_pointer(struct asking *asking, struct hx_cell *cell, hx_row
 
 /* --- the pointers of the snapshot --- */
 
-/* One number of a row of edges; *ret stays as it is when there is no such row. */
-static hx_error *read_edge_number(hx_store *store, struct hx_text *sql, int64_t *ret)
-{
-    HX_ROWS hx_rows *rows = NULL;
-    bool more = false;
-    HX_TRY(query_hex(store, sql, &rows));
-    HX_TRY(hx_rows_next(rows, &more));
-    if (more && hx_rows_value(rows, 0).type == HX_VALUE_INT)
-        *ret = hx_rows_value(rows, 0).i;
-    return NULL;
-}
-
 /* The rows of an object's edges are numbered one after the other, in the order of their offsets:
  * *ret is the first one that is not before `offset`. */
 static hx_error *find_edge(const struct asking *asking, hx_store *store, int64_t first, int64_t n,
@@ -245,11 +222,8 @@ static hx_error *find_edge(const struct asking *asking, hx_store *store, int64_t
     int64_t low = first, high = first + n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2, at = INT64_MAX;
-        struct hx_text sql = {0};
-        hx_text_putf(&sql,
-                     "SELECT offset FROM edges WHERE rowid = %" PRId64 " AND source = %" PRId64,
-                     middle, (int64_t)asking->address);
-        HX_TRY(read_edge_number(store, &sql, &at));
+        HX_TRY(hx_query_number(store, HX_QUERY_edge_offset,
+                               HX_QUERY_ARGS(.id = middle, .address = asking->address), &at));
         if ((uint64_t)at < offset)
             low = middle + 1;
         else
@@ -264,37 +238,22 @@ static hx_error *find_edge(const struct asking *asking, hx_store *store, int64_t
 static hx_error *open_edges(const struct asking *asking, hx_store *store, uint64_t begin,
                             bool by_row, hx_rows **ret)
 {
-    int64_t n = hx_table_int(&asking->facts, 0, "pointers", 0), first = 0, from = 0;
-    struct hx_text sql = {0};
+    int64_t n = hx_table_int(&asking->facts, 0, "pointers", 0), first = 0;
+    struct hx_query_args args = {
+        .snapshot = asking->snapshot, .address = asking->address, .limit = WHOLE};
     n = n < EDGES_MAX ? n : EDGES_MAX;
-    if (n > WHOLE) {
-        hx_text_putf(&sql,
-                     "SELECT rowid FROM edges WHERE snapshot = %" PRId64 " AND source = %" PRId64
-                     " LIMIT 1",
-                     asking->snapshot, (int64_t)asking->address);
-        HX_TRY(read_edge_number(store, &sql, &first));
-        if (first < 0 || first > INT64_MAX - EDGES_MAX)
-            first = 0; /* a store that lies; nothing is found */
-        from = first + (int64_t)(begin < EDGES_MAX ? begin : EDGES_MAX);
-        if (!by_row)
-            HX_TRY(find_edge(asking, store, first, n, begin, &from));
-        hx_text_putf(&sql,
-                     "WITH RECURSIVE n(r) AS (VALUES(%" PRId64
-                     ") UNION ALL SELECT r + 1 FROM n LIMIT %d)"
-                     " SELECT e.offset, e.target, e.kind, o.bytes, o.type FROM n"
-                     " CROSS JOIN edges e ON e.rowid = n.r AND e.source = %" PRId64
-                     " CROSS JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target",
-                     from, WHOLE, (int64_t)asking->address);
-    } else {
-        hx_text_putf(&sql,
-                     "SELECT e.offset, e.target, e.kind, o.bytes, o.type FROM edges e"
-                     " CROSS JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
-                     " WHERE e.snapshot = %" PRId64 " AND e.source = %" PRId64,
-                     asking->snapshot, (int64_t)asking->address);
-        if (by_row)
-            hx_text_putf(&sql, " LIMIT %d OFFSET %" PRIu64, WHOLE, begin);
+    if (n <= WHOLE) {
+        args.limit = by_row ? WHOLE : 0;
+        args.offset = (int64_t)begin;
+        return hx_query_named(store, HX_QUERY_edges_by_offset, &args, ret);
     }
-    return query_hex(store, &sql, ret);
+    HX_TRY(hx_query_number(store, HX_QUERY_edge_first, &args, &first));
+    if (first < 0 || first > INT64_MAX - EDGES_MAX)
+        first = 0; /* a store that lies; nothing is found */
+    args.id = first + (int64_t)(begin < EDGES_MAX ? begin : EDGES_MAX);
+    if (!by_row)
+        HX_TRY(find_edge(asking, store, first, n, begin, &args.id));
+    return hx_query_named(store, HX_QUERY_edges_by_number, &args, ret);
 }
 
 static hx_error *add_pointers(struct asking *asking, hx_store *store)

@@ -1,8 +1,6 @@
 /* screen_losses.c - what could not be seen. */
 #include "ui/app.h"
 
-#include <inttypes.h>
-
 static const struct hx_column columns[] = {
     {"what", NULL, HX_AS_TEXT, 0, 0, NULL, NULL},
     {"count", NULL, HX_AS_COUNT, 11, 0, NULL, NULL},
@@ -15,8 +13,8 @@ static void losses_source(const struct hx_pane *pane, int64_t snapshot, struct h
 {
     (void)pane;
     ret->view = "losses";
-    hx_text_putf(&ret->facts, "SELECT count(*) AS rows FROM losses WHERE snapshot = %" PRId64,
-                 snapshot);
+    hx_query_put(HX_QUERY_count, HX_QUERY_ARGS(.view = "losses", .snapshot = snapshot),
+                 &ret->facts);
 }
 
 static void losses_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

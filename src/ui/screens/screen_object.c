@@ -1,7 +1,6 @@
 /* screen_object.c - one object: what it is, who allocated, retains and dominates it, what refers to
  * it and what it refers to. */
 #include "ui/app.h"
-#include "ui/data/call_label.h"
 #include "ui/list/type_name.h"
 
 #include <inttypes.h>
@@ -9,7 +8,6 @@
 
 #define FRAMES_READ 32 /* innermost calls, of which some stand above the list */
 #define FRAMES      3
-#define LOOK_BACK   64 /* snapshots before this one in which it is looked for */
 
 static const struct hx_column columns[] = {
     {"what", "", HX_AS_TEXT, 5, 0, NULL, NULL},
@@ -22,128 +20,12 @@ static const struct hx_column columns[] = {
     {0},
 };
 
-/* --- rows --- */
-
-/* What all rows have; those before the references stand for a set of objects that it is in. Empty
- * texts are what does not apply, NULL is what is not known. */
-static void put_type(const char *self, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 "SELECT 'type' AS what, coalesce(o.type,"
-                 " 'unknown (no C++ class)') AS other, NULL AS offset,"
-                 " coalesce(t.confidence, '') AS kind, t.bytes AS bytes, '' AS state, '' AS type,"
-                 " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text FROM objects o"
-                 " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type WHERE %s",
-                 self);
-}
-
-static void put_object_stack_sql(const char *self, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
-                 " NULL, '', x.bytes, '', '', NULL, NULL, o.stack_id, t.label FROM objects o"
-                 " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
-                 " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
-                 " WHERE %s",
-                 self);
-}
-
-static void put_holders(const char *self, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 'set', coalesce(t.label, 'not worked out: :analyse'), "
-                 "NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, t.label FROM objects o"
-                 " LEFT JOIN retainers t ON t.snapshot = o.snapshot AND t.set_id = o.set_id"
-                 " WHERE %s",
-                 self);
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 'bin', coalesce(CASE o.bin WHEN '-' THEN"
-                 " 'none: no named root reaches it' ELSE o.bin END,"
-                 " 'not worked out: :analyse'), NULL, '', b.bytes, '', '', NULL, NULL,"
-                 " NULL, o.bin FROM objects o LEFT JOIN hx_bin b ON b.snapshot = o.snapshot"
-                 " AND b.roots = o.bin WHERE %s",
-                 self);
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 'dom', CASE WHEN o.dominator IS NOT NULL"
-                 " THEN printf('0x%%x', o.dominator) WHEN o.state IN ('definite', 'indirect')"
-                 " THEN 'none: it is lost' WHEN o.retained_bytes IS NULL"
-                 " THEN 'not worked out: :analyse' ELSE 'none: roots lead to it'"
-                 " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, ''),"
-                 " o.dominator, NULL, NULL, NULL FROM objects o LEFT JOIN objects d"
-                 " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE %s",
-                 self);
-}
-
-/* Outer joins keep the order of the tables: the edges first, then one object for each. */
-static void put_references(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    int64_t address = (int64_t)pane->address;
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 'root', r.name || CASE WHEN r.module <> ''"
-                 " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
-                 " r.kind, '', NULL, e.root_id, NULL, r.name FROM root_edges e"
-                 " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
-                 " WHERE e.snapshot = %" PRId64 " AND e.target = %" PRId64,
-                 snapshot, address);
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 'from', printf('0x%%x', e.source), e.offset, e.kind, o.bytes,"
-                 " o.state, o.type, e.source, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
-                 " ON o.snapshot = e.snapshot AND o.address = e.source"
-                 " WHERE e.snapshot = %" PRId64 " AND e.target = %" PRId64,
-                 snapshot, address);
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 'to', printf('0x%%x', e.target), e.offset, e.kind, o.bytes,"
-                 " o.state, o.type, e.target, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
-                 " ON o.snapshot = e.snapshot AND o.address = e.target"
-                 " WHERE e.snapshot = %" PRId64 " AND e.source = %" PRId64,
-                 snapshot, address);
-}
-
-/* Since when an object of this size and type, from the same stack where that is known, has been at
- * its address; `looked` is the first snapshot that was asked. */
-static void put_life(const char *self, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 "(SELECT min(s.snapshot) FROM b s WHERE s.snapshot > coalesce((SELECT"
-                 " max(t.snapshot) FROM b t WHERE t.snapshot < %" PRId64 " AND NOT EXISTS"
-                 " (SELECT 1 FROM objects o JOIN objects p ON p.snapshot = t.snapshot"
-                 " AND p.address = o.address WHERE %s AND p.bytes = o.bytes AND p.type IS o.type"
-                 " AND coalesce(p.stack_id, o.stack_id) IS coalesce(o.stack_id, p.stack_id)"
-                 " AND t.pid = (SELECT pid FROM b WHERE snapshot = %" PRId64 "))), 0)) AS since,"
-                 " (SELECT min(snapshot) FROM b) AS looked,"
-                 " (SELECT min(snapshot) FROM snapshots) AS earliest",
-                 snapshot, self, snapshot);
-}
-
 static void object_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    struct hx_text self = {0}, site = {0};
-    hx_text_putf(&self, "o.snapshot = %" PRId64 " AND o.address = %" PRId64, snapshot,
-                 (int64_t)pane->address);
-    put_type(hx_text_str(&self), &ret->sql);
-    put_object_stack_sql(hx_text_str(&self), &ret->sql);
-    put_holders(hx_text_str(&self), &ret->sql);
-    put_references(pane, snapshot, &ret->sql);
-
-    hx_text_putf(&ret->facts,
-                 "WITH b AS (SELECT snapshot, pid FROM snapshots WHERE snapshot <= %" PRId64
-                 " ORDER BY snapshot DESC LIMIT %d)"
-                 " SELECT 5 + coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
-                 " q.roots, c.depth AS depth, t.confidence AS confidence, f.frame AS frame,"
-                 " f.label AS label, f.module AS module, f.source AS source, l.*, o.*"
-                 " FROM (SELECT count(*) AS roots FROM root_edges WHERE snapshot = %" PRId64
-                 " AND target = %" PRId64 ") q LEFT JOIN objects o ON %s"
-                 " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type"
-                 " LEFT JOIN hx_frame c ON c.frame_id = o.stack_id LEFT JOIN (SELECT ",
-                 snapshot, LOOK_BACK, snapshot, (int64_t)pane->address, hx_text_str(&self));
-    put_life(hx_text_str(&self), snapshot, &ret->facts);
-    hx_text_puts(&ret->facts, ") l LEFT JOIN (");
-    hx_text_putf(&site, "(SELECT stack_id FROM objects o WHERE %s)", hx_text_str(&self));
-    hx_calls_sql(&ret->facts, hx_text_str(&site), FRAMES_READ);
-    hx_text_puts(&ret->facts, ") f");
-    ret->facts.failed |= site.failed || self.failed;
-    hx_text_free(&site);
-    hx_text_free(&self);
+    const struct hx_query_args args = {
+        .snapshot = snapshot, .address = pane->address, .limit = FRAMES_READ};
+    hx_query_put(HX_QUERY_object, &args, &ret->sql);
+    hx_query_put(HX_QUERY_object_facts, &args, &ret->facts);
 }
 
 /* --- the title --- */

@@ -4,9 +4,6 @@
 #include "ui/data/call_label.h"
 #include "ui/data/difference.h"
 
-#include "model/graph.h"
-
-#include <inttypes.h>
 #include <string.h>
 
 /* References from roots are not among those "from objs"; R on a row tells them, too. */
@@ -34,128 +31,6 @@ struct hx_of hx_pane_of(const struct hx_pane *pane)
     return (struct hx_of){pane->subset, pane->text, pane->more, pane->id};
 }
 
-/* Only words of the model get into a statement. */
-static const char *state_of(const char *text)
-{
-    for (int i = HX_STATE_NONE + 1; text && i < HX_STATES; i++)
-        if (strcmp(hx_state_name((enum hx_state)i), text) == 0)
-            return hx_state_name((enum hx_state)i);
-    return "";
-}
-
-void hx_of_where(const struct hx_of *of, struct hx_text *sql)
-{
-    switch (of->subset) {
-    case HX_SUBSET_LEAK:
-        hx_text_putf(sql, "state = '%s' AND type IS ", state_of(of->text));
-        hx_text_sql(sql, of->more);
-        if (of->id)
-            hx_text_putf(sql,
-                         " AND +stack_id IN (SELECT s.stack_id FROM hx_stack s WHERE s.label ="
-                         " (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 "))",
-                         of->id);
-        break;
-    case HX_SUBSET_SET:
-        hx_text_putf(sql, "set_id = %" PRId64, of->id);
-        break;
-    case HX_SUBSET_BIN:
-        hx_text_puts(sql, "bin = ");
-        hx_text_sql(sql, of->text);
-        break;
-    case HX_SUBSET_TYPE:
-        hx_text_puts(sql, of->text ? "type = " : "type IS ");
-        hx_text_sql(sql, of->text);
-        break;
-    case HX_SUBSET_SITE:
-        hx_text_putf(sql, "stack_id = %" PRId64, of->id);
-        break;
-    case HX_SUBSET_CCS:
-        hx_text_putf(sql, "ccs_id = %" PRId64, of->id);
-        break;
-    case HX_SUBSET_BELOW: /* looked up for each object, not scanned for each stack */
-        hx_text_puts(sql, "+ccs_id IN ");
-        hx_below_sql(of->id, sql);
-        break;
-    case HX_SUBSET_STATE:
-        hx_text_putf(sql, "state = '%s'", state_of(of->text));
-        break;
-    case HX_SUBSET_MODULE: {
-        bool unknown = !of->text || strcmp(of->text, "(unknown)") == 0;
-        hx_text_puts(sql, unknown ? "stack_id IS NULL OR " : "");
-        hx_text_puts(sql, "+stack_id IN (SELECT t.stack_id FROM hx_stack t WHERE"
-                          " coalesce(t.module, '(unknown)') = ");
-        hx_text_sql(sql, unknown ? "(unknown)" : of->text);
-        hx_text_putc(sql, ')');
-        break;
-    }
-    case HX_SUBSET_THREAD:
-    case HX_SUBSET_ALL:
-        break;
-    }
-}
-
-/* How many they are and how large: some other view has it summed up already. */
-void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql)
-{
-    if (of->subset == HX_SUBSET_ALL) {
-        hx_text_putf(sql,
-                     "SELECT heap_objects AS rows, heap_bytes AS bytes FROM snapshots"
-                     " WHERE snapshot = %" PRId64,
-                     snapshot);
-        return;
-    }
-    hx_text_puts(sql, "SELECT coalesce(sum(objects), 0) AS rows, coalesce(sum(bytes), 0) AS bytes");
-    if (of->subset == HX_SUBSET_LEAK && of->id)
-        hx_text_putf(sql, ", (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ") AS site",
-                     of->id);
-    switch (of->subset) {
-    case HX_SUBSET_LEAK:
-        hx_text_putf(sql, " FROM leaks WHERE kind = '%s' AND type IS ", state_of(of->text));
-        hx_text_sql(sql, of->more);
-        if (of->id)
-            hx_text_putf(sql,
-                         " AND site = (SELECT label FROM hx_stack WHERE stack_id = %" PRId64 ")",
-                         of->id);
-        break;
-    case HX_SUBSET_STATE: /* not lost, and not perhaps: what all others leave */
-        if (strcmp(state_of(of->text), "reachable") == 0) {
-            hx_text_putf(sql,
-                         " FROM (SELECT snapshot, heap_bytes AS bytes, heap_objects AS objects"
-                         " FROM snapshots UNION ALL SELECT snapshot, -bytes, -objects FROM leaks)"
-                         " WHERE 1");
-            break;
-        }
-        hx_text_putf(sql, " FROM leaks WHERE kind = '%s'", state_of(of->text));
-        break;
-    case HX_SUBSET_MODULE:
-        hx_text_puts(sql, " FROM modules WHERE module = ");
-        hx_text_sql(sql, of->text ? of->text : "(unknown)");
-        break;
-    case HX_SUBSET_SET:
-        hx_text_putf(sql, " FROM retainers WHERE set_id = %" PRId64, of->id);
-        break;
-    case HX_SUBSET_BIN:
-        hx_text_puts(sql, " FROM bins WHERE roots = ");
-        hx_text_sql(sql, of->text);
-        break;
-    case HX_SUBSET_SITE:
-        hx_text_putf(sql, " FROM hx_stack_site WHERE stack_id = %" PRId64, of->id);
-        break;
-    case HX_SUBSET_CCS:
-        hx_text_putf(sql, " FROM hx_site WHERE ccs_id = %" PRId64, of->id);
-        break;
-    case HX_SUBSET_BELOW:
-        hx_text_puts(sql, " FROM hx_site WHERE +ccs_id IN ");
-        hx_below_sql(of->id, sql);
-        break;
-    default:
-        hx_text_puts(sql, " FROM types WHERE type = ");
-        hx_text_sql(sql, of->text ? of->text : "(unknown)");
-        break;
-    }
-    hx_text_putf(sql, " AND snapshot = %" PRId64, snapshot);
-}
-
 static void objects_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     ret->view = "objects";
@@ -179,9 +54,10 @@ static void put_leak_site(const struct hx_pane *pane, bool ascii, struct hx_text
 
 static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
-    const char *state = state_of(pane->text);
+    const char *state = hx_of_state(pane->text);
     switch (pane->subset) {
     case HX_SUBSET_THREAD:
+    case HX_SUBSET_DOMINATED:
     case HX_SUBSET_ALL:
         hx_text_puts(ret, "Objects of the heap");
         break;

@@ -2,7 +2,6 @@
  * with a retainer set, a bin, a type or what one cost centre allocated. */
 #include "ui/app.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
@@ -19,25 +18,8 @@ static void pages_source(const struct hx_pane *pane, int64_t snapshot, struct hx
 {
     (void)pane;
     ret->like = "pages";
-    hx_text_putf(
-        &ret->sql,
-        "SELECT p.snapshot AS snapshot, p.census AS census,"
-        " CASE p.census WHEN 'retainer' THEN p.key WHEN 'site' THEN p.key"
-        " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin b"
-        " WHERE b.snapshot = p.snapshot AND b.bin = p.key)"
-        " ELSE coalesce(t.name, '(unknown)') END AS key,"
-        " CASE p.census WHEN 'retainer' THEN (SELECT r.label FROM retainers r"
-        " WHERE r.snapshot = p.snapshot AND r.set_id = p.key)"
-        " WHEN 'bin' THEN (SELECT b.roots FROM hx_bin b"
-        " WHERE b.snapshot = p.snapshot AND b.bin = p.key)"
-        " WHEN 'site' THEN (SELECT c.label FROM ccs c WHERE c.ccs_id = p.key)"
-        " ELSE coalesce(t.name, '(unknown)') END AS label,"
-        " p.only_pages AS only_pages, p.shared_pages AS shared_pages, p.key AS id,"
-        " t.name IS NOT NULL AS known FROM hx_page p LEFT JOIN hx_type t ON p.census = 'type'"
-        " AND t.snapshot = p.snapshot AND t.type = p.key WHERE p.snapshot = %" PRId64,
-        snapshot);
-    hx_text_putf(&ret->facts, "SELECT count(*) AS rows FROM hx_page WHERE snapshot = %" PRId64,
-                 snapshot);
+    hx_query_put(HX_QUERY_page_list, HX_QUERY_ARGS(.snapshot = snapshot), &ret->sql);
+    hx_query_put(HX_QUERY_count, HX_QUERY_ARGS(.view = "pages", .snapshot = snapshot), &ret->facts);
 }
 
 static void pages_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

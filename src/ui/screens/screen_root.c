@@ -16,37 +16,12 @@ static const struct hx_column columns[] = {
 };
 
 /* Roots have no number that lasts: in another snapshot it is found by its name. */
-static void root_id(const struct hx_pane *pane, int64_t snapshot, struct hx_text *ret)
-{
-    if (pane->from == snapshot) {
-        hx_text_putf(ret, "%" PRId64, pane->id);
-        return;
-    }
-    hx_text_putf(ret,
-                 "(SELECT b.root_id FROM roots a JOIN roots b ON b.kind = a.kind"
-                 " AND b.name = a.name AND b.module IS a.module"
-                 " WHERE a.snapshot = %" PRId64 " AND a.root_id = %" PRId64
-                 " AND b.snapshot = %" PRId64 " LIMIT 1)",
-                 pane->from, pane->id, snapshot);
-}
-
 static void root_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    struct hx_text id = {0};
-    root_id(pane, snapshot, &id);
-    hx_text_putf(&ret->sql,
-                 "SELECT e.address - r.address AS offset, e.address, e.target, e.kind, o.bytes,"
-                 " o.type, o.state, o.edges_out FROM root_edges e"
-                 " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
-                 " LEFT JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
-                 " WHERE e.snapshot = %" PRId64 " AND e.root_id = %s",
-                 snapshot, hx_text_str(&id));
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM root_edges WHERE snapshot = %" PRId64
-                 " AND root_id = %s) AS rows, r.* FROM roots r WHERE r.snapshot = %" PRId64
-                 " AND r.root_id = %s",
-                 snapshot, hx_text_str(&id), snapshot, hx_text_str(&id));
-    hx_text_free(&id);
+    const struct hx_query_args args = {
+        .snapshot = snapshot, .id = pane->id, .other = pane->from == snapshot ? 0 : pane->from};
+    hx_query_put(HX_QUERY_root, &args, &ret->sql);
+    hx_query_put(HX_QUERY_root_facts, &args, &ret->facts);
 }
 
 static void root_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

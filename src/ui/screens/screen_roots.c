@@ -21,8 +21,7 @@ static void roots_source(const struct hx_pane *pane, int64_t snapshot, struct hx
 {
     (void)pane;
     ret->view = "roots";
-    hx_text_putf(&ret->facts, "SELECT count(*) AS rows FROM roots WHERE snapshot = %" PRId64,
-                 snapshot);
+    hx_query_put(HX_QUERY_count, HX_QUERY_ARGS(.view = "roots", .snapshot = snapshot), &ret->facts);
 }
 
 /* Is it a global that goes by its place in the file ("vim+0x37a0d8")? */

@@ -5,9 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define LARGEST 5     /* so many objects are among the rows; `o` shows all of them */
-#define CELLS   "200" /* of its bytes over time, at most */
-
 static const struct hx_column columns[] = {
     {"what", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
     {"label", "", HX_AS_TEXT, -23, 0, NULL, NULL},
@@ -23,131 +20,12 @@ static bool is_bin(const struct hx_pane *pane)
     return pane->subset == HX_SUBSET_BIN;
 }
 
-/* The rows of this set or bin in the table of sums `t`. */
-static void put_sums(const struct hx_pane *pane, struct hx_text *sql)
-{
-    if (is_bin(pane)) {
-        hx_text_puts(sql, "t.objects > 0 AND t.roots = ");
-        hx_text_sql(sql, pane->text);
-    } else {
-        hx_text_putf(sql, "t.set_id = %" PRId64, pane->id);
-    }
-}
-
-static void put_members(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    if (is_bin(pane)) {
-        hx_text_puts(sql, "SELECT 1 AS rank, n.position AS position, 'root' AS what,"
-                          " n.name AS label, coalesce(n.expr, r.kind) AS about, NULL AS bytes,"
-                          " NULL AS objects, NULL AS object, NULL AS number,"
-                          " n.root_id AS root_id, 'root' AS kind FROM hx_named n"
-                          " LEFT JOIN roots r ON r.snapshot = n.snapshot"
-                          " AND r.root_id = n.root_id WHERE instr('+' || ");
-        hx_text_sql(sql, pane->text);
-        hx_text_putf(sql, " || '+', '+' || n.name || '+') > 0 AND n.snapshot = %" PRId64, snapshot);
-        return;
-    }
-    hx_text_putf(sql,
-                 "SELECT 1 AS rank, m.position AS position, 'retainer' AS what, m.label AS label,"
-                 " m.kind || coalesce(' of ' || m.module, '') AS about, NULL AS bytes,"
-                 " NULL AS objects, NULL AS object, NULL AS number,"
-                 " (SELECT min(root_id) FROM roots r WHERE r.snapshot = %" PRId64
-                 " AND r.name = m.label AND r.kind = m.kind) AS root_id, m.kind AS kind"
-                 " FROM retainer_members m WHERE m.set_id = %" PRId64,
-                 snapshot, pane->id);
-}
-
-static void put_set_objects_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 2, -bytes, 'object', printf('0x%%x', address), type, bytes,"
-                 " 1, address, NULL, NULL, NULL FROM (SELECT address, bytes, type FROM objects"
-                 " WHERE snapshot = %" PRId64 " AND ",
-                 snapshot);
-    struct hx_of of = hx_pane_of(pane);
-    hx_of_where(&of, sql);
-    hx_text_putf(sql, " ORDER BY bytes DESC, address LIMIT %d)", LARGEST);
-}
-
-/* Its bytes and objects in each snapshot; one in which it was looked for without success has 0
- * bytes of it. */
-static void put_history(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_puts(sql, "SELECT s.snapshot AS snapshot, s.taken_at AS taken_at,"
-                      " t.objects AS objects, coalesce(t.bytes, ");
-    if (is_bin(pane))
-        hx_text_puts(sql, "CASE WHEN EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = s.snapshot)"
-                          " THEN 0 END");
-    else
-        hx_text_putf(sql,
-                     "CASE WHEN c.scheme = (SELECT scheme FROM censuses WHERE snapshot = %" PRId64
-                     ") THEN 0 END",
-                     snapshot);
-    hx_text_puts(sql, ") AS bytes FROM snapshots s");
-    hx_text_putf(sql, " LEFT JOIN %s t ON t.snapshot = s.snapshot AND ",
-                 is_bin(pane) ? "hx_bin" : "hx_retention");
-    put_sums(pane, sql);
-    if (!is_bin(pane))
-        hx_text_puts(sql, " LEFT JOIN censuses c ON c.snapshot = s.snapshot");
-}
-
-static void put_times(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_putf(sql,
-                 " UNION ALL SELECT 3, snapshot, 'snapshot', snapshot || CASE snapshot"
-                 " WHEN %" PRId64 " THEN ' (this one)' ELSE '' END,"
-                 " replace(substr(taken_at, 6, 14), 'T', ' '), bytes, objects, NULL, snapshot,"
-                 " NULL, NULL FROM (",
-                 snapshot);
-    put_history(pane, snapshot, sql);
-    hx_text_puts(sql, ")");
-}
-
-/* ", ... AS history": the bytes as numbers with blanks between, of many snapshots the largest of
- * those that lie together; and the first, the last and the largest of all. */
-static void put_spark(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    static const char *const ends[] = {"ASC", "DESC"};
-    hx_text_puts(sql, ", (SELECT group_concat(coalesce(peak, '-'), ' ') FROM (SELECT max(bytes)"
-                      " AS peak FROM (SELECT bytes, row_number() OVER (ORDER BY snapshot) - 1 AS i,"
-                      " count(*) OVER () AS n FROM (");
-    put_history(pane, snapshot, sql);
-    hx_text_puts(sql, ")) GROUP BY CASE WHEN n > " CELLS " THEN i * " CELLS
-                      " / n ELSE i END ORDER BY i)) AS history");
-    for (int i = 0; i < 2; i++) {
-        hx_text_puts(sql, ", (SELECT bytes FROM (");
-        put_history(pane, snapshot, sql);
-        hx_text_putf(sql, ") WHERE bytes IS NOT NULL ORDER BY snapshot %s LIMIT 1) AS %s", ends[i],
-                     i ? "last" : "first");
-    }
-}
-
 static void set_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    put_members(pane, snapshot, &ret->sql);
-    put_set_objects_sql(pane, snapshot, &ret->sql);
-    put_times(pane, snapshot, &ret->sql);
-    hx_text_puts(&ret->sql, " ORDER BY rank, position, object");
-
-    const char *table = is_bin(pane) ? "hx_bin" : "hx_retention";
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM snapshots) + min(%d, coalesce(t.objects, 0))"
-                 " + coalesce((SELECT members FROM hx_set WHERE set_id = %" PRId64 "), 0) AS rows,"
-                 " t.bytes AS bytes, t.objects AS objects, s.heap_bytes AS heap_bytes,"
-                 " p.only_pages AS only_pages, p.shared_pages AS shared_pages,"
-                 " (SELECT scheme FROM censuses WHERE snapshot = s.snapshot) AS scheme,"
-                 " (SELECT max(t.bytes) FROM %s t WHERE ",
-                 LARGEST, pane->id, table);
-    put_sums(pane, &ret->facts);
-    hx_text_putf(&ret->facts, ") AS most, (SELECT count(*) FROM snapshots) AS snapshots");
-    put_spark(pane, snapshot, &ret->facts);
-    hx_text_putf(&ret->facts, " FROM snapshots s LEFT JOIN %s t ON t.snapshot = s.snapshot AND ",
-                 table);
-    put_sums(pane, &ret->facts);
-    hx_text_putf(&ret->facts,
-                 " LEFT JOIN hx_page p ON p.snapshot = s.snapshot AND p.census = '%s'"
-                 " AND p.key = %s WHERE s.snapshot = %" PRId64,
-                 is_bin(pane) ? "bin" : "retainer", is_bin(pane) ? "t.bin" : "t.set_id", snapshot);
+    const struct hx_query_args args = {
+        .snapshot = snapshot, .id = pane->id, .text = is_bin(pane) ? pane->text : NULL};
+    hx_query_put(HX_QUERY_set, &args, &ret->sql);
+    hx_query_put(HX_QUERY_set_facts, &args, &ret->facts);
 }
 
 /* "Over 4 snapshots: .-=# first 12.8K, last 20.6K, most 20.6K" */

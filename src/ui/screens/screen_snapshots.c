@@ -20,10 +20,9 @@ static void snapshots_source(const struct hx_pane *pane, int64_t snapshot, struc
     (void)pane;
     (void)snapshot;
     ret->like = "snapshots";
-    hx_text_puts(&ret->sql, "SELECT *, CASE complete WHEN 0 THEN 'PARTIAL' ELSE 'yes' END AS whole"
-                            " FROM snapshots ORDER BY snapshot");
     /* All of them, whichever is the current one. */
-    hx_text_puts(&ret->facts, "SELECT count(*) AS rows, max(heap_bytes) AS most FROM snapshots");
+    hx_query_put(HX_QUERY_snapshot_list, HX_QUERY_ARGS(), &ret->sql);
+    hx_query_put(HX_QUERY_snapshot_list_facts, HX_QUERY_ARGS(), &ret->facts);
 }
 
 static void snapshots_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

@@ -24,28 +24,11 @@ static const struct hx_column columns[] = {
 /* Of a site (id), or of an object (address). */
 static void stack_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    struct hx_text id = {0};
+    const struct hx_query_args args = {
+        .snapshot = snapshot, .id = pane->id, .address = pane->address, .limit = HX_CALLS_MAX};
     ret->like = "frames";
-    if (pane->id)
-        hx_text_putf(&id, "%" PRId64, pane->id);
-    else
-        hx_text_putf(&id,
-                     "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64
-                     " AND address = %" PRId64 ")",
-                     snapshot, (int64_t)pane->address);
-    hx_calls_sql(&ret->sql, hx_text_str(&id), HX_CALLS_MAX);
-    hx_text_putf(&ret->facts,
-                 "SELECT max(c.depth, 1) AS rows, t.label AS label, x.bytes AS bytes,"
-                 " x.objects AS objects, k.alloc_bytes AS alloc_bytes,"
-                 " k.alloc_objects AS alloc_objects, k.freed_bytes AS freed_bytes,"
-                 " k.freed_objects AS freed_objects, c.frame_id AS stack_id FROM hx_frame c"
-                 " LEFT JOIN hx_stack t ON t.stack_id = c.frame_id"
-                 " LEFT JOIN hx_stack_site x ON x.stack_id = c.frame_id AND x.snapshot = %" PRId64
-                 " LEFT JOIN hx_stack_cost k ON k.stack_id = c.frame_id"
-                 " AND k.snapshot = %" PRId64 " WHERE c.frame_id = %s",
-                 snapshot, snapshot, hx_text_str(&id));
-    ret->sql.failed |= id.failed;
-    hx_text_free(&id);
+    hx_query_put(HX_QUERY_stack, &args, &ret->sql);
+    hx_query_put(HX_QUERY_stack_facts, &args, &ret->facts);
 }
 
 static void put_frame(const struct hx_table *frames, size_t i, bool ascii, struct hx_text *ret)

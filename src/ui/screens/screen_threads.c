@@ -1,8 +1,6 @@
 /* screen_threads.c - where each thread stood when the program was stopped. */
 #include "ui/app.h"
 
-#include <inttypes.h>
-
 static const struct hx_column columns[] = {
     {"tid", "thread", HX_AS_TEXT, 8, 0, NULL, NULL},
     {"name", NULL, HX_AS_TEXT, 15, 1, NULL, NULL},
@@ -15,16 +13,9 @@ static void threads_source(const struct hx_pane *pane, int64_t snapshot, struct 
 {
     (void)pane;
     ret->like = "threads";
-    hx_text_putf(&ret->sql,
-                 "SELECT h.snapshot AS snapshot, CAST(h.tid AS TEXT) AS tid, h.name AS name,"
-                 " t.label AS stack, p.source AS source, h.stack_id AS stack_id FROM hx_thread h"
-                 " LEFT JOIN hx_stack t ON t.stack_id = h.stack_id"
-                 " LEFT JOIN hx_frame c ON c.frame_id = h.stack_id"
-                 " LEFT JOIN hx_place p ON p.place = c.place WHERE h.snapshot = %" PRId64
-                 " ORDER BY h.tid",
-                 snapshot);
-    hx_text_putf(&ret->facts, "SELECT count(*) AS rows FROM hx_thread WHERE snapshot = %" PRId64,
-                 snapshot);
+    hx_query_put(HX_QUERY_threads, HX_QUERY_ARGS(.snapshot = snapshot), &ret->sql);
+    hx_query_put(HX_QUERY_count, HX_QUERY_ARGS(.view = "threads", .snapshot = snapshot),
+                 &ret->facts);
 }
 
 static void threads_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)

@@ -248,18 +248,11 @@ static hx_error *choose_roots(const struct hx_snapshot *snapshot, const char *re
 /* The innermost calls of whoever allocated it. */
 static hx_error *read_frames(struct asking *asking, hx_store *store)
 {
-    struct hx_text sql = {0}, site = {0};
-    hx_text_putf(&site,
-                 "(SELECT stack_id FROM objects WHERE snapshot = %" PRId64 " AND address = %" PRId64
-                 ")",
-                 asking->snapshot, (int64_t)asking->address);
-    hx_calls_sql(&sql, hx_text_str(&site), HX_FACTS_MAX);
     HX_ROWS hx_rows *rows = NULL;
-    hx_error *error =
-        sql.failed || site.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    hx_text_free(&site);
-    HX_TRY(error);
+    HX_TRY(hx_query_named(store, HX_QUERY_stack,
+                          HX_QUERY_ARGS(.snapshot = asking->snapshot, .address = asking->address,
+                                        .limit = HX_FACTS_MAX),
+                          &rows));
     HX_TRY(hx_table_read(&asking->frames, rows, HX_FACTS_MAX));
     return NULL;
 }

@@ -1,0 +1,189 @@
+/* named_objects.c - named queries about objects, roots, and the references between them. */
+#include "store/query/named_text.h"
+
+/* --- an object ----------------------------------------------------------------------------- */
+
+#define SELF "o.snapshot = $snapshot AND o.address = $address"
+
+/* Those before the references stand for a set of objects that it is in. Outer joins keep the order
+ * of the tables: the edges first, then one object for each. */
+TEXT(object) = "SELECT 'type' AS what, coalesce(o.type,"
+               " 'unknown (no C++ class)') AS other, NULL AS offset,"
+               " coalesce(t.confidence, '') AS kind, t.bytes AS bytes, '' AS state, '' AS type,"
+               " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text FROM objects o"
+               " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type WHERE " SELF
+               " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
+               " NULL, '', x.bytes, '', '', NULL, NULL, o.stack_id, t.label FROM objects o"
+               " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
+               " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
+               " WHERE " SELF
+               " UNION ALL SELECT 'set', coalesce(t.label, 'not worked out: :analyse'),"
+               " NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, t.label FROM objects o"
+               " LEFT JOIN retainers t ON t.snapshot = o.snapshot AND t.set_id = o.set_id"
+               " WHERE " SELF " UNION ALL SELECT 'bin', coalesce(CASE o.bin WHEN '-' THEN"
+               " 'none: no named root reaches it' ELSE o.bin END,"
+               " 'not worked out: :analyse'), NULL, '', b.bytes, '', '', NULL, NULL,"
+               " NULL, o.bin FROM objects o LEFT JOIN hx_bin b ON b.snapshot = o.snapshot"
+               " AND b.roots = o.bin WHERE " SELF
+               " UNION ALL SELECT 'dom', CASE WHEN o.dominator IS NOT NULL"
+               " THEN printf('0x%x', o.dominator) WHEN o.state IN ('definite', 'indirect')"
+               " THEN 'none: it is lost' WHEN o.retained_bytes IS NULL"
+               " THEN 'not worked out: :analyse' ELSE 'none: roots lead to it'"
+               " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, ''),"
+               " o.dominator, NULL, NULL, NULL FROM objects o LEFT JOIN objects d"
+               " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE " SELF
+               " UNION ALL SELECT 'root', r.name || CASE WHEN r.module <> ''"
+               " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
+               " r.kind, '', NULL, e.root_id, NULL, r.name FROM root_edges e"
+               " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
+               " WHERE e.snapshot = $snapshot AND e.target = $address"
+               " UNION ALL SELECT 'from', printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
+               " o.state, o.type, e.source, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
+               " ON o.snapshot = e.snapshot AND o.address = e.source"
+               " WHERE e.snapshot = $snapshot AND e.target = $address"
+               " UNION ALL SELECT 'to', printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
+               " o.state, o.type, e.target, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
+               " ON o.snapshot = e.snapshot AND o.address = e.target"
+               " WHERE e.snapshot = $snapshot AND e.source = $address";
+
+/* It is looked for in the last 64 snapshots. */
+TEXT(object_facts) =
+    "WITH b AS (SELECT snapshot, pid FROM snapshots WHERE snapshot <= $snapshot"
+    " ORDER BY snapshot DESC LIMIT 64)"
+    " SELECT 5 + coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
+    " q.roots, c.depth AS depth, t.confidence AS confidence, f.frame AS frame,"
+    " f.label AS label, f.module AS module, f.source AS source, l.*, o.*"
+    " FROM (SELECT count(*) AS roots FROM root_edges WHERE snapshot = $snapshot"
+    " AND target = $address) q LEFT JOIN objects o ON " SELF
+    " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type"
+    " LEFT JOIN hx_frame c ON c.frame_id = o.stack_id LEFT JOIN (SELECT "
+    "(SELECT min(s.snapshot) FROM b s WHERE s.snapshot > coalesce((SELECT"
+    " max(t.snapshot) FROM b t WHERE t.snapshot < $snapshot AND NOT EXISTS"
+    " (SELECT 1 FROM objects o JOIN objects p ON p.snapshot = t.snapshot"
+    " AND p.address = o.address WHERE " SELF " AND p.bytes = o.bytes AND p.type IS o.type"
+    " AND coalesce(p.stack_id, o.stack_id) IS coalesce(o.stack_id, p.stack_id)"
+    " AND t.pid = (SELECT pid FROM b WHERE snapshot = $snapshot))), 0)) AS since,"
+    " (SELECT min(snapshot) FROM b) AS looked,"
+    " (SELECT min(snapshot) FROM snapshots) AS earliest"
+    ") l LEFT JOIN (" STACK_FRAMES(STACK_OF_OBJECT) ") f";
+
+TEXT(object_at) = "SELECT address, bytes FROM objects WHERE snapshot = $snapshot"
+                  " AND address <= $address ORDER BY address DESC LIMIT 1";
+
+TEXT(object_head) = "SELECT o.bytes AS bytes, o.type AS type, o.edges_out AS edges_out,"
+                    " s.pid AS pid FROM objects o"
+                    " LEFT JOIN snapshots s ON s.snapshot = o.snapshot WHERE " SELF;
+
+/* --- of a set the largest ------------------------------------------------------------------ */
+
+TEXT(largest_object) = "SELECT o.address AS address FROM objects o WHERE o.snapshot = $snapshot"
+                       " AND ($where) ORDER BY o.bytes DESC LIMIT 1";
+
+TEXT(largest_new_object) =
+    "SELECT q.address AS address FROM (SELECT o.address FROM objects o WHERE o.snapshot ="
+    " $snapshot AND ($where) ORDER BY o.bytes DESC LIMIT $limit) q"
+    " WHERE NOT EXISTS (SELECT 1 FROM objects p WHERE p.snapshot = $other"
+    " AND p.address = q.address) LIMIT 1";
+
+/* --- edges: those of an object are numbered one after the other, in the order of their offsets --
+ */
+
+TEXT(edge_first) = "SELECT rowid AS row FROM edges WHERE snapshot = $snapshot AND source = $address"
+                   " LIMIT 1";
+
+TEXT(edge_offset) = "SELECT offset FROM edges WHERE rowid = $id AND source = $address";
+
+#define EDGE                                                                                       \
+    "SELECT e.offset AS offset, e.target AS target, e.kind AS kind, o.bytes AS bytes,"             \
+    " o.type AS type"
+
+TEXT(edges_by_number) =
+    "WITH RECURSIVE n(r) AS (VALUES($id) UNION ALL SELECT r + 1 FROM n LIMIT $limit) " EDGE
+    " FROM n CROSS JOIN edges e ON e.rowid = n.r AND e.source = $address"
+    " CROSS JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target";
+
+TEXT(edges_by_offset) = EDGE
+    " FROM edges e"
+    " CROSS JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
+    " WHERE e.snapshot = $snapshot AND e.source = $address{limit: LIMIT $limit OFFSET $offset}";
+
+/* --- roots ------------------------------------------------------------------------------------ */
+
+/* Roots have no number that lasts: in another snapshot it is found by its name. */
+#define ROOT                                                                                       \
+    "{other:(SELECT b.root_id FROM roots a JOIN roots b ON b.kind = a.kind"                        \
+    " AND b.name = a.name AND b.module IS a.module"                                                \
+    " WHERE a.snapshot = $other AND a.root_id = $id AND b.snapshot = $snapshot LIMIT 1)~$id}"
+
+TEXT(root) = "SELECT e.address - r.address AS offset, e.address AS address, e.target AS target,"
+             " e.kind AS kind, o.bytes AS bytes,"
+             " o.type AS type, o.state AS state, o.edges_out AS edges_out FROM root_edges e"
+             " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
+             " LEFT JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
+             " WHERE e.snapshot = $snapshot AND e.root_id = " ROOT;
+
+TEXT(root_facts) = "SELECT (SELECT count(*) FROM root_edges WHERE snapshot = $snapshot"
+                   " AND root_id = " ROOT ") AS rows, r.* FROM roots r"
+                   " WHERE r.snapshot = $snapshot AND r.root_id = " ROOT;
+
+TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
+                " AND address <= $address AND $address - address < size"
+                " AND kind <> 'named' ORDER BY root_id LIMIT 1";
+
+/* --- dominators ------------------------------------------------------------------------------- */
+
+#define DOMINATED_BY "{address: = $address~ IS NULL AND retained_bytes IS NOT NULL}"
+
+/* Of so many objects (2000000) all are looked through for those of a level. In larger heaps they
+ * are taken from the largest of all levels, `d`, where there are some of this one, and one row
+ * stands for the rest. `s`, of one row: what the level adds up to, and whether the largest of it
+ * will do. */
+#define LEVEL(brief)                                                                               \
+    "WITH d AS MATERIALIZED (SELECT * FROM dominators WHERE snapshot = $snapshot"                  \
+    " AND parent" DOMINATED_BY "), s AS MATERIALIZED (SELECT s.snapshot AS snapshot,"              \
+    " {address:o.retained_bytes AS all_bytes, o.retained_objects AS all_objects,"                  \
+    " o.bytes AS own, 1 AS self"                                                                   \
+    "~s.reachable_bytes AS all_bytes, s.reachable_objects AS all_objects,"                         \
+    " 0 AS own, 0 AS self}, s.heap_objects > 2000000 AS large,"                                    \
+    " " brief " AND s.heap_objects > 2000000 AND EXISTS (SELECT 1 FROM d) AS brief"                \
+    " FROM snapshots s{address: LEFT JOIN objects o ON o.snapshot = s.snapshot"                    \
+    " AND o.address = $address} WHERE s.snapshot = $snapshot) "
+
+#define LEVEL_FACTS                                                                                \
+    " AS rows, s.all_bytes AS all_bytes,"                                                          \
+    " s.all_objects AS all_objects, s.own AS own, o.type AS type,"                                 \
+    " o.address AS address FROM s LEFT JOIN objects o ON"                                          \
+    " o.snapshot = $snapshot AND o.address = $address"
+
+/* A row may lie in any block of a large heap: columns that are not shown are left alone. */
+TEXT(dominated) =
+    LEVEL("1") "SELECT o.*, 0 AS rest FROM s CROSS JOIN objects o WHERE NOT s.large AND NOT s.brief"
+               " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
+               " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, NULL,"
+               " NULL, NULL, NULL, o.dominator, o.retained_bytes, o.retained_objects,"
+               " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
+               ", 0 AS rest FROM s CROSS JOIN objects o WHERE s.large AND NOT s.brief"
+               " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
+               " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, NULL, NULL, NULL,"
+               " NULL, d.parent, d.retained_bytes, d.retained_objects, d.sure_retained_bytes,"
+               " d.sure_retained_objects, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
+               " UNION ALL SELECT snapshot, NULL, NULL, NULL, '(all smaller ones)', NULL, NULL,"
+               " NULL, NULL, NULL, bytes, objects, NULL, NULL, NULL, NULL, 1 FROM (SELECT"
+               " snapshot, all_bytes - own - (SELECT sum(retained_bytes) FROM d) AS bytes,"
+               " all_objects - self - (SELECT sum(retained_objects) FROM d) AS objects"
+               " FROM s WHERE brief) WHERE objects > 0";
+
+TEXT(dominated_facts) =
+    LEVEL("1") "SELECT CASE WHEN s.brief THEN 0 ELSE (SELECT count(*) FROM objects WHERE"
+               " snapshot = $snapshot AND dominator" DOMINATED_BY ") END" LEVEL_FACTS;
+
+/* Who opened the row of the rest wants all of them. */
+TEXT(level_facts) =
+    LEVEL("0") "SELECT coalesce((SELECT matching FROM objects WHERE snapshot = $snapshot"
+               " AND dominator" DOMINATED_BY " ORDER BY address LIMIT 1), 0)" LEVEL_FACTS;
+
+TEXT(dominators_facts) = "SELECT (SELECT count(*) FROM dominators WHERE snapshot = $snapshot)"
+                         " AS rows, heap_bytes FROM snapshots WHERE snapshot = $snapshot";
+
+TEXT(largest_dominator) = "SELECT address, bytes FROM dominators WHERE snapshot = $snapshot"
+                          " ORDER BY retained_bytes DESC, address LIMIT 1";
