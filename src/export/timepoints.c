@@ -2,7 +2,7 @@
 #include "export/timepoints.h"
 
 #include "base/cleanup.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,11 +22,12 @@ static hx_error *copy_value_text(struct hx_value value, char **ret)
     return NULL;
 }
 
-/* The columns of the statement below. */
+/* Columns of the query. */
 enum { SNAPSHOT, TAKEN, STARTED, PID, COMM, EXE, HEAP_BYTES, HEAP_OBJECTS };
 
-static hx_error *add_timepoint(hx_rows *rows, struct hx_timepoints *timepoints)
+static hx_error *add_timepoint(void *context, hx_rows *rows)
 {
+    struct hx_timepoints *timepoints = context;
     struct hx_timepoint timepoint = {
         .snapshot = hx_rows_value(rows, SNAPSHOT).i,
         .taken_at_ns = hx_rows_value(rows, TAKEN).i,
@@ -53,25 +54,9 @@ static hx_error *add_timepoint(hx_rows *rows, struct hx_timepoints *timepoints)
 
 hx_error *hx_timepoints_load(const struct hx_export *export, struct hx_timepoints *ret)
 {
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "SELECT snapshot, taken_at_ns, started_at_ns, pid, comm, exe, heap_bytes,"
-                       " heap_objects FROM hx_snapshot");
-    if (export->snapshot)
-        hx_text_putf(&sql, " WHERE snapshot = %" PRId64, export->snapshot);
-    hx_text_puts(&sql, " ORDER BY snapshot");
-    hx_rows *rows = NULL;
-    hx_error *err =
-        sql.failed ? hx_error_nomem() : hx_query_sql(export->store, hx_text_str(&sql), &rows);
-    hx_text_free(&sql);
-    HX_TRY(err);
     HX_TIMEPOINTS struct hx_timepoints timepoints = {0};
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more)
-            err = add_timepoint(rows, &timepoints);
-    }
-    hx_rows_end(rows);
-    HX_TRY(err);
+    HX_TRY(hx_query_each(export->store, HX_QUERY_timepoints,
+                         HX_QUERY_ARGS(.snapshot = export->snapshot), add_timepoint, &timepoints));
     if (!timepoints.v.n)
         return hx_error_new(HX_E_ABSENT, export->title, NULL, "holds no snapshot");
     *ret = timepoints;

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "export/ghc/bands.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -153,23 +153,17 @@ static void put_centres(struct log *log, bool modules)
 /* Which types retain, and a word on what else decided: of the last census in question. */
 static hx_error *load_census(struct log *log, struct hx_text *patterns, struct hx_text *about)
 {
-    char sql[256], which[64] = "";
-    if (log->export->snapshot)
-        snprintf(which, sizeof which, " AND snapshot = %" PRId64, log->export->snapshot);
-    snprintf(sql, sizeof sql,
-             "SELECT replace(patterns, char(10), ','), scheme, max_set FROM hx_census"
-             " WHERE snapshot IN (SELECT snapshot FROM hx_snapshot)%s ORDER BY snapshot DESC"
-             " LIMIT 1",
-             which);
     hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(log->export->store, sql, &rows));
+    HX_TRY(hx_query_named(log->export->store, HX_QUERY_census_options,
+                          HX_QUERY_ARGS(.snapshot = log->export->snapshot), &rows));
     bool more = false;
     hx_error *err = hx_rows_next(rows, &more);
     if (!err && more) {
-        struct hx_value list = hx_rows_value(rows, 0), scheme = hx_rows_value(rows, 1);
-        struct hx_value most = hx_rows_value(rows, 2);
+        struct hx_value scheme = hx_rows_value(rows, 0), list = hx_rows_value(rows, 2);
+        struct hx_value most = hx_rows_value(rows, 1);
         if (list.type == HX_VALUE_TEXT)
-            hx_text_puts(patterns, list.text);
+            for (const char *s = list.text; *s; s++)
+                hx_text_putc(patterns, *s == '\n' ? ',' : *s);
         if (scheme.type == HX_VALUE_TEXT)
             hx_text_putf(about, "retainer scheme %s", scheme.text);
         if (about->n && most.type == HX_VALUE_INT && most.i)
@@ -439,44 +433,25 @@ static hx_error *put_heap_sample(struct log *log, const struct hx_timepoint *tim
 /* All that was ever allocated is known when each allocation was recorded from the start on. */
 static hx_error *open_heaps(struct log *log)
 {
-    HX_TRY(hx_query_sql(
-        log->export->store,
-        "SELECT s.snapshot, (SELECT c.inherited_alloc_bytes FROM hx_recording AS r CROSS JOIN"
-        " hx_cost AS c ON c.snapshot = r.snapshot AND c.ccs_id = 1 WHERE r.snapshot = s.snapshot"
-        " AND r.from_start = 1 AND coalesce(r.sample_bytes, 0) = 0), s.heap_bytes,"
-        " s.heap_bytes + s.free_bytes + s.overhead_bytes FROM hx_snapshot AS s"
-        " ORDER BY s.snapshot",
-        &log->heaps));
+    HX_TRY(hx_query_named(log->export->store, HX_QUERY_heap_samples, HX_QUERY_ARGS(), &log->heaps));
     return hx_rows_next(log->heaps, &log->more_heaps);
 }
 
-#define TICKS                                                                                      \
-    " FROM threads WHERE ccs_id IS NOT NULL AND snapshot IN (SELECT snapshot FROM hx_recording)"
-
-static hx_error *load_threads(struct log *log)
+static hx_error *add_thread(void *context, hx_rows *rows)
 {
-    hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(log->export->store, "SELECT DISTINCT tid" TICKS " ORDER BY tid", &rows));
-    hx_error *err = NULL;
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more && !hx_vec_push(&log->threads, hx_rows_value(rows, 0).i))
-            err = hx_error_nomem();
-    }
-    hx_rows_end(rows);
-    return err;
+    struct log *log = context;
+    return hx_vec_push(&log->threads, hx_rows_value(rows, 0).i) ? NULL : hx_error_nomem();
 }
 
 static hx_error *open_ticks(struct log *log)
 {
     if (strcmp(log->bands.banding->by, "ccs") != 0)
         return NULL;
-    HX_TRY(load_threads(log));
+    HX_TRY(
+        hx_query_each(log->export->store, HX_QUERY_tick_threads, HX_QUERY_ARGS(), add_thread, log));
     if (!log->threads.n)
         return NULL;
-    HX_TRY(hx_query_sql(log->export->store,
-                        "SELECT snapshot, tid, ccs_id" TICKS " ORDER BY snapshot, tid",
-                        &log->ticks));
+    HX_TRY(hx_query_named(log->export->store, HX_QUERY_ticks, HX_QUERY_ARGS(), &log->ticks));
     HX_TRY(hx_rows_next(log->ticks, &log->more_ticks));
     hx_event_u64(&log->out, log->period_ns);
     hx_event_end(&log->out, HX_EVENT_TICKS_BEGIN);

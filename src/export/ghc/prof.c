@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "export/ghc/bands.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -41,45 +41,22 @@ static void deinit_report(struct report *report)
     hx_text_free(&report->text);
 }
 
-typedef hx_error *row_fn(struct report *report, void *context, hx_rows *rows);
-
-static hx_error *each_report_row(struct report *report, struct hx_text *sql, row_fn *row,
-                                 void *context)
-{
-    hx_rows *rows = NULL;
-    hx_error *err = sql->failed ? hx_error_nomem()
-                                : hx_query_sql(report->export->store, hx_text_str(sql), &rows);
-    hx_text_free(sql);
-    for (bool more = !err; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more)
-            err = row(report, context, rows);
-    }
-    hx_rows_end(rows);
-    return err;
-}
-
-/* " AND snapshot = N", when only one is asked for. */
-static void put_which(const struct report *report, struct hx_text *sql)
-{
-    if (report->export->snapshot)
-        hx_text_putf(sql, " AND snapshot = %" PRId64, report->export->snapshot);
-}
-
 /* --- censuses ---------------------------------------------------------------------- */
 
 /* Where the walk over the censuses is. */
 struct walk {
+    struct report *report;
     size_t next; /* moment */
     uint64_t number;
 };
 
-/* Columns of the statement below. */
+/* Columns of the query. */
 enum { SNAPSHOT, VISITS, COSTS, NEW_SETS };
 
-static hx_error *put_block(struct report *report, void *context, hx_rows *rows)
+static hx_error *put_block(void *context, hx_rows *rows)
 {
     struct walk *walk = context;
+    struct report *report = walk->report;
     struct hx_value snapshot = hx_rows_value(rows, SNAPSHOT), visits = hx_rows_value(rows, VISITS);
     struct hx_value costs = hx_rows_value(rows, COSTS), sets = hx_rows_value(rows, NEW_SETS);
     const struct hx_timepoints *timepoints = &report->timepoints;
@@ -101,28 +78,11 @@ static hx_error *put_block(struct report *report, void *context, hx_rows *rows)
     return NULL;
 }
 
-/* Sets count from the snapshot on that had them first, also when that one is not asked for. */
 static hx_error *put_censuses(struct report *report)
 {
-    struct hx_text sql = {0};
-    struct walk walk = {0};
-    hx_text_puts(
-        &sql,
-        "WITH first(snapshot, n) AS (SELECT snapshot, count(*) FROM (SELECT min(snapshot) AS"
-        " snapshot FROM hx_retention WHERE set_id >= 2 AND snapshot IN (SELECT snapshot FROM"
-        " hx_snapshot) GROUP BY set_id) GROUP BY 1),"
-        " total(snapshot, n) AS (SELECT s.snapshot, sum(coalesce(first.n, 0)) OVER"
-        " (ORDER BY s.snapshot) FROM hx_snapshot AS s LEFT JOIN first USING(snapshot))"
-        " SELECT t.snapshot AS snapshot, c.visits_per_object, coalesce(c.total_bytes, (SELECT"
-        " sum(x.bytes) FROM hx_retention AS x WHERE x.snapshot = t.snapshot AND x.set_id <> 0)),"
-        " t.n"
-        " FROM total AS t LEFT JOIN hx_census AS c ON c.snapshot = t.snapshot"
-        " WHERE (c.snapshot IS NOT NULL OR EXISTS (SELECT 1 FROM hx_retention AS x WHERE"
-        " x.snapshot = t.snapshot))");
-    if (report->export->snapshot)
-        hx_text_putf(&sql, " AND t.snapshot = %" PRId64, report->export->snapshot);
-    hx_text_puts(&sql, " ORDER BY t.snapshot");
-    return each_report_row(report, &sql, put_block, &walk);
+    struct walk walk = {.report = report};
+    return hx_query_each(report->export->store, HX_QUERY_census_runs,
+                         HX_QUERY_ARGS(.snapshot = report->export->snapshot), put_block, &walk);
 }
 
 /* --- sets --------------------------------------------------------------------------- */
@@ -186,27 +146,29 @@ static hx_error *find_site(struct report *report, const char *label, uint32_t *r
 
 /* Which set is being written; -1: none. */
 struct sets {
+    struct report *report;
     int64_t id;
 };
 
-static void begin_set(struct report *report, struct sets *sets, int64_t id)
+static void begin_set(struct sets *sets, int64_t id)
 {
     if (sets->id >= 0)
-        hx_sink_puts(report->sink, "}\n");
+        hx_sink_puts(sets->report->sink, "}\n");
     sets->id = id;
-    hx_sink_putf(report->sink, "SET %" PRId64 " = {", id);
+    hx_sink_putf(sets->report->sink, "SET %" PRId64 " = {", id);
 }
 
-static hx_error *put_member(struct report *report, void *context, hx_rows *rows)
+static hx_error *put_member(void *context, hx_rows *rows)
 {
     struct sets *sets = context;
+    struct report *report = sets->report;
     struct hx_value id = hx_rows_value(rows, 0), space = hx_rows_value(rows, 1);
     struct hx_value label = hx_rows_value(rows, 2), module = hx_rows_value(rows, 3);
     bool first = sets->id != id.i;
     if (id.type != HX_VALUE_INT || id.i < 0)
         return hx_export_damaged(report->export, "retainer sets");
     if (first)
-        begin_set(report, sets, id.i);
+        begin_set(sets, id.i);
     if (id.i < 2 || label.type != HX_VALUE_TEXT) {
         hx_sink_puts(report->sink, id.i == 1 ? "MANY" : "");
         return NULL;
@@ -227,17 +189,10 @@ static hx_error *put_member(struct report *report, void *context, hx_rows *rows)
 /* Those that cost something at least once. (unreachable) has no members, MANY does not say. */
 static hx_error *put_sets(struct report *report)
 {
-    struct hx_text sql = {0};
-    struct sets sets = {.id = -1};
+    struct sets sets = {.report = report, .id = -1};
     hx_sink_puts(report->sink, "\nRetainer sets created during profiling:\n");
-    hx_text_puts(&sql, "SELECT u.set_id, r.space, r.label, r.module FROM (SELECT DISTINCT set_id"
-                       " FROM hx_retention WHERE bytes > 0 AND snapshot IN (SELECT snapshot FROM"
-                       " hx_snapshot)");
-    put_which(report, &sql);
-    hx_text_puts(&sql, ") AS u LEFT JOIN hx_set_member AS m ON m.set_id = u.set_id LEFT JOIN"
-                       " hx_retainer AS r ON r.retainer = m.retainer"
-                       " ORDER BY u.set_id, m.position");
-    HX_TRY(each_report_row(report, &sql, put_member, &sets));
+    HX_TRY(hx_query_each(report->export->store, HX_QUERY_census_members,
+                         HX_QUERY_ARGS(.snapshot = report->export->snapshot), put_member, &sets));
     if (sets.id >= 0)
         hx_sink_puts(report->sink, "}\n");
     return NULL;

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "export/ghc/bands.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,8 +63,9 @@ static int64_t cost_figure(struct hx_value value)
     return value.type == HX_VALUE_INT && value.i >= 0 ? value.i : -1;
 }
 
-static hx_error *read_cost(struct table *t, hx_rows *rows)
+static hx_error *read_cost(void *context, hx_rows *rows)
 {
+    struct table *t = context;
     uint32_t at = hx_stacktree_find(&t->tree, hx_rows_value(rows, 0).i);
     if (at == HX_NO_STACK)
         return hx_export_damaged(t->export, "costs");
@@ -92,43 +93,16 @@ static hx_error *load_costs(struct table *t, int64_t snapshot)
     HX_NEED(t->cost && t->flat);
     for (size_t i = 0; i < n; i++)
         t->cost[i] = (struct cost){.entries = -1, .alloc = -1, .inherited = -1};
-    char sql[256];
-    snprintf(sql, sizeof sql,
-             "SELECT ccs_id, entries, alloc_bytes, inherited_alloc_bytes FROM hx_cost"
-             " WHERE snapshot = %" PRId64,
-             snapshot);
-    hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(t->export->store, sql, &rows));
-    hx_error *err = NULL;
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more)
-            err = read_cost(t, rows);
-    }
-    hx_rows_end(rows);
-    return err;
+    return hx_query_each(t->export->store, HX_QUERY_ccs_costs, HX_QUERY_ARGS(.snapshot = snapshot),
+                         read_cost, t);
 }
 
 /* The last snapshot in question of which allocations were recorded; 0: none. */
 static hx_error *find_snapshot(const struct hx_export *export, int64_t *ret)
 {
-    char sql[256], which[64] = "";
-    if (export->snapshot)
-        snprintf(which, sizeof which, " AND snapshot = %" PRId64, export->snapshot);
-    snprintf(sql, sizeof sql,
-             "SELECT max(snapshot) FROM hx_cost WHERE alloc_bytes IS NOT NULL"
-             " AND snapshot IN (SELECT snapshot FROM hx_snapshot)%s",
-             which);
-    hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(export->store, sql, &rows));
-    bool more = false;
-    hx_error *err = hx_rows_next(rows, &more);
-    struct hx_value found = {0};
-    if (!err && more)
-        found = hx_rows_value(rows, 0);
-    *ret = found.type == HX_VALUE_INT ? found.i : 0;
-    hx_rows_end(rows);
-    return err;
+    *ret = 0;
+    return hx_query_number(export->store, HX_QUERY_last_allocations,
+                           HX_QUERY_ARGS(.snapshot = export->snapshot), ret);
 }
 
 /* --- order ------------------------------------------------------------------------- */

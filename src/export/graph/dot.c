@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "export/svg/drawing.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -101,21 +101,14 @@ void hx_dot_node(struct hx_sink *sink, const char *id, const struct hx_text *lab
 
 hx_error *hx_dot_object(const struct hx_export *export, uint64_t *ret)
 {
-    char sql[256], what[32];
+    char what[32];
     hx_rows *rows = NULL;
     bool more = false, found = false;
-    if (export->has_object)
-        snprintf(sql, sizeof sql,
-                 "SELECT address, bytes FROM objects WHERE snapshot = %" PRId64
-                 " AND address <= %" PRId64 " ORDER BY address DESC LIMIT 1",
-                 export->snapshot,
-                 export->object > INT64_MAX ? INT64_MAX : (int64_t) export->object);
-    else
-        snprintf(sql, sizeof sql,
-                 "SELECT address, bytes FROM dominators WHERE snapshot = %" PRId64
-                 " ORDER BY retained_bytes DESC, address LIMIT 1",
-                 export->snapshot);
-    HX_TRY(hx_query_sql(export->store, sql, &rows));
+    HX_TRY(hx_query_named(
+        export->store, export->has_object ? HX_QUERY_object_at : HX_QUERY_largest_dominator,
+        HX_QUERY_ARGS(.snapshot = export->snapshot,
+                      .address = export->object > INT64_MAX ? INT64_MAX : export->object),
+        &rows));
     hx_error *err = hx_rows_next(rows, &more);
     if (!err && more) {
         *ret = (uint64_t)hx_rows_value(rows, 0).i;

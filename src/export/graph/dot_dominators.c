@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/vec.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -43,8 +43,17 @@ static void deinit_tree(struct tree *tree)
 
 /* --- the largest ---------------------------------------------------------------------- */
 
-static hx_error *add_dominator_node(struct tree *tree, hx_rows *rows, size_t parent)
+/* Whose children are offered. */
+struct offer {
+    struct tree *tree;
+    size_t parent;
+};
+
+static hx_error *add_dominator_node(void *context, hx_rows *rows)
 {
+    const struct offer *offer = context;
+    struct tree *tree = offer->tree;
+    size_t parent = offer->parent;
     struct hx_value type = hx_rows_value(rows, 1);
     struct node node = {
         .address = (uint64_t)hx_rows_value(rows, 0).i,
@@ -67,30 +76,15 @@ static hx_error *add_dominator_node(struct tree *tree, hx_rows *rows, size_t par
     return hx_error_nomem();
 }
 
-/* Offers the children of a node, or what the roots keep, the largest; `where`: the
- * condition that ends in the address. */
-static hx_error *offer_children(struct tree *tree, const char *where, uint64_t address,
+/* Offers the largest children of a node, or (0) what the roots keep, or an object alone. */
+static hx_error *offer_children(struct tree *tree, enum hx_query_name query, uint64_t address,
                                 size_t parent)
 {
-    struct hx_text sql = {0};
-    hx_rows *rows = NULL;
-    hx_text_putf(&sql,
-                 "SELECT address, type, bytes, retained_bytes, retained_objects FROM objects"
-                 " WHERE snapshot = %" PRId64 " AND retained_bytes IS NOT NULL AND ",
-                 tree->export->snapshot);
-    hx_text_putf(&sql, "%s%" PRId64 " ORDER BY retained_bytes DESC, address LIMIT %d", where,
-                 (int64_t)address, NODES);
-    hx_error *err =
-        sql.failed ? hx_error_nomem() : hx_query_sql(tree->export->store, hx_text_str(&sql), &rows);
-    hx_text_free(&sql);
-    HX_TRY(err);
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more)
-            err = add_dominator_node(tree, rows, parent);
-    }
-    hx_rows_end(rows);
-    return err;
+    struct offer offer = {tree, parent};
+    return hx_query_each(
+        tree->export->store, query,
+        HX_QUERY_ARGS(.snapshot = tree->export->snapshot, .address = address, .limit = NODES),
+        add_dominator_node, &offer);
 }
 
 /* The largest one that is only offered; TOP: none. */
@@ -120,26 +114,24 @@ static hx_error *show_dominator_node(struct tree *tree, size_t i)
         return hx_error_new(HX_E_CORRUPT, tree->export->title, NULL,
                             "0x%" PRIx64 " retains more than what keeps it alive", node->address);
     return node->rest_objects && node->depth + 1 < DEPTH
-               ? offer_children(tree, "dominator = ", node->address, i)
+               ? offer_children(tree, HX_QUERY_largest_dominated, node->address, i)
                : NULL;
+}
+
+static hx_error *take_reachable(void *context, hx_rows *rows)
+{
+    struct tree *tree = context;
+    tree->rest_bytes = hx_rows_value(rows, 0).i;
+    tree->rest_objects = hx_rows_value(rows, 1).i;
+    return NULL;
 }
 
 /* What the roots keep alive, in all. */
 static hx_error *measure_top(struct tree *tree)
 {
-    hx_rows *rows = NULL;
-    bool more;
-    char sql[192];
-    snprintf(sql, sizeof sql,
-             "SELECT reachable_bytes, reachable_objects FROM snapshots WHERE snapshot = %" PRId64,
-             tree->export->snapshot);
-    HX_TRY(hx_query_sql(tree->export->store, sql, &rows));
-    hx_error *err = hx_rows_next(rows, &more);
-    if (!err && more) {
-        tree->rest_bytes = hx_rows_value(rows, 0).i;
-        tree->rest_objects = hx_rows_value(rows, 1).i;
-    }
-    hx_rows_end(rows);
+    hx_error *err =
+        hx_query_each(tree->export->store, HX_QUERY_reachable_sums,
+                      HX_QUERY_ARGS(.snapshot = tree->export->snapshot), take_reachable, tree);
     if (!err && (tree->rest_bytes < 0 || tree->rest_objects < 0))
         err = hx_error_new(HX_E_CORRUPT, tree->export->title, NULL,
                            "snapshot %" PRId64 " has sizes that cannot be", tree->export->snapshot);
@@ -151,12 +143,12 @@ static hx_error *grow_dominator_tree(struct tree *tree)
     uint64_t address;
     if (tree->export->has_object) {
         HX_TRY(hx_dot_object(tree->export, &address));
-        HX_TRY(offer_children(tree, "address = ", address, TOP));
+        HX_TRY(offer_children(tree, HX_QUERY_object_retained, address, TOP));
         tree->rest_bytes = INT64_MAX; /* not drawn */
         tree->rest_objects = INT64_MAX;
     } else {
         HX_TRY(measure_top(tree));
-        HX_TRY(offer_children(tree, "dominator IS NULL AND 0 = ", 0, TOP));
+        HX_TRY(offer_children(tree, HX_QUERY_largest_dominated, 0, TOP));
     }
     if (!tree->nodes.n)
         return hx_error_new(HX_E_ABSENT, tree->export->title, "see: heapx report FILE dominators",

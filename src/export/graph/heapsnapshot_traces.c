@@ -2,7 +2,7 @@
 #include "export/graph/heapsnapshot_traces.h"
 
 #include "base/cleanup.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,8 +33,9 @@ static hx_error *set_function_place(struct hx_hs_function *function, struct hx_v
     return NULL;
 }
 
-static hx_error *add_function(hx_rows *rows, struct hx_hs_traces *traces)
+static hx_error *add_function(void *context, hx_rows *rows)
 {
+    struct hx_hs_traces *traces = context;
     struct hx_hs_function function = {.centre = hx_rows_value(rows, 0).i};
     struct hx_value label = hx_rows_value(rows, 1);
     function.name = strdup(label.type == HX_VALUE_TEXT ? label.text : "");
@@ -73,8 +74,9 @@ static uint64_t value_count(struct hx_value value)
     return value.type == HX_VALUE_INT && value.i > 0 ? (uint64_t)value.i : 0;
 }
 
-static hx_error *add_trace(hx_rows *rows, struct hx_hs_traces *traces)
+static hx_error *add_trace(void *context, hx_rows *rows)
 {
+    struct hx_hs_traces *traces = context;
     int64_t centre = hx_rows_value(rows, 2).i;
     const struct hx_hs_function *function =
         traces->functions.n ? bsearch(&centre, traces->functions.v, traces->functions.n,
@@ -98,23 +100,6 @@ static hx_error *add_trace(hx_rows *rows, struct hx_hs_traces *traces)
     if (trace.parent != NONE)
         trace.depth = traces->traces.v[trace.parent].depth + 1;
     return hx_vec_push(&traces->traces, trace) ? NULL : hx_error_nomem();
-}
-
-typedef hx_error *add_fn(hx_rows *rows, struct hx_hs_traces *traces);
-
-static hx_error *each_trace_row(hx_store *store, const char *sql, add_fn *add,
-                                struct hx_hs_traces *traces)
-{
-    hx_rows *rows;
-    HX_TRY(hx_query_sql(store, sql, &rows));
-    hx_error *err = NULL;
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more)
-            err = add(rows, traces);
-    }
-    hx_rows_end(rows);
-    return err;
 }
 
 /* What is too deep belongs to the last one that is shown. Children come in order. */
@@ -143,19 +128,9 @@ static void link_up(struct hx_hs_traces *traces)
 hx_error *hx_hs_traces_load(hx_store *store, int64_t snapshot, struct hx_hs_traces *ret)
 {
     HX_HS_TRACES struct hx_hs_traces traces = {.first = NONE};
-    HX_TRY(each_trace_row(store,
-                          "SELECT centre, label, source, module FROM hx_centre ORDER BY centre",
-                          add_function, &traces));
-    /* What came before the recorder has no costs, but objects. */
-    char sql[512];
-    snprintf(sql, sizeof sql,
-             "SELECT c.ccs_id, c.parent_id, c.centre, coalesce(k.alloc_objects, s.objects),"
-             " coalesce(k.alloc_bytes, s.bytes) FROM hx_ccs AS c"
-             " LEFT JOIN costs AS k ON k.snapshot = %" PRId64 " AND k.ccs_id = c.ccs_id"
-             " LEFT JOIN sites AS s ON s.snapshot = %" PRId64 " AND s.ccs_id = c.ccs_id"
-             " ORDER BY c.ccs_id",
-             snapshot, snapshot);
-    HX_TRY(each_trace_row(store, sql, add_trace, &traces));
+    HX_TRY(hx_query_each(store, HX_QUERY_centres, HX_QUERY_ARGS(), add_function, &traces));
+    HX_TRY(hx_query_each(store, HX_QUERY_ccs_allocations, HX_QUERY_ARGS(.snapshot = snapshot),
+                         add_trace, &traces));
     link_up(&traces);
     *ret = traces;
     traces = (struct hx_hs_traces){.first = NONE};

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -127,8 +127,9 @@ static hx_error *add_to_sets(struct plot *plot, const char *roots, int64_t bytes
     }
 }
 
-static hx_error *add_bin(struct plot *plot, hx_rows *rows)
+static hx_error *add_bin(void *context, hx_rows *rows)
 {
+    struct plot *plot = context;
     struct hx_value roots = hx_rows_value(rows, 0);
     int64_t bytes = hx_rows_value(rows, 1).i;
     if (roots.type != HX_VALUE_TEXT)
@@ -149,41 +150,12 @@ static hx_error *add_bin(struct plot *plot, hx_rows *rows)
     return NULL;
 }
 
-static hx_error *add_root_name(struct plot *plot, hx_rows *rows)
+static hx_error *add_root_name(void *context, hx_rows *rows)
 {
+    struct plot *plot = context;
     struct hx_value name = hx_rows_value(rows, 0);
     return name.type == HX_VALUE_TEXT ? add_to_set(plot, name.text, name.text_bytes, true, 0)
                                       : NULL;
-}
-
-static hx_error *each_bin_row(struct plot *plot, const char *format,
-                              hx_error *(*take)(struct plot *plot, hx_rows *rows))
-{
-    char sql[256];
-    hx_rows *rows = NULL;
-    snprintf(sql, sizeof sql, "%s%" PRId64 " %s", format, plot->snapshot,
-             take == add_bin ? "GROUP BY roots ORDER BY 2 DESC, 1" : "ORDER BY position");
-    HX_TRY(hx_query_sql(plot->export->store, sql, &rows));
-    hx_error *err = NULL;
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more)
-            err = take(plot, rows);
-    }
-    hx_rows_end(rows);
-    return err;
-}
-
-/* The last snapshot that has bins. */
-static hx_error *last_with_bins(const struct hx_export *export, int64_t *ret)
-{
-    hx_rows *rows = NULL;
-    bool more;
-    HX_TRY(hx_query_sql(export->store, "SELECT max(snapshot) FROM bins", &rows));
-    hx_error *err = hx_rows_next(rows, &more);
-    *ret = err || !more ? 0 : hx_rows_value(rows, 0).i;
-    hx_rows_end(rows);
-    return err;
 }
 
 /* Named roots first, the largest of them first. */
@@ -201,10 +173,12 @@ static hx_error *load_bins_plot(struct plot *plot)
 {
     plot->snapshot = plot->export->snapshot;
     if (!plot->snapshot)
-        HX_TRY(last_with_bins(plot->export, &plot->snapshot));
-    HX_TRY(each_bin_row(plot, "SELECT name FROM hx_named WHERE snapshot = ", add_root_name));
-    HX_TRY(each_bin_row(
-        plot, "SELECT roots, sum(bytes), sum(objects) FROM bins WHERE snapshot = ", add_bin));
+        HX_TRY(hx_query_number(plot->export->store, HX_QUERY_last_bins, HX_QUERY_ARGS(),
+                               &plot->snapshot));
+    const struct hx_query_args args = {.snapshot = plot->snapshot};
+    HX_TRY(
+        hx_query_each(plot->export->store, HX_QUERY_named_root_names, &args, add_root_name, plot));
+    HX_TRY(hx_query_each(plot->export->store, HX_QUERY_bin_sums, &args, add_bin, plot));
     if (!plot->bins)
         return hx_export_absent(plot->export, "bin");
     qsort(plot->sets.v, plot->sets.n, sizeof *plot->sets.v, by_row);

@@ -39,6 +39,7 @@ struct hx_query_args {
     X(snapshot_list, "", "* whole", "the same; whole: yes, or PARTIAL")                            \
     X(snapshot_list_facts, "", "rows most", "most: the largest heap")                              \
     X(heap_sums, "snapshot", "rows bytes", "objects and bytes of the heap")                        \
+    X(reachable_sums, "snapshot", "bytes objects", "of the heap what roots reach")                 \
     X(timepoints, "[snapshot]",                                                                    \
       "snapshot taken_at_ns started_at_ns pid comm exe heap_bytes heap_objects",                   \
       "times of all snapshots, or of one")                                                         \
@@ -83,7 +84,12 @@ struct hx_query_args {
     X(level_facts, "snapshot [address]", "rows all_bytes all_objects own type address",            \
       "the same for all of a level of a large heap")                                               \
     X(dominators_facts, "snapshot", "rows heap_bytes", "of the largest of all levels")             \
-    X(largest_dominator, "snapshot", "address bytes", "the object that retains most")
+    X(largest_dominator, "snapshot", "address bytes", "the object that retains most")              \
+    X(largest_dominated, "snapshot [address] limit",                                               \
+      "address type bytes retained_bytes retained_objects",                                        \
+      "the largest that an object dominates immediately, or that hang directly under the roots")   \
+    X(object_retained, "snapshot address", "address type bytes retained_bytes retained_objects",   \
+      "the same of an object itself")
 
 /* named_sets.c */
 #define HX_NAMED_SETS(X)                                                                           \

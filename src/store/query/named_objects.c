@@ -187,3 +187,10 @@ TEXT(dominators_facts) = "SELECT (SELECT count(*) FROM dominators WHERE snapshot
 
 TEXT(largest_dominator) = "SELECT address, bytes FROM dominators WHERE snapshot = $snapshot"
                           " ORDER BY retained_bytes DESC, address LIMIT 1";
+
+#define RETAINED                                                                                   \
+    "SELECT address, type, bytes, retained_bytes, retained_objects FROM objects"                   \
+    " WHERE snapshot = $snapshot AND retained_bytes IS NOT NULL AND "
+TEXT(largest_dominated) = RETAINED "dominator{address: = $address~ IS NULL}"
+                                   " ORDER BY retained_bytes DESC, address LIMIT $limit";
+TEXT(object_retained) = RETAINED "address = $address";

@@ -12,6 +12,9 @@ TEXT(snapshot_list_facts) = "SELECT count(*) AS rows, max(heap_bytes) AS most FR
 TEXT(heap_sums) = "SELECT heap_objects AS rows, heap_bytes AS bytes FROM snapshots"
                   " WHERE snapshot = $snapshot";
 
+TEXT(reachable_sums) = "SELECT reachable_bytes AS bytes, reachable_objects AS objects"
+                       " FROM snapshots WHERE snapshot = $snapshot";
+
 TEXT(timepoints) = "SELECT snapshot, taken_at_ns, started_at_ns, pid, comm, exe, heap_bytes,"
                    " heap_objects FROM hx_snapshot{snapshot: WHERE snapshot = $snapshot}"
                    " ORDER BY snapshot";
