@@ -104,9 +104,10 @@ typedef hx_error *hx_rows_next_fn(void *context, struct hx_value *values, bool *
 hx_error *hx_rows_generate(const char *const *names, size_t columns, hx_rows_next_fn *next,
                            void *context, hx_rows **ret);
 
-/* Printers: one data path, three forms. Columns named address, source, target, dominator,
+/* Printers: one data path, one form each. Columns named address, source, target, dominator,
  * parent are hexadecimal in text only. */
-enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV };
+enum hx_format { HX_FORMAT_TEXT, HX_FORMAT_JSON, HX_FORMAT_CSV, HX_FORMAT_JSONL };
+/* A word for one of the first three, which reports have. */
 bool hx_format_parse(const char *s, enum hx_format *ret);
 hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file /* FILE */);
 

@@ -1,15 +1,33 @@
-/* tables.c - the views and the object tables as rows of text. */
-#include "export/tables/tables.h"
+/* tables.c - views, objects and edges as CSV, as JSON and as lines of JSON.
+ *
+ * Rows are streamed: ten million of them take no more memory than ten. They come snapshot by
+ * snapshot, within one the largest first as in a report, objects and edges by address. Without
+ * --by CSV is the census that the store has, the others are all views: JSON as one object with an
+ * array for each, lines of JSON with the view in each. */
+#include "export/export.h"
+#include "store/query.h"
 
 #include "base/cleanup.h"
+#include "store/print/row_writer.h"
 #include "store/schema/measured.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FLUSH = 1 << 16, LOOK_AROUND = 1 << 14 };
+
+/* --by: the censuses, then the views (two of which are called like one). */
+#define WORD(name, sort, about) " " #name
+#define WORDS                   "retainer bin ccs type module site leak" HX_VIEWS(WORD)
+
+/* The table that is being written. */
+struct sheet {
+    const char *view;
+    struct hx_filter_schema schema; /* its columns; only their names are meant */
+    struct hx_row_writer writer;
+    HX_VEC(int64_t) snapshots; /* of the store, once they were asked for */
+};
 
 /* --- rows --------------------------------------------------------------------------- */
 
@@ -20,7 +38,7 @@ static bool is_large(const char *view)
            strcmp(view, "root_edges") == 0;
 }
 
-static bool of_snapshots(const struct hx_sheet *table)
+static bool of_snapshots(const struct sheet *table)
 {
     return strcmp(table->schema.columns[0].name, "snapshot") == 0;
 }
@@ -65,7 +83,7 @@ static hx_error *query_sites(const struct hx_export *export, int64_t snapshot, h
 /* A census that has more to tell than the view of its figures. */
 enum more { NOTHING, REST_OF_LEAKS, NAMES_OF_SITES };
 
-static hx_error *query_sheet(const struct hx_export *export, const struct hx_sheet *table,
+static hx_error *query_sheet(const struct hx_export *export, const struct sheet *table,
                              enum more more, int64_t snapshot, hx_rows **ret)
 {
     if (more == REST_OF_LEAKS)
@@ -84,27 +102,28 @@ static hx_error *query_sheet(const struct hx_export *export, const struct hx_she
 
 /* --- writing ------------------------------------------------------------------------ */
 
-static hx_error *flush_sheet(struct hx_sheet *table, struct hx_sink *sink)
+static hx_error *flush_sheet(struct sheet *table, struct hx_sink *sink)
 {
-    HX_NEED(!table->text.failed && !table->scratch.failed && !table->keys.failed);
-    hx_sink_put(sink, hx_text_str(&table->text), table->text.n);
-    hx_text_clear(&table->text);
+    struct hx_text *text = &table->writer.text;
+    HX_NEED(!text->failed);
+    hx_sink_put(sink, hx_text_str(text), text->n);
+    hx_text_clear(text);
     return NULL;
 }
 
-static hx_error *write_rows(const struct hx_export *export, struct hx_sheet *table, hx_rows *rows,
-                            const struct hx_sheet_form *form, struct hx_sink *sink)
+static hx_error *write_rows(const struct hx_export *export, struct sheet *table, hx_rows *rows,
+                            struct hx_sink *sink)
 {
+    struct hx_row_writer *writer = &table->writer;
     for (bool more = true; !sink->failed;) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
             break;
-        form->row(table, rows);
-        table->rows++;
-        if (table->text.n >= FLUSH)
+        hx_row_writer_row(writer, rows);
+        if (writer->text.n >= FLUSH)
             HX_TRY(flush_sheet(table, sink));
-        if (table->rows % LOOK_AROUND == 0) {
-            hx_progress_at(export->progress, table->view, table->rows, 0);
+        if (writer->rows % LOOK_AROUND == 0) {
+            hx_progress_at(export->progress, table->view, writer->rows, 0);
             if (hx_progress_cancelled(export->progress))
                 return hx_error_cancelled(export->title);
         }
@@ -114,15 +133,14 @@ static hx_error *write_rows(const struct hx_export *export, struct hx_sheet *tab
 
 /* The rows of one snapshot; 0: of a view that is of none, of the whole store. A view is asked once:
  * *rows is its answer, or NULL at first. */
-static hx_error *write_part(const struct hx_export *export, struct hx_sheet *table, enum more more,
-                            int64_t snapshot, hx_rows **rows, const struct hx_sheet_form *form,
-                            struct hx_sink *sink)
+static hx_error *write_part(const struct hx_export *export, struct sheet *table, enum more more,
+                            int64_t snapshot, hx_rows **rows, struct hx_sink *sink)
 {
     if (hx_progress_cancelled(export->progress))
         return hx_error_cancelled(export->title);
     if (*rows && more == NOTHING) {
         hx_rows_turn_to(*rows, snapshot);
-        return write_rows(export, table, *rows, form, sink);
+        return write_rows(export, table, *rows, sink);
     }
     hx_rows_end(*rows);
     *rows = NULL;
@@ -130,10 +148,10 @@ static hx_error *write_part(const struct hx_export *export, struct hx_sheet *tab
     if (hx_rows_columns(*rows) != table->schema.n)
         return hx_error_new(HX_E_FAIL, table->view, NULL,
                             "the view has other columns than expected");
-    return write_rows(export, table, *rows, form, sink);
+    return write_rows(export, table, *rows, sink);
 }
 
-static hx_error *find_snapshots(const struct hx_export *export, struct hx_sheet *table)
+static hx_error *find_snapshots(const struct hx_export *export, struct sheet *table)
 {
     int64_t snapshot = 0;
     HX_TRY(hx_store_next(export->store, 0, &snapshot));
@@ -145,20 +163,20 @@ static hx_error *find_snapshots(const struct hx_export *export, struct hx_sheet 
     return NULL;
 }
 
-static hx_error *write_parts(const struct hx_export *export, struct hx_sheet *table, enum more more,
-                             hx_rows **rows, const struct hx_sheet_form *form, struct hx_sink *sink)
+static hx_error *write_parts(const struct hx_export *export, struct sheet *table, enum more more,
+                             hx_rows **rows, struct hx_sink *sink)
 {
     if (export->snapshot || !of_snapshots(table))
-        return write_part(export, table, more, export->snapshot, rows, form, sink);
+        return write_part(export, table, more, export->snapshot, rows, sink);
     if (!table->snapshots.n)
         HX_TRY(find_snapshots(export, table));
     for (size_t i = 0; i < table->snapshots.n && !sink->failed; i++)
-        HX_TRY(write_part(export, table, more, table->snapshots.v[i], rows, form, sink));
+        HX_TRY(write_part(export, table, more, table->snapshots.v[i], rows, sink));
     return NULL;
 }
 
-static hx_error *write_table(const struct hx_export *export, struct hx_sheet *table, enum more more,
-                             const struct hx_sheet_form *form, struct hx_sink *sink)
+static hx_error *write_table(const struct hx_export *export, struct sheet *table, enum more more,
+                             bool among, struct hx_sink *sink)
 {
     if (!hx_view_schema(table->view, &table->schema))
         return hx_error_new(HX_E_FAIL, table->view, NULL, "there is no such view");
@@ -166,30 +184,25 @@ static hx_error *write_table(const struct hx_export *export, struct hx_sheet *ta
         table->schema.columns = named_sites;
         table->schema.n = sizeof named_sites / sizeof *named_sites;
     }
-    table->rows = 0;
-    hx_text_clear(&table->keys);
-    table->key_end.n = 0;
-    form->begin(table);
+    hx_row_writer_begin(&table->writer, among ? table->view : NULL);
+    for (size_t c = 0; c < table->schema.n; c++)
+        hx_row_writer_column(&table->writer, table->schema.columns[c].name);
     hx_rows *rows = NULL;
-    hx_error *err = write_parts(export, table, more, &rows, form, sink);
+    hx_error *err = write_parts(export, table, more, &rows, sink);
     hx_rows_end(rows);
     HX_TRY(err);
-    form->end(table);
-    table->index++;
+    hx_row_writer_end(&table->writer);
     return flush_sheet(table, sink);
 }
 
-static void deinit_table(struct hx_sheet *table)
+static void deinit_sheet(struct sheet *table)
 {
-    hx_text_free(&table->text);
-    hx_text_free(&table->scratch);
-    hx_text_free(&table->keys);
-    hx_vec_free(&table->key_end);
+    hx_row_writer_deinit(&table->writer);
     hx_vec_free(&table->snapshots);
 }
 
-hx_error *hx_sheet_write(const struct hx_export *export, const char *by,
-                         const struct hx_sheet_form *form, struct hx_sink *sink)
+static hx_error *write_sheet(const struct hx_export *export, const char *by, enum hx_format format,
+                             struct hx_sink *sink)
 {
     const struct hx_stored_census *census = hx_census_find(by);
     bool has = true;
@@ -197,7 +210,9 @@ hx_error *hx_sheet_write(const struct hx_export *export, const char *by,
         HX_TRY(hx_export_has(export, census, &has));
     if (!has)
         return hx_export_absent(export, by);
-    HX_CLEANUP(deinit_table) struct hx_sheet table = {.view = census ? census->view : by};
+    HX_CLEANUP(deinit_sheet)
+    struct sheet table = {.view = census ? census->view : by,
+                          .writer = {.format = format, .safe = true}};
     struct hx_query all = {.view = table.view, .snapshot = export->snapshot};
     HX_TRY(hx_query_recorded(export->store, export->title, &all));
     HX_TRY(hx_query_measured(export->store, export->title, &all));
@@ -205,110 +220,67 @@ hx_error *hx_sheet_write(const struct hx_export *export, const char *by,
                      : strcmp(by, "leak") == 0 ? REST_OF_LEAKS
                      : strcmp(by, "ccs") == 0  ? NAMES_OF_SITES
                                                : NOTHING;
-    return write_table(export, &table, more, form, sink);
+    return write_table(export, &table, more, false, sink);
 }
 
-hx_error *hx_sheet_write_all(const struct hx_export *export, const struct hx_sheet_form *form,
+/* All views, one after the other, but those with a row for each object or edge. */
+static hx_error *write_views(const struct hx_export *export, enum hx_format format,
                              struct hx_sink *sink)
 {
-    HX_CLEANUP(deinit_table) struct hx_sheet table = {.among = true};
+    HX_CLEANUP(deinit_sheet) struct sheet table = {.writer = {.format = format, .safe = true}};
     for (const struct hx_view *view = hx_views; view->name; view++) {
         table.view = view->name;
         if (!is_large(view->name))
-            HX_TRY(write_table(export, &table, NOTHING, form, sink));
+            HX_TRY(write_table(export, &table, NOTHING, true, sink));
     }
     return NULL;
 }
 
-/* --- cells -------------------------------------------------------------------------- */
+/* --- the formats -------------------------------------------------------------------- */
 
-void hx_sheet_int(struct hx_text *text, int64_t value)
+static hx_error *write_csv(const struct hx_export *export, struct hx_sink *sink)
 {
-    char digits[24];
-    size_t at = sizeof digits;
-    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    do
-        digits[--at] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (value < 0)
-        digits[--at] = '-';
-    hx_text_putn(text, digits + at, sizeof digits - at);
+    const struct hx_stored_census *census = NULL;
+    if (!export->by)
+        HX_TRY(hx_export_choose(export, WORDS, &census));
+    return write_sheet(export, census ? census->name : export->by, HX_FORMAT_CSV, sink);
 }
 
-void hx_sheet_real(struct hx_text *text, double real)
+static hx_error *write_json(const struct hx_export *export, struct hx_sink *sink)
 {
-    char buf[40];
-    snprintf(buf, sizeof buf, "%.15g", real);
-    if (strtod(buf, NULL) != real)
-        snprintf(buf, sizeof buf, "%.17g", real);
-    hx_text_puts(text, buf);
-    if (!strpbrk(buf, ".e"))
-        hx_text_puts(text, ".0");
+    if (export->by)
+        return write_sheet(export, export->by, HX_FORMAT_JSON, sink);
+    HX_TRY(write_views(export, HX_FORMAT_JSON, sink));
+    hx_sink_puts(sink, "\n}\n");
+    return NULL;
 }
 
-/* Bytes at the beginning of s that stand in a JSON string as they are. */
-static size_t plain_bytes(const char *s, size_t n)
+static hx_error *write_jsonl(const struct hx_export *export, struct hx_sink *sink)
 {
-    size_t i = 0;
-    while (i < n && s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\')
-        i++;
-    return i;
+    return export->by ? write_sheet(export, export->by, HX_FORMAT_JSONL, sink)
+                      : write_views(export, HX_FORMAT_JSONL, sink);
 }
 
-static void put_quoted_string(struct hx_text *text, const char *s, size_t n)
-{
-    if (plain_bytes(s, n) < n) {
-        hx_text_json(text, s, n);
-        return;
-    }
-    hx_text_putc(text, '"');
-    hx_text_putn(text, s, n);
-    hx_text_putc(text, '"');
-}
+const struct hx_exporter hx_export_csv = {
+    .name = "csv",
+    .about = "a view, objects or edges for spreadsheets",
+    .by = WORDS,
+    .span = HX_EXPORT_SERIES,
+    .write = write_csv,
+};
 
-void hx_sheet_json(struct hx_text *text, struct hx_value value)
-{
-    switch (value.type) {
-    case HX_VALUE_NULL:
-        hx_text_putn(text, "null", 4);
-        break;
-    case HX_VALUE_INT:
-        if (value.i >= -HX_SHEET_SAFE && value.i <= HX_SHEET_SAFE)
-            hx_sheet_int(text, value.i);
-        else
-            hx_text_putf(text, "\"%" PRId64 "\"", value.i);
-        break;
-    case HX_VALUE_REAL:
-        if (isfinite(value.real))
-            hx_sheet_real(text, value.real);
-        else
-            hx_text_putn(text, "null", 4);
-        break;
-    case HX_VALUE_TEXT:
-        put_quoted_string(text, value.text, value.text_bytes);
-        break;
-    }
-}
+const struct hx_exporter hx_export_json = {
+    .name = "json",
+    .about = "views, objects and edges as JSON",
+    .by = WORDS,
+    .span = HX_EXPORT_SERIES,
+    .write = write_json,
+};
 
-void hx_sheet_json_keys(struct hx_sheet *table, const char *before)
-{
-    for (size_t c = 0; c < table->schema.n; c++) {
-        const char *name = table->schema.columns[c].name;
-        hx_text_puts(&table->keys, c ? "," : before);
-        hx_text_json(&table->keys, name, strlen(name));
-        hx_text_putc(&table->keys, ':');
-        if (!hx_vec_push(&table->key_end, table->keys.n))
-            table->keys.failed = true;
-    }
-}
-
-void hx_sheet_json_row(struct hx_sheet *table, const hx_rows *rows)
-{
-    if (table->keys.failed)
-        return;
-    for (size_t c = 0, at = 0; c < table->schema.n; at = table->key_end.v[c++]) {
-        hx_text_putn(&table->text, table->keys.s + at, table->key_end.v[c] - at);
-        hx_sheet_json(&table->text, hx_rows_value(rows, c));
-    }
-    hx_text_putc(&table->text, '}');
-}
+const struct hx_exporter hx_export_jsonl = {
+    .name = "jsonl",
+    .about = "the same, a line for each row",
+    .by = WORDS,
+    .span = HX_EXPORT_SERIES,
+    .write = write_jsonl,
+};

@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "model/function_name.h"
 #include "store/print/print.h"
+#include "store/print/row_writer.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -55,120 +56,25 @@ hx_error *hx_print_end(void *file)
     return fflush(file) ? write_error(errno, file) : NULL;
 }
 
-/* The shortest form that reads back as the same number; has a point or an exponent. */
-static void put_shortest_real(struct hx_text *text, double real)
-{
-    char buf[40];
-    snprintf(buf, sizeof buf, "%.15g", real);
-    if (strtod(buf, NULL) != real)
-        snprintf(buf, sizeof buf, "%.17g", real);
-    hx_text_puts(text, buf);
-    if (!strpbrk(buf, ".en"))
-        hx_text_puts(text, ".0");
-}
+/* --- values ------------------------------------------------------------------------ */
 
-/* Ten million rows have many of them: faster than printf(). */
-static void put_digits(struct hx_text *text, int64_t value)
+static hx_error *print_values(hx_rows *rows, enum hx_format format, FILE *file)
 {
-    char digits[24];
-    size_t at = sizeof digits;
-    uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
-    do
-        digits[--at] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (value < 0)
-        digits[--at] = '-';
-    hx_text_putn(text, digits + at, sizeof digits - at);
-}
-
-/* --- JSON and CSV ------------------------------------------------------------------ */
-
-static void put_json(struct hx_text *text, struct hx_value value)
-{
-    switch (value.type) {
-    case HX_VALUE_NULL:
-        hx_text_puts(text, "null");
-        break;
-    case HX_VALUE_INT:
-        hx_text_putf(text, "%lld", (long long)value.i);
-        break;
-    case HX_VALUE_REAL:
-        if (isfinite(value.real))
-            put_shortest_real(text, value.real);
-        else
-            hx_text_puts(text, "null");
-        break;
-    case HX_VALUE_TEXT:
-        hx_text_json(text, value.text, value.text_bytes);
-        break;
-    }
-}
-
-void hx_print_csv(struct hx_text *text, struct hx_value value)
-{
-    switch (value.type) {
-    case HX_VALUE_NULL:
-        break;
-    case HX_VALUE_INT:
-        put_digits(text, value.i);
-        break;
-    case HX_VALUE_REAL:
-        put_shortest_real(text, value.real);
-        break;
-    case HX_VALUE_TEXT:
-        hx_text_csv(text, value.text, value.text_bytes);
-        break;
-    }
-}
-
-static hx_error *print_json(hx_rows *rows, FILE *file, struct hx_text *text)
-{
-    size_t columns = hx_rows_columns(rows);
-    bool more, first = true;
-    hx_text_putc(text, '[');
-    for (;; first = false) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            break;
-        hx_text_puts(text, first ? "\n{" : ",\n{");
-        for (size_t c = 0; c < columns; c++) {
-            const char *name = hx_rows_name(rows, c);
-            if (c)
-                hx_text_putc(text, ',');
-            hx_text_json(text, name, strlen(name));
-            hx_text_putc(text, ':');
-            put_json(text, hx_rows_value(rows, c));
-        }
-        hx_text_putc(text, '}');
-        if (text->n > 1 << 16)
-            HX_TRY(hx_print_flush(text, file));
-    }
-    hx_text_puts(text, first ? "]\n" : "\n]\n");
-    return hx_print_flush(text, file);
-}
-
-static hx_error *print_csv(hx_rows *rows, FILE *file, struct hx_text *text)
-{
-    size_t columns = hx_rows_columns(rows);
-    for (size_t c = 0; c < columns; c++) {
-        const char *name = hx_rows_name(rows, c);
-        hx_text_puts(text, c ? "," : "");
-        hx_text_csv(text, name, strlen(name));
-    }
-    hx_text_putc(text, '\n');
+    HX_CLEANUP(hx_row_writer_deinit) struct hx_row_writer writer = {.format = format};
+    hx_row_writer_begin(&writer, NULL);
+    for (size_t c = 0; c < hx_rows_columns(rows); c++)
+        hx_row_writer_column(&writer, hx_rows_name(rows, c));
     for (;;) {
         bool more;
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
-            return hx_print_flush(text, file);
-        for (size_t c = 0; c < columns; c++) {
-            hx_text_puts(text, c ? "," : "");
-            hx_print_csv(text, hx_rows_value(rows, c));
-        }
-        hx_text_putc(text, '\n');
-        if (text->n > 1 << 16)
-            HX_TRY(hx_print_flush(text, file));
+            break;
+        hx_row_writer_row(&writer, rows);
+        if (writer.text.n > 1 << 16)
+            HX_TRY(hx_print_flush(&writer.text, file));
     }
+    hx_row_writer_end(&writer);
+    return hx_print_flush(&writer.text, file);
 }
 
 /* --- text -------------------------------------------------------------------------- */
@@ -285,7 +191,7 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
             put_int(text, value.i, table->screen && is_quantity(name));
         break;
     case HX_VALUE_REAL:
-        put_shortest_real(text, value.real);
+        hx_put_shortest_real(text, value.real);
         break;
     case HX_VALUE_TEXT:
         put_text_cell(table, column, value);
@@ -561,9 +467,8 @@ hx_error *hx_rows_print(hx_rows *rows, enum hx_format format, void *file)
     struct hx_text text = {0};
     struct table table = {.rows = rows};
     table.screen = hx_print_screen(file, &table.ascii);
-    hx_error *err = format == HX_FORMAT_JSON  ? print_json(rows, file, &text)
-                    : format == HX_FORMAT_CSV ? print_csv(rows, file, &text)
-                                              : print_text(&table, file, &text);
+    hx_error *err = format == HX_FORMAT_TEXT ? print_text(&table, file, &text)
+                                             : print_values(rows, format, file);
     hx_text_free(&text);
     return err ? err : hx_print_end(file);
 }

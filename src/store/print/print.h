@@ -6,9 +6,6 @@
 #include "base/text.h"
 #include "store/query.h"
 
-/* Puts a value as a field of CSV: what every table of it is made of. A number is never guarded. */
-void hx_print_csv(struct hx_text *out, struct hx_value value);
-
 /* Columns of the terminal that text takes; it is valid UTF-8. */
 size_t hx_print_width(const char *s, size_t bytes);
 

@@ -5,7 +5,7 @@
 #include "ui/list/matcher.h"
 #include "ui/list/tree.h"
 
-#include "store/print/print.h"
+#include "store/print/row_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -239,6 +239,7 @@ static hx_error *writing_run(struct hx_job *job, hx_store *store,
     struct writing *writing = (struct writing *)job;
     (void)progress;
     if (writing->memory) {
+        HX_NEED(!writing->text.failed);
         fwrite(hx_text_str(&writing->text), 1, writing->text.n, writing->file);
     } else {
         HX_ROWS hx_rows *rows = NULL;
@@ -311,18 +312,6 @@ static struct hx_value cell_value(const struct hx_cell *cell)
     return (struct hx_value){cell->type, cell->i, cell->real, cell->text, cell->n};
 }
 
-static void print_json(const struct hx_cell *cell, struct hx_text *ret)
-{
-    if (cell->type == HX_VALUE_INT)
-        hx_text_putf(ret, "%lld", (long long)cell->i);
-    else if (cell->type == HX_VALUE_REAL)
-        hx_text_putf(ret, "%.17g", cell->real);
-    else if (cell->type == HX_VALUE_NULL)
-        hx_text_puts(ret, "null");
-    else
-        hx_text_json(ret, cell->text, cell->n);
-}
-
 /* Marked rows are what is meant, wherever a filter would hide them. */
 static void take_marked(struct writing *writing, const struct hx_pane *pane)
 {
@@ -339,37 +328,28 @@ static void print_memory(const struct hx_ui *ui, const struct hx_pane *pane, enu
                          struct hx_text *ret)
 {
     const struct hx_table *rows = &pane->rows;
-    bool json = format == HX_FORMAT_JSON, marked = hx_marks_count(pane);
-    size_t n = 0;
-    if (json)
-        hx_text_puts(ret, "[");
-    for (size_t i = 0; format == HX_FORMAT_CSV && i < rows->n_columns; i++)
-        hx_text_putf(ret, "%s%s", rows->names[i], i + 1 < rows->n_columns ? "," : "\n");
+    bool marked = hx_marks_count(pane), text = format == HX_FORMAT_TEXT;
+    HX_CLEANUP(hx_row_writer_deinit) struct hx_row_writer writer = {.format = format};
+    if (!text)
+        hx_row_writer_begin(&writer, NULL);
+    for (size_t i = 0; !text && i < rows->n_columns; i++)
+        hx_row_writer_column(&writer, rows->names[i]);
     for (size_t row = 0; row < rows->n_rows; row++) {
         if (marked && !hx_marks_has(pane, row))
             continue;
-        n++;
-        if (format == HX_FORMAT_TEXT) {
+        for (size_t i = 0; !text && i < rows->n_columns; i++)
+            hx_row_writer_value(&writer, cell_value(rows->cell + row * rows->n_columns + i));
+        if (text) {
             struct hx_text line = {0};
             hx_column_row(pane->columns, rows, row, &pane->facts, !ui->term.utf8, &line);
-            hx_text_putf(ret, "%s\n", hx_text_str(&line));
+            hx_text_putf(&writer.text, "%s\n", hx_text_str(&line));
             hx_text_free(&line);
-            continue;
-        }
-        hx_text_puts(ret, !json ? "" : n > 1 ? ",\n{" : "\n{");
-        for (size_t i = 0; i < rows->n_columns; i++) {
-            const struct hx_cell *cell = rows->cell + row * rows->n_columns + i;
-            if (json) {
-                hx_text_putf(ret, "\"%s\":", rows->names[i]);
-                print_json(cell, ret);
-            } else {
-                hx_print_csv(ret, cell_value(cell));
-            }
-            hx_text_puts(ret, i + 1 < rows->n_columns ? "," : json ? "}" : "\n");
         }
     }
-    if (json)
-        hx_text_puts(ret, "\n]\n");
+    if (!text)
+        hx_row_writer_end(&writer);
+    *ret = writer.text;
+    writer.text = (struct hx_text){0};
 }
 
 hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite)
