@@ -73,6 +73,7 @@ static void mangled(void **state)
         {HX_FORMAT_TEXT, "label        bytes\n_ZN1a1bE, c      5\n"},
         {HX_FORMAT_CSV, "label,bytes\n\"_ZN1a1bE, c\",5\n"},
         {HX_FORMAT_JSON, "[\n{\"label\":\"_ZN1a1bE, c\",\"bytes\":5}\n]\n"},
+        {HX_FORMAT_JSONL, "{\"label\":\"_ZN1a1bE, c\",\"bytes\":5}\n"},
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         hx_rows *rows;

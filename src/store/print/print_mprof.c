@@ -217,78 +217,11 @@ static void put_held(struct hx_mprof_printer *p, const struct hx_rows *rows, siz
     hx_mprof_end_line(&p->out);
 }
 
-static size_t at_least(size_t width, const char *title)
+static void put_leak(struct hx_mprof_printer *p, const hx_rows *rows, size_t column, size_t width)
 {
-    return width > strlen(title) ? width : strlen(title);
-}
-
-static void put_title(struct hx_text *out, const char *title, size_t width)
-{
-    hx_text_putf(out, "%*s", (int)width, title);
-}
-
-/* Numbers of a row, or with rows NULL the titles; returns their width. */
-static size_t put_leak(struct hx_mprof_printer *p, const hx_rows *rows)
-{
-    static const struct {
-        const char *title;
-        int column;
-        bool share, free;
-    } cells[] = {{"kept bytes", LEAK_KEPT, true, false},
-                 {"allocs", LEAK_ALLOCS, false, false},
-                 {"bytes", LEAK_BYTES, true, false},
-                 {"frees", LEAK_FREES, false, true},
-                 {"bytes", LEAK_FREED, true, true}};
-    size_t total = 0;
-    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
-        if (cells[i].free && !p->freed)
-            continue;
-        size_t width = at_least(p->width[cells[i].column], cells[i].title);
-        if (rows)
-            hx_mprof_put_count(&p->out, width, hx_rows_value(rows, (size_t)cells[i].column));
-        else
-            put_title(&p->out, cells[i].title, width);
-        total += width + 2;
-        if (cells[i].share) {
-            hx_text_putc(&p->out, ' ');
-            if (rows)
-                hx_mprof_put_share(&p->out, hx_rows_value(rows, (size_t)cells[i].column + 1));
-            else
-                hx_text_puts(&p->out, "(%) ");
-            total += 5;
-        }
-        hx_text_puts(&p->out, "  ");
-    }
-    return total;
-}
-
-static hx_error *print_leaks(struct hx_mprof_printer *p, hx_rows *rows)
-{
-    size_t column = put_leak(p, NULL);
-    bool fits = column + PATH_LEAST <= p->screen;
-    hx_text_puts(&p->out, fits ? "path" : "");
-    hx_mprof_end_line(&p->out);
-    if (!fits) {
-        hx_text_puts(&p->out, "    path\n");
-        column = 4;
-    }
-    size_t width = p->screen > column + NAME_LEAST ? p->screen - column : NAME_LEAST;
-    for (;;) {
-        bool more;
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        p->rows++;
-        put_leak(p, rows);
-        if (!fits) {
-            hx_mprof_end_line(&p->out);
-            hx_mprof_put_spaces(&p->out, column);
-        }
-        put_mprof_path(p, hx_rows_value(rows, LEAK_PATH), hx_rows_value(rows, LEAK_CUT).i != 0,
-                       column, width);
-        put_held(p, rows, column, width);
-        HX_TRY(hx_mprof_flush(p, false));
-    }
+    put_mprof_path(p, hx_rows_value(rows, LEAK_PATH), hx_rows_value(rows, LEAK_CUT).i != 0, column,
+                   width);
+    put_held(p, rows, column, width);
 }
 
 /* --- sizes ---------------------------------------------------------------------------- */
@@ -318,10 +251,10 @@ static const char *end_of_type(const char *s, const char *end)
 }
 
 /* Three a line, or as many as fit. */
-static void put_types(struct hx_mprof_printer *p, struct hx_value types, size_t column)
+static void put_types(struct hx_mprof_printer *p, const hx_rows *rows, size_t column, size_t room)
 {
+    struct hx_value types = hx_rows_value(rows, BIN_TYPES);
     const char *s = types.text, *end = s + types.text_bytes;
-    size_t room = p->screen > column + NAME_LEAST ? p->screen - column : NAME_LEAST;
     size_t on_line = 0, used = 0;
     while (types.type == HX_VALUE_TEXT && s < end) {
         const char *next = end_of_type(s, end);
@@ -343,46 +276,6 @@ static void put_types(struct hx_mprof_printer *p, struct hx_value types, size_t 
     hx_mprof_end_line(&p->out);
 }
 
-static hx_error *print_bins(struct hx_mprof_printer *p, hx_rows *rows)
-{
-    struct hx_text *out = &p->out;
-    size_t size = strlen("other bins"), allocs = at_least(p->width[BIN_ALLOCS], "allocs");
-    size_t bytes = at_least(p->width[BIN_BYTES], "bytes");
-    size_t frees = at_least(p->width[BIN_FREES], "frees");
-    size_t kept = at_least(p->width[BIN_KEPT], "kept");
-    size_t column = size + 2 + allocs + 2 + bytes + 7 + frees + 2 + kept + 7;
-    hx_text_putf(out, "%*s  %*s  %*s (%%)   %*s  %*s (%%)   types\n", (int)size, "size",
-                 (int)allocs, "allocs", (int)bytes, "bytes", (int)frees, "frees", (int)kept,
-                 "kept");
-    for (;;) {
-        bool more;
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        p->rows++;
-        struct hx_value label = hx_rows_value(rows, BIN_SIZE);
-        if (label.type == HX_VALUE_TEXT)
-            hx_text_putf(out, "%*s", (int)size, label.text);
-        else
-            hx_mprof_put_count(out, size, label);
-        hx_text_puts(out, "  ");
-        hx_mprof_put_count(out, allocs, hx_rows_value(rows, BIN_ALLOCS));
-        hx_text_puts(out, "  ");
-        hx_mprof_put_count(out, bytes, hx_rows_value(rows, BIN_BYTES));
-        hx_text_putc(out, ' ');
-        hx_mprof_put_share(out, hx_rows_value(rows, BIN_BYTES_SHARE));
-        hx_text_puts(out, "  ");
-        hx_mprof_put_count(out, frees, hx_rows_value(rows, BIN_FREES));
-        hx_text_puts(out, "  ");
-        hx_mprof_put_count(out, kept, hx_rows_value(rows, BIN_KEPT));
-        hx_text_putc(out, ' ');
-        hx_mprof_put_share(out, hx_rows_value(rows, BIN_KEPT_SHARE));
-        hx_text_puts(out, "  ");
-        put_types(p, hx_rows_value(rows, BIN_TYPES), column);
-        HX_TRY(hx_mprof_flush(p, false));
-    }
-}
-
 /* --- functions ------------------------------------------------------------------------ */
 
 enum {
@@ -395,49 +288,145 @@ enum {
     DIRECT_NAME
 };
 
-void hx_mprof_split(const hx_rows *rows, size_t column, struct hx_value *ret)
+static void put_direct(struct hx_mprof_printer *p, const hx_rows *rows, size_t column, size_t width)
 {
-    for (size_t k = 0; k < HX_SIZE_CLASSES; k++)
-        ret[k] = hx_rows_value(rows, column + k);
+    (void)column;
+    struct hx_value name = hx_rows_value(rows, DIRECT_NAME);
+    if (name.type == HX_VALUE_TEXT)
+        hx_mprof_put_name(p, name.text, name.text_bytes, width);
+    hx_mprof_end_line(&p->out);
 }
 
-static hx_error *print_direct(struct hx_mprof_printer *p, hx_rows *rows)
+/* --- rows ----------------------------------------------------------------------------- */
+
+enum kind {
+    COUNT,
+    LABEL, /* a text in place of a count, perhaps */
+    PERCENT,
+    SPLIT, /* percents by size class, which are columns */
+};
+
+static const struct table {
+    const char *view, *title;
+    struct figure {
+        const char *title; /* NULL: no more */
+        size_t column;
+        enum kind kind;
+        bool share; /* the next column is its share */
+        bool freed; /* only where anything was freed */
+    } figures[8];
+    const char *last; /* title of what stands behind the figures; NULL: the view is no table */
+    bool below;       /* that has a line of its own where there is no room */
+    void (*put_last)(struct hx_mprof_printer *p, const hx_rows *rows, size_t column, size_t width);
+} tables[] = {
+    {.view = "mprof_leaks",
+     .title = "Memory leaks",
+     .figures = {{"kept bytes", LEAK_KEPT, .share = true},
+                 {"allocs", LEAK_ALLOCS},
+                 {"bytes", LEAK_BYTES, .share = true},
+                 {"frees", LEAK_FREES, .freed = true},
+                 {"bytes", LEAK_FREED, .share = true, .freed = true}},
+     .last = "path",
+     .below = true,
+     .put_last = put_leak},
+    {.view = "mprof_bins",
+     .title = "Allocation bins",
+     .figures = {{"size", BIN_SIZE, LABEL},
+                 {"allocs", BIN_ALLOCS},
+                 {"bytes", BIN_BYTES, .share = true},
+                 {"frees", BIN_FREES},
+                 {"kept", BIN_KEPT, .share = true}},
+     .last = "types",
+     .put_last = put_types},
+    {.view = "mprof_direct",
+     .title = "Direct allocation",
+     .figures = {{"% mem", DIRECT_SHARE, PERCENT},
+                 {"bytes", DIRECT_BYTES},
+                 {"% mem(size)", DIRECT_SPLIT, SPLIT},
+                 {"bytes kept", DIRECT_KEPT},
+                 {"% all kept ", DIRECT_KEPT_SPLIT, SPLIT},
+                 {"calls", DIRECT_CALLS}},
+     .last = "name",
+     .put_last = put_direct},
+    {.view = "mprof_graph", .title = "Allocation call graph"},
+};
+
+static size_t figure_width(const struct hx_mprof_printer *p, const struct figure *figure)
+{
+    size_t least = strlen(figure->kind == LABEL ? "other bins" : figure->title);
+    size_t width = figure->kind == COUNT ? p->width[figure->column] : 0;
+    return width > least ? width : least;
+}
+
+static void put_figure(struct hx_mprof_printer *p, const struct figure *figure, size_t width,
+                       const hx_rows *rows)
 {
     struct hx_text *out = &p->out;
-    size_t bytes = at_least(p->width[DIRECT_BYTES], "bytes");
-    size_t kept = at_least(p->width[DIRECT_KEPT], "bytes kept");
-    size_t calls = at_least(p->width[DIRECT_CALLS], "calls");
-    size_t column = 5 + 2 + bytes + 2 + 11 + 2 + kept + 2 + 11 + 2 + calls + 2;
-    size_t room = p->screen > column + NAME_LEAST ? p->screen - column : NAME_LEAST;
-    hx_text_putf(out, "%% mem  %*s  %% mem(size)  %*s  %% all kept   %*s  name\n", (int)bytes,
-                 "bytes", (int)kept, "bytes kept", (int)calls, "calls");
-    hx_text_putf(out, "%*s s  m  l  x  %*s   s  m  l  x\n", (int)(9 + bytes), "", (int)kept, "");
+    struct hx_value value = hx_rows_value(rows, figure->column), split[HX_SIZE_CLASSES];
+    char cell[HX_MPROF_CELL];
+    if (figure->kind == PERCENT) {
+        hx_mprof_cell(value, cell);
+        hx_text_putf(out, "%*s", (int)width, cell);
+    } else if (figure->kind == SPLIT) {
+        for (size_t k = 0; k < HX_SIZE_CLASSES; k++)
+            split[k] = hx_rows_value(rows, figure->column + k);
+        hx_mprof_put_split(out, split);
+    } else if (figure->kind == LABEL && value.type == HX_VALUE_TEXT) {
+        hx_text_putf(out, "%*s", (int)width, value.text);
+    } else {
+        hx_mprof_put_count(out, width, value);
+    }
+    if (figure->share) {
+        hx_text_putc(out, ' ');
+        hx_mprof_put_share(out, hx_rows_value(rows, figure->column + 1));
+    }
+    hx_text_puts(out, "  ");
+}
+
+/* The line of titles, or with `classes` that of the size classes below it; returns its width with
+ * the blank behind. */
+static size_t put_titles(struct hx_mprof_printer *p, const struct table *table, bool classes)
+{
+    size_t total = 0;
+    for (const struct figure *figure = table->figures; figure->title; figure++) {
+        if (figure->freed && !p->freed)
+            continue;
+        size_t width = figure_width(p, figure);
+        const char *below = figure->kind == SPLIT ? " s  m  l  x" : "";
+        hx_text_putf(&p->out, "%*s%s  ", (int)width, classes ? below : figure->title,
+                     figure->share ? classes ? "     " : " (%) " : "");
+        total += width + (figure->share ? 5 : 0) + 2;
+    }
+    return total;
+}
+
+static hx_error *print_rows(struct hx_mprof_printer *p, const struct table *table, hx_rows *rows)
+{
+    size_t column = put_titles(p, table, false);
+    bool below = table->below && column + PATH_LEAST > p->screen;
+    hx_text_puts(&p->out, below ? "" : table->last);
+    hx_mprof_end_line(&p->out);
+    if (below)
+        hx_text_putf(&p->out, "%*s%s\n", (int)(column = 4), "", table->last);
+    if (table->put_last == put_direct) {
+        put_titles(p, table, true);
+        hx_mprof_end_line(&p->out);
+    }
+    size_t width = p->screen > column + NAME_LEAST ? p->screen - column : NAME_LEAST;
     for (;;) {
         bool more;
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
             return NULL;
         p->rows++;
-        char cell[HX_MPROF_CELL];
-        struct hx_value split[HX_SIZE_CLASSES];
-        hx_mprof_cell(hx_rows_value(rows, DIRECT_SHARE), cell);
-        hx_text_putf(out, "%5s  ", cell);
-        hx_mprof_put_count(out, bytes, hx_rows_value(rows, DIRECT_BYTES));
-        hx_text_puts(out, "  ");
-        hx_mprof_split(rows, DIRECT_SPLIT, split);
-        hx_mprof_put_split(out, split);
-        hx_text_puts(out, "  ");
-        hx_mprof_put_count(out, kept, hx_rows_value(rows, DIRECT_KEPT));
-        hx_text_puts(out, "  ");
-        hx_mprof_split(rows, DIRECT_KEPT_SPLIT, split);
-        hx_mprof_put_split(out, split);
-        hx_text_puts(out, "  ");
-        hx_mprof_put_count(out, calls, hx_rows_value(rows, DIRECT_CALLS));
-        hx_text_puts(out, "  ");
-        struct hx_value name = hx_rows_value(rows, DIRECT_NAME);
-        if (name.type == HX_VALUE_TEXT)
-            hx_mprof_put_name(p, name.text, name.text_bytes, room);
-        hx_mprof_end_line(out);
+        for (const struct figure *figure = table->figures; figure->title; figure++)
+            if (!figure->freed || p->freed)
+                put_figure(p, figure, figure_width(p, figure), rows);
+        if (below) {
+            hx_mprof_end_line(&p->out);
+            hx_mprof_put_spaces(&p->out, column);
+        }
+        table->put_last(p, rows, column, width);
         HX_TRY(hx_mprof_flush(p, false));
     }
 }
@@ -449,16 +438,6 @@ hx_error *hx_mprof_flush(struct hx_mprof_printer *p, bool all)
     HX_NEED(!p->out.failed);
     return all || p->out.n > 1 << 16 ? hx_print_flush(&p->out, p->file) : NULL;
 }
-
-static const struct table {
-    const char *view, *title;
-    hx_error *(*print)(struct hx_mprof_printer *p, hx_rows *rows);
-} tables[] = {
-    {"mprof_leaks", "Memory leaks", print_leaks},
-    {"mprof_bins", "Allocation bins", print_bins},
-    {"mprof_direct", "Direct allocation", print_direct},
-    {"mprof_graph", "Allocation call graph", hx_mprof_print_graph},
-};
 
 /* Leaks with who holds them. */
 static const char held_sql[] =
@@ -515,7 +494,7 @@ static hx_error *print_snapshot(struct hx_mprof_printer *p, const struct table *
     hx_rows_end(rows);
     HX_TRY(err);
     HX_TRY(query_mprof(p, query, true, &rows));
-    err = table->print(p, rows);
+    err = table->last ? print_rows(p, table, rows) : hx_mprof_print_graph(p, rows);
     hx_rows_end(rows);
     return err;
 }
@@ -553,7 +532,7 @@ hx_error *hx_mprof_print(hx_store *store, const struct hx_query *query, enum hx_
     const struct table *table = tables;
     while (strcmp(table->view, query->view) != 0)
         table++;
-    if (table->print == hx_mprof_print_graph && query->sort) {
+    if (!table->last && query->sort) {
         hx_rows *rows = NULL;
         HX_TRY(hx_mprof_rows(store, query, level, &rows));
         hx_error *err = hx_rows_print(rows, HX_FORMAT_TEXT, file);

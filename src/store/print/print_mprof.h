@@ -27,7 +27,6 @@ void hx_mprof_cell(struct hx_value share, char cell[HX_MPROF_CELL]);
 void hx_mprof_put_share(struct hx_text *out, struct hx_value share); /* "(99)", 4 wide */
 /* Four of them, by size class: 11 wide. */
 void hx_mprof_put_split(struct hx_text *out, const struct hx_value *share);
-void hx_mprof_split(const hx_rows *rows, size_t column, struct hx_value *ret);
 void hx_mprof_put_count(struct hx_text *out, size_t width, struct hx_value value);
 void hx_mprof_put_spaces(struct hx_text *out, size_t n);
 void hx_mprof_end_line(struct hx_text *out);
