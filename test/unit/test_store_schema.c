@@ -22,18 +22,19 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* An empty store, as heapx makes it now, or made it when that schema was the newest. */
-static void make_of(const char *path, int version)
+static sqlite3 *open_new(const char *path)
 {
     sqlite3 *db;
     unlink(path);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     must_run(db, "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY");
-    if (version == HX_STORE_SCHEMA) {
-        assert_done(hx_schema_create(db, path));
-        assert_int_equal(sqlite3_close(db), SQLITE_OK);
-        return;
-    }
+    return db;
+}
+
+/* An empty store, as heapx made it when that schema was the newest. */
+static void make_of(const char *path, int version)
+{
+    sqlite3 *db = open_new(path);
     const char *source = getenv("HX_SRCDIR");
     static char sql[1 << 17];
     char name[64];
@@ -98,6 +99,54 @@ static void each_schema_passes(void **state)
     hx_store *store;
     assert_done(hx_store_append(path, &store)); /* the present one */
     assert_done(hx_store_close(store));
+    free(path);
+    model_remove(directory);
+}
+
+/* The whole text of sqlite_schema, which the caller frees. */
+static char *text_of(const char *path)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    struct hx_text text = {0};
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db,
+                                        "SELECT type, name, tbl_name, coalesce(sql, 'NULL')"
+                                        " FROM sqlite_schema ORDER BY type, name",
+                                        -1, &st, NULL),
+                     SQLITE_OK);
+    while (sqlite3_step(st) == SQLITE_ROW) {
+        for (int i = 0; i < 4; i++)
+            hx_text_putf(&text, "%s%c", (const char *)sqlite3_column_text(st, i),
+                         i < 3 ? ' ' : '\n');
+    }
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    assert_false(text.failed);
+    return text.s;
+}
+
+/* What is new and what was migrated from any schema have the text of the golden store of this one:
+ * files are compared with it, so that a change of it is a new schema. */
+static void one_text(void **state)
+{
+    (void)state;
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_of(path, HX_STORE_SCHEMA);
+    char *golden = text_of(path);
+    sqlite3 *db = open_new(path);
+    assert_done(hx_schema_create(db, path));
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        hx_store *store;
+        char *text = text_of(path); /* first the new one */
+        assert_string_equal(text, golden);
+        free(text);
+        make_of(path, versions[i]);
+        assert_done(hx_store_append(path, &store));
+        assert_done(hx_store_close(store));
+    }
+    free(golden);
     free(path);
     model_remove(directory);
 }
@@ -397,9 +446,13 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_schema_passes), cmocka_unit_test(made_as_expected),
-        cmocka_unit_test(strangers),          cmocka_unit_test(views_that_never_end),
-        cmocka_unit_test(endless_schema),     cmocka_unit_test(cancelled),
+        cmocka_unit_test(each_schema_passes),
+        cmocka_unit_test(made_as_expected),
+        cmocka_unit_test(one_text),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(views_that_never_end),
+        cmocka_unit_test(endless_schema),
+        cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* mprof_sql.h - mprof's tables and views in SQL: rows of the tables and of the views of schema.c.
+/* mprof_sql.h - mprof's views in SQL: rows of the views of schema.c.
  *
  * Bytes by size class are s, m, l and x (requests of up to 32, 256 and 2048 bytes, and above), and
  * ks to kx those of them that were kept; NULL where classes were not measured. Totals that many
@@ -7,39 +7,6 @@
 #define HX_STORE_SCHEMA_MPROF_SQL_H
 
 /* clang-format off */
-#define HX_MPROF_TABLES \
-    {4, "hx_mprof", /* totals; chain_: of the chains in hx_chain_cost */ \
-     "snapshot INTEGER PRIMARY KEY, allocs INTEGER, bytes INTEGER, s INTEGER, m INTEGER, l INTEGER," \
-     " x INTEGER, frees INTEGER, freed_bytes INTEGER, kept_bytes INTEGER, ks INTEGER, km INTEGER," \
-     " kl INTEGER, kx INTEGER, chain_bytes INTEGER, chain_freed_bytes INTEGER", \
-     NULL, false, true, ATTRIBUTED}, \
-    {4, "hx_chain", \
-     "chain INTEGER PRIMARY KEY, path TEXT, cut INTEGER", \
-     NULL, false, true, ATTRIBUTED}, \
-    {4, "hx_stack_chain", \
-     "stack_id INTEGER PRIMARY KEY, chain INTEGER", \
-     NULL, false, true, ATTRIBUTED}, \
-    {4, "hx_chain_cost", /* of chains that kept something */ \
-     "snapshot INTEGER, chain INTEGER, allocs INTEGER, bytes INTEGER, frees INTEGER," \
-     " freed_bytes INTEGER, kept_bytes INTEGER, PRIMARY KEY(snapshot, chain)", \
-     NULL, false, false, ATTRIBUTED}, \
-    {4, "hx_function", /* made: calls that it made to others; up_ and down_bytes: of all its */ \
-                       /* ancestors and descendants outside of its cycle */ \
-     "snapshot INTEGER, centre INTEGER, entry INTEGER, cycle INTEGER, allocs INTEGER," \
-     " bytes INTEGER, s INTEGER, m INTEGER, l INTEGER, x INTEGER, kept_bytes INTEGER, ks INTEGER," \
-     " km INTEGER, kl INTEGER, kx INTEGER, total_bytes INTEGER, calls INTEGER, recursive INTEGER," \
-     " made INTEGER, up_bytes INTEGER, down_bytes INTEGER, PRIMARY KEY(snapshot, centre)", \
-     NULL, false, false, ATTRIBUTED}, \
-    {4, "hx_call", /* from one function to another */ \
-     "snapshot INTEGER, caller INTEGER, callee INTEGER, calls INTEGER, s INTEGER, m INTEGER," \
-     " l INTEGER, x INTEGER, PRIMARY KEY(snapshot, caller, callee)", \
-     NULL, false, false, ATTRIBUTED}, \
-    {4, "hx_cycle", /* functions that call each other; internal: calls between them */ \
-     "snapshot INTEGER, cycle INTEGER, entry INTEGER, bytes INTEGER, s INTEGER, m INTEGER," \
-     " l INTEGER, x INTEGER, total_bytes INTEGER, calls INTEGER, internal INTEGER," \
-     " up_bytes INTEGER, down_bytes INTEGER, PRIMARY KEY(snapshot, cycle)", \
-     NULL, false, false, ATTRIBUTED},
-
 /* A share in percent; of nothing: 0. */
 #define HX_PERCENT(part, whole) \
     "CASE WHEN " whole " > 0 THEN 100.0 * " part " / " whole \

@@ -75,6 +75,9 @@ hx_error *hx_schema_create(sqlite3 *db, const char *what);
 hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
                             const struct hx_progress *progress);
 
+/* What leads from the schema before to `version`, 1 to HX_STORE_SCHEMA: statements. (steps.c) */
+const char *hx_schema_step(int version);
+
 /* Lays temporary tables and views of the same names over those of the analysis, the tables with
  * what the file's own hold (those of blocks empty): from now on this connection sees and changes
  * these, and the file stays as it is. */
