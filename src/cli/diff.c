@@ -40,13 +40,6 @@ static struct hx_filter_value for_filter(struct hx_value value)
     return (struct hx_filter_value){.type = HX_FILTER_NULL};
 }
 
-int hx_value_order(struct hx_value a, struct hx_value b)
-{
-    if (a.type == HX_VALUE_NULL || b.type == HX_VALUE_NULL)
-        return (a.type != HX_VALUE_NULL) - (b.type != HX_VALUE_NULL);
-    return hx_filter_order(for_filter(a), for_filter(b));
-}
-
 /* --- which rows -------------------------------------------------------------------- */
 
 void hx_diff_column(struct hx_diff_choice *choice, const char *name, enum hx_filter_class class)
@@ -103,7 +96,7 @@ int hx_diff_order(const struct hx_diff_choice *choice, struct hx_value a, struct
 {
     if (a.type == HX_VALUE_NULL || b.type == HX_VALUE_NULL)
         return (a.type == HX_VALUE_NULL) - (b.type == HX_VALUE_NULL);
-    int order = hx_value_order(a, b);
+    int order = hx_filter_order(for_filter(a), for_filter(b));
     return choice->ascending ? order : -order;
 }
 
@@ -177,9 +170,9 @@ static void deinit_call(struct hx_diff_call *call)
 /* --- the command ------------------------------------------------------------------- */
 
 /* Is it a view that can be compared? *ret: NULL for objects. */
-static hx_error *choose_view(const char *view, const struct hx_diff_census **ret)
+static hx_error *choose_view(const char *view, const struct hx_stored_census **ret)
 {
-    *ret = hx_diff_census(view);
+    *ret = hx_census_compared(view);
     if (*ret || strcmp(view, "objects") == 0)
         return NULL;
     HX_TRY(hx_view_word(view));
@@ -196,7 +189,7 @@ hx_error *hx_cmd_diff(const struct hx_args *args, int *status)
 {
     (void)status;
     const char *view = args->n_words > 2 ? args->word[2] : args->still ? "objects" : "retainers";
-    const struct hx_diff_census *census;
+    const struct hx_stored_census *census;
     HX_TRY(choose_view(view, &census));
     HX_CONSOLE struct hx_console console;
     hx_console_init(&console);

@@ -7,6 +7,7 @@
 #include "cli/words/options.h"
 #include "cli/words/snapshot_place.h"
 #include "query/filter.h"
+#include "store/census.h"
 
 /* The snapshots of a call; the last one only with --still. */
 enum { HX_SIDE_A, HX_SIDE_B, HX_SIDE_STILL, HX_SIDES };
@@ -50,8 +51,6 @@ void hx_diff_choice_deinit(struct hx_diff_choice *choice);
 bool hx_diff_chosen(const struct hx_diff_choice *choice, const struct hx_value *values);
 /* The order of two values in the column to sort by: what is not known comes last. */
 int hx_diff_order(const struct hx_diff_choice *choice, struct hx_value a, struct hx_value b);
-/* The order of two values: NULL, numbers, texts by their bytes. */
-int hx_value_order(struct hx_value a, struct hx_value b);
 struct hx_value hx_value_int(int64_t i);
 struct hx_value hx_value_text(const char *text);
 
@@ -67,11 +66,8 @@ hx_error *hx_diff_still(const struct hx_diff_call *call, const struct hx_snapsho
 
 hx_error *hx_diff_print_objects(struct hx_diff_call *call);
 
-/* A census that can be compared, by the name of its view; NULL: it cannot. */
-struct hx_diff_census;
-const struct hx_diff_census *hx_diff_census(const char *view);
-/* The names of those that can be. */
+/* The names of the censuses and views that can be compared. */
 void hx_diff_censuses(bool still, struct hx_text *text);
-hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_diff_census *census);
+hx_error *hx_diff_print_census(struct hx_diff_call *call, const struct hx_stored_census *census);
 
 #endif

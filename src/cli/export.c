@@ -42,9 +42,12 @@ static hx_error *unknown_format(const char *name)
 
 static hx_error *check_words(const struct hx_args *args, const struct hx_exporter *exporter)
 {
-    char todo[512];
-    if (args->by && !hx_export_has_word(exporter->by, args->by)) {
-        snprintf(todo, sizeof todo, "%s takes: %s", exporter->name, exporter->by);
+    HX_CLEANUP(hx_text_free) struct hx_text words = {0};
+    hx_export_words(exporter, &words);
+    HX_NEED(!words.failed);
+    if (args->by && !hx_export_has_word(hx_text_str(&words), args->by)) {
+        char todo[512];
+        snprintf(todo, sizeof todo, "%s takes: %s", exporter->name, hx_text_str(&words));
         return hx_error_new(HX_E_USAGE, "--by", todo, "'%s' is none of them", args->by);
     }
     if (hx_args_given(args, HX_OPT_OBJECT) && !exporter->takes_object)
@@ -64,7 +67,7 @@ static unsigned parts_of(const char *by)
     if (!by)
         return HX_ANALYSE_ALL;
     const struct hx_stored_census *census = hx_census_find(by);
-    return census ? hx_view_parts(census->view) : HX_ANALYSE_ALL;
+    return census ? census->needs : HX_ANALYSE_ALL;
 }
 
 /* --- Where it goes ---------------------------------------------------------------- */

@@ -91,7 +91,11 @@ static void put_formats(struct hx_text *text)
     hx_text_puts(text, "\nFormats, and what --by takes in each:\n");
     for (const struct hx_exporter *const *exporter = hx_exporters; *exporter; exporter++) {
         hx_text_putf(text, "  %-14s%s\n", (*exporter)->name, (*exporter)->about);
-        put_words(text, (*exporter)->by);
+        struct hx_text words = {0};
+        hx_export_words(*exporter, &words);
+        put_words(text, hx_text_str(&words));
+        text->failed |= words.failed;
+        hx_text_free(&words);
     }
 }
 

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "store/query.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define X(name) extern const struct hx_exporter hx_export_##name;
@@ -24,6 +23,20 @@ const struct hx_exporter *hx_exporter_find(const char *name)
         if (strcmp((*exporter)->name, name) == 0)
             return *exporter;
     return NULL;
+}
+
+void hx_export_words(const struct hx_exporter *exporter, struct hx_text *words)
+{
+    const char *star = strchr(exporter->by, '*');
+    size_t n = star ? (size_t)(star - exporter->by) : strlen(exporter->by);
+    const char *blank = "";
+    hx_text_putn(words, exporter->by, n);
+    for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
+        if (star && census->formats & exporter->censuses) {
+            hx_text_putf(words, "%s%s", blank, census->name);
+            blank = " ";
+        }
+    hx_text_puts(words, star ? star + 1 : "");
 }
 
 bool hx_export_has_word(const char *list, const char *word)
@@ -53,44 +66,21 @@ hx_error *hx_export_has(const struct hx_export *export, const struct hx_stored_c
     return err;
 }
 
-hx_error *hx_export_choose(const struct hx_export *export, const char *list,
-                           const struct hx_stored_census **ret)
+hx_error *hx_export_choose(const struct hx_export *export, const struct hx_stored_census **ret)
 {
-    const struct hx_stored_census *first = NULL;
-    for (const char *at = list; *at;) {
-        char word[32];
-        size_t n = strcspn(at, " ");
-        snprintf(word, sizeof word, "%.*s", (int)n, at);
-        const struct hx_stored_census *census = hx_census_find(word);
-        bool has = false;
-        if (census && strcmp(census->total, "heap_bytes") != 0)
-            census = NULL; /* it is not about the heap: only who asks for it means it */
-        if (census)
-            HX_TRY(hx_export_has(export, census, &has));
-        if (has || (census && !first))
-            first = census;
-        if (has)
-            break;
-        at += n + strspn(at + n, " ");
-    }
-    *ret = first;
+    bool has = false;
+    for (*ret = hx_stored_censuses; (*ret)->name && !has; *ret += !has)
+        if (!((*ret)->formats & HX_CENSUS_ASKED))
+            HX_TRY(hx_export_has(export, *ret, &has));
+    if (!has)
+        *ret = hx_stored_censuses;
     return NULL;
 }
 
 hx_error *hx_export_absent(const struct hx_export *export, const char *by)
 {
-    static const struct {
-        const char *by, *todo;
-    } ways[] = {
-        {"ccs", "heapx run and heapx record know it"},
-        {"site", "heapx run and heapx record know it"},
-        {"module", "heapx run and heapx record know it"},
-        {"biography", "only imported profiles have one so far"},
-        {"bin", "see: heapx report FILE snapshots"},
-    };
-    const char *todo = "see: heapx report FILE snapshots";
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (strcmp(ways[i].by, by) == 0)
-            todo = ways[i].todo;
-    return hx_error_new(HX_E_ABSENT, export->title, todo, "has no data to export by %s", by);
+    const struct hx_stored_census *census = hx_census_find(by);
+    return hx_error_new(HX_E_ABSENT, export->title,
+                        census && census->todo ? census->todo : "see: heapx report FILE snapshots",
+                        "has no data to export by %s", by);
 }

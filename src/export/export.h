@@ -51,7 +51,8 @@ enum hx_export_span { HX_EXPORT_ONE, HX_EXPORT_SERIES };
 struct hx_exporter {
     const char *name;
     const char *about; /* for the help: at most 60 characters, no full stop */
-    const char *by;    /* words of --by that it takes, with one blank between */
+    const char *by;    /* words of --by that it takes, with one blank between; "*": the censuses */
+    unsigned censuses; /* these: with one of the marks HX_CENSUS_... */
     enum hx_export_span span;
     bool binary; /* not for terminals */
     /* Is --object of any meaning? */
@@ -64,6 +65,8 @@ extern const struct hx_exporter *const hx_exporters[]; /* ends with NULL */
 
 const struct hx_exporter *hx_exporter_find(const char *name); /* NULL when unknown */
 
+/* Appends all words of --by that it takes. */
+void hx_export_words(const struct hx_exporter *exporter, struct hx_text *words);
 /* Is `word` one of the words of a list with one blank between? */
 bool hx_export_has_word(const char *list, const char *word);
 
@@ -71,10 +74,9 @@ bool hx_export_has_word(const char *list, const char *word);
 hx_error *hx_export_has(const struct hx_export *export, const struct hx_stored_census *census,
                         bool *ret);
 
-/* What to break the heap down by when nobody said it: the first word of the list that is a census
- * with rows in what is asked for; the first census of it when none has. */
-hx_error *hx_export_choose(const struct hx_export *export, const char *list,
-                           const struct hx_stored_census **ret);
+/* What to break the heap down by when nobody said it: the first census with rows in what is asked
+ * for; the first of all when none has. */
+hx_error *hx_export_choose(const struct hx_export *export, const struct hx_stored_census **ret);
 
 /* The error of a break-down that the store has no data of. */
 hx_error *hx_export_absent(const struct hx_export *export, const char *by);

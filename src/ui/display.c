@@ -198,7 +198,7 @@ const struct hx_screen *hx_ui_screen_at(const struct hx_ui *ui, int x)
 static void title(const struct hx_ui *ui, const struct hx_pane *pane, int room, struct hx_text *ret)
 {
     struct hx_text head = {0};
-    if (pane->other && pane->screen->difference)
+    if (pane->other && pane->screen->census)
         hx_difference_head(ui, pane, &head);
     else if (pane->screen->head)
         pane->screen->head(ui, pane, &head);
@@ -476,7 +476,7 @@ static void instead_of_rows(const struct hx_ui *ui, const struct hx_pane *pane, 
         say_lacking(ui, pane, ret);
     else if (pane->filter)
         hx_text_puts(ret, "The filter holds for no row; F clears it.");
-    else if (pane->other && pane->screen->difference && hx_difference_instead(ui, pane, ret))
+    else if (pane->other && pane->screen->census && hx_difference_instead(ui, pane, ret))
         return;
     else if (pane->other && pane->screen->fill_differences)
         hx_text_puts(ret, "None appeared, and none is gone.");

@@ -8,6 +8,7 @@
 #ifndef HX_UI_SCREEN_H
 #define HX_UI_SCREEN_H
 
+#include "store/census.h"
 #include "store/query/named.h"
 #include "ui/list/list_column.h"
 #include "ui/list/table.h"
@@ -49,7 +50,6 @@
     X(help)                                                                                        \
     X(messages)
 
-struct hx_difference;
 struct hx_ui;
 struct hx_pane;
 
@@ -89,14 +89,13 @@ struct hx_screen {
     bool tree;         /* rows hang on each other (tree.h); they are made in fill() */
     bool stored;       /* fill() asks the store: rows are sorted and filtered there */
     const struct hx_column *columns;
-    const char *const *key; /* columns that tell rows apart, ends with NULL */
-    const char *sort;       /* column of the first order; NULL: as stored */
-    /* A census: what it lists as differences to pane->other, and their first order; NULL: it
-     * has none. */
-    const struct hx_column *differences;
-    const char *differences_sort;
-    const struct hx_difference *difference; /* how they are made (difference.h); NULL: by itself */
-    /* Or makes them as rows in memory, in an order of their own; NULL: it does not. */
+    const char *const *key;              /* columns that tell rows apart, ends with NULL */
+    const char *sort;                    /* column of the first order; NULL: as stored */
+    const char *census;                  /* that it lists (store/census.h); NULL: it lists none */
+    const struct hx_column *differences; /* columns of those to pane->other; NULL: it has none */
+    const char *differences_sort;        /* their first order, where there is no census */
+    /* Without a census: makes them as rows in memory, in an order of their own; NULL: it does not.
+     */
     hx_error *(*fill_differences)(struct hx_ui *ui, struct hx_pane *pane);
     const struct hx_picture *picture; /* NULL: none */
     /* Before each drawing: sets pane->columns where they depend on its rows and the room. NULL:
@@ -136,6 +135,9 @@ static inline bool hx_screen_stored(const struct hx_screen *screen)
 {
     return screen->source || screen->tree || screen->stored;
 }
+
+/* The census that it lists, of which differences are made (ui/data/difference.h); NULL: none. */
+const struct hx_stored_census *hx_screen_census(const struct hx_screen *screen);
 
 #define HX_UI_DECLARE_SCREEN(name) extern const struct hx_screen hx_screen_##name;
 HX_UI_SCREENS(HX_UI_DECLARE_SCREEN)

@@ -12,17 +12,14 @@
 #define SITE      0x1e /* before the name of a site: "#12 inner < outer < ..." */
 
 /* What an object is as far as it is known: the type of a class is proven, or it is likely. */
-#define KIND_SQL                                                                                   \
-    "SELECT snapshot, CASE WHEN confidence = 'likely' THEN 'object of likely type'"                \
-    " WHEN confidence IS NULL AND type = '(unknown)' THEN 'block of unknown type'"                 \
-    " ELSE 'object of known type' END AS key, sum(bytes) AS bytes FROM types GROUP BY 1, 2"
-
-const struct hx_banding hx_bandings[] = {
-    {"retainer", HX_KEY_SET, 0, NULL},        {"bin", HX_KEY_TEXT, 0, NULL},
-    {"ccs", HX_KEY_STACK, HX_TREE_CCS, NULL}, {"type", HX_KEY_TEXT, 0, NULL},
-    {"module", HX_KEY_TEXT, 0, NULL},         {"site", HX_KEY_STACK, HX_TREE_FRAMES, NULL},
-    {"leak", HX_KEY_TEXT, 0, NULL},           {"biography", HX_KEY_TEXT, 0, NULL},
-    {"kind", HX_KEY_TEXT, 0, KIND_SQL},       {0},
+static const struct hx_stored_census kinds = {
+    .name = "kind",
+    .statement =
+        "SELECT snapshot, CASE WHEN confidence = 'likely' THEN 'object of likely type'"
+        " WHEN confidence IS NULL AND type = '(unknown)' THEN 'block of unknown type'"
+        " ELSE 'object of known type' END AS key, sum(bytes) AS bytes FROM types GROUP BY 1, 2",
+    .ghc_option = "-hd",
+    .ghc_number = HX_GHC_DESCRIPTIONS,
 };
 
 /* --- keys -------------------------------------------------------------------------- */
@@ -46,14 +43,7 @@ static hx_error *keep_key(struct hx_bands *bands, hx_rows *rows)
 
 static void put_census(const struct hx_bands *bands, struct hx_text *sql)
 {
-    const struct hx_export *export = bands->export;
-    if (!bands->banding->sql) {
-        hx_census_sql(hx_census_find(bands->banding->by), export->snapshot, sql);
-        return;
-    }
-    hx_text_putf(sql, "SELECT * FROM (%s)", bands->banding->sql);
-    if (export->snapshot)
-        hx_text_putf(sql, " WHERE snapshot = %" PRId64, export->snapshot);
+    hx_census_sql(bands->census, bands->export->snapshot, sql);
 }
 
 static hx_error *query_bands(const struct hx_bands *bands, struct hx_text *sql, hx_rows **ret)
@@ -96,11 +86,11 @@ static hx_error *load_keys(struct hx_bands *bands)
 static hx_error *begin_rows(struct hx_bands *bands)
 {
     struct hx_text sql = {0};
-    bool text = bands->banding->key == HX_KEY_TEXT;
+    bool text = bands->census->form == HX_KEY_TEXT;
     hx_text_puts(&sql, text ? "SELECT b.snapshot, " KEY_TEXT " AS k, sum(b.bytes) AS n, NULL"
                             : "SELECT b.snapshot, b.key AS k, b.bytes AS n, ");
     if (!text)
-        hx_text_puts(&sql, bands->banding->key == HX_KEY_SET ? MEMBERS : "NULL");
+        hx_text_puts(&sql, bands->census->form == HX_KEY_SET ? MEMBERS : "NULL");
     hx_text_puts(&sql, " FROM (");
     put_census(bands, &sql);
     hx_text_puts(&sql, text ? ") AS b GROUP BY 1, 2" : ") AS b");
@@ -111,54 +101,29 @@ static hx_error *begin_rows(struct hx_bands *bands)
 
 /* --- begin ------------------------------------------------------------------------- */
 
-static const struct hx_banding *find_banding(const char *by, size_t n)
+static hx_error *choose_bands(struct hx_bands *bands)
 {
-    for (const struct hx_banding *banding = hx_bandings; banding->by; banding++)
-        if (strlen(banding->by) == n && memcmp(banding->by, by, n) == 0)
-            return banding;
-    return NULL;
-}
-
-static hx_error *has_rows(struct hx_bands *bands, bool *ret)
-{
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "SELECT 1 FROM (");
-    put_census(bands, &sql);
-    hx_text_puts(&sql, ") LIMIT 1");
-    hx_rows *rows = NULL;
-    HX_TRY(query_bands(bands, &sql, &rows));
-    hx_error *err = hx_rows_next(rows, ret);
-    hx_rows_end(rows);
-    return err;
-}
-
-static hx_error *choose_bands(struct hx_bands *bands, const char *list)
-{
+    const struct hx_export *export = bands->export;
     bool has = false;
-    const char *asked = bands->export->by;
-    for (const char *word = asked ? asked : list; *word && !has;) {
-        size_t n = strcspn(word, " ");
-        bands->banding = find_banding(word, n);
-        if (bands->banding)
-            HX_TRY(has_rows(bands, &has));
-        word += n + strspn(word + n, " ");
-    }
-    if (has)
-        return NULL;
-    char first[32];
-    snprintf(first, sizeof first, "%.*s", (int)strcspn(list, " "), list);
-    return hx_export_absent(bands->export, asked ? asked : first);
+    if (!export->by)
+        HX_TRY(hx_export_choose(export, &bands->census));
+    else
+        bands->census = strcmp(export->by, kinds.name) == 0 ? &kinds : hx_census_find(export->by);
+    HX_TRY(hx_export_has(export, bands->census, &has));
+    return has ? NULL : hx_export_absent(export, bands->census->name);
 }
 
-hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum hx_band_form form,
-                         size_t limit, struct hx_bands *bands)
+hx_error *hx_bands_begin(const struct hx_export *export, enum hx_band_form form, size_t limit,
+                         struct hx_bands *bands)
 {
     *bands = (struct hx_bands){.export = export, .form = form, .limit = limit, .named = true};
     HX_TRY(hx_timepoints_load(export, &bands->timepoints));
-    HX_TRY(choose_bands(bands, list));
-    if (bands->banding->key == HX_KEY_STACK)
-        HX_TRY(hx_stacktree_load(export, bands->banding->tree, &bands->tree));
-    if (bands->banding->key == HX_KEY_TEXT)
+    HX_TRY(choose_bands(bands));
+    if (hx_census_calls(bands->census))
+        HX_TRY(hx_stacktree_load(export,
+                                 bands->census->form == HX_KEY_CCS ? HX_TREE_CCS : HX_TREE_FRAMES,
+                                 &bands->tree));
+    if (bands->census->form == HX_KEY_TEXT)
         HX_TRY(load_keys(bands));
     return begin_rows(bands);
 }
@@ -212,7 +177,7 @@ static void tell_band_notes(struct hx_bands *bands)
     struct hx_text *notes = bands->export->notes;
     if (bands->absent)
         hx_text_putf(notes, "snapshots without data by %s are left out: %" PRIu64 "\n",
-                     bands->banding->by, bands->absent);
+                     bands->census->name, bands->absent);
     if (bands->cut)
         hx_text_putf(notes, "names that were too long for the format and are cut: %" PRIu64 "\n",
                      bands->cut);
@@ -355,9 +320,9 @@ static hx_error *find_band_name(struct hx_bands *bands, const char *key, size_t 
 
 static hx_error *name_band(struct hx_bands *bands, struct hx_band *band)
 {
-    if (bands->banding->key == HX_KEY_TEXT)
+    if (bands->census->form == HX_KEY_TEXT)
         return find_band_name(bands, band->key, band->key_bytes, &band->name);
-    if (bands->banding->key == HX_KEY_SET)
+    if (bands->census->form == HX_KEY_SET)
         name_set(bands, band);
     else
         HX_TRY(name_stack(bands, band));
@@ -371,7 +336,7 @@ static hx_error *name_band(struct hx_bands *bands, struct hx_band *band)
 static hx_error *read_band(struct hx_bands *bands, struct hx_band *ret, bool *ret_known)
 {
     struct hx_value key = hx_rows_value(bands->rows, 1), bytes = hx_rows_value(bands->rows, 2);
-    bool text = bands->banding->key == HX_KEY_TEXT;
+    bool text = bands->census->form == HX_KEY_TEXT;
     *ret_known = bytes.type != HX_VALUE_NULL;
     if (key.type != (text ? HX_VALUE_TEXT : HX_VALUE_INT) ||
         (*ret_known && (bytes.type != HX_VALUE_INT || bytes.i < 0)) ||

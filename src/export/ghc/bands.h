@@ -18,14 +18,8 @@ enum hx_band_form {
     HX_BAND_TEXT,
 };
 
-/* A break-down: its word in --by. */
-struct hx_banding {
-    const char *by;
-    enum { HX_KEY_TEXT, HX_KEY_SET, HX_KEY_STACK } key;
-    enum hx_stacktree_of tree; /* HX_KEY_STACK */
-    const char *sql;           /* of (snapshot, key, bytes), where it is no census of its own */
-};
-extern const struct hx_banding hx_bandings[]; /* ends with by NULL */
+/* Words of --by: the censuses, and what an object is as far as it is known. */
+#define HX_BANDS_BY "* kind"
 
 struct hx_band {
     uint64_t bytes;
@@ -42,9 +36,9 @@ struct hx_band_name {
 
 struct hx_bands {
     const struct hx_export *export;
-    const struct hx_banding *banding;
+    const struct hx_stored_census *census;
     struct hx_timepoints timepoints;
-    struct hx_stacktree tree; /* HX_KEY_STACK */
+    struct hx_stacktree tree; /* of labels that are stacks */
     bool named;               /* bands have names; may be turned off before the first sample */
 
     enum hx_band_form form;
@@ -61,11 +55,10 @@ struct hx_bands {
     uint64_t cut, absent; /* names cut, samples without data */
 };
 
-/* Begins with the break-down export->by; where it is NULL, with the first of the words in `list`
- * that there is data of. HX_E_ABSENT: without data. To be given
- * back also after an error. */
-hx_error *hx_bands_begin(const struct hx_export *export, const char *list, enum hx_band_form form,
-                         size_t limit, struct hx_bands *bands);
+/* Begins with the break-down export->by; where it is NULL, with the first that there is data of.
+ * HX_E_ABSENT: without data. To be given back also after an error. */
+hx_error *hx_bands_begin(const struct hx_export *export, enum hx_band_form form, size_t limit,
+                         struct hx_bands *bands);
 void hx_bands_deinit(struct hx_bands *bands);
 #define HX_BANDS __attribute__((cleanup(hx_bands_deinit)))
 

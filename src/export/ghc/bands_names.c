@@ -108,7 +108,7 @@ static void name_key(struct hx_bands *bands, const char *key, size_t n, bool *re
 {
     struct hx_text *text = &bands->text;
     hx_text_clear(text);
-    if (strcmp(bands->banding->by, "biography") == 0) {
+    if (bands->census->ghc_number == HX_GHC_BIOGRAPHY) {
         key = phase_of(key);
         n = strlen(key);
     }

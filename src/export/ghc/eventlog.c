@@ -1,9 +1,9 @@
 /* eventlog.c - GHC event logs with samples of the heap, for eventlog2html and all that reads these.
  *
- * A log is about one break-down. Which of GHC's numbers it has is in the table below: cost-centre
- * stacks (also whole recorded stacks, whose frames are the cost centres then), or names. Times are
- * wall time since the target began; each snapshot is a sample. What GHC's own logs leave out is
- * here: the set MANY, and the real number and time of each sample.
+ * A log is about one break-down. Which of GHC's numbers it has is in the table of censuses:
+ * cost-centre stacks (also whole recorded stacks, whose frames are the cost centres then), or
+ * names. Times are wall time since the target began; each snapshot is a sample. What GHC's own logs
+ * leave out is here: the set MANY, and the real number and time of each sample.
  */
 #include "config.h"
 
@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS "retainer bin ccs type module site leak biography kind"
-
 enum {
     PROCESS_SET = 0, /* of capabilities; also the set whose heap it is */
     CLOCK_SET = 1,
@@ -29,14 +27,6 @@ enum {
     NAME_LIMIT = 65000,  /* bytes */
     PART_LIMIT = 16000,  /* of the three names of a cost centre */
     FILTER_LIMIT = 8000, /* of the seven filters */
-};
-
-static const struct breakdown {
-    const char *by;
-    uint32_t number;
-} breakdowns[] = {
-    {"ccs", 1},      {"site", 1}, {"module", 2},    {"kind", 3}, {"type", 4},
-    {"retainer", 5}, {"bin", 5},  {"biography", 6}, {"leak", 7},
 };
 
 struct log {
@@ -193,7 +183,7 @@ static hx_error *put_profile(struct log *log, uint32_t number)
 {
     struct hx_text patterns = {0}, about = {0};
     hx_error *err = NULL;
-    if (log->bands.banding->key == HX_KEY_SET)
+    if (log->bands.census->form == HX_KEY_SET)
         err = load_census(log, &patterns, &about);
     if (!err) {
         log->out.payload.failed |= patterns.failed || about.failed;
@@ -445,7 +435,7 @@ static hx_error *add_thread(void *context, hx_rows *rows)
 
 static hx_error *open_ticks(struct log *log)
 {
-    if (strcmp(log->bands.banding->by, "ccs") != 0)
+    if (log->bands.census->form != HX_KEY_CCS)
         return NULL;
     HX_TRY(
         hx_query_each(log->export->store, HX_QUERY_tick_threads, HX_QUERY_ARGS(), add_thread, log));
@@ -463,12 +453,8 @@ static hx_error *open_ticks(struct log *log)
 static hx_error *begin_log(struct log *log)
 {
     const struct hx_bands *bands = &log->bands;
-    uint32_t number = 0;
-    for (size_t i = 0; i < sizeof breakdowns / sizeof *breakdowns; i++)
-        if (strcmp(breakdowns[i].by, bands->banding->by) == 0)
-            number = breakdowns[i].number;
-    log->stacks = bands->banding->key == HX_KEY_STACK;
-    log->biography = strcmp(bands->banding->by, "biography") == 0;
+    log->stacks = hx_census_calls(bands->census);
+    log->biography = bands->census->ghc_number == HX_GHC_BIOGRAPHY;
     log->bands.named = !log->stacks;
     log->period_ns = period_of(&bands->timepoints);
     log->out.time_ns = 1;
@@ -477,7 +463,7 @@ static hx_error *begin_log(struct log *log)
     put_program(log);
     if (log->stacks)
         put_cost_centres(log);
-    HX_TRY(put_profile(log, number));
+    HX_TRY(put_profile(log, bands->census->ghc_number));
     HX_TRY(open_heaps(log));
     return open_ticks(log);
 }
@@ -498,7 +484,7 @@ static void tell_log_notes(const struct log *log)
 static hx_error *write_eventlog(const struct hx_export *export, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_export_log) struct log log = {.export = export, .out.sink = sink};
-    HX_TRY(hx_bands_begin(export, WORDS, HX_BAND_TEXT, NAME_LIMIT, &log.bands));
+    HX_TRY(hx_bands_begin(export, HX_BAND_TEXT, NAME_LIMIT, &log.bands));
     HX_TRY(begin_log(&log));
     for (;;) {
         const struct hx_timepoint *timepoint;
@@ -515,7 +501,8 @@ static hx_error *write_eventlog(const struct hx_export *export, struct hx_sink *
 const struct hx_exporter hx_export_eventlog = {
     .name = "eventlog",
     .about = "GHC's event log with samples of the heap",
-    .by = WORDS,
+    .by = HX_BANDS_BY,
+    .censuses = HX_CENSUS_SAMPLED,
     .span = HX_EXPORT_SERIES,
     .binary = true,
     .write = write_eventlog,

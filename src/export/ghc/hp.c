@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define WORDS "retainer bin ccs type module site leak biography kind"
-
 enum { NAME_LIMIT = 4999, JOB_LIMIT = 1000 }; /* bytes */
 
 static hx_error *put_hp_string(struct hx_sink *sink, const char *key, const char *s)
@@ -31,17 +29,10 @@ static hx_error *put_hp_string(struct hx_sink *sink, const char *key, const char
 /* By the option that asks GHC's runtime for it, readers know what a profile breaks down by. */
 static hx_error *put_job(const struct hx_bands *bands, struct hx_sink *sink)
 {
-    static const struct {
-        const char *by, *option;
-    } options[] = {
-        {"retainer", "-hr"}, {"ccs", "-hc"},  {"site", "-hc"},      {"module", "-hm"},
-        {"type", "-hy"},     {"kind", "-hd"}, {"biography", "-hb"}, {"leak", "-hT"},
-    };
     struct hx_text job = {0};
     hx_text_puts(&job, hx_timepoints_program(&bands->timepoints, bands->export));
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (strcmp(options[i].by, bands->banding->by) == 0)
-            hx_text_putf(&job, " +RTS %s", options[i].option);
+    if (bands->census->ghc_option)
+        hx_text_putf(&job, " +RTS %s", bands->census->ghc_option);
     hx_error *err = job.failed ? hx_error_nomem() : put_hp_string(sink, "JOB", hx_text_str(&job));
     hx_text_free(&job);
     return err;
@@ -82,7 +73,7 @@ static hx_error *put_hp_sample(struct hx_bands *bands, struct hx_sink *sink,
 static hx_error *write_hp(const struct hx_export *export, struct hx_sink *sink)
 {
     HX_BANDS struct hx_bands bands = {0};
-    HX_TRY(hx_bands_begin(export, WORDS, HX_BAND_WORD, NAME_LIMIT, &bands));
+    HX_TRY(hx_bands_begin(export, HX_BAND_WORD, NAME_LIMIT, &bands));
     HX_TRY(put_header(&bands, sink));
     for (;;) {
         const struct hx_timepoint *timepoint;
@@ -96,7 +87,8 @@ static hx_error *write_hp(const struct hx_export *export, struct hx_sink *sink)
 const struct hx_exporter hx_export_hp = {
     .name = "hp",
     .about = "GHC's heap profile, for hp2ps and eventlog2html",
-    .by = WORDS,
+    .by = HX_BANDS_BY,
+    .censuses = HX_CENSUS_SAMPLED,
     .span = HX_EXPORT_SERIES,
     .write = write_hp,
 };

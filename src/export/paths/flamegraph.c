@@ -386,6 +386,7 @@ const struct hx_exporter hx_export_flamegraph = {
     .name = "flamegraph",
     .about = "a flame graph as one SVG, to look at in a browser",
     .by = HX_PATHS_BY,
+    .censuses = HX_CENSUS_FLAT,
     .span = HX_EXPORT_ONE,
     .write = write_flamegraph,
 };

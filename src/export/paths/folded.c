@@ -57,6 +57,7 @@ const struct hx_exporter hx_export_folded = {
     .name = "folded",
     .about = "a line for each stack, for flame graph tools",
     .by = HX_PATHS_BY,
+    .censuses = HX_CENSUS_FLAT,
     .span = HX_EXPORT_ONE,
     .write = write_folded,
 };

@@ -15,7 +15,7 @@
 
 /* Words of --by that have paths. The first ones are stacks as recorded (of cost centres, of calls
  * with their lines) and two ways to the roots; all others have one frame. */
-#define HX_PATHS_BY "ccs site dominator chain retainer bin type module leak biography"
+#define HX_PATHS_BY "ccs site dominator chain *"
 
 /* What a path weighs; in the order of Go's heap profiles. */
 enum hx_path_value {

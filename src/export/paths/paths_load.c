@@ -589,37 +589,45 @@ static hx_error *load_census(struct loading *l)
 
 /* --- which of them ------------------------------------------------------------------- */
 
-static const struct way {
-    const char *by;
-    hx_error *(*load)(struct loading *l);
-} ways[] = {
-    /* in the order in which they are tried when nothing was said */
-    {"ccs", load_ccs},     {"dominator", load_dominator}, {"retainer", load_census},
-    {"type", load_census}, {"module", load_census},       {"biography", load_census},
-    {"site", load_site},   {"chain", load_chain},         {"bin", load_census},
-    {"leak", load_census},
-};
-enum { TRIED = 6, WAYS = sizeof ways / sizeof *ways };
+typedef hx_error *load_fn(struct loading *l);
 
-static hx_error *load_way(const struct way *way, struct loading *l)
+/* All others are censuses. */
+static load_fn *find_way(const char *by)
+{
+    static const struct {
+        const char *by;
+        load_fn *load;
+    } ways[] = {{"ccs", load_ccs},
+                {"site", load_site},
+                {"dominator", load_dominator},
+                {"chain", load_chain}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(ways[i].by, by) == 0)
+            return ways[i].load;
+    return load_census;
+}
+
+static hx_error *load_way(const char *by, struct loading *l)
 {
     struct hx_paths *paths = l->paths;
-    paths->by = way->by;
+    paths->by = by;
     paths->has_objects = true;
     paths->has_alloc = false;
     paths->sample_bytes = 0;
     l->rows = 0;
     HX_TRY(hx_paths_clear(paths));
-    return way->load(l);
+    return find_way(by)(l);
 }
 
 hx_error *hx_paths_load(const struct hx_export *export, int64_t snapshot, struct hx_paths *paths)
 {
+    /* in the order in which they are tried when nothing was said */
+    static const char *const tried[] = {"ccs",    "dominator", "retainer", "type",
+                                        "module", "biography", NULL};
+    const char *const asked[] = {export->by, NULL};
     struct loading l = {.export = export, .snapshot = snapshot, .paths = paths};
-    for (size_t i = 0; i < (export->by ? WAYS : TRIED); i++) {
-        if (export->by && strcmp(ways[i].by, export->by) != 0)
-            continue;
-        HX_TRY(load_way(&ways[i], &l));
+    for (const char *const *by = export->by ? asked : tried; *by; by++) {
+        HX_TRY(load_way(*by, &l));
         if (l.rows)
             return NULL;
     }

@@ -441,6 +441,7 @@ const struct hx_exporter hx_export_pprof = {
     .name = "pprof",
     .about = "gzipped profile.proto, for go tool pprof and its like",
     .by = HX_PATHS_BY,
+    .censuses = HX_CENSUS_FLAT,
     .span = HX_EXPORT_ONE,
     .binary = true,
     .write = write_pprof,

@@ -178,6 +178,7 @@ const struct hx_exporter hx_export_speedscope = {
     .name = "speedscope",
     .about = "stacks as JSON for speedscope, a profile a snapshot",
     .by = HX_PATHS_BY,
+    .censuses = HX_CENSUS_FLAT,
     .span = HX_EXPORT_SERIES,
     .write = write_speedscope,
 };

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS "retainer bin ccs type module site leak account biography"
-
 /* --- figures -------------------------------------------------------------------------- */
 
 static hx_error *query_svg(const struct hx_export *export, struct hx_text *sql, hx_rows **ret)
@@ -166,10 +164,8 @@ void hx_series_title(const struct hx_series *series, struct hx_text *text)
     hx_text_puts(text, timepoints->comm[0] ? timepoints->comm : series->export->title);
     if (timepoints->pid)
         hx_text_putf(text, " (PID %" PRId64 ")", timepoints->pid);
-    if (strcmp(series->census->name, "account") == 0)
-        hx_text_puts(text, ": resident memory");
-    else if (strcmp(series->census->name, "leak") == 0)
-        hx_text_puts(text, ": heap and leaks");
+    if (series->census->subject)
+        hx_text_putf(text, ": %s", series->census->subject);
     else
         hx_text_putf(text, ": heap by %s", series->census->title);
 }
@@ -282,8 +278,8 @@ static hx_error *write_svg(const struct hx_export *export, struct hx_sink *sink)
     if (export->by)
         census = hx_census_find(export->by);
     else
-        HX_TRY(hx_export_choose(export, WORDS, &census));
-    if (strcmp(census->name, "bin") == 0)
+        HX_TRY(hx_export_choose(export, &census));
+    if (census->subset == HX_SUBSET_BIN)
         return hx_draw_bins(export, sink);
     HX_CLEANUP(hx_series_deinit) struct hx_series series = {0};
     struct hx_timepoints *timepoints = &series.timepoints;
@@ -297,7 +293,8 @@ static hx_error *write_svg(const struct hx_export *export, struct hx_sink *sink)
 const struct hx_exporter hx_export_svg = {
     .name = "svg",
     .about = "drawings for reports: bytes over time, root bins as sets",
-    .by = WORDS,
+    .by = "*",
+    .censuses = HX_CENSUS_DRAWN,
     .span = HX_EXPORT_SERIES,
     .write = write_svg,
 };

@@ -19,7 +19,7 @@ enum { FLUSH = 1 << 16, LOOK_AROUND = 1 << 14 };
 
 /* --by: the censuses, then the views (two of which are called like one). */
 #define WORD(name, sort, about) " " #name
-#define WORDS                   "retainer bin ccs type module site leak" HX_VIEWS(WORD)
+#define WORDS                   "*" HX_VIEWS(WORD)
 
 /* The table that is being written. */
 struct sheet {
@@ -242,7 +242,7 @@ static hx_error *write_csv(const struct hx_export *export, struct hx_sink *sink)
 {
     const struct hx_stored_census *census = NULL;
     if (!export->by)
-        HX_TRY(hx_export_choose(export, WORDS, &census));
+        HX_TRY(hx_export_choose(export, &census));
     return write_sheet(export, census ? census->name : export->by, HX_FORMAT_CSV, sink);
 }
 
@@ -265,6 +265,7 @@ const struct hx_exporter hx_export_csv = {
     .name = "csv",
     .about = "a view, objects or edges for spreadsheets",
     .by = WORDS,
+    .censuses = HX_CENSUS_SHEET,
     .span = HX_EXPORT_SERIES,
     .write = write_csv,
 };
@@ -273,6 +274,7 @@ const struct hx_exporter hx_export_json = {
     .name = "json",
     .about = "views, objects and edges as JSON",
     .by = WORDS,
+    .censuses = HX_CENSUS_SHEET,
     .span = HX_EXPORT_SERIES,
     .write = write_json,
 };
@@ -281,6 +283,7 @@ const struct hx_exporter hx_export_jsonl = {
     .name = "jsonl",
     .about = "the same, a line for each row",
     .by = WORDS,
+    .censuses = HX_CENSUS_SHEET,
     .span = HX_EXPORT_SERIES,
     .write = write_jsonl,
 };

@@ -2,6 +2,7 @@
 #include "store/query/subset.h"
 
 #include "model/graph.h"
+#include "store/census.h"
 #include "store/query/named.h"
 
 #include <string.h>
@@ -43,6 +44,8 @@ static const struct {
                           "modules WHERE module = {text:$text~'(unknown)'}"},
     [HX_SUBSET_DOMINATED] = {"dominator{id: = $id~ IS NULL AND retained_bytes IS NOT NULL}",
                              "leaks WHERE 0"},
+    [HX_SUBSET_KEY] = {"", "WHERE key = $text"},
+    [HX_SUBSET_NONE] = {"0", "leaks WHERE 0"},
 };
 
 /* Not lost, and not perhaps: what all others leave. */
@@ -68,7 +71,9 @@ static struct hx_query_args args_of(const struct hx_of *of)
 void hx_of_where(const struct hx_of *of, struct hx_text *sql)
 {
     const struct hx_query_args args = args_of(of);
-    if (of->subset != HX_SUBSET_ALL)
+    if (of->subset == HX_SUBSET_KEY)
+        hx_query_expand(hx_stored_censuses[of->id].members, &args, sql);
+    else if (of->subset != HX_SUBSET_ALL)
         hx_query_expand(subsets[of->subset].where, &args, sql);
 }
 
@@ -85,6 +90,11 @@ void hx_of_facts(const struct hx_of *of, int64_t snapshot, struct hx_text *sql)
     if (of->subset == HX_SUBSET_LEAK)
         hx_query_expand("{id:, " STACK_LABEL " AS site}", &args, sql);
     hx_text_puts(sql, " FROM ");
+    if (of->subset == HX_SUBSET_KEY) {
+        hx_text_puts(sql, "(");
+        hx_census_sql(&hx_stored_censuses[of->id], snapshot, sql);
+        hx_text_puts(sql, ") ");
+    }
     hx_query_expand(reachable ? REACHABLE : subsets[of->subset].sums, &args, sql);
     hx_query_expand(" AND snapshot = $snapshot", &args, sql);
 }

@@ -22,6 +22,8 @@ enum hx_subset {
     HX_SUBSET_MODULE, /* text: the module that allocated, or "(unknown)" */
     HX_SUBSET_DOMINATED, /* id: the address of the immediate dominator; 0: none but the roots; it
                             has no sums */
+    HX_SUBSET_KEY,  /* text: the key of a row; id: place of its census in hx_stored_censuses[] */
+    HX_SUBSET_NONE, /* no objects */
 };
 
 /* A set of objects. The texts are the caller's. */

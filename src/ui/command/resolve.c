@@ -99,9 +99,9 @@ static void put_set(struct hx_text *text, const struct hx_of *of, bool ascii)
         [HX_SUBSET_TYPE] = {" of type ", false},    [HX_SUBSET_SITE] = {" allocated by ", true},
         [HX_SUBSET_CCS] = {" allocated by ", true}, [HX_SUBSET_BELOW] = {" allocated below ", true},
         [HX_SUBSET_STATE] = {" that are ", false},  [HX_SUBSET_MODULE] = {" allocated by ", false},
-        [HX_SUBSET_DOMINATED] = {NULL, false},
+        [HX_SUBSET_DOMINATED] = {NULL, false},      [HX_SUBSET_NONE] = {NULL, false},
     };
-    if (!words[of->subset].what && of->subset != HX_SUBSET_LEAK)
+    if (!words[of->subset].what && of->subset != HX_SUBSET_LEAK && of->subset != HX_SUBSET_KEY)
         return;
     if (of->subset == HX_SUBSET_LEAK) {
         hx_text_puts(text, " that are ");
@@ -112,6 +112,9 @@ static void put_set(struct hx_text *text, const struct hx_of *of, bool ascii)
         }
     } else if (of->subset == HX_SUBSET_TYPE && !of->text) {
         hx_text_puts(text, " of unknown type");
+    } else if (of->subset == HX_SUBSET_KEY) {
+        hx_text_puts(text, hx_stored_censuses[of->id].of);
+        put_type_name(text, of->text, false, ascii);
     } else {
         hx_text_puts(text, words[of->subset].what);
         put_type_name(text, of->text, words[of->subset].calls, ascii);

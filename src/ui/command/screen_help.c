@@ -120,7 +120,7 @@ static bool has_view(const struct hx_pane *pane)
 
 static bool has_differences(const struct hx_pane *pane)
 {
-    return pane->screen->differences || pane->screen->difference;
+    return pane->screen->differences;
 }
 
 static bool is_stored(const struct hx_pane *pane)

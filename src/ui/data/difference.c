@@ -3,176 +3,42 @@
 
 #include "ui/app.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
+const struct hx_stored_census *hx_screen_census(const struct hx_screen *screen)
+{
+    return screen->census ? hx_census_find(screen->census) : NULL;
+}
+
 /* --- statements --- */
 
-/* "x.A, x.B, " or, for the greatest of each, "max(x.A) AS A, " */
-static void put_names(const char *const *names, const char *before, const char *after, bool named,
-                      struct hx_text *sql)
+/* Of a list of stacks only those of a cost centre, where it is about one. */
+static int64_t below_of(const struct hx_pane *pane)
 {
-    for (; names && *names; names++) {
-        hx_text_putf(sql, "%s%s%s", before, *names, after);
-        hx_text_putf(sql, named ? " AS %s, " : ", ", *names);
-    }
-}
-
-/* Rows of one side: the figures of the other one are 0, which is what it has of a row that it does
- * not have. */
-static void put_side(const struct hx_pane *pane, int64_t snapshot, bool now, struct hx_text *sql)
-{
-    const struct hx_difference *difference = pane->screen->difference;
-    const char *none = difference->total_objects ? "0" : "NULL";
-    hx_text_putf(sql, "SELECT %d AS side, ", now);
-    put_names(difference->keys, "", "", false, sql);
-    put_names(difference->kept, "", "", false, sql);
-    if (now)
-        hx_text_putf(sql, "0 AS bytes_a, bytes AS bytes_b, %s AS objects_a, objects AS objects_b",
-                     none);
-    else
-        hx_text_putf(sql, "bytes AS bytes_a, 0 AS bytes_b, objects AS objects_a, %s AS objects_b",
-                     none);
-    hx_text_puts(sql, " FROM (");
-    difference->rows(pane, snapshot, sql);
-    hx_text_puts(sql, ")");
-}
-
-/* A sum of which a part is not known is not known. */
-static void put_sums(struct hx_text *sql)
-{
-    static const char *const figures[] = {"bytes_a", "bytes_b", "objects_a", "objects_b"};
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        hx_text_putf(sql, ", CASE WHEN count(*) = count(%s) THEN sum(%s) END AS %s", figures[i],
-                     figures[i], figures[i]);
-}
-
-/* Both sides in one row for each key, with its status: by bytes, else by objects. */
-static void put_rows(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    const struct hx_difference *difference = pane->screen->difference;
-    hx_text_puts(sql, "SELECT ");
-    put_names(difference->keys, "", "", false, sql);
-    hx_text_puts(sql,
-                 "CASE WHEN NOT in_a THEN 'appeared' WHEN NOT in_b THEN 'gone'"
-                 " WHEN bytes_delta IS NULL AND objects_delta IS NULL THEN NULL"
-                 " WHEN coalesce(nullif(bytes_delta, 0), objects_delta, 0) > 0 THEN 'grown'"
-                 " WHEN coalesce(nullif(bytes_delta, 0), objects_delta, 0) < 0 THEN 'shrunk'"
-                 " ELSE 'same' END AS status, bytes_a, bytes_b, bytes_delta, objects_a, objects_b,"
-                 " objects_delta, ");
-    put_names(difference->kept, "", "", false, sql);
-    hx_text_puts(sql, "abs(bytes_delta) AS moved, abs(objects_delta) AS objects_moved"
-                      " FROM (SELECT *, bytes_b - bytes_a AS bytes_delta,"
-                      " objects_b - objects_a AS objects_delta FROM (SELECT ");
-    put_names(difference->keys, "", "", false, sql);
-    put_names(difference->kept, "max(", ")", true, sql);
-    hx_text_puts(sql, "max(side = 0) AS in_a, max(side = 1) AS in_b");
-    put_sums(sql);
-    hx_text_puts(sql, " FROM (");
-    put_side(pane, pane->other, false, sql);
-    hx_text_puts(sql, " UNION ALL ");
-    put_side(pane, snapshot, true, sql);
-    hx_text_puts(sql, ") GROUP BY ");
-    for (size_t i = 0; difference->keys[i]; i++)
-        hx_text_putf(sql, "%s%s", i ? ", " : "", difference->keys[i]);
-    hx_text_puts(sql, "))");
-}
-
-/* An expression: has the snapshot such rows at all? */
-static void put_made(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    const struct hx_difference *difference = pane->screen->difference;
-    if (difference->made) {
-        hx_text_putf(sql, "(%s%" PRId64 ")", difference->made, snapshot);
-        return;
-    }
-    hx_text_puts(sql, "(EXISTS (");
-    difference->rows(pane, snapshot, sql);
-    hx_text_putf(sql,
-                 ") OR (SELECT heap_objects FROM hx_snapshot WHERE snapshot = %" PRId64 ") = 0)",
-                 snapshot);
-}
-
-/* An expression: what both have to share; NULL where that is nothing. */
-static void put_kind(enum hx_alike alike, int64_t snapshot, struct hx_text *sql)
-{
-    if (alike == HX_ALIKE_SCHEME)
-        hx_text_putf(sql, "(SELECT scheme FROM hx_census WHERE snapshot = %" PRId64 ")", snapshot);
-    else if (alike == HX_ALIKE_ROOTS)
-        hx_text_putf(sql,
-                     "(SELECT group_concat(name, '+') FROM (SELECT name FROM hx_named"
-                     " WHERE snapshot = %" PRId64 " ORDER BY position))",
-                     snapshot);
-    else
-        hx_text_puts(sql, "NULL");
-}
-
-/* A condition: rows of the one are rows of the other. */
-static void put_comparable(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    enum hx_alike alike = pane->screen->difference->alike;
-    put_made(pane, pane->other, sql);
-    hx_text_puts(sql, " AND ");
-    put_made(pane, snapshot, sql);
-    if (alike == HX_ALIKE_ANYWAY)
-        return;
-    hx_text_puts(sql, " AND ");
-    put_kind(alike, pane->other, sql);
-    hx_text_puts(sql, " IS ");
-    put_kind(alike, snapshot, sql);
-}
-
-static void put_facts(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    static const char *const states[] = {"appeared", "gone", "grown", "shrunk", "same"};
-    const struct hx_difference *difference = pane->screen->difference;
-    hx_text_puts(sql, "SELECT count(*) AS rows, sum(moved) AS moved");
-    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        hx_text_putf(sql, ", sum(status = '%s') AS %s", states[i], states[i]);
-    for (int i = 0; i < 2; i++) {
-        int64_t number = i ? snapshot : pane->other;
-        const char *side = i ? "b" : "a";
-        hx_text_putf(sql, ", %" PRId64 " AS snapshot_%s, ", number, side);
-        put_made(pane, number, sql);
-        hx_text_putf(sql, " AS made_%s, ", side);
-        put_kind(difference->alike, number, sql);
-        hx_text_putf(sql,
-                     " AS kind_%s, (SELECT %s FROM hx_snapshot WHERE snapshot = %" PRId64
-                     ") AS total_%s, (SELECT %s FROM hx_snapshot WHERE snapshot = %" PRId64
-                     ") AS objects_%s",
-                     side, difference->total, number, side,
-                     difference->total_objects ? difference->total_objects : "NULL", number, side);
-    }
-    hx_text_puts(sql, " FROM (");
-    put_rows(pane, snapshot, sql);
-    hx_text_puts(sql, ") WHERE ");
-    put_comparable(pane, snapshot, sql);
+    return pane->subset == HX_SUBSET_BELOW ? pane->id : 0;
 }
 
 void hx_difference_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    const struct hx_difference *difference = pane->screen->difference;
+    const struct hx_difference_of of = {hx_screen_census(pane->screen), pane->other, snapshot,
+                                        below_of(pane)};
     hx_text_putf(&ret->written,
                  "%s, status, bytes_a, bytes_b, bytes_delta, objects_a, objects_b, objects_delta",
-                 difference->written);
-    hx_text_puts(&ret->sql, "SELECT d.*");
-    if (difference->more)
-        difference->more(pane, snapshot, &ret->sql);
-    hx_text_puts(&ret->sql, " FROM (");
-    put_rows(pane, snapshot, &ret->sql);
-    hx_text_puts(&ret->sql, ") AS d WHERE ");
-    put_comparable(pane, snapshot, &ret->sql);
-    put_facts(pane, snapshot, &ret->facts);
+                 of.census->written);
+    hx_difference_sql(&of, &ret->sql);
+    hx_difference_facts_sql(&of, &ret->facts);
 }
 
-void hx_change_sql(int64_t other, const char *now, const char *then, const char *made,
-                   struct hx_text *sql)
+void hx_census_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    if (!other)
-        hx_text_puts(sql, ", NULL AS bytes_delta");
-    else
-        hx_text_putf(sql, ", CASE WHEN %s THEN %s - coalesce(%s, 0) END AS bytes_delta", made, now,
-                     then);
+    const struct hx_stored_census *census = hx_screen_census(pane->screen);
+    const struct hx_query_args args = {
+        .snapshot = snapshot, .other = pane->before, .id = below_of(pane)};
+    ret->like = census->view;
+    hx_query_expand(args.id ? census->list_below : census->list, &args, &ret->sql);
+    hx_query_expand(census->facts, &args, &ret->facts);
 }
 
 /* --- words --- */
@@ -210,11 +76,12 @@ static void put_states(const struct hx_table *facts, struct hx_text *ret)
 
 void hx_difference_head(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    const struct hx_difference *difference = pane->screen->difference;
+    const struct hx_stored_census *census = hx_screen_census(pane->screen);
     const struct hx_table *facts = &pane->facts;
     int64_t bytes, objects;
     (void)ui;
-    hx_text_puts(ret, difference->title);
+    hx_text_putc(ret, (char)toupper((unsigned char)census->title[0]));
+    hx_text_puts(ret, census->title + 1);
     if (!facts->n_rows) {
         hx_text_puts(ret, ", differences");
         return;
@@ -223,7 +90,7 @@ void hx_difference_head(const struct hx_ui *ui, const struct hx_pane *pane, stru
                  hx_table_int(facts, 0, "snapshot_b", pane->snapshot),
                  hx_table_int(facts, 0, "snapshot_a", pane->other));
     if (delta(facts, "total_a", "total_b", &bytes)) {
-        hx_text_putf(ret, ": %s ", difference->total_title);
+        hx_text_putf(ret, ": %s ", census->moved_as ? census->moved_as : "heap");
         if (bytes)
             hx_text_change(ret, bytes);
         else
@@ -252,7 +119,7 @@ static void put_kind_of(const struct hx_ui *ui, const struct hx_table *facts, co
 
 bool hx_difference_instead(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    const struct hx_difference *difference = pane->screen->difference;
+    const struct hx_stored_census *census = hx_screen_census(pane->screen);
     const struct hx_table *facts = &pane->facts;
     int64_t a = hx_table_int(facts, 0, "snapshot_a", 0),
             b = hx_table_int(facts, 0, "snapshot_b", 0);
@@ -260,10 +127,10 @@ bool hx_difference_instead(const struct hx_ui *ui, const struct hx_pane *pane, s
     if (!facts->n_rows || hx_table_int(facts, 0, "rows", 0))
         return false;
     if (!made_a || !made_b) {
-        hx_text_putf(ret, "Snapshot %" PRId64 " has no %s. ", made_a ? b : a, difference->lacks);
-        if (difference->alike != HX_ALIKE_ANYWAY && ui->revising)
+        hx_text_putf(ret, "Snapshot %" PRId64 " has no %s. ", made_a ? b : a, census->lacks);
+        if (census->alike != HX_ALIKE_ANYWAY && ui->revising)
             hx_text_puts(ret, "They are being worked out.");
-        else if (difference->alike != HX_ALIKE_ANYWAY)
+        else if (census->alike != HX_ALIKE_ANYWAY)
             hx_text_puts(ret, "`:analyse` works out what both lack.");
         else
             hx_text_puts(ret, "`:difference N` compares with another one; d ends this.");
@@ -271,11 +138,11 @@ bool hx_difference_instead(const struct hx_ui *ui, const struct hx_pane *pane, s
     }
     const char *of_a = hx_table_text(facts, 0, "kind_a"), *of_b = hx_table_text(facts, 0, "kind_b");
     if (strcmp(of_a, of_b) == 0) {
-        hx_text_putf(ret, "Neither of the two snapshots has %s.", difference->lacks);
+        hx_text_putf(ret, "Neither of the two snapshots has %s.", census->lacks);
         return true;
     }
-    bool scheme = difference->alike == HX_ALIKE_SCHEME;
-    hx_text_putf(ret, "These do not compare: snapshot %" PRId64 " has %s %s ", a, difference->lacks,
+    bool scheme = census->alike == HX_ALIKE_SCHEME;
+    hx_text_putf(ret, "These do not compare: snapshot %" PRId64 " has %s %s ", a, census->lacks,
                  scheme ? "of scheme" : "of the roots");
     put_kind_of(ui, facts, "kind_a", ret);
     hx_text_putf(ret, ", snapshot %" PRId64 " of ", b);

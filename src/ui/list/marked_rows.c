@@ -33,7 +33,7 @@ void hx_marks_destroy(struct hx_marks *marks)
 /* Figures and their differences are told apart by the same columns. */
 static const char *const *keys_of(const struct hx_pane *pane)
 {
-    return pane->screen->difference ? pane->screen->difference->keys : pane->keys;
+    return pane->screen->census ? hx_screen_census(pane->screen)->here.name : pane->keys;
 }
 
 size_t hx_marks_count(const struct hx_pane *pane)
@@ -129,7 +129,7 @@ static void read_mark(const struct hx_pane *pane, size_t row, struct mark *mark)
                              *const objects[] = {"objects", "live_objects", NULL},
                              *const retained[] = {"retained_bytes", NULL},
                              *const retained_objects[] = {"retained_objects", NULL};
-    bool change = pane->other && pane->screen->difference;
+    bool change = pane->other && pane->screen->census;
     mark->snapshot = pane->snapshot;
     mark->other = pane->other;
     mark->has_bytes = mark_figure(pane, row,
@@ -193,7 +193,7 @@ void hx_marks_put(const struct hx_pane *pane, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     struct sum sum = add_up(pane);
-    const char *plus = pane->other && pane->screen->difference && sum.bytes > 0 ? "+" : "";
+    const char *plus = pane->other && pane->screen->census && sum.bytes > 0 ? "+" : "";
     hx_text_count(ret, (int64_t)sum.n);
     hx_text_puts(ret, " marked");
     if (sum.seen < sum.n) {

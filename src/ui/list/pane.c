@@ -142,7 +142,7 @@ void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
 
 void hx_pane_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    if (pane->other && pane->screen->difference)
+    if (pane->other && pane->screen->census)
         hx_difference_source(pane, snapshot, ret);
     else
         pane->screen->source(pane, snapshot, ret);
@@ -558,7 +558,9 @@ static void take_other(const struct hx_ui *ui, struct hx_pane *pane)
         free(hx_steal(pane->keep));
     pane->other = other;
     pane->columns = other ? pane->screen->differences : pane->screen->columns;
-    pane->sort = other ? pane->screen->differences_sort : pane->screen->sort;
+    pane->sort = !other                 ? pane->screen->sort
+                 : pane->screen->census ? HX_DIFFERENCE_SORT
+                                        : pane->screen->differences_sort;
     pane->ascending = false;
     pane->stale = true;
     free(hx_steal(pane->filter));
@@ -624,7 +626,7 @@ void hx_pane_update(struct hx_ui *ui, struct hx_pane *pane)
         return; /* nothing was taken yet */
     bool other = (pane->snapshot != ui->snapshot && !pane->screen->pinned) ||
                  (pane->loaded && pane->other != wanted_other(ui, pane)) ||
-                 (pane->loaded && pane->screen->difference && pane->before != hx_ui_other(ui));
+                 (pane->loaded && pane->screen->census && pane->before != hx_ui_other(ui));
     if ((!pane->loaded || pane->stale) && !pane->loading) {
         hx_pane_reload(ui, pane);
     } else if (other && !pane->loading) {

@@ -2,7 +2,6 @@
 #include "ui/app.h"
 #include "ui/data/difference.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
@@ -28,71 +27,6 @@ static const struct hx_column differences[] = {
 };
 
 static const char *const key[] = {"part", NULL};
-
-#define ABOUT                                                                                      \
-    ", CASE part WHEN 'live' THEN 'objects that the program holds'"                                \
-    " WHEN 'free' THEN 'free and cached blocks of the heap'"                                       \
-    " WHEN 'overhead' THEN 'the allocator''s own'"                                                 \
-    " WHEN 'files' THEN 'mapped files: programs, libraries'"                                       \
-    " WHEN 'stacks' THEN 'stacks of threads'"                                                      \
-    " WHEN 'anonymous' THEN 'mapped, no allocator''s'"                                             \
-    " WHEN 'shared' THEN 'shared with other processes'"                                            \
-    " WHEN 'other' THEN 'all the rest' END AS about"
-
-static void put_account_part_rows_sql(const struct hx_pane *pane, int64_t snapshot,
-                                      struct hx_text *sql)
-{
-    (void)pane;
-    hx_text_putf(sql,
-                 "SELECT part, bytes, NULL AS objects FROM hx_account WHERE snapshot = %" PRId64,
-                 snapshot);
-}
-
-static void put_account_part_columns_sql(const struct hx_pane *pane, int64_t snapshot,
-                                         struct hx_text *sql)
-{
-    (void)pane;
-    (void)snapshot;
-    hx_text_puts(sql, ABOUT);
-}
-
-static const struct hx_difference difference = {
-    .title = "Resident memory",
-    .lacks = "account of the resident memory",
-    .total = "rss_bytes",
-    .total_title = "RSS",
-    .keys = key,
-    .rows = put_account_part_rows_sql,
-    .written = "part",
-    .more = put_account_part_columns_sql,
-    .made = "SELECT rss_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
-};
-
-static void put_account_part_change_sql(const struct hx_pane *pane, struct hx_text *sql)
-{
-    char then[128], made[128];
-    snprintf(then, sizeof then,
-             "(SELECT o.bytes FROM hx_account o WHERE o.snapshot = %" PRId64
-             " AND o.part = account.part)",
-             pane->before);
-    snprintf(made, sizeof made,
-             "(SELECT rss_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = %" PRId64 ")",
-             pane->before);
-    hx_change_sql(pane->before, "bytes", then, made, sql);
-}
-
-static void account_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
-{
-    hx_text_puts(&ret->sql, "SELECT snapshot, part, bytes" ABOUT);
-    put_account_part_change_sql(pane, &ret->sql);
-    hx_text_putf(&ret->sql, " FROM account WHERE snapshot = %" PRId64, snapshot);
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM account WHERE snapshot = %" PRId64 ") AS rows,"
-                 " rss_bytes, (SELECT sum(bytes) FROM account WHERE snapshot = %" PRId64
-                 ") AS total"
-                 " FROM snapshots WHERE snapshot = %" PRId64,
-                 snapshot, snapshot, snapshot);
-}
 
 static void account_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
@@ -129,10 +63,9 @@ const struct hx_screen hx_screen_account = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .census = "account",
     .differences = differences,
-    .differences_sort = HX_DIFFERENCE_SORT,
-    .difference = &difference,
-    .source = account_source,
+    .source = hx_census_source,
     .head = account_title,
     .empty = "This snapshot has no account of the resident memory.",
     .open = open_account_part_row,

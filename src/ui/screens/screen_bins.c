@@ -4,7 +4,6 @@
 #include "ui/data/difference.h"
 #include "ui/picture/matrix.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
@@ -36,102 +35,26 @@ static const struct hx_column differences[] = {
     {0},
 };
 
-static const char *const by_roots[] = {"roots", NULL};
-
-static void put_bin_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    (void)pane;
-    hx_text_putf(
-        sql, "SELECT roots, bytes, objects FROM hx_bin WHERE objects > 0 AND snapshot = %" PRId64,
-        snapshot);
-}
-
-static void put_bin_columns_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    (void)pane;
-    (void)snapshot;
-    hx_text_puts(sql, ", 0 AS rank");
-}
-
-static const struct hx_difference difference = {
-    .title = "Root bins",
-    .lacks = "root bins",
-    .total = "heap_bytes",
-    .total_title = "heap",
-    .total_objects = "heap_objects",
-    .alike = HX_ALIKE_ROOTS,
-    .keys = by_roots,
-    .rows = put_bin_rows_sql,
-    .more = put_bin_columns_sql,
-    .written = "roots",
-};
-
-/* Bins of other roots do not compare. */
-static void put_bin_change_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    struct hx_text made = {0};
-    for (int i = 0; i < 2; i++)
-        hx_text_putf(&made,
-                     "%s(SELECT group_concat(name, '+') FROM (SELECT name FROM hx_named"
-                     " WHERE snapshot = %" PRId64 " ORDER BY position))",
-                     i ? " IS " : "", i ? snapshot : pane->before);
-    hx_text_putf(&made, " AND EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = %" PRId64 ")",
-                 pane->before);
-    sql->failed |= made.failed;
-    hx_change_sql(pane->before == snapshot ? 0 : pane->before, "b.bytes", "o.bytes",
-                  hx_text_str(&made), sql);
-    hx_text_free(&made);
-}
-
-/* Bins are numbered in each snapshot anew: those of the other one go by their roots. */
-static void put_bins(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_puts(sql, "SELECT b.snapshot AS snapshot, b.roots AS roots, b.bytes AS bytes,"
-                      " b.objects AS objects, p.only_pages AS only_pages,"
-                      " p.shared_pages AS shared_pages, 0 AS rank, NULL AS expr,"
-                      " NULL AS retained_bytes");
-    put_bin_change_sql(pane, snapshot, sql);
-    hx_text_putf(sql,
-                 " FROM hx_bin b LEFT JOIN hx_page p"
-                 " ON p.snapshot = b.snapshot AND p.census = 'bin' AND p.key = b.bin"
-                 " LEFT JOIN (SELECT roots, sum(bytes) AS bytes FROM hx_bin WHERE objects > 0"
-                 " AND snapshot = %" PRId64 " GROUP BY roots) AS o ON o.roots = b.roots"
-                 " WHERE b.objects > 0 AND b.snapshot = %" PRId64,
-                 pane->before, snapshot);
-}
-
 static void bins_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    ret->like = "bins";
+    const struct hx_stored_census *census = hx_screen_census(pane->screen);
+    struct hx_text more = {0};
+    struct hx_query_args args = {.snapshot = snapshot, .other = pane->before};
+    ret->like = census->view;
     hx_text_puts(&ret->written,
                  "snapshot, roots, bytes, objects, only_pages, shared_pages, bytes_delta");
     ret->written_where = "expr IS NULL"; /* what could be named is no bin */
-    put_bins(pane, snapshot, &ret->sql);
-    hx_text_putf(&ret->sql,
-                 " UNION ALL SELECT %" PRId64 ", name, NULL, NULL, NULL, NULL,"
-                 " rank, expr, retained_bytes, NULL FROM (",
-                 snapshot);
-    hx_query_put(HX_QUERY_nameable, HX_QUERY_ARGS(.snapshot = snapshot), &ret->sql);
-    hx_text_putf(&ret->sql,
-                 ") WHERE EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = %" PRId64
-                 ") AND NOT EXISTS (SELECT 1 FROM hx_named WHERE snapshot = %" PRId64 ")",
-                 snapshot, snapshot);
-    /* A row for each named root: what it reaches alone, and together with others. */
-    hx_text_putf(&ret->facts,
-                 "SELECT c.rows AS rows, c.most AS most, s.heap_bytes AS heap_bytes,"
-                 " n.name AS name, k.names AS names,"
-                 " coalesce(t.exclusive_bytes, 0) AS exclusive_bytes,"
-                 " coalesce(t.shared_bytes, 0) AS shared_bytes FROM snapshots s CROSS JOIN"
-                 " (SELECT count(*) AS rows, max(bytes) AS most FROM bins WHERE snapshot = %" PRId64
-                 ") AS c CROSS JOIN"
-                 " (SELECT count(*) AS names FROM hx_named WHERE snapshot = %" PRId64 ") AS k"
-                 " LEFT JOIN hx_named n ON n.snapshot = s.snapshot LEFT JOIN (",
-                 snapshot, snapshot);
-    hx_query_put(HX_QUERY_named_root_bytes, HX_QUERY_ARGS(.snapshot = snapshot), &ret->facts);
-    hx_text_putf(&ret->facts,
-                 ") AS t ON t.name = n.name WHERE s.snapshot = %" PRId64
-                 " ORDER BY n.position LIMIT %d",
-                 snapshot, HX_FACTS_MAX);
+    hx_query_put(HX_QUERY_nameable, &args, &more);
+    args.where = hx_text_str(&more);
+    hx_query_expand(census->list, &args, &ret->sql);
+    ret->sql.failed |= more.failed;
+    hx_text_clear(&more);
+    hx_query_put(HX_QUERY_named_root_bytes, &args, &more);
+    args.where = hx_text_str(&more);
+    hx_query_expand(census->facts, &args, &ret->facts);
+    hx_text_putf(&ret->facts, " LIMIT %d", HX_FACTS_MAX);
+    ret->facts.failed |= more.failed;
+    hx_text_free(&more);
 }
 
 /* Is it a root that could be named? */
@@ -210,9 +133,8 @@ const struct hx_screen hx_screen_bins = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .census = "bin",
     .differences = differences,
-    .differences_sort = HX_DIFFERENCE_SORT,
-    .difference = &difference,
     .picture = &hx_matrix_picture,
     .lay_out = lay_out_bins,
     .cell = bins_cell,

@@ -2,7 +2,6 @@
 #include "ui/app.h"
 #include "ui/data/difference.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
@@ -26,89 +25,6 @@ static const struct hx_column differences[] = {
 };
 
 static const char *const key[] = {"kind", "type", "site", NULL};
-static const char *const kept[] = {"stack_id", NULL};
-
-/* Who allocated, else what the kind means. */
-#define ABOUT(site, kind)                                                                          \
-    "coalesce(" site ", CASE " kind " WHEN 'definite' THEN 'nothing points to it'"                 \
-    " WHEN 'indirect' THEN 'held by lost objects only'"                                            \
-    " WHEN 'possible' THEN 'by interior pointers only' END) AS about"
-
-static void put_leak_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    (void)pane;
-    hx_text_putf(sql,
-                 "SELECT l.kind AS kind, l.type AS type, coalesce(t.label, l.site) AS site,"
-                 " l.stack_id AS stack_id, l.bytes AS bytes, l.objects AS objects FROM hx_leak AS l"
-                 " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id WHERE l.snapshot = %" PRId64,
-                 snapshot);
-}
-
-static void put_leak_columns_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    (void)pane;
-    (void)snapshot;
-    hx_text_puts(sql, ", " ABOUT("d.site", "d.kind"));
-}
-
-static const struct hx_difference difference = {
-    .title = "Leaks",
-    .lacks = "states of objects",
-    .total = "leaked_bytes",
-    .total_title = "lost",
-    .total_objects = "leaked_objects",
-    .keys = key,
-    .kept = kept,
-    .rows = put_leak_rows_sql,
-    .written = "kind, type, site",
-    .more = put_leak_columns_sql,
-    .made = "SELECT reachable_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = ",
-};
-
-/* The same leak in the other snapshot; texts that are NULL are told from empty ones. */
-static void put_leak_join_sql(const struct hx_pane *pane, struct hx_text *sql)
-{
-    if (!pane->before)
-        return;
-    hx_text_puts(sql, " LEFT JOIN (SELECT kind, quote(type) AS type, quote(site) AS site,"
-                      " sum(bytes) AS bytes FROM (");
-    put_leak_rows_sql(pane, pane->before, sql);
-    hx_text_puts(sql, ") GROUP BY 1, 2, 3) AS o ON o.kind = x.kind AND o.type = quote(x.type)"
-                      " AND o.site = quote(x.site)");
-}
-
-static void put_leak_change_sql(const struct hx_pane *pane, struct hx_text *sql)
-{
-    char made[128];
-    snprintf(made, sizeof made,
-             "(SELECT reachable_bytes IS NOT NULL FROM hx_snapshot WHERE snapshot = %" PRId64 ")",
-             pane->before);
-    hx_change_sql(pane->before, "x.bytes", "o.bytes", made, sql);
-}
-
-static void leaks_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
-{
-    ret->like = "leaks";
-    hx_text_puts(&ret->sql, "SELECT x.*");
-    put_leak_change_sql(pane, &ret->sql);
-    hx_text_putf(&ret->sql,
-                 " FROM (SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
-                 " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes,"
-                 " sum(l.objects) AS objects, " ABOUT(
-                     "t.label", "l.kind") ", max(l.stack_id) AS stack_id FROM hx_leak AS l"
-                                          " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id "
-                                          "WHERE l.snapshot = %" PRId64
-                                          " GROUP BY 1, 2, 3, 4) AS x",
-                 snapshot);
-    put_leak_join_sql(pane, &ret->sql);
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM leaks WHERE snapshot = %" PRId64 ") AS rows,"
-                 " heap_bytes, leaked_bytes, leaked_objects, EXISTS (SELECT 1 FROM hx_leak"
-                 " WHERE snapshot = %" PRId64 " AND stack_id IS NOT NULL) AS sites FROM snapshots"
-                 " WHERE snapshot = %" PRId64,
-                 snapshot, snapshot, snapshot);
-}
-
 static void leaks_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     (void)ui;
@@ -142,10 +58,9 @@ const struct hx_screen hx_screen_leaks = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .census = "leak",
     .differences = differences,
-    .differences_sort = HX_DIFFERENCE_SORT,
-    .difference = &difference,
-    .source = leaks_source,
+    .source = hx_census_source,
     .head = leaks_title,
     .empty = "Nothing is lost among the objects that were found; i tells what was not.",
     .open = hx_ui_open_objects,

@@ -2,9 +2,6 @@
 #include "ui/app.h"
 #include "ui/data/difference.h"
 
-#include "store/census.h"
-
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
@@ -24,48 +21,6 @@ static const struct hx_column differences[] = {
 };
 
 static const char *const key[] = {"module", NULL};
-
-static void put_module_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    (void)pane;
-    hx_text_puts(sql, "SELECT key AS module, bytes, objects FROM (");
-    hx_census_sql(hx_census_find("module"), snapshot, sql);
-    hx_text_puts(sql, ")");
-}
-
-#define RECORDED                                                                                   \
-    "SELECT EXISTS (SELECT 1 FROM hx_stack_site x WHERE x.snapshot = s.snapshot)"                  \
-    " OR s.heap_objects = 0 FROM hx_snapshot s WHERE s.snapshot = "
-
-static const struct hx_difference difference = {
-    .title = "Modules",
-    .lacks = "modules (nobody recorded who allocates)",
-    .total = "heap_bytes",
-    .total_title = "heap",
-    .total_objects = "heap_objects",
-    .keys = key,
-    .rows = put_module_rows_sql,
-    .written = "module",
-    .made = RECORDED,
-};
-
-static void modules_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
-{
-    char made[256];
-    ret->like = "modules";
-    snprintf(made, sizeof made, "(" RECORDED "%" PRId64 ")", pane->before);
-    hx_text_putf(&ret->sql, "SELECT %" PRId64 " AS snapshot, b.*", snapshot);
-    hx_change_sql(pane->before, "b.bytes", "o.bytes", made, &ret->sql);
-    hx_text_puts(&ret->sql, " FROM (");
-    put_module_rows_sql(pane, snapshot, &ret->sql);
-    hx_text_puts(&ret->sql, ") AS b LEFT JOIN (");
-    put_module_rows_sql(pane, pane->before, &ret->sql);
-    hx_text_putf(&ret->sql, "%s) AS o ON o.module = b.module", pane->before ? "" : " WHERE 0");
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(DISTINCT module) FROM modules WHERE snapshot = s.snapshot)"
-                 " AS rows, heap_bytes FROM snapshots AS s WHERE snapshot = %" PRId64,
-                 snapshot);
-}
 
 static void modules_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
@@ -90,10 +45,9 @@ const struct hx_screen hx_screen_modules = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .census = "module",
     .differences = differences,
-    .differences_sort = HX_DIFFERENCE_SORT,
-    .difference = &difference,
-    .source = modules_source,
+    .source = hx_census_source,
     .head = modules_title,
     .empty = HX_UI_NOT_RECORDED,
     .open = hx_ui_open_objects,

@@ -58,8 +58,13 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
     switch (pane->subset) {
     case HX_SUBSET_THREAD:
     case HX_SUBSET_DOMINATED:
+    case HX_SUBSET_NONE:
     case HX_SUBSET_ALL:
         hx_text_puts(ret, "Objects of the heap");
+        break;
+    case HX_SUBSET_KEY:
+        hx_text_putf(ret, "Objects%s", hx_stored_censuses[pane->id].of);
+        hx_pane_put_text(pane, ascii, ret);
         break;
     case HX_SUBSET_MODULE:
         hx_text_puts(ret, "Objects allocated by module ");

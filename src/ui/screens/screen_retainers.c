@@ -2,9 +2,6 @@
 #include "ui/app.h"
 #include "ui/data/difference.h"
 
-#include "store/census.h"
-
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
@@ -27,73 +24,6 @@ static const struct hx_column differences[] = {
 };
 
 static const char *const key[] = {"set_id", NULL};
-
-static void put_retainer_set_rows_sql(const struct hx_pane *pane, int64_t snapshot,
-                                      struct hx_text *sql)
-{
-    (void)pane;
-    hx_text_putf(sql, "SELECT set_id, bytes, objects FROM hx_retention WHERE snapshot = %" PRId64,
-                 snapshot);
-}
-
-static void put_retainer_set_columns_sql(const struct hx_pane *pane, int64_t snapshot,
-                                         struct hx_text *sql)
-{
-    (void)pane;
-    (void)snapshot;
-    hx_text_puts(sql, ", (SELECT s.members FROM hx_set AS s WHERE s.set_id = d.set_id"
-                      " AND d.set_id > 1) AS members, ");
-    hx_census_label_sql(hx_census_find("retainer"), "d.set_id", sql);
-    hx_text_puts(sql, " AS label");
-}
-
-static const struct hx_difference difference = {
-    .title = "Retainer sets",
-    .lacks = "retainer sets",
-    .total = "heap_bytes",
-    .total_title = "heap",
-    .total_objects = "heap_objects",
-    .alike = HX_ALIKE_SCHEME,
-    .keys = key,
-    .rows = put_retainer_set_rows_sql,
-    .written = "label",
-    .more = put_retainer_set_columns_sql,
-};
-
-/* Against sets of another snapshot that were made in the same way: of the same scheme, with the
- * same patterns, and MANY from the same size on. */
-static void put_retainer_set_change_sql(const struct hx_pane *pane, int64_t snapshot,
-                                        struct hx_text *sql)
-{
-    char then[128], made[320];
-    snprintf(then, sizeof then,
-             "(SELECT t.bytes FROM hx_retention t WHERE t.snapshot = %" PRId64
-             " AND t.set_id = r.set_id)",
-             pane->before);
-    snprintf(made, sizeof made,
-             "EXISTS (SELECT 1 FROM hx_census a, hx_census b WHERE a.snapshot = %" PRId64
-             " AND b.snapshot = %" PRId64 " AND a.scheme IS b.scheme AND a.max_set IS b.max_set"
-             " AND a.patterns IS b.patterns)",
-             pane->before, snapshot);
-    hx_change_sql(pane->before == snapshot ? 0 : pane->before, "r.bytes", then, made, sql);
-}
-
-static void retainers_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
-{
-    ret->like = "retainers";
-    hx_text_puts(&ret->sql,
-                 "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages");
-    put_retainer_set_change_sql(pane, snapshot, &ret->sql);
-    hx_text_putf(&ret->sql,
-                 " FROM retainers r LEFT JOIN hx_page p ON p.snapshot = r.snapshot"
-                 " AND p.census = 'retainer' AND p.key = r.set_id WHERE r.snapshot = %" PRId64,
-                 snapshot);
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM hx_retention WHERE snapshot = %" PRId64 ") AS rows,"
-                 " s.heap_bytes, c.scheme, c.sets, c.visits_per_object FROM snapshots s"
-                 " LEFT JOIN censuses c ON c.snapshot = s.snapshot WHERE s.snapshot = %" PRId64,
-                 snapshot, snapshot);
-}
 
 static void retainers_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
@@ -139,10 +69,9 @@ const struct hx_screen hx_screen_retainers = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .census = "retainer",
     .differences = differences,
-    .differences_sort = HX_DIFFERENCE_SORT,
-    .difference = &difference,
-    .source = retainers_source,
+    .source = hx_census_source,
     .head = retainers_title,
     .empty = "There are no objects, and so no retainer sets.",
     .open = open_retainer_set_row,

@@ -11,33 +11,6 @@
 /* Numbers of a history: more are not drawn. */
 #define HISTORY 64
 
-enum drill { TO_SET, TO_BIN, TO_CENTRE, TO_OBJECTS, TO_ACCOUNT, TO_NOTHING };
-
-/* What the chart can break down by. */
-static const struct breakdown {
-    const char *census, *title; /* "Heap by ..." */
-    enum hx_subset subset;      /* of a row; what it is about is its key */
-    enum drill drill;
-    bool calls;          /* labels are stacks */
-    const char *missing; /* where no snapshot has it */
-} breakdowns[] = {
-    {"retainer", "Heap by retainer sets", HX_SUBSET_SET, TO_SET, false,
-     "Retainer sets are not worked out in any snapshot: :analyse does it for this one."},
-    {"bin", "Heap by root bins", HX_SUBSET_BIN, TO_BIN, false,
-     "Root bins are not worked out in any snapshot: :root NAME=EXPR names a root and does it."},
-    {"ccs", "Heap by cost-centre stacks", HX_SUBSET_CCS, TO_CENTRE, true, HX_UI_NOT_RECORDED},
-    {"type", "Heap by types", HX_SUBSET_TYPE, TO_OBJECTS, false,
-     "Types are not added up in any snapshot: :analyse does it for this one."},
-    {"module", "Heap by modules", HX_SUBSET_MODULE, TO_OBJECTS, false, HX_UI_NOT_RECORDED},
-    {"site", "Heap by allocation sites", HX_SUBSET_SITE, TO_OBJECTS, true, HX_UI_NOT_RECORDED},
-    {"leak", "Heap by state", HX_SUBSET_STATE, TO_OBJECTS, false,
-     "No heap was found in any snapshot: screen 0 shows the resident memory."},
-    {"account", "Resident memory by use", HX_SUBSET_ALL, TO_ACCOUNT, false,
-     "No snapshot has an account of the resident memory; a live process has one."},
-    {"biography", "Heap by phases of life", HX_SUBSET_ALL, TO_NOTHING, false,
-     "Phases of life are known of imported profiles only (GHC's -hb)."},
-};
-
 static const struct hx_column columns[] = {
     {"band", "", HX_AS_BAND, 2, 0, NULL, NULL},
     {"label", "", HX_AS_TYPE, -14, 0, NULL, NULL},
@@ -99,14 +72,6 @@ static const struct hx_series *series_of(const struct hx_pane *pane)
 {
     const struct timeline *timeline = pane->data;
     return timeline ? timeline->series : NULL;
-}
-
-static const struct breakdown *breakdown_of(const struct hx_stored_census *census)
-{
-    const struct breakdown *breakdown = breakdowns;
-    while (strcmp(breakdown->census, census->name) != 0)
-        breakdown++;
-    return breakdown;
 }
 
 static bool is_opened(const struct hx_pane *pane)
@@ -222,7 +187,7 @@ static hx_error *show_rows(const struct hx_ui *ui, struct hx_pane *pane)
         return error;
     }
     if (series)
-        pane->columns = breakdown_of(series->census)->calls ? columns_calls : columns;
+        pane->columns = hx_census_calls(series->census) ? columns_calls : columns;
     hx_pane_set_rows(pane, &rows);
     return NULL;
 }
@@ -555,8 +520,8 @@ static void put_figures(const struct hx_ui *ui, const struct hx_pane *pane,
 static void put_timeline_notes(const struct hx_ui *ui, const struct hx_pane *pane,
                                const struct hx_series *series, struct hx_text *ret)
 {
-    bool bins = strcmp(series->census->name, "bin") == 0;
-    bool retainers = strcmp(series->census->name, "retainer") == 0;
+    bool bins = series->census->alike == HX_ALIKE_ROOTS;
+    bool retainers = series->census->alike == HX_ALIKE_SCHEME;
     if (!series->n_known)
         return; /* instead() tells */
     bool heap = hx_table_int(&ui->snapshots, hx_ui_snapshot_row(ui), "heap_bytes", -1) >= 0;
@@ -567,14 +532,14 @@ static void put_timeline_notes(const struct hx_ui *ui, const struct hx_pane *pan
         hx_text_puts(ret, "\nNo root has a name: :root NAME=EXPR gives it one.");
     } else if (series->n_known < series->n) {
         size_t lacking = series->n - series->n_known;
-        bool later = retainers || bins || strcmp(series->census->name, "type") == 0;
         hx_text_putf(ret, "\n%zu of %zu snapshots %s %s (%s)", lacking, series->n,
                      lacking == 1 ? "lacks" : "lack",
                      retainers ? "these sets"
                      : bins    ? "these bins"
                                : "it",
                      is_opened(pane) ? "blank" : "hatched");
-        hx_text_puts(ret, later ? ": go there, then :analyse" : "");
+        hx_text_puts(
+            ret, series->census->needs && !series->census->todo ? ": go there, then :analyse" : "");
     } else if (series->n == 1) {
         hx_text_puts(ret,
                      ui->options->take
@@ -590,7 +555,7 @@ static void timeline_title(const struct hx_ui *ui, const struct hx_pane *pane, s
         hx_text_puts(ret, "The heap over time");
         return;
     }
-    hx_text_puts(ret, breakdown_of(series->census)->title);
+    hx_text_puts(ret, series->census->heading);
     if (is_opened(pane))
         hx_text_puts(ret, ", OTHER");
     put_figures(ui, pane, series, ret);
@@ -610,7 +575,7 @@ static void instead(const struct hx_ui *ui, const struct hx_pane *pane, struct h
     else if (hx_table_int(&ui->snapshots, hx_ui_snapshot_row(ui), "heap_bytes", -1) < 0)
         hx_ui_put_no_heap(ui, " ", ret);
     else
-        hx_text_putf(ret, "%s b shows another break-down.", breakdown_of(series->census)->missing);
+        hx_text_putf(ret, "%s b shows another break-down.", series->census->missing);
 }
 
 /* --- drilling --- */
@@ -621,18 +586,20 @@ static bool timeline_row_set(const struct hx_pane *pane, size_t row, struct hx_o
     size_t band = (size_t)hx_table_int(&pane->rows, row, "band", 0);
     if (!series || band >= series->n_bands)
         return false;
-    const struct breakdown *breakdown = breakdown_of(series->census);
+    const struct hx_stored_census *census = series->census;
     const struct hx_series_key *key = &series->band[band].key;
-    *ret = (struct hx_of){.subset = breakdown->subset,
+    *ret = (struct hx_of){.subset = census->subset,
                           .text = key->text ? key->text : series->band[band].label,
-                          .id = key->text ? 0 : key->number};
-    if (breakdown->subset == HX_SUBSET_TYPE && strcmp(ret->text, "(unknown)") == 0)
+                          .id = census->subset == HX_SUBSET_KEY ? census - hx_stored_censuses
+                                : key->text                     ? 0
+                                                                : key->number};
+    if (census->subset == HX_SUBSET_TYPE && strcmp(ret->text, "(unknown)") == 0)
         ret->text = NULL;
-    if (breakdown->drill == TO_ACCOUNT) {
+    if (census->subset == HX_SUBSET_ALL) { /* parts of the resident memory */
         ret->text = NULL;
         return strcmp(key->text ? key->text : "", "live") == 0;
     }
-    return breakdown->drill != TO_NOTHING;
+    return census->subset != HX_SUBSET_NONE;
 }
 
 /* The chart of what is in OTHER. */
@@ -663,10 +630,6 @@ static hx_error *open_rest(struct hx_ui *ui, const struct hx_pane *pane)
 
 static hx_error *open_timeline_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    static const struct hx_screen *const screens[] = {[TO_SET] = &hx_screen_set,
-                                                      [TO_BIN] = &hx_screen_bin,
-                                                      [TO_CENTRE] = &hx_screen_centre,
-                                                      [TO_OBJECTS] = &hx_screen_objects};
     const struct hx_series *series = series_of(pane);
     size_t band = (size_t)hx_table_int(&pane->rows, row, "band", 0);
     struct hx_of which;
@@ -674,14 +637,22 @@ static hx_error *open_timeline_row(struct hx_ui *ui, struct hx_pane *pane, size_
         return NULL;
     if (band >= series->n_bands)
         return open_rest(ui, pane);
-    enum drill drill = breakdown_of(series->census)->drill;
-    if (drill == TO_ACCOUNT)
+    timeline_row_set(pane, row, &which);
+    switch (series->census->subset) {
+    case HX_SUBSET_ALL:
         return hx_ui_open_text(ui, &hx_screen_account, NULL, 0);
-    if (drill == TO_NOTHING)
+    case HX_SUBSET_NONE:
         return hx_error_new(HX_E_ABSENT, series->census->title, "1 shows them over time",
                             "nothing is known below them");
-    timeline_row_set(pane, row, &which);
-    return hx_ui_open_of(ui, screens[drill], &which);
+    case HX_SUBSET_SET:
+        return hx_ui_open_of(ui, &hx_screen_set, &which);
+    case HX_SUBSET_BIN:
+        return hx_ui_open_of(ui, &hx_screen_bin, &which);
+    case HX_SUBSET_CCS:
+        return hx_ui_open_of(ui, &hx_screen_centre, &which);
+    default:
+        return hx_ui_open_of(ui, &hx_screen_objects, &which);
+    }
 }
 
 /* --- what it is by --- */

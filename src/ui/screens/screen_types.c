@@ -2,7 +2,6 @@
 #include "ui/app.h"
 #include "ui/data/difference.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* Of a heap of which less than that is known something else tells more. */
@@ -26,76 +25,6 @@ static const struct hx_column differences[] = {
     {"type", NULL, HX_AS_TYPE, -24, 0, NULL, NULL},
     {0},
 };
-
-static const char *const by_type[] = {"type", NULL};
-static const char *const kept[] = {"confidence", NULL};
-
-/* Types that objects are of; those of an imported profile, too, which counts none. */
-#define COUNTED(table)                                                                             \
-    "(" table "objects > 0 OR (" table "objects IS NULL AND " table "bytes IS NOT NULL))"
-
-static void put_type_rows_sql(const struct hx_pane *pane, int64_t snapshot, struct hx_text *sql)
-{
-    (void)pane;
-    hx_text_putf(sql,
-                 "SELECT coalesce(name, '(unknown)') AS type, confidence, bytes, objects"
-                 " FROM hx_type WHERE " COUNTED("") " AND snapshot = %" PRId64,
-                 snapshot);
-}
-
-static const struct hx_difference difference = {
-    .title = "Types",
-    .lacks = "sums by type",
-    .total = "heap_bytes",
-    .total_title = "heap",
-    .total_objects = "heap_objects",
-    .keys = by_type,
-    .kept = kept,
-    .rows = put_type_rows_sql,
-    .written = "type",
-};
-
-/* Types are numbered in each snapshot anew: those of the other one go by name. */
-static void put_type_join_sql(const struct hx_pane *pane, struct hx_text *sql)
-{
-    if (pane->before)
-        hx_text_putf(sql,
-                     " LEFT JOIN (SELECT coalesce(name, '(unknown)') AS name, sum(bytes) AS bytes"
-                     " FROM hx_type WHERE " COUNTED(
-                         "") " AND snapshot = %" PRId64
-                             " GROUP BY 1) AS o ON o.name = coalesce(t.name, '(unknown)')",
-                     pane->before);
-}
-
-static void put_type_change_sql(const struct hx_pane *pane, struct hx_text *sql)
-{
-    char made[96];
-    snprintf(made, sizeof made, "EXISTS (SELECT 1 FROM hx_type WHERE snapshot = %" PRId64 ")",
-             pane->before);
-    hx_change_sql(pane->before, "t.bytes", "o.bytes", made, sql);
-}
-
-static void types_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
-{
-    ret->like = "types";
-    hx_text_puts(
-        &ret->sql,
-        "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
-        " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
-        " t.retained_bytes AS retained_bytes, t.symbol AS symbol, p.only_pages AS only_pages,"
-        " p.shared_pages AS shared_pages");
-    put_type_change_sql(pane, &ret->sql);
-    hx_text_puts(&ret->sql, " FROM hx_type t LEFT JOIN hx_page p ON p.snapshot = t.snapshot"
-                            " AND p.census = 'type' AND p.key = t.type");
-    put_type_join_sql(pane, &ret->sql);
-    hx_text_putf(&ret->sql, " WHERE " COUNTED("t.") " AND t.snapshot = %" PRId64, snapshot);
-    hx_text_putf(&ret->facts,
-                 "SELECT (SELECT count(*) FROM types WHERE snapshot = %" PRId64 ") AS rows,"
-                 " (SELECT sum(bytes) FROM hx_type WHERE snapshot = %" PRId64
-                 " AND name IS NOT NULL) AS typed, heap_bytes FROM snapshots"
-                 " WHERE snapshot = %" PRId64,
-                 snapshot, snapshot, snapshot);
-}
 
 static void types_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
@@ -131,10 +60,9 @@ const struct hx_screen hx_screen_types = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .census = "type",
     .differences = differences,
-    .differences_sort = HX_DIFFERENCE_SORT,
-    .difference = &difference,
-    .source = types_source,
+    .source = hx_census_source,
     .head = types_title,
     .empty = "There are no objects, and so no types.",
     .open = hx_ui_open_objects,
