@@ -5,6 +5,8 @@
 #include "cli/words/suppressions_option.h"
 #include "cli/take/take.h"
 #include "cli/words/view.h"
+#include "store/query/condition.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,40 +75,6 @@ static hx_error *parse_checks(const struct hx_args *args, struct checks *checks)
     return NULL;
 }
 
-static bool has_snapshots(const char *view)
-{
-    struct hx_filter_schema schema;
-    if (hx_view_schema(view, &schema))
-        for (size_t i = 0; i < schema.n; i++)
-            if (strcmp(schema.columns[i].name, "snapshot") == 0)
-                return true;
-    return false;
-}
-
-/* Any row of a view beside the one of the snapshot. An empty view counts as one row of NULLs, so
- * that what is said of others is still looked at. */
-static void put_view_join(const char *view, int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_putf(sql, " LEFT JOIN \"%s\" ON \"%s\".", view, view);
-    if (has_snapshots(view))
-        hx_text_putf(sql, "snapshot = %" PRId64, snapshot);
-    else /* members of sets that the snapshot has */
-        hx_text_putf(sql,
-                     "set_id IN (SELECT r.set_id FROM retainers r WHERE r.snapshot = %" PRId64 ")",
-                     snapshot);
-}
-
-static void put_question(const hx_filter *filter, const struct views *views, int64_t snapshot,
-                         struct hx_text *sql)
-{
-    hx_text_puts(sql, "SELECT EXISTS(SELECT 1 FROM snapshots");
-    for (size_t i = 0; i < views->n; i++)
-        put_view_join(views->name[i], snapshot, sql);
-    hx_text_putf(sql, " WHERE snapshots.snapshot = %" PRId64 " AND (", snapshot);
-    hx_filter_sql(filter, sql);
-    hx_text_puts(sql, "))");
-}
-
 /* --- a condition over several views ------------------------------------------------- */
 
 /* Two large views have far too many pairs of rows. But a comparison that reads one view only is
@@ -159,21 +127,6 @@ static hx_error *part_by_view(const hx_filter *filter, const struct views *views
     return NULL;
 }
 
-static void put_combinations(const hx_filter *filter, const struct view_truth *truth,
-                             int64_t snapshot, struct hx_text *sql)
-{
-    hx_text_puts(sql, "SELECT DISTINCT ");
-    for (size_t i = 0; i < truth->part.n; i++) {
-        hx_text_puts(sql, i ? ", (" : "(");
-        hx_filter_part_sql(filter, truth->part.v[i], sql);
-        hx_text_puts(sql, ") IS TRUE");
-    }
-    hx_text_puts(sql, " FROM snapshots");
-    if (truth->view)
-        put_view_join(truth->view, snapshot, sql);
-    hx_text_putf(sql, " WHERE snapshots.snapshot = %" PRId64, snapshot);
-}
-
 static hx_error *take_combinations(hx_rows *rows, struct view_truth *truth)
 {
     bool more = true;
@@ -195,15 +148,11 @@ static hx_error *find_combinations(hx_store *store, int64_t snapshot, const hx_f
         truth->n = 1;
         return NULL;
     }
-    struct hx_text sql = {0};
     hx_rows *rows = NULL;
-    put_combinations(filter, truth, snapshot, &sql);
-    hx_error *err = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), &rows);
-    hx_text_free(&sql);
-    if (err)
-        return err;
+    HX_TRY(hx_condition_combinations(store, &(struct hx_condition){filter, snapshot}, truth->view,
+                                     truth->part.v, truth->part.n, &rows));
     hx_interrupts_end_queries(store);
-    err = take_combinations(rows, truth);
+    hx_error *err = take_combinations(rows, truth);
     hx_interrupts_end_queries(NULL);
     hx_rows_end(rows);
     return err;
@@ -258,17 +207,14 @@ static hx_error *evaluate_apart(hx_store *store, int64_t snapshot, const hx_filt
 
 /* --- the answers --------------------------------------------------------------------- */
 
-/* The first value of the answer, which has one row. */
-static hx_error *evaluate_check(hx_store *store, const char *sql, bool *ret)
+/* The first number of the answer, which has one row; ends it. */
+static hx_error *read_answer(hx_store *store, hx_rows *rows, int64_t *ret)
 {
-    hx_rows *rows;
-    bool more;
-    HX_TRY(hx_query_sql(store, sql, &rows));
+    bool more = false;
     hx_interrupts_end_queries(store);
     hx_error *err = hx_rows_next(rows, &more);
     hx_interrupts_end_queries(NULL);
-    if (!err)
-        *ret = more && hx_rows_value(rows, 0).i != 0;
+    *ret = !err && more ? hx_rows_value(rows, 0).i : 0;
     hx_rows_end(rows);
     return err;
 }
@@ -281,11 +227,13 @@ static hx_error *evaluate_views(hx_store *store, int64_t snapshot, const hx_filt
         HX_TRY(evaluate_apart(store, snapshot, filter, views, ret, &done));
     if (done)
         return NULL;
-    struct hx_text sql = {0};
-    put_question(filter, views, snapshot, &sql);
-    hx_error *err = sql.failed ? hx_error_nomem() : evaluate_check(store, hx_text_str(&sql), ret);
-    hx_text_free(&sql);
-    return err;
+    hx_rows *rows;
+    int64_t holds;
+    HX_TRY(hx_condition_ask(store, &(struct hx_condition){filter, snapshot}, views->name, views->n,
+                            &rows));
+    HX_TRY(read_answer(store, rows, &holds));
+    *ret = holds;
+    return NULL;
 }
 
 static hx_error *evaluate_condition(hx_store *store, int64_t snapshot, const hx_filter *filter,
@@ -309,12 +257,6 @@ static hx_error *add_answer(hx_rows *rows, const char *source, bool holds)
 
 /* --- why it holds ------------------------------------------------------------------- */
 
-/* The rows that make it hold, when it speaks of one view, or of what is lost. */
-struct why {
-    const char *view; /* NULL: nothing to show */
-    struct hx_text from;
-};
-
 static bool speaks_of_leaks(const hx_filter *filter)
 {
     const struct hx_filter_column *column;
@@ -326,85 +268,30 @@ static bool speaks_of_leaks(const hx_filter *filter)
     return false;
 }
 
-static hx_error *find_why(const hx_filter *filter, int64_t snapshot, struct why *why)
+/* The view whose rows make it hold, when it speaks of one, or of what is lost; NULL: none. */
+static hx_error *find_why(const hx_filter *filter, const char **ret, bool *ret_leaks)
 {
     struct views views;
     HX_TRY(views_of(filter, &views));
-    if (views.n == 1) {
-        why->view = views.name[0];
-        hx_text_puts(&why->from, " FROM snapshots");
-        put_view_join(why->view, snapshot, &why->from);
-        hx_text_putf(&why->from, " WHERE snapshots.snapshot = %" PRId64 " AND (", snapshot);
-        hx_filter_sql(filter, &why->from);
-        hx_text_puts(&why->from, ")");
-    } else if (views.n == 0 && speaks_of_leaks(filter)) {
-        why->view = "leaks";
-        hx_text_putf(&why->from,
-                     " FROM leaks WHERE leaks.snapshot = %" PRId64 " AND leaks.kind <> 'possible'",
-                     snapshot);
-    }
+    *ret_leaks = views.n == 0 && speaks_of_leaks(filter);
+    *ret = views.n == 1 ? views.name[0] : *ret_leaks ? "leaks" : NULL;
     free(views.name);
-    return why->from.failed ? hx_error_nomem() : NULL;
+    return NULL;
 }
 
-/* An empty view joins as a row of NULLs, which is nothing to show. */
-static void put_why(const struct why *why, struct hx_text *sql)
+static hx_error *print_why(hx_store *store, const struct hx_condition *condition, const char *view,
+                           const char *source)
 {
-    const struct hx_view *view = hx_view_find(why->view);
-    struct hx_filter_schema schema;
-    hx_text_puts(sql, "SELECT ");
-    bool any = false;
-    if (hx_view_schema(why->view, &schema))
-        for (size_t i = 0; i < schema.n; i++)
-            if (strcmp(schema.columns[i].name, "snapshot") != 0) {
-                hx_text_putf(sql, "%s\"%s\".\"%s\" AS \"%s\"", any ? ", " : "", why->view,
-                             schema.columns[i].name, schema.columns[i].name);
-                any = true;
-            }
-    hx_text_puts(sql, hx_text_str(&why->from));
-    if (view->sort)
-        hx_text_putf(sql, " ORDER BY \"%s\".\"%s\" DESC", why->view, view->sort);
-    hx_text_putf(sql, " LIMIT %d", ROWS);
-}
-
-/* How many rows there are; not all are counted of very many. */
-static hx_error *count_why(hx_store *store, const struct why *why, int64_t *ret)
-{
-    struct hx_text sql = {0};
-    hx_rows *rows = NULL;
-    bool more = false;
-    hx_text_puts(&sql, "SELECT count(*) FROM (SELECT 1");
-    hx_text_puts(&sql, hx_text_str(&why->from));
-    hx_text_putf(&sql, " LIMIT %d)", COUNTED + 1);
-    hx_error *err = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), &rows);
-    hx_text_free(&sql);
-    if (err)
-        return err;
-    hx_interrupts_end_queries(store);
-    err = hx_rows_next(rows, &more);
-    hx_interrupts_end_queries(NULL);
-    *ret = !err && more ? hx_rows_value(rows, 0).i : 0;
-    hx_rows_end(rows);
-    return err;
-}
-
-static hx_error *print_why(hx_store *store, const hx_filter *filter, const struct why *why)
-{
-    struct hx_text sql = {0};
     hx_rows *rows = NULL;
     int64_t n;
-    put_why(why, &sql);
-    hx_error *err = sql.failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(&sql), &rows);
-    hx_text_free(&sql);
-    if (err)
-        return err;
+    HX_TRY(hx_condition_rows(store, condition, view, ROWS, &rows));
     struct hx_text shown = {0};
-    const char *source = hx_filter_source(filter);
     hx_text_escape(&shown, source, strlen(source), false);
-    printf("\n%s holds by these %s:\n", hx_text_str(&shown), why->view);
+    printf("\n%s holds by these %s:\n", hx_text_str(&shown), view);
     hx_text_free(&shown);
     HX_TRY(hx_print_rows(store, rows, HX_FORMAT_TEXT));
-    HX_TRY(count_why(store, why, &n));
+    HX_TRY(hx_condition_count(store, condition, view, COUNTED + 1, &rows));
+    HX_TRY(read_answer(store, rows, &n));
     if (n > COUNTED)
         printf("(the first %d of more than %d)\n", ROWS, COUNTED);
     else if (n > ROWS)
@@ -415,12 +302,11 @@ static hx_error *print_why(hx_store *store, const hx_filter *filter, const struc
 /* For people: what made conditions hold, the largest rows of each. */
 static hx_error *tell_why(hx_store *store, int64_t snapshot, const hx_filter *filter)
 {
-    struct why why = {0};
-    hx_error *err = find_why(filter, snapshot, &why);
-    if (!err && why.view)
-        err = print_why(store, filter, &why);
-    hx_text_free(&why.from);
-    return err;
+    const char *view;
+    bool leaks;
+    HX_TRY(find_why(filter, &view, &leaks));
+    const struct hx_condition condition = {leaks ? NULL : filter, snapshot};
+    return view ? print_why(store, &condition, view, hx_filter_source(filter)) : NULL;
 }
 
 /* --- all of them -------------------------------------------------------------------- */
@@ -428,10 +314,11 @@ static hx_error *tell_why(hx_store *store, int64_t snapshot, const hx_filter *fi
 /* A snapshot that is not complete may not have what a condition asks for. */
 static hx_error *is_partial(hx_store *store, int64_t snapshot, bool *ret)
 {
-    char sql[96];
-    snprintf(sql, sizeof sql, "SELECT complete = 0 FROM snapshots WHERE snapshot = %" PRId64,
-             snapshot);
-    return evaluate_check(store, sql, ret);
+    int64_t complete = 1;
+    HX_TRY(hx_query_number(store, HX_QUERY_snapshot_value,
+                           HX_QUERY_ARGS(.snapshot = snapshot, .column = "complete"), &complete));
+    *ret = !complete;
+    return NULL;
 }
 
 /* An entry that is not needed any more, or is not enough, holds like a condition. */
@@ -463,19 +350,24 @@ static hx_error *evaluate_all(hx_store *store, int64_t snapshot, const struct ch
     return NULL;
 }
 
+static hx_error *is_null(void *context, hx_rows *row)
+{
+    *(bool *)context = hx_rows_value(row, 0).type == HX_VALUE_NULL;
+    return NULL;
+}
+
 /* A comparison with what was not measured is false, which must not be taken for good news. */
 static hx_error *tell_unknown(hx_store *store, int64_t snapshot, const hx_filter *filter)
 {
     const struct hx_filter_column *column;
     size_t n = hx_filter_columns(filter, &column);
     for (size_t i = 0; i < n; i++) {
-        char sql[192];
         bool unknown = false;
         if (strcmp(column[i].view, "snapshots") != 0 || strcmp(column[i].name, "notes") == 0)
             continue;
-        snprintf(sql, sizeof sql, "SELECT \"%s\" IS NULL FROM snapshots WHERE snapshot = %" PRId64,
-                 column[i].name, snapshot);
-        HX_TRY(evaluate_check(store, sql, &unknown));
+        HX_TRY(hx_query_each(store, HX_QUERY_snapshot_value,
+                             HX_QUERY_ARGS(.snapshot = snapshot, .column = column[i].name), is_null,
+                             &unknown));
         if (unknown)
             hx_say(NULL, hx_filter_source(filter), "%s is not known in snapshot %" PRId64,
                    column[i].name, snapshot);

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "store/schema/measured.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <string.h>
 
@@ -117,10 +117,12 @@ static hx_error *print_head(hx_store *store, int64_t snapshot, FILE *file)
 static hx_error *query_summary(hx_store *store, int64_t snapshot, const char *columns,
                                const char *view, const char *order, hx_rows **ret)
 {
-    char sql[256];
-    snprintf(sql, sizeof sql, "SELECT %s FROM %s WHERE snapshot = %lld ORDER BY %s DESC LIMIT %d",
-             columns, view, (long long)snapshot, order, ROWS_SHOWN);
-    return hx_query_sql(store, sql, ret);
+    struct hx_text sql = {0};
+    const struct hx_selection selection = {.columns = columns, .sort = order, .limit = ROWS_SHOWN};
+    hx_query_put(HX_QUERY_view, HX_QUERY_ARGS(.view = view, .snapshot = snapshot), &sql);
+    hx_error *err = sql.failed ? hx_error_nomem() : hx_query_select(store, sql.s, &selection, ret);
+    hx_text_free(&sql);
+    return err;
 }
 
 static hx_error *print_view(hx_store *store, int64_t snapshot, const char *columns,

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "store/query/named.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -77,6 +77,7 @@ static void test_contracts(void **state)
             .text = text(query, "text", "it's", without),
             .more = text(query, "more", "it's", without),
             .view = text(query, "view", "roots", without),
+            .column = text(query, "column", "notes", without),
             .where = text(query, "where", "bytes > 1", without),
         };
         struct hx_text sql = {0};

@@ -11,7 +11,7 @@
 TEXT(count) = "SELECT count(*) AS rows FROM $view WHERE snapshot = $snapshot";
 TEXT(nothing) = "SELECT NULL AS answer WHERE 0";
 TEXT(number) = "SELECT $id AS rows";
-TEXT(answer) = "SELECT * FROM $view";
+TEXT(view) = "SELECT * FROM $view{snapshot: WHERE snapshot = $snapshot}";
 
 #define NAMED(name, parameters, columns, about) {#name, parameters, columns},
 const struct hx_named_query hx_named_queries[HX_QUERIES] = {HX_NAMED_QUERIES(NAMED)};
@@ -39,6 +39,7 @@ static const struct parameter {
     {"text", LITERAL, offsetof(struct hx_query_args, text)},
     {"more", LITERAL, offsetof(struct hx_query_args, more)},
     {"view", TRUSTED, offsetof(struct hx_query_args, view)},
+    {"column", TRUSTED, offsetof(struct hx_query_args, column)},
     {"where", TRUSTED, offsetof(struct hx_query_args, where)},
     {"deferred", CONSTANT, HX_FRAME_DEFERRED},
     {"region", CONSTANT, HX_FRAME_REGION},

@@ -16,8 +16,9 @@ struct hx_query_args {
     uint64_t address;
     int64_t limit, offset;
     const char *text, *more;
-    const char *view;  /* a public view, or the table of an answer */
-    const char *where; /* of hx_of_where() */
+    const char *view;   /* a public view, or the table of an answer */
+    const char *column; /* of `snapshots` */
+    const char *where;  /* of hx_of_where() */
 };
 #define HX_QUERY_ARGS(...) (&(const struct hx_query_args){__VA_ARGS__})
 
@@ -27,7 +28,7 @@ struct hx_query_args {
     X(count, "view snapshot", "rows", "the rows of a view")                                        \
     X(nothing, "", "answer", "no row")                                                             \
     X(number, "id", "rows", "one row, the number itself")                                          \
-    X(answer, "view", "*", "all of an answer (answer.h)")                                          \
+    X(view, "view [snapshot]", "*", "all of a view, or of an answer (answer.h)")                   \
     HX_NAMED_SNAPSHOTS(X)                                                                          \
     HX_NAMED_OBJECTS(X)                                                                            \
     HX_NAMED_SETS(X)                                                                               \
@@ -38,6 +39,7 @@ struct hx_query_args {
     X(snapshots, "", "* recorded", "all of them; recorded: has costs")                             \
     X(snapshot_list, "", "* whole", "the same; whole: yes, or PARTIAL")                            \
     X(snapshot_list_facts, "", "rows most", "most: the largest heap")                              \
+    X(snapshot_value, "snapshot column", "value", "one figure of a snapshot")                      \
     X(heap_sums, "snapshot", "rows bytes", "objects and bytes of the heap")                        \
     X(reachable_sums, "snapshot", "bytes objects", "of the heap what roots reach")                 \
     X(timepoints, "[snapshot]",                                                                    \

@@ -9,6 +9,8 @@ TEXT(snapshot_list) = "SELECT *, CASE complete WHEN 0 THEN 'PARTIAL' ELSE 'yes' 
 
 TEXT(snapshot_list_facts) = "SELECT count(*) AS rows, max(heap_bytes) AS most FROM snapshots";
 
+TEXT(snapshot_value) = "SELECT \"$column\" AS value FROM snapshots WHERE snapshot = $snapshot";
+
 TEXT(heap_sums) = "SELECT heap_objects AS rows, heap_bytes AS bytes FROM snapshots"
                   " WHERE snapshot = $snapshot";
 

@@ -5,7 +5,6 @@
 #include "ui/command/complete.h"
 #include "ui/command/request.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* Rows that the widths of columns are made of. */
@@ -223,7 +222,7 @@ static void sql_source(const struct hx_pane *pane, int64_t snapshot, struct hx_s
         return;
     }
     ret->answer = reply->answer.table;
-    hx_query_put(HX_QUERY_answer, HX_QUERY_ARGS(.view = reply->answer.table), &ret->sql);
+    hx_query_put(HX_QUERY_view, HX_QUERY_ARGS(.view = reply->answer.table), &ret->sql);
     hx_query_put(HX_QUERY_number, HX_QUERY_ARGS(.id = (int64_t)reply->answer.rows), &ret->facts);
     for (size_t i = 0; i < reply->answer.n_columns; i++) {
         hx_text_putf(&ret->written, "%sa.\"%s\" AS \"", i ? ", " : "",

@@ -1,7 +1,6 @@
 /* screen_views.c - what SQL can ask for: the views and their columns. */
 #include "ui/app.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
@@ -68,9 +67,9 @@ static hx_error *open_view_row(struct hx_ui *ui, struct hx_pane *pane, size_t ro
 {
     struct hx_text sql = {0};
     const char *view = hx_table_text(&pane->rows, row, "view");
-    hx_text_putf(&sql, "SELECT * FROM %s", view);
-    if (has_column(view, "snapshot") && strcmp(view, "snapshots") != 0)
-        hx_text_putf(&sql, " WHERE snapshot = %" PRId64, ui->snapshot);
+    bool of_snapshot = has_column(view, "snapshot") && strcmp(view, "snapshots") != 0;
+    hx_query_put(HX_QUERY_view,
+                 HX_QUERY_ARGS(.view = view, .snapshot = of_snapshot ? ui->snapshot : 0), &sql);
     hx_error *error = sql.failed ? hx_error_nomem() : hx_ui_ask(ui, hx_text_str(&sql));
     hx_text_free(&sql);
     return error;

@@ -8,7 +8,6 @@
 
 #include "store/answer.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* Rows that are fetched at least: finding the first of a sorted list costs far more than

@@ -4,7 +4,6 @@
 #include "ui/data/call_label.h"
 #include "ui/list/tree.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #define CALLERS 6  /* so many functions of the way to it stand above the list */

@@ -1,7 +1,6 @@
 /* screen_roots.c - named places outside the heap that hold pointers. */
 #include "ui/app.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #define LOOKED_AT 3 /* rows: a variable without a name among them is worth a hint */

@@ -2,7 +2,6 @@
  * over the snapshots. */
 #include "ui/app.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static const struct hx_column columns[] = {
