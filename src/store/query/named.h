@@ -63,6 +63,8 @@ struct hx_query_args {
       " which on an object of its size and type, from the same stack where that is known, was"     \
       " there; looked: the first that was asked; and the columns of `objects`")                    \
     X(object_at, "snapshot address", "address bytes", "the last that begins there or before")      \
+    X(objects_behind, "snapshot address [where] limit", "address bytes type state stack_id",       \
+      "the objects behind an address, in that order")                                              \
     X(object_head, "snapshot address", "bytes type edges_out pid", "an object in its process")     \
     X(largest_object, "snapshot where", "address", "of a set of objects")                          \
     X(largest_new_object, "snapshot other where limit", "address",                                 \

@@ -121,19 +121,11 @@ static const char *word(const struct words *words, uint32_t number)
 
 static hx_error *read_batch(struct merge *merge, struct side *side, hx_store *store)
 {
-    struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
-    hx_text_putf(
-        &sql,
-        "SELECT address, bytes, type, state, stack_id FROM objects WHERE snapshot = %" PRId64
-        " AND address > %" PRId64,
-        side->snapshot, side->last);
-    if (merge->where.n)
-        hx_text_putf(&sql, " AND (%s)", merge->where.s);
-    hx_text_putf(&sql, " ORDER BY address LIMIT %d", BATCH);
-    hx_error *error = sql.failed ? hx_error_nomem() : hx_query_sql(store, sql.s, &rows);
-    hx_text_free(&sql);
-    HX_TRY(error);
+    HX_TRY(hx_query_named(store, HX_QUERY_objects_behind,
+                          HX_QUERY_ARGS(.snapshot = side->snapshot, .address = (uint64_t)side->last,
+                                        .where = merge->where.s, .limit = BATCH),
+                          &rows));
     side->n = side->at = 0;
     for (bool more = true; side->n < BATCH;) {
         HX_TRY(hx_rows_next(rows, &more));
