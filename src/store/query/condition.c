@@ -1,17 +1,10 @@
 /* condition.c - conditions over the columns of all views, as statements. */
 #include "store/query/condition.h"
 
-#include "base/text.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-static hx_error *ask(hx_store *store, struct hx_text *sql, hx_rows **ret)
-{
-    hx_error *error = sql->failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(sql), ret);
-    hx_text_free(sql);
-    return error;
-}
 
 static bool has_snapshots(const char *view)
 {
@@ -59,7 +52,7 @@ hx_error *hx_condition_ask(hx_store *store, const struct hx_condition *condition
     put_from(condition->snapshot, views, n_views, &sql);
     put_filter(condition->filter, &sql);
     hx_text_puts(&sql, ")");
-    return ask(store, &sql, ret);
+    return hx_query_text(store, &sql, ret);
 }
 
 hx_error *hx_condition_combinations(hx_store *store, const struct hx_condition *condition,
@@ -74,7 +67,7 @@ hx_error *hx_condition_combinations(hx_store *store, const struct hx_condition *
         hx_text_puts(&sql, ") IS TRUE");
     }
     put_from(condition->snapshot, &view, view != NULL, &sql);
-    return ask(store, &sql, ret);
+    return hx_query_text(store, &sql, ret);
 }
 
 static void put_rows_from(const struct hx_condition *condition, const char *view,
@@ -110,7 +103,7 @@ hx_error *hx_condition_rows(hx_store *store, const struct hx_condition *conditio
     if (hx_view_find(view)->sort)
         hx_text_putf(&sql, " ORDER BY \"%s\".\"%s\" DESC", view, hx_view_find(view)->sort);
     hx_text_putf(&sql, " LIMIT %" PRId64, limit);
-    return ask(store, &sql, ret);
+    return hx_query_text(store, &sql, ret);
 }
 
 hx_error *hx_condition_count(hx_store *store, const struct hx_condition *condition,
@@ -120,5 +113,5 @@ hx_error *hx_condition_count(hx_store *store, const struct hx_condition *conditi
     hx_text_puts(&sql, "SELECT count(*) FROM (SELECT 1");
     put_rows_from(condition, view, &sql);
     hx_text_putf(&sql, " LIMIT %" PRId64 ")", limit);
-    return ask(store, &sql, ret);
+    return hx_query_text(store, &sql, ret);
 }

@@ -140,7 +140,7 @@ void hx_query_put(enum hx_query_name name, const struct hx_query_args *args, str
     hx_query_expand(texts[name], args, sql);
 }
 
-static hx_error *ask(hx_store *store, struct hx_text *sql, hx_rows **ret)
+hx_error *hx_query_text(hx_store *store, struct hx_text *sql, hx_rows **ret)
 {
     hx_error *error = sql->failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(sql), ret);
     hx_text_free(sql);
@@ -152,7 +152,7 @@ hx_error *hx_query_named(hx_store *store, enum hx_query_name name, const struct 
 {
     struct hx_text sql = {0};
     hx_query_put(name, args, &sql);
-    return ask(store, &sql, ret);
+    return hx_query_text(store, &sql, ret);
 }
 
 static hx_error *read_number(hx_rows *rows, int64_t *ret)
@@ -216,7 +216,7 @@ hx_error *hx_query_select(hx_store *store, const char *statement,
         hx_text_putf(&sql, " AND (%s)", selection->where);
     put_selection_order(selection, &sql);
     hx_text_putf(&sql, " LIMIT %" PRId64 " OFFSET %" PRId64, selection->limit, selection->offset);
-    return ask(store, &sql, ret);
+    return hx_query_text(store, &sql, ret);
 }
 
 hx_error *hx_query_select_count(hx_store *store, const char *statement, const char *where,
@@ -226,6 +226,6 @@ hx_error *hx_query_select_count(hx_store *store, const char *statement, const ch
     hx_rows *rows;
     *ret = 0;
     hx_text_putf(&sql, "SELECT count(*) FROM (%s) WHERE %s", statement, where ? where : "1");
-    HX_TRY(ask(store, &sql, &rows));
+    HX_TRY(hx_query_text(store, &sql, &rows));
     return read_number(rows, ret);
 }

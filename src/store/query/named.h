@@ -185,6 +185,9 @@ typedef hx_error *hx_row_fn(void *context, hx_rows *row);
 hx_error *hx_query_each(hx_store *store, enum hx_query_name name, const struct hx_query_args *args,
                         hx_row_fn *row, void *context);
 
+/* Asks a statement that was made here, and frees it. */
+hx_error *hx_query_text(hx_store *store, struct hx_text *statement, hx_rows **ret);
+
 /* Some rows of a statement. */
 struct hx_selection {
     const char *columns; /* trusted SQL: what SELECT names; NULL: all */
