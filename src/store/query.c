@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "store/db.h"
+#include "store/objects/window.h"
 #include "store/store_private.h"
 
 #include <ctype.h>
@@ -121,24 +122,18 @@ static bool is_listed(const char *list, const char *word)
     return false;
 }
 
-/* The object table itself puts NULL behind all others when it is asked to. */
-static bool may_order_nulls(const struct hx_query *query, const char *from)
-{
-    return !from && query->ascending && query->sort && query->snapshot && query->limit >= 0 &&
-           strcmp(query->view, "objects") == 0;
-}
-
+/* `window`: which has an order of NULL of its own. */
 static void put_query_order(struct hx_text *sql, const struct hx_query *query,
-                            const struct hx_view *view, bool nulls_last)
+                            const struct hx_view *view, bool window)
 {
     const char *sort = query->sort ? query->sort : view->sort, *key = view_key(view->name);
     hx_text_puts(sql, " ORDER BY ");
     if (sort) {
         put_sql_name(sql, sort);
         /* what is not known comes last; the columns of a key are always known */
-        hx_text_puts(sql, !query->ascending                    ? " DESC"
-                          : nulls_last || is_listed(key, sort) ? ""
-                                                               : " NULLS LAST");
+        hx_text_puts(sql, !query->ascending                ? " DESC"
+                          : window || is_listed(key, sort) ? ""
+                                                           : " NULLS LAST");
         hx_text_puts(sql, ", ");
     }
     hx_text_puts(sql, key);
@@ -176,7 +171,7 @@ hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows *
 
 /* All but the order. */
 static void put_rows(struct hx_text *sql, const struct hx_query *query, const char *from,
-                     const char *columns, const char *more)
+                     const char *columns)
 {
     hx_text_putf(sql, "SELECT %s FROM ", columns);
     if (from)
@@ -184,7 +179,6 @@ static void put_rows(struct hx_text *sql, const struct hx_query *query, const ch
     put_sql_name(sql, query->view);
     if (query->snapshot)
         hx_text_puts(sql, of_snapshot(query->view));
-    hx_text_puts(sql, more);
     if (query->where)
         hx_text_putf(sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
 }
@@ -199,14 +193,14 @@ static int note_read(void *tables, int action, const char *first, const char *se
 }
 
 static hx_error *prepare_query(hx_store *store, const struct hx_query *query, const char *from,
-                               const struct hx_view *view, bool nulls_last, sqlite3_stmt **ret)
+                               const struct hx_view *view, bool window, sqlite3_stmt **ret)
 {
     struct hx_text sql = {0};
     struct hx_tables tables = {0};
-    bool window = query->limit >= 0 || query->offset > 0;
-    put_rows(&sql, query, from, "*", nulls_last ? " AND nulls_last = 1" : "");
-    put_query_order(&sql, query, view, nulls_last);
-    if (window)
+    bool limited = query->limit >= 0 || query->offset > 0;
+    put_rows(&sql, query, from, "*");
+    put_query_order(&sql, query, view, window);
+    if (limited)
         hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");
     sqlite3_set_authorizer(store->db, note_read, &tables);
     hx_error *err = sql.failed ? hx_error_nomem()
@@ -223,10 +217,29 @@ static hx_error *prepare_query(hx_store *store, const struct hx_query *query, co
     }
     if (query->snapshot)
         sqlite3_bind_int64(*ret, 1, query->snapshot);
-    if (window) {
+    if (limited) {
         sqlite3_bind_int64(*ret, 2, query->limit >= 0 ? query->limit : -1);
         sqlite3_bind_int64(*ret, 3, query->offset > 0 ? query->offset : 0);
     }
+    return NULL;
+}
+
+/* Asks the object table for a window. *ret is its statement, which was stepped; NULL: SQLite has to
+ * sort, or test more than a pass can. */
+static hx_error *ask_window(hx_store *store, const struct hx_query *query, struct hx_window *window,
+                            sqlite3_stmt **ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    *ret = NULL;
+    if (strcmp(query->view, "objects") != 0 || !query->snapshot || query->limit <= 0 ||
+        (query->where && strcasestr(query->where, "SELECT")))
+        return NULL;
+    window->nulls_last = query->ascending;
+    HX_TRY(prepare_query(store, query, NULL, hx_view_find(query->view), true, &st));
+    int code = hx_window_step(store->blocks, st, window);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(store->db, code, store->path);
+    *ret = window->found ? hx_steal(st) : NULL;
     return NULL;
 }
 
@@ -234,25 +247,36 @@ hx_error *hx_query_from(hx_store *store, const struct hx_query *query, const cha
                         hx_rows **ret)
 {
     const struct hx_view *view = hx_view_find(query->view);
+    struct hx_window rows = {.about = HX_WINDOW_ROWS};
     if (!view)
         return no_such_view(query->view);
     if (query->sort)
         HX_TRY(check_column(store, view->name, query->sort));
     sqlite3_stmt *st = NULL;
-    if (may_order_nulls(query, from)) /* no plan where a condition is more than it can test */
-        hx_error_free(prepare_query(store, query, from, view, true, &st));
+    if (!from)
+        HX_TRY(ask_window(store, query, &rows, &st));
     if (!st)
         HX_TRY(prepare_query(store, query, from, view, false, &st));
     return hx_rows_over(store, st, ret);
 }
 
-static hx_error *count_by(hx_store *store, const struct hx_query *query, const char *columns,
-                          const char *order, bool *ret_told, int64_t *ret)
+hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address, bool near,
+                         int64_t *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    struct hx_query any = *query;
+    struct hx_window place = {.about = HX_WINDOW_PLACE, .address = address, .near = near};
+    any.limit = 1;
+    HX_TRY(ask_window(store, &any, &place, &st));
+    *ret = place.there ? (int64_t)place.number : -1;
+    return NULL;
+}
+
+static hx_error *count_rows(hx_store *store, const struct hx_query *query, int64_t *ret)
 {
     struct hx_text sql = {0};
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    put_rows(&sql, query, NULL, columns, "");
-    hx_text_puts(&sql, order);
+    put_rows(&sql, query, NULL, "count(*)");
     hx_error *err = sql.failed ? hx_error_nomem()
                                : hx_db_prepare(store->db, store->path, hx_text_str(&sql), &st);
     hx_text_free(&sql);
@@ -263,46 +287,24 @@ static hx_error *count_by(hx_store *store, const struct hx_query *query, const c
     int code = sqlite3_step(st);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         return hx_db_error(store->db, code, store->path);
-    *ret_told = code == SQLITE_DONE || sqlite3_column_type(st, 0) != SQLITE_NULL;
     *ret = code == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
-    return NULL;
-}
-
-hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t address, bool near,
-                         int64_t *ret)
-{
-    const struct hx_view *view = hx_view_find(query->view);
-    struct hx_text sql = {0};
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    *ret = -1;
-    if (!view || !query->snapshot || strcmp(query->view, "objects") != 0)
-        return NULL;
-    put_rows(&sql, query, NULL, near ? "near_place" : "place",
-             query->ascending ? " AND beside = ?2 AND nulls_last = 1" : " AND beside = ?2");
-    put_query_order(&sql, query, view, query->ascending);
-    hx_text_puts(&sql, " LIMIT 1");
-    bool planned = !sql.failed && sqlite3_prepare_v2(store->db, sql.s, -1, &st, NULL) == SQLITE_OK;
-    hx_text_free(&sql);
-    if (!planned) /* a condition is more than the table can test */
-        return NULL;
-    sqlite3_bind_int64(st, 1, query->snapshot);
-    sqlite3_bind_int64(st, 2, (int64_t)address);
-    int code = sqlite3_step(st);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        return hx_db_error(store->db, code, store->path);
-    if (code == SQLITE_ROW && sqlite3_column_type(st, 0) != SQLITE_NULL)
-        *ret = sqlite3_column_int64(st, 0);
     return NULL;
 }
 
 hx_error *hx_query_count(hx_store *store, const struct hx_query *query, int64_t *ret)
 {
-    bool told = false;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    struct hx_query any = *query; /* in the order that costs nothing */
+    struct hx_window count = {.about = HX_WINDOW_COUNT};
     if (!hx_view_find(query->view))
         return no_such_view(query->view);
-    if (query->snapshot && strcmp(query->view, "objects") == 0) /* counts without giving rows */
-        HX_TRY(count_by(store, query, "matching", " ORDER BY address LIMIT 1", &told, ret));
-    return told ? NULL : count_by(store, query, "count(*)", "", &told, ret);
+    any.sort = "address";
+    any.limit = 1;
+    HX_TRY(ask_window(store, &any, &count, &st));
+    if (!st)
+        return count_rows(store, query, ret);
+    *ret = (int64_t)count.number;
+    return NULL;
 }
 
 /* --- SQL --------------------------------------------------------------------------- */

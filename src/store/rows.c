@@ -11,6 +11,7 @@ struct hx_rows {
     /* from a statement */
     hx_store *store;
     sqlite3_stmt *statement; /* NULL: in memory */
+    bool begun;              /* it stands on the row that comes next */
     bool ended;              /* a statement would begin again, a generator may not like it */
     bool *names;             /* of each column: it holds names of others, which are bounded */
     struct hx_text *bounded; /* of each column: such a name */
@@ -57,6 +58,7 @@ hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret)
     }
     rows->store = store;
     rows->statement = statement;
+    rows->begun = sqlite3_stmt_busy(statement);
     int n = sqlite3_column_count(statement);
     rows->names = calloc((size_t)n + 1, sizeof *rows->names);
     rows->bounded = calloc((size_t)n + 1, sizeof *rows->bounded);
@@ -166,7 +168,8 @@ hx_error *hx_rows_next(hx_rows *rows, bool *ret_more)
         *ret_more = false;
         return NULL;
     }
-    int code = sqlite3_step(rows->statement);
+    int code = rows->begun ? SQLITE_ROW : sqlite3_step(rows->statement);
+    rows->begun = false;
     rows->ended = code != SQLITE_ROW;
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         return hx_db_error(rows->store->db, code, rows->store->path);
@@ -211,7 +214,7 @@ void hx_rows_turn_to(hx_rows *rows, int64_t snapshot)
 {
     sqlite3_reset(rows->statement);
     sqlite3_bind_int64(rows->statement, 1, snapshot);
-    rows->ended = false;
+    rows->begun = rows->ended = false;
 }
 
 void hx_rows_end(hx_rows *rows)

@@ -62,7 +62,8 @@ hx_error *hx_tables_check(hx_store *store, const struct hx_tables *tables);
 hx_error *hx_query_prepare(hx_store *store, const char *sql, size_t *ret_offset,
                            sqlite3_stmt **ret);
 
-/* Rows of a statement, which they own from now on, also when this fails. */
+/* Rows of a statement, which they own from now on, also when this fails. One that was stepped
+ * stands on the first of them. */
 hx_error *hx_rows_over(hx_store *store, sqlite3_stmt *statement, hx_rows **ret);
 
 /* hx_query_view() over a SELECT that has the columns of the view, and some of its rows; NULL: over

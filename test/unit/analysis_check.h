@@ -7,12 +7,10 @@
 /* --- asking ------------------------------------------------------------------------ */
 
 /* All rows of a statement as text. */
-static inline void tell(hx_store *store, struct hx_text *text, const char *sql)
+/* Ends the rows. */
+static inline void tell_rows(hx_rows *rows, struct hx_text *text)
 {
-    hx_rows *rows;
-    bool more;
-    assert_done(hx_query_sql(store, sql, &rows));
-    for (;;) {
+    for (bool more;;) {
         assert_done(hx_rows_next(rows, &more));
         if (!more)
             break;
@@ -29,6 +27,13 @@ static inline void tell(hx_store *store, struct hx_text *text, const char *sql)
     }
     hx_rows_end(rows);
     assert_false(text->failed);
+}
+
+static inline void tell(hx_store *store, struct hx_text *text, const char *sql)
+{
+    hx_rows *rows;
+    assert_done(hx_query_sql(store, sql, &rows));
+    tell_rows(rows, text);
 }
 
 static inline char *tell_format(hx_store *store, const char *format, ...)

@@ -58,6 +58,7 @@ struct hx_blocks {
     struct entry *newest, *oldest;
     size_t bytes;
     struct hx_kept_tops *tops;
+    struct hx_window *window;
     size_t sieves;
     atomic_bool interrupted;
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
@@ -695,6 +696,11 @@ static void make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t b
     blocks->sieves += sieve != NULL;
     for (size_t i = 0; sieve && i < n; i++)
         hx_bit_set(sieve, sieve_bit(value[i]));
+}
+
+struct hx_window **hx_blocks_window(hx_blocks *blocks)
+{
+    return &blocks->window;
 }
 
 struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks)

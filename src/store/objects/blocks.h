@@ -138,6 +138,10 @@ bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum h
 struct hx_kept_tops;
 struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks);
 
+/* What the statement that begins now is asked besides (window.h); NULL: nothing. */
+struct hx_window;
+struct hx_window **hx_blocks_window(hx_blocks *blocks);
+
 /* The same for who reads whole tables once: what nobody else has asked for is not kept. */
 void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column);
 

@@ -16,6 +16,7 @@
 #include "store/objects/column_scan.h"
 #include "store/objects/top.h"
 #include "store/objects/vtab_private.h"
+#include "store/objects/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,7 @@ static const struct hx_table objects_table = {
         " type TEXT, state TEXT, set_id INTEGER, bin TEXT, ccs_id INTEGER, dominator INTEGER,"
         " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER,"
-        " stack_id INTEGER HIDDEN, matching INTEGER HIDDEN, nulls_last INTEGER HIDDEN,"
-        " beside INTEGER HIDDEN, place INTEGER HIDDEN, near_place INTEGER HIDDEN)",
+        " stack_id INTEGER HIDDEN)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
     .rows = 1e7,
@@ -51,12 +51,7 @@ static const struct hx_table objects_table = {
                {HX_SERVE_UNPLUS, HX_SURE_OBJECTS, 0},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_IN},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_OUT},
-               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_STACK},
-               {HX_SERVE_MATCHING, HX_PLAIN, 0},
-               {HX_SERVE_NULLS_LAST, HX_PLAIN, 0},
-               {HX_SERVE_BESIDE, HX_PLAIN, 0},
-               {HX_SERVE_PLACE, HX_PLAIN, 0},
-               {HX_SERVE_NEAR_PLACE, HX_PLAIN, 0}},
+               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_STACK}},
 };
 
 static const struct hx_table edges_table = {
@@ -183,7 +178,6 @@ struct cursor {
     uint64_t *top; /* HX_PLAN_TOP: the rows to give, in this order */
     size_t top_n, top_at;
     struct hx_top window;
-    uint64_t beside;                        /* HX_PLAN_BESIDE: an address; else 0 */
     uint32_t *rank;                         /* of window; NULL: none */
     struct place *place;                    /* of these rows, by block; NULL: too many */
     uint64_t *top_values[HX_TABLE_COLUMNS]; /* of these rows, as decoded; NULL: not asked for yet */
@@ -466,8 +460,7 @@ static hx_error *settle_vtab_cursor(struct cursor *cursor)
 
 struct limits {
     uint64_t offset, limit; /* HX_PLAN_TOP */
-    bool nulls_last;
-    bool none; /* no row can match */
+    bool none;              /* no row can match */
     bool one_snapshot;
     int64_t snapshot;
 };
@@ -480,7 +473,7 @@ static hx_error *read_argument(struct cursor *cursor, unsigned part, sqlite3_val
     if (sqlite3_value_type(value) == SQLITE_NULL) {
         limits->none = true; /* a comparison with NULL is never true */
     } else if (!hx_bound_of(value, &bound, &exact)) {
-        limits->none |= part == HX_PLAN_NULLS_LAST || part == HX_PLAN_BESIDE;
+        return NULL;
     } else if (part == HX_PLAN_SNAPSHOT) {
         limits->none |= !exact;
         limits->one_snapshot = true;
@@ -493,13 +486,8 @@ static hx_error *read_argument(struct cursor *cursor, unsigned part, sqlite3_val
         cursor->row_low = cursor->row_high = (uint64_t)bound & (HX_ROWS_MAX - 1);
     } else if (part == HX_PLAN_LIMIT) {
         limits->limit = bound < 0 ? UINT64_MAX : (uint64_t)bound; /* a negative limit is none */
-    } else if (part == HX_PLAN_OFFSET) {
-        limits->offset = bound < 0 ? 0 : (uint64_t)bound;
-    } else if (part == HX_PLAN_BESIDE) {
-        cursor->beside = (uint64_t)bound;
     } else {
-        limits->nulls_last = bound == 1 && exact;
-        limits->none |= !limits->nulls_last;
+        limits->offset = bound < 0 ? 0 : (uint64_t)bound;
     }
     return NULL;
 }
@@ -624,7 +612,24 @@ static hx_error *rank_names(struct cursor *cursor, enum hx_serve serve)
     return NULL;
 }
 
-static hx_error *begin_top(struct cursor *cursor, unsigned plan, const struct limits *limits)
+/* What is asked of the window besides rows, in place of them. */
+static hx_error *tell_window(struct cursor *cursor, struct hx_window *window)
+{
+    hx_blocks *blocks = instance_of(cursor)->blocks;
+    struct hx_interval interval = {window->address, window->address, false};
+    uint64_t row;
+    size_t found = 0;
+    cursor->end = cursor->row;
+    if (window->about == HX_WINDOW_COUNT)
+        return hx_top_count(blocks, cursor->index, &cursor->window, &window->number);
+    HX_TRY(find_object(cursor, interval, &row, &found));
+    return found ? hx_top_place(blocks, cursor->index, &cursor->window, row, window->near,
+                                &window->there, &window->number)
+                 : NULL;
+}
+
+static hx_error *begin_top(struct cursor *cursor, unsigned plan, const struct limits *limits,
+                           struct hx_window *window)
 {
     const struct instance *instance = instance_of(cursor);
     const struct hx_table_column *by =
@@ -637,13 +642,15 @@ static hx_error *begin_top(struct cursor *cursor, unsigned plan, const struct li
         .derived = by->derived,
         .column = by->column,
         .largest = plan & HX_PLAN_LARGEST,
-        .zero_last = limits->nulls_last && hx_serve_has_null(by->serve),
+        .zero_last = window && window->nulls_last && hx_serve_has_null(by->serve),
         .offset = limits->offset,
         .limit = limits->limit,
     };
     if (hx_serve_is_text(by->serve))
         HX_TRY(by->serve == HX_SERVE_STATE ? rank_states(cursor) : rank_names(cursor, by->serve));
     cursor->window.rank = cursor->rank;
+    if (window && window->about != HX_WINDOW_ROWS)
+        return tell_window(cursor, window);
     HX_TRY(hx_top_rows(instance->blocks, cursor->index, &cursor->window, &cursor->top,
                        &cursor->top_n));
     go_top(cursor, 0);
@@ -685,8 +692,12 @@ static hx_error *start_vtab_scan(struct cursor *cursor, unsigned plan, const cha
     cursor->key_low = cursor->row_low = 0;
     cursor->key_high = cursor->row_high = UINT64_MAX;
     cursor->seekers = 0;
-    cursor->beside = 0;
     struct limits limits = {.limit = UINT64_MAX};
+    struct hx_window *window = *hx_blocks_window(instance_of(cursor)->blocks);
+    if (window)
+        window->found = plan & HX_PLAN_TOP;
+    if (window && !window->found)
+        return NULL;
     HX_TRY(read_arguments(cursor, plan, text, argv, &limits));
     if (limits.none)
         return NULL;
@@ -694,7 +705,17 @@ static hx_error *start_vtab_scan(struct cursor *cursor, unsigned plan, const cha
     if (!cursor->snapshots.n)
         return NULL;
     HX_TRY(begin_snapshot(cursor, plan));
-    return plan & HX_PLAN_TOP ? begin_top(cursor, plan, &limits) : settle_vtab_cursor(cursor);
+    return plan & HX_PLAN_TOP ? begin_top(cursor, plan, &limits, window)
+                              : settle_vtab_cursor(cursor);
+}
+
+int hx_window_step(hx_blocks *blocks, sqlite3_stmt *statement, struct hx_window *window)
+{
+    struct hx_window **slot = hx_blocks_window(blocks);
+    *slot = window;
+    int code = sqlite3_step(statement);
+    *slot = NULL;
+    return code;
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
@@ -748,23 +769,6 @@ static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enu
     return NULL;
 }
 
-static hx_error *serve_place(struct cursor *cursor, sqlite3_context *context, bool near)
-{
-    hx_blocks *blocks = instance_of(cursor)->blocks;
-    struct hx_interval interval = {cursor->beside, cursor->beside, false};
-    uint64_t row, place;
-    size_t found = 0;
-    bool there = false;
-    if (!cursor->top || !cursor->beside)
-        return NULL;
-    HX_TRY(find_object(cursor, interval, &row, &found));
-    if (found)
-        HX_TRY(hx_top_place(blocks, cursor->index, &cursor->window, row, near, &there, &place));
-    if (there)
-        sqlite3_result_int64(context, (int64_t)place);
-    return NULL;
-}
-
 static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int column)
 {
     const struct instance *instance = instance_of(cursor);
@@ -773,18 +777,7 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
         sqlite3_result_int64(context, cursor->snapshots.v[cursor->at]);
         return NULL;
     }
-    if (how == HX_SERVE_NULL || how == HX_SERVE_NULLS_LAST || how == HX_SERVE_BESIDE)
-        return NULL;
     uint64_t value;
-    if (how == HX_SERVE_PLACE || how == HX_SERVE_NEAR_PLACE)
-        return serve_place(cursor, context, how == HX_SERVE_NEAR_PLACE);
-    if (how == HX_SERVE_MATCHING) {
-        if (!cursor->top)
-            return NULL;
-        HX_TRY(hx_top_count(instance->blocks, cursor->index, &cursor->window, &value));
-        sqlite3_result_int64(context, (int64_t)value);
-        return NULL;
-    }
     HX_TRY(current_value(cursor, column, &value));
     switch (how) {
     case HX_SERVE_UNZERO:

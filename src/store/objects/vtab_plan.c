@@ -107,10 +107,6 @@ static bool add_constraint(struct planner *planner, int i)
         return equal && add_argument(planner, i, HX_PLAN_ROWID);
     if (planner->table->column[column].serve == HX_SERVE_SNAPSHOT)
         return equal && add_argument(planner, i, HX_PLAN_SNAPSHOT);
-    if (planner->table->column[column].serve == HX_SERVE_NULLS_LAST)
-        return equal && add_argument(planner, i, HX_PLAN_NULLS_LAST);
-    if (planner->table->column[column].serve == HX_SERVE_BESIDE)
-        return equal && add_argument(planner, i, HX_PLAN_BESIDE);
     return add_condition(planner, i);
 }
 
@@ -211,10 +207,8 @@ static void pass_arguments(const struct planner *planner)
         info->aConstraintUsage[i].argvIndex = ++n;
         info->aConstraintUsage[i].omit = hx_serve_is_number(planner->table->column[column].serve);
     }
-    unsigned done = planner->plan & (HX_PLAN_OFFSET | HX_PLAN_NULLS_LAST | HX_PLAN_BESIDE);
-    for (int bit = 0; bit < HX_PLAN_BITS; bit++)
-        if (done & 1u << bit)
-            info->aConstraintUsage[planner->argument[bit]].omit = 1;
+    if (planner->plan & HX_PLAN_OFFSET)
+        info->aConstraintUsage[planner->argument[__builtin_ctz(HX_PLAN_OFFSET)]].omit = 1;
 }
 
 int hx_table_plan(const struct hx_table *table, sqlite3_index_info *info)
@@ -223,8 +217,6 @@ int hx_table_plan(const struct hx_table *table, sqlite3_index_info *info)
     for (int i = 0; i < info->nConstraint; i++)
         planner.all &= add_constraint(&planner, i);
     if (!plan_top(&planner)) {
-        if (planner.plan & (HX_PLAN_NULLS_LAST | HX_PLAN_BESIDE))
-            return SQLITE_CONSTRAINT;
         planner.plan &= ~(unsigned)(HX_PLAN_LIMIT | HX_PLAN_OFFSET);
         info->orderByConsumed = info->nOrderBy && order_is_ours(table, info, planner.plan);
         estimate_plan_cost(&planner);

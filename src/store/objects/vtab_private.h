@@ -5,12 +5,11 @@
 #include "store/objects/blocks.h"
 #include "store/sqlite.h"
 
-enum { HX_TABLE_COLUMNS = 22, HX_TABLE_CONDITIONS = 16 };
+enum { HX_TABLE_COLUMNS = 17, HX_TABLE_CONDITIONS = 16 };
 
 /* How a column is served. */
 enum hx_serve {
     HX_SERVE_SNAPSHOT,
-    HX_SERVE_NULL,
     HX_SERVE_INT,    /* the decoded value */
     HX_SERVE_WORDS,  /* the decoded value times 8 */
     HX_SERVE_UNZERO, /* the decoded value, NULL for 0 */
@@ -21,11 +20,6 @@ enum hx_serve {
     HX_SERVE_BIN,           /* the name of the bin of that number less 1, NULL for 0 */
     HX_SERVE_OBJECT,        /* the address of the object of that index */
     HX_SERVE_OBJECT_UNPLUS, /* the same of that number less 1, NULL for 0 */
-    HX_SERVE_MATCHING,      /* hidden: how many rows match; NULL unless the plan is HX_PLAN_TOP */
-    HX_SERVE_BESIDE,     /* hidden: `= ADDRESS` asks for the place of that object; else no plan */
-    HX_SERVE_PLACE,      /* hidden: that place in the order, from 0 on; NULL: it is not there */
-    HX_SERVE_NEAR_PLACE, /* hidden: the same, when it is among the first ones */
-    HX_SERVE_NULLS_LAST, /* hidden: `= 1` asks for NULL behind all others; else no plan */
 };
 
 struct hx_table_column {
@@ -50,10 +44,8 @@ enum hx_plan {
     HX_PLAN_ROWID = 2,    /* = */
     HX_PLAN_LIMIT = 4,
     HX_PLAN_OFFSET = 8,
-    HX_PLAN_NULLS_LAST = 16,
-    HX_PLAN_BESIDE = 32,
-    HX_PLAN_BITS = 6,
-    HX_PLAN_TOP = 64, /* the first rows by the column that the plan names, see plan_top() */
+    HX_PLAN_BITS = 4,
+    HX_PLAN_TOP = 16, /* the first rows by the column that the plan names, see plan_top() */
     HX_PLAN_COLUMN_SHIFT = 8,
     HX_PLAN_COLUMN_MASK = 0xff,
     HX_PLAN_LARGEST = 1 << 16, /* descending */

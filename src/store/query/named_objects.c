@@ -181,10 +181,8 @@ TEXT(dominated_facts) =
     LEVEL("1") "SELECT CASE WHEN s.brief THEN 0 ELSE (SELECT count(*) FROM objects WHERE"
                " snapshot = $snapshot AND dominator" DOMINATED_BY ") END" LEVEL_FACTS;
 
-/* Who opened the row of the rest wants all of them. */
-TEXT(level_facts) =
-    LEVEL("0") "SELECT coalesce((SELECT matching FROM objects WHERE snapshot = $snapshot"
-               " AND dominator" DOMINATED_BY " ORDER BY address LIMIT 1), 0)" LEVEL_FACTS;
+/* Who opened the row of the rest wants all of them, and counts them (hx_query_count()). */
+TEXT(level_facts) = LEVEL("0") "SELECT NULL" LEVEL_FACTS;
 
 TEXT(dominators_facts) = "SELECT (SELECT count(*) FROM dominators WHERE snapshot = $snapshot)"
                          " AS rows, heap_bytes FROM snapshots WHERE snapshot = $snapshot";

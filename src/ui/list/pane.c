@@ -350,7 +350,8 @@ static hx_error *fetch_run(struct hx_job *job, hx_store *store, const struct hx_
     if (fetch->keep && scattered)
         HX_TRY(find_place(fetch, store));
     HX_TRY(read_window(fetch, store));
-    if (fetch->with_facts && fetch->load.condition)
+    bool counted = !scattered || hx_table_int(&fetch->facts, 0, "rows", -1) >= 0;
+    if (fetch->with_facts && (fetch->load.condition || !counted))
         HX_TRY(hx_load_count(&fetch->load, store, &fetch->count));
     return fetch->keep && !scattered ? find_kept(fetch, store, progress) : NULL;
 }
