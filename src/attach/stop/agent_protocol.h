@@ -18,19 +18,19 @@ enum hx_agent_op {
 /* No packet has padding: what is sent is all set. */
 struct hx_agent_call {
     uint32_t op;     /* enum hx_agent_op */
-    uint32_t serial; /* comes back in the answer */
+    uint32_t serial; /* comes back in the reply */
     uint64_t addr;   /* READ; START: the process */
     uint64_t len;    /* READ */
 };
 
-/* The answer to READ; short of `bytes` when they cannot be read. */
+/* The reply to READ; short of `bytes` when they cannot be read. */
 struct hx_agent_bytes {
     uint32_t serial, ok;
     char bytes[HX_AGENT_READ_MAX];
 };
 
-/* Any other answer. A failure carries the parts of its error one after the other. */
-struct hx_agent_answer {
+/* Any other reply. A failure carries the parts of its error one after the other. */
+struct hx_agent_reply {
     uint32_t serial;
     int32_t kind; /* enum hx_error_kind, -1: it worked */
     int32_t os_errno;
@@ -42,7 +42,7 @@ struct hx_agent_answer {
     uint8_t locked, has_todo, pages_known, unused[5];
     char text[3][256]; /* what, why, todo */
 };
-_Static_assert(sizeof(struct hx_agent_answer) == 88 + 3 * 256, "no padding");
+_Static_assert(sizeof(struct hx_agent_reply) == 88 + 3 * 256, "no padding");
 
 /* One page that heapx, supervisor and worker share. */
 struct hx_agent_shared {
@@ -69,10 +69,18 @@ struct hx_agent_job {
 /* The body of the capture worker: does the job, answers on the socket. Never returns. */
 void hx_agent_worker(const struct hx_agent_job *job) __attribute__((noreturn));
 
+/* The body of the agent: out of reach of the terminal's signals and of everything that was
+ * inherited. Answers calls on the socket until its other end is closed. */
+void hx_agent_supervise(pid_t pid, int socket, struct hx_agent_shared *shared)
+    __attribute__((noreturn));
+
 hx_error *hx_agent_target_gone(pid_t pid);
 
-/* Makes the answer a failure: the error's parts, cut where they are too long. */
-void hx_agent_fill_error(struct hx_agent_answer *answer, const hx_error *err);
+/* One of ours got SIGKILL, which heapx did not send. */
+hx_error *hx_agent_killed(const char *which);
+
+/* Makes the reply a failure: the error's parts, cut where they are too long. */
+void hx_agent_fill_error(struct hx_agent_reply *reply, const hx_error *err);
 
 /* Packets with up to two descriptors. recv: 0 at the end of the peer, -1 with errno. fds are -1
  * where none came. */

@@ -1,4 +1,4 @@
-/* agent_worker.c - one capture: stop, copy, let go, answer. */
+/* agent_worker.c - one capture: stop, copy, let go, reply. */
 #include "attach/stop/agent_protocol.h"
 #include "attach/stop/copy.h"
 #include "base/proc.h"
@@ -46,7 +46,7 @@ struct capture {
     char *smaps;
     size_t smaps_len;
     hx_error *smaps_error;
-    struct hx_agent_answer answer;
+    struct hx_agent_reply reply;
 };
 
 static hx_error *read_proc(pid_t pid, const char *name, char **ret, size_t *ret_len)
@@ -96,8 +96,8 @@ static hx_error *settle_threads(struct capture *capture)
         if (!locks_held(capture))
             break;
     }
-    capture->answer.locked = locks_held(capture) != 0;
-    if (!capture->answer.locked || request->accept_locked)
+    capture->reply.locked = locks_held(capture) != 0;
+    if (!capture->reply.locked || request->accept_locked)
         return NULL;
     return hx_error_new(HX_E_BUSY, "allocator", "try again", "an arena is locked");
 }
@@ -175,7 +175,7 @@ static hx_error *while_stopped(struct capture *capture)
     HX_TRY(settle_threads(capture));
     set_mark(&capture->shared->mark);
     clock_gettime(CLOCK_REALTIME, &now);
-    capture->answer.taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    capture->reply.taken_at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     return copy_and_watch(capture);
 }
 
@@ -195,7 +195,7 @@ static void *tracing_thread(void *argument)
     }
     hx_tracer_release(&capture->tracer);
     if (capture->tracer.stopped_at_ns)
-        capture->answer.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
+        capture->reply.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
     if (capture->tracer.short_calls.n) {
         capture->tracer.short_calls.n += capture->shared->short_calls.n;
         capture->shared->short_calls = capture->tracer.short_calls;
@@ -242,22 +242,22 @@ static bool write_fully(int fd, const void *bytes, size_t len)
 /* Threads, pieces, losses and smaps, one behind the other. */
 static hx_error *write_tables(struct capture *capture, int fd)
 {
-    struct hx_agent_answer *answer = &capture->answer;
+    struct hx_agent_reply *reply = &capture->reply;
     bool ok = true;
     for (size_t i = 0; i < capture->tracer.tracee.n && ok; i++) {
         struct hx_tracee *tracee = &capture->tracer.tracee.v[i];
         if (!tracee->thread.has_regs && tracee->state != HX_TRACEE_STUCK)
             continue;
-        answer->n_threads++;
-        answer->n_stuck += tracee->state == HX_TRACEE_STUCK;
+        reply->n_threads++;
+        reply->n_stuck += tracee->state == HX_TRACEE_STUCK;
         ok = write_fully(fd, &tracee->thread, sizeof tracee->thread);
     }
-    answer->n_pieces = capture->copy.pieces.n;
-    answer->n_lost = capture->copy.lost.n;
-    answer->n_swapped = capture->copy.swapped.n;
-    answer->pages_known = capture->copy.pages_known;
-    answer->smaps_len = capture->smaps_len;
-    answer->memory_bytes = capture->copy.used;
+    reply->n_pieces = capture->copy.pieces.n;
+    reply->n_lost = capture->copy.lost.n;
+    reply->n_swapped = capture->copy.swapped.n;
+    reply->pages_known = capture->copy.pages_known;
+    reply->smaps_len = capture->smaps_len;
+    reply->memory_bytes = capture->copy.used;
     ok = ok &&
          write_fully(fd, capture->copy.pieces.v,
                      capture->copy.pieces.n * sizeof *capture->copy.pieces.v) &&
@@ -291,8 +291,8 @@ void hx_agent_worker(const struct hx_agent_job *job)
     capture.copy.threads = hx_threads(job->request->threads ? job->request->threads : 2);
     capture.copy.memory_fd = job->memory_fd;
     capture.copy.progress = &job->shared->bytes_read;
-    capture.answer.serial = job->serial;
-    capture.answer.kind = -1;
+    capture.reply.serial = job->serial;
+    capture.reply.kind = -1;
 
     int tables = memfd_create("heapx tables", MFD_CLOEXEC);
     hx_error *err =
@@ -300,10 +300,10 @@ void hx_agent_worker(const struct hx_agent_job *job)
     if (!err)
         err = write_tables(&capture, tables);
     if (err)
-        hx_agent_fill_error(&capture.answer, err);
+        hx_agent_fill_error(&capture.reply, err);
     /* the copy goes back even after a failure: the next try finds it touched */
     int fds[2] = {tables, capture.copying ? -1 : capture.copy.memory_fd};
     if (!atomic_load(&job->shared->given_up))
-        hx_agent_send(job->socket, &capture.answer, sizeof capture.answer, fds, tables < 0 ? 0 : 2);
+        hx_agent_send(job->socket, &capture.reply, sizeof capture.reply, fds, tables < 0 ? 0 : 2);
     _exit(0);
 }
