@@ -162,16 +162,13 @@ static char *read_link(pid_t pid, const char *name)
 static hx_error *fill_process(struct hx_snapshot *snapshot, const struct process *process,
                               struct hx_agent_result *result)
 {
-    char path[64];
-    size_t len = 0;
     snapshot->pid = process->pid;
     snapshot->taken_at_ns = result->taken_at_ns;
     snapshot->started_at_ns = hx_proc_started_at_ns(process->pid);
     snapshot->exe = read_link(process->attach.via, "exe");
-    snprintf(path, sizeof path, "/proc/%d/comm", process->pid);
-    hx_error *unread = hx_proc_read(path, &snapshot->comm, &len);
-    hx_error_free(unread);
-    if (snapshot->comm && len && snapshot->comm[len - 1] == '\n')
+    snapshot->comm = hx_proc_text("/proc/%d/comm", process->pid);
+    size_t len = snapshot->comm ? strlen(snapshot->comm) : 0;
+    if (len && snapshot->comm[len - 1] == '\n')
         snapshot->comm[len - 1] = 0; /* the last one only: names may hold others */
     snapshot->thread = hx_steal(result->thread);
     snapshot->n_threads = result->n_threads;

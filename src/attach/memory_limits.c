@@ -182,18 +182,9 @@ static void mounts_free(mounts *list)
 }
 #define HX_MOUNTS __attribute__((cleanup(mounts_free)))
 
-static char *proc_text(const char *root, const char *who, const char *name)
-{
-    char path[PATH_MAX], *text = NULL;
-    snprintf(path, sizeof path, "%s/proc/%s/%s", root, who, name);
-    hx_error *err = hx_proc_read(path, &text, NULL);
-    hx_error_free(err);
-    return err ? NULL : text;
-}
-
 static hx_error *find_mounts(const char *root, mounts *ret)
 {
-    HX_FREE char *text = proc_text(root, "self", "mountinfo");
+    HX_FREE char *text = hx_proc_text("%s/proc/self/mountinfo", root);
     char *save = NULL;
     for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
          line = strtok_r(NULL, "\n", &save)) {
@@ -339,7 +330,7 @@ static hx_error *add_process(const char *root, const char *who, bool ours, const
                              hx_limits *list)
 {
     for (enum hx_limit_kind kind = HX_LIMIT_V2; kind <= HX_LIMIT_V1; kind++) {
-        HX_FREE char *text = proc_text(root, who, "cgroup");
+        HX_FREE char *text = hx_proc_text("%s/proc/%s/cgroup", root, who);
         const char *path = text ? path_in(text, kind) : NULL;
         for (size_t i = 0; path && i < mounted->n; i++)
             if (mounted->v[i].kind == kind)

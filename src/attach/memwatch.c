@@ -46,9 +46,7 @@ void hx_oom_volunteer(void)
 /* How many processes the kernel has ended for lack of memory, in any cgroup. */
 static uint64_t count_kills(void)
 {
-    HX_FREE char *text = NULL;
-    hx_error *err = hx_proc_read("/proc/vmstat", &text, NULL);
-    hx_error_free(err);
+    HX_FREE char *text = hx_proc_text("/proc/vmstat");
     const char *line = text ? strstr(text, "\noom_kill ") : NULL;
     return line ? strtoull(line + strlen("\noom_kill "), NULL, 10) : 0;
 }

@@ -52,19 +52,6 @@ static void take_lines(const char *text, const struct line *line, size_t n, stru
     }
 }
 
-/* A file of the process as text; NULL when it cannot be read. */
-static char *read_proc_text(pid_t pid, const char *name)
-{
-    char path[64], *text = NULL;
-    size_t n;
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-    hx_error *err = hx_proc_read(path, &text, &n);
-    if (!err)
-        return text;
-    hx_error_free(err);
-    return NULL;
-}
-
 static void take_heap(const char *maps, struct hx_vitals *ret)
 {
     uint64_t sum = 0;
@@ -113,9 +100,9 @@ hx_error *hx_vitals_read(pid_t pid, unsigned wanted, struct hx_vitals *ret)
         snprintf(what, sizeof what, "PID %d", pid);
         return hx_error_new(HX_E_GONE, what, NULL, "has exited");
     }
-    HX_FREE char *status = wanted & of_status ? read_proc_text(living, "status") : NULL;
-    HX_FREE char *rollup = wanted & BIT(PSS) ? read_proc_text(living, "smaps_rollup") : NULL;
-    HX_FREE char *maps = wanted & BIT(HEAP) ? read_proc_text(living, "maps") : NULL;
+    HX_FREE char *status = wanted & of_status ? hx_proc_text("/proc/%d/status", living) : NULL;
+    HX_FREE char *rollup = wanted & BIT(PSS) ? hx_proc_text("/proc/%d/smaps_rollup", living) : NULL;
+    HX_FREE char *maps = wanted & BIT(HEAP) ? hx_proc_text("/proc/%d/maps", living) : NULL;
     uint64_t cpu_ns;
     if (status)
         take_lines(status, in_status, sizeof in_status / sizeof *in_status, ret);

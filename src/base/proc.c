@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,17 @@ hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len)
     if (ret_len)
         *ret_len = n;
     return NULL;
+}
+
+char *hx_proc_text(const char *format, ...)
+{
+    char path[PATH_MAX], *text = NULL;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(path, sizeof path, format, args);
+    va_end(args);
+    hx_error_free(hx_proc_read(path, &text, NULL));
+    return text;
 }
 
 const char *hx_proc_field(const char *text, const char *name)

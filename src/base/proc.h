@@ -12,6 +12,9 @@
 /* Reads a file of /proc to its end, NUL-terminated. Bounded by 1 GiB. The caller frees. */
 hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len);
 
+/* The same of the file that the format names; NULL when it cannot be read. The caller frees. */
+char *hx_proc_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* "Name:\tVALUE" of a status text: the value as text, NULL when there is no such line. The
  * result points into text. */
 const char *hx_proc_field(const char *text, const char *name);

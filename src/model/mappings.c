@@ -2,6 +2,7 @@
 #include "model/process.h"
 
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "base/vec.h"
 
 #include <inttypes.h>
@@ -138,6 +139,16 @@ hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret
     *ret = list.v;
     *ret_n = list.n;
     return NULL;
+}
+
+hx_error *hx_proc_read_mappings(pid_t pid, const char *file, struct hx_mapping **ret, size_t *ret_n)
+{
+    char path[64];
+    HX_FREE char *text = NULL;
+    size_t len;
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
+    HX_TRY(hx_proc_read(path, &text, &len));
+    return hx_proc_mappings(text, len, ret, ret_n);
 }
 
 void hx_mappings_free(struct hx_mapping *mapping, size_t n)

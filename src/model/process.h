@@ -60,6 +60,10 @@ bool hx_mapping_is_memory(const struct hx_mapping *mapping);
  * process can overlap, because it maps and unmaps meanwhile: the earlier one counts. The
  * caller owns the array and each path: hx_mappings_free(). */
 hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret, size_t *ret_n);
+
+/* The same of `file` ("maps", "smaps") of a process as it is now. */
+hx_error *hx_proc_read_mappings(pid_t pid, const char *file, struct hx_mapping **ret,
+                                size_t *ret_n);
 void hx_mappings_free(struct hx_mapping *mapping, size_t n);
 
 /* Index of the mapping that contains addr, n when none does. Mappings are sorted. */

@@ -240,15 +240,10 @@ static bool is_whole(int folder_fd, const char *name, uint32_t *ret_foreign)
  * not to be looked at. */
 static bool maps_region(int folder_fd, pid_t process, pid_t number, size_t *ret_n)
 {
-    char path[64];
-    HX_FREE char *maps = NULL;
     struct hx_mapping *mapping = NULL;
-    size_t len = 0, n = 0;
+    size_t n = 0;
     bool mapped = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)process);
-    hx_error *err = hx_proc_read(path, &maps, &len);
-    if (!err)
-        err = hx_proc_mappings(maps, len, &mapping, &n);
+    hx_error *err = hx_proc_read_mappings(process, "maps", &mapping, &n);
     for (int i = 0; !err && !mapped && i < 1000; i++) {
         char name[64];
         struct stat st;

@@ -49,17 +49,12 @@ struct capture {
     struct hx_agent_reply reply;
 };
 
-static hx_error *read_proc(pid_t pid, const char *name, char **ret, size_t *ret_len)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-    return hx_proc_read(path, ret, ret_len);
-}
-
 static void *read_smaps(void *argument)
 {
     struct capture *capture = argument;
-    capture->smaps_error = read_proc(capture->pid, "smaps", &capture->smaps, &capture->smaps_len);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/smaps", capture->pid);
+    capture->smaps_error = hx_proc_read(path, &capture->smaps, &capture->smaps_len);
     return NULL;
 }
 
@@ -106,11 +101,7 @@ static hx_error *copy_all(struct capture *capture)
 {
     pthread_t reader;
     bool concurrent = pthread_create(&reader, NULL, read_smaps, capture) == 0;
-    HX_FREE char *maps = NULL;
-    size_t len = 0;
-    hx_error *err = read_proc(capture->pid, "maps", &maps, &len);
-    if (!err)
-        err = hx_proc_mappings(maps, len, &capture->now, &capture->n_now);
+    hx_error *err = hx_proc_read_mappings(capture->pid, "maps", &capture->now, &capture->n_now);
     if (!err)
         err = hx_copy_plan(&capture->copy, capture->now, capture->n_now, capture->before,
                            capture->n_before);
@@ -207,10 +198,7 @@ static void *tracing_thread(void *argument)
 
 static hx_error *take_capture(struct capture *capture)
 {
-    HX_FREE char *smaps = NULL;
-    size_t len = 0;
-    HX_TRY(read_proc(capture->pid, "smaps", &smaps, &len));
-    HX_TRY(hx_proc_mappings(smaps, len, &capture->before, &capture->n_before));
+    HX_TRY(hx_proc_read_mappings(capture->pid, "smaps", &capture->before, &capture->n_before));
     HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before, &capture->tracer));
     hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));

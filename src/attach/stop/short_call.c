@@ -27,16 +27,6 @@ static bool is_random(pid_t pid, pid_t tid, int fd)
            (st.st_rdev == makedev(1, 8) || st.st_rdev == makedev(1, 9));
 }
 
-/* What /proc says of a descriptor; NULL: nothing. The caller frees. */
-static char *describe_descriptor(pid_t pid, pid_t tid, int fd)
-{
-    char path[80], *text = NULL;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/fdinfo/%d", pid, tid, fd);
-    hx_error *err = hx_proc_read(path, &text, NULL);
-    hx_error_free(err);
-    return text;
-}
-
 static uint64_t field(const char *text, const char *name, int base)
 {
     const char *value = hx_proc_field(text, name);
@@ -66,7 +56,7 @@ bool hx_short_call(pid_t pid, pid_t tid, struct hx_short_calls *calls)
     }
     if (answer.kind == HX_SHORT_READ)
         return false; /* as much as there was */
-    HX_FREE char *about = describe_descriptor(pid, tid, answer.fd);
+    HX_FREE char *about = hx_proc_text("/proc/%d/task/%d/fdinfo/%d", pid, tid, answer.fd);
     if (!waits(&answer, about))
         return false;
     calls->n++;

@@ -73,11 +73,7 @@ static int by_tid(const void *a, const void *b)
 /* Who traces the thread; 0: nobody. */
 static pid_t tracer_of(pid_t pid, pid_t tid)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
-    HX_FREE char *status = NULL;
-    hx_error *unread = hx_proc_read(path, &status, NULL);
-    hx_error_free(unread);
+    HX_FREE char *status = hx_proc_text("/proc/%d/task/%d/status", pid, tid);
     const char *by = status ? hx_proc_field(status, "TracerPid") : NULL;
     return by ? atoi(by) : 0;
 }
@@ -168,11 +164,7 @@ static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
 /* Name and number inside the target's namespace; best effort, before the stop. */
 static void name_thread(pid_t pid, struct hx_thread *thread)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, thread->tid);
-    HX_FREE char *status = NULL;
-    hx_error *unread = hx_proc_read(path, &status, NULL);
-    hx_error_free(unread);
+    HX_FREE char *status = hx_proc_text("/proc/%d/task/%d/status", pid, thread->tid);
     if (status)
         hx_proc_name(status, thread->comm, sizeof thread->comm);
     const char *numbers = status ? hx_proc_field(status, "NSpid") : NULL;
@@ -227,13 +219,9 @@ static bool collect_state_change(struct hx_tracer *tracer, struct hx_tracee *tra
 }
 
 /* sp and pc of a thread that sleeps in the kernel, from /proc. */
-static void look_at_stuck(pid_t pid, struct hx_thread *thread)
+static void read_stuck_registers(pid_t pid, struct hx_thread *thread)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, thread->tid);
-    HX_FREE char *text = NULL;
-    hx_error *unread = hx_proc_read(path, &text, NULL);
-    hx_error_free(unread);
+    HX_FREE char *text = hx_proc_text("/proc/%d/task/%d/syscall", pid, thread->tid);
     /* "NR ARG*6 SP PC", or "-1 SP PC" outside a call, or "running" */
     HX_VEC(uint64_t) words = {0};
     for (char *at = text, *end; at && *at; at = end) {
@@ -287,7 +275,7 @@ static hx_error *wait_all(struct hx_tracer *tracer)
                 continue;
             char state = hx_proc_state(tracer->pid, tracee->thread.tid);
             if (state == 'D') {
-                look_at_stuck(tracer->pid, &tracee->thread);
+                read_stuck_registers(tracer->pid, &tracee->thread);
                 tracee->state = HX_TRACEE_STUCK;
             } else if (state == 0 || state == 'Z' || state == 'X') {
                 tracee->state = HX_TRACEE_GONE;

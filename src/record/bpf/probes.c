@@ -453,17 +453,12 @@ static hx_error *make_config(const struct hx_record_options *options, pid_t pid,
 static uint32_t sampled_blocks(pid_t pid, const struct hx_record_options *options)
 {
     enum { least = 1 << 16, most = 1 << 20 };
-    char path[64];
-    HX_FREE char *text = NULL;
-    size_t len;
     unsigned long long pages = 0, resident = 0;
     if (!options->sample_bytes)
         return options->least_bytes || options->most_bytes ? most : 1;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    hx_error *err = hx_proc_read(path, &text, &len);
-    if (!err)
+    HX_FREE char *text = hx_proc_text("/proc/%d/statm", (int)pid);
+    if (text)
         sscanf(text, "%llu %llu", &pages, &resident);
-    hx_error_free(err);
     uint64_t blocks = 8 * (resident << 12) / options->sample_bytes;
     return blocks < least ? least : blocks > most ? most : (uint32_t)blocks;
 }

@@ -69,12 +69,9 @@ void hx_trial_calls(unsigned frames, unsigned rounds, uint64_t size, unsigned wi
 
 bool hx_probe_own_offset(const void *function, uint64_t *ret)
 {
-    HX_FREE char *text = NULL;
     struct hx_mapping *mapping = NULL;
-    size_t len, n = 0;
-    hx_error *err = hx_proc_read("/proc/self/maps", &text, &len);
-    if (!err)
-        err = hx_proc_mappings(text, len, &mapping, &n);
+    size_t n = 0;
+    hx_error *err = hx_proc_read_mappings(getpid(), "maps", &mapping, &n);
     size_t i = err ? 0 : hx_mapping_find(mapping, n, (uintptr_t)function);
     bool found = !err && i < n && mapping[i].inode;
     if (found)

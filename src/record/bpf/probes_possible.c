@@ -39,24 +39,18 @@ static unsigned version(void)
 
 static uint64_t capabilities(void)
 {
-    HX_FREE char *status = NULL;
-    size_t len;
-    hx_error *err = hx_proc_read("/proc/self/status", &status, &len);
-    const char *caps = err ? NULL : hx_proc_field(status, "CapEff");
-    hx_error_free(err);
+    HX_FREE char *status = hx_proc_text("/proc/self/status");
+    const char *caps = status ? hx_proc_field(status, "CapEff") : NULL;
     return caps ? strtoull(caps, NULL, 16) : 0;
 }
 
 /* Is this a user namespace, whose capabilities do not count outside? */
 static bool is_user_namespace(void)
 {
-    HX_FREE char *map = NULL;
-    size_t len;
+    HX_FREE char *map = hx_proc_text("/proc/self/uid_map");
     unsigned long long inside = 0, outside = 0, n = 0;
-    hx_error *err = hx_proc_read("/proc/self/uid_map", &map, &len);
-    bool read = !err && sscanf(map, "%llu %llu %llu", &inside, &outside, &n) == 3;
-    hx_error_free(err);
-    return read && (inside || outside || n < UINT32_MAX);
+    return map && sscanf(map, "%llu %llu %llu", &inside, &outside, &n) == 3 &&
+           (inside || outside || n < UINT32_MAX);
 }
 
 hx_error *hx_probe_refused(int err, const char *call)
@@ -131,15 +125,10 @@ bool hx_probe_is_filtered(pid_t pid)
     HX_DIR DIR *dir = opendir(path);
     struct dirent *entry;
     while (dir && (entry = readdir(dir))) {
-        char file[80 + sizeof entry->d_name];
-        HX_FREE char *status = NULL;
-        size_t len;
         if (entry->d_name[0] == '.')
             continue;
-        snprintf(file, sizeof file, "%s/%s/status", path, entry->d_name);
-        hx_error *err = hx_proc_read(file, &status, &len);
-        const char *mode = err ? NULL : hx_proc_field(status, "Seccomp");
-        hx_error_free(err);
+        HX_FREE char *status = hx_proc_text("%s/%s/status", path, entry->d_name);
+        const char *mode = status ? hx_proc_field(status, "Seccomp") : NULL;
         if (mode && *mode != '0')
             return true;
     }

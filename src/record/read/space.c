@@ -173,15 +173,10 @@ static hx_error *take_mappings(hx_space *space, const struct hx_mapping *mapping
 
 hx_error *hx_space_refresh(hx_space *space)
 {
-    char path[64];
-    HX_FREE char *text = NULL;
-    size_t len, n = 0;
+    size_t n = 0;
     struct hx_mapping *mapping = NULL;
     pid_t living = hx_proc_living(space->pid);
-    snprintf(path, sizeof path, "/proc/%d/maps", living ? living : space->pid);
-    hx_error *err = hx_proc_read(path, &text, &len);
-    if (!err && len)
-        err = hx_proc_mappings(text, len, &mapping, &n);
+    hx_error *err = hx_proc_read_mappings(living ? living : space->pid, "maps", &mapping, &n);
     if (err) { /* it is gone: what was known is kept */
         bool nomem = err->kind == HX_E_NOMEM;
         if (!nomem)
