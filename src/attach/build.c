@@ -102,8 +102,8 @@ static size_t c_library(hx_modules *modules)
 }
 
 /* Does a word of [start, end) have one of these values? */
-static bool holds_word(const struct hx_image *image, uint64_t start, uint64_t end,
-                       const uint64_t *value, size_t n)
+static bool has_word_of(const struct hx_image *image, uint64_t start, uint64_t end,
+                        const uint64_t *value, size_t n)
 {
     for (size_t i = hx_image_find(image, start); i < image->n && image->span[i].start < end; i++) {
         const struct hx_span *span = &image->span[i];
@@ -131,7 +131,7 @@ static bool is_wrapper(const struct hx_snapshot *snapshot, hx_modules *modules, 
     for (size_t i = 0; library != SIZE_MAX && i < sizeof names / sizeof *names; i++)
         n_values += hx_module_symbol(modules, library, names[i], &value[n_values], &size);
     for (size_t i = 0; n_values && i < n; i++)
-        if (holds_word(&snapshot->image, ranges[i][0], ranges[i][1], value, n_values))
+        if (has_word_of(&snapshot->image, ranges[i][0], ranges[i][1], value, n_values))
             return true;
     return false;
 }

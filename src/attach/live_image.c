@@ -16,7 +16,7 @@ struct pages {
     bool there[PAGES]; /* in memory, or swapped: the process's own */
 };
 
-static bool add_run(void *context, uint64_t start, uint64_t end, bool swapped)
+static bool mark_present_pages(void *context, uint64_t start, uint64_t end, bool swapped)
 {
     (void)swapped;
     struct pages *pages = context;
@@ -33,7 +33,7 @@ static void find_pages(pid_t pid, uint64_t addr, size_t len, struct pages *ret)
     HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     uint64_t end = (addr + len + PAGE - 1) / PAGE * PAGE;
     *ret = (struct pages){.start = addr / PAGE * PAGE};
-    if (!hx_pagemap_runs(fd, ret->start, end, false, add_run, ret))
+    if (!hx_pagemap_runs(fd, ret->start, end, false, mark_present_pages, ret))
         memset(ret->there, true, sizeof ret->there);
 }
 

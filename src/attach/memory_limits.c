@@ -123,7 +123,7 @@ struct mount {
 typedef HX_VEC(struct mount) mounts;
 
 /* Takes the next word of a line, in which \040 and the like stand for blanks; NULL at its end. */
-static char *next_word(char **line)
+static char *next_mount_field(char **line)
 {
     char *word = *line + strspn(*line, " "), *to = word, *from = word;
     while (*from && *from != ' ') {
@@ -153,15 +153,15 @@ static bool parse_mount(char *line, const char *root, struct mount *ret)
 {
     char *word[5], *type = NULL, *options = NULL;
     for (int i = 0; i < 5; i++)
-        if (!(word[i] = next_word(&line)))
+        if (!(word[i] = next_mount_field(&line)))
             return false;
-    for (char *at; (at = next_word(&line));)
+    for (char *at; (at = next_mount_field(&line));)
         if (strcmp(at, "-") == 0)
             break;
-    type = next_word(&line);
-    if (!type || !next_word(&line))
+    type = next_mount_field(&line);
+    if (!type || !next_mount_field(&line))
         return false;
-    options = next_word(&line);
+    options = next_mount_field(&line);
     bool v2 = strcmp(type, "cgroup2") == 0;
     if (!v2 && (strcmp(type, "cgroup") != 0 || !options || !has_option(options, "memory")))
         return false;
@@ -326,8 +326,8 @@ static hx_error *add_levels(hx_limits *list, const struct mount *mount, const ch
     return NULL;
 }
 
-static hx_error *add_process(const char *root, const char *who, bool ours, const mounts *mounted,
-                             hx_limits *list)
+static hx_error *add_process_limits(const char *root, const char *who, bool ours,
+                                    const mounts *mounted, hx_limits *list)
 {
     for (enum hx_limit_kind kind = HX_LIMIT_V2; kind <= HX_LIMIT_V1; kind++) {
         HX_FREE char *text = hx_proc_text("%s/proc/%s/cgroup", root, who);
@@ -362,9 +362,9 @@ hx_error *hx_limits_find(const char *root, pid_t pid, hx_limits *ret)
     snprintf(who, sizeof who, "%d", (int)pid);
     hx_error *err = find_mounts(root, &mounted);
     if (!err)
-        err = add_process(root, "self", true, &mounted, &list);
+        err = add_process_limits(root, "self", true, &mounted, &list);
     if (!err && pid > 0)
-        err = add_process(root, who, false, &mounted, &list);
+        err = add_process_limits(root, who, false, &mounted, &list);
     if (!err)
         err = add_machine(root, pid > 0, &list);
     if (err) {

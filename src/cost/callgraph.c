@@ -54,7 +54,7 @@ static bool is_something(const struct hx_call_costs *costs)
     return costs->bytes[0] || costs->bytes[1] || costs->bytes[2] || costs->bytes[3] || costs->calls;
 }
 
-static bool has_centre(const struct making *making, uint32_t frame)
+static bool frame_has_centre(const struct making *making, uint32_t frame)
 {
     return !frame || (making->frame[frame].kind != HX_FRAME_DEFERRED &&
                       making->frame[frame].centre != HX_NO_CENTRE);
@@ -70,7 +70,7 @@ static hx_error *sum_call_costs(struct making *making)
         memcpy(making->sum, making->own, n * sizeof *making->sum);
     for (uint32_t i = making->n; i-- > 1;) {
         uint32_t caller = making->caller[i];
-        if (caller >= i || !has_centre(making, caller))
+        if (caller >= i || !frame_has_centre(making, caller))
             return hx_error_new(HX_E_CORRUPT, "recorded stacks", NULL,
                                 "frame %u: its caller makes no sense", i);
         making->passed[i] |= is_something(&making->own[i]);
@@ -78,7 +78,7 @@ static hx_error *sum_call_costs(struct making *making)
             continue;
         add_call_costs(&making->sum[caller], &making->sum[i]);
         /* what is charged to MAIN itself alone makes it a function */
-        making->passed[caller] |= caller || !has_centre(making, i);
+        making->passed[caller] |= caller || !frame_has_centre(making, i);
     }
     if (n)
         making->passed[0] |= is_something(&making->own[0]);
@@ -98,7 +98,7 @@ static hx_error *find_functions(struct making *making)
     struct hx_callgraph *graph = making->graph;
     for (uint32_t i = 0; i < making->n; i++) {
         uint32_t *number;
-        if (!making->passed[i] || !has_centre(making, i))
+        if (!making->passed[i] || !frame_has_centre(making, i))
             continue;
         HX_TRY(hx_pairs_at(&making->functions, making->frame[i].centre, &number));
         struct hx_call_function fresh = {.centre = making->frame[i].centre, .cycle = HX_NO_CYCLE};
@@ -155,7 +155,7 @@ static hx_error *find_calls(struct making *making)
         if (!making->passed[i])
             continue;
         uint32_t caller = making->caller[i];
-        uint32_t asked = has_centre(making, i) ? i : caller;
+        uint32_t asked = frame_has_centre(making, i) ? i : caller;
         if (is_something(&making->own[i]))
             add_call_costs(&graph->functions.v[function_of(making, asked)].direct, &making->own[i]);
         if (asked == i && i && caller)
@@ -201,8 +201,9 @@ static hx_error *close_component(struct hx_callgraph *graph, struct walk *walk, 
     return end - first > 1 ? add_cycle(graph, &stack[first], end - first) : NULL;
 }
 
-static hx_error *walk_from(struct hx_callgraph *graph, const uint32_t *first_call,
-                           struct walk *walk, uint32_t *stack, uint32_t root, uint32_t *order)
+static hx_error *search_component(struct hx_callgraph *graph, const uint32_t *first_call,
+                                  struct walk *walk, uint32_t *stack, uint32_t root,
+                                  uint32_t *order)
 {
     uint32_t n_stack = 0, at = root;
     walk[root].back = root;
@@ -249,14 +250,14 @@ static hx_error *find_cycles(struct hx_callgraph *graph)
     }
     for (uint32_t f = 0; f < n; f++)
         if (!walk[f].order)
-            HX_TRY(walk_from(graph, first_call, walk, stack, f, &order));
+            HX_TRY(search_component(graph, first_call, walk, stack, f, &order));
     return NULL;
 }
 
 /* --- sums and the order of the table ----------------------------------------------- */
 
 /* Totals of functions in no cycle, and of cycles; members get theirs last. */
-static void total(struct hx_callgraph *graph)
+static void total_costs(struct hx_callgraph *graph)
 {
     struct hx_call_function *function = graph->functions.v;
     struct hx_call_cycle *cycle = graph->cycles.v;
@@ -351,7 +352,7 @@ static hx_error *order_entries(struct hx_callgraph *graph)
 
 /* --- the graph --------------------------------------------------------------------- */
 
-static hx_error *at(const struct hx_progress *progress, uint64_t done)
+static hx_error *costs_at(const struct hx_progress *progress, uint64_t done)
 {
     if (hx_progress_cancelled(progress))
         return hx_error_cancelled("the call graph");
@@ -361,15 +362,15 @@ static hx_error *at(const struct hx_progress *progress, uint64_t done)
 
 static hx_error *make_callgraph(struct making *making, const struct hx_progress *progress)
 {
-    HX_TRY(at(progress, 0));
+    HX_TRY(costs_at(progress, 0));
     HX_TRY(sum_call_costs(making));
-    HX_TRY(at(progress, 1));
+    HX_TRY(costs_at(progress, 1));
     HX_TRY(find_functions(making));
-    HX_TRY(at(progress, 2));
+    HX_TRY(costs_at(progress, 2));
     HX_TRY(find_calls(making));
-    HX_TRY(at(progress, 3));
+    HX_TRY(costs_at(progress, 3));
     HX_TRY(find_cycles(making->graph));
-    total(making->graph);
+    total_costs(making->graph);
     return order_entries(making->graph);
 }
 

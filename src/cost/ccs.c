@@ -77,7 +77,7 @@ static bool has_key(const struct hx_ccs_table *table, uint32_t value, hx_ccs_row
 }
 
 /* What stands in the slot of a key; 0: it has none. */
-static uint32_t find_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre)
+static uint32_t find_call_slot(const struct hx_ccs_table *table, hx_ccs_row on, hx_centre centre)
 {
     const struct segment *segment = &table->segment[on];
     if (segment->first && has_key(table, segment->first, on, centre))
@@ -242,7 +242,7 @@ hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centr
     if (on >= table->n)
         return no_such_row(on);
     uint32_t value = on + 1; /* on top already */
-    if (table->row[on].centre != centre && !(value = find_slot(table, on, centre)))
+    if (table->row[on].centre != centre && !(value = find_call_slot(table, on, centre)))
         HX_TRY(push_new(table, on, centre, &value));
     *ret = value & BACK_EDGE ? table->back_edges.v[value & ~BACK_EDGE].to : value - 1;
     if (ret_back)
@@ -253,7 +253,7 @@ hx_error *hx_ccs_push(struct hx_ccs_table *table, hx_ccs_row on, hx_centre centr
 hx_error *hx_ccs_root(struct hx_ccs_table *table, hx_centre centre, bool is_caf, hx_ccs_row *ret)
 {
     hx_ccs_row row;
-    uint32_t slot = find_slot(table, HX_CCS_TOP, centre);
+    uint32_t slot = find_call_slot(table, HX_CCS_TOP, centre);
     if (centre == table->row[HX_CCS_TOP].centre || slot & BACK_EDGE ||
         (slot && (table->row[slot - 1].root != slot - 1 || table->segment[slot - 1].caf != is_caf)))
         return hx_error_new(HX_E_CORRUPT, "cost-centre stacks", NULL,
@@ -369,7 +369,7 @@ static const char *wrong_row(const struct hx_ccs_table *table, hx_ccs_row i)
         return "its root is not its parent's";
     if (row->root == i && row->parent != HX_CCS_TOP)
         return "it is a root, and MAIN's child it is not";
-    if (find_slot(table, row->parent, row->centre) != i + 1)
+    if (find_call_slot(table, row->parent, row->centre) != i + 1)
         return "another row has its parent and centre";
     if (table->recursion == HX_RECURSION_TRUNCATES) {
         for (hx_ccs_row at = row->parent;; at = table->row[at].parent) {

@@ -102,7 +102,7 @@ static bool stands_for(const struct selectors *selectors, const struct selector 
            hx_patterns_match(selector->compiled, text[selector->kind]);
 }
 
-static bool is_chosen(struct selectors *selectors, const struct hx_centre_name *centre)
+static bool selects_centre(struct selectors *selectors, const struct hx_centre_name *centre)
 {
     bool chosen = !selectors->named[centre->region], excluded = false;
     for (size_t i = 0; i < selectors->n; i++) {
@@ -130,7 +130,7 @@ hx_error *hx_centres_choose(const struct hx_centre_name *centre, size_t n,
     for (size_t i = 0; i < n; i++) {
         if (centre[i].source)
             HX_TRY(cut_line(&selectors, centre[i].source));
-        ret[i] = is_chosen(&selectors, &centre[i]);
+        ret[i] = selects_centre(&selectors, &centre[i]);
     }
     if (ret_idle) {
         *ret_idle = NULL;

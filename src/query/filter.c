@@ -144,8 +144,8 @@ static struct hx_filter_value keep_constant(struct parser *parser, const char *s
     return value;
 }
 
-static hx_error *read_operand(struct parser *parser, struct hx_token *ret_token,
-                              struct hx_operand *ret)
+static hx_error *parse_operand(struct parser *parser, struct hx_token *ret_token,
+                               struct hx_operand *ret)
 {
     static const char todo[] = "give a column, a number, or a text in quotes";
     const struct hx_token token = parser->token;
@@ -305,7 +305,7 @@ static hx_error *parse_match(struct parser *parser, enum hx_filter_op op,
         return error_at(parser, &parser->token, "join some by |",
                         "more than %d regular expressions", HX_FILTER_MAX_REGEXPS);
     struct hx_token pattern;
-    HX_TRY(read_operand(parser, &pattern, &node.right));
+    HX_TRY(parse_operand(parser, &pattern, &node.right));
     hx_error *err = hx_regexp_create(node.right.value.text, &node.regexp);
     if (err && err->kind == HX_E_USAGE) {
         hx_error *inner = err;
@@ -334,7 +334,7 @@ static hx_error *parse_order(struct parser *parser, enum hx_filter_op op,
     struct hx_node node = {.op = op, .left = left};
     struct hx_token right_token, *tokens[2] = {(struct hx_token *)left_token, &right_token};
     parser->resolver.right_side = true;
-    HX_TRY(read_operand(parser, &right_token, &node.right));
+    HX_TRY(parse_operand(parser, &right_token, &node.right));
     parser->resolver.right_side = false;
     if (left.column == HX_NO_COLUMN && node.right.column != HX_NO_COLUMN) {
         node.left = node.right;
@@ -364,7 +364,7 @@ static hx_error *parse_test(struct parser *parser)
 {
     struct hx_token token;
     struct hx_operand operand;
-    HX_TRY(read_operand(parser, &token, &operand));
+    HX_TRY(parse_operand(parser, &token, &operand));
     if (++parser->comparisons > HX_FILTER_MAX_COMPARISONS)
         return error_at(parser, &token, "write a shorter one", "more than %d comparisons",
                         HX_FILTER_MAX_COMPARISONS);

@@ -77,8 +77,8 @@ static hx_error *unknown_name(const struct hx_resolver *resolver, const struct h
     return err;
 }
 
-static const struct hx_filter_column *find_column(const struct hx_filter_schema *schema,
-                                                  const char *view, const char *name)
+static const struct hx_filter_column *find_filter_column(const struct hx_filter_schema *schema,
+                                                         const char *view, const char *name)
 {
     for (size_t i = 0; i < schema->n; i++)
         if (same_name(schema->columns[i].name, name) &&
@@ -87,7 +87,7 @@ static const struct hx_filter_column *find_column(const struct hx_filter_schema 
     return NULL;
 }
 
-static bool has_view(const struct hx_filter_schema *schema, const char *view)
+static bool schema_has_view(const struct hx_filter_schema *schema, const char *view)
 {
     for (size_t i = 0; i < schema->n; i++)
         if (is_view_column(schema, &schema->columns[i], view))
@@ -128,10 +128,10 @@ hx_error *hx_filter_resolve(const struct hx_resolver *resolver, const struct hx_
         *dot = 0;
         view = copy;
         name = dot + 1;
-        if (!has_view(resolver->schema, view))
+        if (!schema_has_view(resolver->schema, view))
             return unknown_name(resolver, token, view, NULL, true);
     }
-    const struct hx_filter_column *column = find_column(resolver->schema, view, name);
+    const struct hx_filter_column *column = find_filter_column(resolver->schema, view, name);
     return column ? use_column(resolver->filter, column, ret)
                   : unknown_name(resolver, token, name, view, false);
 }
@@ -139,7 +139,7 @@ hx_error *hx_filter_resolve(const struct hx_resolver *resolver, const struct hx_
 hx_error *hx_filter_symbol(const struct hx_resolver *resolver, uint32_t column, uint32_t *ret)
 {
     const struct hx_filter_column *symbol =
-        find_column(resolver->schema, resolver->filter->columns.v[column].view, "symbol");
+        find_filter_column(resolver->schema, resolver->filter->columns.v[column].view, "symbol");
     *ret = HX_NO_COLUMN;
     return symbol ? use_column(resolver->filter, symbol, ret) : NULL;
 }

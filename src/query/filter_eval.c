@@ -52,8 +52,8 @@ static struct hx_filter_value operand_value(const hx_filter *filter,
     return get(context, filter->columns.v[operand->column].id);
 }
 
-static bool test(const hx_filter *filter, const struct hx_node *node, hx_filter_get *get,
-                 void *context)
+static bool eval_comparison(const hx_filter *filter, const struct hx_node *node, hx_filter_get *get,
+                            void *context)
 {
     struct hx_filter_value left = operand_value(filter, &node->left, get, context), right;
     if (node->op == HX_OP_IS_NULL || node->op == HX_OP_IS_NOT_NULL)
@@ -87,7 +87,7 @@ bool hx_filter_holds(const hx_filter *filter, hx_filter_get *get, void *context)
     uint32_t at = 0; /* postfix: the first node is the first test */
     while (at < HX_FILTER_FAILS) {
         const struct hx_node *node = &filter->nodes.v[at];
-        at = test(filter, node, get, context) ? node->yes : node->no;
+        at = eval_comparison(filter, node, get, context) ? node->yes : node->no;
     }
     return at == HX_FILTER_HOLDS;
 }

@@ -104,7 +104,8 @@ static bool read_unit(const char *text, size_t n, struct spelling *s)
     return at == n;
 }
 
-static bool exact(const char *text, const struct spelling *s, struct hx_filter_value *ret)
+static bool is_exact_integer(const char *text, const struct spelling *s,
+                             struct hx_filter_value *ret)
 {
     uint64_t most = (uint64_t)INT64_MAX + s->negative, sum = 0;
     for (size_t i = s->digits; i < s->point; i++) {
@@ -132,7 +133,7 @@ enum hx_number hx_filter_number(const char *text, size_t n, struct hx_filter_val
     *ret_bad = s.end;
     if (!read_unit(text, n, &s))
         return HX_NUMBER_UNIT;
-    if (s.whole && exact(text, &s, ret))
+    if (s.whole && is_exact_integer(text, &s, ret))
         return HX_NUMBER_OK;
     double real;
     size_t from = s.hex ? s.digits - 2 : s.digits; /* strtod knows 0x */
@@ -223,7 +224,7 @@ static hx_error *lex_number(const struct hx_lexer *lexer, struct hx_token *ret)
     }
 }
 
-static hx_error *read_text(const struct hx_lexer *lexer, struct hx_token *ret)
+static hx_error *lex_string(const struct hx_lexer *lexer, struct hx_token *ret)
 {
     const char *text = lexer->text + ret->at;
     size_t n = 1;
@@ -284,7 +285,7 @@ hx_error *hx_lexer_next(struct hx_lexer *lexer, struct hx_token *ret)
     else if (begins_number(text + lexer->at))
         err = lex_number(lexer, ret);
     else if (c == '\'' || c == '"')
-        err = read_text(lexer, ret);
+        err = lex_string(lexer, ret);
     else if (c)
         err = read_sign(lexer, ret);
     lexer->at += ret->n;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_quoted(struct hx_text *sql, const char *s, size_t n, char quote)
+static void put_sql_quoted(struct hx_text *sql, const char *s, size_t n, char quote)
 {
     hx_text_putc(sql, quote);
     for (size_t i = 0; i < n; i++) {
@@ -45,7 +45,7 @@ static void put_exact_real(struct hx_text *sql, double real)
 static void put_constant(struct hx_text *sql, const struct hx_filter_value *value)
 {
     if (value->type == HX_FILTER_STRING)
-        put_quoted(sql, value->text, value->n, '\'');
+        put_sql_quoted(sql, value->text, value->n, '\'');
     else if (value->type == HX_FILTER_REAL)
         put_exact_real(sql, value->real);
     else
@@ -63,10 +63,10 @@ static void put_operand(struct hx_text *sql, const hx_filter *filter,
     if (strip)
         hx_text_putc(sql, '+');
     if (column->view) {
-        put_quoted(sql, column->view, strlen(column->view), '"');
+        put_sql_quoted(sql, column->view, strlen(column->view), '"');
         hx_text_putc(sql, '.');
     }
-    put_quoted(sql, column->name, strlen(column->name), '"');
+    put_sql_quoted(sql, column->name, strlen(column->name), '"');
 }
 
 static void put_test(struct hx_text *sql, const hx_filter *filter, const struct hx_node *node)

@@ -105,7 +105,7 @@ void hx_glob_destroy(hx_glob *glob)
 }
 
 /* How many bytes of the name the word takes; 0: it does not stand for them. */
-static size_t taken(uint16_t word, const char *name, size_t n)
+static size_t match_set(uint16_t word, const char *name, size_t n)
 {
     uint32_t c;
     if (!n)
@@ -132,12 +132,12 @@ bool hx_glob_matches(const hx_glob *glob, const char *name, size_t n)
             continue;
         }
         if (word < glob->words.n)
-            bytes = taken(words[word], name + at, n - at);
+            bytes = match_set(words[word], name + at, n - at);
         if (bytes) {
             at += bytes;
             word++;
         } else if (star != SIZE_MAX && star_end < n) {
-            size_t step = taken(ANY_CHARACTER, name + star_end, n - star_end);
+            size_t step = match_set(ANY_CHARACTER, name + star_end, n - star_end);
             star_end += step;
             at = star_end;
             word = star + 1;

@@ -40,7 +40,7 @@ static size_t cap_size(size_t size)
     return size > HX_REGEXP_MAX_SIZE ? HX_REGEXP_MAX_SIZE + 1 : size;
 }
 
-static struct group *top(struct measure *m)
+static struct group *top_group(struct measure *m)
 {
     return &m->group[m->depth];
 }
@@ -119,9 +119,10 @@ static bool read_times(struct measure *m)
         return false;
     m->s = p + 1;
     size_t times = (n[1] > n[0] ? n[1] : n[0]) + 1;
-    repeat(top(m), times, n[0] == 0, false);
+    repeat(top_group(m), times, n[0] == 0, false);
     if (bounds) /* each of the optional ones, or the loop at the end, is a choice */
-        top(m)->last.forks = cap_size(top(m)->last.forks + (top(m)->last.empty ? times : 0));
+        top_group(m)->last.forks =
+            cap_size(top_group(m)->last.forks + (top_group(m)->last.empty ? times : 0));
     return true;
 }
 
@@ -131,7 +132,7 @@ static hx_error *refuse_pattern(const char *pattern, const char *todo, const cha
 }
 
 /* Reads one escape, bracket expression, character or anchor behind its first byte c. */
-static void read_element(struct measure *m, char c)
+static void measure_element(struct measure *m, char c)
 {
     struct element element = {.size = 1, .empty = c == '^' || c == '$'};
     if (c == '[') {
@@ -140,7 +141,7 @@ static void read_element(struct measure *m, char c)
         element.empty = strchr("bB<>`'", *m->s) != NULL;
         m->s++;
     }
-    add_element(top(m), element);
+    add_element(top_group(m), element);
 }
 
 static void read_next(struct measure *m)
@@ -150,15 +151,15 @@ static void read_next(struct measure *m)
         begin_group(&m->group[++m->depth]);
     } else if (c == ')' && m->depth) {
         m->depth--;
-        add_element(top(m), end_group(&m->group[m->depth + 1]));
+        add_element(top_group(m), end_group(&m->group[m->depth + 1]));
     } else if (c == '|') {
-        end_branch(top(m));
+        end_branch(top_group(m));
     } else if (c == '*' || c == '?') {
-        repeat(top(m), 1, true, true);
+        repeat(top_group(m), 1, true, true);
     } else if (c == '+') {
-        repeat(top(m), 2, false, true);
+        repeat(top_group(m), 2, false, true);
     } else if (c != '{' || !read_times(m)) {
-        read_element(m, c);
+        measure_element(m, c);
     }
 }
 
@@ -176,7 +177,7 @@ static hx_error *measure_pattern(const char *pattern)
     }
     while (m.depth) { /* the library will refuse an open group by itself */
         m.depth--;
-        add_element(top(&m), end_group(&m.group[m.depth + 1]));
+        add_element(top_group(&m), end_group(&m.group[m.depth + 1]));
     }
     struct element all = end_group(&m.group[0]);
     if (all.size > HX_REGEXP_MAX_SIZE)

@@ -69,7 +69,7 @@ static int compare_entries(const void *a, const void *b)
     return (x->object > y->object) - (x->object < y->object);
 }
 
-static hx_error *find_lost(struct work *work)
+static hx_error *find_leaked(struct work *work)
 {
     const struct hx_graph *g = work->graph;
     uint32_t types = (uint32_t)work->snapshot->types.n, sites = (uint32_t)work->snapshot->sites.n;
@@ -285,7 +285,7 @@ static hx_error *follow_chain(struct work *work, const struct hx_suppress_entry 
 /* --- whose it is ------------------------------------------------------------------- */
 
 /* The objects from `i` on that look the same. */
-static size_t count_alike(const struct work *work, size_t i)
+static size_t count_equal_objects(const struct work *work, size_t i)
 {
     const struct lost *first = &work->lost[i];
     size_t end = i + 1;
@@ -304,7 +304,7 @@ static hx_error *take_matches(struct work *work, uint32_t number)
     memset(work->sites, 0, work->snapshot->sites.n + 1);
     for (size_t i = 0, end; i < work->n_lost; i = end) {
         const struct lost *lost = &work->lost[i];
-        end = count_alike(work, i);
+        end = count_equal_objects(work, i);
         if (!(entry->kinds >> lost->state & 1) || !is_of_type(work, entry, lost->type) ||
             !is_of_site(work, entry, lost->site))
             continue;
@@ -452,7 +452,7 @@ hx_error *hx_suppress(hx_suppressions *list, struct hx_snapshot *snapshot,
     *ret_bytes = *ret_objects = 0;
     if (!work.graph->n || !work.graph->state || !work.graph->fwd)
         return NULL;
-    HX_TRY(find_lost(&work));
+    HX_TRY(find_leaked(&work));
     if (!work.n_lost)
         return NULL;
     HX_TRY(reserve_suppressing(&work));

@@ -57,7 +57,7 @@ struct reader {
     struct hx_suppress_entry *entry; /* that is open; NULL: none */
 };
 
-static bool is_blank(char c)
+static bool is_blank_char(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
@@ -87,11 +87,11 @@ static hx_error *suppression_error(const struct reader *r, const char *at, const
     return err;
 }
 
-static void trim(const char **s, size_t *n)
+static void trim_line(const char **s, size_t *n)
 {
-    while (*n && is_blank(**s))
+    while (*n && is_blank_char(**s))
         ++*s, --*n;
-    while (*n && is_blank((*s)[*n - 1]))
+    while (*n && is_blank_char((*s)[*n - 1]))
         --*n;
 }
 
@@ -113,13 +113,13 @@ static hx_error *next_line(struct reader *r, bool *ret_more)
     const char *zero = memchr(r->line, 0, r->line_n);
     if (zero)
         return suppression_error(r, zero, "is it a file of suppressions?", "a byte of 0");
-    trim(&r->line, &r->line_n);
+    trim_line(&r->line, &r->line_n);
     return NULL;
 }
 
 /* --- values ------------------------------------------------------------------------ */
 
-static hx_error *copy_text(struct reader *r, const char *s, size_t n, const char **ret)
+static hx_error *copy_pattern_text(struct reader *r, const char *s, size_t n, const char **ret)
 {
     char *copy = strndup(s, n);
     if (!copy || !hx_vec_push(&r->list->texts, copy)) {
@@ -162,7 +162,7 @@ static bool next_part(const char **s, size_t *n, const char *between, const char
     *part_n = end ? (size_t)(end - *s) : *n;
     *n = end ? *n - *part_n - strlen(between) : 0;
     *s = end ? end + strlen(between) : NULL;
-    trim(part, part_n);
+    trim_line(part, part_n);
     return true;
 }
 
@@ -187,7 +187,7 @@ static hx_error *read_kinds(struct reader *r, const char *s, size_t n)
     return NULL;
 }
 
-static hx_error *read_element(struct reader *r, const char *s, size_t n)
+static hx_error *read_suppression_element(struct reader *r, const char *s, size_t n)
 {
     struct hx_suppress_entry *entry = r->entry;
     if (!n)
@@ -213,7 +213,7 @@ static hx_error *read_chain(struct reader *r, const char *s, size_t n)
     r->entry->chain = calloc(HX_SUPPRESSIONS_MAX_CHAIN, sizeof *r->entry->chain);
     HX_NEED(r->entry->chain);
     while (next_part(&s, &n, " -> ", &part, &part_n))
-        HX_TRY(read_element(r, part, part_n));
+        HX_TRY(read_suppression_element(r, part, part_n));
     return NULL;
 }
 
@@ -223,11 +223,12 @@ static hx_error *read_limit(struct reader *r, const char *s, size_t n)
     char word[40] = "";
     static const char objects[] = "objects";
     size_t digits = n, unit = sizeof objects - 1;
-    bool counts = n > unit && memcmp(s + n - unit, objects, unit) == 0 && is_blank(s[n - unit - 1]);
+    bool counts =
+        n > unit && memcmp(s + n - unit, objects, unit) == 0 && is_blank_char(s[n - unit - 1]);
     if (counts) {
         const char *at = s;
         digits = n - unit;
-        trim(&at, &digits);
+        trim_line(&at, &digits);
     }
     if (digits < sizeof word)
         memcpy(word, s, digits);
@@ -261,7 +262,7 @@ static hx_error *open_entry(struct reader *r)
 {
     const char *name = r->line;
     size_t n = r->line_n - 1;
-    trim(&name, &n);
+    trim_line(&name, &n);
     if (!n)
         return suppression_error(r, r->line, "begin it with: NAME {", "the entry has no name");
     if (r->list->entries.n == HX_SUPPRESSIONS_MAX_ENTRIES)
@@ -273,7 +274,7 @@ static hx_error *open_entry(struct reader *r)
         .most_objects = UINT64_MAX,
         .suppression = {.file = r->file, .line = r->number},
     };
-    HX_TRY(copy_text(r, name, n, &entry.suppression.name));
+    HX_TRY(copy_pattern_text(r, name, n, &entry.suppression.name));
     HX_NEED(hx_vec_push(&r->list->entries, entry));
     r->entry = &r->list->entries.v[r->list->entries.n - 1];
     r->seen = 0;
@@ -296,7 +297,7 @@ static hx_error *read_field(struct reader *r)
     if (!colon)
         return suppression_error(r, r->line, "write KEY: VALUE, or } at the end of the entry",
                                  "this is no line of an entry");
-    trim(&name, &name_n);
+    trim_line(&name, &name_n);
     while (i < sizeof keys / sizeof *keys &&
            (strlen(keys[i].name) != name_n || memcmp(keys[i].name, name, name_n) != 0))
         i++;
@@ -306,7 +307,7 @@ static hx_error *read_field(struct reader *r)
                                  name);
     const char *value = colon + 1;
     size_t n = r->line_n - (size_t)(value - r->line);
-    trim(&value, &n);
+    trim_line(&value, &n);
     if (r->seen >> i & 1)
         return suppression_error(r, r->line, "make two entries", "the entry says its %s twice",
                                  keys[i].name);
@@ -335,7 +336,7 @@ hx_error *hx_suppressions_parse(hx_suppressions *list, const char *file, const c
     if (n > HX_SUPPRESSIONS_MAX_BYTES)
         return hx_error_new(HX_E_LIMIT, file, "is it a file of suppressions?",
                             "is larger than %zu bytes", HX_SUPPRESSIONS_MAX_BYTES);
-    HX_TRY(copy_text(&r, file, strlen(file), &r.file));
+    HX_TRY(copy_pattern_text(&r, file, strlen(file), &r.file));
     for (;;) {
         HX_TRY(next_line(&r, &more));
         if (!more)

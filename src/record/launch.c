@@ -77,7 +77,7 @@ static bool gains_rights(int fd, const struct stat *st)
     return user || group || capable;
 }
 
-static bool read_header(int fd, Elf64_Ehdr *ret)
+static bool read_elf_header(int fd, Elf64_Ehdr *ret)
 {
     return pread(fd, ret, sizeof *ret, 0) == sizeof *ret &&
            memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0;
@@ -124,13 +124,13 @@ static bool has_malloc(int fd)
 
 /* NULL: the library can be loaded into it, and will be called. A file that is not ELF may be
  * anything. */
-static const char *unfit(int fd, const struct stat *st)
+static const char *why_unfit(int fd, const struct stat *st)
 {
     Elf64_Ehdr header;
     if (gains_rights(fd, st))
         return "it gains rights when it starts (set-uid, set-gid or file capabilities), and the "
                "loader lets no library into it";
-    if (!read_header(fd, &header))
+    if (!read_elf_header(fd, &header))
         return NULL;
     if (!is_native(&header))
         return "it is made for another kind of processor (32-bit?), and the recording library is "
@@ -175,7 +175,7 @@ hx_error *hx_launch_possible(const char *command)
             file = next;
             continue;
         }
-        const char *why = unfit(fd, &st);
+        const char *why = why_unfit(fd, &st);
         if (why)
             return hx_error_new(HX_E_LIMIT, command, "start it, then: heapx record PID", "%s", why);
         return NULL;
@@ -324,7 +324,7 @@ static void each_region(int folder_fd, void (*each)(int folder_fd, const char *n
     }
 }
 
-static void greet(int folder_fd, const char *name)
+static void announce_reader(int folder_fd, const char *name)
 {
     uint64_t now = hx_now_ns();
     uint32_t unused;
@@ -343,7 +343,7 @@ static void *greet_all(void *argument)
     const struct hx_launched_announcer *greeter = argument;
     struct pollfd end = {.fd = greeter->end_fd};
     while (poll(&end, 1, GREET_MS) <= 0)
-        each_region(greeter->folder_fd, greet);
+        each_region(greeter->folder_fd, announce_reader);
     return NULL;
 }
 

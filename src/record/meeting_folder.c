@@ -18,7 +18,7 @@ static bool has_plenty(const struct statfs *fs)
 }
 
 /* Leaves the link that tells the program who reads. It works without. */
-static void sign(int folder_fd)
+static void write_reader_link(int folder_fd)
 {
     char text[80];
     struct stat ns;
@@ -46,7 +46,7 @@ hx_error *hx_record_folder_make(struct hx_folder *ret)
             hx_error_free(err);
             err = hx_folder_make(places[i], ret);
             if (!err)
-                sign(ret->fd);
+                write_reader_link(ret->fd);
             if (!err || err->kind == HX_E_NOMEM)
                 return err;
         }

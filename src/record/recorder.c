@@ -49,7 +49,7 @@ static void keep_frozen(struct hx_recorder *recorder, struct hx_recording *recor
     pthread_mutex_unlock(&recorder->lock);
 }
 
-static void tell_status(struct hx_recorder *recorder)
+static void publish_status(struct hx_recorder *recorder)
 {
     struct hx_reader_figures figures;
     struct hx_record_overhead overhead = {0};
@@ -90,7 +90,7 @@ static hx_error *pump_once(struct hx_recorder *recorder, bool *ret_idle)
     return NULL;
 }
 
-static void *pump(void *argument)
+static void *run_pump(void *argument)
 {
     struct hx_recorder *recorder = argument;
     hx_error *err = NULL;
@@ -100,7 +100,7 @@ static void *pump(void *argument)
         err = pump_once(recorder, &idle);
         uint64_t now = hx_now_ns();
         if (now - told > 50000000 || err) {
-            tell_status(recorder);
+            publish_status(recorder);
             told = now;
         }
         if (!err && idle && recorder->source->ended(recorder->state))
@@ -108,7 +108,7 @@ static void *pump(void *argument)
         if (!err && idle)
             recorder->source->wait(recorder->state, nap_ns);
     }
-    tell_status(recorder);
+    publish_status(recorder);
     pthread_mutex_lock(&recorder->lock);
     recorder->error = err;
     recorder->status.ended = true;
@@ -126,7 +126,7 @@ static int start_pump(struct hx_recorder *recorder)
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         sigdelset(&others, faults[i]);
     pthread_sigmask(SIG_SETMASK, &others, &before);
-    int failed = pthread_create(&recorder->thread, NULL, pump, recorder);
+    int failed = pthread_create(&recorder->thread, NULL, run_pump, recorder);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }

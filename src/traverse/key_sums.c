@@ -64,7 +64,7 @@ static void count_page(struct sweep *sweep, uint64_t page, uint32_t key)
 }
 
 /* Only the first and the last page of an object can hold others. */
-static void blame(struct sweep *sweep, uint64_t addr, uint64_t size, uint32_t key)
+static void blame_pages(struct sweep *sweep, uint64_t addr, uint64_t size, uint32_t key)
 {
     uint64_t last = addr + (size - 1);
     if (size == 0)
@@ -108,7 +108,7 @@ static hx_error *sum_by_key(const struct hx_snapshot *snapshot, const uint32_t *
         sums->bytes[k] += graph->size[i];
         sums->objects[k]++;
         if (sweep->stamp)
-            blame(sweep, graph->addr[i], graph->size[i], k);
+            blame_pages(sweep, graph->addr[i], graph->size[i], k);
         if ((i & CHECK_MASK) == CHECK_MASK) {
             hx_progress_at(progress, "census", i, graph->n);
             if (hx_progress_cancelled(progress))

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 /* Marks the components that an edge from another one leads to. */
-static void find_targets(const struct hx_graph *graph, const struct hx_components *components,
-                         uint64_t *targets)
+static void mark_referenced_components(const struct hx_graph *graph,
+                                       const struct hx_components *components, uint64_t *targets)
 {
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_obj from = components->number[i];
@@ -27,7 +27,7 @@ static hx_error *assign_states(struct hx_graph *graph, const struct hx_component
 {
     uint64_t *done = calloc((size_t)components->n / 64 + 1, sizeof *done);
     HX_NEED(done);
-    find_targets(graph, components, done);
+    mark_referenced_components(graph, components, done);
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_obj component = components->number[i];
         if (component != HX_NO_OBJ)
@@ -60,7 +60,7 @@ struct climb {
     struct hx_big queue_mem;
 };
 
-static void visit_leaked(struct climb *climb, hx_obj object)
+static void enqueue_leaked(struct climb *climb, hx_obj object)
 {
     uint8_t state = climb->graph->state[object];
     if ((state == HX_STATE_DEFINITE || state == HX_STATE_INDIRECT) &&
@@ -69,8 +69,8 @@ static void visit_leaked(struct climb *climb, hx_obj object)
 }
 
 /* Climbs level by level to the first that has a definite one. */
-static hx_error *climb_up(struct climb *climb, const struct hx_progress *progress, hx_obj *ret,
-                          uint64_t *ret_steps)
+static hx_error *find_definite(struct climb *climb, const struct hx_progress *progress, hx_obj *ret,
+                               uint64_t *ret_steps)
 {
     const struct hx_graph *graph = climb->graph;
     size_t from = 0;
@@ -90,7 +90,7 @@ static hx_error *climb_up(struct climb *climb, const struct hx_progress *progres
             if ((i & 0xfff) == 0 && hx_progress_cancelled(progress))
                 return hx_error_cancelled("search for the leak");
             for (hx_eidx r = graph->rev[object]; r < graph->rev[object + 1]; r++)
-                visit_leaked(climb, graph->rev_source[r]);
+                enqueue_leaked(climb, graph->rev_source[r]);
         }
         from = to;
     }
@@ -109,8 +109,8 @@ hx_error *hx_leaks_holder(const struct hx_graph *graph, hx_obj object,
         climb.seen = calloc((size_t)graph->n / 64 + 1, sizeof *climb.seen);
         err = climb.seen ? hx_big_array(climb.queue, graph->n) : hx_error_nomem();
         if (!err) {
-            visit_leaked(&climb, object);
-            err = climb_up(&climb, progress, &found, &steps);
+            enqueue_leaked(&climb, object);
+            err = find_definite(&climb, progress, &found, &steps);
         }
         free(climb.seen);
         hx_big_free(&climb.queue_mem);

@@ -115,7 +115,7 @@ static inline void find_run(struct hx_mark_worker *worker, const struct hx_graph
 }
 
 /* Gives half a stack away, in parcels, the oldest objects: below them lies most. */
-static void share(struct hx_mark_worker *worker)
+static void share_work(struct hx_mark_worker *worker)
 {
     struct team *team = worker->team;
     while (worker->top - worker->bottom >= 2 * SHARE &&
@@ -154,7 +154,7 @@ static bool poll_team(struct hx_mark_worker *worker)
     if (hx_progress_cancelled(team->mark->progress) || atomic_load(&team->stop))
         return false;
     if (atomic_load_explicit(&team->waiting, memory_order_relaxed))
-        share(worker);
+        share_work(worker);
     return true;
 }
 

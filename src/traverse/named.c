@@ -60,7 +60,7 @@ static int compare_row_names(const void *a, const void *b, void *context)
     return order ? order : (x > y) - (x < y);
 }
 
-static int compare_name_places(const void *a, const void *b, void *context)
+static int compare_root_addresses(const void *a, const void *b, void *context)
 {
     const struct hx_root *roots = context;
     const struct hx_root *x = &roots[*(const uint32_t *)a], *y = &roots[*(const uint32_t *)b];
@@ -81,7 +81,7 @@ static hx_error *make_indexes(struct builder *builder)
     if (!builder->n)
         return NULL;
     qsort_r(builder->by_name, builder->n, sizeof(uint32_t), compare_row_names, (void *)roots);
-    qsort_r(builder->by_place, builder->n_places, sizeof(uint32_t), compare_name_places,
+    qsort_r(builder->by_place, builder->n_places, sizeof(uint32_t), compare_root_addresses,
             (void *)roots);
     return NULL;
 }
@@ -551,7 +551,7 @@ static hx_error *keep_programs(struct builder *builder)
 }
 
 /* Is this the name of a root that was kept? */
-static bool is_kept(const struct builder *builder, size_t kept, const char *name)
+static bool is_kept_name(const struct builder *builder, size_t kept, const char *name)
 {
     for (size_t i = 0; i < kept; i++)
         if (strcmp(builder->named.v[i].name, name) == 0)
@@ -567,7 +567,7 @@ static hx_error *add_names(struct builder *builder, const struct hx_naming *nami
     HX_TRY(find_doubles(naming, n, is_double));
     size_t doubles = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!is_double[i] && !is_kept(builder, kept, naming[i].name))
+        if (!is_double[i] && !is_kept_name(builder, kept, naming[i].name))
             HX_TRY(add_naming(builder, &naming[i]));
         else if (doubles++ < NOTES_MAX)
             hx_text_putf(&builder->notes, "%sroot %s: of several of this name the first counts",
@@ -587,7 +587,7 @@ static hx_error *add_names(struct builder *builder, const struct hx_naming *nami
 }
 
 /* Puts the new set in the place of the old one. Nothing fails once something has changed. */
-static hx_error *take_place(struct builder *builder)
+static hx_error *replace_roots(struct builder *builder)
 {
     struct hx_snapshot *snapshot = builder->snapshot;
     size_t kept = 0;
@@ -635,7 +635,7 @@ static hx_error *set_named_roots(struct hx_snapshot *snapshot, const struct hx_n
     if (keeps)
         HX_TRY(keep_programs(&builder));
     HX_TRY(add_names(&builder, naming, n));
-    HX_TRY(take_place(&builder));
+    HX_TRY(replace_roots(&builder));
     if (ret_missing)
         *ret_missing = builder.missing;
     return NULL;

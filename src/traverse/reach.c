@@ -21,7 +21,7 @@ struct seeds {
     atomic_size_t next;
 };
 
-static bool seed_from_roots(struct hx_mark_worker *worker, void *context)
+static bool mark_from_roots(struct hx_mark_worker *worker, void *context)
 {
     struct seeds *seeds = context;
     const struct hx_snapshot *snapshot = seeds->snapshot;
@@ -66,7 +66,7 @@ static hx_error *mark_reachable(struct hx_snapshot *snapshot, enum hx_interior i
         .state = HX_STATE_REACHABLE,
         .follows = interior == HX_INTERIOR_ON ? ALL_EDGES : STRONG_EDGES,
         .pending = interior == HX_INTERIOR_KNOWN,
-        .seed = seed_from_roots,
+        .seed = mark_from_roots,
         .context = &seeds,
     };
     HX_TRY(hx_mark_run(&mark));

@@ -20,7 +20,7 @@ static void name_version(const struct hx_glibc_walk *walk, char *ret, size_t siz
         snprintf(ret, size, "glibc 2.%d to 2.%d", layout->first, layout->last);
 }
 
-static bool is_proven(const struct hx_glibc_walk *walk)
+static bool is_proven_walk(const struct hx_glibc_walk *walk)
 {
     int minor = walk->glibc->main[0].minor;
     if (minor)
@@ -47,7 +47,7 @@ static void note_evidence(struct hx_glibc_walk *walk, const char *name,
                      main->module[0] ? main->module : "nameless memory",
                      (unsigned long)main->offset, others, walk->arenas.n,
                      (unsigned long)walk->n_chunks, verdicts[verdict]);
-    if (!is_proven(walk))
+    if (!is_proven_walk(walk))
         hx_snapshot_note(walk->snapshot, false,
                          "this version of glibc is not one of those that heapx was proven on "
                          "(2.31, 2.36, 2.41, 2.43)");

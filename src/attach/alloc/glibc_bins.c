@@ -56,7 +56,7 @@ static uint64_t damaged_links(struct hx_glibc_walk *walk, const struct hx_glibc_
     return damaged;
 }
 
-static bool agree(const struct hx_glibc_sums *sums)
+static bool bins_agree(const struct hx_glibc_sums *sums)
 {
     return sums->self == sums->next && sums->self == sums->prev;
 }
@@ -75,12 +75,12 @@ enum hx_walk_verdict hx_glibc_check_bins(struct hx_glibc_walk *walk)
             mains.self += arena->sums.self;
             mains.next += arena->sums.next;
             mains.prev += arena->sums.prev;
-        } else if (!agree(&arena->sums)) {
+        } else if (!bins_agree(&arena->sums)) {
             differ = true;
             damaged += damaged_links(walk, arena);
         }
     }
-    if (!agree(&mains)) {
+    if (!bins_agree(&mains)) {
         differ = true;
         for (size_t i = 0; i < walk->arenas.n; i++)
             if (walk->arenas.v[i].is_main)

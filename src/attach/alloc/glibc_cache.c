@@ -252,8 +252,8 @@ static bool is_near_arena(const struct hx_glibc_walk *walk, uint64_t at)
 }
 
 /* Collects the distances in (near, far] at which the thread has a valid tcache. */
-static hx_error *look_below(struct hx_glibc_walk *walk, const struct hx_thread *thread,
-                            uint64_t near, uint64_t far, distances *ret)
+static hx_error *search_below(struct hx_glibc_walk *walk, const struct hx_thread *thread,
+                              uint64_t near, uint64_t far, distances *ret)
 {
     struct tcache tcache;
     unsigned off;
@@ -315,7 +315,8 @@ static bool is_lost_tcache(const struct hx_glibc_walk *walk, uint64_t at, uint64
 }
 
 /* Where the words that lead to tcaches can be missing: the first thread's is the first chunk. */
-static hx_error *take_first(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_t *ret_bad)
+static hx_error *count_first_tcache(struct hx_glibc_walk *walk, uint64_t *ret_good,
+                                    uint64_t *ret_bad)
 {
     struct tcache tcache;
     unsigned off;
@@ -333,10 +334,10 @@ static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_
     distances list = {0};
     hx_error *err = NULL;
     for (size_t i = 0; i < snapshot->n_threads && !err; i++)
-        err = look_below(walk, &snapshot->thread[i], 0, TLS_WINDOW, &list);
+        err = search_below(walk, &snapshot->thread[i], 0, TLS_WINDOW, &list);
     if (!list.n)
         for (size_t i = 0; i < snapshot->n_threads && !err; i++)
-            err = look_below(walk, &snapshot->thread[i], TLS_WINDOW, TLS_WINDOW_FAR, &list);
+            err = search_below(walk, &snapshot->thread[i], TLS_WINDOW, TLS_WINDOW_FAR, &list);
     uint64_t distance = list.n ? best_distance(&list) : 0;
     hx_vec_free(&list);
     for (size_t i = 0; i < snapshot->n_threads && !err && distance; i++) {
@@ -357,7 +358,7 @@ static hx_error *tcaches(struct hx_glibc_walk *walk, uint64_t *ret_good, uint64_
             walk->n_tcaches_lost++;
         }
     }
-    return err ? err : take_first(walk, ret_good, ret_bad);
+    return err ? err : count_first_tcache(walk, ret_good, ret_bad);
 }
 
 uint64_t hx_glibc_tcache_chunk(const struct hx_glibc_walk *walk)
@@ -367,7 +368,7 @@ uint64_t hx_glibc_tcache_chunk(const struct hx_glibc_walk *walk)
 
 /* The word by which glibc knows a cached chunk, behind its link: the address of the tcache (2.29 to
  * 2.33), or a random number that is the same in all tcaches (2.34). */
-static bool is_key(const struct hx_glibc_walk *walk, uint64_t mem, uint64_t key)
+static bool is_tcache_key(const struct hx_glibc_walk *walk, uint64_t mem, uint64_t key)
 {
     if (walk->layout->first < 34 && key == mem)
         return true;
@@ -394,7 +395,7 @@ static bool is_ending(const struct hx_glibc_walk *walk, uint64_t mem, struct tca
         for (; at && left; left--) {
             if (!fits_bin(chunk_size_of(walk, at), i) || !hx_image_u64(walk->image, at + 8, &word))
                 return false;
-            if (!key && is_key(walk, mem, word))
+            if (!key && is_tcache_key(walk, mem, word))
                 key = word;
             if (!key || word != key || !next_link(walk, at, &at))
                 return false;

@@ -104,7 +104,8 @@ static uint64_t step_chunk(struct hx_chunk_cursor *cursor, const struct hx_chunk
 
 /* How many sane headers follow each other from p on, at most BELIEVABLE; CERTAIN with a
  * proper end. */
-static uint8_t chase(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule, uint64_t p)
+static uint8_t follow_chain(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule,
+                            uint64_t p)
 {
     uint8_t n = 0;
     while (n < BELIEVABLE && (p = step_chunk(cursor, rule, p)) != 0) {
@@ -127,8 +128,8 @@ unsigned hx_chunk_count(const struct hx_image *image, const struct hx_chunk_rule
 
 /* Judges every possible header of [start, end), from the last to the first, so that each
  * chain is followed once. */
-static hx_error *fill_window(struct hx_glibc_walk *walk, const struct hx_chunk_rule *rule,
-                             uint64_t start, uint64_t end)
+static hx_error *judge_window(struct hx_glibc_walk *walk, const struct hx_chunk_rule *rule,
+                              uint64_t start, uint64_t end)
 {
     struct hx_chunk_window *window = &walk->window;
     size_t n = (end - start) / 16;
@@ -145,7 +146,7 @@ static hx_error *fill_window(struct hx_glibc_walk *walk, const struct hx_chunk_r
             window->steps[i] = CERTAIN;
         } else {
             uint8_t more =
-                next < end ? window->steps[(next - start) / 16] : chase(&far, rule, next);
+                next < end ? window->steps[(next - start) / 16] : follow_chain(&far, rule, next);
             window->steps[i] = more >= BELIEVABLE ? more : more + 1;
         }
     }
@@ -169,7 +170,7 @@ hx_error *hx_chunk_resume(struct hx_glibc_walk *walk, const struct hx_chunk_rule
             if (from < walk->image->span[span].start)
                 from = (walk->image->span[span].start + 15) & ~UINT64_C(15);
             uint64_t end = rule->limit - from > WINDOW ? from + WINDOW : rule->limit;
-            HX_TRY(fill_window(walk, rule, from, from + (end - from) / 16 * 16));
+            HX_TRY(judge_window(walk, rule, from, from + (end - from) / 16 * 16));
             if (window->end == window->start)
                 return NULL;
         }

@@ -89,7 +89,7 @@ static hx_error *follow_chunk_chain(struct hx_glibc_walk *walk, const struct hx_
     return NULL;
 }
 
-static bool is_proven(const struct chain *chain)
+static bool is_proven_chain(const struct chain *chain)
 {
     return !has_too_many_faults(chain) &&
            chain->chunks >= (chain->top ? (uint64_t)CHAIN_SHORT : (uint64_t)CHAIN_LONG);
@@ -137,18 +137,19 @@ static hx_error *try_memory(struct hx_glibc_walk *walk, size_t i, size_t end, st
     *ret = chain;
     if (begins_heap(walk, start))
         HX_TRY(follow_chunk_chain(walk, &rule, start, &chain));
-    if (!is_proven(&chain) && is_heap_line(&mapping[i])) { /* somebody else took memory first */
+    if (!is_proven_chain(&chain) &&
+        is_heap_line(&mapping[i])) { /* somebody else took memory first */
         walk->window.start = walk->window.end = 0;
         HX_TRY(hx_chunk_resume(walk, &rule, start, &start));
         if (start != UINT64_MAX)
             HX_TRY(follow_chunk_chain(walk, &rule, start, &chain));
     }
-    if (is_proven(&chain))
+    if (is_proven_chain(&chain))
         *ret = chain;
     return NULL;
 }
 
-static hx_error *name_heap(struct hx_snapshot *snapshot, size_t i, size_t end)
+static hx_error *name_heap_mapping(struct hx_snapshot *snapshot, size_t i, size_t end)
 {
     for (; i < end; i++) {
         char *path = strdup("[heap]");
@@ -177,7 +178,7 @@ static hx_error *find_memory(struct hx_glibc_walk *walk, struct chain *ret)
         end = run_end(snapshot, i);
         HX_TRY(try_memory(walk, i, end, ret));
         if (ret->chunks && !named)
-            HX_TRY(name_heap(snapshot, i, end));
+            HX_TRY(name_heap_mapping(snapshot, i, end));
     }
     return NULL;
 }

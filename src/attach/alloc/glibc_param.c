@@ -10,7 +10,7 @@ static uint64_t param_word(const uint8_t *bytes, uint64_t offset)
     return word;
 }
 
-static int32_t int_at(const uint8_t *bytes, uint64_t offset)
+static int32_t param_int_at(const uint8_t *bytes, uint64_t offset)
 {
     int32_t word;
     memcpy(&word, bytes + offset, sizeof word);
@@ -28,7 +28,7 @@ static bool read_arena(const struct hx_glibc_walk *walk, uint32_t main, uint64_t
         return false;
     *ret = (struct hx_glibc_arena){.addr = addr,
                                    .main = main,
-                                   .flags = (uint32_t)int_at(bytes, 4),
+                                   .flags = (uint32_t)param_int_at(bytes, 4),
                                    .top = param_word(bytes, shape->top),
                                    .last_remainder = param_word(bytes, shape->last_remainder),
                                    .system_mem = param_word(bytes, shape->system_mem)};
@@ -79,8 +79,9 @@ static bool is_param(const struct hx_glibc_walk *walk, const struct hx_glibc_lay
 {
     const struct hx_glibc_param_shape *shape = layout->param;
     const uint8_t *count = bytes + shape->n_mmaps;
-    int32_t n = int_at(count, 0), limit = int_at(count, 4), max = int_at(count, 8);
-    int32_t no_dyn = int_at(count, 12);
+    int32_t n = param_int_at(count, 0), limit = param_int_at(count, 4),
+            max = param_int_at(count, 8);
+    int32_t no_dyn = param_int_at(count, 12);
     if (n < 0 || limit < 0 || max < n || no_dyn < 0 || no_dyn > 1)
         return false;
     uint64_t mem = param_word(bytes, shape->mmapped_mem),
@@ -121,7 +122,7 @@ static int score_param(const struct hx_glibc_walk *walk, const struct hx_glibc_l
     uint64_t trim = param_word(bytes, 0), mmap_threshold = param_word(bytes, 16);
     uint64_t base = param_word(bytes, shape->sbrk_base);
     int score = 0;
-    score += 2 * (int_at(bytes, shape->n_mmaps + 4u) == 65536);
+    score += 2 * (param_int_at(bytes, shape->n_mmaps + 4u) == 65536);
     score += 2 * (param_word(bytes, 24) == 8);
     score += param_word(bytes, 8) == 131072;
     score += mmap_threshold == 131072 || (mmap_threshold && trim == 2 * mmap_threshold);
@@ -166,7 +167,7 @@ struct hx_glibc_param hx_glibc_param_find(const struct hx_glibc_walk *walk, size
                     .mmapped_mem = param_word(bytes, shape->mmapped_mem),
                     .hp_pagesize = shape->hp_pagesize ? param_word(bytes, shape->hp_pagesize) : 0,
                     .tcache_count = shape->tcache ? param_word(bytes, shape->tcache + 16u) : 0,
-                    .n_mmaps = int_at(bytes, shape->n_mmaps),
+                    .n_mmaps = param_int_at(bytes, shape->n_mmaps),
                     .score = score};
         }
     }

@@ -82,7 +82,7 @@ static void lose_range(struct emit *emit, uint64_t start, uint64_t end)
 /* --- chunks ---------------------------------------------------------------- */
 
 /* A chunk that its tags call free: its footer must name its size, its links add up. */
-static hx_error *take_free(struct emit *emit, uint64_t p, uint64_t size, uint64_t footer)
+static hx_error *emit_free_chunk(struct emit *emit, uint64_t p, uint64_t size, uint64_t footer)
 {
     struct hx_glibc_sums *sums = &emit->arena->sums;
     uint64_t links[2];
@@ -106,7 +106,7 @@ static hx_error *take_suspect(struct emit *emit, uint64_t p, uint64_t size)
 }
 
 /* A chunk in use by its tags that may be marked. */
-static hx_error *take_marked(struct emit *emit, uint64_t p, uint64_t size)
+static hx_error *emit_marked_chunk(struct emit *emit, uint64_t p, uint64_t size)
 {
     while (emit->mark < emit->mark_end && (*emit->mark & ~UINT64_C(1)) < p)
         emit->mark++;
@@ -121,7 +121,7 @@ static hx_error *take_marked(struct emit *emit, uint64_t p, uint64_t size)
     return overhead ? NULL : put_free(emit, p + 8, p + size + 8);
 }
 
-static hx_error *tell_progress(struct emit *emit, uint64_t p)
+static hx_error *report_walk_progress(struct emit *emit, uint64_t p)
 {
     hx_progress_at(emit->walk->progress, "walk", emit->done + (p - emit->area->start), emit->total);
     return hx_progress_cancelled(emit->walk->progress) ? hx_error_cancelled("heap") : NULL;
@@ -156,9 +156,9 @@ static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint
             return NULL;
         }
         if (!(words[1] & HX_CHUNK_PREV_INUSE)) {
-            HX_TRY(take_free(emit, p, size, words[0]));
+            HX_TRY(emit_free_chunk(emit, p, size, words[0]));
         } else if (p >= next_mark || size - emit->tcache_chunk <= HX_CHUNK_ALIGN) {
-            HX_TRY(take_marked(emit, p, size));
+            HX_TRY(emit_marked_chunk(emit, p, size));
             next_mark = emit->mark < emit->mark_end ? *emit->mark & ~UINT64_C(1) : UINT64_MAX;
         } else {
             put_object(emit, p + 16, size - 8);
@@ -166,7 +166,7 @@ static hx_error *walk_run(struct emit *emit, uint64_t p, uint64_t *ret_end, uint
         emit->walk->n_chunks++;
         if (--until_progress == 0) {
             until_progress = PROGRESS_STEP;
-            HX_TRY(tell_progress(emit, p));
+            HX_TRY(report_walk_progress(emit, p));
         }
         p = n;
         size = after;
@@ -228,7 +228,7 @@ static hx_error *pass_damage(struct emit *emit, uint64_t p, uint64_t next, uint6
         return NULL;
     if (*ret_resume <= next)
         HX_TRY(hx_chunk_resume(emit->walk, &emit->rule, next + 16, ret_resume));
-    HX_TRY(take_marked(emit, p, size));
+    HX_TRY(emit_marked_chunk(emit, p, size));
     emit->walk->n_chunks++;
     *ret_end = next;
     return NULL;
@@ -302,7 +302,7 @@ static hx_error *walk_mmapped(struct emit *emit)
 {
     const struct hx_glibc_area *area = emit->area;
     uint64_t end = area->end - (emit->walk->layout->mmapped_header ? 8 : 0);
-    HX_TRY(take_marked(emit, area->first, end - area->first - 8));
+    HX_TRY(emit_marked_chunk(emit, area->first, end - area->first - 8));
     emit->walk->n_chunks++;
     return put_segment(emit, area->start, area->end);
 }

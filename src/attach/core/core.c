@@ -109,7 +109,7 @@ static uint32_t segment_prot(uint32_t flags)
            (flags & PF_X ? HX_PROT_X : 0u);
 }
 
-static hx_error *add_segment(hx_core *core, const Elf64_Phdr *phdr, uint64_t at)
+static hx_error *add_load_segment(hx_core *core, const Elf64_Phdr *phdr, uint64_t at)
 {
     struct hx_core_segment segment = {.start = phdr->p_vaddr,
                                       .offset = phdr->p_offset,
@@ -137,7 +137,7 @@ static hx_error *add_segment(hx_core *core, const Elf64_Phdr *phdr, uint64_t at)
     return hx_vec_push(&core->segments, segment) ? NULL : hx_error_nomem();
 }
 
-static hx_error *add_notes(hx_core *core, const Elf64_Phdr *phdr, uint64_t at)
+static hx_error *read_note_segment(hx_core *core, const Elf64_Phdr *phdr, uint64_t at)
 {
     if (phdr->p_filesz > NOTE_BYTES_MAX - core->note_bytes || phdr->p_offset > INT64_MAX / 2)
         return hx_core_lie(core, at, "notes of 0x%" PRIx64 " bytes at 0x%" PRIx64 " of the file",
@@ -168,9 +168,9 @@ static hx_error *read_headers(hx_core *core, const Elf64_Ehdr *header)
             return hx_core_lie(core, at, "the list of segments cannot be read");
         for (size_t i = 0; i < some; i++, at += sizeof *phdr) {
             if (phdr[i].p_type == PT_LOAD)
-                HX_TRY(add_segment(core, &phdr[i], at));
+                HX_TRY(add_load_segment(core, &phdr[i], at));
             else if (phdr[i].p_type == PT_NOTE)
-                HX_TRY(add_notes(core, &phdr[i], at));
+                HX_TRY(read_note_segment(core, &phdr[i], at));
         }
         n -= some;
     }
@@ -280,7 +280,7 @@ void hx_core_close(hx_core *core)
 
 /* --- a snapshot -------------------------------------------------------------------------- */
 
-static hx_error *take_process(const hx_core *core, struct hx_snapshot *snapshot)
+static hx_error *fill_core_process(const hx_core *core, struct hx_snapshot *snapshot)
 {
     snapshot->pid = core->pid;
     snapshot->taken_at_ns = core->mtime_ns;
@@ -310,7 +310,7 @@ static hx_error *take_process(const hx_core *core, struct hx_snapshot *snapshot)
     return NULL;
 }
 
-static void tell_core_notes(const hx_core *core, struct hx_snapshot *snapshot)
+static void note_missing_notes(const hx_core *core, struct hx_snapshot *snapshot)
 {
     if (core->notes_cut)
         hx_snapshot_note(snapshot, true, "the core ends within its notes");
@@ -329,7 +329,7 @@ static void tell_core_notes(const hx_core *core, struct hx_snapshot *snapshot)
 }
 
 /* Files that are missing take names of variables and classes with them. */
-static void tell_files(const hx_core *core, struct hx_snapshot *snapshot)
+static void note_missing_files(const hx_core *core, struct hx_snapshot *snapshot)
 {
     enum { NAMED = 5 };
     size_t missing = 0;
@@ -356,9 +356,9 @@ static void tell_files(const hx_core *core, struct hx_snapshot *snapshot)
 hx_error *hx_core_take(hx_core *core, unsigned threads, const struct hx_progress *progress,
                        struct hx_snapshot *snapshot)
 {
-    HX_TRY(take_process(core, snapshot));
-    tell_core_notes(core, snapshot);
-    tell_files(core, snapshot);
+    HX_TRY(fill_core_process(core, snapshot));
+    note_missing_notes(core, snapshot);
+    note_missing_files(core, snapshot);
     HX_TRY(hx_core_map(core, snapshot));
     return hx_core_image(core, threads, progress, snapshot, &core->lacks_memory);
 }

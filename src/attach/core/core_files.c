@@ -153,7 +153,7 @@ static hx_error *take_exe(const hx_core *core, struct hx_core_name *name,
     return set_local(name, core->exe);
 }
 
-static hx_error *find_file(const hx_core *core, struct hx_core_name *name)
+static hx_error *find_local_file(const hx_core *core, struct hx_core_name *name)
 {
     struct identity memory, file;
     HX_FREE char *path = NULL;
@@ -236,7 +236,7 @@ hx_error *hx_core_find_files(hx_core *core)
     for (size_t i = 0; i < core->names.n; i++) {
         struct hx_core_name *name = &core->names.v[i];
         has_exe |= name->is_exe;
-        HX_TRY(name->path[0] == '/' ? find_file(core, name) : set_local(name, ""));
+        HX_TRY(name->path[0] == '/' ? find_local_file(core, name) : set_local(name, ""));
     }
     if (core->exe && !has_exe && access(core->exe, R_OK) != 0)
         return hx_error_os(errno, core->exe, "open");

@@ -97,7 +97,7 @@ static bool add_written(struct reading *reading, struct hx_mapping *mapping, uin
 }
 
 /* What of a mapping can hold pointers that the process stored? */
-static bool is_wanted(const struct hx_mapping *mapping)
+static bool may_hold_pointers(const struct hx_mapping *mapping)
 {
     const char *path = mapping->path;
     return !mapping->device && !hx_is_recorder_region(mapping) &&
@@ -108,7 +108,7 @@ static bool is_wanted(const struct hx_mapping *mapping)
  * contents are lost. Which it was is not known, but programs are mapped privately. */
 static bool is_loss(const hx_core *core, const struct hx_mapping *mapping)
 {
-    if (!(mapping->prot & HX_PROT_W) || !is_wanted(mapping))
+    if (!(mapping->prot & HX_PROT_W) || !may_hold_pointers(mapping))
         return false;
     return !mapping->inode || !core->names.v[mapping->inode - 1].is_elf;
 }
@@ -127,7 +127,7 @@ static hx_error *plan_segment(struct reading *reading, const struct hx_core_segm
     uint64_t present = segment->start + segment->present / 8 * 8;
     uint64_t dumped = segment->start + segment->filesz;
     bool ok = true;
-    if (!is_wanted(mapping))
+    if (!may_hold_pointers(mapping))
         return NULL;
     if (mapping->inode && !(mapping->prot & HX_PROT_W))
         ok = add_written(reading, mapping, present, segment->offset);
@@ -180,7 +180,7 @@ static hx_error *plan_core_reading(struct reading *reading)
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-static bool is_zero(const uint8_t *bytes, size_t n)
+static bool is_zero_page(const uint8_t *bytes, size_t n)
 {
     return n == 0 || (!bytes[0] && memcmp(bytes, bytes + 1, n - 1) == 0);
 }
@@ -196,7 +196,7 @@ static void read_slice(struct reading *reading, struct slice *slice, uint8_t *bu
     }
     for (size_t at = 0; at < n; at += HX_CORE_PAGE) {
         size_t len = n - at < HX_CORE_PAGE ? n - at : HX_CORE_PAGE;
-        if (is_zero(buffer + at, len))
+        if (is_zero_page(buffer + at, len))
             continue;
         memcpy(reading->memory + slice->at + at, buffer + at, len);
         slice->zero = false;
@@ -306,7 +306,7 @@ static void note_missing_ranges(struct hx_snapshot *snapshot, const hx_ranges *r
     hx_text_free(&list);
 }
 
-static void tell_missing(struct reading *reading)
+static void note_missing_memory(struct reading *reading)
 {
     struct hx_text cut = {0};
     hx_ranges_join(&reading->cut);
@@ -340,7 +340,7 @@ hx_error *hx_core_image(const hx_core *core, unsigned threads, const struct hx_p
     if (!err)
         err = make_spans(&reading);
     if (!err)
-        tell_missing(&reading);
+        note_missing_memory(&reading);
     *ret_lacks = reading.cut.n || reading.left_out.n;
     hx_vec_free(&reading.slices);
     hx_vec_free(&reading.cut);

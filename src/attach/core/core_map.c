@@ -173,7 +173,7 @@ static bool can_be_heap(const struct hx_mapping *mapping)
 
 /* What brk() gave: behind the program, or, when the loader itself was started (a static PIE, too),
  * below everything else. */
-static hx_error *name_heap(struct mapper *mapper)
+static hx_error *name_brk_mapping(struct mapper *mapper)
 {
     uint64_t end = program_end(mapper->core);
     size_t n = mapper->list.n, first = n;
@@ -255,7 +255,7 @@ static hx_error *name_mappings(struct mapper *mapper)
     HX_TRY(name_at(mapper, VSYSCALL, "[vsyscall]"));
     HX_TRY(name_at(mapper, stack_address(mapper->core), "[stack]"));
     find_guards(mapper);
-    return name_heap(mapper);
+    return name_brk_mapping(mapper);
 }
 
 hx_error *hx_core_map(const hx_core *core, struct hx_snapshot *snapshot)

@@ -89,7 +89,7 @@ static hx_error *take_float(hx_core *core, struct window *window, const struct n
     return NULL;
 }
 
-static hx_error *take_process(hx_core *core, struct window *window, const struct note *note)
+static hx_error *read_process_note(hx_core *core, struct window *window, const struct note *note)
 {
     struct elf_prpsinfo info;
     if (note->desc_bytes != sizeof info)
@@ -233,7 +233,7 @@ static hx_error *take_files(hx_core *core, const struct note *note)
 
 /* --- all of them ----------------------------------------------------------------------------- */
 
-static hx_error *take_note(hx_core *core, struct window *window, const struct note *note)
+static hx_error *read_note(hx_core *core, struct window *window, const struct note *note)
 {
     bool is_core = strcmp(note->owner, "CORE") == 0, is_linux = strcmp(note->owner, "LINUX") == 0;
     if (is_linux && note->type == NT_X86_XSTATE)
@@ -246,7 +246,7 @@ static hx_error *take_note(hx_core *core, struct window *window, const struct no
     case NT_FPREGSET:
         return take_float(core, window, note);
     case NT_PRPSINFO:
-        return take_process(core, window, note);
+        return read_process_note(core, window, note);
     case NT_AUXV:
         return take_auxv(core, window, note);
     case NT_FILE:
@@ -287,7 +287,7 @@ hx_error *hx_core_notes(hx_core *core, uint64_t offset, uint64_t bytes)
             return NULL;
         }
         note.owner[sizeof note.owner - 1] = 0;
-        HX_TRY(take_note(core, window, &note));
+        HX_TRY(read_note(core, window, &note));
         at = desc > left - name ? end : note.desc + desc;
     }
     return NULL;

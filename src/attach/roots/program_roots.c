@@ -73,7 +73,7 @@ static size_t read_program_bytes(struct reader *reader, uint64_t addr, size_t mo
     return reader->end - addr < most ? reader->end - addr : most;
 }
 
-static bool read_bytes(struct reader *reader, uint64_t addr, void *dst, size_t len)
+static bool read_stopped_bytes(struct reader *reader, uint64_t addr, void *dst, size_t len)
 {
     for (size_t done = 0, n; done < len; done += n) {
         const uint8_t *bytes;
@@ -86,7 +86,7 @@ static bool read_bytes(struct reader *reader, uint64_t addr, void *dst, size_t l
 }
 
 /* Is all of [start, end) mapped and readable? */
-static bool is_mapped(const struct hx_snapshot *snapshot, uint64_t start, uint64_t end)
+static bool is_readable_range(const struct hx_snapshot *snapshot, uint64_t start, uint64_t end)
 {
     size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, start);
     for (; i < snapshot->n_mappings && start < end; i++) {
@@ -157,14 +157,15 @@ static bool find_descriptor(const struct hx_program_source *source, size_t modul
     return true;
 }
 
-static hx_error *read_array(struct reader *reader, const char *module,
-                            const struct descriptor *descriptor, struct hx_program_roots *roots)
+static hx_error *read_root_array(struct reader *reader, const char *module,
+                                 const struct descriptor *descriptor,
+                                 struct hx_program_roots *roots)
 {
     struct hx_snapshot *snapshot = reader->source->snapshot;
     uint64_t bytes, end, n = descriptor->n;
     if (__builtin_mul_overflow(n, sizeof(struct entry), &bytes) ||
         __builtin_add_overflow(descriptor->roots, bytes, &end) ||
-        !is_mapped(snapshot, descriptor->roots, end)) {
+        !is_readable_range(snapshot, descriptor->roots, end)) {
         hx_snapshot_note(snapshot, false,
                          "the roots that %s names were not read: there is no array of %" PRIu64
                          " at 0x%" PRIx64,
@@ -182,7 +183,8 @@ static hx_error *read_array(struct reader *reader, const char *module,
     roots->v = v;
     for (uint64_t i = 0; i < n; i++) {
         struct entry entry;
-        if (!read_bytes(reader, descriptor->roots + i * sizeof entry, &entry, sizeof entry)) {
+        if (!read_stopped_bytes(reader, descriptor->roots + i * sizeof entry, &entry,
+                                sizeof entry)) {
             hx_snapshot_note(snapshot, false,
                              "of the %" PRIu64 " roots that %s names only %" PRIu64
                              " could be read",
@@ -203,14 +205,14 @@ static hx_error *read_module(struct reader *reader, size_t module, struct hx_pro
     if (!find_descriptor(reader->source, module, &addr))
         return NULL;
     if (hx_modules_find(reader->source->modules, addr) != module ||
-        !read_bytes(reader, addr, &descriptor, sizeof descriptor)) {
+        !read_stopped_bytes(reader, addr, &descriptor, sizeof descriptor)) {
         hx_snapshot_note(snapshot, false,
                          "the roots that %s names were not read: nothing is at 0x%" PRIx64, name,
                          addr);
         return NULL;
     }
     if (descriptor.n)
-        return read_array(reader, name, &descriptor, roots);
+        return read_root_array(reader, name, &descriptor, roots);
     if (descriptor.busy)
         hx_snapshot_note(snapshot, false, "the roots that %s names were changing at the stop",
                          name);

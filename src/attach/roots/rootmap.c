@@ -70,7 +70,7 @@ static hx_error *add_mapped_root(struct hx_snapshot *snapshot, struct hx_root ro
 }
 
 /* Does [start, end) hold a whole aligned word? */
-static bool holds_word(uint64_t start, uint64_t end)
+static bool has_aligned_word(uint64_t start, uint64_t end)
 {
     uint64_t first = (start + 7) & ~(uint64_t)7;
     return first >= start && end > first && end - first >= 8;
@@ -125,7 +125,7 @@ static hx_error *collect_data(struct builder *builder)
     return NULL;
 }
 
-static void read_symbols(struct builder *builder, const struct data *data)
+static void read_module_symbols(struct builder *builder, const struct data *data)
 {
     builder->has_symbols = true;
     builder->at_symbol = builder->n_symbols = 0;
@@ -173,7 +173,7 @@ static hx_error *add_cluster(struct builder *builder, const struct data *data, u
         last->size += end - start;
         return NULL;
     }
-    if (!holds_word(start, end))
+    if (!has_aligned_word(start, end))
         return NULL;
     builder->last = NULL;
     struct hx_root root = {.kind = HX_ROOT_GLOBAL,
@@ -190,7 +190,7 @@ static hx_error *add_data(struct builder *builder, const struct data *data, uint
                           uint64_t end)
 {
     if (!builder->has_symbols)
-        read_symbols(builder, data);
+        read_module_symbols(builder, data);
     uint64_t at = start;
     for (; builder->at_symbol < builder->n_symbols; builder->at_symbol++) {
         const struct hx_symbol *symbol = &builder->symbol[builder->at_symbol];
@@ -198,7 +198,7 @@ static hx_error *add_data(struct builder *builder, const struct data *data, uint
             break;
         uint64_t from = symbol->address > at ? symbol->address : at;
         uint64_t to = symbol->address + symbol->size < end ? symbol->address + symbol->size : end;
-        if (to > from && holds_word(from, to)) {
+        if (to > from && has_aligned_word(from, to)) {
             if (from > at)
                 HX_TRY(add_cluster(builder, data, at, from));
             HX_TRY(add_symbol(builder, data, symbol, from, to));
@@ -228,7 +228,7 @@ static bool is_scannable(const struct hx_mapping *mapping, const struct hx_mappi
 static hx_error *add_mapping_part(struct builder *builder, const struct hx_mapping *mapping,
                                   uint64_t start, uint64_t end)
 {
-    if (!holds_word(start, end))
+    if (!has_aligned_word(start, end))
         return NULL;
     struct hx_root root = {.kind = HX_ROOT_MAPPING, .address = start, .size = end - start};
     if (mapping->path && mapping->path[0])
@@ -263,7 +263,7 @@ static hx_error *add_piece(struct builder *builder, const struct hx_mapping *map
     return NULL;
 }
 
-static hx_error *add_mappings(struct builder *builder)
+static hx_error *add_mapping_roots(struct builder *builder)
 {
     size_t cursor = 0;
     for (size_t i = 0; i < builder->snapshot->n_mappings; i++) {
@@ -281,7 +281,7 @@ static hx_error *add_mappings(struct builder *builder)
 
 /* --- stacks and thread-local storage --------------------------------------------------- */
 
-static hx_error *add_stack_part(struct builder *builder, const struct hx_stack_part *part,
+static hx_error *add_stack_root(struct builder *builder, const struct hx_stack_part *part,
                                 struct hx_range range)
 {
     struct hx_root root = {.kind = part->kind,
@@ -295,7 +295,7 @@ static hx_error *add_stack_part(struct builder *builder, const struct hx_stack_p
     return add_mapped_root(builder->snapshot, root, "", "tls of an exited thread");
 }
 
-static hx_error *add_stacks(struct builder *builder)
+static hx_error *add_stack_roots(struct builder *builder)
 {
     hx_ranges holes = {0};
     hx_error *err = NULL;
@@ -312,7 +312,7 @@ static hx_error *add_stacks(struct builder *builder)
         uint64_t at = part->start;
         struct hx_range range;
         while (!err && hx_ranges_outside(&holes, &cursor, &at, part->end, &range))
-            err = add_stack_part(builder, part, range);
+            err = add_stack_root(builder, part, range);
     }
     hx_vec_free(&holes);
     return err;
@@ -320,7 +320,7 @@ static hx_error *add_stacks(struct builder *builder)
 
 /* --- all -------------------------------------------------------------------------------- */
 
-static hx_error *collect_taken(struct builder *builder, const hx_ranges *excluded)
+static hx_error *collect_covered(struct builder *builder, const hx_ranges *excluded)
 {
     const struct hx_snapshot *snapshot = builder->snapshot;
     bool ok = true;
@@ -354,13 +354,13 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
     HX_CLEANUP(cleanup_builder)
     struct builder builder = {.snapshot = snapshot, .modules = modules};
     HX_TRY(hx_stacks_find(snapshot, modules, &builder.stacks));
-    HX_TRY(collect_taken(&builder, excluded));
+    HX_TRY(collect_covered(&builder, excluded));
     HX_TRY(collect_data(&builder));
     for (size_t i = 0; i < snapshot->n_threads; i++)
         HX_TRY(add_registers(snapshot, &snapshot->thread[i]));
     size_t first = snapshot->roots.n; /* registers stay as they are, in front */
-    HX_TRY(add_stacks(&builder));
-    HX_TRY(add_mappings(&builder));
+    HX_TRY(add_stack_roots(&builder));
+    HX_TRY(add_mapping_roots(&builder));
     if (snapshot->roots.n > first)
         qsort(snapshot->roots.v + first, snapshot->roots.n - first, sizeof *snapshot->roots.v,
               compare_roots_by_address);

@@ -30,8 +30,8 @@ struct finder {
     bool nomem;
 };
 
-static void add_stack_part(struct finder *finder, uint64_t start, uint64_t end,
-                           enum hx_root_kind kind, pid_t tid)
+static void push_stack_part(struct finder *finder, uint64_t start, uint64_t end,
+                            enum hx_root_kind kind, pid_t tid)
 {
     start = (start + 7) & ~(uint64_t)7;
     if (start < end &&
@@ -92,8 +92,8 @@ static void place_block(struct finder *finder, const struct hx_thread *thread,
     bool inside = thread->sp >= record->block && thread->sp < end;
     uint64_t start = inside ? live_start(thread->sp, low) : low;
     uint64_t tls = hx_pthread_tls_start(finder->image, record, inside ? thread->sp : low);
-    add_stack_part(finder, start, tls, HX_ROOT_STACK, thread->tid);
-    add_stack_part(finder, tls, end, HX_ROOT_TLS, thread->tid);
+    push_stack_part(finder, start, tls, HX_ROOT_STACK, thread->tid);
+    push_stack_part(finder, tls, end, HX_ROOT_TLS, thread->tid);
     add_dead(finder, record->block, start);
     add_extent(finder, record->block, end);
 }
@@ -114,7 +114,7 @@ static uint64_t place_tls(struct finder *finder, const struct hx_thread *thread,
     uint64_t start = hx_pthread_tls_start(finder->image, record, low);
     uint64_t end =
         mapping->end - thread->tp < HX_PTHREAD_BYTES ? mapping->end : thread->tp + HX_PTHREAD_BYTES;
-    add_stack_part(finder, start, end, HX_ROOT_TLS, thread->tid);
+    push_stack_part(finder, start, end, HX_ROOT_TLS, thread->tid);
     return start;
 }
 
@@ -177,7 +177,7 @@ static void place_by_pointer(struct finder *finder, const struct hx_thread *thre
         end = variable < end ? variable : end;
     }
     uint64_t start = live_start(thread->sp, mapping->start);
-    add_stack_part(finder, start, end, HX_ROOT_STACK, thread->tid);
+    push_stack_part(finder, start, end, HX_ROOT_STACK, thread->tid);
     if (is_main_stack(mapping) || is_guarded(finder, mapping)) {
         add_dead(finder, mapping->start, start);
         add_extent(finder, mapping->start, end);
@@ -225,11 +225,11 @@ static void drop_exited(struct finder *finder, const struct hx_pthread_record *r
     add_extent(finder, record->block, end);
     add_dead(finder, record->block, tp);
     if (tid == 0 && !detached) {
-        add_stack_part(finder, tp, end, HX_ROOT_TLS, 0);
+        push_stack_part(finder, tp, end, HX_ROOT_TLS, 0);
         return;
     }
     add_dead(finder, tp, tp + 8);
-    add_stack_part(finder, tp + 8, tp + 16, HX_ROOT_TLS, 0);
+    push_stack_part(finder, tp + 8, tp + 16, HX_ROOT_TLS, 0);
     add_dead(finder, tp + 16, end);
 }
 
@@ -326,7 +326,7 @@ static void leave_handler(struct finder *finder, struct hx_thread *thread)
     if (!mapping || !hx_sigframe_find(finder->image, thread->sp, mapping->end, &frame))
         return;
     uint64_t start = live_start(thread->sp, frame.start);
-    add_stack_part(finder, start, frame.end, HX_ROOT_STACK, thread->tid);
+    push_stack_part(finder, start, frame.end, HX_ROOT_STACK, thread->tid);
     add_dead(finder, frame.start, start);
     add_extent(finder, frame.start, frame.end);
     thread->sp = frame.sp;
@@ -374,7 +374,7 @@ static void place_main(struct finder *finder)
     if (!first)
         add_dead(finder, stack->start, stack->end);
     else if (finder->main_sp < stack->start || finder->main_sp >= stack->end)
-        add_stack_part(finder, stack->start, stack->end, HX_ROOT_STACK, first->tid);
+        push_stack_part(finder, stack->start, stack->end, HX_ROOT_STACK, first->tid);
 }
 
 /* --- putting it together ------------------------------------------------------------------- */

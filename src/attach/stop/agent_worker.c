@@ -97,7 +97,7 @@ static hx_error *settle_threads(struct capture *capture)
     return hx_error_new(HX_E_BUSY, "allocator", "try again", "an arena is locked");
 }
 
-static hx_error *copy_all(struct capture *capture)
+static hx_error *copy_memory(struct capture *capture)
 {
     pthread_t reader;
     bool concurrent = pthread_create(&reader, NULL, read_smaps, capture) == 0;
@@ -124,7 +124,7 @@ static hx_error *copy_all(struct capture *capture)
 static void *copy_concurrently(void *argument)
 {
     struct capture *capture = argument;
-    capture->copy_error = copy_all(capture);
+    capture->copy_error = copy_memory(capture);
     return NULL;
 }
 
@@ -145,7 +145,7 @@ static bool join_copier(struct capture *capture, uint64_t ns)
 static hx_error *copy_and_watch(struct capture *capture)
 {
     if (pthread_create(&capture->copier, NULL, copy_concurrently, capture) != 0)
-        return copy_all(capture);
+        return copy_memory(capture);
     capture->copying = true;
     while (!join_copier(capture, watch_ns))
         HX_TRY(hx_tracer_pressed(&capture->tracer));
@@ -196,7 +196,7 @@ static void *tracing_thread(void *argument)
     return NULL;
 }
 
-static hx_error *take_capture(struct capture *capture)
+static hx_error *run_capture_job(struct capture *capture)
 {
     HX_TRY(hx_proc_read_mappings(capture->pid, "smaps", &capture->before, &capture->n_before));
     HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before, &capture->tracer));
@@ -284,7 +284,7 @@ void hx_agent_worker(const struct hx_agent_job *job)
 
     int tables = memfd_create("heapx tables", MFD_CLOEXEC);
     hx_error *err =
-        tables < 0 ? hx_error_os(errno, "agent", "memfd_create") : take_capture(&capture);
+        tables < 0 ? hx_error_os(errno, "agent", "memfd_create") : run_capture_job(&capture);
     if (!err)
         err = write_tables(&capture, tables);
     if (err)

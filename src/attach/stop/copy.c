@@ -41,7 +41,7 @@ static bool is_special(const struct hx_mapping *mapping)
 
 /* own_only: file pages that the process never wrote hold no pointer of it. The right to read does
  * not matter: what was written once is there, whatever its owner may do with it now. */
-static bool is_wanted(const struct hx_mapping *mapping, bool *ret_own_only)
+static bool is_copied_mapping(const struct hx_mapping *mapping, bool *ret_own_only)
 {
     bool shared = mapping->prot & HX_PROT_SHARED;
     *ret_own_only = !shared && mapping->inode != 0;
@@ -64,7 +64,7 @@ static uint64_t estimate_copy(const struct hx_mapping *mapping, size_t n)
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         bool own_only;
-        if (is_wanted(&mapping[i], &own_only))
+        if (is_copied_mapping(&mapping[i], &own_only))
             sum += present_bytes(&mapping[i], own_only);
     }
     return sum;
@@ -134,7 +134,7 @@ struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n)
     struct hx_memory_need need = {.ours = room_for(bytes) + hx_memory_analysis(bytes)};
     for (size_t i = 0; i < n; i++) {
         bool own_only;
-        if (is_wanted(&mapping[i], &own_only))
+        if (is_copied_mapping(&mapping[i], &own_only))
             need.its += mapping[i].swap_bytes;
     }
     return need;
@@ -168,7 +168,7 @@ struct plan {
     bool failed;
 };
 
-static bool add_run(void *context, uint64_t start, uint64_t end, bool swapped)
+static bool add_page_run(void *context, uint64_t start, uint64_t end, bool swapped)
 {
     struct plan *plan = context;
     struct hx_copy *copy = plan->copy;
@@ -222,7 +222,7 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
     copy->pages_known = pagemap >= 0;
     for (size_t i = 0; i < n; i++) {
         bool own_only;
-        if (!is_wanted(&mapping[i], &own_only))
+        if (!is_copied_mapping(&mapping[i], &own_only))
             continue;
         const struct hx_mapping *old = same_before(&mapping[i], before, n_before);
         if (old &&
@@ -231,7 +231,8 @@ hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, s
         if (!old && !mapping[i].inode && !(mapping[i].prot & (HX_PROT_R | HX_PROT_W)) &&
             was_empty(&mapping[i], before, n_before))
             continue;
-        if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_run, &plan))
+        if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_page_run,
+                            &plan))
             continue;
         HX_NEED(!plan.failed);
         copy->pages_known = false;

@@ -27,20 +27,21 @@ static bool is_random(pid_t pid, pid_t tid, int fd)
            (st.st_rdev == makedev(1, 8) || st.st_rdev == makedev(1, 9));
 }
 
-static uint64_t field(const char *text, const char *name, int base)
+static uint64_t descriptor_number(const char *text, const char *name, int base)
 {
     const char *value = hx_proc_field(text, name);
     return value ? strtoull(value, NULL, base) : 0;
 }
 
 /* Would it have waited for the rest? */
-static bool waits(struct hx_short_answer *answer, const char *about)
+static bool is_waiting_call(struct hx_short_answer *answer, const char *about)
 {
-    if (!about || field(about, "flags", 8) & O_NONBLOCK)
+    if (!about || descriptor_number(about, "flags", 8) & O_NONBLOCK)
         return false;
     if (answer->kind != HX_SHORT_COMPLETIONS)
         return true;
-    answer->done = (uint32_t)(field(about, "CqTail", 10) - field(about, "CqHead", 10));
+    answer->done =
+        (uint32_t)(descriptor_number(about, "CqTail", 10) - descriptor_number(about, "CqHead", 10));
     return answer->done < answer->asked;
 }
 
@@ -57,7 +58,7 @@ bool hx_short_call(pid_t pid, pid_t tid, struct hx_short_calls *calls)
     if (answer.kind == HX_SHORT_READ)
         return false; /* as much as there was */
     HX_FREE char *about = hx_proc_text("/proc/%d/task/%d/fdinfo/%d", pid, tid, answer.fd);
-    if (!waits(&answer, about))
+    if (!is_waiting_call(&answer, about))
         return false;
     calls->n++;
     snprintf(calls->newest, sizeof calls->newest, "%s of thread %d (%" PRIu64 " of %" PRIu64 " %s)",

@@ -354,7 +354,7 @@ static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const uint
 }
 
 /* How often a thread was given a processor, from its open schedstat; 0 when unknown. */
-static uint64_t slices_of(int schedstat)
+static uint64_t count_slices(int schedstat)
 {
     char text[96];
     uint64_t slices = 0;
@@ -368,14 +368,15 @@ static uint64_t slices_of(int schedstat)
 static hx_error *run_briefly(struct hx_tracer *tracer, struct hx_tracee *tracee, int schedstat,
                              uint64_t ns)
 {
-    uint64_t pc = tracee->thread.pc, before = slices_of(schedstat), limit = hx_now_ns() + 5000000;
+    uint64_t pc = tracee->thread.pc, before = count_slices(schedstat),
+             limit = hx_now_ns() + 5000000;
     if (ptrace(PTRACE_CONT, tracee->thread.tid, NULL, (void *)(long)tracee->deliver) != 0) {
         tracee->state = HX_TRACEE_GONE;
         return NULL;
     }
     tracee->deliver = 0;
     tracee->state = HX_TRACEE_SEIZED;
-    while (slices_of(schedstat) == before && hx_now_ns() < limit)
+    while (count_slices(schedstat) == before && hx_now_ns() < limit)
         sched_yield();
     for (uint64_t end = hx_now_ns() + ns; hx_now_ns() < end;)
         sched_yield();

@@ -59,7 +59,7 @@ static bool peek_name(const struct hx_classes *classes, uint64_t addr,
 /* --- proving --------------------------------------------------------------------------- */
 
 /* The range that contains addr; NULL when none does. */
-static const struct hx_range *find_range(const struct hx_rtti_source *source, uint64_t addr)
+static const struct hx_range *module_range_at(const struct hx_rtti_source *source, uint64_t addr)
 {
     size_t low = HX_LOWER_BOUND(source->n_ranges, i, source->range[i].end <= addr);
     return low < source->n_ranges && source->range[low].start <= addr ? &source->range[low] : NULL;
@@ -142,13 +142,13 @@ struct hx_vtable hx_classes_vtable(struct hx_classes *classes, uint64_t addr)
 {
     struct hx_vtable vtable = {.addr = addr, .class = HX_NO_CLASS};
     uint64_t words[2]; /* offset to the top, typeinfo */
-    const struct hx_range *range = find_range(classes->source, addr);
+    const struct hx_range *range = module_range_at(classes->source, addr);
     if (!range || addr - range->start < sizeof words ||
         !peek_class_memory(classes, addr - sizeof words, words, sizeof words))
         return vtable;
     int64_t top = (int64_t)words[0];
     if (top > 0 || top < -TOP_MAX || top % WORD || !words[1] || words[1] % WORD ||
-        !find_range(classes->source, words[1]))
+        !module_range_at(classes->source, words[1]))
         return vtable;
     vtable.top = (int32_t)top;
     vtable.class = class_of_info(classes, words[1]);

@@ -46,7 +46,7 @@ struct finder {
 };
 
 /* The answer for a word of an object, from the worker's own table when it is there. */
-static const struct hx_vtable *look_up_vtable(struct worker *worker, uint64_t addr)
+static const struct hx_vtable *find_vtable(struct worker *worker, uint64_t addr)
 {
     size_t slot = hx_classes_hash(addr, SLOTS);
     struct hx_vtable *free_slot = &worker->answer[slot]; /* when all are taken: the first */
@@ -73,7 +73,7 @@ static uint32_t vtable_class(struct worker *worker, uint64_t word, int32_t *ret_
 {
     if (!is_candidate(worker->finder, word))
         return HX_NO_CLASS;
-    const struct hx_vtable *answer = look_up_vtable(worker, word);
+    const struct hx_vtable *answer = find_vtable(worker, word);
     *ret_top = answer->top;
     return answer->class;
 }
@@ -100,7 +100,7 @@ static bool is_array(const struct worker *worker, uint64_t addr, uint64_t size,
             second == words[k]);
 }
 
-static uint32_t found(struct worker *worker, uint32_t class, bool array, bool likely)
+static uint32_t note_vtable(struct worker *worker, uint32_t class, bool array, bool likely)
 {
     if (class == HX_CLASSES_MAX) {
         worker->unnamed++;
@@ -122,9 +122,9 @@ static uint32_t type_of_later(struct worker *worker, uint64_t addr, uint64_t siz
             continue;
         bool power_of_2 = (k & (k - 1)) == 0;
         if (top == 0 && power_of_2 && is_array(worker, addr, size, words, k))
-            return found(worker, class, true, false);
+            return note_vtable(worker, class, true, false);
         if (top == 0 || top == -(int32_t)(k * WORD))
-            return found(worker, class, false, true);
+            return note_vtable(worker, class, false, true);
     }
     return HX_NO_TYPE;
 }
@@ -136,7 +136,7 @@ static bool type_of_first(struct worker *worker, uint64_t word, uint32_t *ret)
     uint32_t class = vtable_class(worker, word, &top);
     if (class == HX_NO_CLASS || top != 0)
         return false;
-    *ret = found(worker, class, false, false);
+    *ret = note_vtable(worker, class, false, false);
     return true;
 }
 
@@ -176,7 +176,7 @@ static inline uint32_t find_object_type(struct worker *worker, uint64_t addr, ui
     return type_of_later(worker, addr, size, words, n);
 }
 
-static uint32_t look_across(struct worker *worker, uint64_t addr, uint64_t size)
+static uint32_t match_objects(struct worker *worker, uint64_t addr, uint64_t size)
 {
     uint64_t words[HX_RTTI_WORDS];
     uint32_t type;
@@ -187,7 +187,7 @@ static uint32_t look_across(struct worker *worker, uint64_t addr, uint64_t size)
                                                   : type_of_later(worker, addr, size, words, n);
 }
 
-static void look_at_objects(struct worker *worker, hx_obj from, hx_obj to)
+static void type_objects(struct worker *worker, hx_obj from, hx_obj to)
 {
     const struct hx_image *image = &worker->finder->snapshot->image;
     struct hx_graph *graph = &worker->finder->snapshot->graph;
@@ -209,7 +209,7 @@ static void look_at_objects(struct worker *worker, hx_obj from, hx_obj to)
                 n ? find_object_type(worker, addr, size, piece->bytes + (addr - piece->start), n)
                   : HX_NO_TYPE;
         else
-            graph->type[i] = look_across(worker, addr, size);
+            graph->type[i] = match_objects(worker, addr, size);
     }
 }
 
@@ -222,7 +222,7 @@ static void rtti_worker(void *context, unsigned i)
         if (from >= n)
             break;
         uint64_t to = n - from < CHUNK ? n : from + CHUNK;
-        look_at_objects(&finder->worker[i], (hx_obj)from, (hx_obj)to);
+        type_objects(&finder->worker[i], (hx_obj)from, (hx_obj)to);
         hx_progress_at(finder->progress, "types", to, n);
         if (hx_progress_cancelled(finder->progress) || atomic_load(&finder->classes.nomem))
             atomic_store(&finder->stop, true);

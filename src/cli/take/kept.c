@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* Is it a directory of ours, in which nobody else can do anything? */
-static bool is_ours(const char *path)
+static bool is_private_folder(const char *path)
 {
     struct stat st;
     HX_FD int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -24,13 +24,13 @@ static bool is_ours(const char *path)
 
 /* The base directory has to be ours, too: sudo may leave another user's HOME. With `make` what is
  * missing below is made. */
-static bool find_state(bool make, char path[static PATH_MAX])
+static bool find_state_folder(bool make, char path[static PATH_MAX])
 {
     static const char *const below[] = {"/.local", "/state"};
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     bool given = state && *state == '/';
     const char *base = given ? state : home;
-    if (!base || *base != '/' || strlen(base) + 64 > PATH_MAX || !is_ours(base))
+    if (!base || *base != '/' || strlen(base) + 64 > PATH_MAX || !is_private_folder(base))
         return false;
     size_t n = (size_t)snprintf(path, PATH_MAX, "%s", base);
     for (size_t i = 0; i < sizeof below / sizeof *below && !given; i++) {
@@ -41,7 +41,7 @@ static bool find_state(bool make, char path[static PATH_MAX])
     snprintf(path + n, PATH_MAX - n, "/heapx");
     if (make)
         mkdir(path, 0700);
-    return is_ours(path);
+    return is_private_folder(path);
 }
 
 /* A name that is not taken yet. */
@@ -77,7 +77,7 @@ hx_error *hx_kept_put(hx_store *store, pid_t pid, char **ret)
 {
     char state[PATH_MAX], here[PATH_MAX];
     const char *temporary = getenv("TMPDIR");
-    const char *folders[] = {find_state(true, state) ? state : NULL,
+    const char *folders[] = {find_state_folder(true, state) ? state : NULL,
                              getcwd(here, sizeof here) ? here : NULL,
                              temporary && *temporary ? temporary : "/tmp"};
     hx_error *first = NULL;
@@ -97,7 +97,7 @@ hx_error *hx_kept_put(hx_store *store, pid_t pid, char **ret)
     return first;
 }
 
-static bool is_kept(const char *name)
+static bool is_kept_name(const char *name)
 {
     size_t n = strlen(name);
     return strncmp(name, "heapx-", 6) == 0 && n > 9 && strcmp(name + n - 3, ".db") == 0;
@@ -109,12 +109,12 @@ void hx_kept_list(const char *shown, struct hx_text *ret)
     struct stat st, except = {0};
     struct timespec when = {0};
     unsigned n = 0;
-    if (!find_state(false, state))
+    if (!find_state_folder(false, state))
         return;
     bool has_except = shown && stat(shown, &except) == 0;
     DIR *folder = opendir(state);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        if (!is_kept(entry->d_name) ||
+        if (!is_kept_name(entry->d_name) ||
             fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(st.st_mode) ||
             (has_except && st.st_ino == except.st_ino && st.st_dev == except.st_dev))

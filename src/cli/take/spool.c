@@ -57,7 +57,7 @@ static hx_error *no_spool_room(const struct hx_spool *spool, uint64_t bytes)
 }
 
 /* Others need room there, too; on a tmpfs it is the machine's memory. */
-static hx_error *look_for_room(const struct hx_spool *spool, uint64_t bytes)
+static hx_error *check_free_space(const struct hx_spool *spool, uint64_t bytes)
 {
     struct statvfs fs;
     if (fstatvfs(spool->fd, &fs) != 0 || !fs.f_blocks)
@@ -69,7 +69,7 @@ static hx_error *look_for_room(const struct hx_spool *spool, uint64_t bytes)
     return fs.f_bavail * block < least ? no_spool_room(spool, bytes) : NULL;
 }
 
-static bool is_zero(const char *bytes, size_t n)
+static bool is_zero_block(const char *bytes, size_t n)
 {
     return !*bytes && memcmp(bytes, bytes + 1, n - 1) == 0;
 }
@@ -87,8 +87,8 @@ static hx_error *put_spool_bytes(const struct hx_spool *spool, const char *bytes
 {
     while (n) {
         size_t part = page_end(at, n);
-        if (!is_zero(bytes, part)) {
-            while (part < n && !is_zero(bytes + part, page_end(at + part, n - part)))
+        if (!is_zero_block(bytes, part)) {
+            while (part < n && !is_zero_block(bytes + part, page_end(at + part, n - part)))
                 part += page_end(at + part, n - part);
             ssize_t done = pwrite(spool->fd, bytes, part, (off_t)at);
             if (done < 0 && errno == EINTR)
@@ -119,13 +119,13 @@ static hx_error *await_spool_input(const struct hx_spool *spool, int from)
 }
 
 /* named: who writes may come a moment later, and until then each look at the pipe is its end. */
-static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
-                          const struct hx_progress *progress)
+static hx_error *copy_pipe(const struct hx_spool *spool, int from, bool named,
+                           const struct hx_progress *progress)
 {
     uint64_t at = 0, looked = 0, deadline = hx_now_ns() + (named ? WRITER_NS : 0);
     HX_FREE char *chunk = malloc(CHUNK);
     HX_NEED(chunk);
-    HX_TRY(look_for_room(spool, 0));
+    HX_TRY(check_free_space(spool, 0));
     for (;;) {
         bool first = named && at == 0;
         HX_TRY(first ? NULL : await_spool_input(spool, from));
@@ -146,7 +146,7 @@ static hx_error *take_all(const struct hx_spool *spool, int from, bool named,
         hx_progress_at(progress, "reading", at, 0);
         if (at - looked >= LOOK_EVERY) {
             looked = at;
-            HX_TRY(look_for_room(spool, at));
+            HX_TRY(check_free_space(spool, at));
         }
     }
     if (ftruncate(spool->fd, (off_t)at))
@@ -180,7 +180,7 @@ hx_error *hx_spool_open(const char *path, const struct hx_progress *progress, st
     if (from < 0)
         return NULL;
     HX_TRY(make_spool_file(&ret->fd));
-    hx_error *error = take_all(ret, from, !input, progress);
+    hx_error *error = copy_pipe(ret, from, !input, progress);
     if (error) {
         hx_spool_close(ret);
         return error;

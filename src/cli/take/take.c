@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* What is about to happen, and what it will cost. */
-static void tell_start(const struct hx_source *source, void *state, const char *notes)
+static void print_overhead(const struct hx_source *source, void *state, const char *notes)
 {
     struct hx_record_overhead overhead = {0};
     source->overhead(state, &overhead);
@@ -41,7 +41,7 @@ static hx_error *record_with_probes(struct hx_session *session)
     options.hurry = hx_interrupted_ever();
     HX_TRY(hx_probes_open(session->pid, &options, &source, &state, &notes));
     if (notes && session->args->command->run == hx_cmd_record && isatty(STDERR_FILENO))
-        tell_start(source, state, notes);
+        print_overhead(source, state, notes);
     return hx_session_record(session, source, state, notes);
 }
 
@@ -242,21 +242,21 @@ void hx_take_drop(struct hx_session *session)
     hx_error_free(hx_attach_settle(session->attach, NULL, &unused));
 }
 
-static void tell_partial(struct hx_console *console, const struct hx_session *session,
-                         const struct hx_snapshot *snapshot)
+static void report_partial(struct hx_console *console, const struct hx_session *session,
+                           const struct hx_snapshot *snapshot)
 {
     hx_say(console, hx_attach_name(session->attach), "the snapshot is not complete: %s",
            hx_text_str(&snapshot->notes));
 }
 
-static void tell_killed(struct hx_console *console, const struct hx_session *session)
+static void report_killed(struct hx_console *console, const struct hx_session *session)
 {
     hx_say(console, hx_attach_name(session->attach), "%s", killed_text);
 }
 
 /* Told once, in a series the notes say it. */
-static hx_error *tell_asked(struct hx_console *console, struct hx_session *session,
-                            const struct hx_snapshot *snapshot)
+static hx_error *report_matches(struct hx_console *console, struct hx_session *session,
+                                const struct hx_snapshot *snapshot)
 {
     if (session->matches_reported)
         return NULL;
@@ -279,10 +279,10 @@ hx_error *hx_take_into(struct hx_session *session, hx_store *store,
     if (console)
         hx_console_clear(console);
     if (console && !snapshot->complete)
-        tell_partial(console, session, snapshot);
+        report_partial(console, session, snapshot);
     if (console && session->killed)
-        tell_killed(console, session);
-    return console ? tell_asked(console, session, snapshot) : NULL;
+        report_killed(console, session);
+    return console ? report_matches(console, session, snapshot) : NULL;
 }
 
 hx_error *hx_take_late(struct hx_session *session, hx_store *store, struct hx_console *console,

@@ -67,7 +67,7 @@ static void probes_locate(void *context, uint64_t pc, struct hx_location *ret)
     hx_space_locate(p->space, pc, ret);
 }
 
-static uint64_t to_ns(void *context, uint64_t when)
+static uint64_t probes_to_ns(void *context, uint64_t when)
 {
     (void)context;
     return when; /* of the same clock */
@@ -230,7 +230,7 @@ static hx_error *follow_thread(struct probes *p)
     return NULL;
 }
 
-static hx_error *feed(struct probes *p, size_t len, uint64_t until)
+static hx_error *feed_batch(struct probes *p, size_t len, uint64_t until)
 {
     size_t fed = 0;
     if (!len)
@@ -261,7 +261,7 @@ static hx_error *probes_drain(struct probes *p, uint64_t end, uint64_t until)
             if (HX_EV_WHEN(first) >= until)
                 break;
             if (len + bytes > batch_bytes) {
-                err = feed(p, len, until);
+                err = feed_batch(p, len, until);
                 atomic_store_explicit(kernel->consumed, at, memory_order_release);
                 len = 0;
             }
@@ -271,7 +271,7 @@ static hx_error *probes_drain(struct probes *p, uint64_t end, uint64_t until)
         at += ((uint64_t)bytes + BPF_RINGBUF_HDR_SZ + 7) & ~(uint64_t)7;
     }
     if (!err)
-        err = feed(p, len, until);
+        err = feed_batch(p, len, until);
     atomic_store_explicit(kernel->consumed, at, memory_order_release);
     return err;
 }
@@ -502,7 +502,7 @@ static hx_error *probes_install(struct probes *p, const struct hx_probe_config *
     return link_marks(p, 0);
 }
 
-static hx_error *watch(struct probes *p)
+static hx_error *watch_target(struct probes *p)
 {
     p->epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
@@ -560,7 +560,7 @@ static void put_slow(const struct probes *p, struct hx_text *text)
 }
 
 /* What the program marks by heapx/scc.h, where that is not seen. */
-static void put_marks(const struct probes *p, struct hx_text *text)
+static void note_unseen_marks(const struct probes *p, struct hx_text *text)
 {
     if (p->marks_error) {
         hx_text_puts(text, "; regions that the program marks are not seen: ");
@@ -580,7 +580,7 @@ static void probes_describe(const struct probes *p, char **ret)
     hx_text_puts(&text, "probes on ");
     put_files(p, &text);
     put_slow(p, &text);
-    put_marks(p, &text);
+    note_unseen_marks(p, &text);
     if (p->tables.too_many_parts || p->tables.too_large)
         hx_text_puts(&text, "; not all of its code has unwind tables in the kernel");
     *ret = text.failed ? NULL : hx_steal(text.s);
@@ -613,10 +613,10 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
         err = probes_install(p, &config, false);
     }
     HX_TRY(err);
-    HX_TRY(watch(p));
+    HX_TRY(watch_target(p));
     struct hx_reader_source reader = {.locate = probes_locate,
                                       .centre = centre,
-                                      .to_ns = to_ns,
+                                      .to_ns = probes_to_ns,
                                       .unwind = probes_unwind,
                                       .process_event = probes_event,
                                       .context = p};

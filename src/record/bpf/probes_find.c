@@ -159,7 +159,7 @@ static bool is_entry_of(struct finder *f, uint64_t to, const char *name)
 }
 
 /* Does a function call, or jump to, that one? */
-static bool ends_in(struct finder *f, const char *function, const char *name)
+static bool calls_function(struct finder *f, const char *function, const char *name)
 {
     uint8_t bytes[512];
     uint64_t vaddr, size;
@@ -204,7 +204,7 @@ static hx_error *add_probed_function(struct finder *f, const char *name, uint32_
     size_t n = read_code(f, vaddr, size ? size : unknown_size, bytes, most_code);
     if (!n || is_alias(f, bytes, n, vaddr))
         return NULL;
-    if (kind == HX_PROBE_REALLOCARRAY && ends_in(f, name, "realloc"))
+    if (kind == HX_PROBE_REALLOCARRAY && calls_function(f, name, "realloc"))
         return NULL;
     size_t site = hx_probe_site(bytes, n, arguments(kind), &function.stepped);
     if (site && size > n) { /* who knows what jumps from there */
@@ -239,7 +239,7 @@ static hx_error *add_set(struct finder *f, const char *prefix, unsigned *allocat
             f->functions->v[f->functions->n - 1].name = allocator[i].name;
     }
     *allocators += f->functions->n > n;
-    if (!*prefix && !ends_in(f, "_Znwm", "malloc"))
+    if (!*prefix && !calls_function(f, "_Znwm", "malloc"))
         for (size_t i = 0; i < COUNT(operators); i++)
             HX_TRY(add_probed_function(f, operators[i].name, operators[i].kind, false));
     return NULL;

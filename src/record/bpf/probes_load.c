@@ -33,7 +33,7 @@ struct multi_attr {
     uint32_t cnt, multi_flags, pid;
 };
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list args)
+static int print_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
     (void)level, (void)format, (void)args;
     return 0;
@@ -130,7 +130,7 @@ static hx_error *open_object(struct bpf_object **ret)
 static hx_error *load_bpf_object(const struct hx_probe_config *config,
                                  const struct hx_probe_sizes *sizes, struct hx_probe_kernel *kernel)
 {
-    libbpf_set_print(quiet);
+    libbpf_set_print(print_nothing);
     HX_TRY(open_object(&kernel->object));
     HX_TRY(configure(kernel->object, config, sizes));
     choose_bpf_programs(kernel->object, kernel->session);
@@ -364,7 +364,7 @@ hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const c
 
 /* --- the end ---------------------------------------------------------------------------- */
 
-static void unmap(struct hx_probe_array *array)
+static void unmap_array(struct hx_probe_array *array)
 {
     if (array->base)
         munmap(array->base, array->bytes);
@@ -473,10 +473,10 @@ void hx_probe_unload(struct hx_probe_kernel *kernel)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     hx_probe_unlink(kernel);
-    unmap(&kernel->shared_array);
-    unmap(&kernel->pieces);
-    unmap(&kernel->rows);
-    unmap(&kernel->rules);
+    unmap_array(&kernel->shared_array);
+    unmap_array(&kernel->pieces);
+    unmap_array(&kernel->rows);
+    unmap_array(&kernel->rules);
     if (kernel->consumed)
         munmap((void *)kernel->consumed, page);
     if (kernel->produced)

@@ -36,7 +36,7 @@ static bool grow_file_entries(struct hx_probe_tables *tables, uint32_t file)
     return true;
 }
 
-static hx_error *count_part(struct hx_probe_tables *tables, const struct hx_space_part *part)
+static hx_error *count_mapping(struct hx_probe_tables *tables, const struct hx_space_part *part)
 {
     if (part->file == HX_NO_FILE || part->file < tables->built.n)
         return NULL;
@@ -60,7 +60,7 @@ hx_error *hx_probe_tables_init(struct hx_probe_tables *tables, hx_code *code, hx
     const struct hx_space_part *part;
     size_t n = hx_space_parts(space, &part);
     for (size_t i = 0; i < n; i++)
-        HX_TRY(count_part(tables, &part[i]));
+        HX_TRY(count_mapping(tables, &part[i]));
     struct hx_probe_sizes *sizes = &tables->sizes;
     sizes->pieces += spare_pieces;
     sizes->rules += spare_rules + HX_PROBE_RULE_FIRST;
@@ -134,8 +134,8 @@ static void put_file_unwind_table(struct hx_probe_tables *tables, struct hx_prob
 }
 
 /* The table of a file, which the kernel gets when it sees the file first. */
-static hx_error *bring(struct hx_probe_tables *tables, struct hx_probe_kernel *kernel,
-                       uint32_t number)
+static hx_error *push_table(struct hx_probe_tables *tables, struct hx_probe_kernel *kernel,
+                            uint32_t number)
 {
     HX_NEED(grow_file_entries(tables, number));
     struct hx_probe_file *file = &tables->files.v[number];
@@ -163,7 +163,7 @@ static hx_error *list_parts(struct hx_probe_tables *tables, struct hx_probe_kern
     for (size_t i = 0; i < n && kept < HX_PROBE_PARTS; i++) {
         struct hx_probe_part p = {.start = part[i].start, .end = part[i].end};
         if (part[i].file != HX_NO_FILE) {
-            HX_TRY(bring(tables, kernel, part[i].file));
+            HX_TRY(push_table(tables, kernel, part[i].file));
             const struct hx_probe_file *file = &tables->files.v[part[i].file];
             p.base = part[i].bias + file->table.start;
             if (file->has_table) {

@@ -85,7 +85,7 @@ static bool is_nop(int fd, uint64_t offset)
 }
 
 /* The kernel counts in the program's memory: only where it is as the header leaves it, all zero. */
-static bool is_module(int fd, uint64_t offset)
+static bool has_zero_semaphore(int fd, uint64_t offset)
 {
     static const uint8_t zero[module_bytes];
     uint8_t bytes[module_bytes];
@@ -94,7 +94,7 @@ static bool is_module(int fd, uint64_t offset)
 }
 
 /* The next of the texts at the end of a note; NULL: it is not ended. */
-static const char *next_text(const char **at, const char *end)
+static const char *next_note_text(const char **at, const char *end)
 {
     const char *text = *at;
     const char *zero = text < end ? memchr(text, 0, (size_t)(end - text)) : NULL;
@@ -113,7 +113,7 @@ static const char *own_name(uint32_t kind)
 }
 
 /* Two probes on one instruction the kernel takes only with one semaphore. */
-static bool is_taken(const struct notes *notes, uint64_t offset)
+static bool shares_instruction(const struct notes *notes, uint64_t offset)
 {
     for (size_t i = notes->first; i < notes->ret->n; i++)
         if (notes->ret->v[i].offset == offset)
@@ -130,25 +130,26 @@ static hx_error *add_probe(struct notes *notes, uint32_t kind, const uint64_t *w
         !file_offset(notes, probe.vaddr, 1, PF_X, &probe.offset) ||
         !is_nop(notes->fd, probe.offset) || !word[2] ||
         !file_offset(notes, word[2] + moved, module_bytes, PF_W, &probe.semaphore) ||
-        probe.semaphore & 1 || !is_module(notes->fd, probe.semaphore) ||
-        is_taken(notes, probe.offset)) {
+        probe.semaphore & 1 || !has_zero_semaphore(notes->fd, probe.semaphore) ||
+        shares_instruction(notes, probe.offset)) {
         notes->odd++;
         return NULL;
     }
     return hx_vec_push(notes->ret, probe) ? NULL : hx_error_nomem();
 }
 
-static hx_error *take_note(struct notes *notes, const uint8_t *desc, size_t len)
+static hx_error *read_probe_note(struct notes *notes, const uint8_t *desc, size_t len)
 {
     uint64_t word[note_words];
     if (len <= sizeof word)
         return NULL;
     memcpy(word, desc, sizeof word);
     const char *at = (const char *)desc + sizeof word, *end = (const char *)desc + len;
-    const char *provider = next_text(&at, end);
+    const char *provider = next_note_text(&at, end);
     if (!provider || strcmp(provider, "heapx") != 0)
         return NULL;
-    const char *name = next_text(&at, end), *arguments = name ? next_text(&at, end) : NULL;
+    const char *name = next_note_text(&at, end),
+               *arguments = name ? next_note_text(&at, end) : NULL;
     for (size_t i = 0; arguments && i < sizeof operations / sizeof *operations; i++)
         if (!strcmp(name, operations[i].name) && !strcmp(arguments, "8@%rdi"))
             return add_probe(notes, operations[i].kind, word);
@@ -162,7 +163,7 @@ static size_t padded(uint32_t size)
     return ((size_t)size + 3) & ~(size_t)3;
 }
 
-static hx_error *take_section(struct notes *notes, uint64_t offset, uint64_t size)
+static hx_error *read_note_section(struct notes *notes, uint64_t offset, uint64_t size)
 {
     size_t len = size < most_bytes ? (size_t)size : most_bytes;
     HX_FREE uint8_t *bytes = len ? malloc(len) : NULL;
@@ -179,7 +180,7 @@ static hx_error *take_section(struct notes *notes, uint64_t offset, uint64_t siz
         if (owner > len - at || header.n_descsz > len - at - owner)
             break;
         if (header.n_type == note_type && header.n_namesz == 8 && !memcmp(bytes + at, "stapsdt", 8))
-            HX_TRY(take_note(notes, bytes + at + owner, header.n_descsz));
+            HX_TRY(read_probe_note(notes, bytes + at + owner, header.n_descsz));
         at += owner + (desc < len - at - owner ? desc : len - at - owner);
     }
     return NULL;
@@ -195,7 +196,7 @@ static hx_error *take_file(struct notes *notes)
         return err;
     hx_error_free(err);
     for (size_t i = 0; i < notes->n_sections && notes->layout.load.n; i++)
-        HX_TRY(take_section(notes, notes->section[i].offset, notes->section[i].size));
+        HX_TRY(read_note_section(notes, notes->section[i].offset, notes->section[i].size));
     return NULL;
 }
 

@@ -120,7 +120,8 @@ static void build_deinit(struct build *b)
     free(b->pieces);
 }
 
-static bool gather_rule(void *context, uint64_t start, uint64_t end, const struct hx_cfi_rule *rule)
+static bool collect_rule(void *context, uint64_t start, uint64_t end,
+                         const struct hx_cfi_rule *rule)
 {
     struct build *b = context;
     if (start < b->start)
@@ -201,7 +202,7 @@ static void cut_table(struct build *b)
     b->rows.n = b->n_pieces < b->done ? b->pieces[b->n_pieces].first : 0;
 }
 
-static void write_table(struct build *b)
+static void write_unwind_table(struct build *b)
 {
     for (size_t i = 0; i < b->in.n; i++) {
         uint64_t start = b->in.v[i].start, end = rule_row_end(b, i);
@@ -240,12 +241,12 @@ hx_error *hx_unwind_table_build(const struct hx_cfi *cfi, uint64_t start, uint64
 {
     struct build b HX_CLEANUP(build_deinit) = {.start = start, .end = end, .sorted = true};
     HX_NEED(rules_init(&b.rules));
-    uint64_t damaged = hx_cfi_each(cfi, gather_rule, &b);
+    uint64_t damaged = hx_cfi_each(cfi, collect_rule, &b);
     HX_NEED(!b.nomem);
     if (!b.sorted)
         qsort(b.in.v, b.in.n, sizeof *b.in.v, compare_rule_starts);
     HX_TRY(lay_out_unwind_table(&b));
-    write_table(&b);
+    write_unwind_table(&b);
     HX_NEED(!b.nomem);
     *ret = (struct hx_unwind_table){
         .start = b.base,

@@ -43,7 +43,7 @@ static void give_back_region_memory(uint64_t bytes)
     atomic_store(&busy, false);
 }
 
-static void heed(int resource, uint64_t bytes)
+static void heed_limit(int resource, uint64_t bytes)
 {
     int saved = errno;
     if (resource == RLIMIT_AS && bytes != RLIM_INFINITY)
@@ -61,7 +61,7 @@ HX_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit
     REAL(setrlimit)
     int ret = real(resource, limit);
     if (ret == 0)
-        heed((int)resource, limit->rlim_cur);
+        heed_limit((int)resource, limit->rlim_cur);
     return ret;
 }
 
@@ -70,7 +70,7 @@ HX_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *l
     REAL(setrlimit64)
     int ret = real(resource, limit);
     if (ret == 0)
-        heed((int)resource, limit->rlim_cur);
+        heed_limit((int)resource, limit->rlim_cur);
     return ret;
 }
 
@@ -80,7 +80,7 @@ HX_EXPORT int prlimit(pid_t pid, enum __rlimit_resource resource, const struct r
     REAL(prlimit)
     int ret = real(pid, resource, limit, old);
     if (ret == 0 && limit && (pid == 0 || pid == hx_process.pid))
-        heed((int)resource, limit->rlim_cur);
+        heed_limit((int)resource, limit->rlim_cur);
     return ret;
 }
 
@@ -90,6 +90,6 @@ HX_EXPORT int prlimit64(pid_t pid, enum __rlimit_resource resource, const struct
     REAL(prlimit64)
     int ret = real(pid, resource, limit, old);
     if (ret == 0 && limit && (pid == 0 || pid == hx_process.pid))
-        heed((int)resource, limit->rlim_cur);
+        heed_limit((int)resource, limit->rlim_cur);
     return ret;
 }

@@ -115,7 +115,7 @@ static __typeof__(&sigaltstack) real_sigaltstack;
 static void *own_stack;
 
 /* Something else than the stack of the thread, which may be what ran out. */
-static void give_stack(void)
+static void use_alternate_stack(void)
 {
     stack_t have;
     enum { BYTES = 128 << 10 };
@@ -138,7 +138,7 @@ void hx_ending_start(void)
     *(void **)&real_sigaction = hx_real_next("sigaction");
     if (!real_sigaction)
         return;
-    give_stack();
+    use_alternate_stack();
     for (size_t i = 0; i < sizeof fatal; i++) {
         struct sigaction have, own = own_action();
         if (real_sigaction(fatal[i], NULL, &have) == 0 && !(have.sa_flags & SA_SIGINFO) &&
@@ -149,7 +149,7 @@ void hx_ending_start(void)
 
 /* --- what the program sees of it ------------------------------------------------------------ */
 
-static bool is_ours(const struct sigaction *action)
+static bool is_own_handler(const struct sigaction *action)
 {
     return action->sa_flags & SA_SIGINFO && action->sa_sigaction == by_signal;
 }
@@ -169,7 +169,7 @@ HX_EXPORT int sigaction(int signal, const struct sigaction *restrict action,
         action = &own;
     }
     int ret = real(signal, action, &before);
-    if (ret == 0 && is_ours(&before))
+    if (ret == 0 && is_own_handler(&before))
         before = (struct sigaction){.sa_handler = SIG_DFL};
     if (ret == 0 && old)
         *old = before;

@@ -190,7 +190,7 @@ static bool maps_recorded(void)
            (hx_mode() != HX_GATE_SHUT || (hx_process.stage == HX_STAGE_RECORDS && hx_gate_check()));
 }
 
-static void tell_map(void *p, size_t bytes, const struct hx_caller *caller)
+static void record_map_change(void *p, size_t bytes, const struct hx_caller *caller)
 {
     if (p != MAP_FAILED && hx_wants(&hx_thread_state, bytes, caller->pc) &&
         (hx_process.mode != HX_GATE_SAMPLED || hx_sample_add((uint64_t)p)))
@@ -204,7 +204,7 @@ HX_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
         return real(addr, len, prot, flags, fd, offset);
     struct hx_caller caller = HX_CALLER();
     void *p = real(addr, len, prot, flags, fd, offset);
-    tell_map(p, len, &caller);
+    record_map_change(p, len, &caller);
     return p;
 }
 
@@ -215,7 +215,7 @@ HX_EXPORT void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off6
         return real(addr, len, prot, flags, fd, offset);
     struct hx_caller caller = HX_CALLER();
     void *p = real(addr, len, prot, flags, fd, offset);
-    tell_map(p, len, &caller);
+    record_map_change(p, len, &caller);
     return p;
 }
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t mix_mark(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0xff51afd7ed558ccd;
     return hash ^ hash >> 32;
@@ -40,8 +40,8 @@ bool hx_marks_push(struct hx_marks *marks, const struct hx_mark *mark)
     struct hx_mark *slot = &hx_marks_at(marks)[i];
     marks->n = i + 1;
     compiler_barrier();
-    uint64_t hash = mix(hash_below(marks, i) + i, mark->word);
-    hash = mix(mix(hash, mark->sp), mark->cfa ^ mark->ret << 1);
+    uint64_t hash = mix_mark(hash_below(marks, i) + i, mark->word);
+    hash = mix_mark(mix_mark(hash, mark->sp), mark->cfa ^ mark->ret << 1);
     slot->word = mark->word;
     slot->object = mark->object;
     slot->cfa = mark->cfa;
@@ -59,7 +59,7 @@ bool hx_marks_together(const struct hx_mark *a, const struct hx_mark *b)
 }
 
 /* What is gone at the top is given back. */
-static void lower(struct hx_marks *marks)
+static void lower_marks(struct hx_marks *marks)
 {
     struct hx_mark *mark = hx_marks_at(marks);
     for (uint32_t n; (n = marks->n) > 0 && mark[n - 1].sp == HX_MARK_GONE;) {
@@ -78,7 +78,7 @@ static void take_away(struct hx_marks *marks, uint32_t index)
     mark[index].sp = HX_MARK_GONE;
     compiler_barrier();
     for (uint32_t i = index + 1; i < marks->n; i++)
-        mark[i].hash = mix(mark[i].hash, hash) | 1;
+        mark[i].hash = mix_mark(mark[i].hash, hash) | 1;
 }
 
 void hx_marks_drop(struct hx_marks *marks, uint32_t index)
@@ -86,7 +86,7 @@ void hx_marks_drop(struct hx_marks *marks, uint32_t index)
     take_away(marks, index);
     marks->unbalanced++;
     marks->over = 0; /* they were further inside */
-    lower(marks);
+    lower_marks(marks);
 }
 
 void hx_marks_leave_frames(struct hx_marks *marks, uint64_t sp)
@@ -109,7 +109,7 @@ static void give_back_marks(struct hx_marks *marks, uint32_t above)
 }
 
 /* Is it one of those that found no room? They are further inside than all that did. */
-static bool is_over(struct hx_marks *marks, uint64_t sp)
+static bool is_overflowed(struct hx_marks *marks, uint64_t sp)
 {
     uint32_t n = marks->n;
     if (marks->over == 0)
@@ -123,7 +123,7 @@ void hx_marks_pop(struct hx_marks *marks, const struct hx_mark *which)
 {
     const struct hx_mark *mark = hx_marks_at(marks);
     uint32_t found = marks->n;
-    if (is_over(marks, which->sp))
+    if (is_overflowed(marks, which->sp))
         return;
     while (found > 0 &&
            !(hx_mark_is_there(&mark[found - 1]) && mark[found - 1].object == which->object &&
@@ -142,7 +142,7 @@ void hx_marks_pop(struct hx_marks *marks, const struct hx_mark *which)
         }
     give_back_marks(marks, found);
     take_away(marks, index);
-    lower(marks);
+    lower_marks(marks);
 }
 
 void hx_marks_grow(struct hx_marks *marks, struct hx_mark *memory)

@@ -24,7 +24,7 @@ static long raw_syscall(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
 
 /* An older kernel cannot be asked for pages. But where it changes a word for us it fails instead of
  * sending a signal; `or` with 0 changes nothing that another thread may have written meanwhile. */
-static bool touch(uint64_t at, uint64_t end)
+static bool touch_pages(uint64_t at, uint64_t end)
 {
     const uint64_t keep = (uint64_t)FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
     for (; at < end; at += PAGE)
@@ -44,7 +44,7 @@ bool hx_pages_fill(void *p, size_t bytes)
     do
         ret = raw_syscall(SYS_madvise, at, end - at, MADV_POPULATE_WRITE, 0, 0, 0);
     while (ret == interrupted || ret == again);
-    return ret == invalid ? touch(at, end) : ret == 0;
+    return ret == invalid ? touch_pages(at, end) : ret == 0;
 }
 
 static bool fill_piece(struct hx_pages *pages, uint64_t piece)

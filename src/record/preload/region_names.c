@@ -26,7 +26,7 @@
 _Static_assert(HX_REGION_CENTRES < 1 << ENTRY_BITS, "the index has no room for so many");
 _Static_assert(LABEL_MAX + FUNCTION_MAX + FILE_MAX <= HX_EV_CENTRE_TEXT, "texts have no room");
 
-static bool use(uint64_t from, uint64_t bytes)
+static bool use_entries(uint64_t from, uint64_t bytes)
 {
     return hx_pages_use(&hx_process.centres, from, bytes,
                         atomic_load_explicit(&hx_process.barred, memory_order_relaxed));
@@ -49,7 +49,7 @@ static uint64_t read_own(void *to, const void *from, uint64_t bytes)
 }
 
 /* The same of a text, up to its end. */
-static uint64_t read_text(char *to, const char *from, uint64_t max)
+static uint64_t copy_region_text(char *to, const char *from, uint64_t max)
 {
     uint64_t n = 0;
     for (bool more = true; more && n < max;) { /* not over the end of a page that is the last */
@@ -65,20 +65,20 @@ static uint64_t read_text(char *to, const char *from, uint64_t max)
 /* As much of a text as there is room for, and its end; behind it zeros. */
 static uint32_t add_text(char *to, uint32_t at, uint32_t max, const char *text)
 {
-    uint64_t n = text ? read_text(to + at, text, max - 1) : 0;
+    uint64_t n = text ? copy_region_text(to + at, text, max - 1) : 0;
     memset(to + at + n, 0, max - n);
     return at + (uint32_t)n + 1;
 }
 
 /* The number of its entry; HX_REGION_CENTRES: there is no room. */
-static uint64_t store(const struct heapx_centre *centre)
+static uint64_t store_region(const struct heapx_centre *centre)
 {
     struct hx_region *region = hx_process.region;
     const uint64_t size = sizeof(struct hx_region_centre);
     uint64_t i = atomic_load(&region->centres_used);
     uint64_t from = offsetof(struct hx_region_centres, centre);
     do {
-        if (i >= HX_REGION_CENTRES || !use(from + i * size, size))
+        if (i >= HX_REGION_CENTRES || !use_entries(from + i * size, size))
             return HX_REGION_CENTRES;
     } while (!atomic_compare_exchange_weak(&region->centres_used, &i, i + 1));
     struct hx_region_centre *entry = (void *)(hx_process.centres.at + from + i * size);
@@ -108,13 +108,13 @@ uint64_t hx_centre_word(const struct heapx_centre *centre)
     uint64_t at = (address ^ generation << 32) * 0x9e3779b97f4a7c15ULL >> 40;
     for (uint64_t i = 0; i < TRIES; i++) {
         uint64_t word = (at + i) % INDEX_WORDS;
-        if (!use(word * 8, 8))
+        if (!use_entries(word * 8, 8))
             return no_room();
         _Atomic uint64_t *slot = (_Atomic uint64_t *)(void *)hx_process.centres.at + word;
         uint64_t held = atomic_load_explicit(slot, memory_order_acquire);
         if (held == 0) {
             if (entry == HX_REGION_CENTRES)
-                entry = store(centre);
+                entry = store_region(centre);
             if (entry == HX_REGION_CENTRES)
                 return no_room();
             if (atomic_compare_exchange_strong(slot, &held, own | (entry + 1)))

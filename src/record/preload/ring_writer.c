@@ -25,7 +25,7 @@ uint64_t hx_now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-static bool barred(void)
+static bool writer_barred(void)
 {
     return atomic_load_explicit(&hx_process.barred, memory_order_relaxed);
 }
@@ -39,14 +39,14 @@ void hx_wake_reader(void)
         return;
     atomic_fetch_add(&region->wake, 1);
     /* once is enough: it may be a while until it runs */
-    if (!barred() && atomic_exchange(&region->asleep, 0))
+    if (!writer_barred() && atomic_exchange(&region->asleep, 0))
         HX_SYS(SYS_futex, &region->wake, FUTEX_WAKE, 1, 0);
 }
 
 void hx_sleep_ns(uint64_t ns)
 {
     struct timespec ts = {0, (long)ns};
-    if (!barred())
+    if (!writer_barred())
         HX_SYS(SYS_nanosleep, &ts, NULL, 0, 0);
 }
 
@@ -73,7 +73,7 @@ static struct waiting waiting_begin(uint64_t ns, uint64_t silence)
 {
     return (struct waiting){.ns = ns,
                             .silence = silence,
-                            .began = barred() ? hx_tsc() : hx_now_ns(),
+                            .began = writer_barred() ? hx_tsc() : hx_now_ns(),
                             .seen = atomic_load(&hx_process.region->reader_ns)};
 }
 
@@ -138,7 +138,7 @@ static bool waiting_goes_on(struct waiting *waiting, uint32_t value)
     if (atomic_load(&region->reader_gone))
         return false;
     waiting->turns++;
-    if (barred())
+    if (writer_barred())
         return waiting_goes_on_barred(waiting);
     if (waiting->turns < SPINS) {
         __builtin_ia32_pause();
@@ -166,7 +166,7 @@ static bool gave_up(void)
     return atomic_load(&hx_process.gave_up) &&
            atomic_load(&hx_process.gave_up_at) == atomic_load(&hx_process.region->reader_ns);
 }
-static void give_up(void)
+static void give_up_reader(void)
 {
     atomic_store(&hx_process.gave_up_at, atomic_load(&hx_process.region->reader_ns));
     atomic_store(&hx_process.gave_up, true);
@@ -184,7 +184,7 @@ bool hx_wait_for(_Atomic uint32_t *word, uint32_t value, uint64_t ns, uint64_t s
         if ((int32_t)(current - value) >= 0)
             return true;
         if (!waiting_goes_on(&waiting, current)) {
-            give_up();
+            give_up_reader();
             return false;
         }
     }
@@ -207,7 +207,7 @@ static bool populate(uint32_t index)
 {
     if (is_populated(index))
         return true;
-    if (barred() || !hx_try_again(&hx_process.rings_refused))
+    if (writer_barred() || !hx_try_again(&hx_process.rings_refused))
         return false;
     if (HX_SYS(SYS_mprotect, ring_slot(index), hx_process.slot_bytes, PROT_READ | PROT_WRITE, 0) ||
         !hx_pages_fill(&hx_process.ring[index], sizeof(struct hx_ring))) {
@@ -219,7 +219,7 @@ static bool populate(uint32_t index)
     return true;
 }
 
-static bool claim(uint32_t index, uint32_t tid)
+static bool claim_ring(uint32_t index, uint32_t tid)
 {
     struct hx_ring *ring = &hx_process.ring[index];
     if (!populate(index))
@@ -256,7 +256,7 @@ static int find_ring(uint32_t tid)
             taken = before | 1ULL << bit;
             if (before & 1ULL << bit)
                 continue;
-            if (claim(index, tid))
+            if (claim_ring(index, tid))
                 return (int)index;
             if (!is_populated(index)) { /* no memory: only those that are there */
                 atomic_fetch_and(&hx_process.rings[word], ~(1ULL << bit));
@@ -265,7 +265,7 @@ static int find_ring(uint32_t tid)
         }
     }
     for (uint32_t i = 0; i < n; i++)
-        if (is_populated(i) && claim(i, tid))
+        if (is_populated(i) && claim_ring(i, tid))
             return (int)i;
     return -1;
 }
@@ -274,7 +274,7 @@ static uint32_t own_tid(struct hx_thread_state *thread)
 {
     if (thread->tid)
         return thread->tid;
-    if (!barred())
+    if (!writer_barred())
         thread->tid = (uint32_t)HX_SYS(SYS_gettid, 0, 0, 0, 0);
     else if (hx_process.tid_offset)
         memcpy(&thread->tid, (const char *)__builtin_thread_pointer() + hx_process.tid_offset, 4);
@@ -338,7 +338,7 @@ static bool wait_for_room(struct hx_writer *writer, uint64_t bytes)
             hx_wake_reader();
     } while (!room && waiting_goes_on(&waiting, 0));
     if (!room)
-        give_up();
+        give_up_reader();
     atomic_fetch_add(&region->waits, 1);
     atomic_fetch_add(&region->wait_ticks, hx_now() - begun);
     hx_thread_state.waits++;
@@ -449,8 +449,8 @@ static inline uint64_t take_ring_stack(struct hx_writer *writer, uint64_t pc, ui
     return hx_unwind_stack(hx_process.unwind, writer->unwind, pc, sp, fp);
 }
 
-static inline bool tell_alloc(struct hx_thread_state *thread, uint64_t address, uint64_t bytes,
-                              uint64_t usable, uint64_t pc, uint64_t sp, uint64_t fp)
+static inline bool write_alloc(struct hx_thread_state *thread, uint64_t address, uint64_t bytes,
+                               uint64_t usable, uint64_t pc, uint64_t sp, uint64_t fp)
 {
     struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
@@ -521,14 +521,14 @@ void hx_clock_measure(void)
     hx_process.clock_cost = least;
 }
 
-static __attribute__((noinline, cold)) void *tell_alloc_timed(struct hx_thread_state *thread,
-                                                              void *p, uint64_t bytes, uint64_t pc,
-                                                              uint64_t sp, uint64_t fp)
+static __attribute__((noinline, cold)) void *write_alloc_timed(struct hx_thread_state *thread,
+                                                               void *p, uint64_t bytes, uint64_t pc,
+                                                               uint64_t sp, uint64_t fp)
 {
     struct hx_region *region = hx_process.region;
     uint32_t waits = thread->waits;
     uint64_t begun = hx_now();
-    tell_alloc(thread, (uint64_t)p, bytes, hx_usable(p), pc, sp, fp);
+    write_alloc(thread, (uint64_t)p, bytes, hx_usable(p), pc, sp, fp);
     note_time(begun, waits, &region->timed_allocs, &region->timed_alloc_ticks);
     return p;
 }
@@ -542,18 +542,18 @@ void *hx_record_alloc(void *p, uint64_t bytes, uint64_t pc, uint64_t sp, uint64_
         return p;
     }
     if (is_timed(&thread->allocs))
-        return tell_alloc_timed(thread, p, bytes, pc, sp, fp);
-    tell_alloc(thread, address, bytes, hx_usable(p), pc, sp, fp);
+        return write_alloc_timed(thread, p, bytes, pc, sp, fp);
+    write_alloc(thread, address, bytes, hx_usable(p), pc, sp, fp);
     return p;
 }
 
 void hx_record_mapping(void *p, uint64_t bytes, const struct hx_caller *caller)
 {
-    tell_alloc(&hx_thread_state, (uint64_t)p, bytes, (bytes + 4095) & ~4095ULL, caller->pc,
-               caller->sp, caller->fp);
+    write_alloc(&hx_thread_state, (uint64_t)p, bytes, (bytes + 4095) & ~4095ULL, caller->pc,
+                caller->sp, caller->fp);
 }
 
-static inline void tell_free(struct hx_thread_state *thread, uint64_t address)
+static inline void write_free(struct hx_thread_state *thread, uint64_t address)
 {
     struct hx_writer *writer = enter_writer(thread);
     if (HX_RARELY(!writer)) {
@@ -571,13 +571,13 @@ static inline void tell_free(struct hx_thread_state *thread, uint64_t address)
     leave_writer(thread, writer);
 }
 
-static __attribute__((noinline, cold)) void tell_free_timed(struct hx_thread_state *thread,
-                                                            uint64_t address)
+static __attribute__((noinline, cold)) void write_free_timed(struct hx_thread_state *thread,
+                                                             uint64_t address)
 {
     struct hx_region *region = hx_process.region;
     uint32_t waits = thread->waits;
     uint64_t begun = hx_now();
-    tell_free(thread, address);
+    write_free(thread, address);
     note_time(begun, waits, &region->timed_frees, &region->timed_free_ticks);
 }
 
@@ -585,9 +585,9 @@ void hx_record_free(uint64_t address)
 {
     struct hx_thread_state *thread = &hx_thread_state;
     if (is_timed(&thread->frees))
-        tell_free_timed(thread, address);
+        write_free_timed(thread, address);
     else
-        tell_free(thread, address);
+        write_free(thread, address);
 }
 
 void hx_record_realloc_begin(uint64_t old)

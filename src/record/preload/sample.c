@@ -69,7 +69,7 @@ static double exponential(uint64_t bits)
     return -(exponent * 0.693147180559945309417 + 2 * s * sum);
 }
 
-static int64_t distance(struct hx_thread_state *thread)
+static int64_t sample_distance(struct hx_thread_state *thread)
 {
     double d = exponential(random_bits(thread)) * (double)hx_process.sample_bytes;
     return d >= 0x1p62 ? INT64_MAX / 2 : (int64_t)d;
@@ -79,11 +79,11 @@ bool hx_sample_hit(struct hx_thread_state *thread, uint64_t bytes)
 {
     if (!thread->random) {
         /* this thread's first request: it has no distance yet */
-        thread->until = distance(thread) - (int64_t)(bytes & INT64_MAX);
+        thread->until = sample_distance(thread) - (int64_t)(bytes & INT64_MAX);
         if (thread->until >= 0)
             return false;
     }
-    thread->until = distance(thread);
+    thread->until = sample_distance(thread);
     return bytes >= hx_process.least_bytes &&
            (!hx_process.most_bytes || bytes <= hx_process.most_bytes);
 }

@@ -87,7 +87,7 @@ static void take_caller(const struct hx_caller *caller, uint64_t tag, uint64_t o
     hx_marks_pop(&hx_marks, &which);
 }
 
-static void tell_unbalanced(void)
+static void record_unbalanced(void)
 {
     uint32_t n = hx_marks.unbalanced;
     if (HX_RARELY(n) && records()) {
@@ -117,16 +117,16 @@ static void push_centre(const struct heapx_centre *centre)
                                             caller.fp, &hx_marks));
         hx_writer_exit(thread, writer);
     }
-    tell_unbalanced();
+    record_unbalanced();
 }
 
-static void pop(const struct heapx_centre *centre)
+static void pop_region(const struct heapx_centre *centre)
 {
     struct hx_caller caller = HX_CALLER();
     if (!keeps_marks() || !centre)
         return;
     take_caller(&caller, HX_EV_REGION, (uint64_t)centre);
-    tell_unbalanced();
+    record_unbalanced();
 }
 
 /* Keys of a region that this one goes on from mean the same here, as far as they were given out. */
@@ -139,7 +139,7 @@ static uint64_t known_key(uint64_t id)
     return 0;
 }
 
-static uint64_t capture(void)
+static uint64_t capture_current(void)
 {
     struct hx_caller caller = HX_CALLER();
     struct hx_thread_state *thread = &hx_thread_state;
@@ -151,7 +151,7 @@ static uint64_t capture(void)
     key = hx_unwind_capture(hx_process.unwind, writer->unwind, key);
     uint64_t stamp = hx_process.stamp[0].stamp;
     hx_writer_exit(thread, writer);
-    tell_unbalanced();
+    record_unbalanced();
     return key >= HX_EV_KEY_FIRST ? stamp << 32 | key : 0;
 }
 
@@ -176,11 +176,17 @@ static void pop_object_mark(uint64_t id)
     if (!keeps_marks())
         return;
     take_caller(&caller, HX_EV_DEFERRED, id);
-    tell_unbalanced();
+    record_unbalanced();
 }
 
-static const struct heapx_scc_listener listener = {1,       push_centre,      pop,
-                                                   capture, push_object_mark, pop_object_mark};
+static const struct heapx_scc_listener listener = {
+    .version = 1,
+    .push = push_centre,
+    .pop = pop_region,
+    .capture = capture_current,
+    .enter = push_object_mark,
+    .leave = pop_object_mark,
+};
 
 /* --- modules ------------------------------------------------------------------------------------
  */
@@ -194,7 +200,7 @@ static bool lies_in(const struct dl_phdr_info *info, const ElfW(Phdr) * phdr, ui
 }
 
 /* Can it be written to, now and later? */
-static bool is_data(const struct dl_phdr_info *info, uint64_t at, uint64_t bytes)
+static bool is_writable_data(const struct dl_phdr_info *info, uint64_t at, uint64_t bytes)
 {
     bool writable = false;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -214,8 +220,8 @@ static bool is_free(const struct heapx_scc_module *module)
 }
 
 /* The notes of a segment: of owner "heapx" and type 2, the distance from what it holds. */
-static void look_at_notes(const struct dl_phdr_info *info, uint64_t at, uint64_t end,
-                          uint64_t align)
+static void find_listener_note(const struct dl_phdr_info *info, uint64_t at, uint64_t end,
+                               uint64_t align)
 {
     ElfW(Nhdr) note;
     while (end - at >= sizeof note) {
@@ -230,7 +236,7 @@ static void look_at_notes(const struct dl_phdr_info *info, uint64_t at, uint64_t
             memcmp((const void *)name, "heapx", 6) == 0) {
             memcpy(&to, (const void *)body, sizeof to);
             struct heapx_scc_module *module = (struct heapx_scc_module *)(body + to);
-            if (is_data(info, body + to, sizeof *module) && is_free(module))
+            if (is_writable_data(info, body + to, sizeof *module) && is_free(module))
                 __atomic_store_n(&module->listener, &listener, __ATOMIC_RELEASE);
         }
         if (bytes > left - name_bytes)
@@ -239,7 +245,7 @@ static void look_at_notes(const struct dl_phdr_info *info, uint64_t at, uint64_t
     }
 }
 
-static bool is_mapped(const struct dl_phdr_info *info, uint64_t at, uint64_t bytes)
+static bool is_in_segment(const struct dl_phdr_info *info, uint64_t at, uint64_t bytes)
 {
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_R &&
@@ -248,22 +254,22 @@ static bool is_mapped(const struct dl_phdr_info *info, uint64_t at, uint64_t byt
     return false;
 }
 
-static int look_at_module(struct dl_phdr_info *info, size_t size, void *context)
+static int find_listener(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
     (void)context;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
         uint64_t at = info->dlpi_addr + phdr->p_vaddr;
-        if (phdr->p_type == PT_NOTE && is_mapped(info, at, phdr->p_filesz))
-            look_at_notes(info, at, at + phdr->p_filesz, phdr->p_align == 8 ? 8 : 4);
+        if (phdr->p_type == PT_NOTE && is_in_segment(info, at, phdr->p_filesz))
+            find_listener_note(info, at, at + phdr->p_filesz, phdr->p_align == 8 ? 8 : 4);
     }
     return 0;
 }
 
 void hx_scc_find(void)
 {
-    dl_iterate_phdr(look_at_module, NULL);
+    dl_iterate_phdr(find_listener, NULL);
 }
 
 /* The loader holds its lock, or uses nothing that it guards: the list only grows meanwhile. */

@@ -57,7 +57,7 @@ static inline uint64_t control_block(void)
 
 /* Begins to read the stack at sp. `pushed`: something was pushed below sp a moment ago, which
  * proves that page. */
-static void enter_stack(struct walk *walk, uint64_t sp, bool pushed)
+static void begin_stack(struct walk *walk, uint64_t sp, bool pushed)
 {
     struct hx_unwind_thread *thread = walk->thread;
     walk->base = sp;
@@ -89,7 +89,7 @@ static bool grow_readable_stack(struct walk *walk, uint64_t to)
     return true;
 }
 
-static inline bool may_read(struct walk *walk, uint64_t addr)
+static inline bool may_read_word(struct walk *walk, uint64_t addr)
 {
     if (HX_LIKELY(addr >= walk->base && addr < walk->end && walk->end - addr >= 8))
         return true;
@@ -102,7 +102,7 @@ static inline bool may_read(struct walk *walk, uint64_t addr)
 /* Reads a word, and notes that it decided. */
 static inline bool read_noted_word(struct walk *walk, uint64_t addr, uint64_t *ret)
 {
-    if (!may_read(walk, addr))
+    if (!may_read_word(walk, addr))
         return false;
     struct hx_trace *trace = walk->trace;
     *ret = load_stack_word(addr);
@@ -193,7 +193,7 @@ static enum hx_step step_full(struct walk *walk, const struct hx_cfi_rule *rule)
     if (rule->signal && (frame.sp < walk->base || frame.sp >= walk->end)) {
         if (walk->fp_at != 0)
             need_fp(walk);
-        enter_stack(walk, frame.sp, false);
+        begin_stack(walk, frame.sp, false);
     }
     return HX_STEP_OK;
 }
@@ -245,7 +245,7 @@ static inline uint64_t fp_place(const struct walk *walk)
 }
 
 /* Adds walk->pc to the frames. */
-static inline void add_frame(struct walk *walk)
+static inline void push_frame(struct walk *walk)
 {
     struct hx_trace *trace = walk->trace;
     uint32_t i = trace->end++;
@@ -320,14 +320,14 @@ static enum hx_step unwind_frame(struct walk *walk)
         return HX_STEP_CUT; /* what was taken for a return address is none */
     if (HX_UNLIKELY(walk->trace->end == 2 * HX_EV_FRAMES_MAX))
         return HX_STEP_CUT;
-    add_frame(walk);
+    push_frame(walk);
     if (HX_LIKELY(HX_RULE_KIND(rule) == HX_RULE_SP || HX_RULE_KIND(rule) == HX_RULE_FP))
         return step_small(walk, rule);
     return step_other(walk, rule, &full);
 }
 
 /* Puts what was taken so far before frame walk->at of the last stack. */
-static void join(struct walk *walk)
+static void join_last_stack(struct walk *walk)
 {
     struct hx_trace *to = walk->last;
     const struct hx_trace *from = walk->trace;
@@ -390,7 +390,7 @@ static void take_frames(struct walk *walk)
     while (got == HX_STEP_OK) {
         if (HX_LIKELY(!walk->exact && walk->pc != 0) && unwind_usual_frames(walk)) {
             if (walk->lasting && goes_on_as_last(walk)) {
-                join(walk);
+                join_last_stack(walk);
                 break;
             }
             walk->at = walk->last->end; /* it was another one: go on alone */
@@ -495,7 +495,7 @@ static inline uint64_t node_reach(const struct hx_memo_node *node)
 }
 
 /* The words of a stack that its node tells, which may be read. */
-static inline uint64_t add_words(const struct hx_memo_node *node, uint64_t hash, uint64_t sp)
+static inline uint64_t hash_node_words(const struct hx_memo_node *node, uint64_t hash, uint64_t sp)
 {
     static const uint64_t odd[HX_MEMO_DECISIVE] = {0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53,
                                                    0x9fb21c651e98df25, 0xd6e8feb86659fd93};
@@ -513,7 +513,7 @@ static inline uint64_t follow_memo_hash(struct hx_unwind_thread *thread, uint64_
         const struct hx_memo_node *node = find_node(thread, hash);
         if (node == NULL || node_reach(node) > room)
             break;
-        hash = add_words(node, hash, sp);
+        hash = hash_node_words(node, hash, sp);
     }
     return hash;
 }
@@ -650,8 +650,8 @@ struct place {
     struct hx_memo *set;
 };
 
-static struct place find_place(struct hx_unwind_thread *thread, const struct hx_trace *trace,
-                               const struct hx_memo *head, uint64_t room)
+static struct place find_memo_slot(struct hx_unwind_thread *thread, const struct hx_trace *trace,
+                                   const struct hx_memo *head, uint64_t room)
 {
     struct place place = {.hash = root_hash(thread, head->pc, head->sp, room)};
     for (int i = 0; i < NODES_MAX; i++) {
@@ -664,15 +664,15 @@ static struct place find_place(struct hx_unwind_thread *thread, const struct hx_
             break;
         }
         place.node = node;
-        place.hash = add_words(node, place.hash, head->sp);
+        place.hash = hash_node_words(node, place.hash, head->sp);
     }
     place.set = memo_set(thread, place.hash);
     return place;
 }
 
 /* Learns by what the stack differs from those that were put where it would be. False: nothing. */
-static bool learn(struct hx_unwind_thread *thread, const struct hx_trace *trace,
-                  const struct place *place, const struct hx_memo *head)
+static bool learn_node(struct hx_unwind_thread *thread, const struct hx_trace *trace,
+                       const struct place *place, const struct hx_memo *head)
 {
     uint32_t n = trace->words_end - trace->first_word, first = n;
     for (int way = 0; way < HX_MEMO_WAYS; way++) {
@@ -719,7 +719,7 @@ static struct hx_memo *reserve_memo(const struct walk *walk, const struct hx_mem
     /* of two that want the place one has it for a while */
     if (at <= UINT16_MAX && (first->at == 0 || first->tag == tag || thread->turn % 16 == 0))
         *first = (struct hx_memo_first){(uint16_t)at, tag};
-    struct place place = find_place(thread, trace, head, room);
+    struct place place = find_memo_slot(thread, trace, head, room);
     if (place.set == NULL)
         return NULL;
     for (int way = 0; way < HX_MEMO_WAYS; way++)
@@ -727,9 +727,9 @@ static struct hx_memo *reserve_memo(const struct walk *walk, const struct hx_mem
             place.set[way].leaf = leaf_of(place.hash);
             return &place.set[way];
         }
-    if (may_learn(thread) && learn(thread, trace, &place, head)) {
+    if (may_learn(thread) && learn_node(thread, trace, &place, head)) {
         thread->learned++;
-        struct place better = find_place(thread, trace, head, room);
+        struct place better = find_memo_slot(thread, trace, head, room);
         if (better.set != NULL)
             place = better;
     }
@@ -806,7 +806,7 @@ static uint64_t recall_elsewhere(struct walk *walk)
         grow_readable_stack(walk, sp + node_reach(node));
         if (node_reach(node) > room_of(walk))
             break;
-        hash = add_words(node, hash, sp);
+        hash = hash_node_words(node, hash, sp);
     }
     const struct hx_memo *set = memo_set(thread, hash);
     for (int way = 0; way < HX_MEMO_WAYS; way++)
@@ -828,7 +828,7 @@ static inline __attribute__((always_inline)) struct walk begin_walk(struct hx_un
     walk.fp_known = walk.fp_entry = walk.lasting = true;
     walk.epoch = epoch;
     walk.entry_fp = fp;
-    enter_stack(&walk, sp, true);
+    begin_stack(&walk, sp, true);
     return walk;
 }
 

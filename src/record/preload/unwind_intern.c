@@ -74,7 +74,7 @@ bool hx_interned(struct hx_unwind *unwind, uint64_t key, struct hx_call_stack *r
 }
 
 /* Gives out n of what a counter counts; `room` when there are not so many. */
-static uint64_t give_out(_Atomic uint64_t *used, uint64_t n, uint64_t room)
+static uint64_t reserve_entries(_Atomic uint64_t *used, uint64_t n, uint64_t room)
 {
     uint64_t first = atomic_load_explicit(used, memory_order_relaxed);
     do {
@@ -109,11 +109,11 @@ static uint64_t store_call_stack(struct hx_unwind *unwind, uint16_t generation,
              stacks = unwind->tables->stacks.bytes / size;
     if (!has_room(unwind, call_stack->n))
         return HX_REGION_STACKS;
-    uint64_t first = give_out(&region->frames_used, call_stack->n, frames);
+    uint64_t first = reserve_entries(&region->frames_used, call_stack->n, frames);
     if (first == frames || !hx_pages_use(&unwind->tables->frames, first * 8,
                                          (uint64_t)call_stack->n * 8, calls_barred(unwind)))
         return HX_REGION_STACKS;
-    uint64_t entry = give_out(&region->stacks_used, 1, stacks);
+    uint64_t entry = reserve_entries(&region->stacks_used, 1, stacks);
     if (entry == stacks ||
         !hx_pages_use(&unwind->tables->stacks, entry * size, size, calls_barred(unwind)))
         return HX_REGION_STACKS;

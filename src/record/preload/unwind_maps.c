@@ -52,7 +52,7 @@ struct line {
     size_t at; /* in permissions or name */
 };
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -100,8 +100,8 @@ static void take_maps_char(struct line *line, char c)
         line->map.read |= line->at == 0 && c == 'r';
         line->map.exec |= line->at == 2 && c == 'x';
         line->at++;
-    } else if (digit(c) >= 0) {
-        line->number = line->number * (line->field == 6 ? 10 : 16) + (uint64_t)digit(c);
+    } else if (hex_digit(c) >= 0) {
+        line->number = line->number * (line->field == 6 ? 10 : 16) + (uint64_t)hex_digit(c);
     }
 }
 
@@ -142,7 +142,7 @@ struct own_search {
     uint64_t sp, on_stack;
 };
 
-static bool look_for_own(void *context, const struct hx_map *map)
+static bool find_own_stack(void *context, const struct hx_map *map)
 {
     struct own_search *search = context;
     struct hx_unwind_thread *thread = search->thread;
@@ -160,7 +160,7 @@ bool hx_find_own(struct hx_unwind *unwind, struct hx_unwind_thread *thread, uint
     bool barred = atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
     if (!thread->looked && !barred) {
         struct own_search search = {thread, sp, unwind->on_stack};
-        hx_maps_each(thread->buffer, sizeof thread->buffer, look_for_own, &search);
+        hx_maps_each(thread->buffer, sizeof thread->buffer, find_own_stack, &search);
         thread->looked = true;
     }
     struct hx_span *stack = &thread->own[0];

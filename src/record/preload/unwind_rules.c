@@ -45,7 +45,7 @@ static uint64_t segment_end(const Elf64_Phdr *headers, int n, uint64_t bias, uin
 }
 
 /* The address of .eh_frame as .eh_frame_hdr gives it; 0 when it does not, or oddly. */
-static uint64_t frame_address(const uint8_t *hdr, uint64_t len)
+static uint64_t eh_frame_address(const uint8_t *hdr, uint64_t len)
 {
     if (len < 12 || hdr[0] != 1)
         return 0;
@@ -109,7 +109,7 @@ static bool find_tables(const struct object *object, struct hx_cfi *ret)
         return false;
     uint64_t len = end - at < hdr->p_memsz ? end - at : hdr->p_memsz;
     ret->hdr = (struct hx_cfi_bytes){(const uint8_t *)(uintptr_t)at, len, at};
-    uint64_t frame = frame_address(ret->hdr.bytes, len);
+    uint64_t frame = eh_frame_address(ret->hdr.bytes, len);
     end = segment_end(headers, n, bias, frame, object->end);
     if (frame == 0 || end == 0 || frame < object->base)
         return false;
@@ -129,7 +129,7 @@ struct mapping {
     uint64_t inode, device;
 };
 
-static bool look_at(void *context, const struct hx_map *map)
+static bool match_mapping(void *context, const struct hx_map *map)
 {
     struct mapping *found = context;
     struct object *object = &found->object;
@@ -182,19 +182,19 @@ static uint32_t small_rule(const struct hx_cfi_rule *rule, uint64_t pc)
     return kind | (uint32_t)(offset / 8) << 2 | saved << 20;
 }
 
-static bool equal(const struct hx_cfi_rule *a, const struct hx_cfi_rule *b)
+static bool same_rule(const struct hx_cfi_rule *a, const struct hx_cfi_rule *b)
 {
     return a->cfa == b->cfa && a->fp == b->fp && a->ra == b->ra && a->signal == b->signal &&
            a->cfa_off == b->cfa_off && a->fp_off == b->fp_off && a->ra_off == b->ra_off;
 }
 
 /* The rule's place in the book, HX_RULE_BOOK when that is full. */
-static uint32_t book(struct hx_unwind *unwind, const struct hx_cfi_rule *rule)
+static uint32_t add_rule(struct hx_unwind *unwind, const struct hx_cfi_rule *rule)
 {
     uint32_t used = atomic_load_explicit(&unwind->book_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used; i++)
         if (atomic_load_explicit(&unwind->book_ready[i], memory_order_acquire) &&
-            equal(&unwind->book[i], rule))
+            same_rule(&unwind->book[i], rule))
             return i;
     do {
         if (used >= HX_RULE_BOOK)
@@ -207,8 +207,8 @@ static uint32_t book(struct hx_unwind *unwind, const struct hx_cfi_rule *rule)
 }
 
 /* A rule for the cache. PLTs depend on the address, so theirs is settled here. */
-static uint32_t pack(struct hx_unwind *unwind, const struct hx_cfi_rule *rule, uint64_t pc,
-                     struct hx_cfi_rule *ret_big)
+static uint32_t pack_rule(struct hx_unwind *unwind, const struct hx_cfi_rule *rule, uint64_t pc,
+                          struct hx_cfi_rule *ret_big)
 {
     uint32_t small = small_rule(rule, pc);
     if (small != HX_RULE_NONE)
@@ -218,7 +218,7 @@ static uint32_t pack(struct hx_unwind *unwind, const struct hx_cfi_rule *rule, u
         ret_big->cfa = HX_CFA_SP;
         ret_big->cfa_off = (int64_t)(pc & 15) >= rule->cfa_off ? 16 : 8;
     }
-    uint32_t index = book(unwind, ret_big);
+    uint32_t index = add_rule(unwind, ret_big);
     return index < HX_RULE_BOOK ? HX_RULE_MAKE_OTHER(HX_OTHER_BOOK, index) : HX_RULE_NONE;
 }
 
@@ -295,7 +295,7 @@ uint32_t hx_rule_find(struct hx_unwind *unwind, uint64_t pc, char *buffer, size_
     bool has_object = linked_object(unwind, pc, &mapping.object);
     if (!has_object && !is_bare(unwind, pc)) {
         bool barred = atomic_load_explicit(&unwind->barred, memory_order_relaxed) != 0;
-        if (barred || !hx_maps_each(buffer, len, look_at, &mapping))
+        if (barred || !hx_maps_each(buffer, len, match_mapping, &mapping))
             return HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0);
         if (mapping.map.end == 0 || !mapping.map.exec)
             rule = HX_RULE_MAKE_OTHER(HX_OTHER_NO_CODE, 0);
@@ -308,7 +308,7 @@ uint32_t hx_rule_find(struct hx_unwind *unwind, uint64_t pc, char *buffer, size_
     struct hx_cfi_rule full;
     if (has_object && find_tables(&mapping.object, &cfi)) {
         if (hx_cfi_find(&cfi, pc, &full, &start, &end))
-            rule = pack(unwind, &full, pc, ret_big);
+            rule = pack_rule(unwind, &full, pc, ret_big);
         else if (hx_cfi_find(&cfi, pc + 1, &full, &start, &end))
             /* a return address at which a function begins is the hand-made end of a stack, as
              * makecontext() makes it */

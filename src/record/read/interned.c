@@ -94,7 +94,7 @@ static hx_error *intern_place(struct hx_interned *interned, const struct hx_rec_
 
 /* The next of the texts that stand one behind the other, as an owned string; NULL: none, or no
  * memory. */
-static char *next_text(const char **text, const char *end)
+static char *next_region_text(const char **text, const char *end)
 {
     size_t n = strnlen(*text, (size_t)(end - *text));
     char *s = n ? strndup(*text, n) : NULL;
@@ -109,9 +109,9 @@ static struct hx_rec_line *region_line(const struct hx_ev_centre *event)
     struct hx_rec_line *line = calloc(1, sizeof *line);
     if (!line)
         return NULL;
-    line->function = next_text(&text, end);
-    line->declared = next_text(&text, end);
-    line->source = next_text(&text, end);
+    line->function = next_region_text(&text, end);
+    line->declared = next_region_text(&text, end);
+    line->source = next_region_text(&text, end);
     line->line = event->line;
     if (!line->function)
         line->function = strdup("<unknown region>");

@@ -81,7 +81,7 @@ static hx_error *find_extras(const struct join *join, extras *ret)
 }
 
 /* graph.addr and graph.size with the extras in their places. */
-static hx_error *merge_objects(struct hx_graph *graph, const extras *extra)
+static hx_error *merge_recorded_objects(struct hx_graph *graph, const extras *extra)
 {
     uint64_t n = (uint64_t)graph->n + extra->n;
     if (n >= HX_OBJECTS_MAX)
@@ -119,7 +119,7 @@ static int compare_segments(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-static hx_error *add_segment(struct hx_snapshot *snapshot, uint64_t start, uint64_t end)
+static hx_error *add_recorded_segment(struct hx_snapshot *snapshot, uint64_t start, uint64_t end)
 {
     /* each block of an unknown allocator stands for itself */
     struct hx_segment segment = {start, end, HX_ARENA_MMAP};
@@ -142,7 +142,7 @@ static hx_error *add_runs(struct hx_snapshot *snapshot, const extras *extra)
         uint64_t start = extra->v[i].addr, end = start + extra->v[i].size;
         for (i++; i < extra->n && extra->v[i].addr - end < GAP; i++)
             end = extra->v[i].addr + extra->v[i].size;
-        HX_TRY(add_segment(snapshot, start, end));
+        HX_TRY(add_recorded_segment(snapshot, start, end));
     }
     snapshot->free_unknown = true;
     return NULL;
@@ -161,7 +161,7 @@ static hx_error *add_mapping(struct hx_snapshot *snapshot, const struct hx_mappi
             continue;
         uint64_t end = hole < mapping->end ? hole : mapping->end;
         if (k < to && extra->v[k].addr < end) { /* a part without a block stays what it is */
-            HX_TRY(add_segment(snapshot, at, end));
+            HX_TRY(add_recorded_segment(snapshot, at, end));
             for (; k < to && extra->v[k].addr < end; k++) {
                 HX_TRY(add_free(snapshot, at, extra->v[k].addr));
                 at = extra->v[k].addr + extra->v[k].size;
@@ -174,7 +174,7 @@ static hx_error *add_mapping(struct hx_snapshot *snapshot, const struct hx_mappi
 }
 
 /* Static data: of a file, or what lies behind its last page (.bss). */
-static bool is_data(const struct hx_snapshot *snapshot, const struct hx_mapping *mapping)
+static bool is_static_data(const struct hx_snapshot *snapshot, const struct hx_mapping *mapping)
 {
     const struct hx_mapping *before = mapping - 1;
     return (mapping->path && mapping->path[0] == '/') ||
@@ -184,7 +184,7 @@ static bool is_data(const struct hx_snapshot *snapshot, const struct hx_mapping 
 
 /* The recorder saw every block: what is none of them is free or the allocator's. Static data in a
  * file's mapping is neither. */
-static hx_error *add_mappings(struct hx_snapshot *snapshot, const extras *extra)
+static hx_error *explain_mappings(struct hx_snapshot *snapshot, const extras *extra)
 {
     size_t n_walked = snapshot->segments.n;
     for (size_t i = 0; i < extra->n;) {
@@ -192,10 +192,10 @@ static hx_error *add_mappings(struct hx_snapshot *snapshot, const extras *extra)
         size_t to = i + 1;
         while (to < extra->n && extra->v[to].addr < mapping->end)
             to++;
-        if (is_data(snapshot, mapping))
+        if (is_static_data(snapshot, mapping))
             for (size_t k = i; k < to; k++)
-                HX_TRY(
-                    add_segment(snapshot, extra->v[k].addr, extra->v[k].addr + extra->v[k].size));
+                HX_TRY(add_recorded_segment(snapshot, extra->v[k].addr,
+                                            extra->v[k].addr + extra->v[k].size));
         else
             HX_TRY(add_mapping(snapshot, mapping, n_walked, extra, i, to));
         i = to;
@@ -230,7 +230,7 @@ static void say_recorded(struct hx_snapshot *snapshot, size_t n, bool sizes_know
 }
 
 /* A sample is no heap: where nobody walks the allocator, objects are what was recorded whole. */
-static hx_error *add_objects(const struct join *join)
+static hx_error *add_recorded_objects(const struct join *join)
 {
     struct hx_snapshot *snapshot = join->snapshot;
     extras extra = {0};
@@ -242,9 +242,9 @@ static hx_error *add_objects(const struct join *join)
         for (size_t i = 0; i < extra.n; i++)
             bytes += extra.v[i].size;
         bool all = join->recording->from_start;
-        err = merge_objects(&snapshot->graph, &extra);
+        err = merge_recorded_objects(&snapshot->graph, &extra);
         if (!err)
-            err = all ? add_mappings(snapshot, &extra) : add_runs(snapshot, &extra);
+            err = all ? explain_mappings(snapshot, &extra) : add_runs(snapshot, &extra);
         qsort(snapshot->segments.v, snapshot->segments.n, sizeof *snapshot->segments.v,
               compare_segments);
         if (snapshot->free_ranges.n)
@@ -260,7 +260,7 @@ static hx_error *add_objects(const struct join *join)
 
 /* --- sites -------------------------------------------------------------------------------- */
 
-static hx_error *add_site(struct join *join, uint32_t stack, uint32_t *ret)
+static hx_error *number_site(struct join *join, uint32_t stack, uint32_t *ret)
 {
     struct hx_snapshot *snapshot = join->snapshot;
     HX_CLEANUP(hx_text_free) struct hx_text text = {0};
@@ -279,7 +279,7 @@ static hx_error *site_of(struct join *join, const struct hx_rec_block *block, ui
     uint32_t stack = block ? block->stack : HX_NO_STACK;
     if (stack < join->recording->stacks.n) {
         if (join->site[stack] == HX_NO_SITE)
-            HX_TRY(add_site(join, stack, &join->site[stack]));
+            HX_TRY(number_site(join, stack, &join->site[stack]));
         *ret = join->site[stack];
         return NULL;
     }
@@ -287,7 +287,7 @@ static hx_error *site_of(struct join *join, const struct hx_rec_block *block, ui
     bool before = !block && !join->recording->from_start && !join->recording->sample_bytes;
     uint32_t *site = before ? &join->before : &join->unknown;
     if (*site == HX_NO_SITE)
-        HX_TRY(add_site(join, before ? HX_SITE_BEFORE : HX_SITE_UNKNOWN, site));
+        HX_TRY(number_site(join, before ? HX_SITE_BEFORE : HX_SITE_UNKNOWN, site));
     *ret = *site;
     return NULL;
 }
@@ -329,6 +329,6 @@ hx_error *hx_join(struct hx_snapshot *snapshot, struct hx_recording *recording)
     join.site = malloc((recording->stacks.n + 1) * sizeof *join.site);
     HX_NEED(join.site);
     memset(join.site, 0xff, (recording->stacks.n + 1) * sizeof *join.site);
-    HX_TRY(add_objects(&join));
+    HX_TRY(add_recorded_objects(&join));
     return fill_columns(&join);
 }

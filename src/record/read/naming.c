@@ -37,7 +37,7 @@ static hx_error *name_files(struct hx_recording *recording, hx_code *code)
 
 /* --- places -------------------------------------------------------------------- */
 
-static bool copy_line(const struct hx_code_line *from, struct hx_rec_line *to)
+static bool copy_code_line(const struct hx_code_line *from, struct hx_rec_line *to)
 {
     *to = (struct hx_rec_line){.line = from->line,
                                .declared_line = from->declared_line,
@@ -77,7 +77,7 @@ static hx_error *put_lines(struct hx_rec_place *place, const struct hx_code_line
         if (place->n_lines && is_callable(&line[i]))
             place->lines[place->n_lines - 1].entered = true;
         if ((i + 1 == n || place->initialiser_callers || !is_mark(&line[i])) &&
-            !copy_line(&line[i], &place->lines[place->n_lines++]))
+            !copy_code_line(&line[i], &place->lines[place->n_lines++]))
             return hx_error_nomem();
     }
     return NULL;
@@ -212,7 +212,7 @@ static int compare_place_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static hx_error *put_types(struct hx_recording *recording, struct typing *typing)
+static hx_error *put_size_types(struct hx_recording *recording, struct typing *typing)
 {
     for (size_t i = 0; i < typing->n; i++) {
         struct sized *sized = &typing->sized[i];
@@ -229,7 +229,7 @@ static hx_error *put_types(struct hx_recording *recording, struct typing *typing
 }
 
 /* The types of files that stacks pass through, the program's before others. */
-static hx_error *name_types(struct hx_recording *recording, hx_code *code)
+static hx_error *name_size_types(struct hx_recording *recording, hx_code *code)
 {
     size_t n_files = hx_code_count(code);
     HX_FREE struct sized *sized = calloc(recording->sizes.n, sizeof *sized);
@@ -255,7 +255,7 @@ static hx_error *name_types(struct hx_recording *recording, hx_code *code)
                     (void)hx_code_types(code, i, deadline, take_type, &typing);
             }
     hx_timing_end(begun, "sized types", typing.n);
-    return put_types(recording, &typing);
+    return put_size_types(recording, &typing);
 }
 
 hx_error *hx_recording_name(struct hx_recording *recording, hx_code *code,
@@ -265,7 +265,7 @@ hx_error *hx_recording_name(struct hx_recording *recording, hx_code *code,
     if (!recording->sizes.n || recording->sized_types.n || !hx_code_count(code))
         return NULL;
     hx_reading_listen(hx_code_reading(code), progress);
-    hx_error *err = name_types(recording, code);
+    hx_error *err = name_size_types(recording, code);
     hx_reading_listen(hx_code_reading(code), NULL);
     if (!err && hx_progress_cancelled(progress))
         err = hx_error_cancelled("recording");

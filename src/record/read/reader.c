@@ -113,7 +113,7 @@ hx_error *hx_reader_alloc(hx_reader *reader, uint64_t when, uint64_t address, ui
     return there ? hx_reader_race_alloc(reader, &block) : NULL;
 }
 
-static hx_error *take_free(hx_reader *reader, uint64_t when, uint64_t address)
+static hx_error *process_free(hx_reader *reader, uint64_t when, uint64_t address)
 {
     if (!address)
         return NULL;
@@ -154,7 +154,7 @@ static hx_error *take_raw_stack(hx_reader *reader, const struct hx_ev_raw_stack 
 
 /* A region was pushed: entries are those of the stack that ends in it. Those of an unknown one are
  * kept with what was allocated without a stack. */
-static hx_error *take_entry(hx_reader *reader, uint64_t key)
+static hx_error *count_entry(hx_reader *reader, uint64_t key)
 {
     uint32_t stack;
     HX_TRY(hx_interned_find(&reader->interned, &reader->source, key, &stack));
@@ -246,7 +246,7 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
     case HX_EV_CENTRE:
         return hx_interned_centre(&reader->interned, &reader->source, event);
     case HX_EV_ENTRY:
-        return take_entry(reader, word->word);
+        return count_entry(reader, word->word);
     case HX_EV_UNBALANCED:
         reader->unbalanced += word->word;
         return NULL;
@@ -266,7 +266,7 @@ static __attribute__((noinline)) hx_error *take_rare(hx_reader *reader, const ui
  * Taken while nothing is contested, in a realloc, wide or sampled; false: the long way decides, and
  * nothing has happened. */
 
-static inline bool is_plain(const hx_reader *reader)
+static inline bool is_plain_order(const hx_reader *reader)
 {
     return !(reader->races.v.n | reader->n_moving | reader->live.wide_n |
              reader->options.sample_bytes);
@@ -334,7 +334,7 @@ static __attribute__((noinline)) hx_error *take_long(hx_reader *reader, const ui
     if (*p == HX_EV_FREE) {
         struct hx_ev_free event;
         memcpy(&event, p, sizeof event);
-        return take_free(reader, HX_EV_WHEN(event.head), event.address);
+        return process_free(reader, HX_EV_WHEN(event.head), event.address);
     }
     return take_rare(reader, p, record_size(p, SIZE_MAX));
 }
@@ -342,7 +342,7 @@ static __attribute__((noinline)) hx_error *take_long(hx_reader *reader, const ui
 /* Only the long way leads away from what is plain, or back. */
 static inline hx_error *take_items(hx_reader *reader, const struct item *item, size_t n)
 {
-    bool plain = is_plain(reader);
+    bool plain = is_plain_order(reader);
     for (const struct item *end = item + n; item < end; item++) {
         if (__builtin_expect(plain, 1)) {
             if (*item->p == HX_EV_ALLOC
@@ -351,7 +351,7 @@ static inline hx_error *take_items(hx_reader *reader, const struct item *item, s
                 continue;
         }
         HX_TRY(take_long(reader, item->p));
-        plain = is_plain(reader);
+        plain = is_plain_order(reader);
     }
     return NULL;
 }

@@ -27,7 +27,7 @@ static uint64_t round_sample(double value)
     return value <= 0 ? 0 : value >= 0x1p63 ? (uint64_t)1 << 63 : (uint64_t)llround(value);
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
+static uint64_t is_less_block(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
 }
@@ -69,8 +69,8 @@ void hx_reader_figures(const hx_reader *reader, struct hx_reader_figures *ret)
         figures.frees = round_sample(sum.frees);
         freed_bytes = round_sample(sum.freed_bytes);
     }
-    figures.live = less(figures.allocs, figures.frees);
-    figures.live_bytes = less(figures.alloc_bytes, freed_bytes);
+    figures.live = is_less_block(figures.allocs, figures.frees);
+    figures.live_bytes = is_less_block(figures.alloc_bytes, freed_bytes);
     *ret = figures;
 }
 
@@ -176,7 +176,7 @@ struct writing {
     size_t n_keys;
 };
 
-static void write_block(void *context, const struct hx_live_block *block)
+static void freeze_block(void *context, const struct hx_live_block *block)
 {
     struct writing *writing = context;
     writing->event[writing->n++] = (struct hx_ev_alloc){
@@ -202,12 +202,12 @@ hx_error *hx_reader_inherit(const hx_reader *reader, void **ret, size_t *ret_byt
             key[interned->dense.v[i] - 1] = i;
     for (size_t i = 0; i < interned->keys.n; i++)
         key[interned->keys.v[i].stack] = interned->keys.v[i].key;
-    hx_live_each(&reader->live, write_block, &writing);
+    hx_live_each(&reader->live, freeze_block, &writing);
     for (uint32_t i = 0; i < reader->moving.n; i++) {
         const struct hx_reader_moving *moving = &reader->moving.v[i];
         if (moving->block.address && moving->has_block &&
             !hx_live_has(&reader->live, moving->block.address) && !moves_again(reader, i))
-            write_block(&writing, &moving->block);
+            freeze_block(&writing, &moving->block);
     }
     *ret = writing.event;
     *ret_bytes = writing.n * sizeof *writing.event;
@@ -332,14 +332,15 @@ static void round_costs(const struct hx_reader_estimate *all, const struct hx_re
                                  .entries = ret->entries,
                                  .alloc_variance = all->variance,
                                  .live_variance = left->variance};
-    costs.frees = less(costs.allocs, costs.live);
+    costs.frees = is_less_block(costs.allocs, costs.live);
     for (unsigned i = 0; i < HX_SIZE_CLASSES; i++) {
         costs.alloc_class[i] = round_sample(all->alloc_bytes[i]);
-        costs.freed_class[i] = less(costs.alloc_class[i], round_sample(left->alloc_bytes[i]));
+        costs.freed_class[i] =
+            is_less_block(costs.alloc_class[i], round_sample(left->alloc_bytes[i]));
         costs.alloc_bytes += costs.alloc_class[i];
         costs.freed_bytes += costs.freed_class[i];
     }
-    costs.live_bytes = less(costs.alloc_bytes, costs.freed_bytes);
+    costs.live_bytes = is_less_block(costs.alloc_bytes, costs.freed_bytes);
     *ret = costs;
 }
 
@@ -348,8 +349,8 @@ static void estimate_frees(struct hx_recording *recording, const struct hx_reade
 {
     for (size_t i = 0; i < recording->sizes.n; i++) {
         struct hx_rec_size *size = &recording->sizes.v[i];
-        size->frees = less(size->allocs, round_sample(live[i].allocs));
-        size->freed_bytes = less(size->alloc_bytes, round_sample(live[i].alloc_bytes[0]));
+        size->frees = is_less_block(size->allocs, round_sample(live[i].allocs));
+        size->freed_bytes = is_less_block(size->alloc_bytes, round_sample(live[i].alloc_bytes[0]));
     }
 }
 
@@ -418,8 +419,8 @@ hx_error *hx_reader_freeze(hx_reader *reader, struct hx_recording **ret)
         HX_TRY(estimate_sample(reader, recording));
     for (size_t i = 0; i < recording->costs.n && !reader->options.sample_bytes; i++) {
         struct hx_rec_costs *costs = &recording->costs.v[i];
-        costs->live = less(costs->allocs, costs->frees);
-        costs->live_bytes = less(costs->alloc_bytes, costs->freed_bytes);
+        costs->live = is_less_block(costs->allocs, costs->frees);
+        costs->live_bytes = is_less_block(costs->alloc_bytes, costs->freed_bytes);
     }
     *ret = hx_steal(recording);
     return NULL;

@@ -90,8 +90,8 @@ static uint64_t ticks_now(const struct rings *rings)
 
 /* --- what the reader asks ----------------------------------------------------------- */
 
-static bool give_stack(void *context, uint64_t key, uint64_t *frame, size_t max, size_t *ret_n,
-                       uint64_t *ret_exact, bool *ret_cut)
+static bool read_ring_stack(void *context, uint64_t key, uint64_t *frame, size_t max, size_t *ret_n,
+                            uint64_t *ret_exact, bool *ret_cut)
 {
     const struct rings *rings = context;
     if (key < HX_EV_KEY_FIRST || key - HX_EV_KEY_FIRST >= HX_REGION_STACKS)
@@ -108,7 +108,7 @@ static bool give_stack(void *context, uint64_t key, uint64_t *frame, size_t max,
     return true;
 }
 
-static bool give_centre(void *context, uint64_t word, struct hx_ev_centre *ret)
+static bool read_ring_centre(void *context, uint64_t word, struct hx_ev_centre *ret)
 {
     const struct rings *rings = context;
     uint64_t i = HX_EV_VALUE(word) - 1;
@@ -135,7 +135,7 @@ static void rings_locate(void *context, uint64_t pc, struct hx_location *ret)
     hx_space_locate(rings->space, pc, ret);
 }
 
-static uint64_t to_ns(void *context, uint64_t when)
+static uint64_t rings_to_ns(void *context, uint64_t when)
 {
     const struct rings *rings = context;
     if (rings->clock_ns)
@@ -259,7 +259,7 @@ static uint64_t stack_start(pid_t pid)
 
 /* Rings of threads that ended without a word are taken back. The numbers of threads have to be
  * the same here and there. */
-static void look_at_threads(struct rings *rings, uint64_t now)
+static void check_writers(struct rings *rings, uint64_t now)
 {
     if (now - rings->threads_ns < THREADS_NS || rings->gone || rings->region->pid != rings->pid)
         return;
@@ -279,7 +279,7 @@ static void look_at_threads(struct rings *rings, uint64_t now)
     }
 }
 
-static void tell_losses(struct rings *rings, uint32_t used)
+static void add_ring_losses(struct rings *rings, uint32_t used)
 {
     const struct hx_region *region = rings->region;
     uint64_t allocs = atomic_load_explicit(&region->no_ring_allocs, memory_order_relaxed);
@@ -300,7 +300,7 @@ static void wake_futex(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static bool has_ended(struct rings *rings)
+static bool process_has_ended(struct rings *rings)
 {
     struct pollfd gone = {.fd = rings->pidfd, .events = POLLIN};
     if (!rings->gone && rings->pidfd >= 0)
@@ -390,10 +390,10 @@ static void rings_poll(struct rings *rings, uint32_t used, uint64_t now, bool mu
     if (now - rings->looked_ns < LOSSES_NS && !must)
         return;
     rings->looked_ns = now;
-    tell_losses(rings, used);
+    add_ring_losses(rings, used);
     drop_old(rings, now);
     calibrate(rings);
-    look_at_threads(rings, now);
+    check_writers(rings, now);
 }
 
 /* All events before a stop that is pending, or else before now. */
@@ -404,7 +404,7 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     uint64_t now = hx_now_ns(), ticks, stop_ns;
     /* asking costs a system call: not each time while it writes */
     bool asked = !rings->most_bytes || now - rings->looked_ns >= LOSSES_NS;
-    bool gone = asked ? has_ended(rings) : rings->gone;
+    bool gone = asked ? process_has_ended(rings) : rings->gone;
     uint32_t maps_requested = atomic_load(&region->maps_requested);
     uint32_t generation = atomic_load(&region->generation);
     uint64_t until = ticks_now(rings);
@@ -463,7 +463,7 @@ static hx_error *round_of(void *state, const struct hx_stop_mark *mark, bool *re
 
 /* --- waiting ------------------------------------------------------------------------- */
 
-static bool is_asked(const struct rings *rings)
+static bool is_maps_requested(const struct rings *rings)
 {
     return atomic_load(&rings->region->maps_requested) != rings->maps_done;
 }
@@ -498,7 +498,7 @@ static void rings_wait(void *state, uint64_t ns)
     uint32_t seen = atomic_load(&region->wake);
     atomic_store(&region->asleep, 1);
     /* who asks from here on sees that we sleep; who did before is seen here */
-    if (!is_asked(rings))
+    if (!is_maps_requested(rings))
         syscall(SYS_futex, &region->wake, FUTEX_WAIT, seen, &timeout, NULL, 0);
     atomic_store(&region->asleep, 0);
     atomic_store(&region->reader_ns, hx_now_ns());
@@ -515,7 +515,7 @@ static hx_error *rings_freeze(void *state, struct hx_recording **ret)
     atomic_store(&rings->region->reader_ns, hx_now_ns());
     atomic_store(&rings->region->busy, 0);
     HX_TRY(err);
-    (*ret)->began_ns = to_ns(rings, rings->region->began & WHEN_MASK);
+    (*ret)->began_ns = rings_to_ns(rings, rings->region->began & WHEN_MASK);
     return NULL;
 }
 
@@ -532,7 +532,7 @@ static void rings_figures(void *state, struct hx_reader_figures *ret)
     hx_reader_figures(rings->reader, ret);
 }
 
-static double mean(const _Atomic uint64_t *sum, const _Atomic uint64_t *count)
+static double mean_ticks(const _Atomic uint64_t *sum, const _Atomic uint64_t *count)
 {
     uint64_t n = atomic_load_explicit(count, memory_order_relaxed);
     return n ? (double)atomic_load_explicit(sum, memory_order_relaxed) / (double)n : 0;
@@ -548,8 +548,8 @@ static void rings_overhead(void *state, struct hx_record_overhead *ret)
     hx_reader_figures(rings->reader, &known);
     uint64_t ticks = rings->ticks1 - rings->ticks0, ns = rings->ns1 - rings->ns0;
     double tick = rings->clock_ns ? 1 : ticks ? (double)ns / (double)ticks : 0;
-    double alloc = mean(&region->timed_alloc_ticks, &region->timed_allocs) * tick;
-    double free_ = mean(&region->timed_free_ticks, &region->timed_frees) * tick;
+    double alloc = mean_ticks(&region->timed_alloc_ticks, &region->timed_allocs) * tick;
+    double free_ = mean_ticks(&region->timed_free_ticks, &region->timed_frees) * tick;
     double waited = (double)atomic_load_explicit(&region->wait_ticks, memory_order_relaxed) * tick;
     double spent = (double)known.allocs * alloc + (double)known.frees * free_ + waited;
     if (!rings->gone)
@@ -668,7 +668,7 @@ static hx_error *no_region(pid_t pid)
     return hx_error_new(HX_E_ABSENT, "recorder", NULL, "process %d has no rings (yet)", (int)pid);
 }
 
-static hx_error *not_ours(void)
+static hx_error *wrong_region(void)
 {
     return hx_error_new(HX_E_CORRUPT, "recorder", "build and start the same version of heapx",
                         "the memory shared with the program is not of the expected kind");
@@ -712,11 +712,11 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
     if (fd < 0)
         return errno == ENOENT ? no_region(rings->pid) : hx_error_os(errno, name, "open");
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-        return not_ours();
+        return wrong_region();
     if (status.st_size == 0) /* it is about to be made */
         return no_region(rings->pid);
     if (status.st_size < (off_t)sizeof(struct hx_region))
-        return not_ours();
+        return wrong_region();
     struct hx_region *region =
         mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (region == MAP_FAILED)
@@ -732,7 +732,7 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
         return no_region(rings->pid);
     if (magic != HX_REGION_MAGIC || region->version != HX_REGION_VERSION ||
         region->bytes != sizeof *region)
-        return not_ours();
+        return wrong_region();
     atomic_store(&region->busy, 1); /* until the first round, for which it is opened */
     remove_names(folder_fd, rings->pid, number);
     return NULL;
@@ -740,10 +740,10 @@ static hx_error *map_region(int folder_fd, struct rings *rings)
 
 static hx_error *open_reader(struct rings *rings, const struct kept *inherited)
 {
-    const struct hx_reader_source source = {.stack = give_stack,
-                                            .centre = give_centre,
+    const struct hx_reader_source source = {.stack = read_ring_stack,
+                                            .centre = read_ring_centre,
                                             .locate = rings_locate,
-                                            .to_ns = to_ns,
+                                            .to_ns = rings_to_ns,
                                             .process_event = rings_event,
                                             .context = rings};
     const struct hx_reader_options options = {.sample_bytes = rings->region->sample_bytes,

@@ -51,7 +51,7 @@ static inline hx_obj in_queue(const struct pass *pass, size_t ahead)
     return pass->queue[at < pass->places ? at : at - pass->places];
 }
 
-static inline void gain(struct pass *pass, hx_obj object, uint64_t avoid)
+static inline void add_gain(struct pass *pass, hx_obj object, uint64_t avoid)
 {
     const struct plan *plan = pass->plan;
     uint64_t gained = avoid & ~pass->avoid[object];
@@ -103,7 +103,7 @@ static bool search_without_groups(struct pass *pass)
         uint64_t avoid = pass->avoid[object];
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++)
             if (follows >> hx_edge_kind_of(graph->edge[e]) & 1)
-                gain(pass, hx_edge_target(graph->edge[e]), avoid);
+                add_gain(pass, hx_edge_target(graph->edge[e]), avoid);
         if ((visits & CHECK_MASK) == 0 &&
             (hx_progress_cancelled(plan->progress) || atomic_load(&plan->err)))
             return false;
@@ -119,7 +119,7 @@ static bool spread_from_roots(struct pass *pass)
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         if (snapshot->roots.v[edge->root].kind != HX_ROOT_NAMED && follows >> edge->kind & 1)
-            gain(pass, edge->target, pass->used);
+            add_gain(pass, edge->target, pass->used);
     }
     return search_without_groups(pass);
 }
@@ -207,7 +207,7 @@ static int larger_group_first(const void *left, const void *right)
     return a->number < b->number ? -1 : 1;
 }
 
-static void look_at_groups(const struct plan *plan, struct group *group)
+static void measure_groups(const struct plan *plan, struct group *group)
 {
     const struct hx_dominators *dominators = plan->dominators;
     for (hx_obj i = 0; i < dominators->n; i++) {
@@ -253,7 +253,7 @@ static hx_error *measure_group_retained(struct plan *plan, uint32_t limit, unsig
         free(group);
         return hx_error_nomem();
     }
-    look_at_groups(plan, group);
+    measure_groups(plan, group);
     choose_searched_groups(plan, group, limit);
     unsigned batches = plan->n_todo / BATCH + (plan->n_todo % BATCH != 0);
     threads = hx_threads(threads);

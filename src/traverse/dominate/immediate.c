@@ -46,7 +46,7 @@ static inline hx_node eval_semidominator(struct hx_node_pair *link, hx_node v, h
 
 /* What belongs to nodes from w on was used: gives it back while links come to be. `given` is
  * where the part begins that was given back before. */
-static void give_back_pages(struct hx_spanning *tree, hx_node w, hx_node *given)
+static void discard_pages(struct hx_spanning *tree, hx_node w, hx_node *given)
 {
     hx_big_discard(&tree->late_mem, tree->first[w] * sizeof *tree->late,
                    tree->first[*given] * sizeof *tree->late);
@@ -73,7 +73,7 @@ static bool find_semidominators(struct hx_spanning *tree, const struct hx_progre
         if (!report_immediate(tree, progress, "semidominators", w, tree->n - w))
             return false;
         if ((w & GIVE_MASK) == 0)
-            give_back_pages(tree, w, &given);
+            discard_pages(tree, w, &given);
     }
     return true;
 }
@@ -82,7 +82,7 @@ static bool find_semidominators(struct hx_spanning *tree, const struct hx_progre
 
 /* Makes `parent` the immediate dominators: the nearest node on the way up the dominator tree
  * that is not below the semidominator. skip[w].a is a node further up, skip[w].b w's depth. */
-static bool find_dominators(struct hx_spanning *tree, const struct hx_progress *progress)
+static bool find_immediate_dominators(struct hx_spanning *tree, const struct hx_progress *progress)
 {
     hx_node *dominator = tree->parent;
     struct hx_node_pair *skip = tree->pair;
@@ -107,7 +107,7 @@ hx_error *hx_immediate_dominators(struct hx_spanning *tree, const struct hx_prog
         return hx_error_cancelled("search for dominators");
     hx_big_free(&tree->late_mem);
     hx_big_free(&tree->first_mem);
-    if (!find_dominators(tree, progress))
+    if (!find_immediate_dominators(tree, progress))
         return hx_error_cancelled("search for dominators");
     hx_big_free(&tree->pair_mem);
     hx_big_free(&tree->low_mem);

@@ -31,7 +31,7 @@ static inline hx_node add_tree_node(struct search *search, hx_node vertex, hx_no
     return node;
 }
 
-static inline void prefetch_targets(const struct search *search, hx_eidx from, hx_eidx to)
+static inline void prefetch_successors(const struct search *search, hx_eidx from, hx_eidx to)
 {
     const struct hx_graph *graph = search->graph;
     for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++) {
@@ -59,7 +59,7 @@ static bool descend_from(struct search *search, hx_obj object, hx_node parent)
     hx_node *number = search->tree->number;
     hx_node node = number[object] = add_tree_node(search, object, parent);
     hx_eidx e = graph->fwd[object], end = graph->fwd[(size_t)object + 1];
-    prefetch_targets(search, e, end);
+    prefetch_successors(search, e, end);
     for (;;) {
         while (e == end) {
             if (!search->depth)
@@ -85,7 +85,7 @@ static bool descend_from(struct search *search, hx_obj object, hx_node parent)
         node = number[target] = add_tree_node(search, target, node);
         e = graph->fwd[target];
         end = graph->fwd[(size_t)target + 1];
-        prefetch_targets(search, e, end);
+        prefetch_successors(search, e, end);
         if ((node & CHECK_MASK) == 0) {
             hx_progress_at(search->progress, "number objects", node,
                            graph->n + search->snapshot->roots.n);
@@ -95,7 +95,7 @@ static bool descend_from(struct search *search, hx_obj object, hx_node parent)
     }
 }
 
-static inline bool is_named_root(const struct search *search, uint32_t root)
+static inline bool has_named_root(const struct search *search, uint32_t root)
 {
     return search->snapshot->roots.v[root].kind == HX_ROOT_NAMED;
 }
@@ -108,7 +108,7 @@ static bool number_in_preorder(struct search *search)
     hx_node node = 0;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (is_named_root(search, edge->root))
+        if (has_named_root(search, edge->root))
             continue;
         if (!node || tree->vertex[node] != edge->root) {
             node = add_tree_node(search, edge->root, 0);
@@ -141,7 +141,7 @@ static void place_from_roots(const struct search *search)
     uint32_t last = UINT32_MAX;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (is_named_root(search, edge->root))
+        if (has_named_root(search, edge->root))
             continue;
         if (edge->root != last) { /* roots were numbered in this order */
             do

@@ -105,7 +105,7 @@ static void find_root_targets(struct work *work)
 }
 
 /* The targets of uncertain edges. */
-static hx_error *find_targets(struct work *work)
+static hx_error *find_uncertain_targets(struct work *work)
 {
     const struct hx_graph *graph = work->graph;
     find_root_targets(work);
@@ -231,7 +231,7 @@ static void count_edge(struct work *work, hx_obj source, hx_obj target)
     work->small.fwd[(size_t)source + 2]++;
 }
 
-static void place_edge(struct work *work, hx_obj source, hx_obj target)
+static void put_uncertain_edge(struct work *work, hx_obj source, hx_obj target)
 {
     hx_eidx place = work->small.fwd[(size_t)source + 1]++;
     work->small.edge[place] = hx_edge_make(target, 0, HX_EDGE_START);
@@ -251,7 +251,7 @@ static hx_error *make_small(struct work *work)
     if (small->n_edges > work->edge_limit + work->sure->n)
         return NULL;
     HX_TRY(hx_big_array(small->edge, small->n_edges + 1));
-    return visit_edges(work, "copy edges", place_edge) ? NULL : hx_error_cancelled(what);
+    return visit_edges(work, "copy edges", put_uncertain_edge) ? NULL : hx_error_cancelled(what);
 }
 
 /* The dominators of the small graph, which is given back on the way. Nodes 0 to 2 are the virtual
@@ -339,7 +339,7 @@ static hx_error *find_sure_objects(struct work *work, bool *ret_all)
 {
     *ret_all = false;
     HX_TRY(reserve_sure(work));
-    HX_TRY(find_targets(work));
+    HX_TRY(find_uncertain_targets(work));
     HX_TRY(spread_sure_edges(work));
     if (work->n && work->n <= work->limit)
         HX_TRY(find_sources(work));

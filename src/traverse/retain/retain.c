@@ -122,7 +122,7 @@ static void seed_object(struct flow *flow, hx_obj object, hx_set set)
 }
 
 /* Objects that no other set comes to are done with this. */
-static hx_error *flood(struct flow *flow)
+static hx_error *flood_from_seeds(struct flow *flow)
 {
     for (size_t i = 0; i < flow->tail; i++)
         hx_set_union_result(&flow->unions, &flow->set[flow->queue[i]]);
@@ -400,7 +400,7 @@ static hx_error *run_retainer_flow(struct flow *flow, struct hx_retention *ret)
     hx_set_unions_init(&flow->unions, flow->sets);
     seed_from_roots(flow, seed_object);
     seed_from_retainers(flow, seed_object);
-    HX_TRY(flood(flow));
+    HX_TRY(flood_from_seeds(flow));
     if (flow->any_unsettled)
         HX_TRY(retain_unsettled(flow));
     HX_TRY(hx_sets_error(flow->sets));

@@ -184,8 +184,8 @@ static hx_error *spread_groups(struct work *work, struct hx_scheme_rule *rule)
     return NULL;
 }
 
-static hx_error *apply(struct work *work, const struct hx_scheme_options *options,
-                       struct hx_scheme_rule *rule)
+static hx_error *apply_scheme(struct work *work, const struct hx_scheme_options *options,
+                              struct hx_scheme_rule *rule)
 {
     const struct hx_scheme_options none = {0};
     const struct hx_scheme_options *asked = options ? options : &none;
@@ -208,7 +208,7 @@ hx_error *hx_scheme_apply(const struct hx_scheme *scheme, const struct hx_snapsh
 {
     struct work work = {.scheme = scheme, .snapshot = snapshot};
     struct hx_scheme_rule rule = {0};
-    hx_error *err = apply(&work, options, &rule);
+    hx_error *err = apply_scheme(&work, options, &rule);
     hx_patterns_destroy(work.patterns);
     hx_vec_free(&work.members);
     hx_text_free(&work.labels);

@@ -67,7 +67,7 @@ static hx_error *continue_visits(const struct walk *walk)
     return NULL;
 }
 
-static hx_error *walk_from(struct walk *walk, hx_obj object, hx_retainer retainer)
+static hx_error *visit_from(struct walk *walk, hx_obj object, hx_retainer retainer)
 {
     const struct hx_graph *g = &walk->snapshot->graph;
     HX_TRY(visit_object(walk, object, retainer));
@@ -94,7 +94,7 @@ static hx_error *walk_all(struct walk *walk)
         const struct hx_root_edge *edge = &s->root_edges.v[i];
         hx_retainer retainer = walk->rule->of_root[edge->root];
         if (retainer != HX_NO_RETAINER && visit_follows(walk, edge->kind))
-            HX_TRY(walk_from(walk, edge->target, retainer));
+            HX_TRY(visit_from(walk, edge->target, retainer));
         if ((i & CHECK_MASK) == CHECK_MASK)
             HX_TRY(continue_visits(walk));
     }

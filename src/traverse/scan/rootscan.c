@@ -213,7 +213,7 @@ static bool keep_group(struct finisher *finisher, const struct hx_root *cluster,
 }
 
 /* The end of the group of edges that begins at `from`. */
-static size_t group_end(const struct hx_root_edge *edge, size_t from, size_t to, uint64_t gap)
+static size_t edge_group_end(const struct hx_root_edge *edge, size_t from, size_t to, uint64_t gap)
 {
     size_t end = from + 1;
     while (end < to && edge[end].address - (edge[end - 1].address + WORD) < gap)
@@ -227,7 +227,7 @@ static uint64_t choose_gap(const struct hx_root_edge *edge, size_t from, size_t 
     for (uint64_t gap = CLUSTER_GAP;; gap *= 2) {
         size_t groups = 0;
         for (size_t at = from; at < to && groups <= MAX_GROUPS; groups++)
-            at = group_end(edge, at, to, gap);
+            at = edge_group_end(edge, at, to, gap);
         if (groups <= MAX_GROUPS)
             return gap;
     }
@@ -239,7 +239,7 @@ static bool split_cluster(struct finisher *finisher, const struct hx_root *clust
     const struct hx_root_edge *edge = finisher->snapshot->root_edges.v;
     uint64_t gap = choose_gap(edge, from, to);
     while (from < to) {
-        size_t end = group_end(edge, from, to, gap);
+        size_t end = edge_group_end(edge, from, to, gap);
         if (!keep_group(finisher, cluster, from, end))
             return false;
         from = end;

@@ -175,7 +175,8 @@ struct search {
     HX_VEC(hx_obj) starts;        /* objects where a shortest chain begins */
 };
 
-static hx_error *reach(struct search *search, hx_obj object, hx_obj next, struct level *level)
+static hx_error *reach_object(struct search *search, hx_obj object, hx_obj next,
+                              struct level *level)
 {
     hx_bit_set(search->seen, object);
     if (search->next)
@@ -195,7 +196,7 @@ static size_t first_rooted(const struct search *search, hx_obj object)
 }
 
 /* Remembers an object as the beginning of a chain when one of its roots has no shorter one. */
-static hx_error *meet_chain_start(struct search *search, hx_obj object, uint32_t level)
+static hx_error *note_chain_start(struct search *search, hx_obj object, uint32_t level)
 {
     bool begins = false;
     for (size_t i = first_rooted(search, object);
@@ -214,11 +215,11 @@ static hx_error *search_from_object(struct search *search, hx_obj object, uint32
     const hx_backwards *b = search->b;
     uint64_t begin = begin_of(b, object), end = begin + referrer_count(b, object);
     if (search->next)
-        HX_TRY(meet_chain_start(search, object, level));
+        HX_TRY(note_chain_start(search, object, level));
     for (uint64_t e = begin; e < end; e++) {
         hx_obj source = source_of(b, e);
         if (!hx_bit(search->seen, source) && !(search->strong && hx_bit(b->weak, e)))
-            HX_TRY(reach(search, source, object, next));
+            HX_TRY(reach_object(search, source, object, next));
     }
     return NULL;
 }
@@ -231,8 +232,8 @@ static hx_error *report_search_progress(const struct search *search, uint64_t do
     return hx_progress_cancelled(search->progress) ? hx_error_cancelled("chain search") : NULL;
 }
 
-static hx_error *look_at_level(struct search *search, struct level *now, uint32_t level,
-                               struct level *next)
+static hx_error *search_level(struct search *search, struct level *now, uint32_t level,
+                              struct level *next)
 {
     uint64_t done = 0;
     for (size_t i = 0; i < now->list.n; i++) {
@@ -256,12 +257,12 @@ static hx_error *spread_backwards(struct search *search, hx_obj target)
 {
     memset(search->seen, 0, search->words * sizeof *search->seen);
     search->n_seen = 0;
-    HX_TRY(reach(search, target, target, &search->level[0]));
+    HX_TRY(reach_object(search, target, target, &search->level[0]));
     for (uint32_t level = 0;; level++) {
         struct level *now = &search->level[level % 2], *next = &search->level[(level + 1) % 2];
         if (!now->list.n || level == UINT32_MAX - 1)
             return NULL;
-        HX_TRY(look_at_level(search, now, level, next));
+        HX_TRY(search_level(search, now, level, next));
     }
 }
 
@@ -273,7 +274,7 @@ static int compare_found_objects(const void *a, const void *b)
     return (x->object > y->object) - (x->object < y->object);
 }
 
-static hx_error *find_rooted(struct search *search)
+static hx_error *list_rooted_objects(struct search *search)
 {
     const struct hx_snapshot *snapshot = search->snapshot;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
@@ -294,7 +295,7 @@ static hx_error *choose_chains(struct search *search, hx_obj target)
     free(search->met);
     search->met = calloc(search->snapshot->roots.n + 1, sizeof *search->met);
     HX_NEED(search->met);
-    HX_TRY(find_rooted(search));
+    HX_TRY(list_rooted_objects(search));
     HX_TRY(spread_backwards(search, target));
     memset(search->seen, 0, search->words * sizeof *search->seen); /* now: on a chain */
     for (size_t i = 0; i < search->starts.n; i++) {

@@ -57,7 +57,7 @@ static void visit_sources(struct search *search, hx_obj object, uint32_t level)
 }
 
 /* Counts an object that roots point to, and those of them that are new. */
-static void meet_rooted_object(struct search *search, hx_obj object)
+static void note_rooted_object(struct search *search, hx_obj object)
 {
     const struct hx_root_edge *edges = search->distance->snapshot->root_edges.v;
     search->objects_met++;
@@ -76,7 +76,7 @@ static hx_error *spread_distances(struct search *search, hx_obj target, size_t e
         size_t to = search->n_queue;
         for (size_t i = from; i < to; i++)
             if (hx_bit(search->rooted, search->queue[i]))
-                meet_rooted_object(search, search->queue[i]);
+                note_rooted_object(search, search->queue[i]);
         if (search->n_met >= enough ||
             (search->n_met == search->n_roots && search->objects_met >= enough))
             return NULL;
@@ -96,7 +96,7 @@ static hx_error *spread_distances(struct search *search, hx_obj target, size_t e
 }
 
 /* Which roots point to an object, by lists through the root edges. */
-static void find_rooted(struct search *search)
+static void link_root_edges(struct search *search)
 {
     const struct hx_distance *distance = search->distance;
     const struct hx_snapshot *snapshot = distance->snapshot;
@@ -124,7 +124,7 @@ static hx_error *prepare_distances(struct search *search)
     HX_TRY(hx_big_array(distance->plus_1, search->graph->n));
     HX_TRY(hx_big_array(search->queue, search->graph->n));
     HX_TRY(hx_big_array(search->first, search->graph->n));
-    find_rooted(search);
+    link_root_edges(search);
     return NULL;
 }
 

@@ -261,7 +261,7 @@ static hx_error *grow_chain(struct finder *finder, size_t at)
 
 /* --- chains ------------------------------------------------------------------ */
 
-static hx_error *add_chain(struct finder *finder, struct hx_chain chain)
+static hx_error *push_found_chain(struct finder *finder, struct hx_chain chain)
 {
     struct hx_chain *grown =
         reallocarray(finder->chains.chain, finder->chains.n + 1, sizeof *grown);
@@ -309,7 +309,7 @@ static hx_error *finish_chain(struct finder *finder, size_t at)
         at = prefix->parent;
     }
     step[0] = hx_step_from_root(finder->snapshot, finder->prefixes.v[at].start);
-    return add_chain(finder, (struct hx_chain){.step = step, .n = n});
+    return push_found_chain(finder, (struct hx_chain){.step = step, .n = n});
 }
 
 /* The shortest chain of each of the nearest roots. */
@@ -326,7 +326,7 @@ static hx_error *find_first_chains(struct finder *finder, struct hx_walker *walk
             break; /* the others are no shorter */
         }
         HX_TRY(hx_walk(walker, holder, &chain));
-        HX_TRY(add_chain(finder, chain));
+        HX_TRY(push_found_chain(finder, chain));
     }
     return NULL;
 }
@@ -354,7 +354,7 @@ static hx_error *find_further_chains(struct finder *finder)
     return NULL;
 }
 
-static hx_error *find_chains(struct finder *finder)
+static hx_error *search_chains(struct finder *finder)
 {
     struct hx_walker walker;
     hx_error *err = hx_walker_init(&walker, &finder->distance);
@@ -387,7 +387,7 @@ static hx_error *chains_over(const struct question *question, unsigned follows, 
         hx_distance_init(&finder.distance, question->snapshot, follows, question->options.roots,
                          question->object, limit, question->progress);
     if (!err)
-        err = find_chains(&finder);
+        err = search_chains(&finder);
     *ret_first = finder.holders.n < finder.chains.n ? finder.holders.n : finder.chains.n;
     hx_distance_deinit(&finder.distance);
     hx_vec_free(&finder.starts);

@@ -79,8 +79,8 @@ static hx_error *find_named(const struct hx_snapshot *snapshot, uint64_t *bits)
 }
 
 /* Has the named root an edge from that word to that object? */
-static bool holds(const struct hx_snapshot *snapshot, const struct hx_named *named,
-                  uint64_t address, hx_obj target)
+static bool holds_root(const struct hx_snapshot *snapshot, const struct hx_named *named,
+                       uint64_t address, hx_obj target)
 {
     const struct hx_root_edge *edges = snapshot->root_edges.v;
     for (size_t i = hx_snapshot_root_edges(snapshot, named->root);
@@ -102,7 +102,7 @@ const struct hx_named *hx_chain_named(const struct hx_snapshot *snapshot,
             return named;
         if (named->root < snapshot->roots.n &&
             snapshot->roots.v[named->root].kind == HX_ROOT_NAMED &&
-            holds(snapshot, named, address, first->target))
+            holds_root(snapshot, named, address, first->target))
             return named;
     }
     return NULL;
@@ -174,8 +174,9 @@ static bool choose_roots_of_sort(const struct hx_snapshot *snapshot, const uint6
     return any;
 }
 
-static hx_error *ask_all(const struct hx_snapshot *snapshot, hx_obj object, size_t limit,
-                         const struct hx_progress *progress, rankings *ret, size_t *left_out)
+static hx_error *search_all_roots(const struct hx_snapshot *snapshot, hx_obj object, size_t limit,
+                                  const struct hx_progress *progress, rankings *ret,
+                                  size_t *left_out)
 {
     size_t n = snapshot->roots.n / 64 + 1;
     HX_FREE uint64_t *named = calloc(n, sizeof *named), *some = calloc(n, sizeof *some),
@@ -199,7 +200,8 @@ hx_error *hx_why_named_first(const struct hx_snapshot *snapshot, hx_obj object, 
 {
     rankings ranking = {0};
     struct hx_chains chains = {0};
-    hx_error *error = ask_all(snapshot, object, limit, progress, &ranking, &chains.left_out);
+    hx_error *error =
+        search_all_roots(snapshot, object, limit, progress, &ranking, &chains.left_out);
     size_t n = ranking.n < limit ? ranking.n : limit;
     if (!error && n && !(chains.chain = calloc(n, sizeof *chains.chain)))
         error = hx_error_nomem();
