@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "store/store.h"
+#include "layout/axis.h"
 #include "ui/picture/chart.h"
 #include "ui/data/census_series.h"
 
@@ -23,17 +24,17 @@ struct made {
 static void begin(struct made *made, size_t n, size_t n_bands)
 {
     memset(made, 0, sizeof *made);
-    made->chart = (struct hx_chart){.n = n,
-                                    .time = made->time,
-                                    .n_bands = n_bands,
-                                    .known = made->known,
-                                    .whole = made->whole,
-                                    .line = made->line,
+    made->chart = (struct hx_chart){.areas = {.n = n,
+                                              .time = made->time,
+                                              .n_bands = n_bands,
+                                              .known = made->known,
+                                              .whole = made->whole,
+                                              .line = made->line},
                                     .cursor = HX_CHART_NONE,
                                     .marked = HX_CHART_NONE,
                                     .chosen = HX_CHART_NONE};
     for (size_t b = 0; b < n_bands; b++)
-        made->chart.value[b] = made->value[b];
+        made->chart.areas.value[b] = made->value[b];
     for (size_t i = 0; i < n; i++) {
         made->time[i] = (double)i;
         made->known[i] = true;
@@ -55,7 +56,7 @@ static void make_random(struct unit_random *random, struct made *made)
         made->line[i] =
             unit_below(random, 6) ? (int64_t)unit_below(random, (uint64_t)size * 8) : -1;
         made->whole[i] = unit_below(random, 3) ? (int64_t)unit_below(random, (uint64_t)size) : -1;
-        for (size_t b = 0; b < made->chart.n_bands && made->known[i]; b++) {
+        for (size_t b = 0; b < made->chart.areas.n_bands && made->known[i]; b++) {
             made->value[b][i] = (int64_t)unit_below(random, (uint64_t)size + 1);
             if (!unit_below(random, 4))
                 made->value[b][i] = 0;
@@ -66,9 +67,9 @@ static void make_random(struct unit_random *random, struct made *made)
     made->chart.other = unit_below(random, 2);
     made->chart.cursor = unit_below(random, n);
     made->chart.marked = unit_below(random, 2) ? unit_below(random, n) : HX_CHART_NONE;
-    made->chart.chosen = unit_below(random, made->chart.n_bands + 1);
+    made->chart.chosen = unit_below(random, made->chart.areas.n_bands + 1);
     if (unit_below(random, 4) == 0)
-        made->chart.line = NULL;
+        made->chart.areas.line = NULL;
 }
 
 static void draw(const struct hx_chart *chart, int width, int height, struct hx_canvas *canvas)
@@ -92,12 +93,12 @@ static char *text_of(const struct hx_canvas *canvas)
 
 /* The edges of a column, against what they mean. */
 static void check_edges(const struct hx_chart *chart, const struct hx_plot *plot,
-                        const struct hx_chart_column *column)
+                        const struct hx_areas_column *column)
 {
-    int edge[HX_BANDS], before = 0, height = plot->height * plot->units;
+    int edge[HX_AREAS_BANDS], before = 0, height = plot->height * plot->units;
     double sum = 0;
-    hx_chart_edges(chart, plot, column, edge);
-    for (size_t b = 0; b < chart->n_bands; b++) {
+    hx_areas_edges(&chart->areas, column, plot->height * plot->units, plot->top, edge);
+    for (size_t b = 0; b < chart->areas.n_bands; b++) {
         sum += column->value[b];
         assert_true(edge[b] >= before && edge[b] <= height);
         double exact = sum / plot->top * height;
@@ -110,11 +111,11 @@ static void check_edges(const struct hx_chart *chart, const struct hx_plot *plot
 
 /* Cells of a column that are neither covered by it nor by a line are blank. */
 static void check_cells(const struct hx_chart *chart, const struct hx_plot *plot,
-                        const struct hx_chart_column *column, int x, const struct hx_canvas *canvas)
+                        const struct hx_areas_column *column, int x, const struct hx_canvas *canvas)
 {
-    int edge[HX_BANDS];
-    hx_chart_edges(chart, plot, column, edge);
-    int covered = (edge[chart->n_bands - 1] + plot->units - 1) / plot->units;
+    int edge[HX_AREAS_BANDS];
+    hx_areas_edges(&chart->areas, column, plot->height * plot->units, plot->top, edge);
+    int covered = (edge[chart->areas.n_bands - 1] + plot->units - 1) / plot->units;
     for (int y = 0; y < plot->height; y++) {
         const struct hx_ink *ink = hx_canvas_at(canvas, plot->left + x, plot->upper + y);
         if (plot->height - y > covered)
@@ -136,8 +137,8 @@ static void test_columns(void **state)
         make_random(&random, made);
         hx_chart_plot(&made->chart, width, height, &plot);
         assert_true(plot.left + plot.width < width && plot.upper + plot.height < height);
-        HX_FREE struct hx_chart_column *column = calloc((size_t)plot.width + 1, sizeof *column);
-        hx_chart_columns(&made->chart, &plot, column);
+        HX_FREE struct hx_areas_column *column = calloc((size_t)plot.width + 1, sizeof *column);
+        hx_areas_columns(&made->chart.areas, plot.width, column);
         draw(&made->chart, width, height, &canvas);
         for (int x = 0; x < plot.width; x++) {
             if (!column[x].known)
@@ -167,11 +168,12 @@ static void test_peak(void **state)
             made->value[0][i] = made->value[1][i] = 1000;
         made->value[1][peak] = 9000;
         hx_chart_plot(&made->chart, 60, 12, &plot);
-        HX_FREE struct hx_chart_column *column = calloc((size_t)plot.width, sizeof *column);
-        hx_chart_columns(&made->chart, &plot, column);
-        int highest = 0, edge[HX_BANDS];
+        HX_FREE struct hx_areas_column *column = calloc((size_t)plot.width, sizeof *column);
+        hx_areas_columns(&made->chart.areas, plot.width, column);
+        int highest = 0, edge[HX_AREAS_BANDS];
         for (int x = 0; x < plot.width; x++) {
-            hx_chart_edges(&made->chart, &plot, &column[x], edge);
+            hx_areas_edges(&made->chart.areas, &column[x], plot.height * plot.units, plot.top,
+                           edge);
             highest = edge[1] > highest ? edge[1] : highest;
         }
         assert_int_equal(highest, plot.height * plot.units);
@@ -190,7 +192,7 @@ static void test_places(void **state)
         make_random(&random, made);
         made->chart.ink = HX_CHART_MONO;
         made->chart.cursor = made->chart.chosen = HX_CHART_NONE;
-        made->chart.line = NULL;
+        made->chart.areas.line = NULL;
         hx_chart_plot(&made->chart, 50, 14, &plot);
         draw(&made->chart, 50, 14, &canvas);
         for (int y = 0; y < 14; y++) {
@@ -199,7 +201,7 @@ static void test_places(void **state)
                 const struct hx_ink *ink = hx_canvas_at(&canvas, x, y);
                 if (!hx_chart_at(&made->chart, 50, 14, x, y, &snapshot, &band))
                     continue;
-                assert_true(snapshot < made->chart.n);
+                assert_true(snapshot < made->chart.areas.n);
                 assert_true(x >= plot.left && x < plot.left + plot.width);
                 if (band != HX_CHART_NONE)
                     assert_true(ink->c == hx_chart_fill(&made->chart, band) ||

@@ -2,7 +2,7 @@
  * holds. */
 #include "unit.h"
 
-#include "ui/picture/flame.h"
+#include "layout/flame.h"
 
 static void test_small(void **state)
 {

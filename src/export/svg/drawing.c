@@ -2,6 +2,7 @@
 #include "export/svg/drawing.h"
 
 #include "base/cleanup.h"
+#include "layout/axis.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,23 +35,38 @@ static const char style_common[] =
     "@media (max-width:560px){:root{height:auto}text{font-size:18px}.title{font-size:22px}}"
     "@media print{:root{--page:#fff;--ink:#000;--dim:#444}}";
 
-void hx_drawing_begin(struct hx_sink *sink, int height, const char *title, const char *about,
-                      const char *style)
+void hx_drawing_words_deinit(struct hx_drawing_words *words)
 {
+    hx_text_free(&words->title);
+    hx_text_free(&words->subtitle);
+    hx_text_free(&words->about);
+}
+
+hx_error *hx_drawing_begin(struct hx_sink *sink, int height, const struct hx_drawing_words *words,
+                           const char *style)
+{
+    const char *title = hx_text_str(&words->title);
+    double width = HX_DRAWING_RIGHT - HX_DRAWING_LEFT;
+    HX_NEED(!words->title.failed && !words->subtitle.failed && !words->about.failed);
     hx_sink_putf(sink,
                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%%\""
                  " viewBox=\"0 0 %d %d\" preserveAspectRatio=\"xMidYMin meet\" role=\"img\""
                  " aria-labelledby=\"title about\">\n<title id=\"title\">",
                  HX_DRAWING_WIDTH, height);
-    hx_sink_xml(sink, title, strlen(title));
+    hx_sink_xml(sink, title, words->title.n);
     hx_sink_puts(sink, "</title>\n<desc id=\"about\">");
-    hx_sink_xml(sink, about, strlen(about));
+    hx_sink_xml(sink, hx_text_str(&words->about), words->about.n);
     hx_sink_putf(sink, "</desc>\n<style>%s%s</style>\n", style_common, style ? style : "");
     /* beyond the page, too, where the reader's window has another shape */
     hx_sink_putf(sink,
                  "<rect class=\"page\" x=\"-5000\" y=\"-5000\" width=\"%d\" height=\"%d\"/>\n",
                  10000 + HX_DRAWING_WIDTH, 10000 + height);
+    /* the letters of titles are a fifth larger than those that widths are for */
+    hx_drawing_text(sink, "title", HX_DRAWING_LEFT, 30, HX_ANCHOR_START, width / 1.3, title);
+    hx_drawing_text(sink, "dim", HX_DRAWING_LEFT, HX_DRAWING_HEAD, HX_ANCHOR_START, width,
+                    hx_text_str(&words->subtitle));
+    return NULL;
 }
 
 void hx_drawing_end(struct hx_sink *sink)
@@ -183,4 +199,31 @@ void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y
     }
     hx_sink_xml(sink, hx_text_str(&shown), shown.n);
     hx_sink_puts(sink, "</text>\n");
+}
+
+/* --- axes ----------------------------------------------------------------------------- */
+
+void hx_bytes_axis_scale(struct hx_bytes_axis *axis, uint64_t bytes, unsigned most)
+{
+    axis->step = hx_step_bytes(bytes, most);
+    axis->top = (bytes / axis->step + 1) * axis->step;
+}
+
+double hx_bytes_axis_y(const struct hx_bytes_axis *axis, double bytes)
+{
+    return axis->y - axis->height * bytes / (double)axis->top;
+}
+
+void hx_bytes_axis_draw(struct hx_sink *sink, const struct hx_bytes_axis *axis)
+{
+    for (uint64_t bytes = 0; bytes <= axis->top; bytes += axis->step) {
+        HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+        double y = hx_bytes_axis_y(axis, (double)bytes);
+        hx_drawing_line(sink, bytes ? "grid" : "axis", axis->x, y, axis->x + axis->width, y);
+        hx_put_step_bytes(&text, bytes);
+        hx_drawing_text(sink, "dim number", axis->x - 8, y + 5, HX_ANCHOR_END, axis->x - 8,
+                        hx_text_str(&text));
+        if (axis->top - bytes < axis->step)
+            break;
+    }
 }

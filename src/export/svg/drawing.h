@@ -17,14 +17,23 @@
 #define HX_LETTER        13 /* height of letters on wide screens */
 #define HX_LETTER_MOST   18 /* on narrow ones, and the height of a line */
 
+/* Where things are: the edges left and right, and where the heading ends. */
+enum { HX_DRAWING_LEFT = 16, HX_DRAWING_RIGHT = HX_DRAWING_WIDTH - 16, HX_DRAWING_HEAD = 56 };
+
 /* Colours that stay apart for those who see fewer of them: classes b0, b1, ... fill with them, and
  * bo is what is left over. */
 #define HX_DRAWING_BANDS 8
 
-/* From the XML declaration to the first shape. Classes of texts: title, none, dim (axes, notes),
+/* What a drawing says of itself; `about` is for those who do not see it. To be given back. */
+struct hx_drawing_words {
+    struct hx_text title, subtitle, about;
+};
+void hx_drawing_words_deinit(struct hx_drawing_words *words);
+
+/* From the XML declaration to the subtitle. Classes of texts: title, none, dim (axes, notes),
  * small; of shapes: b0..b7, bo, grid, axis, faint. `style`: more rules; NULL: none. */
-void hx_drawing_begin(struct hx_sink *sink, int height, const char *title, const char *about,
-                      const char *style);
+hx_error *hx_drawing_begin(struct hx_sink *sink, int height, const struct hx_drawing_words *words,
+                           const char *style);
 void hx_drawing_end(struct hx_sink *sink);
 
 /* " name='1.25'", with the blank. */
@@ -51,5 +60,15 @@ void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y
 
 /* The same for other letters (flame graphs): appends what of the text fits; false: it was cut. */
 bool hx_drawing_cut(struct hx_text *out, const char *s, size_t n, double width, double size);
+
+/* An axis of bytes at the left of a plot, with lines across it. */
+struct hx_bytes_axis {
+    double x, y, width, height; /* of the plot; x, y: its lower left */
+    uint64_t step, top;         /* top: bytes at its upper edge */
+};
+/* Steps for so many bytes, about `most` of them, and room above. */
+void hx_bytes_axis_scale(struct hx_bytes_axis *axis, uint64_t bytes, unsigned most);
+double hx_bytes_axis_y(const struct hx_bytes_axis *axis, double bytes);
+void hx_bytes_axis_draw(struct hx_sink *sink, const struct hx_bytes_axis *axis);
 
 #endif

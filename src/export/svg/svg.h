@@ -35,14 +35,6 @@ void hx_series_rest(const struct hx_series *series, struct hx_text *text);
 /* "33.1%", "100%", "<0.1%"; of 0: "-". */
 void hx_put_share(struct hx_text *text, int64_t part, int64_t whole);
 
-/* The smallest power of two that divides `range` into `most` steps or less, and a multiple of it:
- * "0", "768M", "1.25G". */
-uint64_t hx_step_bytes(uint64_t range, unsigned most);
-void hx_put_step_bytes(struct hx_text *text, uint64_t bytes);
-/* The same of nanoseconds, by steps that clocks have: "1m30s", "250ms". */
-uint64_t hx_step_ns(uint64_t range, unsigned most);
-void hx_put_step_ns(struct hx_text *text, uint64_t ns);
-
 /* Each writes a whole document. */
 hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink);
 hx_error *hx_draw_bars(const struct hx_series *series, struct hx_sink *sink);

@@ -12,12 +12,10 @@
 #include <string.h>
 
 enum {
-    EDGE = 16,
-    RIGHT = HX_DRAWING_WIDTH - EDGE,
-    TITLE = 30,
-    SUBTITLE = 56,
+    EDGE = HX_DRAWING_LEFT,
+    RIGHT = HX_DRAWING_RIGHT,
     LETTERS = 58, /* above the bars, for their bytes, which may stand upright */
-    UPPER = SUBTITLE + 16 + LETTERS,
+    UPPER = HX_DRAWING_HEAD + 16 + LETTERS,
     PLOT = 180,
     LOWER = UPPER + PLOT,
     ROWS = LOWER + 14,
@@ -231,20 +229,6 @@ static void draw_rows(struct hx_sink *sink, const struct plot *plot)
     }
 }
 
-static void draw_axis(struct hx_sink *sink, uint64_t step, uint64_t top)
-{
-    for (uint64_t bytes = 0; bytes <= top; bytes += step) {
-        HX_CLEANUP(hx_text_free) struct hx_text text = {0};
-        double y = LOWER - PLOT * (double)bytes / (double)top;
-        hx_drawing_line(sink, bytes ? "grid" : "axis", MATRIX, y, RIGHT, y);
-        hx_put_step_bytes(&text, bytes);
-        hx_drawing_text(sink, "dim number", MATRIX - 8, y + 5, HX_ANCHOR_END, 120,
-                        hx_text_str(&text));
-        if (top - bytes < step)
-            break;
-    }
-}
-
 /* Dots in the rows of its members, and a line from the first to the last. */
 static void draw_dots(struct hx_sink *sink, const struct plot *plot, size_t i)
 {
@@ -293,12 +277,13 @@ static void draw_figure(struct hx_sink *sink, const struct plot *plot, double x,
     hx_sink_putf(sink, ") rotate(-90)\">%s</text>\n", human);
 }
 
-static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, uint64_t top)
+static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i,
+                     const struct hx_bytes_axis *axis)
 {
     bool rest = i == plot->columns.n;
     const struct column *column = &plot->columns.v[i];
     int64_t bytes = rest ? plot->other_bytes : column->bytes;
-    double x = column_x(plot, i), height = PLOT * (double)bytes / (double)top;
+    double x = column_x(plot, i), height = PLOT * (double)bytes / (double)axis->top;
     bool beyond = height > PLOT; /* the others may be far more than any single bin */
     height = beyond ? PLOT : height;
     double width = plot->pitch * 0.68 < 34 ? plot->pitch * 0.68 : 34;
@@ -327,10 +312,11 @@ static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i, ui
 static void draw_columns(struct hx_sink *sink, const struct plot *plot)
 {
     int64_t most = plot->columns.n ? plot->columns.v[0].bytes : 0;
-    uint64_t step = hx_step_bytes((uint64_t)most, 5), top = ((uint64_t)most / step + 1) * step;
-    draw_axis(sink, step, top);
+    struct hx_bytes_axis axis = {MATRIX, LOWER, RIGHT - MATRIX, PLOT, 0, 0};
+    hx_bytes_axis_scale(&axis, (uint64_t)most, 5);
+    hx_bytes_axis_draw(sink, &axis);
     for (size_t i = 0; i < plot->columns.n + (plot->others > 0); i++)
-        draw_bar(sink, plot, i, top);
+        draw_bar(sink, plot, i, &axis);
 }
 
 static void put_about(struct hx_text *text, const struct plot *plot)
@@ -357,29 +343,23 @@ static hx_error *load_title(const struct plot *plot, struct hx_text *text)
 hx_error *hx_draw_bins(const struct hx_export *export, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_plot) struct plot plot = {.export = export};
-    HX_CLEANUP(hx_text_free) struct hx_text title = {0}, subtitle = {0}, about = {0};
+    HX_CLEANUP(hx_drawing_words_deinit) struct hx_drawing_words words = {0};
     char human[HX_HUMAN];
     HX_TRY(load_bins_plot(&plot));
-    HX_TRY(load_title(&plot, &title));
-    hx_text_putf(&subtitle, "snapshot %" PRId64 ": %s in %" PRIu64 " bin%s", plot.snapshot,
+    HX_TRY(load_title(&plot, &words.title));
+    hx_text_putf(&words.subtitle, "snapshot %" PRId64 ": %s in %" PRIu64 " bin%s", plot.snapshot,
                  hx_human_bytes((uint64_t)plot.total, human), plot.bins, plot.bins == 1 ? "" : "s");
     if (plot.others)
-        hx_text_putf(&subtitle, "; last column: %" PRIu64 " others", plot.others);
-    hx_text_putf(&about, "Sets of objects by the named roots that reach them; %s",
-                 hx_text_str(&subtitle));
-    put_about(&about, &plot);
-    HX_NEED(!title.failed && !subtitle.failed && !about.failed);
-    hx_drawing_begin(sink, ROWS + (int)plot.rows * LINE + EDGE, hx_text_str(&title),
-                     hx_text_str(&about),
-                     ".in{fill:var(--ink)}.out{fill:var(--grid)}"
-                     ".join{stroke:var(--ink);stroke-width:2.5}"
-                     ".cut{stroke:var(--page);stroke-width:3}"
-                     ".upright{dominant-baseline:central}"
-                     ".over{paint-order:stroke;stroke:var(--page);stroke-width:5px}");
-    hx_drawing_text(sink, "title", EDGE, TITLE, HX_ANCHOR_START, (RIGHT - EDGE) / 1.3,
-                    hx_text_str(&title));
-    hx_drawing_text(sink, "dim", EDGE, SUBTITLE, HX_ANCHOR_START, RIGHT - EDGE,
-                    hx_text_str(&subtitle));
+        hx_text_putf(&words.subtitle, "; last column: %" PRIu64 " others", plot.others);
+    hx_text_putf(&words.about, "Sets of objects by the named roots that reach them; %s",
+                 hx_text_str(&words.subtitle));
+    put_about(&words.about, &plot);
+    HX_TRY(hx_drawing_begin(sink, ROWS + (int)plot.rows * LINE + EDGE, &words,
+                            ".in{fill:var(--ink)}.out{fill:var(--grid)}"
+                            ".join{stroke:var(--ink);stroke-width:2.5}"
+                            ".cut{stroke:var(--page);stroke-width:3}"
+                            ".upright{dominant-baseline:central}"
+                            ".over{paint-order:stroke;stroke:var(--page);stroke-width:5px}"));
     draw_rows(sink, &plot);
     draw_columns(sink, &plot);
     hx_drawing_end(sink);

@@ -2,6 +2,8 @@
 #include "export/svg/svg.h"
 
 #include "base/cleanup.h"
+#include "layout/areas.h"
+#include "layout/axis.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,11 +11,9 @@
 
 /* Where things are. Left of the plot is room for "1.125G", below it for two lines. */
 enum {
-    EDGE = 16,
+    EDGE = HX_DRAWING_LEFT,
     LEFT = 84,
-    RIGHT = HX_DRAWING_WIDTH - EDGE,
-    TITLE = 30,
-    SUBTITLE = 56,
+    RIGHT = HX_DRAWING_RIGHT,
     UPPER = 76,
     PLOT = 300,
     LOWER = UPPER + PLOT,
@@ -33,19 +33,20 @@ enum {
 
 struct timeline {
     const struct hx_series *series;
+    struct hx_areas areas; /* bands from below: the rest, then the smallest first */
+    double *time;          /* since `from` */
+    bool *known;
+    struct hx_bytes_axis bytes;
     HX_VEC(size_t) drawn; /* moments */
     uint64_t from, to;    /* of since_ns: the ends of the axis */
     bool since_first;     /* the axis begins with the first snapshot, not with the process */
-    uint64_t top;         /* bytes at the upper edge */
-    uint64_t step;
-    int64_t peak;
-    size_t peak_at, last; /* moments */
+    size_t last;          /* moment that has the census */
 };
 
-/* Bands from below: the rest, then the smallest first. Number `n` is the rest. */
+/* The band at a level; number `n` is the rest. */
 static size_t band_at(const struct timeline *timeline, size_t level)
 {
-    return level == 0 ? timeline->series->n : timeline->series->n - level;
+    return timeline->series->n - level;
 }
 
 static int64_t band_bytes(const struct hx_series *series, size_t band, size_t timepoint)
@@ -62,30 +63,29 @@ static bool has_rest(const struct hx_series *series)
 
 static double x_of(const struct timeline *timeline, size_t timepoint)
 {
-    uint64_t since = timeline->series->timepoints.v.v[timepoint].since_ns;
-    return LEFT + (RIGHT - LEFT) * (double)(since - timeline->from) /
-                      (double)(timeline->to - timeline->from);
+    return LEFT + hx_areas_place(&timeline->areas, timepoint, RIGHT - LEFT);
 }
 
-static double y_of(const struct timeline *timeline, int64_t bytes)
+/* The upper edge of so many bands. */
+static double y_of(const struct timeline *timeline, size_t timepoint, size_t bands)
 {
-    return LOWER - PLOT * (double)bytes / (double)timeline->top;
+    return hx_bytes_axis_y(&timeline->bytes, hx_areas_edge(&timeline->areas, timepoint, bands));
 }
 
 /* --- what is drawn ------------------------------------------------------------------------ */
 
-/* Of many moments the largest in each column, so that no peak is lost; the first and the last
- * always. Moments without the census are kept where they leave a gap. */
+/* Of many moments the highest in each column, the first and the last always. Moments without the
+ * census are kept where they leave a gap. */
 static hx_error *choose_timepoints(struct timeline *timeline)
 {
-    const struct hx_series *series = timeline->series;
-    size_t n = series->timepoints.v.n, best = 0;
-    uint64_t range = timeline->to - timeline->from, column = UINT64_MAX;
+    const struct hx_areas *areas = &timeline->areas;
+    size_t n = areas->n, best = 0;
+    uint64_t column = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
-        double part = (double)(series->timepoints.v.v[i].since_ns - timeline->from) / (double)range;
-        uint64_t here =
-            n <= COLUMNS || i == 0 || i == n - 1 ? i + COLUMNS : (uint64_t)(part * (COLUMNS - 1));
-        if (here == column && series->total[i] > series->total[best])
+        uint64_t here = n <= COLUMNS || i == 0 || i == n - 1
+                            ? i + COLUMNS
+                            : (uint64_t)(hx_areas_place(areas, i, 1) * (COLUMNS - 1));
+        if (here == column && hx_areas_higher(areas, i, best))
             timeline->drawn.v[timeline->drawn.n - 1] = best = i;
         if (here == column)
             continue;
@@ -94,34 +94,40 @@ static hx_error *choose_timepoints(struct timeline *timeline)
         HX_NEED(hx_vec_push(&timeline->drawn, i));
     }
     if (timeline->drawn.n < n)
-        hx_text_putf(series->export->notes,
+        hx_text_putf(timeline->series->export->notes,
                      "%zu snapshots are more than it has columns: of each column the largest is"
                      " drawn\n",
                      n);
     return NULL;
 }
 
-static void measure_timeline(struct timeline *timeline)
+static hx_error *measure_timeline(struct timeline *timeline)
 {
     const struct hx_series *series = timeline->series;
-    const struct hx_timepoints *timepoints = &series->timepoints;
-    size_t n = timepoints->v.n;
-    timeline->from = timepoints->v.v[0].since_ns;
-    timeline->to = timepoints->v.v[n - 1].since_ns;
-    if (timeline->to <= timeline->from) /* one moment: in the middle */
-        timeline->to = timeline->from + 1;
-    uint64_t range = timeline->to - timeline->from;
-    timeline->since_first = !timepoints->has_start || timeline->from / 4 > range;
+    const struct hx_timepoint *timepoint = series->timepoints.v.v;
+    size_t n = series->timepoints.v.n;
+    timeline->time = calloc(n, sizeof *timeline->time);
+    timeline->known = calloc(n, sizeof *timeline->known);
+    HX_NEED(timeline->time && timeline->known);
+    timeline->from = timepoint[0].since_ns;
+    timeline->to = timepoint[n - 1].since_ns;
+    timeline->since_first =
+        !series->timepoints.has_start || timeline->from / 4 > timeline->to - timeline->from;
     for (size_t i = 0; i < n; i++) {
-        if (series->total[i] > timeline->peak || (i == 0 && series->total[i] >= 0)) {
-            timeline->peak = series->total[i];
-            timeline->peak_at = i;
-        }
-        if (series->total[i] >= 0)
+        timeline->time[i] = (double)(timepoint[i].since_ns - timeline->from);
+        timeline->known[i] = series->total[i] >= 0;
+        if (timeline->known[i])
             timeline->last = i;
     }
-    timeline->step = hx_step_bytes((uint64_t)timeline->peak, 6);
-    timeline->top = ((uint64_t)timeline->peak / timeline->step + 1) * timeline->step;
+    timeline->areas = (struct hx_areas){
+        .n = n, .time = timeline->time, .known = timeline->known, .n_bands = series->n + 1};
+    for (size_t level = 0; level <= series->n; level++)
+        timeline->areas.value[level] =
+            level ? series->band[band_at(timeline, level)].bytes : series->rest;
+    timeline->bytes =
+        (struct hx_bytes_axis){.x = LEFT, .y = LOWER, .width = RIGHT - LEFT, .height = PLOT};
+    hx_bytes_axis_scale(&timeline->bytes, (uint64_t)hx_areas_highest(&timeline->areas), 6);
+    return choose_timepoints(timeline);
 }
 
 /* --- areas -------------------------------------------------------------------------------- */
@@ -134,18 +140,9 @@ static void put_point(struct hx_sink *sink, char how, double x, double y)
     hx_drawing_number(sink, y);
 }
 
-/* Bytes below the band at a level, in a moment. */
-static int64_t bytes_below_band(const struct timeline *timeline, size_t level, size_t timepoint)
-{
-    int64_t sum = 0;
-    for (size_t i = 0; i < level; i++)
-        sum += band_bytes(timeline->series, band_at(timeline, i), timepoint);
-    return sum;
-}
-
 static bool is_known_timepoint(const struct timeline *timeline, size_t i)
 {
-    return timeline->series->total[timeline->drawn.v[i]] >= 0;
+    return timeline->known[timeline->drawn.v[i]];
 }
 
 /* The end of the stretch of known moments that begins at i. */
@@ -163,16 +160,14 @@ static void put_outline(struct hx_sink *sink, const struct timeline *timeline, s
     double half = end - from == 1 ? 1.5 : 0;
     for (size_t i = from; i < end; i++) {
         size_t timepoint = timeline->drawn.v[i];
-        double x = x_of(timeline, timepoint),
-               y = y_of(timeline, bytes_below_band(timeline, level + 1, timepoint));
+        double x = x_of(timeline, timepoint), y = y_of(timeline, timepoint, level + 1);
         put_point(sink, i == from ? 'M' : 'L', x - half, y);
         if (half > 0)
             put_point(sink, 'L', x + half, y);
     }
     for (size_t i = end; i-- > from;) {
         size_t timepoint = timeline->drawn.v[i];
-        double x = x_of(timeline, timepoint),
-               y = y_of(timeline, bytes_below_band(timeline, level, timepoint));
+        double x = x_of(timeline, timepoint), y = y_of(timeline, timepoint, level);
         put_point(sink, 'L', x + half, y);
         if (half > 0)
             put_point(sink, 'L', x - half, y);
@@ -231,7 +226,7 @@ static void draw_whole(struct hx_sink *sink, const struct timeline *timeline)
         if (is_known_timepoint(timeline, i))
             put_point(sink, i && is_known_timepoint(timeline, i - 1) ? 'L' : 'M',
                       x_of(timeline, timepoint),
-                      y_of(timeline, timeline->series->total[timepoint]));
+                      y_of(timeline, timepoint, timeline->areas.n_bands));
     }
     hx_sink_puts(sink, "\"/>\n");
     for (size_t i = 0; i < timeline->drawn.n && timeline->drawn.n <= DOTS; i++) {
@@ -240,7 +235,7 @@ static void draw_whole(struct hx_sink *sink, const struct timeline *timeline)
             continue;
         hx_sink_puts(sink, "<circle class=\"dot\" r=\"2.5\"");
         hx_drawing_at(sink, "cx", x_of(timeline, timepoint));
-        hx_drawing_at(sink, "cy", y_of(timeline, timeline->series->total[timepoint]));
+        hx_drawing_at(sink, "cy", y_of(timeline, timepoint, timeline->areas.n_bands));
         hx_sink_puts(sink, "/>\n");
     }
 }
@@ -260,20 +255,6 @@ static void draw_areas(struct hx_sink *sink, const struct timeline *timeline)
 }
 
 /* --- axes --------------------------------------------------------------------------------- */
-
-static void draw_bytes_axis(struct hx_sink *sink, const struct timeline *timeline)
-{
-    for (uint64_t bytes = 0; bytes <= timeline->top; bytes += timeline->step) {
-        HX_CLEANUP(hx_text_free) struct hx_text text = {0};
-        double y = y_of(timeline, (int64_t)bytes);
-        hx_drawing_line(sink, bytes ? "grid" : "axis", LEFT, y, RIGHT, y);
-        hx_put_step_bytes(&text, bytes);
-        hx_drawing_text(sink, "dim number", LEFT - 8, y + 5, HX_ANCHOR_END, LEFT - 8,
-                        hx_text_str(&text));
-        if (timeline->top - bytes < timeline->step)
-            break;
-    }
-}
 
 /* Do the labels of such steps stand apart? */
 static bool stand_apart(const struct timeline *timeline, uint64_t first, uint64_t step,
@@ -328,13 +309,6 @@ static void draw_time_axis(struct hx_sink *sink, const struct timeline *timeline
 
 /* --- words -------------------------------------------------------------------------------- */
 
-static void draw_heading(struct hx_sink *sink, const char *title, const char *subtitle)
-{
-    /* the letters of titles are a fifth larger than those that widths are for */
-    hx_drawing_text(sink, "title", EDGE, TITLE, HX_ANCHOR_START, (RIGHT - EDGE) / 1.3, title);
-    hx_drawing_text(sink, "dim", EDGE, SUBTITLE, HX_ANCHOR_START, RIGHT - EDGE, subtitle);
-}
-
 static void draw_figures(struct hx_sink *sink, double y, int64_t bytes, int64_t whole)
 {
     HX_CLEANUP(hx_text_free) struct hx_text share = {0};
@@ -372,7 +346,8 @@ static void put_subtitle(struct hx_text *text, const struct timeline *timeline)
     char human[HX_HUMAN];
     hx_text_putf(text, "%zu snapshots in %s", timepoints->v.n,
                  hx_human_ns(timeline->to - timeline->from, human));
-    hx_text_putf(text, ", at most %s", hx_human_bytes((uint64_t)timeline->peak, human));
+    hx_text_putf(text, ", at most %s",
+                 hx_human_bytes((uint64_t)hx_areas_highest(&timeline->areas), human));
     hx_text_putf(text, ", last %s",
                  hx_human_bytes((uint64_t)timeline->series->total[timeline->last], human));
 }
@@ -392,24 +367,22 @@ static void put_about(struct hx_text *text, const struct hx_series *series, size
 static void deinit_timeline(struct timeline *timeline)
 {
     hx_vec_free(&timeline->drawn);
+    free(timeline->time);
+    free(timeline->known);
 }
 
 hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_timeline) struct timeline timeline = {.series = series};
-    HX_CLEANUP(hx_text_free) struct hx_text title = {0}, subtitle = {0}, about = {0};
-    measure_timeline(&timeline);
-    HX_TRY(choose_timepoints(&timeline));
-    hx_series_title(series, &title);
-    put_subtitle(&subtitle, &timeline);
-    hx_text_putf(&about, "Stacked areas over time: %s", hx_text_str(&subtitle));
-    put_about(&about, series, timeline.last);
-    HX_NEED(!title.failed && !subtitle.failed && !about.failed);
+    HX_CLEANUP(hx_drawing_words_deinit) struct hx_drawing_words words = {0};
+    HX_TRY(measure_timeline(&timeline));
+    hx_series_title(series, &words.title);
+    put_subtitle(&words.subtitle, &timeline);
+    hx_text_putf(&words.about, "Stacked areas over time: %s", hx_text_str(&words.subtitle));
+    put_about(&words.about, series, timeline.last);
     int lines = (int)series->n + has_rest(series);
-    hx_drawing_begin(sink, LEGEND + lines * LINE + EDGE, hx_text_str(&title), hx_text_str(&about),
-                     BAND_STYLE);
-    draw_heading(sink, hx_text_str(&title), hx_text_str(&subtitle));
-    draw_bytes_axis(sink, &timeline);
+    HX_TRY(hx_drawing_begin(sink, LEGEND + lines * LINE + EDGE, &words, BAND_STYLE));
+    hx_bytes_axis_draw(sink, &timeline.bytes);
     draw_areas(sink, &timeline);
     draw_time_axis(sink, &timeline);
     draw_legend(sink, &timeline);
@@ -439,24 +412,21 @@ static void draw_bar(struct hx_sink *sink, const struct hx_series *series, size_
 
 hx_error *hx_draw_bars(const struct hx_series *series, struct hx_sink *sink)
 {
-    HX_CLEANUP(hx_text_free) struct hx_text title = {0}, subtitle = {0}, about = {0};
+    HX_CLEANUP(hx_drawing_words_deinit) struct hx_drawing_words words = {0};
     size_t n = series->n + has_rest(series);
     int64_t most = 0;
     char human[HX_HUMAN];
     for (size_t band = 0; band < n; band++)
         if (band_bytes(series, band, 0) > most)
             most = band_bytes(series, band, 0);
-    hx_series_title(series, &title);
-    hx_text_putf(&subtitle, "snapshot %" PRId64 ": %s in %" PRIu64 " %s",
+    hx_series_title(series, &words.title);
+    hx_text_putf(&words.subtitle, "snapshot %" PRId64 ": %s in %" PRIu64 " %s",
                  series->timepoints.v.v[0].snapshot,
                  hx_human_bytes((uint64_t)series->total[0], human), series->n + series->others,
                  series->census->title);
-    hx_text_putf(&about, "Bars: %s", hx_text_str(&subtitle));
-    put_about(&about, series, 0);
-    HX_NEED(!title.failed && !subtitle.failed && !about.failed);
-    hx_drawing_begin(sink, UPPER + (int)n * BAR_LINE + EDGE, hx_text_str(&title),
-                     hx_text_str(&about), NULL);
-    draw_heading(sink, hx_text_str(&title), hx_text_str(&subtitle));
+    hx_text_putf(&words.about, "Bars: %s", hx_text_str(&words.subtitle));
+    put_about(&words.about, series, 0);
+    HX_TRY(hx_drawing_begin(sink, UPPER + (int)n * BAR_LINE + EDGE, &words, NULL));
     for (size_t band = 0; band < n; band++)
         draw_bar(sink, series, band, UPPER + 16 + (double)band * BAR_LINE, most);
     hx_drawing_end(sink);

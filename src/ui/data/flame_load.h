@@ -2,7 +2,7 @@
 #ifndef HX_UI_DATA_FLAME_LOAD_H
 #define HX_UI_DATA_FLAME_LOAD_H
 
-#include "ui/picture/flame.h"
+#include "layout/flame.h"
 #include "ui/list/pane.h"
 
 /* Levels that are loaded; what is deeper is shown by zooming into a block. */

@@ -1,7 +1,8 @@
-/* chart.c - from bands over time to cells. */
+/* chart.c - stacked areas in cells. */
 #include "ui/picture/chart.h"
 
 #include "base/cleanup.h"
+#include "layout/axis.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,124 +14,12 @@
 /* Charts with fewer lines have no line of their own for times. */
 #define LABELS_MIN 8
 
-/* --- steps --- */
-
-double hx_nice_bytes(double range, int most)
-{
-    static const int steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500};
-    double unit = 1;
-    most = most < 1 ? 1 : most;
-    for (int u = 0; u < 7; u++, unit *= 1024)
-        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-            /* Multiples that come to the next unit are parts of it. */
-            bool beyond = range > 1000 * unit && steps[i] >= 200;
-            double step = unit * (!beyond ? steps[i] : steps[i] == 200 ? 256 : 512);
-            if (range <= step * most)
-                return step;
-        }
-    return range > 0 ? range : 1;
-}
-
-void hx_put_nice_bytes(double bytes, char ret[HX_HUMAN])
-{
-    const char *unit = "BKMGTPE";
-    while (bytes >= 1000 && unit[1]) {
-        bytes /= 1024;
-        unit++;
-    }
-    if (*unit == 'B')
-        snprintf(ret, HX_HUMAN, "%.0f", bytes);
-    else
-        snprintf(ret, HX_HUMAN, "%.3g%c", bytes, *unit);
-}
-
-double hx_nice_seconds(double range, int most)
-{
-    static const double steps[] = {1,      2,      5,       10,      15,      30,
-                                   60,     120,    300,     600,     900,     1800,
-                                   3600,   7200,   10800,   21600,   43200,   86400,
-                                   172800, 604800, 1209600, 2592000, 7776000, 31536000};
-    static const int tenths[] = {1, 2, 5};
-    most = most < 1 ? 1 : most;
-    for (double unit = 1e-6; unit < 0.5; unit *= 10)
-        for (int i = 0; i < 3; i++)
-            if (range <= unit * tenths[i] * most)
-                return unit * tenths[i];
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        if (range <= steps[i] * most)
-            return steps[i];
-    double step = 31536000;
-    while (range > step * most)
-        step *= 10;
-    return step;
-}
-
-void hx_put_nice_seconds(double seconds, char ret[32])
-{
-    static const struct {
-        double seconds;
-        char name;
-    } units[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
-    if (seconds <= 0) {
-        snprintf(ret, 32, "0");
-        return;
-    }
-    if (seconds < 60 || seconds > 1e12) {
-        snprintf(ret, 32, "+%.3gs", seconds);
-        return;
-    }
-    /* Two units say enough. */
-    int first = 0;
-    while (seconds < units[first].seconds)
-        first++;
-    double whole = floor(seconds / units[first].seconds + 1e-9);
-    double rest = seconds - whole * units[first].seconds;
-    int n = snprintf(ret, 32, "+%.0f%c", whole, units[first].name);
-    double next = first < 3 ? floor(rest / units[first + 1].seconds + 1e-9) : 0;
-    if (next > 0 && n > 0 && n < 32)
-        snprintf(ret + n, 32 - (size_t)n, "%.0f%c", next, units[first + 1].name);
-}
-
-/* --- columns --- */
-
-static double sum_of(const struct hx_chart *chart, size_t i)
-{
-    double sum = 0;
-    for (size_t b = 0; b < chart->n_bands; b++)
-        sum += (double)chart->value[b][i];
-    return sum;
-}
-
-static double whole_of(const struct hx_chart *chart, size_t i)
-{
-    return chart->whole ? (double)chart->whole[i] : -1;
-}
-
-static double height_of(const struct hx_chart *chart, size_t i)
-{
-    return chart->known[i] ? sum_of(chart, i) : whole_of(chart, i);
-}
-
-static double highest(const struct hx_chart *chart)
-{
-    double most = 0;
-    for (size_t i = 0; i < chart->n; i++)
-        most = fmax(most, height_of(chart, i));
-    return most;
-}
-
-static double highest_line(const struct hx_chart *chart)
-{
-    double most = -1;
-    for (size_t i = 0; chart->line && i < chart->n; i++)
-        most = fmax(most, (double)chart->line[i]);
-    return most;
-}
+/* --- where it is --- */
 
 bool hx_chart_line_beyond(const struct hx_chart *chart)
 {
-    double bands = highest(chart);
-    return bands > 0 && highest_line(chart) > BEYOND * bands;
+    double bands = hx_areas_highest(&chart->areas);
+    return bands > 0 && hx_areas_highest_line(&chart->areas) > BEYOND * bands;
 }
 
 static int units_of(const struct hx_chart *chart)
@@ -147,12 +36,12 @@ void hx_chart_plot(const struct hx_chart *chart, int width, int height, struct h
     if (ret->height < 1 || ret->width < 1)
         ret->height = ret->width = 0;
     bool beyond = hx_chart_line_beyond(chart);
-    double line = beyond ? 0 : highest_line(chart);
+    double line = beyond ? 0 : hx_areas_highest_line(&chart->areas);
     if (beyond && ret->height > 3) { /* a line for it alone */
         ret->upper = 1;
         ret->height--;
     }
-    ret->top = fmax(highest(chart), line);
+    ret->top = fmax(hx_areas_highest(&chart->areas), line);
     if (!(ret->top > 0))
         ret->top = 1;
 }
@@ -160,116 +49,26 @@ void hx_chart_plot(const struct hx_chart *chart, int width, int height, struct h
 /* The column of a snapshot. */
 static int snapshot_column(const struct hx_chart *chart, const struct hx_plot *plot, size_t i)
 {
-    double span = chart->time[chart->n - 1] - chart->time[0];
-    double part = chart->n < 2 ? 0
-                  : span > 0   ? (chart->time[i] - chart->time[0]) / span
-                               : (double)i / (double)(chart->n - 1);
-    int x = (int)lround(part * (plot->width - 1));
-    return x < 0 ? 0 : x >= plot->width ? plot->width - 1 : x;
+    return hx_areas_column_of(&chart->areas, plot->width, i);
 }
 
-static void sample(const struct hx_chart *chart, size_t i, struct hx_chart_column *column)
+static void band_edges(const struct hx_chart *chart, const struct hx_plot *plot,
+                       const struct hx_areas_column *column, int ret[HX_AREAS_BANDS])
 {
-    double line = chart->line ? (double)chart->line[i] : -1;
-    if (column->sampled && column->line > line)
-        line = column->line;
-    bool better = !column->sampled || (chart->known[i] && !column->known) ||
-                  (chart->known[i] == column->known &&
-                   height_of(chart, i) > (column->known ? column->sum : column->whole));
-    column->line = line;
-    if (!better)
-        return;
-    column->sampled = true;
-    column->known = chart->known[i];
-    column->snapshot = i;
-    column->sum = 0;
-    column->whole = whole_of(chart, i);
-    for (size_t b = 0; b < chart->n_bands; b++) {
-        column->value[b] = column->known ? (double)chart->value[b][i] : 0;
-        column->sum += column->value[b];
-    }
-}
-
-static double between(double a, double b, double part)
-{
-    return a < 0 || b < 0 ? (part < 0.5 ? a : b) : a + (b - a) * part;
-}
-
-/* Between two snapshots: straight lines; where one of them is not known, the nearer decides. */
-static void fill_between(const struct hx_chart *chart, struct hx_chart_column *column, int a, int b)
-{
-    const struct hx_chart_column from = column[a], to = column[b];
-    for (int x = a + 1; x < b; x++) {
-        double part = (double)(x - a) / (b - a);
-        struct hx_chart_column *at = &column[x];
-        *at = part < 0.5 ? from : to;
-        at->sampled = false;
-        at->line = between(from.line, to.line, part);
-        at->whole = between(from.whole, to.whole, part);
-        at->sum = at->known ? at->sum : 0;
-        if (!from.known || !to.known)
-            continue;
-        at->sum = 0;
-        for (size_t i = 0; i < chart->n_bands; i++) {
-            at->value[i] = between(from.value[i], to.value[i], part);
-            at->sum += at->value[i];
-        }
-    }
-}
-
-/* One snapshot is a bar. */
-static int bar_width(const struct hx_plot *plot)
-{
-    return plot->width / 3 > 8 ? plot->width / 3 : plot->width < 8 ? plot->width : 8;
-}
-
-void hx_chart_columns(const struct hx_chart *chart, const struct hx_plot *plot,
-                      struct hx_chart_column *ret)
-{
-    for (int x = 0; x < plot->width; x++)
-        ret[x] = (struct hx_chart_column){.snapshot = HX_CHART_NONE, .whole = -1, .line = -1};
-    for (size_t i = 0; i < chart->n; i++)
-        sample(chart, i, &ret[snapshot_column(chart, plot, i)]);
-    int last = -1;
-    for (int x = 0; x < plot->width; x++) {
-        if (!ret[x].sampled)
-            continue;
-        if (last >= 0)
-            fill_between(chart, ret, last, x);
-        last = x;
-    }
-    for (int x = 1; chart->n == 1 && x < bar_width(plot); x++)
-        ret[x] = ret[0];
-}
-
-void hx_chart_edges(const struct hx_chart *chart, const struct hx_plot *plot,
-                    const struct hx_chart_column *column, int ret[HX_BANDS])
-{
-    double scale = plot->height * plot->units / plot->top, sum = 0;
-    size_t largest = 0, n = chart->n_bands;
-    for (size_t b = 0; b < n; b++) {
-        sum += column->value[b];
-        ret[b] = (int)lround(fmin(sum * scale, plot->height * plot->units));
-        if (column->value[b] > column->value[largest])
-            largest = b;
-    }
-    /* Something is never drawn as nothing. */
-    bool nothing = n && sum > 0 && ret[n - 1] == 0;
-    for (size_t b = largest; nothing && b < n; b++)
-        ret[b] = 1;
+    hx_areas_edges(&chart->areas, column, plot->height * plot->units, plot->top, ret);
 }
 
 /* --- bands --- */
 
 char hx_chart_letter(const struct hx_chart *chart, size_t band)
 {
-    return chart->other && band + 1 == chart->n_bands ? 'o' : (char)('a' + band % 26);
+    return chart->other && band + 1 == chart->areas.n_bands ? 'o' : (char)('a' + band % 26);
 }
 
 /* Of others always the last, however many there are. */
 static enum hx_style band_style(const struct hx_chart *chart, size_t band)
 {
-    bool other = chart->other && band + 1 == chart->n_bands;
+    bool other = chart->other && band + 1 == chart->areas.n_bands;
     return HX_STYLE_BAND + (other ? HX_BANDS - 1 : (int)(band % HX_BANDS));
 }
 
@@ -278,7 +77,7 @@ uint32_t hx_chart_fill(const struct hx_chart *chart, size_t band)
     /* All of them are in the fonts of the Linux console. */
     static const uint32_t patterns[HX_BANDS] = {0x2588, 0x2591, 0x2593, 0x2550,
                                                 0x2592, 0x2551, 0x256c, 0x253c};
-    bool other = chart->other && band + 1 == chart->n_bands;
+    bool other = chart->other && band + 1 == chart->areas.n_bands;
     switch (chart->ink) {
     case HX_CHART_ASCII:
         return other ? '.' : (uint32_t)hx_chart_letter(chart, band);
@@ -295,7 +94,7 @@ uint32_t hx_chart_fill(const struct hx_chart *chart, size_t band)
 /* The band of a unit; HX_CHART_NONE above all. */
 static size_t band_at(const struct hx_chart *chart, const int *edge, int unit)
 {
-    for (size_t b = 0; b < chart->n_bands; b++)
+    for (size_t b = 0; b < chart->areas.n_bands; b++)
         if (unit < edge[b])
             return b;
     return HX_CHART_NONE;
@@ -345,7 +144,7 @@ static struct hx_ink band_cell(const struct hx_chart *chart, const struct hx_plo
     if (bottom == HX_CHART_NONE)
         return (struct hx_ink){0};
     if (top == HX_CHART_NONE) {
-        int part = edge[chart->n_bands - 1] - low;
+        int part = edge[chart->areas.n_bands - 1] - low;
         size_t band = band_at(chart, edge, low + (part - 1) / 2);
         struct hx_ink ink = {part_of_cell(part, units), (uint8_t)band_style(chart, band), 0};
         return ink;
@@ -359,12 +158,12 @@ static struct hx_ink band_cell(const struct hx_chart *chart, const struct hx_plo
 }
 
 static void draw_column(const struct hx_chart *chart, const struct hx_plot *plot,
-                        const struct hx_chart_column *column, int x, struct hx_canvas *canvas)
+                        const struct hx_areas_column *column, int x, struct hx_canvas *canvas)
 {
-    int edge[HX_BANDS];
+    int edge[HX_AREAS_BANDS];
     int hatched = 0;
     if (column->known)
-        hx_chart_edges(chart, plot, column, edge);
+        band_edges(chart, plot, column, edge);
     else if (column->whole > 0)
         hatched = (int)ceil(fmin(column->whole / plot->top, 1) * plot->height);
     for (int line = 0; line < plot->height; line++) {
@@ -394,14 +193,14 @@ static bool is_inside_band(const struct hx_chart *chart, size_t band,
 
 /* Each band has its letter once: where it is thickest, near the middle. */
 static void draw_letters(const struct hx_chart *chart, const struct hx_plot *plot,
-                         const struct hx_chart_column *column, struct hx_canvas *canvas)
+                         const struct hx_areas_column *column, struct hx_canvas *canvas)
 {
-    int best[HX_BANDS] = {0}, left[HX_BANDS], line[HX_BANDS], edge[HX_BANDS];
+    int best[HX_BANDS] = {0}, left[HX_BANDS], line[HX_BANDS], edge[HX_AREAS_BANDS];
     for (int x = 0; x < plot->width; x++) {
         if (!column[x].known)
             continue;
-        hx_chart_edges(chart, plot, &column[x], edge);
-        for (size_t b = 0; b < chart->n_bands; b++) {
+        band_edges(chart, plot, &column[x], edge);
+        for (size_t b = 0; b < chart->areas.n_bands; b++) {
             int low = b ? edge[b - 1] : 0, off = abs(x - plot->width / 2);
             int value = (edge[b] - low) * HX_CANVAS_MAX + HX_CANVAS_MAX - off;
             int y = plot->upper + plot->height - 1 - (low + edge[b]) / 2 / plot->units;
@@ -412,7 +211,7 @@ static void draw_letters(const struct hx_chart *chart, const struct hx_plot *plo
             line[b] = y;
         }
     }
-    for (size_t b = 0; b < chart->n_bands; b++)
+    for (size_t b = 0; b < chart->areas.n_bands; b++)
         if (best[b] && b != chart->chosen)
             *hx_canvas_at(canvas, left[b], line[b]) = letter_cell(chart, b);
 }
@@ -440,7 +239,7 @@ static int value_line(const struct hx_plot *plot, double value)
 }
 
 static void draw_line(const struct hx_chart *chart, const struct hx_plot *plot,
-                      const struct hx_chart_column *column, struct hx_canvas *canvas)
+                      const struct hx_areas_column *column, struct hx_canvas *canvas)
 {
     static const uint32_t boxes[] = {0x2500, 0x2502, 0x256f, 0x256d, 0x256e, 0x2570};
     static const uint32_t ascii[] = {'-', '|', '+', '+', '+', '+'};
@@ -467,30 +266,30 @@ static void draw_line(const struct hx_chart *chart, const struct hx_plot *plot,
 
 /* Above the broken axis; how high it comes stands there. */
 static void draw_beyond(const struct hx_chart *chart, const struct hx_plot *plot,
-                        const struct hx_chart_column *column, struct hx_canvas *canvas)
+                        const struct hx_areas_column *column, struct hx_canvas *canvas)
 {
     bool ascii = chart->ink == HX_CHART_ASCII;
     char label[HX_HUMAN];
     for (int x = 0; x < plot->width; x++)
         if (column[x].line >= 0)
             put_line_cell(chart, canvas, plot->left + x, 0, ascii ? '-' : 0x2500);
-    hx_human_bytes((uint64_t)fmin(highest_line(chart), 9e18), label);
+    hx_human_bytes((uint64_t)fmin(hx_areas_highest_line(&chart->areas), 9e18), label);
     hx_canvas_text(canvas, plot->left - 1 - (int)strlen(label), 0, label, HX_STYLE_DIM);
     hx_canvas_put(canvas, plot->left - 1, 0, ascii ? '~' : 0x2248, HX_STYLE_DIM);
 }
 
 /* Heavier where it crosses the chosen band. */
 static void draw_cursor(const struct hx_chart *chart, const struct hx_plot *plot,
-                        const struct hx_chart_column *column, struct hx_canvas *canvas)
+                        const struct hx_areas_column *column, struct hx_canvas *canvas)
 {
-    if (chart->cursor >= chart->n || chart->n < 2)
+    if (chart->cursor >= chart->areas.n || chart->areas.n < 2)
         return;
-    int x = snapshot_column(chart, plot, chart->cursor), edge[HX_BANDS];
+    int x = snapshot_column(chart, plot, chart->cursor), edge[HX_AREAS_BANDS];
     bool ascii = chart->ink == HX_CHART_ASCII;
-    hx_chart_edges(chart, plot, &column[x], edge);
+    band_edges(chart, plot, &column[x], edge);
     for (int line = 0; line < plot->height; line++) {
         int middle = (plot->height - 1 - line) * plot->units + plot->units / 2;
-        bool chosen = column[x].known && chart->chosen < chart->n_bands &&
+        bool chosen = column[x].known && chart->chosen < chart->areas.n_bands &&
                       band_at(chart, edge, middle) == chart->chosen;
         put_line_cell(chart, canvas, plot->left + x, plot->upper + line,
                       ascii    ? (chosen ? '#' : '|')
@@ -526,11 +325,12 @@ static void draw_bytes(const struct hx_chart *chart, const struct hx_plot *plot,
 
 /* Where snapshots are, as long as they can be told apart. */
 static void draw_samples(const struct hx_chart *chart, const struct hx_plot *plot,
-                         const struct hx_chart_column *column, struct hx_canvas *canvas)
+                         const struct hx_areas_column *column, struct hx_canvas *canvas)
 {
     bool ascii = chart->ink == HX_CHART_ASCII;
     for (int x = 0; x < plot->width; x++) {
-        bool mark = column[x].sampled && chart->n > 1 && chart->n <= (size_t)plot->width / 3;
+        bool mark =
+            column[x].sampled && chart->areas.n > 1 && chart->areas.n <= (size_t)plot->width / 3;
         hx_canvas_put(canvas, plot->left + x, plot->upper + plot->height,
                       ascii  ? (mark ? '\'' : '-')
                       : mark ? 0x2534
@@ -542,10 +342,10 @@ static void draw_samples(const struct hx_chart *chart, const struct hx_plot *plo
 static void draw_times(const struct hx_chart *chart, const struct hx_plot *plot,
                        struct hx_canvas *canvas)
 {
-    if (chart->n < 2)
+    if (chart->areas.n < 2)
         return;
     bool ascii = chart->ink == HX_CHART_ASCII;
-    double span = chart->time[chart->n - 1] - chart->time[0];
+    double span = chart->areas.time[chart->areas.n - 1] - chart->areas.time[0];
     double step = hx_nice_seconds(span, plot->width / 12 > 1 ? plot->width / 12 : 1);
     int axis = plot->upper + plot->height, y = axis + (plot->labels ? 1 : 0), end = -1;
     for (double at = 0; span > 0 && at <= span * 1.0001; at += step) {
@@ -568,10 +368,10 @@ static void draw_marks(const struct hx_chart *chart, const struct hx_plot *plot,
 {
     bool ascii = chart->ink == HX_CHART_ASCII;
     int axis = plot->upper + plot->height;
-    if (chart->cursor < chart->n && chart->n > 1)
+    if (chart->cursor < chart->areas.n && chart->areas.n > 1)
         hx_canvas_put(canvas, plot->left + snapshot_column(chart, plot, chart->cursor), axis,
                       ascii ? '^' : 0x25b2, HX_STYLE_MARK);
-    if (chart->marked < chart->n)
+    if (chart->marked < chart->areas.n)
         hx_canvas_put(canvas, plot->left + snapshot_column(chart, plot, chart->marked), axis, '*',
                       HX_STYLE_MARK);
 }
@@ -580,18 +380,18 @@ hx_error *hx_chart_draw(const struct hx_chart *chart, struct hx_canvas *canvas)
 {
     struct hx_plot plot;
     hx_chart_plot(chart, canvas->width, canvas->height, &plot);
-    if (!chart->n || !plot.width)
+    if (!chart->areas.n || !plot.width)
         return NULL;
-    HX_FREE struct hx_chart_column *column = calloc((size_t)plot.width, sizeof *column);
+    HX_FREE struct hx_areas_column *column = calloc((size_t)plot.width, sizeof *column);
     HX_NEED(column);
-    hx_chart_columns(chart, &plot, column);
+    hx_areas_columns(&chart->areas, plot.width, column);
     for (int x = 0; x < plot.width; x++)
         draw_column(chart, &plot, &column[x], x, canvas);
     if (chart->ink != HX_CHART_ASCII)
         draw_letters(chart, &plot, column, canvas);
     if (plot.upper)
         draw_beyond(chart, &plot, column, canvas);
-    else if (chart->line && !hx_chart_line_beyond(chart))
+    else if (chart->areas.line && !hx_chart_line_beyond(chart))
         draw_line(chart, &plot, column, canvas);
     draw_cursor(chart, &plot, column, canvas);
     draw_samples(chart, &plot, column, canvas);
@@ -605,22 +405,22 @@ bool hx_chart_at(const struct hx_chart *chart, int width, int height, int x, int
                  size_t *ret_snapshot, size_t *ret_band)
 {
     struct hx_plot plot;
-    int edge[HX_BANDS];
+    int edge[HX_AREAS_BANDS];
     hx_chart_plot(chart, width, height, &plot);
     x -= plot.left;
-    if (!chart->n || x < 0 || y < 0 || x >= plot.width)
+    if (!chart->areas.n || x < 0 || y < 0 || x >= plot.width)
         return false;
-    HX_FREE struct hx_chart_column *column = calloc((size_t)plot.width, sizeof *column);
+    HX_FREE struct hx_areas_column *column = calloc((size_t)plot.width, sizeof *column);
     if (!column)
         return false;
-    hx_chart_columns(chart, &plot, column);
+    hx_areas_columns(&chart->areas, plot.width, column);
     if (column[x].snapshot == HX_CHART_NONE)
         return false;
     *ret_snapshot = column[x].snapshot;
     *ret_band = HX_CHART_NONE;
     y -= plot.upper;
     if (column[x].known && y >= 0 && y < plot.height) {
-        hx_chart_edges(chart, &plot, &column[x], edge);
+        band_edges(chart, &plot, &column[x], edge);
         int middle = (plot.height - 1 - y) * plot.units + plot.units / 2;
         *ret_band = band_at(chart, edge, middle);
     }

@@ -1,5 +1,6 @@
 /* screen_timeline.c - a census over all snapshots, as a stacked area chart; below it a row for each
  * band: what it is at the snapshot under the cursor. */
+#include "layout/axis.h"
 #include "ui/app.h"
 #include "ui/picture/chart.h"
 #include "ui/command/request.h"
@@ -384,20 +385,20 @@ static void make_chart(const struct hx_ui *ui, const struct hx_pane *pane, struc
 {
     const struct hx_series *series = series_of(pane);
     *ret =
-        (struct hx_chart){.n = series->n,
-                          .time = series->time,
-                          .n_bands = n_bands(series),
-                          .known = series->known,
-                          .whole = is_opened(pane) ? NULL : series->total,
-                          .line = has_line(pane, series) ? series->rss : NULL,
+        (struct hx_chart){.areas.n = series->n,
+                          .areas.time = series->time,
+                          .areas.n_bands = n_bands(series),
+                          .areas.known = series->known,
+                          .areas.whole = is_opened(pane) ? NULL : series->total,
+                          .areas.line = has_line(pane, series) ? series->rss : NULL,
                           .other = series->n_rest > 0,
                           .cursor = current(ui, series),
                           .marked = ui->marked ? hx_series_find(series, ui->marked) : HX_CHART_NONE,
                           .chosen = chosen_band(pane),
                           .ink = ink_of(&ui->term),
                           .fine = ui->term.fine};
-    for (size_t band = 0; band < ret->n_bands && band < HX_BANDS; band++)
-        ret->value[band] = band_of(series, band)->bytes;
+    for (size_t band = 0; band < ret->areas.n_bands && band < HX_BANDS; band++)
+        ret->areas.value[band] = band_of(series, band)->bytes;
 }
 
 static bool is_drawn(const struct hx_pane *pane)
@@ -471,7 +472,7 @@ static void timeline_cell(const struct hx_pane *pane, size_t row, bool ascii, st
 {
     const struct timeline *timeline = pane->data;
     const struct hx_series *series = timeline->series;
-    struct hx_chart chart = {.n_bands = n_bands(series),
+    struct hx_chart chart = {.areas.n_bands = n_bands(series),
                              .other = series->n_rest > 0,
                              .ink = ascii ? HX_CHART_ASCII : timeline->ink};
     size_t band = (size_t)hx_table_int(&pane->rows, row, "band", 0);

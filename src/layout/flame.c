@@ -1,5 +1,5 @@
 /* flame.c - the layout of flame graphs. */
-#include "ui/picture/flame.h"
+#include "layout/flame.h"
 
 uint64_t hx_flame_least(uint64_t whole, int columns)
 {

@@ -5,8 +5,8 @@
  * within their parents', beside each other, and what is worth at least a cell has one. What a node
  * neither has itself nor shows in blocks below it stands beside these as its rest.
  */
-#ifndef HX_UI_PICTURE_FLAME_H
-#define HX_UI_PICTURE_FLAME_H
+#ifndef HX_LAYOUT_FLAME_H
+#define HX_LAYOUT_FLAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
