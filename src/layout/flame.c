@@ -84,10 +84,16 @@ int hx_flame_first(int line, int lines, int height, int first)
     return first < 0 ? 0 : first;
 }
 
-unsigned hx_flame_colour(const char *name, unsigned n)
+uint32_t hx_flame_hash(const char *name)
 {
     uint32_t hash = 2166136261u;
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619u;
+    return hash;
+}
+
+unsigned hx_flame_colour(const char *name, unsigned n)
+{
+    uint32_t hash = hx_flame_hash(name);
     return n ? (hash ^ hash >> 16) % n : 0;
 }

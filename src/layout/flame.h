@@ -47,7 +47,8 @@ bool hx_flame_at(const struct hx_flame_block *block, size_t n, int line, int x, 
  * `first` is that of the last time. */
 int hx_flame_first(int line, int lines, int height, int first);
 
-/* A number below `n` that a name always has. */
+/* What a name always has: FNV-1a, for colours, and a number below `n`. */
+uint32_t hx_flame_hash(const char *name);
 unsigned hx_flame_colour(const char *name, unsigned n);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "layout/flame.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,11 +32,10 @@ struct flame {
     struct hx_sink *sink;
     const struct hx_paths *paths;
     const struct hx_timepoint *timepoint;
-    const struct hx_timepoints *timepoints;
     uint64_t *bytes, *objects; /* of each node with all below it */
-    uint64_t *next;            /* where a node's next child begins, in bytes */
     uint32_t *order;
-    uint32_t levels;
+    struct hx_flame_block *block; /* of the nodes in that order */
+    int levels;
     size_t merged;
     uint64_t merged_bytes;
 };
@@ -44,8 +44,8 @@ static void deinit_flame(struct flame *f)
 {
     free(f->bytes);
     free(f->objects);
-    free(f->next);
     free(f->order);
+    free(f->block);
 }
 
 /* --- numbers and texts --------------------------------------------------------------------- */
@@ -108,9 +108,7 @@ static void put_fitting(struct hx_sink *sink, const char *s, uint64_t room)
 
 static uint32_t hash_name(const char *s)
 {
-    uint32_t hash = 2166136261u;
-    for (; *s; s++)
-        hash = (hash ^ (uint8_t)*s) * 16777619u;
+    uint32_t hash = hx_flame_hash(s);
     return hash ^ hash >> 15;
 }
 
@@ -172,16 +170,16 @@ static void put_title(const struct flame *f, uint32_t node, const struct hx_path
     hx_sink_puts(sink, "</title>");
 }
 
-static void put_box(const struct flame *f, uint32_t node, uint64_t from)
+static void put_box(const struct flame *f, uint32_t node, const struct hx_flame_block *block)
 {
     struct hx_sink *sink = f->sink;
     static const struct hx_path_frame all = {
         .name = (char *)"all", .symbol = (char *)"", .module = (char *)"", .file = (char *)""};
-    const struct hx_path *path = &f->paths->nodes.v[node];
-    const struct hx_path_frame *frame = node ? &f->paths->frames.v[path->frame] : &all;
+    const struct hx_path_frame *frame =
+        node ? &f->paths->frames.v[f->paths->nodes.v[node].frame] : &all;
     hx_sink_puts(sink, "<svg class=\"b\"");
-    put_svg_percent(sink, "x", from, f->bytes[0]);
-    hx_sink_putf(sink, " y=\"%" PRIu32 "\"", path->depth * ROW);
+    put_svg_percent(sink, "x", block->from, f->bytes[0]);
+    hx_sink_putf(sink, " y=\"%d\"", block->line * ROW);
     put_svg_percent(sink, "width", f->bytes[node], f->bytes[0]);
     hx_sink_putf(sink, " height=\"%d\">", BOX);
     put_title(f, node, frame);
@@ -199,16 +197,10 @@ static void put_box(const struct flame *f, uint32_t node, uint64_t from)
 
 static void put_boxes(const struct flame *f)
 {
-    for (size_t i = 0; i < f->paths->nodes.n; i++) {
-        uint32_t node = f->order[i], parent = f->paths->nodes.v[node].parent;
-        uint64_t from = node ? f->next[parent] : 0;
-        f->next[node] = from;
-        if (node)
-            f->next[parent] += f->bytes[node];
+    for (size_t i = 0; i < f->paths->nodes.n; i++)
         /* Also "(other)" may be too thin to be seen. */
-        if (f->bytes[node] && scaled_part(f->bytes[node], f->bytes[0], 2 * (uint64_t)WIDTH))
-            put_box(f, node, from);
-    }
+        if (scaled_part(f->bytes[f->order[i]], f->bytes[0], 2 * (uint64_t)WIDTH))
+            put_box(f, f->order[i], &f->block[i]);
 }
 
 /* --- head ---------------------------------------------------------------------------------- */
@@ -321,14 +313,13 @@ static void put_svg_head(const struct flame *f)
 
 static void put_svg(const struct flame *f)
 {
-    uint64_t height = (uint64_t)f->levels * ROW;
+    int height = f->levels * ROW;
     hx_sink_putf(f->sink,
                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%" PRIu64 "\">\n",
+                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\">\n",
                  WIDTH, HEAD + height + 8);
     put_svg_head(f);
-    hx_sink_putf(f->sink, "<svg x=\"1%%\" y=\"%d\" width=\"98%%\" height=\"%" PRIu64 "\">\n", HEAD,
-                 height);
+    hx_sink_putf(f->sink, "<svg x=\"1%%\" y=\"%d\" width=\"98%%\" height=\"%d\">\n", HEAD, height);
     put_boxes(f);
     hx_sink_putf(f->sink, "</svg>\n<script><![CDATA[\n%s]]></script>\n</svg>\n", script);
 }
@@ -345,7 +336,28 @@ static uint64_t other_bytes(const struct hx_paths *paths)
     return sum;
 }
 
-static hx_error *lay_out_boxes(struct flame *f, struct hx_paths *paths)
+static hx_error *lay_out_boxes(struct flame *f, const struct hx_paths *paths)
+{
+    size_t n = paths->nodes.n;
+    HX_FREE struct hx_flame_node *node = calloc(n, sizeof *node);
+    HX_FREE uint32_t *place = calloc(n, sizeof *place); /* of a node in the order */
+    f->block = calloc(n, sizeof *f->block);
+    HX_NEED(node && place && f->block);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hx_path *path = &paths->nodes.v[f->order[i]];
+        place[f->order[i]] = i;
+        node[i] = (struct hx_flame_node){.parent = i ? place[path->parent] : 0,
+                                         .value = f->bytes[f->order[i]],
+                                         .own = path->own[HX_PATH_BYTES]};
+    }
+    hx_flame_lay(node, n, WIDTH, f->block);
+    for (size_t i = 0; i < n; i++)
+        if (f->block[i].to > f->block[i].from && f->block[i].line >= f->levels)
+            f->levels = f->block[i].line + 1;
+    return NULL;
+}
+
+static hx_error *prepare_boxes(struct flame *f, struct hx_paths *paths)
 {
     HX_FREE uint64_t *before = NULL;
     HX_TRY(hx_paths_inclusive(paths, HX_PATH_BYTES, &before));
@@ -356,12 +368,7 @@ static hx_error *lay_out_boxes(struct flame *f, struct hx_paths *paths)
     HX_TRY(hx_paths_inclusive(paths, HX_PATH_BYTES, &f->bytes));
     HX_TRY(hx_paths_inclusive(paths, HX_PATH_OBJECTS, &f->objects));
     HX_TRY(hx_paths_order(paths, f->bytes, &f->order));
-    f->next = calloc(paths->nodes.n + 1, sizeof *f->next);
-    HX_NEED(f->next);
-    for (size_t i = 0; i < paths->nodes.n; i++)
-        if (f->bytes[i] && paths->nodes.v[i].depth >= f->levels)
-            f->levels = paths->nodes.v[i].depth + 1;
-    return NULL;
+    return lay_out_boxes(f, paths);
 }
 
 static hx_error *write_flamegraph(const struct hx_export *export, struct hx_sink *sink)
@@ -374,9 +381,8 @@ static hx_error *write_flamegraph(const struct hx_export *export, struct hx_sink
     struct flame f = {.export = export,
                       .sink = sink,
                       .paths = &paths,
-                      .timepoints = &timepoints,
                       .timepoint = &timepoints.v.v[timepoints.v.n - 1]};
-    HX_TRY(lay_out_boxes(&f, &paths));
+    HX_TRY(prepare_boxes(&f, &paths));
     put_svg(&f);
     hx_paths_note(export, &paths);
     return NULL;

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "layout/bin_roots.h"
 #include "store/query/named.h"
 
 #include <errno.h>
@@ -69,11 +70,6 @@ static void deinit_plot(struct plot *plot)
 
 /* --- figures -------------------------------------------------------------------------------- */
 
-static bool is_named_root(const char *roots)
-{
-    return strcmp(roots, "-") != 0 && strcmp(roots, "(unreachable)") != 0;
-}
-
 /* Where a name is in the sorted sets, or would be. */
 static bool find_set(const struct plot *plot, const char *name, size_t n, size_t *ret)
 {
@@ -114,15 +110,12 @@ static hx_error *add_to_set(struct plot *plot, const char *name, size_t n, bool 
 /* Calls add_to_set() for each of the roots that '+' joins. */
 static hx_error *add_to_sets(struct plot *plot, const char *roots, int64_t bytes)
 {
-    if (!is_named_root(roots))
+    if (!hx_bin_is_named(roots))
         return add_to_set(plot, roots, strlen(roots), false, bytes);
-    for (const char *name = roots;;) {
-        size_t n = strcspn(name, "+");
+    const char *name;
+    for (size_t n; hx_bin_next(&roots, &name, &n);)
         HX_TRY(add_to_set(plot, name, n, true, bytes));
-        if (!name[n])
-            return NULL;
-        name += n + 1;
-    }
+    return NULL;
 }
 
 static hx_error *add_bin(void *context, hx_rows *rows)
@@ -238,11 +231,7 @@ static void draw_dots(struct hx_sink *sink, const struct plot *plot, size_t i)
     bool *in = calloc(plot->rows + 1, sizeof *in);
     for (size_t row = 0; in && row < plot->rows; row++) {
         const char *name = plot->sets.v[row].name;
-        size_t n = strlen(name);
-        for (const char *s = roots; s && !in[row]; s = strchr(s, '+'), s = s ? s + 1 : NULL)
-            in[row] = strcspn(s, "+") == n && memcmp(s, name, n) == 0;
-        if (!is_named_root(roots))
-            in[row] = strcmp(roots, name) == 0;
+        in[row] = hx_bin_has(roots, name, strlen(name));
         if (in[row]) {
             first = first < row ? first : row;
             last = row;
@@ -298,7 +287,7 @@ static void draw_bar(struct hx_sink *sink, const struct plot *plot, size_t i,
     if (!rest)
         hx_sink_xml(sink, column->roots, strlen(column->roots));
     hx_sink_puts(sink, "\">\n");
-    hx_drawing_box(sink, rest || !is_named_root(column->roots) ? "bo" : "b0", x - width / 2,
+    hx_drawing_box(sink, rest || !hx_bin_is_named(column->roots) ? "bo" : "b0", x - width / 2,
                    LOWER - height, width, bytes && height < 1 ? 1 : height, hx_text_str(&tip));
     for (int mark = 0; beyond && mark < 2; mark++)
         hx_drawing_line(sink, "cut", x - width / 2 - 3, LOWER - PLOT / 2.0 + mark * 9 + 4,

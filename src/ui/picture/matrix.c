@@ -1,6 +1,7 @@
 /* matrix.c - which roots have a column of dots, the dots, and the roots above them. */
 #include "ui/picture/matrix.h"
 
+#include "layout/bin_roots.h"
 #include "ui/app.h"
 
 #include <string.h>
@@ -32,19 +33,16 @@ struct matrix {
 static bool matrix_name(const struct hx_pane *pane, int i, const char **ret, size_t *ret_n)
 {
     const struct hx_cell *name = hx_table_at(&pane->facts, (size_t)i, "name");
-    const char *s = hx_table_text(&pane->facts, 0, "kind_b");
+    const char *at = hx_table_text(&pane->facts, 0, "kind_b");
     if (name->type == HX_VALUE_TEXT) {
         *ret = name->text;
         *ret_n = name->n;
         return true;
     }
-    for (; i > 0 && *s; i--) {
-        s += strcspn(s, "+");
-        s += *s == '+';
-    }
-    *ret = s;
-    *ret_n = strcspn(s, "+");
-    return *ret_n > 0;
+    while (hx_bin_next(&at, ret, ret_n))
+        if (i-- == 0)
+            return *ret_n > 0;
+    return false;
 }
 
 static int count_names(const struct hx_pane *pane)
@@ -60,43 +58,14 @@ static int count_names(const struct hx_pane *pane)
 static int64_t count_all_names(const struct hx_pane *pane)
 {
     const char *joined = hx_table_text(&pane->facts, 0, "kind_b");
-    int64_t n = 1;
-    if (!*joined)
-        return hx_table_int(&pane->facts, 0, "names", 0);
-    for (; *joined; joined++)
-        n += *joined == '+';
-    return n;
-}
-
-/* Is the name one of those that '+' joins? */
-static bool has_member(const char *roots, const char *name, size_t n)
-{
-    for (const char *s = roots;;) {
-        size_t length = strcspn(s, "+");
-        if (length == n && memcmp(s, name, n) == 0)
-            return true;
-        if (!s[length])
-            return false;
-        s += length + 1;
-    }
+    return *joined ? hx_bin_count(joined) : hx_table_int(&pane->facts, 0, "names", 0);
 }
 
 static bool is_member(const struct hx_pane *pane, const char *roots, int i)
 {
     const char *name;
     size_t n;
-    return matrix_name(pane, i, &name, &n) && has_member(roots, name, n);
-}
-
-/* Members of a bin; `-` and `(unreachable)` have none. */
-static int count_members(const char *roots)
-{
-    int n = 1;
-    if (!*roots || strcmp(roots, "-") == 0 || strcmp(roots, "(unreachable)") == 0)
-        return 0;
-    for (; *roots; roots++)
-        n += *roots == '+';
-    return n;
+    return matrix_name(pane, i, &name, &n) && hx_bin_has(roots, name, n);
 }
 
 /* --- the layout --- */
@@ -238,7 +207,7 @@ void hx_matrix_cell(const struct hx_pane *pane, size_t row, bool ascii, struct h
     if (dots_begin(matrix))
         hx_text_putc(ret, before ? '<' : ' ');
     hx_text_puts(ret, hx_text_str(&dots));
-    if (count_members(roots) > before + inside)
+    if (hx_bin_count(roots) > before + inside)
         hx_text_putc(ret, '>');
     ret->failed |= dots.failed;
     hx_text_free(&dots);
