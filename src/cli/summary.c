@@ -10,12 +10,6 @@
 
 enum { ROWS_SHOWN = 10 };
 
-static void end_rows(hx_rows **rows)
-{
-    hx_rows_end(*rows);
-}
-#define HX_ROWS __attribute__((cleanup(end_rows)))
-
 /* The one row of `snapshots`; stays valid as long as *ret. */
 static hx_error *snapshot_row(hx_store *store, int64_t snapshot, hx_rows **ret)
 {

@@ -84,3 +84,16 @@ hx_error *hx_export_absent(const struct hx_export *export, const char *by)
                         census && census->todo ? census->todo : "see: heapx report FILE snapshots",
                         "has no data to export by %s", by);
 }
+
+hx_error *hx_export_damaged(const struct hx_export *export, const char *what)
+{
+    return hx_error_new(HX_E_CORRUPT, export->title, "take it from a backup or make it again",
+                        "the store is damaged (%s)", what);
+}
+
+hx_error *hx_export_stacktree(const struct hx_export *export, enum hx_stacktree_of of,
+                              struct hx_stacktree *ret)
+{
+    HX_TRY(hx_stacktree_load(export->store, of, ret));
+    return ret->damage ? hx_export_damaged(export, ret->damage) : NULL;
+}

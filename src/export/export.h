@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "export/sink.h"
 #include "store/cost/attribution.h"
+#include "store/cost/stacktree.h"
 #include "store/census.h"
 #include "store/store.h"
 
@@ -80,5 +81,12 @@ hx_error *hx_export_choose(const struct hx_export *export, const struct hx_store
 
 /* The error of a break-down that the store has no data of. */
 hx_error *hx_export_absent(const struct hx_export *export, const char *by);
+
+/* The error of rows that no heapx has written. */
+hx_error *hx_export_damaged(const struct hx_export *export, const char *what);
+
+/* The stacks of the store; that error when they are no tree. */
+hx_error *hx_export_stacktree(const struct hx_export *export, enum hx_stacktree_of of,
+                              struct hx_stacktree *ret);
 
 #endif

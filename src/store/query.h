@@ -80,6 +80,9 @@ hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t
 hx_error *hx_query_count(hx_store *store, const struct hx_query *query, int64_t *ret);
 /* Any read-only statement; writing ones are refused. */
 hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret);
+/* Retainer sets with one member, by number: rows of set_id, and the member's label, module and
+ * symbol. */
+hx_error *hx_query_lone_retainers(hx_store *store, hx_rows **ret);
 
 size_t hx_rows_columns(const hx_rows *rows);
 const char *hx_rows_name(const hx_rows *rows, size_t column);
@@ -89,7 +92,12 @@ hx_error *hx_rows_next(hx_rows *rows, bool *ret_more);
  * query where there are many snapshots. */
 void hx_rows_turn_to(hx_rows *rows, int64_t snapshot);
 struct hx_value hx_rows_value(const hx_rows *rows, size_t column);
-void hx_rows_end(hx_rows *rows);
+void hx_rows_end(hx_rows *rows); /* NULL is legal */
+static inline void hx_cleanup_rows(hx_rows **rows)
+{
+    hx_rows_end(*rows);
+}
+#define HX_ROWS __attribute__((cleanup(hx_cleanup_rows)))
 
 /* Rows made in memory, for results that no store holds (why, doctor): they are read and
  * printed like all others. Names and values are copied. Rows come out in the order in

@@ -120,9 +120,9 @@ hx_error *hx_bands_begin(const struct hx_export *export, enum hx_band_form form,
     HX_TRY(hx_timepoints_load(export, &bands->timepoints));
     HX_TRY(choose_bands(bands));
     if (hx_census_calls(bands->census))
-        HX_TRY(hx_stacktree_load(export,
-                                 bands->census->form == HX_KEY_CCS ? HX_TREE_CCS : HX_TREE_FRAMES,
-                                 &bands->tree));
+        HX_TRY(hx_export_stacktree(export,
+                                   bands->census->form == HX_KEY_CCS ? HX_TREE_CCS : HX_TREE_FRAMES,
+                                   &bands->tree));
     if (bands->census->form == HX_KEY_TEXT)
         HX_TRY(load_keys(bands));
     return begin_rows(bands);

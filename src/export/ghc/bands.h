@@ -9,7 +9,6 @@
 #define HX_EXPORT_GHC_BANDS_H
 
 #include "export/timepoints.h"
-#include "export/paths/stacktree.h"
 #include "store/query.h"
 
 /* What a name may be made of. Control characters and what is no UTF-8 are always escaped. */

@@ -124,7 +124,7 @@ static void put_report_stack(struct report *report, uint32_t at)
 static hx_error *find_site(struct report *report, const char *label, uint32_t *ret)
 {
     if (!report->has_tree)
-        HX_TRY(hx_stacktree_load(report->export, HX_TREE_CCS, &report->tree));
+        HX_TRY(hx_export_stacktree(report->export, HX_TREE_CCS, &report->tree));
     report->has_tree = true;
     const struct hx_stacktree *tree = &report->tree;
     *ret = HX_NO_STACK;

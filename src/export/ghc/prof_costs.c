@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "export/ghc/bands.h"
-#include "store/query/named.h"
+#include "store/query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,16 +63,15 @@ static int64_t cost_figure(struct hx_value value)
     return value.type == HX_VALUE_INT && value.i >= 0 ? value.i : -1;
 }
 
-static hx_error *read_cost(void *context, hx_rows *rows)
+static hx_error *read_cost(struct table *t, hx_rows *rows)
 {
-    struct table *t = context;
-    uint32_t at = hx_stacktree_find(&t->tree, hx_rows_value(rows, 0).i);
+    uint32_t at = hx_stacktree_find(&t->tree, hx_rows_value(rows, HX_WEIGHT_ID).i);
     if (at == HX_NO_STACK)
         return hx_export_damaged(t->export, "costs");
     t->cost[at] = (struct cost){
-        .entries = cost_figure(hx_rows_value(rows, 1)),
-        .alloc = cost_figure(hx_rows_value(rows, 2)),
-        .inherited = cost_figure(hx_rows_value(rows, 3)),
+        .entries = cost_figure(hx_rows_value(rows, HX_WEIGHT_ENTRIES)),
+        .alloc = cost_figure(hx_rows_value(rows, HX_WEIGHT_BYTES)),
+        .inherited = cost_figure(hx_rows_value(rows, HX_WEIGHT_INHERITED)),
     };
     t->cost[at].unseen = t->cost[at].alloc < 0;
     if (t->cost[at].unseen)
@@ -93,16 +92,14 @@ static hx_error *load_costs(struct table *t, int64_t snapshot)
     HX_NEED(t->cost && t->flat);
     for (size_t i = 0; i < n; i++)
         t->cost[i] = (struct cost){.entries = -1, .alloc = -1, .inherited = -1};
-    return hx_query_each(t->export->store, HX_QUERY_ccs_costs, HX_QUERY_ARGS(.snapshot = snapshot),
-                         read_cost, t);
-}
-
-/* The last snapshot in question of which allocations were recorded; 0: none. */
-static hx_error *find_snapshot(const struct hx_export *export, int64_t *ret)
-{
-    *ret = 0;
-    return hx_query_number(export->store, HX_QUERY_last_allocations,
-                           HX_QUERY_ARGS(.snapshot = export->snapshot), ret);
+    HX_ROWS hx_rows *rows = NULL;
+    HX_TRY(hx_stack_weights(t->export->store, HX_TREE_CCS, HX_WEIGHTS_ALLOCATED, snapshot, &rows));
+    for (bool more = true;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        HX_TRY(read_cost(t, rows));
+    }
 }
 
 /* --- order ------------------------------------------------------------------------- */
@@ -366,14 +363,14 @@ hx_error *hx_prof_write_costs(const struct hx_export *export,
 {
     HX_CLEANUP(deinit_cost_table) struct table t = {.export = export, .sink = sink};
     int64_t snapshot;
-    HX_TRY(find_snapshot(export, &snapshot));
+    HX_TRY(hx_stack_recorded(export->store, export->snapshot, &snapshot));
     const struct hx_timepoint *timepoint = NULL;
     for (size_t i = 0; i < timepoints->v.n; i++)
         if (timepoints->v.v[i].snapshot == snapshot)
             timepoint = &timepoints->v.v[i];
     if (!timepoint)
         return hx_export_absent(export, "ccs");
-    HX_TRY(hx_stacktree_load(export, HX_TREE_CCS, &t.tree));
+    HX_TRY(hx_export_stacktree(export, HX_TREE_CCS, &t.tree));
     HX_TRY(load_costs(&t, snapshot));
     HX_TRY(sort_tree(&t));
     measure_cost_columns(&t);

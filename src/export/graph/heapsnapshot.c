@@ -169,7 +169,7 @@ static hx_error *number_nodes(struct writer *w)
     w->object_string = w->root_string + 2 * w->roots.n;
     w->piece_string = w->object_string + g->n;
     w->trace_string = w->piece_string + w->larges.n;
-    uint64_t strings = w->trace_string + 1 + 2 * w->traces.functions.n;
+    uint64_t strings = w->trace_string + 1 + 2 * w->traces.stacks.centres.n;
     if (w->n_nodes > UINT32_MAX / node_fields(w) || w->n_edges > UINT32_MAX / 3 ||
         strings > UINT32_MAX)
         return too_large(w);
@@ -236,7 +236,7 @@ static void put_snapshot_meta(struct writer *w)
     hx_hs_number(w->out, w->n_edges);
     w->out->comma = false;
     hx_hs_puts(w->out, ",\"trace_function_count\":");
-    hx_hs_number(w->out, traced ? w->traces.functions.n + 1 : 0);
+    hx_hs_number(w->out, traced ? w->traces.stacks.centres.n + 1 : 0);
     hx_hs_puts(w->out, "}");
 }
 

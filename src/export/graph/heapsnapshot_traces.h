@@ -6,29 +6,21 @@
 #include "export/export.h"
 #include "export/graph/heapsnapshot_out.h"
 
-/* A cost centre. */
-struct hx_hs_function {
-    int64_t centre;
-    char *name, *script; /* owned */
-    uint64_t line;       /* 0: unknown */
-};
-
-/* A cost-centre stack. Those of a node's children are its `first_child` and that one's `next`. */
+/* What a node of the tree of calls has beside its stack: its children are `first_child` and that
+ * one's `next`. */
 struct hx_hs_trace {
-    int64_t ccs_id;
-    uint32_t function;                  /* index in functions */
-    uint32_t parent, first_child, next; /* indexes in traces; UINT32_MAX: none */
-    uint32_t depth;                     /* below the root: 1 */
-    uint32_t kept;                      /* itself, or the nearest one above that the file shows */
+    uint32_t first_child, next; /* indexes; HX_NO_STACK: none */
+    uint32_t depth;             /* below the root: 1 */
+    uint32_t kept;              /* itself, or the nearest one above that the file shows */
     uint64_t objects, bytes;
 };
 
-/* Invariants: functions are sorted by centre, traces by ccs_id; traces[i].parent < i. */
+/* A cost centre of `stacks` is a function, a stack of it a trace of the same index. */
 struct hx_hs_traces {
-    HX_VEC(struct hx_hs_function) functions;
-    HX_VEC(struct hx_hs_trace) traces;
-    uint32_t first, last; /* of those right below the root; UINT32_MAX: none */
-    uint64_t cut;         /* traces too deep to be shown */
+    struct hx_stacktree stacks;
+    struct hx_hs_trace *trace;
+    uint32_t first; /* of those right below the root; HX_NO_STACK: none */
+    uint64_t cut;   /* traces too deep to be shown */
 };
 
 hx_error *hx_hs_traces_load(hx_store *store, int64_t snapshot, struct hx_hs_traces *ret);

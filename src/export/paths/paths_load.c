@@ -14,12 +14,6 @@
 
 #define NO_NODE UINT32_MAX
 
-static void end_rows(hx_rows **rows)
-{
-    hx_rows_end(*rows);
-}
-#define HX_ROWS __attribute__((cleanup(end_rows)))
-
 /* Runs and frees a statement. */
 static hx_error *query_paths(hx_store *store, struct hx_text *sql, hx_rows **ret)
 {
@@ -52,205 +46,124 @@ struct loading {
 
 /* --- recorded stacks ----------------------------------------------------------------- */
 
-/* The frame of a cost centre or of a place in code. */
-struct frame_of {
-    int64_t id;
-    uint32_t frame;
-};
-
-/* A node of a tree in the store. Invariant of the array: ids rise. */
-struct stored_node {
-    int64_t id, parent;
-    uint32_t frame, node; /* node: of the paths; NO_NODE: not made yet */
-};
-
+/* A tree of the store, and what of it is among the paths. */
 struct forest {
-    HX_VEC(struct frame_of) frames;
-    HX_VEC(struct stored_node) nodes;
+    enum hx_stacktree_of of;
+    struct hx_stacktree tree;
+    uint32_t *frame; /* of each centre */
+    uint32_t *node;  /* of each stack; NO_NODE: not made yet */
+    uint32_t unknown;
     HX_VEC(uint32_t) way; /* scratch */
 };
 
 static void deinit_forest(struct forest *forest)
 {
-    hx_vec_free(&forest->frames);
-    hx_vec_free(&forest->nodes);
+    hx_stacktree_deinit(&forest->tree);
+    free(forest->frame);
+    free(forest->node);
     hx_vec_free(&forest->way);
 }
 
-/* What is different between stacks of cost centres and those of calls. */
-struct forest_source {
-    const char *frames; /* id, name, module, source, symbol; by id */
-    const char *nodes;  /* id, parent, id of the frame; by id */
-    const char *values; /* id, bytes, objects; of a snapshot */
-    const char *costs;  /* id, bytes, objects that were allocated; of a snapshot */
-};
-static const struct forest_source centres = {
-    "SELECT centre, label, module, source, symbol FROM hx_centre ORDER BY centre",
-    "SELECT ccs_id, parent_id, centre FROM hx_ccs ORDER BY ccs_id",
-    "SELECT ccs_id, bytes, objects FROM hx_site WHERE snapshot = ",
-    "SELECT ccs_id, alloc_bytes, alloc_objects FROM hx_cost WHERE snapshot = ",
-};
-static const struct forest_source calls = {
-    "SELECT p.place, p.label, p.module, p.source, k.symbol FROM hx_place AS p"
-    " LEFT JOIN hx_centre AS k ON k.centre = p.centre AND p.kind = 0 ORDER BY p.place",
-    "SELECT frame_id, parent_id, place FROM hx_frame ORDER BY frame_id",
-    "SELECT stack_id, bytes, objects FROM hx_stack_site WHERE snapshot = ",
-    "SELECT stack_id, alloc_bytes, alloc_objects FROM hx_stack_cost WHERE snapshot = ",
-};
-
-static hx_error *load_frames(const struct loading *l, const char *sql, struct forest *forest)
+static hx_error *load_stacks(const struct loading *l, struct forest *forest)
 {
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(l->export->store, sql, &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
-                                       .module = path_row_text(rows, 2),
-                                       .source = path_row_text(rows, 3),
-                                       .symbol = path_row_text(rows, 4)};
-        struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
-        HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
-        HX_NEED(hx_vec_push(&forest->frames, frame));
+    struct hx_stacktree *tree = &forest->tree;
+    HX_TRY(hx_stacktree_load(l->export->store, forest->of, tree));
+    forest->frame = malloc((tree->centres.n + 1) * sizeof *forest->frame);
+    forest->node = malloc((tree->rows.n + 1) * sizeof *forest->node);
+    HX_NEED(forest->frame && forest->node);
+    memset(forest->node, 0xff, tree->rows.n * sizeof *forest->node);
+    for (size_t i = 0; i < tree->centres.n; i++) {
+        const struct hx_stack_centre *centre = &tree->centres.v[i];
+        struct hx_frame_texts texts = {.name = hx_stacktree_text(tree, centre->label),
+                                       .module = hx_stacktree_text(tree, centre->module),
+                                       .source = hx_stacktree_text(tree, centre->source),
+                                       .symbol = hx_stacktree_text(tree, centre->symbol)};
+        HX_TRY(hx_paths_frame(l->paths, &texts, &forest->frame[i]));
     }
+    return hx_paths_frame(l->paths, &(struct hx_frame_texts){0}, &forest->unknown);
 }
 
-static uint32_t frame_of(const struct forest *forest, int64_t id)
+/* The path of a stack. One that is not there has an unknown frame. */
+static hx_error *stack_path(const struct loading *l, struct forest *forest, uint32_t at,
+                            uint32_t *ret)
 {
-    size_t at = HX_FIND_ID(forest->frames.n, i, forest->frames.v[i].id, id);
-    return at == SIZE_MAX ? HX_NO_FRAME : forest->frames.v[at].frame;
-}
-
-static hx_error *load_path_nodes(const struct loading *l, const char *sql, struct forest *forest)
-{
-    HX_ROWS hx_rows *rows = NULL;
-    uint32_t unknown;
-    HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){0}, &unknown));
-    HX_TRY(hx_query_sql(l->export->store, sql, &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        struct hx_value parent = hx_rows_value(rows, 1), frame = hx_rows_value(rows, 2);
-        struct stored_node node = {.id = hx_rows_value(rows, 0).i,
-                                   .parent = parent.type == HX_VALUE_INT ? parent.i : 0,
-                                   .frame = frame.type == HX_VALUE_INT ? frame_of(forest, frame.i)
-                                                                       : HX_NO_FRAME,
-                                   .node = NO_NODE};
-        if (node.frame == HX_NO_FRAME)
-            node.frame = unknown;
-        HX_NEED(hx_vec_push(&forest->nodes, node));
-    }
-}
-
-static size_t stored_at(const struct forest *forest, int64_t id)
-{
-    return HX_FIND_ID(forest->nodes.n, i, forest->nodes.v[i].id, id);
-}
-
-/* The path of a stored node; its parents have lower ids, else they are none. */
-static hx_error *stored_node_path(const struct loading *l, struct forest *forest, int64_t id,
-                                  uint32_t *ret)
-{
+    const struct hx_stack_row *row = forest->tree.rows.v;
     uint32_t node = 0;
-    size_t at = stored_at(forest, id);
-    if (at == SIZE_MAX) {
-        uint32_t unknown;
-        HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){0}, &unknown));
-        return hx_paths_child(l->paths, 0, unknown, ret);
-    }
+    if (at == HX_NO_STACK)
+        return hx_paths_child(l->paths, 0, forest->unknown, ret);
     forest->way.n = 0;
-    while (at != SIZE_MAX && forest->nodes.v[at].node == NO_NODE) {
-        HX_NEED(hx_vec_push(&forest->way, (uint32_t)at));
-        const struct stored_node *stored = &forest->nodes.v[at];
-        at = stored->parent < stored->id ? stored_at(forest, stored->parent) : SIZE_MAX;
-    }
-    if (at != SIZE_MAX)
-        node = forest->nodes.v[at].node;
+    for (; at != HX_NO_STACK && forest->node[at] == NO_NODE; at = row[at].parent)
+        HX_NEED(hx_vec_push(&forest->way, at));
+    if (at != HX_NO_STACK)
+        node = forest->node[at];
     while (forest->way.n) {
-        struct stored_node *stored = &forest->nodes.v[forest->way.v[--forest->way.n]];
-        HX_TRY(hx_paths_child(l->paths, node, stored->frame, &node));
-        stored->node = node;
+        at = forest->way.v[--forest->way.n];
+        uint32_t centre = row[at].centre;
+        uint32_t frame = centre == HX_NO_STACK ? forest->unknown : forest->frame[centre];
+        HX_TRY(hx_paths_child(l->paths, node, frame, &node));
+        forest->node[at] = node;
     }
     *ret = node;
     return NULL;
 }
 
-/* Which values rows of an id, bytes and objects have, and of how many rows they were measured. */
+/* Which values weights are, and of how many stacks they were measured. */
 struct summing {
+    enum hx_stack_weights which;
     enum hx_path_value objects, bytes;
     size_t measured, unmeasured;
 };
 
 /* Without anything to add a row makes no path. */
-static hx_error *add_values(struct loading *l, struct forest *forest, const char *select,
-                            struct summing *sum)
+static hx_error *add_values(struct loading *l, struct forest *forest, struct summing *sum)
 {
-    struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
-    hx_text_putf(&sql, "%s%" PRId64, select, l->snapshot);
-    HX_TRY(query_paths(l->export->store, &sql, &rows));
+    HX_TRY(hx_stack_weights(l->export->store, forest->of, sum->which, l->snapshot, &rows));
     for (bool more = true;;) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
             return NULL;
         bool known = true;
-        uint64_t n_objects = count_at(rows, 2, &known), n_bytes = count_at(rows, 1, &known);
+        uint64_t n_objects = count_at(rows, HX_WEIGHT_OBJECTS, &known);
+        uint64_t n_bytes = count_at(rows, HX_WEIGHT_BYTES, &known);
         sum->measured += known;
         sum->unmeasured += !known;
         l->rows++;
         if (!n_bytes && !n_objects)
             continue;
-        uint32_t node;
-        HX_TRY(stored_node_path(l, forest, hx_rows_value(rows, 0).i, &node));
+        uint32_t node, at = hx_stacktree_find(&forest->tree, hx_rows_value(rows, HX_WEIGHT_ID).i);
+        HX_TRY(stack_path(l, forest, at, &node));
         uint64_t *own = l->paths->nodes.v[node].own;
         hx_paths_add(&own[sum->objects], n_objects);
         hx_paths_add(&own[sum->bytes], n_bytes);
     }
 }
 
-static hx_error *load_sampling(struct loading *l)
-{
-    struct hx_text sql = {0};
-    HX_ROWS hx_rows *rows = NULL;
-    bool more, known = true;
-    hx_text_putf(&sql, "SELECT sample_bytes FROM hx_recording WHERE snapshot = %" PRId64,
-                 l->snapshot);
-    HX_TRY(query_paths(l->export->store, &sql, &rows));
-    HX_TRY(hx_rows_next(rows, &more));
-    l->paths->sample_bytes = more ? count_at(rows, 0, &known) : 0;
-    return NULL;
-}
-
 /* What was there before the recorder came has no costs; the others have. */
-static hx_error *load_forest(struct loading *l, const struct forest_source *source)
+static hx_error *load_forest(struct loading *l, enum hx_stacktree_of of)
 {
-    HX_CLEANUP(deinit_forest) struct forest forest = {0};
-    struct summing now = {HX_PATH_OBJECTS, HX_PATH_BYTES, 0, 0};
-    struct summing ever = {HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES, 0, 0};
-    HX_TRY(load_frames(l, source->frames, &forest));
-    HX_TRY(load_path_nodes(l, source->nodes, &forest));
-    if (forest.nodes.n >= NO_NODE)
-        return hx_error_new(HX_E_LIMIT, l->export->title, NULL, "holds too many stacks");
-    HX_TRY(add_values(l, &forest, source->values, &now));
+    HX_CLEANUP(deinit_forest) struct forest forest = {.of = of};
+    struct summing now = {HX_WEIGHTS_LIVE, HX_PATH_OBJECTS, HX_PATH_BYTES, 0, 0};
+    struct summing ever = {HX_WEIGHTS_ALLOCATED, HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES, 0, 0};
+    HX_TRY(load_stacks(l, &forest));
+    HX_TRY(add_values(l, &forest, &now));
     l->paths->has_objects = now.unmeasured == 0;
     if (!now.measured && !now.unmeasured)
         return NULL;
     if (l->paths->detail & HX_PATHS_COSTS)
-        HX_TRY(add_values(l, &forest, source->costs, &ever));
+        HX_TRY(add_values(l, &forest, &ever));
     l->paths->has_alloc = ever.measured != 0;
-    return load_sampling(l);
+    return hx_stack_sampling(l->export->store, l->snapshot, &l->paths->sample_bytes);
 }
 
 static hx_error *load_ccs(struct loading *l)
 {
-    return load_forest(l, &centres);
+    return load_forest(l, HX_TREE_CCS);
 }
 
 static hx_error *load_site(struct loading *l)
 {
-    return load_forest(l, &calls);
+    return load_forest(l, HX_TREE_FRAMES);
 }
 
 /* --- objects ----------------------------------------------------------------------- */
@@ -332,8 +245,23 @@ static void add_objects(const struct placing *p)
 
 /* --- dominators -------------------------------------------------------------------- */
 
-/* Frames of the roots that alone reach something: of retainer sets with one member. */
-static hx_error *load_holders(struct loading *l, struct forest *ret)
+/* The frame of the root that alone reaches what is in a set. */
+struct lone_root {
+    int64_t set;
+    uint32_t frame;
+};
+
+/* Of sets with one member. Invariant: sets rise. */
+struct lone_roots {
+    HX_VEC(struct lone_root) of;
+};
+
+static void deinit_lone_roots(struct lone_roots *roots)
+{
+    hx_vec_free(&roots->of);
+}
+
+static hx_error *load_lone_roots(struct loading *l, struct lone_roots *ret)
 {
     const struct hx_scheme *scheme = NULL;
     HX_FREE char *patterns = NULL;
@@ -341,11 +269,7 @@ static hx_error *load_holders(struct loading *l, struct forest *ret)
     HX_TRY(hx_store_scheme(l->export->store, l->snapshot, &scheme, &patterns));
     if (!scheme || strcmp(scheme->name, "root") != 0)
         return NULL;
-    HX_TRY(hx_query_sql(l->export->store,
-                        "SELECT s.set_id, r.label, r.module, r.symbol FROM hx_set AS s CROSS JOIN"
-                        " hx_set_member AS m ON m.set_id = s.set_id CROSS JOIN hx_retainer AS r"
-                        " ON r.retainer = m.retainer WHERE s.members = 1 ORDER BY s.set_id",
-                        &rows));
+    HX_TRY(hx_query_lone_retainers(l->export->store, &rows));
     for (bool more = true;;) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
@@ -353,25 +277,20 @@ static hx_error *load_holders(struct loading *l, struct forest *ret)
         struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
                                        .module = path_row_text(rows, 2),
                                        .symbol = path_row_text(rows, 3)};
-        struct frame_of frame = {.id = hx_rows_value(rows, 0).i};
-        HX_TRY(hx_paths_frame(l->paths, &texts, &frame.frame));
-        HX_NEED(hx_vec_push(&ret->frames, frame));
+        struct lone_root root = {.set = hx_rows_value(rows, 0).i};
+        HX_TRY(hx_paths_frame(l->paths, &texts, &root.frame));
+        HX_NEED(hx_vec_push(&ret->of, root));
     }
 }
 
-static hx_error *damaged_paths(const struct loading *l, const char *what)
-{
-    return hx_error_new(HX_E_CORRUPT, l->export->title, "take it from a backup or make it again",
-                        "the store is damaged (%s)", what);
-}
-
 /* An object directly under the roots: below the only one, or below several. */
-static hx_error *place_top(struct placing *p, const struct forest *holders, uint32_t several,
+static hx_error *place_top(struct placing *p, const struct lone_roots *lone, uint32_t several,
                            hx_obj object, struct hx_value set)
 {
-    uint32_t frame = set.type == HX_VALUE_INT ? frame_of(holders, set.i) : HX_NO_FRAME;
+    size_t at =
+        set.type == HX_VALUE_INT ? HX_FIND_ID(lone->of.n, i, lone->of.v[i].set, set.i) : SIZE_MAX;
     uint32_t root;
-    HX_TRY(hx_paths_child(p->l->paths, 0, frame == HX_NO_FRAME ? several : frame, &root));
+    HX_TRY(hx_paths_child(p->l->paths, 0, at == SIZE_MAX ? several : lone->of.v[at].frame, &root));
     return hx_paths_child(p->l->paths, root, type_frame(p, object), &p->node[object]);
 }
 
@@ -406,13 +325,13 @@ static hx_error *make_strides(const struct hx_graph *graph, uint64_t **ret)
 }
 
 /* Reads the column of dominators; places what has none. */
-static hx_error *read_dominators(struct placing *p, const struct forest *holders)
+static hx_error *read_dominators(struct placing *p, const struct lone_roots *lone)
 {
     const struct hx_graph *graph = &p->snapshot->graph;
     struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
     uint32_t several;
-    struct hx_frame_texts texts = {.name = holders->frames.n ? "(several roots)" : "(roots)"};
+    struct hx_frame_texts texts = {.name = lone->of.n ? "(several roots)" : "(roots)"};
     HX_TRY(hx_paths_frame(p->l->paths, &texts, &several));
     hx_text_putf(&sql, "SELECT dominator, set_id FROM objects WHERE snapshot = %" PRId64,
                  p->l->snapshot);
@@ -423,7 +342,7 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
     for (hx_obj i = 0; i < graph->n; i++) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
-            return damaged_paths(p->l, "objects are missing");
+            return hx_export_damaged(p->l->export, "objects are missing");
         if ((i & 0xffff) == 0)
             HX_TRY(placing_cancelled(p, "read dominators", i));
         struct hx_value dominator = hx_rows_value(rows, 0);
@@ -433,9 +352,9 @@ static hx_error *read_dominators(struct placing *p, const struct forest *holders
         } else if (dominator.type == HX_VALUE_INT) {
             p->above[i] = find_object(graph, strides, (uint64_t)dominator.i);
             if (p->above[i] == HX_NO_OBJ || p->above[i] == i)
-                return damaged_paths(p->l, "a dominator is no object");
+                return hx_export_damaged(p->l->export, "a dominator is no object");
         } else {
-            HX_TRY(place_top(p, holders, several, i, hx_rows_value(rows, 1)));
+            HX_TRY(place_top(p, lone, several, i, hx_rows_value(rows, 1)));
         }
     }
     return NULL;
@@ -452,7 +371,7 @@ static hx_error *place_dominated(struct placing *p)
             HX_TRY(placing_cancelled(p, "follow dominators", i));
         for (; p->node[object] == NO_NODE; object = p->above[object]) {
             if (n == graph->n)
-                return damaged_paths(p->l, "dominators go round in a circle");
+                return hx_export_damaged(p->l->export, "dominators go round in a circle");
             p->queue[n++] = object;
         }
         uint32_t node = p->node[object];
@@ -471,15 +390,15 @@ static hx_error *load_dominator(struct loading *l)
     if (!(parts & HX_ANALYSE_RETAINED))
         return NULL;
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
-    HX_CLEANUP(deinit_forest) struct forest holders = {0};
+    HX_CLEANUP(deinit_lone_roots) struct lone_roots lone = {0};
     HX_CLEANUP(deinit_placing) struct placing p = {0};
     HX_TRY(hx_store_load_objects(l->export->store, l->snapshot, l->export->progress, &snapshot));
     if (!snapshot->graph.n || !snapshot->graph.state)
         return NULL;
     HX_TRY(init_placing(l, snapshot, &p));
     HX_TRY(hx_big_array(p.above, snapshot->graph.n));
-    HX_TRY(load_holders(l, &holders));
-    HX_TRY(read_dominators(&p, &holders));
+    HX_TRY(load_lone_roots(l, &lone));
+    HX_TRY(read_dominators(&p, &lone));
     HX_TRY(place_dominated(&p));
     add_objects(&p);
     return NULL;

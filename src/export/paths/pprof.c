@@ -199,8 +199,7 @@ static hx_error *load_modules(struct profile *p)
     const char *slash = strrchr(exe, '/');
     hx_rows *rows = NULL;
     HX_TRY(add_module(p, slash ? slash + 1 : exe, exe, ""));
-    HX_TRY(hx_query_sql(p->export->store, "SELECT name, path, build_id FROM hx_file ORDER BY file",
-                        &rows));
+    HX_TRY(hx_stack_files(p->export->store, &rows));
     hx_error *err = NULL;
     for (bool more = true; !err && more;) {
         err = hx_rows_next(rows, &more);

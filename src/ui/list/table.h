@@ -62,11 +62,4 @@ void hx_table_filter(struct hx_table *table, const hx_filter *filter);
 
 void hx_table_deinit(struct hx_table *table);
 
-static inline void hx_cleanup_rows(hx_rows **rows)
-{
-    if (*rows)
-        hx_rows_end(*rows);
-}
-#define HX_ROWS HX_CLEANUP(hx_cleanup_rows)
-
 #endif
