@@ -1,13 +1,6 @@
 /* flame.c - the layout of flame graphs. */
 #include "layout/flame.h"
 
-uint64_t hx_flame_least(uint64_t whole, int columns)
-{
-    uint64_t cells = columns > 0 ? (uint64_t)columns : 1;
-    uint64_t least = whole / cells + (whole % cells != 0);
-    return least ? least : 1;
-}
-
 /* The cell that a place in the whole lies in. */
 static int cell_of(uint64_t at, uint64_t whole, int columns)
 {

@@ -30,9 +30,6 @@ struct hx_flame_block {
     int rest_x, rest_width; /* of the rest, a line below */
 };
 
-/* What is worth at least that has a cell of `columns` that stand for `whole`. 1 and more. */
-uint64_t hx_flame_least(uint64_t whole, int columns);
-
 /* Fills ret[0 .. n). A whole of 0 has nothing below its top. */
 void hx_flame_lay(const struct hx_flame_node *node, size_t n, int columns,
                   struct hx_flame_block *ret);

@@ -11,7 +11,7 @@
 #include "store/census.h"
 #include "store/query/named.h"
 #include "ui/list/list_column.h"
-#include "ui/list/table.h"
+#include "store/table.h"
 
 /* In the order of Tab; those with a digit stand in the bar at the top. */
 #define HX_UI_SCREENS(X)                                                                           \

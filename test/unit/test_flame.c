@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "layout/flame.h"
+#include "store/cost/tree_rows.h"
 
 static void test_small(void **state)
 {
@@ -41,9 +42,9 @@ static void test_nothing(void **state)
     assert_int_equal(block[0].width, 40);
     assert_int_equal(block[1].width, 0);
     assert_int_equal(hx_flame_lines(block, 0), 0);
-    assert_int_equal(hx_flame_least(0, 80), 1);
-    assert_int_equal(hx_flame_least(81, 80), 2);
-    assert_int_equal(hx_flame_least(UINT64_MAX, 1), UINT64_MAX);
+    assert_int_equal(hx_tree_part(0, 80), 1);
+    assert_int_equal(hx_tree_part(81, 80), 2);
+    assert_int_equal(hx_tree_part(UINT64_MAX, 1), UINT64_MAX);
 }
 
 static void test_scroll(void **state)
@@ -110,7 +111,7 @@ static size_t make_tree(struct unit_random *random, struct hx_flame_node *node, 
 static void check_blocks(const struct hx_flame_node *node, const struct hx_flame_block *block,
                          size_t n, int columns, bool lies)
 {
-    uint64_t least = hx_flame_least(node[0].value, columns);
+    uint64_t least = hx_tree_part(node[0].value, (uint32_t)columns);
     uint64_t children[NODES + 1] = {0};
     int end[NODES + 1];
     assert_int_equal(block[0].x, 0);

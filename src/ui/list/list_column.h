@@ -3,7 +3,7 @@
 #define HX_UI_LIST_LIST_COLUMN_H
 
 #include "base/text.h"
-#include "ui/list/table.h"
+#include "store/table.h"
 
 enum hx_as {
     HX_AS_TEXT,   /* as it is, escaped */

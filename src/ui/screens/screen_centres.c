@@ -61,20 +61,12 @@ static hx_error *open_centre_tree_row(struct hx_ui *ui, struct hx_pane *pane, si
 /* The flame with the cursor on the same node. */
 static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
 {
-    HX_VEC(int64_t) way = {0};
+    struct hx_tree_path path = {0};
     size_t row;
-    bool ok = true;
-    int64_t depth = INT64_MAX;
-    for (row = hx_pane_row(pane, &row) ? row + 1 : 0; row-- > 0 && ok;) {
-        int64_t id = hx_table_int(&pane->rows, row, "ccs_id", 0);
-        int64_t at = hx_table_int(&pane->rows, row, "depth", 0);
-        if (at >= depth)
-            continue;
-        depth = at;
-        ok = !id || hx_vec_push(&way, id);
-    }
-    hx_error *error = ok ? hx_tree_show(ui, &hx_screen_flame, way.v, way.n) : hx_error_nomem();
-    hx_vec_free(&way);
+    hx_error *error = hx_pane_row(pane, &row) ? hx_tree_path_add(pane, row, &path) : NULL;
+    if (!error)
+        return hx_tree_show(ui, &hx_screen_flame, &path);
+    hx_vec_free(&path.id);
     return error;
 }
 

@@ -417,22 +417,19 @@ static hx_error *click_flame(struct hx_ui *ui, struct hx_pane *pane, int y, int 
 static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
 {
     (void)pane;
-    HX_VEC(int64_t) way = {0};
-    bool ok = true;
-    for (size_t at = ui->at + 1; at-- > 0 && ui->open.v[at]->screen == &hx_screen_flame && ok;) {
-        const struct hx_flame *flame = flame_of(ui->open.v[at]);
-        size_t row = (size_t)ui->open.v[at]->cursor;
-        while (flame && row < flame->n && ok) {
-            int64_t id = hx_table_int(&ui->open.v[at]->rows, row, "ccs_id", 0);
-            if (!way.n || way.v[way.n - 1] != id)
-                ok = hx_vec_push(&way, id);
-            if (!row)
-                break;
-            row = flame->node[row].parent;
-        }
+    struct hx_tree_path path = {0};
+    hx_error *error = NULL;
+    for (size_t at = ui->at + 1; at-- > 0 && !error;) {
+        const struct hx_pane *from = ui->open.v[at];
+        size_t row;
+        if (from->screen != &hx_screen_flame)
+            break;
+        if (flame_of(from) && hx_pane_row(from, &row))
+            error = hx_tree_path_add(from, row, &path);
     }
-    hx_error *error = ok ? hx_tree_show(ui, &hx_screen_centres, way.v, way.n) : hx_error_nomem();
-    hx_vec_free(&way);
+    if (!error)
+        return hx_tree_show(ui, &hx_screen_centres, &path);
+    hx_vec_free(&path.id);
     return error;
 }
 

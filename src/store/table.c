@@ -1,5 +1,5 @@
 /* table.c - rows held in memory. */
-#include "ui/list/table.h"
+#include "store/table.h"
 
 #include "base/vec.h"
 

@@ -4,8 +4,8 @@
  * Text is as the target gave it: it is escaped when it is shown, not before. What people read
  * in place of the mangled names in it is made once, when the rows are loaded.
  */
-#ifndef HX_UI_LIST_TABLE_H
-#define HX_UI_LIST_TABLE_H
+#ifndef HX_STORE_TABLE_H
+#define HX_STORE_TABLE_H
 
 #include "base/cleanup.h"
 #include "base/progress.h"
