@@ -509,12 +509,3 @@ hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret)
     HX_TRY(hx_query_prepare(store, sql, NULL, &st));
     return hx_rows_over(store, st, ret);
 }
-
-hx_error *hx_query_lone_retainers(hx_store *store, hx_rows **ret)
-{
-    return hx_query_sql(store,
-                        "SELECT s.set_id, r.label, r.module, r.symbol FROM hx_set AS s CROSS JOIN"
-                        " hx_set_member AS m ON m.set_id = s.set_id CROSS JOIN hx_retainer AS r"
-                        " ON r.retainer = m.retainer WHERE s.members = 1 ORDER BY s.set_id",
-                        ret);
-}

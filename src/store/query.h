@@ -80,9 +80,6 @@ hx_error *hx_query_place(hx_store *store, const struct hx_query *query, uint64_t
 hx_error *hx_query_count(hx_store *store, const struct hx_query *query, int64_t *ret);
 /* Any read-only statement; writing ones are refused. */
 hx_error *hx_query_sql(hx_store *store, const char *sql, hx_rows **ret);
-/* Retainer sets with one member, by number: rows of set_id, and the member's label, module and
- * symbol. */
-hx_error *hx_query_lone_retainers(hx_store *store, hx_rows **ret);
 
 size_t hx_rows_columns(const hx_rows *rows);
 const char *hx_rows_name(const hx_rows *rows, size_t column);

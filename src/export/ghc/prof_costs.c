@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "export/ghc/bands.h"
-#include "store/query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,8 +62,9 @@ static int64_t cost_figure(struct hx_value value)
     return value.type == HX_VALUE_INT && value.i >= 0 ? value.i : -1;
 }
 
-static hx_error *read_cost(struct table *t, hx_rows *rows)
+static hx_error *read_cost(void *context, hx_rows *rows)
 {
+    struct table *t = context;
     uint32_t at = hx_stacktree_find(&t->tree, hx_rows_value(rows, HX_WEIGHT_ID).i);
     if (at == HX_NO_STACK)
         return hx_export_damaged(t->export, "costs");
@@ -92,14 +92,8 @@ static hx_error *load_costs(struct table *t, int64_t snapshot)
     HX_NEED(t->cost && t->flat);
     for (size_t i = 0; i < n; i++)
         t->cost[i] = (struct cost){.entries = -1, .alloc = -1, .inherited = -1};
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_stack_weights(t->export->store, HX_TREE_CCS, HX_WEIGHTS_ALLOCATED, snapshot, &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        HX_TRY(read_cost(t, rows));
-    }
+    return hx_query_each(t->export->store, hx_stack_weights(HX_TREE_CCS, HX_WEIGHTS_ALLOCATED),
+                         HX_QUERY_ARGS(.snapshot = snapshot), read_cost, t);
 }
 
 /* --- order ------------------------------------------------------------------------- */
@@ -362,8 +356,9 @@ hx_error *hx_prof_write_costs(const struct hx_export *export,
                               const struct hx_timepoints *timepoints, struct hx_sink *sink)
 {
     HX_CLEANUP(deinit_cost_table) struct table t = {.export = export, .sink = sink};
-    int64_t snapshot;
-    HX_TRY(hx_stack_recorded(export->store, export->snapshot, &snapshot));
+    int64_t snapshot = 0; /* the last one in question of which allocations were recorded */
+    HX_TRY(hx_query_number(export->store, HX_QUERY_last_allocations,
+                           HX_QUERY_ARGS(.snapshot = export->snapshot), &snapshot));
     const struct hx_timepoint *timepoint = NULL;
     for (size_t i = 0; i < timepoints->v.n; i++)
         if (timepoints->v.v[i].snapshot == snapshot)

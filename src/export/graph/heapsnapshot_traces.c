@@ -2,7 +2,6 @@
 #include "export/graph/heapsnapshot_traces.h"
 
 #include "base/cleanup.h"
-#include "store/query.h"
 
 #include <stdlib.h>
 
@@ -18,21 +17,15 @@ static void set_weight(hx_rows *rows, size_t column, uint64_t *ret)
         *ret = value.i > 0 ? (uint64_t)value.i : 0;
 }
 
-static hx_error *load_weights(hx_store *store, int64_t snapshot, enum hx_stack_weights which,
-                              struct hx_hs_traces *traces)
+static hx_error *add_weight(void *context, hx_rows *rows)
 {
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_stack_weights(store, HX_TREE_CCS, which, snapshot, &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        uint32_t at = hx_stacktree_find(&traces->stacks, hx_rows_value(rows, HX_WEIGHT_ID).i);
-        if (at == HX_NO_STACK)
-            continue;
-        set_weight(rows, HX_WEIGHT_OBJECTS, &traces->trace[at].objects);
-        set_weight(rows, HX_WEIGHT_BYTES, &traces->trace[at].bytes);
-    }
+    struct hx_hs_traces *traces = context;
+    uint32_t at = hx_stacktree_find(&traces->stacks, hx_rows_value(rows, HX_WEIGHT_ID).i);
+    if (at == HX_NO_STACK)
+        return NULL;
+    set_weight(rows, HX_WEIGHT_OBJECTS, &traces->trace[at].objects);
+    set_weight(rows, HX_WEIGHT_BYTES, &traces->trace[at].bytes);
+    return NULL;
 }
 
 /* What is too deep belongs to the last one that is shown. Children come in order. */
@@ -69,8 +62,9 @@ hx_error *hx_hs_traces_load(hx_store *store, int64_t snapshot, struct hx_hs_trac
     HX_TRY(hx_stacktree_load(store, HX_TREE_CCS, &traces.stacks));
     traces.trace = calloc(traces.stacks.rows.n + 1, sizeof *traces.trace);
     HX_NEED(traces.trace);
-    HX_TRY(load_weights(store, snapshot, HX_WEIGHTS_LIVE, &traces));
-    HX_TRY(load_weights(store, snapshot, HX_WEIGHTS_ALLOCATED, &traces));
+    for (int which = HX_WEIGHTS_LIVE; which <= HX_WEIGHTS_ALLOCATED; which++)
+        HX_TRY(hx_query_each(store, hx_stack_weights(HX_TREE_CCS, (enum hx_stack_weights)which),
+                             HX_QUERY_ARGS(.snapshot = snapshot), add_weight, &traces));
     link_up(&traces);
     *ret = traces;
     traces = (struct hx_hs_traces){.first = HX_NO_STACK};

@@ -6,7 +6,6 @@
 
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
-#include "store/query.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -109,51 +108,57 @@ static hx_error *stack_path(const struct loading *l, struct forest *forest, uint
 
 /* Which values weights are, and of how many stacks they were measured. */
 struct summing {
-    enum hx_stack_weights which;
+    struct loading *l;
+    struct forest *forest;
     enum hx_path_value objects, bytes;
     size_t measured, unmeasured;
 };
 
 /* Without anything to add a row makes no path. */
-static hx_error *add_values(struct loading *l, struct forest *forest, struct summing *sum)
+static hx_error *add_weight(void *context, hx_rows *rows)
 {
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_stack_weights(l->export->store, forest->of, sum->which, l->snapshot, &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        bool known = true;
-        uint64_t n_objects = count_at(rows, HX_WEIGHT_OBJECTS, &known);
-        uint64_t n_bytes = count_at(rows, HX_WEIGHT_BYTES, &known);
-        sum->measured += known;
-        sum->unmeasured += !known;
-        l->rows++;
-        if (!n_bytes && !n_objects)
-            continue;
-        uint32_t node, at = hx_stacktree_find(&forest->tree, hx_rows_value(rows, HX_WEIGHT_ID).i);
-        HX_TRY(stack_path(l, forest, at, &node));
-        uint64_t *own = l->paths->nodes.v[node].own;
-        hx_paths_add(&own[sum->objects], n_objects);
-        hx_paths_add(&own[sum->bytes], n_bytes);
-    }
+    struct summing *sum = context;
+    bool known = true;
+    uint64_t n_objects = count_at(rows, HX_WEIGHT_OBJECTS, &known);
+    uint64_t n_bytes = count_at(rows, HX_WEIGHT_BYTES, &known);
+    sum->measured += known;
+    sum->unmeasured += !known;
+    sum->l->rows++;
+    if (!n_bytes && !n_objects)
+        return NULL;
+    uint32_t node, at = hx_stacktree_find(&sum->forest->tree, hx_rows_value(rows, HX_WEIGHT_ID).i);
+    HX_TRY(stack_path(sum->l, sum->forest, at, &node));
+    uint64_t *own = sum->l->paths->nodes.v[node].own;
+    hx_paths_add(&own[sum->objects], n_objects);
+    hx_paths_add(&own[sum->bytes], n_bytes);
+    return NULL;
+}
+
+static hx_error *add_weights(enum hx_stack_weights which, struct summing *sum)
+{
+    return hx_query_each(sum->l->export->store, hx_stack_weights(sum->forest->of, which),
+                         HX_QUERY_ARGS(.snapshot = sum->l->snapshot), add_weight, sum);
 }
 
 /* What was there before the recorder came has no costs; the others have. */
 static hx_error *load_forest(struct loading *l, enum hx_stacktree_of of)
 {
     HX_CLEANUP(deinit_forest) struct forest forest = {.of = of};
-    struct summing now = {HX_WEIGHTS_LIVE, HX_PATH_OBJECTS, HX_PATH_BYTES, 0, 0};
-    struct summing ever = {HX_WEIGHTS_ALLOCATED, HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES, 0, 0};
+    struct summing now = {l, &forest, HX_PATH_OBJECTS, HX_PATH_BYTES, 0, 0};
+    struct summing ever = {l, &forest, HX_PATH_ALLOC_OBJECTS, HX_PATH_ALLOC_BYTES, 0, 0};
+    int64_t sampling = 0;
     HX_TRY(load_stacks(l, &forest));
-    HX_TRY(add_values(l, &forest, &now));
+    HX_TRY(add_weights(HX_WEIGHTS_LIVE, &now));
     l->paths->has_objects = now.unmeasured == 0;
     if (!now.measured && !now.unmeasured)
         return NULL;
     if (l->paths->detail & HX_PATHS_COSTS)
-        HX_TRY(add_values(l, &forest, &ever));
+        HX_TRY(add_weights(HX_WEIGHTS_ALLOCATED, &ever));
     l->paths->has_alloc = ever.measured != 0;
-    return hx_stack_sampling(l->export->store, l->snapshot, &l->paths->sample_bytes);
+    HX_TRY(hx_query_number(l->export->store, HX_QUERY_sampling,
+                           HX_QUERY_ARGS(.snapshot = l->snapshot), &sampling));
+    l->paths->sample_bytes = sampling > 0 ? (uint64_t)sampling : 0;
+    return NULL;
 }
 
 static hx_error *load_ccs(struct loading *l)
@@ -253,6 +258,7 @@ struct lone_root {
 
 /* Of sets with one member. Invariant: sets rise. */
 struct lone_roots {
+    struct hx_paths *paths;
     HX_VEC(struct lone_root) of;
 };
 
@@ -261,26 +267,26 @@ static void deinit_lone_roots(struct lone_roots *roots)
     hx_vec_free(&roots->of);
 }
 
+static hx_error *add_lone_root(void *context, hx_rows *rows)
+{
+    struct lone_roots *roots = context;
+    struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
+                                   .module = path_row_text(rows, 2),
+                                   .symbol = path_row_text(rows, 3)};
+    struct lone_root root = {.set = hx_rows_value(rows, 0).i};
+    HX_TRY(hx_paths_frame(roots->paths, &texts, &root.frame));
+    return hx_vec_push(&roots->of, root) ? NULL : hx_error_nomem();
+}
+
 static hx_error *load_lone_roots(struct loading *l, struct lone_roots *ret)
 {
     const struct hx_scheme *scheme = NULL;
     HX_FREE char *patterns = NULL;
-    HX_ROWS hx_rows *rows = NULL;
     HX_TRY(hx_store_scheme(l->export->store, l->snapshot, &scheme, &patterns));
     if (!scheme || strcmp(scheme->name, "root") != 0)
         return NULL;
-    HX_TRY(hx_query_lone_retainers(l->export->store, &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        struct hx_frame_texts texts = {.name = path_row_text(rows, 1),
-                                       .module = path_row_text(rows, 2),
-                                       .symbol = path_row_text(rows, 3)};
-        struct lone_root root = {.set = hx_rows_value(rows, 0).i};
-        HX_TRY(hx_paths_frame(l->paths, &texts, &root.frame));
-        HX_NEED(hx_vec_push(&ret->of, root));
-    }
+    return hx_query_each(l->export->store, HX_QUERY_lone_retainers, HX_QUERY_ARGS(), add_lone_root,
+                         ret);
 }
 
 /* An object directly under the roots: below the only one, or below several. */
@@ -390,7 +396,7 @@ static hx_error *load_dominator(struct loading *l)
     if (!(parts & HX_ANALYSE_RETAINED))
         return NULL;
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
-    HX_CLEANUP(deinit_lone_roots) struct lone_roots lone = {0};
+    HX_CLEANUP(deinit_lone_roots) struct lone_roots lone = {.paths = l->paths};
     HX_CLEANUP(deinit_placing) struct placing p = {0};
     HX_TRY(hx_store_load_objects(l->export->store, l->snapshot, l->export->progress, &snapshot));
     if (!snapshot->graph.n || !snapshot->graph.state)

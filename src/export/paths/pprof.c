@@ -190,6 +190,15 @@ static hx_error *add_module(struct profile *p, const char *name, const char *pat
     return hx_vec_push(&p->modules, module) ? NULL : hx_error_nomem();
 }
 
+static hx_error *add_file(void *context, hx_rows *rows)
+{
+    struct profile *p = context;
+    if (p->modules.n >= 10000)
+        return NULL;
+    return add_module(p, mapping_row_text(rows, 0), mapping_row_text(rows, 1),
+                      mapping_row_text(rows, 2));
+}
+
 /* The program itself is the first; then all files that code was seen to run from. */
 static hx_error *load_modules(struct profile *p)
 {
@@ -197,18 +206,8 @@ static hx_error *load_modules(struct profile *p)
                       : p->timepoints.comm[0] ? p->timepoints.comm
                                               : "(unknown)";
     const char *slash = strrchr(exe, '/');
-    hx_rows *rows = NULL;
     HX_TRY(add_module(p, slash ? slash + 1 : exe, exe, ""));
-    HX_TRY(hx_stack_files(p->export->store, &rows));
-    hx_error *err = NULL;
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more && p->modules.n < 10000)
-            err = add_module(p, mapping_row_text(rows, 0), mapping_row_text(rows, 1),
-                             mapping_row_text(rows, 2));
-    }
-    hx_rows_end(rows);
-    return err;
+    return hx_query_each(p->export->store, HX_QUERY_files, HX_QUERY_ARGS(), add_file, p);
 }
 
 /* The id of a mapping; what belongs to no file belongs to the program. */

@@ -1,32 +1,30 @@
-/* stacktree.c - the stacks of a store as a tree in memory, and their weights. */
+/* stacktree.c - the stacks of a store as a tree in memory. */
 #include "store/cost/stacktree.h"
 
 #include "base/lower_bound.h"
 #include "base/text.h"
 #include "model/function_name.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct {
-    const char *centres, *rows, *weights[2];
-} statements[] = {
+    enum hx_query_name centres, rows, weights[2];
+} queries[] = {
     [HX_TREE_CCS] =
-        {"SELECT centre, label, module, source, symbol, is_caf FROM hx_centre ORDER BY centre",
-         "SELECT ccs_id, parent_id, centre FROM hx_ccs ORDER BY ccs_id",
-         {"SELECT ccs_id, bytes, objects FROM hx_site",
-          "SELECT ccs_id, alloc_bytes, alloc_objects, entries, inherited_alloc_bytes"
-          " FROM hx_cost"}},
-    [HX_TREE_FRAMES] =
-        {"SELECT p.place, p.label, p.module, p.source, k.symbol, p.is_caf FROM hx_place AS p"
-         " LEFT JOIN hx_centre AS k ON k.centre = p.centre AND p.kind = 0 ORDER BY p.place",
-         "SELECT frame_id, parent_id, place FROM hx_frame ORDER BY frame_id",
-         {"SELECT stack_id, bytes, objects FROM hx_stack_site",
-          "SELECT stack_id, alloc_bytes, alloc_objects FROM hx_stack_cost"}},
+        {HX_QUERY_centres,
+         HX_QUERY_ccs_tree,
+         {[HX_WEIGHTS_LIVE] = HX_QUERY_ccs_live, [HX_WEIGHTS_ALLOCATED] = HX_QUERY_ccs_allocated}},
+    [HX_TREE_FRAMES] = {HX_QUERY_places,
+                        HX_QUERY_frame_tree,
+                        {[HX_WEIGHTS_LIVE] = HX_QUERY_frame_live,
+                         [HX_WEIGHTS_ALLOCATED] = HX_QUERY_frame_allocated}},
 };
 
-/* --- the tree ---------------------------------------------------------------------- */
+enum hx_query_name hx_stack_weights(enum hx_stacktree_of of, enum hx_stack_weights which)
+{
+    return queries[of].weights[which];
+}
 
 /* Keeps a text; *ret is its place, 0 when there is none. */
 static bool keep_tree_text(struct hx_stacktree *tree, const char *s, size_t *ret)
@@ -61,8 +59,9 @@ static hx_error *check_room(size_t n)
                : hx_error_new(HX_E_LIMIT, "stacks", NULL, "there are too many to look at");
 }
 
-static hx_error *add_centre(hx_rows *rows, struct hx_stacktree *tree)
+static hx_error *add_centre(void *context, hx_rows *rows)
 {
+    struct hx_stacktree *tree = context;
     struct hx_value id = hx_rows_value(rows, 0), caf = hx_rows_value(rows, 5);
     struct hx_stack_centre centre = {.id = id.i, .is_caf = caf.type == HX_VALUE_INT && caf.i};
     if (id.type != HX_VALUE_INT)
@@ -84,8 +83,9 @@ static uint32_t find_tree_centre(const struct hx_stacktree *tree, struct hx_valu
     return at == SIZE_MAX ? HX_NO_STACK : (uint32_t)at;
 }
 
-static hx_error *add_stack_row(hx_rows *rows, struct hx_stacktree *tree)
+static hx_error *add_stack_row(void *context, hx_rows *rows)
 {
+    struct hx_stacktree *tree = context;
     struct hx_value id = hx_rows_value(rows, 0), up = hx_rows_value(rows, 1);
     struct hx_stack_row row = {.id = id.i,
                                .parent = HX_NO_STACK,
@@ -99,27 +99,12 @@ static hx_error *add_stack_row(hx_rows *rows, struct hx_stacktree *tree)
     return hx_vec_push(&tree->rows, row) ? NULL : hx_error_nomem();
 }
 
-typedef hx_error *add_fn(hx_rows *rows, struct hx_stacktree *tree);
-
-static hx_error *load_stack_rows(hx_store *store, const char *sql, add_fn *add,
-                                 struct hx_stacktree *tree)
-{
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(store, sql, &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        HX_TRY(add(rows, tree));
-    }
-}
-
 hx_error *hx_stacktree_load(hx_store *store, enum hx_stacktree_of of, struct hx_stacktree *ret)
 {
     HX_STACKTREE struct hx_stacktree tree = {0};
     HX_NEED(hx_vec_push(&tree.strings, 0)); /* place 0 is no text */
-    HX_TRY(load_stack_rows(store, statements[of].centres, add_centre, &tree));
-    HX_TRY(load_stack_rows(store, statements[of].rows, add_stack_row, &tree));
+    HX_TRY(hx_query_each(store, queries[of].centres, HX_QUERY_ARGS(), add_centre, &tree));
+    HX_TRY(hx_query_each(store, queries[of].rows, HX_QUERY_ARGS(), add_stack_row, &tree));
     *ret = tree;
     tree = (struct hx_stacktree){0};
     return NULL;
@@ -154,55 +139,4 @@ const char *hx_stacktree_shown(struct hx_stacktree *tree, uint32_t index)
     bool kept = !text.failed && keep_tree_text(tree, text.s, &centre->shown);
     hx_text_free(&text);
     return kept ? tree->strings.v + centre->shown : NULL;
-}
-
-/* --- weights ----------------------------------------------------------------------- */
-
-hx_error *hx_stack_weights(hx_store *store, enum hx_stacktree_of of, enum hx_stack_weights which,
-                           int64_t snapshot, hx_rows **ret)
-{
-    char sql[256];
-    snprintf(sql, sizeof sql, "%s WHERE snapshot = %" PRId64, statements[of].weights[which],
-             snapshot);
-    return hx_query_sql(store, sql, ret);
-}
-
-/* The only value of a statement; 0 where there is none. */
-static hx_error *query_value(hx_store *store, const char *sql, int64_t *ret)
-{
-    HX_ROWS hx_rows *rows = NULL;
-    bool more = false;
-    HX_TRY(hx_query_sql(store, sql, &rows));
-    HX_TRY(hx_rows_next(rows, &more));
-    struct hx_value value = more ? hx_rows_value(rows, 0) : (struct hx_value){0};
-    *ret = value.type == HX_VALUE_INT ? value.i : 0;
-    return NULL;
-}
-
-hx_error *hx_stack_recorded(hx_store *store, int64_t snapshot, int64_t *ret)
-{
-    char sql[256], which[64] = "";
-    if (snapshot)
-        snprintf(which, sizeof which, " AND snapshot = %" PRId64, snapshot);
-    snprintf(sql, sizeof sql,
-             "SELECT max(snapshot) FROM hx_cost WHERE alloc_bytes IS NOT NULL"
-             " AND snapshot IN (SELECT snapshot FROM hx_snapshot)%s",
-             which);
-    return query_value(store, sql, ret);
-}
-
-hx_error *hx_stack_sampling(hx_store *store, int64_t snapshot, uint64_t *ret)
-{
-    char sql[128];
-    int64_t bytes;
-    snprintf(sql, sizeof sql, "SELECT sample_bytes FROM hx_recording WHERE snapshot = %" PRId64,
-             snapshot);
-    HX_TRY(query_value(store, sql, &bytes));
-    *ret = bytes > 0 ? (uint64_t)bytes : 0;
-    return NULL;
-}
-
-hx_error *hx_stack_files(hx_store *store, hx_rows **ret)
-{
-    return hx_query_sql(store, "SELECT name, path, build_id FROM hx_file ORDER BY file", ret);
 }

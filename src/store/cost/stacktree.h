@@ -7,7 +7,7 @@
 #ifndef HX_STORE_COST_STACKTREE_H
 #define HX_STORE_COST_STACKTREE_H
 
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include "base/vec.h"
 
@@ -55,21 +55,11 @@ static inline const char *hx_stacktree_text(const struct hx_stacktree *tree, siz
  * behind its module. Valid until the next call; NULL: out of memory. */
 const char *hx_stacktree_shown(struct hx_stacktree *tree, uint32_t centre);
 
-/* What stacks of a snapshot weigh, without those below them: rows of id, bytes, objects, each NULL
- * where it was not measured. What is there now; or what was ever allocated, for cost centres also
- * how often they were entered, and the bytes with all that is below. */
+/* The query for what stacks of a snapshot weigh, without those below them: what is there now; or
+ * what was ever allocated, for cost centres also how often they were entered, and the bytes with
+ * all that is below. Each is NULL where it was not measured. */
 enum hx_stack_weights { HX_WEIGHTS_LIVE, HX_WEIGHTS_ALLOCATED };
 enum { HX_WEIGHT_ID, HX_WEIGHT_BYTES, HX_WEIGHT_OBJECTS, HX_WEIGHT_ENTRIES, HX_WEIGHT_INHERITED };
-hx_error *hx_stack_weights(hx_store *store, enum hx_stacktree_of of, enum hx_stack_weights which,
-                           int64_t snapshot, hx_rows **ret);
-
-/* The last snapshot of which allocations were recorded, or `snapshot` if it is one; 0: none. */
-hx_error *hx_stack_recorded(hx_store *store, int64_t snapshot, int64_t *ret);
-
-/* Mean bytes between the allocations that were recorded of a snapshot; 0: each of them was. */
-hx_error *hx_stack_sampling(hx_store *store, int64_t snapshot, uint64_t *ret);
-
-/* The files that code ran from: rows of name, path and build_id. */
-hx_error *hx_stack_files(hx_store *store, hx_rows **ret);
+enum hx_query_name hx_stack_weights(enum hx_stacktree_of of, enum hx_stack_weights which);
 
 #endif

@@ -7,6 +7,7 @@
 #include "store/cost/tree_rows.h"
 
 #include "base/lower_bound.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -67,20 +68,14 @@ static const char *text_at(const hx_rows *rows, size_t column)
     return value.type == HX_VALUE_TEXT ? value.text : NULL;
 }
 
-static hx_error *find_centres(struct finding *finding)
+/* A row of HX_QUERY_centres. */
+static hx_error *add_centre(void *context, hx_rows *rows)
 {
+    struct finding *finding = context;
     const struct hx_tree_search *search = finding->search;
-    HX_ROWS hx_rows *rows = NULL;
-    HX_TRY(hx_query_sql(finding->store,
-                        "SELECT centre, label, module, source FROM hx_centre ORDER BY centre",
-                        &rows));
-    for (bool more = true;;) {
-        HX_TRY(hx_rows_next(rows, &more));
-        if (!more)
-            return NULL;
-        if (search->matches(search->context, text_at(rows, 1), text_at(rows, 2), text_at(rows, 3)))
-            HX_NEED(hx_vec_push(&finding->centres, hx_rows_value(rows, 0).i));
-    }
+    if (search->matches(search->context, text_at(rows, 1), text_at(rows, 2), text_at(rows, 3)))
+        HX_NEED(hx_vec_push(&finding->centres, hx_rows_value(rows, 0).i));
+    return NULL;
 }
 
 static bool has_centre(const struct finding *finding, int64_t centre)
@@ -167,7 +162,8 @@ static hx_error *mark_nodes(struct finding *finding, const char *condition)
 {
     struct hx_tree_marks *marks = finding->marks;
     if (finding->search)
-        HX_TRY(find_centres(finding));
+        HX_TRY(
+            hx_query_each(finding->store, HX_QUERY_centres, HX_QUERY_ARGS(), add_centre, finding));
     HX_TRY(load_match_nodes(finding));
     if (condition)
         HX_TRY(mark_condition(finding, condition));

@@ -124,7 +124,8 @@ struct hx_query_args {
       " stack, known 0: of objects without a type")                                                \
     X(census_runs, "[snapshot]", "snapshot visits_per_object total_bytes sets",                    \
       "what each census of retainers has cost; sets: those that there were until then")            \
-    X(census_members, "[snapshot]", "set_id space label module", "of the sets that have bytes")
+    X(census_members, "[snapshot]", "set_id space label module", "of the sets that have bytes")    \
+    X(lone_retainers, "", "set_id label module symbol", "of sets with one member, by number")
 
 /* named_stacks.c */
 #define HX_NAMED_STACKS(X)                                                                         \
@@ -147,10 +148,18 @@ struct hx_query_args {
       " caller most",                                                                              \
       "a row for each of `limit` functions on the way to it; over_time: as history of a set; and"  \
       " its costs")                                                                                \
-    X(centres, "", "centre label source module", "all cost centres")                               \
-    X(ccs_allocations, "snapshot", "ccs_id parent_id centre objects bytes",                        \
-      "what each cost-centre stack allocated; before the recorder came: its objects")              \
-    X(ccs_costs, "snapshot", "ccs_id entries alloc_bytes inherited_alloc_bytes", "by stack")       \
+    X(centres, "", "centre label module source symbol is_caf", "all cost centres")                 \
+    X(places, "", "place label module source symbol is_caf",                                       \
+      "all places in code, as centres of the frames that are there")                               \
+    X(ccs_tree, "", "ccs_id parent_id centre", "all cost-centre stacks, by number")                \
+    X(frame_tree, "", "frame_id parent_id place", "all frames, by number")                         \
+    X(ccs_live, "snapshot", "ccs_id bytes objects", "objects that are there, by stack")            \
+    X(frame_live, "snapshot", "stack_id bytes objects", "the same by recorded stack")              \
+    X(ccs_allocated, "snapshot", "ccs_id alloc_bytes alloc_objects entries inherited_alloc_bytes", \
+      "by stack")                                                                                  \
+    X(frame_allocated, "snapshot", "stack_id alloc_bytes alloc_objects", "by recorded stack")      \
+    X(sampling, "snapshot", "sample_bytes", "mean bytes between samples; 0, NULL: each recorded")  \
+    X(files, "", "name path build_id", "that code ran from")                                       \
     X(last_allocations, "[snapshot]", "snapshot",                                                  \
       "the last with recorded allocations; NULL: none")                                            \
     X(tick_threads, "", "tid", "threads of recordings")                                            \

@@ -159,3 +159,9 @@ TEXT(census_members) =
     " hx_snapshot){snapshot: AND snapshot = $snapshot}"
     ") AS u LEFT JOIN hx_set_member AS m ON m.set_id = u.set_id LEFT JOIN"
     " hx_retainer AS r ON r.retainer = m.retainer ORDER BY u.set_id, m.position";
+
+TEXT(lone_retainers) =
+    "SELECT s.set_id AS set_id, r.label AS label, r.module AS module, r.symbol AS symbol"
+    " FROM hx_set AS s CROSS JOIN hx_set_member AS m ON m.set_id = s.set_id"
+    " CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer WHERE s.members = 1"
+    " ORDER BY s.set_id";

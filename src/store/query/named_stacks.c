@@ -92,17 +92,32 @@ TEXT(ccs_facts) =
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-TEXT(centres) = "SELECT centre, label, source, module FROM hx_centre ORDER BY centre";
+/* --- trees, and what their nodes weigh (cost/stacktree.h) ---------------------------------- */
 
-TEXT(ccs_allocations) =
-    "SELECT c.ccs_id AS ccs_id, c.parent_id AS parent_id, c.centre AS centre,"
-    " coalesce(k.alloc_objects, s.objects) AS objects, coalesce(k.alloc_bytes, s.bytes) AS bytes"
-    " FROM hx_ccs AS c LEFT JOIN costs AS k ON k.snapshot = $snapshot AND k.ccs_id = c.ccs_id"
-    " LEFT JOIN sites AS s ON s.snapshot = $snapshot AND s.ccs_id = c.ccs_id"
-    " ORDER BY c.ccs_id";
+TEXT(centres) = "SELECT centre, label, module, source, symbol, is_caf FROM hx_centre"
+                " ORDER BY centre";
 
-TEXT(ccs_costs) = "SELECT ccs_id, entries, alloc_bytes, inherited_alloc_bytes FROM hx_cost"
-                  " WHERE snapshot = $snapshot";
+TEXT(places) = "SELECT p.place AS place, p.label AS label, p.module AS module,"
+               " p.source AS source, k.symbol AS symbol, p.is_caf AS is_caf FROM hx_place AS p"
+               " LEFT JOIN hx_centre AS k ON k.centre = p.centre AND p.kind = 0 ORDER BY p.place";
+
+TEXT(ccs_tree) = "SELECT ccs_id, parent_id, centre FROM hx_ccs ORDER BY ccs_id";
+
+TEXT(frame_tree) = "SELECT frame_id, parent_id, place FROM hx_frame ORDER BY frame_id";
+
+TEXT(ccs_live) = "SELECT ccs_id, bytes, objects FROM hx_site WHERE snapshot = $snapshot";
+
+TEXT(frame_live) = "SELECT stack_id, bytes, objects FROM hx_stack_site WHERE snapshot = $snapshot";
+
+TEXT(ccs_allocated) = "SELECT ccs_id, alloc_bytes, alloc_objects, entries, inherited_alloc_bytes"
+                      " FROM hx_cost WHERE snapshot = $snapshot";
+
+TEXT(frame_allocated) = "SELECT stack_id, alloc_bytes, alloc_objects FROM hx_stack_cost"
+                        " WHERE snapshot = $snapshot";
+
+TEXT(sampling) = "SELECT sample_bytes FROM hx_recording WHERE snapshot = $snapshot";
+
+TEXT(files) = "SELECT name, path, build_id FROM hx_file ORDER BY file";
 
 TEXT(last_allocations) = "SELECT max(snapshot) AS snapshot FROM hx_cost"
                          " WHERE alloc_bytes IS NOT NULL"
