@@ -102,6 +102,7 @@ static hx_error *replace_named(struct hx_writer *w, bool overlay)
 static hx_error *revise_row(struct hx_writer *w)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL, *old = NULL;
+    HX_CLEANUP(hx_text_free) struct hx_text notes = {0};
     HX_TRY(hx_db_prepare(w->db, w->what, "SELECT notes FROM hx_snapshot WHERE snapshot = ?", &old));
     sqlite3_bind_int64(old, 1, w->id);
     int code = sqlite3_step(old);
@@ -111,9 +112,11 @@ static hx_error *revise_row(struct hx_writer *w)
                          "UPDATE hx_snapshot SET scheme = coalesce(?1, scheme),"
                          " parts = parts | ?2, notes = ?3 WHERE snapshot = ?4",
                          &st));
-    hx_bind_text(st, 1, w->scheme);
+    hx_bind_name(st, 1, hx_str(w->scheme));
     sqlite3_bind_int64(st, 2, w->parts);
-    HX_TRY(hx_writer_bind_notes(w, (const char *)sqlite3_column_text(old, 0), st, 3));
+    HX_TRY(hx_writer_notes(w, (const char *)sqlite3_column_text(old, 0), &notes));
+    if (notes.n)
+        sqlite3_bind_text(st, 3, notes.s, (int)notes.n, SQLITE_STATIC);
     sqlite3_reset(old);
     sqlite3_bind_int64(st, 4, w->id);
     return hx_db_run(w->db, w->what, st);

@@ -5,6 +5,7 @@
  * keys out of order, values that are not of their column's type. */
 #include "base/bits.h"
 #include "store/db.h"
+#include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "store/store_private.h"
 
@@ -52,7 +53,7 @@ hx_error *hx_tables_check(hx_store *store, const struct hx_tables *tables)
     for (unsigned number = 0; number < HX_TABLES_MAX; number++) {
         if (!hx_bit(tables->bit, number) || hx_bit(store->sound.bit, number))
             continue;
-        HX_TRY(check(store, hx_schema_name((int)number)));
+        HX_TRY(check(store, hx_tables[number].name));
         hx_bit_set(store->sound.bit, number);
     }
     return NULL;

@@ -10,6 +10,7 @@
 #include "store/db.h"
 #include "store/objects/overlay.h"
 #include "store/cost/attribute.h"
+#include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "store/store_private.h"
 
@@ -373,21 +374,27 @@ static hx_error *load_graph(struct reader *r)
 
 /* --- the small tables -------------------------------------------------------------- */
 
-/* Copies a text column; NULL stays NULL unless `must`, then it becomes "". */
-static hx_error *copy_text(sqlite3_stmt *st, int column, bool must, char **ret)
+/* The rows of a table that belong to the snapshot. */
+static hx_error *select_rows(const struct reader *r, const char *sql, sqlite3_stmt **ret)
 {
-    const char *text = (const char *)sqlite3_column_text(st, column);
-    size_t n = (size_t)sqlite3_column_bytes(st, column);
-    if (text && n > HX_TEXT_NAME) {
+    HX_TRY(hx_db_prepare(r->db, r->what, sql, ret));
+    sqlite3_bind_int64(*ret, 1, r->id);
+    return NULL;
+}
+
+/* Copies a text; NULL stays NULL unless `must`, then it becomes "". */
+static hx_error *copy_text(struct hx_str text, bool must, char **ret)
+{
+    if (text.s && text.n > HX_TEXT_NAME) {
         struct hx_text bounded = {0};
-        hx_text_names(&bounded, text, strlen(text));
+        hx_text_names(&bounded, text.s, strlen(text.s));
         *ret = bounded.failed ? NULL : hx_steal(bounded.s);
         hx_text_free(&bounded);
         return *ret ? NULL : hx_error_nomem();
     }
-    if (!text && !must)
+    if (!text.s && !must)
         return NULL;
-    *ret = strdup(text ? text : "");
+    *ret = strdup(text.s ? text.s : "");
     return *ret ? NULL : hx_error_nomem();
 }
 
@@ -405,13 +412,7 @@ static hx_error *load_summary(struct reader *r)
 {
     struct hx_snapshot *s = r->snapshot;
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT taken_at_ns, pid, comm, exe, pause_us, method, allocator,"
-                         " free_bytes, overhead_bytes, rss_bytes, interior, complete, notes,"
-                         " heap_objects"
-                         " FROM hx_snapshot WHERE snapshot = ?",
-                         &st));
-    sqlite3_bind_int64(st, 1, r->id);
+    HX_TRY(select_rows(r, "SELECT * FROM hx_snapshot WHERE snapshot = ?", &st));
     int code = sqlite3_step(st);
     if (code == SQLITE_DONE)
         return hx_error_new(HX_E_ABSENT, r->what,
@@ -419,58 +420,53 @@ static hx_error *load_summary(struct reader *r)
                             "no snapshot %lld in it", (long long)r->id);
     if (code != SQLITE_ROW)
         return hx_db_error(r->db, code, r->what);
-    s->taken_at_ns = sqlite3_column_int64(st, 0);
-    s->pid = (pid_t)sqlite3_column_int64(st, 1);
-    HX_TRY(copy_text(st, 2, false, &s->comm));
-    HX_TRY(copy_text(st, 3, false, &s->exe));
-    s->pause_us = (uint64_t)sqlite3_column_int64(st, 4);
-    s->pause_unknown = sqlite3_column_type(st, 4) == SQLITE_NULL;
-    s->method = method_literal((const char *)sqlite3_column_text(st, 5));
-    HX_TRY(copy_text(st, 6, false, &s->allocator));
-    s->free_bytes = (uint64_t)sqlite3_column_int64(st, 7);
-    s->overhead_bytes = (uint64_t)sqlite3_column_int64(st, 8);
-    s->no_heap = sqlite3_column_type(st, 13) == SQLITE_NULL;
-    s->free_unknown = !s->no_heap && sqlite3_column_type(st, 7) == SQLITE_NULL;
-    s->has_rss = sqlite3_column_type(st, 9) != SQLITE_NULL;
-    s->rss_bytes = (uint64_t)sqlite3_column_int64(st, 9);
-    int64_t interior = sqlite3_column_int64(st, 10);
-    if (interior < HX_INTERIOR_KNOWN || interior > HX_INTERIOR_OFF)
+    struct hx_row_snapshot row = hx_row(st, snapshot);
+    s->taken_at_ns = row.taken_at_ns.value;
+    s->pid = (pid_t)row.pid.value;
+    HX_TRY(copy_text(row.comm, false, &s->comm));
+    HX_TRY(copy_text(row.exe, false, &s->exe));
+    s->pause_us = (uint64_t)row.pause_us.value;
+    s->pause_unknown = !row.pause_us.known;
+    s->method = method_literal(row.method.s);
+    HX_TRY(copy_text(row.allocator, false, &s->allocator));
+    s->free_bytes = (uint64_t)row.free_bytes.value;
+    s->overhead_bytes = (uint64_t)row.overhead_bytes.value;
+    s->no_heap = !row.heap_objects.known;
+    s->free_unknown = !s->no_heap && !row.free_bytes.known;
+    s->has_rss = row.rss_bytes.known;
+    s->rss_bytes = (uint64_t)row.rss_bytes.value;
+    if (row.interior.value < HX_INTERIOR_KNOWN || row.interior.value > HX_INTERIOR_OFF)
         return damaged_snapshot(r, "interior rule");
-    s->interior = (enum hx_interior)interior;
-    s->complete = sqlite3_column_int64(st, 11) != 0;
-    const char *notes = (const char *)sqlite3_column_text(st, 12);
-    if (notes)
-        hx_text_puts(&s->notes, notes);
+    s->interior = (enum hx_interior)row.interior.value;
+    s->complete = row.complete.value != 0;
+    if (row.notes.s)
+        hx_text_puts(&s->notes, row.notes.s);
     return NULL;
 }
 
 static hx_error *load_roots(struct reader *r)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT root_id, kind, name, module, address, size, direct_objects,"
-                         " value, tid, symbol FROM hx_root WHERE snapshot = ? ORDER BY root_id",
-                         &st));
-    sqlite3_bind_int64(st, 1, r->id);
+    HX_TRY(select_rows(r, "SELECT * FROM hx_root WHERE snapshot = ? ORDER BY root_id", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        int64_t kind = sqlite3_column_int64(st, 1);
-        if (sqlite3_column_int64(st, 0) != (int64_t)r->snapshot->roots.n || kind < 0 ||
-            kind > HX_ROOT_NAMED)
+        struct hx_row_root row = hx_row(st, root);
+        if (row.root_id.value != (int64_t)r->snapshot->roots.n || row.kind.value < 0 ||
+            row.kind.value > HX_ROOT_NAMED)
             return damaged_snapshot(r, "a root");
         struct hx_root root = {
-            .kind = (enum hx_root_kind)kind,
-            .address = (uint64_t)sqlite3_column_int64(st, 4),
-            .size = (uint64_t)sqlite3_column_int64(st, 5),
-            .direct_objects = (uint64_t)sqlite3_column_int64(st, 6),
-            .value = (uint64_t)sqlite3_column_int64(st, 7),
-            .tid = (pid_t)sqlite3_column_int64(st, 8),
+            .kind = (enum hx_root_kind)row.kind.value,
+            .address = (uint64_t)row.address.value,
+            .size = (uint64_t)row.size.value,
+            .direct_objects = (uint64_t)row.direct_objects.value,
+            .value = (uint64_t)row.value.value,
+            .tid = (pid_t)row.tid.value,
         };
         HX_NEED(hx_vec_push(&r->snapshot->roots, root));
         struct hx_root *kept = &r->snapshot->roots.v[r->snapshot->roots.n - 1];
-        HX_TRY(copy_text(st, 2, true, &kept->name));
-        HX_TRY(copy_text(st, 3, true, &kept->module));
-        HX_TRY(copy_text(st, 9, false, &kept->symbol));
+        HX_TRY(copy_text(row.name, true, &kept->name));
+        HX_TRY(copy_text(row.module, true, &kept->module));
+        HX_TRY(copy_text(row.symbol, false, &kept->symbol));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
@@ -495,22 +491,22 @@ static hx_error *load_type_names(struct reader *r)
 {
     struct hx_snapshot *s = r->snapshot;
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT type, name, confidence, symbol FROM hx_type WHERE snapshot = ?"
-                         " AND type <> 0 ORDER BY type", /* 0 is what is not known */
-                         &st));
-    sqlite3_bind_int64(st, 1, r->id);
+    HX_TRY(select_rows(r,
+                       "SELECT * FROM hx_type WHERE snapshot = ?"
+                       " AND type <> 0 ORDER BY type", /* 0 is what is not known */
+                       &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        const char *confidence = (const char *)sqlite3_column_text(st, 2);
+        struct hx_row_type row = hx_row(st, type);
+        const char *confidence = row.confidence.s;
         struct hx_type type = {.confidence = HX_CONFIDENCE_LIKELY};
-        if (sqlite3_column_int64(st, 0) != (int64_t)s->types.n + 1 || s->types.n + 1 >= HX_NO_TYPE)
+        if (row.type.value != (int64_t)s->types.n + 1 || s->types.n + 1 >= HX_NO_TYPE)
             return damaged_snapshot(r, "a type");
         if (confidence && strcmp(confidence, hx_confidence_name(HX_CONFIDENCE_CERTAIN)) == 0)
             type.confidence = HX_CONFIDENCE_CERTAIN;
         HX_NEED(hx_vec_push(&s->types, type));
-        HX_TRY(copy_text(st, 1, true, &s->types.v[s->types.n - 1].name));
-        HX_TRY(copy_text(st, 3, false, &s->types.v[s->types.n - 1].symbol));
+        HX_TRY(copy_text(row.name, true, &s->types.v[s->types.n - 1].name));
+        HX_TRY(copy_text(row.symbol, false, &s->types.v[s->types.n - 1].symbol));
     }
     if (code != SQLITE_DONE)
         return hx_db_error(r->db, code, r->what);
@@ -550,13 +546,12 @@ static hx_error *load_site_labels(struct reader *r)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     hx_ccs_names *names = NULL;
-    HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT s.stack_id, a.ccs_id, t.identity FROM hx_stack_site AS s"
-                         " LEFT JOIN hx_stack AS t ON t.stack_id = s.stack_id"
-                         " LEFT JOIN hx_attributed AS a ON a.stack_id = s.stack_id"
-                         " WHERE s.snapshot = ? ORDER BY s.stack_id",
-                         &st));
-    sqlite3_bind_int64(st, 1, r->id);
+    HX_TRY(select_rows(r,
+                       "SELECT s.stack_id, a.ccs_id, t.identity FROM hx_stack_site AS s"
+                       " LEFT JOIN hx_stack AS t ON t.stack_id = s.stack_id"
+                       " LEFT JOIN hx_attributed AS a ON a.stack_id = s.stack_id"
+                       " WHERE s.snapshot = ? ORDER BY s.stack_id",
+                       &st));
     hx_error *err = NULL;
     int code;
     while (!err && (code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -575,19 +570,17 @@ static hx_error *load_named(struct reader *r)
 {
     struct hx_snapshot *s = r->snapshot;
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(
-        r->db, r->what,
-        "SELECT root_id, name, expr FROM hx_named WHERE snapshot = ? ORDER BY position", &st));
-    sqlite3_bind_int64(st, 1, r->id);
+    HX_TRY(select_rows(r, "SELECT * FROM hx_named WHERE snapshot = ? ORDER BY position", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        int64_t root = sqlite3_column_int64(st, 0);
+        struct hx_row_named row = hx_row(st, named);
+        int64_t root = row.root_id.value;
         if (root < 0 || (uint64_t)root >= s->roots.n)
             return damaged_snapshot(r, "a named root that is not there");
         HX_NEED(hx_vec_push(&s->named, ((struct hx_named){.root = (uint32_t)root})));
         struct hx_named *named = &s->named.v[s->named.n - 1];
-        HX_TRY(copy_text(st, 1, true, &named->name));
-        HX_TRY(copy_text(st, 2, false, &named->expr));
+        HX_TRY(copy_text(row.name, true, &named->name));
+        HX_TRY(copy_text(row.expr, false, &named->expr));
     }
     if (code != SQLITE_DONE)
         return hx_db_error(r->db, code, r->what);
@@ -601,16 +594,14 @@ static hx_error *load_named(struct reader *r)
 static hx_error *load_account(struct reader *r)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(r->db, r->what,
-                         "SELECT position, bytes FROM hx_account WHERE snapshot = ?", &st));
-    sqlite3_bind_int64(st, 1, r->id);
+    HX_TRY(select_rows(r, "SELECT * FROM hx_account WHERE snapshot = ?", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        int64_t part = sqlite3_column_int64(st, 0);
-        if (part < 0 || part >= HX_PARTS)
+        struct hx_row_account row = hx_row(st, account);
+        if (row.position.value < 0 || row.position.value >= HX_PARTS)
             return damaged_snapshot(r, "account");
         r->snapshot->has_account = true;
-        r->snapshot->account[part] = (uint64_t)sqlite3_column_int64(st, 1);
+        r->snapshot->account[row.position.value] = (uint64_t)row.bytes.value;
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
@@ -618,20 +609,19 @@ static hx_error *load_account(struct reader *r)
 static hx_error *load_losses(struct reader *r)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(
-        r->db, r->what, "SELECT what, count, bytes, address FROM hx_loss WHERE snapshot = ?", &st));
-    sqlite3_bind_int64(st, 1, r->id);
+    HX_TRY(select_rows(r, "SELECT * FROM hx_loss WHERE snapshot = ?", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct hx_row_loss row = hx_row(st, loss);
         struct hx_loss loss = {
-            .count = (uint64_t)sqlite3_column_int64(st, 1),
-            .bytes = (uint64_t)sqlite3_column_int64(st, 2),
-            .address = (uint64_t)sqlite3_column_int64(st, 3),
-            .has_bytes = sqlite3_column_type(st, 2) != SQLITE_NULL,
-            .has_address = sqlite3_column_type(st, 3) != SQLITE_NULL,
+            .count = (uint64_t)row.count.value,
+            .bytes = (uint64_t)row.bytes.value,
+            .address = (uint64_t)row.address.value,
+            .has_bytes = row.bytes.known,
+            .has_address = row.address.known,
         };
         HX_NEED(hx_vec_push(&r->snapshot->losses, loss));
-        HX_TRY(copy_text(st, 0, true, &r->snapshot->losses.v[r->snapshot->losses.n - 1].what));
+        HX_TRY(copy_text(row.what, true, &r->snapshot->losses.v[r->snapshot->losses.n - 1].what));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }

@@ -38,8 +38,9 @@ struct hx_blob {
     size_t n;
 };
 
+#define HX_NULL                 ((struct hx_int){0})
 #define hx_int(n)               ((struct hx_int){(int64_t)(n), true})
-#define hx_int_if(condition, n) ((condition) ? hx_int(n) : (struct hx_int){0})
+#define hx_int_if(condition, n) ((condition) ? hx_int(n) : HX_NULL)
 #define hx_real(n)              ((struct hx_real){(n), true})
 
 /* A count that may be lied about stops at the top. */

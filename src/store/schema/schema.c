@@ -326,11 +326,6 @@ int hx_schema_number(const char *name)
     return table && !(table->overlaid & HX_OVERLAID_EMPTY) ? (int)(table - hx_tables) : -1;
 }
 
-const char *hx_schema_name(int number)
-{
-    return hx_tables[number].name;
-}
-
 hx_error *hx_schema_drop_index(sqlite3 *db, const char *what, const char *name)
 {
     const struct hx_table_info *table = find_table(name);

@@ -109,10 +109,9 @@ hx_error *hx_schema_check(sqlite3 *db, const char *what, int *ret_version);
  */
 hx_error *hx_schema_expect(sqlite3 *db, const char *what, int version);
 
-/* The number of a table whose rows SQLite alone knows how to check, and its name; -1: it is none of
- * those (blobs have checksums of their own). */
+/* The number (enum hx_table_id) of a table whose rows SQLite alone knows how to check; -1: it is
+ * none of those (blobs have checksums of their own). */
 int hx_schema_number(const char *table);
-const char *hx_schema_name(int number);
 
 /* The refusals, worded once. */
 hx_error *hx_schema_foreign(const char *what, const char *why);

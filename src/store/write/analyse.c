@@ -96,19 +96,15 @@ hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census
 {
     if (!census->only_pages)
         return NULL;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_page VALUES(?,?,?,?,?)", &st));
     for (uint32_t key = 0; key < census->n; key++) {
         if ((key & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
             return hx_error_cancelled(w->what);
         if (!census->objects[key])
             continue;
-        sqlite3_bind_int64(st, 1, w->id);
-        hx_bind_text(st, 2, name);
-        sqlite3_bind_int64(st, 3, number ? number(context, key) : key);
-        sqlite3_bind_int64(st, 4, (int64_t)census->only_pages[key]);
-        sqlite3_bind_int64(st, 5, (int64_t)census->shared_pages[key]);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(w, page, .census = hx_str(name),
+                        .key = hx_int(number ? number(context, key) : key),
+                        .only_pages = hx_int(census->only_pages[key]),
+                        .shared_pages = hx_int(census->shared_pages[key])));
     }
     return NULL;
 }
@@ -138,8 +134,6 @@ static void gather_set(const void *context, uint64_t from, uint64_t to, uint64_t
 static hx_error *write_retention(struct hx_writer *w, const struct retainers *r,
                                  int64_t *ret_visited, int64_t *ret_sets)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_retention VALUES(?,?,?,?)", &st));
     int64_t visited = 0, sets = 0;
     for (uint32_t set = 0; set < r->census.n; set++) {
         if ((set & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
@@ -148,43 +142,28 @@ static hx_error *write_retention(struct hx_writer *w, const struct retainers *r,
             continue;
         sets += set != HX_SET_NONE;
         visited += set != HX_SET_NONE ? (int64_t)r->census.bytes[set] : 0;
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, r->stored[set]);
-        sqlite3_bind_int64(st, 3, (int64_t)r->census.bytes[set]);
-        sqlite3_bind_int64(st, 4, (int64_t)r->census.objects[set]);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(w, retention, .set_id = hx_int(r->stored[set]),
+                        .bytes = hx_int(r->census.bytes[set]),
+                        .objects = hx_int(r->census.objects[set])));
     }
     *ret_visited = visited;
     *ret_sets = sets;
     return NULL;
 }
 
-/* Lines of the patterns; NULL: none were given. */
-static hx_error *bind_patterns(sqlite3_stmt *st, int i, const struct hx_scheme_options *options)
-{
-    struct hx_text text = {0};
-    for (size_t p = 0; p < options->n_patterns; p++)
-        hx_text_putf(&text, "%s%s", p ? "\n" : "", options->pattern[p]);
-    bool failed = text.failed;
-    if (options->n_patterns)
-        sqlite3_bind_text(st, i, hx_text_str(&text), (int)text.n, SQLITE_TRANSIENT);
-    hx_text_free(&text);
-    return failed ? hx_error_nomem() : NULL;
-}
-
 /* visited: bytes that have a retainer. How often they are visited is asked for by itself. */
 static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *analysis,
                               int64_t visited, int64_t sets)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_census VALUES(?,?,?,?,NULL,?,?)", &st));
-    sqlite3_bind_int64(st, 1, w->id);
-    hx_bind_text(st, 2, analysis->scheme->name);
-    sqlite3_bind_int64(st, 3, analysis->max_set);
-    HX_TRY(bind_patterns(st, 4, &analysis->options));
-    sqlite3_bind_int64(st, 5, visited);
-    sqlite3_bind_int64(st, 6, sets);
-    return hx_db_run(w->db, w->what, st);
+    const struct hx_scheme_options *options = &analysis->options;
+    HX_CLEANUP(hx_text_free) struct hx_text lines = {0};
+    for (size_t i = 0; i < options->n_patterns; i++)
+        hx_text_putf(&lines, "%s%s", i ? "\n" : "", options->pattern[i]);
+    HX_NEED(!lines.failed);
+    return hx_write(w, census, .scheme = hx_str(analysis->scheme->name),
+                    .max_set = hx_int(analysis->max_set),
+                    .patterns = hx_str(options->n_patterns ? hx_text_str(&lines) : NULL),
+                    .total_bytes = hx_int(visited), .sets = hx_int(sets));
 }
 
 static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
@@ -277,18 +256,13 @@ static hx_error *sum_holders(const struct hx_writer *w, const struct retainers *
     return NULL;
 }
 
-static hx_error *write_holder(struct hx_writer *w, const struct retainers *r, sqlite3_stmt *st,
+static hx_error *write_holder(struct hx_writer *w, const struct retainers *r,
                               const struct holder *holder, bool rest)
 {
-    sqlite3_clear_bindings(st);
-    sqlite3_bind_int64(st, 1, w->id);
-    sqlite3_bind_int64(st, 2, w->snapshot->sites.v[holder->site].stack_id);
-    hx_bind_text(st, 3, hx_state_name((enum hx_state)holder->state));
-    if (!rest)
-        sqlite3_bind_int64(st, 4, r->stored[holder->set]);
-    sqlite3_bind_int64(st, 5, (int64_t)holder->bytes);
-    sqlite3_bind_int64(st, 6, (int64_t)holder->objects);
-    return hx_db_run(w->db, w->what, st);
+    return hx_write(w, holder, .stack_id = hx_int(w->snapshot->sites.v[holder->site].stack_id),
+                    .state = hx_str(hx_state_name((enum hx_state)holder->state)),
+                    .set_id = hx_int_if(!rest, r->stored[holder->set]),
+                    .bytes = hx_int(holder->bytes), .objects = hx_int(holder->objects));
 }
 
 static hx_error *write_holders(struct hx_writer *w, const struct retainers *r)
@@ -298,8 +272,6 @@ static hx_error *write_holders(struct hx_writer *w, const struct retainers *r)
     if (!w->graph->site || !w->graph->state)
         return NULL;
     HX_TRY(sum_holders(w, r, &all));
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_holder VALUES(?,?,?,?,?,?)", &st));
     for (size_t i = 0, end; i < all.n; i = end) {
         struct holder rest = all.v[i];
         rest.bytes = rest.objects = 0;
@@ -307,14 +279,14 @@ static hx_error *write_holders(struct hx_writer *w, const struct retainers *r)
              end < all.n && all.v[end].site == all.v[i].site && all.v[end].state == all.v[i].state;
              end++) {
             if (end - i < HOLDERS) {
-                HX_TRY(write_holder(w, r, st, &all.v[end], false));
+                HX_TRY(write_holder(w, r, &all.v[end], false));
             } else {
                 rest.bytes += all.v[end].bytes;
                 rest.objects += all.v[end].objects;
             }
         }
         if (rest.objects)
-            HX_TRY(write_holder(w, r, st, &rest, true));
+            HX_TRY(write_holder(w, r, &rest, true));
     }
     return NULL;
 }
@@ -349,26 +321,18 @@ static void gather_bin(const void *context, uint64_t from, uint64_t to, uint64_t
 static hx_error *write_bin_rows(struct hx_writer *w, const struct hx_bins *bins,
                                 const struct hx_key_sums *census)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_bin VALUES(?,?,?,?,?)", &st));
-    struct hx_text label = {0};
-    hx_error *err = NULL;
-    for (uint32_t bin = 0; bin < bins->n && !err; bin++) {
+    HX_CLEANUP(hx_text_free) struct hx_text label = {0};
+    for (uint32_t bin = 0; bin < bins->n; bin++) {
         if ((bin & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
-            err = hx_error_cancelled(w->what);
-        if (err)
-            break;
+            return hx_error_cancelled(w->what);
         hx_text_clear(&label);
         hx_bin_label(w->snapshot, bins, bin, &label);
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, bin);
-        sqlite3_bind_text(st, 3, hx_text_str(&label), (int)label.n, SQLITE_STATIC);
-        sqlite3_bind_int64(st, 4, (int64_t)census->bytes[bin]);
-        sqlite3_bind_int64(st, 5, (int64_t)census->objects[bin]);
-        err = label.failed ? hx_error_nomem() : hx_db_run(w->db, w->what, st);
+        HX_NEED(!label.failed);
+        HX_TRY(hx_write(w, bin, .bin = hx_int(bin), .roots = {hx_text_str(&label), label.n},
+                        .bytes = hx_int(census->bytes[bin]),
+                        .objects = hx_int(census->objects[bin])));
     }
-    hx_text_free(&label);
-    return err;
+    return NULL;
 }
 
 static hx_error *write_bins(struct hx_writer *w, const struct hx_bins *bins,

@@ -22,11 +22,6 @@ static void add_capped_cost(uint64_t *sum, uint64_t n)
         *sum = UINT64_MAX;
 }
 
-static void bind_count(sqlite3_stmt *st, int i, uint64_t n)
-{
-    sqlite3_bind_int64(st, i, n > INT64_MAX ? INT64_MAX : (int64_t)n);
-}
-
 static double root_of(double square)
 {
     return square > 0 ? sqrt(square) : 0; /* also of what is no number */
@@ -88,31 +83,28 @@ static int by_node(const void *a, const void *b)
 }
 
 /* Entries are those of regions; of functions they cannot be seen. */
-static hx_error *write_stack(struct hx_writer *w, sqlite3_stmt *st, const struct stack_costs *costs)
+static hx_error *write_stack(struct hx_writer *w, const struct stack_costs *costs)
 {
     const struct hx_recorded *recorded = w->recorded;
     const struct hx_rec_costs *own = &costs->own;
-    sqlite3_clear_bindings(st);
-    sqlite3_bind_int64(st, 1, w->id);
-    sqlite3_bind_int64(st, 2, recorded->frames.node.v[costs->node].id);
-    if (recorded->attributing.frame[costs->node].kind == HX_FRAME_REGION)
-        bind_count(st, 3, own->entries);
-    const uint64_t figures[] = {own->alloc_bytes, own->allocs,     own->freed_bytes,
-                                own->frees,       own->live_bytes, own->live};
-    for (int k = 0; k < 6; k++)
-        bind_count(st, 4 + k, figures[k]);
-    for (int k = 0; k < HX_SIZE_CLASSES; k++) {
-        bind_count(st, 10 + k, own->alloc_class[k]);
-        bind_count(st, 10 + HX_SIZE_CLASSES + k, own->freed_class[k]);
-    }
-    sqlite3_bind_double(st, 18, own->alloc_variance);
-    sqlite3_bind_double(st, 19, own->live_variance);
-    return hx_db_run(w->db, w->what, st);
+    bool region = recorded->attributing.frame[costs->node].kind == HX_FRAME_REGION;
+    const uint64_t *alloc = own->alloc_class, *freed = own->freed_class;
+    return hx_write(
+        w, stack_cost, .stack_id = hx_int(recorded->frames.node.v[costs->node].id),
+        .entries = region ? hx_count(own->entries) : HX_NULL,
+        .alloc_bytes = hx_count(own->alloc_bytes), .alloc_objects = hx_count(own->allocs),
+        .freed_bytes = hx_count(own->freed_bytes), .freed_objects = hx_count(own->frees),
+        .live_bytes = hx_count(own->live_bytes), .live_objects = hx_count(own->live),
+        .alloc_s = hx_count(alloc[0]), .alloc_m = hx_count(alloc[1]), .alloc_l = hx_count(alloc[2]),
+        .alloc_x = hx_count(alloc[3]), .freed_s = hx_count(freed[0]), .freed_m = hx_count(freed[1]),
+        .freed_l = hx_count(freed[2]), .freed_x = hx_count(freed[3]),
+        .alloc_variance = hx_real(own->alloc_variance),
+        .live_variance = hx_real(own->live_variance));
 }
 
 /* Objects that have no recorded allocation: nothing but what is live is known of them. In a sampled
  * recording the estimates of the others speak for them. */
-static hx_error *write_unseen(struct hx_writer *w, sqlite3_stmt *st, int64_t id)
+static hx_error *write_unseen(struct hx_writer *w, int64_t id)
 {
     const struct hx_graph *graph = w->graph;
     uint64_t live = 0, bytes = 0;
@@ -129,32 +121,22 @@ static hx_error *write_unseen(struct hx_writer *w, sqlite3_stmt *st, int64_t id)
     }
     if (!live)
         return NULL;
-    sqlite3_clear_bindings(st);
-    sqlite3_bind_int64(st, 1, w->id);
-    sqlite3_bind_int64(st, 2, id);
-    if (!lack)
-        bind_count(st, 8, bytes);
-    bind_count(st, 9, live);
-    return hx_db_run(w->db, w->what, st);
+    return hx_write(w, stack_cost, .stack_id = hx_int(id),
+                    .live_bytes = lack ? HX_NULL : hx_count(bytes), .live_objects = hx_count(live));
 }
 
 static hx_error *write_stack_costs(struct hx_writer *w)
 {
     HX_CLEANUP(free_costs) all_costs costs = {0};
-    HX_STATEMENT sqlite3_stmt *st = NULL;
     HX_TRY(sum_stacks(w->recorded, &costs));
     if (costs.n)
         qsort(costs.v, costs.n, sizeof *costs.v, by_node);
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_stack_cost"
-                         " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                         &st));
-    HX_TRY(write_unseen(w, st, HX_CCS_BEFORE));
-    HX_TRY(write_unseen(w, st, HX_CCS_UNKNOWN));
+    HX_TRY(write_unseen(w, HX_CCS_BEFORE));
+    HX_TRY(write_unseen(w, HX_CCS_UNKNOWN));
     for (size_t i = 0; i < costs.n; i++) {
         if ((i & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(w->progress))
             return hx_error_cancelled(w->what);
-        HX_TRY(write_stack(w, st, &costs.v[i]));
+        HX_TRY(write_stack(w, &costs.v[i]));
     }
     return NULL;
 }
@@ -163,32 +145,21 @@ static hx_error *write_stack_costs(struct hx_writer *w)
 
 static hx_error *write_sizes(struct hx_writer *w, const struct hx_recording *recording)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(
-        hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_size VALUES(?,?,?,?,?,?)", &st));
     for (size_t i = 0; i < recording->sizes.n; i++) {
         const struct hx_rec_size *size = &recording->sizes.v[i];
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, size->size > INT64_MAX ? -1 : (int64_t)size->size);
-        bind_count(st, 3, size->allocs);
-        bind_count(st, 4, size->alloc_bytes);
-        bind_count(st, 5, size->frees);
-        bind_count(st, 6, size->freed_bytes);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(
+            w, size, .size = hx_int(size->size > INT64_MAX ? -1 : (int64_t)size->size),
+            .alloc_objects = hx_count(size->allocs), .alloc_bytes = hx_count(size->alloc_bytes),
+            .freed_objects = hx_count(size->frees), .freed_bytes = hx_count(size->freed_bytes)));
     }
     return NULL;
 }
 
 static hx_error *write_size_types(struct hx_writer *w, const struct hx_recording *recording)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT OR IGNORE INTO hx_size_type VALUES(?,?,?)", &st));
-    for (size_t i = 0; i < recording->sized_types.n; i++) {
-        sqlite3_bind_int64(st, 1, w->id);
-        bind_count(st, 2, recording->sized_types.v[i].bytes);
-        hx_bind_text(st, 3, recording->sized_types.v[i].name);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
+    for (size_t i = 0; i < recording->sized_types.n; i++)
+        HX_TRY(hx_write(w, size_type, .size = hx_count(recording->sized_types.v[i].bytes),
+                        .name = hx_str(recording->sized_types.v[i].name)));
     return NULL;
 }
 
@@ -201,16 +172,12 @@ struct census {
 static hx_error *write_census(struct hx_writer *w, const struct census *census)
 {
     const struct hx_snapshot *snapshot = w->snapshot;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_stack_site VALUES(?,?,?,?)", &st));
     for (size_t site = 0; site < snapshot->sites.n; site++) {
         if (!census->objects[site])
             continue;
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, snapshot->sites.v[site].stack_id);
-        bind_count(st, 3, census->bytes[site]);
-        bind_count(st, 4, census->objects[site]);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(w, stack_site, .stack_id = hx_int(snapshot->sites.v[site].stack_id),
+                        .bytes = hx_count(census->bytes[site]),
+                        .objects = hx_count(census->objects[site])));
     }
     return NULL;
 }
@@ -311,28 +278,21 @@ static hx_error *write_pages(struct hx_writer *w)
 
 /* --- what the recording says of itself ----------------------------------------------- */
 
-static hx_error *write_loss(struct hx_writer *w, sqlite3_stmt *st, const char *what, uint64_t count)
+static hx_error *write_loss(struct hx_writer *w, const char *what, uint64_t count)
 {
-    if (!count)
-        return NULL;
-    sqlite3_bind_int64(st, 1, w->id);
-    hx_bind_text(st, 2, what);
-    bind_count(st, 3, count);
-    return hx_db_run(w->db, w->what, st);
+    return count ? hx_write(w, loss, .what = hx_str(what), .count = hx_count(count)) : NULL;
 }
 
 static hx_error *write_losses(struct hx_writer *w, const struct hx_recording *recording)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_loss VALUES(?,?,?,NULL,NULL)", &st));
-    HX_TRY(write_loss(w, st, "events lost: allocations", recording->lost_allocs));
-    HX_TRY(write_loss(w, st, "events lost: frees", recording->lost_frees));
-    HX_TRY(write_loss(w, st, "stacks cut", recording->cut_stacks));
-    HX_TRY(write_loss(w, st, "stacks without room", recording->full_stacks));
-    HX_TRY(write_loss(w, st, "captured stacks lost", recording->lost_captures));
-    HX_TRY(write_loss(w, st, "regions without a name", recording->lost_regions));
-    HX_TRY(write_loss(w, st, "events lost: entries of regions", recording->lost_entries));
-    return write_loss(w, st, "implied frees", recording->implied_frees);
+    HX_TRY(write_loss(w, "events lost: allocations", recording->lost_allocs));
+    HX_TRY(write_loss(w, "events lost: frees", recording->lost_frees));
+    HX_TRY(write_loss(w, "stacks cut", recording->cut_stacks));
+    HX_TRY(write_loss(w, "stacks without room", recording->full_stacks));
+    HX_TRY(write_loss(w, "captured stacks lost", recording->lost_captures));
+    HX_TRY(write_loss(w, "regions without a name", recording->lost_regions));
+    HX_TRY(write_loss(w, "events lost: entries of regions", recording->lost_entries));
+    return write_loss(w, "implied frees", recording->implied_frees);
 }
 
 /* When the recorder came, by the clock of the wall. */
@@ -432,19 +392,14 @@ static void put_cost_notes(struct hx_writer *w, const struct hx_recording *recor
 
 static hx_error *write_recording(struct hx_writer *w, const struct hx_recording *recording)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(
-        hx_db_prepare(w->db, w->what, "INSERT INTO hx_recording VALUES(?,?,?,?,?,?,?,?,?)", &st));
-    sqlite3_bind_int64(st, 1, w->id);
-    hx_bind_text(st, 2, recording->method);
-    sqlite3_bind_int(st, 3, recording->from_start);
-    sqlite3_bind_int(st, 4, recording->upper_bounds);
-    bind_count(st, 5, recording->sample_bytes);
-    bind_count(st, 6, recording->began_ns);
-    bind_count(st, 7, recording->frozen_ns);
-    bind_count(st, 8, recording->events);
-    bind_count(st, 9, recording->unmatched_frees);
-    return hx_db_run(w->db, w->what, st);
+    return hx_write(w, recording, .method = hx_str(recording->method),
+                    .from_start = hx_int(recording->from_start),
+                    .upper_bounds = hx_int(recording->upper_bounds),
+                    .sample_bytes = hx_count(recording->sample_bytes),
+                    .began_ns = hx_count(recording->began_ns),
+                    .frozen_ns = hx_count(recording->frozen_ns),
+                    .events = hx_count(recording->events),
+                    .unmatched_frees = hx_count(recording->unmatched_frees));
 }
 
 hx_error *hx_writer_recording(struct hx_writer *w)

@@ -10,6 +10,7 @@
 #include "model/function_name.h"
 #include "model/recording.h"
 #include "store/db.h"
+#include "store/schema/row.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -427,25 +428,24 @@ size_t hx_frames_index(const struct hx_frames *frames, int64_t frame_id)
     return HX_FIND_ID(frames->node.n, i, frames->node.v[i].id, frame_id);
 }
 
-static const char *column_text(sqlite3_stmt *st, int column)
+static const char *text_or_empty(struct hx_str text)
 {
-    const char *text = (const char *)sqlite3_column_text(st, column);
-    return text ? text : "";
+    return text.s ? text.s : "";
 }
 
 static hx_error *load_files(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what,
-                         "SELECT file, path, name, build_id FROM hx_file ORDER BY file", &st));
+    HX_TRY(hx_db_prepare(frames->db, frames->what, "SELECT * FROM hx_file ORDER BY file", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        struct hx_known_file file = {.id = sqlite3_column_int64(st, 0)};
+        struct hx_row_file row = hx_row(st, file);
+        struct hx_known_file file = {.id = row.file.value};
         if (frames->files.n >= HX_FRAMES_NO_FILE)
             return damaged_frames(frames);
-        HX_TRY(keep_frame_text(frames, column_text(st, 1), &file.path));
-        HX_TRY(keep_frame_text(frames, column_text(st, 2), &file.name));
-        HX_TRY(keep_frame_text(frames, column_text(st, 3), &file.build_id));
+        HX_TRY(keep_frame_text(frames, text_or_empty(row.path), &file.path));
+        HX_TRY(keep_frame_text(frames, text_or_empty(row.name), &file.name));
+        HX_TRY(keep_frame_text(frames, text_or_empty(row.build_id), &file.build_id));
         HX_NEED(hx_vec_push(&frames->files, file));
     }
     frames->files_stored = frames->files.n;
@@ -463,14 +463,12 @@ static enum hx_centre_kind centre_kind(const char *name)
 static hx_error *load_centres(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what,
-                         "SELECT centre, kind, label, module, source, file, identity, symbol"
-                         " FROM hx_centre ORDER BY centre",
-                         &st));
+    HX_TRY(hx_db_prepare(frames->db, frames->what, "SELECT * FROM hx_centre ORDER BY centre", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(st, 0), file = sqlite3_column_int64(st, 5);
-        uint64_t identity = (uint64_t)sqlite3_column_int64(st, 6);
+        struct hx_row_centre row = hx_row(st, centre);
+        int64_t id = row.centre.value, file = row.file.value;
+        uint64_t identity = (uint64_t)row.identity.value;
         size_t index =
             file ? HX_FIND_ID(frames->files.n, i, frames->files.v[i].id, file) : HX_FRAMES_NO_FILE;
         uint32_t none = HX_NO_PAIR, *first = &none;
@@ -479,12 +477,12 @@ static hx_error *load_centres(struct hx_frames *frames)
         if (frames->interning)
             HX_TRY(hx_pairs_at(&frames->centre_by_identity, identity, &first));
         struct hx_frames_centre centre = {
-            .kind = centre_kind(column_text(st, 1)),
+            .kind = centre_kind(text_or_empty(row.kind)),
             .file = (uint32_t)index,
-            .label = column_text(st, 2),
-            .module = column_text(st, 3),
-            .source = (const char *)sqlite3_column_text(st, 4),
-            .symbol = (const char *)sqlite3_column_text(st, 7),
+            .label = text_or_empty(row.label),
+            .module = text_or_empty(row.module),
+            .source = row.source.s,
+            .symbol = row.symbol.s,
         };
         HX_TRY(add_centre(frames, id, &centre, identity ? identity : 1, *first));
         *first = (uint32_t)frames->centres.n - 1;
@@ -493,30 +491,29 @@ static hx_error *load_centres(struct hx_frames *frames)
     return code == SQLITE_DONE ? NULL : hx_db_error(frames->db, code, frames->what);
 }
 
-/* The columns behind the first seven, which files of schema 3 have not. */
-static hx_error *load_role(const struct hx_frames *frames, sqlite3_stmt *st,
+/* The columns from `kind` on, which files of schema 3 have not. */
+static hx_error *load_role(const struct hx_frames *frames, const struct hx_row_place *row,
                            struct hx_frames_place *place, int64_t *ret_target)
 {
-    int64_t kind = sqlite3_column_int64(st, 7), initialiser = sqlite3_column_int64(st, 10);
+    int64_t kind = row->kind.value, initialiser = row->initialiser.value;
     size_t centre = HX_NO_CENTRE;
-    if (sqlite3_column_type(st, 7) == SQLITE_NULL)
+    if (!row->kind.known)
         kind = place->inlined < 0 ? HX_FRAME_BUILTIN : HX_FRAME_CODE;
-    if (sqlite3_column_type(st, 8) != SQLITE_NULL)
-        centre =
-            HX_FIND_ID(frames->centres.n, i, frames->centres.v[i].id, sqlite3_column_int64(st, 8));
+    if (row->centre.known)
+        centre = HX_FIND_ID(frames->centres.n, i, frames->centres.v[i].id, row->centre.value);
     if (kind < HX_FRAME_CODE || kind > HX_FRAME_BUILTIN || centre == SIZE_MAX ||
         initialiser < HX_REC_NOT_INITIALISER || initialiser > HX_REC_CALLS_INITIALISER)
         return damaged_frames(frames);
     place->kind = (uint8_t)kind;
     place->centre = (hx_centre)centre;
     place->initialiser = (uint8_t)initialiser;
-    *ret_target = kind == HX_FRAME_DEFERRED ? sqlite3_column_int64(st, 9) : 0;
+    *ret_target = kind == HX_FRAME_DEFERRED ? row->target.value : 0;
     return NULL;
 }
 
-static hx_error *load_place(struct hx_frames *frames, sqlite3_stmt *st)
+static hx_error *load_place(struct hx_frames *frames, const struct hx_row_place *row)
 {
-    int64_t id = sqlite3_column_int64(st, 0), file = sqlite3_column_int64(st, 1), target = 0;
+    int64_t id = row->place.value, file = row->file.value, target = 0;
     size_t index =
         file ? HX_FIND_ID(frames->files.n, i, frames->files.v[i].id, file) : HX_FRAMES_NO_FILE;
     uint32_t none = HX_NO_PAIR, *first = &none;
@@ -524,13 +521,13 @@ static hx_error *load_place(struct hx_frames *frames, sqlite3_stmt *st)
         return damaged_frames(frames);
     struct hx_frames_place place = {
         .file = (uint32_t)index,
-        .vaddr = (uint64_t)sqlite3_column_int64(st, 2),
-        .inlined = sqlite3_column_int(st, 3),
-        .label = column_text(st, 4),
-        .module = column_text(st, 5),
-        .source = (const char *)sqlite3_column_text(st, 6),
+        .vaddr = (uint64_t)row->vaddr.value,
+        .inlined = (int32_t)row->inlined.value,
+        .label = text_or_empty(row->label),
+        .module = text_or_empty(row->module),
+        .source = row->source.s,
     };
-    HX_TRY(load_role(frames, st, &place, &target));
+    HX_TRY(load_role(frames, row, &place, &target));
     uint64_t hash = hash_place(frames, &place, target);
     if (frames->interning)
         HX_TRY(hx_pairs_at(&frames->by_hash, hash, &first));
@@ -542,13 +539,12 @@ static hx_error *load_place(struct hx_frames *frames, sqlite3_stmt *st)
 static hx_error *load_places(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what,
-                         "SELECT place, file, vaddr, inlined, label, module, source, kind, centre,"
-                         " target, initialiser FROM hx_place ORDER BY place",
-                         &st));
+    HX_TRY(hx_db_prepare(frames->db, frames->what, "SELECT * FROM hx_place ORDER BY place", &st));
     int code;
-    while ((code = sqlite3_step(st)) == SQLITE_ROW)
-        HX_TRY(load_place(frames, st));
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct hx_row_place row = hx_row(st, place);
+        HX_TRY(load_place(frames, &row));
+    }
     frames->places_stored = frames->places.n;
     return code == SQLITE_DONE ? NULL : hx_db_error(frames->db, code, frames->what);
 }
@@ -556,16 +552,16 @@ static hx_error *load_places(struct hx_frames *frames)
 static hx_error *load_frame_nodes(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what,
-                         "SELECT frame_id, parent_id, place FROM hx_frame ORDER BY frame_id", &st));
+    HX_TRY(
+        hx_db_prepare(frames->db, frames->what, "SELECT * FROM hx_frame ORDER BY frame_id", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        int64_t id = sqlite3_column_int64(st, 0), up = sqlite3_column_int64(st, 1);
-        int64_t place_id = sqlite3_column_int64(st, 2);
-        size_t place = HX_FIND_ID(frames->places.n, i, frames->places.v[i].id, place_id);
+        struct hx_row_frame row = hx_row(st, frame);
+        int64_t id = row.frame_id.value;
+        size_t place = HX_FIND_ID(frames->places.n, i, frames->places.v[i].id, row.place.value);
         size_t parent = 0;
         if (frames->node.n)
-            parent = hx_frames_index(frames, up);
+            parent = hx_frames_index(frames, row.parent_id.value);
         if (id < 1 || place == SIZE_MAX || parent == SIZE_MAX || frames->node.n >= HX_NO_PAIR - 1)
             return damaged_frames(frames);
         if (frames->node.n && frames->interning) {
@@ -699,104 +695,73 @@ void hx_frames_deinit(struct hx_frames *frames)
 
 /* --- storing ----------------------------------------------------------------------- */
 
-static void bind_text(const struct hx_frames *frames, sqlite3_stmt *st, int i, size_t at)
+static struct hx_str frame_str(const struct hx_frames *frames, size_t at)
 {
-    sqlite3_bind_text(st, i, frame_text(frames, at), -1, SQLITE_STATIC); /* NULL binds NULL */
+    return hx_str(frame_text(frames, at));
 }
 
-static hx_error *store_files(struct hx_frames *frames)
+static hx_error *store_files(struct hx_frames *frames, struct hx_inserter *insert)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what, "INSERT INTO hx_file VALUES(?,?,?,?)", &st));
     for (; frames->files_stored < frames->files.n; frames->files_stored++) {
         const struct hx_known_file *file = &frames->files.v[frames->files_stored];
-        sqlite3_bind_int64(st, 1, file->id);
-        bind_text(frames, st, 2, file->path);
-        bind_text(frames, st, 3, file->name);
-        bind_text(frames, st, 4, file->build_id);
-        HX_TRY(hx_db_run(frames->db, frames->what, st));
+        HX_TRY(hx_insert(
+            insert, file, .file = hx_int(file->id), .path = frame_str(frames, file->path),
+            .name = frame_str(frames, file->name), .build_id = frame_str(frames, file->build_id)));
     }
     return NULL;
 }
 
-static void bind_file(const struct hx_frames *frames, sqlite3_stmt *st, int i, uint32_t file)
+static struct hx_int file_id(const struct hx_frames *frames, uint32_t file)
 {
-    sqlite3_bind_int64(st, i, file != HX_FRAMES_NO_FILE ? frames->files.v[file].id : 0);
+    return hx_int(file != HX_FRAMES_NO_FILE ? frames->files.v[file].id : 0);
 }
 
-static hx_error *store_centres(struct hx_frames *frames)
+static hx_error *store_centres(struct hx_frames *frames, struct hx_inserter *insert)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what,
-                         "INSERT INTO hx_centre VALUES(?,?,?,?,?,?,?,?,?)", &st));
     for (; frames->centres_stored < frames->centres.n; frames->centres_stored++) {
         const struct hx_known_centre *centre = &frames->centres.v[frames->centres_stored];
-        sqlite3_bind_int64(st, 1, centre->id);
-        sqlite3_bind_text(st, 2, centre_kinds[centre->kind], -1, SQLITE_STATIC);
-        bind_text(frames, st, 3, centre->label);
-        bind_text(frames, st, 4, centre->module);
-        bind_text(frames, st, 5, centre->source);
-        sqlite3_bind_int(st, 6, centre->kind == HX_CENTRE_CAF);
-        bind_file(frames, st, 7, centre->file);
-        sqlite3_bind_int64(st, 8, (int64_t)centre->identity);
-        bind_text(frames, st, 9, centre->symbol);
-        HX_TRY(hx_db_run(frames->db, frames->what, st));
+        HX_TRY(hx_insert(
+            insert, centre, .centre = hx_int(centre->id),
+            .kind = hx_str(centre_kinds[centre->kind]), .label = frame_str(frames, centre->label),
+            .module = frame_str(frames, centre->module),
+            .source = frame_str(frames, centre->source),
+            .is_caf = hx_int(centre->kind == HX_CENTRE_CAF), .file = file_id(frames, centre->file),
+            .identity = hx_int(centre->identity), .symbol = frame_str(frames, centre->symbol)));
     }
     return NULL;
 }
 
-static hx_error *store_place(const struct hx_frames *frames, sqlite3_stmt *st,
-                             const struct hx_known_place *place)
+static hx_error *store_places(struct hx_frames *frames, struct hx_inserter *insert)
 {
-    sqlite3_clear_bindings(st);
-    sqlite3_bind_int64(st, 1, place->id);
-    bind_file(frames, st, 2, place->file);
-    sqlite3_bind_int64(st, 3, (int64_t)place->vaddr);
-    sqlite3_bind_int(st, 4, place->inlined);
-    bind_text(frames, st, 5, place->label);
-    bind_text(frames, st, 6, place->module);
-    bind_text(frames, st, 7, place->source);
-    sqlite3_bind_int(st, 8, place->kind);
-    if (place->centre != HX_NO_CENTRE)
-        sqlite3_bind_int64(st, 9, frames->centres.v[place->centre].id);
-    if (place->target)
-        sqlite3_bind_int64(st, 10, place->target);
-    sqlite3_bind_int(st, 11, place->initialiser);
-    if (place->entry)
-        sqlite3_bind_int64(st, 12, (int64_t)place->entry);
-    return hx_db_run(frames->db, frames->what, st);
-}
-
-static hx_error *store_places(struct hx_frames *frames)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what,
-                         "INSERT INTO hx_place(place, file, vaddr, inlined, label, module, source,"
-                         " is_caf, kind, centre, target, initialiser, entry)"
-                         " VALUES(?1,?2,?3,?4,?5,?6,?7,0,?8,?9,?10,?11,?12)",
-                         &st));
-    for (; frames->places_stored < frames->places.n; frames->places_stored++)
-        HX_TRY(store_place(frames, st, &frames->places.v[frames->places_stored]));
+    for (; frames->places_stored < frames->places.n; frames->places_stored++) {
+        const struct hx_known_place *place = &frames->places.v[frames->places_stored];
+        HX_TRY(hx_insert(
+            insert, place, .place = hx_int(place->id), .file = file_id(frames, place->file),
+            .vaddr = hx_int(place->vaddr), .inlined = hx_int(place->inlined),
+            .label = frame_str(frames, place->label), .module = frame_str(frames, place->module),
+            .source = frame_str(frames, place->source), .is_caf = hx_int(0),
+            .kind = hx_int(place->kind),
+            .centre = hx_int_if(place->centre != HX_NO_CENTRE, frames->centres.v[place->centre].id),
+            .target = hx_int_if(place->target, place->target),
+            .initialiser = hx_int(place->initialiser),
+            .entry = hx_int_if(place->entry, place->entry)));
+    }
     return NULL;
 }
 
 hx_error *hx_frames_store(struct hx_frames *frames)
 {
-    HX_TRY(store_files(frames));
-    HX_TRY(store_centres(frames));
-    HX_TRY(store_places(frames));
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(frames->db, frames->what, "INSERT INTO hx_frame VALUES(?,?,?,?)", &st));
+    HX_CLEANUP(hx_inserter_deinit)
+    struct hx_inserter insert = {.db = frames->db, .what = frames->what};
+    HX_TRY(store_files(frames, &insert));
+    HX_TRY(store_centres(frames, &insert));
+    HX_TRY(store_places(frames, &insert));
     for (; frames->n_stored < frames->node.n; frames->n_stored++) {
         const struct hx_frames_node *node = &frames->node.v[frames->n_stored];
-        sqlite3_bind_int64(st, 1, node->id);
-        if (frames->n_stored)
-            sqlite3_bind_int64(st, 2, frames->node.v[node->parent].id);
-        else
-            sqlite3_bind_null(st, 2);
-        sqlite3_bind_int64(st, 3, node->depth);
-        sqlite3_bind_int64(st, 4, frames->places.v[node->place].id);
-        HX_TRY(hx_db_run(frames->db, frames->what, st));
+        HX_TRY(hx_insert(&insert, frame, .frame_id = hx_int(node->id),
+                         .parent_id = hx_int_if(frames->n_stored, frames->node.v[node->parent].id),
+                         .depth = hx_int(node->depth),
+                         .place = hx_int(frames->places.v[node->place].id)));
     }
     return NULL;
 }

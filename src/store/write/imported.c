@@ -46,7 +46,6 @@ struct stack {
 
 struct hx_imported {
     hx_store *store;
-    const struct hx_progress *progress;
 
     HX_VEC(char) strings;
     HX_VEC(struct name) names;
@@ -66,7 +65,7 @@ struct hx_imported {
     int64_t *stored_set; /* of each set */
 
     /* of the snapshot in hand */
-    int64_t id;
+    struct hx_writer writer;
     uint64_t added;                      /* snapshots before it */
     HX_VEC(struct hx_imported_row) rows; /* one for each break-down and number, in this order */
     uint64_t total[HX_IMPORTED_BYS];
@@ -245,8 +244,9 @@ hx_error *hx_imported_push(hx_imported *imported, uint32_t stack, uint32_t centr
 
 static hx_error *import_cancelled(const hx_imported *imported)
 {
-    return hx_progress_cancelled(imported->progress) ? hx_error_cancelled(imported->store->path)
-                                                     : NULL;
+    return hx_progress_cancelled(imported->writer.progress)
+               ? hx_error_cancelled(imported->store->path)
+               : NULL;
 }
 
 /* Where a centre stands in a stack: on others as a function does; a CAF that is outermost is a root
@@ -300,7 +300,7 @@ static hx_error *seal_stacks(hx_imported *imported)
     HX_TRY(hx_frames_load(db, what, true, &imported->frames));
     imported->has_frames = true;
     HX_TRY(make_frames(imported));
-    HX_TRY(hx_attributing_init(db, what, &imported->frames, &how, imported->progress,
+    HX_TRY(hx_attributing_init(db, what, &imported->frames, &how, imported->writer.progress,
                                &imported->attributing));
     HX_TRY(hx_frames_store(&imported->frames));
     return hx_attribute_stacks(&imported->attributing);
@@ -366,12 +366,7 @@ static hx_error *number_sets(hx_imported *imported, const struct hx_scheme_rule 
     HX_NEED(objects);
     for (size_t i = 0; i < imported->sets.n; i++)
         objects[number[i]] = 1;
-    struct hx_writer w = {
-        .db = imported->store->db,
-        .what = imported->store->path,
-        .progress = imported->progress,
-    };
-    HX_TRY(hx_sets_store(&w, sets, rule, objects, &stored));
+    HX_TRY(hx_sets_store(&imported->writer, sets, rule, objects, &stored));
     for (size_t i = 0; i < imported->sets.n; i++)
         imported->stored_set[i] = stored[number[i]];
     return NULL;
@@ -456,77 +451,50 @@ static void breakdown_rows(const hx_imported *imported, enum hx_imported_by by, 
     *ret_to = i;
 }
 
-static hx_error *prepare_import(const hx_imported *imported, const char *sql, sqlite3_stmt **ret)
-{
-    HX_TRY(hx_db_prepare(imported->store->db, imported->store->path, sql, ret));
-    sqlite3_bind_int64(*ret, 1, imported->id);
-    return NULL;
-}
-
-static hx_error *run_import(const hx_imported *imported, sqlite3_stmt *st)
-{
-    return hx_db_run(imported->store->db, imported->store->path, st);
-}
-
 static hx_error *add_retention(hx_imported *imported)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL, *census = NULL;
     size_t from, to;
     int64_t sets = 0;
     breakdown_rows(imported, HX_IMPORTED_RETAINER, &from, &to);
-    HX_TRY(prepare_import(imported, "INSERT INTO hx_retention VALUES(?,?,?,NULL)", &st));
     for (size_t i = from; i < to; i++) {
         const struct hx_imported_row *row = &imported->rows.v[i];
         int64_t set = row->number <= HX_IMPORTED_MANY
                           ? row->number
                           : imported->stored_set[row->number - HX_IMPORTED_MANY - 1];
         sets += set != 0;
-        sqlite3_bind_int64(st, 2, set);
-        sqlite3_bind_int64(st, 3, (int64_t)row->bytes);
-        HX_TRY(run_import(imported, st));
+        HX_TRY(hx_write(&imported->writer, retention, .set_id = hx_int(set),
+                        .bytes = hx_int(row->bytes)));
     }
-    HX_TRY(prepare_import(imported, "INSERT INTO hx_census VALUES(?,NULL,NULL,NULL,NULL,?,?)",
-                          &census));
-    sqlite3_bind_int64(census, 2, (int64_t)imported->total[HX_IMPORTED_RETAINER]);
-    sqlite3_bind_int64(census, 3, sets);
-    return run_import(imported, census);
+    return hx_write(&imported->writer, census,
+                    .total_bytes = hx_int(imported->total[HX_IMPORTED_RETAINER]),
+                    .sets = hx_int(sets));
 }
 
 /* Types are numbered in each snapshot for itself. */
 static hx_error *add_named(hx_imported *imported, enum hx_imported_by by)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
     size_t from, to;
-    bool type = by == HX_IMPORTED_TYPE;
     breakdown_rows(imported, by, &from, &to);
-    HX_TRY(prepare_import(imported,
-                          type ? "INSERT INTO hx_type(snapshot, name, bytes, type) VALUES(?,?,?,?)"
-                               : "INSERT INTO hx_module(snapshot, name, bytes) VALUES(?,?,?)",
-                          &st));
     for (size_t i = from; i < to; i++) {
-        const struct hx_imported_row *row = &imported->rows.v[i];
-        const struct name *name = &imported->names.v[row->number];
-        sqlite3_bind_text(st, 2, imported_text(imported, name->text), (int)name->bytes,
-                          SQLITE_STATIC);
-        sqlite3_bind_int64(st, 3, (int64_t)row->bytes);
-        if (type)
-            sqlite3_bind_int64(st, 4, (int64_t)(i - from) + 1);
-        HX_TRY(run_import(imported, st));
+        struct hx_int bytes = hx_int(imported->rows.v[i].bytes);
+        const struct name *name = &imported->names.v[imported->rows.v[i].number];
+        struct hx_str text = {imported_text(imported, name->text), name->bytes};
+        HX_TRY(by == HX_IMPORTED_TYPE
+                   ? hx_write(&imported->writer, type, .name = text, .bytes = bytes,
+                              .type = hx_int(i - from + 1))
+                   : hx_write(&imported->writer, module, .name = text, .bytes = bytes));
     }
     return NULL;
 }
 
 static hx_error *add_biography(hx_imported *imported)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
     size_t from, to;
     breakdown_rows(imported, HX_IMPORTED_BIOGRAPHY, &from, &to);
-    HX_TRY(prepare_import(imported, "INSERT INTO hx_biography VALUES(?,?,?,NULL)", &st));
-    for (size_t i = from; i < to; i++) {
-        hx_bind_text(st, 2, hx_imported_phases[imported->rows.v[i].number]);
-        sqlite3_bind_int64(st, 3, (int64_t)imported->rows.v[i].bytes);
-        HX_TRY(run_import(imported, st));
-    }
+    for (size_t i = from; i < to; i++)
+        HX_TRY(hx_write(&imported->writer, biography,
+                        .phase = hx_str(hx_imported_phases[imported->rows.v[i].number]),
+                        .bytes = hx_int(imported->rows.v[i].bytes)));
     return NULL;
 }
 
@@ -567,117 +535,82 @@ static const char *imported_stack_module(const hx_imported *imported, uint32_t s
 }
 
 /* The stack as a row; it may be there. */
-static hx_error *add_imported_stack(const hx_imported *imported, sqlite3_stmt *st, uint32_t stack)
+static hx_error *add_imported_stack(hx_imported *imported, uint32_t stack)
 {
     const struct hx_frames_node *node = &imported->frames.node.v[imported->node[stack]];
-    struct hx_text label = {0}, site = {0};
+    HX_CLEANUP(hx_text_free) struct hx_text label = {0}, site = {0};
     put_imported_label(imported, stack, HX_STACK_FRAMES, &label);
     put_imported_label(imported, stack, HX_SITE_FRAMES, &site);
-    sqlite3_bind_int64(st, 1, node->id);
-    hx_bind_text(st, 2, hx_text_str(&label));
-    hx_bind_text(st, 3, hx_text_str(&site));
-    hx_bind_text(st, 4, imported_stack_module(imported, stack));
-    sqlite3_bind_int64(st, 5, (int64_t)node->identity);
-    hx_error *err = label.failed || site.failed ? hx_error_nomem() : run_import(imported, st);
-    hx_text_free(&label);
-    hx_text_free(&site);
-    return err;
+    HX_NEED(!label.failed && !site.failed);
+    return hx_insert(&imported->writer.insert, stack, .stack_id = hx_int(node->id),
+                     .label = hx_str(hx_text_str(&label)), .site = hx_str(hx_text_str(&site)),
+                     .module = hx_str(imported_stack_module(imported, stack)),
+                     .identity = hx_int(node->identity), .origin = hx_int(node->id));
 }
 
 static hx_error *add_stack_rows(hx_imported *imported)
 {
-    HX_STATEMENT sqlite3_stmt *stack = NULL, *attributed = NULL, *cost = NULL, *site = NULL;
+    struct hx_writer *w = &imported->writer;
     size_t from, to;
     breakdown_rows(imported, HX_IMPORTED_CCS, &from, &to);
-    HX_TRY(prepare_import(imported, "INSERT OR IGNORE INTO hx_stack VALUES(?1,?2,?3,?4,?5,?1)",
-                          &stack));
-    HX_TRY(
-        prepare_import(imported, "INSERT OR IGNORE INTO hx_attributed VALUES(?,?)", &attributed));
-    HX_TRY(prepare_import(imported,
-                          "INSERT INTO hx_stack_cost(snapshot, stack_id, live_bytes) VALUES(?,?,?)",
-                          &cost));
-    HX_TRY(prepare_import(
-        imported, "INSERT INTO hx_stack_site(snapshot, stack_id, bytes) VALUES(?,?,?)", &site));
     for (size_t i = from; i < to; i++) {
         const struct hx_imported_row *row = &imported->rows.v[i];
         uint32_t node = imported->node[row->number];
-        int64_t id = imported->frames.node.v[node].id;
-        HX_TRY(add_imported_stack(imported, stack, row->number));
-        sqlite3_bind_int64(attributed, 1, id);
-        sqlite3_bind_int64(attributed, 2, hx_ccs_id_of(imported->attributing.row[node]));
-        HX_TRY(run_import(imported, attributed));
-        sqlite3_bind_int64(cost, 2, id);
-        sqlite3_bind_int64(cost, 3, (int64_t)row->bytes);
-        HX_TRY(run_import(imported, cost));
-        sqlite3_bind_int64(site, 2, id);
-        sqlite3_bind_int64(site, 3, (int64_t)row->bytes);
-        HX_TRY(run_import(imported, site));
+        struct hx_int stack = hx_int(imported->frames.node.v[node].id), bytes = hx_int(row->bytes);
+        HX_TRY(add_imported_stack(imported, row->number));
+        HX_TRY(hx_insert(&w->insert, attributed, .stack_id = stack,
+                         .ccs_id = hx_int(hx_ccs_id_of(imported->attributing.row[node]))));
+        HX_TRY(hx_write(w, stack_cost, .stack_id = stack, .live_bytes = bytes));
+        HX_TRY(hx_write(w, stack_site, .stack_id = stack, .bytes = bytes));
     }
     return NULL;
 }
 
 static hx_error *add_ccs(hx_imported *imported)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_import(imported, "INSERT INTO hx_recording(snapshot, method) VALUES(?,?)", &st));
-    hx_bind_text(st, 2, HX_RECORDING_IMPORT);
-    HX_TRY(run_import(imported, st));
+    HX_TRY(hx_write(&imported->writer, recording, .method = hx_str(HX_RECORDING_IMPORT)));
     HX_TRY(add_stack_rows(imported));
-    HX_TRY(hx_attribute_costs(&imported->attributing, imported->id));
-    return hx_attribute_sites(&imported->attributing, imported->id);
+    HX_TRY(hx_attribute_costs(&imported->attributing, imported->writer.id));
+    return hx_attribute_sites(&imported->attributing, imported->writer.id);
 }
 
 /* --- its own row --- */
 
-static hx_error *add_losses(const hx_imported *imported,
-                            const struct hx_imported_snapshot *snapshot)
+static hx_error *add_losses(hx_imported *imported, const struct hx_imported_snapshot *snapshot)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_import(imported, "INSERT INTO hx_loss VALUES(?,?,?,NULL,NULL)", &st));
-    for (size_t i = 0; i < snapshot->losses; i++) {
-        uint64_t count = snapshot->loss[i].count;
-        hx_bind_text(st, 2, snapshot->loss[i].what);
-        sqlite3_bind_int64(st, 3, count > INT64_MAX ? INT64_MAX : (int64_t)count);
-        HX_TRY(run_import(imported, st));
-    }
+    for (size_t i = 0; i < snapshot->losses; i++)
+        HX_TRY(hx_write(&imported->writer, loss, .what = hx_str(snapshot->loss[i].what),
+                        .count = hx_count(snapshot->loss[i].count)));
     return NULL;
 }
 
-static hx_error *add_summary(const hx_imported *imported,
-                             const struct hx_imported_snapshot *snapshot)
+static hx_error *add_summary(hx_imported *imported, const struct hx_imported_snapshot *snapshot)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_CLEANUP(hx_text_free) struct hx_text notes = {0};
     uint64_t heap = 0;
     char taken_at[64];
     for (size_t by = 0; by < HX_IMPORTED_BYS; by++)
         heap = imported->total[by] > heap ? imported->total[by] : heap;
-    HX_TRY(prepare_import(imported,
-                          "INSERT INTO hx_snapshot(snapshot, taken_at_ns, taken_at, pid, comm, exe,"
-                          " method, heap_bytes, interior, complete, notes, parts, started_at_ns)"
-                          " VALUES(?,?,?,?,?,?,'import',?,?,?,?,?,?)",
-                          &st));
     hx_writer_time(snapshot->taken_at_ns, taken_at, sizeof taken_at);
-    sqlite3_bind_int64(st, 2, snapshot->taken_at_ns);
-    hx_bind_text(st, 3, taken_at);
-    if (snapshot->pid)
-        sqlite3_bind_int64(st, 4, snapshot->pid);
-    hx_bind_text(st, 5, snapshot->comm);
-    hx_bind_text(st, 6, snapshot->exe);
-    sqlite3_bind_int64(st, 7, (int64_t)heap);
-    sqlite3_bind_int(st, 8, HX_INTERIOR_KNOWN);
-    sqlite3_bind_int(st, 9, snapshot->complete);
-    hx_bind_text(st, 10, snapshot->notes);
-    sqlite3_bind_int64(st, 11, HX_ANALYSE_ALL); /* there is nothing left to be worked out */
-    if (snapshot->started_at_ns)
-        sqlite3_bind_int64(st, 12, snapshot->started_at_ns);
-    return run_import(imported, st);
+    if (snapshot->notes)
+        hx_text_names(&notes, snapshot->notes, strlen(snapshot->notes));
+    HX_NEED(!notes.failed);
+    return hx_write(&imported->writer, snapshot, .taken_at_ns = hx_int(snapshot->taken_at_ns),
+                    .taken_at = hx_str(taken_at), .pid = hx_int_if(snapshot->pid, snapshot->pid),
+                    .comm = hx_str(snapshot->comm), .exe = hx_str(snapshot->exe),
+                    .method = hx_str("import"), .heap_bytes = hx_int(heap),
+                    .interior = hx_int(HX_INTERIOR_KNOWN), .complete = hx_int(snapshot->complete),
+                    .notes = hx_str(snapshot->notes ? hx_text_str(&notes) : NULL),
+                    .parts = hx_int(HX_ANALYSE_ALL), /* there is nothing left to be worked out */
+                    .started_at_ns = hx_int_if(snapshot->started_at_ns, snapshot->started_at_ns));
 }
 
 static hx_error *write_imported_snapshot(hx_imported *imported,
                                          const struct hx_imported_snapshot *snapshot)
 {
     HX_TRY(hx_db_int(imported->store->db, imported->store->path,
-                     "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot", &imported->id));
+                     "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot",
+                     &imported->writer.id));
     if (!imported->sealed)
         HX_TRY(seal_sets(imported));
     imported->sealed = true;
@@ -710,7 +643,7 @@ hx_error *hx_imported_add(hx_imported *imported, const struct hx_imported_snapsh
         err = hx_store_end(store, err);
     HX_TRY(err);
     store->added = true;
-    *ret = imported->id;
+    *ret = imported->writer.id;
     return NULL;
 }
 
@@ -725,7 +658,12 @@ hx_error *hx_imported_create(hx_store *store, const struct hx_progress *progress
     HX_NEED(imported && hx_vec_push(&imported->stacks, (struct stack){0}) &&
             hx_vec_push(&imported->stacks, (struct stack){0}));
     imported->store = store;
-    imported->progress = progress;
+    imported->writer = (struct hx_writer){
+        .db = store->db,
+        .what = store->path,
+        .progress = progress,
+        .insert = {.db = store->db, .what = store->path},
+    };
     *ret = hx_steal(imported);
     return NULL;
 }
@@ -734,6 +672,7 @@ void hx_imported_destroy(hx_imported *imported)
 {
     if (!imported)
         return;
+    hx_writer_deinit(&imported->writer);
     hx_attributing_deinit(&imported->attributing);
     if (imported->has_frames)
         hx_frames_deinit(&imported->frames);

@@ -2,7 +2,6 @@
 #include "store/write/writer.h"
 
 #include "base/cleanup.h"
-#include "store/db.h"
 #include "base/pairs.h"
 
 #include <stdio.h>
@@ -13,48 +12,29 @@
 
 hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_root VALUES(?,?,?,?,?,?,?,?,?,?,?,NULL,NULL,?)", &st));
     for (size_t i = 0; i < w->snapshot->roots.n; i++) {
         const struct hx_root *root = &w->snapshot->roots.v[i];
+        bool place = hx_root_has_place(root);
         if (named_only && root->kind != HX_ROOT_NAMED)
             continue;
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, (int64_t)i);
-        sqlite3_bind_int(st, 3, root->kind);
-        hx_bind_text(st, 4, hx_root_kind_name(root->kind));
-        hx_bind_text(st, 5, root->name);
-        hx_bind_text(st, 6, root->module && *root->module ? root->module : NULL);
-        if (hx_root_has_place(root))
-            sqlite3_bind_int64(st, 7, (int64_t)root->address);
-        else
-            sqlite3_bind_null(st, 7);
-        if (hx_root_has_place(root) || root->kind == HX_ROOT_REGISTER)
-            sqlite3_bind_int64(st, 8, (int64_t)root->size);
-        else
-            sqlite3_bind_null(st, 8);
-        sqlite3_bind_int64(st, 9, (int64_t)root->direct_objects);
-        sqlite3_bind_int64(st, 10, (int64_t)root->value);
-        sqlite3_bind_int64(st, 11, root->tid);
-        hx_bind_text(st, 12, root->symbol);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(
+            hx_write(w, root, .root_id = hx_int(i), .kind = hx_int(root->kind),
+                     .kind_name = hx_str(hx_root_kind_name(root->kind)), .name = hx_str(root->name),
+                     .module = hx_str(root->module && *root->module ? root->module : NULL),
+                     .address = hx_int_if(place, root->address),
+                     .size = hx_int_if(place || root->kind == HX_ROOT_REGISTER, root->size),
+                     .direct_objects = hx_int(root->direct_objects), .value = hx_int(root->value),
+                     .tid = hx_int(root->tid), .symbol = hx_str(root->symbol)));
     }
     return NULL;
 }
 
 hx_error *hx_writer_named(struct hx_writer *w)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_named VALUES(?,?,?,?,?)", &st));
     for (size_t i = 0; i < w->snapshot->named.n; i++) {
         const struct hx_named *named = &w->snapshot->named.v[i];
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, (int64_t)i);
-        hx_bind_text(st, 3, named->name);
-        hx_bind_text(st, 4, named->expr);
-        sqlite3_bind_int64(st, 5, named->root);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(w, named, .position = hx_int(i), .name = hx_str(named->name),
+                        .expr = hx_str(named->expr), .root_id = hx_int(named->root)));
     }
     return NULL;
 }
@@ -62,27 +42,17 @@ hx_error *hx_writer_named(struct hx_writer *w)
 /* Names only: what an analysis counts comes with it. */
 static hx_error *write_types(struct hx_writer *w)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_type(snapshot, type, name, confidence, symbol)"
-                         " VALUES(?,?,?,?,?)",
-                         &st));
     for (size_t i = 0; i < w->snapshot->types.n; i++) {
         const struct hx_type *type = &w->snapshot->types.v[i];
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, (int64_t)i + 1);
-        hx_bind_text(st, 3, type->name);
-        hx_bind_text(st, 4, hx_confidence_name(type->confidence));
-        hx_bind_text(st, 5, type->symbol);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(w, type, .type = hx_int(i + 1), .name = hx_str(type->name),
+                        .confidence = hx_str(hx_confidence_name(type->confidence)),
+                        .symbol = hx_str(type->symbol)));
     }
     return NULL;
 }
 
 static hx_error *write_account(struct hx_writer *w)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_account VALUES(?,?,?,?)", &st));
     /* what was not measured has no row: the others sum to the resident memory all the same */
     int first = w->snapshot->no_heap ? HX_PART_OVERHEAD + 1 : 0;
     const uint64_t *account = w->snapshot->account;
@@ -94,11 +64,9 @@ static hx_error *write_account(struct hx_writer *w)
         uint64_t rest = free_unknown && part == HX_PART_ANONYMOUS
                             ? account[HX_PART_FREE] + account[HX_PART_OVERHEAD]
                             : 0;
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int(st, 2, part);
-        hx_bind_text(st, 3, hx_part_name((enum hx_account_part)part));
-        sqlite3_bind_int64(st, 4, (int64_t)(account[part] + rest));
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(w, account, .position = hx_int(part),
+                        .part = hx_str(hx_part_name((enum hx_account_part)part)),
+                        .bytes = hx_int(account[part] + rest)));
     }
     return NULL;
 }
@@ -151,8 +119,6 @@ static hx_error *sum_leaks(const struct hx_writer *w, struct leaks *leaks)
 
 hx_error *hx_writer_leaks(struct hx_writer *w)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_leak VALUES(?,?,?,NULL,?,?,?)", &st));
     HX_CLEANUP(deinit_leaks) struct leaks leaks = {0};
     HX_TRY(sum_leaks(w, &leaks));
     for (size_t i = 0; i < leaks.rows.n * COUNT(leak_kinds); i++) {
@@ -160,37 +126,23 @@ hx_error *hx_writer_leaks(struct hx_writer *w)
         size_t kind = i % COUNT(leak_kinds);
         if (!leak->objects[kind])
             continue;
-        sqlite3_clear_bindings(st);
-        sqlite3_bind_int64(st, 1, w->id);
-        hx_bind_text(st, 2, hx_state_name(leak_kinds[kind]));
-        hx_bind_text(st, 3, leak->type ? w->snapshot->types.v[leak->type - 1].name : NULL);
-        sqlite3_bind_int64(st, 4, (int64_t)leak->bytes[kind]);
-        sqlite3_bind_int64(st, 5, (int64_t)leak->objects[kind]);
-        if (leak->site < w->snapshot->sites.n)
-            sqlite3_bind_int64(st, 6, w->snapshot->sites.v[leak->site].stack_id);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        const char *type = leak->type ? w->snapshot->types.v[leak->type - 1].name : NULL;
+        HX_TRY(hx_write(w, leak, .kind = hx_str(hx_state_name(leak_kinds[kind])),
+                        .type = hx_str(type), .bytes = hx_int(leak->bytes[kind]),
+                        .objects = hx_int(leak->objects[kind]),
+                        .stack_id = hx_int_if(leak->site < w->snapshot->sites.n,
+                                              w->snapshot->sites.v[leak->site].stack_id)));
     }
     return NULL;
 }
 
 static hx_error *write_losses(struct hx_writer *w)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_loss VALUES(?,?,?,?,?)", &st));
     for (size_t i = 0; i < w->snapshot->losses.n; i++) {
         const struct hx_loss *loss = &w->snapshot->losses.v[i];
-        sqlite3_bind_int64(st, 1, w->id);
-        hx_bind_text(st, 2, loss->what);
-        sqlite3_bind_int64(st, 3, (int64_t)loss->count);
-        if (loss->has_bytes)
-            sqlite3_bind_int64(st, 4, (int64_t)loss->bytes);
-        else
-            sqlite3_bind_null(st, 4);
-        if (loss->has_address)
-            sqlite3_bind_int64(st, 5, (int64_t)loss->address);
-        else
-            sqlite3_bind_null(st, 5);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(w, loss, .what = hx_str(loss->what), .count = hx_int(loss->count),
+                        .bytes = hx_int_if(loss->has_bytes, loss->bytes),
+                        .address = hx_int_if(loss->has_address, loss->address)));
     }
     return NULL;
 }
@@ -217,28 +169,6 @@ void hx_writer_time(int64_t ns, char *buf, size_t size)
     gmtime_r(&seconds, &tm);
     size_t n = strftime(buf, size, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(buf + n, size - n, ".%03dZ", (int)(rest / 1000000));
-}
-
-/* Figures of a heap that nobody walked stay unbound: NULL. */
-static void bind_heap(const struct hx_writer *w, sqlite3_stmt *st)
-{
-    static const enum hx_state good[2] = {HX_STATE_REACHABLE, HX_STATE_POSSIBLE};
-    static const enum hx_state lost[2] = {HX_STATE_DEFINITE, HX_STATE_INDIRECT};
-    const uint64_t *bytes = w->state_bytes, *objects = w->state_objects;
-    if (w->snapshot->no_heap)
-        return;
-    sqlite3_bind_int64(st, 10, (int64_t)w->heap_bytes);
-    sqlite3_bind_int64(st, 11, (int64_t)w->graph->n);
-    if (w->graph->state || !w->graph->n) { /* no object: all of them are reachable */
-        sqlite3_bind_int64(st, 12, (int64_t)(bytes[good[0]] + bytes[good[1]]));
-        sqlite3_bind_int64(st, 13, (int64_t)(objects[good[0]] + objects[good[1]]));
-        sqlite3_bind_int64(st, 14, (int64_t)(bytes[lost[0]] + bytes[lost[1]]));
-        sqlite3_bind_int64(st, 15, (int64_t)(objects[lost[0]] + objects[lost[1]]));
-    }
-    if (w->snapshot->free_unknown)
-        return;
-    sqlite3_bind_int64(st, 16, (int64_t)w->snapshot->free_bytes);
-    sqlite3_bind_int64(st, 17, (int64_t)w->snapshot->overhead_bytes);
 }
 
 static const char glue[] = "; "; /* between the sentences of notes */
@@ -276,50 +206,41 @@ static void add_notes(struct hx_text *text, const char *notes)
     }
 }
 
-hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
-                               sqlite3_stmt *statement, int i)
+hx_error *hx_writer_notes(const struct hx_writer *w, const char *before, struct hx_text *ret)
 {
-    struct hx_text text = {0};
-    hx_text_puts(&text, before ? before : "");
-    add_notes(&text, hx_text_str(&w->snapshot->notes));
-    add_notes(&text, hx_text_str(&w->notes));
-    bool failed = text.failed || w->notes.failed;
-    if (text.n)
-        sqlite3_bind_text(statement, i, text.s, (int)text.n, SQLITE_TRANSIENT);
-    hx_text_free(&text);
-    return failed ? hx_error_nomem() : NULL;
+    hx_text_puts(ret, before ? before : "");
+    add_notes(ret, hx_text_str(&w->snapshot->notes));
+    add_notes(ret, hx_text_str(&w->notes));
+    return ret->failed || w->notes.failed ? hx_error_nomem() : NULL;
 }
 
 hx_error *hx_writer_summary(struct hx_writer *w)
 {
     const struct hx_snapshot *s = w->snapshot;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_snapshot VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"
-                         "?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24)",
-                         &st));
+    const uint64_t *bytes = w->state_bytes, *objects = w->state_objects;
+    /* of a heap that nobody walked nothing is known; without objects all of them are reachable */
+    bool heap = !s->no_heap, states = heap && (w->graph->state || !w->graph->n);
+    bool free_known = heap && !s->free_unknown;
+    HX_CLEANUP(hx_text_free) struct hx_text notes = {0};
     char taken_at[64];
     hx_writer_time(s->taken_at_ns, taken_at, sizeof taken_at);
-    sqlite3_bind_int64(st, 1, w->id);
-    sqlite3_bind_int64(st, 2, s->taken_at_ns);
-    hx_bind_text(st, 3, taken_at);
-    if (s->pid)
-        sqlite3_bind_int64(st, 4, s->pid);
-    hx_bind_text(st, 5, s->comm);
-    hx_bind_text(st, 6, s->exe);
-    if (!s->pause_unknown)
-        sqlite3_bind_int64(st, 7, (int64_t)s->pause_us);
-    hx_bind_text(st, 8, s->method);
-    hx_bind_text(st, 9, s->allocator);
-    bind_heap(w, st);
-    if (s->has_rss)
-        sqlite3_bind_int64(st, 18, (int64_t)s->rss_bytes);
-    hx_bind_text(st, 19, w->scheme);
-    sqlite3_bind_int(st, 20, s->interior);
-    sqlite3_bind_int(st, 21, s->complete);
-    HX_TRY(hx_writer_bind_notes(w, hx_text_str(&s->notes), st, 22));
-    sqlite3_bind_int64(st, 23, w->parts);
-    if (s->started_at_ns)
-        sqlite3_bind_int64(st, 24, s->started_at_ns);
-    return hx_db_run(w->db, w->what, st);
+    HX_TRY(hx_writer_notes(w, hx_text_str(&s->notes), &notes));
+    return hx_write(
+        w, snapshot, .taken_at_ns = hx_int(s->taken_at_ns), .taken_at = hx_str(taken_at),
+        .pid = hx_int_if(s->pid, s->pid), .comm = hx_str(s->comm), .exe = hx_str(s->exe),
+        .pause_us = hx_int_if(!s->pause_unknown, s->pause_us), .method = hx_str(s->method),
+        .allocator = hx_str(s->allocator), .heap_bytes = hx_int_if(heap, w->heap_bytes),
+        .heap_objects = hx_int_if(heap, w->graph->n),
+        .reachable_bytes = hx_int_if(states, bytes[HX_STATE_REACHABLE] + bytes[HX_STATE_POSSIBLE]),
+        .reachable_objects =
+            hx_int_if(states, objects[HX_STATE_REACHABLE] + objects[HX_STATE_POSSIBLE]),
+        .leaked_bytes = hx_int_if(states, bytes[HX_STATE_DEFINITE] + bytes[HX_STATE_INDIRECT]),
+        .leaked_objects =
+            hx_int_if(states, objects[HX_STATE_DEFINITE] + objects[HX_STATE_INDIRECT]),
+        .free_bytes = hx_int_if(free_known, s->free_bytes),
+        .overhead_bytes = hx_int_if(free_known, s->overhead_bytes),
+        .rss_bytes = hx_int_if(s->has_rss, s->rss_bytes), .scheme = hx_str(w->scheme),
+        .interior = hx_int(s->interior), .complete = hx_int(s->complete),
+        .notes = {notes.n ? notes.s : NULL, notes.n}, .parts = hx_int(w->parts),
+        .started_at_ns = hx_int_if(s->started_at_ns, s->started_at_ns));
 }

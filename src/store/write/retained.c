@@ -252,26 +252,16 @@ static const char *written_type_name(const struct hx_writer *w, hx_obj object)
 static hx_error *write_top(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(
-        hx_db_prepare(w->db, w->what, "INSERT INTO hx_dominator VALUES(?,?,?,?,?,?,?,?,?,?)", &st));
     for (size_t k = 0; k < r->n_top; k++) {
         const struct top *top = &r->top[k];
-        sqlite3_clear_bindings(st);
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, (int64_t)k + 1);
-        sqlite3_bind_int64(st, 3, (int64_t)w->graph->addr[top->object]);
-        hx_bind_text(st, 4, written_type_name(w, top->object));
-        sqlite3_bind_int64(st, 5, (int64_t)w->graph->size[top->object]);
-        sqlite3_bind_int64(st, 6, (int64_t)top->bytes);
-        sqlite3_bind_int64(st, 7, (int64_t)top->objects);
-        if (top->sure_objects) {
-            sqlite3_bind_int64(st, 8, (int64_t)top->sure_bytes);
-            sqlite3_bind_int64(st, 9, (int64_t)top->sure_objects);
-        }
-        if (top->parent != HX_NO_OBJ)
-            sqlite3_bind_int64(st, 10, (int64_t)w->graph->addr[top->parent]);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        HX_TRY(hx_write(
+            w, dominator, .position = hx_int(k + 1), .address = hx_int(w->graph->addr[top->object]),
+            .type = hx_str(written_type_name(w, top->object)),
+            .bytes = hx_int(w->graph->size[top->object]), .retained_bytes = hx_int(top->bytes),
+            .retained_objects = hx_int(top->objects),
+            .sure_retained_bytes = hx_int_if(top->sure_objects, top->sure_bytes),
+            .sure_retained_objects = hx_int_if(top->sure_objects, top->sure_objects),
+            .parent = hx_int_if(top->parent != HX_NO_OBJ, w->graph->addr[top->parent])));
     }
     return NULL;
 }
@@ -337,24 +327,18 @@ static int64_t type_number(const void *context, uint32_t key)
 static hx_error *write_type_rows(struct retained *r, const struct hx_key_sums *census)
 {
     struct hx_writer *w = r->w;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_type VALUES(?,?,?,?,?,?,?,?,?)", &st));
     for (uint32_t key = 0; key < census->n; key++) {
         bool known = key + 1 < census->n;
         const struct hx_type *type = known ? &w->snapshot->types.v[key] : NULL;
-        sqlite3_clear_bindings(st);
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, type_number(census, key));
-        hx_bind_text(st, 3, type ? type->name : NULL);
-        hx_bind_text(st, 4, type ? hx_confidence_name(type->confidence) : NULL);
-        sqlite3_bind_int64(st, 5, (int64_t)census->bytes[key]);
-        sqlite3_bind_int64(st, 6, (int64_t)census->objects[key]);
-        if (r->types.bytes[key] != HX_RETAINED_UNKNOWN) {
-            sqlite3_bind_int64(st, 7, (int64_t)r->types.bytes[key]);
-            sqlite3_bind_int64(st, 8, (int64_t)r->types.objects[key]);
-        }
-        hx_bind_text(st, 9, type ? type->symbol : NULL);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        bool measured = r->types.bytes[key] != HX_RETAINED_UNKNOWN;
+        HX_TRY(hx_write(w, type, .type = hx_int(type_number(census, key)),
+                        .name = hx_str(type ? type->name : NULL),
+                        .confidence = hx_str(type ? hx_confidence_name(type->confidence) : NULL),
+                        .bytes = hx_int(census->bytes[key]),
+                        .objects = hx_int(census->objects[key]),
+                        .retained_bytes = hx_int_if(measured, r->types.bytes[key]),
+                        .retained_objects = hx_int_if(measured, r->types.objects[key]),
+                        .symbol = hx_str(type ? type->symbol : NULL)));
     }
     return NULL;
 }

@@ -29,7 +29,7 @@ struct keeper {
     int64_t *retainer; /* the store's number by that of the rule; 0: not needed */
     uint32_t *rank;    /* by label; NULL: the rule's order is that of labels */
     int64_t last_set, next_set;
-    sqlite3_stmt *find, *members, *add, *add_member;
+    sqlite3_stmt *find, *members;
     HX_VEC(struct member) member; /* of the set in hand */
     HX_VEC(int64_t) sorted, other;
 };
@@ -48,7 +48,7 @@ static bool is_other(const char *a, const char *b)
 }
 
 struct retainer_statements {
-    sqlite3_stmt *find, *add, *blur;
+    sqlite3_stmt *find, *blur;
 };
 
 /* Finds or makes the row of one retainer. Module and symbol stay only while all say the same. */
@@ -56,8 +56,8 @@ static hx_error *store_retainer(struct keeper *k, const struct retainer_statemen
                                 const struct hx_identity *who, int64_t *ret)
 {
     struct hx_writer *w = k->w;
-    hx_bind_text(st->find, 1, who->space);
-    hx_bind_text(st->find, 2, who->label);
+    hx_bind_name(st->find, 1, hx_str(who->space));
+    hx_bind_name(st->find, 2, hx_str(who->label));
     int code = sqlite3_step(st->find);
     if (code == SQLITE_ROW) {
         *ret = sqlite3_column_int64(st->find, 0);
@@ -76,12 +76,9 @@ static hx_error *store_retainer(struct keeper *k, const struct retainer_statemen
     sqlite3_reset(st->find);
     if (code != SQLITE_DONE)
         return hx_db_error(w->db, code, w->what);
-    hx_bind_text(st->add, 1, who->space);
-    hx_bind_text(st->add, 2, who->label);
-    hx_bind_text(st->add, 3, who->kind);
-    hx_bind_text(st->add, 4, who->module);
-    hx_bind_text(st->add, 5, who->symbol);
-    HX_TRY(hx_db_run(w->db, w->what, st->add));
+    HX_TRY(hx_insert(&w->insert, retainer, .space = hx_str(who->space), .label = hx_str(who->label),
+                     .kind = hx_str(who->kind), .module = hx_str(who->module),
+                     .symbol = hx_str(who->symbol)));
     *ret = sqlite3_last_insert_rowid(w->db);
     return NULL;
 }
@@ -93,10 +90,6 @@ static hx_error *prepare_retainers(const struct keeper *k, struct retainer_state
                          "SELECT retainer, module, symbol FROM hx_retainer"
                          " WHERE space = ? AND label = ?",
                          &st->find));
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_retainer(space, label, kind, module, symbol)"
-                         " VALUES(?,?,?,?,?)",
-                         &st->add));
     return hx_db_prepare(w->db, w->what,
                          "UPDATE hx_retainer SET module = iif(?2, NULL, module),"
                          " symbol = iif(?3, NULL, symbol) WHERE retainer = ?1",
@@ -116,7 +109,6 @@ static hx_error *store_retainers(struct keeper *k)
             err = sets_cancelled(k, i, n);
     }
     sqlite3_finalize(st.find);
-    sqlite3_finalize(st.add);
     sqlite3_finalize(st.blur);
     return err;
 }
@@ -259,16 +251,11 @@ static hx_error *add_stored_set(struct keeper *k, uint64_t key, int64_t *ret)
 {
     struct hx_writer *w = k->w;
     int64_t set = k->next_set++;
-    sqlite3_bind_int64(k->add, 1, set);
-    sqlite3_bind_int64(k->add, 2, (int64_t)key);
-    sqlite3_bind_int64(k->add, 3, (int64_t)k->member.n);
-    HX_TRY(hx_db_run(w->db, w->what, k->add));
-    for (size_t i = 0; i < k->member.n; i++) {
-        sqlite3_bind_int64(k->add_member, 1, set);
-        sqlite3_bind_int64(k->add_member, 2, (int64_t)i + 1);
-        sqlite3_bind_int64(k->add_member, 3, k->member.v[i].retainer);
-        HX_TRY(hx_db_run(w->db, w->what, k->add_member));
-    }
+    HX_TRY(hx_insert(&w->insert, set, .set_id = hx_int(set), .key = hx_int(key),
+                     .members = hx_int(k->member.n)));
+    for (size_t i = 0; i < k->member.n; i++)
+        HX_TRY(hx_insert(&w->insert, set_member, .set_id = hx_int(set), .position = hx_int(i + 1),
+                         .retainer = hx_int(k->member.v[i].retainer)));
     *ret = set;
     return NULL;
 }
@@ -286,11 +273,8 @@ static hx_error *prepare_sets(struct keeper *k)
                          "SELECT set_id FROM hx_set WHERE key = ?1 AND members = ?2"
                          " AND set_id BETWEEN 2 AND ?3 ORDER BY set_id",
                          &k->find));
-    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT retainer FROM hx_set_member WHERE set_id = ?",
-                         &k->members));
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT INTO hx_set VALUES(?,?,?)", &k->add));
-    return hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_set_member VALUES(?,?,?)",
-                         &k->add_member);
+    return hx_db_prepare(w->db, w->what, "SELECT retainer FROM hx_set_member WHERE set_id = ?",
+                         &k->members);
 }
 
 static hx_error *store_sets(struct keeper *k, int64_t *stored)
@@ -323,8 +307,6 @@ static void deinit_set_keeper(struct keeper *k)
 {
     sqlite3_finalize(k->find);
     sqlite3_finalize(k->members);
-    sqlite3_finalize(k->add);
-    sqlite3_finalize(k->add_member);
     free(k->retainer);
     free(k->rank);
     hx_vec_free(&k->member);

@@ -381,7 +381,6 @@ static hx_error *place_stacks(struct hx_frames *frames, const struct hx_recordin
 struct stacks {
     struct hx_writer *w;
     const struct hx_recording *recording;
-    sqlite3_stmt *insert;
     bool *written; /* by index of the node */
     struct hx_text label, site;
 };
@@ -414,7 +413,6 @@ static hx_error *write_stack(struct stacks *stacks, uint32_t index, uint32_t ori
                              uint32_t number)
 {
     const struct hx_frames_node *node = stacks->w->recorded->frames.node.v;
-    sqlite3_stmt *st = stacks->insert;
     if (stacks->written[index])
         return NULL;
     stacks->written[index] = true;
@@ -425,13 +423,11 @@ static hx_error *write_stack(struct stacks *stacks, uint32_t index, uint32_t ori
     HX_NEED(!stacks->label.failed && !stacks->site.failed);
     bool empty = !stacks->label.n || node[index].id == HX_CCS_CUT;
     const char *cut = hx_builtin_name(HX_CCS_CUT);
-    sqlite3_bind_int64(st, 1, node[index].id);
-    hx_bind_text(st, 2, empty ? cut : hx_text_str(&stacks->label));
-    hx_bind_text(st, 3, empty ? cut : hx_text_str(&stacks->site));
-    hx_bind_text(st, 4, stack_module(stacks->recording, number));
-    sqlite3_bind_int64(st, 5, (int64_t)node[index].identity);
-    sqlite3_bind_int64(st, 6, node[origin].id);
-    return hx_db_run(stacks->w->db, stacks->w->what, st);
+    return hx_insert(&stacks->w->insert, stack, .stack_id = hx_int(node[index].id),
+                     .label = hx_str(empty ? cut : hx_text_str(&stacks->label)),
+                     .site = hx_str(empty ? cut : hx_text_str(&stacks->site)),
+                     .module = hx_str(stack_module(stacks->recording, number)),
+                     .identity = hx_int(node[index].identity), .origin = hx_int(node[origin].id));
 }
 
 static hx_error *write_placed(struct stacks *stacks, const struct hx_recording *recording,
@@ -453,9 +449,6 @@ static hx_error *write_recorded_stacks(struct hx_writer *w)
     struct stacks stacks = {.w = w, .written = written, .recording = recording};
     HX_NEED(written);
     hx_error *err = find_written(&stacks);
-    if (!err)
-        err = hx_db_prepare(w->db, w->what, "INSERT INTO hx_stack VALUES(?,?,?,?,?,?)",
-                            &stacks.insert);
     if (!err && recording)
         err = write_stack(&stacks, HX_CCS_BEFORE - 1, HX_CCS_BEFORE - 1, HX_SITE_BEFORE);
     if (!err && recording)
@@ -464,7 +457,6 @@ static hx_error *write_recorded_stacks(struct hx_writer *w)
         err = write_placed(&stacks, recording, &recorded->stacks);
     if (!err)
         err = write_placed(&stacks, w->snapshot->backtraces, &recorded->backtraces);
-    sqlite3_finalize(stacks.insert);
     hx_text_free(&stacks.label);
     hx_text_free(&stacks.site);
     return err;
@@ -478,17 +470,12 @@ static hx_error *write_threads(struct hx_writer *w)
     const struct hx_placed *placed = &w->recorded->backtraces;
     if (!snapshot->backtraces)
         return NULL;
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_thread VALUES(?,?,?,?)", &st));
     for (size_t i = 0; i < snapshot->n_threads && i < snapshot->thread_stack.n; i++) {
         uint32_t stack = snapshot->thread_stack.v[i];
-        sqlite3_clear_bindings(st);
-        sqlite3_bind_int64(st, 1, w->id);
-        sqlite3_bind_int64(st, 2, snapshot->thread[i].tid);
-        hx_bind_text(st, 3, snapshot->thread[i].nameless ? NULL : snapshot->thread[i].comm);
-        if (stack < snapshot->backtraces->stacks.n)
-            sqlite3_bind_int64(st, 4, w->recorded->frames.node.v[placed->node[stack]].id);
-        HX_TRY(hx_db_run(w->db, w->what, st));
+        const char *name = snapshot->thread[i].nameless ? NULL : snapshot->thread[i].comm;
+        HX_TRY(hx_write(w, thread, .tid = hx_int(snapshot->thread[i].tid), .name = hx_str(name),
+                        .stack_id = hx_int_if(stack < snapshot->backtraces->stacks.n,
+                                              w->recorded->frames.node.v[placed->node[stack]].id)));
     }
     return NULL;
 }

@@ -90,7 +90,10 @@ hx_error *hx_store_suppress(hx_store *store, int64_t number, hx_suppressions *li
         .graph = &snapshot->graph,
         .progress = progress,
         .id = number,
+        .insert = {.db = store->db, .what = store->path},
     };
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
-    return hx_store_end(store, replace_suppressed_sums(&w, bytes, objects));
+    hx_error *err = replace_suppressed_sums(&w, bytes, objects);
+    hx_writer_deinit(&w);
+    return hx_store_end(store, err);
 }

@@ -214,9 +214,8 @@ hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id co
 {
     size_t bytes;
     HX_TRY(hx_column_encode(w->codec, w->value, n, w->blob, &bytes));
-    sqlite3_bind_int64(w->column, 1, block * HX_COLUMN_SLOTS + column);
-    sqlite3_bind_blob(w->column, 2, w->blob, (int)bytes, SQLITE_STATIC);
-    return hx_db_run(w->db, w->what, w->column);
+    return hx_insert(&w->insert, column, .id = hx_int(block * HX_COLUMN_SLOTS + column),
+                     .data = {w->blob, bytes});
 }
 
 static hx_error *write_block(struct hx_writer *w, enum hx_family family, const struct span *span,
@@ -228,15 +227,10 @@ static hx_error *write_block(struct hx_writer *w, enum hx_family family, const s
         return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
                             "the store is damaged (numbers of blocks)");
     w->next_block++;
-    sqlite3_bind_int64(w->block, 1, block);
-    sqlite3_bind_int64(w->block, 2, w->id);
-    sqlite3_bind_int(w->block, 3, family);
-    sqlite3_bind_int64(w->block, 4, (int64_t)span->from);
-    sqlite3_bind_int64(w->block, 5, (int64_t)n);
-    sqlite3_bind_int64(w->block, 6, (int64_t)keys->first);
-    sqlite3_bind_int64(w->block, 7, (int64_t)keys->last);
-    sqlite3_bind_int64(w->block, 8, (int64_t)keys->bytes);
-    HX_TRY(hx_db_run(w->db, w->what, w->block));
+    HX_TRY(hx_insert(&w->insert, block, .id = hx_int(block), .snapshot = hx_int(w->id),
+                     .family = hx_int(family), .first_row = hx_int(span->from), .n = hx_int(n),
+                     .first_key = hx_int(keys->first), .last_key = hx_int(keys->last),
+                     .bytes = hx_int(keys->bytes)));
     for (size_t c = 0; c < columns; c++) {
         column[c].gather(w, span, w->value);
         HX_TRY(hx_writer_put(w, block, column[c].id, n));
@@ -354,12 +348,7 @@ hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay)
                                " coalesce((SELECT max(id) FROM temp.hx_block), 0)) + 1"
                              : "SELECT coalesce(max(id), 0) + 1 FROM hx_block",
                      &w->next_block));
-    HX_TRY(hx_db_prepare(w->db, w->what,
-                         "INSERT INTO hx_block(id, snapshot, family, first_row, n, first_key,"
-                         " last_key, bytes) VALUES(?,?,?,?,?,?,?,?)",
-                         &w->block));
-    HX_TRY(
-        hx_db_prepare(w->db, w->what, "INSERT OR REPLACE INTO hx_column VALUES(?,?)", &w->column));
+    w->insert = (struct hx_inserter){.db = w->db, .what = w->what};
     HX_TRY(hx_codec_create(&w->codec));
     w->value = malloc(HX_BLOCK_ROWS * sizeof *w->value);
     w->blob = malloc(hx_column_bound(HX_BLOCK_ROWS));
@@ -387,8 +376,7 @@ static hx_error *write_snapshot(struct hx_writer *w, const struct hx_analysis *a
 
 void hx_writer_deinit(struct hx_writer *w)
 {
-    sqlite3_finalize(w->block);
-    sqlite3_finalize(w->column);
+    hx_inserter_deinit(&w->insert);
     hx_codec_destroy(w->codec);
     free(w->value);
     free(w->blob);

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "store/objects/packed_column.h"
+#include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "store/store.h"
 
@@ -30,7 +31,7 @@ struct hx_writer {
     const struct hx_progress *progress;
     int64_t id; /* of the snapshot */
     int64_t next_block;
-    sqlite3_stmt *block, *column;
+    struct hx_inserter insert;
     hx_codec *codec;
     uint64_t *value; /* HX_BLOCK_ROWS */
     uint8_t *blob;   /* hx_column_bound() */
@@ -49,12 +50,16 @@ struct hx_writer {
     struct hx_text notes; /* beside those of the snapshot */
 };
 
-/* Statements and buffers; needed by all below. */
+/* Statements and buffers; needed by all below but hx_writer_leaks(). */
 hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay);
 void hx_writer_deinit(struct hx_writer *w);
 
 /* Writes w->value[0 .. n) as a column of a block. */
 hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n);
+
+/* A row of the snapshot (row.h). */
+#define hx_write(w, table, ...)                                                                    \
+    hx_insert(&(w)->insert, table, .snapshot = hx_int((w)->id), __VA_ARGS__)
 
 /* The number of an object's type in hx_type; 0: unknown. */
 static inline uint32_t hx_writer_type(const struct hx_writer *w, uint64_t object)
@@ -78,27 +83,12 @@ hx_error *hx_writer_summary(struct hx_writer *w);
 /* A block of no rows: in an overlay it says that the snapshot has no root edges (overlay.h). */
 hx_error *hx_writer_no_root_edges(struct hx_writer *w);
 
-/* Binds the notes that were there before (NULL: none), and those of the snapshot and of the
- * analysis that are not among them; NULL when there are none. */
-hx_error *hx_writer_bind_notes(const struct hx_writer *w, const char *before,
-                               sqlite3_stmt *statement, int i);
+/* Puts the notes that were there before (NULL: none), and those of the snapshot and of the analysis
+ * that are not among them. */
+hx_error *hx_writer_notes(const struct hx_writer *w, const char *before, struct hx_text *ret);
 
 /* hx_snapshot.taken_at: ISO 8601 in UTC with milliseconds. */
 void hx_writer_time(int64_t ns, char *buf, size_t size);
-
-/* A name, or several: as long as one may be (base/text.h). */
-static inline void hx_bind_text(sqlite3_stmt *statement, int i, const char *text)
-{
-    size_t n = text ? strlen(text) : 0;
-    struct hx_text bounded = {0};
-    if (n <= HX_TEXT_NAME) {
-        sqlite3_bind_text(statement, i, text, (int)n, SQLITE_STATIC); /* NULL binds NULL */
-        return;
-    }
-    hx_text_names(&bounded, text, n);
-    sqlite3_bind_text(statement, i, hx_text_str(&bounded), (int)bounded.n, SQLITE_TRANSIENT);
-    hx_text_free(&bounded);
-}
 
 /* Ends the transaction: with `err` rolls it back. Gives the error on. */
 hx_error *hx_store_end(hx_store *store, hx_error *err);
