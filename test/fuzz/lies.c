@@ -1,9 +1,11 @@
-/* lies.c - changes of what a store says: numbers, names, rows, tables, columns of objects. */
+/* lies.c - changes of what a store says: numbers, names, rows, tables, columns of objects. Tables
+ * and columns are those of store/schema/tables.h. */
 #include "lies.h"
 
 #include "base/text.h"
 #include "fuzz.h"
 #include "store/objects/packed_column.h"
+#include "store/schema/row.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +14,8 @@
 struct lie {
     sqlite3 *db;
     uint64_t *state;
-    char table[64];
-    char column[64][64]; /* names of its columns */
-    size_t columns;
+    const struct hx_table_info *table;
+    size_t columns; /* of it */
 };
 
 #define COUNT(array)     (sizeof(array) / sizeof *(array))
@@ -107,64 +108,38 @@ static bool fits(int n)
 
 /* --- which ---------------------------------------------------------------------- */
 
-static void read_columns(struct lie *lie)
-{
-    sqlite3_stmt *st = NULL;
-    lie->columns = 0;
-    if (sqlite3_prepare_v2(lie->db, "SELECT name FROM pragma_table_info(?)", -1, &st, NULL) ==
-        SQLITE_OK) {
-        sqlite3_bind_text(st, 1, lie->table, -1, SQLITE_STATIC);
-        while (lie->columns < COUNT(lie->column) && sqlite3_step(st) == SQLITE_ROW)
-            snprintf(lie->column[lie->columns++], sizeof *lie->column, "%s",
-                     (const char *)sqlite3_column_text(st, 0));
-    }
-    sqlite3_finalize(st);
-}
-
 /* A table, rather one that has rows. */
-static bool choose_table(struct lie *lie)
+static void choose_table(struct lie *lie)
 {
     char sql[1024];
-    int64_t tables = ask(lie, "SELECT count(*) FROM sqlite_schema WHERE type = 'table'");
-    for (int attempt = 0; attempt < 6 && tables > 0; attempt++) {
-        sqlite3_stmt *st = NULL;
-        if (sqlite3_prepare_v2(lie->db,
-                               "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
-                               " LIMIT 1 OFFSET ?",
-                               -1, &st, NULL) != SQLITE_OK)
-            return false;
-        sqlite3_bind_int64(st, 1, (int64_t)hx_fuzz_below(lie->state, (size_t)tables));
-        bool found = sqlite3_step(st) == SQLITE_ROW;
-        if (found)
-            snprintf(lie->table, sizeof lie->table, "%s", (const char *)sqlite3_column_text(st, 0));
-        sqlite3_finalize(st);
-        if (!found)
-            return false;
-        with("SELECT EXISTS (SELECT 1 FROM \"%s\")%s", lie->table, "", sql);
+    for (int attempt = 0; attempt < 6; attempt++) {
+        lie->table = &hx_tables[hx_fuzz_below(lie->state, HX_TABLES)];
+        with("SELECT EXISTS (SELECT 1 FROM \"%s\")%s", lie->table->name, "", sql);
         if (ask(lie, sql))
             break;
     }
-    read_columns(lie);
-    return lie->columns > 0;
+    for (lie->columns = 0; lie->table->column[lie->columns].name;)
+        lie->columns++;
 }
 
-static const char *a_column(struct lie *lie)
+static const struct hx_column_info *a_column(struct lie *lie)
 {
-    return lie->column[hx_fuzz_below(lie->state, lie->columns)];
+    return &lie->table->column[hx_fuzz_below(lie->state, lie->columns)];
 }
 
 /* Appends the condition: one row or a few that go together, a part of them, or all. */
 static void put_where(struct lie *lie, struct hx_text *sql)
 {
     char count[1024];
-    with("SELECT count(*) FROM \"%s\"%s", lie->table, "", count);
+    with("SELECT count(*) FROM \"%s\"%s", lie->table->name, "", count);
     size_t rows = (size_t)ask(lie, count);
     size_t kind = hx_fuzz_below(lie->state, 10);
     if (kind < 7) { /* of a row: its first column, or its first two ones */
         size_t row = hx_fuzz_below(lie->state, rows);
         for (size_t i = 0; i < (lie->columns > 1 && kind < 5 ? 2u : 1u); i++)
             hx_text_putf(sql, " %s \"%s\" = (SELECT \"%s\" FROM \"%s\" LIMIT 1 OFFSET %zu)",
-                         i ? "AND" : "WHERE", lie->column[i], lie->column[i], lie->table, row);
+                         i ? "AND" : "WHERE", lie->table->column[i].name,
+                         lie->table->column[i].name, lie->table->name, row);
     } else if (kind < 9) {
         hx_text_putf(sql, " WHERE chance(%zu) = 0", 2 + hx_fuzz_below(lie->state, 20));
     }
@@ -196,26 +171,27 @@ static void bind_text(struct lie *lie, sqlite3_stmt *st, int at)
     free(all);
 }
 
-static void bind_any(struct lie *lie, sqlite3_stmt *st, int at)
+/* Rather of the column's type. */
+static void bind_any(struct lie *lie, sqlite3_stmt *st, int at, enum hx_column_type type)
 {
-    size_t kind = hx_fuzz_below(lie->state, 20);
-    if (kind < 11)
+    size_t kind = hx_fuzz_below(lie->state, 20), integers = type == HX_INTEGER ? 11 : 4;
+    if (kind < integers)
         sqlite3_bind_int64(st, at, PICK(lie, numbers));
-    else if (kind < 12)
+    else if (kind < integers + 1)
         sqlite3_bind_double(st, at, PICK(lie, reals));
-    else if (kind < 14)
+    else if (kind < integers + 3)
         sqlite3_bind_null(st, at);
     else
         bind_text(lie, st, at);
 }
 
 /* Runs and frees the statement, with any value for its parameter. */
-static void run_with_any(struct lie *lie, struct hx_text *sql)
+static void run_with_any(struct lie *lie, struct hx_text *sql, enum hx_column_type type)
 {
     sqlite3_stmt *st = NULL;
     if (!sql->failed && sqlite3_prepare_v2(lie->db, hx_text_str(sql), -1, &st, NULL) == SQLITE_OK) {
         if (sqlite3_bind_parameter_count(st))
-            bind_any(lie, st, 1);
+            bind_any(lie, st, 1, type);
         sqlite3_step(st);
     }
     sqlite3_finalize(st);
@@ -227,28 +203,32 @@ static void change_values(struct lie *lie)
     static const char *const sums[] = {"+ 1",  "- 1", "* 2",   "/ 2",   "% 7",
                                        "* -1", "| 1", "<< 20", "<< 40", "+ 4294967296"};
     struct hx_text sql = {0};
-    const char *column = a_column(lie);
-    hx_text_putf(&sql, "UPDATE OR IGNORE \"%s\" SET \"%s\" = ", lie->table, column);
+    const char *table = lie->table->name;
+    const struct hx_column_info *changed = a_column(lie);
+    const char *column = changed->name;
+    hx_text_putf(&sql, "UPDATE OR IGNORE \"%s\" SET \"%s\" = ", table, column);
     switch (hx_fuzz_below(lie->state, 8)) {
     case 0: /* what another row has, perhaps elsewhere */
         hx_text_putf(&sql, "(SELECT \"%s\" FROM \"%s\" LIMIT 1 OFFSET %zu)",
-                     hx_fuzz_below(lie->state, 3) ? column : a_column(lie), lie->table,
+                     hx_fuzz_below(lie->state, 3) ? column : a_column(lie)->name, table,
                      hx_fuzz_below(lie->state, 20));
         break;
     case 1:
         hx_text_putf(&sql, "\"%s\" %s", column, PICK(lie, sums));
         break;
     case 2: /* cycles, of itself or of many */
-        hx_text_putf(&sql, "\"%s\"", hx_fuzz_below(lie->state, 2) ? lie->column[0] : a_column(lie));
+        hx_text_putf(&sql, "\"%s\"",
+                     hx_fuzz_below(lie->state, 2) ? lie->table->column[0].name
+                                                  : a_column(lie)->name);
         break;
     case 3:
-        hx_text_putf(&sql, "(SELECT max(\"%s\") FROM \"%s\") - \"%s\"", column, lie->table, column);
+        hx_text_putf(&sql, "(SELECT max(\"%s\") FROM \"%s\") - \"%s\"", column, table, column);
         break;
     default:
         hx_text_puts(&sql, "?1");
     }
     put_where(lie, &sql);
-    run_with_any(lie, &sql);
+    run_with_any(lie, &sql, changed->type);
 }
 
 /* Rows that are there, with another value in one column. */
@@ -256,35 +236,36 @@ static void add_rows(struct lie *lie)
 {
     struct hx_text sql = {0};
     size_t other = hx_fuzz_below(lie->state, lie->columns);
-    hx_text_putf(&sql, "INSERT OR IGNORE INTO \"%s\" SELECT ", lie->table);
+    hx_text_putf(&sql, "INSERT OR IGNORE INTO \"%s\" SELECT ", lie->table->name);
     for (size_t i = 0; i < lie->columns; i++) {
         hx_text_puts(&sql, i ? ", " : "");
         if (i == other)
             hx_text_puts(&sql, "?1");
         else
-            hx_text_putf(&sql, "\"%s\"", lie->column[i]);
+            hx_text_putf(&sql, "\"%s\"", lie->table->column[i].name);
     }
-    hx_text_putf(&sql, " FROM \"%s\"", lie->table);
+    hx_text_putf(&sql, " FROM \"%s\"", lie->table->name);
     put_where(lie, &sql);
-    run_with_any(lie, &sql);
+    run_with_any(lie, &sql, lie->table->column[other].type);
 }
 
 static void remove_rows(struct lie *lie)
 {
     struct hx_text sql = {0};
-    hx_text_putf(&sql, "DELETE FROM \"%s\"", lie->table);
+    hx_text_putf(&sql, "DELETE FROM \"%s\"", lie->table->name);
     put_where(lie, &sql);
-    run_with_any(lie, &sql);
+    run_with_any(lie, &sql, HX_INTEGER);
 }
 
 /* Appends an expression for a column of the copies that grow() makes: row `k` of many. */
 static void put_grown(struct lie *lie, struct hx_text *sql, size_t i)
 {
-    const char *name = lie->column[i];
+    const char *name = lie->table->column[i].name, *table = lie->table->name;
     if (strcmp(name, "parent_id") == 0 || strcmp(name, "parent") == 0) /* one long chain */
-        hx_text_putf(sql, "(SELECT max(\"%s\") FROM \"%s\") + k - 1", lie->column[0], lie->table);
+        hx_text_putf(sql, "(SELECT max(\"%s\") FROM \"%s\") + k - 1", lie->table->column[0].name,
+                     table);
     else if (i == 0 && hx_fuzz_below(lie->state, 4))
-        hx_text_putf(sql, "(SELECT max(\"%s\") FROM \"%s\") + k", name, lie->table);
+        hx_text_putf(sql, "(SELECT max(\"%s\") FROM \"%s\") + k", name, table);
     else if (hx_fuzz_below(lie->state, 3) == 0)
         hx_text_putf(sql, "k + \"%s\"", name);
     else if (hx_fuzz_below(lie->state, 8) == 0)
@@ -301,14 +282,14 @@ static void grow(struct lie *lie)
     hx_text_putf(&sql,
                  "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < %zu)"
                  " INSERT OR IGNORE INTO \"%s\" SELECT ",
-                 PICK(lie, rows), lie->table);
+                 PICK(lie, rows), lie->table->name);
     for (size_t i = 0; i < lie->columns; i++) {
         hx_text_puts(&sql, i ? ", " : "");
         put_grown(lie, &sql, i);
     }
-    hx_text_putf(&sql, " FROM n, (SELECT * FROM \"%s\" LIMIT 1 OFFSET %zu)", lie->table,
+    hx_text_putf(&sql, " FROM n, (SELECT * FROM \"%s\" LIMIT 1 OFFSET %zu)", lie->table->name,
                  hx_fuzz_below(lie->state, 4));
-    run_with_any(lie, &sql);
+    run_with_any(lie, &sql, HX_INTEGER);
 }
 
 /* --- tables and views ---------------------------------------------------------------- */
@@ -345,17 +326,17 @@ static void change_schema(struct lie *lie)
     char sql[1024];
     switch (hx_fuzz_below(lie->state, 6)) {
     case 0:
-        with("DROP TABLE \"%s\"%s", lie->table, "", sql);
+        with("DROP TABLE \"%s\"%s", lie->table->name, "", sql);
         break;
     case 1:
-        with("ALTER TABLE \"%s\" ADD COLUMN %s", lie->table, "more DEFAULT 'more'", sql);
+        with("ALTER TABLE \"%s\" ADD COLUMN %s", lie->table->name, "more DEFAULT 'more'", sql);
         break;
     case 2:
-        with("ALTER TABLE \"%s\" RENAME COLUMN \"%s\" TO was_renamed", lie->table, a_column(lie),
-             sql);
+        with("ALTER TABLE \"%s\" RENAME COLUMN \"%s\" TO was_renamed", lie->table->name,
+             a_column(lie)->name, sql);
         break;
     case 3:
-        with("ALTER TABLE \"%s\" DROP COLUMN \"%s\"", lie->table, a_column(lie), sql);
+        with("ALTER TABLE \"%s\" DROP COLUMN \"%s\"", lie->table->name, a_column(lie)->name, sql);
         break;
     case 4:
         with("%s%s", PICK(lie, pragmas), "", sql);
@@ -491,10 +472,9 @@ void hx_lies(sqlite3 *db, uint64_t *state)
     run(&lie, "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; BEGIN");
     for (size_t i = 1 + hx_fuzz_below(state, 4); i-- > 0;) {
         size_t kind = hx_fuzz_below(state, 100);
+        choose_table(&lie);
         if (kind < 25)
             change_blob(&lie);
-        else if (!choose_table(&lie))
-            break;
         else if (kind < 75)
             change_values(&lie);
         else if (kind < 77)
