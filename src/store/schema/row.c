@@ -98,17 +98,20 @@ void hx_read_row(sqlite3_stmt *st, enum hx_table_id table, void *ret)
     const struct hx_column_info *column = hx_tables[table].column;
     for (int i = 0; column[i].name; i++) {
         void *cell = (char *)ret + (size_t)i * CELL;
-        bool known = sqlite3_column_type(st, i) != SQLITE_NULL;
         if (column[i].type == HX_INTEGER) {
-            *(struct hx_int *)cell = (struct hx_int){sqlite3_column_int64(st, i), known};
+            int64_t n = sqlite3_column_int64(st, i); /* of most it is all that has to be asked */
+            bool known = n || sqlite3_column_type(st, i) != SQLITE_NULL;
+            *(struct hx_int *)cell = (struct hx_int){n, known};
         } else if (column[i].type == HX_REAL) {
+            bool known = sqlite3_column_type(st, i) != SQLITE_NULL;
             *(struct hx_real *)cell = (struct hx_real){sqlite3_column_double(st, i), known};
         } else if (column[i].type == HX_BLOB) {
             const void *blob = sqlite3_column_blob(st, i);
             *(struct hx_blob *)cell = (struct hx_blob){blob, (size_t)sqlite3_column_bytes(st, i)};
         } else {
             const char *text = (const char *)sqlite3_column_text(st, i);
-            *(struct hx_str *)cell = (struct hx_str){text, (size_t)sqlite3_column_bytes(st, i)};
+            size_t n = text ? (size_t)sqlite3_column_bytes(st, i) : 0;
+            *(struct hx_str *)cell = (struct hx_str){text, n};
         }
     }
 }

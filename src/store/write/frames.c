@@ -549,19 +549,20 @@ static hx_error *load_places(struct hx_frames *frames)
     return code == SQLITE_DONE ? NULL : hx_db_error(frames->db, code, frames->what);
 }
 
+/* There may be millions: no more columns of them than are needed. */
 static hx_error *load_frame_nodes(struct hx_frames *frames)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(
-        hx_db_prepare(frames->db, frames->what, "SELECT * FROM hx_frame ORDER BY frame_id", &st));
+    HX_TRY(hx_db_prepare(frames->db, frames->what,
+                         "SELECT frame_id, parent_id, place FROM hx_frame ORDER BY frame_id", &st));
     int code;
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
-        struct hx_row_frame row = hx_row(st, frame);
-        int64_t id = row.frame_id.value;
-        size_t place = HX_FIND_ID(frames->places.n, i, frames->places.v[i].id, row.place.value);
+        int64_t id = sqlite3_column_int64(st, 0), up = sqlite3_column_int64(st, 1);
+        int64_t place_id = sqlite3_column_int64(st, 2);
+        size_t place = HX_FIND_ID(frames->places.n, i, frames->places.v[i].id, place_id);
         size_t parent = 0;
         if (frames->node.n)
-            parent = hx_frames_index(frames, row.parent_id.value);
+            parent = hx_frames_index(frames, up);
         if (id < 1 || place == SIZE_MAX || parent == SIZE_MAX || frames->node.n >= HX_NO_PAIR - 1)
             return damaged_frames(frames);
         if (frames->node.n && frames->interning) {
