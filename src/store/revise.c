@@ -158,10 +158,8 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snaps
         return hx_error_new(HX_E_ABSENT, store->path, "take a new one",
                             "snapshot %lld has no states to analyse", (long long)number);
     bool overlay = !store->writer;
-    if (overlay && !store->overlaid) {
-        HX_TRY(hx_schema_overlay(store->db, store->path));
-        store->overlaid = true;
-    }
+    if (overlay)
+        HX_TRY(hx_schema_overlay(store->db, store->path, HX_OVERLAID));
     struct hx_writer w = {
         .db = store->db,
         .what = store->path,
@@ -205,10 +203,7 @@ hx_error *hx_store_count_visits(hx_store *store, int64_t number, const struct hx
     hx_sets *sets = NULL;
     int64_t max_set;
     char sql[128];
-    if (!store->overlaid) {
-        HX_TRY(hx_schema_overlay(store->db, store->path));
-        store->overlaid = true;
-    }
+    HX_TRY(hx_schema_overlay(store->db, store->path, HX_OVERLAID));
     snprintf(sql, sizeof sql, "SELECT coalesce(max_set, %d) FROM hx_census WHERE snapshot = %lld",
              HX_MAX_SET, (long long)number);
     HX_TRY(hx_db_int(store->db, store->path, sql, &max_set));

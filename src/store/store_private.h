@@ -43,8 +43,7 @@ struct hx_store {
     bool added;                     /* a snapshot was stored */
     char *answer_order;             /* what temp.hx_answer_order holds (answer.h); NULL: nothing */
     bool temporary;
-    bool overlaid;   /* temporary tables lie over the file's own: hx_schema_overlay() */
-    bool attributed; /* and of cost centres: hx_schema_overlay_attribution() */
+    bool attributed; /* anew: hx_schema_overlay_attribution() */
 };
 
 /* Ends an attribution that lies over the file's own; before a snapshot is added. */

@@ -415,7 +415,7 @@ static void overlaid(void **state)
     compare_objects(store, &f[0], true);
     assert_done(hx_query_sql(store, "SELECT * FROM objects WHERE type = 'Node'", &rows));
     assert_done(hx_rows_next(rows, &more)); /* somebody reads all the while */
-    assert_done(hx_schema_overlay(store->db, "test"));
+    assert_done(hx_schema_overlay(store->db, "test", HX_OVERLAID));
     for (hx_obj i = 0; i < 3000; i++) {
         f[0].set[i] += 3;
         f[0].bin[i] = (f[0].bin[i] + 1) % BINS;

@@ -81,12 +81,12 @@ enum hx_table_id {
 
 /* What lies over a table of the file (schema.h). */
 enum hx_overlaid {
-    HX_OVERLAID = 1,       /* hx_schema_overlay(): with what the file's own holds */
-    HX_OVERLAID_EMPTY = 2, /* hx_schema_overlay(): empty */
-    HX_ATTRIBUTED = 4,     /* hx_schema_overlay_attribution(): empty */
-    HX_PAGES = 8,          /* the same: but for the census of sites */
-    HX_IN_MEMORY = 16,     /* with HX_ATTRIBUTED: attribution_tables.h */
-    HX_SUPPRESSED = 32,    /* hx_schema_overlay_leaks(): with what is shown now */
+    HX_OVERLAID = 1,   /* by answers of an analysis */
+    HX_SUPPRESSED = 2, /* by leaks and snapshots without what is known */
+    HX_ATTRIBUTED = 4, /* by what follows from a choice of cost centres: empty at first */
+    HX_PAGES = 8,      /* the same: but for the census of sites */
+    HX_JOINED = 16,    /* with HX_OVERLAID: empty at first, and what the file has is joined */
+    HX_IN_MEMORY = 32, /* with HX_ATTRIBUTED: attribution_tables.h */
 };
 
 enum hx_column_type { HX_INTEGER, HX_REAL, HX_TEXT, HX_NAME, HX_BLOB };

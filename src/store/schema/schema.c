@@ -10,7 +10,6 @@
 #include "store/cost/attribution_tables.h"
 #include "store/schema/mprof_sql.h"
 #include "store/schema/rename.h"
-#include "store/schema/row.h"
 #include "store/store.h"
 
 #include <string.h>
@@ -236,28 +235,6 @@ static bool is_overlaid(sqlite3 *db, const struct hx_table_info *table)
                                          NULL) == SQLITE_OK;
 }
 
-/* The tables that an overlay of a kind has and that are not there yet; what is there keeps what it
- * holds. */
-static void put_overlay(struct hx_text *sql, sqlite3 *db, unsigned kind)
-{
-    for (size_t i = 0; i < HX_TABLES; i++) {
-        const struct hx_table_info *table = &hx_tables[i];
-        if (!(table->overlaid & kind) || is_overlaid(db, table))
-            continue;
-        if (table->overlaid & HX_IN_MEMORY) {
-            put_in_memory(sql, table);
-            continue;
-        }
-        put_table(sql, table, "TEMP ");
-        if (kind & HX_OVERLAID)
-            put_index(sql, table, "temp.");
-        if (table->overlaid & kind & (HX_OVERLAID | HX_PAGES))
-            hx_text_putf(sql, "INSERT INTO temp.%s SELECT * FROM main.%s;\n", table->name,
-                         table->name);
-    }
-    put_views(sql, "TEMP VIEW IF NOT EXISTS");
-}
-
 static hx_error *run_overlay(sqlite3 *db, const char *what, struct hx_text *sql)
 {
     hx_text_puts(sql, "COMMIT;\n");
@@ -267,24 +244,34 @@ static hx_error *run_overlay(sqlite3 *db, const char *what, struct hx_text *sql)
     return err;
 }
 
-hx_error *hx_schema_overlay(sqlite3 *db, const char *what)
+/* What is there keeps what it holds. */
+static hx_error *make_overlay(sqlite3 *db, const char *what, unsigned kind, const char *then)
 {
     struct hx_text sql = {0};
     hx_text_puts(&sql, "BEGIN;\n");
-    put_overlay(&sql, db, HX_OVERLAID | HX_OVERLAID_EMPTY);
+    for (size_t i = 0; i < HX_TABLES; i++) {
+        const struct hx_table_info *table = &hx_tables[i];
+        if (!(table->overlaid & kind) || is_overlaid(db, table))
+            continue;
+        if (table->overlaid & HX_IN_MEMORY) {
+            put_in_memory(&sql, table);
+            continue;
+        }
+        put_table(&sql, table, "TEMP ");
+        if (!(kind & HX_ATTRIBUTED))
+            put_index(&sql, table, "temp.");
+        if (table->overlaid & kind & ~(unsigned)HX_ATTRIBUTED && !(table->overlaid & HX_JOINED))
+            hx_text_putf(&sql, "INSERT INTO temp.%s SELECT * FROM main.%s;\n", table->name,
+                         table->name);
+    }
+    put_views(&sql, "TEMP VIEW IF NOT EXISTS");
+    hx_text_puts(&sql, then);
     return run_overlay(db, what, &sql);
 }
 
-hx_error *hx_schema_overlay_leaks(sqlite3 *db, const char *what)
+hx_error *hx_schema_overlay(sqlite3 *db, const char *what, enum hx_overlaid kind)
 {
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "BEGIN;\n");
-    for (size_t i = 0; i < HX_TABLES; i++)
-        if (hx_tables[i].overlaid & HX_SUPPRESSED && !is_overlaid(db, &hx_tables[i]))
-            hx_text_putf(&sql, "CREATE TEMP TABLE %s AS SELECT * FROM main.%s;\n",
-                         hx_tables[i].name, hx_tables[i].name);
-    put_views(&sql, "TEMP VIEW IF NOT EXISTS");
-    return run_overlay(db, what, &sql);
+    return make_overlay(db, what, kind, "");
 }
 
 hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what)
@@ -293,13 +280,9 @@ hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what)
     for (size_t i = 0; i < HX_TABLES; i++)
         if (hx_tables[i].overlaid & HX_ATTRIBUTED)
             hx_text_putf(&sql, "DROP TABLE IF EXISTS temp.%s;\n", hx_tables[i].name);
-    hx_error *err = run_schema_sql(db, what, &sql);
-    if (err)
-        return err;
-    hx_text_puts(&sql, "BEGIN;\n");
-    put_overlay(&sql, db, HX_ATTRIBUTED | HX_PAGES);
-    hx_text_puts(&sql, "DELETE FROM temp.hx_page WHERE census = 'site';\n");
-    return run_overlay(db, what, &sql);
+    HX_TRY(run_schema_sql(db, what, &sql));
+    return make_overlay(db, what, HX_ATTRIBUTED | HX_PAGES,
+                        "DELETE FROM temp.hx_page WHERE census = 'site';\n");
 }
 
 hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what)
@@ -323,7 +306,7 @@ static const struct hx_table_info *find_table(const char *name)
 int hx_schema_number(const char *name)
 {
     const struct hx_table_info *table = find_table(name);
-    return table && !(table->overlaid & HX_OVERLAID_EMPTY) ? (int)(table - hx_tables) : -1;
+    return table && !(table->overlaid & HX_JOINED) ? (int)(table - hx_tables) : -1;
 }
 
 hx_error *hx_schema_drop_index(sqlite3 *db, const char *what, const char *name)

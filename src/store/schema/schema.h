@@ -13,6 +13,7 @@
 #define HX_STORE_SCHEMA_SCHEMA_H
 
 #include "base/progress.h"
+#include "store/schema/row.h"
 #include "store/sqlite.h"
 
 #include <stdbool.h>
@@ -78,17 +79,14 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
 /* What leads from the schema before to `version`, 1 to HX_STORE_SCHEMA: statements. (steps.c) */
 const char *hx_schema_step(int version);
 
-/* Lays temporary tables and views of the same names over those of the analysis, the tables with
- * what the file's own hold (those of blocks empty): from now on this connection sees and changes
- * these, and the file stays as it is. */
-hx_error *hx_schema_overlay(sqlite3 *db, const char *what);
+/* Makes a connection's private tables of a kind (HX_OVERLAID, HX_SUPPRESSED), as far as they are
+ * not there, with what the file's own hold, and views over them: temporary ones of the same names
+ * and in the same words, which SQLite finds first. From now on this connection sees and changes
+ * these, and the file stays as it is. Blocks and columns are joined (objects/overlay.h). */
+hx_error *hx_schema_overlay(sqlite3 *db, const char *what, enum hx_overlaid kind);
 
-/* The same with what the view `leaks` is made of, and the rows of the snapshots, as they are seen
- * now. */
-hx_error *hx_schema_overlay_leaks(sqlite3 *db, const char *what);
-
-/* The same with the tables that follow from a choice of cost centres, all of them empty. What is
- * there of another choice goes. They are filled first, and get their indexes then. */
+/* The same with HX_ATTRIBUTED, empty. What is there of another choice goes. They are filled first,
+ * and get their indexes then. */
 hx_error *hx_schema_overlay_attribution(sqlite3 *db, const char *what);
 hx_error *hx_schema_index_attribution(sqlite3 *db, const char *what);
 /* The index of a table of the file, within a transaction: for whoever fills most of the table. */

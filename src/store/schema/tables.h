@@ -37,11 +37,11 @@ END(.index = "hx_leak_snapshot ON hx_leak(snapshot)")
 TABLE(loss, 0)
     INTEGER(snapshot) NAME(what) INTEGER(count) INTEGER(bytes) INTEGER(address)
 END(.index = "hx_loss_snapshot ON hx_loss(snapshot)")
-TABLE(block, HX_OVERLAID_EMPTY) /* keys: enum hx_family */
+TABLE(block, HX_OVERLAID | HX_JOINED) /* keys: enum hx_family */
     INTEGER(id, PRIMARY KEY) INTEGER(snapshot) INTEGER(family) INTEGER(first_row) INTEGER(n)
     INTEGER(first_key) INTEGER(last_key) INTEGER(bytes)
 END(.index = "hx_block_place ON hx_block(snapshot, family, first_row)", .index_is_unique = true)
-TABLE(column, HX_OVERLAID_EMPTY) /* enum hx_column_id */
+TABLE(column, HX_OVERLAID | HX_JOINED) /* enum hx_column_id */
     INTEGER(id, PRIMARY KEY) BLOB(data)
 END(.conflict = "REPLACE")
 

@@ -82,7 +82,7 @@ hx_error *hx_store_suppress(hx_store *store, int64_t number, hx_suppressions *li
         after += hx_suppressions_at(list, i)->objects;
     if (before == after)
         return NULL;
-    HX_TRY(hx_schema_overlay_leaks(store->db, store->path));
+    HX_TRY(hx_schema_overlay(store->db, store->path, HX_SUPPRESSED));
     struct hx_writer w = {
         .db = store->db,
         .what = store->path,
