@@ -8,6 +8,7 @@
 #include "export/ghc/prof.h"
 
 #include "base/cleanup.h"
+#include "base/preorder.h"
 #include "export/ghc/bands.h"
 
 #include <inttypes.h>
@@ -24,6 +25,8 @@ enum {
 struct cost {
     int64_t entries, alloc, inherited;
     bool unseen; /* what it allocated; so nobody knows that it is nothing */
+    bool kept;   /* it has a cost, or one below it has; of MAIN always */
+    int depth;   /* of those that are kept */
 };
 
 struct flat {
@@ -35,9 +38,9 @@ struct table {
     const struct hx_export *export;
     struct hx_sink *sink;
     struct hx_stacktree tree;
-    struct cost *cost;       /* by stack */
-    uint32_t *order, *begin; /* children of stack i: order[begin[i] .. begin[i + 1]) */
-    struct flat *flat;       /* by centre, then sorted */
+    struct cost *cost; /* by stack */
+    uint32_t *order;   /* of stacks in the tree */
+    struct flat *flat; /* by centre, then sorted */
     int64_t total;
     uint64_t deeper; /* rows that are not indented as deep as they are */
     int label_width, module_width, source_width;
@@ -49,7 +52,6 @@ static void deinit_cost_table(struct table *t)
     hx_stacktree_deinit(&t->tree);
     free(t->cost);
     free(t->order);
-    free(t->begin);
     free(t->flat);
     hx_text_free(&t->text);
     hx_text_free(&t->words);
@@ -103,14 +105,12 @@ static const char *centre_label(const struct table *t, uint32_t centre)
     return hx_stacktree_text(&t->tree, t->tree.centres.v[centre].label);
 }
 
-/* By parent; then entries, the most first, then labels, then numbers. */
-static int compare_row_places(const void *left, const void *right, void *context)
+/* Siblings: by entries, the most first, then labels, then numbers. */
+static int compare_siblings(const void *left, const void *right, void *context)
 {
     const struct table *t = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     const struct hx_stack_row *x = &t->tree.rows.v[a], *y = &t->tree.rows.v[b];
-    if (x->parent != y->parent)
-        return x->parent < y->parent ? -1 : 1;
     if (t->cost[a].entries != t->cost[b].entries)
         return t->cost[a].entries > t->cost[b].entries ? -1 : 1;
     int order =
@@ -128,32 +128,20 @@ static int by_alloc(const void *left, const void *right, void *context)
     return order ? order : a->centre < b->centre ? -1 : a->centre > b->centre;
 }
 
-/* Stacks without any cost, and without one below them, are left out. */
 static hx_error *sort_tree(struct table *t)
 {
-    uint32_t n = (uint32_t)t->tree.rows.n;
-    HX_FREE uint8_t *kept = calloc((size_t)n + 1, 1);
-    t->order = malloc(((size_t)n + 1) * sizeof *t->order);
-    t->begin = malloc(((size_t)n + 2) * sizeof *t->begin);
-    HX_NEED(kept && t->order && t->begin);
-    uint32_t count = 0;
-    for (uint32_t i = n; i-- > 0;) {
-        const struct cost *cost = &t->cost[i];
-        uint32_t parent = t->tree.rows.v[i].parent;
-        kept[i] |= cost->alloc > 0 || cost->entries > 0 || cost->unseen || parent == HX_NO_STACK;
-        if (kept[i] && parent != HX_NO_STACK) {
-            kept[parent] = 1;
-            t->order[count++] = i;
-        }
+    const struct hx_stack_row *row = t->tree.rows.v;
+    size_t n = t->tree.rows.n;
+    for (size_t i = n; i-- > 0;) {
+        struct cost *cost = &t->cost[i];
+        bool top = row[i].parent == HX_NO_STACK;
+        cost->kept |= cost->alloc > 0 || cost->entries > 0 || cost->unseen || top;
+        if (cost->kept && !top)
+            t->cost[row[i].parent].kept = true;
     }
-    qsort_r(t->order, count, sizeof *t->order, compare_row_places, t);
-    uint32_t at = 0;
-    for (uint32_t i = 0; i <= n; i++) {
-        while (at < count && t->tree.rows.v[t->order[at]].parent < i)
-            at++;
-        t->begin[i] = at;
-    }
-    return NULL;
+    for (size_t i = 0; i < n; i++)
+        t->cost[i].depth = row[i].parent == HX_NO_STACK ? 0 : t->cost[row[i].parent].depth + 1;
+    return hx_preorder(HX_PARENTS(row, parent, n), compare_siblings, t, &t->order);
 }
 
 /* --- cells --------------------------------------------------------------------------- */
@@ -293,11 +281,11 @@ static hx_error *put_flat(struct table *t)
     return NULL;
 }
 
-static void put_row(struct table *t, uint32_t at, int width, int depth)
+static void put_row(struct table *t, uint32_t at, int width)
 {
     const struct cost *cost = &t->cost[at];
-    t->deeper += depth > DEEPEST;
-    put_centre(t, t->tree.rows.v[at].centre, width, depth < DEEPEST ? depth : DEEPEST);
+    t->deeper += cost->depth > DEEPEST;
+    put_centre(t, t->tree.rows.v[at].centre, width, cost->depth < DEEPEST ? cost->depth : DEEPEST);
     hx_sink_putf(t->sink, "%6" PRId64 " ", t->tree.rows.v[at].id);
     put_cost_figure(t, cost->entries, 11);
     hx_sink_puts(t->sink, "      -  ");
@@ -310,46 +298,27 @@ static void put_row(struct table *t, uint32_t at, int width, int depth)
 }
 
 /* How wide the first column becomes with its indents. */
-static int tree_width(const struct table *t, const int *depth)
+static int tree_width(const struct table *t)
 {
     int width = t->label_width;
-    for (uint32_t i = 0; i < t->begin[t->tree.rows.n]; i++)
-        width = wider(width, depth[t->order[i]] + 20);
+    for (size_t i = 0; i < t->tree.rows.n; i++)
+        if (t->cost[i].kept && t->cost[i].depth)
+            width = wider(width, t->cost[i].depth + 20);
     return width;
 }
 
-static hx_error *put_tree(struct table *t)
+static void put_tree(struct table *t)
 {
-    uint32_t n = (uint32_t)t->tree.rows.n;
-    HX_FREE int *depth = calloc((size_t)n + 1, sizeof *depth);
-    HX_FREE uint32_t *next = malloc(((size_t)n + 1) * sizeof *next);
-    HX_NEED(depth && next);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t parent = t->tree.rows.v[i].parent;
-        depth[i] = parent == HX_NO_STACK ? 0 : depth[parent] + 1;
-        next[i] = t->begin[i];
-    }
-    int width = tree_width(t, depth);
+    int width = tree_width(t);
     int before = width + t->module_width + t->source_width + 3;
     hx_sink_putf(t->sink, "\n\n%*s%18s  %13s   %13s\n", before, "", "", "individual", "inherited");
     put_cell(t, "COST CENTRE", width, 0);
     put_cell(t, "MODULE", t->module_width, 0);
     put_cell(t, "SRC", t->source_width, 0);
     hx_sink_puts(t->sink, "   no.     entries  %time %alloc   %time %alloc  ticks     bytes\n\n");
-    for (uint32_t root = 0; root < n; root++) {
-        if (t->tree.rows.v[root].parent != HX_NO_STACK)
-            continue;
-        put_row(t, root, width, 0);
-        for (uint32_t at = root; at != HX_NO_STACK;) {
-            if (next[at] == t->begin[at + 1]) {
-                at = at == root ? HX_NO_STACK : t->tree.rows.v[at].parent;
-                continue;
-            }
-            at = t->order[next[at]++];
-            put_row(t, at, width, depth[at]);
-        }
-    }
-    return NULL;
+    for (size_t i = 0; i < t->tree.rows.n; i++)
+        if (t->cost[t->order[i]].kept)
+            put_row(t, t->order[i], width);
 }
 
 hx_error *hx_prof_write_costs(const struct hx_export *export,
@@ -371,7 +340,7 @@ hx_error *hx_prof_write_costs(const struct hx_export *export,
     measure_cost_columns(&t);
     put_cost_head(&t, timepoints, timepoint);
     HX_TRY(put_flat(&t));
-    HX_TRY(put_tree(&t));
+    put_tree(&t);
     if (t.deeper)
         hx_text_putf(export->notes, "rows deeper than %d, not indented any more: %" PRIu64 "\n",
                      DEEPEST, t.deeper);

@@ -1,7 +1,7 @@
 /* heapsnapshot_traces.c - cost centres and their stacks as functions and a tree of calls. */
 #include "export/graph/heapsnapshot_traces.h"
 
-#include "base/cleanup.h"
+#include "base/preorder.h"
 
 #include <stdlib.h>
 
@@ -28,46 +28,37 @@ static hx_error *add_weight(void *context, hx_rows *rows)
     return NULL;
 }
 
-/* What is too deep belongs to the last one that is shown. Children come in order. */
-static void link_up(struct hx_hs_traces *traces)
+/* What is too deep belongs to the last one that is shown. */
+static void cut_deep(struct hx_hs_traces *traces)
 {
-    const struct hx_stack_row *row = traces->stacks.rows.v;
     struct hx_hs_trace *v = traces->trace;
-    size_t n = traces->stacks.rows.n;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t parent = row[i].parent;
-        v[i].first_child = v[i].next = HX_NO_STACK;
+    for (size_t i = 0; i < traces->stacks.rows.n; i++) {
+        uint32_t parent = traces->stacks.rows.v[i].parent;
         v[i].depth = parent == HX_NO_STACK ? 1 : v[parent].depth + 1;
         v[i].kept = v[i].depth <= DEPTH_MAX ? (uint32_t)i : v[parent].kept;
-        if (v[i].depth <= DEPTH_MAX)
+        if (v[i].kept == i)
             continue;
         v[v[i].kept].objects += v[i].objects;
         v[v[i].kept].bytes += v[i].bytes;
         traces->cut++;
-    }
-    for (size_t i = n; i-- > 0;) {
-        if (v[i].kept != i)
-            continue;
-        uint32_t parent = row[i].parent;
-        uint32_t *first = parent == HX_NO_STACK ? &traces->first : &v[parent].first_child;
-        v[i].next = *first;
-        *first = (uint32_t)i;
     }
 }
 
 /* What came before the recorder has no costs, but objects. */
 hx_error *hx_hs_traces_load(hx_store *store, int64_t snapshot, struct hx_hs_traces *ret)
 {
-    HX_HS_TRACES struct hx_hs_traces traces = {.first = HX_NO_STACK};
+    HX_HS_TRACES struct hx_hs_traces traces = {0};
     HX_TRY(hx_stacktree_load(store, HX_TREE_CCS, &traces.stacks));
     traces.trace = calloc(traces.stacks.rows.n + 1, sizeof *traces.trace);
     HX_NEED(traces.trace);
     for (int which = HX_WEIGHTS_LIVE; which <= HX_WEIGHTS_ALLOCATED; which++)
         HX_TRY(hx_query_each(store, hx_stack_weights(HX_TREE_CCS, (enum hx_stack_weights)which),
                              HX_QUERY_ARGS(.snapshot = snapshot), add_weight, &traces));
-    link_up(&traces);
+    cut_deep(&traces);
+    HX_TRY(hx_preorder(HX_PARENTS(traces.stacks.rows.v, parent, traces.stacks.rows.n), NULL, NULL,
+                       &traces.order));
     *ret = traces;
-    traces = (struct hx_hs_traces){.first = HX_NO_STACK};
+    traces = (struct hx_hs_traces){0};
     return NULL;
 }
 
@@ -75,6 +66,7 @@ void hx_hs_traces_deinit(struct hx_hs_traces *traces)
 {
     hx_stacktree_deinit(&traces->stacks);
     free(traces->trace);
+    free(traces->order);
 }
 
 /* --- into the file ------------------------------------------------------------------ */
@@ -135,30 +127,32 @@ static void open_node(const struct hx_hs_traces *traces, uint32_t i, struct hx_h
     hx_hs_puts(out, ",[");
 }
 
+/* Ends so many lists of children. */
+static void close_nodes(struct hx_hs_out *out, uint32_t n)
+{
+    while (n-- > 0)
+        hx_hs_puts(out, "]");
+}
+
 void hx_hs_traces_put(const struct hx_hs_traces *traces, uint64_t first_string,
                       struct hx_hs_out *out)
 {
+    uint32_t open = 0; /* nodes below the root whose children may follow */
     put_functions(traces, first_string, out);
     hx_hs_array(out, "trace_tree");
     hx_hs_puts(out, "1,0,0,0,[");
-    for (uint32_t i = traces->first; i != HX_NO_STACK;) {
-        open_node(traces, i, out);
-        if (traces->trace[i].first_child != HX_NO_STACK) {
-            i = traces->trace[i].first_child;
+    for (size_t i = 0; i < traces->stacks.rows.n; i++) {
+        uint32_t at = traces->order[i], depth = traces->trace[at].depth;
+        if (traces->trace[at].kept != at)
             continue;
+        if (depth <= open) {
+            close_nodes(out, open - depth + 1);
+            hx_hs_puts(out, ",\n");
         }
-        hx_hs_puts(out, "]");
-        while (i != HX_NO_STACK && traces->trace[i].next == HX_NO_STACK) {
-            i = traces->stacks.rows.v[i].parent;
-            hx_hs_puts(out, "]"); /* the parent's, at last the root's */
-        }
-        if (i == HX_NO_STACK)
-            hx_hs_puts(out, "]");
-        else
-            hx_hs_puts(out, ",\n"), i = traces->trace[i].next;
+        open_node(traces, at, out);
+        open = depth;
     }
-    if (traces->first == HX_NO_STACK)
-        hx_hs_puts(out, "]]");
+    close_nodes(out, open + 2); /* with the root, and the array */
 }
 
 void hx_hs_traces_put_strings(const struct hx_hs_traces *traces, struct hx_hs_out *out)

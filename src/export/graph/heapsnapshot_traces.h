@@ -6,12 +6,10 @@
 #include "export/export.h"
 #include "export/graph/heapsnapshot_out.h"
 
-/* What a node of the tree of calls has beside its stack: its children are `first_child` and that
- * one's `next`. */
+/* What a node of the tree of calls has beside its stack. */
 struct hx_hs_trace {
-    uint32_t first_child, next; /* indexes; HX_NO_STACK: none */
-    uint32_t depth;             /* below the root: 1 */
-    uint32_t kept;              /* itself, or the nearest one above that the file shows */
+    uint32_t depth; /* below the root: 1 */
+    uint32_t kept;  /* itself, or the nearest one above that the file shows */
     uint64_t objects, bytes;
 };
 
@@ -19,8 +17,8 @@ struct hx_hs_trace {
 struct hx_hs_traces {
     struct hx_stacktree stacks;
     struct hx_hs_trace *trace;
-    uint32_t first; /* of those right below the root; HX_NO_STACK: none */
-    uint64_t cut;   /* traces too deep to be shown */
+    uint32_t *order; /* of traces in the tree */
+    uint64_t cut;    /* traces too deep to be shown */
 };
 
 hx_error *hx_hs_traces_load(hx_store *store, int64_t snapshot, struct hx_hs_traces *ret);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "base/preorder.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -374,9 +375,6 @@ hx_error *hx_paths_cut(struct hx_paths *paths, const struct hx_paths_cut *cut, s
 struct ordering {
     const struct hx_paths *paths;
     const uint64_t *weight; /* NULL: by name */
-    uint32_t *first;        /* of a node's children in `child`; n + 1 */
-    uint32_t *child;
-    uint32_t *stack;
 };
 
 static int compare_nodes(const void *a, const void *b, void *context)
@@ -397,50 +395,10 @@ static int compare_nodes(const void *a, const void *b, void *context)
     return order ? order : strcmp(f->symbol, g->symbol);
 }
 
-static void group_children(struct ordering *o)
-{
-    const struct hx_paths *paths = o->paths;
-    size_t n = paths->nodes.n;
-    for (size_t i = 1; i < n; i++)
-        o->first[paths->nodes.v[i].parent + 1]++;
-    for (size_t i = 0; i < n; i++)
-        o->first[i + 1] += o->first[i];
-    for (size_t i = 1; i < n; i++) /* `stack` counts the ones that are placed */
-        o->child[o->first[paths->nodes.v[i].parent] + o->stack[paths->nodes.v[i].parent]++] =
-            (uint32_t)i;
-    for (size_t i = 0; i < n; i++)
-        qsort_r(o->child + o->first[i], o->first[i + 1] - o->first[i], sizeof *o->child,
-                compare_nodes, o);
-}
-
-static void walk_in_preorder(struct ordering *o, uint32_t *order)
-{
-    size_t n = 0, depth = 0;
-    o->stack[depth++] = 0;
-    while (depth) {
-        uint32_t node = o->stack[--depth];
-        order[n++] = node;
-        for (uint32_t i = o->first[node + 1]; i-- > o->first[node];)
-            o->stack[depth++] = o->child[i];
-    }
-}
-
 hx_error *hx_paths_order(const struct hx_paths *paths, const uint64_t *weight, uint32_t **ret)
 {
-    size_t n = paths->nodes.n;
-    HX_FREE uint32_t *first = calloc(n + 2, sizeof *first);
-    HX_FREE uint32_t *child = calloc(n + 1, sizeof *child);
-    HX_FREE uint32_t *stack = calloc(n + 1, sizeof *stack);
-    uint32_t *order = malloc((n + 1) * sizeof *order);
-    if (!first || !child || !stack || !order) {
-        free(order);
-        return hx_error_nomem();
-    }
-    struct ordering o = {paths, weight, first, child, stack};
-    group_children(&o);
-    walk_in_preorder(&o, order);
-    *ret = order;
-    return NULL;
+    struct ordering o = {paths, weight};
+    return hx_preorder(HX_PARENTS(paths->nodes.v, parent, paths->nodes.n), compare_nodes, &o, ret);
 }
 
 /* --- all of it --------------------------------------------------------------------- */
