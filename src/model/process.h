@@ -52,6 +52,12 @@ const char *hx_reg_name(size_t i);
 /* The shortest name of what holds vector[i] ("xmm3", "ymm3", "zmm3"). */
 void hx_vector_name(size_t i, char ret[8]);
 
+/* Memory of brk(), as the kernel says. */
+static inline bool hx_mapping_is_brk(const struct hx_mapping *mapping)
+{
+    return __builtin_strcmp(mapping->path, "[heap]") == 0;
+}
+
 /* Memory that processes share and that is in no folder: anonymous, memfd, System V. */
 bool hx_mapping_is_memory(const struct hx_mapping *mapping);
 

@@ -17,7 +17,7 @@ hx_error *hx_recording_create(struct hx_recording **ret)
     return NULL;
 }
 
-static void free_place(struct hx_rec_place *place)
+void hx_rec_place_free_lines(struct hx_rec_place *place)
 {
     for (size_t i = 0; i < place->n_lines; i++) {
         free(place->lines[i].function);
@@ -26,6 +26,8 @@ static void free_place(struct hx_rec_place *place)
         free(place->lines[i].declared);
     }
     free(place->lines);
+    place->lines = NULL;
+    place->n_lines = 0;
 }
 
 void hx_recording_destroy(struct hx_recording *recording)
@@ -38,7 +40,7 @@ void hx_recording_destroy(struct hx_recording *recording)
         free(recording->files.v[i].build_id);
     }
     for (size_t i = 0; i < recording->places.n; i++)
-        free_place(&recording->places.v[i]);
+        hx_rec_place_free_lines(&recording->places.v[i]);
     hx_vec_free(&recording->files);
     hx_vec_free(&recording->places);
     hx_vec_free(&recording->stack_places);

@@ -156,6 +156,7 @@ struct hx_recording {
 
 hx_error *hx_recording_create(struct hx_recording **ret);
 void hx_recording_destroy(struct hx_recording *recording); /* NULL is legal */
+void hx_rec_place_free_lines(struct hx_rec_place *place);
 
 /* The block that begins at address; NULL: none. Binary search. */
 const struct hx_rec_block *hx_recording_block(const struct hx_recording *recording,

@@ -99,11 +99,6 @@ static hx_error *heaps_of(struct hx_glibc_walk *walk, uint32_t index)
 
 /* --- brk ------------------------------------------------------------------- */
 
-static bool is_heap_line(const struct hx_mapping *mapping)
-{
-    return strcmp(mapping->path, "[heap]") == 0;
-}
-
 /* Private memory without a file, in which glibc could have mapped something; whatever its
  * protection, as a program may protect a part of a block. */
 static bool is_mmap_candidate(const struct hx_mapping *mapping)
@@ -132,11 +127,11 @@ static hx_error *brk_areas(struct hx_glibc_walk *walk)
     if (!has_main_memory(walk))
         return NULL;
     for (size_t i = 0; i < n; i++) {
-        if (!is_heap_line(&mapping[i]))
+        if (!hx_mapping_is_brk(&mapping[i]))
             continue;
         struct hx_glibc_area area = {
             .kind = HX_AREA_BRK, .start = mapping[i].start, .end = mapping[i].end};
-        while (i + 1 < n && is_heap_line(&mapping[i + 1]) && mapping[i + 1].start == area.end)
+        while (i + 1 < n && hx_mapping_is_brk(&mapping[i + 1]) && mapping[i + 1].start == area.end)
             area.end = mapping[++i].end;
         for (size_t k = 0; k < walk->glibc->n_mains; k++) {
             uint64_t base = (walk->param[k].sbrk_base + 15) & ~UINT64_C(15);
@@ -272,7 +267,7 @@ static bool wants_pieces(const struct hx_glibc_walk *walk)
             continue;
         size_t k = hx_mapping_find(walk->snapshot->mapping, walk->snapshot->n_mappings, arena->top);
         if (arena->flags & 2 || k == walk->snapshot->n_mappings ||
-            !is_heap_line(&walk->snapshot->mapping[k]))
+            !hx_mapping_is_brk(&walk->snapshot->mapping[k]))
             return true;
     }
     return false;

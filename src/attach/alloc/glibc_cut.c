@@ -97,11 +97,6 @@ static bool is_proven_chain(const struct chain *chain)
 
 /* --- brk's memory ---------------------------------------------------------- */
 
-static bool is_heap_line(const struct hx_mapping *mapping)
-{
-    return strcmp(mapping->path, "[heap]") == 0;
-}
-
 static bool is_anonymous_mapping(const struct hx_mapping *mapping)
 {
     return !mapping->inode && !mapping->path[0] && !(mapping->prot & HX_PROT_SHARED);
@@ -111,10 +106,10 @@ static bool is_anonymous_mapping(const struct hx_mapping *mapping)
 static size_t run_end(const struct hx_snapshot *snapshot, size_t i)
 {
     const struct hx_mapping *mapping = snapshot->mapping;
-    bool named = is_heap_line(&mapping[i]);
+    bool named = hx_mapping_is_brk(&mapping[i]);
     size_t k = i + 1;
     while (k < snapshot->n_mappings && mapping[k].start == mapping[k - 1].end &&
-           (named ? is_heap_line(&mapping[k]) : is_anonymous_mapping(&mapping[k])))
+           (named ? hx_mapping_is_brk(&mapping[k]) : is_anonymous_mapping(&mapping[k])))
         k++;
     return k;
 }
@@ -138,7 +133,7 @@ static hx_error *try_memory(struct hx_glibc_walk *walk, size_t i, size_t end, st
     if (begins_heap(walk, start))
         HX_TRY(follow_chunk_chain(walk, &rule, start, &chain));
     if (!is_proven_chain(&chain) &&
-        is_heap_line(&mapping[i])) { /* somebody else took memory first */
+        hx_mapping_is_brk(&mapping[i])) { /* somebody else took memory first */
         walk->window.start = walk->window.end = 0;
         HX_TRY(hx_chunk_resume(walk, &rule, start, &start));
         if (start != UINT64_MAX)
@@ -167,11 +162,11 @@ static hx_error *find_memory(struct hx_glibc_walk *walk, struct chain *ret)
     bool named = false;
     *ret = (struct chain){0};
     for (size_t i = 0; i < snapshot->n_mappings; i++)
-        named |= is_heap_line(&snapshot->mapping[i]);
+        named |= hx_mapping_is_brk(&snapshot->mapping[i]);
     for (size_t i = 0, end; i < snapshot->n_mappings && !ret->chunks; i = end) {
         const struct hx_mapping *mapping = &snapshot->mapping[i];
         end = i + 1;
-        if (named ? !is_heap_line(mapping)
+        if (named ? !hx_mapping_is_brk(mapping)
                   : !is_anonymous_mapping(mapping) || !(mapping->prot & HX_PROT_W) ||
                         !begins_heap(walk, mapping->start))
             continue;

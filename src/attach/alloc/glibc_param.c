@@ -136,7 +136,7 @@ static int score_param(const struct hx_glibc_walk *walk, const struct hx_glibc_l
     if (base) {
         const struct hx_snapshot *snapshot = walk->snapshot;
         size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, base);
-        score += 3 * (i < snapshot->n_mappings && strcmp(snapshot->mapping[i].path, "[heap]") == 0);
+        score += 3 * (i < snapshot->n_mappings && hx_mapping_is_brk(&snapshot->mapping[i]));
     }
     return score;
 }

@@ -197,27 +197,19 @@ static void record_map_change(void *p, size_t bytes, const struct hx_caller *cal
         hx_record_mapping(p, bytes, caller);
 }
 
-HX_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
-{
-    REAL(mmap)
-    if (!maps_recorded())
-        return real(addr, len, prot, flags, fd, offset);
-    struct hx_caller caller = HX_CALLER();
-    void *p = real(addr, len, prot, flags, fd, offset);
-    record_map_change(p, len, &caller);
-    return p;
-}
-
-HX_EXPORT void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off64_t offset)
-{
-    REAL(mmap64)
-    if (!maps_recorded())
-        return real(addr, len, prot, flags, fd, offset);
-    struct hx_caller caller = HX_CALLER();
-    void *p = real(addr, len, prot, flags, fd, offset);
-    record_map_change(p, len, &caller);
-    return p;
-}
+#define RECORDED_MMAP(name, offset_type)                                                           \
+    HX_EXPORT void *name(void *addr, size_t len, int prot, int flags, int fd, offset_type offset)  \
+    {                                                                                              \
+        REAL(name)                                                                                 \
+        if (!maps_recorded())                                                                      \
+            return real(addr, len, prot, flags, fd, offset);                                       \
+        struct hx_caller caller = HX_CALLER();                                                     \
+        void *p = real(addr, len, prot, flags, fd, offset);                                        \
+        record_map_change(p, len, &caller);                                                        \
+        return p;                                                                                  \
+    }
+RECORDED_MMAP(mmap, off_t)
+RECORDED_MMAP(mmap64, off64_t)
 
 HX_EXPORT int munmap(void *addr, size_t len)
 {

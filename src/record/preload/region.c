@@ -275,32 +275,19 @@ static bool write_region(int fd, const uint8_t *from, uint64_t bytes, uint64_t t
 }
 
 /* What the parent had interned: keys mean the same in both. It goes on meanwhile; so first what
- * refers to other things, then these. */
+ * refers to other things, then these. Without a file (-1) the same pieces, which have been written,
+ * are filled. */
 static bool copy_tables(int fd)
 {
     struct hx_pages *pages[N_TABLES];
     get_tables(pages);
     for (int i = 0; i < N_TABLES; i++)
         for (uint64_t piece = 0, at = 0; at < pages[i]->bytes; at = ++piece << HX_PIECE_BITS) {
-            uint64_t left = pages[i]->bytes - at;
+            uint64_t left = pages[i]->bytes - at, bytes = left < HX_PIECE ? left : HX_PIECE;
+            uint8_t *from = pages[i]->at + at;
             if (hx_pages_ready(pages[i], piece) &&
-                !write_region(fd, pages[i]->at + at, left < HX_PIECE ? left : HX_PIECE,
-                              part_at[i] + at))
-                return false;
-        }
-    return true;
-}
-
-/* The same pieces as in the parent, which have been written. */
-static bool open_tables(void)
-{
-    struct hx_pages *pages[N_TABLES];
-    get_tables(pages);
-    for (int i = 0; i < N_TABLES; i++)
-        for (uint64_t piece = 0, at = 0; at < pages[i]->bytes; at = ++piece << HX_PIECE_BITS) {
-            uint64_t left = pages[i]->bytes - at;
-            if (hx_pages_ready(pages[i], piece) &&
-                !hx_pages_fill(pages[i]->at + at, left < HX_PIECE ? left : HX_PIECE))
+                !(fd < 0 ? hx_pages_fill(from, bytes)
+                         : write_region(fd, from, bytes, part_at[i] + at)))
                 return false;
         }
     return true;
@@ -379,7 +366,7 @@ static const char *fill_region(int fd, int parent)
     }
     if (!map_parts(fd))
         return "the memory for its recording could not be mapped";
-    if (!hx_pages_fill(region, HEAD_BYTES) || (parent && !open_tables()))
+    if (!hx_pages_fill(region, HEAD_BYTES) || (parent && !copy_tables(-1)))
         return "there is no room for its shared memory";
     describe_region(region, parent);
     atomic_store(&region->frames_used, frames);

@@ -11,24 +11,11 @@ void hx_interned_init(struct hx_interned *interned)
     *interned = (struct hx_interned){.seed = hx_hash_seed()};
 }
 
-static void free_lines(struct hx_rec_place *place)
-{
-    for (size_t i = 0; i < place->n_lines; i++) {
-        free(place->lines[i].function);
-        free(place->lines[i].symbol);
-        free(place->lines[i].source);
-        free(place->lines[i].declared);
-    }
-    free(place->lines);
-    place->lines = NULL;
-    place->n_lines = 0;
-}
-
 void hx_interned_deinit(struct hx_interned *interned)
 {
     for (size_t i = 0; i < interned->places.n; i++)
         if (interned->places.v[i].kind == HX_REC_REGION)
-            free_lines(&interned->places.v[i]);
+            hx_rec_place_free_lines(&interned->places.v[i]);
     hx_vec_free(&interned->places);
     hx_vec_free(&interned->centres);
     hx_vec_free(&interned->chain);
@@ -134,7 +121,7 @@ static hx_error *intern_region(struct hx_interned *interned, const struct hx_ev_
     if (added)
         interned->text_bytes += event->n + sizeof *place.lines;
     else
-        free_lines(&place);
+        hx_rec_place_free_lines(&place);
     return err;
 }
 
