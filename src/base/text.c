@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,6 +286,17 @@ void hx_text_csv(struct hx_text *text, const char *s, size_t n)
     hx_text_puts(text, quote ? "\"" : "");
     text->failed |= shown.failed;
     hx_text_free(&shown);
+}
+
+void hx_text_count(struct hx_text *text, int64_t count)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%" PRId64, count);
+    for (int i = 0; i < n; i++) {
+        if (i > (digits[0] == '-') && (n - i) % 3 == 0)
+            hx_text_putc(text, ',');
+        hx_text_putc(text, digits[i]);
+    }
 }
 
 /* Three digits of a scaled value, at least 1 and below 1024: "1.50", "23.0", "812". */

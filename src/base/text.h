@@ -63,6 +63,8 @@ void hx_text_json(struct hx_text *text, const char *s, size_t n);
  * away always gives the text back. */
 void hx_text_csv(struct hx_text *text, const char *s, size_t n);
 
+void hx_text_count(struct hx_text *text, int64_t count); /* "1,234,567" */
+
 /* Bytes for people: "0", "812", "1.50K", "23.0M", "1000K"; powers of 1024, three
  * digits, rounded; at most five characters. Returns buf. */
 #define HX_HUMAN 16

@@ -31,7 +31,7 @@ static void put_dot_name(struct hx_text *out, const char *s, bool cut)
     HX_CLEANUP(hx_text_free) struct hx_text escaped = {0}, shown = {0};
     hx_text_escape(&escaped, s, strlen(s), false);
     if (cut)
-        hx_drawing_cut(&shown, hx_text_str(&escaped), escaped.n, 40, 1);
+        hx_drawing_cut(&shown, hx_text_str(&escaped), escaped.n, 40, 1, hx_letter_sans);
     const struct hx_text *text = cut ? &shown : &escaped;
     put_quoted(out, hx_text_str(text), text->n);
     out->failed |= escaped.failed || shown.failed;

@@ -8,11 +8,13 @@
  */
 #include "export/timepoints.h"
 #include "export/paths/paths.h"
+#include "export/svg/drawing.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "layout/flame.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,16 +72,11 @@ static void put_share(struct hx_sink *sink, uint64_t value, uint64_t whole)
     hx_sink_putf(sink, "%" PRIu64 ".%" PRIu64 " %%", v / 10, v % 10);
 }
 
-/* 1,234,567 */
 static void put_count(struct hx_sink *sink, uint64_t value)
 {
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%" PRIu64, value);
-    for (int i = 0; i < n; i++) {
-        if (i && (n - i) % 3 == 0)
-            hx_sink_putc(sink, ',');
-        hx_sink_putc(sink, digits[i]);
-    }
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    hx_text_count(&text, (int64_t)value);
+    hx_sink_puts(sink, hx_text_str(&text));
 }
 
 static void put_escaped_text(struct hx_sink *sink, const char *s)
@@ -90,18 +87,11 @@ static void put_escaped_text(struct hx_sink *sink, const char *s)
 /* So much of a name as has room in some tenths of a pixel. */
 static void put_fitting(struct hx_sink *sink, const char *s, uint64_t room)
 {
-    size_t n = strlen(s), at = 0, most = (size_t)(room / GLYPH), characters = 0, cut = 0;
-    uint32_t c;
-    while (at < n && characters <= most) {
-        size_t length = hx_utf8_char(s + at, n - at, &c);
-        at += length ? length : 1;
-        if (++characters + 1 == most)
-            cut = at;
-    }
-    bool fits = at == n && characters <= most;
-    hx_sink_xml(sink, s, fits ? n : cut);
-    if (!fits)
-        hx_sink_puts(sink, "\xe2\x80\xa6");
+    HX_CLEANUP(hx_text_free) struct hx_text shown = {0};
+    hx_drawing_cut(&shown, s, strlen(s), (double)room, GLYPH, NULL);
+    if (shown.failed)
+        sink->failed = sink->failed ? sink->failed : ENOMEM;
+    hx_sink_xml(sink, hx_text_str(&shown), shown.n);
 }
 
 /* --- colours ------------------------------------------------------------------------------- */
@@ -148,6 +138,15 @@ static int label_class(uint64_t thousandths)
     return -1;
 }
 
+static void put_objects(const struct flame *f, const char *before, uint32_t node)
+{
+    if (!f->paths->has_objects)
+        return;
+    hx_sink_puts(f->sink, before);
+    put_count(f->sink, f->objects[node]);
+    hx_sink_puts(f->sink, f->objects[node] == 1 ? " object" : " objects");
+}
+
 static void put_title(const struct flame *f, uint32_t node, const struct hx_path_frame *frame)
 {
     struct hx_sink *sink = f->sink;
@@ -162,11 +161,7 @@ static void put_title(const struct flame *f, uint32_t node, const struct hx_path
     put_count(sink, f->bytes[node]);
     hx_sink_puts(sink, " bytes), ");
     put_share(sink, f->bytes[node], f->bytes[0]);
-    if (f->paths->has_objects) {
-        hx_sink_puts(sink, "\n");
-        put_count(sink, f->objects[node]);
-        hx_sink_puts(sink, f->objects[node] == 1 ? " object" : " objects");
-    }
+    put_objects(f, "\n", node);
     hx_sink_puts(sink, "</title>");
 }
 
@@ -298,11 +293,7 @@ static void put_svg_head(const struct flame *f)
     hx_text_free(&title);
     hx_sink_putf(sink, "</text>\n<text class=\"h\" y=\"41\">%s",
                  hx_human_bytes(f->bytes[0], human));
-    if (f->paths->has_objects) {
-        hx_sink_puts(sink, " in ");
-        put_count(sink, f->objects[0]);
-        hx_sink_puts(sink, f->objects[0] == 1 ? " object" : " objects");
-    }
+    put_objects(f, " in ", 0);
     hx_sink_putf(sink, " by %s, snapshot %" PRId64 "</text>\n<text class=\"s\" y=\"58\">",
                  f->paths->by, f->timepoint->snapshot);
     put_merged(f);

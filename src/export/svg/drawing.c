@@ -125,8 +125,7 @@ void hx_drawing_box(struct hx_sink *sink, const char *class, double x, double y,
 
 /* --- texts ---------------------------------------------------------------------------- */
 
-/* Parts of the height, by the widest of the usual fonts without serifs. */
-static double letter_width(uint32_t c)
+double hx_letter_sans(uint32_t c)
 {
     if (c < 0x80)
         return strchr(" iIjl.,:;'|!", (int)c)      ? 0.40
@@ -154,19 +153,20 @@ double hx_drawing_width(const char *s, size_t n, double size)
     uint32_t c;
     for (size_t i = 0; i < n;) {
         i += next_letter(s + i, n - i, &c);
-        width += letter_width(c) * size;
+        width += hx_letter_sans(c) * size;
     }
     return width;
 }
 
-bool hx_drawing_cut(struct hx_text *out, const char *s, size_t n, double width, double size)
+bool hx_drawing_cut(struct hx_text *out, const char *s, size_t n, double width, double size,
+                    double (*letter)(uint32_t c))
 {
-    double left = width - letter_width(0x2026) * size, used = 0;
+    double left = width - (letter ? letter(0x2026) : 1) * size, used = 0;
     size_t kept = 0;
     uint32_t c;
     for (size_t i = 0; i < n;) {
         i += next_letter(s + i, n - i, &c);
-        used += letter_width(c) * size;
+        used += (letter ? letter(c) : 1) * size;
         if (used <= left)
             kept = i;
         if (used > width) {
@@ -184,7 +184,7 @@ void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
     HX_CLEANUP(hx_text_free) struct hx_text shown = {0};
-    bool all = hx_drawing_cut(&shown, s, strlen(s), width, HX_LETTER_MOST);
+    bool all = hx_drawing_cut(&shown, s, strlen(s), width, HX_LETTER_MOST, hx_letter_sans);
     if (shown.failed)
         sink->failed = sink->failed ? sink->failed : ENOMEM;
     hx_sink_putf(sink, "<text%s%s%s%s", *class ? " class=\"" : "", class, *class ? "\"" : "",

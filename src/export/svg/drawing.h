@@ -58,8 +58,13 @@ double hx_drawing_width(const char *s, size_t n, double size);
 void hx_drawing_text(struct hx_sink *sink, const char *class, double x, double y,
                      enum hx_anchor anchor, double width, const char *s);
 
-/* The same for other letters (flame graphs): appends what of the text fits; false: it was cut. */
-bool hx_drawing_cut(struct hx_text *out, const char *s, size_t n, double width, double size);
+/* The width of a letter by the widest of the usual fonts without serifs, in parts of its height. */
+double hx_letter_sans(uint32_t c);
+
+/* Appends what of the text fits, and an ellipsis for the rest; false: it was cut. A letter is as
+ * wide as `letter` says in parts of `size`; NULL: they all are. */
+bool hx_drawing_cut(struct hx_text *out, const char *s, size_t n, double width, double size,
+                    double (*letter)(uint32_t c));
 
 /* An axis of bytes at the left of a plot, with lines across it. */
 struct hx_bytes_axis {

@@ -154,17 +154,6 @@ static bool is_bytes(const char *name)
     return ends_with(name, "bytes") || ends_with(name, "alloc") || ends_with(name, "live");
 }
 
-static void put_int(struct hx_text *text, int64_t value, bool grouped)
-{
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%lld", (long long)value);
-    for (int i = 0; i < n; i++) {
-        if (grouped && i && digits[i - 1] != '-' && (n - i) % 3 == 0)
-            hx_text_putc(text, ',');
-        hx_text_putc(text, digits[i]);
-    }
-}
-
 static void put_text_cell(struct table *table, size_t column, struct hx_value value)
 {
     if (table->units && column == table->shown && table->cells.n >= table->columns)
@@ -187,8 +176,10 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
             hx_text_putf(text, "0x%llx", (unsigned long long)value.i);
         else if (table->units && value.i >= 0 && is_bytes(name))
             hx_text_puts(text, hx_human_bytes((uint64_t)value.i, (char[HX_HUMAN]){0}));
+        else if (table->screen && is_quantity(name))
+            hx_text_count(text, value.i);
         else
-            put_int(text, value.i, table->screen && is_quantity(name));
+            hx_text_putf(text, "%lld", (long long)value.i);
         break;
     case HX_VALUE_REAL:
         hx_put_shortest_real(text, value.real);

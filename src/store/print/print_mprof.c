@@ -75,13 +75,18 @@ void hx_mprof_end_line(struct hx_text *out)
 
 /* --- names ---------------------------------------------------------------------------- */
 
-size_t hx_mprof_put_name(struct hx_mprof_printer *p, const char *s, size_t n, size_t width)
+/* Takes a name as it is shown into p->name; returns its width. */
+static size_t take_name(struct hx_mprof_printer *p, const char *s, size_t n)
 {
     hx_text_clear(&p->name);
     hx_text_escape(&p->name, s, n, p->ascii);
     p->out.failed |= p->name.failed;
-    if (p->out.failed)
-        return 0;
+    return hx_print_width(hx_text_str(&p->name), p->name.n);
+}
+
+size_t hx_mprof_put_name(struct hx_mprof_printer *p, const char *s, size_t n, size_t width)
+{
+    take_name(p, s, n);
     return hx_print_cut_function(&p->out, &p->name, width, p->ascii);
 }
 
@@ -118,10 +123,7 @@ static void put_mprof_path(struct hx_mprof_printer *p, struct hx_value path, boo
     for (bool first = true; first || s < end; first = false) {
         const char *next = next_arrow(s, end);
         size_t n = (size_t)((next ? next : end) - s);
-        hx_text_clear(&p->name);
-        hx_text_escape(&p->name, s, n, p->ascii);
-        p->out.failed |= p->name.failed;
-        size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n);
+        size_t wide = take_name(p, s, n);
         if (!first && at + strlen(arrow) + wide > width) {
             hx_mprof_end_line(&p->out);
             hx_mprof_put_spaces(&p->out, column + indent);
@@ -175,10 +177,7 @@ static void put_holder(struct hx_mprof_printer *p, struct hx_value holder, bool 
                        size_t column, size_t width)
 {
     const char *word = most ? "mostly by `" : "the most by `";
-    hx_text_clear(&p->name);
-    hx_text_escape(&p->name, holder.text, holder.text_bytes, p->ascii);
-    p->out.failed |= p->name.failed;
-    size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n), around = strlen(word) + 1;
+    size_t wide = take_name(p, holder.text, holder.text_bytes), around = strlen(word) + 1;
     if (used + strlen("; ") + around + wide <= width) {
         hx_text_puts(&p->out, "; ");
     } else {
@@ -258,10 +257,7 @@ static void put_types(struct hx_mprof_printer *p, const hx_rows *rows, size_t co
     size_t on_line = 0, used = 0;
     while (types.type == HX_VALUE_TEXT && s < end) {
         const char *next = end_of_type(s, end);
-        hx_text_clear(&p->name);
-        hx_text_escape(&p->name, s, (size_t)(next - s), p->ascii);
-        p->out.failed |= p->name.failed;
-        size_t wide = hx_print_width(hx_text_str(&p->name), p->name.n) + strlen(", ");
+        size_t wide = take_name(p, s, (size_t)(next - s)) + strlen(", ");
         if (on_line == 3 || (on_line && used + wide > room)) {
             hx_mprof_end_line(&p->out);
             hx_mprof_put_spaces(&p->out, column);

@@ -309,17 +309,6 @@ static void put_time(const struct hx_snapshot *snapshot, struct hx_text *text)
     hx_text_putf(text, "%s (UTC)", word);
 }
 
-/* 1,234,567 */
-static void put_count(struct hx_text *text, uint64_t n)
-{
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
-    for (int i = 0; i < length; i++) {
-        hx_text_puts(text, i && (length - i) % 3 == 0 ? "," : "");
-        hx_text_putc(text, digits[i]);
-    }
-}
-
 static void put_error(struct hx_text *text, const char *what, double total, double variance)
 {
     if (total <= 0)
@@ -342,7 +331,7 @@ static void put_sampling(struct hx_text *text, const struct hx_recording *record
         live_variance += costs->live_variance;
     }
     hx_text_puts(text, "; sampled every ");
-    put_count(text, recording->sample_bytes);
+    hx_text_count(text, (int64_t)recording->sample_bytes);
     hx_text_puts(text, " bytes in the mean, costs are estimates");
     put_error(text, ": allocated", alloc, alloc_variance);
     put_error(text, ", live", live, live_variance);
@@ -376,13 +365,13 @@ static void put_cost_notes(struct hx_writer *w, const struct hx_recording *recor
         put_time(w->snapshot, text);
     }
     hx_text_puts(text, ", ");
-    put_count(text, recording->events);
+    hx_text_count(text, (int64_t)recording->events);
     hx_text_puts(text, recording->events == 1 ? " event" : " events");
     if (recording->sample_bytes)
         put_sampling(text, recording);
     if (recording->unbalanced_pops) {
         hx_text_puts(text, "; ");
-        put_count(text, recording->unbalanced_pops);
+        hx_text_count(text, (int64_t)recording->unbalanced_pops);
         hx_text_puts(text, recording->unbalanced_pops == 1
                                ? " region was left without its pop"
                                : " regions were left without their pop");

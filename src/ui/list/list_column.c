@@ -10,17 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void hx_text_count(struct hx_text *text, int64_t count)
-{
-    char digits[32];
-    int n = snprintf(digits, sizeof digits, "%" PRId64, count);
-    for (int i = 0; i < n; i++) {
-        if (i > (digits[0] == '-') && (n - i) % 3 == 0)
-            hx_text_putc(text, ',');
-        hx_text_putc(text, digits[i]);
-    }
-}
-
 void hx_text_change(struct hx_text *text, int64_t bytes)
 {
     char size[HX_HUMAN];

@@ -74,7 +74,4 @@ void hx_text_spark_of(struct hx_text *text, const char *numbers, int cells, bool
 /* "+1.50M", "-3.00K", "0" */
 void hx_text_change(struct hx_text *text, int64_t bytes);
 
-/* 1,234,567 */
-void hx_text_count(struct hx_text *text, int64_t count);
-
 #endif
