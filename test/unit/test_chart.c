@@ -7,7 +7,7 @@
 #include "store/store.h"
 #include "layout/axis.h"
 #include "ui/picture/chart.h"
-#include "ui/data/census_series.h"
+#include "store/census_series.h"
 
 #include <math.h>
 
@@ -358,18 +358,18 @@ static void make_store(hx_store **ret)
 /* Opens what was left again and again: all bands of all levels, and each row once, add up. */
 static void check_levels(hx_store *store, const struct hx_stored_census *census)
 {
-    HX_VEC(struct hx_series_key) without = {0};
+    HX_VEC(struct hx_band_key) without = {0};
     int64_t sum[3] = {0}, total[3] = {0};
     bool known[3] = {0};
     size_t rest = 1;
     for (int level = 0; rest && level < 100; level++) {
-        struct hx_series *series;
-        struct hx_series_request wish = {.census = census,
-                                         .most = 4,
-                                         .scheme = "root",
-                                         .without = without.v,
-                                         .n_without = without.n};
-        must(hx_series_read(store, &wish, NULL, &series));
+        struct hx_census_series *series;
+        struct hx_census_series_request wish = {.census = census,
+                                                .most = 4,
+                                                .scheme = "root",
+                                                .without = without.v,
+                                                .n_without = without.n};
+        must(hx_census_series_read(store, &wish, NULL, &series));
         assert_int_equal(series->n, 3);
         assert_true(level == 0 || series->n_bands + series->n_rest == rest);
         assert_true(series->n_bands <= 4 && (!series->n_rest || series->n_bands == 3));
@@ -379,15 +379,15 @@ static void check_levels(hx_store *store, const struct hx_stored_census *census)
             assert_true(series->rest.bytes[i] == 0 || series->n_rest);
         }
         for (size_t b = 0; b < series->n_bands; b++) {
-            struct hx_series_key key;
+            struct hx_band_key key;
             for (size_t i = 0; i < 3; i++)
                 sum[i] += series->band[b].bytes[i];
             assert_non_null(series->band[b].label);
-            must(hx_series_key_copy(&series->band[b].key, &key));
+            must(hx_band_key_copy(&series->band[b].key, &key));
             assert_true(hx_vec_push(&without, key));
         }
         rest = series->n_rest;
-        hx_series_destroy(series);
+        hx_census_series_destroy(series);
     }
     assert_int_equal(rest, 0);
     for (size_t i = 0; i < 3; i++)
@@ -407,14 +407,14 @@ static void test_series(void **state)
     for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
         if (strcmp(census->name, "biography") != 0) /* which only imported profiles have */
             check_levels(store, census);
-    struct hx_series *series;
-    struct hx_series_request wish = {.most = 8, .snapshot = 2};
-    must(hx_series_read(store, &wish, NULL, &series));
+    struct hx_census_series *series;
+    struct hx_census_series_request wish = {.most = 8, .snapshot = 2};
+    must(hx_census_series_read(store, &wish, NULL, &series));
     assert_string_equal(series->census->name, "retainer");
     assert_string_equal(series->scheme, "root");
-    assert_int_equal(hx_series_find(series, 2), 1);
-    assert_int_equal(hx_series_find(series, 7), 3);
-    hx_series_destroy(series);
+    assert_int_equal(hx_census_series_find(series, 2), 1);
+    assert_int_equal(hx_census_series_find(series, 7), 3);
+    hx_census_series_destroy(series);
     must(hx_store_close(store));
 }
 

@@ -4,7 +4,7 @@
 #include "ui/app.h"
 #include "ui/picture/chart.h"
 #include "ui/command/request.h"
-#include "ui/data/census_series.h"
+#include "store/census_series.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -38,12 +38,12 @@ static const struct hx_column columns_calls[] = {
 /* What a pane keeps. Bands of the chart are those of the series, and its rest behind them. */
 struct timeline {
     const struct hx_stored_census *chosen; /* NULL: whatever there is */
-    struct hx_series *series;              /* NULL before it was read */
-    HX_VEC(struct hx_series_key) without;  /* where OTHER was opened: what is no part of it */
+    struct hx_census_series *series;       /* NULL before it was read */
+    HX_VEC(struct hx_band_key) without;    /* where OTHER was opened: what is no part of it */
     enum hx_chart_ink ink;                 /* of the last drawing */
 };
 
-static void free_keys(struct hx_series_key *keys, size_t n)
+static void free_keys(struct hx_band_key *keys, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         free(keys[i].text);
@@ -53,7 +53,7 @@ static void free_keys(struct hx_series_key *keys, size_t n)
 static void free_timeline(void *data)
 {
     struct timeline *timeline = data;
-    hx_series_destroy(timeline->series);
+    hx_census_series_destroy(timeline->series);
     free_keys(timeline->without.v, timeline->without.n);
     free(timeline);
 }
@@ -69,7 +69,7 @@ static hx_error *timeline_of(struct hx_pane *pane, struct timeline **ret)
     return NULL;
 }
 
-static const struct hx_series *series_of(const struct hx_pane *pane)
+static const struct hx_census_series *series_of(const struct hx_pane *pane)
 {
     const struct timeline *timeline = pane->data;
     return timeline ? timeline->series : NULL;
@@ -81,32 +81,32 @@ static bool is_opened(const struct hx_pane *pane)
     return timeline && timeline->without.n;
 }
 
-static size_t n_bands(const struct hx_series *series)
+static size_t n_bands(const struct hx_census_series *series)
 {
     return series->n_bands + (series->n_rest ? 1 : 0);
 }
 
-static const struct hx_series_band *band_of(const struct hx_series *series, size_t band)
+static const struct hx_census_band *band_of(const struct hx_census_series *series, size_t band)
 {
     return band < series->n_bands ? &series->band[band] : &series->rest;
 }
 
 /* Bytes of a band in a snapshot; -1: not known. */
-static int64_t bytes_at(const struct hx_series *series, size_t band, size_t i)
+static int64_t bytes_at(const struct hx_census_series *series, size_t band, size_t i)
 {
     return i < series->n && series->known[i] ? band_of(series, band)->bytes[i] : -1;
 }
 
 /* The place of the shown snapshot, or one after the last. */
-static size_t current(const struct hx_ui *ui, const struct hx_series *series)
+static size_t current(const struct hx_ui *ui, const struct hx_census_series *series)
 {
-    return hx_series_find(series, ui->snapshot);
+    return hx_census_series_find(series, ui->snapshot);
 }
 
 /* --- rows --- */
 
 /* The largest of each of HISTORY parts. */
-static void put_history(const struct hx_series *series, size_t band, struct hx_text *ret)
+static void put_history(const struct hx_census_series *series, size_t band, struct hx_text *ret)
 {
     size_t parts = series->n < HISTORY ? series->n : HISTORY;
     for (size_t part = 0; part < parts; part++) {
@@ -123,7 +123,8 @@ static void put_history(const struct hx_series *series, size_t band, struct hx_t
     }
 }
 
-static hx_error *put_band_label(const struct hx_series *series, size_t band, struct hx_cell *cell)
+static hx_error *put_band_label(const struct hx_census_series *series, size_t band,
+                                struct hx_cell *cell)
 {
     if (band < series->n_bands)
         return hx_cell_set_text(cell, series->band[band].label, strlen(series->band[band].label));
@@ -134,14 +135,14 @@ static hx_error *put_band_label(const struct hx_series *series, size_t band, str
 
 enum { BAND, LABEL, BYTES, CHANGE, OBJECTS, CELL_HISTORY };
 
-static hx_error *add_band_row(const struct hx_ui *ui, const struct hx_series *series, size_t band,
-                              struct hx_table *rows)
+static hx_error *add_band_row(const struct hx_ui *ui, const struct hx_census_series *series,
+                              size_t band, struct hx_table *rows)
 {
     struct hx_cell *cell;
     struct hx_text history = {0};
     size_t i = current(ui, series);
     int64_t bytes = bytes_at(series, band, i);
-    int64_t before = bytes_at(series, band, hx_series_find(series, hx_ui_other(ui)));
+    int64_t before = bytes_at(series, band, hx_census_series_find(series, hx_ui_other(ui)));
     HX_TRY(hx_table_add(rows, &cell));
     hx_cell_set_int(&cell[BAND], (int64_t)band);
     HX_TRY(put_band_label(series, band, &cell[LABEL]));
@@ -159,7 +160,7 @@ static hx_error *add_band_row(const struct hx_ui *ui, const struct hx_series *se
     return error;
 }
 
-static hx_error *add_facts(const struct hx_ui *ui, const struct hx_series *series,
+static hx_error *add_facts(const struct hx_ui *ui, const struct hx_census_series *series,
                            struct hx_pane *pane)
 {
     static const char *const names[] = {"total", NULL};
@@ -177,7 +178,7 @@ static hx_error *show_rows(const struct hx_ui *ui, struct hx_pane *pane)
 {
     static const char *const names[] = {"band",    "label",   "bytes", "change",
                                         "objects", "history", NULL};
-    const struct hx_series *series = series_of(pane);
+    const struct hx_census_series *series = series_of(pane);
     struct hx_table rows;
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = series ? add_facts(ui, series, pane) : NULL;
@@ -198,24 +199,24 @@ static hx_error *show_rows(const struct hx_ui *ui, struct hx_pane *pane)
 struct charting {
     struct hx_job job;
     uint64_t pane, want;
-    struct hx_series_request request;
-    struct hx_series_key *without; /* owned */
+    struct hx_census_series_request request;
+    struct hx_band_key *without; /* owned */
     size_t n_without;
     char *scheme; /* owned */
-    struct hx_series *series;
+    struct hx_census_series *series;
 };
 
 static hx_error *charting_run(struct hx_job *job, hx_store *store,
                               const struct hx_progress *progress)
 {
     struct charting *charting = (struct charting *)job;
-    return hx_series_read(store, &charting->request, progress, &charting->series);
+    return hx_census_series_read(store, &charting->request, progress, &charting->series);
 }
 
 /* The cursor stays on its band, wherever that is now; who looks at the first wants to see the new
  * first. */
-static void follow_band(struct hx_pane *pane, const struct hx_series *from,
-                        const struct hx_series *to)
+static void follow_band(struct hx_pane *pane, const struct hx_census_series *from,
+                        const struct hx_census_series *to)
 {
     size_t row, band;
     if (!from || !pane->cursor || !hx_pane_row(pane, &row))
@@ -227,7 +228,7 @@ static void follow_band(struct hx_pane *pane, const struct hx_series *from,
         return;
     }
     for (size_t i = 0; i < n_bands(to); i++)
-        if (i < to->n_bands ? !rest && hx_series_key_same(&to->band[i].key, &from->band[band].key)
+        if (i < to->n_bands ? !rest && hx_band_key_same(&to->band[i].key, &from->band[band].key)
                             : rest)
             pane->cursor = (int64_t)i;
 }
@@ -253,18 +254,18 @@ static void charting_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     struct timeline *timeline = pane->data;
-    struct hx_series *before = timeline->series;
+    struct hx_census_series *before = timeline->series;
     timeline->series = hx_steal(charting->series);
     if (!pane->parsed)
         follow_band(pane, before, timeline->series);
-    hx_series_destroy(before);
+    hx_census_series_destroy(before);
     hx_ui_complain(ui, show_rows(ui, pane));
 }
 
 static void charting_destroy(struct hx_job *job)
 {
     struct charting *charting = (struct charting *)job;
-    hx_series_destroy(charting->series);
+    hx_census_series_destroy(charting->series);
     free_keys(charting->without, charting->n_without);
     free(charting->scheme);
     free(charting);
@@ -284,15 +285,15 @@ static hx_error *copy_request(const struct hx_ui *ui, const struct timeline *tim
 {
     const char *scheme = wanted_scheme(ui);
     size_t n = timeline->without.n;
-    charting->request = (struct hx_series_request){
+    charting->request = (struct hx_census_series_request){
         .census = timeline->chosen, .most = HX_BANDS, .snapshot = ui->snapshot};
     if (scheme)
         HX_NEED(charting->scheme = strdup(scheme));
     charting->without = calloc(n + 1, sizeof *charting->without);
     HX_NEED(charting->without);
     for (; charting->n_without < n; charting->n_without++)
-        HX_TRY(hx_series_key_copy(&timeline->without.v[charting->n_without],
-                                  &charting->without[charting->n_without]));
+        HX_TRY(hx_band_key_copy(&timeline->without.v[charting->n_without],
+                                &charting->without[charting->n_without]));
     charting->request.scheme = charting->scheme;
     charting->request.without = charting->without;
     charting->request.n_without = n;
@@ -333,7 +334,7 @@ void hx_timeline_leave(struct hx_ui *ui)
 /* Does the series lack something that is there, or wanted, by now? */
 static bool is_behind(const struct hx_ui *ui, const struct timeline *timeline)
 {
-    const struct hx_series *series = timeline->series;
+    const struct hx_census_series *series = timeline->series;
     size_t n = ui->snapshots.n_rows;
     if (!series || series->n != n ||
         series->snapshot[n - 1] != hx_table_int(&ui->snapshots, n - 1, "snapshot", 0))
@@ -376,34 +377,34 @@ static size_t chosen_band(const struct hx_pane *pane)
 }
 
 /* RSS is a line over the whole heap; over a part of it it would say nothing. */
-static bool has_line(const struct hx_pane *pane, const struct hx_series *series)
+static bool has_line(const struct hx_pane *pane, const struct hx_census_series *series)
 {
     return !is_opened(pane) && strcmp(series->census->total, "rss_bytes") != 0;
 }
 
 static void make_chart(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_chart *ret)
 {
-    const struct hx_series *series = series_of(pane);
-    *ret =
-        (struct hx_chart){.areas.n = series->n,
-                          .areas.time = series->time,
-                          .areas.n_bands = n_bands(series),
-                          .areas.known = series->known,
-                          .areas.whole = is_opened(pane) ? NULL : series->total,
-                          .areas.line = has_line(pane, series) ? series->rss : NULL,
-                          .other = series->n_rest > 0,
-                          .cursor = current(ui, series),
-                          .marked = ui->marked ? hx_series_find(series, ui->marked) : HX_CHART_NONE,
-                          .chosen = chosen_band(pane),
-                          .ink = ink_of(&ui->term),
-                          .fine = ui->term.fine};
+    const struct hx_census_series *series = series_of(pane);
+    *ret = (struct hx_chart){.areas.n = series->n,
+                             .areas.time = series->time,
+                             .areas.n_bands = n_bands(series),
+                             .areas.known = series->known,
+                             .areas.whole = is_opened(pane) ? NULL : series->total,
+                             .areas.line = has_line(pane, series) ? series->rss : NULL,
+                             .other = series->n_rest > 0,
+                             .cursor = current(ui, series),
+                             .marked = ui->marked ? hx_census_series_find(series, ui->marked)
+                                                  : HX_CHART_NONE,
+                             .chosen = chosen_band(pane),
+                             .ink = ink_of(&ui->term),
+                             .fine = ui->term.fine};
     for (size_t band = 0; band < ret->areas.n_bands && band < HX_BANDS; band++)
         ret->areas.value[band] = band_of(series, band)->bytes;
 }
 
 static bool is_drawn(const struct hx_pane *pane)
 {
-    const struct hx_series *series = series_of(pane);
+    const struct hx_census_series *series = series_of(pane);
     return series && series->n_known && n_bands(series) && !pane->problem;
 }
 
@@ -471,7 +472,7 @@ static void lay_out_timeline(const struct hx_ui *ui, struct hx_pane *pane, int w
 static void timeline_cell(const struct hx_pane *pane, size_t row, bool ascii, struct hx_text *ret)
 {
     const struct timeline *timeline = pane->data;
-    const struct hx_series *series = timeline->series;
+    const struct hx_census_series *series = timeline->series;
     struct hx_chart chart = {.areas.n_bands = n_bands(series),
                              .other = series->n_rest > 0,
                              .ink = ascii ? HX_CHART_ASCII : timeline->ink};
@@ -484,7 +485,8 @@ static void timeline_cell(const struct hx_pane *pane, size_t row, bool ascii, st
 /* --- what stands above it --- */
 
 /* What is shown of the snapshot: of an opened OTHER only that. */
-static int64_t shown_bytes(const struct hx_pane *pane, const struct hx_series *series, size_t i)
+static int64_t shown_bytes(const struct hx_pane *pane, const struct hx_census_series *series,
+                           size_t i)
 {
     int64_t sum = 0;
     if (!is_opened(pane))
@@ -498,7 +500,7 @@ static int64_t shown_bytes(const struct hx_pane *pane, const struct hx_series *s
 }
 
 static void put_figures(const struct hx_ui *ui, const struct hx_pane *pane,
-                        const struct hx_series *series, struct hx_text *ret)
+                        const struct hx_census_series *series, struct hx_text *ret)
 {
     char size[HX_HUMAN], time[32];
     size_t i = current(ui, series);
@@ -519,7 +521,7 @@ static void put_figures(const struct hx_ui *ui, const struct hx_pane *pane,
 
 /* Why there is less to see than there could be, and what to do. */
 static void put_timeline_notes(const struct hx_ui *ui, const struct hx_pane *pane,
-                               const struct hx_series *series, struct hx_text *ret)
+                               const struct hx_census_series *series, struct hx_text *ret)
 {
     bool bins = series->census->alike == HX_ALIKE_ROOTS;
     bool retainers = series->census->alike == HX_ALIKE_SCHEME;
@@ -551,7 +553,7 @@ static void put_timeline_notes(const struct hx_ui *ui, const struct hx_pane *pan
 
 static void timeline_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    const struct hx_series *series = series_of(pane);
+    const struct hx_census_series *series = series_of(pane);
     if (!series) {
         hx_text_puts(ret, "The heap over time");
         return;
@@ -568,7 +570,7 @@ static void timeline_title(const struct hx_ui *ui, const struct hx_pane *pane, s
 
 static void instead(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
-    const struct hx_series *series = series_of(pane);
+    const struct hx_census_series *series = series_of(pane);
     if (!series || series->n_known)
         return;
     if (ui->revising)
@@ -583,12 +585,12 @@ static void instead(const struct hx_ui *ui, const struct hx_pane *pane, struct h
 
 static bool timeline_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
-    const struct hx_series *series = series_of(pane);
+    const struct hx_census_series *series = series_of(pane);
     size_t band = (size_t)hx_table_int(&pane->rows, row, "band", 0);
     if (!series || band >= series->n_bands)
         return false;
     const struct hx_stored_census *census = series->census;
-    const struct hx_series_key *key = &series->band[band].key;
+    const struct hx_band_key *key = &series->band[band].key;
     *ret = (struct hx_of){.subset = census->subset,
                           .text = key->text ? key->text : series->band[band].label,
                           .id = census->subset == HX_SUBSET_KEY ? census - hx_stored_censuses
@@ -615,10 +617,10 @@ static hx_error *open_rest(struct hx_ui *ui, const struct hx_pane *pane)
     if (!error && !hx_vec_reserve(&timeline->without, n))
         error = hx_error_nomem();
     for (size_t i = 0; !error && i < n; i++) {
-        const struct hx_series_key *key = i < from->without.n
-                                              ? &from->without.v[i]
-                                              : &from->series->band[i - from->without.n].key;
-        error = hx_series_key_copy(key, &timeline->without.v[i]);
+        const struct hx_band_key *key = i < from->without.n
+                                            ? &from->without.v[i]
+                                            : &from->series->band[i - from->without.n].key;
+        error = hx_band_key_copy(key, &timeline->without.v[i]);
         timeline->without.n += !error;
     }
     if (error) {
@@ -631,7 +633,7 @@ static hx_error *open_rest(struct hx_ui *ui, const struct hx_pane *pane)
 
 static hx_error *open_timeline_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
-    const struct hx_series *series = series_of(pane);
+    const struct hx_census_series *series = series_of(pane);
     size_t band = (size_t)hx_table_int(&pane->rows, row, "band", 0);
     struct hx_of which;
     if (!series)

@@ -1,49 +1,52 @@
 /* census_series.c - adds up a census over all snapshots. */
-#include "ui/data/census_series.h"
+#include "store/census_series.h"
 
 #include "base/index.h"
 #include "base/lower_bound.h"
-#include "ui/screen.h"
+#include "store/query/named.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LABEL_MAX 65536 /* bytes */
+
 enum { BAND_REST = -1, BAND_LEFT_OUT = -2 };
 
 /* A row of the census, in whatever snapshots it is. */
 struct entry {
-    struct hx_series_key key;
+    struct hx_band_key key;
     double area;
     int band; /* or BAND_... */
 };
 
 struct reading {
-    const struct hx_series_request *request;
-    struct hx_series *series;
+    const struct hx_census_series_request *request;
+    struct hx_census_series *series;
     const struct hx_progress *progress;
     struct hx_text sql;
     HX_VEC(struct entry) entry;
     struct hx_index index; /* of entries */
     bool uncounted;        /* objects are not */
+    bool unknown;          /* the bytes of this row are */
 };
 
-bool hx_series_key_same(const struct hx_series_key *a, const struct hx_series_key *b)
+bool hx_band_key_same(const struct hx_band_key *a, const struct hx_band_key *b)
 {
     if (!a->text || !b->text)
         return !a->text && !b->text && a->number == b->number;
     return strcmp(a->text, b->text) == 0;
 }
 
-hx_error *hx_series_key_copy(const struct hx_series_key *from, struct hx_series_key *ret)
+hx_error *hx_band_key_copy(const struct hx_band_key *from, struct hx_band_key *ret)
 {
-    *ret = (struct hx_series_key){.number = from->number};
+    *ret = (struct hx_band_key){.number = from->number};
     if (from->text)
         HX_NEED(ret->text = strdup(from->text));
     return NULL;
 }
 
-static void band_end(struct hx_series_band *band)
+static void band_end(struct hx_census_band *band)
 {
     free(band->key.text);
     free(band->label);
@@ -51,7 +54,7 @@ static void band_end(struct hx_series_band *band)
     free(band->objects);
 }
 
-void hx_series_destroy(struct hx_series *series)
+void hx_census_series_destroy(struct hx_census_series *series)
 {
     if (!series)
         return;
@@ -69,13 +72,13 @@ void hx_series_destroy(struct hx_series *series)
     free(series);
 }
 
-size_t hx_series_find(const struct hx_series *series, int64_t snapshot)
+size_t hx_census_series_find(const struct hx_census_series *series, int64_t snapshot)
 {
     size_t low = HX_LOWER_BOUND(series->n, i, series->snapshot[i] < snapshot);
     return low < series->n && series->snapshot[low] == snapshot ? low : series->n;
 }
 
-static hx_error *begin_band(struct hx_series_band *band, size_t n)
+static hx_error *begin_band(struct hx_census_band *band, size_t n)
 {
     band->bytes = calloc(n + 1, sizeof *band->bytes);
     band->objects = calloc(n + 1, sizeof *band->objects);
@@ -89,7 +92,7 @@ static int64_t measured(const struct hx_value *value)
     return value->type == HX_VALUE_INT && value->i >= 0 ? value->i : -1;
 }
 
-static hx_error *reserve_snapshots(struct hx_series *series, size_t n)
+static hx_error *reserve_snapshots(struct hx_census_series *series, size_t n)
 {
     series->snapshot = calloc(n + 1, sizeof *series->snapshot);
     series->time = calloc(n + 1, sizeof *series->time);
@@ -126,7 +129,7 @@ static hx_error *ask_text(hx_store *store, const char *sql, char **ret)
     hx_error *error = hx_rows_next(rows, &more);
     if (!error && more) {
         struct hx_value value = hx_rows_value(rows, 0);
-        size_t n = value.text_bytes < HX_CELL_TEXT_MAX ? value.text_bytes : HX_CELL_TEXT_MAX;
+        size_t n = value.text_bytes < LABEL_MAX ? value.text_bytes : LABEL_MAX;
         if (value.type == HX_VALUE_TEXT && !(*ret = strndup(value.text, n)))
             error = hx_error_nomem();
     }
@@ -134,7 +137,7 @@ static hx_error *ask_text(hx_store *store, const char *sql, char **ret)
     return error;
 }
 
-static hx_error *read_snapshots(struct hx_series *series, hx_store *store)
+static hx_error *read_snapshots(struct hx_census_series *series, hx_store *store)
 {
     int64_t n;
     bool rss = strcmp(series->census->total, "rss_bytes") == 0;
@@ -194,10 +197,11 @@ static struct entry *find_series_entry(const struct reading *reading, const stru
     return NULL;
 }
 
-static bool is_left_out(const struct hx_series_request *request, const struct hx_series_key *key)
+static bool is_left_out(const struct hx_census_series_request *request,
+                        const struct hx_band_key *key)
 {
     for (size_t i = 0; i < request->n_without; i++)
-        if (hx_series_key_same(&request->without[i], key))
+        if (hx_band_key_same(&request->without[i], key))
             return true;
     return false;
 }
@@ -219,7 +223,7 @@ static hx_error *add_series_entry(struct reading *reading, const struct hx_value
 }
 
 /* What a snapshot counts in an area: the time around it. */
-static double snapshot_weight(const struct hx_series *series, size_t i)
+static double snapshot_weight(const struct hx_census_series *series, size_t i)
 {
     const double *time = series->time;
     double from = i ? time[i - 1] : time[0];
@@ -238,13 +242,13 @@ static hx_error *add_weighted(struct reading *reading, size_t i, const struct hx
                               int64_t bytes, int64_t objects)
 {
     struct entry *entry = find_series_entry(reading, key);
-    struct hx_series *series = reading->series;
+    struct hx_census_series *series = reading->series;
     if (!entry)
         HX_TRY(add_series_entry(reading, key, &entry));
-    series->known[i] = true;
+    series->known[i] |= !reading->request->plain || !reading->unknown;
     if (entry->band == BAND_LEFT_OUT)
         return NULL;
-    entry->area += (double)bytes * snapshot_weight(series, i);
+    entry->area += (double)bytes * (reading->request->plain ? 1 : snapshot_weight(series, i));
     add_saturated(&series->rest.bytes[i], bytes);
     add_saturated(&series->rest.objects[i], objects < 0 ? 0 : objects);
     reading->uncounted |= objects < 0;
@@ -255,10 +259,10 @@ static hx_error *take_down(struct reading *reading, size_t i, const struct hx_va
                            int64_t bytes, int64_t objects)
 {
     const struct entry *entry = find_series_entry(reading, key);
-    struct hx_series_band *rest = &reading->series->rest;
+    struct hx_census_band *rest = &reading->series->rest;
     if (!entry || entry->band < 0)
         return NULL; /* it came just now */
-    struct hx_series_band *band = &reading->series->band[entry->band];
+    struct hx_census_band *band = &reading->series->band[entry->band];
     objects = objects < 0 ? 0 : objects;
     add_saturated(&band->bytes[i], bytes);
     add_saturated(&band->objects[i], objects);
@@ -273,7 +277,7 @@ typedef hx_error *each_fn(struct reading *reading, size_t i, const struct hx_val
 static hx_error *each_series_row(struct reading *reading, hx_store *store, each_fn *each)
 {
     HX_ROWS hx_rows *rows = NULL;
-    const struct hx_series *series = reading->series;
+    const struct hx_census_series *series = reading->series;
     HX_NEED(!reading->sql.failed);
     HX_TRY(hx_query_sql(store, reading->sql.s, &rows));
     size_t at = 0;
@@ -291,7 +295,8 @@ static hx_error *each_series_row(struct reading *reading, hx_store *store, each_
         struct hx_value key = hx_rows_value(rows, 1), bytes = hx_rows_value(rows, 2),
                         objects = hx_rows_value(rows, 3);
         if (at >= series->n || series->snapshot[at] != snapshot)
-            at = hx_series_find(series, snapshot);
+            at = hx_census_series_find(series, snapshot);
+        reading->unknown = bytes.type != HX_VALUE_INT;
         if (at < series->n && !series->differs[at])
             HX_TRY(each(reading, at, &key, bytes.i > 0 ? bytes.i : 0, measured(&objects)));
     }
@@ -314,7 +319,7 @@ static int by_area(const void *a, const void *b)
 /* The largest become bands. */
 static hx_error *choose_series_bands(struct reading *reading)
 {
-    struct hx_series *series = reading->series;
+    struct hx_census_series *series = reading->series;
     size_t n = reading->entry.n, left_out = 0;
     HX_FREE struct entry **order = calloc(n + 1, sizeof *order);
     HX_NEED(order);
@@ -324,14 +329,15 @@ static hx_error *choose_series_bands(struct reading *reading)
     }
     qsort(order, n, sizeof *order, by_area);
     n -= left_out;
-    size_t most = reading->request->most, bands = n <= most ? n : most - 1;
+    size_t most = reading->request->most;
+    size_t bands = n <= most ? n : most - !reading->request->plain;
     series->n_rest = n - bands;
     series->band = calloc(bands + 1, sizeof *series->band);
     HX_NEED(series->band);
     for (; series->n_bands < bands; series->n_bands++) {
-        struct hx_series_band *band = &series->band[series->n_bands];
+        struct hx_census_band *band = &series->band[series->n_bands];
         order[series->n_bands]->band = (int)series->n_bands;
-        hx_error *error = hx_series_key_copy(&order[series->n_bands]->key, &band->key);
+        hx_error *error = hx_band_key_copy(&order[series->n_bands]->key, &band->key);
         if (!error)
             error = begin_band(band, series->n);
         if (error) {
@@ -342,7 +348,7 @@ static hx_error *choose_series_bands(struct reading *reading)
     return NULL;
 }
 
-static void put_key(const struct hx_series_key *key, struct hx_text *sql)
+static void put_key(const struct hx_band_key *key, struct hx_text *sql)
 {
     if (key->text)
         hx_text_sql(sql, key->text);
@@ -353,7 +359,7 @@ static void put_key(const struct hx_series_key *key, struct hx_text *sql)
 /* Only those of the bands. */
 static void put_bands(struct reading *reading)
 {
-    const struct hx_series *series = reading->series;
+    const struct hx_census_series *series = reading->series;
     hx_text_puts(&reading->sql, series->scheme ? " AND key IN (" : " WHERE key IN (");
     for (size_t b = 0; b < series->n_bands; b++) {
         hx_text_puts(&reading->sql, b ? ", " : "");
@@ -362,7 +368,7 @@ static void put_bands(struct reading *reading)
     hx_text_puts(&reading->sql, ")");
 }
 
-static hx_error *read_label(const struct hx_series *series, struct hx_series_band *band,
+static hx_error *read_label(const struct hx_census_series *series, struct hx_census_band *band,
                             hx_store *store)
 {
     struct hx_text key = {0}, sql = {0};
@@ -404,8 +410,8 @@ static hx_error *find_imported(hx_store *store, const struct hx_stored_census **
     return NULL;
 }
 
-static hx_error *choose_census(const struct hx_series_request *request, hx_store *store,
-                               struct hx_series *series)
+static hx_error *choose_census(const struct hx_census_series_request *request, hx_store *store,
+                               struct hx_census_series *series)
 {
     int64_t retainers = 0, heaps = 0, objects = 0;
     series->census = request->census;
@@ -428,8 +434,8 @@ static hx_error *choose_census(const struct hx_series_request *request, hx_store
 }
 
 /* Retainer sets of one scheme can be compared. */
-static hx_error *choose_scheme(const struct hx_series_request *request, hx_store *store,
-                               struct hx_series *series)
+static hx_error *choose_scheme(const struct hx_census_series_request *request, hx_store *store,
+                               struct hx_census_series *series)
 {
     struct hx_text sql = {0};
     if (request->scheme) {
@@ -454,7 +460,7 @@ static hx_error *choose_scheme(const struct hx_series_request *request, hx_store
  * the last that has some. */
 static hx_error *choose_names(struct reading *reading, hx_store *store)
 {
-    struct hx_series *series = reading->series;
+    struct hx_census_series *series = reading->series;
     struct hx_text sql = {0};
     int64_t like = 0;
     hx_text_putf(&sql,
@@ -477,7 +483,7 @@ static hx_error *choose_names(struct reading *reading, hx_store *store)
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)
             return NULL;
-        size_t i = hx_series_find(series, hx_rows_value(rows, 0).i);
+        size_t i = hx_census_series_find(series, hx_rows_value(rows, 0).i);
         if (i < series->n)
             series->differs[i] = true;
     }
@@ -485,11 +491,14 @@ static hx_error *choose_names(struct reading *reading, hx_store *store)
 
 static hx_error *put_statement(struct reading *reading, hx_store *store)
 {
-    struct hx_series *series = reading->series;
+    struct hx_census_series *series = reading->series;
     hx_text_puts(&reading->sql, "SELECT snapshot, key, bytes, objects FROM (");
-    hx_census_sql(series->census, 0, &reading->sql);
+    hx_census_sql(series->census, reading->request->plain ? reading->request->snapshot : 0,
+                  &reading->sql);
     hx_text_puts(&reading->sql, ")");
-    if (strcmp(series->census->name, "retainer") == 0)
+    if (reading->request->plain)
+        return reading->sql.failed ? hx_error_nomem() : NULL;
+    if (series->census->alike == HX_ALIKE_SCHEME)
         HX_TRY(choose_scheme(reading->request, store, series));
     if (series->scheme) {
         hx_text_puts(&reading->sql,
@@ -497,7 +506,7 @@ static hx_error *put_statement(struct reading *reading, hx_store *store)
         hx_text_sql(&reading->sql, series->scheme);
         hx_text_puts(&reading->sql, ")");
     }
-    if (strcmp(series->census->name, "bin") == 0)
+    if (series->census->alike == HX_ALIKE_ROOTS)
         HX_TRY(choose_names(reading, store));
     return reading->sql.failed ? hx_error_nomem() : NULL;
 }
@@ -505,13 +514,13 @@ static hx_error *put_statement(struct reading *reading, hx_store *store)
 /* Of an empty heap there is nothing to break down. */
 static void settle_series(struct reading *reading)
 {
-    struct hx_series *series = reading->series;
+    struct hx_census_series *series = reading->series;
     for (size_t i = 0; i < series->n; i++) {
-        series->known[i] |= series->total[i] == 0;
+        series->known[i] |= !reading->request->plain && series->total[i] == 0;
         series->n_known += series->known[i];
     }
     for (size_t b = 0; reading->uncounted && b <= series->n_bands; b++) {
-        struct hx_series_band *band = b < series->n_bands ? &series->band[b] : &series->rest;
+        struct hx_census_band *band = b < series->n_bands ? &series->band[b] : &series->rest;
         for (size_t i = 0; i < series->n; i++)
             band->objects[i] = -1;
     }
@@ -519,7 +528,7 @@ static void settle_series(struct reading *reading)
 
 static hx_error *read_series(struct reading *reading, hx_store *store)
 {
-    struct hx_series *series = reading->series;
+    struct hx_census_series *series = reading->series;
     HX_TRY(choose_census(reading->request, store, series));
     HX_TRY(read_snapshots(series, store));
     HX_TRY(begin_band(&series->rest, series->n));
@@ -534,8 +543,8 @@ static hx_error *read_series(struct reading *reading, hx_store *store)
     return NULL;
 }
 
-hx_error *hx_series_read(hx_store *store, const struct hx_series_request *request,
-                         const struct hx_progress *progress, struct hx_series **ret)
+hx_error *hx_census_series_read(hx_store *store, const struct hx_census_series_request *request,
+                                const struct hx_progress *progress, struct hx_census_series **ret)
 {
     struct reading reading = {.request = request, .progress = progress};
     reading.series = calloc(1, sizeof *reading.series);
@@ -547,7 +556,7 @@ hx_error *hx_series_read(hx_store *store, const struct hx_series_request *reques
     hx_index_free(&reading.index);
     hx_text_free(&reading.sql);
     if (error)
-        hx_series_destroy(reading.series);
+        hx_census_series_destroy(reading.series);
     else
         *ret = reading.series;
     return error;
