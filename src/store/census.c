@@ -385,6 +385,7 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .subject = "heap and leaks",
         .lacks = "states of objects",
         .missing = "No heap was found in any snapshot: screen 0 shows the resident memory.",
+        .counted = "leaked_objects IS NULL", /* a heap may have none */
         .formats = EVERYWHERE,
         .ghc_option = "-hT",
         .ghc_number = HX_GHC_CLOSURES,
@@ -416,6 +417,8 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .subject = "resident memory",
         .lacks = "account of the resident memory",
         .missing = "No snapshot has an account of the resident memory; a live process has one.",
+        .counted = "1",
+        .unmeasured = "resident memory was not measured",
         .formats = HX_CENSUS_DRAWN | HX_CENSUS_ASKED,
     },
     {
@@ -488,6 +491,12 @@ static const struct hx_stored_census *find_compared(const struct hx_stored_censu
         if (table->across.sql && strcmp(hx_census_word(table), word) == 0)
             return table;
     return NULL;
+}
+
+const struct hx_stored_census *hx_census_of_view(const char *view)
+{
+    const struct hx_stored_census *found = find_compared(hx_stored_censuses, view);
+    return found && found->view ? found : NULL;
 }
 
 const struct hx_stored_census *hx_census_compared(const char *word)

@@ -99,11 +99,14 @@ struct hx_stored_census {
     const char *list, *list_below, *facts;
 
     /* words */
-    const char *heading; /* "Heap by retainer sets" */
-    const char *subject; /* of a drawing; NULL: "heap by TITLE" */
-    const char *lacks;   /* what a snapshot may not have: "retainer sets" */
-    const char *missing; /* where no snapshot has it: a sentence */
-    const char *todo;    /* the same for who exports */
+    const char *heading;    /* "Heap by retainer sets" */
+    const char *subject;    /* of a drawing; NULL: "heap by TITLE" */
+    const char *lacks;      /* what a snapshot may not have: "retainer sets" */
+    const char *missing;    /* where no snapshot has it: a sentence */
+    const char *todo;       /* the same for who exports */
+    const char *counted;    /* a condition on `snapshots` of those that should have rows; NULL:
+                               that they have objects */
+    const char *unmeasured; /* why they have none; NULL: the notes may say it */
 
     /* formats */
     unsigned formats;
@@ -116,6 +119,9 @@ extern const struct hx_stored_census hx_stored_censuses[]; /* ends with name NUL
 extern const struct hx_stored_census hx_compared_views[]; /* ends with name NULL */
 
 const struct hx_stored_census *hx_census_find(const char *name); /* NULL when unknown */
+
+/* The census whose figures a view has, as they are; NULL: none. */
+const struct hx_stored_census *hx_census_of_view(const char *view);
 
 /* What `heapx diff` compares by that word: a view, or a census without one. NULL: it does not. */
 const struct hx_stored_census *hx_census_compared(const char *word);

@@ -2,6 +2,7 @@
 #include "cli/words/view.h"
 
 #include "base/nearest.h"
+#include "store/census.h"
 #include "store/query.h"
 
 #include <stdio.h>
@@ -50,13 +51,7 @@ unsigned hx_view_parts(const char *view)
         unsigned parts;
     } table[] = {
         {"censuses", HX_ANALYSE_RETAINERS},
-        {"retainers", HX_ANALYSE_RETAINERS},
         {"retainer_members", HX_ANALYSE_RETAINERS},
-        {"bins", HX_ANALYSE_BINS},
-        {"dominators", HX_ANALYSE_RETAINED},
-        {"roots", HX_ANALYSE_RETAINED},
-        {"types", HX_ANALYSE_RETAINED},
-        {"sites", HX_ANALYSE_RETAINED},
         {"mprof_held", HX_ANALYSE_RETAINERS},
         {"objects", HX_ANALYSE_ALL},
         {"pages", HX_ANALYSE_ALL},
@@ -64,7 +59,8 @@ unsigned hx_view_parts(const char *view)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].view, view) == 0)
             return table[i].parts;
-    return 0;
+    const struct hx_stored_census *census = hx_census_compared(view);
+    return census ? census->needs : 0;
 }
 
 hx_error *hx_sort_word(const char *sort, char **column, bool *ascending)

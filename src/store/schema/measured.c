@@ -3,6 +3,8 @@
  */
 #include "store/schema/measured.h"
 
+#include "store/census.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -84,26 +86,32 @@ hx_error *hx_query_recorded(hx_store *store, const char *target, const struct hx
  * same as an empty one. */
 hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx_query *query)
 {
-    static const char *const breakdowns[] = {"censuses",   "retainers", "bins",   "types",
-                                             "dominators", "pages",     "sites",  "modules",
-                                             "leaks",      "biography", "account"};
-    bool is_one = false, more = false;
-    for (size_t i = 0; i < sizeof breakdowns / sizeof *breakdowns; i++)
-        is_one |= strcmp(breakdowns[i], query->view) == 0;
+    static const struct {
+        const char *view, *counted, *why;
+    } others[] = {
+        {"censuses", NULL, NULL},
+        /* nothing that is lost dominates or is dominated */
+        {"dominators", "reachable_objects IS NOT 0", NULL},
+        {"pages", NULL, "which pages were resident was not recorded"},
+    };
+    const struct hx_stored_census *census = hx_census_of_view(query->view);
+    bool is_one = census != NULL, more = false;
+    const char *counted = census ? census->counted : NULL,
+               *why = census ? census->unmeasured : NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others && !is_one; i++) {
+        is_one = strcmp(others[i].view, query->view) == 0;
+        counted = others[i].counted;
+        why = others[i].why;
+    }
     if (!is_one)
         return NULL;
-    bool pages = strcmp(query->view, "pages") == 0, leaks = strcmp(query->view, "leaks") == 0;
-    /* nothing that is lost dominates or is dominated; a heap may have no leaks */
-    const char *counted = strcmp(query->view, "dominators") == 0 ? "reachable_objects IS NOT 0"
-                          : leaks                                ? "leaked_objects IS NULL"
-                          : strcmp(query->view, "account") == 0  ? "1"
-                                                                 : "heap_objects IS NOT 0";
     char sql[256];
     snprintf(sql, sizeof sql,
              "SELECT 1 FROM snapshots WHERE %s AND (%lld = 0 OR snapshot = %lld)"
              " AND NOT EXISTS (SELECT 1 FROM %s WHERE %lld = 0 OR snapshot = %lld)",
-             counted, (long long)query->snapshot, (long long)query->snapshot, query->view,
-             (long long)query->snapshot, (long long)query->snapshot);
+             counted ? counted : "heap_objects IS NOT 0", (long long)query->snapshot,
+             (long long)query->snapshot, query->view, (long long)query->snapshot,
+             (long long)query->snapshot);
     hx_rows *rows = NULL;
     HX_TRY(hx_query_sql(store, sql, &rows));
     hx_error *err = hx_rows_next(rows, &more);
@@ -111,9 +119,6 @@ hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx
     if (err || !more)
         return err;
     return hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET snapshots",
-                        "%s %s not known: %s", query->view, leaks ? "are" : "is",
-                        pages ? "which pages were resident was not recorded"
-                        : strcmp(query->view, "account") == 0
-                            ? "resident memory was not measured"
-                            : "no objects were found, or the notes say why");
+                        "%s %s not known: %s", query->view, census && census->lost ? "are" : "is",
+                        why ? why : "no objects were found, or the notes say why");
 }
