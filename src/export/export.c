@@ -2,7 +2,7 @@
 #include "export/export.h"
 
 #include "base/cleanup.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include <string.h>
 
@@ -51,19 +51,11 @@ bool hx_export_has_word(const char *list, const char *word)
 hx_error *hx_export_has(const struct hx_export *export, const struct hx_stored_census *census,
                         bool *ret)
 {
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "SELECT 1 FROM (");
-    hx_census_sql(census, export->snapshot, &sql);
-    hx_text_puts(&sql, ") LIMIT 1");
-    hx_rows *rows = NULL;
-    hx_error *err =
-        sql.failed ? hx_error_nomem() : hx_query_sql(export->store, hx_text_str(&sql), &rows);
-    hx_text_free(&sql);
-    if (err)
-        return err;
-    err = hx_rows_next(rows, ret);
-    hx_rows_end(rows);
-    return err;
+    int64_t rows = 0;
+    HX_TRY(hx_query_number(export->store, HX_QUERY_census_any,
+                           HX_QUERY_ARGS(.census = census, .snapshot = export->snapshot), &rows));
+    *ret = rows;
+    return NULL;
 }
 
 hx_error *hx_export_choose(const struct hx_export *export, const struct hx_stored_census **ret)

@@ -441,6 +441,17 @@ const struct hx_stored_census hx_stored_censuses[] = {
     {0},
 };
 
+/* The type of a class is proven, or it is likely. */
+const struct hx_stored_census hx_census_kinds = {
+    .name = "kind",
+    .statement =
+        "SELECT snapshot, CASE WHEN confidence = 'likely' THEN 'object of likely type'"
+        " WHEN confidence IS NULL AND type = '(unknown)' THEN 'block of unknown type'"
+        " ELSE 'object of known type' END AS key, sum(bytes) AS bytes FROM types GROUP BY 1, 2",
+    .ghc_option = "-hd",
+    .ghc_number = HX_GHC_DESCRIPTIONS,
+};
+
 const struct hx_stored_census hx_compared_views[] = {
     {
         .name = "costs", /* what is live now of what was allocated below a cost centre */

@@ -115,6 +115,9 @@ struct hx_stored_census {
 };
 extern const struct hx_stored_census hx_stored_censuses[]; /* ends with name NULL */
 
+/* What an object is as far as it is known; for GHC's formats alone. */
+extern const struct hx_stored_census hx_census_kinds;
+
 /* What else compares, by the names of its view: rows that do not add up to anything. */
 extern const struct hx_stored_census hx_compared_views[]; /* ends with name NULL */
 

@@ -78,6 +78,7 @@ static void test_contracts(void **state)
             .more = text(query, "more", "it's", without),
             .view = text(query, "view", "roots", without),
             .column = text(query, "column", "notes", without),
+            .census = number(query, "census", without) == 1 ? hx_census_find("retainer") : NULL,
             .where = text(query, "where", "bytes > 1", without),
         };
         struct hx_text sql = {0};

@@ -11,21 +11,11 @@
 #define SEPARATOR 0x1f /* between the names of a set, in the statement below */
 #define SITE      0x1e /* before the name of a site: "#12 inner < outer < ..." */
 
-/* What an object is as far as it is known: the type of a class is proven, or it is likely. */
-static const struct hx_stored_census kinds = {
-    .name = "kind",
-    .statement =
-        "SELECT snapshot, CASE WHEN confidence = 'likely' THEN 'object of likely type'"
-        " WHEN confidence IS NULL AND type = '(unknown)' THEN 'block of unknown type'"
-        " ELSE 'object of known type' END AS key, sum(bytes) AS bytes FROM types GROUP BY 1, 2",
-    .ghc_option = "-hd",
-    .ghc_number = HX_GHC_DESCRIPTIONS,
-};
-
 /* --- keys -------------------------------------------------------------------------- */
 
-static hx_error *keep_key(struct hx_bands *bands, hx_rows *rows)
+static hx_error *keep_key(void *context, hx_rows *rows)
 {
+    struct hx_bands *bands = context;
     struct hx_value key = hx_rows_value(rows, 0);
     size_t n = key.type == HX_VALUE_TEXT ? key.text_bytes : 0;
     struct hx_band_name name = {.key = bands->texts.n, .key_bytes = n};
@@ -39,63 +29,14 @@ static hx_error *keep_key(struct hx_bands *bands, hx_rows *rows)
     return NULL;
 }
 
-/* --- statements -------------------------------------------------------------------- */
-
-static void put_census(const struct hx_bands *bands, struct hx_text *sql)
-{
-    hx_census_sql(bands->census, bands->export->snapshot, sql);
-}
-
-static hx_error *query_bands(const struct hx_bands *bands, struct hx_text *sql, hx_rows **ret)
-{
-    hx_error *err =
-        sql->failed ? hx_error_nomem() : hx_query_sql(bands->export->store, hx_text_str(sql), ret);
-    hx_text_free(sql);
-    return err;
-}
-
-#define KEY_TEXT "coalesce(CAST(key AS TEXT), '(unknown)')"
-
-static hx_error *load_keys(struct hx_bands *bands)
-{
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "SELECT DISTINCT " KEY_TEXT " AS k FROM (");
-    put_census(bands, &sql);
-    hx_text_puts(&sql, ") ORDER BY k COLLATE BINARY");
-    hx_rows *rows = NULL;
-    HX_TRY(query_bands(bands, &sql, &rows));
-    hx_error *err = NULL;
-    for (bool more = true; !err && more;) {
-        err = hx_rows_next(rows, &more);
-        if (!err && more)
-            err = keep_key(bands, rows);
-    }
-    hx_rows_end(rows);
-    HX_TRY(err);
-    return hx_bands_name_keys(bands);
-}
-
-/* Names of a set's members, in the order of their labels; sites are marked. */
-#define MEMBERS                                                                                    \
-    "(SELECT group_concat(label, char(31)) FROM (SELECT CASE r.space WHEN 'site' THEN char(30)"    \
-    " ELSE '' END || r.label AS label FROM hx_set_member AS m"                                     \
-    " CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer WHERE m.set_id = b.key"               \
-    " ORDER BY m.position))"
-
-/* Keys that are no texts in the store, or missing, can become the same one. */
 static hx_error *begin_rows(struct hx_bands *bands)
 {
-    struct hx_text sql = {0};
-    bool text = bands->census->form == HX_KEY_TEXT;
-    hx_text_puts(&sql, text ? "SELECT b.snapshot, " KEY_TEXT " AS k, sum(b.bytes) AS n, NULL"
-                            : "SELECT b.snapshot, b.key AS k, b.bytes AS n, ");
-    if (!text)
-        hx_text_puts(&sql, bands->census->form == HX_KEY_SET ? MEMBERS : "NULL");
-    hx_text_puts(&sql, " FROM (");
-    put_census(bands, &sql);
-    hx_text_puts(&sql, text ? ") AS b GROUP BY 1, 2" : ") AS b");
-    hx_text_puts(&sql, " ORDER BY b.snapshot, n DESC, k");
-    HX_TRY(query_bands(bands, &sql, &bands->rows));
+    enum hx_query_name query = bands->census->form == HX_KEY_TEXT  ? HX_QUERY_census_samples
+                               : bands->census->form == HX_KEY_SET ? HX_QUERY_census_set_samples
+                                                                   : HX_QUERY_census_stack_samples;
+    HX_TRY(hx_query_named(
+        bands->export->store, query,
+        HX_QUERY_ARGS(.census = bands->census, .snapshot = bands->export->snapshot), &bands->rows));
     return hx_rows_next(bands->rows, &bands->more);
 }
 
@@ -108,7 +49,8 @@ static hx_error *choose_bands(struct hx_bands *bands)
     if (!export->by)
         HX_TRY(hx_export_choose(export, &bands->census));
     else
-        bands->census = strcmp(export->by, kinds.name) == 0 ? &kinds : hx_census_find(export->by);
+        bands->census = strcmp(export->by, hx_census_kinds.name) == 0 ? &hx_census_kinds
+                                                                      : hx_census_find(export->by);
     HX_TRY(hx_export_has(export, bands->census, &has));
     return has ? NULL : hx_export_absent(export, bands->census->name);
 }
@@ -123,8 +65,12 @@ hx_error *hx_bands_begin(const struct hx_export *export, enum hx_band_form form,
         HX_TRY(hx_export_stacktree(export,
                                    bands->census->form == HX_KEY_CCS ? HX_TREE_CCS : HX_TREE_FRAMES,
                                    &bands->tree));
-    if (bands->census->form == HX_KEY_TEXT)
-        HX_TRY(load_keys(bands));
+    if (bands->census->form == HX_KEY_TEXT) {
+        HX_TRY(hx_query_each(export->store, HX_QUERY_census_keys,
+                             HX_QUERY_ARGS(.census = bands->census, .snapshot = export->snapshot),
+                             keep_key, bands));
+        HX_TRY(hx_bands_name_keys(bands));
+    }
     return begin_rows(bands);
 }
 

@@ -9,7 +9,7 @@
 #define HX_EXPORT_GHC_BANDS_H
 
 #include "export/timepoints.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 /* What a name may be made of. Control characters and what is no UTF-8 are always escaped. */
 enum hx_band_form {

@@ -5,7 +5,7 @@
  * --by CSV is the census that the store has, the others are all views: JSON as one object with an
  * array for each, lines of JSON with the view in each. */
 #include "export/export.h"
-#include "store/query.h"
+#include "store/query/named.h"
 
 #include "base/cleanup.h"
 #include "store/print/row_writer.h"
@@ -46,17 +46,9 @@ static bool of_snapshots(const struct sheet *table)
 /* The leaks, and one row for all that is neither lost nor perhaps lost. */
 static hx_error *query_leaks(const struct hx_export *export, int64_t snapshot, hx_rows **ret)
 {
-    struct hx_text sql = {0};
-    hx_text_putf(&sql,
-                 "SELECT * FROM (SELECT * FROM leaks WHERE snapshot = %" PRId64
-                 " UNION ALL SELECT snapshot, key, NULL, NULL, bytes, objects FROM (",
-                 snapshot);
-    hx_census_sql(hx_census_find("leak"), snapshot, &sql);
-    hx_text_puts(&sql, ") WHERE key = 'reachable') ORDER BY bytes DESC, kind, type, site");
-    hx_error *err =
-        sql.failed ? hx_error_nomem() : hx_query_sql(export->store, hx_text_str(&sql), ret);
-    hx_text_free(&sql);
-    return err;
+    return hx_query_named(export->store, HX_QUERY_leaks_and_rest,
+                          HX_QUERY_ARGS(.census = hx_census_find("leak"), .snapshot = snapshot),
+                          ret);
 }
 
 /* Sites with what their numbers stand for, which no column of the view tells. */
@@ -67,17 +59,9 @@ static const struct hx_filter_column named_sites[] = {
 
 static hx_error *query_sites(const struct hx_export *export, int64_t snapshot, hx_rows **ret)
 {
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "SELECT snapshot, ccs_id, ");
-    hx_census_label_sql(hx_census_find("ccs"), "sites.ccs_id", &sql);
-    hx_text_puts(&sql, " AS label, bytes, objects, retained_bytes FROM sites");
-    if (snapshot)
-        hx_text_putf(&sql, " WHERE snapshot = %" PRId64, snapshot);
-    hx_text_puts(&sql, " ORDER BY snapshot, bytes DESC, ccs_id");
-    hx_error *err =
-        sql.failed ? hx_error_nomem() : hx_query_sql(export->store, hx_text_str(&sql), ret);
-    hx_text_free(&sql);
-    return err;
+    return hx_query_named(export->store, HX_QUERY_labelled_sites,
+                          HX_QUERY_ARGS(.census = hx_census_find("ccs"), .snapshot = snapshot),
+                          ret);
 }
 
 /* A census that has more to tell than the view of its figures. */

@@ -23,7 +23,7 @@ static const char *const texts[HX_QUERIES] = {HX_NAMED_QUERIES(NAMED)};
 
 /* --- texts to statements ---------------------------------------------------------------- */
 
-enum kind { NUMBER, LITERAL, TRUSTED, CONSTANT };
+enum kind { NUMBER, LITERAL, TRUSTED, CENSUS, LABEL, CONSTANT };
 
 static const struct parameter {
     const char *name;
@@ -41,6 +41,8 @@ static const struct parameter {
     {"view", TRUSTED, offsetof(struct hx_query_args, view)},
     {"column", TRUSTED, offsetof(struct hx_query_args, column)},
     {"where", TRUSTED, offsetof(struct hx_query_args, where)},
+    {"census", CENSUS, offsetof(struct hx_query_args, census)},
+    {"label", LABEL, offsetof(struct hx_query_args, census)}, /* of `key` */
     {"deferred", CONSTANT, HX_FRAME_DEFERRED},
     {"region", CONSTANT, HX_FRAME_REGION},
 };
@@ -88,6 +90,14 @@ static void put_argument(const struct parameter *parameter, const struct hx_quer
         break;
     case TRUSTED:
         hx_text_puts(sql, is_given(parameter, args) ? text_of(parameter, args) : "1");
+        break;
+    case CENSUS:
+        hx_text_putc(sql, '(');
+        hx_census_sql(args->census, args->snapshot, sql);
+        hx_text_putc(sql, ')');
+        break;
+    case LABEL:
+        hx_census_label_sql(args->census, "key", sql);
         break;
     case CONSTANT:
         hx_text_putf(sql, "%zu", parameter->offset);

@@ -6,6 +6,7 @@
 #ifndef HX_STORE_QUERY_NAMED_H
 #define HX_STORE_QUERY_NAMED_H
 
+#include "store/census.h"
 #include "store/query.h"
 #include "store/query/subset.h"
 
@@ -19,6 +20,7 @@ struct hx_query_args {
     const char *view;   /* a public view, or the table of an answer */
     const char *column; /* of `snapshots` */
     const char *where;  /* of hx_of_where() */
+    const struct hx_stored_census *census;
 };
 #define HX_QUERY_ARGS(...) (&(const struct hx_query_args){__VA_ARGS__})
 
@@ -30,6 +32,7 @@ struct hx_query_args {
     X(number, "id", "rows", "one row, the number itself")                                          \
     X(view, "view [snapshot]", "*", "all of a view, or of an answer (answer.h)")                   \
     HX_NAMED_SNAPSHOTS(X)                                                                          \
+    HX_NAMED_CENSUSES(X)                                                                           \
     HX_NAMED_OBJECTS(X)                                                                            \
     HX_NAMED_SETS(X)                                                                               \
     HX_NAMED_STACKS(X)
@@ -50,6 +53,20 @@ struct hx_query_args {
       " heap with what is free")                                                                   \
     X(census_options, "[snapshot]", "scheme max_set patterns",                                     \
       "by what retainer sets were made, last or in one; patterns: a line for each")
+
+/* named_censuses.c */
+#define HX_NAMED_CENSUSES(X)                                                                       \
+    X(census_any, "census [snapshot]", "rows", "a row when the census has any")                    \
+    X(census_keys, "census [snapshot]", "k", "its keys as texts")                                  \
+    X(census_samples, "census [snapshot]", "snapshot k n",                                         \
+      "bytes by key as text, the largest first")                                                   \
+    X(census_stack_samples, "census [snapshot]", "snapshot k n members", "the same by number")     \
+    X(census_set_samples, "census [snapshot]", "snapshot k n members",                             \
+      "of retainer sets also the members with char(31) between, char(30) before sites")            \
+    X(leaks_and_rest, "census snapshot", "snapshot kind type site bytes objects",                  \
+      "the view leaks, and with the census of leaks a row for what is reachable")                  \
+    X(labelled_sites, "census [snapshot]", "snapshot ccs_id label bytes objects retained_bytes",   \
+      "the view sites with labels, by the census of cost-centre stacks")
 
 /* named_objects.c */
 #define HX_NAMED_OBJECTS(X)                                                                        \
