@@ -5,6 +5,7 @@
 #include "base/lower_bound.h"
 #include "cli/take/take.h"
 #include "store/difference.h"
+#include "store/query/named.h"
 #include "traverse/diff.h"
 
 #include <inttypes.h>
@@ -27,31 +28,13 @@ void hx_diff_censuses(bool still, struct hx_text *text)
 
 /* --- both sides --- */
 
-static hx_error *one_value(hx_store *store, const char *column, int64_t snapshot,
-                           struct hx_text *text, int64_t *ret)
-{
-    char sql[96];
-    hx_rows *rows;
-    bool more = false;
-    snprintf(sql, sizeof sql, "SELECT %s FROM snapshots WHERE snapshot = %" PRId64, column,
-             snapshot);
-    HX_TRY(hx_query_sql(store, sql, &rows));
-    hx_error *err = hx_rows_next(rows, &more);
-    struct hx_value value = {0};
-    if (!err && more)
-        value = hx_rows_value(rows, 0);
-    *ret = value.type == HX_VALUE_INT ? value.i : -1;
-    if (value.type == HX_VALUE_TEXT)
-        hx_text_puts(text, value.text);
-    hx_rows_end(rows);
-    return !err && text->failed ? hx_error_nomem() : err;
-}
-
 /* A census without rows is one of an empty heap, or none was made. */
 static hx_error *check_rows(const struct hx_diff_side *side, const struct hx_stored_census *census)
 {
-    int64_t objects;
-    HX_TRY(one_value(side->store, "heap_objects", side->number, &(struct hx_text){0}, &objects));
+    int64_t objects = -1;
+    HX_TRY(hx_query_number(side->store, HX_QUERY_snapshot_value,
+                           HX_QUERY_ARGS(.snapshot = side->number, .column = "heap_objects"),
+                           &objects));
     if (!objects)
         return NULL;
     return hx_error_new(HX_E_ABSENT, side->place.file, "take another view, or another snapshot",
@@ -80,14 +63,21 @@ static hx_error *read_side(const struct hx_diff_call *call, int side,
     return err;
 }
 
+static hx_error *put_scheme(const struct hx_diff_side *side, struct hx_text *ret)
+{
+    HX_TRY(hx_query_string(side->store, HX_QUERY_snapshot_value,
+                           HX_QUERY_ARGS(.snapshot = side->number, .column = "scheme"), ret));
+    HX_NEED(!ret->failed);
+    return NULL;
+}
+
 /* Sets by two schemes have little to do with each other: that is said. */
 static hx_error *compare_schemes(const struct hx_diff_call *call)
 {
     const struct hx_diff_side *a = &call->side[HX_SIDE_A], *b = &call->side[HX_SIDE_B];
     HX_CLEANUP(hx_text_free) struct hx_text of_a = {0}, of_b = {0};
-    int64_t none;
-    HX_TRY(one_value(a->store, "scheme", a->number, &of_a, &none));
-    HX_TRY(one_value(b->store, "scheme", b->number, &of_b, &none));
+    HX_TRY(put_scheme(a, &of_a));
+    HX_TRY(put_scheme(b, &of_b));
     hx_console_clear(call->console);
     if (strcmp(hx_text_str(&of_a), hx_text_str(&of_b)) != 0)
         hx_say(call->console, "retainers",
@@ -155,34 +145,30 @@ static void name_columns(const struct hx_stored_census *census, struct hx_diff_c
         hx_diff_column(choice, figures[i], HX_FILTER_NUMBER);
 }
 
-static void put_chosen(const struct hx_difference *difference, const struct hx_diff_choice *choice,
-                       struct hx_text *sql)
+static hx_error *query_chosen(const struct hx_difference *difference,
+                              const struct hx_diff_choice *choice, hx_rows **ret)
 {
+    HX_CLEANUP(hx_text_free) struct hx_text columns = {0}, where = {0};
     for (size_t i = 0; i < choice->columns; i++)
-        hx_text_putf(sql, "%s%s", i ? ", " : "SELECT ", choice->name[i]);
-    hx_text_puts(sql, " FROM (");
-    hx_difference_table_sql(difference, sql);
-    hx_text_puts(sql, ")");
-    if (choice->where) {
-        hx_text_puts(sql, " WHERE ");
-        hx_filter_sql(choice->where, sql);
-    }
-    hx_text_putf(sql, " ORDER BY %s %s NULLS LAST, ",
-                 choice->sort < choice->columns ? choice->name[choice->sort] : HX_DIFFERENCE_SORT,
-                 choice->ascending ? "ASC" : "DESC");
-    hx_difference_order_sql(difference, sql);
-    hx_text_putf(sql, " LIMIT %" PRIu64,
-                 choice->limit < INT64_MAX ? choice->limit : (uint64_t)INT64_MAX);
+        hx_text_putf(&columns, "%s%s", i ? ", " : "", choice->name[i]);
+    if (choice->where)
+        hx_filter_sql(choice->where, &where);
+    HX_NEED(!columns.failed && !where.failed);
+    const struct hx_selection selection = {
+        .columns = columns.s,
+        .where = where.s,
+        .sort = choice->sort < choice->columns ? choice->name[choice->sort] : HX_DIFFERENCE_SORT,
+        .ascending = choice->ascending,
+        .limit = choice->limit < INT64_MAX ? (int64_t)choice->limit : INT64_MAX,
+    };
+    return hx_difference_rows(difference, &selection, ret);
 }
 
 static hx_error *print_rows(const struct hx_diff_call *call, const struct hx_difference *difference,
                             const struct hx_diff_choice *choice)
 {
-    HX_CLEANUP(hx_text_free) struct hx_text sql = {0};
     hx_rows *rows;
-    put_chosen(difference, choice, &sql);
-    HX_NEED(!sql.failed);
-    HX_TRY(hx_query_sql(difference->store, sql.s, &rows));
+    HX_TRY(query_chosen(difference, choice, &rows));
     hx_console_clear(call->console);
     hx_interrupts_end_queries(difference->store);
     hx_error *err = hx_rows_print(rows, call->args->format, stdout);

@@ -384,7 +384,7 @@ hx_error *hx_difference_add_missing(const struct hx_difference *difference, int 
                     &rows);
 }
 
-void hx_difference_table_sql(const struct hx_difference *difference, struct hx_text *sql)
+static void put_table_differences(const struct hx_difference *difference, struct hx_text *sql)
 {
     const struct hx_stored_census *census = difference->census;
     HX_CLEANUP(deinit_parts)
@@ -398,8 +398,19 @@ void hx_difference_table_sql(const struct hx_difference *difference, struct hx_t
     put_rows(&parts, sql);
 }
 
-void hx_difference_order_sql(const struct hx_difference *difference, struct hx_text *sql)
+hx_error *hx_difference_rows(const struct hx_difference *difference,
+                             const struct hx_selection *selection, hx_rows **ret)
 {
-    hx_text_puts(sql, "objects_moved DESC NULLS LAST, ");
-    put_table_keys(difference->census, sql);
+    HX_CLEANUP(hx_text_free) struct hx_text sql = {0};
+    struct hx_selection ordered = *selection;
+    const char *key[6] = {NULL};
+    size_t n = 0;
+    for (; difference->census->across.name[n]; n++)
+        key[n] = difference->census->across.name[n];
+    key[n] = "identity";
+    ordered.then = "objects_moved";
+    ordered.key = key;
+    put_table_differences(difference, &sql);
+    HX_NEED(!sql.failed);
+    return hx_query_select(difference->store, sql.s, &ordered, ret);
 }

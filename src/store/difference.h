@@ -12,6 +12,7 @@
 #define HX_STORE_DIFFERENCE_H
 
 #include "store/census.h"
+#include "store/query/named.h"
 #include "store/store.h"
 
 /* The order of the first look: what moved most first. */
@@ -56,9 +57,9 @@ hx_error *hx_difference_add_objects(const struct hx_difference *difference, int 
 hx_error *hx_difference_add_missing(const struct hx_difference *difference, int side,
                                     hx_store *from, int64_t snapshot);
 
-/* Appends the statement of the differences. */
-void hx_difference_table_sql(const struct hx_difference *difference, struct hx_text *sql);
-/* Appends what breaks ties: what moved more first, then by key; behind a column to sort by. */
-void hx_difference_order_sql(const struct hx_difference *difference, struct hx_text *sql);
+/* Some rows of the differences, columns as above; behind the column to sort by what moved more
+ * comes first, then keys decide. */
+hx_error *hx_difference_rows(const struct hx_difference *difference,
+                             const struct hx_selection *selection, hx_rows **ret);
 
 #endif

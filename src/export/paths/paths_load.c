@@ -14,13 +14,6 @@
 #define NO_NODE UINT32_MAX
 
 /* Runs and frees a statement. */
-static hx_error *query_paths(hx_store *store, struct hx_text *sql, hx_rows **ret)
-{
-    hx_error *err = sql->failed ? hx_error_nomem() : hx_query_sql(store, hx_text_str(sql), ret);
-    hx_text_free(sql);
-    return err;
-}
-
 static const char *path_row_text(const hx_rows *rows, size_t column)
 {
     struct hx_value value = hx_rows_value(rows, column);
@@ -334,14 +327,12 @@ static hx_error *make_strides(const struct hx_graph *graph, uint64_t **ret)
 static hx_error *read_dominators(struct placing *p, const struct lone_roots *lone)
 {
     const struct hx_graph *graph = &p->snapshot->graph;
-    struct hx_text sql = {0};
     HX_ROWS hx_rows *rows = NULL;
     uint32_t several;
     struct hx_frame_texts texts = {.name = lone->of.n ? "(several roots)" : "(roots)"};
     HX_TRY(hx_paths_frame(p->l->paths, &texts, &several));
-    hx_text_putf(&sql, "SELECT dominator, set_id FROM objects WHERE snapshot = %" PRId64,
-                 p->l->snapshot);
-    HX_TRY(query_paths(p->l->export->store, &sql, &rows));
+    HX_TRY(hx_query_named(p->l->export->store, HX_QUERY_object_dominators,
+                          HX_QUERY_ARGS(.snapshot = p->l->snapshot), &rows));
     bool more = true;
     HX_FREE uint64_t *strides = NULL;
     HX_TRY(make_strides(graph, &strides));
@@ -489,7 +480,7 @@ static hx_error *load_census(struct loading *l)
     HX_ROWS hx_rows *rows = NULL;
     const struct hx_stored_census *census = hx_census_find(l->paths->by);
     hx_census_sql(census, l->snapshot, &sql);
-    HX_TRY(query_paths(l->export->store, &sql, &rows));
+    HX_TRY(hx_query_text(l->export->store, &sql, &rows));
     for (bool more = true;;) {
         HX_TRY(hx_rows_next(rows, &more));
         if (!more)

@@ -183,6 +183,22 @@ hx_error *hx_query_number(hx_store *store, enum hx_query_name name,
     return read_number(rows, ret);
 }
 
+hx_error *hx_query_string(hx_store *store, enum hx_query_name name,
+                          const struct hx_query_args *args, struct hx_text *ret)
+{
+    hx_rows *rows;
+    bool more = false;
+    HX_TRY(hx_query_named(store, name, args, &rows));
+    hx_error *error = hx_rows_next(rows, &more);
+    struct hx_value value = {.type = HX_VALUE_NULL};
+    if (!error && more)
+        value = hx_rows_value(rows, 0);
+    if (value.type == HX_VALUE_TEXT)
+        hx_text_puts(ret, value.text);
+    hx_rows_end(rows);
+    return error;
+}
+
 hx_error *hx_query_each(hx_store *store, enum hx_query_name name, const struct hx_query_args *args,
                         hx_row_fn *row, void *context)
 {

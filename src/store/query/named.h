@@ -82,6 +82,7 @@ struct hx_query_args {
     X(object_at, "snapshot address", "address bytes", "the last that begins there or before")      \
     X(objects_behind, "snapshot address [where] limit", "address bytes type state stack_id",       \
       "the objects behind an address, in that order")                                              \
+    X(object_dominators, "snapshot", "dominator set_id", "of each object, in their order")         \
     X(object_head, "snapshot address", "bytes type edges_out pid", "an object in its process")     \
     X(largest_object, "snapshot where", "address", "of a set of objects")                          \
     X(largest_new_object, "snapshot other where limit", "address",                                 \
@@ -205,6 +206,10 @@ hx_error *hx_query_named(hx_store *store, enum hx_query_name name, const struct 
 /* Asks for one number, the first column of the first row; *ret stays when there is none. */
 hx_error *hx_query_number(hx_store *store, enum hx_query_name name,
                           const struct hx_query_args *args, int64_t *ret);
+
+/* Asks for one text in the same way, and appends it. */
+hx_error *hx_query_string(hx_store *store, enum hx_query_name name,
+                          const struct hx_query_args *args, struct hx_text *ret);
 
 /* Asks, and calls a function for each row until one fails. */
 typedef hx_error *hx_row_fn(void *context, hx_rows *row);

@@ -74,6 +74,8 @@ TEXT(objects_behind) = "SELECT address, bytes, type, state, stack_id FROM object
                        " WHERE snapshot = $snapshot AND address > $address{where: AND ($where)}"
                        " ORDER BY address LIMIT $limit";
 
+TEXT(object_dominators) = "SELECT dominator, set_id FROM objects WHERE snapshot = $snapshot";
+
 TEXT(object_head) = "SELECT o.bytes AS bytes, o.type AS type, o.edges_out AS edges_out,"
                     " s.pid AS pid FROM objects o"
                     " LEFT JOIN snapshots s ON s.snapshot = o.snapshot WHERE " SELF;
