@@ -1,7 +1,9 @@
 /* test_store_schema.c - the statements that lie in a store are those of heapx and no others, in
- * each schema there was; what a hostile file says instead is neither run nor waited for. */
+ * each schema there was; what a hostile file says instead is neither run nor waited for. Rows are
+ * read as they were written. */
 #include "store_model.h"
 
+#include "store/schema/row.h"
 #include "store/schema/schema.h"
 
 #include <pthread.h>
@@ -184,6 +186,89 @@ static void made_as_expected(void **state)
     sqlite3_finalize(theirs);
     sqlite3_close(db);
     sqlite3_close(expected);
+}
+
+/* --- rows ------------------------------------------------------------------------------ */
+
+/* Any value of a column: as long as the longest row has columns. */
+union cell {
+    struct hx_int n;
+    struct hx_real real;
+    struct hx_str text;
+    struct hx_blob blob;
+};
+enum { MOST_COLUMNS = 32 };
+
+/* NULL now and then, but not where a row must have a value. */
+static union cell any_cell(struct unit_random *random, const struct hx_column_info *column)
+{
+    static const char text[] = "a\0b and so on";
+    union cell cell = {0};
+    if (!*column->constraint && unit_below(random, 4) == 0)
+        return cell;
+    if (column->type == HX_INTEGER)
+        cell.n = hx_int(unit_random(random));
+    else if (column->type == HX_REAL)
+        cell.real = hx_real(0.25 * (double)unit_below(random, 100));
+    else if (column->type == HX_BLOB)
+        cell.blob = (struct hx_blob){text, 1 + unit_below(random, sizeof text)};
+    else
+        cell.text = (struct hx_str){text, unit_below(random, sizeof text)};
+    return cell;
+}
+
+static void assert_same_cell(enum hx_column_type type, const union cell *a, const union cell *b)
+{
+    if (type == HX_INTEGER) {
+        assert_int_equal(a->n.known, b->n.known);
+        assert_int_equal(a->n.value, b->n.value);
+    } else if (type == HX_REAL) {
+        assert_int_equal(a->real.known, b->real.known);
+        assert_true(a->real.value == b->real.value);
+    } else { /* blobs lie like texts */
+        assert_int_equal(!a->text.s, !b->text.s);
+        assert_int_equal(a->text.n, b->text.n);
+        if (a->text.s)
+            assert_memory_equal(a->text.s, b->text.s, a->text.n);
+    }
+}
+
+/* What is written of a row of any table is what is read. */
+static void rows(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("rows");
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    assert_done(hx_schema_create(db, "store"));
+    struct hx_inserter inserter = {.db = db, .what = "store"};
+    for (size_t t = 0; t < HX_TABLES * unit_rounds(10); t++) {
+        enum hx_table_id id = (enum hx_table_id)(t % HX_TABLES);
+        const struct hx_column_info *column = hx_tables[id].column;
+        union cell row[MOST_COLUMNS], read[MOST_COLUMNS];
+        char sql[64];
+        sqlite3_stmt *st;
+        for (size_t i = 0; column[i].name; i++) {
+            assert_in_range(i, 0, MOST_COLUMNS - 1);
+            row[i] = any_cell(&random, &column[i]);
+            if (hx_tables[id].primary_key && column[i].type == HX_INTEGER)
+                row[i].n.known = true; /* it may be of the key */
+            else if (hx_tables[id].primary_key && !row[i].text.s && column[i].type != HX_REAL)
+                row[i].text.s = "";
+        }
+        assert_done(hx_insert_row(&inserter, id, row));
+        snprintf(sql, sizeof sql, "SELECT * FROM %s", hx_tables[id].name);
+        assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+        hx_read_row(st, id, read);
+        for (size_t i = 0; column[i].name; i++)
+            assert_same_cell(column[i].type, &row[i], &read[i]);
+        sqlite3_finalize(st);
+        snprintf(sql, sizeof sql, "DELETE FROM %s", hx_tables[id].name);
+        must_run(db, sql);
+    }
+    hx_inserter_deinit(&inserter);
+    sqlite3_close(db);
 }
 
 #define ENDLESS "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
@@ -446,13 +531,10 @@ static void cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_schema_passes),
-        cmocka_unit_test(made_as_expected),
-        cmocka_unit_test(one_text),
-        cmocka_unit_test(strangers),
-        cmocka_unit_test(views_that_never_end),
-        cmocka_unit_test(endless_schema),
-        cmocka_unit_test(cancelled),
+        cmocka_unit_test(each_schema_passes), cmocka_unit_test(made_as_expected),
+        cmocka_unit_test(one_text),           cmocka_unit_test(rows),
+        cmocka_unit_test(strangers),          cmocka_unit_test(views_that_never_end),
+        cmocka_unit_test(endless_schema),     cmocka_unit_test(cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
