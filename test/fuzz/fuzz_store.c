@@ -195,16 +195,17 @@ static uint64_t an_address(struct look *look)
 static void export_as(struct look *look, const struct hx_exporter *exporter)
 {
     char word[64], what[128];
-    struct hx_text notes = {0};
+    struct hx_text notes = {0}, words = {0};
     struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = HX_MAX_SET, .threads = 1};
     struct hx_attribution attribution = HX_ATTRIBUTION_DEFAULT;
     uint64_t written = 0;
     FILE *file = open_counter(&written);
     struct hx_sink sink = {.file = file};
+    hx_export_words(exporter, &words);
     struct hx_export export = {
         .store = look->store,
         .snapshot = look->snapshot,
-        .by = a_word(look, exporter->by, word),
+        .by = a_word(look, hx_text_str(&words), word),
         .title = "store<&>\"\x1b",
         .has_object = exporter->takes_object && hx_fuzz_below(&look->state, 2),
         .analysis = &analysis,
@@ -221,6 +222,7 @@ static void export_as(struct look *look, const struct hx_exporter *exporter)
     if (notes.n > 1 << 20)
         wrong(look, what, "notes without an end");
     hx_text_free(&notes);
+    hx_text_free(&words);
     if (written > MOST_WRITTEN)
         wrong(look, what, "wrote too much");
 }
