@@ -102,3 +102,18 @@ hx_error *hx_db_int(sqlite3 *db, const char *what, const char *sql, int64_t *ret
     *ret = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     return NULL;
 }
+
+int hx_db_table_error(sqlite3_vtab *table, hx_error *err, int damaged)
+{
+    char line[512];
+    int code = err->kind == HX_E_NOMEM     ? SQLITE_NOMEM
+               : err->kind == HX_E_CANCEL  ? SQLITE_INTERRUPT
+               : err->kind == HX_E_CORRUPT ? damaged
+               : err->kind == HX_E_BUSY    ? SQLITE_BUSY
+                                           : SQLITE_ERROR;
+    hx_error_line(err, line, sizeof line);
+    sqlite3_free(table->zErrMsg);
+    table->zErrMsg = sqlite3_mprintf("%s", line);
+    hx_error_free(err);
+    return code;
+}

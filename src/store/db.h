@@ -25,4 +25,17 @@ static inline void hx_cleanup_statement(sqlite3_stmt **statement)
 }
 #define HX_STATEMENT __attribute__((cleanup(hx_cleanup_statement)))
 
+/* An error in a method of a virtual table, which SQLite then has; returns the code for it,
+ * `damaged` when the store is. Frees the error. */
+int hx_db_table_error(sqlite3_vtab *table, hx_error *err, int damaged);
+
+/* A module whose methods have these names in their file. */
+#define HX_DB_MODULE(create)                                                                       \
+    {                                                                                              \
+        .xCreate = create, .xConnect = table_connect, .xBestIndex = table_best_index,              \
+        .xDisconnect = table_disconnect, .xDestroy = table_disconnect, .xOpen = cursor_open,       \
+        .xClose = cursor_close, .xFilter = cursor_filter, .xNext = cursor_next,                    \
+        .xEof = cursor_eof, .xColumn = cursor_column, .xRowid = cursor_rowid,                      \
+    }
+
 #endif

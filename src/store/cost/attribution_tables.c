@@ -220,19 +220,10 @@ static enum kind cursor_table(const struct cursor *cursor)
     return ((struct instance *)cursor->base.pVtab)->kind;
 }
 
+/* The code of a method that may have failed. */
 static int set_overlay_error(sqlite3_vtab *vtab, hx_error *err)
 {
-    char line[512];
-    int code = err->kind == HX_E_NOMEM     ? SQLITE_NOMEM
-               : err->kind == HX_E_CANCEL  ? SQLITE_INTERRUPT
-               : err->kind == HX_E_CORRUPT ? SQLITE_CORRUPT
-               : err->kind == HX_E_BUSY    ? SQLITE_BUSY
-                                           : SQLITE_ERROR;
-    hx_error_line(err, line, sizeof line);
-    sqlite3_free(vtab->zErrMsg);
-    vtab->zErrMsg = sqlite3_mprintf("%s", line);
-    hx_error_free(err);
-    return code;
+    return err ? hx_db_table_error(vtab, err, SQLITE_CORRUPT) : SQLITE_OK;
 }
 
 static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
@@ -269,33 +260,18 @@ static int table_disconnect(sqlite3_vtab *base)
 /* --- plans -------------------------------------------------------------------------- */
 
 /* Which constraints xFilter gets, in this order. SQLite looks at them again. */
-enum plan { BY_SNAPSHOT = 1, BY_ID = 2, BY_PARENT = 4, FROM = 8, UP_TO = 16, PARTS = 5 };
+enum plan { BY_SNAPSHOT = 1, BY_ID = 2, BY_PARENT = 4, PARTS = 3 };
 
 static unsigned constraint_part(enum kind kind, const struct sqlite3_index_constraint *constraint)
 {
     const struct overlay_table *table = &tables[kind];
-    bool equal = constraint->op == SQLITE_INDEX_CONSTRAINT_EQ;
-    bool is_id = constraint->iColumn == table->id || (kind == CCS && constraint->iColumn < 0);
-    if (!constraint->usable)
+    if (!constraint->usable || constraint->op != SQLITE_INDEX_CONSTRAINT_EQ)
         return 0;
     if (kind != CCS && constraint->iColumn == 0)
-        return equal ? BY_SNAPSHOT : 0;
+        return BY_SNAPSHOT;
     if (table->parent >= 0 && constraint->iColumn == table->parent)
-        return equal ? BY_PARENT : 0;
-    if (!is_id)
-        return 0;
-    switch (constraint->op) {
-    case SQLITE_INDEX_CONSTRAINT_EQ:
-        return BY_ID;
-    case SQLITE_INDEX_CONSTRAINT_GT:
-    case SQLITE_INDEX_CONSTRAINT_GE:
-        return FROM;
-    case SQLITE_INDEX_CONSTRAINT_LT:
-    case SQLITE_INDEX_CONSTRAINT_LE:
-        return UP_TO;
-    default:
-        return 0;
-    }
+        return BY_PARENT;
+    return constraint->iColumn == table->id || (kind == CCS && constraint->iColumn < 0) ? BY_ID : 0;
 }
 
 /* Do rows come in the order that is asked for? By snapshot, then by number. */
@@ -329,7 +305,7 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         if (plan & 1u << bit)
             info->aConstraintUsage[chosen[bit]].argvIndex = ++arguments;
     double rows = 1 + overlay_rows(instance->overlay);
-    rows = plan & BY_ID ? 1 : plan & BY_PARENT ? 10 : plan & (FROM | UP_TO) ? rows / 4 : rows;
+    rows = plan & BY_ID ? 1 : plan & BY_PARENT ? 10 : rows;
     if (instance->kind != CCS && !(plan & BY_SNAPSHOT))
         rows *= 1 + (double)instance->overlay->snapshots.n;
     info->idxNum = (int)plan;
@@ -411,32 +387,17 @@ static void limit_snapshots(struct cursor *cursor, int64_t snapshot)
 
 static hx_error *limit(struct cursor *cursor, unsigned part, int64_t bound)
 {
-    /* > and >= share a part, < and <=: SQLite drops the row that is one too many. Row r is number
-     * r + 1. */
-    uint32_t n = cursor->high;
-    uint32_t row = bound < 1 ? 0 : bound > n ? n : (uint32_t)(bound - 1);
-    bool exists = bound >= 1 && bound <= n;
-    switch (part) {
-    case BY_SNAPSHOT:
+    uint32_t row = bound >= 1 && bound <= cursor->high ? (uint32_t)(bound - 1) : cursor->high;
+    bool exists = row < cursor->high;
+    if (part == BY_SNAPSHOT) {
         limit_snapshots(cursor, bound);
-        break;
-    case BY_ID:
-        cursor->low = cursor->low > row ? cursor->low : row;
-        cursor->high = exists && row + 1 > cursor->low ? row + 1 : cursor->low;
-        break;
-    case BY_PARENT:
+    } else if (part == BY_ID) { /* row r is number r + 1 */
+        cursor->low = row;
+        cursor->high = row + exists;
+    } else {
         HX_TRY(make_children(overlay_of(cursor)));
         cursor->children = true;
         cursor->row = exists ? overlay_of(cursor)->child[row] : 0;
-        break;
-    case FROM:
-        cursor->low = cursor->low > row ? cursor->low : row;
-        break;
-    case UP_TO:
-        cursor->high = exists ? row + 1 : bound < 1 ? cursor->low : cursor->high;
-        break;
-    default:
-        break;
     }
     return NULL;
 }
@@ -479,7 +440,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, 
     hx_error *err = start_overlay_scan(cursor, (unsigned)plan, argv);
     if (err)
         cursor->is_over = true;
-    return err ? set_overlay_error(base->pVtab, err) : SQLITE_OK;
+    return set_overlay_error(base->pVtab, err);
 }
 
 static int cursor_next(sqlite3_vtab_cursor *base)
@@ -494,7 +455,7 @@ static int cursor_next(sqlite3_vtab_cursor *base)
     hx_error *err = settle_overlay_cursor(cursor);
     if (err)
         cursor->is_over = true;
-    return err ? set_overlay_error(base->pVtab, err) : SQLITE_OK;
+    return set_overlay_error(base->pVtab, err);
 }
 
 static int cursor_eof(sqlite3_vtab_cursor *base)
@@ -573,26 +534,12 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
         return SQLITE_OK;
     }
     hx_error *err = serve_ccs(overlay_of(cursor), context, cursor->row, column);
-    return err ? set_overlay_error(base->pVtab, err) : SQLITE_OK;
+    return set_overlay_error(base->pVtab, err);
 }
 
 /* --- the module --------------------------------------------------------------------- */
 
-static const sqlite3_module methods = {
-    .iVersion = 0,
-    .xCreate = table_connect,
-    .xConnect = table_connect,
-    .xBestIndex = table_best_index,
-    .xDisconnect = table_disconnect,
-    .xDestroy = table_disconnect,
-    .xOpen = cursor_open,
-    .xClose = cursor_close,
-    .xFilter = cursor_filter,
-    .xNext = cursor_next,
-    .xEof = cursor_eof,
-    .xColumn = cursor_column,
-    .xRowid = cursor_rowid,
-};
+static const sqlite3_module methods = HX_DB_MODULE(table_connect);
 
 static void free_module(void *aux)
 {

@@ -98,18 +98,10 @@ struct instance {
     const struct hx_table *table;
 };
 
+/* The code of a method that may have failed. */
 static int set_vtab_error(sqlite3_vtab *vtab, hx_error *err)
 {
-    char line[512];
-    int code = err->kind == HX_E_NOMEM    ? SQLITE_NOMEM
-               : err->kind == HX_E_CANCEL ? SQLITE_INTERRUPT
-               : err->kind == HX_E_BUSY   ? SQLITE_BUSY
-                                          : SQLITE_ERROR;
-    hx_error_line(err, line, sizeof line);
-    sqlite3_free(vtab->zErrMsg);
-    vtab->zErrMsg = sqlite3_mprintf("%s", line);
-    hx_error_free(err);
-    return code;
+    return err ? hx_db_table_error(vtab, err, SQLITE_ERROR) : SQLITE_OK;
 }
 
 static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
@@ -723,7 +715,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int plan, const char *text, 
 {
     (void)argc;
     hx_error *err = start_vtab_scan((struct cursor *)base, (unsigned)plan, text, argv);
-    return err ? set_vtab_error(base->pVtab, err) : SQLITE_OK;
+    return set_vtab_error(base->pVtab, err);
 }
 
 /* --- rows -------------------------------------------------------------------------- */
@@ -739,7 +731,7 @@ static int cursor_next(sqlite3_vtab_cursor *base)
     hx_error *err = cursor->seekers ? seek_matching_row(cursor) : NULL;
     if (!err && cursor->row >= cursor->end)
         err = settle_vtab_cursor(cursor);
-    return err ? set_vtab_error(base->pVtab, err) : SQLITE_OK;
+    return set_vtab_error(base->pVtab, err);
 }
 
 static int cursor_eof(sqlite3_vtab_cursor *base)
@@ -823,25 +815,13 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
     if (column < 0 || column >= HX_TABLE_COLUMNS)
         return SQLITE_OK;
     hx_error *err = serve((struct cursor *)base, context, column);
-    return err ? set_vtab_error(base->pVtab, err) : SQLITE_OK;
+    return set_vtab_error(base->pVtab, err);
 }
 
 /* --- the modules ------------------------------------------------------------------- */
 
-static const sqlite3_module methods = {
-    .iVersion = 0,
-    .xConnect = table_connect, /* no xCreate: the tables exist, the schema holds none */
-    .xBestIndex = table_best_index,
-    .xDisconnect = table_disconnect,
-    .xDestroy = table_disconnect,
-    .xOpen = cursor_open,
-    .xClose = cursor_close,
-    .xFilter = cursor_filter,
-    .xNext = cursor_next,
-    .xEof = cursor_eof,
-    .xColumn = cursor_column,
-    .xRowid = cursor_rowid,
-};
+/* No xCreate: the tables exist, the schema holds none. */
+static const sqlite3_module methods = HX_DB_MODULE(NULL);
 
 static void free_module(void *aux)
 {
