@@ -187,11 +187,13 @@ static int note_read(void *tables, int action, const char *first, const char *se
                      const char *database, const char *trigger)
 {
     (void)second, (void)trigger;
+    ((struct hx_tables *)tables)->queries += action == SQLITE_SELECT;
     if (action == SQLITE_READ)
         hx_tables_note(tables, first, database);
     return SQLITE_OK;
 }
 
+/* `window`: to be asked for one; *ret is NULL when there is a query within. */
 static hx_error *prepare_query(hx_store *store, const struct hx_query *query, const char *from,
                                const struct hx_view *view, bool window, sqlite3_stmt **ret)
 {
@@ -210,7 +212,7 @@ static hx_error *prepare_query(hx_store *store, const struct hx_query *query, co
     if (err)
         return err;
     err = hx_tables_check(store, &tables);
-    if (err) {
+    if (err || (window && tables.queries > 1)) {
         sqlite3_finalize(*ret);
         *ret = NULL;
         return err;
@@ -231,11 +233,12 @@ static hx_error *ask_window(hx_store *store, const struct hx_query *query, struc
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
     *ret = NULL;
-    if (strcmp(query->view, "objects") != 0 || !query->snapshot || query->limit <= 0 ||
-        (query->where && strcasestr(query->where, "SELECT")))
+    if (strcmp(query->view, "objects") != 0 || !query->snapshot || query->limit <= 0)
         return NULL;
     window->nulls_last = query->ascending;
     HX_TRY(prepare_query(store, query, NULL, hx_view_find(query->view), true, &st));
+    if (!st)
+        return NULL;
     int code = hx_window_step(store->blocks, st, window);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         return hx_db_error(store->db, code, store->path);

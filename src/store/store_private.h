@@ -22,6 +22,7 @@ enum { HX_STORE_STEPS = 1000, HX_STORE_GRACE = 2000 };
 enum { HX_TABLES_MAX = 128 };
 struct hx_tables {
     uint64_t bit[HX_TABLES_MAX / 64];
+    unsigned queries; /* in a statement, itself one of them */
 };
 
 struct hx_store {

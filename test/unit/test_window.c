@@ -226,6 +226,10 @@ static void nulls_last(void **state)
     query.where = "bytes > (SELECT min(bytes) FROM objects WHERE snapshot = 1)";
     assert_done(hx_query_place(store, &query, s->graph.addr[0], false, &place));
     assert_int_equal(place, -1);
+    query.where = "bytes < 'SELECT'"; /* a text, above all numbers */
+    assert_done(hx_query_place(store, &query, s->graph.addr[0], false, &place));
+    assert_int_equal(place, place_of(store, &query, (int64_t)s->graph.addr[0]));
+    assert_true(place >= 0);
     query.snapshot = 9;
     query.where = NULL;
     assert_done(hx_query_place(store, &query, s->graph.addr[0], false, &place));
