@@ -163,9 +163,13 @@ def scratch():
     return tempfile.TemporaryDirectory(prefix="hx-live-")
 
 
-def main(*tests, traces=True, long=()):
+def is_set(variable):
+    return os.environ.get(variable, "0") not in ("", "0")
+
+
+def main(*tests, traces=True, long=(), nightly=()):
     """Runs the tests whose names are on the command line, or all. traces: they need ptrace. long:
-    HX_QUICK=1 leaves these out."""
+    HX_QUICK=1 leaves these out. nightly: they need HX_NIGHTLY=1, or their name."""
     failed = skipped = passed = 0
     try:
         if traces:
@@ -173,8 +177,10 @@ def main(*tests, traces=True, long=()):
     except Skip as why:
         print(f"skipped: {why}")
         sys.exit(77)
-    if os.environ.get("HX_QUICK", "0") not in ("", "0"):
+    if is_set("HX_QUICK"):
         tests = [t for t in tests if t not in long]
+    if not is_set("HX_NIGHTLY") and not sys.argv[1:]:
+        tests = [t for t in tests if t not in nightly]
     chosen = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
     for test in chosen:
         begin = time.monotonic()

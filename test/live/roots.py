@@ -360,4 +360,4 @@ def resident(folder):
 
 if __name__ == "__main__":
     live.main(example, neighbours, in_a_library, in_cpp, sums, named_by_the_user, changes,
-              odd_entries, absurd, resident, long=(in_cpp,))
+              odd_entries, absurd, resident, long=(in_cpp, sums, changes, resident))

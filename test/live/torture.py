@@ -1,7 +1,8 @@
 #!/usr/bin/env -S python3 -B
 """torture.py - a target must not notice, and a killed heapx must leave nothing behind.
 
-    torture.py [TEST...]     environment: HX_SNAPSHOTS (30), HX_SEED
+    torture.py [TEST...]     environment: HX_SNAPSHOTS (15; 30 with
+    HX_NIGHTLY=1), HX_SEED
 
 Runs test/live/torture undisturbed and then under many snapshots, with heapx killed by
 SIGKILL at a random moment in half of them. The outcome must be the same; after each
@@ -20,7 +21,7 @@ import time
 import live
 from live import check
 
-SNAPSHOTS = int(os.environ.get("HX_SNAPSHOTS", "30"))
+SNAPSHOTS = int(os.environ.get("HX_SNAPSHOTS", "30" if live.is_set("HX_NIGHTLY") else "15"))
 
 
 def outcome(target):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """monkey.py - random keys: no crash, no leak, no frozen screen.
 
-    monkey.py [KEYS]        20,000 on each store; HX_SEED chooses them
+    monkey.py [KEYS]        5,000 on each store, 20,000 with HX_NIGHTLY=1; HX_SEED chooses them
 
 Presses every key and types every command of the explorer's own table, at changing sizes, on stores
 to which snapshots are being added, one of them with a recording, on an empty one, and on one with
@@ -167,7 +167,8 @@ def is_plain():
 
 def main():
     plain = is_plain()
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20000 if plain else 600 if WRAP else 5000
+    full = 20000 if os.environ.get("HX_NIGHTLY") else 5000
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 600 if WRAP else full if plain else full // 2
     seed = os.environ.get("HX_SEED", str(int(time.time())))
     print(f"seed {seed}, {count} keys", flush=True)
     random.seed(seed)

@@ -3,25 +3,30 @@
 
     scripts.py [FOLDER...]
 
-run.sh compares displays; here the scripts only must end well and say nothing, at 30x8, 100x30 and
-200x60. Where HX_UI_RUN holds a command to run the explorer with (Valgrind and its options), the first
-of each folder runs under that, at its own first size, and all of the folders that are named (the
-monkey runs all commands).
+run.sh compares displays; here the scripts only must end well and say nothing, at 30x8, 100x30 or
+200x60, another each time. Where HX_UI_RUN holds a command to run the explorer with (Valgrind and its
+options), the first of every third folder runs under that, others each time, at its own first size, and
+all of the folders that are named (the monkey runs all commands). With HX_NIGHTLY=1 all sizes, and all
+folders. HX_SEED chooses.
 """
 import glob
 import os
+import random
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.abspath(os.environ.get("HX_UI_BIN", "test/ui"))
 SLOW = int(os.environ.get("HX_SLOW", "1"))  # as in emulator.py
 WRAP = shlex.split(os.environ.get("HX_UI_RUN", ""))
+NIGHTLY = os.environ.get("HX_NIGHTLY", "0") not in ("", "0")
+SIZES = ["30x8", "100x30", "200x60"]
 
 
 def header(script, word, other):
@@ -62,11 +67,15 @@ def play(job):
 
 
 def main():
+    seed = os.environ.get("HX_SEED", str(time.time_ns()))
+    print(f"HX_SEED={seed}", flush=True)
+    random.seed(seed)
     folders = sys.argv[1:] or ["*"]
     scripts = sorted(script for name in folders for script in glob.glob(f"{HERE}/{name}/*.keys"))
     if WRAP and not sys.argv[1:]:
         scripts = [script for i, script in enumerate(scripts) if not i or
                    os.path.dirname(script) != os.path.dirname(scripts[i - 1])]
+        scripts = scripts if NIGHTLY else scripts[random.randrange(3)::3]
     if not scripts:
         sys.exit("FAIL: there are no scripts")
     jobs = []
@@ -74,7 +83,7 @@ def main():
         make_stores(folder)
         for script in scripts:
             sizes = [header(script, "sizes", "80x24").split()[0]] if WRAP else \
-                ["30x8", "100x30", "200x60"]
+                SIZES if NIGHTLY or sys.argv[1:] else [random.choice(SIZES)]
             jobs += [(folder, script, size) for size in sizes]
         with ThreadPoolExecutor(2) as pool:
             wrong = [answer for answer in pool.map(play, jobs) if answer]

@@ -1006,5 +1006,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_arrows, begin, end),
         cmocka_unit_test(test_sums),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -846,7 +846,7 @@ static void outgrow(const char *path, rlim_t limit, uint64_t seed)
         hx_snapshot_destroy(small);
         small = model_snapshot(&random, 300);
     }
-    struct hx_snapshot *large = model_snapshot(&random, unit_rounds(10) == 10 ? 200000 : 150000);
+    struct hx_snapshot *large = model_snapshot(&random, !unit_quick() ? 200000 : 150000);
     assert_done(hx_store_append(path, &store));
     assert_done(hx_store_add(store, small, NULL, NULL, &id));
     assert_refused(hx_store_add(store, large, NULL, NULL, &id), HX_E_OS, todo);
@@ -891,8 +891,7 @@ static void file_size_limit(void **state)
     char *directory = model_directory(), *path = model_path(directory, "a.hpx");
     /* an empty store has 250,000 bytes, both small snapshots at most 45,000 more, the large one
      * ten times that */
-    assert_true(
-        in_child(outgrow, path, unit_rounds(10) == 10 ? 550000 : 400000, unit_random(&random)));
+    assert_true(in_child(outgrow, path, !unit_quick() ? 550000 : 400000, unit_random(&random)));
     free(path);
     model_remove(directory);
 }
@@ -900,7 +899,7 @@ static void file_size_limit(void **state)
 /* In the child, on a small disk of its own that ends with it. */
 static void fill_disk(const char *directory, rlim_t limit, uint64_t seed)
 {
-    const char *size = unit_rounds(10) == 10 ? "size=656k" : "size=528k";
+    const char *size = !unit_quick() ? "size=656k" : "size=528k";
     if (unshare(CLONE_NEWNS) || mount("none", "/", "none", MS_REC | MS_PRIVATE, "") ||
         mount("tmpfs", directory, "tmpfs", 0, size))
         _exit(77); /* only root can */
@@ -1027,5 +1026,5 @@ int main(void)
         cmocka_unit_test(full_disk),
         cmocka_unit_test(killed_writer),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

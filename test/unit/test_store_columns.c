@@ -848,5 +848,5 @@ int main(void)
         cmocka_unit_test(regexps),        cmocka_unit_test(schema_is_true),
         cmocka_unit_test(extension),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -1686,7 +1686,7 @@ static void damaged(void **state)
         "UPDATE hx_column SET data = x'00' WHERE id % 64 = 13",
     };
     char *directory = model_directory(), *path = model_path(directory, "store");
-    size_t step = unit_rounds(10) == 10 ? 1 : 5; /* some of them, when it has to be quick */
+    size_t step = !unit_quick() ? 1 : 5; /* some of them, when it has to be quick */
     for (size_t i = unit_below(&random, step); i < sizeof lies / sizeof *lies; i += step) {
         struct program program;
         hx_store *store;
@@ -1750,5 +1750,5 @@ int main(void)
         cmocka_unit_test(schema_6), cmocka_unit_test(renamed),    cmocka_unit_test(chosen),
         cmocka_unit_test(refused),  cmocka_unit_test(threads),    cmocka_unit_test(damaged),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -2,13 +2,15 @@
  * that can be had again.
  *
  * A property test takes its seed from HX_SEED when that is set and prints it otherwise, so
- * that a failure can be repeated. HX_QUICK=1 (set under Valgrind) asks for fewer rounds.
+ * that a failure can be repeated. HX_QUICK=1 (set under Valgrind) asks for fewer rounds,
+ * HX_NIGHTLY=1 for all of them.
  */
 #ifndef HX_TEST_UNIT_H
 #define HX_TEST_UNIT_H
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -49,18 +51,45 @@ static inline uint64_t unit_below(struct unit_random *random, uint64_t limit)
     return unit_random(random) % limit;
 }
 
-/* What part of all that a test could do it should do: 1 of this many. Less when HX_QUICK is set,
- * still less under Valgrind. */
-static inline size_t unit_part(void)
+static inline bool unit_is_set(const char *variable)
 {
-    const char *quick = getenv("HX_QUICK");
-    return getenv("HX_VALGRIND") ? 40 : quick && *quick && *quick != '0' ? 10 : 1;
+    const char *value = getenv(variable);
+    return value && *value && *value != '0';
 }
 
-/* Rounds, of `full` ones. */
+/* Without large sizes and long lists. */
+static inline bool unit_quick(void)
+{
+    return unit_is_set("HX_QUICK");
+}
+
+/* What part of a list of cases a test should do: 1 of this many, others each time. */
+static inline size_t unit_part(void)
+{
+    return getenv("HX_VALGRIND") ? unit_is_set("HX_NIGHTLY") ? 10 : 40 : unit_quick() ? 10 : 1;
+}
+
+/* Rounds with random numbers, of `full` ones. */
 static inline size_t unit_rounds(size_t full)
 {
-    return (full + unit_part() - 1) / unit_part();
+    size_t part = unit_part() > 1 || unit_is_set("HX_NIGHTLY") ? unit_part() : 3;
+    return (full + part - 1) / part;
+}
+
+/* Runs a group of tests that is long under Valgrind: there one of three, others each time. */
+#define unit_run_some(tests) unit_run_some_of(#tests, tests, sizeof(tests) / sizeof *(tests))
+
+static inline int unit_run_some_of(const char *name, const struct CMUnitTest *tests, size_t n)
+{
+    struct CMUnitTest chosen[64];
+    assert_true(n <= sizeof chosen / sizeof *chosen);
+    if (!getenv("HX_VALGRIND") || unit_is_set("HX_NIGHTLY"))
+        return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
+    struct unit_random random = unit_random_begin(name);
+    size_t count = 0;
+    for (size_t i = unit_below(&random, 3); i < n; i += 3)
+        chosen[count++] = tests[i];
+    return _cmocka_run_group_tests(name, chosen, count, NULL, NULL);
 }
 
 #endif
