@@ -2,6 +2,10 @@
 #include "ui/app.h"
 
 #include "query/pattern.h"
+#include "ui/analysis.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -342,7 +346,7 @@ static size_t row_of_snapshot(const struct hx_ui *ui, int64_t snapshot)
 /* Is there something to work out of a snapshot? NULL: no. */
 static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsigned *ret_parts)
 {
-    const struct hx_choice *choice = &ui->choice;
+    const struct hx_choice *choice = ui->choice;
     bool known = false;
     for (size_t i = 0; i < ui->revisions.n; i++)
         known |= ui->revisions.v[i].snapshot == snapshot;
@@ -360,7 +364,7 @@ static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsi
 
 void hx_ui_revise(struct hx_ui *ui)
 {
-    const struct hx_choice *choice = &ui->choice;
+    const struct hx_choice *choice = ui->choice;
     int64_t snapshot = ui->snapshot, other = ui->differences ? hx_ui_other(ui) : 0;
     unsigned parts = 0;
     const struct hx_revision *revision = needed(ui, snapshot, &parts);
@@ -447,15 +451,15 @@ hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name)
     HX_TRY(need_heap(ui));
     if (scheme == &hx_scheme_site)
         HX_TRY(need_recording(ui));
-    ui->choice.scheme = scheme;
-    ui->choice.retainers++;
+    ui->choice->scheme = scheme;
+    ui->choice->retainers++;
     hx_ui_revise(ui);
     return NULL;
 }
 
 hx_error *hx_ui_choose_retainer(struct hx_ui *ui, const char *pattern)
 {
-    struct hx_choice *choice = &ui->choice;
+    struct hx_choice *choice = ui->choice;
     HX_TRY(need_heap(ui));
     if (*pattern) {
         HX_TRY(hx_pattern_check(pattern));
@@ -477,16 +481,16 @@ hx_error *hx_ui_choose_max_set(struct hx_ui *ui, const char *number)
         return hx_error_new(HX_E_USAGE, number, "for example `:max-set 16`; 0 is no limit",
                             "is no number of names");
     HX_TRY(need_heap(ui));
-    ui->choice.has_max_set = true;
-    ui->choice.max_set = (unsigned)value;
-    ui->choice.retainers++;
+    ui->choice->has_max_set = true;
+    ui->choice->max_set = (unsigned)value;
+    ui->choice->retainers++;
     hx_ui_revise(ui);
     return NULL;
 }
 
 hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming)
 {
-    struct hx_choice *choice = &ui->choice;
+    struct hx_choice *choice = ui->choice;
     HX_FREE char *name = NULL;
     const char *expr;
     HX_TRY(hx_naming_parse(naming, &name, &expr));
@@ -511,7 +515,7 @@ hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming)
 
 hx_error *hx_ui_choose_no_root(struct hx_ui *ui, const char *name)
 {
-    struct hx_choice *choice = &ui->choice;
+    struct hx_choice *choice = ui->choice;
     HX_TRY(need_heap(ui));
     for (size_t i = 0; i < choice->edits.n;) {
         if (strcmp(choice->edits.v[i].name, name) != 0) {
@@ -533,7 +537,7 @@ hx_error *hx_ui_begin_choice(struct hx_ui *ui)
 {
     const struct hx_ui_options *options = ui->options;
     const struct hx_analysis *analysis = options->analysis;
-    struct hx_choice *choice = &ui->choice;
+    struct hx_choice *choice = ui->choice;
     if (options->take)
         return NULL; /* who takes snapshots names their roots, and the first is there already */
     for (size_t i = 0; i < options->n_roots; i++) {

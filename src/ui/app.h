@@ -2,13 +2,21 @@
 #ifndef HX_UI_APP_H
 #define HX_UI_APP_H
 
+#include "base/text.h"
 #include "base/timing.h"
-#include "ui/analysis.h"
-#include "ui/job.h"
-#include "ui/list/pane.h"
-#include "ui/command/prompt.h"
+#include "base/vec.h"
+#include "model/snapshot.h"
+#include "store/store.h"
+#include "traverse/why/backwards.h"
+#include "ui/screen.h"
 #include "ui/term/term.h"
-#include "ui/ui.h"
+
+struct hx_choice;
+struct hx_jobs;
+struct hx_pane;
+struct hx_prompt;
+struct hx_revision;
+struct hx_ui_options;
 
 /* A line that stood at the bottom. */
 struct hx_said {
@@ -27,7 +35,7 @@ struct hx_waiting_key {
 struct hx_ui {
     const struct hx_ui_options *options;
     struct hx_term term;
-    hx_jobs *jobs;
+    struct hx_jobs *jobs;
 
     struct hx_table snapshots; /* the view, all of it */
     int64_t snapshot;          /* the current one, 0: none */
@@ -50,7 +58,7 @@ struct hx_ui {
     struct hx_text message;
     bool message_bad;
     HX_VEC(struct hx_said) log;
-    struct hx_prompt prompt;
+    struct hx_prompt *prompt;
     char *pattern;                     /* of the last search */
     char *draft;                       /* a filter that had an error, to be corrected; NULL: none */
     uint64_t draft_of;                 /* pane */
@@ -85,7 +93,7 @@ struct hx_ui {
     hx_backwards *backwards; /* of a large snapshot, for such parts; NULL: none */
     int64_t backwards_of;
 
-    struct hx_choice choice;
+    struct hx_choice *choice;
     HX_VEC(struct hx_revision) revisions; /* of snapshots that were looked at since */
     unsigned revising;                    /* jobs under way or queued */
 };

@@ -3,6 +3,10 @@
 #include "ui/app.h"
 #include "ui/list/marked_rows.h"
 #include "ui/data/difference.h"
+#include "ui/command/prompt.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -618,7 +622,7 @@ static int draw_last_line(const struct hx_ui *ui, const struct hx_pane *pane,
     int y = layout->lines - 1, right = 0;
     struct hx_text text = {0};
     enum hx_style style = HX_STYLE_NORMAL;
-    if (ui->prompt.active)
+    if (ui->prompt->active)
         return hx_prompt_draw(ui, y, layout->columns);
     if (pane->total) {
         hx_text_count(&text, pane->cursor + 1);

@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "store/store.h"
-#include "ui/command/request.h"
+#include "ui/command/requests.h"
 
 struct hx_ui;
 typedef struct hx_jobs hx_jobs;

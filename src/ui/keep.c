@@ -2,6 +2,9 @@
  * before they are thrown away. */
 #include "ui/app.h"
 #include "ui/command/complete.h"
+#include "ui/command/prompt.h"
+#include "ui/job.h"
+#include "ui/ui_options.h"
 
 #include <errno.h>
 #include <string.h>
@@ -84,7 +87,7 @@ static void ask_where(struct hx_ui *ui)
     localtime_r(&now, &tm);
     strftime(name, sizeof name, "heapx-%Y%m%d-%H%M%S.db", &tm);
     hx_ui_prompt(ui, "save to: ", name, save_and_leave);
-    ui->prompt.complete = hx_complete_file;
+    ui->prompt->complete = hx_complete_file;
 }
 
 /* Only these keys, and those that leave the question. */
@@ -118,6 +121,6 @@ hx_error *hx_ui_leave(struct hx_ui *ui)
     else
         snprintf(ui->question, sizeof ui->question, "%lld unsaved: s save, d discard, Esc ", n);
     hx_ui_prompt(ui, ui->question, "", nothing);
-    ui->prompt.key = answer_keep;
+    ui->prompt->key = answer_keep;
     return NULL;
 }

@@ -1,6 +1,11 @@
 /* loop.c - keys in, screens out, and what happens in between. */
 #include "ui/app.h"
 #include "ui/command/request.h"
+#include "ui/command/prompt.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,7 +33,7 @@ void hx_ui_key(struct hx_ui *ui, int key)
         hx_ui_mouse(ui);
         return;
     }
-    if (ui->prompt.active) {
+    if (ui->prompt->active) {
         hx_prompt_key(ui, key, ui->term.input.pasted);
         return;
     }
@@ -58,12 +63,12 @@ static void take_key(struct hx_ui *ui, int key)
         ui->escaped.valid = false;
     if (late && ui->escaped.valid && ui->escaped.open == ui->open.n) {
         ui->at = ui->escaped.at;
-        ui->prompt.active = ui->escaped.prompt;
+        ui->prompt->active = ui->escaped.prompt;
     }
     ui->escaped.valid = key == 27;
     ui->escaped.at = ui->at;
     ui->escaped.open = ui->open.n;
-    ui->escaped.prompt = ui->prompt.active;
+    ui->escaped.prompt = ui->prompt->active;
     if (!late || known)
         hx_ui_take_key(ui, key);
 }

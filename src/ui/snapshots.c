@@ -1,5 +1,9 @@
 /* snapshots.c - which snapshots there are, which one is looked at, and taking another. */
 #include "ui/app.h"
+#include "ui/analysis.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <string.h>
 
@@ -186,7 +190,7 @@ hx_error *hx_ui_snap(struct hx_ui *ui, bool asked)
     if (ui->snapping)
         return hx_error_new(HX_E_BUSY, "snapshot", NULL, "one is under way already");
     struct snapping *snapping = calloc(1, sizeof *snapping);
-    hx_error *error = snapping ? hx_choice_copy(&ui->choice, &snapping->choice) : hx_error_nomem();
+    hx_error *error = snapping ? hx_choice_copy(ui->choice, &snapping->choice) : hx_error_nomem();
     if (error) {
         free(snapping);
         return error;

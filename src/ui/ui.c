@@ -4,6 +4,11 @@
 #include "ui/list/sql_reply.h"
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/analysis.h"
+#include "ui/command/prompt.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <errno.h>
 #include <string.h>
@@ -167,7 +172,7 @@ static void end_ui(struct hx_ui *ui)
     hx_jobs_destroy(ui->jobs);
     hx_snapshot_destroy(ui->graph);
     hx_backwards_destroy(ui->backwards);
-    hx_choice_deinit(&ui->choice);
+    hx_choice_deinit(ui->choice);
     hx_vec_free(&ui->revisions);
     drop_panes_from(ui, 1);
     free(ui->open.v);
@@ -178,7 +183,7 @@ static void end_ui(struct hx_ui *ui)
     free(ui->log.v);
     hx_table_deinit(&ui->snapshots);
     hx_text_free(&ui->message);
-    hx_prompt_deinit(&ui->prompt);
+    hx_prompt_deinit(ui->prompt);
     for (size_t i = 0; i < ui->replies.n; i++)
         hx_reply_destroy(ui->replies.v[i]);
     hx_vec_free(&ui->replies);
@@ -205,7 +210,9 @@ static hx_error *begin_ui(struct hx_ui *ui, const char *script)
 hx_error *hx_ui_run(const struct hx_ui_options *options, int64_t *ret_left)
 {
     const char *script = options->script ? options->script : getenv("HEAPX_SCRIPT");
-    struct hx_ui ui = {.options = options, .follow = true};
+    struct hx_prompt prompt = {0};
+    struct hx_choice choice = {0};
+    struct hx_ui ui = {.options = options, .prompt = &prompt, .choice = &choice, .follow = true};
     if (script && !*script)
         script = NULL;
     hx_error *error = begin_ui(&ui, script);

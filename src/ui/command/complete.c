@@ -7,6 +7,10 @@
 #include "store/census.h"
 
 #include "store/census.h"
+#include "ui/analysis.h"
+#include "ui/command/prompt.h"
+#include "ui/command/requests.h"
+#include "ui/list/pane.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -129,11 +133,11 @@ static void offer_names(struct completion *completion, const struct hx_ui *ui)
             hx_text_putf(&seen, "\n%s\n", hx_table_text(&pane->rows, row, "name"));
         }
     }
-    for (size_t i = 0; i < ui->choice.edits.n; i++) {
+    for (size_t i = 0; i < ui->choice->edits.n; i++) {
         struct hx_text line = {0};
-        hx_text_putf(&line, "\n%s\n", ui->choice.edits.v[i].name);
-        if (ui->choice.edits.v[i].expr && !strstr(hx_text_str(&seen), hx_text_str(&line)))
-            offer_completion(completion, ui->choice.edits.v[i].name);
+        hx_text_putf(&line, "\n%s\n", ui->choice->edits.v[i].name);
+        if (ui->choice->edits.v[i].expr && !strstr(hx_text_str(&seen), hx_text_str(&line)))
+            offer_completion(completion, ui->choice->edits.v[i].name);
         hx_text_free(&line);
     }
     hx_text_free(&seen);
@@ -318,7 +322,7 @@ hx_error *hx_ui_begin_command(struct hx_ui *ui, const char *name, bool type)
     struct hx_text line = {0};
     hx_text_putf(&line, "%s%s", name, request && *request->args ? " " : "");
     hx_ui_prompt(ui, ":", hx_text_str(&line), hx_command_run);
-    ui->prompt.complete = hx_complete_command;
+    ui->prompt->complete = hx_complete_command;
     hx_text_free(&line);
     return NULL;
 }

@@ -14,7 +14,7 @@
 void hx_ui_prompt(struct hx_ui *ui, const char *label, const char *text,
                   hx_error *(*done)(struct hx_ui *, const char *))
 {
-    struct hx_prompt *prompt = &ui->prompt;
+    struct hx_prompt *prompt = ui->prompt;
     prompt->active = true;
     prompt->label = label;
     prompt->done = done;
@@ -238,7 +238,7 @@ static bool edit(struct hx_prompt *prompt, int key)
 
 static void enter_prompt(struct hx_ui *ui)
 {
-    struct hx_prompt *prompt = &ui->prompt;
+    struct hx_prompt *prompt = ui->prompt;
     struct hx_text text = prompt->text;
     hx_prompt_remember(prompt, prompt->label, hx_text_str(&text));
     prompt->text = (struct hx_text){0};
@@ -260,7 +260,7 @@ static void write_key(struct hx_prompt *prompt, int key)
 
 static void take_key(struct hx_ui *ui, int key, bool pasted)
 {
-    struct hx_prompt *prompt = &ui->prompt;
+    struct hx_prompt *prompt = ui->prompt;
     if (pasted) { /* nothing of it is a key */
         if (key == '\r' || key == '\n' || key == '\t')
             key = ' ';
@@ -281,7 +281,7 @@ static void take_key(struct hx_ui *ui, int key, bool pasted)
 
 void hx_prompt_key(struct hx_ui *ui, int key, bool pasted)
 {
-    struct hx_prompt *prompt = &ui->prompt;
+    struct hx_prompt *prompt = ui->prompt;
     hx_text_clear(&prompt->hint);
     if (!pasted && prompt->key && prompt->key(ui, key))
         return;
@@ -308,7 +308,7 @@ static void put_typed(struct hx_text *ret, const char *s, size_t n, bool ascii)
 
 int hx_prompt_draw(const struct hx_ui *ui, int y, int columns)
 {
-    const struct hx_prompt *prompt = &ui->prompt;
+    const struct hx_prompt *prompt = ui->prompt;
     const char *typed = hx_text_str(&prompt->text);
     struct hx_text text = {0};
     hx_text_puts(&text, prompt->label);

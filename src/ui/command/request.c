@@ -6,6 +6,12 @@
 #include "ui/command/complete.h"
 #include "ui/data/difference.h"
 #include "ui/list/tree.h"
+#include "ui/analysis.h"
+#include "ui/command/prompt.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -694,7 +700,7 @@ hx_error *hx_do_filter(struct hx_ui *ui, const char *arg)
     if (ui->draft && ui->draft_of == pane->serial)
         text = ui->draft;
     hx_ui_prompt(ui, "filter: ", text, filter_by);
-    ui->prompt.complete = hx_complete_condition;
+    ui->prompt->complete = hx_complete_condition;
     return NULL;
 }
 
@@ -762,7 +768,7 @@ hx_error *hx_do_write(struct hx_ui *ui, const char *arg)
     if (*arg)
         return write_to(ui, arg);
     hx_ui_prompt(ui, "write to (.json .csv .txt): ", "", write_to);
-    ui->prompt.complete = hx_complete_file;
+    ui->prompt->complete = hx_complete_file;
     return NULL;
 }
 
@@ -782,7 +788,7 @@ hx_error *hx_do_command(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
     hx_ui_prompt(ui, ":", "", hx_command_run);
-    ui->prompt.complete = hx_complete_command;
+    ui->prompt->complete = hx_complete_command;
     return NULL;
 }
 

@@ -3,6 +3,10 @@
 #include "ui/app.h"
 #include "ui/data/call_label.h"
 #include "ui/list/type_name.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,6 +3,8 @@
 #include "ui/app.h"
 #include "ui/command/complete.h"
 #include "ui/command/request.h"
+#include "ui/command/requests.h"
+#include "ui/list/pane.h"
 
 #include <ctype.h>
 #include <string.h>

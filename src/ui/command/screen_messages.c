@@ -1,5 +1,6 @@
 /* screen_messages.c - what was said on the last line. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 #include <time.h>

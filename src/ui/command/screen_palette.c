@@ -3,6 +3,9 @@
 #include "ui/command/complete.h"
 #include "ui/command/palette.h"
 #include "ui/command/request.h"
+#include "ui/command/prompt.h"
+#include "ui/command/requests.h"
+#include "ui/list/pane.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +103,7 @@ static hx_error *fill_palette(struct hx_ui *ui, struct hx_pane *pane)
     struct hx_table rows;
     HX_NEED(entries);
     HX_TRY(hx_table_begin(&rows, names));
-    size_t n = find_entries(ui->prompt.active ? hx_text_str(&ui->prompt.text) : "", entries);
+    size_t n = find_entries(ui->prompt->active ? hx_text_str(&ui->prompt->text) : "", entries);
     hx_error *error = NULL;
     for (size_t i = 0; i < n && !error; i++)
         error = add_palette_row(&rows, &entries[i]);
@@ -192,9 +195,9 @@ hx_error *hx_do_palette(struct hx_ui *ui, const char *arg)
     if (!is_open(ui))
         HX_TRY(hx_ui_open_text(ui, &hx_screen_palette, NULL, 0));
     hx_ui_prompt(ui, "> ", "", chosen);
-    ui->prompt.key = key;
-    ui->prompt.changed = narrow_palette;
-    ui->prompt.left = leave_palette;
+    ui->prompt->key = key;
+    ui->prompt->changed = narrow_palette;
+    ui->prompt->left = leave_palette;
     narrow_palette(ui);
     return NULL;
 }

@@ -3,7 +3,10 @@
 #include "ui/list/sql_reply.h"
 #include "ui/app.h"
 #include "ui/command/complete.h"
-#include "ui/command/request.h"
+#include "ui/command/requests.h"
+#include "ui/command/prompt.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 
@@ -188,7 +191,7 @@ hx_error *hx_ui_ask(struct hx_ui *ui, const char *sql)
         return hx_ui_pane(ui)->screen == &hx_screen_views
                    ? NULL
                    : hx_ui_open_text(ui, &hx_screen_views, NULL, 0);
-    hx_prompt_remember(&ui->prompt, PROMPT, sql); /* wherever it came from */
+    hx_prompt_remember(ui->prompt, PROMPT, sql); /* wherever it came from */
     HX_TRY(hx_pane_create(ui, &hx_screen_sql, &pane));
     hx_error *error = begin_statement(pane, sql);
     if (error) {
@@ -206,7 +209,7 @@ hx_error *hx_do_sql(struct hx_ui *ui, const char *arg)
     if (*arg)
         return hx_ui_ask(ui, arg);
     hx_ui_prompt(ui, PROMPT, ui->statement ? ui->statement : "", hx_ui_ask);
-    ui->prompt.complete = hx_complete_sql;
+    ui->prompt->complete = hx_complete_sql;
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* screen_views.c - what SQL can ask for: the views and their columns. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include "ui/data/difference.h"
 
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -11,6 +11,8 @@
 
 #include "store/write/frames.h"
 #include "traverse/diff.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

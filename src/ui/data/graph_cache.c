@@ -4,6 +4,7 @@
 #include "ui/app.h"
 
 #include "base/cleanup.h"
+#include "ui/job.h"
 
 /* Up to so many objects the whole graph is loaded: some 100 bytes for each. */
 #define WHOLE_MAX 400000

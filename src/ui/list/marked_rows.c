@@ -5,6 +5,7 @@
 #include "base/lower_bound.h"
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

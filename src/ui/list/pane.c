@@ -7,6 +7,8 @@
 #include "ui/list/type_name.h"
 
 #include "store/answer.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

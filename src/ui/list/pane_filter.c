@@ -3,6 +3,7 @@
 #include "ui/list/tree.h"
 
 #include "query/filter.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

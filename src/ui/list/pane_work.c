@@ -6,6 +6,9 @@
 #include "ui/list/tree.h"
 
 #include "store/print/row_writer.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <errno.h>
 #include <fcntl.h>

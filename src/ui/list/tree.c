@@ -2,7 +2,9 @@
 #include "ui/list/tree.h"
 
 #include "ui/app.h"
-#include "ui/command/request.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

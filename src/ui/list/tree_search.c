@@ -2,6 +2,9 @@
 #include "ui/app.h"
 #include "ui/data/call_label.h"
 #include "ui/list/tree.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

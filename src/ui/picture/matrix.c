@@ -3,6 +3,7 @@
 
 #include "layout/bin_roots.h"
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

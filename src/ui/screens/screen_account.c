@@ -1,6 +1,7 @@
 /* screen_account.c - resident memory by what it is used for. */
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

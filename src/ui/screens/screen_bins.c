@@ -3,6 +3,8 @@
 #include "ui/app.h"
 #include "ui/data/difference.h"
 #include "ui/picture/matrix.h"
+#include "ui/analysis.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

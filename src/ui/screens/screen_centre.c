@@ -3,6 +3,7 @@
 #include "ui/app.h"
 #include "ui/data/call_label.h"
 #include "ui/list/tree.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

@@ -3,6 +3,8 @@
 #include "ui/app.h"
 #include "ui/data/call_label.h"
 #include "ui/list/column_kind.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

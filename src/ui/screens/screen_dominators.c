@@ -1,6 +1,7 @@
 /* screen_dominators.c - the dominator tree as a disk-usage tool shows folders: what hangs directly
  * under the roots, and as the other view the largest objects of all levels. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 static const struct hx_column columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},

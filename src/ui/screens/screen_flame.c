@@ -10,6 +10,7 @@
 #include "ui/data/flame_load.h"
 #include "ui/list/matcher.h"
 #include "ui/list/tree.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

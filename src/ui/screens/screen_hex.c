@@ -6,7 +6,10 @@
  */
 #include "ui/app.h"
 #include "ui/list/type_name.h"
-#include "ui/command/request.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* screen_leaks.c - lost and possibly lost objects by kind. */
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

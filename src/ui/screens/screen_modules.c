@@ -1,6 +1,7 @@
 /* screen_modules.c - bytes by the module that allocated them. */
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* screen_named.c - the roots that were given names, and what each of them reaches. */
 #include "ui/app.h"
+#include "ui/analysis.h"
+#include "ui/list/pane.h"
 
 static const struct hx_column columns[] = {
     {"name", NULL, HX_AS_TEXT, -16, 0, NULL, NULL},

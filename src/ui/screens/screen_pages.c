@@ -1,6 +1,7 @@
 /* screen_pages.c - resident pages by what lies on them alone: what would go back to the system
  * with a retainer set, a bin, a type or what one cost centre allocated. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* screen_retainers.c - bytes by the set of who retains them. */
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

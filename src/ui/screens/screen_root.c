@@ -1,5 +1,6 @@
 /* screen_root.c - one root: the objects that its words point to. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

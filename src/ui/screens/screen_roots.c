@@ -1,5 +1,6 @@
 /* screen_roots.c - named places outside the heap that hold pointers. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

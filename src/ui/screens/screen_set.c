@@ -1,6 +1,7 @@
 /* screen_set.c - one retainer set, or one bin: its members, its largest objects, and its bytes
  * over the snapshots. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * and what it called. */
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* screen_snapshots.c - a row and a bar for each snapshot. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 static const struct hx_column columns[] = {
     {"snapshot", "#", HX_AS_COUNT, 5, 0, NULL, NULL},

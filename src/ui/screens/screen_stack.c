@@ -5,6 +5,7 @@
 #include "ui/data/call_label.h"
 
 #include "model/function_name.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* screen_threads.c - where each thread stood when the program was stopped. */
 #include "ui/app.h"
+#include "ui/list/pane.h"
 
 static const struct hx_column columns[] = {
     {"tid", "thread", HX_AS_TEXT, 8, 0, NULL, NULL},

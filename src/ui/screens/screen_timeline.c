@@ -3,8 +3,12 @@
 #include "layout/axis.h"
 #include "ui/app.h"
 #include "ui/picture/chart.h"
-#include "ui/command/request.h"
+#include "ui/command/requests.h"
 #include "store/census_series.h"
+#include "ui/analysis.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
+#include "ui/ui_options.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -274,8 +278,8 @@ static void charting_destroy(struct hx_job *job)
 /* The scheme whose retainer sets are shown; NULL: whichever. */
 static const char *wanted_scheme(const struct hx_ui *ui)
 {
-    if (ui->choice.scheme)
-        return ui->choice.scheme->name;
+    if (ui->choice->scheme)
+        return ui->choice->scheme->name;
     const char *scheme = hx_table_text(&ui->snapshots, hx_ui_snapshot_row(ui), "scheme");
     return *scheme ? scheme : NULL;
 }

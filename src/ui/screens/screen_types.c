@@ -1,6 +1,7 @@
 /* screen_types.c - bytes by the type of the object. */
 #include "ui/app.h"
 #include "ui/data/difference.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 

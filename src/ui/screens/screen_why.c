@@ -12,6 +12,8 @@
 #include "traverse/leaks.h"
 #include "traverse/reach.h"
 #include "traverse/retain/scheme.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* mouse.c - the wheel moves, a click chooses, one more opens. */
 #include "ui/app.h"
-#include "ui/command/request.h"
+#include "ui/command/requests.h"
+#include "ui/command/prompt.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 
@@ -62,6 +64,6 @@ void hx_ui_mouse(struct hx_ui *ui)
     if (what == HX_MOUSE_UP || what == HX_MOUSE_DOWN)
         hx_pane_go(pane, pane->cursor + (what == HX_MOUSE_UP ? -WHEEL_ROWS : WHEEL_ROWS));
     /* What is being typed is about the list that is shown. */
-    if (what == HX_MOUSE_CLICK && !ui->prompt.active && y < hx_term_lines() - 1)
+    if (what == HX_MOUSE_CLICK && !ui->prompt->active && y < hx_term_lines() - 1)
         click_row_at(ui, pane, y, x);
 }

@@ -5,6 +5,10 @@
  * throws away what waits; so does an Esc of somebody who has seen that it takes long. */
 #include "ui/app.h"
 #include "ui/command/request.h"
+#include "ui/command/prompt.h"
+#include "ui/command/requests.h"
+#include "ui/job.h"
+#include "ui/list/pane.h"
 
 #include <string.h>
 
@@ -31,15 +35,15 @@ static bool is_urgent(int key)
 static enum hx_waits waits_of_line(const struct hx_ui *ui)
 {
     const struct hx_request *request = NULL;
-    if (ui->prompt.done != hx_command_run)
+    if (ui->prompt->done != hx_command_run)
         return HX_WAITS_LIST;
-    request = hx_command_request(hx_text_str(&ui->prompt.text));
+    request = hx_command_request(hx_text_str(&ui->prompt->text));
     return request ? request->waits : HX_WAITS_NOW;
 }
 
 static enum hx_waits waits_of(const struct hx_ui *ui, const struct hx_waiting_key *key)
 {
-    if (ui->prompt.active)
+    if (ui->prompt->active)
         return !key->pasted && (key->key == '\r' || key->key == '\n') ? waits_of_line(ui)
                                                                       : HX_WAITS_NOW;
     const struct hx_request *request = key->pasted ? NULL : hx_request_of_key(key->key);
@@ -72,7 +76,7 @@ void hx_ui_take_key(struct hx_ui *ui, int number)
     bool tired = number == ESC && ui->waiting.n && hx_now_ns() - ui->waiting_ns >= AHEAD_NS;
     if (!key.pasted && (number == CTRL_C || tired))
         ui->waiting.n = 0;
-    else if (!(is_urgent(number) && !key.pasted && !ui->prompt.active) &&
+    else if (!(is_urgent(number) && !key.pasted && !ui->prompt->active) &&
              (ui->waiting.n || has_to_wait(ui, &key))) {
         if (!ui->waiting.n)
             ui->waiting_ns = hx_now_ns();
