@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "store/db.h"
+#include "store/schema/schema.h"
 
 #include <stdlib.h>
 #include <string.h>

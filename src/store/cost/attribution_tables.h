@@ -16,7 +16,6 @@ typedef struct hx_ccs_overlay hx_ccs_overlay;
 /* Makes the module HX_CCS_OVERLAY_MODULE known to the connection: CREATE VIRTUAL TABLE ... USING
  * HX_CCS_OVERLAY_MODULE(NAME), NAME being one of the tables. They are empty until there is a pass.
  */
-#define HX_CCS_OVERLAY_MODULE "hx_laid"
 hx_error *hx_ccs_overlay_create(sqlite3 *db, const char *what, hx_ccs_overlay **ret);
 void hx_ccs_overlay_unref(hx_ccs_overlay *overlay); /* NULL is legal */
 

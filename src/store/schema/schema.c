@@ -5,11 +5,8 @@
 #include "store/schema/schema.h"
 
 #include "base/text.h"
-#include "store/cost/attribute.h"
 #include "store/db.h"
-#include "store/cost/attribution_tables.h"
 #include "store/schema/mprof_sql.h"
-#include "store/schema/rename.h"
 #include "store/store.h"
 
 #include <string.h>
@@ -201,32 +198,15 @@ hx_error *hx_schema_create(sqlite3 *db, const char *what)
     return run_schema_sql(db, what, &sql);
 }
 
-hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
-                            const struct hx_progress *progress)
+void hx_schema_migration(int version, struct hx_text *sql)
 {
-    if (version >= HX_STORE_SCHEMA)
-        return NULL;
-    struct hx_text sql = {0};
-    hx_text_puts(&sql, "BEGIN IMMEDIATE;\n");
     for (size_t i = 0; i < COUNT(views); i++)
         if (views[i].since <= version)
-            hx_text_putf(&sql, "DROP VIEW %s;\n", views[i].name);
+            hx_text_putf(sql, "DROP VIEW %s;\n", views[i].name);
     for (int v = version + 1; v <= HX_STORE_SCHEMA; v++)
-        hx_text_puts(&sql, hx_schema_step(v));
-    put_views(&sql, "VIEW");
-    put_version(&sql);
-    hx_error *err = run_schema_sql(db, what, &sql);
-    if (!err && version < 4)
-        err = hx_attribute_migrated(db, what, progress);
-    else if (!err && version < 5)
-        err = hx_attribute_recursion(db, what, progress);
-    if (!err && version < 7)
-        err = hx_rename_migrated(db, what);
-    if (!err)
-        err = hx_db_exec(db, what, "COMMIT");
-    if (err && !sqlite3_get_autocommit(db))
-        hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
-    return err;
+        hx_text_puts(sql, hx_schema_step(v));
+    put_views(sql, "VIEW");
+    put_version(sql);
 }
 
 static bool is_overlaid(sqlite3 *db, const struct hx_table_info *table)

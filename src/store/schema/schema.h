@@ -13,6 +13,7 @@
 #define HX_STORE_SCHEMA_SCHEMA_H
 
 #include "base/progress.h"
+#include "base/text.h"
 #include "store/schema/row.h"
 #include "store/sqlite.h"
 
@@ -68,13 +69,15 @@ enum hx_column_id {
     HX_COL_PAGES = 1,      /* range: pages */
 };
 
+/* The module of private tables that are kept in memory (store/cost/attribution_tables.h). */
+#define HX_CCS_OVERLAY_MODULE "hx_laid"
+
 /* Makes tables and views in an empty database and marks it as a store. */
 hx_error *hx_schema_create(sqlite3 *db, const char *what);
 
-/* Brings a store of an older schema (1 <= version < HX_STORE_SCHEMA) up to date, in one
- * transaction. */
-hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
-                            const struct hx_progress *progress);
+/* Appends what brings the tables and views of a store of an older schema
+ * (1 <= version < HX_STORE_SCHEMA) up to date; migrate.h does it, rows included. */
+void hx_schema_migration(int version, struct hx_text *sql);
 
 /* What leads from the schema before to `version`, 1 to HX_STORE_SCHEMA: statements. (steps.c) */
 const char *hx_schema_step(int version);

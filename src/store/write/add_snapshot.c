@@ -1,4 +1,4 @@
-/* writer.c - one snapshot into the store, in one transaction.
+/* add_snapshot.c - one snapshot into the store, in one transaction.
  *
  * The large tables go block by block: a block's columns are gathered from the model,
  * compressed and inserted before the next one begins, so that memory beyond the model

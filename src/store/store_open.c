@@ -1,4 +1,4 @@
-/* store.c - opening, recovering and closing a store. */
+/* store_open.c - opening, recovering and closing a store. */
 #include "store/store.h"
 
 #include "base/cleanup.h"
@@ -7,6 +7,7 @@
 #include "store/file/store_file.h"
 #include "store/functions.h"
 #include "store/cost/attribution_tables.h"
+#include "store/schema/migrate.h"
 #include "store/schema/schema.h"
 #include "store/file/sidecar.h"
 #include "store/store_private.h"
